@@ -112,15 +112,17 @@ def _changes(asked: Sequence[str], step: Step) -> list[Named]:
 
 
 def main(argv: Sequence[str]) -> int:
-    """The exit code; 1 where a changed step failed or does other work; where it is stopped, what says by what."""
+    """The exit code; 1 where a change is not in the process, or its step fails or does other work; where it is stopped,
+    what says by what."""
     from macro.running import session
 
-    asked = request(argv)
+    asked, not_timed = request(argv), list[str]()
     if not asked.changes:
         return _list(asked.step)
     words = " ".join(one.words for one in asked.changes)
     planned = f"whatif {asked.step.plan.network.name} {asked.step.framework.name} {words}"
-    return session.kept("whatif", asked.outputs, [planned], partial(_measure, asked))
+    code = session.kept("whatif", asked.outputs, [planned], partial(_measure, asked, not_timed))
+    return code or int(bool(not_timed))
 
 
 def _list(step: Step) -> int:
@@ -135,8 +137,8 @@ def _list(step: Step) -> int:
     return 0
 
 
-def _measure(asked: WhatIfRequest, file: RunFile) -> None:
-    """Predict each, and of several all at once; then make them in turns, and judge."""
+def _measure(asked: WhatIfRequest, not_timed: list[str], file: RunFile) -> None:
+    """Predict each, and of several all at once; then make them in turns, and judge. `not_timed` gets the others."""
     from macro.predicting import made
     from macro.predicting.forecast import Foreseer
 
@@ -145,6 +147,7 @@ def _measure(asked: WhatIfRequest, file: RunFile) -> None:
     foreseer = Foreseer(step, asked.seconds * WATCHED, file, say)
     alone = asked.seconds * ALONE / len(asked.changes)
     told = [foreseer.single(one, alone) for one in asked.changes]
+    not_timed += [one.words for one in told if not one.there]
     told = [one for one in told if one.there]
     if len(told) > 1:
         told.append(foreseer.both(told))

@@ -16,6 +16,7 @@ MODEL = 0.1  # of a part: by so much is what a kernel does alone not what it doe
 NARROWER = 1.645 / 1.960  # of an interval of 95 %, one of 90
 PRODUCTS = ("gemm", "packing")
 RATE, LAUNCHES = 30e9, 60  # FLOP/s of a kernel at least; launches that a ratio of two needs
+LARGE = 0.01  # of a step: what a kernel takes that is measured
 LEAST = 256  # of a product's sizes, so that it stays a large one
 # Of a framework's row the kernel of this suite that makes the same calls.
 GEMMS = {"pytorch": "torch", "pytorch-compile": "torch", "keras-torch": "torch", "numpy": "numpy"}
@@ -102,7 +103,7 @@ def each(
 ) -> Forecast:
     """Of each problem the ratio alone times its seconds in the step: those that are at least a hundredth of it, which
     share the time; what is smaller is taken to change as the rest of them does."""
-    large = {x: took for x, took in seconds.items() if took >= 0.01 * asked.before.seconds}
+    large = {x: took for x, took in seconds.items() if took >= LARGE * asked.before.seconds}
     if not large:
         return Forecast(why="no kernel that it changes takes a hundredth of the step")
     each_has = asked.alone / len(large)
@@ -114,6 +115,36 @@ def each(
         share = sum(x.seconds for x in parts) / sum(large.values())
         parts.append(around("the smaller ones", share * small, abs(share * small)))
     return Forecast(tuple(parts))
+
+
+def timed(benchmark: str, x: Problem, variant: str, seconds: float) -> tuple[float, float, float]:
+    """Seconds of one kernel by itself, and the ends of their interval. Raises SuiteError."""
+    import micro
+    from kernels.errors import Unavailable
+
+    options = {**axes(x), "variant": variant, "cold": "all"}
+    run = micro.measure(micro.plan(benchmark, **options, budget=f"{seconds:.1f}s"))
+    for one in run.results:
+        if one.role == "measured" and one.seconds is not None:
+            s = one.seconds
+            return s.median, s.low or s.median, s.high or s.median
+    raise Unavailable(next((x.reason for x in run.results if x.reason), "nothing could be measured"))
+
+
+def apart(benchmark: str, x: Problem, other: Problem, variant: str, seconds: float) -> Ratio:
+    """Of another problem over one, which do other work, one after the other. Raises SuiteError."""
+    (a, low_a, high_a), (b, low_b, high_b) = (
+        timed(benchmark, one, variant, max(1.0, seconds / 2)) for one in (x, other)
+    )
+    error = (((high_a - low_a) / a / 2) ** 2 + ((high_b - low_b) / b / 2) ** 2) ** 0.5 * NARROWER
+    return Ratio(b / a, b / a * (1 - error), b / a * (1 + error))
+
+
+def added(x: Problem, variant: str, seconds: float) -> Part:
+    """A product that the step does not have yet: as many seconds as it takes by itself. Raises SuiteError."""
+    less = smaller(x, seconds * RATE / LAUNCHES)
+    took, low, high = (one * x.flops / less.flops for one in timed("gemm", less, variant, seconds))
+    return around(x.name, took, NARROWER * (high - low) / 2)
 
 
 def smaller(x: Problem, flops: float) -> Problem:

@@ -35,9 +35,10 @@ def refuse_unequal(plan: Plan, entries: Sequence[Entry], folder: Path, say: Call
     wanted = [entry for entry in entries if entry.status == "ok" and _wanted(plan, entry, files, folder, say)]
     asked = time.monotonic()
     say(_forecast(plan, entries, len(wanted), (asked - began) / max(1, len(entries))))
-    if wanted:
-        verdicts = prove(plan.network, plan.batch, [(x.framework, x.setting) for x in wanted], folder, say)
-        for entry, verdict in zip(wanted, verdicts, strict=True):
+    for batch in dict.fromkeys(entry.batch or plan.batch for entry in wanted):
+        alike = [entry for entry in wanted if (entry.batch or plan.batch) == batch]
+        verdicts = prove(plan.network, batch, [(x.framework, x.setting) for x in alike], folder, say)
+        for entry, verdict in zip(alike, verdicts, strict=True):
             if not verdict.compared:
                 entry.status, entry.reason = "failed", verdict.why
             elif not verdict.equal:
@@ -50,7 +51,9 @@ def refuse_unequal(plan: Plan, entries: Sequence[Entry], folder: Path, say: Call
 def _wanted(plan: Plan, entry: Entry, files: dict[str, str], folder: Path, say: Callable[[str], None]) -> bool:
     """Ask a framework what it is: whether it can run, and its equal work is not proven yet."""
     say(f"asking {entry.framework.name} what it is")
-    job = job_files.write(entry.framework, plan.network, plan.batch, entry.setting, files, folder)
+    batch = entry.batch or plan.batch
+    files = files if entry.batch is None else job_files.write_arrays(plan.network, batch, folder)
+    job = job_files.write(entry.framework, plan.network, batch, entry.setting, files, folder)
     try:
         with Process(entry.framework, job, entry.setting, folder / "hello.log") as process:
             entry.identity = process.expect("hello")
@@ -59,7 +62,7 @@ def _wanted(plan: Plan, entry: Entry, files: dict[str, str], folder: Path, say: 
         entry.fail(error)
         say(f"{entry.framework.name} is left out: {error}")
         return False
-    return not proven(plan.network, plan.batch, entry.framework, entry.setting, entry.identity)
+    return not proven(plan.network, batch, entry.framework, entry.setting, entry.identity)
 
 
 def _forecast(plan: Plan, entries: Sequence[Entry], proofs: int, start: float) -> str:

@@ -55,6 +55,7 @@ def identity(job):
         "flags": {
             "compile": job["knobs"].get("compile", False),
             "optimizer": job["knobs"].get("optimizer", "default"),
+            "input_gradient": job["knobs"].get("input_gradient", False),
             "precision": torch.get_float32_matmul_precision(),
             "mkldnn": torch.backends.mkldnn.is_available() and torch.backends.mkldnn.enabled,
             "layout": "channels_last" if job["knobs"].get("channels_last") else "contiguous",
@@ -105,6 +106,7 @@ class Model(object):
         if job["knobs"].get("channels_last"):
             self.net.to(memory_format=torch.channels_last)
             self.x = self.x.contiguous(memory_format=torch.channels_last)
+        self.x.requires_grad_(job["knobs"].get("input_gradient", False))
         net = job["network"]
         how = {"fused": {"fused": True}, "foreach": {"foreach": True}}.get(job["knobs"].get("optimizer"), {})
         self.optimizer = torch.optim.SGD(self.net.parameters(), lr=net["rate"], momentum=net["momentum"], **how)
@@ -169,6 +171,7 @@ class Model(object):
 
     def gradient(self):
         self.optimizer.zero_grad(set_to_none=True)
+        self.x.grad = None
         self.call().backward()
 
     def step(self):

@@ -83,7 +83,9 @@ def difference(of: Entry, unchanged: Sequence[Entry], fewest: int = stats.FEWEST
     for at in sorted(set(own).intersection(*others)):
         groups.setdefault(at[0], []).append(own[at] - sum(other[at] for other in others) / len(others))
     whole: Sequence[object] = [np.array(x) for x in groups.values() if len(x) >= fewest]
-    return stats.generations(whole) if whole else None  # type: ignore[arg-type]
+    if not whole:
+        return None
+    return stats.generations(whole, stats.TRIMMED if fewest >= stats.FEWEST else 0.0)  # type: ignore[arg-type]
 
 
 def _by_round(entry: Entry) -> dict[tuple[int, int], float]:

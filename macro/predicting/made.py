@@ -35,7 +35,7 @@ def make(
     in shares of the step; what certainly brings less is left out after some rounds."""
     twin = Entry(frameworks.find(f"{step.framework.name}~b"), step.setting, change=TWIN)
     unchanged = Entry(step.framework, step.setting)
-    changed = [Entry(x.changed.framework, x.changed.setting, change=x.words) for x in foreseen]
+    changed = [_entry(step, one) for one in foreseen]
     end = partial(_end, (unchanged, twin), changed, hopeless) if hopeless is not None else lambda: None
     contest = _take(step.plan, [unchanged, twin, *changed], file, say, end)
     told = []
@@ -43,6 +43,12 @@ def make(
         told.append(replace(one, told=judged.measured(one.told, unchanged, twin, entry, contest)))
         file.append(told[-1].told)
     return told
+
+
+def _entry(step: Step, one: Foreseen) -> Entry:
+    batch = one.changed.plan.batch
+    other = None if batch == step.plan.batch else batch
+    return Entry(one.changed.framework, one.changed.setting, change=one.words, batch=other)
 
 
 def _end(unchanged: Sequence[Entry], changed: Sequence[Entry], hopeless: float) -> None:

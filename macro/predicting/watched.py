@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import macro.explaining.rows as rows_of
 from kernels.errors import Unavailable
@@ -44,7 +45,7 @@ def before(step: Step, seconds: float, say: Callable[[str], None]) -> Before:
         _symbols(process),
         *about,
         mean(process.faults),
-        side.entry.identity,
+        _said(side),
         side,
         mean(process.levels["P0"]),
         mean(process.system),
@@ -59,7 +60,7 @@ def after(step: Step, say: Callable[[str], None]) -> Seen:
     with _started(step, side, say) as (look, _):
         process, faults = look.once()
         about = _maps(look), _variables(look)
-    return Seen(_attributed(step, process).calls, _symbols(process), *about, faults, side.entry.identity)
+    return Seen(_attributed(step, process).calls, _symbols(process), *about, faults, _said(side))
 
 
 @contextmanager
@@ -83,6 +84,11 @@ def _attributed(step: Step, process: Watched) -> Attribution:
 
 def _symbols(process: Watched) -> frozenset[str]:
     return frozenset(sample.symbol for sample in process.samples)
+
+
+def _said(side: Side) -> dict[str, Any]:
+    """What the process says of itself, and how many samples its steps have."""
+    return {**side.entry.identity, "batch": side.entry.built.get("batch")}
 
 
 def _maps(look: Look) -> str:

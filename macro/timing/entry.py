@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ class Entry:
     reason: str | None = None
     process: Process | None = None
     change: str = ""
+    batch: int | None = None  # samples of its steps, where it is not the plan's
     count: int = 1
     ended: str = ""  # why no more of its steps are wanted
     long: bool = False  # whether a step is as long as LONG
@@ -45,7 +46,13 @@ class Entry:
     def fresh(self) -> Entry:
         """Of which nothing has come yet."""
         return Entry(
-            self.framework, self.setting, self.division, status=self.status, reason=self.reason, change=self.change
+            self.framework,
+            self.setting,
+            self.division,
+            status=self.status,
+            reason=self.reason,
+            change=self.change,
+            batch=self.batch,
         )
 
     def fail(self, error: SuiteError) -> None:
@@ -92,6 +99,9 @@ class Taken:
 
 def begin(plan: Plan, entry: Entry, setting: Setting, files: dict[str, str], folder: Path, stack: ExitStack) -> Process:
     """Start an entry's process and wait until it is built; its identity goes to the entry. Raises SuiteError."""
+    if entry.batch is not None:
+        plan = replace(plan, batch=entry.batch)
+        files = job_files.write_arrays(plan.network, plan.batch, folder)
     job = job_files.write(entry.framework, plan.network, plan.batch, setting, files, folder)
     process = stack.enter_context(Process(entry.framework, job, setting, job.with_suffix(".log")))
     entry.identity, entry.built = process.expect("hello"), process.expect("built")

@@ -112,7 +112,7 @@ def _result(plan: Plan, entry: Entry, contest: str) -> record.Result:
         return replace(blank, status=status, reason=entry.reason or "no block of steps was finished")
     taken, blocks = times(entry), [block for _, _, block in entry.blocks]
     middle, low, high = stats.order_interval(_array(taken))
-    flops = plan.network.flops(plan.batch, plan.phase)
+    flops = plan.network.flops(entry.batch or plan.batch, plan.phase)
     percent, step = _percent(entry, flops), _seen(entry)
     contended = entry.setting.threads > 1 and step["foreign_cores"] > FOREIGN
     return replace(
@@ -146,7 +146,12 @@ def _warnings(entry: Entry, step: dict[str, float], contended: bool) -> Iterator
 
 def _untimed(plan: Plan, entry: Entry, contest: str) -> record.Result:
     """What is known of it before any step was timed."""
-    problem = {"network": plan.network.name, "batch": plan.batch, "phase": plan.phase, "division": entry.division}
+    problem = {
+        "network": plan.network.name,
+        "batch": entry.batch or plan.batch,
+        "phase": plan.phase,
+        "division": entry.division,
+    }
     who = entry.identity
     return record.Result(
         name(plan, entry),

@@ -115,6 +115,11 @@ def test_a_change_of_ones_own_is_a_file(tmp_path: Path) -> None:
         ("threads=1", step(), "it has 1 already"),
         ("threads=999", step(), "this process may use"),
         ("isa=mmx", step(), "mmx: there are default"),
+        ("batch=8", step(), "it is 8 already"),
+        ("batch=0", step(), "take 1 or more"),
+        ("input-gradient", step("numpy"), "no switch of numpy's"),
+        ("huge-pages", step(preload="jemalloc"), "its allocator is not glibc's"),
+        ("huge-pages", step(knobs={"variables": {"GLIBC_TUNABLES": "x"}}), "GLIBC_TUNABLES is set already"),
     ],
 )
 def test_a_change_that_does_not_apply_says_why(text: str, where: Step, reason: str) -> None:
@@ -133,6 +138,7 @@ def test_a_change_that_does_not_apply_says_why(text: str, where: Step, reason: s
         ("onednn-off", step(network="alexnet-r"), "knobs", {"onednn": False}),
         ("channels-last", step(network="alexnet-r"), "knobs", {"channels_last": True}),
         ("fused-optimizer", step(), "knobs", {"optimizer": "fused"}),
+        ("input-gradient", step(), "knobs", {"input_gradient": True}),
         ("isa=Haswell", step("numpy"), "knobs", {"variables": {"OPENBLAS_CORETYPE": "Haswell"}}),
     ],
 )
@@ -160,6 +166,9 @@ KEPT = {"variables": heap.variables("keep"), "faults": 0.0}
         ("channels-last", seen(**flags(layout="channels_last")), "NHWC"),
         ("fused-optimizer", seen(**flags(optimizer="fused")), "fused"),
         ("compile", seen(**flags(compile=True)), "compiled"),
+        ("input-gradient", seen(**flags(input_gradient=True)), "wants a gradient"),
+        ("batch=16", seen(identity={"batch": 16}), "None samples before, 16 with it"),
+        ("huge-pages", seen(variables={"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}, faults=9.0), "9 with it"),
         ("threads=2", seen(identity={"threads": 2}), "threads None before, 2 with it"),
         ("isa=avx2", seen(identity={"dispatch": "AVX2"}), "dispatch None, now AVX2"),
         ("isa=avx2", seen(symbols=frozenset([AVX512])), AVX512),
@@ -233,6 +242,35 @@ def test_products_are_swapped_by_their_ratios_alone(monkeypatch: pytest.MonkeyPa
         "torch"
     }
     assert {(call["m"], call["n"], call["k"]) for call in calls} == {(8, 10, 12), (12, 10, 8)}
+
+
+def test_of_another_batch_products_are_measured_and_passes_follow_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    from macro.explaining.rows import rows
+
+    cells = {
+        (("fc1 forward",), "gemm"): 0.4,
+        (("fc1 activation",), "element-wise"): 0.1,
+        (("fc1 update",), "element-wise"): 0.2,
+    }
+    watched = before(cells=cells, rows=rows(NETWORK, 8))
+    seconds = {8: 0.3, 16: 0.54}  # of the product, by the batch
+    monkeypatch.setattr(_alone, "timed", lambda benchmark, x, variant, of: (seconds[x.m],) * 3)
+    change = changes.find("batch=16")
+    found = change.change.brings(asked(change.made(step()), watched))
+    assert sum(part.seconds for part in found.parts) == pytest.approx(0.4 * 0.8 + 0.1)
+
+
+def test_a_gradient_more_is_a_product_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    took: list[Any] = []
+
+    def timed(benchmark: str, x: Any, variant: str, seconds: float) -> tuple[float, float, float]:
+        took.append(x)
+        return 0.05, 0.049, 0.051
+
+    monkeypatch.setattr(_alone, "timed", timed)
+    (part,) = changes.find("input-gradient").change.brings(asked(step(), before())).parts
+    (product,) = took
+    assert (product.m, product.n, product.k) == (8, 12, 10) and part.seconds == pytest.approx(0.05)
 
 
 def test_what_no_kernel_here_calls_is_not_predictable() -> None:

@@ -1,0 +1,107 @@
+"""The commands `whatif` and `advise` on a small network, in this process; nobody may be left of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from macro.__main__ import main
+from macro.watching import perf, rounds
+from tests import processes
+from tests.conftest import Ran
+
+PERF = pytest.mark.skipif(perf.missing() is not None, reason="predictions need perf")
+OWN = """
+from macro.changes.base import Change, Effect, Forecast
+CHANGE = Change("mine", "a test", lambda step, value: None, lambda step, value: step.with_knob("shares", 1.5),
+    lambda before, after: Effect(True, "seen"), lambda asked: Forecast(why="who knows"))
+"""
+BREAKS = OWN.replace('"shares", 1.5', '"order", ["no", "order"]')
+
+
+@pytest.fixture
+def run(
+    small: Path, capsys: pytest.CaptureFixture[str], in_process: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Ran]:
+    monkeypatch.setattr(rounds, "BLOCK", 0.02)
+    return lambda command, *more: in_process(capsys, main, [command, str(small), *more])
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["numpy", "faster"], "faster: there is no such change"),
+        (["numpy", "mkl-dispatch"], "mkl-dispatch: it does not apply: the products of numpy are not MKL's"),
+        (["numpy", "heap-keep", "--heap", "keep"], "heap-keep: it does not apply: it keeps freed memory already"),
+        (["numpy,jax", "heap-keep"], "one framework"),
+        (["numpy", "threads"], "threads: give threads=2"),
+        (["numpy", "heap-keep", "--resume"], "--resume: it needs a run file"),
+    ],
+)
+def test_bad_words_are_one_line(run: Callable[..., Ran], words: list[str], reason: str) -> None:
+    ran = run("whatif", *words)
+    assert ran.code == 2 and reason in ran.err and len(ran.err.splitlines()) == 1
+
+
+def test_without_a_change_all_are_listed(run: Callable[..., Ran]) -> None:
+    ran = run("whatif", "numpy")
+    assert ran.code == 0 and "heap-keep" in ran.out
+    assert "not here: the products of numpy are not MKL's" in ran.out
+
+
+@PERF
+def test_a_prediction_stands_in_the_file_before_the_change_is_timed(run: Callable[..., Ran], tmp_path: Path) -> None:
+    path, document = tmp_path / "run.jsonl", tmp_path / "run.json"
+    words = ("numpy", "batch=64", "heap-keep", "--budget", "3s", "-o", str(path), "--json", str(document), "-q")
+    ran = run("whatif", *words)
+    assert ran.code in (0, 1), ran.err  # its heap may have nothing to keep
+    kinds = [line["kind"] for line in lines(path)]
+    first, timed = kinds.index("prediction"), min(i for i, x in enumerate(lines(path)) if x.get("topic") == "round")
+    assert first < timed < kinds.index("contest")
+    told = json.loads(document.read_text())["predictions"]
+    batch = next(x for x in told if x["change"] == "batch=64")
+    assert batch["predicted"]["low"] <= batch["predicted"]["seconds"] <= batch["predicted"]["high"]
+    assert batch["predicted"]["seconds"] > 0 and batch["measured"]["seconds"] > 0 and batch["resolution"] > 0
+    assert batch["verdict"] in ("confirmed", "refuted", "below resolution")
+    assert "64 samples before" not in batch["effect"] and "64 with it" in batch["effect"]
+    again = run("whatif", *words, "--resume")
+    assert again.code == ran.code and [line["kind"] for line in lines(path)].count("contest") == 1
+    assert not processes.left(tmp_path)
+
+
+@PERF
+@pytest.mark.parametrize(("change", "reason"), [(OWN, "does other work than the reference"), (BREAKS, "TypeError")])
+def test_a_change_that_does_other_work_or_breaks_is_told_and_not_timed(
+    run: Callable[..., Ran], tmp_path: Path, change: str, reason: str
+) -> None:
+    (tmp_path / "mine.py").write_text(change)
+    path = tmp_path / "run.jsonl"
+    ran = run("whatif", "numpy", str(tmp_path / "mine.py"), "--budget", "2s", "-o", str(path), "-q")
+    assert ran.code == 1
+    (told,) = (line for line in lines(path) if line["kind"] == "prediction")
+    assert "not timed" in told["reason"] and reason in told["reason"] and told["measured"] is None
+    assert "contest" not in [line["kind"] for line in lines(path)] and reason in ran.out
+
+
+@PERF
+def test_advice_is_of_all_changes_that_apply(
+    run: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from macro import changes
+
+    monkeypatch.setattr(changes, "names", lambda: ["compile", "heap-keep", "isa"])
+    path, shell = tmp_path / "run.jsonl", tmp_path / "best.sh"
+    ran = run("advise", "numpy", "--budget", "4s", "-o", str(path), "--shell", str(shell), "-q")
+    assert ran.code == 0, ran.err
+    (note,) = (line["data"] for line in lines(path) if line.get("topic") == "advice")
+    assert note["applied"] == 2 and set(note["tried"]) <= {"heap-keep", "isa=avx2"}
+    assert shell.read_text() == note["shell"] and note["shell"].startswith("#")
+    assert run("advise", "numpy", "--shell", str(shell)).code == 2

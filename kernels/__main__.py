@@ -15,13 +15,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
 
     from kernels.doctor import screen
+    from kernels.doctor.remarks import remarks
     from kernels.doctor.survey import document, survey
 
     inventory = survey()
     if hasattr(sys.stdout, "reconfigure"):
         # A model's name or a path may hold what the locale cannot print.
         sys.stdout.reconfigure(errors="backslashreplace")
-    print(json.dumps(document(inventory), indent=1) if arguments.json else "\n".join(screen.lines(inventory)))
+    told = document(inventory) | {"remarks": dict(remarks(inventory))}
+    print(json.dumps(told, indent=1) if arguments.json else "\n".join(screen.lines(inventory)))
     return 0 if inventory.works else 1
 
 

@@ -6,7 +6,20 @@ import os
 from collections.abc import Mapping
 
 MALLOC = ("MALLOC_", "GLIBC_TUNABLES", "LD_PRELOAD", "TCMALLOC_", "MIMALLOC_")
-LIBRARIES = ("OPENBLAS_", "GOTO_", "MKL_", "OMP_", "GOMP_", "KMP_", "BLIS_", "NPY_", "NUMBA_")
+LIBRARIES = (
+    "OPENBLAS_",
+    "GOTO_",
+    "MKL_",
+    "OMP_",
+    "GOMP_",
+    "KMP_",
+    "BLIS_",
+    "NPY_",
+    "NUMBA_",
+    "ONEDNN_",
+    "DNNL_",
+    "ATEN_",
+)
 # Of a GPU: the arithmetic of products (CUBLAS_EMULATE_SINGLE_PRECISION, TF32), how a kernel is loaded and launched.
 GPU = (
     "CUBLAS_",

@@ -12,6 +12,7 @@ from typing import Any
 from kernels.doctor.figures import Peaks, Selftest
 from kernels.doctor.libraries import Library, Pool
 from kernels.doctor.perf import Rights
+from kernels.doctor.remarks import remarks
 from kernels.doctor.survey import Found
 from kernels.doctor.system import Cache, Cores, HugePages, Node
 
@@ -29,6 +30,7 @@ def lines(inventory: Found) -> list[str]:
         "system": system(inventory),
         "tools": tools(inventory),
         "missing": missing(inventory),
+        "may cost time": iter(remarks(inventory)),
         "known figures": figures(inventory),
     }
     output = []

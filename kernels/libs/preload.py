@@ -33,7 +33,7 @@ def _allocator(stem: str, package: str) -> Path:
     for folder in (*filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)), *FOLDERS):
         if found := sorted(Path(folder).glob(f"lib{stem}.so*")):
             return found[0]
-    raise Unavailable(f"no lib{stem} here: apt-get install {package} (Debian)")
+    raise Unavailable(f"no lib{stem} here: apt-get install {package} (Debian 12)")
 
 
 # By word: what makes or finds its file. Two that are after the same thing cannot be had at once.
@@ -41,8 +41,8 @@ WORDS: dict[str, Callable[[], Path]] = {
     "mkl-intel": _mkl_intel,
     "sgemm-openblas": _sgemm_openblas,
     "jemalloc": partial(_allocator, "jemalloc", "libjemalloc2"),
-    "tcmalloc": partial(_allocator, "tcmalloc_minimal", "libtcmalloc-minimal4t64"),
-    "mimalloc": partial(_allocator, "mimalloc", "libmimalloc3"),
+    "tcmalloc": partial(_allocator, "tcmalloc_minimal", "libtcmalloc-minimal4"),
+    "mimalloc": partial(_allocator, "mimalloc", "libmimalloc2.0"),
 }
 ALLOCATORS = ("jemalloc", "tcmalloc", "mimalloc")
 

@@ -1,0 +1,71 @@
+"""What of this installation may cost time, each with the command that measures what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kernels.doctor.survey import Found
+from kernels.isa import FAMILIES
+
+VENDOR = "GenuineIntel"  # MKL's own
+GEMM = "python -m micro.gemm --m 256 --n 2048 --k 2048 --trans nn"
+CAPS = (
+    "MKL_ENABLE_INSTRUCTIONS",
+    "ONEDNN_MAX_CPU_ISA",
+    "DNNL_MAX_CPU_ISA",
+    "ATEN_CPU_CAPABILITY",
+    "MKL_DEBUG_CPU_TYPE",
+)
+WIDE = "avx512"
+
+
+def remarks(found: Found) -> list[tuple[str, str]]:
+    """What it is about, and the line."""
+    return [*_mkl(found), *_openblas(found), *_caps(found), *_malloc(found), *_huge_pages(found)]
+
+
+def _isa(found: Found) -> list[str]:
+    return list(found.devices["cpu"].get("isa") or ())
+
+
+def _mkl(found: Found) -> Iterator[tuple[str, str]]:
+    torch, mkl = found.packages.get("torch"), found.libraries.get("MKL")
+    inside = [name for name, part in (("torch", torch), ("mkl", mkl)) if part is not None and part.here]
+    vendor = found.devices["cpu"].get("vendor")
+    if inside and vendor not in (None, "unknown", VENDOR) and "sse" in _isa(found):
+        yield (
+            "MKL",
+            f"this processor is {vendor}'s, and MKL has its best kernels for its own vendor's: {GEMM} "
+            f"--variant {inside[0]} --vary preload --preload none,mkl-intel",
+        )
+
+
+def _openblas(found: Found) -> Iterator[tuple[str, str]]:
+    """Kernels that a variable asks for, or of fewer instructions than there are."""
+    blas = found.libraries.get("OpenBLAS of numpy")
+    if blas is None or not blas.here or not blas.kernels:
+        return
+    command = f"{GEMM} --variant openblas --vary isa --isa default,"
+    if blas.asked:
+        best = WIDE if WIDE in _isa(found) else "avx2"
+        yield "OpenBLAS", f"OPENBLAS_CORETYPE={blas.asked} chooses its kernels: {command}{best}"
+    elif WIDE in _isa(found) and FAMILIES.get(blas.kernels) not in (None, WIDE):
+        yield "OpenBLAS", f"it takes {blas.kernels} kernels ({blas.isa}), and there is {WIDE}: {command}{WIDE}"
+
+
+def _caps(found: Found) -> Iterator[tuple[str, str]]:
+    for name in CAPS:
+        if value := found.system.variables.get(name):
+            yield "instructions", f"{name}={value} limits what a library may use: {GEMM} --vary isa --isa default,avx2"
+
+
+def _malloc(found: Found) -> Iterator[tuple[str, str]]:
+    malloc = found.system.allocator
+    if malloc is not None and malloc.malloc == "glibc" and not malloc.variables:
+        yield "malloc", "it gives large freed blocks back, and they fault in anew: python -m micro.memory --allocator"
+
+
+def _huge_pages(found: Found) -> Iterator[tuple[str, str]]:
+    pages = found.system.huge_pages
+    if pages is not None and pages.transparent == "never":
+        yield "huge pages", "transparent ones are off: python -m micro.memory --allocator, once they are on"

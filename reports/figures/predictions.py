@@ -1,0 +1,107 @@
+"""Predicted against measured: what each change of a step should have brought, and what it brought."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from reports import units
+from reports.figures import _axes, _style
+from reports.record import Expected, Prediction, Run
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+HEIGHT = 5.0  # inches
+NEAR = 0.1  # of what was measured, by which a confirmed prediction may be off
+LOOKS: dict[str, dict[str, Any]] = {
+    "confirmed": {"color": "#0072B2", "marker": "o"},
+    "refuted": {"color": "#D55E00", "marker": "D"},
+    "below resolution": {"color": _style.SOFT, "marker": "s", "markerfacecolor": "white"},
+}
+
+
+def draw(run: Run) -> list[tuple[str, Figure]]:
+    """One picture of all predictions of a run that were measured."""
+    judged = [x for x in run.predictions if x.predicted and x.measured and x.verdict in LOOKS]
+    return [("", _picture(run, judged))] if judged else []
+
+
+def _picture(run: Run, judged: Sequence[Prediction]) -> Figure:
+    counts = [(word, sum(x.verdict == word for x in judged)) for word in LOOKS]
+    title = f"{units.counted(len(judged), 'change')} of a step predicted and made: "
+    sheet = _style.Sheet(
+        title + ", ".join(f"{count} {word}" for word, count in counts if count),
+        [_where(run), "per cent of the unchanged step, below zero: it gets faster", "90 % intervals"],
+        [(_style.handle(**LOOKS[word]), word) for word, count in counts if count],
+        [
+            "Line: predicted as measured; band: off by a tenth of that. A prediction is older than the first timed "
+            "step with its change."
+        ],
+    )
+    figure = sheet.figure(HEIGHT)
+    axes = figure.subplots()
+    _frame(axes, judged)
+    for x in judged:
+        _point(axes, x, _name(x, judged))
+    return figure
+
+
+def _where(run: Run) -> str:
+    device = run.environment.facts.get("device")
+    model = device.get("model") if isinstance(device, dict) else None
+    return f"{model or 'unknown machine'}, {run.environment.started[:10]}"
+
+
+def _share(x: Prediction, of: Expected | None) -> tuple[float, float, float]:
+    """Center, low and high, per cent of the unchanged step."""
+    assert of is not None
+    return 100 * of.seconds / x.step, 100 * of.low / x.step, 100 * of.high / x.step
+
+
+def _frame(axes: Axes, judged: Sequence[Prediction]) -> None:
+    ends = [end for x in judged for of in (x.predicted, x.measured) for end in _share(x, of)]
+    low, high = min(0.0, *ends), max(0.0, *ends)
+    room = 0.15 * (high - low) or 1.0
+    low, high = low - room, high + room
+    axes.plot([low, high], [low, high], color=_style.SOFT, linewidth=0.8, zorder=1)
+    axes.fill_between(
+        [low, 0, high],
+        [low * (1 - NEAR), 0, high * (1 + NEAR)],
+        [low * (1 + NEAR), 0, high * (1 - NEAR)],
+        color=_style.FAINT,
+        linewidth=0,
+        zorder=0,
+    )
+    for line in (axes.axhline, axes.axvline):
+        line(0, color=_style.FAINT, linewidth=0.8, zorder=0)
+    axes.set_xlim(low, high)
+    axes.set_ylim(low, high)
+    _axes.quiet(axes)
+    axes.set_xlabel("measured, % of the step", fontsize=_style.TEXT)
+    axes.set_ylabel("predicted, % of the step", fontsize=_style.TEXT)
+
+
+def _point(axes: Axes, x: Prediction, name: str) -> None:
+    (across, left, right), (up, below, above) = _share(x, x.measured), _share(x, x.predicted)
+    look = LOOKS[str(x.verdict)]
+    axes.plot([left, right], [up, up], color=look["color"], linewidth=0.8, zorder=2)
+    axes.plot([across, across], [below, above], color=look["color"], linewidth=0.8, zorder=2)
+    axes.plot([across], [up], linestyle="none", markersize=6, zorder=3, **look)
+    over = up > across  # its name is on the side where the line is not
+    axes.annotate(
+        _style.shown(_style.clipped(name, 30)),
+        (across, up),
+        (-6, 5) if over else (6, -11),
+        textcoords="offset points",
+        ha="right" if over else "left",
+        fontsize=_style.SMALL,
+        color=_style.SOFT,
+    )
+
+
+def _name(x: Prediction, judged: Sequence[Prediction]) -> str:
+    """The change, and of several steps whose."""
+    steps = {(one.network, one.framework, one.batch, one.threads) for one in judged}
+    return x.change if len(steps) == 1 else f"{x.change}, {x.network} {x.framework}"

@@ -14,25 +14,40 @@ from macro import command, whatif
 from micro.planning.options import outputs_of
 
 if TYPE_CHECKING:
+    from macro.changes.base import Step
     from reports.store import RunFile
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options."""
-    options = whatif.step_options("advise", __doc__, "5m")
+    """The options, of a network's step."""
+    return _with_shell(whatif.step_options("advise", __doc__, "5m"))
+
+
+def _with_shell(options: argparse.ArgumentParser) -> argparse.ArgumentParser:
     options.add_argument("--shell", metavar="FILE", type=Path, help="write what sets the winners, to be sourced")
     return options
+
+
+def _words(argv: Sequence[str]) -> tuple[argparse.Namespace, Step, float]:
+    """What they are, the step, and seconds of the whole budget. Raises UsageError."""
+    from macro.explaining.own_request import is_own, split
+
+    if not is_own(argv, parser()):
+        words = parser().parse_args(argv)
+        return words, *whatif.step_of(words)
+    own, arguments = split(argv)
+    words = _with_shell(whatif.own_options("advise", __doc__, "5m")).parse_args(own)
+    return words, *whatif.own_step(words, arguments)
 
 
 def main(argv: Sequence[str]) -> int:
     """The exit code; where it is stopped, what says by what."""
     from macro.running import session
 
-    words = parser().parse_args(argv)
-    step, seconds = whatif.step_of(words)
+    words, step, seconds = _words(argv)
     if words.shell is not None and words.shell.exists():
         raise UsageError(f"--shell {words.shell}: there is such a file: name another")
-    planned = f"advise {step.plan.network.name} {step.framework.name}"
+    planned = f"advise {step.plan.named} {step.framework.name}"
     outputs = outputs_of(vars(words))
 
     def measure(file: RunFile) -> None:

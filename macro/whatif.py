@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernels.errors import UsageError
@@ -21,14 +22,49 @@ if TYPE_CHECKING:
 
 WATCHED = 0.25  # of the budget the unchanged step is watched
 ALONE = 0.25  # … and kernels are measured by themselves, all changes together
-ROUNDS = 10
+ROUNDS = 10  # at least
+OWN = "Words behind -- are the script's own. Where a step ends: python -m macro explain train.py --help."
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options."""
-    options = step_options("whatif", __doc__, "2m")
+    """The options, of a network's step."""
+    return _with_changes(step_options("whatif", __doc__, "2m"))
+
+
+def _with_changes(options: argparse.ArgumentParser) -> argparse.ArgumentParser:
     options.add_argument("changes", nargs="*", metavar="CHANGE", help="such as heap-keep threads=2; none: lists them")
     return options
+
+
+def own_options(name: str, about: str | None, budget: str) -> argparse.ArgumentParser:
+    """Those of a command that changes a step of a user's own program."""
+    from macro.explaining.own_request import add_script
+    from reports.parser import OneLineParser
+
+    options = OneLineParser(f"python -m macro {name}", description=about, epilog=OWN, allow_abbrev=False)
+    options.add_argument("script", metavar="SCRIPT.py", type=Path, help="it is run as it is, in several processes")
+    add_script(options, budget)
+    add_outputs(options)
+    return options
+
+
+def own_step(words: argparse.Namespace, arguments: Sequence[str]) -> tuple[Step, float]:
+    """A program's unchanged step, on the heap that it starts with, and seconds of the whole budget. Raises
+    UsageError."""
+    from macro.changes.base import Step
+    from macro.explaining.own_request import script_of
+    from macro.frameworks import find
+    from macro.networks.base import chain
+    from macro.processes.job import Setting
+    from macro.timing.entry import Plan
+
+    if words.resume:
+        raise UsageError("--resume: a program's processes are gone; name another file")
+    seconds = number(words.budget, TIME, "--budget", "2m")
+    script = script_of(words, words.script, arguments)
+    named = chain(script.name, "a program of a user's own", 1, (1, 1), 0.0)
+    plan = Plan(named, 0, "step", seconds / 2, words.runs, asked=str(words.script), fewest=ROUNDS)
+    return Step(plan, find("pytorch"), Setting(words.threads or 0), script), seconds
 
 
 def step_options(name: str, about: str | None, budget: str) -> argparse.ArgumentParser:
@@ -93,8 +129,15 @@ class WhatIfRequest:
 
 def request(argv: Sequence[str]) -> WhatIfRequest:
     """What the words of the command mean. Raises UsageError."""
-    words = parser().parse_args(argv)
-    step, seconds = step_of(words)
+    from macro.explaining.own_request import is_own, split
+
+    if is_own(argv, parser()):
+        own, arguments = split(argv)
+        words = _with_changes(own_options("whatif", __doc__, "2m")).parse_args(own)
+        step, seconds = own_step(words, arguments)
+    else:
+        words = parser().parse_args(argv)
+        step, seconds = step_of(words)
     return WhatIfRequest(step, _changes(words.changes, step), seconds, outputs_of(vars(words)))
 
 
@@ -120,7 +163,7 @@ def main(argv: Sequence[str]) -> int:
     if not asked.changes:
         return _list(asked.step)
     words = " ".join(one.words for one in asked.changes)
-    planned = f"whatif {asked.step.plan.network.name} {asked.step.framework.name} {words}"
+    planned = f"whatif {asked.step.plan.named} {asked.step.framework.name} {words}"
     code = session.kept("whatif", asked.outputs, [planned], partial(_measure, asked, not_timed))
     return code or int(bool(not_timed))
 
@@ -131,7 +174,7 @@ def _list(step: Step) -> int:
 
     for name in changes.names():
         change = changes.known(name)
-        why = change.applies(step, change.takes or "")
+        why = changes.Named(change, change.takes or "").refused(step)
         typed = f"{name}={change.takes}" if change.takes else name
         print(f"{typed:<18}{change.about}" + (f"; not here: {why}" if why else ""))
     return 0
@@ -139,7 +182,7 @@ def _list(step: Step) -> int:
 
 def _measure(asked: WhatIfRequest, not_timed: list[str], file: RunFile) -> None:
     """Predict each, and of several all at once; then make them in turns, and judge. `not_timed` gets the others."""
-    from macro.predicting import made
+    from macro.predicting import made, own_turns
     from macro.predicting.forecast import Foreseer
 
     say = partial(command.say, asked.outputs.quiet)
@@ -152,7 +195,7 @@ def _measure(asked: WhatIfRequest, not_timed: list[str], file: RunFile) -> None:
     if len(told) > 1:
         told.append(foreseer.both(told))
     if told:
-        made.make(step, told, file, say)
+        (made.make if step.script is None else own_turns.make)(step, told, file, say)
 
 
 if __name__ == "__main__":

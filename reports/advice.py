@@ -35,6 +35,10 @@ def _told(data: dict[str, object], run: Run) -> Iterator[str]:
         yield f"Tried, without a saving that is certain: {', '.join(map(_brought, (by_name[name] for name in rest)))}."
     if left := [one for one in run.predictions if one.change not in tried and "+" not in one.change]:
         yield "Not tried: " + "; ".join(f"{one.change} ({one.reason or 'nothing to be won'})" for one in left) + "."
+    edits = data.get("edits") or {}
+    assert isinstance(edits, dict)
+    for name, (code, share) in edits.items():
+        yield f"Not tried, an edit of the program: {name}, {code}; it saves {100 * share:.1f} % at most."
     if winner:
         yield "To have it:"
         yield from (f"  {line}" for line in str(data["shell"]).splitlines() if not line.startswith("# " + str(winner)))

@@ -25,6 +25,8 @@ class Named:
 
     def refused(self, step: Step) -> str | None:
         """Why it does not apply."""
+        if step.script is not None and self.change.code:
+            return f"it is an edit of the program: {self.change.code}"
         return self.change.applies(step, self.value)
 
     def made(self, step: Step) -> Step:

@@ -11,6 +11,7 @@ from kernels.ops.gemm.problem import Gemm
 from kernels.problem import Problem
 from macro.changes.base import CONFIDENCE, Asked, Before, Forecast, Part
 from macro.explaining import repeat
+from macro.processes.job import Setting
 
 MODEL = 0.1  # of a part: by so much is what a kernel does alone not what it does in a step; see docs/whatif.md
 NARROWER = 1.645 / 1.960  # of an interval of 95 %, one of 90
@@ -89,13 +90,19 @@ def swapped(asked: Asked, field: str, kind: type[Problem] = Gemm, columns: Seque
     variant = GEMMS.get(asked.unchanged.framework.name.partition("~")[0])
     if variant is None:
         return Forecast(why=f"no kernel here calls the products of {asked.unchanged.framework.name}")
-    both = ",".join(str(getattr(x.setting, field)) for x in (asked.unchanged, asked.changed))
-    same = {name: getattr(asked.unchanged.setting, name) for name in ("threads", "heap", "preload") if name != field}
+    settings = [{"threads": asked.threads, "heap": x.heap, "preload": x.preload} for x in _settings(asked)]
+    settings[1]["threads"] = asked.changed.setting.threads or asked.threads
+    both = ",".join(str(one[field]) for one in settings)
+    same = {name: value for name, value in settings[0].items() if name != field}
 
     def options(x: Problem) -> dict[str, Any]:
         return {**axes(x), **same, "variant": variant, "vary": field, field: both, "cold": "all"}
 
     return each(asked, problems(asked.before, kind, columns), "gemm", options)
+
+
+def _settings(asked: Asked) -> tuple[Setting, Setting]:
+    return asked.unchanged.setting, asked.changed.setting
 
 
 def each(

@@ -11,6 +11,7 @@ from macro.explaining.rows import Row
 from macro.frameworks import Framework
 from macro.processes.job import Setting
 from macro.timing.entry import Plan
+from macro.watching.script import Script
 from macro.watching.watch import Side
 
 CONFIDENCE = 0.9  # of the interval of a prediction
@@ -19,11 +20,13 @@ Key = tuple[tuple[str, ...], str]  # rows, kind
 
 @dataclass(frozen=True)
 class Step:
-    """A step of a network in a framework, in one setting."""
+    """A step of a network in a framework, in one setting; or of a program of a user's own, `script`, whose plan's
+    network is no more than a name, and whose threads are 0 where it has its own."""
 
     plan: Plan
     framework: Framework
     setting: Setting
+    script: Script | None = None
 
     def with_variables(self, variables: Mapping[str, str]) -> Step:
         """With these in its process's environment."""
@@ -106,6 +109,12 @@ class Asked:
     changed: Step
     alone: float
 
+    @property
+    def threads(self) -> int:
+        """Of the unchanged step."""
+        told = self.before.identity.get("threads")
+        return self.unchanged.setting.threads or (told if isinstance(told, int) else 1)
+
 
 def _once(step: Step) -> Sequence[str]:
     return ("",)
@@ -114,8 +123,9 @@ def _once(step: Step) -> Sequence[str]:
 @dataclass(frozen=True)
 class Change:
     """One change of a setting, a library, a layout or a call. `takes`: what stands behind its `=`, in words; `costs`:
-    what it changes beside the time; `code`: what is written into a program, where no variable does it; `tries`: the
-    values at which `advise` has it. `applies` gives the reason why not, or None; `brings` may raise SuiteError."""
+    what it changes beside the time; `code`: what is written into a program, where no variable does it; `saves`: the
+    kinds of work that it can save at most; `tries`: the values at which `advise` has it. `applies` gives the reason why
+    not, or None; `brings` may raise SuiteError."""
 
     name: str
     about: str
@@ -126,4 +136,5 @@ class Change:
     takes: str | None = None
     costs: str = "nothing"
     code: str = ""
+    saves: tuple[str, ...] = ()
     tries: Callable[[Step], Sequence[str]] = _once

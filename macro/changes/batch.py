@@ -25,6 +25,8 @@ PASSES = (
 
 
 def applies(step: Step, value: str) -> str | None:
+    if step.script is not None:
+        return "a program has its own"
     if not value.isdecimal() or int(value) < 1:
         return "take 1 or more"
     return f"it is {value} already" if int(value) == step.plan.batch else None

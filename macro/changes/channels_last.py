@@ -41,5 +41,6 @@ CHANGE = Change(
     took,
     brings,
     costs="the last bits of results",
+    saves=("layout reorder",),
     code="model.to(memory_format=torch.channels_last); x = x.contiguous(memory_format=torch.channels_last)",
 )

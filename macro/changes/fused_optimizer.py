@@ -50,5 +50,6 @@ CHANGE = Change(
     lambda step, value: step.with_knob("optimizer", "fused"),
     took,
     brings,
+    saves=("optimizer",),
     code="torch.optim.SGD(…, fused=True)",
 )

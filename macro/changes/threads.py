@@ -29,7 +29,7 @@ def brings(asked: Asked) -> Forecast:
     seconds = asked.before.kinds(*PASSES)
     if products.why or seconds < 0.01 * asked.before.seconds:
         return products
-    both = f"{asked.unchanged.setting.threads},{asked.changed.setting.threads}"
+    both = f"{asked.threads},{asked.changed.setting.threads}"
     options = {"count": LARGE, "kind": "relu", "phase": "forward", "vary": "threads", "threads": both, "cold": "all"}
     if _alone.GEMMS[asked.unchanged.framework.name.partition("~")[0]] == "numpy":  # its passes have one thread
         return products

@@ -33,7 +33,6 @@ and then `with step():` around what is one."""
 
 def parser() -> argparse.ArgumentParser:
     """The options."""
-    from macro.watching.script import STOPS
     from reports.parser import OneLineParser
 
     options = OneLineParser("python -m macro explain", description=ABOUT, epilog=EPILOG, allow_abbrev=False)
@@ -41,16 +40,10 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "what", nargs="+", metavar="SCRIPT.py|FILE.kg", help="a script or a recording, or two that are compared"
     )
-    options.add_argument("--python", metavar="PATH", type=Path, help="the interpreter that runs it (this one)")
-    options.add_argument("--step", metavar="WHERE", help="module:function, each call of which is a step; or: forward")
-    options.add_argument("--stop", choices=STOPS, default="raise", help="how it is ended when enough was seen (raise)")
-    options.add_argument("--threads", type=int, metavar="N", help="set in its environment (as the script has it)")
+    add_script(options, SECONDS)
     options.add_argument(
         "--heap", metavar="WORD", help="default, keep, or both: default,keep (as it starts, then freed memory kept)"
     )
-    options.add_argument("--runs", type=int, default=1, metavar="N", help="processes of each, one after another (1)")
-    options.add_argument("--budget", metavar="TIME", default=SECONDS, help=f"time of watching ({SECONDS})")
-    options.add_argument("--wait", metavar="TIME", default=PATIENCE, help=f"for its first steps ({PATIENCE})")
     options.add_argument("--depth", type=int, metavar="N", help="of the tree of modules (all that take a hundredth)")
     options.add_argument(
         "--knock-out",
@@ -102,7 +95,7 @@ class OwnRequest:
 
 def request(argv: Sequence[str]) -> OwnRequest:
     """What the words of the command mean. Raises UsageError."""
-    own, arguments = _split(argv)
+    own, arguments = split(argv)
     words = parser().parse_args(own)
     outputs, paths = outputs_of(vars(words)), [Path(word) for word in words.what]
     if all(path.suffix == RECORDING for path in paths):
@@ -115,7 +108,8 @@ def request(argv: Sequence[str]) -> OwnRequest:
     return OwnRequest(_scripts(words, paths, arguments), (), words.runs, words.kernels, words.depth, outputs)
 
 
-def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+def split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Words of the command, and those of the script behind --."""
     words = list(argv)
     at = words.index("--") if "--" in words else len(words)
     return words[:at], words[at + 1 :]
@@ -123,9 +117,6 @@ def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def _scripts(words: argparse.Namespace, paths: Sequence[Path], arguments: Sequence[str]) -> list[Script]:
     """Each, of a single one one for each heap that is asked for. Raises UsageError."""
-    from macro.watching.script import Script
-
-    path = paths[0]
     for one in paths:
         if not one.is_file():
             raise UsageError(f"{one}: there is no such script")
@@ -135,6 +126,30 @@ def _scripts(words: argparse.Namespace, paths: Sequence[Path], arguments: Sequen
             raise UsageError(f"--heap {heap}: there are {', '.join(POLICIES)}")
     if len(heaps) * len(paths) > 2:
         raise UsageError(f"--heap {words.heap}: one, or of a single script two that are compared")
+    first = script_of(words, paths[0], arguments)
+    first = replace(first, knock_out=tuple(filter(None, (words.knock_out or "").split(","))))
+    return [replace(first, path=one.resolve(), heap=heap) for one in paths for heap in heaps]
+
+
+def add_script(options: argparse.ArgumentParser, budget: str) -> None:
+    """What every command asks of a script."""
+    from macro.watching.script import STOPS
+
+    options.add_argument("--python", metavar="PATH", type=Path, help="the interpreter that runs it (this one)")
+    options.add_argument("--step", metavar="WHERE", help="module:function, each call of which is a step; or: forward")
+    options.add_argument("--stop", choices=STOPS, default="raise", help="how it is ended when enough was seen (raise)")
+    options.add_argument("--threads", type=int, metavar="N", help="set in its environment (as the script has it)")
+    options.add_argument("--runs", type=int, default=1, metavar="N", help="processes of each, one after another (1)")
+    options.add_argument("--budget", metavar="TIME", default=budget, help=f"time of watching ({budget})")
+    options.add_argument("--wait", metavar="TIME", default=PATIENCE, help=f"for its first steps ({PATIENCE})")
+
+
+def script_of(words: argparse.Namespace, path: Path, arguments: Sequence[str]) -> Script:
+    """The one that these words name. Raises UsageError."""
+    from macro.watching.script import Script
+
+    if not path.is_file():
+        raise UsageError(f"{path}: there is no such script")
     step = words.step
     if step is not None and step != "forward" and not all(step.partition(":")[::2]):
         raise UsageError(f"--step {step}: module:function, of the script itself {path.stem}:function, or forward")
@@ -142,7 +157,7 @@ def _scripts(words: argparse.Namespace, paths: Sequence[Path], arguments: Sequen
         raise UsageError(f"--runs {words.runs}: take 1 or more")
     if words.threads is not None and words.threads < 1:
         raise UsageError(f"--threads {words.threads}: take 1 or more")
-    script = Script(
+    return Script(
         path.resolve(),
         tuple(arguments),
         _interpreter(words.python),
@@ -152,9 +167,7 @@ def _scripts(words: argparse.Namespace, paths: Sequence[Path], arguments: Sequen
         None,
         number(words.budget, TIME, "--budget", "40s"),
         number(words.wait, TIME, "--wait", "1m"),
-        tuple(filter(None, (words.knock_out or "").split(","))),
     )
-    return [replace(script, path=one.resolve(), heap=heap) for one in paths for heap in heaps]
 
 
 def _interpreter(asked: Path | None) -> Path:

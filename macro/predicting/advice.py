@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from macro import changes
 from macro.changes import Named
 from macro.changes.base import Step
-from macro.predicting import typed
-from macro.predicting.forecast import Foreseen, Foreseer
+from macro.predicting import own_turns, typed
+from macro.predicting.forecast import Foreseer
+from macro.predicting.foreseen import Foreseen
 from macro.predicting.made import make
 from macro.timing.entry import FEWEST
 from reports.advice import TOPIC
@@ -32,15 +33,17 @@ def advise(step: Step, seconds: float, file: RunFile, say: Callable[[str], None]
     foreseen = [foreseer.single(one, seconds * ALONE / len(asked)) for one in asked]
     wanted = [one for one in foreseen if one.there and promising(one)]
     first = replace(step, plan=replace(step.plan, seconds=seconds * FIRST, fewest=FEWEST))
-    tried = make(first, wanted, file, say, hopeless=WORTH) if wanted else []
+    turns = make if step.script is None else own_turns.make
+    tried = turns(first, wanted, file, say, hopeless=WORTH) if wanted else []
     best = sorted((one for one in tried if saves(one)), key=_seconds)[:BEST]
     last = replace(step, plan=replace(step.plan, seconds=seconds * LAST))
     chain = _chain(foreseer, best)
-    told = make(last, [*best, *chain], file, say) if best else []
+    told = turns(last, [*best, *chain], file, say) if best else []
     winner = combined(told[: len(best)], told[len(best) :])
     text = _shell(step, winner)
     order = [one.words for one in sorted(told[: len(best)], key=_seconds) if saves(one)]
-    data = {"winner": winner.words if winner else None, "order": order, "shell": text, "worth": WORTH}
+    edits = {name: list(about) for name, about in _edits(step, foreseer)}
+    data = {"edits": edits, "winner": winner.words if winner else None, "order": order, "shell": text, "worth": WORTH}
     file.append(Note(TOPIC, {**data, "tried": [one.words for one in tried], "applied": len(asked)}))
     return text
 
@@ -54,6 +57,14 @@ def _candidates(step: Step) -> Sequence[Named]:
         for value in change.tries(step)
     ]
     return [one for one in every if one.refused(step) is None]
+
+
+def _edits(step: Step, foreseer: Foreseer) -> Iterator[tuple[str, tuple[str, float]]]:
+    """Of a program of one's own, the changes that are written into it: what, and the share of a step that the kinds of
+    work take which they can save."""
+    for change in map(changes.known, changes.names()):
+        if step.script is not None and change.code and change.saves:
+            yield change.name, (change.code, foreseer.before.kinds(*change.saves) / foreseer.before.seconds)
 
 
 def promising(one: Foreseen) -> bool:

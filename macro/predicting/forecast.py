@@ -11,43 +11,12 @@ from kernels.errors import SuiteError
 from macro.changes import Named
 from macro.changes._alone import around
 from macro.changes.base import Asked, Before, Effect, Forecast, Step
-from macro.predicting import judged, watched
+from macro.predicting import judged, own, watched
+from macro.predicting.foreseen import NOT_TIMED, Foreseen, joined, together
 from reports.record import Prediction
 
 if TYPE_CHECKING:
     from reports.store import RunFile
-
-NOT_TIMED = "not timed"
-
-
-@dataclass(frozen=True)
-class Foreseen:
-    """A change, or several at once: the step with them, and what is told of it before it is timed."""
-
-    changes: Sequence[Named]
-    changed: Step
-    told: Prediction
-
-    @property
-    def words(self) -> str:
-        return joined(self.changes)
-
-    @property
-    def there(self) -> bool:
-        """Whether it is in the process, so that it is worth timing."""
-        return NOT_TIMED not in (self.told.reason or "")
-
-
-def joined(changes: Sequence[Named]) -> str:
-    """All of them in one word."""
-    return "+".join(one.words for one in changes)
-
-
-def made(step: Step, changes: Sequence[Named]) -> Step:
-    """With all of these."""
-    for one in changes:
-        step = one.made(step)
-    return step
 
 
 @dataclass
@@ -66,7 +35,8 @@ class Foreseer:
 
     @cached_property
     def before(self) -> Before:
-        return watched.before(self.step, self.watching, self.say)
+        watch = watched.before if self.step.script is None else own.before
+        return watch(self.step, self.watching, self.say)
 
     def single(self, named: Named, alone: float) -> Foreseen:
         """One change; kernels are measured by themselves for `alone` seconds. A step that does not run, or shows
@@ -76,7 +46,7 @@ class Foreseer:
             return Foreseen([named], changed, told)
         effect, forecast = Effect(False, ""), Forecast(why="the changed step does not run")
         try:
-            after = watched.after(changed, self.say)
+            after = (watched.after if self.step.script is None else own.after)(changed, self.say)
             effect = named.change.took(self.before, after)
             self.say(f"{named.words}: {effect.evidence}; kernels by themselves, {alone:.0f} s and their checks")
             why = f"{NOT_TIMED}: it has no effect"
@@ -96,7 +66,7 @@ class Foreseer:
     def both(self, single: Sequence[Foreseen]) -> Foreseen:
         """All of these at once, as the sum of each: what they do to each other is what the measurement shows."""
         changes = [change for one in single for change in one.changes]
-        changed = made(self.step, changes)
+        changed = together(self.step, changes)
         if told := self.held.get(joined(changes)):
             return Foreseen(changes, changed, told)
         predicted = [(one.words, one.told.predicted) for one in single]
@@ -110,8 +80,9 @@ class Foreseer:
     def _kept(
         self, changes: Sequence[Named], changed: Step, costs: str, effect: Effect, forecast: Forecast, why: str
     ) -> Foreseen:
-        seconds = self.before.seconds
-        told = judged.prediction(self.step, joined(changes), costs, seconds, effect, forecast)
+        seconds, threads = self.before.seconds, self.before.identity.get("threads")
+        threads = threads if isinstance(threads, int) else 1
+        told = judged.prediction(self.step, joined(changes), costs, seconds, effect, forecast, threads)
         told = judged.refused(told, why) if why else told
         self.file.append(told)
         return Foreseen(changes, changed, told)

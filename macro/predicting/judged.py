@@ -26,10 +26,13 @@ def expected(forecast: Forecast) -> Expected | None:
     return Expected(center, center - below, center + above, CONFIDENCE)
 
 
-def prediction(step: Step, change: str, costs: str, seconds: float, effect: Effect, forecast: Forecast) -> Prediction:
-    """The line that stands in the file before the changed step is timed. `seconds`: of the unchanged one."""
+def prediction(
+    step: Step, change: str, costs: str, seconds: float, effect: Effect, forecast: Forecast, threads: int = 1
+) -> Prediction:
+    """The line that stands in the file before the changed step is timed. `seconds`: of the unchanged one, which
+    has so many `threads` where its setting does not say."""
     plan = step.plan
-    words = (plan.network.name, step.framework.name, change, plan.batch, plan.phase, step.setting.threads)
+    words = (plan.network.name, step.framework.name, change, plan.batch, plan.phase, step.setting.threads or threads)
     return Prediction(
         "/".join(map(str, words)),
         *words,
@@ -42,7 +45,7 @@ def prediction(step: Step, change: str, costs: str, seconds: float, effect: Effe
     )
 
 
-def measured(told: Prediction, unchanged: Entry, twin: Entry, changed: Entry, contest: str) -> Prediction:
+def measured(told: Prediction, unchanged: Entry, twin: Entry, changed: Entry, contest: str | None) -> Prediction:
     """The same with what was measured, and the verdict."""
     for one in (unchanged, twin, changed):
         if one.status != "ok" or not one.blocks:

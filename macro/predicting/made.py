@@ -14,7 +14,7 @@ from macro import frameworks
 from macro.changes.base import CONFIDENCE, Step
 from macro.equality import gate
 from macro.predicting import judged
-from macro.predicting.forecast import Foreseen
+from macro.predicting.foreseen import Foreseen
 from macro.timing import results, resume, turns
 from macro.timing.entry import Entry, Plan, Taken
 from macro.timing.results import times
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from reports.store import RunFile
 
 MARGIN = 0.01
+ROUNDS = 10  # at least
 SOON = 3  # rounds from which on what does not help is left out
 TWIN = "unchanged"  # the change of the same once more
 
@@ -36,7 +37,7 @@ def make(
     twin = Entry(frameworks.find(f"{step.framework.name}~b"), step.setting, change=TWIN)
     unchanged = Entry(step.framework, step.setting)
     changed = [_entry(step, one) for one in foreseen]
-    end = partial(_end, (unchanged, twin), changed, hopeless) if hopeless is not None else lambda: None
+    end = partial(drop, (unchanged, twin), changed, hopeless) if hopeless is not None else lambda: None
     contest = _take(step.plan, [unchanged, twin, *changed], file, say, end)
     told = []
     for one, entry in zip(foreseen, changed, strict=True):
@@ -51,7 +52,7 @@ def _entry(step: Step, one: Foreseen) -> Entry:
     return Entry(one.changed.framework, one.changed.setting, change=one.words, batch=other)
 
 
-def _end(unchanged: Sequence[Entry], changed: Sequence[Entry], hopeless: float) -> None:
+def drop(unchanged: Sequence[Entry], changed: Sequence[Entry], hopeless: float) -> None:
     """Want no more steps of what certainly does not save that share."""
     whole = [seconds for entry in unchanged for seconds in times(entry)]
     step = sum(whole) / max(1, len(whole))

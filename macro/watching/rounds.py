@@ -33,17 +33,17 @@ class Turn(NamedTuple):
     read: bool  # whether what perf saw is to be read now
 
 
-def in_turns(looks: Sequence[Look], seconds: float, order: random.Random) -> Iterator[Turn]:
-    """Rounds until `seconds` are spent, at least FEWEST. perf reads all names of a library for a single sample, so its
+def in_turns(looks: Sequence[Look], seconds: float, order: random.Random, fewest: int = FEWEST) -> Iterator[Turn]:
+    """Rounds until `seconds` are spent, `fewest` or more. perf reads all names of a library for a single sample, so its
     samples are read, by who takes the turn, when the rounds begin to count, and then when that takes a fifth of the
     time or less."""
     began = time.monotonic()
     number, now, due = 0, 0.0, 0.0
-    while number < FEWEST or now < seconds:
+    while number < fewest or now < seconds:
         for look in order.sample(looks, len(looks)):
             look.round(number, order)
         number, now = number + 1, time.monotonic() - began
-        read = number >= FEWEST and due <= now < seconds
+        read = number >= fewest and due <= now < seconds
         yield Turn(number, now, read)
         if read:
             took = time.monotonic() - began - now

@@ -9,7 +9,7 @@ import pytest
 from macro import changes
 from macro.changes.base import Effect, Forecast, Part, Step
 from macro.predicting import advice, judged, typed
-from macro.predicting.forecast import Foreseen, joined, made
+from macro.predicting.foreseen import Foreseen, joined, together
 from reports.record import Expected
 from tests.macro.changes.test_changes import step
 
@@ -23,7 +23,7 @@ def foreseen(words: str, seconds: float | None = None, error: float = 0.01, pred
     if seconds is not None:
         found = Expected(seconds, seconds - error, seconds + error, 0.9)
         told = replace(told, measured=found, resolution=0.01, verdict="confirmed")
-    return Foreseen(named, made(step(), named), told)
+    return Foreseen(named, together(step(), named), told)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,42 @@
+"""A change, or several at once, with what is told of it before it is timed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from macro.changes import Named
+from macro.changes.base import Step
+from reports.record import Prediction
+
+NOT_TIMED = "not timed"
+
+
+@dataclass(frozen=True)
+class Foreseen:
+    """A change, or several at once: the step with them, and what is told of it before it is timed."""
+
+    changes: Sequence[Named]
+    changed: Step
+    told: Prediction
+
+    @property
+    def words(self) -> str:
+        return joined(self.changes)
+
+    @property
+    def there(self) -> bool:
+        """Whether it is in the process, so that it is worth timing."""
+        return NOT_TIMED not in (self.told.reason or "")
+
+
+def joined(changes: Sequence[Named]) -> str:
+    """All of them in one word."""
+    return "+".join(one.words for one in changes)
+
+
+def together(step: Step, changes: Sequence[Named]) -> Step:
+    """With all of these."""
+    for one in changes:
+        step = one.made(step)
+    return step

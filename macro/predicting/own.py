@@ -1,0 +1,122 @@
+"""A step of a user's own program: watched, changed and timed in the program's own loop, all processes in turns.
+
+What a program computes is its own: results of changed steps are not compared, as those of networks are.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, TypeVar
+
+from kernels.libs import preload
+from kernels.ops.gemm.problem import Gemm
+from macro.changes.base import Before, Key, Seen, Step
+from macro.explaining.breakdown import Ceilings, place, taken_apart
+from macro.explaining.nominal import Work, work_of
+from macro.explaining.operation_work import alone
+from macro.explaining.rows import Row
+from macro.timing.entry import Entry
+from macro.watching.perf import Sampler
+from macro.watching.program import Look, watch
+from macro.watching.recording import Recording
+from macro.watching.script import Program, Script
+from macro.watching.watch import Side
+
+Say = Callable[[str], None]
+Watching = TypeVar("Watching", bound=Look)
+
+
+def script(step: Step, seconds: float) -> Script:
+    """The program as a changed or unchanged step has it."""
+    assert step.script is not None
+    setting = step.setting
+    variables = {**step.script.variables, **setting.knobs.get("variables", {}), **preload.variables(setting.preload)}
+    threads = setting.threads or None  # 0: as the program has it
+    return replace(step.script, heap=setting.heap, threads=threads, variables=variables, seconds=seconds)
+
+
+def before(step: Step, seconds: float, say: Say) -> Before:
+    """Watch its steps for so long. Raises SuiteError."""
+    with place_of() as (folder, streams):
+        (recording,) = watch([script(step, seconds)], folder, streams, say, lambda recordings: None)
+    found, work = taken_apart(recording, 0.0, Ceilings(None, None)), work_of(recording.called)
+    cells: dict[Key, float] = {((cell.row,), cell.column): cell.a for cell in found.cells}
+    process = recording.processes[-1]
+    side = Side(Entry(step.framework, step.setting))
+    return Before(
+        {key: float(count) for key, count in work.calls.items()},
+        frozenset(sample.symbol for sample in process.samples),
+        "",
+        {},
+        found.faults.get("P0", 0.0),
+        _identity(recording),
+        side,
+        found.step["a"],
+        found.system["a"],
+        cells,
+        dict(_rows(work)),
+    )
+
+
+def after(step: Step, say: Say) -> Seen:
+    """One traced block of it, whose clocks nobody reads. Raises SuiteError."""
+    with place_of() as (folder, streams), ExitStack() as stack:
+        look = started(Look, script(step, 1.0), folder, streams, stack, say)
+        with look.told():
+            look.sampler = Sampler(look.program.pid, folder)
+            stack.callback(look.sampler.close)
+            look.settle()
+            look.round(1, random.Random(0))
+            look.read()
+            maps, variables = (_told(look.program.pid, name) for name in ("maps", "environ"))
+            look.end()
+    calls = {key: float(count) for key, count in work_of(look.recording.called).calls.items()}
+    symbols = frozenset(sample.symbol for sample in look.watched.samples)
+    pairs = (line.partition("=") for line in variables.split("\0") if line)
+    faults = look.watched.faulted["P0"][-1]
+    return Seen(calls, symbols, maps, {name: value for name, _, value in pairs}, faults, _identity(look.recording))
+
+
+def started(
+    kind: type[Watching], one: Script, folder: Path, streams: tuple[IO[bytes], IO[bytes]], stack: ExitStack, say: Say
+) -> Watching:
+    """A program whose first steps are over. Raises SuiteError, Ended."""
+    program = Program(one, folder, *streams)
+    stack.callback(program.close)
+    look = kind(one, program, say)
+    with look.told():
+        look.begin()
+    return look
+
+
+def _rows(work: Work) -> Iterator[tuple[str, Row]]:
+    """Of each row with products the largest, by which the others of it are taken to change."""
+    for (members, column), (_, call) in work.largest.items():
+        again = alone(call) if column == "gemm" else None
+        if again is not None and "dtype" not in again[1]:
+            path, phase = place(members[0])
+            yield members[0], Row(members[0], path, phase, (Gemm(**again[1]),), 0.0)
+
+
+def _identity(recording: Recording) -> Mapping[str, object]:
+    return {name: value for name, value in recording.program.items() if name != "arguments"}
+
+
+def _told(pid: int, name: str) -> str:
+    try:
+        return Path(f"/proc/{pid}/{name}").read_text("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+@contextmanager
+def place_of() -> Iterator[tuple[Path, tuple[IO[bytes], IO[bytes]]]]:
+    """A folder, and where programs print to: nowhere, for several of them print at once."""
+    with tempfile.TemporaryDirectory(prefix="kernelgap-whatif-") as name, open(os.devnull, "wb") as nowhere:
+        yield Path(name), (nowhere, nowhere)

@@ -142,16 +142,23 @@ def request(argv: Sequence[str]) -> WhatIfRequest:
 
 
 def _changes(asked: Sequence[str], step: Step) -> list[Named]:
-    """Raises UsageError for one that is none, or does not apply, alone or behind those before it."""
+    """Raises UsageError for one that is none, or does not apply."""
     from macro import changes
 
     found = [changes.find(text) for text in dict.fromkeys(asked)]
-    made = step
     for one in found:
-        if why := one.refused(made):
+        if why := one.refused(step):
             raise UsageError(f"{one.words}: it does not apply: {why}")
-        made = one.made(made)
     return found
+
+
+def _joined(step: Step, changes: Sequence[Named]) -> str | None:
+    """Why they cannot all be made at once."""
+    for one in changes:
+        if why := one.refused(step):
+            return f"{one.words}: {why}"
+        step = one.made(step)
+    return None
 
 
 def main(argv: Sequence[str]) -> int:
@@ -192,7 +199,9 @@ def _measure(asked: WhatIfRequest, not_timed: list[str], file: RunFile) -> None:
     told = [foreseer.single(one, alone) for one in asked.changes]
     not_timed += [one.words for one in told if not one.there]
     told = [one for one in told if one.there]
-    if len(told) > 1:
+    if len(told) > 1 and (why := _joined(step, [one.changes[0] for one in told])):
+        say(f"each alone, and not all at once: {why}")
+    elif len(told) > 1:
         told.append(foreseer.both(told))
     if told:
         (made.make if step.script is None else own_turns.make)(step, told, file, say)

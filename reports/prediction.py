@@ -23,8 +23,9 @@ def _step(x: Prediction) -> tuple[str, str, int, str, int]:
 def _told(predictions: Sequence[Prediction]) -> Iterator[str]:
     first = next((x for x in predictions if x.measured), predictions[0])
     threads = units.counted(first.threads, "thread")
+    batch = f", batch {first.batch}" if first.batch else ""  # a program of one's own has none
     yield (
-        f"A {first.phase} of {first.network}, batch {first.batch}, in {first.framework}, {threads}, takes "
+        f"A {first.phase} of {first.network}{batch}, in {first.framework}, {threads}, takes "
         f"{units.seconds(first.step)}. Changes of it, in seconds of a step (changed less unchanged; 90 % intervals):"
     )
     yield from _aligned([HEAD, *map(_row, predictions)])

@@ -187,7 +187,7 @@ class Prediction:
     network: str  # whose step it is
     framework: str  # as it was unchanged
     change: str  # as typed
-    batch: int  # samples of the step
+    batch: int  # samples of the step; 0: of a program of one's own, which tells none
     phase: str  # of it: step, gradient, forward
     threads: int  # of the unchanged step
     step: float  # seconds of the unchanged step: as watched, then as timed in turns

@@ -108,7 +108,8 @@ def combined(best: Sequence[Foreseen], chain: Sequence[Foreseen]) -> Foreseen | 
 
 
 def _shell(step: Step, winner: Foreseen | None) -> str:
-    name = f"{step.plan.network.name}, batch {step.plan.batch}, in {step.framework.name}"
+    batch = f", batch {step.plan.batch}" if step.script is None else ""
+    name = f"{step.plan.network.name}{batch}, in {step.framework.name}"
     if winner is None:
         return f"# Nothing that was tried makes a {step.plan.phase} of {name} faster by {100 * WORTH:.0f} %.\n"
     found: Expected | None = winner.told.measured

@@ -20,6 +20,7 @@ from macro.watching.ends import Ended
 from macro.watching.program import Look
 from macro.watching.recording import Watched
 from reports.record import Note
+from reports.units import counted
 
 if TYPE_CHECKING:
     from reports.store import RunFile
@@ -39,7 +40,8 @@ def make(
         going = [look for _, look in looks]
         try:
             for turn in rounds.in_turns(going, step.plan.seconds, random.Random(step.plan.seed), step.plan.fewest):
-                say(f"{turn.number} rounds, {turn.seconds:.0f} of {step.plan.seconds:.0f} s")
+                if not turn.number & turn.number - 1:  # 1, 2, 4, 8 …
+                    say(f"{counted(turn.number, 'round')}, {turn.seconds:.0f} of {step.plan.seconds:.0f} s")
                 for entry, look in looks:
                     if look in going:
                         entry.blocks.append((0, turn.number, look.block()))

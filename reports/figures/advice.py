@@ -32,7 +32,8 @@ def _picture(run: Run, data: dict[str, object], by_name: dict[str, Prediction]) 
     both = sorted((x for x in by_name.values() if "+" in x.change), key=_left, reverse=True)
     rows = [(x, "alone" if x.change in order else "no certain saving") for x in reversed(single)]
     rows += [(x, "together") for x in both]
-    about = [f"a {first.phase} of {first.network}, batch {first.batch}, in {first.framework}"]
+    batch = f", batch {first.batch}" if first.batch else ""
+    about = [f"a {first.phase} of {first.network}{batch}, in {first.framework}"]
     about += [units.counted(first.threads, "thread"), _style.where(run).partition(",")[0], run.environment.started[:10]]
     words = dict.fromkeys(["as it was", *(word for _, word in rows)])
     sheet = _style.Sheet(

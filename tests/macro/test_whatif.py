@@ -105,3 +105,57 @@ def test_advice_is_of_all_changes_that_apply(
     assert note["applied"] == 2 and set(note["tried"]) <= {"heap-keep", "isa=avx2"}
     assert shell.read_text() == note["shell"] and note["shell"].startswith("#")
     assert run("advise", "numpy", "--shell", str(shell)).code == 2
+
+
+FAULTS = """
+from kernelgap import step
+while True:
+    with step():
+        bytearray(b"1") * (1 << 26)
+"""
+
+
+@PERF
+@pytest.mark.slow
+def test_a_program_of_ones_own_is_timed_in_its_own_loop(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], in_process: Callable[..., Ran]
+) -> None:
+    (tmp_path / "train.py").write_text(FAULTS)
+    path, script = tmp_path / "run.jsonl", str(tmp_path / "train.py")
+    words = (script, "heap-keep", "threads=1", "--budget", "6s", "-o", str(path), "-q")
+    ran = in_process(capsys, main, ["whatif", *words])
+    assert ran.code == 1, ran.err  # the program's threads are its own: nothing shows that they changed
+    keep, threads = (
+        x for x in lines(path) if x["kind"] == "prediction" and (x["measured"] or "threads" in x["change"])
+    )
+    keep, threads = sorted((keep, threads), key=lambda x: str(x["change"]))
+    assert keep["measured"]["seconds"] < 0 and keep["predicted"]["seconds"] < 0 and keep["batch"] == 0
+    assert "not timed" in threads["reason"]
+    (turns,) = (x["data"]["steps"] for x in lines(path) if x.get("topic") == "turns")
+    assert set(turns) == {"as it is", "unchanged", "heap-keep"} and len({len(x) for x in turns.values()}) == 1
+    kinds = [x.get("topic", x["kind"]) for x in lines(path)]
+    assert kinds.index("prediction") < kinds.index("turns")
+    assert not processes.left(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["gone.py", "heap-keep"], "gone.py: there is no such script"),
+        (["train.py", "batch=4"], "batch=4: it does not apply: a program has its own"),
+        (["train.py", "compile"], "compile: it does not apply: it is an edit of the program: model = torch.compile"),
+        (["train.py", "heap-keep", "-o", "x.jsonl", "--resume"], "--resume: a program's processes are gone"),
+    ],
+)
+def test_bad_words_of_a_program_are_one_line(
+    words: list[str],
+    reason: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    in_process: Callable[..., Ran],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text(FAULTS)
+    ran = in_process(capsys, main, ["whatif", *words])
+    assert ran.code == 2 and reason in ran.err and len(ran.err.splitlines()) == 1

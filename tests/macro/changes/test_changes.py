@@ -299,3 +299,8 @@ def test_what_could_not_be_measured_alone_says_why(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(micro, "measure", lambda plan: Run)
     with pytest.raises(Unavailable, match="torch is not installed"):
         _alone.measured("gemm", {}, 1.0)
+
+
+def test_the_page_names_every_change() -> None:
+    page = (Path(__file__).parents[3] / "docs/whatif.md").read_text("utf-8")
+    assert not [name for name in changes.names() if f"`{name}" not in page]

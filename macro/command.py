@@ -7,11 +7,13 @@ import re
 import string
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kernels.errors import UsageError
 from kernels.heap import POLICIES
 from macro.frameworks import Framework, find
+from macro.processes import confirmed
 from macro.processes.job import Setting
 from micro.worker.process import POOLS
 from reports.parser import OneLineParser
@@ -108,21 +110,28 @@ def words(text: str, option: str, choices: Sequence[str]) -> list[str]:
 
 
 def setting(
-    framework: Framework, threads: int, heap: str, division: str, variables: Mapping[str, str] | None = None
-) -> tuple[Setting, str]:
-    """How it runs, and the division it belongs to: in `tuned` with the adapter's TUNED settings, heap among them."""
-    told = {"variables": dict(variables)} if variables else {}
-    if division == "default":
-        return Setting(threads, heap, told), division
-    knobs = {**framework.tuned, **told}
-    return Setting(threads, knobs.pop("heap", heap), knobs), division
+    net: Network,
+    framework: Framework,
+    threads: int,
+    heap: str,
+    division: str = "default",
+    variables: Mapping[str, str] | None = None,
+) -> Setting:
+    """How it runs: in division `tuned` as `advise` confirmed it for this network, if it did."""
+    told = dict(variables or {})
+    plain = Setting(threads, heap, {"variables": told} if told else {})
+    tuned = confirmed.found(net, framework, threads, heap) if division == "tuned" else None
+    if tuned is None:
+        return plain
+    both = {**tuned.knobs.get("variables", {}), **told}
+    return replace(tuned, knobs={**tuned.knobs, **({"variables": both} if both else {})})
 
 
-def unchanged(framework: Framework, division: str) -> str | None:
+def unchanged(net: Network, framework: Framework, division: str) -> str | None:
     """Why a division says nothing of a framework; None where it does."""
-    if division == "default" or any(framework.knobs.get(name) != value for name, value in framework.tuned.items()):
+    if division == "default" or confirmed.found(net, framework, 1, "default") is not None:
         return None
-    return f"{framework.name} has no settings that won: in division {division} it would run as installed"
+    return f"nothing is confirmed here for {framework.name}: python -m macro advise {net.name} {framework.name}"
 
 
 def variables(texts: Sequence[str]) -> dict[str, str]:

@@ -40,7 +40,7 @@ def request(argv: Sequence[str]) -> EqualRequest:
         raise UsageError(f"--threads {words.threads}: one number, of every framework")
     rows = command.frameworks(words.frameworks)
     told = command.variables(words.set)
-    wanted = [(row, command.setting(row, counts[0], "default", "default", told)[0]) for row in rows]
+    wanted = [(row, command.setting(net, row, counts[0], "default", variables=told)) for row in rows]
     return EqualRequest(net, batch, wanted, words.quiet)
 
 

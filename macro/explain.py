@@ -16,6 +16,7 @@ from micro.planning.options import Outputs, add_documents, outputs_of
 from micro.planning.request import TIME, number
 
 if TYPE_CHECKING:
+    from macro.networks.base import Network
     from macro.timing.entry import Plan
     from macro.watching.watch import Side
 
@@ -74,14 +75,14 @@ def request(argv: Sequence[str]) -> ExplainRequest:
     heaps = _pair(command.heaps(words.heap), "--heap")
     divisions = _pair(command.words(words.division, "--division", command.DIVISIONS), "--division")
     told = command.variables(words.set)
-    sides = [_side(*side, told) for side in zip((words.a, words.b), threads, heaps, divisions, strict=True)]
+    sides = [_side(net, *side, told) for side in zip((words.a, words.b), threads, heaps, divisions, strict=True)]
     if threads[0] != threads[1]:
         raise UsageError(f"--threads {words.threads}: one number for both; steps on other threads are other clocks")
     plan = Plan(net, command.batch(words.batch, net), words.phase, seconds, words.runs, asked=words.network)
     return ExplainRequest(plan, sides, words.kernels, outputs_of(vars(words)))
 
 
-def _side(name: str, threads: int, heap: str, division: str, variables: dict[str, str]) -> Side:
+def _side(net: Network, name: str, threads: int, heap: str, division: str, variables: dict[str, str]) -> Side:
     """A framework in one setting. Raises UsageError."""
     from macro.timing.entry import Entry
     from macro.watching.watch import Side
@@ -89,10 +90,9 @@ def _side(name: str, threads: int, heap: str, division: str, variables: dict[str
     rows = command.frameworks(name)
     if len(rows) > 1:
         raise UsageError(f"{name}: name one framework for each side")
-    if why := command.unchanged(rows[0], division):
+    if why := command.unchanged(net, rows[0], division):
         raise UsageError(f"--division {division}: {why}")
-    setting, belongs = command.setting(rows[0], threads, heap, division, variables)
-    return Side(Entry(rows[0], setting, belongs))
+    return Side(Entry(rows[0], command.setting(net, rows[0], threads, heap, division, variables), division))
 
 
 def main(argv: Sequence[str]) -> int:

@@ -16,6 +16,7 @@ from micro.planning.options import Outputs, add_outputs, outputs_of
 from micro.planning.request import SHARE, TIME, number
 
 if TYPE_CHECKING:
+    from macro.networks.base import Network
     from macro.timing.entry import Entry, Plan
     from reports.store import RunFile
 
@@ -31,7 +32,7 @@ def parser() -> argparse.ArgumentParser:
         "--division",
         default="default",
         metavar="WORDS",
-        help="default: as installed; tuned: with the settings of its adapter that won (default)",
+        help="default: as installed; tuned: as `macro advise` confirmed it here (default)",
     )
     options.add_argument("--budget", default="60s", metavar="TIME", help="time of measuring (60s)")
     options.add_argument(
@@ -63,7 +64,7 @@ def request(argv: Sequence[str]) -> RunRequest:
     words = parser().parse_args(argv)
     net = command.network(words.network)
     command.check(words)
-    entries = _entries(words.frameworks, words.division, words.threads, words.heap, command.variables(words.set))
+    entries = _entries(net, words)
     seconds = number(words.budget, TIME, "--budget", "60s")
     margin = number(words.margin, SHARE, "--margin", "1%")
     phases = dict.fromkeys(command.words(words.phase, "--phase", PHASES))
@@ -84,22 +85,22 @@ def main(argv: Sequence[str]) -> int:
     return session.kept("run", asked.outputs, planned, partial(_measure, asked))
 
 
-def _entries(frameworks: str, division: str, threads: str, heap: str, variables: dict[str, str]) -> list[Entry]:
+def _entries(net: Network, words: argparse.Namespace) -> list[Entry]:
     """Frameworks × threads × heaps × divisions; twins by their knobs, such as two heaps of a tuned one, once. Raises
     UsageError, also where a division changes nothing of any framework."""
     from macro.timing.entry import Entry
 
-    entries: list[Entry] = []
-    for one, count, policy, framework in itertools.product(
-        command.words(division, "--division", command.DIVISIONS),
-        command.threads(threads),
-        command.heaps(heap),
-        command.frameworks(frameworks),
+    entries, variables = list[Entry](), command.variables(words.set)
+    for division, count, policy, framework in itertools.product(
+        command.words(words.division, "--division", command.DIVISIONS),
+        command.threads(words.threads),
+        command.heaps(words.heap),
+        command.frameworks(words.frameworks),
     ):
-        setting, belongs = command.setting(framework, count, policy, one, variables)
-        why = command.unchanged(framework, one)
-        if not any((x.framework, x.setting, x.division) == (framework, setting, belongs) for x in entries):
-            entries.append(Entry(framework, setting, belongs, status="skipped" if why else "ok", reason=why))
+        setting = command.setting(net, framework, count, policy, division, variables)
+        why = command.unchanged(net, framework, division)
+        if not any((x.framework, x.setting, x.division) == (framework, setting, division) for x in entries):
+            entries.append(Entry(framework, setting, division, status="skipped" if why else "ok", reason=why))
     idle = [x for x in entries if x.status == "skipped"]
     if idle and len(idle) == sum(x.division == idle[0].division for x in entries):
         raise UsageError(f"--division {idle[0].division}: {idle[0].reason}")

@@ -110,10 +110,9 @@ def _cells(
     from macro.timing.entry import Entry, Plan
 
     own = [row for row in rows if phase == "step" or row.name in table.passes]
-    settings = [
-        (row, command.setting(row, count, "default", "default")[0]) for count, row in itertools.product(counts, own)
-    ]
-    plan = Plan(command.network(network), batch, phase, *about, asked=network)
+    net = command.network(network)
+    settings = [(row, command.setting(net, row, count, "default")) for count, row in itertools.product(counts, own)]
+    plan = Plan(net, batch, phase, *about, asked=network)
     return Cells(plan, [Entry(row, setting) for row, setting in settings])
 
 

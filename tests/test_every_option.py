@@ -13,7 +13,7 @@ import pytest
 
 from kernels.errors import UsageError
 from macro import command as macro_command
-from macro import env, equal, explain, run, shapes
+from macro import env, equal, explain, run, shapes, whatif
 from micro import __main__ as everything
 from micro import ab, ceiling, selftest
 from micro.command.everything import parts
@@ -65,6 +65,7 @@ COMMANDS: Mapping[str, tuple[Callable[[], argparse.ArgumentParser], Callable[[li
     "run": (run.parser, of_macro(run.request), "fcn-r"),
     "equal": (lambda: macro_command.parser("equal", None), of_macro(equal.request), "fcn-r"),
     "explain": (explain.parser, of_macro(explain.request), EXPLAIN),
+    "whatif": (whatif.parser, of_macro(whatif.request), "fcn-r numpy threads=3"),
 }
 FRAMEWORKS = {"--batch": "8", "--threads": "2", "--set": "OMP_WAIT_POLICY=active"}
 VALUES: Mapping[str, Mapping[str, str]] = {
@@ -101,6 +102,7 @@ VALUES: Mapping[str, Mapping[str, str]] = {
         "--budget": "7s",
         "--kernels": "",
     },
+    "whatif": {**FRAMEWORKS, "--phase": "forward", "--heap": "keep", "--runs": "2", "--budget": "7s"},
 }
 BESIDE = {"--mechanisms"}  # refused beside `all`: see below
 

@@ -82,7 +82,7 @@ REMEDIES = (
         "copy",
         lambda cell, side, entry: "parameter copy" in cell.members,
         "let the step take over its parameters' memory: jax.jit(step, donate_argnums=0)",
-        "python -m macro run {net} --frameworks {framework} --division default,tuned",
+        "python -m macro run {net} --frameworks {framework} --heap default,keep",
     ),
     Remedy(
         "fewer calls",

@@ -1,6 +1,6 @@
 """One file is one framework: its adapter, its knobs, and the recipe of its environment.
 
-The driver never imports an adapter: it reads the literals ROWS, RECIPE and TUNED off the syntax tree.
+The driver never imports an adapter: it reads the literals ROWS and RECIPE off the syntax tree.
 """
 
 from __future__ import annotations
@@ -20,14 +20,13 @@ HERE = Path(__file__).parent
 @dataclass(frozen=True)
 class Framework:
     """What can be said of a framework without importing it. `recipe`: python, packages, megabytes, and what
-    else its environment needs; none where it runs in the suite's own. `tuned`: the adapter's TUNED settings."""
+    else its environment needs; none where it runs in the suite's own."""
 
     name: str
     path: Path
     about: str
     recipe: dict[str, Any] = field(default_factory=dict)
     knobs: dict[str, Any] = field(default_factory=dict)
-    tuned: dict[str, Any] = field(default_factory=dict)
 
     @property
     def environment(self) -> str:
@@ -73,18 +72,18 @@ def _files() -> list[Path]:
 
 
 def _rows(path: Path) -> dict[str, Framework]:
-    """Read off the syntax tree: ROWS is a literal {name: knobs}; RECIPE, TUNED are literals."""
+    """Read off the syntax tree: ROWS is a literal {name: knobs}; RECIPE is a literal."""
     tree = ast.parse(path.read_text("utf-8"))
     literals: dict[str, Any] = {}
     for node in tree.body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             name = node.targets[0].id
-            if name in ("ROWS", "RECIPE", "TUNED"):
+            if name in ("ROWS", "RECIPE"):
                 literals[name] = _literal(name, node.value)
     about = (ast.get_docstring(tree) or "").partition("\n")[0]
-    recipe, tuned = literals.get("RECIPE", {}), literals.get("TUNED", {})
+    recipe = literals.get("RECIPE", {})
     return {
-        name: Framework(name, path, about, recipe, knobs, {**knobs, **tuned})
+        name: Framework(name, path, about, recipe, knobs)
         for name, knobs in literals.get("ROWS", {path.stem: {}}).items()
     }
 

@@ -17,7 +17,6 @@ RECIPE = {
     "megabytes": 457,
     "needs": {"cntk": "gcc"},
 }
-TUNED = {}
 
 
 def configure(job):

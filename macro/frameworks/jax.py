@@ -2,7 +2,6 @@
 
 ROWS = {"jax": {}}
 RECIPE = {"environment": "jax", "python": "3.11", "packages": ["jax==0.10.2", "numpy==2.4.6"], "megabytes": 652}
-TUNED = {"heap": "keep"}
 
 
 def configure(job):

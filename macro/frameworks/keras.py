@@ -19,7 +19,6 @@ RECIPE = {
     "index": {"https://download.pytorch.org/whl/cpu": ["torch==2.13.0+cpu"]},
     "megabytes": 3077,
 }
-TUNED = {"heap": "keep"}
 
 
 def configure(job):

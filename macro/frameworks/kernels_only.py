@@ -15,7 +15,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # run by path: the
 
 ROWS = {"kernels-only": {}}
 RECIPE = {}
-TUNED = {}
 
 CANDIDATES = {
     "gemm": ("openblas", "openblas-scipy", "mkl", "blocked", "torch"),

@@ -10,7 +10,6 @@ RECIPE = {
     "packages": ["mxnet==1.9.1", "numpy==1.23.5"],
     "megabytes": 310,
 }
-TUNED = {}
 
 
 def configure(job):

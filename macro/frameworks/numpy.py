@@ -7,7 +7,6 @@ import recorder
 
 ROWS = {"numpy": {}}
 RECIPE = {}
-TUNED = {}
 BUILDERS = dict(numpy_layers.KINDS, **graphs.builders("numpy"))
 
 

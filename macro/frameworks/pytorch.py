@@ -12,7 +12,6 @@ RECIPE = {
     "megabytes": 1013,
     "needs": {"pytorch-compile": "g++"},
 }
-TUNED = {"heap": "keep", "optimizer": "fused"}
 
 
 def configure(job):

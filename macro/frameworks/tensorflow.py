@@ -12,7 +12,6 @@ RECIPE = {
     "packages": ["tensorflow-cpu==2.21.0", "numpy==2.4.6"],
     "megabytes": 1619,
 }
-TUNED = {}
 
 
 def configure(job):

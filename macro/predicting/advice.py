@@ -13,6 +13,7 @@ from macro.predicting import own_turns, typed
 from macro.predicting.forecast import Foreseer
 from macro.predicting.foreseen import Foreseen
 from macro.predicting.made import make
+from macro.processes import confirmed
 from macro.timing.entry import FEWEST
 from reports.advice import TOPIC
 from reports.record import Expected, Note
@@ -40,6 +41,8 @@ def advise(step: Step, seconds: float, file: RunFile, say: Callable[[str], None]
     chain = _chain(foreseer, best)
     told = turns(last, [*best, *chain], file, say) if best else []
     winner = combined(told[: len(best)], told[len(best) :])
+    if winner is not None and step.script is None:
+        confirmed.keep(step.plan.network, step.framework, winner.changed.framework, winner.changed.setting)
     text = _shell(step, winner)
     order = [one.words for one in sorted(told[: len(best)], key=_seconds) if saves(one)]
     edits = {name: list(about) for name, about in _edits(step, foreseer)}

@@ -19,7 +19,6 @@ ROWS = {
     "log-softmax-twice": {"model": "LogSoftmaxTwice"},
 }
 RECIPE = {}
-TUNED = {}
 
 
 def available():

@@ -28,7 +28,6 @@ ROWS = {
     "wider": {"change": "wider"},
 }
 RECIPE = {}
-TUNED = {}
 NET = Network(
     "odd",
     "a test",

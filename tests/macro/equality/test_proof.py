@@ -103,7 +103,7 @@ def test_no_framework_is_one_line(name: str, reason: str) -> None:
 
 
 def test_a_file_that_is_no_adapter_is_said(tmp_path: Path) -> None:
-    rows = ("dict(a={})", "{", "['a']", "{'a': None}", "{1: {}}", "None", "{}\nRECIPE = ['numpy']", "{}\nTUNED = 1")
+    rows = ("dict(a={})", "{", "['a']", "{'a': None}", "{1: {}}", "None", "{}\nRECIPE = ['numpy']")
     for text in (f"ROWS = {x}\n" for x in rows):
         (tmp_path / "x.py").write_text(text)
         with pytest.raises(UsageError, match="no adapter with literal ROWS"):

@@ -1,0 +1,42 @@
+"""What `advise` confirmed on this machine: the setting in which a network's step in a framework is fastest, kept for
+division `tuned`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from contextlib import suppress
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from kernels import state
+from kernels.devices.cpu import processor
+from macro.frameworks import Framework
+from macro.processes.job import Setting
+
+if TYPE_CHECKING:
+    from macro.networks.base import Network
+
+
+def keep(network: Network, framework: Framework, changed: Framework, setting: Setting) -> None:
+    """In the state folder. `changed`: the row that it is in, which may be another of the same adapter."""
+    knobs = {name: value for name, value in changed.knobs.items() if framework.knobs.get(name) != value}
+    record = {**asdict(setting), "knobs": {**knobs, **setting.knobs}}
+    with suppress(OSError):  # one lost costs another advice
+        state.write(_name(network, framework), json.dumps(record, default=str))
+
+
+def found(network: Network, framework: Framework, threads: int, heap: str) -> Setting | None:
+    """With so many threads; None where nothing was confirmed."""
+    with suppress(OSError, ValueError, KeyError):
+        told: dict[str, Any] = json.loads((state.folder() / _name(network, framework)).read_text("utf-8"))
+        own = heap if told["heap"] == Setting().heap else str(told["heap"])
+        return Setting(threads, own, told["knobs"], str(told["preload"]))
+    return None
+
+
+def _name(network: Network, framework: Framework) -> str:
+    """Another processor, network or framework is another question."""
+    row = framework.name.partition("~")[0]
+    parts = json.dumps([network.data(), row, processor()], sort_keys=True, default=str)
+    return f"advice/{hashlib.sha256(parts.encode()).hexdigest()[:24]}.json"

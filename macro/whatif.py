@@ -196,6 +196,7 @@ def _measure(asked: WhatIfRequest, not_timed: list[str], file: RunFile) -> None:
     step = seeded(asked.step, file)
     foreseer = Foreseer(step, asked.seconds * WATCHED, file, say)
     alone = asked.seconds * ALONE / len(asked.changes)
+    foreseer.prove(asked.changes)
     told = [foreseer.single(one, alone) for one in asked.changes]
     not_timed += [one.words for one in told if not one.there]
     told = [one for one in told if one.there]

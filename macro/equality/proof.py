@@ -39,7 +39,7 @@ ORDERS = ("reversed", "shuffled")
 # Of an identity: with another of these it is another program. Threads and heaps change no rounding that bounds lack.
 HOLDS = ("version", "build", "blas", "dnn", "python", "libraries", "flags", "dispatch", "isa_asked")
 # Nor do names of generated code, which `explain` has oneDNN write for perf.
-SAME = re.compile(r"(NUM_THREADS|NTHREADS?|NPROC|JIT_PROFILE)$|^MALLOC_")
+SAME = re.compile(r"(NUM_THREADS|NTHREADS?|NPROC|JIT_PROFILE)$|^(MALLOC_|GLIBC_TUNABLES$)")
 WORKER = Path(__file__).parents[1] / "worker"
 RULE = (
     "usual",
@@ -194,7 +194,7 @@ def key(network: Network, batch: int, framework: Framework, setting: Setting, id
     parts += [identity.get(name) for name in HOLDS]
     variables = identity.get("variables") or {}
     parts.append({name: value for name, value in variables.items() if not SAME.search(name)})
-    parts += [setting.preload] if setting.preload != preload.NONE else []
+    parts += [word for word in preload.words(setting.preload) if word not in preload.ALLOCATORS]
     parts.append(processor())
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:24]
 

@@ -31,6 +31,7 @@ def advise(step: Step, seconds: float, file: RunFile, say: Callable[[str], None]
     asked = list(_candidates(step))
     foreseer = Foreseer(step, seconds * WATCHED, file, say)
     say(f"{len(asked)} changes apply: {', '.join(one.words for one in asked)}")
+    foreseer.prove(asked)
     foreseen = [foreseer.single(one, seconds * ALONE / len(asked)) for one in asked]
     wanted = [one for one in foreseen if one.there and promising(one)]
     first = replace(step, plan=replace(step.plan, seconds=seconds * FIRST, fewest=FEWEST))

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernels.errors import SuiteError
 from macro.changes import Named
 from macro.changes._alone import around
 from macro.changes.base import Asked, Before, Effect, Forecast, Step
-from macro.predicting import judged, own, watched
+from macro.equality import gate
+from macro.predicting import judged, made, own, watched
 from macro.predicting.foreseen import NOT_TIMED, Foreseen, joined, together
 from reports.record import Prediction
 
@@ -37,6 +40,17 @@ class Foreseer:
     def before(self) -> Before:
         watch = watched.before if self.step.script is None else own.before
         return watch(self.step, self.watching, self.say)
+
+    def prove(self, asked: Sequence[Named]) -> None:
+        """Equal work of all steps that are new, at once, so that NumPy is asked once; what does other work is told
+        where it is predicted."""
+        new = [one for one in asked if one.words not in self.held]
+        if not new or self.step.script is not None:
+            return
+        entries = [made.entered(self.step, self.step, "")]
+        entries += [made.entered(self.step, one.made(self.step), one.words) for one in new]
+        with tempfile.TemporaryDirectory(prefix="kernelgap-whatif-") as folder:
+            gate.refuse_unequal(self.step.plan, entries, Path(folder), self.say)
 
     def single(self, named: Named, alone: float) -> Foreseen:
         """One change; kernels are measured by themselves for `alone` seconds. A step that does not run, or shows

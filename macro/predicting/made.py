@@ -36,7 +36,7 @@ def make(
     in shares of the step; what certainly brings less is left out after some rounds."""
     twin = Entry(frameworks.find(f"{step.framework.name}~b"), step.setting, change=TWIN)
     unchanged = Entry(step.framework, step.setting)
-    changed = [_entry(step, one) for one in foreseen]
+    changed = [entered(step, one.changed, one.words) for one in foreseen]
     end = partial(drop, (unchanged, twin), changed, hopeless) if hopeless is not None else lambda: None
     contest = _take(step.plan, [unchanged, twin, *changed], file, say, end)
     told = []
@@ -46,10 +46,10 @@ def make(
     return told
 
 
-def _entry(step: Step, one: Foreseen) -> Entry:
-    batch = one.changed.plan.batch
-    other = None if batch == step.plan.batch else batch
-    return Entry(one.changed.framework, one.changed.setting, change=one.words, batch=other)
+def entered(step: Step, changed: Step, words: str) -> Entry:
+    """Of a changed step, in the plan of the unchanged one."""
+    batch = changed.plan.batch
+    return Entry(changed.framework, changed.setting, change=words, batch=None if batch == step.plan.batch else batch)
 
 
 def drop(unchanged: Sequence[Entry], changed: Sequence[Entry], hopeless: float) -> None:

@@ -122,7 +122,7 @@ IDENTITY = {"version": "1", "blas": "x", "variables": {"OMP_NUM_THREADS": "1"}, 
 @pytest.mark.parametrize(
     ("other", "holds"),
     [
-        ({"variables": {"OMP_NUM_THREADS": "2", "MALLOC_TRIM_THRESHOLD_": "-1"}}, True),
+        ({"variables": {"OMP_NUM_THREADS": "2", "MALLOC_TRIM_THRESHOLD_": "-1", "GLIBC_TUNABLES": "x"}}, True),
         ({"variables": IDENTITY["variables"] | perf.NAMED}, True),  # of the processes that `explain` watches
         ({"threads": {"omp": 2}}, True),
         ({"variables": {"ONEDNN_DEFAULT_FPMATH_MODE": "BF16"}}, False),
@@ -137,6 +137,16 @@ def test_a_proof_holds_for_the_same_variables_libraries_and_instructions(other: 
     proof.keep(SMALL, 8, numpy, Setting(), IDENTITY, verdict)
     assert proof.proven(SMALL, 8, numpy, Setting(), IDENTITY)
     assert proof.proven(SMALL, 8, numpy, Setting(), IDENTITY | other) == holds
+
+
+@pytest.mark.usefixtures("own_state")
+@pytest.mark.parametrize(
+    ("word", "holds"), [("jemalloc", True), ("mkl-intel", False), ("jemalloc+sgemm-openblas", False)]
+)
+def test_a_proof_holds_under_another_allocator_and_not_with_other_products(word: str, holds: bool) -> None:
+    numpy, verdict = find("numpy"), proof.Verdict("numpy", True, None, 0.1, "loss 0")
+    proof.keep(SMALL, 8, numpy, Setting(), IDENTITY, verdict)
+    assert proof.proven(SMALL, 8, numpy, Setting(preload=word), IDENTITY) == holds
 
 
 @pytest.mark.usefixtures("own_state")

@@ -47,17 +47,19 @@ def main(argv: Sequence[str]) -> int:
     words, step, seconds = _words(argv)
     if words.shell is not None and words.shell.exists():
         raise UsageError(f"--shell {words.shell}: there is such a file: name another")
-    planned = f"advise {step.plan.named} {step.framework.name}"
-    outputs = outputs_of(vars(words))
+    if words.shell is not None and not words.shell.parent.is_dir():
+        raise UsageError(f"--shell {words.shell}: there is no such folder")
+    outputs, told = outputs_of(vars(words)), list[str]()
 
     def measure(file: RunFile) -> None:
         from macro.predicting import advice
 
-        told = advice.advise(whatif.seeded(step, file), seconds, file, partial(command.say, outputs.quiet))
-        if words.shell is not None:
-            words.shell.write_text(told, "utf-8")
+        told.append(advice.advise(whatif.seeded(step, file), seconds, file, partial(command.say, outputs.quiet)))
 
-    return session.kept("advise", outputs, [planned], measure)
+    code = session.kept("advise", outputs, [f"advise {step.told}"], measure)
+    if words.shell is not None and told:
+        words.shell.write_text(told[0], "utf-8")
+    return code
 
 
 if __name__ == "__main__":

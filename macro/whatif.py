@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 WATCHED = 0.25  # of the budget the unchanged step is watched
 ALONE = 0.25  # … and kernels are measured by themselves, all changes together
-ROUNDS = 10  # at least
 OWN = "Words behind -- are the script's own. Where a step ends: python -m macro explain train.py --help."
 
 
@@ -55,15 +54,18 @@ def own_step(words: argparse.Namespace, arguments: Sequence[str]) -> tuple[Step,
     from macro.explaining.own_request import script_of
     from macro.frameworks import find
     from macro.networks.base import chain
+    from macro.predicting import made
     from macro.processes.job import Setting
     from macro.timing.entry import Plan
 
     if words.resume:
         raise UsageError("--resume: a program's processes are gone; name another file")
+    if words.runs > 1:
+        raise UsageError(f"--runs {words.runs}: a program's processes take turns once")
     seconds = number(words.budget, TIME, "--budget", "2m")
     script = script_of(words, words.script, arguments)
     named = chain(script.name, "a program of a user's own", 1, (1, 1), 0.0)
-    plan = Plan(named, 0, "step", seconds / 2, words.runs, asked=str(words.script), fewest=ROUNDS)
+    plan = Plan(named, 0, "step", seconds / 2, words.runs, asked=str(words.script), fewest=made.ROUNDS)
     return Step(plan, find("pytorch"), Setting(words.threads or 0), script), seconds
 
 
@@ -94,6 +96,7 @@ def step_options(name: str, about: str | None, budget: str) -> argparse.Argument
 def step_of(words: argparse.Namespace) -> tuple[Step, float]:
     """The unchanged step, and seconds of the whole budget. Raises UsageError."""
     from macro.changes.base import Step
+    from macro.predicting import made
     from macro.timing.entry import Plan
 
     net = command.network(words.network)
@@ -108,7 +111,7 @@ def step_of(words: argparse.Namespace) -> tuple[Step, float]:
         raise UsageError("one framework, one --threads, one --heap: what is changed is named behind them")
     setting = command.setting(net, rows[0], threads[0], heaps[0], variables=command.variables(words.set))
     batch = command.batch(words.batch, net)
-    plan = Plan(net, batch, words.phase, seconds / 2, words.runs, asked=words.network, fewest=ROUNDS)
+    plan = Plan(net, batch, words.phase, seconds / 2, words.runs, asked=words.network, fewest=made.ROUNDS)
     return Step(plan, rows[0], setting), seconds
 
 
@@ -170,8 +173,9 @@ def main(argv: Sequence[str]) -> int:
     if not asked.changes:
         return _list(asked.step)
     words = " ".join(one.words for one in asked.changes)
-    planned = f"whatif {asked.step.plan.named} {asked.step.framework.name} {words}"
-    code = session.kept("whatif", asked.outputs, [planned], partial(_measure, asked, not_timed))
+    code = session.kept(
+        "whatif", asked.outputs, [f"whatif {asked.step.told} {words}"], partial(_measure, asked, not_timed)
+    )
     return code or int(bool(not_timed))
 
 

@@ -24,7 +24,8 @@ def _told(data: dict[str, object], run: Run) -> Iterator[str]:
         yield f"Of {units.counted(len(tried), 'change')} tried none certainly makes a step faster by {least}."
     else:
         best = by_name[str(winner)]
-        yield f"{_saves(best)} with {best.change}, equal results proven. What helps, in order:"
+        results = "equal results proven" if best.batch else "its results were not compared"
+        yield f"{_saves(best)} with {best.change}, {results}. What helps, in order:"
     for number, name in enumerate(order, start=1):
         one = by_name[name]
         yield f"  {number}. {one.change}: {_saves(one)}; predicted: {_agrees(one)}; changes: {one.costs}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from reports import units
@@ -29,14 +30,32 @@ def _told(predictions: Sequence[Prediction]) -> Iterator[str]:
         f"{units.seconds(first.step)}. Changes of it, in seconds of a step (changed less unchanged; 90 % intervals):"
     )
     yield from _aligned([HEAD, *map(_row, predictions)])
-    if first.resolution is not None:
-        share = units.percent(100 * first.resolution / first.step)
+    resolved = {x.contest: x for x in predictions if x.resolution is not None}
+    for x in resolved.values():
+        assert x.resolution is not None
+        of = f" ({', '.join(one.change for one in predictions if one.contest == x.contest)})" * (len(resolved) > 1)
         yield (
-            f"Resolution: two unchanged steps in the same rounds differ by {units.seconds(first.resolution)} at most, "
-            f"{share} of a step."
+            f"Resolution{of}: two unchanged steps in the same rounds differ by {units.seconds(x.resolution)} at most, "
+            f"{units.percent(100 * x.resolution / x.step)} of a step."
         )
+    yield from _interactions(predictions)
     for x in predictions:
         yield from _behind(x)
+
+
+def _interactions(predictions: Sequence[Prediction]) -> Iterator[str]:
+    """Of several changes at once, what they do to each other: what is measured beyond the sum of each."""
+    alone = {(x.change, x.contest): x.measured for x in predictions if x.measured}
+    for x in predictions:
+        parts = [alone.get((word, x.contest)) for word in x.change.split("+")]
+        if x.measured is None or len(parts) < 2 or not all(parts):
+            continue
+        found = [part for part in parts if part]
+        beyond = x.measured.seconds - sum(part.seconds for part in found)
+        resolution = math.sqrt(sum(((part.high - part.low) / 2) ** 2 for part in (x.measured, *found)))
+        word = "more than" if abs(beyond) > resolution else "within"
+        error = units.seconds(resolution)
+        yield f"  {x.change}: beyond the sum of each {units.signed(beyond)}, {word} its error of {error}"
 
 
 def _row(x: Prediction) -> tuple[str, ...]:

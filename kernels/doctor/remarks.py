@@ -56,7 +56,10 @@ def _openblas(found: Found) -> Iterator[tuple[str, str]]:
 def _caps(found: Found) -> Iterator[tuple[str, str]]:
     for name in CAPS:
         if value := found.system.variables.get(name):
-            yield "instructions", f"{name}={value} limits what a library may use: {GEMM} --vary isa --isa default,avx2"
+            yield (
+                "instructions",
+                f"{name}={value} limits what a library may use; without it: env -u {name} {GEMM} --variant torch,mkl",
+            )
 
 
 def _malloc(found: Found) -> Iterator[tuple[str, str]]:

@@ -11,13 +11,13 @@ from kernels.ops.gemm.problem import Gemm
 from kernels.problem import Problem
 from macro.changes.base import CONFIDENCE, Asked, Before, Forecast, Part
 from macro.explaining import repeat
-from macro.processes.job import Setting
 
 MODEL = 0.1  # of a part: by so much is what a kernel does alone not what it does in a step; see docs/whatif.md
 NARROWER = 1.645 / 1.960  # of an interval of 95 %, one of 90
 PRODUCTS = ("gemm", "packing")
 RATE, LAUNCHES = 30e9, 60  # FLOP/s of a kernel at least; launches that a ratio of two needs
 LARGE = 0.01  # of a step: what a kernel takes that is measured
+FEW = "a kernel by itself had too few rounds: a longer --budget"
 LEAST = 256  # of a product's sizes, so that it stays a large one
 # Of a framework's row the kernel of this suite that makes the same calls.
 GEMMS = {"pytorch": "torch", "pytorch-compile": "torch", "keras-torch": "torch", "numpy": "numpy"}
@@ -58,31 +58,34 @@ def measured(benchmark: str, options: Mapping[str, Any], seconds: float) -> Rati
         raise Unavailable(next(iter(reasons), "nothing could be measured"))
     one = found[0]
     assert one.ratio is not None
-    low = one.ratio if one.low is None else one.low
-    high = one.ratio if one.high is None else one.high
-    return Ratio(one.ratio, *(one.ratio + (end - one.ratio) * NARROWER for end in (low, high)))
+    if one.low is None or one.high is None:
+        raise Unavailable(FEW)
+    return Ratio(one.ratio, *(one.ratio + (end - one.ratio) * NARROWER for end in (one.low, one.high)))
 
 
 def problems(before: Before, kind: type[Problem], columns: Sequence[str]) -> dict[Problem, float]:
     """Each problem of this kind as the framework has it, and the seconds that rows with it take in these columns; of
     rows with several each its share of their FLOP."""
     seconds: dict[Problem, float] = {}
-    for (names, column), took in before.cells.items():
-        if column not in columns:
-            continue
-        found = list(_called(before, names, kind))
-        whole = sum(x.flops for x in found)
-        for x in found:
-            seconds[x] = seconds.get(x, 0.0) + took * x.flops / whole
+    for _, x, took in by_row(before, kind, columns):
+        seconds[x] = seconds.get(x, 0.0) + took
     return seconds
 
 
-def _called(before: Before, names: Sequence[str], kind: type[Problem]) -> Iterator[Problem]:
+def by_row(before: Before, kind: type[Problem], columns: Sequence[str]) -> Iterator[tuple[str, Problem, float]]:
+    """The same with the names of their rows."""
+    for (names, column), took in before.cells.items():
+        found = list(_called(before, names, kind)) if column in columns else []
+        whole = sum(x.flops for _, x in found)
+        yield from ((name, x, took * x.flops / whole) for name, x in found)
+
+
+def _called(before: Before, names: Sequence[str], kind: type[Problem]) -> Iterator[tuple[str, Problem]]:
     for row in (before.rows[name] for name in names if name in before.rows):
         if kind is Gemm and row.product is not None:
-            yield repeat.as_called(row, before.side, before.rows)
+            yield row.name, repeat.as_called(row, before.side, before.rows)
         else:
-            yield from (x for x in row.problems if isinstance(x, kind))
+            yield from ((row.name, x) for x in row.problems if isinstance(x, kind))
 
 
 def swapped(asked: Asked, field: str, kind: type[Problem] = Gemm, columns: Sequence[str] = PRODUCTS) -> Forecast:
@@ -90,10 +93,9 @@ def swapped(asked: Asked, field: str, kind: type[Problem] = Gemm, columns: Seque
     variant = GEMMS.get(asked.unchanged.framework.name.partition("~")[0])
     if variant is None:
         return Forecast(why=f"no kernel here calls the products of {asked.unchanged.framework.name}")
-    settings = [{"threads": asked.threads, "heap": x.heap, "preload": x.preload} for x in _settings(asked)]
-    settings[1]["threads"] = asked.changed.setting.threads or asked.threads
-    both = ",".join(str(one[field]) for one in settings)
-    same = {name: value for name, value in settings[0].items() if name != field}
+    other = asked.changed.setting
+    changed = {"threads": other.threads or asked.threads, "heap": other.heap, "preload": other.preload}
+    both, same = f"{alike(asked)[field]},{changed[field]}", {k: v for k, v in alike(asked).items() if k != field}
 
     def options(x: Problem) -> dict[str, Any]:
         return {**axes(x), **same, "variant": variant, "vary": field, field: both, "cold": "all"}
@@ -101,8 +103,10 @@ def swapped(asked: Asked, field: str, kind: type[Problem] = Gemm, columns: Seque
     return each(asked, problems(asked.before, kind, columns), "gemm", options)
 
 
-def _settings(asked: Asked) -> tuple[Setting, Setting]:
-    return asked.unchanged.setting, asked.changed.setting
+def alike(asked: Asked) -> dict[str, Any]:
+    """The settings of the unchanged step, as options."""
+    setting = asked.unchanged.setting
+    return {"threads": asked.threads, "heap": setting.heap, "preload": setting.preload}
 
 
 def each(
@@ -124,33 +128,32 @@ def each(
     return Forecast(tuple(parts))
 
 
-def timed(benchmark: str, x: Problem, variant: str, seconds: float) -> tuple[float, float, float]:
+def timed(benchmark: str, x: Problem, how: Mapping[str, Any], seconds: float) -> tuple[float, float, float]:
     """Seconds of one kernel by itself, and the ends of their interval. Raises SuiteError."""
     import micro
     from kernels.errors import Unavailable
 
-    options = {**axes(x), "variant": variant, "cold": "all"}
+    options = {**axes(x), **how, "cold": "all"}
     run = micro.measure(micro.plan(benchmark, **options, budget=f"{seconds:.1f}s"))
     for one in run.results:
         if one.role == "measured" and one.seconds is not None:
-            s = one.seconds
-            return s.median, s.low or s.median, s.high or s.median
+            if one.seconds.low is None or one.seconds.high is None:
+                raise Unavailable(FEW)
+            return one.seconds.median, one.seconds.low, one.seconds.high
     raise Unavailable(next((x.reason for x in run.results if x.reason), "nothing could be measured"))
 
 
-def apart(benchmark: str, x: Problem, other: Problem, variant: str, seconds: float) -> Ratio:
+def apart(benchmark: str, x: Problem, other: Problem, how: Mapping[str, Any], seconds: float) -> Ratio:
     """Of another problem over one, which do other work, one after the other. Raises SuiteError."""
-    (a, low_a, high_a), (b, low_b, high_b) = (
-        timed(benchmark, one, variant, max(1.0, seconds / 2)) for one in (x, other)
-    )
+    (a, low_a, high_a), (b, low_b, high_b) = (timed(benchmark, one, how, max(1.0, seconds / 2)) for one in (x, other))
     error = (((high_a - low_a) / a / 2) ** 2 + ((high_b - low_b) / b / 2) ** 2) ** 0.5 * NARROWER
     return Ratio(b / a, b / a * (1 - error), b / a * (1 + error))
 
 
-def added(x: Problem, variant: str, seconds: float) -> Part:
+def added(x: Problem, how: Mapping[str, Any], seconds: float) -> Part:
     """A product that the step does not have yet: as many seconds as it takes by itself. Raises SuiteError."""
     less = smaller(x, seconds * RATE / LAUNCHES)
-    took, low, high = (one * x.flops / less.flops for one in timed("gemm", less, variant, seconds))
+    took, low, high = (one * x.flops / less.flops for one in timed("gemm", less, how, seconds))
     return around(x.name, took, NARROWER * (high - low) / 2)
 
 

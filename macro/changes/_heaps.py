@@ -10,6 +10,7 @@ from kernels.libs import preload
 from macro.changes._alone import around
 from macro.changes.base import Asked, Before, Change, Effect, Forecast, Seen, Step
 
+TUNABLES = "GLIBC_TUNABLES"
 FEWER = 0.5  # of the page faults at most are left where freed memory is kept
 FEW = 512  # page faults of a step that cost next to nothing
 
@@ -19,6 +20,8 @@ def brings(asked: Asked) -> Forecast:
     before, after = asked.before, asked.after
     if before.faults < FEW and after.faults < FEW:
         return Forecast(parts=(around("page faults, of which there are none", 0.0, 0.002 * before.seconds),))
+    if before.faults < FEW:
+        return Forecast(why=f"{after.faults:.0f} page faults a step where there were {before.faults:.0f}")
     gone = 1 - after.faults / max(before.faults, 1.0)
     return Forecast((around("page faults", -gone * before.system, 0.05 * before.system),))
 
@@ -35,6 +38,8 @@ def allocator(word: str, about: str) -> Change:
     def applies(step: Step, value: str) -> str | None:
         if set(preload.words(step.setting.preload)) & set(preload.ALLOCATORS) or step.setting.heap != "default":
             return "its heap is not the default any more"
+        if TUNABLES in step.setting.knobs.get("variables", {}):
+            return f"{TUNABLES} steers glibc's"
         try:
             preload.variables(word)
         except SuiteError as error:
@@ -60,6 +65,8 @@ def keeps() -> Change:
     def applies(step: Step, value: str) -> str | None:
         if step.setting.heap == "keep":
             return "it keeps freed memory already"
+        if TUNABLES in step.setting.knobs.get("variables", {}):
+            return f"{TUNABLES} steers it already"
         if set(preload.words(step.setting.preload)) & set(preload.ALLOCATORS):
             return "its allocator is not glibc's"
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from macro.changes.base import Step
+from macro.changes.base import Before, Effect, Seen, Step
 
 MKL = ("pytorch", "keras-torch")  # rows whose products are MKL's; the wheels of PyTorch have it inside, on x86-64
 OPENBLAS = ("numpy",)
@@ -20,6 +20,18 @@ def is_mkl(step: Step) -> str | None:
     return None
 
 
-def kernels(symbols: frozenset[str]) -> tuple[str, ...]:
-    """The functions of a BLAS among these."""
-    return tuple(sorted(x for x in symbols if KERNEL.search(x)))
+def kernels(symbols: frozenset[str], *groups: str) -> tuple[str, ...]:
+    """The families of a BLAS's kernels whose functions are among these: MKL's `set`, OpenBLAS's `core`, or both."""
+    found = [match for x in symbols if (match := KERNEL.search(x))]
+    return tuple(sorted({match[group] for match in found for group in groups or ("set", "core") if match[group]}))
+
+
+def others(before: Before, after: Seen, *groups: str) -> Effect:
+    """Whether products run in other kernels than before."""
+    was, now = (kernels(x.symbols, *groups) for x in (before, after))
+    if not was or not now:
+        return Effect(
+            False, f"no product was seen {'before' if not was else 'with it'}, so nothing shows which kernels run"
+        )
+    told = f"products in {', '.join(was)} kernels before, in {', '.join(now)} with it"
+    return Effect(set(was) != set(now), told)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -27,6 +28,14 @@ class Step:
     framework: Framework
     setting: Setting
     script: Script | None = None
+
+    @property
+    def told(self) -> str:
+        """Network, framework and setting, as a run file knows them by."""
+        plan, setting = self.plan, self.setting
+        knobs = json.dumps(setting.knobs, sort_keys=True, default=str)
+        words = [plan.named, self.framework.name, f"batch {plan.batch}", plan.phase, f"{plan.generations} processes"]
+        return " ".join([*words, f"threads {setting.threads} heap {setting.heap} {setting.preload} {knobs}"])
 
     def with_variables(self, variables: Mapping[str, str]) -> Step:
         """With these in its process's environment."""

@@ -51,28 +51,35 @@ def brings(asked: Asked) -> Forecast:
 
 
 def _updates(rows: tuple[str, ...]) -> bool:
-    return all(row.endswith(" update") for row in rows)
+    return bool(rows) and all(row.endswith(" update") for row in rows)
 
 
 def _products(asked: Asked, share: float) -> Forecast:
-    variant = _alone.GEMMS[asked.unchanged.framework.name.partition("~")[0]]
-    parts: list[Part] = []
+    row = asked.unchanged.framework.name.partition("~")[0]
+    how = {**_alone.alike(asked), "variant": _alone.GEMMS[row]}
+    seconds: dict[tuple[Problem, Problem], float] = {}
     for kind, columns in ((Gemm, _alone.PRODUCTS), (Conv, ("convolution",))):
-        found = _alone.problems(asked.before, kind, columns)
-        large = {x: took for x, took in found.items() if took >= _alone.LARGE * asked.before.seconds}
-        for x, took in found.items():
-            if x not in large:
-                parts.append(_alone.around(f"{x.name}, as its work", (share - 1) * took, 0.2 * abs(share - 1) * took))
-                continue
-            other, each = _resized(x, asked.unchanged.plan.batch, asked.changed.plan.batch), asked.alone / len(large)
-            ratio = _alone.apart("gemm" if kind is Gemm else "conv", x, other, variant, each)
+        for name, x, took in _alone.by_row(asked.before, kind, columns):
+            pair = x, _resized(x, name, asked.unchanged.plan.batch, asked.changed.plan.batch)
+            seconds[pair] = seconds.get(pair, 0.0) + took
+    large = {pair for pair, took in seconds.items() if took >= _alone.LARGE * asked.before.seconds}
+    parts: list[Part] = []
+    for (x, other), took in seconds.items():
+        if (x, other) in large:
+            benchmark = "gemm" if isinstance(x, Gemm) else "conv"
+            ratio = _alone.apart(benchmark, x, other, how, asked.alone / len(large))
             parts.append(_alone.part(x.name, took, ratio))
+        else:
+            parts.append(_alone.around(f"{x.name}, as its work", (share - 1) * took, 0.2 * abs(share - 1) * took))
     return Forecast(tuple(parts))
 
 
-def _resized(x: Problem, old: int, new: int) -> Problem:
-    """With the batch where it was: of a convolution its images, of a product the size that it is."""
-    names = ("n",) if isinstance(x, Conv) else [name for name in ("m", "n", "k") if getattr(x, name) == old]
+def _resized(x: Problem, row: str, old: int, new: int) -> Problem:
+    """With the batch where it was: of a convolution its images; a gradient of weights sums over it."""
+    if isinstance(x, Conv):
+        return replace(x, n=new)
+    order = ("k", "m", "n") if row.endswith("wgrad") else ("m", "n", "k")
+    names = [name for name in order if getattr(x, name) == old]
     return replace(x, **{names[0]: new}) if names else x
 
 

@@ -27,7 +27,14 @@ def took(before: Before, after: Seen) -> Effect:
 
 def brings(asked: Asked) -> Forecast:
     def options(x: Problem) -> dict[str, Any]:
-        return {**_alone.axes(x), "variant": "torch", "vary": "layout", "layout": "nchw,nhwc", "cold": "all"}
+        return {
+            **_alone.axes(x),
+            **_alone.alike(asked),
+            "variant": "torch",
+            "vary": "layout",
+            "layout": "nchw,nhwc",
+            "cold": "all",
+        }
 
     columns = ("convolution", "layout reorder")
     return _alone.each(asked, _alone.problems(asked.before, Conv, columns), "conv", options)
@@ -41,6 +48,6 @@ CHANGE = Change(
     took,
     brings,
     costs="the last bits of results",
-    saves=("layout reorder",),
+    saves=("layout reorder", "convolution"),
     code="model.to(memory_format=torch.channels_last); x = x.contiguous(memory_format=torch.channels_last)",
 )

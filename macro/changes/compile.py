@@ -28,6 +28,7 @@ CHANGE = Change(
     lambda step, value: replace(step, framework=find("pytorch-compile")),
     took,
     brings,
+    saves=("dispatch", "interpreter", "element-wise", "reduction", "softmax and loss", "normalization", "copy"),
     code="model = torch.compile(model)",
     costs="a start of half a minute; the last bits of results",
 )

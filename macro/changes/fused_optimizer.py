@@ -34,6 +34,7 @@ def brings(asked: Asked) -> Forecast:
         "size": max(1024, sum(sizes) // len(sizes)),
         "variant": "torch-foreach,torch-fused" if _foreach(before) else "torch-loop,torch-fused",
         "cold": "all",
+        **_alone.alike(asked),
     }
     return Forecast((_alone.part("optimizer", seconds, _alone.measured("optimizer", options, asked.alone)),))
 

@@ -9,7 +9,7 @@ from kernels.libs import preload
 from macro.changes import _alone, _heaps
 from macro.changes.base import Asked, Before, Change, Effect, Forecast, Seen, Step
 
-NAME, VALUE = "GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"
+NAME, VALUE = _heaps.TUNABLES, "glibc.malloc.hugetlb=1"
 ENABLED = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 SINCE = (2, 35)
 CLEARS = 0.5  # of the operating system's time at page faults is clearing them, about, which larger pages do not save
@@ -18,6 +18,8 @@ CLEARS = 0.5  # of the operating system's time at page faults is clearing them, 
 def applies(step: Step, value: str) -> str | None:
     if set(preload.words(step.setting.preload)) & set(preload.ALLOCATORS):
         return "its allocator is not glibc's"
+    if step.setting.heap == "keep":
+        return "freed memory is kept: there are no page faults to save"
     if NAME in {**os.environ, **step.setting.knobs.get("variables", {})}:
         return f"{NAME} is set already"
     if "[madvise]" not in _enabled():

@@ -25,10 +25,7 @@ def took(before: Before, after: Seen) -> Effect:
     ]
     if told:
         return Effect(True, "; ".join(f"{name} {a}, now {b}" for name, a, b in told))
-    kernels = _products.kernels(before.symbols), _products.kernels(after.symbols)
-    if all(kernels) and set(kernels[0]) != set(kernels[1]):
-        return Effect(True, f"{kernels[0][0]} before, {kernels[1][0]} with it")
-    return Effect(False, "no library says that it took another, and products are in the same functions")
+    return _products.others(before, after)
 
 
 def brings(asked: Asked) -> Forecast:
@@ -39,7 +36,14 @@ def brings(asked: Asked) -> Forecast:
     seconds = _alone.problems(asked.before, Gemm, _alone.PRODUCTS)
 
     def options(x: Problem) -> dict[str, object]:
-        return {**_alone.axes(x), "variant": variant, "vary": "isa", "isa": f"default,{value}", "cold": "all"}
+        return {
+            **_alone.axes(x),
+            **_alone.alike(asked),
+            "variant": variant,
+            "vary": "isa",
+            "isa": f"default,{value}",
+            "cold": "all",
+        }
 
     return _alone.each(asked, seconds, "gemm", options)
 

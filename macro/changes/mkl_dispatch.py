@@ -18,6 +18,8 @@ WORD = "mkl-intel"
 def applies(step: Step, value: str) -> str | None:
     if WORD in preload.words(step.setting.preload):
         return "it is made already"
+    if "sgemm-openblas" in preload.words(step.setting.preload):
+        return "OpenBLAS multiplies, not MKL"
     if why := _products.is_mkl(step):
         return why
     if vendor() == "GenuineIntel":
@@ -32,10 +34,7 @@ def applies(step: Step, value: str) -> str | None:
 def took(before: Before, after: Seen) -> Effect:
     if word := preload.missing([WORD], after.maps):
         return Effect(False, f"{word} is not mapped")
-    was, now = _products.kernels(before.symbols), _products.kernels(after.symbols)
-    if was and now and set(was) == set(now):
-        return Effect(False, f"products are in {now[0]} as before")
-    return Effect(True, f"{' '.join(was[:2]) or 'its kernel'} before, {' '.join(now[:2]) or 'another'} with it")
+    return _products.others(before, after, "set")
 
 
 CHANGE = Change(

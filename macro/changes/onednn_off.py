@@ -27,7 +27,7 @@ def took(before: Before, after: Seen) -> Effect:
 
 def brings(asked: Asked) -> Forecast:
     def options(x: Problem) -> dict[str, Any]:
-        return {**_alone.axes(x), "variant": "torch,torch-im2col", "cold": "all"}
+        return {**_alone.axes(x), **_alone.alike(asked), "variant": "torch,torch-im2col", "cold": "all"}
 
     columns = ("convolution", "layout reorder")
     return _alone.each(asked, _alone.problems(asked.before, Conv, columns), "conv", options)
@@ -40,6 +40,7 @@ CHANGE = Change(
     lambda step, value: step.with_knob("onednn", False),
     took,
     brings,
+    saves=("convolution", "layout reorder"),
     code="torch.backends.mkldnn.set_flags(False)",
     costs="memory for columns; the last bits of results",
 )

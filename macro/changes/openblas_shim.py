@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernels.errors import SuiteError
-from kernels.libs import preload
+from kernels.libs import openblas, preload
 from macro.changes import _alone, _products
 from macro.changes.base import Before, Change, Effect, Seen, Step
 
@@ -13,6 +13,8 @@ WORD = "sgemm-openblas"
 def applies(step: Step, value: str) -> str | None:
     if WORD in preload.words(step.setting.preload):
         return "it is made already"
+    if "mkl-intel" in preload.words(step.setting.preload):
+        return "MKL's dispatch is changed, and MKL would multiply no more"
     if why := _products.is_mkl(step):
         return why
     try:
@@ -25,8 +27,12 @@ def applies(step: Step, value: str) -> str | None:
 def took(before: Before, after: Seen) -> Effect:
     if word := preload.missing([WORD], after.maps):
         return Effect(False, f"{word} is not mapped")
-    there = "openblas" in after.maps.replace("sgemm_openblas", "")
-    return Effect(there, f"OpenBLAS is {'' if there else 'not '}mapped, which the first sgemm_ that it answers does")
+    path = openblas.path("scipy")
+    if path is None or path.name not in after.maps:  # NumPy's own is another file
+        return Effect(False, "SciPy's OpenBLAS is not mapped, which the first sgemm_ that it answers does")
+    if left := _products.kernels(after.symbols, "set"):
+        return Effect(False, f"SciPy's OpenBLAS is mapped, and products are in MKL's {', '.join(left)} kernels")
+    return Effect(True, "SciPy's OpenBLAS is mapped, which the first sgemm_ that it answers does")
 
 
 CHANGE = Change(

@@ -30,7 +30,8 @@ def brings(asked: Asked) -> Forecast:
     if products.why or seconds < 0.01 * asked.before.seconds:
         return products
     both = f"{asked.threads},{asked.changed.setting.threads}"
-    options = {"count": LARGE, "kind": "relu", "phase": "forward", "vary": "threads", "threads": both, "cold": "all"}
+    options = {**_alone.alike(asked), "count": LARGE, "kind": "relu", "phase": "forward", "cold": "all"}
+    options |= {"vary": "threads", "threads": both}
     if _alone.GEMMS[asked.unchanged.framework.name.partition("~")[0]] == "numpy":  # its passes have one thread
         return products
     ratio = _alone.measured("elementwise", {**options, "variant": "torch"}, asked.alone / 4)

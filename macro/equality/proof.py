@@ -39,7 +39,7 @@ ORDERS = ("reversed", "shuffled")
 # Of an identity: with another of these it is another program. Threads and heaps change no rounding that bounds lack.
 HOLDS = ("version", "build", "blas", "dnn", "python", "libraries", "flags", "dispatch", "isa_asked")
 # Nor do names of generated code, which `explain` has oneDNN write for perf.
-SAME = re.compile(r"(NUM_THREADS|NTHREADS?|NPROC|JIT_PROFILE)$|^(MALLOC_|GLIBC_TUNABLES$)")
+SAME = re.compile(r"(NUM_THREADS|NTHREADS?|NPROC|JIT_PROFILE)$|^MALLOC_")
 WORKER = Path(__file__).parents[1] / "worker"
 RULE = (
     "usual",

@@ -12,6 +12,7 @@ from macro.changes.base import Step
 from macro.predicting import own_turns, typed
 from macro.predicting.forecast import Foreseer
 from macro.predicting.foreseen import Foreseen
+from macro.predicting.foreseen import together as with_all
 from macro.predicting.made import make
 from macro.processes import confirmed
 from macro.timing.entry import FEWEST
@@ -39,11 +40,11 @@ def advise(step: Step, seconds: float, file: RunFile, say: Callable[[str], None]
     tried = turns(first, wanted, file, say, hopeless=WORTH) if wanted else []
     best = sorted((one for one in tried if saves(one)), key=_seconds)[:BEST]
     last = replace(step, plan=replace(step.plan, seconds=seconds * LAST))
-    chain = _chain(foreseer, best)
-    told = turns(last, [*best, *chain], file, say) if best else []
+    others = _combinations(foreseer, best) if best else []
+    told = turns(last, [*best, *others], file, say) if best else []
     winner = combined(told[: len(best)], told[len(best) :])
-    if winner is not None and step.script is None:
-        confirmed.keep(step.plan.network, step.framework, winner.changed.framework, winner.changed.setting)
+    if step.script is None and (step.plan.phase, step.plan.batch) == ("step", step.plan.network.batch):
+        _confirm(step, winner)
     text = _shell(step, winner)
     order = [one.words for one in sorted(told[: len(best)], key=_seconds) if saves(one)]
     edits = {name: list(about) for name, about in _edits(step, foreseer)}
@@ -63,12 +64,24 @@ def _candidates(step: Step) -> Sequence[Named]:
     return [one for one in every if one.refused(step) is None]
 
 
+def _confirm(step: Step, winner: Foreseen | None) -> None:
+    """For division `tuned`, whose threads and batch are asked for: what else won, or nothing."""
+    network, threads = step.plan.network, step.setting.threads
+    setting = replace(winner.changed.setting, threads=threads) if winner else step.setting
+    if winner and (setting, winner.changed.framework) != (step.setting, step.framework):
+        confirmed.keep(network, step.framework, winner.changed.framework, setting)
+    else:
+        confirmed.forget(network, step.framework)
+
+
 def _edits(step: Step, foreseer: Foreseer) -> Iterator[tuple[str, tuple[str, float]]]:
     """Of a program of one's own, the changes that are written into it: what, and the share of a step that the kinds of
     work take which they can save."""
     for change in map(changes.known, changes.names()):
         if step.script is not None and change.code and change.saves:
-            yield change.name, (change.code, foreseer.before.kinds(*change.saves) / foreseer.before.seconds)
+            share = foreseer.before.kinds(*change.saves) / foreseer.before.seconds
+            if share >= WORTH:
+                yield change.name, (change.code, share)
 
 
 def promising(one: Foreseen) -> bool:
@@ -91,23 +104,31 @@ def _seconds(one: Foreseen) -> float:
     return one.told.measured.seconds if one.told.measured else 0.0
 
 
-def _chain(foreseer: Foreseer, best: Sequence[Foreseen]) -> list[Foreseen]:
-    """The best with the next, and that with the one behind, as far as one applies to the other."""
-    chain, taken = list[Foreseen](), list(best[:1])
-    for one in best[1:]:
-        before = taken[0].changed if len(taken) == 1 else chain[-1].changed
-        if one.changes[0].refused(before) is None:
-            taken.append(one)
-            chain.append(foreseer.both(taken))
-    return chain
+def _combinations(foreseer: Foreseer, best: Sequence[Foreseen]) -> list[Foreseen]:
+    """The best with each of the others, and all of them, as far as they apply to each other."""
+    asked = [(best[0], one) for one in best[1:]] + ([tuple(best)] if len(best) > 2 else [])
+    return [foreseer.both(together) for together in asked if applies(foreseer.step, together)]
 
 
-def combined(best: Sequence[Foreseen], chain: Sequence[Foreseen]) -> Foreseen | None:
-    """The best one, or as many together as each still adds more than two unchanged steps differ by."""
+def applies(step: Step, together: Sequence[Foreseen]) -> bool:
+    """Whether each applies behind those before it."""
+    for one in together:
+        if any(named.refused(step) is not None for named in one.changes):
+            return False
+        step = with_all(step, one.changes)
+    return True
+
+
+def combined(best: Sequence[Foreseen], others: Sequence[Foreseen]) -> Foreseen | None:
+    """The best one; then, change by change, what adds more than two unchanged steps differ by."""
     winner = min((one for one in best if saves(one)), key=_seconds, default=None)
-    for one in chain:
-        if winner is not None and saves(one) and _seconds(one) < _seconds(winner) - (one.told.resolution or 0.0):
-            winner = one
+    while winner is not None:
+        had = winner
+        more = [x for x in others if len(x.changes) == len(had.changes) + 1 and {*had.names} < {*x.names} and saves(x)]
+        better = min(more, key=_seconds, default=None)
+        if better is None or _seconds(better) >= _seconds(had) - (better.told.resolution or 0.0):
+            break
+        winner = better
     return winner
 
 

@@ -9,13 +9,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernels.errors import SuiteError
+from kernels.errors import SuiteError, Unavailable
 from macro.changes import Named
 from macro.changes._alone import around
-from macro.changes.base import Asked, Before, Effect, Forecast, Step
+from macro.changes.base import Asked, Before, Effect, Forecast, Seen, Step
 from macro.equality import gate
 from macro.predicting import judged, made, own, watched
 from macro.predicting.foreseen import NOT_TIMED, Foreseen, joined, together
+from macro.watching import perf
 from reports.record import Prediction
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ class Foreseer:
         """Equal work of all steps that are new, at once, so that NumPy is asked once; what does other work is told
         where it is predicted."""
         new = [one for one in asked if one.words not in self.held]
+        if new and (why := perf.missing()):
+            raise Unavailable(f"a prediction needs to see where the time goes: {why}")
         if not new or self.step.script is not None:
             return
         entries = [made.entered(self.step, self.step, "")]
@@ -55,13 +58,13 @@ class Foreseer:
     def single(self, named: Named, alone: float) -> Foreseen:
         """One change; kernels are measured by themselves for `alone` seconds. A step that does not run, or shows
         nothing of the change, is not timed."""
-        changed = named.made(self.step)
         if told := self.held.get(named.words):
-            return Foreseen([named], changed, told)
+            return Foreseen([named], named.made(self.step), told)
+        changed = named.made(self.step)
         effect, forecast = Effect(False, ""), Forecast(why="the changed step does not run")
         try:
             after = (watched.after if self.step.script is None else own.after)(changed, self.say)
-            effect = named.change.took(self.before, after)
+            effect = self._took(named, after)
             self.say(f"{named.words}: {effect.evidence}; kernels by themselves, {alone:.0f} s and their checks")
             why = f"{NOT_TIMED}: it has no effect"
             forecast = Forecast(why="it has no effect")
@@ -71,11 +74,20 @@ class Foreseer:
             why = f"{NOT_TIMED}: {error}"
         return self._kept([named], changed, named.change.costs, effect, forecast, why)
 
+    def _took(self, named: Named, after: Seen) -> Effect:
+        try:
+            return named.change.took(self.before, after)
+        except Exception as error:
+            return Effect(False, f"{named.words} raises {type(error).__name__}: {error}")
+
     def _brings(self, named: Named, asked: Asked) -> Forecast:
+        """A change may be a file of a user's own: what it raises is why there is no prediction."""
         try:
             return named.change.brings(asked)
         except SuiteError as error:
             return Forecast(why=str(error))
+        except Exception as error:
+            return Forecast(why=f"{named.words} raises {type(error).__name__}: {error}")
 
     def both(self, single: Sequence[Foreseen]) -> Foreseen:
         """All of these at once, as the sum of each: what they do to each other is what the measurement shows."""

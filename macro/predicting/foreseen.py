@@ -25,6 +25,11 @@ class Foreseen:
         return joined(self.changes)
 
     @property
+    def names(self) -> list[str]:
+        """Of each of its changes."""
+        return [one.words for one in self.changes]
+
+    @property
     def there(self) -> bool:
         """Whether it is in the process, so that it is worth timing."""
         return NOT_TIMED not in (self.told.reason or "")

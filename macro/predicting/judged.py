@@ -8,11 +8,12 @@ from dataclasses import replace
 
 from macro.changes.base import CONFIDENCE, Effect, Forecast, Step
 from macro.timing.entry import Entry
-from macro.timing.results import times
+from macro.timing.results import clock, times
 from reports import stats
 from reports.record import Expected, Prediction
 
 NEAR = 0.1  # of what was measured: by so much at most may a confirmed prediction be off
+SOON = 3  # rounds from which on what does not help is left out
 TWINS = 0.95  # confidence of how much two unchanged steps may differ
 
 
@@ -50,20 +51,23 @@ def measured(told: Prediction, unchanged: Entry, twin: Entry, changed: Entry, co
     for one in (unchanged, twin, changed):
         if one.status != "ok" or not one.blocks:
             return refused(told, f"{one.framework.name} {one.status}: {one.reason}")
-    found, same = difference(changed, (unchanged, twin)), difference(twin, (unchanged,))
+    fewest = SOON if changed.ended else stats.FEWEST
+    found, same = difference(changed, (unchanged, twin), fewest), difference(twin, (unchanged,), fewest)
     if found is None or same is None:
         return refused(told, "too few rounds: a longer --budget")
     resolution = abs(same.center) + same.half(1 - TWINS)
     half = found.half(1 - CONFIDENCE)
     brought = Expected(found.center, found.center - half, found.center + half, CONFIDENCE)
     step = sum(times(unchanged) + times(twin)) / len(times(unchanged) + times(twin))
-    verdict = judge(told.predicted, brought, resolution)
+    verdict = judge(told.predicted, brought, resolution) if not changed.ended else None
+    told = replace(told, reason=changed.ended) if changed.ended else told
     return replace(told, step=step, measured=brought, resolution=resolution, verdict=verdict, contest=contest)
 
 
 def refused(told: Prediction, why: str) -> Prediction:
-    """The same, of what could not be measured."""
-    return replace(told, reason="; ".join(filter(None, [told.reason, why])))
+    """The same, of what could not be measured, or not again."""
+    reasons = [*filter(None, [told.reason]), *([why] if why not in (told.reason or "") else [])]
+    return replace(told, measured=None, resolution=None, verdict=None, contest=None, reason="; ".join(reasons))
 
 
 def judge(predicted: Expected | None, brought: Expected, resolution: float) -> str | None:
@@ -78,18 +82,22 @@ def judge(predicted: Expected | None, brought: Expected, resolution: float) -> s
 
 
 def difference(of: Entry, unchanged: Sequence[Entry], fewest: int = stats.FEWEST) -> stats.Estimate | None:
-    """Seconds of a step, of one less the mean of others in the same rounds; None of fewer in each generation."""
+    """Seconds of a step, of one less the mean of the unchanged in the same rounds: the first of them, and those others
+    that were in memory with it. By the wall where their clocks differ. None of fewer rounds in each generation."""
     import numpy as np
 
-    own, others = _by_round(of), [_by_round(entry) for entry in unchanged]
+    wall = len({clock(entry) for entry in (of, *unchanged)}) > 1
+    own, others = _by_round(of, wall), [_by_round(entry, wall) for entry in unchanged]
     groups: dict[int, list[float]] = {}
-    for at in sorted(set(own).intersection(*others)):
-        groups.setdefault(at[0], []).append(own[at] - sum(other[at] for other in others) / len(others))
+    for at in sorted(own.keys() & others[0].keys()):
+        there = [other[at] for other in others if at in other]
+        groups.setdefault(at[0], []).append(own[at] - sum(there) / len(there))
     whole: Sequence[object] = [np.array(x) for x in groups.values() if len(x) >= fewest]
     if not whole:
         return None
     return stats.generations(whole, stats.TRIMMED if fewest >= stats.FEWEST else 0.0)  # type: ignore[arg-type]
 
 
-def _by_round(entry: Entry) -> dict[tuple[int, int], float]:
-    return {(g, number): seconds for (g, number, _), seconds in zip(entry.blocks, times(entry), strict=True)}
+def _by_round(entry: Entry, wall: bool) -> dict[tuple[int, int], float]:
+    seconds = [block["wall"] for _, _, block in entry.blocks] if wall else times(entry)
+    return {(g, number): x for (g, number, _), x in zip(entry.blocks, seconds, strict=True)}

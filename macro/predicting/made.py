@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -18,14 +19,13 @@ from macro.predicting.foreseen import Foreseen
 from macro.timing import results, resume, turns
 from macro.timing.entry import Entry, Plan, Taken
 from macro.timing.results import times
-from reports import next_run
+from reports import next_run, units
 
 if TYPE_CHECKING:
     from reports.store import RunFile
 
 MARGIN = 0.01
 ROUNDS = 10  # at least
-SOON = 3  # rounds from which on what does not help is left out
 TWIN = "unchanged"  # the change of the same once more
 
 
@@ -49,7 +49,17 @@ def make(
 def entered(step: Step, changed: Step, words: str) -> Entry:
     """Of a changed step, in the plan of the unchanged one."""
     batch = changed.plan.batch
-    return Entry(changed.framework, changed.setting, change=words, batch=None if batch == step.plan.batch else batch)
+    other = None if batch == step.plan.batch else batch
+    return Entry(changed.framework, changed.setting, change=words, again=_again(step, words), batch=other)
+
+
+def _again(step: Step, words: str) -> str:
+    """The line that makes it again."""
+    plan, setting = step.plan, step.setting
+    line = f"python -m macro whatif {plan.named} {shlex.quote(step.framework.name)} {words.replace('+', ' ')}"
+    line += f" --batch {plan.batch} --phase {plan.phase} --threads {setting.threads} --heap {setting.heap}"
+    told = setting.knobs.get("variables", {})
+    return line + "".join(f" --set {shlex.quote(f'{name}={value}')}" for name, value in told.items())
 
 
 def drop(unchanged: Sequence[Entry], changed: Sequence[Entry], hopeless: float) -> None:
@@ -57,9 +67,10 @@ def drop(unchanged: Sequence[Entry], changed: Sequence[Entry], hopeless: float) 
     whole = [seconds for entry in unchanged for seconds in times(entry)]
     step = sum(whole) / max(1, len(whole))
     for entry in changed:
-        found = judged.difference(entry, unchanged, SOON)
+        found = judged.difference(entry, unchanged, judged.SOON)
         if found is not None and found.center - found.half(1 - CONFIDENCE) > -hopeless * step:
-            entry.ended = "it does not help"
+            rounds = units.counted(len(entry.blocks), "round")
+            entry.ended = f"left out after {rounds}: it certainly saves less than {units.percent(100 * hopeless)}"
 
 
 def _take(

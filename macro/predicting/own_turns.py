@@ -38,18 +38,20 @@ def make(
     with place_of() as (folder, streams), ExitStack() as stack:
         looks = _all([unchanged, twin, *changed], steps, folder, streams, stack, say)
         going = [look for _, look in looks]
-        try:
-            for turn in rounds.in_turns(going, step.plan.seconds, random.Random(step.plan.seed), step.plan.fewest):
-                if not turn.number & turn.number - 1:  # 1, 2, 4, 8 …
-                    say(f"{counted(turn.number, 'round')}, {turn.seconds:.0f} of {step.plan.seconds:.0f} s")
-                for entry, look in looks:
-                    if look in going:
-                        entry.blocks.append((0, turn.number, look.block()))
-                if hopeless is not None:
-                    made.drop((unchanged, twin), changed, hopeless)
-                going[:] = [look for entry, look in looks if not entry.ended]
-        except Ended as end:
-            say(f"{step.plan.network.name}: {ends.late(end)}; what was timed until then counts")
+        for turn in rounds.in_turns(going, step.plan.seconds, random.Random(step.plan.seed), step.plan.fewest):
+            if not turn.number & turn.number - 1:  # 1, 2, 4, 8 …
+                say(f"{counted(turn.number, 'round')}, {turn.seconds:.0f} of {step.plan.seconds:.0f} s")
+            for entry, look in looks:
+                if look in going and look.gone is None:
+                    entry.blocks.append((0, turn.number, look.block()))
+            if hopeless is not None:
+                made.drop((unchanged, twin), changed, hopeless)
+            going[:] = [look for entry, look in looks if not entry.ended and look.gone is None]
+            if any(look.gone for entry, look in looks if entry in (unchanged, twin)):
+                break  # there is nothing to compare with any more
+        for entry, look in looks:
+            if look.gone:
+                say(f"{entry.change or 'as it is'}: {look.gone}; what was timed until then counts")
     taken = {entry.change or "as it is": [block["wall"] for _, _, block in entry.blocks] for entry, _ in looks}
     file.append(Note(TOPIC, {"steps": taken}))
     told = [
@@ -84,7 +86,9 @@ def _all(
 
 
 class Plain(Look):
-    """A program of which only plain steps are timed."""
+    """A program of which only plain steps are timed; `gone`: how it ended before it was asked to."""
+
+    gone: str | None = None
 
     def settle(self) -> None:
         """Without a tracer."""
@@ -93,8 +97,10 @@ class Plain(Look):
 
     def round(self, number: int, order: random.Random) -> None:
         self.seen = Watched(rounds=[number] * self.count)
-        with self.told():
+        try:
             self._p0()
+        except Ended as end:
+            self.gone = ends.late(end)
 
     def block(self) -> dict[str, float]:
         """Of the last round, as an entry has it."""

@@ -11,22 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import macro.explaining.rows as rows_of
-from kernels.errors import Unavailable
 from macro.changes.base import Before, Seen, Step
 from macro.explaining.attribute import Attribution, attribute
 from macro.explaining.gap import mean
 from macro.explaining.shared import shared
 from macro.processes import job
 from macro.timing.entry import Entry
-from macro.watching import library_log, perf, rounds, watch
+from macro.watching import library_log, rounds, watch
 from macro.watching.recording import Watched
 from macro.watching.watch import Look, Side
 
 
 def before(step: Step, seconds: float, say: Callable[[str], None]) -> Before:
     """Watch its steps for so long. Raises SuiteError."""
-    if why := perf.missing():
-        raise Unavailable(f"a prediction needs to see where the time goes: {why}")
     plan, side = replace(step.plan, seconds=seconds), Side(Entry(step.framework, step.setting))
     with _started(step, side, say) as (look, folder):
         process = Watched()

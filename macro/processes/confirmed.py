@@ -26,6 +26,12 @@ def keep(network: Network, framework: Framework, changed: Framework, setting: Se
         state.write(_name(network, framework), json.dumps(record, default=str))
 
 
+def forget(network: Network, framework: Framework) -> None:
+    """Nothing is confirmed any more."""
+    with suppress(OSError):
+        (state.folder() / _name(network, framework)).unlink(missing_ok=True)
+
+
 def found(network: Network, framework: Framework, threads: int, heap: str) -> Setting | None:
     """With so many threads; None where nothing was confirmed."""
     with suppress(OSError, ValueError, KeyError):

@@ -37,6 +37,7 @@ class Entry:
     reason: str | None = None
     process: Process | None = None
     change: str = ""
+    again: str = ""  # the line that measures it again, where that is another than `macro run`
     batch: int | None = None  # samples of its steps, where it is not the plan's
     count: int = 1
     ended: str = ""  # why no more of its steps are wanted
@@ -52,6 +53,7 @@ class Entry:
             status=self.status,
             reason=self.reason,
             change=self.change,
+            again=self.again,
             batch=self.batch,
         )
 

@@ -40,7 +40,7 @@ def contest(
 def changed_name(plan: Plan, entries: Sequence[Entry]) -> str:
     """Of the contest of a step with what is changed of it."""
     changes = "+".join(_escaped(entry.change) for entry in entries if entry.change)
-    return f"{_problem(plan)}/variant:{_escaped(entries[0].framework.name)}/changes:{changes}"
+    return f"{_problem(plan)}/variant:{_escaped(entries[0].framework.name)}/changes:{changes}/rounds:{plan.fewest}"
 
 
 def changed(plan: Plan, entries: Sequence[Entry], margin: float, seconds: Mapping[str, float]) -> record.Contest:
@@ -185,8 +185,8 @@ def repeat(plan: Plan, entry: Entry) -> str:
     """The line that times the steps of one framework again."""
     s = entry.setting
     division = f" --division {entry.division}" if entry.division != "default" else ""
-    if entry.change:
-        return f"python -m macro whatif {plan.named} {shlex.quote(entry.framework.name)} {entry.change}"
+    if entry.again:
+        return entry.again
     told = s.knobs.get("variables", {})
     division += "".join(f" --set {shlex.quote(f'{name}={value}')}" for name, value in told.items())
     return (

@@ -41,7 +41,11 @@ def _picture(run: Run, data: dict[str, object], by_name: dict[str, Prediction]) 
         about,
         [(_style.handle(marker="s", color=COLORS[word]), word) for word in words]
         + [(_style.handle(marker="D", color=_style.INK, markerfacecolor="white"), "predicted")],
-        ["Each change was timed in turns with the unchanged step, its results proven equal; whiskers: 90 % intervals."],
+        [
+            "Each change was timed in turns with the unchanged step"
+            + (", its results proven equal" * bool(first.batch))
+            + "; whiskers: 90 % intervals."
+        ],
     )
     figure = sheet.figure(ROW * (len(rows) + 1) + FRAME)
     _bars(figure.subplots(), rows)

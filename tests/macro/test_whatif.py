@@ -58,7 +58,9 @@ def test_without_a_change_all_are_listed(run: Callable[..., Ran]) -> None:
 
 
 @PERF
-def test_a_prediction_stands_in_the_file_before_the_change_is_timed(run: Callable[..., Ran], tmp_path: Path) -> None:
+def test_a_prediction_stands_in_the_file_before_the_change_is_timed(
+    run: Callable[..., Ran], small: Path, tmp_path: Path
+) -> None:
     path, document = tmp_path / "run.jsonl", tmp_path / "run.json"
     words = ("numpy", "batch=64", "heap-keep", "--budget", "3s", "-o", str(path), "--json", str(document), "-q")
     ran = run("whatif", *words)
@@ -72,6 +74,11 @@ def test_a_prediction_stands_in_the_file_before_the_change_is_timed(run: Callabl
     assert batch["predicted"]["seconds"] > 0 and batch["measured"]["seconds"] > 0 and batch["resolution"] > 0
     assert batch["verdict"] in ("confirmed", "refuted", "below resolution")
     assert "64 samples before" not in batch["effect"] and "64 with it" in batch["effect"]
+    results = {x["name"].rpartition("/")[2]: x for x in lines(path)[kinds.index("contest")]["results"]}
+    assert results["change:batch=64"]["repeat"].startswith(f"python -m macro whatif {small} numpy batch=64 --batch 8")
+    assert results["change:unchanged"]["repeat"].startswith("python -m macro run ")
+    other = run("whatif", *words, "--resume", "--batch", "16")
+    assert other.code == 2 and "name another file" in other.err
     again = run("whatif", *words, "--resume")
     assert again.code == ran.code and [line["kind"] for line in lines(path)].count("contest") == 1
     assert not processes.left(tmp_path)
@@ -103,6 +110,7 @@ def test_advice_is_of_all_changes_that_apply(
     assert ran.code == 0, ran.err
     (note,) = (line["data"] for line in lines(path) if line.get("topic") == "advice")
     assert note["applied"] == 2 and set(note["tried"]) <= {"heap-keep", "isa=avx2"}
+    assert {x["change"] for x in lines(path) if x["kind"] == "prediction"} >= {"heap-keep", "isa=avx2"}
     assert shell.read_text() == note["shell"] and note["shell"].startswith("#")
     assert run("advise", "numpy", "--shell", str(shell)).code == 2
 
@@ -138,9 +146,39 @@ def test_a_program_of_ones_own_is_timed_in_its_own_loop(
     assert not processes.left(tmp_path)
 
 
+ENDS = """
+import os
+import time
+from kernelgap import step
+kept, begun = "MALLOC_MMAP_MAX_" in os.environ, time.monotonic()
+while not kept or time.monotonic() < begun + 7:  # longer than it is looked at, shorter than the turns
+    with step():
+        sum(range(20_000))
+"""
+
+
+@PERF
+@pytest.mark.slow
+def test_a_changed_program_that_ends_by_itself_costs_its_own_figure_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], in_process: Callable[..., Ran]
+) -> None:
+    (tmp_path / "train.py").write_text(ENDS)
+    path = tmp_path / "run.jsonl"
+    words = (str(tmp_path / "train.py"), "heap-keep", "huge-pages", "--budget", "20s", "-o", str(path))
+    ran = in_process(capsys, main, ["whatif", *words])
+    told = {x["change"]: x for x in lines(path) if x["kind"] == "prediction"}
+    assert "heap-keep: the script ended by itself; what was timed until then counts" in ran.err, ran.err
+    assert (told["heap-keep"]["measured"] is None) == (
+        told["heap-keep"]["reason"] == "too few rounds: a longer --budget"
+    )
+    (turns,) = (x["data"]["steps"] for x in lines(path) if x.get("topic") == "turns")
+    assert len(turns["as it is"]) == len(turns["unchanged"]) > len(turns["heap-keep"])
+
+
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
+        (["train.py", "heap-keep", "--runs", "2"], "--runs 2: a program's processes take turns once"),
         (["gone.py", "heap-keep"], "gone.py: there is no such script"),
         (["train.py", "batch=4"], "batch=4: it does not apply: a program has its own"),
         (["train.py", "compile"], "compile: it does not apply: it is an edit of the program: model = torch.compile"),

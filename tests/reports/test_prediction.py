@@ -75,6 +75,22 @@ def test_a_table_says_what_was_predicted_and_what_came_of_it() -> None:
     assert lines[-1] == "  compile: not predictable: it fuses"
 
 
+def test_of_several_at_once_what_they_do_to_each_other_is_told() -> None:
+    def made(change: str, seconds: float) -> Prediction:
+        return replace(AFTER, id=change, change=change, measured=Expected(seconds, seconds - 0.02, seconds + 0.02, 0.9))
+
+    single = made("a", -0.1), made("b", -0.1)
+    assert "  a+b: beyond the sum of each −100 ms, more than its error of 34.6 ms" in prediction.text(
+        [*single, made("a+b", -0.3)]
+    )
+    assert "  a+b: beyond the sum of each +10.0 ms, within its error of 34.6 ms" in prediction.text(
+        [*single, made("a+b", -0.19)]
+    )
+    other = replace(made("a+b", -0.3), contest="another")
+    text = prediction.text([*single, other])
+    assert "beyond" not in text and "Resolution (a, b): " in text and "Resolution (a+b): " in text
+
+
 def advised(**data: object) -> str:
     plain = {"winner": "heap-keep", "order": ["heap-keep"], "tried": ["heap-keep"], "worth": 0.01, "applied": 2}
     shell = "# heap-keep: less\nexport A=1\n"

@@ -10,7 +10,7 @@ import pytest
 
 from kernels import heap
 from kernels.errors import Unavailable, UsageError
-from kernels.libs import preload
+from kernels.libs import openblas, preload
 from macro import changes, networks
 from macro.changes import _alone, mkl_dispatch
 from macro.changes.base import Before, Seen, Step
@@ -119,6 +119,11 @@ def test_a_change_of_ones_own_is_a_file(tmp_path: Path) -> None:
         ("batch=0", step(), "take 1 or more"),
         ("input-gradient", step("numpy"), "no switch of numpy's"),
         ("huge-pages", step(preload="jemalloc"), "its allocator is not glibc's"),
+        ("huge-pages", step(heap="keep"), "freed memory is kept"),
+        ("heap-keep", step(knobs={"variables": {"GLIBC_TUNABLES": "x"}}), "GLIBC_TUNABLES steers it"),
+        ("heap-jemalloc", step(knobs={"variables": {"GLIBC_TUNABLES": "x"}}), "GLIBC_TUNABLES steers glibc's"),
+        ("mkl-dispatch", step(preload="sgemm-openblas"), "OpenBLAS multiplies, not MKL"),
+        ("openblas-shim", step(preload="mkl-intel"), "MKL would multiply no more"),
         ("huge-pages", step(knobs={"variables": {"GLIBC_TUNABLES": "x"}}), "GLIBC_TUNABLES is set already"),
     ],
 )
@@ -171,7 +176,7 @@ KEPT = {"variables": heap.variables("keep"), "faults": 0.0}
         ("huge-pages", seen(variables={"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}, faults=9.0), "9 with it"),
         ("threads=2", seen(identity={"threads": 2}), "threads None before, 2 with it"),
         ("isa=avx2", seen(identity={"dispatch": "AVX2"}), "dispatch None, now AVX2"),
-        ("isa=avx2", seen(symbols=frozenset([AVX512])), AVX512),
+        ("isa=avx2", seen(symbols=frozenset([AVX512])), "in avx2 kernels before, in avx512 with it"),
     ],
 )
 def test_a_switch_that_does_nothing_is_no_effect(text: str, there: Seen, evidence: str) -> None:
@@ -187,17 +192,33 @@ def test_a_heap_whose_variables_are_there_and_whose_faults_stay_has_no_effect() 
     assert not change.took(before(), seen(faults=0.0)).there
 
 
-@pytest.mark.parametrize("word", ["mkl-intel", "sgemm-openblas"])
-def test_a_preload_that_is_not_mapped_has_no_effect(word: str) -> None:
-    change = changes.find({"mkl-intel": "mkl-dispatch", "sgemm-openblas": "openblas-shim"}[word]).change
-    mapped = f"{preload.library(word)} libscipy_openblas-1.so"
-    assert change.took(before(), seen(maps=mapped, symbols=frozenset([AVX512]))).there
-    assert not change.took(before(), seen(maps="/usr/lib/libc.so.6", symbols=frozenset([AVX512]))).there
-
-
-def test_products_in_the_same_functions_as_before_are_no_other_dispatch() -> None:
+@pytest.mark.parametrize(
+    ("symbols", "there"),
+    [
+        ({AVX512}, True),
+        ({AVX2}, False),
+        ({AVX2, AVX2.replace("_0", "_1"), "mkl_blas_avx2_sgemm_mscale"}, False),  # other functions of the same kernels
+        (set(), False),  # nothing shows which
+    ],
+)
+def test_another_dispatch_shows_in_the_kernels_that_products_run_in(symbols: set[str], there: bool) -> None:
     change, mapped = changes.find("mkl-dispatch").change, str(preload.library("mkl-intel"))
-    assert not change.took(before(), seen(maps=mapped)).there
+    assert change.took(before(), seen(maps=mapped, symbols=frozenset(symbols))).there == there
+    assert not change.took(before(), seen(maps="/usr/lib/libc.so.6", symbols=frozenset([AVX512]))).there
+    assert not change.took(before(symbols=frozenset()), seen(maps=mapped, symbols=frozenset([AVX512]))).there
+
+
+def test_openblas_multiplies_where_its_file_is_mapped_and_mkl_is_not_seen() -> None:
+    change, shim, scipy = (
+        changes.find("openblas-shim").change,
+        preload.library("sgemm-openblas"),
+        openblas.path("scipy"),
+    )
+    own = frozenset(["sgemm_kernel_SKYLAKEX"])
+    assert change.took(before(), seen(maps=f"{shim}\n{scipy}", symbols=own)).there
+    assert not change.took(before(), seen(maps=f"{shim}\n{scipy}")).there
+    assert not change.took(before(), seen(maps=f"{shim}\n{openblas.path('numpy')}", symbols=own)).there
+    assert not change.took(before(), seen(maps=f"{scipy}", symbols=own)).there
 
 
 def test_an_allocator_is_in_effect_where_it_is_mapped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -220,6 +241,8 @@ def test_a_heap_brings_the_time_of_the_page_faults_that_go() -> None:
     assert part.seconds == pytest.approx(-0.9 * 0.2) and part.low < part.seconds < part.high < 0
     (none,) = brings(asked(step(heap="keep"), before(faults=3.0), seen(faults=2.0))).parts
     assert none.seconds == 0 and none.low < 0 < none.high
+    more = brings(asked(step(heap="keep"), before(faults=3.0), seen(faults=2000.0)))
+    assert more.why == "2000 page faults a step where there were 3"
 
 
 def test_products_are_swapped_by_their_ratios_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -254,21 +277,33 @@ def test_of_another_batch_products_are_measured_and_passes_follow_it(monkeypatch
     }
     watched = before(cells=cells, rows=rows(NETWORK, 8))
     seconds = {8: 0.3, 16: 0.54}  # of the product, by the batch
-    monkeypatch.setattr(_alone, "timed", lambda benchmark, x, variant, of: (seconds[x.m],) * 3)
+    monkeypatch.setattr(_alone, "timed", lambda benchmark, x, how, of: (seconds[x.m],) * 3)
     change = changes.find("batch=16")
     found = change.change.brings(asked(change.made(step()), watched))
     assert sum(part.seconds for part in found.parts) == pytest.approx(0.4 * 0.8 + 0.1)
 
 
+@pytest.mark.parametrize(("row", "axis"), [("fc3 forward", "m"), ("fc3 dgrad", "m"), ("fc3 wgrad", "k")])
+def test_the_batch_of_a_product_is_where_its_row_has_it(row: str, axis: str) -> None:
+    from kernels.ops.gemm.problem import Gemm
+    from macro.changes.batch import _resized
+
+    square = Gemm(m=1024, n=4096, k=1024)
+    assert _resized(square, row, 1024, 512) == replace(square, **{axis: 512})  # type: ignore[arg-type]
+
+
 def test_a_gradient_more_is_a_product_more(monkeypatch: pytest.MonkeyPatch) -> None:
     took: list[Any] = []
 
-    def timed(benchmark: str, x: Any, variant: str, seconds: float) -> tuple[float, float, float]:
+    def timed(benchmark: str, x: Any, how: dict[str, Any], seconds: float) -> tuple[float, float, float]:
         took.append(x)
+        assert how == {"variant": "torch", "threads": 2, "heap": "keep", "preload": "mkl-intel"}
         return 0.05, 0.049, 0.051
 
     monkeypatch.setattr(_alone, "timed", timed)
-    (part,) = changes.find("input-gradient").change.brings(asked(step(), before())).parts
+    own = step(threads=2, heap="keep", preload="mkl-intel")
+    told = replace(asked(own, before()), unchanged=own)
+    (part,) = changes.find("input-gradient").change.brings(told).parts
     (product,) = took
     assert (product.m, product.n, product.k) == (8, 12, 10) and part.seconds == pytest.approx(0.05)
 

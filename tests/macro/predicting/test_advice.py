@@ -10,6 +10,8 @@ from macro import changes
 from macro.changes.base import Effect, Forecast, Part, Step
 from macro.predicting import advice, judged, typed
 from macro.predicting.foreseen import Foreseen, joined, together
+from macro.processes import confirmed
+from macro.processes.job import Setting
 from reports.record import Expected
 from tests.macro.changes.test_changes import step
 
@@ -50,12 +52,34 @@ def test_what_costs_a_variable_alone_is_tried_in_any_case(words: str, predicted:
 
 def test_more_is_combined_as_long_as_it_helps() -> None:
     best = [foreseen("heap-keep", -0.2), foreseen("fused-optimizer", -0.1), foreseen("threads=2", -0.05)]
-    two = foreseen("heap-keep+fused-optimizer", -0.3)
-    three = foreseen("heap-keep+fused-optimizer+threads=2", -0.305)
-    assert advice.combined(best, [two, three]) is two
-    assert advice.combined(best, [foreseen("heap-keep+fused-optimizer", -0.205), three]) is three
+    two, other = foreseen("heap-keep+fused-optimizer", -0.3), foreseen("heap-keep+threads=2", -0.26)
+    useless = foreseen("heap-keep+fused-optimizer", -0.205)
+    three = foreseen("heap-keep+fused-optimizer+threads=2", -0.35)
+    assert advice.combined(best, [two, other, three]) is three
+    assert advice.combined(best, [two, other]) is two
+    assert advice.combined(best, [useless, other]) is other  # what does not help is left out
+    assert advice.combined(best, [useless, three]) is best[0]
+    assert advice.combined(best, [two, foreseen("heap-keep+fused-optimizer+threads=2", -0.305)]) is two
     assert advice.combined(best, []) is best[0]
     assert advice.combined([foreseen("heap-keep", 0.1)], []) is None
+
+
+def test_only_what_applies_together_is_combined() -> None:
+    one, other = foreseen("mkl-dispatch", -0.2), foreseen("openblas-shim", -0.1)
+    assert not advice.applies(step(), [one, other]) and not advice.applies(step(), [other, one])
+    assert advice.applies(step(), [foreseen("heap-keep", -0.2), foreseen("fused-optimizer", -0.1)])
+
+
+def test_what_won_is_kept_for_division_tuned_but_for_threads(own_state: object) -> None:
+    network, pytorch = step().plan.network, step().framework
+    advice._confirm(step(), foreseen("heap-keep+threads=2", -0.3))
+    assert confirmed.found(network, pytorch, 1, "default") == Setting(1, "keep")
+    advice._confirm(step(), foreseen("threads=2", -0.3))
+    assert confirmed.found(network, pytorch, 1, "default") is None
+    advice._confirm(step(), foreseen("compile", -0.3))
+    assert confirmed.found(network, pytorch, 1, "default") == Setting(1, "default", {"compile": True})
+    advice._confirm(step(), None)
+    assert confirmed.found(network, pytorch, 1, "default") is None
 
 
 def test_the_shell_file_sets_what_differs_and_says_what_is_to_be_written() -> None:

@@ -89,6 +89,38 @@ def test_what_failed_has_its_reason_and_no_verdict() -> None:
     assert few.measured is None and few.reason == "too few rounds: a longer --budget"
 
 
+def test_what_fails_later_has_no_saving_from_before() -> None:
+    whole = judged.measured(told(), around(1.0, 1), around(1.0, 2), around(0.8, 3), "contest")
+    broken = entry([])
+    broken.status, broken.reason = "failed", "it died"
+    again = judged.measured(whole, around(1.0, 1), around(1.0, 2), broken, "contest")
+    assert again.measured is again.verdict is again.resolution is None and again.reason == "pytorch failed: it died"
+    assert judged.refused(again, "pytorch failed: it died").reason == again.reason
+
+
+def test_what_was_left_out_early_has_its_figure_and_no_verdict() -> None:
+    left = entry([1.01, 1.02, 1.0])
+    left.ended = "left out after 3 rounds"
+    found = judged.measured(told(), around(1.0, 1), around(1.0, 2), left, "contest")
+    assert found.measured is not None and found.verdict is None and found.reason == "left out after 3 rounds"
+
+
+def test_a_twin_of_another_group_is_left_out_of_the_mean() -> None:
+    first, twin, changed = entry([1.0] * 12), entry([3.0] * 6), entry([0.5] * 12)
+    changed.blocks = changed.blocks[6:]
+    found = judged.difference(changed, (first, twin))
+    assert found is not None and found.center == -0.5
+
+
+def test_steps_of_other_clocks_are_compared_by_the_wall() -> None:
+    one, two = entry([1.0] * 6), entry([0.5] * 6)
+    two.setting = Setting(2)
+    for _, _, block in one.blocks:
+        block["wall"] = 1.25  # others took a fifth of it
+    found = judged.difference(two, (one,))
+    assert found is not None and found.center == -0.75
+
+
 def test_processes_are_compared_within_their_generation() -> None:
     first, second = entry([1.0] * 6), entry([2.0] * 6, 1)
     first.blocks += second.blocks

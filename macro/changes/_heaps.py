@@ -7,6 +7,7 @@ from functools import partial
 from kernels.errors import SuiteError
 from kernels.heap import variables
 from kernels.libs import preload
+from macro.changes import _products
 from macro.changes._alone import around
 from macro.changes.base import Asked, Before, Change, Effect, Forecast, Seen, Step
 
@@ -40,11 +41,7 @@ def allocator(word: str, about: str) -> Change:
             return "its heap is not the default any more"
         if TUNABLES in step.setting.knobs.get("variables", {}):
             return f"{TUNABLES} steers glibc's"
-        try:
-            preload.variables(word)
-        except SuiteError as error:
-            return str(error)
-        return None
+        return _products.absent(word)
 
     def took(before: Before, after: Seen) -> Effect:
         there = preload.missing([word], after.maps) is None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from kernels.errors import SuiteError
+from kernels.libs import preload
 from macro.changes.base import Before, Effect, Seen, Step
 
 MKL = ("pytorch", "keras-torch")  # rows whose products are MKL's; the wheels of PyTorch have it inside, on x86-64
@@ -17,6 +19,23 @@ def is_mkl(step: Step) -> str | None:
     """Why its products are not MKL's."""
     if step.framework.name.partition("~")[0].removesuffix("-compile") not in MKL:
         return f"the products of {step.framework.name} are not MKL's"
+    return None
+
+
+def applies(step: Step, word: str, other: str, why: str) -> str | None:
+    """Why a library that changes MKL's products cannot be loaded before it. `why`: not beside the other one."""
+    loaded = preload.words(step.setting.preload)
+    if word in loaded:
+        return "it is made already"
+    return why if other in loaded else is_mkl(step) or absent(word)
+
+
+def absent(word: str) -> str | None:
+    """Why a library cannot be preloaded here."""
+    try:
+        preload.variables(word)
+    except SuiteError as error:
+        return str(error)
     return None
 
 

@@ -7,28 +7,17 @@ there; a function of that name that answers 1 is preloaded.
 from __future__ import annotations
 
 from kernels.devices.cpu import vendor
-from kernels.errors import SuiteError
 from kernels.libs import preload
 from macro.changes import _alone, _products
 from macro.changes.base import Before, Change, Effect, Seen, Step
 
-WORD = "mkl-intel"
+WORD, VENDOR = "mkl-intel", "GenuineIntel"
 
 
 def applies(step: Step, value: str) -> str | None:
-    if WORD in preload.words(step.setting.preload):
-        return "it is made already"
-    if "sgemm-openblas" in preload.words(step.setting.preload):
-        return "OpenBLAS multiplies, not MKL"
-    if why := _products.is_mkl(step):
+    if why := _products.applies(step, WORD, "sgemm-openblas", "OpenBLAS multiplies, not MKL"):
         return why
-    if vendor() == "GenuineIntel":
-        return "this processor is of MKL's own vendor"
-    try:
-        preload.variables(WORD)
-    except SuiteError as error:
-        return str(error)
-    return None
+    return "this processor is of MKL's own vendor" if vendor() == VENDOR else None
 
 
 def took(before: Before, after: Seen) -> Effect:

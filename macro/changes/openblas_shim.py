@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kernels.errors import SuiteError
 from kernels.libs import openblas, preload
 from macro.changes import _alone, _products
 from macro.changes.base import Before, Change, Effect, Seen, Step
@@ -11,17 +10,7 @@ WORD = "sgemm-openblas"
 
 
 def applies(step: Step, value: str) -> str | None:
-    if WORD in preload.words(step.setting.preload):
-        return "it is made already"
-    if "mkl-intel" in preload.words(step.setting.preload):
-        return "MKL's dispatch is changed, and MKL would multiply no more"
-    if why := _products.is_mkl(step):
-        return why
-    try:
-        preload.variables(WORD)
-    except SuiteError as error:
-        return str(error)
-    return None
+    return _products.applies(step, WORD, "mkl-intel", "MKL's dispatch is changed, and MKL would multiply no more")
 
 
 def took(before: Before, after: Seen) -> Effect:

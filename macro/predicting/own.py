@@ -21,6 +21,7 @@ from macro.explaining.breakdown import Ceilings, place, taken_apart
 from macro.explaining.nominal import Work, work_of
 from macro.explaining.operation_work import alone
 from macro.explaining.rows import Row
+from macro.predicting.watched import started_with
 from macro.timing.entry import Entry
 from macro.watching.perf import Sampler
 from macro.watching.program import Look, watch
@@ -74,13 +75,12 @@ def after(step: Step, say: Say) -> Seen:
             look.settle()
             look.round(1, random.Random(0))
             look.read()
-            maps, variables = (_told(look.program.pid, name) for name in ("maps", "environ"))
+            about = started_with(look.program.pid)
             look.end()
     calls = {key: float(count) for key, count in work_of(look.recording.called).calls.items()}
     symbols = frozenset(sample.symbol for sample in look.watched.samples)
-    pairs = (line.partition("=") for line in variables.split("\0") if line)
     faults = look.watched.faulted["P0"][-1]
-    return Seen(calls, symbols, maps, {name: value for name, _, value in pairs}, faults, _identity(look.recording))
+    return Seen(calls, symbols, *about, faults, _identity(look.recording))
 
 
 def started(
@@ -106,13 +106,6 @@ def _rows(work: Work) -> Iterator[tuple[str, Row]]:
 
 def _identity(recording: Recording) -> Mapping[str, object]:
     return {name: value for name, value in recording.program.items() if name != "arguments"}
-
-
-def _told(pid: int, name: str) -> str:
-    try:
-        return Path(f"/proc/{pid}/{name}").read_text("utf-8", "replace")
-    except OSError:
-        return ""
 
 
 @contextmanager

@@ -32,7 +32,7 @@ def before(step: Step, seconds: float, say: Callable[[str], None]) -> Before:
             if turn.read:
                 _add(process, look)
         _add(process, look)
-        about = _maps(look), _variables(look)
+        about = started_with(look.process.pid)
         side.processes = [process]
         side.products = library_log.logged(plan, side.entry, job.files(plan.batch, folder), folder, say)
     found = _attributed(step, process)
@@ -56,7 +56,7 @@ def after(step: Step, say: Callable[[str], None]) -> Seen:
     side = Side(Entry(step.framework, step.setting))
     with _started(step, side, say) as (look, _):
         process, faults = look.once()
-        about = _maps(look), _variables(look)
+        about = started_with(look.process.pid)
     return Seen(_attributed(step, process).calls, _symbols(process), *about, faults, _said(side))
 
 
@@ -88,20 +88,13 @@ def _said(side: Side) -> dict[str, Any]:
     return {**side.entry.identity, "batch": side.entry.built.get("batch")}
 
 
-def _maps(look: Look) -> str:
-    """What the process has mapped."""
-    return _told(look, "maps")
-
-
-def _variables(look: Look) -> dict[str, str]:
-    """Its environment."""
-    pairs = (line.partition("=") for line in _told(look, "environ").split("\0") if line)
-    return {name: value for name, _, value in pairs}
-
-
-def _told(look: Look, name: str) -> str:
-    """Of a process, by the system; nothing where it does not tell."""
-    try:
-        return Path(f"/proc/{look.process.pid}/{name}").read_text("utf-8", "replace")
-    except OSError:
-        return ""
+def started_with(pid: int) -> tuple[str, dict[str, str]]:
+    """The files that a process has mapped, and its environment; nothing where the system does not tell."""
+    told = []
+    for name in ("maps", "environ"):
+        try:
+            told.append(Path(f"/proc/{pid}/{name}").read_text("utf-8", "replace"))
+        except OSError:
+            told.append("")
+    pairs = (line.partition("=") for line in told[1].split("\0") if line)
+    return told[0], {name: value for name, _, value in pairs}

@@ -156,6 +156,11 @@ def test_a_change_changes_one_thing(text: str, where: Step, field: str, value: o
     assert (made.plan, made.framework) == (where.plan, where.framework)
 
 
+def test_on_its_own_vendors_processor_mkl_needs_no_other_dispatch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mkl_dispatch, "vendor", lambda: "GenuineIntel")
+    assert changes.find("mkl-dispatch").refused(step()) == "this processor is of MKL's own vendor"
+
+
 def test_compiled_it_is_another_row() -> None:
     assert changes.find("compile").made(step()).framework.name == "pytorch-compile"
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from macro import changes
+from macro.changes import mkl_dispatch
 from macro.changes.base import Effect, Forecast, Part, Step
 from macro.predicting import advice, judged, typed
 from macro.predicting.foreseen import Foreseen, joined, together
@@ -64,7 +65,8 @@ def test_more_is_combined_as_long_as_it_helps() -> None:
     assert advice.combined([foreseen("heap-keep", 0.1)], []) is None
 
 
-def test_only_what_applies_together_is_combined() -> None:
+def test_only_what_applies_together_is_combined(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mkl_dispatch, "vendor", lambda: "AuthenticAMD")
     one, other = foreseen("mkl-dispatch", -0.2), foreseen("openblas-shim", -0.1)
     assert not advice.applies(step(), [one, other]) and not advice.applies(step(), [other, one])
     assert advice.applies(step(), [foreseen("heap-keep", -0.2), foreseen("fused-optimizer", -0.1)])

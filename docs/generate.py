@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from reports.record import Run
+    from reports.record import Prediction, Run
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 SELFTESTS = "reports/reference/selftest*.jsonl"  # complete runs: added to, never exchanged
+PREDICTIONS = "reports/reference/macro/whatif/*.jsonl"  # made on one machine
 SIMULATED = "simulated"  # a figure of older files that is none: constants of the code, which tests ask now
-KINDS = {"Environment": "environment", "Contest": "contest", "Note": "note"}
+KINDS = {"Environment": "environment", "Contest": "contest", "Note": "note", "Prediction": "prediction"}
 
 
 def record() -> str:
@@ -98,8 +99,44 @@ def _paths(paths: Sequence[dict[str, Any]]) -> Iterator[str]:
         )
 
 
-PAGES = {"record.md": record, "method.md": method}
+def whatif() -> str:
+    """docs/whatif.md with a row for each change that was predicted and made in the run files that are kept, and what
+    they say together."""
+    said = "\n".join(_predictions([x for run in predicted() for x in run.predictions if "+" not in x.change]))
+    text = (ROOT / "docs/whatif.md").read_text("utf-8")
+    return re.sub(r"<!-- pairs -->.*<!-- end -->", lambda _: f"<!-- pairs -->\n{said}\n<!-- end -->", text, flags=re.S)
+
+
+def predicted() -> list[Run]:
+    """The runs of whatif that are kept."""
+    from reports import store
+
+    return [store.read(path) for path in sorted(ROOT.glob(PREDICTIONS))]
+
+
+def _predictions(made: Sequence[Prediction]) -> Iterator[str]:
+    from reports import calibration
+
+    yield from calibration.sentences(made)
+    yield ""
+    yield "| step | change | predicted, % of it | measured | resolution | verdict |"
+    yield "|---|---|---|---|---|---|"
+    for x in made:
+        verdict = x.verdict or (x.reason or "").replace("|", "/")
+        resolution = "–" if x.resolution is None else f"{100 * x.resolution / x.step:.1f}"
+        ends = (calibration.share(x, of) for of in (x.predicted, x.measured))
+        yield f"| {x.network} {x.framework} | {x.change} | {' | '.join(ends)} | {resolution} | {verdict} |"
+
+
+PAGES = {"record.md": record, "method.md": method, "whatif.md": whatif}
 
 if __name__ == "__main__":
+    from dataclasses import replace
+
+    from reports import figures
+
     for name, page in PAGES.items():
         (ROOT / "docs" / name).write_text(page(), encoding="utf-8")
+    if runs := predicted():
+        whole = tuple(x for run in runs for x in run.predictions if "+" not in x.change)
+        figures.draw(replace(runs[0], predictions=whole, contests=(), notes=()), ROOT / "docs/pictures")

@@ -34,10 +34,11 @@ def sentences(made: Sequence[Prediction]) -> Iterator[str]:
         errors = [abs(_error(x)) for x in told]
         right = sum(_center(x.predicted) * _center(x.measured) > 0 for x in told)
         confirmed = sum(x.verdict == "confirmed" for x in told)
+        kinds = {x.change.partition("=")[0] for x in large}
         yield (
-            f"Of the {len(large)} that change the step by {units.percent(100 * LARGE)} or more, by "
-            f"{len({x.change.partition('=')[0] for x in large})} kinds of change, {len(told)} were predictable: sign right in "
-            f"{right}, confirmed {confirmed}, median error {units.percent(100 * median(errors))} of the change."
+            f"Of the {len(large)} that change the step by {units.percent(100 * LARGE)} or more, by {len(kinds)} kinds of "
+            f"change, {len(told)} were predictable: sign right in {right}, confirmed {confirmed}, median error "
+            f"{units.percent(100 * median(errors))} of the change."
         )
     null = [
         x

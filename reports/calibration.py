@@ -36,8 +36,8 @@ def sentences(made: Sequence[Prediction]) -> Iterator[str]:
         confirmed = sum(x.verdict == "confirmed" for x in told)
         kinds = {x.change.partition("=")[0] for x in large}
         yield (
-            f"Of the {len(large)} that change the step by {units.percent(100 * LARGE)} or more, by {len(kinds)} kinds of "
-            f"change, {len(told)} were predictable: sign right in {right}, confirmed {confirmed}, median error "
+            f"Of the {len(large)} that change the step by {units.percent(100 * LARGE)} or more, by {len(kinds)} kinds "
+            f"of change, {len(told)} were predictable: sign right in {right}, confirmed {confirmed}, median error "
             f"{units.percent(100 * median(errors))} of the change."
         )
     null = [

@@ -9,22 +9,30 @@ from kernels.heap import variables
 from kernels.libs import preload
 from macro.changes import _products
 from macro.changes._alone import around
-from macro.changes.base import Asked, Before, Change, Effect, Forecast, Seen, Step
+from macro.changes.base import Asked, Before, Change, Effect, Forecast, Part, Seen, Step
 
 TUNABLES = "GLIBC_TUNABLES"
+NOTHING = 0.002  # of a step
+BESIDE = 0.25  # of the operating system's time at page faults
 FEWER = 0.5  # of the page faults at most are left where freed memory is kept
 FEW = 512  # page faults of a step that cost next to nothing
 
 
 def brings(asked: Asked) -> Forecast:
-    """The operating system's time of a plain step, in the share of its page faults that is gone."""
+    """What of page faults goes, or comes."""
     before, after = asked.before, asked.after
-    if before.faults < FEW and after.faults < FEW:
-        return Forecast(parts=(around("page faults, of which there are none", 0.0, 0.002 * before.seconds),))
-    if before.faults < FEW:
+    if before.faults < FEW <= after.faults:
         return Forecast(why=f"{after.faults:.0f} page faults a step where there were {before.faults:.0f}")
-    gone = 1 - after.faults / max(before.faults, 1.0)
-    return Forecast((around("page faults", -gone * before.system, 0.05 * before.system),))
+    return Forecast((faults(before, after),))
+
+
+def faults(before: Before, after: Seen) -> Part:
+    """The operating system's time of a plain step follows its page faults. What they cost the program itself, whose
+    caches and table of pages they disturb, nobody measured alone: it may be a quarter of that more or less."""
+    if before.faults < FEW and after.faults < FEW:
+        return around("page faults, of which there are none", 0.0, NOTHING * before.seconds)
+    change = (after.faults / max(before.faults, float(FEW)) - 1) * before.system
+    return around("page faults", change, BESIDE * abs(change))
 
 
 def fewer_faults(before: Before, after: Seen) -> Effect:
@@ -51,7 +59,14 @@ def allocator(word: str, about: str) -> Change:
         )
 
     return Change(
-        f"heap-{word}", about, applies, lambda step, value: step.with_library(word), took, brings, costs="memory"
+        f"heap-{word}",
+        about,
+        applies,
+        lambda step, value: step.with_library(word),
+        took,
+        brings,
+        costs="memory",
+        heap=True,
     )
 
 
@@ -82,7 +97,9 @@ def keeps() -> Change:
         return found
 
     about = "glibc's malloc keeps freed memory: no block mapped for itself, none given back"
-    return Change("heap-keep", about, applies, make, took, brings, costs="memory: what was freed stays mapped")
+    return Change(
+        "heap-keep", about, applies, make, took, brings, costs="memory: what was freed stays mapped", heap=True
+    )
 
 
 jemalloc, tcmalloc, mimalloc = (

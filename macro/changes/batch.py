@@ -20,7 +20,6 @@ PASSES = (
     "copy",
     "clear",
     "layout reorder",
-    "OS memory",
 )
 
 

@@ -58,4 +58,5 @@ CHANGE = Change(
     took,
     brings,
     costs="memory, in pieces of 2 MiB",
+    heap=True,
 )

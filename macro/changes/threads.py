@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kernels.devices.cpu import cores
+from kernels.ops.conv.problem import Conv
 from macro.changes import _alone
 from macro.changes.base import Asked, Before, Change, Effect, Forecast, Seen, Step
 
@@ -24,18 +25,22 @@ def took(before: Before, after: Seen) -> Effect:
 
 
 def brings(asked: Asked) -> Forecast:
-    """Products alone with as many; what passes over data as one pass of PyTorch's alone; the rest as it is."""
+    """Products and convolutions alone with as many; what passes over data as one pass of PyTorch's alone; the rest as
+    it is."""
+    row = asked.unchanged.framework.name.partition("~")[0]
     products = _alone.swapped(asked, "threads")
+    if products.why or _alone.GEMMS[row] == "numpy":  # whose passes have one thread
+        return products
+    how = {**_alone.alike(asked), "variant": "torch", "vary": "threads", "cold": "all"}
+    how["threads"] = f"{asked.threads},{asked.changed.setting.threads}"
+    found = _alone.problems(asked.before, Conv, ("convolution", "layout reorder"))
+    parts = [products, _alone.each(asked, found, "conv", lambda x: {**_alone.axes(x), **how})]
     seconds = asked.before.kinds(*PASSES)
-    if products.why or seconds < 0.01 * asked.before.seconds:
-        return products
-    both = f"{asked.threads},{asked.changed.setting.threads}"
-    options = {**_alone.alike(asked), "count": LARGE, "kind": "relu", "phase": "forward", "cold": "all"}
-    options |= {"vary": "threads", "threads": both}
-    if _alone.GEMMS[asked.unchanged.framework.name.partition("~")[0]] == "numpy":  # its passes have one thread
-        return products
-    ratio = _alone.measured("elementwise", {**options, "variant": "torch"}, asked.alone / 4)
-    return _alone.together(products, Forecast((_alone.part("passes over data", seconds, ratio),)))
+    if seconds >= _alone.LARGE * asked.before.seconds:
+        options = {**how, "count": LARGE, "kind": "relu", "phase": "forward"}
+        ratio = _alone.measured("elementwise", options, asked.alone / 4)
+        parts.append(Forecast((_alone.part("passes over data", seconds, ratio),)))
+    return _alone.together(*parts)
 
 
 CHANGE = Change(

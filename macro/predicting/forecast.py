@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from kernels.errors import SuiteError, Unavailable
 from macro.changes import Named
 from macro.changes._alone import around
+from macro.changes._heaps import faults
 from macro.changes.base import Asked, Before, Effect, Forecast, Seen, Step
 from macro.equality import gate
 from macro.predicting import judged, made, own, watched
@@ -81,9 +82,13 @@ class Foreseer:
             return Effect(False, f"{named.words} raises {type(error).__name__}: {error}")
 
     def _brings(self, named: Named, asked: Asked) -> Forecast:
-        """A change may be a file of a user's own: what it raises is why there is no prediction."""
+        """With the page faults that come or go beside. A change may be a file of a user's own: what it raises is why
+        there is no prediction."""
         try:
-            return named.change.brings(asked)
+            found = named.change.brings(asked)
+            if found.why is None and not named.change.heap:
+                return Forecast((*found.parts, faults(asked.before, asked.after)))
+            return found
         except SuiteError as error:
             return Forecast(why=str(error))
         except Exception as error:

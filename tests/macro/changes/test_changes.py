@@ -244,6 +244,8 @@ def test_a_heap_brings_the_time_of_the_page_faults_that_go() -> None:
     brings = changes.find("heap-keep").change.brings
     (part,) = brings(asked(step(heap="keep"), before(), seen(faults=900.0))).parts
     assert part.seconds == pytest.approx(-0.9 * 0.2) and part.low < part.seconds < part.high < 0
+    (more,) = brings(asked(step(preload="jemalloc"), before(), seen(faults=18_000.0))).parts
+    assert more.seconds == pytest.approx(0.2)
     (none,) = brings(asked(step(heap="keep"), before(faults=3.0), seen(faults=2.0))).parts
     assert none.seconds == 0 and none.low < 0 < none.high
     more = brings(asked(step(heap="keep"), before(faults=3.0), seen(faults=2000.0)))
@@ -311,6 +313,35 @@ def test_a_gradient_more_is_a_product_more(monkeypatch: pytest.MonkeyPatch) -> N
     (part,) = changes.find("input-gradient").change.brings(told).parts
     (product,) = took
     assert (product.m, product.n, product.k) == (8, 12, 10) and part.seconds == pytest.approx(0.05)
+
+
+def test_with_other_threads_products_convolutions_and_passes_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    from macro.explaining.rows import rows
+
+    net, calls = networks.find("alexnet-r"), list[dict[str, Any]]()
+    conv = next(node.name for node in net.nodes if node.layer.kind == "conv")
+    cells = {((f"{conv} forward",), "convolution"): 0.5, ((f"{conv} activation",), "element-wise"): 0.2}
+    watched = before(cells=cells, rows=rows(net, 8))
+
+    def measured(benchmark: str, options: dict[str, Any], seconds: float) -> _alone.Ratio:
+        calls.append({"benchmark": benchmark, **options})
+        return _alone.Ratio(0.5, 0.49, 0.51)
+
+    monkeypatch.setattr(_alone, "measured", measured)
+    own = step(network="alexnet-r")
+    told = replace(asked(changes.find("threads=2").made(own), watched), unchanged=own)
+    found = changes.find("threads=2").change.brings(told)
+    assert sum(part.seconds for part in found.parts) == pytest.approx(-0.35)
+    assert [call["benchmark"] for call in calls] == ["conv", "elementwise"]
+    assert {call["threads"] for call in calls} == {"1,2"} and {call["vary"] for call in calls} == {"threads"}
+
+
+def test_where_all_that_it_changes_is_small_nothing_is_expected() -> None:
+    (part,) = _alone.each(asked(step(), before()), {}, "gemm", lambda x: {}).parts
+    assert part.seconds == 0.0
+    small = {_alone.Gemm(m=8, n=8, k=8): 0.004}
+    (part,) = _alone.each(asked(step(), before()), small, "gemm", lambda x: {}).parts
+    assert (part.seconds, part.low, part.high) == (0.0, -0.002, 0.002)
 
 
 def test_what_no_kernel_here_calls_is_not_predictable() -> None:

@@ -1,0 +1,69 @@
+"""What is put together to a prediction."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from macro import changes
+from macro.changes import Named
+from macro.changes.base import Asked, Change, Effect, Forecast, Part
+from macro.predicting.forecast import Foreseer
+from reports import store
+from tests.macro.changes.test_changes import before, seen, step
+from tests.reports.test_prediction import environment
+
+PLAIN = Change(
+    "plain",
+    "a test",
+    lambda step, value: None,
+    lambda step, value: step,
+    lambda before, after: Effect(True, "seen"),
+    lambda asked: Forecast((Part("gemm", -0.1, -0.11, -0.09),)),
+)
+
+
+def foreseer(path: Path | None = None) -> Foreseer:
+    return Foreseer(step(), 1.0, store.RunFile(path, environment()), print)
+
+
+def asked(faults: float) -> Asked:
+    return Asked(before(), seen(faults=faults), step(), step(), 1.0)
+
+
+def test_page_faults_that_go_with_a_change_are_a_part_of_what_it_brings() -> None:
+    found = foreseer()._brings(Named(PLAIN), asked(4500.0))
+    assert [(x.what, x.seconds) for x in found.parts] == [("gemm", -0.1), ("page faults", pytest.approx(-0.1))]
+    heap = replace(PLAIN, heap=True)
+    assert [x.what for x in foreseer()._brings(Named(heap), asked(4500.0)).parts] == ["gemm"]
+    unknown = replace(PLAIN, brings=lambda asked: Forecast(why="who knows"))
+    assert foreseer()._brings(Named(unknown), asked(4500.0)) == Forecast(why="who knows")
+
+
+def test_what_a_change_raises_is_why_there_is_no_prediction() -> None:
+    broken = replace(PLAIN, brings=lambda asked: Forecast(parts=1 / 0), took=lambda before, after: Effect(1 / 0, ""))  # type: ignore[arg-type]
+    one = foreseer()
+    one.__dict__["before"] = before()
+    assert one._brings(Named(broken), asked(1.0)).why == "plain raises ZeroDivisionError: division by zero"
+    assert one._took(Named(broken), seen()) == Effect(False, "plain raises ZeroDivisionError: division by zero")
+
+
+def test_several_at_once_are_the_sum_of_each_and_stand_in_the_file(tmp_path: Path) -> None:
+    one = foreseer(tmp_path / "run.jsonl")
+    one.__dict__["before"] = before()
+    named = [changes.find("heap-keep"), changes.find("fused-optimizer")]
+    single = [
+        one._kept([x], x.made(step()), "memory", Effect(True, x.words), Forecast((Part("a", -0.1, -0.12, -0.08),)), "")
+        for x in named
+    ]
+    both = one.both(single)
+    assert both.words == "heap-keep+fused-optimizer" and both.changed.setting.heap == "keep"
+    assert both.told.predicted is not None and both.told.predicted.seconds == pytest.approx(-0.2)
+    assert both.told.effect == "heap-keep; fused-optimizer" and both.told.costs == "memory"
+    assert [x.change for x in one.file.run.predictions] == ["heap-keep", "fused-optimizer", "heap-keep+fused-optimizer"]
+    unknown = one._kept([named[0]], step(), "", Effect(True, ""), Forecast(why="it fuses"), "")
+    again = Foreseer(step(), 1.0, store.RunFile(None, environment()), print)
+    again.__dict__["before"] = before()
+    assert again.both([unknown, single[1]]).told.reason == "not predictable: heap-keep is not"

@@ -63,7 +63,9 @@ def test_several_at_once_are_the_sum_of_each_and_stand_in_the_file(tmp_path: Pat
     assert both.told.predicted is not None and both.told.predicted.seconds == pytest.approx(-0.2)
     assert both.told.effect == "heap-keep; fused-optimizer" and both.told.costs == "memory"
     assert [x.change for x in one.file.run.predictions] == ["heap-keep", "fused-optimizer", "heap-keep+fused-optimizer"]
-    unknown = one._kept([named[0]], step(), "", Effect(True, ""), Forecast(why="it fuses"), "")
-    again = Foreseer(step(), 1.0, store.RunFile(None, environment()), print)
+    one.file.close()
+    assert store.read(tmp_path / "run.jsonl").predictions == one.file.run.predictions
+    again = foreseer()
     again.__dict__["before"] = before()
+    unknown = again._kept([named[0]], step(), "", Effect(True, ""), Forecast(why="it fuses"), "")
     assert again.both([unknown, single[1]]).told.reason == "not predictable: heap-keep is not"

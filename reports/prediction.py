@@ -55,7 +55,7 @@ def _interactions(predictions: Sequence[Prediction]) -> Iterator[str]:
         resolution = math.sqrt(sum(((part.high - part.low) / 2) ** 2 for part in (x.measured, *found)))
         word = "more than" if abs(beyond) > resolution else "within"
         error = units.seconds(resolution)
-        yield f"  {x.change}: beyond the sum of each {units.signed(beyond)}, {word} its error of {error}"
+        yield f"  {x.change}: interaction, beyond the sum of each {units.signed(beyond)}, {word} its error of {error}"
 
 
 def _row(x: Prediction) -> tuple[str, ...]:

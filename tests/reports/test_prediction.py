@@ -80,10 +80,10 @@ def test_of_several_at_once_what_they_do_to_each_other_is_told() -> None:
         return replace(AFTER, id=change, change=change, measured=Expected(seconds, seconds - 0.02, seconds + 0.02, 0.9))
 
     single = made("a", -0.1), made("b", -0.1)
-    assert "  a+b: beyond the sum of each −100 ms, more than its error of 34.6 ms" in prediction.text(
+    assert "  a+b: interaction, beyond the sum of each −100 ms, more than its error of 34.6 ms" in prediction.text(
         [*single, made("a+b", -0.3)]
     )
-    assert "  a+b: beyond the sum of each +10.0 ms, within its error of 34.6 ms" in prediction.text(
+    assert "  a+b: interaction, beyond the sum of each +10.0 ms, within its error of 34.6 ms" in prediction.text(
         [*single, made("a+b", -0.19)]
     )
     other = replace(made("a+b", -0.3), contest="another")

@@ -49,7 +49,7 @@ def _generation(plan: Plan, entries: Sequence[Entry], generation: int, place: _P
     """Seconds of its rounds: those of one group of processes after another's, each with its part of the budget. The
     rounds of the next go on counting."""
     order, past = random.Random(plan.seed * 1000 + generation), Taken(generation, -1, 0.0, False)
-    left = wanted = [entry for entry in entries if entry.status == "ok"]
+    left = wanted = [entry for entry in entries if entry.status == "ok" and not entry.ended]
     shared = groups.reference(entries) if entries else None
     while left and shared:
         before, count = past, len(left)

@@ -46,3 +46,26 @@ def test_the_first_step_of_a_turn_counts_only_where_steps_are_long(
     entry.process, process.asked = process, []  # type: ignore[assignment]
     turns._round(PLAN, random.Random(1), [entry], Peak())  # type: ignore[arg-type]
     assert process.asked == asked
+
+
+def test_an_entry_whose_steps_are_wanted_no_more_takes_no_turn(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    one, other = Entry(find("numpy"), Setting()), Entry(find("pytorch"), Setting())
+    started: list[str] = []
+
+    def start(plan: Plan, entry: Entry, *rest: Any) -> bool:
+        started.append(entry.framework.name)
+        return True
+
+    monkeypatch.setattr(groups, "_start", start)
+    monkeypatch.setattr(turns, "Peak", lambda threads: None)
+    monkeypatch.setattr(turns.job_files, "write_arrays", lambda *of: {})
+    monkeypatch.setattr(turns, "_round", lambda plan, order, alive, peak: [(x, {"wall": 1.0}) for x in alive])
+
+    def keep(taken: Any) -> None:
+        if taken.number == 2:
+            other.ended = "it does not help"
+
+    plan = Plan(PLAN.network, 8, "step", 0.0, 2, fewest=10)
+    turns.take(plan, [one, other], tmp_path, lambda text: None, keep)
+    assert len(one.blocks) == 20 and len(other.blocks) == 3
+    assert sorted(started) == ["numpy", "numpy", "pytorch"]  # of a second generation it is no part

@@ -49,7 +49,7 @@ def test_the_first_step_of_a_turn_counts_only_where_steps_are_long(
 
 
 def test_an_entry_whose_steps_are_wanted_no_more_takes_no_turn(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    one, other = Entry(find("numpy"), Setting()), Entry(find("pytorch"), Setting())
+    one, other = Entry(find("numpy"), Setting()), Entry(find("jax"), Setting())
     started: list[str] = []
 
     def start(plan: Plan, entry: Entry, *rest: Any) -> bool:
@@ -68,4 +68,4 @@ def test_an_entry_whose_steps_are_wanted_no_more_takes_no_turn(monkeypatch: pyte
     plan = Plan(PLAN.network, 8, "step", 0.0, 2, fewest=10)
     turns.take(plan, [one, other], tmp_path, lambda text: None, keep)
     assert len(one.blocks) == 20 and len(other.blocks) == 3
-    assert sorted(started) == ["numpy", "numpy", "pytorch"]  # of a second generation it is no part
+    assert sorted(started) == ["jax", "numpy", "numpy"]  # of a second generation it is no part

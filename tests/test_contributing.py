@@ -69,6 +69,7 @@ def test_there_are_recipes() -> None:
         "Add a format",
         "Add a device",
         "Add a network",
+        "Add a change",
         "Add a kind of layer",
         "Add a framework",
     ]

@@ -65,7 +65,7 @@ COMMANDS: Mapping[str, tuple[Callable[[], argparse.ArgumentParser], Callable[[li
     "run": (run.parser, of_macro(run.request), "fcn-r"),
     "equal": (lambda: macro_command.parser("equal", None), of_macro(equal.request), "fcn-r"),
     "explain": (explain.parser, of_macro(explain.request), EXPLAIN),
-    "whatif": (whatif.parser, of_macro(whatif.request), "fcn-r numpy threads=3"),
+    "whatif": (whatif.parser, of_macro(whatif.request), "fcn-r numpy batch=5"),
 }
 FRAMEWORKS = {"--batch": "8", "--threads": "2", "--set": "OMP_WAIT_POLICY=active"}
 VALUES: Mapping[str, Mapping[str, str]] = {

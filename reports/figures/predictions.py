@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 HEIGHT = 5.0  # inches
+MANY = 10  # points, beyond which both axes are logarithmic beyond some per cent, and refuted ones alone are named
+MARKS = (0.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0)  # per cent
+POINTS = 400  # of a line
 NEAR = 0.1  # of what was measured, by which a confirmed prediction may be off
 LOOKS: dict[str, dict[str, Any]] = {
     "confirmed": {"color": "#0072B2", "marker": "o"},
@@ -44,7 +47,7 @@ def _picture(run: Run, judged: Sequence[Prediction]) -> Figure:
     axes = figure.subplots()
     _frame(axes, judged)
     for x in judged:
-        _point(axes, x, _name(x, judged))
+        _point(axes, x, _name(x, judged) if len(judged) <= MANY or x.verdict == "refuted" else "")
     return figure
 
 
@@ -65,17 +68,18 @@ def _frame(axes: Axes, judged: Sequence[Prediction]) -> None:
     low, high = min(0.0, *ends), max(0.0, *ends)
     room = 0.15 * (high - low) or 1.0
     low, high = low - room, high + room
-    axes.plot([low, high], [low, high], color=_style.SOFT, linewidth=0.8, zorder=1)
-    axes.fill_between(
-        [low, 0, high],
-        [low * (1 - NEAR), 0, high * (1 + NEAR)],
-        [low * (1 + NEAR), 0, high * (1 - NEAR)],
-        color=_style.FAINT,
-        linewidth=0,
-        zorder=0,
-    )
-    for line in (axes.axhline, axes.axvline):
-        line(0, color=_style.FAINT, linewidth=0.8, zorder=0)
+    line = [low + (high - low) * i / POINTS for i in range(POINTS + 1)]
+    axes.plot(line, line, color=_style.SOFT, linewidth=0.8, zorder=1)
+    band = [[x * (1 + side * NEAR) for x in line] for side in (-1, 1)]
+    axes.fill_between(line, *band, color=_style.FAINT, linewidth=0, zorder=0)
+    if len(judged) > MANY:  # small ones would lie on each other
+        marks = [sign * x for sign in (-1, 1) for x in MARKS if low <= sign * x <= high]
+        axes.set_xscale("symlog", linthresh=MARKS[1])
+        axes.set_yscale("symlog", linthresh=MARKS[1])
+        for axis in (axes.xaxis, axes.yaxis):
+            _axes.ticks(axis, sorted({*marks, 0.0}), [f"{x + 0.0:g}" for x in sorted({*marks, 0.0})])
+    for zero in (axes.axhline, axes.axvline):
+        zero(0, color=_style.FAINT, linewidth=0.8, zorder=0)
     axes.set_xlim(low, high)
     axes.set_ylim(low, high)
     _axes.quiet(axes)
@@ -89,7 +93,9 @@ def _point(axes: Axes, x: Prediction, name: str) -> None:
     axes.plot([left, right], [up, up], color=look["color"], linewidth=0.8, zorder=2)
     axes.plot([across, across], [below, above], color=look["color"], linewidth=0.8, zorder=2)
     axes.plot([across], [up], linestyle="none", markersize=6, zorder=3, **look)
-    over = up > across  # its name is on the side where the line is not
+    if not name:
+        return
+    over = up > across > 0  # its name is on the side where the line is not, and inside
     axes.annotate(
         _style.shown(_style.clipped(name, 30)),
         (across, up),

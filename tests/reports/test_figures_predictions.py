@@ -41,6 +41,13 @@ def test_only_what_was_predicted_and_measured_is_a_point() -> None:
     assert figure.texts[0].get_text() == "2 changes of a step predicted and made: 1 confirmed, 1 refuted"
 
 
+def test_of_many_the_refuted_alone_are_named() -> None:
+    many = [named(f"isa={i}", -0.01 * i, -0.01 * i, "confirmed") for i in range(1, 12)]
+    figure = drawn(predictions, *many, named("threads=2", -0.4, -0.1, "refuted"))
+    assert [text.get_text() for text in figure.axes[0].texts] == ["threads=2"]
+    assert figure.axes[0].get_xscale() == figure.axes[0].get_yscale() == "symlog"
+
+
 def test_of_several_steps_it_is_said_whose_change_it_was() -> None:
     figure = drawn(predictions, AFTER, replace(AFTER, id="other", network="large"))
     assert {text.get_text() for text in figure.axes[0].texts} == {

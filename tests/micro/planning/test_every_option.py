@@ -21,6 +21,7 @@ VALUES = {  # of options that every benchmark has, each other than its default
     "--threads": "2",
     "--isa": "avx2",
     "--heap": "keep",
+    "--preload": "mkl-intel",
     "--workspace": "8MiB",
     "--data": "zeros",
     "--cold": "all",

@@ -70,8 +70,8 @@ def _frame(axes: Axes, judged: Sequence[Prediction]) -> None:
     low, high = low - room, high + room
     line = [low + (high - low) * i / POINTS for i in range(POINTS + 1)]
     axes.plot(line, line, color=_style.SOFT, linewidth=0.8, zorder=1)
-    band = [[x * (1 + side * NEAR) for x in line] for side in (-1, 1)]
-    axes.fill_between(line, *band, color=_style.FAINT, linewidth=0, zorder=0)
+    below, above = ([x * (1 + side * NEAR) for x in line] for side in (-1, 1))
+    axes.fill_between(line, below, above, color=_style.FAINT, linewidth=0, zorder=0)
     if len(judged) > MANY:  # small ones would lie on each other
         marks = [sign * x for sign in (-1, 1) for x in MARKS if low <= sign * x <= high]
         axes.set_xscale("symlog", linthresh=MARKS[1])

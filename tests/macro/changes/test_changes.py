@@ -37,7 +37,6 @@ def step(framework: str = "pytorch", network: str | None = None, **setting: Any)
 
 def seen(**of: Any) -> Seen:
     plain: dict[str, Any] = {
-        "operations": {},
         "symbols": frozenset([AVX2]),
         "maps": "",
         "variables": {},
@@ -337,10 +336,10 @@ def test_with_other_threads_products_convolutions_and_passes_are_measured(monkey
 
 
 def test_where_all_that_it_changes_is_small_nothing_is_expected() -> None:
-    (part,) = _alone.each(asked(step(), before()), {}, "gemm", lambda x: {}).parts
+    (part,) = _alone.each(asked(step(), before()), {}, "gemm", {}).parts
     assert part.seconds == 0.0
     small = {_alone.Gemm(m=8, n=8, k=8): 0.004}
-    (part,) = _alone.each(asked(step(), before()), small, "gemm", lambda x: {}).parts
+    (part,) = _alone.each(asked(step(), before()), small, "gemm", {}).parts
     assert (part.seconds, part.low, part.high) == (0.0, -0.002, 0.002)
 
 

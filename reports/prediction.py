@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from reports import units
 from reports.record import Expected, Prediction
 
+NEAR = 0.1  # of what was measured: by so much at most may a confirmed prediction be off
 HEAD = ("change", "predicted", "measured", "of the step", "verdict")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -88,19 +88,24 @@ def _called(before: Before, names: Sequence[str], kind: type[Problem]) -> Iterat
             yield from ((row.name, x) for x in row.problems if isinstance(x, kind))
 
 
-def swapped(asked: Asked, field: str, kind: type[Problem] = Gemm, columns: Sequence[str] = PRODUCTS) -> Forecast:
+def swapped(asked: Asked, field: str) -> Forecast:
     """Each product of the step alone in both settings, which differ in this field; the rest stays as it is."""
-    variant = GEMMS.get(asked.unchanged.framework.name.partition("~")[0])
-    if variant is None:
-        return Forecast(why=f"no kernel here calls the products of {asked.unchanged.framework.name}")
     other = asked.changed.setting
     changed = {"threads": other.threads or asked.threads, "heap": other.heap, "preload": other.preload}
-    both, same = f"{alike(asked)[field]},{changed[field]}", {k: v for k, v in alike(asked).items() if k != field}
+    return products(asked, {"vary": field, field: f"{alike(asked)[field]},{changed[field]}"})
 
-    def options(x: Problem) -> dict[str, Any]:
-        return {**axes(x), **same, "variant": variant, "vary": field, field: both, "cold": "all"}
 
-    return each(asked, problems(asked.before, kind, columns), "gemm", options)
+def products(asked: Asked, how: Mapping[str, Any]) -> Forecast:
+    """Each product of the step by itself, in the two cases that these options say."""
+    variant = GEMMS.get(asked.unchanged.row)
+    if variant is None:
+        return Forecast(why=f"no kernel here calls the products of {asked.unchanged.framework.name}")
+    return each(asked, problems(asked.before, Gemm, PRODUCTS), "gemm", {"variant": variant, **how})
+
+
+def convolutions(asked: Asked, how: Mapping[str, Any]) -> Forecast:
+    """Each convolution of the step by itself, in the two cases that these options say."""
+    return each(asked, problems(asked.before, Conv, ("convolution", "layout reorder")), "conv", how)
 
 
 def alike(asked: Asked) -> dict[str, Any]:
@@ -109,20 +114,17 @@ def alike(asked: Asked) -> dict[str, Any]:
     return {"threads": asked.threads, "heap": setting.heap, "preload": setting.preload}
 
 
-def each(
-    asked: Asked, seconds: Mapping[Problem, float], benchmark: str, options: Callable[[Problem], dict[str, Any]]
-) -> Forecast:
+def each(asked: Asked, seconds: Mapping[Problem, float], benchmark: str, how: Mapping[str, Any]) -> Forecast:
     """Of each problem the ratio alone times its seconds in the step: those that are at least a hundredth of it, which
     share the time; what is smaller is taken to change as the rest of them does."""
     large = {x: took for x, took in seconds.items() if took >= LARGE * asked.before.seconds}
     if not large:
         whole = sum(seconds.values())
         return Forecast((Part("kernels of which none takes a hundredth of the step", 0.0, -whole / 2, whole / 2),))
-    each_has = asked.alone / len(large)
-    parts = [
-        part(x.name, took, measured(benchmark, options(smaller(x, each_has * RATE / LAUNCHES)), each_has))
-        for x, took in large.items()
-    ]
+    each_has, how, parts = asked.alone / len(large), {**alike(asked), **how}, list[Part]()
+    for x, took in large.items():
+        options = {**axes(smaller(x, each_has * RATE / LAUNCHES)), **how, "cold": "all"}
+        parts.append(part(x.name, took, measured(benchmark, options, each_has)))
     if small := sum(seconds.values()) - sum(large.values()):
         share = sum(x.seconds for x in parts) / sum(large.values())
         parts.append(around("the smaller ones", share * small, abs(share * small)))

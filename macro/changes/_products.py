@@ -17,7 +17,7 @@ KERNEL = re.compile(
 
 def is_mkl(step: Step) -> str | None:
     """Why its products are not MKL's."""
-    if step.framework.name.partition("~")[0].removesuffix("-compile") not in MKL:
+    if step.row.removesuffix("-compile") not in MKL:
         return f"the products of {step.framework.name} are not MKL's"
     return None
 

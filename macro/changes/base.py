@@ -30,6 +30,15 @@ class Step:
     script: Script | None = None
 
     @property
+    def row(self) -> str:
+        """The framework's, whichever twin it is."""
+        return self.framework.name.partition("~")[0]
+
+    def has(self, kind: str) -> bool:
+        """Whether the network has a layer of this kind."""
+        return any(node.layer.kind == kind for node in self.plan.network.nodes)
+
+    @property
     def told(self) -> str:
         """Network, framework and setting, as a run file knows them by."""
         plan, setting = self.plan, self.setting
@@ -57,16 +66,18 @@ class Step:
 
 @dataclass(frozen=True)
 class Seen:
-    """What one traced step shows of a process, without its clocks. `operations`: calls a step by rows and kind;
-    `symbols`: functions that samples were in; `maps`: the files it has mapped; `variables`: of its
-    environment; `faults`: page faults of a plain step."""
+    """What one traced step shows of a process, without its clocks. `symbols`: functions that samples were in; `maps`:
+    the files it has mapped; `variables`: of its environment; `faults`: page faults of a plain step."""
 
-    operations: Mapping[Key, float]
     symbols: frozenset[str]
     maps: str
     variables: Mapping[str, str]
     faults: float
     identity: Mapping[str, Any]
+
+    def flag(self, name: str) -> Any:
+        """Of those that a framework says it has."""
+        return self.identity.get("flags", {}).get(name)
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ def took(before: Before, after: Seen) -> Effect:
 
 def brings(asked: Asked) -> Forecast:
     """Each product alone at both sizes; passes over activations in proportion; updates as they are."""
-    if asked.unchanged.framework.name.partition("~")[0] not in _alone.GEMMS:
+    if asked.unchanged.row not in _alone.GEMMS:
         return Forecast(why=f"no kernel here calls the products of {asked.unchanged.framework.name}")
     before, share = asked.before, asked.changed.plan.batch / asked.unchanged.plan.batch
     grows = [key for key in before.cells if key[1] in PASSES and not _updates(key[0])]
@@ -54,7 +54,7 @@ def _updates(rows: tuple[str, ...]) -> bool:
 
 
 def _products(asked: Asked, share: float) -> Forecast:
-    row = asked.unchanged.framework.name.partition("~")[0]
+    row = asked.unchanged.row
     how = {**_alone.alike(asked), "variant": _alone.GEMMS[row]}
     seconds: dict[tuple[Problem, Problem], float] = {}
     for kind, columns in ((Gemm, _alone.PRODUCTS), (Conv, ("convolution",))):

@@ -9,11 +9,11 @@ from macro.frameworks import find
 
 
 def applies(step: Step, value: str) -> str | None:
-    return None if step.framework.name.partition("~")[0] == "pytorch" else "torch.compile is PyTorch's"
+    return None if step.row == "pytorch" else "torch.compile is PyTorch's"
 
 
 def took(before: Before, after: Seen) -> Effect:
-    there = after.identity.get("flags", {}).get("compile") is True
+    there = after.flag("compile") is True
     return Effect(there, "PyTorch's own kernels are compiled" if there else "it runs eagerly")
 
 

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from macro.changes import _alone
+from macro.changes import _alone, _pytorch
 from macro.changes.base import Asked, Before, Change, Effect, Forecast, Seen, Step
 
 
 def applies(step: Step, value: str) -> str | None:
-    if step.framework.name.partition("~")[0].removesuffix("-compile") != "pytorch":
-        return f"no switch of {step.framework.name}'s is known here"
-    if step.knob("optimizer") == "fused":
-        return "it is made already"
+    if why := _pytorch.refused(step, "optimizer", "fused", compiled=True):
+        return why
     if step.plan.phase != "step":
         return f"there is no optimizer in a {step.plan.phase}"
     return None
 
 
 def took(before: Before, after: Seen) -> Effect:
-    there = after.identity.get("flags", {}).get("optimizer") == "fused"
-    return Effect(there, f"PyTorch's optimizer is {after.identity.get('flags', {}).get('optimizer')}")
+    there = after.flag("optimizer") == "fused"
+    return Effect(there, f"PyTorch's optimizer is {after.flag('optimizer')}")
 
 
 def brings(asked: Asked) -> Forecast:

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from kernels.ops.gemm.problem import Gemm
-from macro.changes import _alone
+from macro.changes import _alone, _pytorch
 from macro.changes.base import Asked, Before, Change, Effect, Forecast, Seen, Step
 
 
 def applies(step: Step, value: str) -> str | None:
-    if step.framework.name.partition("~")[0].removesuffix("-compile") != "pytorch":
-        return f"no switch of {step.framework.name}'s is known here"
-    if step.knob("input_gradient"):
-        return "it is made already"
+    if why := _pytorch.refused(step, "input_gradient", True, compiled=True):
+        return why
     if step.plan.phase == "forward":
         return "there is no gradient in a forward"
     return None
 
 
 def took(before: Before, after: Seen) -> Effect:
-    there = after.identity.get("flags", {}).get("input_gradient") is True
+    there = after.flag("input_gradient") is True
     return Effect(there, f"the input wants {'a' if there else 'no'} gradient")
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from kernels import isa
 from kernels.errors import UsageError
-from kernels.ops.gemm.problem import Gemm
-from kernels.problem import Problem
 from macro.changes import _alone, _products
 from macro.changes.base import Asked, Before, Change, Effect, Forecast, Seen, Step
 
@@ -29,23 +27,10 @@ def took(before: Before, after: Seen) -> Effect:
 
 
 def brings(asked: Asked) -> Forecast:
-    variant = _alone.GEMMS.get(asked.unchanged.framework.name.partition("~")[0])
-    if variant != "numpy":
+    if _alone.GEMMS.get(asked.unchanged.row) != "numpy":
         return Forecast(why="MKL and oneDNN do not say which instructions they took")
     value = asked.changed.setting.knobs["variables"]["OPENBLAS_CORETYPE"]
-    seconds = _alone.problems(asked.before, Gemm, _alone.PRODUCTS)
-
-    def options(x: Problem) -> dict[str, object]:
-        return {
-            **_alone.axes(x),
-            **_alone.alike(asked),
-            "variant": variant,
-            "vary": "isa",
-            "isa": f"default,{value}",
-            "cold": "all",
-        }
-
-    return _alone.each(asked, seconds, "gemm", options)
+    return _alone.products(asked, {"vary": "isa", "isa": f"default,{value}"})
 
 
 CHANGE = Change(

@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from kernels.ops.conv.problem import Conv
-from kernels.problem import Problem
-from macro.changes import _alone
+from macro.changes import _alone, _pytorch
 from macro.changes.base import Asked, Before, Change, Effect, Forecast, Seen, Step
 
 
 def applies(step: Step, value: str) -> str | None:
-    if step.framework.name.partition("~")[0] != "pytorch":
-        return f"no switch of {step.framework.name}'s is known here"
-    if step.knob("onednn") is False:
-        return "it is off already"
-    if not any(node.layer.kind == "conv" for node in step.plan.network.nodes):
+    if why := _pytorch.refused(step, "onednn", False):
+        return why
+    if not step.has("conv"):
         return "only convolutions are oneDNN's, and the network has none"
     return None
 
 
 def took(before: Before, after: Seen) -> Effect:
-    there = after.identity.get("flags", {}).get("mkldnn") is False
+    there = after.flag("mkldnn") is False
     return Effect(there, f"PyTorch says that oneDNN is {'off' if there else 'on'}")
 
 
 def brings(asked: Asked) -> Forecast:
-    def options(x: Problem) -> dict[str, Any]:
-        return {**_alone.axes(x), **_alone.alike(asked), "variant": "torch,torch-im2col", "cold": "all"}
-
-    columns = ("convolution", "layout reorder")
-    return _alone.each(asked, _alone.problems(asked.before, Conv, columns), "conv", options)
+    return _alone.convolutions(asked, {"variant": "torch,torch-im2col"})
 
 
 CHANGE = Change(

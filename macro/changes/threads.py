@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kernels.devices.cpu import cores
-from kernels.ops.conv.problem import Conv
 from macro.changes import _alone
 from macro.changes.base import Asked, Before, Change, Effect, Forecast, Seen, Step
 
@@ -27,17 +26,17 @@ def took(before: Before, after: Seen) -> Effect:
 def brings(asked: Asked) -> Forecast:
     """Products and convolutions alone with as many; what passes over data as one pass of PyTorch's alone; the rest as
     it is."""
-    row = asked.unchanged.framework.name.partition("~")[0]
+    row = asked.unchanged.row
     products = _alone.swapped(asked, "threads")
     if products.why or _alone.GEMMS[row] == "numpy":  # whose passes have one thread
         return products
-    how = {**_alone.alike(asked), "variant": "torch", "vary": "threads", "cold": "all"}
-    how["threads"] = f"{asked.threads},{asked.changed.setting.threads}"
-    found = _alone.problems(asked.before, Conv, ("convolution", "layout reorder"))
-    parts = [products, _alone.each(asked, found, "conv", lambda x: {**_alone.axes(x), **how})]
+    both = f"{asked.threads},{asked.changed.setting.threads}"
+    how = {"variant": "torch", "vary": "threads", "threads": both}
+    parts = [products, _alone.convolutions(asked, how)]
     seconds = asked.before.kinds(*PASSES)
     if seconds >= _alone.LARGE * asked.before.seconds:
-        options = {**how, "count": LARGE, "kind": "relu", "phase": "forward"}
+        passes = {"count": LARGE, "kind": "relu", "phase": "forward", "cold": "all"}
+        options = {**_alone.alike(asked), **how, **passes}
         ratio = _alone.measured("elementwise", options, asked.alone / 4)
         parts.append(Forecast((_alone.part("passes over data", seconds, ratio),)))
     return _alone.together(*parts)

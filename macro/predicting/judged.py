@@ -10,9 +10,9 @@ from macro.changes.base import CONFIDENCE, Effect, Forecast, Step
 from macro.timing.entry import Entry
 from macro.timing.results import clock, times
 from reports import stats
+from reports.prediction import NEAR
 from reports.record import Expected, Prediction
 
-NEAR = 0.1  # of what was measured: by so much at most may a confirmed prediction be off
 SOON = 3  # rounds from which on what does not help is left out
 TWINS = 0.95  # confidence of how much two unchanged steps may differ
 

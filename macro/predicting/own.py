@@ -51,7 +51,6 @@ def before(step: Step, seconds: float, say: Say) -> Before:
     process = recording.processes[-1]
     side = Side(Entry(step.framework, step.setting))
     return Before(
-        {key: float(count) for key, count in work.calls.items()},
         frozenset(sample.symbol for sample in process.samples),
         "",
         {},
@@ -77,10 +76,9 @@ def after(step: Step, say: Say) -> Seen:
             look.read()
             about = started_with(look.program.pid)
             look.end()
-    calls = {key: float(count) for key, count in work_of(look.recording.called).calls.items()}
     symbols = frozenset(sample.symbol for sample in look.watched.samples)
     faults = look.watched.faulted["P0"][-1]
-    return Seen(calls, symbols, *about, faults, _identity(look.recording))
+    return Seen(symbols, *about, faults, _identity(look.recording))
 
 
 def started(

@@ -38,7 +38,6 @@ def before(step: Step, seconds: float, say: Callable[[str], None]) -> Before:
     found = _attributed(step, process)
     cells = {key: mean(taken) for key, taken in found.cells.items()}
     return Before(
-        found.calls,
         _symbols(process),
         *about,
         mean(process.faults),
@@ -57,7 +56,7 @@ def after(step: Step, say: Callable[[str], None]) -> Seen:
     with _started(step, side, say) as (look, _):
         process, faults = look.once()
         about = started_with(look.process.pid)
-    return Seen(_attributed(step, process).calls, _symbols(process), *about, faults, _said(side))
+    return Seen(_symbols(process), *about, faults, _said(side))
 
 
 @contextmanager

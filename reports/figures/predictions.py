@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from reports import units
 from reports.figures import _axes, _style
+from reports.prediction import NEAR
 from reports.record import Expected, Prediction, Run
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ HEIGHT = 5.0  # inches
 MANY = 10  # points, beyond which both axes are logarithmic beyond some per cent, and refuted ones alone are named
 MARKS = (0.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0)  # per cent
 POINTS = 400  # of a line
-NEAR = 0.1  # of what was measured, by which a confirmed prediction may be off
 LOOKS: dict[str, dict[str, Any]] = {
     "confirmed": {"color": "#0072B2", "marker": "o"},
     "refuted": {"color": "#D55E00", "marker": "D"},

@@ -198,10 +198,9 @@ def _measure(asked: WhatIfRequest, not_timed: list[str], file: RunFile) -> None:
 
     say = partial(command.say, asked.outputs.quiet)
     step = seeded(asked.step, file)
-    foreseer = Foreseer(step, asked.seconds * WATCHED, file, say)
-    alone = asked.seconds * ALONE / len(asked.changes)
+    foreseer = Foreseer(step, asked.seconds * WATCHED, asked.seconds * ALONE, file, say)
     foreseer.prove(asked.changes)
-    told = [foreseer.single(one, alone) for one in asked.changes]
+    told = [foreseer.single(one) for one in asked.changes]
     not_timed += [one.words for one in told if not one.there]
     told = [one for one in told if one.there]
     if len(told) > 1 and (why := _joined(step, [one.changes[0] for one in told])):

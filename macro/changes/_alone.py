@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+import json
+import tempfile
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from kernels.errors import Unavailable, UsageError
 from kernels.ops.conv.problem import Conv
 from kernels.ops.gemm.problem import Gemm
+from kernels.ops.pooling.problem import STRIDE, Pooling
 from kernels.problem import Problem
-from macro.changes.base import CONFIDENCE, Asked, Before, Forecast, Part
+from macro.changes.base import CONFIDENCE, Asked, Before, Forecast, Part, Step
 from macro.explaining import repeat
+from macro.networks.layer import Node
+from macro.networks.layers.pool import Pool
 
-MODEL = 0.1  # of a part: by so much is what a kernel does alone not what it does in a step; see docs/whatif.md
+if TYPE_CHECKING:
+    from reports.record import Comparison, Run
+
 NARROWER = 1.645 / 1.960  # of an interval of 95 %, one of 90
 PRODUCTS = ("gemm", "packing")
-RATE, LAUNCHES = 30e9, 60  # FLOP/s of a kernel at least; launches that a ratio of two needs
+CONVOLUTIONS = ("convolution", "layout reorder")
+ROUNDS = 10  # of both cases of a kernel that fit into its seconds
+SLOW = 30e9  # FLOP/s of a product whose step has none that tells better
 LARGE = 0.01  # of a step: what a kernel takes that is measured
 FEW = "a kernel by itself had too few rounds: a longer --budget"
 LEAST = 256  # of a product's sizes, so that it stays a large one
 # Of a framework's row the kernel of this suite that makes the same calls.
 GEMMS = {"pytorch": "torch", "pytorch-compile": "torch", "keras-torch": "torch", "numpy": "numpy"}
+BENCHMARKS: Mapping[type[Problem], str] = {Gemm: "gemm", Conv: "conv", Pooling: "elementwise"}
 
 
 @dataclass(frozen=True)
@@ -40,24 +52,54 @@ def part(what: str, seconds: float, ratio: Ratio) -> Part:
 
 
 def around(what: str, change: float, half: float) -> Part:
-    """With what its model may err beside its error."""
-    half = (half**2 + (MODEL * change) ** 2) ** 0.5
+    """With an error of so many seconds on both sides."""
     return Part(what, change, change - half, change + half)
+
+
+def unknown(what: str, seconds: float) -> Part:
+    """Of so many seconds of which nobody knows more than that a part of them may go, or come."""
+    return Part(what, 0.0, -seconds / 2, seconds / 2)
 
 
 def measured(benchmark: str, options: Mapping[str, Any], seconds: float) -> Ratio:
     """Of the second of two cases over the first. Raises SuiteError."""
-    import micro
-    from kernels.errors import Unavailable
+    ran = run(benchmark, options, seconds)
+    return _ratio(ran, ran.comparisons)
 
+
+def ratios(xs: Collection[Problem], how: Mapping[str, Any], seconds: float) -> dict[Problem, Ratio]:
+    """The same of several problems of one kind, operands out of cache. Products and convolutions are in one run, whose
+    kernels start once and share the time. Raises SuiteError."""
+    (kind,) = {type(x) for x in xs}
+    benchmark, how = BENCHMARKS[kind], {**how, "cold": "all"}
+    if kind is Pooling:  # a file of problems is of a benchmark's first operation
+        return {x: measured(benchmark, {**_unvaried(x, how), **how}, seconds / len(xs)) for x in xs}
+    with tempfile.TemporaryDirectory(prefix="kernelgap-alone-") as folder:
+        path = Path(folder, "problems.json")
+        path.write_text(json.dumps({"source": "a step", "problems": [asdict(x) for x in xs]}), "utf-8")
+        ran = run(benchmark, {"shapes": path, **how}, seconds)
+    of = {(one.contest, one.name): kind(**one.problem) for one in ran.results if one.role == "measured"}
+    return {x: _ratio(ran, [one for one in ran.comparisons if of[one.contest, one.baseline] == x]) for x in xs}
+
+
+def _unvaried(x: Problem, how: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in asdict(x).items() if name not in how}
+
+
+def run(benchmark: str, options: Mapping[str, Any], seconds: float) -> Run:
+    """What micro measures, of about so many seconds. Raises SuiteError."""
+    import micro
+
+    return micro.measure(micro.plan(benchmark, **options, budget=f"{max(1.0, seconds):.1f}s"))
+
+
+def _ratio(ran: Run, found: Iterable[Comparison]) -> Ratio:
+    """Of the first of these; why there is none. Raises SuiteError."""
     assert CONFIDENCE == 0.9
-    run = micro.measure(micro.plan(benchmark, **options, budget=f"{seconds:.1f}s"))
-    found = [x for x in run.comparisons if x.ratio is not None]
-    if not found:
-        reasons = [x.reason for x in run.results if x.reason] + [x.reason for x in run.comparisons if x.reason]
+    one = next((x for x in found if x.ratio is not None), None)
+    if one is None or one.ratio is None:
+        reasons = [x.reason for x in ran.results if x.reason] + [x.reason for x in ran.comparisons if x.reason]
         raise Unavailable(next(iter(reasons), "nothing could be measured"))
-    one = found[0]
-    assert one.ratio is not None
     if one.low is None or one.high is None:
         raise Unavailable(FEW)
     return Ratio(one.ratio, *(one.ratio + (end - one.ratio) * NARROWER for end in (one.low, one.high)))
@@ -100,12 +142,45 @@ def products(asked: Asked, how: Mapping[str, Any]) -> Forecast:
     variant = GEMMS.get(asked.unchanged.row)
     if variant is None:
         return Forecast(why=f"no kernel here calls the products of {asked.unchanged.framework.name}")
-    return each(asked, problems(asked.before, Gemm, PRODUCTS), "gemm", {"variant": variant, **how})
+    return each(asked, problems(asked.before, Gemm, PRODUCTS), {"variant": variant, **how})
 
 
 def convolutions(asked: Asked, how: Mapping[str, Any]) -> Forecast:
     """Each convolution of the step by itself, in the two cases that these options say."""
-    return each(asked, problems(asked.before, Conv, ("convolution", "layout reorder")), "conv", how)
+    return each(asked, problems(asked.before, Conv, CONVOLUTIONS), how)
+
+
+def poolings(asked: Asked, how: Mapping[str, Any]) -> Forecast:
+    """Each pooling of the step by itself, forward and gradient at once."""
+    seconds: dict[Problem, float] = {}
+    others = asked.before.kinds("pooling")
+    for node in asked.unchanged.plan.network.nodes:
+        took = sum(x for (rows, kind), x in asked.before.cells.items() if kind == "pooling" and _of(node.name, rows))
+        if took and (pool := pooling(node, asked.unchanged)) is not None:
+            seconds[pool] = seconds.get(pool, 0.0) + took
+            others -= took
+    found = each(asked, seconds, how) if seconds else Forecast()
+    rest = (unknown("other poolings", others),) if others >= LARGE * asked.before.seconds else ()
+    return Forecast((*found.parts, *rest))
+
+
+def _of(name: str, rows: Sequence[str]) -> bool:
+    """Whether all of these rows are a layer's."""
+    return bool(rows) and all(row.rpartition(" ")[0] == name for row in rows)
+
+
+def pooling(node: Node, step: Step) -> Pooling | None:
+    """What a layer computes, where a kernel of this suite does the same: square images and windows without padding."""
+    layer = node.layer
+    if not isinstance(layer, Pool) or layer.stride != STRIDE or any(layer.pads):
+        return None
+    (channels, size, width), phase = node.inputs[0], "forward" if step.plan.phase == "forward" else "step"
+    mode = {"max": "max", "average": "avg"}[layer.mode]
+    try:
+        same = Pooling(step.plan.batch, channels, size, layer.window, mode, phase=phase)
+    except UsageError:
+        return None
+    return same if size == width and node.output == (channels, same.edge, same.edge) else None
 
 
 def alike(asked: Asked) -> dict[str, Any]:
@@ -114,67 +189,50 @@ def alike(asked: Asked) -> dict[str, Any]:
     return {"threads": asked.threads, "heap": setting.heap, "preload": setting.preload}
 
 
-def each(asked: Asked, seconds: Mapping[Problem, float], benchmark: str, how: Mapping[str, Any]) -> Forecast:
+def each(asked: Asked, seconds: Mapping[Problem, float], how: Mapping[str, Any]) -> Forecast:
     """Of each problem the ratio alone times its seconds in the step: those that are at least a hundredth of it, which
     share the time; what is smaller is taken to change as the rest of them does."""
     large = {x: took for x, took in seconds.items() if took >= LARGE * asked.before.seconds}
     if not large:
         whole = sum(seconds.values())
-        return Forecast((Part("kernels of which none takes a hundredth of the step", 0.0, -whole / 2, whole / 2),))
-    each_has, how, parts = asked.alone / len(large), {**alike(asked), **how}, list[Part]()
-    for x, took in large.items():
-        options = {**axes(smaller(x, each_has * RATE / LAUNCHES)), **how, "cold": "all"}
-        parts.append(part(x.name, took, measured(benchmark, options, each_has)))
+        return Forecast((unknown("kernels of which none takes a hundredth of the step", whole),))
+    fits = asked.alone / (2 * ROUNDS * sum(large.values()))
+    of = {x: smaller(x, fits * x.flops, how.get("vary")) for x in large}
+    found = ratios(list(dict.fromkeys(of.values())), {**alike(asked), **how}, asked.alone)
+    parts = [part(x.name, took, found[of[x]]) for x, took in large.items()]
     if small := sum(seconds.values()) - sum(large.values()):
         share = sum(x.seconds for x in parts) / sum(large.values())
         parts.append(around("the smaller ones", share * small, abs(share * small)))
     return Forecast(tuple(parts))
 
 
-def timed(benchmark: str, x: Problem, how: Mapping[str, Any], seconds: float) -> tuple[float, float, float]:
-    """Seconds of one kernel by itself, and the ends of their interval. Raises SuiteError."""
-    import micro
-    from kernels.errors import Unavailable
-
-    options = {**axes(x), **how, "cold": "all"}
-    run = micro.measure(micro.plan(benchmark, **options, budget=f"{seconds:.1f}s"))
-    for one in run.results:
-        if one.role == "measured" and one.seconds is not None:
-            if one.seconds.low is None or one.seconds.high is None:
-                raise Unavailable(FEW)
-            return one.seconds.median, one.seconds.low, one.seconds.high
-    raise Unavailable(next((x.reason for x in run.results if x.reason), "nothing could be measured"))
-
-
-def apart(benchmark: str, x: Problem, other: Problem, how: Mapping[str, Any], seconds: float) -> Ratio:
-    """Of another problem over one, which do other work, one after the other. Raises SuiteError."""
-    (a, low_a, high_a), (b, low_b, high_b) = (timed(benchmark, one, how, max(1.0, seconds / 2)) for one in (x, other))
-    error = (((high_a - low_a) / a / 2) ** 2 + ((high_b - low_b) / b / 2) ** 2) ** 0.5 * NARROWER
-    return Ratio(b / a, b / a * (1 - error), b / a * (1 + error))
-
-
-def added(x: Problem, how: Mapping[str, Any], seconds: float) -> Part:
+def added(asked: Asked, x: Problem, variant: str) -> Part:
     """A product that the step does not have yet: as many seconds as it takes by itself. Raises SuiteError."""
-    less = smaller(x, seconds * RATE / LAUNCHES)
-    took, low, high = (one * x.flops / less.flops for one in timed("gemm", less, how, seconds))
-    return around(x.name, took, NARROWER * (high - low) / 2)
+    own = problems(asked.before, Gemm, PRODUCTS)
+    rate = sum(one.flops for one in own) / took if (took := sum(own.values())) else SLOW
+    less = smaller(x, rate * asked.alone / ROUNDS)
+    how = {"variant": variant, **alike(asked), **asdict(less), "cold": "all"}
+    ran = run(BENCHMARKS[type(x)], how, asked.alone)
+    one = next((one.seconds for one in ran.results if one.role == "measured"), None)
+    if one is None:
+        raise Unavailable(next((one.reason for one in ran.results if one.reason), "nothing could be measured"))
+    if one.low is None or one.high is None:
+        raise Unavailable(FEW)
+    scale = x.flops / less.flops
+    return around(x.name, scale * one.median, scale * NARROWER * (one.high - one.low) / 2)
 
 
-def smaller(x: Problem, flops: float) -> Problem:
-    """The same with its largest sizes halved until it is so little work: a ratio of large kernels changes little, and
-    a second of each launch would leave no time for rounds. Of a convolution fewer images alone."""
-    while x.flops > flops:
-        sizes = ("n",) if isinstance(x, Conv) else ("m", "n", "k")
-        name = max(sizes, key=lambda one: int(getattr(x, one)))
-        if getattr(x, name) < 2 * (1 if isinstance(x, Conv) else LEAST):
+def smaller(x: Problem, flops: float, varied: str | None = None) -> Problem:
+    """The same with its largest sizes halved until it is so little work, where the time is short: a ratio of large
+    kernels changes little. Of images alone fewer; the axis that is varied stays."""
+    names, least = {Gemm: (("m", "n", "k"), LEAST), Conv: (("n",), 1), Pooling: (("images",), 1)}[type(x)]
+    names = tuple(name for name in names if name != varied)
+    while names and x.flops > flops:
+        name = max(names, key=lambda one: int(getattr(x, one)))
+        if getattr(x, name) < 2 * least:
             break
         x = replace(x, **{name: getattr(x, name) // 2})
     return x
-
-
-def axes(x: Problem) -> dict[str, Any]:
-    """As options."""
-    return repeat.axes(x) if isinstance(x, Conv) else {"m": x.m, "n": x.n, "k": x.k, "trans": x.trans}  # type: ignore[attr-defined]
 
 
 def together(*forecasts: Forecast) -> Forecast:
@@ -182,3 +240,10 @@ def together(*forecasts: Forecast) -> Forecast:
     if why := next((x.why for x in forecasts if x.why), None):
         return Forecast(why=why)
     return Forecast(tuple(x for one in forecasts for x in one.parts))
+
+
+def shared(asked: Asked, *forecasts: tuple[float, Callable[[Asked], Forecast]]) -> Forecast:
+    """Of parts of a step that are measured one after the other: each has of the time the share that it has of the
+    step, `seconds`."""
+    whole = sum(seconds for seconds, _ in forecasts) or 1.0
+    return together(*(brings(replace(asked, alone=asked.alone * seconds / whole)) for seconds, brings in forecasts))

@@ -2,37 +2,60 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 
-from kernels.errors import SuiteError
+from kernels.errors import SuiteError, Unavailable
 from kernels.heap import variables
 from kernels.libs import preload
-from macro.changes import _products
-from macro.changes._alone import around
+from kernels.ops.pages.problem import SMALL_PAGE
+from macro.changes import _alone, _products
 from macro.changes.base import Asked, Before, Change, Effect, Forecast, Part, Seen, Step
 
+MEASURED, BUDGET = 64 << 20, 2.0  # bytes and seconds of measuring what new memory costs
 TUNABLES = "GLIBC_TUNABLES"
 NOTHING = 0.002  # of a step
-BESIDE = 0.25  # of the operating system's time at page faults
+BESIDE = 0.1  # of the operating system's time at page faults
 FEWER = 0.5  # of the page faults at most are left where freed memory is kept
+CERTAIN = 3.0  # standard errors
 FEW = 512  # page faults of a step that cost next to nothing
 
 
 def brings(asked: Asked) -> Forecast:
     """What of page faults goes, or comes."""
-    before, after = asked.before, asked.after
-    if before.faults < FEW <= after.faults:
-        return Forecast(why=f"{after.faults:.0f} page faults a step where there were {before.faults:.0f}")
-    return Forecast((faults(before, after),))
+    return Forecast((faults(asked.before, asked.after),))
+
+
+@cache
+def new_memory(page: int) -> float:
+    """Seconds that 4 KiB of it cost by themselves, in pages of so many bytes: mapped, written to and unmapped, less
+    being written to. Raises SuiteError."""
+    options = {"what": "clear", "size": MEASURED, "page": page, "memory": "touched,mapped", "vary": "memory"}
+    run = _alone.run("memory", options, BUDGET)
+    seconds = {
+        one.problem["memory"]: one.seconds.median for one in run.results if one.role == "measured" and one.seconds
+    }
+    if len(seconds) < 2:
+        raise Unavailable(next((one.reason for one in run.results if one.reason), "no page was measured"))
+    return (seconds["mapped"] - seconds["touched"]) / (MEASURED // SMALL_PAGE)
+
+
+def beside(before: Before, after: Seen) -> tuple[Part, ...]:
+    """Those that come or go with a change of something else, where that is certain."""
+    error = (before.faults_error**2 + after.faults_error**2) ** 0.5
+    certain = abs(after.faults - before.faults) > max(CERTAIN * error, FEW)
+    return (faults(before, after),) if certain else ()
 
 
 def faults(before: Before, after: Seen) -> Part:
-    """The operating system's time of a plain step follows its page faults. What they cost the program itself, whose
-    caches and table of pages they disturb, nobody measured alone: it may be a quarter of that more or less."""
+    """The operating system's time of a plain step follows its page faults; where it has none, they cost what one costs
+    by itself. What they cost the program itself, whose caches and table of pages they disturb, nobody measured alone:
+    it may be a tenth of that more or less. Raises SuiteError."""
     if before.faults < FEW and after.faults < FEW:
-        return around("page faults, of which there are none", 0.0, NOTHING * before.seconds)
-    change = (after.faults / max(before.faults, float(FEW)) - 1) * before.system
-    return around("page faults", change, BESIDE * abs(change))
+        return _alone.around("page faults, of which there are none", 0.0, NOTHING * before.seconds)
+    each = before.system / before.faults if before.faults >= FEW else new_memory(SMALL_PAGE)
+    change = (after.faults - before.faults) * each
+    error = CERTAIN / 2 * each * (before.faults_error**2 + after.faults_error**2) ** 0.5
+    return _alone.around("page faults", change, (error**2 + (BESIDE * change) ** 2) ** 0.5)
 
 
 def fewer_faults(before: Before, after: Seen) -> Effect:

@@ -67,12 +67,14 @@ class Step:
 @dataclass(frozen=True)
 class Seen:
     """What one traced step shows of a process, without its clocks. `symbols`: functions that samples were in; `maps`:
-    the files it has mapped; `variables`: of its environment; `faults`: page faults of a plain step."""
+    the files it has mapped; `variables`: of its environment; `faults`: page faults of a plain step, and the standard
+    error of that."""
 
     symbols: frozenset[str]
     maps: str
     variables: Mapping[str, str]
     faults: float
+    faults_error: float
     identity: Mapping[str, Any]
 
     def flag(self, name: str) -> Any:

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
-from kernels.ops.conv.problem import Conv
 from kernels.ops.gemm.problem import Gemm
 from kernels.problem import Problem
 from macro.changes import _alone
-from macro.changes.base import Asked, Before, Change, Effect, Forecast, Part, Seen, Step
+from macro.changes.base import Asked, Before, Change, Effect, Forecast, Seen, Step
 
 # Kinds whose work grows with the batch, and those in whose rows it is the parameters that are passed over.
-PASSES = (
-    "element-wise",
-    "reduction",
-    "softmax and loss",
-    "pooling",
-    "normalization",
-    "copy",
-    "clear",
-    "layout reorder",
-)
+PASSES = ("element-wise", "reduction", "softmax and loss", "normalization", "copy", "clear")
 
 
 def applies(step: Step, value: str) -> str | None:
@@ -37,49 +30,48 @@ def took(before: Before, after: Seen) -> Effect:
 
 
 def brings(asked: Asked) -> Forecast:
-    """Each product alone at both sizes; passes over activations in proportion; updates as they are."""
-    if asked.unchanged.row not in _alone.GEMMS:
+    """Each product, convolution and pooling alone at both sizes; passes over activations in proportion; updates as
+    they are."""
+    variant = _alone.GEMMS.get(asked.unchanged.row)
+    if variant is None:
         return Forecast(why=f"no kernel here calls the products of {asked.unchanged.framework.name}")
-    before, share = asked.before, asked.changed.plan.batch / asked.unchanged.plan.batch
-    grows = [key for key in before.cells if key[1] in PASSES and not _updates(key[0])]
-    seconds = sum(before.cells[key] for key in grows)
-    return _alone.together(
-        _products(asked, share),
-        Forecast((_alone.around("passes over activations", (share - 1) * seconds, 0.1 * abs(share - 1) * seconds),)),
-    )
+    before, batches = asked.before, (asked.unchanged.plan.batch, asked.changed.plan.batch)
+    images = {name: _along(name, batches, "torch") for name in ("n", "images")}
+    parts: list[tuple[float, Callable[[Asked], Forecast]]] = [
+        (before.kinds(*_alone.CONVOLUTIONS), partial(_alone.convolutions, how=images["n"])),
+        (before.kinds("pooling"), partial(_alone.poolings, how=images["images"])),
+    ]
+    for axis, seconds in _products(asked).items():
+        how = _along(axis, batches, variant)
+        parts.append((sum(seconds.values()), partial(_alone.each, seconds=seconds, how=how)))
+    grows = sum(took for (rows, kind), took in before.cells.items() if kind in PASSES and not _updates(rows))
+    more = (batches[1] / batches[0] - 1) * grows
+    passes = Forecast((_alone.around("passes over activations", more, abs(more) / 10),))
+    return _alone.together(_alone.shared(asked, *[x for x in parts if x[0]]), passes)
+
+
+def _along(axis: str, batches: tuple[int, int], variant: str) -> dict[str, Any]:
+    return {"variant": variant, "vary": axis, axis: f"{batches[0]},{batches[1]}"}
 
 
 def _updates(rows: tuple[str, ...]) -> bool:
     return bool(rows) and all(row.endswith(" update") for row in rows)
 
 
-def _products(asked: Asked, share: float) -> Forecast:
-    row = asked.unchanged.row
-    how = {**_alone.alike(asked), "variant": _alone.GEMMS[row]}
-    seconds: dict[tuple[Problem, Problem], float] = {}
-    for kind, columns in ((Gemm, _alone.PRODUCTS), (Conv, ("convolution",))):
-        for name, x, took in _alone.by_row(asked.before, kind, columns):
-            pair = x, _resized(x, name, asked.unchanged.plan.batch, asked.changed.plan.batch)
-            seconds[pair] = seconds.get(pair, 0.0) + took
-    large = {pair for pair, took in seconds.items() if took >= _alone.LARGE * asked.before.seconds}
-    parts: list[Part] = []
-    for (x, other), took in seconds.items():
-        if (x, other) in large:
-            benchmark = "gemm" if isinstance(x, Gemm) else "conv"
-            ratio = _alone.apart(benchmark, x, other, how, asked.alone / len(large))
-            parts.append(_alone.part(x.name, took, ratio))
-        else:
-            parts.append(_alone.around(f"{x.name}, as its work", (share - 1) * took, 0.2 * abs(share - 1) * took))
-    return Forecast(tuple(parts))
+def _products(asked: Asked) -> dict[str, dict[Problem, float]]:
+    """Those of the step by the axis that is the batch, and their seconds."""
+    found: dict[str, dict[Problem, float]] = {}
+    for row, x, took in _alone.by_row(asked.before, Gemm, _alone.PRODUCTS):
+        if axis := _axis(x, row, asked.unchanged.plan.batch):
+            of = found.setdefault(axis, {})
+            of[x] = of.get(x, 0.0) + took
+    return found
 
 
-def _resized(x: Problem, row: str, old: int, new: int) -> Problem:
-    """With the batch where it was: of a convolution its images; a gradient of weights sums over it."""
-    if isinstance(x, Conv):
-        return replace(x, n=new)
+def _axis(x: Problem, row: str, batch: int) -> str | None:
+    """Where a product has the batch: a gradient of weights sums over it."""
     order = ("k", "m", "n") if row.endswith("wgrad") else ("m", "n", "k")
-    names = [name for name in order if getattr(x, name) == old]
-    return replace(x, **{names[0]: new}) if names else x
+    return next((name for name in order if getattr(x, name) == batch), None)
 
 
 CHANGE = Change(

@@ -20,7 +20,17 @@ def took(before: Before, after: Seen) -> Effect:
 
 
 def brings(asked: Asked) -> Forecast:
-    return _alone.convolutions(asked, {"variant": "torch", "vary": "layout", "layout": "nchw,nhwc"})
+    """Convolutions and poolings alone in both orders. What is element-wise does not see the order; normalizations do,
+    and nobody measured them."""
+    both = {"variant": "torch", "vary": "layout", "layout": "nchw,nhwc"}
+    before = asked.before
+    found = _alone.shared(
+        asked,
+        (before.kinds(*_alone.CONVOLUTIONS), lambda one: _alone.convolutions(one, both)),
+        (before.kinds("pooling"), lambda one: _alone.poolings(one, both)),
+    )
+    rest = Forecast((_alone.unknown("normalizations", before.kinds("normalization")),))
+    return _alone.together(found, rest)
 
 
 CHANGE = Change(

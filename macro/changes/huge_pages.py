@@ -6,13 +6,13 @@ import os
 from pathlib import Path
 
 from kernels.libs import preload
+from kernels.ops.pages.problem import HUGE_PAGE, SMALL_PAGE
 from macro.changes import _alone, _heaps
 from macro.changes.base import Asked, Before, Change, Effect, Forecast, Seen, Step
 
 NAME, VALUE = _heaps.TUNABLES, "glibc.malloc.hugetlb=1"
 ENABLED = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 SINCE = (2, 35)
-CLEARS = 0.5  # of the operating system's time at page faults is clearing them, about, which larger pages do not save
 
 
 def applies(step: Step, value: str) -> str | None:
@@ -43,11 +43,11 @@ def took(before: Before, after: Seen) -> Effect:
 
 
 def brings(asked: Asked) -> Forecast:
-    """What a fault costs beside clearing is saved with each that is gone; how much that is, nobody measured alone."""
-    before, after = asked.before, asked.after
-    gone = 1 - after.faults / max(before.faults, 1.0)
-    saving = gone * before.system * (1 - CLEARS)
-    return Forecast((_alone.around("page faults", -saving, saving),))
+    """The memory whose page faults are gone costs what new memory costs in large pages, measured alone against small
+    ones."""
+    part = _heaps.faults(asked.before, asked.after)
+    left = 1 - _heaps.new_memory(HUGE_PAGE) / _heaps.new_memory(SMALL_PAGE)
+    return Forecast((_alone.around(part.what, left * part.seconds, left * (part.high - part.seconds)),))
 
 
 CHANGE = Change(

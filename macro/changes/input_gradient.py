@@ -28,7 +28,7 @@ def brings(asked: Asked) -> Forecast:
         return Forecast(why="the first layer is no dense one")
     inputs, outputs = first.inputs[0][0], first.output[0]
     product = Gemm(m=batch, n=inputs, k=outputs)  # weights as outputs x inputs
-    return Forecast((_alone.added(product, {**_alone.alike(asked), "variant": "torch"}, asked.alone),))
+    return Forecast((_alone.added(asked, product, "torch"),))
 
 
 CHANGE = Change(

@@ -1,12 +1,25 @@
-"""PyTorch without oneDNN: its own im2col and MKL's products make convolutions."""
+"""A framework without oneDNN: PyTorch takes NNPACK for convolutions forward and its own im2col, TensorFlow Eigen, MXNet
+its own im2col."""
 
 from __future__ import annotations
 
 from macro.changes import _alone, _pytorch
 from macro.changes.base import Asked, Before, Change, Effect, Forecast, Seen, Step
 
+# Variables of other rows; on by default in TensorFlow's wheels on x86-64, built into MXNet's.
+SWITCHES = {
+    "tensorflow-graph": ("TF_ENABLE_ONEDNN_OPTS", "0"),
+    "tensorflow-eager": ("TF_ENABLE_ONEDNN_OPTS", "0"),
+    "keras-tensorflow": ("TF_ENABLE_ONEDNN_OPTS", "0"),
+    "mxnet": ("MXNET_MKLDNN_ENABLED", "0"),
+}
+FUNCTIONS = "dnnl"  # in the names of oneDNN's
+
 
 def applies(step: Step, value: str) -> str | None:
+    if step.row in SWITCHES:
+        name, off = SWITCHES[step.row]
+        return "it is made already" if step.setting.knobs.get("variables", {}).get(name) == off else None
     if why := _pytorch.refused(step, "onednn", False):
         return why
     if not step.has("conv"):
@@ -14,20 +27,34 @@ def applies(step: Step, value: str) -> str | None:
     return None
 
 
+def make(step: Step, value: str) -> Step:
+    if step.row in SWITCHES:
+        name, off = SWITCHES[step.row]
+        return step.with_variables({name: off})
+    return step.with_knob("onednn", False)
+
+
 def took(before: Before, after: Seen) -> Effect:
-    there = after.flag("mkldnn") is False
-    return Effect(there, f"PyTorch says that oneDNN is {'off' if there else 'on'}")
+    """PyTorch says so; of the others it is seen in the functions that samples are in."""
+    if after.flag("mkldnn") is not None:
+        there = after.flag("mkldnn") is False
+        return Effect(there, f"PyTorch says that oneDNN is {'off' if there else 'on'}")
+    was, now = (any(FUNCTIONS in x for x in one.symbols) for one in (before, after))
+    told = f"samples in oneDNN's functions: {'some' if was else 'none'} before, {'some' if now else 'none'} with it"
+    return Effect(was and not now, told)
 
 
 def brings(asked: Asked) -> Forecast:
-    return _alone.convolutions(asked, {"variant": "torch,torch-im2col"})
+    if asked.unchanged.row in SWITCHES:
+        return Forecast(why=f"no kernel here is what {asked.unchanged.framework.name} takes instead")
+    return _alone.convolutions(asked, {"variant": "torch,torch-without-onednn"})
 
 
 CHANGE = Change(
     "onednn-off",
-    "convolutions by im2col and MKL's products, not by oneDNN",
+    "convolutions (of TensorFlow and MXNet products too) without oneDNN",
     applies,
-    lambda step, value: step.with_knob("onednn", False),
+    make,
     took,
     brings,
     saves=("convolution", "layout reorder"),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from kernels.devices.cpu import cores
 from macro.changes import _alone
 from macro.changes.base import Asked, Before, Change, Effect, Forecast, Seen, Step
 
-PASSES = ("element-wise", "optimizer", "copy", "clear", "reduction", "softmax and loss", "pooling", "normalization")
+PASSES = ("element-wise", "optimizer", "copy", "clear", "reduction", "softmax and loss", "normalization")
 LARGE = 1 << 22  # elements of the pass that stands for all
 
 
@@ -24,22 +27,27 @@ def took(before: Before, after: Seen) -> Effect:
 
 
 def brings(asked: Asked) -> Forecast:
-    """Products and convolutions alone with as many; what passes over data as one pass of PyTorch's alone; the rest as
-    it is."""
-    row = asked.unchanged.row
-    products = _alone.swapped(asked, "threads")
-    if products.why or _alone.GEMMS[row] == "numpy":  # whose passes have one thread
-        return products
+    """Products, convolutions and poolings alone with as many; what passes over data as one pass of PyTorch's alone;
+    the rest as it is."""
+    before = asked.before
+    products = before.kinds(*_alone.PRODUCTS), lambda one: _alone.swapped(one, "threads")
+    if _alone.GEMMS.get(asked.unchanged.row) != "torch":  # NumPy's passes have one thread
+        return products[1](asked)
     both = f"{asked.threads},{asked.changed.setting.threads}"
     how = {"variant": "torch", "vary": "threads", "threads": both}
-    parts = [products, _alone.convolutions(asked, how)]
+    convolutions = before.kinds(*_alone.CONVOLUTIONS), lambda one: _alone.convolutions(one, how)
+    poolings = before.kinds("pooling"), lambda one: _alone.poolings(one, how)
+    seconds = before.kinds(*PASSES)
+    return _alone.shared(asked, products, convolutions, poolings, (seconds, partial(_passes, how=how)))
+
+
+def _passes(asked: Asked, how: Mapping[str, Any]) -> Forecast:
     seconds = asked.before.kinds(*PASSES)
-    if seconds >= _alone.LARGE * asked.before.seconds:
-        passes = {"count": LARGE, "kind": "relu", "phase": "forward", "cold": "all"}
-        options = {**_alone.alike(asked), **how, **passes}
-        ratio = _alone.measured("elementwise", options, asked.alone / 4)
-        parts.append(Forecast((_alone.part("passes over data", seconds, ratio),)))
-    return _alone.together(*parts)
+    if seconds < _alone.LARGE * asked.before.seconds:
+        return Forecast((_alone.unknown("passes over data", seconds),))
+    one = {"count": LARGE, "kind": "relu", "phase": "forward", "cold": "all"}
+    ratio = _alone.measured("elementwise", {**_alone.alike(asked), **how, **one}, asked.alone)
+    return Forecast((_alone.part("passes over data", seconds, ratio),))
 
 
 CHANGE = Change(

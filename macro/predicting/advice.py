@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from macro import changes
 from macro.changes import Named
 from macro.changes.base import Step
-from macro.predicting import own_turns, typed
+from macro.predicting import judged, own_turns, typed
 from macro.predicting.forecast import Foreseer
 from macro.predicting.foreseen import Foreseen
 from macro.predicting.foreseen import together as with_all
@@ -30,10 +30,10 @@ WATCHED, ALONE, FIRST, LAST = 0.1, 0.2, 0.35, 0.35  # of the budget
 def advise(step: Step, seconds: float, file: RunFile, say: Callable[[str], None]) -> str:
     """Into the run file; the shell file of what helped most, which is empty but for a comment where nothing did."""
     asked = list(_candidates(step))
-    foreseer = Foreseer(step, seconds * WATCHED, file, say)
+    foreseer = Foreseer(step, seconds * WATCHED, seconds * ALONE, file, say)
     say(f"{len(asked)} changes apply: {', '.join(one.words for one in asked)}")
     foreseer.prove(asked)
-    foreseen = [foreseer.single(one, seconds * ALONE / len(asked)) for one in asked]
+    foreseen = [foreseer.single(one) for one in asked]
     wanted = [one for one in foreseen if one.there and promising(one)]
     first = replace(step, plan=replace(step.plan, seconds=seconds * FIRST, fewest=FEWEST))
     turns = make if step.script is None else own_turns.make
@@ -89,7 +89,7 @@ def promising(one: Foreseen) -> bool:
     predicted = one.told.predicted
     if all(not named.change.code for named in one.changes) or predicted is None:
         return True
-    return predicted.low < -WORTH * one.told.step
+    return predicted.low < -(WORTH + judged.BETWEEN) * one.told.step
 
 
 def saves(one: Foreseen) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 from kernels.errors import SuiteError, Unavailable
 from macro.changes import Named
 from macro.changes._alone import around
-from macro.changes._heaps import faults
+from macro.changes._heaps import beside
 from macro.changes.base import Asked, Before, Effect, Forecast, Seen, Step
 from macro.equality import gate
 from macro.predicting import judged, made, own, watched
@@ -26,14 +27,17 @@ if TYPE_CHECKING:
 
 @dataclass
 class Foreseer:
-    """Of one unchanged step. `watching`: seconds that it is watched, once, where anything is to be predicted. What the
-    run file holds already is not predicted again; what is new is in it on return."""
+    """Of one unchanged step. `watching`: seconds that it is watched, once, where anything is to be predicted; `alone`:
+    that kernels are measured by themselves for all changes, of which each has its share of what those before it left.
+    What the run file holds already is not predicted again; what is new is in it on return."""
 
     step: Step
     watching: float
+    alone: float
     file: RunFile
     say: Callable[[str], None]
     held: dict[str, Prediction] = field(init=False)
+    left: int = field(init=False, default=1)  # changes that are not predicted yet
 
     def __post_init__(self) -> None:
         self.held = {one.change: one for one in self.file.run.predictions}
@@ -47,6 +51,7 @@ class Foreseer:
         """Equal work of all steps that are new, at once, so that NumPy is asked once; what does other work is told
         where it is predicted."""
         new = [one for one in asked if one.words not in self.held]
+        self.left = len(new)
         if new and (why := perf.missing()):
             raise Unavailable(f"a prediction needs to see where the time goes: {why}")
         if not new or self.step.script is not None:
@@ -56,12 +61,11 @@ class Foreseer:
         with tempfile.TemporaryDirectory(prefix="kernelgap-whatif-") as folder:
             gate.refuse_unequal(self.step.plan, entries, Path(folder), self.say)
 
-    def single(self, named: Named, alone: float) -> Foreseen:
-        """One change; kernels are measured by themselves for `alone` seconds. A step that does not run, or shows
-        nothing of the change, is not timed."""
+    def single(self, named: Named) -> Foreseen:
+        """One change. A step that does not run, or shows nothing of the change, is not timed."""
         if told := self.held.get(named.words):
             return Foreseen([named], named.made(self.step), told)
-        changed = named.made(self.step)
+        changed, alone = named.made(self.step), self.alone / max(1, self.left)
         effect, forecast = Effect(False, ""), Forecast(why="the changed step does not run")
         try:
             after = (watched.after if self.step.script is None else own.after)(changed, self.say)
@@ -70,9 +74,12 @@ class Foreseer:
             why = f"{NOT_TIMED}: it has no effect"
             forecast = Forecast(why="it has no effect")
             if effect.there:
-                why, forecast = "", self._brings(named, Asked(self.before, after, self.step, changed, alone))
+                began, asked = time.monotonic(), Asked(self.before, after, self.step, changed, alone)
+                why, forecast = "", self._brings(named, asked)
+                self.alone -= min(alone, time.monotonic() - began)
         except SuiteError as error:
             why = f"{NOT_TIMED}: {error}"
+        self.left -= 1
         return self._kept([named], changed, named.change.costs, effect, forecast, why)
 
     def _took(self, named: Named, after: Seen) -> Effect:
@@ -82,12 +89,12 @@ class Foreseer:
             return Effect(False, f"{named.words} raises {type(error).__name__}: {error}")
 
     def _brings(self, named: Named, asked: Asked) -> Forecast:
-        """With the page faults that come or go beside. A change may be a file of a user's own: what it raises is why
-        there is no prediction."""
+        """With the page faults that certainly come or go beside. A change may be a file of a user's own: what it raises
+        is why there is no prediction."""
         try:
             found = named.change.brings(asked)
             if found.why is None and not named.change.heap:
-                return Forecast((*found.parts, faults(asked.before, asked.after)))
+                return Forecast((*found.parts, *beside(asked.before, asked.after)))
             return found
         except SuiteError as error:
             return Forecast(why=str(error))

@@ -13,17 +13,21 @@ from reports import stats
 from reports.prediction import NEAR
 from reports.record import Expected, Prediction
 
+MODEL = 0.15  # of what kernels alone say: by so much a step may do else; from the pairs of docs/whatif.md
+BETWEEN = 0.01  # of a step: by so much two processes of it differ
 SOON = 3  # rounds from which on what does not help is left out
 TWINS = 0.95  # confidence of how much two unchanged steps may differ
 
 
-def expected(forecast: Forecast) -> Expected | None:
-    """The sum of its parts; their errors are of different kernels."""
+def expected(forecast: Forecast, step: float) -> Expected | None:
+    """Of a step of so many seconds the sum of its parts. Their errors are of different kernels; that of the model, by
+    which a kernel does in a step what it does alone, is one for all, and two processes of one step differ."""
     if forecast.why is not None:
         return None
     center = sum(part.seconds for part in forecast.parts)
-    below = math.sqrt(sum((part.seconds - part.low) ** 2 for part in forecast.parts))
-    above = math.sqrt(sum((part.high - part.seconds) ** 2 for part in forecast.parts))
+    beside = MODEL * sum(abs(part.seconds) for part in forecast.parts), BETWEEN * step
+    below = math.hypot(*(part.seconds - part.low for part in forecast.parts), *beside)
+    above = math.hypot(*(part.high - part.seconds for part in forecast.parts), *beside)
     return Expected(center, center - below, center + above, CONFIDENCE)
 
 
@@ -38,7 +42,7 @@ def prediction(
         "/".join(map(str, words)),
         *words,
         seconds,
-        expected(forecast),
+        expected(forecast, seconds),
         {part.what: part.seconds for part in forecast.parts},
         effect.evidence,
         costs,
@@ -55,7 +59,7 @@ def measured(told: Prediction, unchanged: Entry, twin: Entry, changed: Entry, co
     found, same = difference(changed, (unchanged, twin), fewest), difference(twin, (unchanged,), fewest)
     if found is None or same is None:
         return refused(told, "too few rounds: a longer --budget")
-    resolution = abs(same.center) + same.half(1 - TWINS)
+    resolution = max(abs(same.center), same.half(1 - TWINS))
     half = found.half(1 - CONFIDENCE)
     brought = Expected(found.center, found.center - half, found.center + half, CONFIDENCE)
     step = sum(times(unchanged) + times(twin)) / len(times(unchanged) + times(twin))

@@ -21,7 +21,7 @@ from macro.explaining.breakdown import Ceilings, place, taken_apart
 from macro.explaining.nominal import Work, work_of
 from macro.explaining.operation_work import alone
 from macro.explaining.rows import Row
-from macro.predicting.watched import started_with
+from macro.predicting.watched import started_with, steady
 from macro.timing.entry import Entry
 from macro.watching.perf import Sampler
 from macro.watching.program import Look, watch
@@ -29,6 +29,7 @@ from macro.watching.recording import Recording
 from macro.watching.script import Program, Script
 from macro.watching.watch import Side
 
+ROUNDS = 3  # of a changed program, for its page faults
 Say = Callable[[str], None]
 Watching = TypeVar("Watching", bound=Look)
 
@@ -54,7 +55,7 @@ def before(step: Step, seconds: float, say: Say) -> Before:
         frozenset(sample.symbol for sample in process.samples),
         "",
         {},
-        found.faults.get("P0", 0.0),
+        *steady(process.faulted.get("P0", [0.0])),
         _identity(recording),
         side,
         found.step["a"],
@@ -65,20 +66,20 @@ def before(step: Step, seconds: float, say: Say) -> Before:
 
 
 def after(step: Step, say: Say) -> Seen:
-    """One traced block of it, whose clocks nobody reads. Raises SuiteError."""
+    """Some traced blocks of it, whose clocks nobody reads. Raises SuiteError."""
     with place_of() as (folder, streams), ExitStack() as stack:
         look = started(Look, script(step, 1.0), folder, streams, stack, say)
         with look.told():
             look.sampler = Sampler(look.program.pid, folder)
             stack.callback(look.sampler.close)
             look.settle()
-            look.round(1, random.Random(0))
+            for number in range(ROUNDS):
+                look.round(number, random.Random(0))
             look.read()
             about = started_with(look.program.pid)
             look.end()
     symbols = frozenset(sample.symbol for sample in look.watched.samples)
-    faults = look.watched.faulted["P0"][-1]
-    return Seen(symbols, *about, faults, _identity(look.recording))
+    return Seen(symbols, *about, *steady(look.watched.faulted["P0"]), _identity(look.recording))
 
 
 def started(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from statistics import stdev
 from typing import Any
 
 import macro.explaining.rows as rows_of
@@ -26,7 +27,7 @@ def before(step: Step, seconds: float, say: Callable[[str], None]) -> Before:
     """Watch its steps for so long. Raises SuiteError."""
     plan, side = replace(step.plan, seconds=seconds), Side(Entry(step.framework, step.setting))
     with _started(step, side, say) as (look, folder):
-        process = Watched()
+        process, settled = Watched(), look.settled()
         for turn in rounds.in_turns([look], seconds, random.Random(plan.seed)):
             say(f"watching {step.framework.name}: {turn.number} rounds, {turn.seconds:.0f} of {seconds:.0f} s")
             if turn.read:
@@ -40,11 +41,11 @@ def before(step: Step, seconds: float, say: Callable[[str], None]) -> Before:
     return Before(
         _symbols(process),
         *about,
-        mean(process.faults),
+        *steady(settled.faults),
         _said(side),
         side,
         mean(process.levels["P0"]),
-        mean(process.system),
+        mean(settled.system),
         cells,
         rows_of.rows(plan.network, plan.batch),
     )
@@ -54,9 +55,9 @@ def after(step: Step, say: Callable[[str], None]) -> Seen:
     """One traced step of it. Raises SuiteError."""
     side = Side(Entry(step.framework, step.setting))
     with _started(step, side, say) as (look, _):
-        process, faults = look.once()
+        settled, process = look.settled(), look.once()
         about = started_with(look.process.pid)
-    return Seen(_symbols(process), *about, faults, _said(side))
+    return Seen(_symbols(process), *about, *steady(settled.faults), _said(side))
 
 
 @contextmanager
@@ -65,6 +66,11 @@ def _started(step: Step, side: Side, say: Callable[[str], None]) -> Iterator[tup
         folder = Path(name)
         files = job.write_arrays(step.plan.network, step.plan.batch, folder)
         yield watch.start(step.plan, side, files, folder, stack, say), folder
+
+
+def steady(faults: Sequence[float]) -> tuple[float, float]:
+    """Page faults of a plain step in the mean, and the standard error of that."""
+    return mean(faults), stdev(faults) / len(faults) ** 0.5 if len(faults) > 1 else 0.0
 
 
 def _add(process: Watched, look: Look) -> None:

@@ -28,6 +28,7 @@ from macro.watching.rounds import GROWN, MANY, SELDOM
 START = 10.0  # seconds of a process, for a forecast
 REPLAYS = 2  # of a recorded step, in a round that replays
 GROWING = 4  # plain steps until a heap that keeps its memory has it
+SETTLED = 6  # … and of those that follow, whose page faults differ from step to step
 TRIES = 3  # of a block of watched steps in a round
 SPAN = frozenset(("start", "end", "rows", "column"))  # what each span tells, see macro/worker/recorder.py
 
@@ -235,17 +236,22 @@ class Look:
                 raise LaunchError(f"perf took no samples: {self.sampler.said()}")
         return unread
 
-    def once(self) -> tuple[Watched, float]:
-        """One traced step, whose clocks nobody reads, and page faults of a plain one."""
+    def settled(self) -> Watched:
+        """Page faults of plain steps, and the operating system's time, once the heap has what it keeps."""
+        self.seen = Watched()
+        with _blamed(self.entry):
+            for number in range(GROWING + SETTLED):
+                self._plain(1, keep=number >= GROWING)
+        return self.seen
+
+    def once(self) -> Watched:
+        """One traced step, whose clocks nobody reads."""
         self.seen = kept = Watched()
         with _blamed(self.entry):
-            for _ in range(GROWING):
-                self._plain(1, keep=False)
-            plain = self.faulted
             self._traced(1, spans=True, samples=True, keep=kept)
         if self.sampler:
             kept.sampled(self.sampler.read())
-        return kept, plain
+        return kept
 
     def end(self) -> Watched:
         """A last plain block."""

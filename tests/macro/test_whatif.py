@@ -63,8 +63,8 @@ def test_a_prediction_stands_in_the_file_before_the_change_is_timed(
     run: Callable[..., Ran], small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # By the clock a kernel of a microsecond has now and then no interval, and what it is part of no prediction.
-    ends = 1e-9, 9e-10, 11e-10  # seconds of a FLOP
-    monkeypatch.setattr(_alone, "timed", lambda benchmark, x, how, of: tuple(x.flops * s for s in ends))
+    ratio = _alone.Ratio(4.0, 3.9, 4.1)
+    monkeypatch.setattr(_alone, "ratios", lambda xs, how, seconds: dict.fromkeys(xs, ratio))
     path, document = tmp_path / "run.jsonl", tmp_path / "run.json"
     words = ("numpy", "batch=64", "heap-keep", "--budget", "3s", "-o", str(path), "--json", str(document), "-q")
     ran = run("whatif", *words)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from kernels.launch import Launch
 from kernels.libs import onednn, torch_log, torch_memory
 from kernels.libs import torch as torch_library
-from kernels.ops.conv.problem import Conv
+from kernels.ops.conv import nnpack_rows
+from kernels.ops.conv.problem import Conv, spread
 from kernels.problem import Work
 from kernels.variant import DEFAULT, Variant
 
@@ -124,6 +125,20 @@ def _gradient(problem: Conv, torch: Any, dy: Any, x: Any, w: Any, how: tuple[Any
     return torch.ops.aten.convolution_backward(dy, x, w, None, *how, mask)[mask.index(True)]
 
 
+def without_onednn(problem: Conv, torch: Any, tensors: tuple[Any, Any, Any]) -> Call:
+    """What its dispatcher takes where oneDNN is off: NNPACK forward for 16 images and more, its im2col for the rest."""
+    call, switch = default(problem, torch, tensors), torch._C._set_mkldnn_enabled
+
+    def off() -> object:
+        switch(False)
+        try:
+            return call()
+        finally:
+            switch(True)
+
+    return off
+
+
 def columns(problem: Conv, torch: Any, tensors: tuple[Any, Any, Any]) -> Call:
     """im2col and one product an image, by which its dispatcher takes few and small images."""
     aten = torch.ops.aten
@@ -202,6 +217,17 @@ ROWS: tuple[Variant[Conv], ...] = (
         prepared(between_conversions),
         accepts=channels_before,
         work=Conv.direct_work,
+        roles=(),
+        **TORCH,
+    ),
+    Variant(
+        "torch-without-onednn",
+        "cpu",
+        "torch",
+        prepared(without_onednn),
+        growth=nnpack_rows.GROWTH,
+        accepts=in_columns,
+        judged=spread,
         roles=(),
         **TORCH,
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from kernels import heap
 from kernels.errors import Unavailable, UsageError
 from kernels.libs import openblas, preload
 from macro import changes, networks
-from macro.changes import _alone, mkl_dispatch
+from macro.changes import _alone, _heaps, mkl_dispatch
 from macro.changes.base import Before, Seen, Step
 from macro.frameworks import find
 from macro.networks.base import chain
@@ -23,7 +23,7 @@ from macro.watching.watch import Side
 NETWORK = chain("small", "a test", 8, (12, 10, 4), rate=0.1)
 AVX2, AVX512 = "mkl_blas_avx2_sgemm_kernel_0", "mkl_blas_avx512_sgemm_kernel_0"
 OWN = """
-from dataclasses import replace
+from dataclasses import asdict, replace
 from macro.changes.base import Change, Effect, Forecast
 CHANGE = Change("mine", "a test", lambda step, value: None, lambda step, value: step.with_variables({"MINE": value}),
     lambda before, after: Effect(True, "seen"), lambda asked: Forecast(why="who knows"), takes="1")
@@ -41,6 +41,7 @@ def seen(**of: Any) -> Seen:
         "maps": "",
         "variables": {},
         "faults": 9000.0,
+        "faults_error": 0.0,
         "identity": {"flags": {"optimizer": "default", "mkldnn": True, "layout": "contiguous", "compile": False}},
     }
     return Seen(**{**plain, **of})
@@ -247,8 +248,26 @@ def test_a_heap_brings_the_time_of_the_page_faults_that_go() -> None:
     assert more.seconds == pytest.approx(0.2)
     (none,) = brings(asked(step(heap="keep"), before(faults=3.0), seen(faults=2.0))).parts
     assert none.seconds == 0 and none.low < 0 < none.high
-    more = brings(asked(step(heap="keep"), before(faults=3.0), seen(faults=2000.0)))
-    assert more.why == "2000 page faults a step where there were 3"
+
+
+def test_page_faults_where_there_were_none_cost_what_one_costs_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_heaps, "new_memory", lambda page: 2e-6)
+    none = before(faults=0.0, system=0.0)
+    (more,) = changes.find("heap-jemalloc").change.brings(asked(step(), none, seen(faults=5000.0))).parts
+    assert more.seconds == pytest.approx(0.01) and more.low < more.seconds < more.high
+
+
+def test_huge_pages_save_what_large_pages_cost_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_heaps, "new_memory", lambda page: 2e-6 if page == 4096 else 0.5e-6)
+    (part,) = changes.find("huge-pages").change.brings(asked(step(), before(), seen(faults=0.0))).parts
+    assert part.seconds == pytest.approx(-0.75 * 0.2) and part.low < part.seconds < part.high
+
+
+@pytest.mark.parametrize(("faults", "certain"), [(10_000.0, False), (14_000.0, True), (1000.0, True)])
+def test_beside_another_change_page_faults_count_where_they_certainly_differ(faults: float, certain: bool) -> None:
+    found = _heaps.beside(before(faults_error=900.0), seen(faults=faults, faults_error=300.0))
+    assert bool(found) == certain
+    assert not found or (found[0].seconds > 0) == (faults > 9000)
 
 
 def test_products_are_swapped_by_their_ratios_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,11 +278,11 @@ def test_products_are_swapped_by_their_ratios_alone(monkeypatch: pytest.MonkeyPa
     watched = before(cells=cells, rows=by_name)
     calls: list[dict[str, Any]] = []
 
-    def measured(benchmark: str, options: dict[str, Any], seconds: float) -> _alone.Ratio:
-        calls.append({"benchmark": benchmark, "seconds": seconds, **options})
-        return _alone.Ratio(0.8, 0.79, 0.81)
+    def ratios(xs: list[Any], how: dict[str, Any], seconds: float) -> dict[Any, _alone.Ratio]:
+        calls.extend({**asdict(x), **how} for x in xs)
+        return dict.fromkeys(xs, _alone.Ratio(0.8, 0.79, 0.81))
 
-    monkeypatch.setattr(_alone, "measured", measured)
+    monkeypatch.setattr(_alone, "ratios", ratios)
     found = _alone.swapped(asked(step(preload="mkl-intel"), watched), "preload")
     assert [part.seconds for part in found.parts] == pytest.approx([-0.08, -0.02])
     assert all(part.low < part.seconds < part.high for part in found.parts)
@@ -282,36 +301,51 @@ def test_of_another_batch_products_are_measured_and_passes_follow_it(monkeypatch
         (("fc1 update",), "element-wise"): 0.2,
     }
     watched = before(cells=cells, rows=rows(NETWORK, 8))
-    seconds = {8: 0.3, 16: 0.54}  # of the product, by the batch
-    monkeypatch.setattr(_alone, "timed", lambda benchmark, x, how, of: (seconds[x.m],) * 3)
+    calls: list[dict[str, Any]] = []
+
+    def ratios(xs: list[Any], how: dict[str, Any], seconds: float) -> dict[Any, _alone.Ratio]:
+        calls.append(how)
+        return dict.fromkeys(xs, _alone.Ratio(1.8, 1.79, 1.81))
+
+    monkeypatch.setattr(_alone, "ratios", ratios)
     change = changes.find("batch=16")
     found = change.change.brings(asked(change.made(step()), watched))
     assert sum(part.seconds for part in found.parts) == pytest.approx(0.4 * 0.8 + 0.1)
+    (how,) = calls
+    assert how["vary"] == "m" and how["m"] == "8,16"
 
 
 @pytest.mark.parametrize(("row", "axis"), [("fc3 forward", "m"), ("fc3 dgrad", "m"), ("fc3 wgrad", "k")])
 def test_the_batch_of_a_product_is_where_its_row_has_it(row: str, axis: str) -> None:
     from kernels.ops.gemm.problem import Gemm
-    from macro.changes.batch import _resized
+    from macro.changes.batch import _axis
 
-    square = Gemm(m=1024, n=4096, k=1024)
-    assert _resized(square, row, 1024, 512) == replace(square, **{axis: 512})  # type: ignore[arg-type]
+    assert _axis(Gemm(m=1024, n=4096, k=1024), row, 1024) == axis
+    assert _axis(Gemm(m=1024, n=4096, k=1024), row, 512) is None
 
 
 def test_a_gradient_more_is_a_product_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    took: list[Any] = []
+    took: list[dict[str, Any]] = []
 
-    def timed(benchmark: str, x: Any, how: dict[str, Any], seconds: float) -> tuple[float, float, float]:
-        took.append(x)
-        assert how == {"variant": "torch", "threads": 2, "heap": "keep", "preload": "mkl-intel"}
-        return 0.05, 0.049, 0.051
+    class Run:
+        class Result:
+            role, reason = "measured", None
+            seconds = type("Seconds", (), {"median": 0.05, "low": 0.049, "high": 0.051})
 
-    monkeypatch.setattr(_alone, "timed", timed)
+        results = (Result,)
+
+    def run(benchmark: str, how: dict[str, Any], seconds: float) -> type[Run]:
+        took.append(how)
+        return Run
+
+    monkeypatch.setattr(_alone, "run", run)
     own = step(threads=2, heap="keep", preload="mkl-intel")
     told = replace(asked(own, before()), unchanged=own)
     (part,) = changes.find("input-gradient").change.brings(told).parts
-    (product,) = took
-    assert (product.m, product.n, product.k) == (8, 12, 10) and part.seconds == pytest.approx(0.05)
+    (how,) = took
+    settings = {"variant": "torch", "threads": 2, "heap": "keep", "preload": "mkl-intel"}
+    assert {name: how[name] for name in settings} == settings
+    assert (how["m"], how["n"], how["k"]) == (8, 12, 10) and part.seconds == pytest.approx(0.05)
 
 
 def test_with_other_threads_products_convolutions_and_passes_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -319,27 +353,36 @@ def test_with_other_threads_products_convolutions_and_passes_are_measured(monkey
 
     net, calls = networks.find("alexnet-r"), list[dict[str, Any]]()
     conv = next(node.name for node in net.nodes if node.layer.kind == "conv")
-    cells = {((f"{conv} forward",), "convolution"): 0.5, ((f"{conv} activation",), "element-wise"): 0.2}
+    cells = {
+        ((f"{conv} forward",), "convolution"): 0.5,
+        ((f"{conv} activation",), "element-wise"): 0.2,
+        (("pool1 forward",), "pooling"): 0.1,
+    }
     watched = before(cells=cells, rows=rows(net, 8))
 
+    def ratios(xs: list[Any], how: dict[str, Any], seconds: float) -> dict[Any, _alone.Ratio]:
+        calls.extend({"op": x.op, **how} for x in xs)
+        return dict.fromkeys(xs, _alone.Ratio(0.5, 0.49, 0.51))
+
     def measured(benchmark: str, options: dict[str, Any], seconds: float) -> _alone.Ratio:
-        calls.append({"benchmark": benchmark, **options})
+        calls.append({"op": benchmark, **options})
         return _alone.Ratio(0.5, 0.49, 0.51)
 
+    monkeypatch.setattr(_alone, "ratios", ratios)
     monkeypatch.setattr(_alone, "measured", measured)
     own = step(network="alexnet-r")
     told = replace(asked(changes.find("threads=2").made(own), watched), unchanged=own)
     found = changes.find("threads=2").change.brings(told)
-    assert sum(part.seconds for part in found.parts) == pytest.approx(-0.35)
-    assert [call["benchmark"] for call in calls] == ["conv", "elementwise"]
+    assert sum(part.seconds for part in found.parts) == pytest.approx(-0.4)
+    assert [call["op"] for call in calls] == ["conv", "pooling", "elementwise"]
     assert {call["threads"] for call in calls} == {"1,2"} and {call["vary"] for call in calls} == {"threads"}
 
 
 def test_where_all_that_it_changes_is_small_nothing_is_expected() -> None:
-    (part,) = _alone.each(asked(step(), before()), {}, "gemm", {}).parts
+    (part,) = _alone.each(asked(step(), before()), {}, {}).parts
     assert part.seconds == 0.0
     small = {_alone.Gemm(m=8, n=8, k=8): 0.004}
-    (part,) = _alone.each(asked(step(), before()), small, "gemm", {}).parts
+    (part,) = _alone.each(asked(step(), before()), small, {}).parts
     assert (part.seconds, part.low, part.high) == (0.0, -0.002, 0.002)
 
 
@@ -357,13 +400,15 @@ def test_a_large_product_is_measured_smaller() -> None:
     assert _alone.smaller(whole, 1e12) == whole
     least = _alone.smaller(whole, 1.0)
     assert isinstance(least, Gemm) and (least.m, least.n, least.k) == (256, 256, 256)
+    kept = _alone.smaller(whole, 1.0, "n")
+    assert isinstance(kept, Gemm) and (kept.m, kept.n, kept.k) == (256, 4096, 256)
 
 
 def test_what_could_not_be_measured_alone_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     import micro
 
     class Run:
-        comparisons, results = (), (type("Result", (), {"reason": "torch is not installed"}),)
+        comparisons, results = (), (type("Result", (), {"reason": "torch is not installed", "role": "measured"}),)
 
     monkeypatch.setattr(micro, "plan", lambda *of, **options: None)
     monkeypatch.setattr(micro, "measure", lambda plan: Run)

@@ -10,6 +10,7 @@ import pytest
 from macro import changes
 from macro.changes import Named
 from macro.changes.base import Asked, Change, Effect, Forecast, Part
+from macro.predicting import watched
 from macro.predicting.forecast import Foreseer
 from reports import store
 from tests.macro.changes.test_changes import before, seen, step
@@ -26,7 +27,7 @@ PLAIN = Change(
 
 
 def foreseer(path: Path | None = None) -> Foreseer:
-    return Foreseer(step(), 1.0, store.RunFile(path, environment()), print)
+    return Foreseer(step(), 1.0, 1.0, store.RunFile(path, environment()), print)
 
 
 def asked(faults: float) -> Asked:
@@ -40,6 +41,26 @@ def test_page_faults_that_go_with_a_change_are_a_part_of_what_it_brings() -> Non
     assert [x.what for x in foreseer()._brings(Named(heap), asked(4500.0)).parts] == ["gemm"]
     unknown = replace(PLAIN, brings=lambda asked: Forecast(why="who knows"))
     assert foreseer()._brings(Named(unknown), asked(4500.0)) == Forecast(why="who knows")
+
+
+def test_each_change_has_its_share_of_what_those_before_it_left(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    one, alone = foreseer(tmp_path / "run.jsonl"), list[float]()
+    one.__dict__["before"], one.left, one.alone = before(), 3, 30.0
+    monkeypatch.setattr(watched, "after", lambda step, say: seen())
+
+    def brings(asked: Asked) -> Forecast:
+        alone.append(asked.alone)
+        now[0] += 12.0 if len(alone) == 1 else 0.0
+        return Forecast()
+
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    for name in ("a", "b", "c"):
+        one.single(Named(replace(PLAIN, name=name, brings=brings)))
+    one.file.close()
+    assert alone == pytest.approx([10.0, 10.0, 20.0])
 
 
 def test_what_a_change_raises_is_why_there_is_no_prediction() -> None:

@@ -54,10 +54,17 @@ def test_the_rule(predicted: float | None, brought: float, resolution: float, ve
 
 
 def test_parts_add_up_and_their_errors_as_those_of_different_kernels() -> None:
-    whole = judged.expected(Forecast((Part("a", -1.0, -1.3, -0.7), Part("b", -2.0, -2.4, -1.6))))
+    parts = Part("a", -1.0, -1.3, -0.7), Part("b", -2.0, -2.4, -1.6)
+    whole = judged.expected(Forecast(parts), 10.0)
+    half = (0.5**2 + (judged.MODEL * 3) ** 2 + (judged.BETWEEN * 10) ** 2) ** 0.5
     assert whole is not None and whole.seconds == -3.0
-    assert (whole.low, whole.high) == pytest.approx((-3.5, -2.5))
-    assert judged.expected(Forecast(why="who knows")) is None
+    assert (whole.low, whole.high) == pytest.approx((-3 - half, -3 + half))
+    assert judged.expected(Forecast(why="who knows"), 10.0) is None
+
+
+def test_the_error_of_the_model_is_of_all_that_changes_also_where_it_cancels_out() -> None:
+    whole = judged.expected(Forecast((Part("a", 1.0, 1.0, 1.0), Part("b", -1.0, -1.0, -1.0))), 0.0)
+    assert whole is not None and whole.seconds == 0 and whole.high == pytest.approx(2 * judged.MODEL)
 
 
 def test_what_is_predicted_stands_there_before_what_is_measured() -> None:
@@ -77,7 +84,7 @@ def test_a_saving_that_is_there_is_measured_against_both_unchanged_steps() -> No
 
 def test_twins_that_differ_make_the_resolution_coarse() -> None:
     found = judged.measured(told(-0.03), around(1.0, 1), around(1.1, 2), around(1.02, 3), "contest")
-    assert found.resolution is not None and found.resolution > 0.1 and found.verdict == "below resolution"
+    assert found.resolution is not None and found.resolution > 0.09 and found.verdict == "below resolution"
 
 
 def test_what_failed_has_its_reason_and_no_verdict() -> None:

@@ -32,6 +32,7 @@ def parser() -> argparse.ArgumentParser:
 
 def _with_changes(options: argparse.ArgumentParser) -> argparse.ArgumentParser:
     options.add_argument("changes", nargs="*", metavar="CHANGE", help="such as heap-keep threads=2; none: lists them")
+    options.add_argument("--apart", action="store_true", help="each alone, and not all of them at once too")
     return options
 
 
@@ -122,11 +123,12 @@ def seeded(step: Step, file: RunFile) -> Step:
 
 @dataclass(frozen=True)
 class WhatIfRequest:
-    """A step and the changes that are made to it; `seconds`: the whole budget."""
+    """A step and the changes that are made to it, `apart`: each alone; `seconds`: the whole budget."""
 
     step: Step
     changes: Sequence[Named]
     seconds: float
+    apart: bool
     outputs: Outputs
 
 
@@ -141,7 +143,7 @@ def request(argv: Sequence[str]) -> WhatIfRequest:
     else:
         words = parser().parse_args(argv)
         step, seconds = step_of(words)
-    return WhatIfRequest(step, _changes(words.changes, step), seconds, outputs_of(vars(words)))
+    return WhatIfRequest(step, _changes(words.changes, step), seconds, words.apart, outputs_of(vars(words)))
 
 
 def _changes(asked: Sequence[str], step: Step) -> list[Named]:
@@ -203,9 +205,10 @@ def _measure(asked: WhatIfRequest, not_timed: list[str], file: RunFile) -> None:
     told = [foreseer.single(one) for one in asked.changes]
     not_timed += [one.words for one in told if not one.there]
     told = [one for one in told if one.there]
-    if len(told) > 1 and (why := _joined(step, [one.changes[0] for one in told])):
+    together = len(told) > 1 and not asked.apart
+    if together and (why := _joined(step, [one.changes[0] for one in told])):
         say(f"each alone, and not all at once: {why}")
-    elif len(told) > 1:
+    elif together:
         told.append(foreseer.both(told))
     if told:
         (made.make if step.script is None else own_turns.make)(step, told, file, say)

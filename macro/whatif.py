@@ -201,7 +201,7 @@ def _measure(asked: WhatIfRequest, not_timed: list[str], file: RunFile) -> None:
     say = partial(command.say, asked.outputs.quiet)
     step = seeded(asked.step, file)
     foreseer = Foreseer(step, asked.seconds * WATCHED, asked.seconds * ALONE, file, say)
-    foreseer.prove(asked.changes)
+    foreseer.look(asked.changes)
     told = [foreseer.single(one) for one in asked.changes]
     not_timed += [one.words for one in told if not one.there]
     told = [one for one in told if one.there]

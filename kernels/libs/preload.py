@@ -29,7 +29,7 @@ def _sgemm_openblas() -> Path:
     return build.shared(HERE / "sgemm_openblas.c", (f'-DLIBRARY="{path}"',))
 
 
-def _allocator(stem: str, package: str) -> Path:
+def _installed(stem: str, package: str) -> Path:
     for folder in (*filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)), *FOLDERS):
         if found := sorted(Path(folder).glob(f"lib{stem}.so*")):
             return found[0]
@@ -40,9 +40,10 @@ def _allocator(stem: str, package: str) -> Path:
 WORDS: dict[str, Callable[[], Path]] = {
     "mkl-intel": _mkl_intel,
     "sgemm-openblas": _sgemm_openblas,
-    "jemalloc": partial(_allocator, "jemalloc", "libjemalloc2"),
-    "tcmalloc": partial(_allocator, "tcmalloc_minimal", "libtcmalloc-minimal4"),
-    "mimalloc": partial(_allocator, "mimalloc", "libmimalloc2.0"),
+    "blis": partial(_installed, "blis", "libblis4-pthread"),
+    "jemalloc": partial(_installed, "jemalloc", "libjemalloc2"),
+    "tcmalloc": partial(_installed, "tcmalloc_minimal", "libtcmalloc-minimal4"),
+    "mimalloc": partial(_installed, "mimalloc", "libmimalloc2.0"),
 }
 ALLOCATORS = ("jemalloc", "tcmalloc", "mimalloc")
 

@@ -13,6 +13,7 @@ from kernels.errors import Unavailable, UsageError
 from kernels.ops.conv.problem import Conv
 from kernels.ops.gemm.problem import Gemm
 from kernels.ops.pooling.problem import STRIDE, Pooling
+from kernels.ops.update.problem import Update
 from kernels.problem import Problem
 from macro.changes.base import CONFIDENCE, Asked, Before, Forecast, Part, Step
 from macro.explaining import repeat
@@ -32,7 +33,13 @@ FEW = "a kernel by itself had too few rounds: a longer --budget"
 LEAST = 256  # of a product's sizes, so that it stays a large one
 # Of a framework's row the kernel of this suite that makes the same calls.
 GEMMS = {"pytorch": "torch", "pytorch-compile": "torch", "keras-torch": "torch", "numpy": "numpy"}
-BENCHMARKS: Mapping[type[Problem], str] = {Gemm: "gemm", Conv: "conv", Pooling: "elementwise"}
+SIZES = {
+    Gemm: (("m", "n", "k"), LEAST),
+    Update: (("m", "n"), LEAST),
+    Conv: (("n",), 1),
+    Pooling: (("images",), 1),
+}  # of which a smaller problem has less, and how much at least
+BENCHMARKS: Mapping[type[Problem], str] = {Gemm: "gemm", Update: "update", Conv: "conv", Pooling: "elementwise"}
 
 
 @dataclass(frozen=True)
@@ -225,7 +232,7 @@ def added(asked: Asked, x: Problem, variant: str) -> Part:
 def smaller(x: Problem, flops: float, varied: str | None = None) -> Problem:
     """The same with its largest sizes halved until it is so little work, where the time is short: a ratio of large
     kernels changes little. Of images alone fewer; the axis that is varied stays."""
-    names, least = {Gemm: (("m", "n", "k"), LEAST), Conv: (("n",), 1), Pooling: (("images",), 1)}[type(x)]
+    names, least = SIZES[type(x)]
     names = tuple(name for name in names if name != varied)
     while names and x.flops > flops:
         name = max(names, key=lambda one: int(getattr(x, one)))

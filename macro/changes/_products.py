@@ -10,6 +10,11 @@ from macro.changes.base import Before, Effect, Seen, Step
 
 MKL = ("pytorch", "keras-torch")  # rows whose products are MKL's; the wheels of PyTorch have it inside, on x86-64
 OPENBLAS = ("numpy",)
+CHANGED = {
+    "mkl-intel": "MKL's dispatch is changed, and MKL would multiply no more",
+    "sgemm-openblas": "OpenBLAS multiplies, not MKL",
+    "blis": "BLIS multiplies, not MKL",
+}
 KERNEL = re.compile(
     r"mkl_blas_(?P<set>\w+?)_(s|xs)gemm\w*|(?P<core>sgemm_kernel_\w+|sgemm_\w+kernel\w*)", re.IGNORECASE
 )
@@ -22,12 +27,12 @@ def is_mkl(step: Step) -> str | None:
     return None
 
 
-def applies(step: Step, word: str, other: str, why: str) -> str | None:
-    """Why a library that changes MKL's products cannot be loaded before it. `why`: not beside the other one."""
+def applies(step: Step, word: str) -> str | None:
+    """Why a library that changes MKL's products cannot be loaded before it."""
     loaded = preload.words(step.setting.preload)
     if word in loaded:
         return "it is made already"
-    return why if other in loaded else is_mkl(step) or absent(word)
+    return next((why for other, why in CHANGED.items() if other in loaded), None) or is_mkl(step) or absent(word)
 
 
 def absent(word: str) -> str | None:

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from kernels.libs import openblas, preload
 from macro.changes import _alone, _products
-from macro.changes.base import Before, Change, Effect, Seen, Step
+from macro.changes.base import Before, Change, Effect, Seen
 
 WORD = "sgemm-openblas"
-
-
-def applies(step: Step, value: str) -> str | None:
-    return _products.applies(step, WORD, "mkl-intel", "MKL's dispatch is changed, and MKL would multiply no more")
 
 
 def took(before: Before, after: Seen) -> Effect:
@@ -27,7 +23,7 @@ def took(before: Before, after: Seen) -> Effect:
 CHANGE = Change(
     "openblas-shim",
     "OpenBLAS multiplies where MKL did",
-    applies,
+    lambda step, value: _products.applies(step, WORD),
     lambda step, value: step.with_library(WORD),
     took,
     lambda asked: _alone.swapped(asked, "preload"),

@@ -49,9 +49,11 @@ def refuse_unequal(plan: Plan, entries: Sequence[Entry], folder: Path, say: Call
 
 
 def _wanted(plan: Plan, entry: Entry, files: dict[str, str], folder: Path, say: Callable[[str], None]) -> bool:
-    """Ask a framework what it is: whether it can run, and its equal work is not proven yet."""
-    say(f"asking {entry.framework.name} what it is")
+    """Ask a framework what it is, where it did not say so: whether it can run, and its equal work is not proven yet."""
     batch = entry.batch or plan.batch
+    if entry.identity:
+        return not proven(plan.network, batch, entry.framework, entry.setting, entry.identity)
+    say(f"asking {entry.framework.name} what it is")
     files = files if entry.batch is None else job_files.write_arrays(plan.network, batch, folder)
     job = job_files.write(entry.framework, plan.network, batch, entry.setting, files, folder)
     try:

@@ -44,7 +44,7 @@ def identity(job):
             "xla": os.environ.get("XLA_FLAGS", ""),
             "precision": str(jax.config.jax_default_matmul_precision),
             "x64": bool(jax.config.jax_enable_x64),
-            "donated": "step",
+            "donated": "step" if job["knobs"].get("donated", True) else "nothing",
         },
     }
 
@@ -81,7 +81,8 @@ class Model(object):
         self.kept = dict((name, jnp.array(x)) for name, x in layouts.begin(layers).items())
         self._logits, self._loss = jax.jit(self._forward), jax.jit(self._value)
         self._grad = jax.jit(self._gradient)
-        self._step = jax.jit(self._update, donate_argnums=(0, 1, 2))
+        donated = (0, 1, 2) if job["knobs"].get("donated", True) else ()
+        self._step = jax.jit(self._update, donate_argnums=donated)
 
     def _forward(self, p, state, x):
         return self._apply(p, state, x)[0]

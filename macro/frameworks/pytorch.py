@@ -55,6 +55,8 @@ def identity(job):
             "compile": job["knobs"].get("compile", False),
             "optimizer": job["knobs"].get("optimizer", "default"),
             "input_gradient": job["knobs"].get("input_gradient", False),
+            "update": job["knobs"].get("update", "by the optimizer"),
+            "weights": job["knobs"].get("weights", "outputs x inputs"),
             "precision": torch.get_float32_matmul_precision(),
             "mkldnn": torch.backends.mkldnn.is_available() and torch.backends.mkldnn.enabled,
             "layout": "channels_last" if job["knobs"].get("channels_last") else "contiguous",
@@ -106,7 +108,14 @@ class Model(object):
             self.net.to(memory_format=torch.channels_last)
             self.x = self.x.contiguous(memory_format=torch.channels_last)
         self.x.requires_grad_(job["knobs"].get("input_gradient", False))
-        net = job["network"]
+        dense = [x for x in self.net.modules() if isinstance(x, torch.nn.Linear)]
+        if job["knobs"].get("weights") == "inputs x outputs":
+            for module in dense:
+                module.weight.data = module.weight.data.t().contiguous().t()
+        net, self.stepping = job["network"], False
+        if job["knobs"].get("update") == "in wgrad":
+            for module in dense:
+                module.forward = self._moving(module, -net["rate"])
         how = {"fused": {"fused": True}, "foreach": {"foreach": True}}.get(job["knobs"].get("optimizer"), {})
         self.optimizer = torch.optim.SGD(self.net.parameters(), lr=net["rate"], momentum=net["momentum"], **how)
         self.call, self.logits = self._loss, self.net
@@ -120,6 +129,27 @@ class Model(object):
                 self.gradient()  # compiled here, not in a step
                 self.forward()
             self.optimizer.zero_grad(set_to_none=True)
+
+    def _moving(self, module, factor):
+        """A dense layer whose backward moves its weights within a step, and gives no gradient of theirs."""
+        torch, model = self.torch, self
+
+        class Dense(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x, weight, bias):
+                ctx.save_for_backward(x, weight)
+                return torch.nn.functional.linear(x, weight, bias)
+
+            @staticmethod
+            def backward(ctx, dy):
+                x, weight = ctx.saved_tensors
+                dx = dy.mm(weight) if ctx.needs_input_grad[0] else None
+                if model.stepping:
+                    weight.data.addmm_(dy.t(), x, alpha=factor)
+                    return dx, None, dy.sum(0)
+                return dx, dy.t().mm(x), dy.sum(0)
+
+        return lambda x: Dense.apply(x, module.weight, module.bias)
 
     def _loss(self):
         return self.torch.nn.functional.cross_entropy(self.net(self.x), self.labels)
@@ -161,7 +191,7 @@ class Model(object):
             "parameters": dict((name, own.numel()) for name, (own, _) in self.own.items() if own.requires_grad),
             "batch": len(self.labels),
             "dtype": str(self.x.dtype),
-            "layout": "outputs x inputs",
+            "layout": self.job["knobs"].get("weights", "outputs x inputs"),
         }
 
     def forward(self):
@@ -174,7 +204,9 @@ class Model(object):
         self.call().backward()
 
     def step(self):
+        self.stepping = True
         self.gradient()
+        self.stepping = False
         self.optimizer.step()
 
     def loss(self):

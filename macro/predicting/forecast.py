@@ -5,12 +5,14 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from kernels.errors import SuiteError, Unavailable
+from kernels.devices.cpu import cores
+from kernels.errors import LaunchError, SuiteError, Unavailable
 from macro.changes import Named
 from macro.changes._alone import around
 from macro.changes._heaps import beside
@@ -18,6 +20,7 @@ from macro.changes.base import Asked, Before, Effect, Forecast, Seen, Step
 from macro.equality import gate
 from macro.predicting import judged, made, own, watched
 from macro.predicting.foreseen import NOT_TIMED, Foreseen, joined, together
+from macro.timing.entry import Entry
 from macro.watching import perf
 from reports.record import Prediction
 
@@ -37,6 +40,7 @@ class Foreseer:
     file: RunFile
     say: Callable[[str], None]
     held: dict[str, Prediction] = field(init=False)
+    seen: dict[str, Seen | SuiteError] = field(init=False, default_factory=dict)  # by words
     left: int = field(init=False, default=1)  # changes that are not predicted yet
 
     def __post_init__(self) -> None:
@@ -47,38 +51,52 @@ class Foreseer:
         watch = watched.before if self.step.script is None else own.before
         return watch(self.step, self.watching, self.say)
 
-    def prove(self, asked: Sequence[Named]) -> None:
-        """Equal work of all steps that are new, at once, so that NumPy is asked once; what does other work is told
-        where it is predicted."""
+    def look(self, asked: Sequence[Named]) -> None:
+        """See all changed steps that are new, as many at once as there are cores, for nobody reads their clocks; and
+        prove their equal work at once, so that NumPy is asked once. What fails is told where it is predicted."""
         new = [one for one in asked if one.words not in self.held]
         self.left = len(new)
         if new and (why := perf.missing()):
             raise Unavailable(f"a prediction needs to see where the time goes: {why}")
-        if not new or self.step.script is not None:
-            return
-        entries = [made.entered(self.step, self.step, "")]
-        entries += [made.entered(self.step, one.made(self.step), one.words) for one in new]
+        threads = self.step.setting.threads or cores()
+        with ThreadPoolExecutor(max(1, cores() // threads)) as pool:
+            self.seen = dict(zip((one.words for one in new), pool.map(self._after, new), strict=True))
+        if new and self.step.script is None:
+            self._prove(new)
+
+    def _after(self, named: Named) -> Seen | SuiteError:
+        try:
+            return (watched.after if self.step.script is None else own.after)(named.made(self.step), self.say)
+        except SuiteError as error:
+            return error
+
+    def _prove(self, new: Sequence[Named]) -> None:
+        entries = [Entry(self.step.framework, self.step.setting)]
+        for one in new:
+            if isinstance(seen := self.seen[one.words], Seen):
+                entries.append(made.entered(self.step, one.made(self.step), one.words, _said(seen)))
         with tempfile.TemporaryDirectory(prefix="kernelgap-whatif-") as folder:
             gate.refuse_unequal(self.step.plan, entries, Path(folder), self.say)
+        for entry in entries[1:]:
+            if entry.status != "ok":
+                does = "does " if entry.status == "wrong" else ""
+                self.seen[entry.change] = LaunchError(f"{entry.framework.name} {does}{entry.reason}")
 
     def single(self, named: Named) -> Foreseen:
-        """One change. A step that does not run, or shows nothing of the change, is not timed."""
+        """One change that was looked at. A step that does not run, or shows nothing of the change, is not timed."""
+        changed = named.made(self.step)
         if told := self.held.get(named.words):
-            return Foreseen([named], named.made(self.step), told)
-        changed, alone = named.made(self.step), self.alone / max(1, self.left)
+            return Foreseen([named], changed, told)
+        after, alone = self.seen[named.words], self.alone / max(1, self.left)
         effect, forecast = Effect(False, ""), Forecast(why="the changed step does not run")
-        try:
-            after = (watched.after if self.step.script is None else own.after)(changed, self.say)
-            effect = self._took(named, after)
+        if isinstance(after, Seen):
+            effect, forecast = self._took(named, after), Forecast(why="it has no effect")
+        why = f"{NOT_TIMED}: {after if isinstance(after, SuiteError) else forecast.why}"
+        if isinstance(after, Seen) and effect.there:
             self.say(f"{named.words}: {effect.evidence}; kernels by themselves, {alone:.0f} s and their checks")
-            why = f"{NOT_TIMED}: it has no effect"
-            forecast = Forecast(why="it has no effect")
-            if effect.there:
-                began, asked = time.monotonic(), Asked(self.before, after, self.step, changed, alone)
-                why, forecast = "", self._brings(named, asked)
-                self.alone -= min(alone, time.monotonic() - began)
-        except SuiteError as error:
-            why = f"{NOT_TIMED}: {error}"
+            began, asked = time.monotonic(), Asked(self.before, after, self.step, changed, alone)
+            why, forecast = "", self._brings(named, asked)
+            self.alone -= min(alone, time.monotonic() - began)
         self.left -= 1
         return self._kept([named], changed, named.change.costs, effect, forecast, why)
 
@@ -123,4 +141,10 @@ class Foreseer:
         told = judged.prediction(self.step, joined(changes), costs, seconds, effect, forecast, threads)
         told = judged.refused(told, why) if why else told
         self.file.append(told)
-        return Foreseen(changes, changed, told)
+        seen = self.seen.get(joined(changes))
+        return Foreseen(changes, changed, told, _said(seen) if isinstance(seen, Seen) else {})
+
+
+def _said(seen: Seen) -> dict[str, Any]:
+    """What the process said that it is."""
+    return {name: value for name, value in seen.identity.items() if name != "batch"}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from macro.changes import Named
 from macro.changes.base import Step
@@ -14,11 +15,13 @@ NOT_TIMED = "not timed"
 
 @dataclass(frozen=True)
 class Foreseen:
-    """A change, or several at once: the step with them, and what is told of it before it is timed."""
+    """A change, or several at once: the step with them, and what is told of it before it is timed. `identity`: what its
+    process said it is, where it was asked."""
 
     changes: Sequence[Named]
     changed: Step
     told: Prediction
+    identity: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def words(self) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import shlex
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from macro import frameworks
 from macro.changes.base import CONFIDENCE, Step
@@ -36,7 +36,7 @@ def make(
     in shares of the step; what certainly brings less is left out after some rounds."""
     twin = Entry(frameworks.find(f"{step.framework.name}~b"), step.setting, change=TWIN)
     unchanged = Entry(step.framework, step.setting)
-    changed = [entered(step, one.changed, one.words) for one in foreseen]
+    changed = [entered(step, one.changed, one.words, one.identity) for one in foreseen]
     end = partial(drop, (unchanged, twin), changed, hopeless) if hopeless is not None else lambda: None
     contest = _take(step.plan, [unchanged, twin, *changed], file, say, end)
     told = []
@@ -46,11 +46,12 @@ def make(
     return told
 
 
-def entered(step: Step, changed: Step, words: str) -> Entry:
-    """Of a changed step, in the plan of the unchanged one."""
+def entered(step: Step, changed: Step, words: str, identity: Mapping[str, Any]) -> Entry:
+    """Of a changed step, in the plan of the unchanged one; `identity`: what its process said already."""
     batch = changed.plan.batch
     other = None if batch == step.plan.batch else batch
-    return Entry(changed.framework, changed.setting, change=words, again=_again(step, words), batch=other)
+    again = _again(step, words)
+    return Entry(changed.framework, changed.setting, identity=dict(identity), change=words, again=again, batch=other)
 
 
 def _again(step: Step, words: str) -> str:

@@ -52,20 +52,20 @@ def before(step: Step, seconds: float, say: Callable[[str], None]) -> Before:
 
 
 def after(step: Step, say: Callable[[str], None]) -> Seen:
-    """One traced step of it. Raises SuiteError."""
+    """One traced step of it, whose equal work nobody asks for. Raises SuiteError."""
     side = Side(Entry(step.framework, step.setting))
-    with _started(step, side, say) as (look, _):
+    with _started(step, side, say, proving=False) as (look, _):
         settled, process = look.settled(), look.once()
         about = started_with(look.process.pid)
     return Seen(_symbols(process), *about, *steady(settled.faults), _said(side))
 
 
 @contextmanager
-def _started(step: Step, side: Side, say: Callable[[str], None]) -> Iterator[tuple[Look, Path]]:
+def _started(step: Step, side: Side, say: Callable[[str], None], proving: bool = True) -> Iterator[tuple[Look, Path]]:
     with tempfile.TemporaryDirectory(prefix="kernelgap-whatif-") as name, ExitStack() as stack:
         folder = Path(name)
         files = job.write_arrays(step.plan.network, step.plan.batch, folder)
-        yield watch.start(step.plan, side, files, folder, stack, say), folder
+        yield watch.start(step.plan, side, files, folder, stack, say, proving), folder
 
 
 def steady(faults: Sequence[float]) -> tuple[float, float]:

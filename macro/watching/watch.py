@@ -27,8 +27,8 @@ from macro.watching.rounds import GROWN, MANY, SELDOM
 
 START = 10.0  # seconds of a process, for a forecast
 REPLAYS = 2  # of a recorded step, in a round that replays
-GROWING = 4  # plain steps until a heap that keeps its memory has it
-SETTLED = 6  # … and of those that follow, whose page faults differ from step to step
+GROWING = 3  # plain steps until a heap that keeps its memory has it
+SETTLED = 4  # … and of those that follow, whose page faults differ from step to step
 TRIES = 3  # of a block of watched steps in a round
 SPAN = frozenset(("start", "end", "rows", "column"))  # what each span tells, see macro/worker/recorder.py
 
@@ -112,9 +112,16 @@ def _blamed(entry: Entry) -> Iterator[None]:
 
 
 def start(
-    plan: Plan, side: Side, files: dict[str, str], folder: Path, stack: ExitStack, say: Callable[[str], None]
+    plan: Plan,
+    side: Side,
+    files: dict[str, str],
+    folder: Path,
+    stack: ExitStack,
+    say: Callable[[str], None],
+    proving: bool = True,
 ) -> Look:
-    """A process with perf beside it, whose equal work is proven, warm. Raises SuiteError."""
+    """A process with perf beside it, whose equal work is proven, warm; not `proving` where no clock of it is read.
+    Raises SuiteError."""
     entry = side.entry
     setting = entry.setting
     named = {**setting.knobs, "variables": {**setting.knobs.get("variables", {}), **perf.NAMED}, "watched": True}
@@ -122,7 +129,8 @@ def start(
     say(f"starting {entry.framework.name}, heap {setting.heap}")
     with _blamed(entry):
         process = begin(plan, entry, setting, files, folder, stack)
-    gate.refuse(plan, entry, folder, say)
+    if proving:
+        gate.refuse(plan, entry, folder, say)
     with _blamed(entry):
         look = Look(plan, entry, process)
         if not perf.missing():

@@ -11,9 +11,11 @@ import pytest
 from kernels import heap
 from kernels.errors import Unavailable, UsageError
 from kernels.libs import openblas, preload
+from kernels.libs import torch as torch_library
 from macro import changes, networks
 from macro.changes import _alone, _heaps, mkl_dispatch
 from macro.changes.base import Before, Seen, Step
+from macro.equality.proof import prove
 from macro.frameworks import find
 from macro.networks.base import chain
 from macro.processes.job import Setting
@@ -111,6 +113,14 @@ def test_a_change_of_ones_own_is_a_file(tmp_path: Path) -> None:
         ("channels-last", step(network="alexnet-r", knobs={"channels_last": True}), "made already"),
         ("fused-optimizer", step("numpy"), "no switch of numpy's"),
         ("fused-optimizer", step(knobs={"optimizer": "fused"}), "made already"),
+        ("foreach-optimizer", step(knobs={"optimizer": "foreach"}), "made already"),
+        ("update-in-wgrad", step("pytorch-compile"), "no switch of pytorch-compile's"),
+        ("update-in-wgrad", step(network="fcn-r"), "the velocity that momentum keeps"),
+        ("weights-transposed", step(knobs={"weights": "inputs x outputs"}), "made already"),
+        ("donation-off", step(), "pytorch takes no arguments as donated"),
+        ("blis-shim", step(preload="mkl-intel"), "MKL would multiply no more"),
+        ("blis-shim", step("numpy"), "the products of numpy are not MKL's"),
+        ("onednn-off", step("mxnet", knobs={"variables": {"MXNET_MKLDNN_ENABLED": "0"}}), "made already"),
         ("compile", step("pytorch-compile"), "torch.compile is PyTorch's"),
         ("threads=1", step(), "it has 1 already"),
         ("threads=999", step(), "this process may use"),
@@ -143,6 +153,11 @@ def test_a_change_that_does_not_apply_says_why(text: str, where: Step, reason: s
         ("onednn-off", step(network="alexnet-r"), "knobs", {"onednn": False}),
         ("channels-last", step(network="alexnet-r"), "knobs", {"channels_last": True}),
         ("fused-optimizer", step(), "knobs", {"optimizer": "fused"}),
+        ("foreach-optimizer", step(), "knobs", {"optimizer": "foreach"}),
+        ("update-in-wgrad", step(), "knobs", {"update": "in wgrad"}),
+        ("weights-transposed", step(), "knobs", {"weights": "inputs x outputs"}),
+        ("donation-off", step("jax"), "knobs", {"donated": False}),
+        ("onednn-off", step("tensorflow-graph"), "knobs", {"variables": {"TF_ENABLE_ONEDNN_OPTS": "0"}}),
         ("input-gradient", step(), "knobs", {"input_gradient": True}),
         ("isa=Haswell", step("numpy"), "knobs", {"variables": {"OPENBLAS_CORETYPE": "Haswell"}}),
     ],
@@ -175,6 +190,10 @@ KEPT = {"variables": heap.variables("keep"), "faults": 0.0}
         ("onednn-off", seen(**flags(mkldnn=False)), "oneDNN is off"),
         ("channels-last", seen(**flags(layout="channels_last")), "NHWC"),
         ("fused-optimizer", seen(**flags(optimizer="fused")), "fused"),
+        ("foreach-optimizer", seen(**flags(optimizer="foreach")), "foreach"),
+        ("update-in-wgrad", seen(**flags(update="in wgrad")), "moved in wgrad"),
+        ("weights-transposed", seen(**flags(weights="inputs x outputs")), "lie as inputs x outputs"),
+        ("donation-off", seen(**flags(donated="nothing")), "donated: nothing"),
         ("compile", seen(**flags(compile=True)), "compiled"),
         ("input-gradient", seen(**flags(input_gradient=True)), "wants a gradient"),
         ("batch=16", seen(identity={"batch": 16}), "None samples before, 16 with it"),
@@ -224,6 +243,32 @@ def test_openblas_multiplies_where_its_file_is_mapped_and_mkl_is_not_seen() -> N
     assert not change.took(before(), seen(maps=f"{shim}\n{scipy}")).there
     assert not change.took(before(), seen(maps=f"{shim}\n{openblas.path('numpy')}", symbols=own)).there
     assert not change.took(before(), seen(maps=f"{scipy}", symbols=own)).there
+
+
+def test_blis_multiplies_where_it_is_mapped_and_no_product_is_left_in_mkls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(preload.WORDS, "blis", lambda: Path("/lib/libblis.so.4"))
+    preload.library.cache_clear()
+    change, mapped = changes.find("blis-shim").change, "/lib/libblis.so.4"
+    assert change.took(before(), seen(maps=mapped, symbols=frozenset())).there
+    assert not change.took(before(), seen(maps=mapped)).there
+    assert not change.took(before(), seen(symbols=frozenset())).there
+    assert not change.took(before(symbols=frozenset()), seen(maps=mapped, symbols=frozenset())).there
+    preload.library.cache_clear()
+
+
+def test_without_onednn_no_sample_is_in_its_functions() -> None:
+    change, functions = changes.find("onednn-off").change, frozenset(["dnnl::impl::cpu::x64::brgemm"])
+    plain = {"identity": {"flags": {}}}
+    assert change.took(before(symbols=functions, **plain), seen(**plain)).there
+    assert not change.took(before(symbols=functions, **plain), seen(symbols=functions, **plain)).there
+    assert not change.took(before(**plain), seen(**plain)).there
+
+
+@pytest.mark.skipif(torch_library.missing() is not None, reason="PyTorch is not installed")
+def test_what_the_adapter_of_pytorch_switches_is_equal_work(tmp_path: Path) -> None:
+    names = ("update-in-wgrad", "weights-transposed", "foreach-optimizer")
+    asked = [(find("pytorch"), changes.find(name).made(step()).setting) for name in names]
+    assert [(x.equal, x.why) for x in prove(NETWORK, 8, asked, tmp_path, lambda text: None)] == [(True, None)] * 3
 
 
 def test_an_allocator_is_in_effect_where_it_is_mapped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -346,6 +391,40 @@ def test_a_gradient_more_is_a_product_more(monkeypatch: pytest.MonkeyPatch) -> N
     settings = {"variant": "torch", "threads": 2, "heap": "keep", "preload": "mkl-intel"}
     assert {name: how[name] for name in settings} == settings
     assert (how["m"], how["n"], how["k"]) == (8, 12, 10) and part.seconds == pytest.approx(0.05)
+
+
+def test_an_update_within_the_gradients_product_is_measured_in_both_forms(monkeypatch: pytest.MonkeyPatch) -> None:
+    from macro.explaining.rows import rows
+
+    cells = {(("fc1 wgrad",), "gemm"): 0.3, (("fc1 update",), "optimizer"): 0.1, (("fc1 forward",), "gemm"): 0.4}
+    found: list[Any] = []
+
+    def ratios(xs: list[Any], how: dict[str, Any], seconds: float) -> dict[Any, _alone.Ratio]:
+        found.extend((x.op, x.m, x.n, x.k, how["variant"]) for x in xs)
+        return dict.fromkeys(xs, _alone.Ratio(0.9, 0.89, 0.91))
+
+    monkeypatch.setattr(_alone, "ratios", ratios)
+    (part,) = (
+        changes.find("update-in-wgrad").change.brings(asked(step(), before(cells=cells, rows=rows(NETWORK, 8)))).parts
+    )
+    assert part.seconds == pytest.approx(-0.04)
+    assert found == [("update", 12, 10, 8, "separate:torch,fused:torch")]
+
+
+def test_of_transposed_weights_products_are_measured_in_the_other_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    from macro.explaining.rows import rows
+
+    watched = before(cells={(("fc1 forward",), "gemm"): 0.4, (("fc1 wgrad",), "gemm"): 0.3}, rows=rows(NETWORK, 8))
+    watched.side.entry.built["layout"] = "outputs x inputs"
+    told: list[str] = []
+
+    def ratios(xs: list[Any], how: dict[str, Any], seconds: float) -> dict[Any, _alone.Ratio]:
+        told.append(how["trans"])
+        return dict.fromkeys(xs, _alone.Ratio(1.1, 1.09, 1.11))
+
+    monkeypatch.setattr(_alone, "ratios", ratios)
+    (part,) = changes.find("weights-transposed").change.brings(asked(step(), watched)).parts
+    assert part.seconds == pytest.approx(0.04) and told == ["nt,nn"]
 
 
 def test_with_other_threads_products_convolutions_and_passes_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:

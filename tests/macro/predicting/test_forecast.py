@@ -10,7 +10,6 @@ import pytest
 from macro import changes
 from macro.changes import Named
 from macro.changes.base import Asked, Change, Effect, Forecast, Part
-from macro.predicting import watched
 from macro.predicting.forecast import Foreseer
 from reports import store
 from tests.macro.changes.test_changes import before, seen, step
@@ -48,7 +47,7 @@ def test_each_change_has_its_share_of_what_those_before_it_left(
 ) -> None:
     one, alone = foreseer(tmp_path / "run.jsonl"), list[float]()
     one.__dict__["before"], one.left, one.alone = before(), 3, 30.0
-    monkeypatch.setattr(watched, "after", lambda step, say: seen())
+    one.seen = dict.fromkeys("abc", seen())
 
     def brings(asked: Asked) -> Forecast:
         alone.append(asked.alone)

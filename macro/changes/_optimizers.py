@@ -1,0 +1,52 @@
+"""The forms of PyTorch's optimizer: tensor by tensor, as it is on a CPU, all at once, or in one pass each."""
+
+from __future__ import annotations
+
+from macro.changes import _alone, _pytorch
+from macro.changes.base import Asked, Before, Change, Effect, Forecast, Seen, Step
+
+
+def optimizer(form: str, about: str) -> Change:
+    """Another form of it."""
+
+    def applies(step: Step, value: str) -> str | None:
+        if why := _pytorch.refused(step, "optimizer", form, compiled=True):
+            return why
+        return None if step.plan.phase == "step" else f"there is no optimizer in a {step.plan.phase}"
+
+    def took(before: Before, after: Seen) -> Effect:
+        told = after.flag("optimizer")
+        return Effect(told == form, f"PyTorch's optimizer is {told}")
+
+    def brings(asked: Asked) -> Forecast:
+        """The rule alone, over tensors of the mean size of a layer's, as now, and in the other form."""
+        before, network = asked.before, asked.unchanged.plan.network
+        seconds = before.kinds("optimizer")
+        if not seconds:
+            return Forecast(why="no row of its is an optimizer's")
+        sizes = [size for node in network.nodes if (size := node.count)]
+        options = {
+            "rule": "momentum" if network.momentum else "sgd",
+            "tensors": min(len(sizes), 16),
+            "size": max(1024, sum(sizes) // len(sizes)),
+            "variant": f"{'torch-foreach' if _foreach(before) else 'torch-loop'},torch-{form}",
+            "cold": "all",
+            **_alone.alike(asked),
+        }
+        return Forecast((_alone.part("optimizer", seconds, _alone.measured("optimizer", options, asked.alone)),))
+
+    return Change(
+        f"{form}-optimizer",
+        about,
+        applies,
+        lambda step, value: step.with_knob("optimizer", form),
+        took,
+        brings,
+        saves=("optimizer",),
+        code=f"torch.optim.SGD(…, {form}=True)",
+    )
+
+
+def _foreach(before: Before) -> bool:
+    """Whether it takes all tensors at once now, by the functions that samples are in."""
+    return any("foreach" in x for x in before.symbols)

@@ -1,0 +1,37 @@
+"""JAX's step without the donation of its parameters: the new ones are written beside the old ones, which go when they
+came."""
+
+from __future__ import annotations
+
+from macro.changes.base import Asked, Before, Change, Effect, Forecast, Seen, Step
+
+
+def applies(step: Step, value: str) -> str | None:
+    if step.row != "jax":
+        return f"{step.framework.name} takes no arguments as donated"
+    if step.plan.phase != "step":
+        return f"a {step.plan.phase} keeps its parameters"
+    return "it is made already" if step.knob("donated") is False else None
+
+
+def took(before: Before, after: Seen) -> Effect:
+    told = after.flag("donated")
+    return Effect(told == "nothing", f"donated: {told}")
+
+
+def brings(asked: Asked) -> Forecast:
+    """The same kernels, writing elsewhere: what page faults certainly come with it is all."""
+    return Forecast()
+
+
+CHANGE = Change(
+    "donation-off",
+    "the step's parameters are not donated (donate_argnums)",
+    applies,
+    lambda step, value: step.with_knob("donated", False),
+    took,
+    brings,
+    code="jax.jit(step)",
+    costs="memory: the parameters twice",
+    tries=lambda step: (),
+)

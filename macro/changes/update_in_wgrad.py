@@ -1,0 +1,54 @@
+"""Weights of dense layers moved by the product that would give their gradient, W ← W − rate·dYᵀX in one GEMM: no
+gradient is kept and no pass follows it. PyTorch's addmm_ within the backward."""
+
+from __future__ import annotations
+
+from kernels.ops.gemm.problem import Gemm
+from kernels.ops.update.problem import Update
+from kernels.problem import Problem
+from macro.changes import _alone, _pytorch
+from macro.changes.base import Asked, Before, Change, Effect, Forecast, Seen, Step
+
+WGRAD, UPDATE = " wgrad", " update"  # ends of the names of rows
+
+
+def applies(step: Step, value: str) -> str | None:
+    if why := _pytorch.refused(step, "update", "in wgrad"):
+        return why
+    if step.plan.phase != "step":
+        return f"there is no update in a {step.plan.phase}"
+    if step.plan.network.momentum:
+        return "a product adds to the weights alone, not to the velocity that momentum keeps"
+    return None if step.has("dense") else "the network has no dense layer"
+
+
+def took(before: Before, after: Seen) -> Effect:
+    told = after.flag("update")
+    return Effect(told == "in wgrad", f"weights are moved {told}")
+
+
+def brings(asked: Asked) -> Forecast:
+    """Both forms of each layer alone, over the seconds of its gradient's product and of its update."""
+    seconds: dict[Problem, float] = {}
+    for row, x, took in _alone.by_row(asked.before, Gemm, _alone.PRODUCTS):
+        if row.endswith(WGRAD) and isinstance(x, Gemm):
+            one = Update(m=x.m, n=x.n, k=x.k)
+            seconds[one] = seconds.get(one, 0.0) + took + _updating(asked.before, row.removesuffix(WGRAD) + UPDATE)
+    return _alone.each(asked, seconds, {"variant": "separate:torch,fused:torch"})
+
+
+def _updating(before: Before, row: str) -> float:
+    return sum(took for (rows, _), took in before.cells.items() if rows == (row,))
+
+
+CHANGE = Change(
+    "update-in-wgrad",
+    "dense layers' weights moved by the product that would give their gradient (addmm_)",
+    applies,
+    lambda step, value: step.with_knob("update", "in wgrad"),
+    took,
+    brings,
+    saves=("optimizer",),
+    code="an autograd.Function whose backward does weight.data.addmm_(dy.t(), x, alpha=-rate)",
+    costs="the gradients, which nobody can look at any more",
+)

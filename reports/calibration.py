@@ -38,7 +38,8 @@ def sentences(made: Sequence[Prediction]) -> Iterator[str]:
         yield (
             f"Of the {len(large)} that change the step by {units.percent(100 * LARGE)} or more, by {len(kinds)} kinds "
             f"of change, {len(told)} were predictable: sign right in {right}, confirmed {confirmed}, median error "
-            f"{units.percent(100 * median(errors))} of the change."
+            f"{units.percent(100 * median(errors))} of the change, half-width of their intervals "
+            f"{units.percent(100 * median(map(_half, told)))} of it (median)."
         )
     null = [
         x
@@ -59,6 +60,12 @@ def share(x: Prediction, of: Expected | None) -> str:
 
 def _center(of: Expected | None) -> float:
     return 0.0 if of is None else of.seconds
+
+
+def _half(x: Prediction) -> float:
+    """Of the predicted interval, in shares of what was measured."""
+    assert x.predicted is not None
+    return (x.predicted.high - x.predicted.low) / 2 / abs(_center(x.measured))
 
 
 def _error(x: Prediction) -> float:

@@ -138,10 +138,10 @@ def request(argv: Sequence[str]) -> WhatIfRequest:
 
     if is_own(argv, parser()):
         own, arguments = split(argv)
-        words = _with_changes(own_options("whatif", __doc__, "2m")).parse_args(own)
+        words = _with_changes(own_options("whatif", __doc__, "2m")).parse_intermixed_args(own)
         step, seconds = own_step(words, arguments)
     else:
-        words = parser().parse_args(argv)
+        words = parser().parse_intermixed_args(argv)
         step, seconds = step_of(words)
     return WhatIfRequest(step, _changes(words.changes, step), seconds, words.apart, outputs_of(vars(words)))
 

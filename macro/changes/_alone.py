@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kernels.errors import Unavailable, UsageError
 from kernels.ops.conv.problem import Conv
@@ -23,11 +23,13 @@ from macro.networks.layers.pool import Pool
 if TYPE_CHECKING:
     from reports.record import Comparison, Run
 
+T = TypeVar("T")
 NARROWER = 1.645 / 1.960  # of an interval of 95 %, one of 90
 PRODUCTS = ("gemm", "packing")
 CONVOLUTIONS = ("convolution", "layout reorder")
 ROUNDS = 10  # of both cases of a kernel that fit into its seconds
 SLOW = 30e9  # FLOP/s of a product whose step has none that tells better
+TRIES, WIDE = 2, 0.1  # of a kernel, whose ratio shall be known to ± so much
 LARGE = 0.01  # of a step: what a kernel takes that is measured
 FEW = "a kernel by itself had too few rounds: a longer --budget"
 LEAST = 256  # of a product's sizes, so that it stays a large one
@@ -70,13 +72,25 @@ def unknown(what: str, seconds: float) -> Part:
 
 def measured(benchmark: str, options: Mapping[str, Any], seconds: float) -> Ratio:
     """Of the second of two cases over the first. Raises SuiteError."""
-    ran = run(benchmark, options, seconds)
-    return _ratio(ran, ran.comparisons)
+
+    def take() -> Ratio | None:
+        ran = run(benchmark, options, seconds)
+        return _ratio(ran, ran.comparisons)
+
+    return _tried(take)
 
 
-def ratios(xs: Collection[Problem], how: Mapping[str, Any], seconds: float) -> dict[Problem, Ratio]:
-    """The same of several problems of one kind, operands out of cache. Products and convolutions are in one run, whose
-    kernels start once and share the time. Raises SuiteError."""
+def _tried(take: Callable[[], T | None]) -> T:
+    """Once more where there were too few rounds, as while others had the processor. Raises Unavailable."""
+    for _ in range(TRIES):
+        if (found := take()) is not None:
+            return found
+    raise Unavailable(FEW)
+
+
+def ratios(xs: Collection[Problem], how: Mapping[str, Any], seconds: float) -> dict[Problem, Ratio | None]:
+    """The same of several problems of one kind, operands out of cache; None of what had too few rounds. But for
+    poolings they are in one run, whose kernels start once and share the time. Raises SuiteError."""
     (kind,) = {type(x) for x in xs}
     benchmark, how = BENCHMARKS[kind], {**how, "cold": "all"}
     if kind is Pooling:  # a file of problems is of a benchmark's first operation
@@ -100,15 +114,15 @@ def run(benchmark: str, options: Mapping[str, Any], seconds: float) -> Run:
     return micro.measure(micro.plan(benchmark, **options, budget=f"{max(1.0, seconds):.1f}s"))
 
 
-def _ratio(ran: Run, found: Iterable[Comparison]) -> Ratio:
-    """Of the first of these; why there is none. Raises SuiteError."""
+def _ratio(ran: Run, found: Iterable[Comparison]) -> Ratio | None:
+    """Of the first of these; None where it has no interval. Raises SuiteError where there is none."""
     assert CONFIDENCE == 0.9
     one = next((x for x in found if x.ratio is not None), None)
     if one is None or one.ratio is None:
         reasons = [x.reason for x in ran.results if x.reason] + [x.reason for x in ran.comparisons if x.reason]
         raise Unavailable(next(iter(reasons), "nothing could be measured"))
     if one.low is None or one.high is None:
-        raise Unavailable(FEW)
+        return None
     return Ratio(one.ratio, *(one.ratio + (end - one.ratio) * NARROWER for end in (one.low, one.high)))
 
 
@@ -205,12 +219,25 @@ def each(asked: Asked, seconds: Mapping[Problem, float], how: Mapping[str, Any])
         return Forecast((unknown("kernels of which none takes a hundredth of the step", whole),))
     fits = asked.alone / (2 * ROUNDS * sum(large.values()))
     of = {x: smaller(x, fits * x.flops, how.get("vary")) for x in large}
-    found = ratios(list(dict.fromkeys(of.values())), {**alike(asked), **how}, asked.alone)
+    found = _known(dict.fromkeys(of.values()), {**alike(asked), **how}, asked.alone)
     parts = [part(x.name, took, found[of[x]]) for x, took in large.items()]
     if small := sum(seconds.values()) - sum(large.values()):
         share = sum(x.seconds for x in parts) / sum(large.values())
         parts.append(around("the smaller ones", share * small, abs(share * small)))
     return Forecast(tuple(parts))
+
+
+def _known(xs: Collection[Problem], how: Mapping[str, Any], seconds: float) -> dict[Problem, Ratio]:
+    """Their ratios; once more of those that are known badly, of which the better one counts. Raises SuiteError."""
+    found: dict[Problem, Ratio] = {}
+    for _ in range(TRIES):
+        left = [x for x in xs if x not in found or found[x].high - found[x].low > 2 * WIDE]
+        for x, ratio in ratios(left, how, seconds).items() if left else ():
+            if ratio is not None and (x not in found or ratio.high - ratio.low < found[x].high - found[x].low):
+                found[x] = ratio
+    if len(found) < len(xs):
+        raise Unavailable(FEW)
+    return found
 
 
 def added(asked: Asked, x: Problem, variant: str) -> Part:
@@ -219,14 +246,17 @@ def added(asked: Asked, x: Problem, variant: str) -> Part:
     rate = sum(one.flops for one in own) / took if (took := sum(own.values())) else SLOW
     less = smaller(x, rate * asked.alone / ROUNDS)
     how = {"variant": variant, **alike(asked), **asdict(less), "cold": "all"}
-    ran = run(BENCHMARKS[type(x)], how, asked.alone)
-    one = next((one.seconds for one in ran.results if one.role == "measured"), None)
-    if one is None:
-        raise Unavailable(next((one.reason for one in ran.results if one.reason), "nothing could be measured"))
-    if one.low is None or one.high is None:
-        raise Unavailable(FEW)
-    scale = x.flops / less.flops
-    return around(x.name, scale * one.median, scale * NARROWER * (one.high - one.low) / 2)
+
+    def take() -> Part | None:
+        ran, scale = run(BENCHMARKS[type(x)], how, asked.alone), x.flops / less.flops
+        one = next((one.seconds for one in ran.results if one.role == "measured"), None)
+        if one is None:
+            raise Unavailable(next((one.reason for one in ran.results if one.reason), "nothing could be measured"))
+        if one.low is None or one.high is None:
+            return None
+        return around(x.name, scale * one.median, scale * NARROWER * (one.high - one.low) / 2)
+
+    return _tried(take)
 
 
 def smaller(x: Problem, flops: float, varied: str | None = None) -> Problem:

@@ -82,14 +82,7 @@ def allocator(word: str, about: str) -> Change:
         )
 
     return Change(
-        f"heap-{word}",
-        about,
-        applies,
-        lambda step, value: step.with_library(word),
-        took,
-        brings,
-        costs="memory",
-        heap=True,
+        f"heap-{word}", about, applies, lambda step, value: step.with_library(word), took, brings, costs="memory"
     )
 
 
@@ -120,9 +113,7 @@ def keeps() -> Change:
         return found
 
     about = "glibc's malloc keeps freed memory: no block mapped for itself, none given back"
-    return Change(
-        "heap-keep", about, applies, make, took, brings, costs="memory: what was freed stays mapped", heap=True
-    )
+    return Change("heap-keep", about, applies, make, took, brings, costs="memory: what was freed stays mapped")
 
 
 jemalloc, tcmalloc, mimalloc = (

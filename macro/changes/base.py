@@ -146,8 +146,9 @@ def _once(step: Step) -> Sequence[str]:
 class Change:
     """One change of a setting, a library, a layout or a call. `takes`: what stands behind its `=`, in words; `costs`:
     what it changes beside the time; `code`: what is written into a program, where no variable does it; `saves`: the
-    kinds of work that it can save at most; `heap`: what it brings is of page faults already; `tries`: the values at
-    which `advise` has it. `applies` gives the reason why not, or None; `brings` may raise SuiteError."""
+    kinds of work that it can save at most; `memory`: other memory is allocated with it, so that page faults which come
+    or go are its own, beside what it brings; `tries`: the values at which `advise` has it. `applies` gives the reason
+    why not, or None; `brings` may raise SuiteError."""
 
     name: str
     about: str
@@ -159,5 +160,5 @@ class Change:
     costs: str = "nothing"
     code: str = ""
     saves: tuple[str, ...] = ()
-    heap: bool = False
+    memory: bool = False
     tries: Callable[[Step], Sequence[str]] = _once

@@ -84,4 +84,5 @@ CHANGE = Change(
     takes="128",
     costs="what is learned in a step; memory",
     tries=lambda step: (),
+    memory=True,
 )

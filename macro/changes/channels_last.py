@@ -43,4 +43,5 @@ CHANGE = Change(
     costs="the last bits of results",
     saves=("layout reorder", "convolution"),
     code="model.to(memory_format=torch.channels_last); x = x.contiguous(memory_format=torch.channels_last)",
+    memory=True,
 )

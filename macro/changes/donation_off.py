@@ -34,4 +34,5 @@ CHANGE = Change(
     code="jax.jit(step)",
     costs="memory: the parameters twice",
     tries=lambda step: (),
+    memory=True,
 )

@@ -58,5 +58,4 @@ CHANGE = Change(
     took,
     brings,
     costs="memory, in pieces of 2 MiB",
-    heap=True,
 )

@@ -41,4 +41,5 @@ CHANGE = Change(
     costs="time, for a result that is not used",
     code="x.requires_grad_(True)",
     tries=lambda step: (),
+    memory=True,
 )

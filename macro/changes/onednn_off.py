@@ -60,4 +60,5 @@ CHANGE = Change(
     saves=("convolution", "layout reorder"),
     code="torch.backends.mkldnn.set_flags(False)",
     costs="memory for columns; the last bits of results",
+    memory=True,
 )

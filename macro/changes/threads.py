@@ -60,4 +60,5 @@ CHANGE = Change(
     takes="2",
     tries=lambda step: (str(cores()),),
     costs="cores; the last bits of results",
+    memory=True,
 )

@@ -51,4 +51,5 @@ CHANGE = Change(
     saves=("optimizer",),
     code="an autograd.Function whose backward does weight.data.addmm_(dy.t(), x, alpha=-rate)",
     costs="the gradients, which nobody can look at any more",
+    memory=True,
 )

@@ -111,7 +111,7 @@ class Foreseer:
         is why there is no prediction."""
         try:
             found = named.change.brings(asked)
-            if found.why is None and not named.change.heap:
+            if found.why is None and named.change.memory:
                 return Forecast((*found.parts, *beside(asked.before, asked.after)))
             return found
         except SuiteError as error:

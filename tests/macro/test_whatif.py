@@ -52,6 +52,13 @@ def test_bad_words_are_one_line(run: Callable[..., Ran], words: list[str], reaso
     assert ran.code == 2 and reason in ran.err and len(ran.err.splitlines()) == 1
 
 
+def test_changes_may_stand_behind_options() -> None:
+    from macro import whatif
+
+    asked = whatif.request(["fcn-s", "numpy", "--heap", "keep", "isa=avx2", "--budget", "3s", "batch=8"])
+    assert [one.words for one in asked.changes] == ["isa=avx2", "batch=8"] and asked.seconds == 3.0
+
+
 def test_without_a_change_all_are_listed(run: Callable[..., Ran]) -> None:
     ran = run("whatif", "numpy")
     assert ran.code == 0 and "heap-keep" in ran.out

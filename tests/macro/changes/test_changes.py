@@ -457,6 +457,27 @@ def test_with_other_threads_products_convolutions_and_passes_are_measured(monkey
     assert {call["threads"] for call in calls} == {"1,2"} and {call["vary"] for call in calls} == {"threads"}
 
 
+def test_a_ratio_that_is_known_badly_is_measured_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    good, bad, few = (_alone.Gemm(m=size, n=512, k=512) for size in (512, 1024, 2048))
+    told = [
+        {good: _alone.Ratio(0.8, 0.79, 0.81), bad: _alone.Ratio(0.5, 0.1, 0.9), few: None},
+        {bad: _alone.Ratio(0.9, 0.8, 1.0), few: _alone.Ratio(0.7, 0.69, 0.71)},
+    ]
+    asked_for: list[list[Any]] = []
+
+    def ratios(xs: list[Any], how: dict[str, Any], seconds: float) -> dict[Any, _alone.Ratio | None]:
+        asked_for.append(list(xs))
+        return told.pop(0)  # type: ignore[return-value]
+
+    monkeypatch.setattr(_alone, "ratios", ratios)
+    found = _alone.each(asked(step(), before()), {good: 0.1, bad: 0.1, few: 0.1}, {})
+    assert asked_for == [[good, bad, few], [bad, few]]
+    assert [part.seconds for part in found.parts] == pytest.approx([-0.02, -0.01, -0.03])
+    monkeypatch.setattr(_alone, "ratios", lambda xs, how, seconds: dict.fromkeys(xs))
+    with pytest.raises(Unavailable, match="too few rounds"):
+        _alone.each(asked(step(), before()), {good: 0.1}, {})
+
+
 def test_where_all_that_it_changes_is_small_nothing_is_expected() -> None:
     (part,) = _alone.each(asked(step(), before()), {}, {}).parts
     assert part.seconds == 0.0

@@ -34,11 +34,11 @@ def asked(faults: float) -> Asked:
 
 
 def test_page_faults_that_go_with_a_change_are_a_part_of_what_it_brings() -> None:
-    found = foreseer()._brings(Named(PLAIN), asked(4500.0))
+    memory = replace(PLAIN, memory=True)
+    found = foreseer()._brings(Named(memory), asked(4500.0))
     assert [(x.what, x.seconds) for x in found.parts] == [("gemm", -0.1), ("page faults", pytest.approx(-0.1))]
-    heap = replace(PLAIN, heap=True)
-    assert [x.what for x in foreseer()._brings(Named(heap), asked(4500.0)).parts] == ["gemm"]
-    unknown = replace(PLAIN, brings=lambda asked: Forecast(why="who knows"))
+    assert [x.what for x in foreseer()._brings(Named(PLAIN), asked(4500.0)).parts] == ["gemm"]
+    unknown = replace(memory, brings=lambda asked: Forecast(why="who knows"))
     assert foreseer()._brings(Named(unknown), asked(4500.0)) == Forecast(why="who knows")
 
 

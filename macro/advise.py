@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 
 def parser() -> argparse.ArgumentParser:
     """The options, of a network's step."""
-    return _with_shell(whatif.step_options("advise", __doc__, "5m"))
+    return _with_shell(
+        whatif.step_options(
+            "advise", __doc__, "5m", "a tenth watches, a fifth is for kernels alone, the rest takes turns"
+        )
+    )
 
 
 def _with_shell(options: argparse.ArgumentParser) -> argparse.ArgumentParser:

@@ -27,7 +27,9 @@ OWN = "Words behind -- are the script's own. Where a step ends: python -m macro 
 
 def parser() -> argparse.ArgumentParser:
     """The options, of a network's step."""
-    return _with_changes(step_options("whatif", __doc__, "2m"))
+    return _with_changes(
+        step_options("whatif", __doc__, "2m", "a fourth watches, a fourth is for kernels alone, half takes turns")
+    )
 
 
 def _with_changes(options: argparse.ArgumentParser) -> argparse.ArgumentParser:
@@ -70,7 +72,7 @@ def own_step(words: argparse.Namespace, arguments: Sequence[str]) -> tuple[Step,
     return Step(plan, find("pytorch"), Setting(words.threads or 0), script), seconds
 
 
-def step_options(name: str, about: str | None, budget: str) -> argparse.ArgumentParser:
+def step_options(name: str, about: str | None, budget: str, shares: str) -> argparse.ArgumentParser:
     """Those of a command that changes a step."""
     from macro.networks.layer import PHASES
     from reports.parser import OneLineParser
@@ -84,12 +86,7 @@ def step_options(name: str, about: str | None, budget: str) -> argparse.Argument
     options.add_argument("--heap", default="default", metavar="WORD", help="of the unchanged step: default, keep")
     command.add_variables(options)
     options.add_argument("--runs", type=int, default=1, metavar="N", help="processes of each that take turns (1)")
-    options.add_argument(
-        "--budget",
-        default=budget,
-        metavar="TIME",
-        help=f"a fourth of it watches, a fourth measures kernels, half takes turns ({budget})",
-    )
+    options.add_argument("--budget", default=budget, metavar="TIME", help=f"of measuring: {shares} ({budget})")
     add_outputs(options)
     return options
 

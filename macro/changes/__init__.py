@@ -27,7 +27,20 @@ class Named:
         """Why it does not apply."""
         if step.script is not None and self.change.code:
             return f"it is an edit of the program: {self.change.code}"
-        return self.change.applies(step, self.value)
+        try:
+            why = self.change.applies(step, self.value)
+            if why is None:
+                self.made(step)
+            return why
+        except Exception as error:
+            return f"it raises {type(error).__name__}: {error}"
+
+    def edit(self, step: Step) -> str:
+        """What is written into a program; nothing where a variable does it."""
+        made = self.made(step)
+        knobs = ({**one.setting.knobs, "variables": None} for one in (step, made))
+        alike = next(knobs) == next(knobs) and step.framework == made.framework
+        return "" if alike else self.change.code
 
     def made(self, step: Step) -> Step:
         return self.change.make(step, self.value)

@@ -8,7 +8,7 @@ from kernels.errors import SuiteError, Unavailable
 from kernels.heap import variables
 from kernels.libs import preload
 from kernels.ops.pages.problem import SMALL_PAGE
-from macro.changes import _alone, _products
+from macro.changes import _alone, _parts, _products
 from macro.changes.base import Asked, Before, Change, Effect, Forecast, Part, Seen, Step
 
 MEASURED, BUDGET = 64 << 20, 2.0  # bytes and seconds of measuring what new memory costs
@@ -18,6 +18,7 @@ BESIDE = 0.1  # of the operating system's time at page faults
 FEWER = 0.5  # of the page faults at most are left where freed memory is kept
 CERTAIN = 3.0  # standard errors
 FEW = 512  # page faults of a step that cost next to nothing
+MANY = 4096  # … from which on what they cost shows in the operating system's time
 
 
 def brings(asked: Asked) -> Forecast:
@@ -47,15 +48,15 @@ def beside(before: Before, after: Seen) -> tuple[Part, ...]:
 
 
 def faults(before: Before, after: Seen) -> Part:
-    """The operating system's time of a plain step follows its page faults; where it has none, they cost what one costs
+    """The operating system's time of a plain step follows its page faults; where it has few, they cost what one costs
     by itself. What they cost the program itself, whose caches and table of pages they disturb, nobody measured alone:
     it may be a tenth of that more or less. Raises SuiteError."""
     if before.faults < FEW and after.faults < FEW:
-        return _alone.around("page faults, of which there are none", 0.0, NOTHING * before.seconds)
-    each = before.system / before.faults if before.faults >= FEW else new_memory(SMALL_PAGE)
+        return _parts.around("page faults, of which there are none", 0.0, NOTHING * before.seconds)
+    each = before.system / before.faults if before.faults >= MANY else new_memory(SMALL_PAGE)
     change = (after.faults - before.faults) * each
     error = CERTAIN / 2 * each * (before.faults_error**2 + after.faults_error**2) ** 0.5
-    return _alone.around("page faults", change, (error**2 + (BESIDE * change) ** 2) ** 0.5)
+    return _parts.around("page faults", change, (error**2 + (BESIDE * change) ** 2) ** 0.5)
 
 
 def fewer_faults(before: Before, after: Seen) -> Effect:

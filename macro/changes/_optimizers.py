@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from macro.changes import _alone, _pytorch
+from macro.changes import _alone, _parts, _pytorch
 from macro.changes.base import Asked, Before, Change, Effect, Forecast, Seen, Step
 
 
@@ -31,9 +31,9 @@ def optimizer(form: str, about: str) -> Change:
             "size": max(1024, sum(sizes) // len(sizes)),
             "variant": f"{'torch-foreach' if _foreach(before) else 'torch-loop'},torch-{form}",
             "cold": "all",
-            **_alone.alike(asked),
+            **_parts.alike(asked),
         }
-        return Forecast((_alone.part("optimizer", seconds, _alone.measured("optimizer", options, asked.alone)),))
+        return Forecast((_parts.part("optimizer", seconds, _alone.measured("optimizer", options, asked.alone)),))
 
     return Change(
         f"{form}-optimizer",

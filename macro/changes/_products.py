@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from kernels.errors import SuiteError
 from kernels.libs import preload
@@ -10,6 +11,7 @@ from macro.changes.base import Before, Effect, Seen, Step
 
 MKL = ("pytorch", "keras-torch")  # rows whose products are MKL's; the wheels of PyTorch have it inside, on x86-64
 OPENBLAS = ("numpy",)
+TELLING = 5  # samples that would be there if nothing had changed
 CHANGED = {
     "mkl-intel": "MKL's dispatch is changed, and MKL would multiply no more",
     "sgemm-openblas": "OpenBLAS multiplies, not MKL",
@@ -44,7 +46,15 @@ def absent(word: str) -> str | None:
     return None
 
 
-def kernels(symbols: frozenset[str], *groups: str) -> tuple[str, ...]:
+def gone(before: Before, after: Seen, functions: re.Pattern[str], named: str) -> Effect:
+    """Whether no sample is in these functions any more, where as many as there were would show."""
+    was, now = (sum(n for x, n in one.symbols.items() if functions.search(x)) for one in (before, after))
+    whole, all_now = (sum(one.symbols.values()) for one in (before, after))
+    told = f"{was} of {whole} samples in {named} before, {now} of {all_now} with it"
+    return Effect(not now and was * all_now >= TELLING * whole, told)
+
+
+def kernels(symbols: Iterable[str], *groups: str) -> tuple[str, ...]:
     """The families of a BLAS's kernels whose functions are among these: MKL's `set`, OpenBLAS's `core`, or both."""
     found = [match for x in symbols if (match := KERNEL.search(x))]
     return tuple(sorted({match[group] for match in found for group in groups or ("set", "core") if match[group]}))

@@ -66,11 +66,11 @@ class Step:
 
 @dataclass(frozen=True)
 class Seen:
-    """What one traced step shows of a process, without its clocks. `symbols`: functions that samples were in; `maps`:
+    """What traced steps show of a process, without its clocks. `symbols`: samples by the function they were in; `maps`:
     the files it has mapped; `variables`: of its environment; `faults`: page faults of a plain step, and the standard
     error of that."""
 
-    symbols: frozenset[str]
+    symbols: Mapping[str, int]
     maps: str
     variables: Mapping[str, str]
     faults: float

@@ -9,7 +9,7 @@ from typing import Any
 
 from kernels.ops.gemm.problem import Gemm
 from kernels.problem import Problem
-from macro.changes import _alone
+from macro.changes import _parts
 from macro.changes.base import Asked, Before, Change, Effect, Forecast, Seen, Step
 
 # Kinds whose work grows with the batch, and those in whose rows it is the parameters that are passed over.
@@ -32,22 +32,27 @@ def took(before: Before, after: Seen) -> Effect:
 def brings(asked: Asked) -> Forecast:
     """Each product, convolution and pooling alone at both sizes; passes over activations in proportion; updates as
     they are."""
-    variant = _alone.GEMMS.get(asked.unchanged.row)
+    variant = _parts.GEMMS.get(asked.unchanged.row)
     if variant is None:
         return Forecast(why=f"no kernel here calls the products of {asked.unchanged.framework.name}")
     before, batches = asked.before, (asked.unchanged.plan.batch, asked.changed.plan.batch)
-    images = {name: _along(name, batches, "torch") for name in ("n", "images")}
-    parts: list[tuple[float, Callable[[Asked], Forecast]]] = [
-        (before.kinds(*_alone.CONVOLUTIONS), partial(_alone.convolutions, how=images["n"])),
-        (before.kinds("pooling"), partial(_alone.poolings, how=images["images"])),
-    ]
-    for axis, seconds in _products(asked).items():
+    parts: list[tuple[float, Callable[[Asked], Forecast]]] = []
+    every = _parts.gathered(_parts.by_row(before, Gemm, _parts.PRODUCTS))
+    for axis, spent in _products(asked).items():
         how = _along(axis, batches, variant)
-        parts.append((sum(seconds.values()), partial(_alone.each, seconds=seconds, how=how)))
-    grows = sum(took for (rows, kind), took in before.cells.items() if kind in PASSES and not _updates(rows))
-    more = (batches[1] / batches[0] - 1) * grows
-    passes = Forecast((_alone.around("passes over activations", more, abs(more) / 10),))
-    return _alone.together(_alone.shared(asked, *[x for x in parts if x[0]]), passes)
+        parts.append((_parts.total(spent), partial(_parts.each, spent=spent, how=how)))
+    grows: tuple[str, ...] = PASSES
+    more = batches[1] / batches[0] - 1
+    if variant == "torch":
+        images = {name: _along(name, batches, variant) for name in ("n", "images")}
+        parts.append((before.kinds(*_parts.CONVOLUTIONS), partial(_parts.convolutions, how=images["n"])))
+        parts.append((before.kinds("pooling"), partial(_parts.poolings, how=images["images"])))
+    else:
+        grows = (*PASSES, *_parts.CONVOLUTIONS, "pooling")
+    passed = more * sum(took for (rows, kind), took in before.cells.items() if kind in grows and not _updates(rows))
+    passes = Forecast((_parts.around("passes over activations", passed, abs(passed) / 10),))
+    products = _parts.shared(asked, *[x for x in parts if x[0]])
+    return _parts.together(_parts.with_rest(asked, "other products", _parts.PRODUCTS, every, products), passes)
 
 
 def _along(axis: str, batches: tuple[int, int], variant: str) -> dict[str, Any]:
@@ -58,14 +63,13 @@ def _updates(rows: tuple[str, ...]) -> bool:
     return bool(rows) and all(row.endswith(" update") for row in rows)
 
 
-def _products(asked: Asked) -> dict[str, dict[Problem, float]]:
-    """Those of the step by the axis that is the batch, and their seconds."""
-    found: dict[str, dict[Problem, float]] = {}
-    for row, x, took in _alone.by_row(asked.before, Gemm, _alone.PRODUCTS):
+def _products(asked: Asked) -> dict[str, _parts.Spent]:
+    """Those of the step by the axis that is the batch; a product that has none stays as it is."""
+    found: dict[str, list[tuple[str, Problem, float]]] = {}
+    for row, x, took in _parts.by_row(asked.before, Gemm, _parts.PRODUCTS):
         if axis := _axis(x, row, asked.unchanged.plan.batch):
-            of = found.setdefault(axis, {})
-            of[x] = of.get(x, 0.0) + took
-    return found
+            found.setdefault(axis, []).append((row, x, took))
+    return {axis: _parts.gathered(rows) for axis, rows in found.items()}
 
 
 def _axis(x: Problem, row: str, batch: int) -> str | None:

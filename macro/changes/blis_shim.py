@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernels.libs import preload
-from macro.changes import _alone, _products
+from macro.changes import _parts, _products
 from macro.changes.base import Before, Change, Effect, Seen
 
 WORD = "blis"
@@ -13,9 +13,8 @@ def took(before: Before, after: Seen) -> Effect:
     """Its own kernels have no names: it is mapped from the start, and no product is left in MKL's."""
     if word := preload.missing([WORD], after.maps):
         return Effect(False, f"{word} is not mapped")
-    was, left = (_products.kernels(x.symbols, "set") for x in (before, after))
-    told = f"BLIS is mapped; products in MKL's kernels: {', '.join(was) or 'none'} before, {', '.join(left) or 'none'}"
-    return Effect(bool(was) and not left, f"{told} with it")
+    found = _products.gone(before, after, _products.KERNEL, "MKL's kernels")
+    return Effect(found.there, f"BLIS is mapped; {found.evidence}")
 
 
 CHANGE = Change(
@@ -24,6 +23,6 @@ CHANGE = Change(
     lambda step, value: _products.applies(step, WORD),
     lambda step, value: step.with_library(WORD),
     took,
-    lambda asked: _alone.swapped(asked, "preload"),
+    lambda asked: _parts.swapped(asked, "preload"),
     costs="the last bits of results",
 )

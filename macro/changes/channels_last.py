@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from macro.changes import _alone, _pytorch
+from macro.changes import _parts, _pytorch
 from macro.changes.base import Asked, Before, Change, Effect, Forecast, Seen, Step
 
 
@@ -24,13 +24,13 @@ def brings(asked: Asked) -> Forecast:
     and nobody measured them."""
     both = {"variant": "torch", "vary": "layout", "layout": "nchw,nhwc"}
     before = asked.before
-    found = _alone.shared(
+    found = _parts.shared(
         asked,
-        (before.kinds(*_alone.CONVOLUTIONS), lambda one: _alone.convolutions(one, both)),
-        (before.kinds("pooling"), lambda one: _alone.poolings(one, both)),
+        (before.kinds(*_parts.CONVOLUTIONS), lambda one: _parts.convolutions(one, both)),
+        (before.kinds("pooling"), lambda one: _parts.poolings(one, both)),
     )
-    rest = Forecast((_alone.unknown("normalizations", before.kinds("normalization")),))
-    return _alone.together(found, rest)
+    rest = Forecast((_parts.unknown("normalizations", before.kinds("normalization")),))
+    return _parts.together(found, rest)
 
 
 CHANGE = Change(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kernels.libs import preload
 from kernels.ops.pages.problem import HUGE_PAGE, SMALL_PAGE
-from macro.changes import _alone, _heaps
+from macro.changes import _heaps, _parts
 from macro.changes.base import Asked, Before, Change, Effect, Forecast, Seen, Step
 
 NAME, VALUE = _heaps.TUNABLES, "glibc.malloc.hugetlb=1"
@@ -47,7 +47,7 @@ def brings(asked: Asked) -> Forecast:
     ones."""
     part = _heaps.faults(asked.before, asked.after)
     left = 1 - _heaps.new_memory(HUGE_PAGE) / _heaps.new_memory(SMALL_PAGE)
-    return Forecast((_alone.around(part.what, left * part.seconds, left * (part.high - part.seconds)),))
+    return Forecast((_parts.around(part.what, left * part.seconds, left * (part.high - part.seconds)),))
 
 
 CHANGE = Change(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernels.ops.gemm.problem import Gemm
-from macro.changes import _alone, _pytorch
+from macro.changes import _parts, _pytorch
 from macro.changes.base import Asked, Before, Change, Effect, Forecast, Seen, Step
 
 
@@ -28,7 +28,7 @@ def brings(asked: Asked) -> Forecast:
         return Forecast(why="the first layer is no dense one")
     inputs, outputs = first.inputs[0][0], first.output[0]
     product = Gemm(m=batch, n=inputs, k=outputs)  # weights as outputs x inputs
-    return Forecast((_alone.added(asked, product, "torch"),))
+    return Forecast((_parts.added(asked, product, "torch"),))
 
 
 CHANGE = Change(

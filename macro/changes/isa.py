@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernels import isa
 from kernels.errors import UsageError
-from macro.changes import _alone, _products
+from macro.changes import _parts, _products
 from macro.changes.base import Asked, Before, Change, Effect, Forecast, Seen, Step
 
 
@@ -27,10 +27,10 @@ def took(before: Before, after: Seen) -> Effect:
 
 
 def brings(asked: Asked) -> Forecast:
-    if _alone.GEMMS.get(asked.unchanged.row) != "numpy":
+    if _parts.GEMMS.get(asked.unchanged.row) != "numpy":
         return Forecast(why="MKL and oneDNN do not say which instructions they took")
     value = asked.changed.setting.knobs["variables"]["OPENBLAS_CORETYPE"]
-    return _alone.products(asked, {"vary": "isa", "isa": f"default,{value}"})
+    return _parts.products(asked, {"vary": "isa", "isa": f"default,{value}"})
 
 
 CHANGE = Change(

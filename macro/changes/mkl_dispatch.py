@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kernels.devices.cpu import vendor
 from kernels.libs import preload
-from macro.changes import _alone, _products
+from macro.changes import _parts, _products
 from macro.changes.base import Before, Change, Effect, Seen, Step
 
 WORD, VENDOR = "mkl-intel", "GenuineIntel"
@@ -32,6 +32,6 @@ CHANGE = Change(
     applies,
     lambda step, value: step.with_library(WORD),
     took,
-    lambda asked: _alone.swapped(asked, "preload"),
+    lambda asked: _parts.swapped(asked, "preload"),
     costs="the last bits of results",
 )

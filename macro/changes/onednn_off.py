@@ -3,7 +3,9 @@ its own im2col."""
 
 from __future__ import annotations
 
-from macro.changes import _alone, _pytorch
+import re
+
+from macro.changes import _parts, _products, _pytorch
 from macro.changes.base import Asked, Before, Change, Effect, Forecast, Seen, Step
 
 # Variables of other rows; on by default in TensorFlow's wheels on x86-64, built into MXNet's.
@@ -13,7 +15,7 @@ SWITCHES = {
     "keras-tensorflow": ("TF_ENABLE_ONEDNN_OPTS", "0"),
     "mxnet": ("MXNET_MKLDNN_ENABLED", "0"),
 }
-FUNCTIONS = "dnnl"  # in the names of oneDNN's
+FUNCTIONS = re.compile("dnnl")  # in the names of oneDNN's
 
 
 def applies(step: Step, value: str) -> str | None:
@@ -36,18 +38,16 @@ def make(step: Step, value: str) -> Step:
 
 def took(before: Before, after: Seen) -> Effect:
     """PyTorch says so; of the others it is seen in the functions that samples are in."""
-    if after.flag("mkldnn") is not None:
+    if isinstance(after.flag("mkldnn"), bool):
         there = after.flag("mkldnn") is False
         return Effect(there, f"PyTorch says that oneDNN is {'off' if there else 'on'}")
-    was, now = (any(FUNCTIONS in x for x in one.symbols) for one in (before, after))
-    told = f"samples in oneDNN's functions: {'some' if was else 'none'} before, {'some' if now else 'none'} with it"
-    return Effect(was and not now, told)
+    return _products.gone(before, after, FUNCTIONS, "oneDNN's functions")
 
 
 def brings(asked: Asked) -> Forecast:
     if asked.unchanged.row in SWITCHES:
         return Forecast(why=f"no kernel here is what {asked.unchanged.framework.name} takes instead")
-    return _alone.convolutions(asked, {"variant": "torch,torch-without-onednn"})
+    return _parts.convolutions(asked, {"variant": "torch,torch-without-onednn"})
 
 
 CHANGE = Change(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernels.libs import openblas, preload
-from macro.changes import _alone, _products
+from macro.changes import _parts, _products
 from macro.changes.base import Before, Change, Effect, Seen
 
 WORD = "sgemm-openblas"
@@ -26,6 +26,6 @@ CHANGE = Change(
     lambda step, value: _products.applies(step, WORD),
     lambda step, value: step.with_library(WORD),
     took,
-    lambda asked: _alone.swapped(asked, "preload"),
+    lambda asked: _parts.swapped(asked, "preload"),
     costs="the last bits of results",
 )

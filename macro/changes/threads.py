@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from kernels.devices.cpu import cores
-from macro.changes import _alone
+from macro.changes import _alone, _parts
 from macro.changes.base import Asked, Before, Change, Effect, Forecast, Seen, Step
 
 PASSES = ("element-wise", "optimizer", "copy", "clear", "reduction", "softmax and loss", "normalization")
@@ -30,24 +30,25 @@ def brings(asked: Asked) -> Forecast:
     """Products, convolutions and poolings alone with as many; what passes over data as one pass of PyTorch's alone;
     the rest as it is."""
     before = asked.before
-    products = before.kinds(*_alone.PRODUCTS), lambda one: _alone.swapped(one, "threads")
-    if _alone.GEMMS.get(asked.unchanged.row) != "torch":  # NumPy's passes have one thread
-        return products[1](asked)
+    products = before.kinds(*_parts.PRODUCTS), lambda one: _parts.swapped(one, "threads")
+    if _parts.GEMMS.get(asked.unchanged.row) != "torch":  # NumPy's passes have one thread, its convolutions partly more
+        found, others = products[1](asked), before.kinds(*_parts.CONVOLUTIONS)
+        return _parts.together(found, Forecast((_parts.unknown("convolutions", others),) if others else ()))
     both = f"{asked.threads},{asked.changed.setting.threads}"
     how = {"variant": "torch", "vary": "threads", "threads": both}
-    convolutions = before.kinds(*_alone.CONVOLUTIONS), lambda one: _alone.convolutions(one, how)
-    poolings = before.kinds("pooling"), lambda one: _alone.poolings(one, how)
+    convolutions = before.kinds(*_parts.CONVOLUTIONS), lambda one: _parts.convolutions(one, how)
+    poolings = before.kinds("pooling"), lambda one: _parts.poolings(one, how)
     seconds = before.kinds(*PASSES)
-    return _alone.shared(asked, products, convolutions, poolings, (seconds, partial(_passes, how=how)))
+    return _parts.shared(asked, products, convolutions, poolings, (seconds, partial(_passes, how=how)))
 
 
 def _passes(asked: Asked, how: Mapping[str, Any]) -> Forecast:
     seconds = asked.before.kinds(*PASSES)
-    if seconds < _alone.LARGE * asked.before.seconds:
-        return Forecast((_alone.unknown("passes over data", seconds),))
+    if seconds < _parts.LARGE * asked.before.seconds:
+        return Forecast((_parts.unknown("passes over data", seconds),))
     one = {"count": LARGE, "kind": "relu", "phase": "forward", "cold": "all"}
-    ratio = _alone.measured("elementwise", {**_alone.alike(asked), **how, **one}, asked.alone)
-    return Forecast((_alone.part("passes over data", seconds, ratio),))
+    ratio = _alone.measured("elementwise", {**_parts.alike(asked), **how, **one}, asked.alone)
+    return Forecast((_parts.part("passes over data", seconds, ratio),))
 
 
 CHANGE = Change(

@@ -3,10 +3,12 @@ gradient is kept and no pass follows it. PyTorch's addmm_ within the backward.""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from kernels.ops.gemm.problem import Gemm
 from kernels.ops.update.problem import Update
 from kernels.problem import Problem
-from macro.changes import _alone, _pytorch
+from macro.changes import _parts, _pytorch
 from macro.changes.base import Asked, Before, Change, Effect, Forecast, Seen, Step
 
 WGRAD, UPDATE = " wgrad", " update"  # ends of the names of rows
@@ -29,16 +31,17 @@ def took(before: Before, after: Seen) -> Effect:
 
 def brings(asked: Asked) -> Forecast:
     """Both forms of each layer alone, over the seconds of its gradient's product and of its update."""
-    seconds: dict[Problem, float] = {}
-    for row, x, took in _alone.by_row(asked.before, Gemm, _alone.PRODUCTS):
+    return _parts.each(asked, _parts.gathered(_rows(asked.before)), {"variant": "separate:torch,fused:torch"})
+
+
+def _rows(before: Before) -> Iterator[tuple[str, Problem, float]]:
+    layers: dict[str, Update] = {}
+    for row, x, took in _parts.by_row(before, Gemm, _parts.PRODUCTS):
         if row.endswith(WGRAD) and isinstance(x, Gemm):
-            one = Update(m=x.m, n=x.n, k=x.k)
-            seconds[one] = seconds.get(one, 0.0) + took + _updating(asked.before, row.removesuffix(WGRAD) + UPDATE)
-    return _alone.each(asked, seconds, {"variant": "separate:torch,fused:torch"})
-
-
-def _updating(before: Before, row: str) -> float:
-    return sum(took for (rows, _), took in before.cells.items() if rows == (row,))
+            layers[row.removesuffix(WGRAD)] = one = Update(m=x.m, n=x.n, k=x.k)
+            yield row, one, took
+    for layer, one in layers.items():
+        yield layer + WGRAD, one, sum(took for (rows, _), took in before.cells.items() if rows == (layer + UPDATE,))
 
 
 CHANGE = Change(

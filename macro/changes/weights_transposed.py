@@ -7,7 +7,7 @@ from functools import partial
 
 from kernels.ops.gemm.problem import Gemm
 from kernels.problem import Problem
-from macro.changes import _alone, _pytorch
+from macro.changes import _parts, _pytorch
 from macro.changes.base import Asked, Before, Change, Effect, Forecast, Seen, Step
 
 SWAPPED = {"forward": ("nt", "nn"), "dgrad": ("nn", "nt")}
@@ -20,22 +20,24 @@ def applies(step: Step, value: str) -> str | None:
 
 
 def took(before: Before, after: Seen) -> Effect:
-    told = after.flag("weights")
+    told = after.identity.get("layout")
     return Effect(told == "inputs x outputs", f"weights lie as {told}")
 
 
 def brings(asked: Asked) -> Forecast:
     """Each product alone in both forms; the gradient of the weights is one of the same form, transposed."""
-    parts = []
+    parts, rows = [], list(_parts.by_row(asked.before, Gemm, _parts.PRODUCTS))
     for kind, (old, new) in SWAPPED.items():
-        seconds: dict[Problem, float] = {}
-        for row, x, took in _alone.by_row(asked.before, Gemm, _alone.PRODUCTS):
-            if row.endswith(f" {kind}") and isinstance(x, Gemm) and x.trans == old:
-                seconds[x] = seconds.get(x, 0.0) + took
+        spent = _parts.gathered(one for one in rows if one[0].endswith(f" {kind}") and _form(one[1]) == old)
         how = {"variant": "torch", "vary": "trans", "trans": f"{old},{new}"}
-        if seconds:
-            parts.append((sum(seconds.values()), partial(_alone.each, seconds=seconds, how=how)))
-    return _alone.shared(asked, *parts)
+        if spent:
+            parts.append((_parts.total(spent), partial(_parts.each, spent=spent, how=how)))
+    same = _parts.gathered(one for one in rows if one[0].endswith(" wgrad") or _form(one[1]) in ("nt", "nn"))
+    return _parts.with_rest(asked, "other products", _parts.PRODUCTS, same, _parts.shared(asked, *parts))
+
+
+def _form(x: Problem) -> str:
+    return x.trans if isinstance(x, Gemm) else ""
 
 
 CHANGE = Change(

@@ -56,7 +56,6 @@ def identity(job):
             "optimizer": job["knobs"].get("optimizer", "default"),
             "input_gradient": job["knobs"].get("input_gradient", False),
             "update": job["knobs"].get("update", "by the optimizer"),
-            "weights": job["knobs"].get("weights", "outputs x inputs"),
             "precision": torch.get_float32_matmul_precision(),
             "mkldnn": torch.backends.mkldnn.is_available() and torch.backends.mkldnn.enabled,
             "layout": "channels_last" if job["knobs"].get("channels_last") else "contiguous",
@@ -187,11 +186,13 @@ class Model(object):
         return torch_rows.align(events, len(self.labels), dense, moved)
 
     def work(self):
+        dense = [x.weight for x in self.net.modules() if isinstance(x, self.torch.nn.Linear)]
+        turned = bool(dense) and not any(x.is_contiguous() for x in dense)
         return {
             "parameters": dict((name, own.numel()) for name, (own, _) in self.own.items() if own.requires_grad),
             "batch": len(self.labels),
             "dtype": str(self.x.dtype),
-            "layout": self.job["knobs"].get("weights", "outputs x inputs"),
+            "layout": "inputs x outputs" if turned else "outputs x inputs",
         }
 
     def forward(self):

@@ -31,10 +31,11 @@ FIRST = 0.4  # … of what is left of it: the turns of all; the last ones have t
 
 def advise(step: Step, seconds: float, file: RunFile, say: Callable[[str], None]) -> str:
     """Into the run file; the shell file of what helped most, which is empty but for a comment where nothing did."""
-    asked, end = list(_candidates(step)), time.monotonic() + seconds
+    asked = list(_candidates(step))
     foreseer = Foreseer(step, seconds * WATCHED, seconds * ALONE, file, say)
     say(f"{len(asked)} changes apply: {', '.join(one.words for one in asked)}")
     foreseer.look(asked)
+    end = time.monotonic() + seconds  # what was looked at was not measured
     foreseen = [foreseer.single(one) for one in asked]
     wanted = [one for one in foreseen if one.there and promising(one)]
     first = replace(step, plan=replace(step.plan, seconds=FIRST * _left(end), fewest=FEWEST))
@@ -56,7 +57,7 @@ def advise(step: Step, seconds: float, file: RunFile, say: Callable[[str], None]
 
 
 def _left(end: float) -> float:
-    """Seconds; where starts and proofs took them all, the fewest rounds that count are taken."""
+    """Seconds; where there are none, the fewest rounds that count are taken."""
     return max(1.0, end - time.monotonic())
 
 
@@ -147,4 +148,4 @@ def _shell(step: Step, winner: Foreseen | None) -> str:
     found: Expected | None = winner.told.measured
     assert found is not None
     about = f"{winner.words}: a {step.plan.phase} of {name} takes {-100 * found.seconds / winner.told.step:.1f} % less."
-    return typed.shell(step, winner.changed, [named.change.code for named in winner.changes], about)
+    return typed.shell(step, winner.changed, [named.edit(step) for named in winner.changes], about)

@@ -6,26 +6,31 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels.devices.cpu import cores
 from kernels.errors import LaunchError, SuiteError, Unavailable
 from macro.changes import Named
-from macro.changes._alone import around
 from macro.changes._heaps import beside
-from macro.changes.base import Asked, Before, Effect, Forecast, Seen, Step
+from macro.changes._parts import around
+from macro.changes.base import Asked, Before, Effect, Forecast, Part, Seen, Step
 from macro.equality import gate
 from macro.predicting import judged, made, own, watched
 from macro.predicting.foreseen import NOT_TIMED, Foreseen, joined, together
 from macro.timing.entry import Entry
-from macro.watching import perf
+from macro.watching import ends, perf
+from macro.watching.ends import Ended
 from reports.record import Prediction
 
 if TYPE_CHECKING:
     from reports.store import RunFile
+
+
+AT_ONCE = 2  # changed steps that are looked at, at most: each has its memory
 
 
 @dataclass
@@ -52,23 +57,34 @@ class Foreseer:
         return watch(self.step, self.watching, self.say)
 
     def look(self, asked: Sequence[Named]) -> None:
-        """See all changed steps that are new, as many at once as there are cores, for nobody reads their clocks; and
+        """See all changed steps that are new, some at once where there are cores, for nobody reads their clocks; and
         prove their equal work at once, so that NumPy is asked once. What fails is told where it is predicted."""
         new = [one for one in asked if one.words not in self.held]
         self.left = len(new)
         if new and (why := perf.missing()):
             raise Unavailable(f"a prediction needs to see where the time goes: {why}")
-        threads = self.step.setting.threads or cores()
-        with ThreadPoolExecutor(max(1, cores() // threads)) as pool:
-            self.seen = dict(zip((one.words for one in new), pool.map(self._after, new), strict=True))
+        workers, running = max(1, min(AT_ONCE, cores() // (self.step.setting.threads or cores()))), list[ExitStack]()
+        with ThreadPoolExecutor(workers) as pool:
+            try:
+                found = pool.map(partial(self._after, running=running), new)
+                self.seen = dict(zip((one.words for one in new), found, strict=True))
+            except BaseException:  # such as Ctrl-C: who waits for these processes has their end
+                for stack in running:
+                    stack.close()
+                raise
         if new and self.step.script is None:
             self._prove(new)
 
-    def _after(self, named: Named) -> Seen | SuiteError:
-        try:
-            return (watched.after if self.step.script is None else own.after)(named.made(self.step), self.say)
-        except SuiteError as error:
-            return error
+    def _after(self, named: Named, running: list[ExitStack]) -> Seen | SuiteError:
+        after = watched.after if self.step.script is None else own.after
+        with ExitStack() as stack:
+            running.append(stack)
+            try:
+                return after(named.made(self.step), lambda text: self.say(f"{named.words}: {text}"), stack)
+            except Ended as end:
+                return LaunchError(f"{self.step.plan.network.name}: {ends.late(end)}")
+            except SuiteError as error:
+                return error
 
     def _prove(self, new: Sequence[Named]) -> None:
         entries = [Entry(self.step.framework, self.step.setting)]
@@ -125,9 +141,8 @@ class Foreseer:
         changed = together(self.step, changes)
         if told := self.held.get(joined(changes)):
             return Foreseen(changes, changed, told)
-        predicted = [(one.words, one.told.predicted) for one in single]
-        unknown = next((words for words, told in predicted if told is None), None)
-        parts = tuple(around(words, x.seconds, x.high - x.seconds) for words, x in predicted if x is not None)
+        unknown = next((one.words for one in single if one.told.predicted is None), None)
+        parts = tuple(part for one in single for part in _parts(one))
         forecast = Forecast(why=f"{unknown} is not") if unknown else Forecast(parts)
         effect = Effect(True, "; ".join(one.told.effect for one in single))
         costs = "; ".join(dict.fromkeys(one.told.costs for one in single if one.told.costs != "nothing")) or "nothing"
@@ -142,9 +157,17 @@ class Foreseer:
         told = judged.refused(told, why) if why else told
         self.file.append(told)
         seen = self.seen.get(joined(changes))
-        return Foreseen(changes, changed, told, _said(seen) if isinstance(seen, Seen) else {})
+        return Foreseen(changes, changed, told, _said(seen) if isinstance(seen, Seen) else {}, forecast)
+
+
+def _parts(one: Foreseen) -> Sequence[Part]:
+    """Of what is told; of a prediction from the file its sum."""
+    if one.forecast is not None:
+        return one.forecast.parts
+    told = one.told.predicted
+    return () if told is None else (around(one.words, told.seconds, told.high - told.seconds),)
 
 
 def _said(seen: Seen) -> dict[str, Any]:
     """What the process said that it is."""
-    return {name: value for name, value in seen.identity.items() if name != "batch"}
+    return {name: value for name, value in seen.identity.items() if name not in watched.BUILT}

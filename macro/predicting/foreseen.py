@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from macro.changes import Named
-from macro.changes.base import Step
+from macro.changes.base import Forecast, Step
 from reports.record import Prediction
 
 NOT_TIMED = "not timed"
@@ -16,12 +16,13 @@ NOT_TIMED = "not timed"
 @dataclass(frozen=True)
 class Foreseen:
     """A change, or several at once: the step with them, and what is told of it before it is timed. `identity`: what its
-    process said it is, where it was asked."""
+    process said it is, where it was asked; `forecast`: the parts of what is told, where this command made it."""
 
     changes: Sequence[Named]
     changed: Step
     told: Prediction
     identity: Mapping[str, Any] = field(default_factory=dict)
+    forecast: Forecast | None = None
 
     @property
     def words(self) -> str:

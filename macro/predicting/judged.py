@@ -38,12 +38,15 @@ def prediction(
     has so many `threads` where its setting does not say."""
     plan = step.plan
     words = (plan.network.name, step.framework.name, change, plan.batch, plan.phase, step.setting.threads or threads)
+    parts: dict[str, float] = {}
+    for part in forecast.parts:
+        parts[part.what] = parts.get(part.what, 0.0) + part.seconds
     return Prediction(
         "/".join(map(str, words)),
         *words,
         seconds,
         expected(forecast, seconds),
-        {part.what: part.seconds for part in forecast.parts},
+        parts,
         effect.evidence,
         costs,
         reason=None if forecast.why is None else f"not predictable: {forecast.why}",

@@ -21,7 +21,7 @@ from macro.explaining.breakdown import Ceilings, place, taken_apart
 from macro.explaining.nominal import Work, work_of
 from macro.explaining.operation_work import alone
 from macro.explaining.rows import Row
-from macro.predicting.watched import started_with, steady
+from macro.predicting.watched import started_with, steady, symbols
 from macro.timing.entry import Entry
 from macro.watching.perf import Sampler
 from macro.watching.program import Look, watch
@@ -52,7 +52,7 @@ def before(step: Step, seconds: float, say: Say) -> Before:
     process = recording.processes[-1]
     side = Side(Entry(step.framework, step.setting))
     return Before(
-        frozenset(sample.symbol for sample in process.samples),
+        symbols(process),
         "",
         {},
         *steady(process.faulted.get("P0", [0.0])),
@@ -65,21 +65,20 @@ def before(step: Step, seconds: float, say: Say) -> Before:
     )
 
 
-def after(step: Step, say: Say) -> Seen:
-    """Some traced blocks of it, whose clocks nobody reads. Raises SuiteError."""
-    with place_of() as (folder, streams), ExitStack() as stack:
-        look = started(Look, script(step, 1.0), folder, streams, stack, say)
-        with look.told():
-            look.sampler = Sampler(look.program.pid, folder)
-            stack.callback(look.sampler.close)
-            look.settle()
-            for number in range(ROUNDS):
-                look.round(number, random.Random(0))
-            look.read()
-            about = started_with(look.program.pid)
-            look.end()
-    symbols = frozenset(sample.symbol for sample in look.watched.samples)
-    return Seen(symbols, *about, *steady(look.watched.faulted["P0"]), _identity(look.recording))
+def after(step: Step, say: Say, stack: ExitStack) -> Seen:
+    """Some traced blocks of it, whose clocks nobody reads; `stack` ends it. Raises SuiteError, Ended."""
+    folder, streams = stack.enter_context(place_of())
+    look = started(Look, script(step, 1.0), folder, streams, stack, say)
+    with look.told():
+        look.sampler = Sampler(look.program.pid, folder)
+        stack.callback(look.sampler.close)
+        look.settle()
+        for number in range(ROUNDS):
+            look.round(number, random.Random(0))
+        look.read()
+        about = started_with(look.program.pid)
+        look.end()
+    return Seen(symbols(look.watched), *about, *steady(look.watched.faulted["P0"]), _identity(look.recording))
 
 
 def started(

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import random
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from statistics import stdev
 from typing import Any
 
 import macro.explaining.rows as rows_of
+from kernels.errors import LaunchError
 from macro.changes.base import Before, Seen, Step
 from macro.explaining.attribute import Attribution, attribute
 from macro.explaining.gap import mean
@@ -22,11 +24,14 @@ from macro.watching import library_log, rounds, watch
 from macro.watching.recording import Watched
 from macro.watching.watch import Look, Side
 
+BUILT = ("batch", "layout")
+
 
 def before(step: Step, seconds: float, say: Callable[[str], None]) -> Before:
     """Watch its steps for so long. Raises SuiteError."""
     plan, side = replace(step.plan, seconds=seconds), Side(Entry(step.framework, step.setting))
-    with _started(step, side, say) as (look, folder):
+    with ExitStack() as stack:
+        look, folder = _started(step, side, say, stack)
         process, settled = Watched(), look.settled()
         for turn in rounds.in_turns([look], seconds, random.Random(plan.seed)):
             say(f"watching {step.framework.name}: {turn.number} rounds, {turn.seconds:.0f} of {seconds:.0f} s")
@@ -37,35 +42,37 @@ def before(step: Step, seconds: float, say: Callable[[str], None]) -> Before:
         side.processes = [process]
         side.products = library_log.logged(plan, side.entry, job.files(plan.batch, folder), folder, say)
     found = _attributed(step, process)
+    # The system counts its own time by ticks: that of a page fault is taken from all plain steps.
+    system, faults = settled.system + process.system, settled.faults + process.faults
     cells = {key: mean(taken) for key, taken in found.cells.items()}
     return Before(
-        _symbols(process),
+        symbols(process),
         *about,
         *steady(settled.faults),
         _said(side),
         side,
         mean(process.levels["P0"]),
-        mean(settled.system),
+        mean(settled.faults) * sum(system) / sum(faults) if sum(faults) else mean(system),
         cells,
         rows_of.rows(plan.network, plan.batch),
     )
 
 
-def after(step: Step, say: Callable[[str], None]) -> Seen:
-    """One traced step of it, whose equal work nobody asks for. Raises SuiteError."""
+def after(step: Step, say: Callable[[str], None], stack: ExitStack) -> Seen:
+    """Some traced steps of it, whose equal work nobody asks for; `stack` ends its process. Raises SuiteError."""
     side = Side(Entry(step.framework, step.setting))
-    with _started(step, side, say, proving=False) as (look, _):
-        settled, process = look.settled(), look.once()
-        about = started_with(look.process.pid)
-    return Seen(_symbols(process), *about, *steady(settled.faults), _said(side))
+    look, _ = _started(step, side, say, stack, proving=False)
+    settled, process = look.settled(), look.once()
+    about = started_with(look.process.pid)
+    return Seen(symbols(process), *about, *steady(settled.faults), _said(side))
 
 
-@contextmanager
-def _started(step: Step, side: Side, say: Callable[[str], None], proving: bool = True) -> Iterator[tuple[Look, Path]]:
-    with tempfile.TemporaryDirectory(prefix="kernelgap-whatif-") as name, ExitStack() as stack:
-        folder = Path(name)
-        files = job.write_arrays(step.plan.network, step.plan.batch, folder)
-        yield watch.start(step.plan, side, files, folder, stack, say, proving), folder
+def _started(
+    step: Step, side: Side, say: Callable[[str], None], stack: ExitStack, proving: bool = True
+) -> tuple[Look, Path]:
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kernelgap-whatif-")))
+    files = job.write_arrays(step.plan.network, step.plan.batch, folder)
+    return watch.start(step.plan, side, files, folder, stack, say, proving), folder
 
 
 def steady(faults: Sequence[float]) -> tuple[float, float]:
@@ -84,13 +91,16 @@ def _attributed(step: Step, process: Watched) -> Attribution:
     return shared(attribute(process, group, step.setting.threads), group, by_name)
 
 
-def _symbols(process: Watched) -> frozenset[str]:
-    return frozenset(sample.symbol for sample in process.samples)
+def symbols(process: Watched) -> Mapping[str, int]:
+    """Samples by the function that they were in. Raises LaunchError for none."""
+    if not process.samples:
+        raise LaunchError("perf took no samples of it")
+    return Counter(sample.symbol for sample in process.samples)
 
 
 def _said(side: Side) -> dict[str, Any]:
-    """What the process says of itself, and how many samples its steps have."""
-    return {**side.entry.identity, "batch": side.entry.built.get("batch")}
+    """What the process says of itself, and of what it built how many samples its steps have and how its weights lie."""
+    return {**side.entry.identity, **{name: side.entry.built.get(name) for name in BUILT}}
 
 
 def started_with(pid: int) -> tuple[str, dict[str, str]]:

@@ -253,10 +253,10 @@ class Look:
         return self.seen
 
     def once(self) -> Watched:
-        """One traced step, whose clocks nobody reads."""
+        """A block of traced steps, whose clocks nobody reads."""
         self.seen = kept = Watched()
         with _blamed(self.entry):
-            self._traced(1, spans=True, samples=True, keep=kept)
+            self._traced(self.count, spans=True, samples=True, keep=kept)
         if self.sampler:
             kept.sampled(self.sampler.read())
         return kept

@@ -127,14 +127,14 @@ def _gradient(problem: Conv, torch: Any, dy: Any, x: Any, w: Any, how: tuple[Any
 
 def without_onednn(problem: Conv, torch: Any, tensors: tuple[Any, Any, Any]) -> Call:
     """What its dispatcher takes where oneDNN is off: NNPACK forward for 16 images and more, its im2col for the rest."""
-    call, switch = default(problem, torch, tensors), torch._C._set_mkldnn_enabled
+    call, switch, on = default(problem, torch, tensors), torch._C._set_mkldnn_enabled, torch.backends.mkldnn.enabled
 
     def off() -> object:
         switch(False)
         try:
             return call()
         finally:
-            switch(True)
+            switch(on)
 
     return off
 
@@ -226,7 +226,7 @@ ROWS: tuple[Variant[Conv], ...] = (
         "torch",
         prepared(without_onednn),
         growth=nnpack_rows.GROWTH,
-        accepts=in_columns,
+        accepts=symmetric,
         judged=spread,
         roles=(),
         **TORCH,

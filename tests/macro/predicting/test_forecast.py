@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,8 +10,10 @@ import pytest
 
 from macro import changes
 from macro.changes import Named
-from macro.changes.base import Asked, Change, Effect, Forecast, Part
+from macro.changes.base import Asked, Change, Effect, Forecast, Part, Seen, Step
 from macro.predicting.forecast import Foreseer
+from macro.timing.entry import Entry
+from macro.watching.ends import Ended
 from reports import store
 from tests.macro.changes.test_changes import before, seen, step
 from tests.reports.test_prediction import environment
@@ -40,6 +43,33 @@ def test_page_faults_that_go_with_a_change_are_a_part_of_what_it_brings() -> Non
     assert [x.what for x in foreseer()._brings(Named(PLAIN), asked(4500.0)).parts] == ["gemm"]
     unknown = replace(memory, brings=lambda asked: Forecast(why="who knows"))
     assert foreseer()._brings(Named(unknown), asked(4500.0)) == Forecast(why="who knows")
+
+
+def test_changed_steps_are_looked_at_and_what_fails_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    one, proven = foreseer(tmp_path / "run.jsonl"), list[str]()
+    one.__dict__["before"] = before()
+
+    def after(changed: Step, say: object, stack: ExitStack) -> Seen:
+        if changed.setting.heap == "keep":
+            raise Ended("failed", "it died", 9)
+        return seen()
+
+    def refuse_unequal(plan: object, entries: list[Entry], folder: Path, say: object) -> None:
+        proven.extend(entry.change for entry in entries)
+        for entry in entries:
+            if "optimizer" in entry.setting.knobs:
+                entry.status, entry.reason = "wrong", "other work than the reference: a loss"
+
+    monkeypatch.setattr("macro.predicting.watched.after", after)
+    monkeypatch.setattr("macro.equality.gate.refuse_unequal", refuse_unequal)
+    asked = [changes.find("heap-keep"), changes.find("fused-optimizer"), Named(PLAIN)]
+    one.look(asked)
+    told = [one.single(named).told for named in asked]
+    one.file.close()
+    assert proven == ["", "fused-optimizer", "plain"]
+    assert told[0].reason is not None and "small: the script failed: it died" in told[0].reason
+    assert told[1].reason is not None and "pytorch does other work than the reference: a loss" in told[1].reason
+    assert told[2].reason is None and told[2].predicted is not None
 
 
 def test_each_change_has_its_share_of_what_those_before_it_left(

@@ -62,6 +62,12 @@ def test_parts_add_up_and_their_errors_as_those_of_different_kernels() -> None:
     assert judged.expected(Forecast(why="who knows"), 10.0) is None
 
 
+def test_parts_of_one_name_are_told_as_one() -> None:
+    parts = Part("gemm", -1.0, -1.3, -0.7), Part("gemm", -2.0, -2.4, -1.6)
+    told = judged.prediction(step(), "plain", "", 10.0, Effect(True, ""), Forecast(parts))
+    assert told.parts == {"gemm": -3.0}
+
+
 def test_the_error_of_the_model_is_of_all_that_changes_also_where_it_cancels_out() -> None:
     whole = judged.expected(Forecast((Part("a", 1.0, 1.0, 1.0), Part("b", -1.0, -1.0, -1.0))), 0.0)
     assert whole is not None and whole.seconds == 0 and whole.high == pytest.approx(2 * judged.MODEL)

@@ -1,0 +1,190 @@
+"""What becomes of a step's kernels with a change: seconds of its rows, times the ratios of what runs in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any, TypeAlias
+
+from kernels.errors import Unavailable, UsageError
+from kernels.ops.conv.problem import Conv
+from kernels.ops.gemm.problem import Gemm
+from kernels.ops.pooling.problem import STRIDE, Pooling
+from kernels.problem import Problem
+from macro.changes import _alone
+from macro.changes._alone import Ratio
+from macro.changes.base import Asked, Before, Forecast, Part, Step
+from macro.explaining import repeat
+from macro.networks.layer import Node
+from macro.networks.layers.pool import Pool
+
+Spent: TypeAlias = "dict[Problem, dict[str, float]]"  # seconds of a step by problem and row
+PRODUCTS = ("gemm", "packing")
+CONVOLUTIONS = ("convolution", "layout reorder")
+ROUNDS = 10  # of both cases of a kernel that fit into its seconds
+SLOW = 30e9  # FLOP/s of a product whose step has none that tells better
+LARGE = 0.01  # of a step: what a kernel takes that is measured
+# Of a framework's row the kernel of this suite that makes the same calls.
+GEMMS = {"pytorch": "torch", "pytorch-compile": "torch", "keras-torch": "torch", "numpy": "numpy"}
+
+
+def part(what: str, seconds: float, ratio: Ratio) -> Part:
+    """What becomes of so many seconds of a step."""
+    change = seconds * (ratio.value - 1)
+    half = max(ratio.high - ratio.value, ratio.value - ratio.low) * seconds
+    return around(what, change, half)
+
+
+def around(what: str, change: float, half: float) -> Part:
+    """With an error of so many seconds on both sides."""
+    return Part(what, change, change - half, change + half)
+
+
+def unknown(what: str, seconds: float) -> Part:
+    """Of so many seconds of which nobody knows more than that a part of them may go, or come."""
+    return Part(what, 0.0, -seconds / 2, seconds / 2)
+
+
+def gathered(found: Iterable[tuple[str, Problem, float]]) -> Spent:
+    """By problem the seconds of its rows."""
+    spent: Spent = {}
+    for row, x, took in found:
+        of = spent.setdefault(x, {})
+        of[row] = of.get(row, 0.0) + took
+    return spent
+
+
+def total(spent: Spent) -> float:
+    """Seconds of all."""
+    return sum(sum(of.values()) for of in spent.values())
+
+
+def by_row(before: Before, kind: type[Problem], columns: Sequence[str]) -> Iterator[tuple[str, Problem, float]]:
+    """Each row of a step, each of its problems of this kind as the framework has it, and the seconds that it takes in
+    these columns, of several each its share of their FLOP."""
+    for (names, column), took in before.cells.items():
+        found = list(_called(before, names, kind)) if column in columns else []
+        whole = sum(x.flops for _, x in found)
+        yield from ((name, x, took * x.flops / whole) for name, x in found)
+
+
+def _called(before: Before, names: Sequence[str], kind: type[Problem]) -> Iterator[tuple[str, Problem]]:
+    for row in (before.rows[name] for name in names if name in before.rows):
+        if kind is Gemm and row.product is not None:
+            yield row.name, repeat.as_called(row, before.side, before.rows)
+        else:
+            yield from ((row.name, x) for x in row.problems if isinstance(x, kind))
+
+
+def swapped(asked: Asked, field: str) -> Forecast:
+    """Each product of the step alone in both settings, which differ in this field; the rest stays as it is."""
+    other = asked.changed.setting
+    changed = {"threads": other.threads or asked.threads, "heap": other.heap, "preload": other.preload}
+    return products(asked, {"vary": field, field: f"{alike(asked)[field]},{changed[field]}"})
+
+
+def products(asked: Asked, how: Mapping[str, Any]) -> Forecast:
+    """Each product of the step by itself, in the two cases that these options say."""
+    variant = GEMMS.get(asked.unchanged.row)
+    if variant is None:
+        return Forecast(why=f"no kernel here calls the products of {asked.unchanged.framework.name}")
+    found = gathered(by_row(asked.before, Gemm, PRODUCTS))
+    return with_rest(asked, "other products", PRODUCTS, found, each(asked, found, {"variant": variant, **how}))
+
+
+def convolutions(asked: Asked, how: Mapping[str, Any]) -> Forecast:
+    """Each convolution of the step by itself, in the two cases that these options say."""
+    found = gathered(by_row(asked.before, Conv, CONVOLUTIONS))
+    return with_rest(asked, "other convolutions", CONVOLUTIONS, found, each(asked, found, how))
+
+
+def with_rest(asked: Asked, what: str, kinds: Sequence[str], known: Spent, found: Forecast) -> Forecast:
+    """With what takes a hundredth of the step or more of these kinds and is none of the problems that are known."""
+    rest = asked.before.kinds(*kinds) - total(known)
+    more = (unknown(what, rest),) if rest >= LARGE * asked.before.seconds else ()
+    return Forecast((*found.parts, *more), found.why)
+
+
+def poolings(asked: Asked, how: Mapping[str, Any]) -> Forecast:
+    """Each pooling of the step by itself, forward and gradient at once."""
+    rows: list[tuple[str, Problem, float]] = []
+    for node in asked.unchanged.plan.network.nodes:
+        took = sum(x for (rows, kind), x in asked.before.cells.items() if kind == "pooling" and _of(node.name, rows))
+        if took and (pool := pooling(node, asked.unchanged)) is not None:
+            rows.append((node.name, pool, took))
+    found = gathered(rows)
+    return with_rest(asked, "other poolings", ("pooling",), found, each(asked, found, how) if found else Forecast())
+
+
+def _of(name: str, rows: Sequence[str]) -> bool:
+    """Whether all of these rows are a layer's."""
+    return bool(rows) and all(row.rpartition(" ")[0] == name for row in rows)
+
+
+def pooling(node: Node, step: Step) -> Pooling | None:
+    """What a layer computes, where a kernel of this suite does the same: square images and windows without padding."""
+    layer = node.layer
+    if not isinstance(layer, Pool) or layer.stride != STRIDE or any(layer.pads):
+        return None
+    (channels, size, width), phase = node.inputs[0], "forward" if step.plan.phase == "forward" else "step"
+    mode = {"max": "max", "average": "avg"}[layer.mode]
+    try:
+        same = Pooling(step.plan.batch, channels, size, layer.window, mode, phase=phase)
+    except UsageError:
+        return None
+    return same if size == width and node.output == (channels, same.edge, same.edge) else None
+
+
+def alike(asked: Asked) -> dict[str, Any]:
+    """The settings of the unchanged step, as options."""
+    setting = asked.unchanged.setting
+    return {"threads": asked.threads, "heap": setting.heap, "preload": setting.preload}
+
+
+def each(asked: Asked, spent: Spent, how: Mapping[str, Any]) -> Forecast:
+    """Of each problem the ratio alone times its seconds in the step: those that are at least a hundredth of it, which
+    share the time; what is smaller is taken to change as the rest of them does."""
+    large = {x: took for x, of in spent.items() if (took := sum(of.values())) >= LARGE * asked.before.seconds}
+    if not large:
+        return Forecast((unknown("kernels of which none takes a hundredth of the step", total(spent)),))
+    fits = asked.alone / (2 * ROUNDS * sum(max(spent[x].values()) for x in large))
+    of = {x: _alone.smaller(x, fits * x.flops, how.get("vary")) for x in large}
+    found = _alone.known(dict.fromkeys(of.values()), {**alike(asked), **how}, asked.alone)
+    parts = [part(x.name, took, found[of[x]]) for x, took in large.items()]
+    if small := total(spent) - sum(large.values()):
+        share = sum(x.seconds for x in parts) / sum(large.values())
+        parts.append(around("the smaller ones", share * small, abs(share * small)))
+    return Forecast(tuple(parts))
+
+
+def added(asked: Asked, x: Problem, variant: str) -> Part:
+    """A product that the step does not have yet: as many seconds as it takes by itself. Raises SuiteError."""
+    own = gathered(by_row(asked.before, Gemm, PRODUCTS))
+    rate = sum(one.flops * len(of) for one, of in own.items()) / took if (took := total(own)) else SLOW
+    less = _alone.smaller(x, rate * asked.alone / ROUNDS)
+    how = {"variant": variant, **alike(asked), **asdict(less), "cold": "all"}
+
+    def take() -> Part | None:
+        ran, scale = _alone.run(_alone.BENCHMARKS[type(x)], how, asked.alone), x.flops / less.flops
+        one = next((one.seconds for one in ran.results if one.role == "measured"), None)
+        if one is None:
+            raise Unavailable(next((one.reason for one in ran.results if one.reason), "nothing could be measured"))
+        if one.low is None or one.high is None:
+            return None
+        return around(x.name, scale * one.median, scale * _alone.NARROWER * (one.high - one.low) / 2)
+
+    return _alone.tried(take)
+
+
+def together(*forecasts: Forecast) -> Forecast:
+    """Of several parts of a step; unknown where one is."""
+    if why := next((x.why for x in forecasts if x.why), None):
+        return Forecast(why=why)
+    return Forecast(tuple(x for one in forecasts for x in one.parts))
+
+
+def shared(asked: Asked, *forecasts: tuple[float, Callable[[Asked], Forecast]]) -> Forecast:
+    """Of parts of a step that are measured one after the other: each has of the time the share that it has of the
+    step, `seconds`."""
+    whole = sum(seconds for seconds, _ in forecasts) or 1.0
+    return together(*(brings(replace(asked, alone=asked.alone * seconds / whole)) for seconds, brings in forecasts))

@@ -134,6 +134,9 @@ def test_a_change_of_ones_own_is_a_file(tmp_path: Path) -> None:
         ("update-in-wgrad", step("pytorch-compile"), "no switch of pytorch-compile's"),
         ("update-in-wgrad", step(network="fcn-r"), "the velocity that momentum keeps"),
         ("weights-transposed", step(knobs={"weights": "inputs x outputs"}), "made already"),
+        ("xla-flags=--xla_a", step(), "pytorch is not compiled by XLA"),
+        ("xla-flags=a", step("jax"), "a is no flag of XLA's"),
+        ("xla-flags=--xla_a", step("jax", knobs={"variables": {"XLA_FLAGS": "--xla_a"}}), "set already"),
         ("donation-off", step(), "pytorch takes no arguments as donated"),
         ("blis-shim", step(preload="mkl-intel"), "MKL would multiply no more"),
         ("blis-shim", step("numpy"), "the products of numpy are not MKL's"),
@@ -173,6 +176,7 @@ def test_a_change_that_does_not_apply_says_why(text: str, where: Step, reason: s
         ("foreach-optimizer", step(), "knobs", {"optimizer": "foreach"}),
         ("update-in-wgrad", step(), "knobs", {"update": "in wgrad"}),
         ("weights-transposed", step(), "knobs", {"weights": "inputs x outputs"}),
+        ("xla-flags=--xla_a=1", step("jax"), "knobs", {"variables": {"XLA_FLAGS": "--xla_a=1"}}),
         ("donation-off", step("jax"), "knobs", {"donated": False}),
         ("onednn-off", step("tensorflow-graph"), "knobs", {"variables": {"TF_ENABLE_ONEDNN_OPTS": "0"}}),
         ("input-gradient", step(), "knobs", {"input_gradient": True}),
@@ -210,6 +214,7 @@ KEPT = {"variables": heap.variables("keep"), "faults": 0.0}
         ("foreach-optimizer", seen(**flags(optimizer="foreach")), "foreach"),
         ("update-in-wgrad", seen(**flags(update="in wgrad")), "moved in wgrad"),
         ("weights-transposed", seen(identity={"layout": "inputs x outputs"}), "lie as inputs x outputs"),
+        ("xla-flags=--xla_a", seen(variables={"XLA_FLAGS": "--xla_a"}, symbols=Counter("dot")), "100 % of samples"),
         ("donation-off", seen(**flags(donated="nothing")), "donated: nothing"),
         ("compile", seen(**flags(compile=True)), "compiled"),
         ("input-gradient", seen(**flags(input_gradient=True)), "wants a gradient"),
@@ -290,6 +295,12 @@ def test_what_the_adapter_of_pytorch_switches_is_equal_work(tmp_path: Path) -> N
     names = ("update-in-wgrad", "weights-transposed", "foreach-optimizer")
     asked = [(find("pytorch"), changes.find(name).made(step()).setting) for name in names]
     assert [(x.equal, x.why) for x in prove(NETWORK, 8, asked, tmp_path, lambda text: None)] == [(True, None)] * 3
+
+
+def test_a_flag_that_xla_ignores_has_no_effect() -> None:
+    change = changes.find("xla-flags=--xla_a").change
+    assert not change.took(before(), seen(variables={"XLA_FLAGS": "--xla_a"})).there
+    assert not change.took(before(), seen(symbols=Counter("dot"))).there
 
 
 def test_an_allocator_is_in_effect_where_it_is_mapped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

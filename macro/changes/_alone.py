@@ -64,12 +64,12 @@ def tried(take: Callable[[], T | None]) -> T:
 
 
 def known(xs: Collection[Problem], how: Mapping[str, Any], seconds: float) -> dict[Problem, Ratio]:
-    """Their ratios; once more, in half the time, of those that are known badly, of which the better one counts. Raises
+    """Their ratios; once more, in twice the time, of those that are known badly, of which the better one counts. Raises
     SuiteError."""
     found: dict[Problem, Ratio] = {}
     for again in range(TRIES):
         left = [x for x in xs if x not in found or found[x].high - found[x].low > 2 * WIDE]
-        for x, ratio in ratios(left, how, seconds / (1 + again)).items() if left else ():
+        for x, ratio in ratios(left, how, seconds * (1 + again) * len(left) / len(xs)).items() if left else ():
             if ratio is not None and (x not in found or ratio.high - ratio.low < found[x].high - found[x].low):
                 found[x] = ratio
     if len(found) < len(xs):
@@ -83,8 +83,8 @@ def ratios(xs: Collection[Problem], how: Mapping[str, Any], seconds: float) -> d
     (kind,) = {type(x) for x in xs}
     benchmark, how = BENCHMARKS[kind], {**how, "cold": "all"}
     if kind is Pooling:  # a file of problems is of a benchmark's first operation
-        each_has = seconds / len(xs)
-        runs = {x: run(benchmark, {**_unvaried(x, how), **how}, each_has) for x in xs}
+        each_has = {x: seconds * x.bytes / sum(one.bytes for one in xs) for x in xs}
+        runs = {x: run(benchmark, {**_unvaried(x, how), **how}, each_has[x]) for x in xs}
         return {x: _ratio(ran.results, ran.comparisons) for x, ran in runs.items()}
     with tempfile.TemporaryDirectory(prefix="kernelgap-alone-") as folder:
         path = Path(folder, "problems.json")
@@ -116,6 +116,8 @@ def _ratio(results: Sequence[Result], comparisons: Sequence[Comparison]) -> Rati
     """Of the first of these; None where it has no interval. Raises SuiteError where there is none."""
     assert CONFIDENCE == 0.9
     one = next((x for x in comparisons if x.ratio is not None), None)
+    if one is None and comparisons and all(x.seconds is not None for x in results if x.role == "measured"):
+        return None  # it ran, in too few rounds
     if one is None or one.ratio is None:
         reasons = [x.reason for x in results if x.reason] + [x.reason for x in comparisons if x.reason]
         raise Unavailable(next(iter(reasons), "nothing could be measured"))

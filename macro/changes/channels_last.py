@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
+from kernels.ops.conv.problem import Conv
+from kernels.problem import Problem
 from macro.changes import _parts, _pytorch
 from macro.changes.base import Asked, Before, Change, Effect, Forecast, Seen, Step
 
@@ -22,15 +27,23 @@ def took(before: Before, after: Seen) -> Effect:
 def brings(asked: Asked) -> Forecast:
     """Convolutions and poolings alone in both orders. What is element-wise does not see the order; normalizations do,
     and nobody measured them."""
-    both = {"variant": "torch", "vary": "layout", "layout": "nchw,nhwc"}
-    before = asked.before
-    found = _parts.shared(
-        asked,
-        (before.kinds(*_parts.CONVOLUTIONS), lambda one: _parts.convolutions(one, both)),
-        (before.kinds("pooling"), lambda one: _parts.poolings(one, both)),
-    )
+    both = {"vary": "layout", "layout": "nchw,nhwc"}
+    before, whole = asked.before, _parts.gathered(_parts.by_row(asked.before, Conv, _parts.CONVOLUTIONS))
+    parts: list[tuple[float, Callable[[Asked], Forecast]]] = [
+        (before.kinds("pooling"), partial(_parts.poolings, how={**both, "variant": "torch"}))
+    ]
+    for variant in ("torch-bias", "torch"):
+        spent = {x: of for x, of in whole.items() if variant == _variant(x)}
+        parts.append((_parts.total(spent), partial(_parts.each, spent=spent, how={**both, "variant": variant})))
+    found = _parts.shared(asked, *(x for x in parts if x[0]))
+    found = _parts.with_rest(asked, "other convolutions", _parts.CONVOLUTIONS, whole, found)
     rest = Forecast((_parts.unknown("normalizations", before.kinds("normalization")),))
     return _parts.together(found, rest)
+
+
+def _variant(x: Problem) -> str:
+    """With its bias, whose gradient is a sum over images, slower with channels last."""
+    return "torch" if isinstance(x, Conv) and x.direction == "dgrad" else "torch-bias"
 
 
 CHANGE = Change(

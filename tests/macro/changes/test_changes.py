@@ -530,6 +530,32 @@ def test_problems_of_one_kind_have_each_their_own_ratio() -> None:
     assert isinstance(pool, Pooling)
 
 
+def test_with_channels_last_convolutions_have_their_biases_and_poolings_are_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from macro.explaining.rows import rows
+
+    net, found = networks.find("alexnet-r"), list[tuple[str, str]]()
+    cells = {
+        (("conv2 forward",), "convolution"): 0.2,
+        (("conv2 dgrad",), "convolution"): 0.2,
+        (("pool1 forward",), "pooling"): 0.1,
+        (("norm1 forward",), "normalization"): 0.04,
+    }
+
+    def ratios(xs: list[Any], how: dict[str, Any], seconds: float) -> dict[Any, _alone.Ratio]:
+        found.extend((getattr(x, "direction", x.op), how["variant"]) for x in xs)
+        return dict.fromkeys(xs, _alone.Ratio(0.5, 0.49, 0.51))
+
+    monkeypatch.setattr(_alone, "ratios", ratios)
+    own = step(network="alexnet-r")
+    told = replace(asked(own, before(cells=cells, rows=rows(net, 8))), unchanged=own)
+    parts = changes.find("channels-last").change.brings(told).parts
+    assert sum(part.seconds for part in parts) == pytest.approx(-0.25)
+    assert found == [("pooling", "torch"), ("forward", "torch-bias"), ("dgrad", "torch")]
+    assert (parts[-1].what, parts[-1].low, parts[-1].high) == ("normalizations", -0.02, 0.02)
+
+
 def test_where_all_that_it_changes_is_small_nothing_is_expected() -> None:
     (part,) = _parts.each(asked(step(), before()), {}, {}).parts
     assert part.seconds == 0.0
@@ -563,6 +589,12 @@ def test_what_could_not_be_measured_alone_says_why(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(micro, "plan", lambda *of, **options: None)
     monkeypatch.setattr(micro, "measure", lambda plan: Run)
     with pytest.raises(Unavailable, match="torch is not installed"):
+        _alone.measured("gemm", {}, 1.0)
+    ran = type("Result", (), {"reason": None, "role": "measured", "seconds": 1.0})
+    few = type("Comparison", (), {"reason": "5 of the 6 rounds", "ratio": None})
+    monkeypatch.setattr(Run, "results", (ran,))
+    monkeypatch.setattr(Run, "comparisons", (few,))
+    with pytest.raises(Unavailable, match="too few rounds"):
         _alone.measured("gemm", {}, 1.0)
 
 

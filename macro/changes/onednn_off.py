@@ -37,10 +37,13 @@ def make(step: Step, value: str) -> Step:
 
 
 def took(before: Before, after: Seen) -> Effect:
-    """PyTorch says so; of the others it is seen in the functions that samples are in."""
+    """PyTorch and TensorFlow say so; of MXNet it is seen in the functions that samples are in."""
     if isinstance(after.flag("mkldnn"), bool):
         there = after.flag("mkldnn") is False
         return Effect(there, f"PyTorch says that oneDNN is {'off' if there else 'on'}")
+    was, now = (one.identity.get("dnn") for one in (before, after))
+    if was and not now:
+        return Effect(True, f"{was} before; with it the framework says that it has none")
     return _products.gone(before, after, FUNCTIONS, "oneDNN's functions")
 
 

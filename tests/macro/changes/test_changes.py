@@ -290,6 +290,12 @@ def test_without_onednn_no_sample_is_in_its_functions(told: dict[str, Any]) -> N
     assert not change.took(before(symbols=others, **plain), seen(symbols=others, **plain)).there
 
 
+def test_tensorflow_says_that_it_has_no_onednn() -> None:
+    change, has = changes.find("onednn-off").change, {"identity": {"dnn": "oneDNN, on: by default"}}
+    assert change.took(before(**has), seen(identity={"dnn": None})).there
+    assert not change.took(before(**has), seen(**has)).there
+
+
 @pytest.mark.skipif(torch_library.missing() is not None, reason="PyTorch is not installed")
 def test_what_the_adapter_of_pytorch_switches_is_equal_work(tmp_path: Path) -> None:
     names = ("update-in-wgrad", "weights-transposed", "foreach-optimizer")

@@ -41,7 +41,7 @@ def advise(step: Step, seconds: float, file: RunFile, say: Callable[[str], None]
     first = replace(step, plan=replace(step.plan, seconds=FIRST * _left(end), fewest=FEWEST))
     turns = make if step.script is None else own_turns.make
     tried = turns(first, wanted, file, say, hopeless=WORTH) if wanted else []
-    best = sorted((one for one in tried if saves(one)), key=_seconds)[:BEST]
+    best = chosen(step, tried)
     others = _combinations(foreseer, best) if best else []
     last = replace(step, plan=replace(step.plan, seconds=_left(end)))
     told = turns(last, [*best, *others], file, say) if best else []
@@ -100,12 +100,24 @@ def promising(one: Foreseen) -> bool:
     return predicted.low < -(WORTH + judged.BETWEEN) * one.told.step
 
 
+def chosen(step: Step, tried: Sequence[Foreseen]) -> list[Foreseen]:
+    """Those that help most and can be made together: of two allocators the better one."""
+    best: list[Foreseen] = []
+    for one in sorted((one for one in tried if helps(one)), key=_seconds):
+        if len(best) < BEST and applies(step, [*best, one]):
+            best.append(one)
+    return best
+
+
+def helps(one: Foreseen) -> bool:
+    """For certain, and enough to be worth a word: it is timed again."""
+    found = one.told.measured
+    return found is not None and found.high < 0 and -found.seconds > WORTH * one.told.step
+
+
 def saves(one: Foreseen) -> bool:
-    """For certain, more than two unchanged steps differ by, and enough to be worth a word."""
-    found, told = one.told.measured, one.told
-    if found is None:
-        return False
-    return found.high < 0 and -found.seconds > max(told.resolution or 0.0, WORTH * told.step)
+    """It helps, and by more than two unchanged steps differ by."""
+    return helps(one) and -_seconds(one) > (one.told.resolution or 0.0)
 
 
 def _seconds(one: Foreseen) -> float:

@@ -72,6 +72,17 @@ def test_only_what_applies_together_is_combined(monkeypatch: pytest.MonkeyPatch)
     assert advice.applies(step(), [foreseen("heap-keep", -0.2), foreseen("fused-optimizer", -0.1)])
 
 
+def test_the_best_that_can_be_made_together_are_timed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mkl_dispatch, "vendor", lambda: "AuthenticAMD")
+    savings = {"openblas-shim": -0.1, "mkl-dispatch": -0.2, "threads=2": -0.3, "fused-optimizer": -0.001}
+    tried = [foreseen(words, seconds, 0.0005) for words, seconds in savings.items()]
+    coarse = [replace(one, told=replace(one.told, resolution=0.5)) for one in tried]  # few rounds: timed again
+    assert [one.words for one in advice.chosen(step(), coarse)] == ["threads=2", "mkl-dispatch"]
+    assert not any(advice.saves(one) for one in coarse)
+    many = [*tried, foreseen("weights-transposed", -0.05), foreseen("foreach-optimizer", -0.04)]
+    assert len(advice.chosen(step(), many)) == advice.BEST
+
+
 def test_what_won_is_kept_for_division_tuned_but_for_threads(own_state: object) -> None:
     network, pytorch = step().plan.network, step().framework
     advice._confirm(step(), foreseen("heap-keep+threads=2", -0.3))

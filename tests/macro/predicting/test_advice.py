@@ -74,10 +74,10 @@ def test_only_what_applies_together_is_combined(monkeypatch: pytest.MonkeyPatch)
 
 def test_the_best_that_can_be_made_together_are_timed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mkl_dispatch, "vendor", lambda: "AuthenticAMD")
-    savings = {"openblas-shim": -0.1, "mkl-dispatch": -0.2, "threads=2": -0.3, "fused-optimizer": -0.001}
+    savings = {"openblas-shim": -0.1, "mkl-dispatch": -0.2, "heap-keep": -0.3, "fused-optimizer": -0.001}
     tried = [foreseen(words, seconds, 0.0005) for words, seconds in savings.items()]
     coarse = [replace(one, told=replace(one.told, resolution=0.5)) for one in tried]  # few rounds: timed again
-    assert [one.words for one in advice.chosen(step(), coarse)] == ["threads=2", "mkl-dispatch"]
+    assert [one.words for one in advice.chosen(step(), coarse)] == ["heap-keep", "mkl-dispatch"]
     assert not any(advice.saves(one) for one in coarse)
     many = [*tried, foreseen("weights-transposed", -0.05), foreseen("foreach-optimizer", -0.04)]
     assert len(advice.chosen(step(), many)) == advice.BEST

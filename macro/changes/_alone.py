@@ -116,8 +116,8 @@ def _ratio(results: Sequence[Result], comparisons: Sequence[Comparison]) -> Rati
     """Of the first of these; None where it has no interval. Raises SuiteError where there is none."""
     assert CONFIDENCE == 0.9
     one = next((x for x in comparisons if x.ratio is not None), None)
-    if one is None and comparisons and all(x.seconds is not None for x in results if x.role == "measured"):
-        return None  # it ran, in too few rounds
+    if one is None and all(x.seconds is not None for x in results if x.role == "measured"):
+        return None  # it ran in too few rounds, or there was no time for it
     if one is None or one.ratio is None:
         reasons = [x.reason for x in results if x.reason] + [x.reason for x in comparisons if x.reason]
         raise Unavailable(next(iter(reasons), "nothing could be measured"))

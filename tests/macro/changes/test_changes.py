@@ -590,7 +590,10 @@ def test_what_could_not_be_measured_alone_says_why(monkeypatch: pytest.MonkeyPat
     import micro
 
     class Run:
-        comparisons, results = (), (type("Result", (), {"reason": "torch is not installed", "role": "measured"}),)
+        comparisons, results = (
+            (),
+            (type("Result", (), {"reason": "torch is not installed", "role": "measured", "seconds": None}),),
+        )
 
     monkeypatch.setattr(micro, "plan", lambda *of, **options: None)
     monkeypatch.setattr(micro, "measure", lambda plan: Run)

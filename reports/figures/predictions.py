@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 HEIGHT = 5.0  # inches
+LINE = 0.038  # of the axes
 MANY = 10  # points, beyond which both axes are logarithmic beyond some per cent, and refuted ones alone are named
 MARKS = (0.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0)  # per cent
 POINTS = 400  # of a line
@@ -47,7 +48,10 @@ def _picture(run: Run, judged: Sequence[Prediction]) -> Figure:
     axes = figure.subplots()
     _frame(axes, judged)
     for x in judged:
-        _point(axes, x, _name(x, judged) if len(judged) <= MANY or x.verdict == "refuted" else "")
+        _point(axes, x, _name(x, judged) if len(judged) <= MANY else "")
+    refuted = [x for x in judged if x.verdict == "refuted"] if len(judged) > MANY else []
+    for line, x in enumerate(sorted(refuted, key=lambda x: _share(x, x.measured))):
+        _listed(axes, x, _name(x, judged), line)
     return figure
 
 
@@ -104,6 +108,21 @@ def _point(axes: Axes, x: Prediction, name: str) -> None:
         ha="right" if over else "left",
         fontsize=_style.SMALL,
         color=_style.SOFT,
+    )
+
+
+def _listed(axes: Axes, x: Prediction, name: str, line: int) -> None:
+    """Its name in a list where no change is: below the line of what was predicted right, on its right."""
+    across, up = _share(x, x.measured)[0], _share(x, x.predicted)[0]
+    axes.annotate(
+        _style.shown(_style.clipped(name, 40)),
+        (across, up),
+        (0.62, 0.03 + LINE * line),
+        textcoords="axes fraction",
+        va="center",
+        fontsize=_style.SMALL,
+        color=_style.SOFT,
+        arrowprops={"arrowstyle": "-", "color": _style.FAINT, "linewidth": 0.8, "shrinkB": 4},
     )
 
 

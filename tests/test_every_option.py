@@ -102,7 +102,7 @@ VALUES: Mapping[str, Mapping[str, str]] = {
         "--budget": "7s",
         "--kernels": "",
     },
-    "whatif": {**FRAMEWORKS, "--phase": "forward", "--heap": "keep", "--runs": "2", "--budget": "7s"},
+    "whatif": {**FRAMEWORKS, "--phase": "forward", "--heap": "keep", "--runs": "2", "--budget": "7s", "--apart": ""},
 }
 BESIDE = {"--mechanisms"}  # refused beside `all`: see below
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -57,6 +58,31 @@ def test_changes_may_stand_behind_options() -> None:
 
     asked = whatif.request(["fcn-s", "numpy", "--heap", "keep", "isa=avx2", "--budget", "3s", "batch=8"])
     assert [one.words for one in asked.changes] == ["isa=avx2", "batch=8"] and asked.seconds == 3.0
+
+
+@pytest.mark.parametrize(("options", "made"), [([], ["a", "b", "a+b"]), (["--apart"], ["a", "b"])])
+def test_several_are_made_all_at_once_too_but_apart(
+    monkeypatch: pytest.MonkeyPatch, options: list[str], made: list[str]
+) -> None:
+    from macro import whatif
+    from macro.predicting import forecast
+    from macro.predicting import made as turns
+
+    asked = whatif.request(["fcn-s", "numpy", "isa=avx2", "batch=8", "-q", *options])
+    named = [
+        SimpleNamespace(words=words, there=True, changes=[one]) for words, one in zip("ab", asked.changes, strict=True)
+    ]
+    foreseer = SimpleNamespace(
+        look=lambda changes: None,
+        single=lambda one, left=list(named): left.pop(0),
+        both=lambda told: SimpleNamespace(words="a+b"),
+    )
+    taken: list[str] = []
+    monkeypatch.setattr(forecast, "Foreseer", lambda *of: foreseer)
+    monkeypatch.setattr(whatif, "seeded", lambda step, file: step)
+    monkeypatch.setattr(turns, "make", lambda step, told, file, say: taken.extend(one.words for one in told))
+    whatif._measure(asked, [], None)  # type: ignore[arg-type]
+    assert taken == made
 
 
 def test_without_a_change_all_are_listed(run: Callable[..., Ran]) -> None:

@@ -102,8 +102,10 @@ def _paths(paths: Sequence[dict[str, Any]]) -> Iterator[str]:
 def whatif() -> str:
     """docs/whatif.md with a row for each change that was predicted and made in the run files that are kept, and what
     they say together; without those that advise left out after a few rounds."""
+    from reports.prediction import LEFT_OUT
+
     every = [x for run in predicted() for x in run.predictions]
-    made = [x for x in every if "+" not in x.change and "left out after" not in (x.reason or "")]
+    made = [x for x in every if "+" not in x.change and LEFT_OUT not in (x.reason or "")]
     said = "\n".join(_predictions(made))
     text = (ROOT / "docs/whatif.md").read_text("utf-8")
     return re.sub(r"<!-- pairs -->.*<!-- end -->", lambda _: f"<!-- pairs -->\n{said}\n<!-- end -->", text, flags=re.S)

@@ -9,6 +9,7 @@ from reports import units
 from reports.record import Expected, Prediction
 
 NEAR = 0.1  # of what was measured: by so much at most may a confirmed prediction be off
+LEFT_OUT = "left out after"  # how the reason of a change begins that was timed for some rounds alone
 HEAD = ("change", "predicted", "measured", "of the step", "verdict")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -119,11 +119,16 @@ def _ratio(results: Sequence[Result], comparisons: Sequence[Comparison]) -> Rati
     if one is None and all(x.seconds is not None for x in results if x.role == "measured"):
         return None  # it ran in too few rounds, or there was no time for it
     if one is None or one.ratio is None:
-        reasons = [x.reason for x in results if x.reason] + [x.reason for x in comparisons if x.reason]
-        raise Unavailable(next(iter(reasons), "nothing could be measured"))
+        raise unmeasured(results, comparisons)
     if one.low is None or one.high is None:
         return None
     return Ratio(one.ratio, *(one.ratio + (end - one.ratio) * NARROWER for end in (one.low, one.high)))
+
+
+def unmeasured(results: Iterable[Result], comparisons: Iterable[Comparison] = ()) -> Unavailable:
+    """Why there are no times: the first reason that there is."""
+    reasons = [x.reason for x in results if x.reason] + [x.reason for x in comparisons if x.reason]
+    return Unavailable(next(iter(reasons), "nothing could be measured"))
 
 
 def smaller(x: Problem, flops: float, varied: str | None = None) -> Problem:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache, partial
 
-from kernels.errors import SuiteError, Unavailable
+from kernels.errors import SuiteError
 from kernels.heap import variables
 from kernels.libs import preload
 from kernels.ops.pages.problem import SMALL_PAGE
@@ -36,7 +36,7 @@ def new_memory(page: int) -> float:
         one.problem["memory"]: one.seconds.median for one in run.results if one.role == "measured" and one.seconds
     }
     if len(seconds) < 2:
-        raise Unavailable(next((one.reason for one in run.results if one.reason), "no page was measured"))
+        raise _alone.unmeasured(run.results)
     return (seconds["mapped"] - seconds["touched"]) / (MEASURED // SMALL_PAGE)
 
 

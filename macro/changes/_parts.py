@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, TypeAlias
 
-from kernels.errors import Unavailable, UsageError
+from kernels.errors import UsageError
 from kernels.ops.conv.problem import Conv
 from kernels.ops.gemm.problem import Gemm
 from kernels.ops.pooling.problem import STRIDE, Pooling
@@ -23,6 +23,7 @@ PRODUCTS = ("gemm", "packing")
 CONVOLUTIONS = ("convolution", "layout reorder")
 ROUNDS = 10  # of both cases of a kernel that fit into its seconds
 SLOW = 30e9  # FLOP/s of a product whose step has none that tells better
+PASSES = ("element-wise", "reduction", "softmax and loss", "normalization", "copy", "clear")  # over activations
 LARGE = 0.01  # of a step: what a kernel takes that is measured
 # Of a framework's row the kernel of this suite that makes the same calls.
 GEMMS = {"pytorch": "torch", "pytorch-compile": "torch", "keras-torch": "torch", "numpy": "numpy"}
@@ -168,7 +169,7 @@ def added(asked: Asked, x: Problem, variant: str) -> Part:
         ran, scale = _alone.run(_alone.BENCHMARKS[type(x)], how, asked.alone), x.flops / less.flops
         one = next((one.seconds for one in ran.results if one.role == "measured"), None)
         if one is None:
-            raise Unavailable(next((one.reason for one in ran.results if one.reason), "nothing could be measured"))
+            raise _alone.unmeasured(ran.results)
         if one.low is None or one.high is None:
             return None
         return around(x.name, scale * one.median, scale * _alone.NARROWER * (one.high - one.low) / 2)
@@ -185,6 +186,8 @@ def together(*forecasts: Forecast) -> Forecast:
 
 def shared(asked: Asked, *forecasts: tuple[float, Callable[[Asked], Forecast]]) -> Forecast:
     """Of parts of a step that are measured one after the other: each has of the time the share that it has of the
-    step, `seconds`."""
-    whole = sum(seconds for seconds, _ in forecasts) or 1.0
-    return together(*(brings(replace(asked, alone=asked.alone * seconds / whole)) for seconds, brings in forecasts))
+    step, `seconds`; what takes none of it is not measured."""
+    whole = sum(seconds for seconds, _ in forecasts)
+    return together(
+        *(brings(replace(asked, alone=asked.alone * seconds / whole)) for seconds, brings in forecasts if seconds)
+    )

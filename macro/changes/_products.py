@@ -1,16 +1,16 @@
-"""Whose products they are: of a framework's own libraries, by their names and by the functions that samples are in."""
+"""Whose products they are, by the functions that samples are in; and libraries preloaded that change MKL's."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from kernels.errors import SuiteError
 from kernels.libs import preload
-from macro.changes.base import Before, Effect, Seen, Step
+from macro.changes import _parts
+from macro.changes.base import Before, Change, Effect, Seen, Step
 
 MKL = ("pytorch", "keras-torch")  # rows whose products are MKL's; the wheels of PyTorch have it inside, on x86-64
-OPENBLAS = ("numpy",)
 TELLING = 5  # samples that would be there if nothing had changed
 CHANGED = {
     "mkl-intel": "MKL's dispatch is changed, and MKL would multiply no more",
@@ -27,6 +27,32 @@ def is_mkl(step: Step) -> str | None:
     if step.row.removesuffix("-compile") not in MKL:
         return f"the products of {step.framework.name} are not MKL's"
     return None
+
+
+def preloaded(
+    name: str,
+    word: str,
+    about: str,
+    took: Callable[[Before, Seen], Effect],
+    needless: Callable[[], str | None] = lambda: None,
+) -> Change:
+    """A library that changes MKL's products, loaded before it. `took` is asked where it is mapped; `needless`: why it
+    changes nothing on this machine."""
+
+    def shown(before: Before, after: Seen) -> Effect:
+        if preload.missing([word], after.maps):
+            return Effect(False, f"{word} is not mapped")
+        return took(before, after)
+
+    return Change(
+        name,
+        about,
+        lambda step, value: applies(step, word) or needless(),
+        lambda step, value: step.with_library(word),
+        shown,
+        lambda asked: _parts.swapped(asked, "preload"),
+        costs="the last bits of results",
+    )
 
 
 def applies(step: Step, word: str) -> str | None:

@@ -12,9 +12,6 @@ from kernels.problem import Problem
 from macro.changes import _parts
 from macro.changes.base import Asked, Before, Change, Effect, Forecast, Seen, Step
 
-# Kinds whose work grows with the batch, and those in whose rows it is the parameters that are passed over.
-PASSES = ("element-wise", "reduction", "softmax and loss", "normalization", "copy", "clear")
-
 
 def applies(step: Step, value: str) -> str | None:
     if step.script is not None:
@@ -37,22 +34,25 @@ def brings(asked: Asked) -> Forecast:
         return Forecast(why=f"no kernel here calls the products of {asked.unchanged.framework.name}")
     before, batches = asked.before, (asked.unchanged.plan.batch, asked.changed.plan.batch)
     parts: list[tuple[float, Callable[[Asked], Forecast]]] = []
-    every = _parts.gathered(_parts.by_row(before, Gemm, _parts.PRODUCTS))
-    for axis, spent in _products(asked).items():
+    rows = list(_parts.by_row(before, Gemm, _parts.PRODUCTS))
+    for axis in ("m", "n", "k"):
+        spent = _parts.gathered(one for one in rows if _axis(one[1], one[0], batches[0]) == axis)
         how = _along(axis, batches, variant)
         parts.append((_parts.total(spent), partial(_parts.each, spent=spent, how=how)))
-    grows: tuple[str, ...] = PASSES
+    grows: tuple[str, ...] = _parts.PASSES
     more = batches[1] / batches[0] - 1
     if variant == "torch":
         images = {name: _along(name, batches, variant) for name in ("n", "images")}
         parts.append((before.kinds(*_parts.CONVOLUTIONS), partial(_parts.convolutions, how=images["n"])))
         parts.append((before.kinds("pooling"), partial(_parts.poolings, how=images["images"])))
     else:
-        grows = (*PASSES, *_parts.CONVOLUTIONS, "pooling")
+        grows = (*grows, *_parts.CONVOLUTIONS, "pooling")
     passed = more * sum(took for (rows, kind), took in before.cells.items() if kind in grows and not _updates(rows))
     passes = Forecast((_parts.around("passes over activations", passed, abs(passed) / 10),))
-    products = _parts.shared(asked, *[x for x in parts if x[0]])
-    return _parts.together(_parts.with_rest(asked, "other products", _parts.PRODUCTS, every, products), passes)
+    found = _parts.with_rest(
+        asked, "other products", _parts.PRODUCTS, _parts.gathered(rows), _parts.shared(asked, *parts)
+    )
+    return _parts.together(found, passes)
 
 
 def _along(axis: str, batches: tuple[int, int], variant: str) -> dict[str, Any]:
@@ -63,17 +63,8 @@ def _updates(rows: tuple[str, ...]) -> bool:
     return bool(rows) and all(row.endswith(" update") for row in rows)
 
 
-def _products(asked: Asked) -> dict[str, _parts.Spent]:
-    """Those of the step by the axis that is the batch; a product that has none stays as it is."""
-    found: dict[str, list[tuple[str, Problem, float]]] = {}
-    for row, x, took in _parts.by_row(asked.before, Gemm, _parts.PRODUCTS):
-        if axis := _axis(x, row, asked.unchanged.plan.batch):
-            found.setdefault(axis, []).append((row, x, took))
-    return {axis: _parts.gathered(rows) for axis, rows in found.items()}
-
-
 def _axis(x: Problem, row: str, batch: int) -> str | None:
-    """Where a product has the batch: a gradient of weights sums over it."""
+    """Where a product has the batch: a gradient of weights sums over it. None: it stays as it is."""
     order = ("k", "m", "n") if row.endswith("wgrad") else ("m", "n", "k")
     return next((name for name in order if getattr(x, name) == batch), None)
 

@@ -35,7 +35,7 @@ def brings(asked: Asked) -> Forecast:
     for variant in ("torch-bias", "torch"):
         spent = {x: of for x, of in whole.items() if variant == _variant(x)}
         parts.append((_parts.total(spent), partial(_parts.each, spent=spent, how={**both, "variant": variant})))
-    found = _parts.shared(asked, *(x for x in parts if x[0]))
+    found = _parts.shared(asked, *parts)
     found = _parts.with_rest(asked, "other convolutions", _parts.CONVOLUTIONS, whole, found)
     rest = Forecast((_parts.unknown("normalizations", before.kinds("normalization")),))
     return _parts.together(found, rest)

@@ -7,31 +7,20 @@ there; a function of that name that answers 1 is preloaded.
 from __future__ import annotations
 
 from kernels.devices.cpu import vendor
-from kernels.libs import preload
-from macro.changes import _parts, _products
-from macro.changes.base import Before, Change, Effect, Seen, Step
+from macro.changes import _products
+from macro.changes.base import Before, Effect, Seen
 
-WORD, VENDOR = "mkl-intel", "GenuineIntel"
-
-
-def applies(step: Step, value: str) -> str | None:
-    if why := _products.applies(step, WORD):
-        return why
-    return "this processor is of MKL's own vendor" if vendor() == VENDOR else None
+VENDOR = "GenuineIntel"
 
 
 def took(before: Before, after: Seen) -> Effect:
-    if word := preload.missing([WORD], after.maps):
-        return Effect(False, f"{word} is not mapped")
     return _products.others(before, after, "set")
 
 
-CHANGE = Change(
+CHANGE = _products.preloaded(
     "mkl-dispatch",
+    "mkl-intel",
     "MKL takes the kernels that it has for its own vendor's processors",
-    applies,
-    lambda step, value: step.with_library(WORD),
     took,
-    lambda asked: _parts.swapped(asked, "preload"),
-    costs="the last bits of results",
+    lambda: "this processor is of MKL's own vendor" if vendor() == VENDOR else None,
 )

@@ -11,7 +11,7 @@ from kernels.devices.cpu import cores
 from macro.changes import _alone, _parts
 from macro.changes.base import Asked, Before, Change, Effect, Forecast, Seen, Step
 
-PASSES = ("element-wise", "optimizer", "copy", "clear", "reduction", "softmax and loss", "normalization")
+PASSES = (*_parts.PASSES, "optimizer")
 LARGE = 1 << 22  # elements of the pass that stands for all
 
 

@@ -30,8 +30,7 @@ def brings(asked: Asked) -> Forecast:
     for kind, (old, new) in SWAPPED.items():
         spent = _parts.gathered(one for one in rows if one[0].endswith(f" {kind}") and _form(one[1]) == old)
         how = {"variant": "torch", "vary": "trans", "trans": f"{old},{new}"}
-        if spent:
-            parts.append((_parts.total(spent), partial(_parts.each, spent=spent, how=how)))
+        parts.append((_parts.total(spent), partial(_parts.each, spent=spent, how=how)))
     same = _parts.gathered(one for one in rows if one[0].endswith(" wgrad") or _form(one[1]) in ("nt", "nn"))
     return _parts.with_rest(asked, "other products", _parts.PRODUCTS, same, _parts.shared(asked, *parts))
 

@@ -46,7 +46,6 @@ class Foreseer:
     say: Callable[[str], None]
     held: dict[str, Prediction] = field(init=False)
     seen: dict[str, Seen | SuiteError] = field(init=False, default_factory=dict)  # by words
-    left: int = field(init=False, default=1)  # changes that are not predicted yet
 
     def __post_init__(self) -> None:
         self.held = {one.change: one for one in self.file.run.predictions}
@@ -60,7 +59,6 @@ class Foreseer:
         """See all changed steps that are new, some at once where there are cores, for nobody reads their clocks; and
         prove their equal work at once, so that NumPy is asked once. What fails is told where it is predicted."""
         new = [one for one in asked if one.words not in self.held]
-        self.left = len(new)
         if new and (why := perf.missing()):
             raise Unavailable(f"a prediction needs to see where the time goes: {why}")
         workers, running = max(1, min(AT_ONCE, cores() // (self.step.setting.threads or cores()))), list[ExitStack]()
@@ -103,18 +101,23 @@ class Foreseer:
         changed = named.made(self.step)
         if told := self.held.get(named.words):
             return Foreseen([named], changed, told)
-        after, alone = self.seen[named.words], self.alone / max(1, self.left)
-        effect, forecast = Effect(False, ""), Forecast(why="the changed step does not run")
-        if isinstance(after, Seen):
-            effect, forecast = self._took(named, after), Forecast(why="it has no effect")
-        why = f"{NOT_TIMED}: {after if isinstance(after, SuiteError) else forecast.why}"
-        if isinstance(after, Seen) and effect.there:
-            self.say(f"{named.words}: {effect.evidence}; kernels by themselves, {alone:.0f} s and their checks")
-            began, asked = time.monotonic(), Asked(self.before, after, self.step, changed, alone)
-            why, forecast = "", self._brings(named, asked)
-            self.alone -= min(alone, time.monotonic() - began)
-        self.left -= 1
+        effect, forecast, why = self._told(named, changed, self.seen[named.words])
         return self._kept([named], changed, named.change.costs, effect, forecast, why)
+
+    def _told(self, named: Named, changed: Step, after: Seen | SuiteError) -> tuple[Effect, Forecast, str]:
+        """Its effect, what it should bring, and why it is not timed."""
+        if isinstance(after, SuiteError):
+            return Effect(False, ""), Forecast(why="the changed step does not run"), f"{NOT_TIMED}: {after}"
+        effect = self._took(named, after)
+        if not effect.there:
+            forecast = Forecast(why="it has no effect")
+            return effect, forecast, f"{NOT_TIMED}: {forecast.why}"
+        alone = self.alone / len(self.seen.keys() - {one.change for one in self.file.run.predictions})
+        self.say(f"{named.words}: {effect.evidence}; kernels by themselves, {alone:.0f} s and their checks")
+        began = time.monotonic()
+        forecast = self._brings(named, Asked(self.before, after, self.step, changed, alone))
+        self.alone -= min(alone, time.monotonic() - began)
+        return effect, forecast, ""
 
     def _took(self, named: Named, after: Seen) -> Effect:
         try:

@@ -20,6 +20,7 @@ from macro.timing import results, resume, turns
 from macro.timing.entry import Entry, Plan, Taken
 from macro.timing.results import times
 from reports import next_run, units
+from reports.prediction import LEFT_OUT
 
 if TYPE_CHECKING:
     from reports.store import RunFile
@@ -71,7 +72,7 @@ def drop(unchanged: Sequence[Entry], changed: Sequence[Entry], hopeless: float) 
         found = judged.difference(entry, unchanged, judged.SOON)
         if found is not None and found.center - found.half(1 - CONFIDENCE) > -hopeless * step:
             rounds = units.counted(len(entry.blocks), "round")
-            entry.ended = f"left out after {rounds}: it certainly saves less than {units.percent(100 * hopeless)}"
+            entry.ended = f"{LEFT_OUT} {rounds}: it certainly saves less than {units.percent(100 * hopeless)}"
 
 
 def _take(

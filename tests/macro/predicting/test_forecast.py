@@ -76,7 +76,7 @@ def test_each_change_has_its_share_of_what_those_before_it_left(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     one, alone = foreseer(tmp_path / "run.jsonl"), list[float]()
-    one.__dict__["before"], one.left, one.alone = before(), 3, 30.0
+    one.__dict__["before"], one.alone = before(), 30.0
     one.seen = dict.fromkeys("abc", seen())
 
     def brings(asked: Asked) -> Forecast:

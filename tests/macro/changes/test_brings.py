@@ -1,0 +1,304 @@
+"""What changes should bring, from kernels alone whose times are given."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import Any
+
+import pytest
+
+from kernels.errors import Unavailable
+from kernels.libs import torch as torch_library
+from kernels.ops.gemm.problem import Gemm
+from macro import changes, networks
+from macro.changes import _alone, _heaps, _parts
+from macro.changes.base import Asked, Before, Seen, Step
+from tests.macro.changes.test_changes import NETWORK, before, seen, step
+
+
+def asked(changed: Step, watched: Before, after: Seen | None = None) -> Asked:
+    return Asked(watched, after or seen(), step(), changed, 10.0)
+
+
+def test_a_heap_brings_the_time_of_the_page_faults_that_go() -> None:
+    brings = changes.find("heap-keep").change.brings
+    (part,) = brings(asked(step(heap="keep"), before(), seen(faults=900.0))).parts
+    assert part.seconds == pytest.approx(-0.9 * 0.2) and part.low < part.seconds < part.high < 0
+    (more,) = brings(asked(step(preload="jemalloc"), before(), seen(faults=18_000.0))).parts
+    assert more.seconds == pytest.approx(0.2)
+    (none,) = brings(asked(step(heap="keep"), before(faults=3.0), seen(faults=2.0))).parts
+    assert none.seconds == 0 and none.low < 0 < none.high
+
+
+def test_page_faults_where_there_were_none_cost_what_one_costs_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_heaps, "new_memory", lambda page: 2e-6)
+    none = before(faults=0.0, system=0.0)
+    (more,) = changes.find("heap-jemalloc").change.brings(asked(step(), none, seen(faults=5000.0))).parts
+    assert more.seconds == pytest.approx(0.01) and more.low < more.seconds < more.high
+
+
+def test_huge_pages_save_what_large_pages_cost_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_heaps, "new_memory", lambda page: 2e-6 if page == 4096 else 0.5e-6)
+    (part,) = changes.find("huge-pages").change.brings(asked(step(), before(), seen(faults=0.0))).parts
+    assert part.seconds == pytest.approx(-0.75 * 0.2) and part.low < part.seconds < part.high
+
+
+@pytest.mark.parametrize(("faults", "certain"), [(10_000.0, False), (14_000.0, True), (1000.0, True)])
+def test_beside_another_change_page_faults_count_where_they_certainly_differ(faults: float, certain: bool) -> None:
+    found = _heaps.beside(before(faults_error=900.0), seen(faults=faults, faults_error=300.0))
+    assert bool(found) == certain
+    assert not found or (found[0].seconds > 0) == (faults > 9000)
+
+
+def test_products_are_swapped_by_their_ratios_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    from macro.explaining.rows import rows
+
+    by_name = rows(NETWORK, 8)
+    cells = {(("fc1 forward",), "gemm"): 0.4, (("fc1 wgrad",), "packing"): 0.1, (("loss",), "softmax and loss"): 0.3}
+    watched = before(cells=cells, rows=by_name)
+    calls: list[dict[str, Any]] = []
+
+    def ratios(xs: list[Any], how: dict[str, Any], seconds: float) -> dict[Any, _alone.Ratio]:
+        calls.extend({**asdict(x), **how} for x in xs)
+        return dict.fromkeys(xs, _alone.Ratio(0.8, 0.79, 0.81))
+
+    monkeypatch.setattr(_alone, "ratios", ratios)
+    found = _parts.swapped(asked(step(preload="mkl-intel"), watched), "preload")
+    assert [part.seconds for part in found.parts] == pytest.approx([-0.08, -0.02])
+    assert all(part.low < part.seconds < part.high for part in found.parts)
+    assert {call["preload"] for call in calls} == {"none,mkl-intel"} and {call["variant"] for call in calls} == {
+        "torch"
+    }
+    assert {(call["m"], call["n"], call["k"]) for call in calls} == {(8, 10, 12), (12, 10, 8)}
+
+
+def test_of_another_batch_products_are_measured_and_passes_follow_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    from macro.explaining.rows import rows
+
+    cells = {
+        (("fc1 forward",), "gemm"): 0.4,
+        (("fc1 activation",), "element-wise"): 0.1,
+        (("fc1 update",), "element-wise"): 0.2,
+    }
+    watched = before(cells=cells, rows=rows(NETWORK, 8))
+    calls: list[dict[str, Any]] = []
+
+    def ratios(xs: list[Any], how: dict[str, Any], seconds: float) -> dict[Any, _alone.Ratio]:
+        calls.append(how)
+        return dict.fromkeys(xs, _alone.Ratio(1.8, 1.79, 1.81))
+
+    monkeypatch.setattr(_alone, "ratios", ratios)
+    change = changes.find("batch=16")
+    found = change.change.brings(asked(change.made(step()), watched))
+    assert sum(part.seconds for part in found.parts) == pytest.approx(0.4 * 0.8 + 0.1)
+    (how,) = calls
+    assert how["vary"] == "m" and how["m"] == "8,16"
+
+
+@pytest.mark.parametrize(("row", "axis"), [("fc3 forward", "m"), ("fc3 dgrad", "m"), ("fc3 wgrad", "k")])
+def test_the_batch_of_a_product_is_where_its_row_has_it(row: str, axis: str) -> None:
+    from macro.changes.batch import _axis
+
+    assert _axis(Gemm(m=1024, n=4096, k=1024), row, 1024) == axis
+    assert _axis(Gemm(m=1024, n=4096, k=1024), row, 512) is None
+
+
+def test_a_gradient_more_is_a_product_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    took: list[dict[str, Any]] = []
+
+    class Run:
+        class Result:
+            role, reason = "measured", None
+            seconds = type("Seconds", (), {"median": 0.05, "low": 0.049, "high": 0.051})
+
+        results = (Result,)
+
+    def run(benchmark: str, how: dict[str, Any], seconds: float) -> type[Run]:
+        took.append(how)
+        return Run
+
+    monkeypatch.setattr(_alone, "run", run)
+    own = step(threads=2, heap="keep", preload="mkl-intel")
+    told = replace(asked(own, before()), unchanged=own)
+    (part,) = changes.find("input-gradient").change.brings(told).parts
+    (how,) = took
+    settings = {"variant": "torch", "threads": 2, "heap": "keep", "preload": "mkl-intel"}
+    assert {name: how[name] for name in settings} == settings
+    assert (how["m"], how["n"], how["k"]) == (8, 12, 10) and part.seconds == pytest.approx(0.05)
+
+
+def test_an_update_within_the_gradients_product_is_measured_in_both_forms(monkeypatch: pytest.MonkeyPatch) -> None:
+    from macro.explaining.rows import rows
+
+    cells = {(("fc1 wgrad",), "gemm"): 0.3, (("fc1 update",), "optimizer"): 0.1, (("fc1 forward",), "gemm"): 0.4}
+    found: list[Any] = []
+
+    def ratios(xs: list[Any], how: dict[str, Any], seconds: float) -> dict[Any, _alone.Ratio]:
+        found.extend((x.op, x.m, x.n, x.k, how["variant"]) for x in xs)
+        return dict.fromkeys(xs, _alone.Ratio(0.9, 0.89, 0.91))
+
+    monkeypatch.setattr(_alone, "ratios", ratios)
+    (part,) = (
+        changes.find("update-in-wgrad").change.brings(asked(step(), before(cells=cells, rows=rows(NETWORK, 8)))).parts
+    )
+    assert part.seconds == pytest.approx(-0.04)
+    assert found == [("update", 12, 10, 8, "separate:torch,fused:torch")]
+
+
+def test_of_transposed_weights_products_are_measured_in_the_other_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    from macro.explaining.rows import rows
+
+    watched = before(cells={(("fc1 forward",), "gemm"): 0.4, (("fc1 wgrad",), "gemm"): 0.3}, rows=rows(NETWORK, 8))
+    watched.side.entry.built["layout"] = "outputs x inputs"
+    told: list[str] = []
+
+    def ratios(xs: list[Any], how: dict[str, Any], seconds: float) -> dict[Any, _alone.Ratio]:
+        told.append(how["trans"])
+        return dict.fromkeys(xs, _alone.Ratio(1.1, 1.09, 1.11))
+
+    monkeypatch.setattr(_alone, "ratios", ratios)
+    (part,) = changes.find("weights-transposed").change.brings(asked(step(), watched)).parts
+    assert part.seconds == pytest.approx(0.04) and told == ["nt,nn"]
+
+
+def test_with_other_threads_products_convolutions_and_passes_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    from macro.explaining.rows import rows
+
+    net, calls = networks.find("alexnet-r"), list[dict[str, Any]]()
+    conv = next(node.name for node in net.nodes if node.layer.kind == "conv")
+    cells = {
+        ((f"{conv} forward",), "convolution"): 0.5,
+        ((f"{conv} activation",), "element-wise"): 0.2,
+        (("pool1 forward",), "pooling"): 0.1,
+    }
+    watched = before(cells=cells, rows=rows(net, 8))
+
+    def ratios(xs: list[Any], how: dict[str, Any], seconds: float) -> dict[Any, _alone.Ratio]:
+        calls.extend({"op": x.op, **how} for x in xs)
+        return dict.fromkeys(xs, _alone.Ratio(0.5, 0.49, 0.51))
+
+    def measured(benchmark: str, options: dict[str, Any], seconds: float) -> _alone.Ratio:
+        calls.append({"op": benchmark, **options})
+        return _alone.Ratio(0.5, 0.49, 0.51)
+
+    monkeypatch.setattr(_alone, "ratios", ratios)
+    monkeypatch.setattr(_alone, "measured", measured)
+    own = step(network="alexnet-r")
+    told = replace(asked(changes.find("threads=2").made(own), watched), unchanged=own)
+    found = changes.find("threads=2").change.brings(told)
+    assert sum(part.seconds for part in found.parts) == pytest.approx(-0.4)
+    assert [call["op"] for call in calls] == ["conv", "pooling", "elementwise"]
+    assert {call["threads"] for call in calls} == {"1,2"} and {call["vary"] for call in calls} == {"threads"}
+
+
+def test_a_ratio_that_is_known_badly_is_measured_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    good, bad, few = (Gemm(m=size, n=512, k=512) for size in (512, 1024, 2048))
+    told = [
+        {good: _alone.Ratio(0.8, 0.79, 0.81), bad: _alone.Ratio(0.5, 0.1, 0.9), few: None},
+        {bad: _alone.Ratio(0.9, 0.8, 1.0), few: _alone.Ratio(0.7, 0.69, 0.71)},
+    ]
+    asked_for: list[list[Any]] = []
+
+    def ratios(xs: list[Any], how: dict[str, Any], seconds: float) -> dict[Any, _alone.Ratio | None]:
+        asked_for.append(list(xs))
+        return told.pop(0)  # type: ignore[return-value]
+
+    monkeypatch.setattr(_alone, "ratios", ratios)
+    found = _parts.each(asked(step(), before()), {x: {"a": 0.1} for x in (good, bad, few)}, {})
+    assert asked_for == [[good, bad, few], [bad, few]]
+    assert [part.seconds for part in found.parts] == pytest.approx([-0.02, -0.01, -0.03])
+    monkeypatch.setattr(_alone, "ratios", lambda xs, how, seconds: dict.fromkeys(xs))
+    with pytest.raises(Unavailable, match="too few rounds"):
+        _parts.each(asked(step(), before()), {good: {"a": 0.1}}, {})
+
+
+def test_what_is_no_known_problem_may_change_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    from macro.explaining.rows import rows
+
+    monkeypatch.setattr(_alone, "ratios", lambda xs, how, seconds: dict.fromkeys(xs, _alone.Ratio(0.5, 0.5, 0.5)))
+    watched = before(cells={(("fc1 forward",), "gemm"): 0.4, (("net.a",), "gemm"): 0.3}, rows=rows(NETWORK, 8))
+    known, other = _parts.products(asked(step(), watched), {}).parts
+    assert known.seconds == pytest.approx(-0.2)
+    assert other.what == "other products" and (other.low, other.high) == pytest.approx((-0.15, 0.15))
+
+
+@pytest.mark.skipif(torch_library.missing() is not None, reason="PyTorch is not installed")
+def test_problems_of_one_kind_have_each_their_own_ratio() -> None:
+    from kernels.ops.pooling.problem import Pooling
+
+    products = [Gemm(m=16, n=512, k=512), Gemm(m=64, n=64, k=64)]
+    found = _alone.ratios(products, {"variant": "torch", "vary": "trans", "trans": "nn,nt"}, 2.0)
+    assert list(found) == products  # each found, of which a noisy one may have no interval
+    (pool,) = _alone.ratios([Pooling(16, 4, 8)], {"variant": "torch", "vary": "layout", "layout": "nchw,nhwc"}, 1.0)
+    assert isinstance(pool, Pooling)
+
+
+def test_with_channels_last_convolutions_have_their_biases_and_poolings_are_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from macro.explaining.rows import rows
+
+    net, found = networks.find("alexnet-r"), list[tuple[str, str]]()
+    cells = {
+        (("conv2 forward",), "convolution"): 0.2,
+        (("conv2 dgrad",), "convolution"): 0.2,
+        (("pool1 forward",), "pooling"): 0.1,
+        (("norm1 forward",), "normalization"): 0.04,
+    }
+
+    def ratios(xs: list[Any], how: dict[str, Any], seconds: float) -> dict[Any, _alone.Ratio]:
+        found.extend((getattr(x, "direction", x.op), how["variant"]) for x in xs)
+        return dict.fromkeys(xs, _alone.Ratio(0.5, 0.49, 0.51))
+
+    monkeypatch.setattr(_alone, "ratios", ratios)
+    own = step(network="alexnet-r")
+    told = replace(asked(own, before(cells=cells, rows=rows(net, 8))), unchanged=own)
+    parts = changes.find("channels-last").change.brings(told).parts
+    assert sum(part.seconds for part in parts) == pytest.approx(-0.25)
+    assert found == [("pooling", "torch"), ("forward", "torch-bias"), ("dgrad", "torch")]
+    assert (parts[-1].what, parts[-1].low, parts[-1].high) == ("normalizations", -0.02, 0.02)
+
+
+def test_where_all_that_it_changes_is_small_nothing_is_expected() -> None:
+    (part,) = _parts.each(asked(step(), before()), {}, {}).parts
+    assert part.seconds == 0.0
+    small = {Gemm(m=8, n=8, k=8): {"a": 0.004}}
+    (part,) = _parts.each(asked(step(), before()), small, {}).parts  # type: ignore[arg-type]
+    assert (part.seconds, part.low, part.high) == (0.0, -0.002, 0.002)
+
+
+def test_what_no_kernel_here_calls_is_not_predictable() -> None:
+    jax = replace(asked(step(), before()), unchanged=step("jax"))
+    assert "no kernel here calls the products of jax" in (_parts.swapped(jax, "heap").why or "")
+
+
+def test_a_large_product_is_measured_smaller() -> None:
+    whole = Gemm(m=1024, n=4096, k=2048)
+    less = _alone.smaller(whole, 1e9)
+    assert isinstance(less, Gemm) and less.flops <= 1e9 and min(less.m, less.n, less.k) >= _alone.LEAST
+    assert _alone.smaller(whole, 1e12) == whole
+    least = _alone.smaller(whole, 1.0)
+    assert isinstance(least, Gemm) and (least.m, least.n, least.k) == (256, 256, 256)
+    kept = _alone.smaller(whole, 1.0, "n")
+    assert isinstance(kept, Gemm) and (kept.m, kept.n, kept.k) == (256, 4096, 256)
+
+
+def test_what_could_not_be_measured_alone_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    import micro
+
+    class Run:
+        comparisons, results = (
+            (),
+            (type("Result", (), {"reason": "torch is not installed", "role": "measured", "seconds": None}),),
+        )
+
+    monkeypatch.setattr(micro, "plan", lambda *of, **options: None)
+    monkeypatch.setattr(micro, "measure", lambda plan: Run)
+    with pytest.raises(Unavailable, match="torch is not installed"):
+        _alone.measured("gemm", {}, 1.0)
+    ran = type("Result", (), {"reason": None, "role": "measured", "seconds": 1.0})
+    few = type("Comparison", (), {"reason": "5 of the 6 rounds", "ratio": None})
+    monkeypatch.setattr(Run, "results", (ran,))
+    monkeypatch.setattr(Run, "comparisons", (few,))
+    with pytest.raises(Unavailable, match="too few rounds"):
+        _alone.measured("gemm", {}, 1.0)

@@ -186,7 +186,7 @@ def _list(step: Step) -> int:
         change = changes.known(name)
         why = changes.Named(change, change.takes or "").refused(step)
         typed = f"{name}={change.takes}" if change.takes else name
-        print(f"{typed:<18}{change.about}" + (f"; not here: {why}" if why else ""))
+        print(f"{typed:<20} {change.about}" + (f"; not here: {why}" if why else ""))
     return 0
 
 

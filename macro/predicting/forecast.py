@@ -121,7 +121,10 @@ class Foreseer:
 
     def _took(self, named: Named, after: Seen) -> Effect:
         try:
-            return named.change.took(self.before, after)
+            found = named.change.took(self.before, after)
+            if not isinstance(found, Effect):
+                raise TypeError("took gives no Effect")
+            return found
         except Exception as error:
             return Effect(False, f"{named.words} raises {type(error).__name__}: {error}")
 
@@ -148,7 +151,8 @@ class Foreseer:
         parts = tuple(part for one in single for part in _parts(one))
         forecast = Forecast(why=f"{unknown} is not") if unknown else Forecast(parts)
         effect = Effect(True, "; ".join(one.told.effect for one in single))
-        costs = "; ".join(dict.fromkeys(one.told.costs for one in single if one.told.costs != "nothing")) or "nothing"
+        each = dict.fromkeys(cost for one in single for cost in one.told.costs.split("; ") if cost != "nothing")
+        costs = "; ".join(each) or "nothing"
         return self._kept(changes, changed, costs, effect, forecast, "")
 
     def _kept(

@@ -100,18 +100,27 @@ def test_what_a_change_raises_is_why_there_is_no_prediction() -> None:
     assert one._took(Named(broken), seen()) == Effect(False, "plain raises ZeroDivisionError: division by zero")
 
 
+def test_what_gives_no_effect_is_told() -> None:
+    one = foreseer()
+    one.__dict__["before"] = before()
+    none = replace(PLAIN, took=lambda before, after: None)  # type: ignore[arg-type, return-value]
+    assert one._took(Named(none), seen()) == Effect(False, "plain raises TypeError: took gives no Effect")
+
+
 def test_several_at_once_are_the_sum_of_each_and_stand_in_the_file(tmp_path: Path) -> None:
     one = foreseer(tmp_path / "run.jsonl")
     one.__dict__["before"] = before()
     named = [changes.find("heap-keep"), changes.find("fused-optimizer")]
     single = [
-        one._kept([x], x.made(step()), "memory", Effect(True, x.words), Forecast((Part("a", -0.1, -0.12, -0.08),)), "")
+        one._kept(
+            [x], x.made(step()), "memory; bits", Effect(True, x.words), Forecast((Part("a", -0.1, -0.12, -0.08),)), ""
+        )
         for x in named
     ]
     both = one.both(single)
     assert both.words == "heap-keep+fused-optimizer" and both.changed.setting.heap == "keep"
     assert both.told.predicted is not None and both.told.predicted.seconds == pytest.approx(-0.2)
-    assert both.told.effect == "heap-keep; fused-optimizer" and both.told.costs == "memory"
+    assert both.told.effect == "heap-keep; fused-optimizer" and both.told.costs == "memory; bits"
     assert [x.change for x in one.file.run.predictions] == ["heap-keep", "fused-optimizer", "heap-keep+fused-optimizer"]
     one.file.close()
     assert store.read(tmp_path / "run.jsonl").predictions == one.file.run.predictions

@@ -120,13 +120,14 @@ def predicted() -> list[Run]:
 
 def _predictions(made: Sequence[Prediction]) -> Iterator[str]:
     from reports import calibration
+    from reports.prediction import word
 
     yield from calibration.sentences(made)
     yield ""
     yield "| step | change | predicted, % of it | measured | resolution | verdict |"
     yield "|---|---|---|---|---|---|"
     for x in made:
-        verdict = x.verdict or (x.reason or "").replace("|", "/")
+        verdict = (x.reason or "").replace("|", "/") if word(x) == "–" else word(x)
         resolution = "–" if x.resolution is None else f"{100 * x.resolution / x.step:.1f}"
         ends = (calibration.share(x, of) for of in (x.predicted, x.measured))
         yield f"| {x.network} {x.framework} | {x.change} | {' | '.join(ends)} | {resolution} | {verdict} |"

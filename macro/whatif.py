@@ -140,15 +140,19 @@ def request(argv: Sequence[str]) -> WhatIfRequest:
     else:
         words = parser().parse_intermixed_args(argv)
         step, seconds = step_of(words)
+    if words.apart and len(words.changes) < 2:
+        raise UsageError("--apart: name two changes or more")
     return WhatIfRequest(step, _changes(words.changes, step), seconds, words.apart, outputs_of(vars(words)))
 
 
 def _changes(asked: Sequence[str], step: Step) -> list[Named]:
-    """Raises UsageError for one that is none, or does not apply."""
+    """Raises UsageError for one that is none, or named twice, or does not apply."""
     from macro import changes
 
-    found = [changes.find(text) for text in dict.fromkeys(asked)]
+    found = [changes.find(text) for text in asked]
     for one in found:
+        if [other.words for other in found].count(one.words) > 1:
+            raise UsageError(f"{one.words}: it is named twice")
         if why := one.refused(step):
             raise UsageError(f"{one.words}: it does not apply: {why}")
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from reports import units
+from reports.prediction import word
 from reports.record import Prediction, Run
 
 TOPIC = "advice"
@@ -56,7 +57,7 @@ def _saves(x: Prediction) -> str:
 def _agrees(x: Prediction) -> str:
     if x.predicted is None:
         return "not predictable"
-    return f"{-100 * x.predicted.seconds / x.step:.1f} %, {x.verdict or 'not judged'}"
+    return f"{-100 * x.predicted.seconds / x.step:.1f} %, {'not judged' if word(x) == '–' else word(x)}"
 
 
 def _brought(x: Prediction) -> str:

@@ -33,13 +33,13 @@ def sentences(made: Sequence[Prediction]) -> Iterator[str]:
     if told:
         errors = [abs(_error(x)) for x in told]
         right = sum(_center(x.predicted) * _center(x.measured) > 0 for x in told)
-        confirmed = sum(x.verdict == "confirmed" for x in told)
+        confirmed, refuted = (sum(x.verdict == verdict for x in told) for verdict in ("confirmed", "refuted"))
         kinds = {x.change.partition("=")[0] for x in large}
+        error, half = (units.percent(100 * median(some)) for some in (errors, [*map(_half, told)]))
         yield (
             f"Of the {len(large)} that change the step by {units.percent(100 * LARGE)} or more, by {len(kinds)} kinds "
-            f"of change, {len(told)} were predictable: sign right in {right}, confirmed {confirmed}, median error "
-            f"{units.percent(100 * median(errors))} of the change, half-width of their intervals "
-            f"{units.percent(100 * median(map(_half, told)))} of it (median)."
+            f"of change, {len(told)} were predictable: sign right in {right}, confirmed {confirmed}, refuted "
+            f"{refuted}, median error {error} of the change, half-width of their intervals {half} of it (median)."
         )
     null = [
         x

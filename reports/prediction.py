@@ -9,8 +9,9 @@ from reports import units
 from reports.record import Expected, Prediction
 
 NEAR = 0.1  # of what was measured: by so much at most may a confirmed prediction be off
+UNDECIDED = "undecided: right or wrong within the error of what was measured; more rounds tell"
 LEFT_OUT = "left out after"  # how the reason of a change begins that was timed for some rounds alone
-HEAD = ("change", "predicted", "measured", "of the step", "verdict")
+HEAD = ("change", "predicted", "measured", "of the step", "off by", "verdict")
 
 
 def text(predictions: Sequence[Prediction]) -> str:
@@ -62,7 +63,20 @@ def _interactions(predictions: Sequence[Prediction]) -> Iterator[str]:
 
 def _row(x: Prediction) -> tuple[str, ...]:
     share = "–" if x.measured is None else f"{100 * x.measured.seconds / x.step:+.1f} %"
-    return x.change, _seconds(x.predicted), _seconds(x.measured), share, x.verdict or "–"
+    return x.change, _seconds(x.predicted), _seconds(x.measured), share, off(x), word(x)
+
+
+def word(x: Prediction) -> str:
+    """Its verdict, or that it is open."""
+    return x.verdict or ("undecided" if x.reason == UNDECIDED else "–")
+
+
+def off(x: Prediction) -> str:
+    """What was predicted less what was measured, in per cent of the latter; of what is below resolution nothing."""
+    judged = word(x) in ("confirmed", "refuted", "undecided")
+    if not judged or x.predicted is None or x.measured is None or not x.measured.seconds:
+        return "–"
+    return f"{100 * abs(x.predicted.seconds - x.measured.seconds) / abs(x.measured.seconds):.0f} %"
 
 
 def _seconds(x: Expected | None) -> str:

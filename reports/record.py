@@ -197,7 +197,7 @@ class Prediction:
     costs: str = ""  # what it changes beside the time
     measured: Expected | None = None  # null: not measured yet, or it could not be
     resolution: float | None = None  # seconds that two unchanged steps in the same rounds differ by at most
-    verdict: str | None = None  # confirmed, refuted, below resolution; null: of what was not predicted, or not measured
+    verdict: str | None = None  # confirmed, refuted, below resolution; null: see the reason
     reason: str | None = None  # why there is no prediction, no measurement, or no verdict
     contest: str | None = None  # in which it was measured
     kind: str = "prediction"  # prediction

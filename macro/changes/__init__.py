@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
+import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernels.errors import UsageError
+from kernels.errors import UsageError, choice
 from macro.changes.base import Change, Step
 
 
@@ -33,7 +34,7 @@ class Named:
                 self.made(step)
             return why
         except Exception as error:
-            return f"it raises {type(error).__name__}: {error}"
+            return f"it {raised(error)}"
 
     def edit(self, step: Step) -> str:
         """What is written into a program; nothing where a variable does it."""
@@ -44,6 +45,12 @@ class Named:
 
     def made(self, step: Step) -> Step:
         return self.change.make(step, self.value)
+
+
+def raised(error: Exception) -> str:
+    """What code of a change, which may be a user's own, raises, and where."""
+    *_, last = traceback.extract_tb(error.__traceback__)
+    return f"raises {type(error).__name__}: {error} (line {last.lineno} of {Path(last.filename).name})"
 
 
 def names() -> list[str]:
@@ -66,7 +73,7 @@ def find(text: str) -> Named:
 def known(name: str) -> Change:
     """One that there is. Raises UsageError."""
     if name not in names():
-        raise UsageError(f"{name}: there is no such change; there are {', '.join(names())}, or a file.py of yours")
+        raise UsageError(f"{name}: there is no such change: {choice(name, names())} (or a file.py of your own)")
     change: Change = importlib.import_module(f"macro.changes.{name.replace('-', '_')}").CHANGE
     return change
 
@@ -80,7 +87,7 @@ def _own(path: Path) -> Change:
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise UsageError(f"{path}: {type(error).__name__}: {error}") from None
+        raise UsageError(f"{path}: it {raised(error)}") from None
     if not isinstance(change := getattr(module, "CHANGE", None), Change):
         raise UsageError(f"{path}: it has no CHANGE, a macro.changes.base.Change")
     return change

@@ -17,7 +17,7 @@ LARGE = 1 << 22  # elements of the pass that stands for all
 
 def applies(step: Step, value: str) -> str | None:
     if not value.isdecimal() or not 1 <= int(value) <= cores():
-        return f"this process may use 1 to {cores()} cores"
+        return f"give a number: this process may use 1 to {cores()} cores"
     return f"it has {value} already" if int(value) == step.setting.threads else None
 
 

@@ -12,6 +12,7 @@ from macro.equality.proof import prove, proven
 from macro.processes import job as job_files
 from macro.processes.process import Process
 from macro.timing.entry import WARM, Entry, Plan
+from reports import units
 
 REFERENCE = 30e9  # FLOP/s of a processor's core, for a forecast
 REFERENCES = 7  # answers of NumPy that set the bounds
@@ -73,7 +74,8 @@ def _forecast(plan: Plan, entries: Sequence[Entry], proofs: int, start: float) -
     steps = max(COUNTS) * plan.network.flops(plan.batch) / REFERENCE
     proving = (proofs + REFERENCES) * (start + steps) if proofs else 0.0
     starting = plan.generations * alive * (start + (WARM + 1) * steps / max(COUNTS))
+    proofs_told = units.counted(proofs, "proof")
     return (
-        f"about {proving + starting + plan.seconds:.0f} s: {proofs} proofs of equal work ({proving:.0f} s), "
+        f"about {proving + starting + plan.seconds:.0f} s: {proofs_told} of equal work ({proving:.0f} s), "
         f"{plan.generations} × {alive} processes to start ({starting:.0f} s), {plan.seconds:.0f} s of measuring"
     )

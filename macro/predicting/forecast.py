@@ -7,14 +7,14 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels.devices.cpu import cores
 from kernels.errors import LaunchError, SuiteError, Unavailable
-from macro.changes import Named
+from macro.changes import Named, raised
 from macro.changes._heaps import beside
 from macro.changes._parts import around
 from macro.changes.base import Asked, Before, Effect, Forecast, Part, Seen, Step
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from reports.store import RunFile
 
 
+UNTIMED = Forecast(why=NOT_TIMED)
 AT_ONCE = 2  # changed steps that are looked at, at most: each has its memory
 
 
@@ -107,26 +108,21 @@ class Foreseer:
     def _told(self, named: Named, changed: Step, after: Seen | SuiteError) -> tuple[Effect, Forecast, str]:
         """Its effect, what it should bring, and why it is not timed."""
         if isinstance(after, SuiteError):
-            return Effect(False, ""), Forecast(why="the changed step does not run"), f"{NOT_TIMED}: {after}"
-        effect = self._took(named, after)
+            return Effect(False, ""), UNTIMED, f"{NOT_TIMED}: {after}"
+        try:
+            effect = named.change.took(self.before, after)
+            if not isinstance(effect, Effect):
+                raise TypeError("took gives no Effect")
+        except Exception as error:
+            return Effect(False, ""), UNTIMED, f"{NOT_TIMED}: its took {raised(error)}"
         if not effect.there:
-            forecast = Forecast(why="it has no effect")
-            return effect, forecast, f"{NOT_TIMED}: {forecast.why}"
+            return effect, UNTIMED, f"{NOT_TIMED}: it has no effect"
         alone = self.alone / len(self.seen.keys() - {one.change for one in self.file.run.predictions})
         self.say(f"{named.words}: {effect.evidence}; kernels by themselves, {alone:.0f} s and their checks")
         began = time.monotonic()
         forecast = self._brings(named, Asked(self.before, after, self.step, changed, alone))
         self.alone -= min(alone, time.monotonic() - began)
         return effect, forecast, ""
-
-    def _took(self, named: Named, after: Seen) -> Effect:
-        try:
-            found = named.change.took(self.before, after)
-            if not isinstance(found, Effect):
-                raise TypeError("took gives no Effect")
-            return found
-        except Exception as error:
-            return Effect(False, f"{named.words} raises {type(error).__name__}: {error}")
 
     def _brings(self, named: Named, asked: Asked) -> Forecast:
         """With the page faults that certainly come or go beside. A change may be a file of a user's own: what it raises
@@ -139,7 +135,7 @@ class Foreseer:
         except SuiteError as error:
             return Forecast(why=str(error))
         except Exception as error:
-            return Forecast(why=f"{named.words} raises {type(error).__name__}: {error}")
+            return Forecast(why=f"its brings {raised(error)}")
 
     def both(self, single: Sequence[Foreseen]) -> Foreseen:
         """All of these at once, as the sum of each: what they do to each other is what the measurement shows."""
@@ -161,7 +157,7 @@ class Foreseer:
         seconds, threads = self.before.seconds, self.before.identity.get("threads")
         threads = threads if isinstance(threads, int) else 1
         told = judged.prediction(self.step, joined(changes), costs, seconds, effect, forecast, threads)
-        told = judged.refused(told, why) if why else told
+        told = replace(told, reason=why) if why else told
         self.file.append(told)
         seen = self.seen.get(joined(changes))
         return Foreseen(changes, changed, told, _said(seen) if isinstance(seen, Seen) else {}, forecast)

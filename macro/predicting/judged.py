@@ -10,7 +10,7 @@ from macro.changes.base import CONFIDENCE, Effect, Forecast, Step
 from macro.timing.entry import Entry
 from macro.timing.results import clock, times
 from reports import stats
-from reports.prediction import NEAR
+from reports.prediction import NEAR, UNDECIDED
 from reports.record import Expected, Prediction
 
 MODEL = 0.15  # of what kernels alone say: by so much a step may do else; from the pairs of docs/whatif.md
@@ -67,25 +67,33 @@ def measured(told: Prediction, unchanged: Entry, twin: Entry, changed: Entry, co
     brought = Expected(found.center, found.center - half, found.center + half, CONFIDENCE)
     step = sum(times(unchanged) + times(twin)) / len(times(unchanged) + times(twin))
     verdict = judge(told.predicted, brought, resolution) if not changed.ended else None
-    told = replace(told, reason=changed.ended) if changed.ended else told
+    why = UNDECIDED if verdict is None and told.predicted else None if told.predicted else told.reason
+    told = replace(told, reason=changed.ended or why)
     return replace(told, step=step, measured=brought, resolution=resolution, verdict=verdict, contest=contest)
 
 
 def refused(told: Prediction, why: str) -> Prediction:
     """The same, of what could not be measured, or not again."""
-    reasons = [*filter(None, [told.reason]), *([why] if why not in (told.reason or "") else [])]
+    before = told.reason if told.reason not in (None, UNDECIDED) else ""
+    reasons = [*filter(None, [before]), *([why] if why not in before else [])]
     return replace(told, measured=None, resolution=None, verdict=None, contest=None, reason="; ".join(reasons))
 
 
 def judge(predicted: Expected | None, brought: Expected, resolution: float) -> str | None:
     """Confirmed: off by a tenth of what was measured at most, or by what two unchanged steps differ by, and with the
-    same sign."""
+    same sign. What is refuted is so wherever in its interval the measured truth is; else none."""
     if predicted is None:
         return None
-    if max(abs(predicted.seconds), abs(brought.seconds)) <= resolution:
+    verdict = _compared(predicted.seconds, brought.seconds, resolution)
+    nearest = min(max(predicted.seconds, brought.low), brought.high)
+    return verdict if verdict == _compared(predicted.seconds, nearest, resolution) or verdict != "refuted" else None
+
+
+def _compared(predicted: float, brought: float, resolution: float) -> str:
+    if max(abs(predicted), abs(brought)) <= resolution:
         return "below resolution"
-    near = abs(predicted.seconds - brought.seconds) <= max(NEAR * abs(brought.seconds), resolution)
-    return "confirmed" if near and predicted.seconds * brought.seconds > 0 else "refuted"
+    near = abs(predicted - brought) <= max(NEAR * abs(brought), resolution)
+    return "confirmed" if near and predicted * brought > 0 else "refuted"
 
 
 def difference(of: Entry, unchanged: Sequence[Entry], fewest: int = stats.FEWEST) -> stats.Estimate | None:

@@ -17,7 +17,7 @@ from macro.equality import gate
 from macro.predicting import judged
 from macro.predicting.foreseen import Foreseen
 from macro.timing import results, resume, turns
-from macro.timing.entry import Entry, Plan, Taken
+from macro.timing.entry import TWIN, Entry, Plan, Taken
 from macro.timing.results import times
 from reports import next_run, units
 from reports.prediction import LEFT_OUT
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 MARGIN = 0.01
 ROUNDS = 10  # at least
-TWIN = "unchanged"  # the change of the same once more
 
 
 def make(

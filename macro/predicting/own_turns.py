@@ -14,7 +14,7 @@ from macro.changes.base import Step
 from macro.predicting import judged, made
 from macro.predicting.foreseen import Foreseen
 from macro.predicting.own import Say, place_of, script, started
-from macro.timing.entry import Entry
+from macro.timing.entry import TWIN, Entry
 from macro.watching import ends, rounds
 from macro.watching.ends import Ended
 from macro.watching.program import Look
@@ -32,7 +32,7 @@ def make(
     step: Step, foreseen: Sequence[Foreseen], file: RunFile, say: Say, hopeless: float | None = None
 ) -> list[Foreseen]:
     """All of these in turns with the unchanged program and another of it; as macro.predicting.made."""
-    unchanged, twin = Entry(step.framework, step.setting), Entry(step.framework, step.setting, change=made.TWIN)
+    unchanged, twin = Entry(step.framework, step.setting), Entry(step.framework, step.setting, change=TWIN)
     changed = [Entry(step.framework, one.changed.setting, change=one.words) for one in foreseen]
     steps = [step, step, *(one.changed for one in foreseen)]
     with place_of() as (folder, streams), ExitStack() as stack:

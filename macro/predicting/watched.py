@@ -23,6 +23,7 @@ from macro.timing.entry import Entry
 from macro.watching import library_log, rounds, watch
 from macro.watching.recording import Watched
 from macro.watching.watch import Look, Side
+from reports import units
 
 BUILT = ("batch", "layout")
 
@@ -34,7 +35,8 @@ def before(step: Step, seconds: float, say: Callable[[str], None]) -> Before:
         look, folder = _started(step, side, say, stack)
         process, settled = Watched(), look.settled()
         for turn in rounds.in_turns([look], seconds, random.Random(plan.seed)):
-            say(f"watching {step.framework.name}: {turn.number} rounds, {turn.seconds:.0f} of {seconds:.0f} s")
+            told = units.counted(turn.number, "round")
+            say(f"watching {step.framework.name}: {told}, {turn.seconds:.0f} of {seconds:.0f} s")
             if turn.read:
                 _add(process, look)
         _add(process, look)

@@ -45,10 +45,14 @@ def kept(name: str, outputs: Outputs, planned: Sequence[str], measure: Callable[
 def _interrupted(file: RunFile) -> str:
     """What a stopped run has kept, and how one goes on."""
     from macro.timing.resume import TOPIC
+    from reports.units import counted
 
-    rounds = sum(note.topic == TOPIC for note in file.run.notes)
-    there = f"they are in {file.path}, --resume goes on" if file.path else "-o FILE would have kept them"
-    return f"interrupted; {rounds} rounds had ended: {there}"
+    rounds, predictions = sum(note.topic == TOPIC for note in file.run.notes), len(file.run.predictions)
+    kept = [counted(n, what) for n, what in ((predictions, "prediction"), (rounds, "round")) if n]
+    if not kept:
+        return "interrupted before there was anything to keep"
+    there = f"{file.path} has them, --resume goes on" if file.path else "-o FILE would have kept them"
+    return f"interrupted after {' and '.join(kept)}: {there}"
 
 
 def contest(

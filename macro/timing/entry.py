@@ -16,6 +16,7 @@ from macro.processes.job import Setting
 from macro.processes.process import Process
 
 FEWEST = 6  # rounds of a generation; of so many on it counts
+TWIN = "unchanged"  # the change of the same once more
 WARM = 2  # steps before the first block
 HANGS = 60.0  # seconds a block may take at least
 LONG = 1.0  # seconds: in a step of so many a cold cache and memory given back are a small part

@@ -12,7 +12,7 @@ from typing import Any
 
 from kernels.libs import preload
 from macro.timing import ratios
-from macro.timing.entry import Entry, Plan
+from macro.timing.entry import TWIN, Entry, Plan
 from macro.timing.peak import UNIT
 from reports import next_run, record, stats
 
@@ -45,8 +45,9 @@ def changed_name(plan: Plan, entries: Sequence[Entry]) -> str:
 
 def changed(plan: Plan, entries: Sequence[Entry], margin: float, seconds: Mapping[str, float]) -> record.Contest:
     """Of a step with what is changed of it; the first is unchanged."""
-    changes = " or ".join(entry.change for entry in entries if entry.change)
-    question = f"what does {changes} do to a {plan.phase} of {plan.network.name} in {entries[0].framework.name}?"
+    changes = [entry.change for entry in entries if entry.change not in ("", TWIN)]
+    what = changes[0] if len(changes) == 1 else f"each of {len(changes)} changes"
+    question = f"what does {what} do to a {plan.phase} of {plan.network.name} in {entries[0].framework.name}?"
     return _contest(plan, entries, (changed_name(plan, entries), question, "change"), margin, seconds)
 
 

@@ -24,6 +24,7 @@ from macro.watching import library_log, perf, rounds
 from macro.watching.perf import Sampler
 from macro.watching.recording import Round, Watched
 from macro.watching.rounds import GROWN, MANY, SELDOM
+from reports import units
 
 START = 10.0  # seconds of a process, for a forecast
 REPLAYS = 2  # of a recorded step, in a round that replays
@@ -80,7 +81,7 @@ def _rounds(
     ends: list[float] = []  # of each round
     for turn in rounds.in_turns(list(looks.values()), plan.seconds / plan.generations, order):
         ends.append(turn.seconds)
-        say(f"process {process + 1} of {plan.first + plan.generations} each: {turn.number} rounds")
+        say(f"process {process + 1} of {plan.first + plan.generations} each: {units.counted(turn.number, 'round')}")
         for text in warn(turn.seconds) if turn.number == 1 else ():
             say(text)
         if turn.read:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, TypeAlias
 
-from reports import older, units
+from reports import flat, older, units
 from reports.figures._layers import place
 from reports.record import Comparison, Contest, Result, Run
 
@@ -28,6 +28,7 @@ LAYER = (
     "direction",
     *SIDES,
 )  # of a convolution
+UNCHANGED = "unchanged"
 
 
 class Word(str):
@@ -101,10 +102,14 @@ def _slug(text: str) -> str:
 
 
 def facts(result: Result) -> dict[str, Any]:
-    """What tells a case from others: variant and layout first, then the problem, then the setting."""
+    """What tells a case from others: variant and layout first, then the problem, then the setting; of a changed step
+    the change, which is what differs in its setting."""
     forms = older.axes(result)
     problem = {axis: _value(value, forms.get(axis)) for axis, value in result.problem.items()}
     words = {axis: value for axis, value in problem.items() if isinstance(value, Word)}
+    if "/changes:" in result.contest:
+        variant = Word(result.variant.partition("~")[0])
+        return {"variant": variant} | words | problem | {"change": Word(_change(result.name))}
     setting = {
         "threads": result.threads,
         "isa": result.isa and Word(result.isa),
@@ -116,6 +121,12 @@ def facts(result: Result) -> dict[str, Any]:
         "device": result.device,
     }
     return {"variant": Word(result.variant)} | words | problem | {k: v for k, v in setting.items() if k not in problem}
+
+
+def _change(name: str) -> str:
+    """What is changed of a step, by its result's name; the unchanged one is there twice."""
+    found = re.search(r"/change:([^/]+)", name)
+    return UNCHANGED if found is None else flat.plain(found[1]).replace(UNCHANGED, f"{UNCHANGED}, once more")
 
 
 def briefly(results: Sequence[Result]) -> list[Facts]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from reports import units
 from reports.figures import _axes, _style
-from reports.prediction import NEAR
+from reports.prediction import NEAR, word
 from reports.record import Expected, Prediction, Run
 
 if TYPE_CHECKING:
@@ -22,23 +22,24 @@ POINTS = 400  # of a line
 LOOKS: dict[str, dict[str, Any]] = {
     "confirmed": {"color": "#0072B2", "marker": "o"},
     "refuted": {"color": "#D55E00", "marker": "D"},
+    "undecided": {"color": "#E69F00", "marker": "D", "markerfacecolor": "white"},
     "below resolution": {"color": _style.SOFT, "marker": "s", "markerfacecolor": "white"},
 }
 
 
 def draw(run: Run) -> list[tuple[str, Figure]]:
     """One picture of all predictions of a run that were measured."""
-    judged = [x for x in run.predictions if x.predicted and x.measured and x.verdict in LOOKS]
+    judged = [x for x in run.predictions if x.predicted and x.measured and word(x) in LOOKS]
     return [("", _picture(run, judged))] if judged else []
 
 
 def _picture(run: Run, judged: Sequence[Prediction]) -> Figure:
-    counts = [(word, sum(x.verdict == word for x in judged)) for word in LOOKS]
+    counts = [(said, sum(word(x) == said for x in judged)) for said in LOOKS]
     title = f"{units.counted(len(judged), 'change')} of a step predicted and made: "
     sheet = _style.Sheet(
-        title + ", ".join(f"{count} {word}" for word, count in counts if count),
+        title + ", ".join(f"{count} {said}" for said, count in counts if count),
         [_where(run), "per cent of the unchanged step, below zero: it gets faster", "90 % intervals"],
-        [(_style.handle(**LOOKS[word]), word) for word, count in counts if count],
+        [(_style.handle(**LOOKS[said]), said) for said, count in counts if count],
         [
             "Line: predicted as measured; band: off by a tenth of that. A prediction is older than the first timed "
             "step with its change."
@@ -93,7 +94,7 @@ def _frame(axes: Axes, judged: Sequence[Prediction]) -> None:
 
 def _point(axes: Axes, x: Prediction, name: str) -> None:
     (across, left, right), (up, below, above) = _share(x, x.measured), _share(x, x.predicted)
-    look = LOOKS[str(x.verdict)]
+    look = LOOKS[word(x)]
     axes.plot([left, right], [up, up], color=look["color"], linewidth=0.8, zorder=2)
     axes.plot([across, across], [below, above], color=look["color"], linewidth=0.8, zorder=2)
     axes.plot([across], [up], linestyle="none", markersize=6, zorder=3, **look)

@@ -42,15 +42,24 @@ def _title(timed: Sequence[Result]) -> str:
     first, last = timed[0], timed[-1]
     of = f"A {first.problem['phase']} of {first.problem['network']}"
     if first is last:
-        return f"{of}: {units.seconds(_median(first))} in {_style.clipped(first.variant, 24)}"
-    ends = (f"{units.seconds(_median(x))} in {_style.clipped(x.variant, 24)}" for x in (first, last))
+        return f"{of}: {units.seconds(_median(first))} {_who(first)}"
+    ends = (f"{units.seconds(_median(x))} {_who(x)}" for x in (first, last))
     return f"{of}: from {' to '.join(ends)}"
+
+
+def _who(x: Result) -> str:
+    """`in pytorch`, or with which change."""
+    facts = _groups.facts(x)
+    change = facts.get("change")
+    told = f"in {x.variant}" if change is None else change if change.startswith(_groups.UNCHANGED) else f"with {change}"
+    return _style.clipped(told, 27)
 
 
 def _picture(sheet: _style.Sheet, timed: Sequence[Result]) -> Figure:
     system = [(x.step or {}).get("system", 0.0) / x.threads for x in timed]  # of all threads; a step is a wall's
     differ = _groups.varying(_groups.facts(x) for x in timed)
-    keys = ["variant", *(x for x in ("threads", "heap", "division") if x in differ)]
+    setting = [x for x in ("threads", "heap", "division") if x in differ]
+    keys = ["change"] if "change" in differ else ["variant", *setting]
     bar, soft = {"marker": "s", "color": _style.SOFT}, {"marker": "s", "color": SYSTEM}
     sheet.entries += [(_style.handle(**bar), "the framework's own"), (_style.handle(**soft), "the operating system's")]
     figure = sheet.figure(_rows.height(len(timed)))

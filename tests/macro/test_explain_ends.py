@@ -79,7 +79,7 @@ def asked(explaining: Path, folder: Path, until: str, *more: str) -> Iterator[su
 
 @pytest.mark.slow
 def test_ctrl_c_leaves_nobody(explaining: Path, tmp_path: Path) -> None:
-    with asked(explaining, tmp_path, "process 1 of 1 each: 1 rounds") as ran:
+    with asked(explaining, tmp_path, "process 1 of 1 each: 1 round") as ran:
         assert len(processes.marked(tmp_path)) >= 3
         os.killpg(ran.pid, signal.SIGINT)  # as a terminal does: perf is in the group
         out, err = ran.communicate(timeout=120)
@@ -92,7 +92,7 @@ def test_ctrl_c_leaves_nobody(explaining: Path, tmp_path: Path) -> None:
 def test_processes_that_had_ended_are_told(explaining: Path, tmp_path: Path) -> None:
     run = tmp_path / "run.jsonl"
     words = ("--runs", "3", "--budget", "1s", "-o", str(run))
-    with asked(explaining, tmp_path, "process 2 of 3 each: 1 rounds", *words) as ran:
+    with asked(explaining, tmp_path, "process 2 of 3 each: 1 round", *words) as ran:
         os.killpg(ran.pid, signal.SIGINT)
         out, err = ran.communicate(timeout=120)
     assert ran.returncode == 130 and "Traceback" not in err

@@ -172,8 +172,8 @@ def test_a_stopped_run_says_what_it_has_kept(
     monkeypatch.setattr(turns, "_progress", stopped)
     told = command("--frameworks", "numpy", "--runs", "1")
     assert (told.code, told.out) == (code, "")
-    kept = f"they are in {tmp_path}/run.jsonl, --resume goes on"
-    assert told.err == f"macro run: interrupted; 2 rounds had ended: {kept}\n"
+    kept = f"{tmp_path}/run.jsonl has them, --resume goes on"
+    assert told.err == f"macro run: interrupted after 2 rounds: {kept}\n"
 
 
 def test_steps_say_that_no_axis_of_theirs_is_said_in_another_way(command: Callable[..., Ran], tmp_path: Path) -> None:

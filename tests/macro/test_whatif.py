@@ -44,6 +44,8 @@ def lines(path: Path) -> list[dict[str, Any]]:
         (["numpy", "mkl-dispatch"], "mkl-dispatch: it does not apply: the products of numpy are not MKL's"),
         (["numpy", "heap-keep", "--heap", "keep"], "heap-keep: it does not apply: it keeps freed memory already"),
         (["numpy,jax", "heap-keep"], "one framework"),
+        (["numpy", "isa=avx2", "isa=avx2"], "isa=avx2: it is named twice"),
+        (["numpy", "isa=avx2", "--apart"], "--apart: name two changes or more"),
         (["numpy", "threads"], "threads: give threads=2"),
         (["numpy", "heap-keep", "--resume"], "--resume: it needs a run file"),
     ],

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from reports.figures import steps
+from reports.figures import _groups, steps
 from reports.record import Contest, Result, Run, Seconds
 from tests.reports.made import SWEEP, case, one, readable, run, words
 
@@ -51,6 +51,23 @@ def test_the_floor_is_that_of_the_same_setting() -> None:
     assert "150 % of kernels-only" in told and "numpy, heap keep" in told
     without = words(one(steps.draw(steps_of(step("numpy", 0.3)))))
     assert "of kernels-only" not in without and "A step of fcn-s: 300 ms in numpy" in without
+
+
+def test_changes_of_a_step_are_called_by_their_names_alone() -> None:
+    names = ("", "/change:unchanged", "/change:heap-keep", "/change:my%2Fown.py")
+    made = steps_of(*(step(f"pytorch{'~b' * (i == 1)}", 0.5 - 0.1 * i, 0.1) for i in range(4)))
+    results = tuple(
+        replace(x, name=f"step/variant:pytorch{name}", contest="step/changes:a/rounds:10", heap=heap)
+        for x, name, heap in zip(
+            made.contests[0].results, names, ("default", "default", "keep", "default"), strict=True
+        )
+    )
+    figure = one(steps.draw(steps_of(*results)))
+    (axes,) = figure.axes
+    told = [x.get_text() for x in axes.get_yticklabels()]
+    assert told == ["my/own.py", "heap-keep", "unchanged, once more", "unchanged"]
+    assert "A step of fcn-s: from 200 ms with my/own.py to 500 ms unchanged" in words(figure)
+    assert _groups.case_labels(results) == told[::-1]
 
 
 @pytest.mark.parametrize("names", [HOSTILE, tuple(f"framework{i}" for i in range(60))])

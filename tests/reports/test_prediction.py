@@ -67,12 +67,26 @@ def test_a_table_says_what_was_predicted_and_what_came_of_it() -> None:
     head, keep, compiled = (line.split("  ") for line in lines[1:4])
     assert [x.strip() for x in head if x] == list(prediction.HEAD)
     row = [x.strip() for x in keep if x.strip()]
-    assert row == ["heap-keep", "−100 ms [−120 ms, −80.0 ms]", "−110 ms [−130 ms, −90.0 ms]", "-11.0 %", "confirmed"]
-    assert [x.strip() for x in compiled if x.strip()] == ["compile", "–", "–", "–", "–"]
+    assert row == [
+        "heap-keep",
+        "−100 ms [−120 ms, −80.0 ms]",
+        "−110 ms [−130 ms, −90.0 ms]",
+        "-11.0 %",
+        "9 %",
+        "confirmed",
+    ]
+    assert [x.strip() for x in compiled if x.strip()] == ["compile", "–", "–", "–", "–", "–"]
     assert lines[4] == "Resolution: two unchanged steps in the same rounds differ by 20.0 ms at most, 2 % of a step."
     assert "  heap-keep: 9000 page faults a step before, 0 with it; costs: memory" in lines
     assert "    predicted of page faults −100 ms, malloc −1.00 ms" in lines
     assert lines[-1] == "  compile: not predictable: it fuses"
+
+
+def test_what_is_open_is_called_so_and_of_what_is_below_resolution_no_error_is_told() -> None:
+    undecided = replace(AFTER, verdict=None, reason=prediction.UNDECIDED)
+    assert (prediction.word(undecided), prediction.off(undecided)) == ("undecided", "9 %")
+    below = replace(AFTER, verdict="below resolution")
+    assert (prediction.word(below), prediction.off(below)) == ("below resolution", "–")
 
 
 def test_of_several_at_once_what_they_do_to_each_other_is_told() -> None:

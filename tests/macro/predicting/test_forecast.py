@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -92,19 +93,22 @@ def test_each_change_has_its_share_of_what_those_before_it_left(
     assert alone == pytest.approx([10.0, 10.0, 20.0])
 
 
-def test_what_a_change_raises_is_why_there_is_no_prediction() -> None:
+def test_what_a_change_raises_is_told_with_its_place(tmp_path: Path) -> None:
     broken = replace(PLAIN, brings=lambda asked: Forecast(parts=1 / 0), took=lambda before, after: Effect(1 / 0, ""))  # type: ignore[arg-type]
-    one = foreseer()
+    one = foreseer(tmp_path / "run.jsonl")
     one.__dict__["before"] = before()
-    assert one._brings(Named(broken), asked(1.0)).why == "plain raises ZeroDivisionError: division by zero"
-    assert one._took(Named(broken), seen()) == Effect(False, "plain raises ZeroDivisionError: division by zero")
-
-
-def test_what_gives_no_effect_is_told() -> None:
-    one = foreseer()
-    one.__dict__["before"] = before()
-    none = replace(PLAIN, took=lambda before, after: None)  # type: ignore[arg-type, return-value]
-    assert one._took(Named(none), seen()) == Effect(False, "plain raises TypeError: took gives no Effect")
+    why = one._brings(Named(broken), asked(1.0)).why
+    assert why is not None and re.fullmatch(
+        r"its brings raises ZeroDivisionError: division by zero \(line \d+ of test_forecast.py\)", why
+    )
+    none = replace(PLAIN, name="none", took=lambda before, after: None)  # type: ignore[arg-type, return-value]
+    off = replace(PLAIN, name="off", took=lambda before, after: Effect(False, "as before"))
+    one.seen = dict.fromkeys(("plain", "none", "off"), seen())
+    reasons = [one.single(Named(change)).told.reason or "" for change in (broken, none, off)]
+    one.file.close()
+    assert reasons[0].startswith("not timed: its took raises ZeroDivisionError: division by zero (line ")
+    assert reasons[1].startswith("not timed: its took raises TypeError: took gives no Effect (line ")
+    assert reasons[2] == "not timed: it has no effect"
 
 
 def test_several_at_once_are_the_sum_of_each_and_stand_in_the_file(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from macro.changes.base import Effect, Forecast, Part
 from macro.predicting import judged
 from macro.processes.job import Setting
 from macro.timing.entry import Entry
+from reports.prediction import UNDECIDED
 from reports.record import Expected, Prediction
 from tests.macro.changes.test_changes import step
 
@@ -40,9 +41,13 @@ def around(seconds: float, seed: int, spread: float = 0.005) -> Entry:
     [
         (-0.20, -0.21, 0.001, "confirmed"),
         (-0.20, -0.25, 0.001, "refuted"),
+        (-0.20, -0.23, 0.001, None),  # -0.22 would be confirmed
+        (-0.05, +0.025, 0.02, "refuted"),
+        (-0.05, +0.025, 0.05, "below resolution"),
+        (-0.021, +0.005, 0.02, None),  # at -0.005 it would be confirmed
         (-0.20, -0.25, 0.06, "confirmed"),
         (-0.02, +0.02, 0.05, "below resolution"),
-        (-0.02, +0.02, 0.01, "refuted"),
+        (-0.02, +0.02, 0.009, "refuted"),
         (+0.20, -0.20, 0.30, "below resolution"),
         (0.0, -0.20, 0.01, "refuted"),
         (None, -0.20, 0.01, None),
@@ -86,6 +91,14 @@ def test_a_saving_that_is_there_is_measured_against_both_unchanged_steps() -> No
     assert found.measured.low < -0.19 < -0.18 and found.measured.confidence == 0.9
     assert found.verdict == "confirmed" and found.contest == "contest" and found.id == told().id
     assert found.resolution is not None and 0 < found.resolution < 0.02
+
+
+def test_what_is_open_becomes_decided_in_a_longer_run() -> None:
+    """The measurement's own error is that of twelve rounds: it holds what would be confirmed."""
+    found = judged.measured(told(-0.2), around(1.0, 1), around(1.0, 2), around(0.75, 3, 0.05), "contest")
+    assert found.verdict is None and found.reason == UNDECIDED
+    again = judged.measured(found, around(1.0, 1), around(1.0, 2), around(0.8, 3), "contest")
+    assert again.verdict == "confirmed" and again.reason is None
 
 
 def test_twins_that_differ_make_the_resolution_coarse() -> None:

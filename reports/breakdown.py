@@ -65,6 +65,7 @@ class Module:
         return sum(self.phases.values())
 
 
+OPERATING = "operating system"  # the witness of its share
 AGREES = 0.1  # of what a row says, by which a step without it may be off
 NARROW = 0.25  # of it: with a wider interval they cannot be told apart
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from reports import units
 from reports.attribution import Unit, aligned
-from reports.breakdown import Breakdown, Fastest, Module, Share
+from reports.breakdown import OPERATING, Breakdown, Fastest, Module, Share
 from reports.quality import GRADES, NOWHERE, UNNAMED, Measure
 from reports.record import Note, Run
 from reports.store import Unreadable
@@ -151,11 +151,17 @@ def _measures(found: Breakdown) -> Sequence[Measure]:
     faults = (
         abs(found.faults.get("P3", 0.0) - found.faults.get("P0", 0.0)) * 0.25e-6 / step
     )  # a page's clearing at least
-    apart = any(one.verdict == "disagree" for one in found.witnesses)
+    apart = [one.name for one in found.witnesses if one.verdict == "disagree"]
     return (
         Measure(vague, 0.1, 0.3, f"{vague:.1%} of a step is dispatch, Python or in no span", "a larger batch"),
         Measure(left, 0.05, 0.1, f"residual {left:.1%} of a step", "a longer --budget"),
         Measure(looking, 0.1, 0.3, f"watching makes a step {looking:.0%} longer", "a larger batch"),
         Measure(faults, 0.02, 0.1, "a tracer changes the page faults of a step", "--heap keep"),
-        Measure(float(apart), 0.5, 2.0, "the operating system's own account disagrees", "--heap keep"),
+        Measure(
+            float(bool(apart)),
+            0.5,
+            2.0,
+            f"another account disagrees, of {'; '.join(apart)}",
+            "--heap keep" if OPERATING in apart else "a longer --budget",
+        ),
     )

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from macro.explaining import advice, certain, kinds, knock, modules, tree
+from macro.explaining import advice, certain, inside, kinds, knock, modules, tree
 from macro.explaining.attribute import Attribution, Key, attribute
 from macro.explaining.nominal import Work, alone_command, work_of
 from macro.explaining.rows import ROLES
 from macro.explaining.rows import phase as phase_of
 from macro.watching import perf
 from macro.watching.recording import Recording, Watched
-from reports.breakdown import Breakdown, Part, Share, Witness
+from reports.breakdown import OPERATING, Breakdown, Part, Share, Witness
 
 LEAST = 1e-7  # seconds of a step, below which a cell is left out of the document
 SYSTEM = ("OS memory", "OS other")
@@ -71,7 +71,8 @@ def taken_apart(recording: Recording, took: float, ceilings: Ceilings) -> Breakd
         conditions=tuple(_conditions(recording, processes)),
         ended=recording.ended,
     )
-    return replace(found, witnesses=(*_witnesses(found), *knock.witnesses(found, recording, processes)))
+    beside = *inside.witnesses(found, recording), *knock.witnesses(found, recording, processes)
+    return replace(found, witnesses=(*_witnesses(found), *beside))
 
 
 def whole(recording: Recording, took: float, ceilings: Ceilings) -> Breakdown:
@@ -237,7 +238,7 @@ def _witnesses(found: Breakdown) -> list[Witness]:
     verdict = "agree" if near else "cannot tell" if abs(said - seen) <= errors + FEW * found.step["a"] else "disagree"
     if perf.missing() or not perf.sees_kernel():
         return []
-    return [Witness("operating system", said, seen, verdict, "samples of watched steps; its own account of plain ones")]
+    return [Witness(OPERATING, said, seen, verdict, "samples of watched steps; its own account of plain ones")]
 
 
 def _conditions(recording: Recording, processes: Sequence[Watched]) -> list[str]:

@@ -146,6 +146,7 @@ def _watched(
     scripts: Sequence[Script], outputs: Outputs, say: Callable[[str], None], keep: Callable[[Sequence[Recording]], None]
 ) -> tuple[list[Recording], int]:
     """The scripts' recordings; what was seen of what is stopped counts where it is enough."""
+    from macro.explaining import inside
     from macro.watching import program
 
     kept: list[Sequence[Recording]] = []
@@ -163,7 +164,7 @@ def _watched(
 
     with tempfile.TemporaryDirectory(prefix="kernelgap-script-") as folder:
         try:
-            return program.watch(scripts, Path(folder), (output, errors), say, seen), 0
+            return program.watch(scripts, Path(folder), (output, errors), say, seen, inside.largest), 0
         except (KeyboardInterrupt, SystemExit) as stop:
             if not kept:
                 raise

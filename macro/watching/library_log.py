@@ -20,7 +20,18 @@ from micro.planning.library_log import read
 
 TALK = {"MKL_VERBOSE": "1", "ONEDNN_VERBOSE": "1"}
 TALKERS = ("Math Kernel", "MKL", "oneDNN")  # in what a framework says of its libraries
+PRIMITIVES = ("convolution", "deconvolution", "gemm", "inner_product", "matmul", "reorder", "rnn")
+TALKED = ("MKL ", *(f"oneDNN {x}" for x in PRIMITIVES))  # how their words begin
 PROBE = 1e-6  # of the largest product: smaller ones ask whether a library is there
+
+
+def talked(text: str, steps: int) -> dict[str, float]:
+    """Seconds of a step by the library's own word, from what it printed of so many."""
+    seconds: dict[str, float] = {}
+    for (word, _), calls in read(text).calls.items():
+        if calls.seconds is not None and word.startswith(TALKED):
+            seconds[word] = seconds.get(word, 0.0) + calls.seconds / steps
+    return seconds
 
 
 def logged(plan: Plan, entry: Entry, files: dict[str, str], folder: Path, say: Callable[[str], None]) -> list[Gemm]:

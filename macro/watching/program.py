@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 from kernels import heap
+from kernels.devices import open_device
 from kernels.errors import LaunchError, Unavailable, UsageError
 from macro.timing.entry import HANGS
-from macro.watching import ends, perf, reply, rounds
+from macro.watching import ends, library_log, perf, reply, rounds
 from macro.watching.ends import Ended
 from macro.watching.perf import Sampler
 from macro.watching.recording import Recording, Watched
@@ -42,10 +43,11 @@ def watch(
     streams: tuple[IO[bytes], IO[bytes]],
     say: Say,
     keep: Callable[[Sequence[Recording]], None],
+    largest: Callable[[Recording], Sequence[dict[str, Any]]] = lambda recording: (),
 ) -> list[Recording]:
     """Run the scripts, in turns, until enough of their steps were seen; `keep` is given what was seen so far, now and
-    then. `streams`: where they print to, and their errors. Raises SuiteError where one has no step, or fails before
-    enough was seen."""
+    then; `largest` chooses operations that are called again. `streams`: where they print to, and their errors. Raises
+    SuiteError where one has no step, or fails before enough was seen."""
     with ExitStack() as stack:
         looks: list[Look] = []
         try:
@@ -63,6 +65,9 @@ def watch(
                         stack.callback(look.sampler.close)
                     look.settle()
             _rounds(looks, keep)
+            for look in looks:
+                with look.told():
+                    look.again(largest(look.recording))
         except Ended:
             pass  # what was seen until then counts: each look says why it ended
         except (KeyboardInterrupt, SystemExit):
@@ -189,10 +194,27 @@ class Look:
             most = max(1, len(traced["traced"]["columns"]["start"]) // (1 + self.skip))
             self.traced = max(1, min(self.count, MOST_EVENTS // most - self.skip))
             self.recording.called = reply.called(self._block(1, spans=True, shapes=True))
+            self._logged()
             for _ in range(TRACED):  # a tracer's memory makes the program's grow, until both have theirs
                 self._block(self.traced, spans=True, samples=True)
             self._steady()
         self._knock()
+
+    def _logged(self) -> None:
+        """What its libraries say of their own calls, in steps that are not timed."""
+        printed = self._block(self.count, logs=True)["printed"]
+        if logged := library_log.talked(printed, self.skip + self.count):
+            self.recording.program["logged"] = logged
+
+    def again(self, calls: Sequence[dict[str, Any]]) -> None:
+        """Operations called by themselves, which no step has."""
+        found, cache = [], open_device("cpu").limits().usable_cache
+        for one in calls:
+            told = self._ask("again", self.patience, do="again", call=one["call"], cache=cache)
+            if told["reason"] is None:
+                found.append({"row": one["row"], "column": one["column"], "warm": told["warm"], "cold": told["cold"]})
+        if found:
+            self.recording.program["again"] = found
 
     def _knock(self) -> None:
         """Ask what of a model can be left out. Raises UsageError for what cannot."""
@@ -272,11 +294,17 @@ class Look:
         return reply.seconds(block, self.one_thread)
 
     def _block(
-        self, count: int, spans: bool = False, samples: bool = False, shapes: bool = False, without: str | None = None
+        self,
+        count: int,
+        spans: bool = False,
+        samples: bool = False,
+        shapes: bool = False,
+        without: str | None = None,
+        logs: bool = False,
     ) -> Reply:
         fifos = self.sampler.fifos if self.sampler and samples else None
         request = {"do": "block", "count": count, "skip": self.skip, "fifos": fifos, "spans": spans, "shapes": shapes}
-        block = self._ask("block", self.patience * 2, **request, without=without)
+        block = self._ask("block", self.patience * 2, **request, without=without, logs=logs)
         self.faults = sum(reply.faults(block)) / count
         return block
 

@@ -11,7 +11,9 @@ import threading
 import time
 
 import knock_out  # beside this file
+import library_talk
 import recorder
+import torch_again
 
 STOPS = 3  # times that the end is raised, where a program catches everything
 MALLOPT = {"MALLOC_TRIM_THRESHOLD_": -1, "MALLOC_TOP_PAD_": -2, "MALLOC_MMAP_THRESHOLD_": -3, "MALLOC_MMAP_MAX_": -4}
@@ -35,6 +37,7 @@ class Blocks(object):
         self.raised, self.over, self.later = 0, False, False
         self.knocked, self.refused = {}, {}  # by path: what can be left out, why not
         self.looked = False  # whether the block before had spans
+        self.talk, self.printed = None, ""  # of its libraries
         self.pid = os.getpid()
 
     def begin(self):
@@ -77,6 +80,8 @@ class Blocks(object):
                 self.channel.send("knock", **self._knock(request["path"]))
             elif request["do"] == "knocked":
                 self.channel.send("knocked", reason=self.refused.get(request["path"]))
+            elif request["do"] == "again":
+                self.channel.send("again", **self._again(request))
             elif request["do"] == "bye":
                 self.over = True
                 self._over()
@@ -106,6 +111,9 @@ class Blocks(object):
         request, self.later = self.request, False
         if request["spans"] and self.spans:
             self.spans.start(request["shapes"])
+        if request.get("logs") and self.spans:
+            self.talk = library_talk.Talk(self.spans.torch)
+            self.talk.start()
         if request.get("without"):
             self.knocked[request["without"]].apply()
         self.gate = recorder.Gate(request["fifos"])
@@ -119,7 +127,7 @@ class Blocks(object):
             self.knocked[self.request["without"]].undo()
         self.looked = bool(self.request["spans"] and self.spans)
         told = self.spans.events() if self.looked else None
-        self.channel.send("block", steps=self.rows, blocked=blocked, traced=told, peak=peak())
+        self.channel.send("block", steps=self.rows, blocked=blocked, traced=told, peak=peak(), printed=self.printed)
         self.request = None
 
     def _knock(self, path):
@@ -134,7 +142,16 @@ class Blocks(object):
         self.knocked[path] = found
         return {"reason": None, "what": found.what, "count": found.count(), "shape": found.shape()}
 
+    def _again(self, request):
+        """Seconds of an operation by itself; `reason` where it cannot be called."""
+        try:
+            warm, cold = torch_again.seconds(self.spans.torch, request["call"], request["cache"])
+        except Exception as error:  # of whatever the framework makes of it
+            return {"reason": repr(error)}
+        return {"reason": None, "warm": warm, "cold": cold}
+
     def _stop_looking(self):
+        self.printed, self.talk = self.talk.stop() if self.talk else "", None
         if self.gate:
             self.gate.say(b"disable")
             self.gate.close()

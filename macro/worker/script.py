@@ -24,8 +24,8 @@ import named_step
 import torch_others
 import torch_watch
 
-OWN = ("blocks", "boundary", "knock_out", "loop", "named_step", "names", "recorder")
-OWN += ("torch_others", "torch_recompute", "torch_watch")
+OWN = ("blocks", "boundary", "knock_out", "library_talk", "loop", "named_step", "names", "recorder")
+OWN += ("torch_again", "torch_others", "torch_recompute", "torch_watch")
 for _name in OWN:  # a script may have files of these names
     _module = sys.modules.pop(_name)
     _module.__name__ = "kernelgap_" + _name  # under which a compiler finds it that traces what calls it

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate
 from pathlib import Path
-from statistics import fmean, median
+from statistics import fmean, median, stdev
 
 from micro.command import examples
 from micro.command.examples import EXAMPLES, MODELS
@@ -21,7 +21,8 @@ from micro.command.figure import Figure
 from reports import stats, step
 from reports.breakdown import Breakdown
 
-TIMES = 5
+FEWEST, MOST = 5, 24  # pairs of processes of a script
+KNOWN = 0.02  # half of its interval: more pairs are no use
 SECONDS = 12  # of a script by itself, and of watching it
 WARM = 4.0  # seconds of its steps that are not counted: the watched ones come later too
 NEAR = (0.97, 1.03)
@@ -29,17 +30,23 @@ PRINTED = re.compile(r"step (\d+\.\d+)$", re.MULTILINE)
 
 
 def figures() -> Iterator[Figure]:
-    """A ratio of each script, with its interval."""
+    """A ratio of each script, with its interval; of pairs until that is narrow, wherever it is."""
     for script in MODELS:
-        pairs = [(_plain(script, number), _own(script, number)) for number in range(1, TIMES + 1)]
-        logs = [math.log(plain / own) for plain, own in pairs]
-        center = fmean(logs)
-        error = math.sqrt(sum((x - center) ** 2 for x in logs) / (TIMES - 1) / TIMES)
-        half = stats.Estimate(center, ((TIMES - 1, error),)).half(1 - stats.SHOWN)
-        low, middle, high = (math.exp(x) for x in (center - half, center, center + half))
+        logs, half = list[float](), math.inf
+        while len(logs) < FEWEST or (half > KNOWN and len(logs) < MOST):
+            logs.append(math.log(_plain(script, len(logs) + 1) / _own(script, len(logs) + 1)))
+            half = _half(logs)
+        low, middle, high = (math.exp(fmean(logs) + x) for x in (-half, 0.0, half))
         promised = f"interval inside {NEAR[0]} to {NEAR[1]}"
-        found = f"{middle:.3f} [{low:.3f}, {high:.3f}]"
+        found = f"{middle:.3f} [{low:.3f}, {high:.3f}] of {len(logs)} pairs"
         yield Figure(f"{script}: plain steps over its own", found, promised, NEAR[0] <= low and high <= NEAR[1])
+
+
+def _half(logs: Sequence[float]) -> float:
+    """Of the interval of their mean."""
+    if len(logs) < FEWEST:
+        return math.inf
+    return stats.Estimate(0.0, ((len(logs) - 1, stdev(logs) / math.sqrt(len(logs))),)).half(1 - stats.SHOWN)
 
 
 def _plain(script: str, number: int) -> float:

@@ -116,6 +116,18 @@ def test_a_script_is_explained_however_it_is_written(name: str, tmp_path: Path) 
 
 
 @pytest.mark.slow
+def test_its_libraries_and_its_largest_calls_are_witnesses_and_what_it_prints_is_whole(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    told = explain(tmp_path, HEAD + "\nimport itertools\nfor n in itertools.count():\n    once(); print('done', n)\n")
+    assert told.code == 0, told.err[-2000:]
+    names = {one["name"] for one in told.document()["witnesses"]}
+    assert ("products" in names) == torch.backends.mkl.is_available()
+    assert any(name.startswith("net.fc") and name.endswith("gemm") for name in names), names
+    numbers = [int(line.partition(" ")[2]) for line in told.err.splitlines() if line.startswith("done ")]
+    assert numbers == list(range(len(numbers))) and "MKL_VERBOSE" not in told.err + told.out
+
+
+@pytest.mark.slow
 def test_a_script_that_fails_is_told_from_what_was_seen(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     told = explain(tmp_path, FAILS, seconds="60s")

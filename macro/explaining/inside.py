@@ -1,0 +1,66 @@
+"""What a program's own process tells beside its steps: its libraries' logs, and its largest operations called again.
+
+Neither knows of rows and kinds: both are witnesses of the seconds that these say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from macro.explaining import nominal
+from macro.watching.recording import Recording
+from reports.breakdown import AGREES, Breakdown, Witness
+
+MOST = 3  # operations that are called again
+AGAIN = {"gemm": ("gemm", "packing"), "convolution": ("convolution", "packing", "layout reorder")}  # what a call does
+LOGGED = ("gemm", "packing", "convolution", "layout reorder", "recurrent cell")  # what libraries log, if they do it
+INSIDE = ("attention",)  # whose products may be in their logs too
+FEW = 0.005  # of a step
+LARGE = 0.03  # of it: rows of less are not told
+
+
+def largest(recording: Recording) -> list[dict[str, Any]]:
+    """Of the rows with most FLOP the largest call each, to be made again."""
+    work = nominal.work_of(recording.called)
+    keys = sorted((key for key in work.largest if key[1] in AGAIN), key=lambda key: -work.flops[key])[:MOST]
+    found = []
+    for key in keys:
+        call = work.largest[key][1]
+        told = {"shapes": call.shapes, "strides": call.strides, "types": call.types, "arguments": call.arguments}
+        found.append({"row": key[0][0], "column": key[1], "call": {"name": call.name, **told}})
+    return found
+
+
+def witnesses(found: Breakdown, recording: Recording) -> Iterator[Witness]:
+    """Of the libraries' logs one, and one for each operation that was called again."""
+    if logged := recording.program.get("logged"):
+        yield _logged(found, sum(logged.values()))
+    work = nominal.work_of(recording.called)
+    for one in recording.program.get("again", ()):
+        key = ((one["row"],), one["column"])
+        cells = [x for x in found.cells if x.row == one["row"] and x.column in AGAIN[one["column"]]]
+        took, error = sum(x.a for x in cells), sum(max(x.high - x.low, 0.0) / 2 for x in cells)
+        if took >= LARGE * found.step["a"] and key in work.largest:
+            share = work.largest[key][0] / max(work.flops[key], work.bytes[key])
+            yield _again(one, took * share, error * share)
+
+
+def _logged(found: Breakdown, seen: float) -> Witness:
+    """Rows may say more, where the framework multiplies itself; or less, by what is inside an attention."""
+    step = found.step["a"]
+    said, inside = (sum(found.share(name) for name in names) * step for names in (LOGGED, INSIDE))
+    off = max(AGREES * seen, FEW * step)
+    below, above = seen > said + inside + off, said > seen + off
+    verdict = "disagree" if below else "cannot tell" if above else "agree"
+    return Witness("products", said, seen, verdict, "the rows; what MKL and oneDNN log of their own calls")
+
+
+def _again(one: dict[str, Any], said: float, error: float) -> Witness:
+    """Between its time on operands in the cache and on such that are not."""
+    low, high = sorted((one["warm"], one["cold"]))
+    seen = min(max(said, low), high)
+    off = abs(said - seen)
+    verdict = "agree" if off <= AGREES * seen else "cannot tell" if off <= error + AGREES * seen else "disagree"
+    words = "a call in its row; the same call alone in its process, operands in the cache or not"
+    return Witness(f"{one['row']}, {one['column']}", said, seen, verdict, words)

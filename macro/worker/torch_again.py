@@ -1,0 +1,80 @@
+"""One operation of a PyTorch program called again by itself, in its own process, on tensors of its own.
+
+Standard library and torch alone, in the style of Python 3.6.
+"""
+
+import itertools
+import time
+
+TYPES = {"float": "float32", "double": "float64", "c10::BFloat16": "bfloat16", "c10::Half": "float16"}
+LEAST = 0.05  # seconds of calls that are timed together
+TIMES = 3  # of which the middle one counts
+MOST = 64  # sets of operands
+
+
+def seconds(torch, call, cache):
+    """Of a call: on operands that it was called with just before, and in turns on so many that a cache of so many bytes
+    holds none of them. `call`: name; of each input shape, stride, type, value. Raises LookupError."""
+    first = _operands(torch, call)
+    made = _overload(torch, call["name"], first)
+    size = sum(x.numel() * x.element_size() for x in first if isinstance(x, torch.Tensor))
+    count = max(2, min(MOST, 1 + 2 * cache // max(1, size)))
+    with torch.no_grad():
+        warm = _timed(made, [first])
+        return warm, _timed(made, [first] + [_operands(torch, call) for _ in range(count - 1)])
+
+
+def _operands(torch, call):
+    return [_operand(torch, *one) for one in zip(call["shapes"], call["strides"], call["types"], call["arguments"])]
+
+
+def _operand(torch, shape, stride, kind, value):
+    if kind in TYPES:
+        extent = 1 + sum((n - 1) * step for n, step in zip(shape, stride)) if all(shape) else 0
+        return torch.rand(extent).to(getattr(torch, TYPES[kind])).as_strided(shape, stride)
+    if shape or kind not in ("", "Scalar", "ScalarList"):
+        raise LookupError("an input of type %s is not made" % kind)
+    return value
+
+
+def _overload(torch, name, operands):
+    """What calls it: that of its forms which takes these."""
+    space, _, word = name.partition("::")
+    packet = getattr(getattr(torch.ops, space), word)
+    for form in packet.overloads():
+        overload = getattr(packet, form)
+        wanted = overload._schema.arguments
+        if len(wanted) == len(operands):
+            named = [argument.name if argument.kwarg_only else None for argument in wanted]
+            call = _bound(overload, named)
+            try:
+                call(operands)
+                return call
+            except (RuntimeError, TypeError):
+                continue
+    raise LookupError("no form of %s takes these" % name)
+
+
+def _bound(overload, named):
+    places = [i for i, name in enumerate(named) if name is None]
+    words = [(i, name) for i, name in enumerate(named) if name is not None]
+
+    def call(operands):
+        return overload(*[operands[i] for i in places], **dict((name, operands[i]) for i, name in words))
+
+    return call
+
+
+def _timed(call, sets):
+    call(sets[-1])
+    return sorted(_mean(call, sets) for _ in range(TIMES))[TIMES // 2]
+
+
+def _mean(call, sets):
+    turns, count, begun = itertools.cycle(sets), 0, time.perf_counter()
+    while True:
+        call(next(turns))
+        count += 1
+        took = time.perf_counter() - begun
+        if took >= LEAST:
+            return took / count

@@ -9,7 +9,6 @@ by about that much; one that does other work differs by far more.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 import math
@@ -24,7 +23,7 @@ from kernels import state
 from kernels.devices.cpu import cores, processor
 from kernels.errors import SuiteError
 from kernels.libs import preload
-from macro.equality import defects, timed
+from macro.equality import code, defects, timed
 from macro.equality.answer import COUNTS, Answer, apart, ask, relative
 from macro.frameworks import Framework, find
 from macro.networks.base import Network
@@ -40,7 +39,7 @@ ORDERS = ("reversed", "shuffled")
 HOLDS = ("version", "build", "blas", "dnn", "python", "libraries", "flags", "dispatch", "isa_asked")
 # Nor do names of generated code, which `explain` has oneDNN write for perf.
 SAME = re.compile(r"(NUM_THREADS|NTHREADS?|NPROC|JIT_PROFILE)$|^MALLOC_")
-WORKER = Path(__file__).parents[1] / "worker"
+REFERENCE = "numpy"
 RULE = (
     "usual",
     COUNTS,
@@ -77,7 +76,7 @@ class Verdict:
 def reference(network: Network, batch: int, folder: Path) -> tuple[Answer, dict[str, float]]:
     """NumPy's answer, and the bound of each of its arrays and of the loss, relative to its norm: kept, since three
     more runs of the reference stand behind it. On all cores: nothing is timed."""
-    numpy, setting = find("numpy"), Setting(cores())
+    numpy, setting = find(REFERENCE), Setting(cores())
     plain = ask(numpy, network, batch, setting, folder)
     kept = f"bounds-{key(network, batch, numpy, setting, plain.identity)}"
     bounds = _stored(kept)
@@ -89,8 +88,8 @@ def reference(network: Network, batch: int, folder: Path) -> tuple[Answer, dict[
 
 def _bounds(plain: Answer, network: Network, batch: int, folder: Path) -> dict[str, float]:
     kinds: list[dict[str, Any]] = [{"shares": COARSE}, *({"order": order} for order in ORDERS)]
-    coarse, *others = (ask(find("numpy"), network, batch, Setting(cores(), knobs=x), folder) for x in kinds)
-    moved = timed.moved(find("numpy"), network, batch, folder, COUNTS)
+    coarse, *others = (ask(find(REFERENCE), network, batch, Setting(cores(), knobs=x), folder) for x in kinds)
+    moved = timed.moved(find(REFERENCE), network, batch, folder, COUNTS)
     off_by = {
         name: timed.TWICE * max(relative(x.arrays[name], array) for x in moved) for name, array in plain.arrays.items()
     }
@@ -180,32 +179,18 @@ def _at_both(verdict: Verdict, at: int, rival: timed.Reference, shares: Mapping[
 
 
 def key(network: Network, batch: int, framework: Framework, setting: Setting, identity: Mapping[str, Any]) -> str:
-    """Of what a proof holds for: network, batch, adapter, knobs, the framework's own build, its libraries and flags,
-    the variables that steer them, what they dispatch to, the processor, and the rule."""
-    parts = [
-        network.data(),
-        batch,
-        framework.path.read_text("utf-8"),
-        _computing(),
-        framework.knobs,
-        setting.knobs,
-        RULE,
-    ]
+    """Of what a proof holds for: network, batch, the code of the adapter and of those that it is compared with, knobs,
+    the framework's own build, its libraries and flags, the variables that steer them, what they dispatch to, the
+    processor, and the rule."""
+    rivals = [REFERENCE] if timed.small(network, batch) == batch else [REFERENCE, timed.RIVAL]
+    adapters = (framework.path, *(find(name).path for name in rivals))
+    parts = [network.data(), batch, code.digest(adapters), framework.knobs, setting.knobs, RULE]
     parts += [identity.get(name) for name in HOLDS]
     variables = identity.get("variables") or {}
     parts.append({name: value for name, value in variables.items() if not SAME.search(name)})
     parts += [word for word in preload.words(setting.preload) if word not in preload.ALLOCATORS]
     parts.append(processor())
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:24]
-
-
-@functools.cache
-def _computing() -> str:
-    """A digest of what computes beside adapters: the builders of layers."""
-    digest = hashlib.sha256()
-    for path in sorted(WORKER.glob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
 
 
 def keep(

@@ -1,0 +1,57 @@
+"""The files that a proof of equal work holds for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from macro import frameworks
+from macro.equality import code
+
+
+def names(framework: str) -> set[str]:
+    begin = [frameworks.find(framework).path, code.LOOP, *code.WORKER.glob(code.KINDS)]
+    return {path.stem for path in code.files(begin)}
+
+
+def test_an_adapter_has_its_builders_and_those_of_no_other() -> None:
+    assert {"pytorch", "loop", "recorder", "torch_layers", "numpy_kind_lrn"} <= names("pytorch")
+    assert {"jax", "jax_layers", "layouts"} <= names("jax")
+    assert not names("jax") & {"torch_layers", "torch_record", "torch_watch", "script", "blocks", "library_talk"}
+    assert not names("pytorch") & {"jax_layers", "script", "blocks", "boundary", "torch_watch", "library_talk"}
+
+
+@pytest.mark.parametrize("framework", frameworks.names())
+def test_every_module_that_builds_layers_is_some_adapters(framework: str) -> None:
+    """None is imported in a way that is not seen."""
+    built = {"tensorflow-graph": "tf_layers", "keras-jax": "keras_layers", "kernels-only": "suite_layers"}
+    stem = built.get(framework, f"{framework}_layers")
+    if (code.WORKER / f"{stem}.py").exists():
+        assert stem in names(framework)
+
+
+def test_a_change_of_what_is_imported_deep_inside_is_another_digest(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name, text in (
+        ("adapter", "def build():\n    import layers\n"),
+        ("layers", "from deep import x\n"),
+        ("deep", "x = 1\n"),
+        ("other", "y = 1\n"),
+        ("loop", ""),
+    ):
+        (tmp_path / f"{name}.py").write_text(text)
+    monkeypatch.setattr(code, "WORKER", tmp_path)
+    monkeypatch.setattr(code, "LOOP", tmp_path / "loop.py")
+
+    def digest() -> str:
+        code.digest.cache_clear()
+        return code.digest((tmp_path / "adapter.py",))
+
+    first = digest()
+    (tmp_path / "other.py").write_text("y = 2\n")
+    assert digest() == first
+    (tmp_path / "deep.py").write_text("x = 2\n")
+    assert digest() != first
+    code.digest.cache_clear()

@@ -24,6 +24,7 @@ from macro.predicting.foreseen import NOT_TIMED, Foreseen, joined, together
 from macro.timing.entry import Entry
 from macro.watching import ends, perf
 from macro.watching.ends import Ended
+from reports import units
 from reports.record import Prediction
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class Foreseer:
         new = [one for one in asked if one.words not in self.held]
         if new and (why := perf.missing()):
             raise Unavailable(f"a prediction needs to see where the time goes: {why}")
+        began = time.monotonic()
         workers, running = max(1, min(AT_ONCE, cores() // (self.step.setting.threads or cores()))), list[ExitStack]()
         with ThreadPoolExecutor(workers) as pool:
             try:
@@ -73,6 +75,11 @@ class Foreseer:
                 raise
         if new and self.step.script is None:
             self._prove(new)
+        if new:
+            took, steps = time.monotonic() - began, units.counted(len(new), "changed step")
+            self.say(
+                f"{steps} looked at in {took:.0f} s; --budget begins now, starts and checks of kernels on top of it"
+            )
 
     def _after(self, named: Named, running: list[ExitStack]) -> Seen | SuiteError:
         after = watched.after if self.step.script is None else own.after

@@ -77,9 +77,7 @@ class Foreseer:
             self._prove(new)
         if new:
             took, steps = time.monotonic() - began, units.counted(len(new), "changed step")
-            self.say(
-                f"{steps} looked at in {took:.0f} s; --budget begins now, starts and checks of kernels on top of it"
-            )
+            self.say(f"{steps} looked at in {took:.0f} s; --budget begins now, starts and checks of kernels on top")
 
     def _after(self, named: Named, running: list[ExitStack]) -> Seen | SuiteError:
         after = watched.after if self.step.script is None else own.after

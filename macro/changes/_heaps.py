@@ -14,7 +14,7 @@ from macro.changes.base import Asked, Before, Change, Effect, Forecast, Part, Se
 MEASURED, BUDGET = 64 << 20, 2.0  # bytes and seconds of measuring what new memory costs
 TUNABLES = "GLIBC_TUNABLES"
 NOTHING = 0.002  # of a step
-BESIDE = 0.1  # of the operating system's time at page faults
+BESIDE = 0.3  # of the operating system's time at page faults; from the pairs of docs/whatif.md
 FEWER = 0.5  # of the page faults at most are left where freed memory is kept
 CERTAIN = 3.0  # standard errors
 FEW = 512  # page faults of a step that cost next to nothing
@@ -49,8 +49,8 @@ def beside(before: Before, after: Seen) -> tuple[Part, ...]:
 
 def faults(before: Before, after: Seen) -> Part:
     """The operating system's time of a plain step follows its page faults; where it has few, they cost what one costs
-    by itself. What they cost the program itself, whose caches and table of pages they disturb, nobody measured alone:
-    it may be a tenth of that more or less. Raises SuiteError."""
+    by itself. What they cost the program itself, whose caches and table of pages they disturb, and what a page saves
+    that was cleared and so is in the cache, nobody measured alone: BESIDE of it more or less. Raises SuiteError."""
     if before.faults < FEW and after.faults < FEW:
         return _parts.around("page faults, of which there are none", 0.0, NOTHING * before.seconds)
     each = before.system / before.faults if before.faults >= MANY else new_memory(SMALL_PAGE)

@@ -23,6 +23,7 @@ EXTRA = "pip install 'kernelgap[pycuda]'"
 REBUILD = "pip install --force-reinstall --no-cache-dir --no-deps pycuda, which builds it for the CUDA that is here"
 NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING
 NO_TIMING = 2  # CU_EVENT_DISABLE_TIMING
+TIES = 2  # events of PyCUDA's stream and the caller's, which take places in its queue as kernels do
 ON_REQUEST = 48 << 10  # bytes of shared memory a block, from which on a kernel must ask for them
 POINTER, UNSIGNED = ctypes.c_void_p, ctypes.c_uint
 

@@ -10,7 +10,7 @@ from typing import Any
 from kernels import grid
 from kernels.errors import UsageError
 from kernels.libs import cublas as cublas_library
-from kernels.libs import cublaslt, cuda, numba, skcuda, torch_cuda
+from kernels.libs import cublaslt, cuda, numba, pycuda, skcuda, torch_cuda
 from kernels.ops.gemm import cublas, gpu
 from kernels.ops.gemm import cuda as own
 from kernels.ops.gemm.accepts import column_major, copied, plain, transposes, typed, up_to
@@ -94,6 +94,7 @@ VARIANTS: tuple[Variant[Gemm], ...] = (
         "cupy", "cupy", gpu.cupy_matmul, "fp32", "fp16", accepts=plain, python=True, kernel=cuda.kernel, roles=LIBRARY
     ),
     _row("skcuda", "skcuda", gpu.scikit, "fp32", missing=skcuda.missing, blas=column_major, python=True, roles=LIBRARY),
+    _row("pycuda", "pycuda", gpu.by_pycuda, "fp32", missing=pycuda.missing, python=True),
     _row(
         "torch-cuda",
         "torch",

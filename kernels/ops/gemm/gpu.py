@@ -1,4 +1,4 @@
-"""Products on a GPU that are called through Python packages: CuPy, scikit-cuda, Numba, PyTorch."""
+"""Products on a GPU that are called through Python packages: CuPy, scikit-cuda, PyCUDA, Numba, PyTorch."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from kernels import nvcc
 from kernels.launch import Launch
-from kernels.libs import cublas, skcuda, torch_cuda
+from kernels.libs import cublas, pycuda, skcuda, torch_cuda
 from kernels.libs import numba as numba_library
+from kernels.ops.gemm import cuda as own
 from kernels.ops.gemm import numba_cuda
 from kernels.ops.gemm.cublas import addresses, words
 from kernels.ops.gemm.problem import Gemm
@@ -18,6 +20,9 @@ from kernels.ops.gemm.problem import Gemm
 if TYPE_CHECKING:
     from kernels.launch import Bind
     from kernels.problem import Problem
+
+TILES = "sgemm_tiled"
+LETTERS = {"operand": "P", "float32": "f", "int64": "q"}  # of the module `struct`, by what a geometry passes
 
 
 def cupy_raw(problem: Gemm, device: Any, setting: object) -> Bind:
@@ -72,6 +77,42 @@ def scikit(problem: Gemm, device: Any, setting: object) -> Bind:
             call()
 
         return Launch(run, kernels=cublas.KERNELS)
+
+    return bind
+
+
+def tiles_by_pycuda(device: Any) -> Callable[[Gemm, Sequence[int]], Callable[[], None]]:
+    """Of a product and its operands' addresses a launch of `sgemm_tiled` by PyCUDA's prepared_async_call, on a stream
+    of its own that is tied to ours. Raises BuildError, LaunchError, Unavailable."""
+    on = pycuda.open_side(device.stream.ptr)
+    kernel = pycuda.function(nvcc.cubin(own.SOURCE, device.arch), TILES)
+
+    def launch(problem: Gemm, places: Sequence[int]) -> Callable[[], None]:
+        (geometry,) = own.launches(problem, TILES)
+        given = dict(zip((x.name for x in problem.operands()), places, strict=True))
+        arguments = [
+            (
+                LETTERS[kind],
+                given[str(value)] if kind == "operand" else float(value) if kind == "float32" else int(value),
+            )
+            for kind, value in geometry.arguments
+        ]
+        return pycuda.launch(on, kernel, geometry.grid, geometry.block, arguments)
+
+    return launch
+
+
+def by_pycuda(problem: Gemm, device: Any, setting: object) -> Bind:
+    """Our tiles, launched by PyCUDA."""
+    launch = tiles_by_pycuda(device)
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        call = launch(problem, addresses(buffers))
+
+        def run(keep: object = buffers) -> None:
+            call()
+
+        return Launch(run, kernels=1 + pycuda.TIES)
 
     return bind
 

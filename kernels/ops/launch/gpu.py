@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from kernels.launch import Bind
 
 Prepare = Callable[[Calls, Any, Any], "Bind"]
-TIES = 2  # events of PyCUDA's stream and ours, which take places in our queue as kernels do
 numba_cuda: Any = None  # numba.cuda, once it is asked for: its simulator looks for it among the globals
 
 
@@ -150,7 +149,7 @@ def pycuda_kernel(problem: Calls, device: Any, setting: object) -> Bind:
         def run(keep: object = buffers) -> None:
             call()
 
-        return Launch(run, uses=problem.chain, kernels=problem.chain + TIES)
+        return Launch(run, uses=problem.chain, kernels=problem.chain + pycuda.TIES)
 
     return bind
 

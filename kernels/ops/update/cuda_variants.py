@@ -1,4 +1,5 @@
-"""The step on a GPU: cuBLAS's product alone or before a pass of our own, torch's, and the parts by themselves."""
+"""The step on a GPU: cuBLAS's product alone or before a pass of our own, that of our tiles by PyCUDA, torch's, and the
+parts by themselves."""
 
 from __future__ import annotations
 
@@ -11,8 +12,9 @@ from kernels import grid
 from kernels.launch import Launch
 from kernels.libs import cublas as cublas_library
 from kernels.libs import cuda as cuda_library
-from kernels.libs import torch_cuda
+from kernels.libs import pycuda, torch_cuda
 from kernels.ops.gemm.cublas import addresses, words
+from kernels.ops.gemm.gpu import tiles_by_pycuda
 from kernels.ops.gemm.problem import Gemm
 from kernels.ops.optimizer import Optimizer
 from kernels.ops.optimizer import cuda as optimizer
@@ -29,17 +31,22 @@ FLOAT = 4  # bytes
 PRODUCT = 2  # kernels, at most: cuBLAS may add up parts of a long sum in a second
 AFTER = 4  # torch's operators behind the products of a step, at most
 Call = Callable[[], object]
+Multiply = Callable[[Gemm, Sequence[int]], Call]
 PASSES = {"sgd": "sgd", "tied": "sgd", "decay": "decay", "momentum": "momentum", "unit": "unit", "nesterov": "nesterov"}
 
 
-def _products(device: Any, problem: Update, x: int, dy: int, to: int, alpha: float, beta: float) -> list[Call]:
+def _by_cublas(device: Any) -> Multiply:
+    return lambda one, places: cublas_library.sgemm(device.blas(), *words(one, places))
+
+
+def _products(by: Multiply, problem: Update, x: int, dy: int, to: int, alpha: float, beta: float) -> list[Call]:
     """The products into the address `to`, each after the first added to it."""
     calls: list[Call] = []
     for i in range(problem.products):
         one = Gemm(problem.m, problem.n, problem.k, "tn", alpha=alpha, beta=1.0 if i else beta)
         shift = FLOAT * i * problem.k
         places = (x + shift * problem.m, dy + shift * problem.n, to)
-        calls.append(cublas_library.sgemm(device.blas(), *words(one, places)))
+        calls.append(by(one, places))
     return calls
 
 
@@ -59,18 +66,36 @@ def _in_order(calls: Sequence[Call], workspace: int, keep: object) -> Launch:
     return Launch(run, workspace=workspace, capturable=True, kernels=PRODUCT * len(calls))
 
 
+def _moved(by: Multiply, problem: Update, device: Any, buffers: Sequence[Any]) -> list[Call]:
+    """A product with beta = 1 onto W, or with beta = mu onto the velocity and a pass after it."""
+    x, dy, *state = addresses(buffers)
+    calls = _products(by, problem, x, dy, state[-1], *factors(problem))  # the velocity is the last
+    if problem.velocity:
+        weights, velocity = state
+        calls.append(_pass(device, replace(problem, rule="sgd"), velocity, weights))
+    return calls
+
+
 def fused(problem: Update, device: Any, setting: object) -> Bind:
-    """cublasSgemm with beta = 1 onto W, or with beta = mu onto the velocity and a pass after it."""
+    """By cublasSgemm."""
     device.blas()
+    return lambda buffers: _in_order(
+        _moved(_by_cublas(device), problem, device, buffers), cublas_library.WORKSPACE, buffers
+    )
+
+
+def fused_by_pycuda(problem: Update, device: Any, setting: object) -> Bind:
+    """W += a·Xᵀ·dY by our tiles, which PyCUDA launches."""
+    by = tiles_by_pycuda(device)
 
     def bind(buffers: Sequence[Any]) -> Launch:
-        x, dy, *state = addresses(buffers)
-        alpha, beta = factors(problem)
-        calls = _products(device, problem, x, dy, state[-1], alpha, beta)  # the velocity is the last
-        if problem.velocity:
-            weights, velocity = state
-            calls.append(_pass(device, replace(problem, rule="sgd"), velocity, weights))
-        return _in_order(calls, cublas_library.WORKSPACE, buffers)
+        calls = _moved(by, problem, device, buffers)
+
+        def run(keep: object = buffers) -> None:
+            for call in calls:
+                call()
+
+        return Launch(run, kernels=(1 + pycuda.TIES) * len(calls))
 
     return bind
 
@@ -78,12 +103,12 @@ def fused(problem: Update, device: Any, setting: object) -> Bind:
 def separate(problem: Update, device: Any, setting: object) -> Bind:
     """cublasSgemm with beta = 0 into a gradient of its own, then the rule's pass."""
     device.blas()
-    own = device.allocate(FLOAT * problem.count)
+    by, own = _by_cublas(device), device.allocate(FLOAT * problem.count)
     g = int(own.data.ptr)
 
     def bind(buffers: Sequence[Any]) -> Launch:
         x, dy, *state = addresses(buffers)
-        calls = [*_products(device, problem, x, dy, g, 1 / problem.k, 0.0), _pass(device, problem, g, *state)]
+        calls = [*_products(by, problem, x, dy, g, 1 / problem.k, 0.0), _pass(device, problem, g, *state)]
         return _in_order(calls, cublas_library.WORKSPACE + int(own.nbytes), (own, buffers))
 
     return bind
@@ -94,7 +119,7 @@ def gradient(problem: Update, device: Any, setting: object) -> Bind:
 
     def bind(buffers: Sequence[Any]) -> Launch:
         x, dy, g = addresses(buffers)
-        calls = _products(device, problem, x, dy, g, 1 / problem.k, 0.0)
+        calls = _products(_by_cublas(device), problem, x, dy, g, 1 / problem.k, 0.0)
         return _in_order(calls, cublas_library.WORKSPACE, buffers)
 
     return bind
@@ -170,6 +195,17 @@ VARIANTS: tuple[Variant[Update], ...] = (
     _cublas("fused", fused, "step", also=fusable, blas=called(separate=False), work=fused_work, roles=EVERY),
     _cublas("separate", separate, "step", also=WRITTEN, blas=called(separate=True), work=separate_work(1), roles=EVERY),
     _cublas("gradient", gradient, "wgrad", blas=called(separate=True), roles=()),
+    Variant(
+        "fused:pycuda",
+        "cuda",
+        "pycuda",
+        fused_by_pycuda,
+        missing=pycuda.missing,
+        accepts=parts("step", also=fusable),
+        work=fused_work,
+        python=True,
+        roles=EVERY,
+    ),
     _torch("fused", frameworks.fused, "step", also=fusable, work=fused_work, roles=EVERY),
     _torch("separate", frameworks.separate, "step", also=rules(*PASSES, "clip"), work=separate_work(1), roles=EVERY),
     _torch("gradient", frameworks.gradient, "wgrad", roles=()),

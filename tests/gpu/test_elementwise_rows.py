@@ -1,5 +1,6 @@
-"""Rows of device "cuda" of `activation`, `softmax` and `gather`, from prepare to an answer that is checked; captured
-ones as a graph, too. On a real GPU where there is one; else on the fake CuPy, whose arrays refuse what CuPy's do."""
+"""Rows of device "cuda" of `activation`, `softmax`, `gather`, `pooling`, `biasact`, from prepare to an answer that is
+checked; captured ones as a graph, too. On a real GPU where there is one; else on the fake CuPy, whose arrays refuse
+what CuPy's do."""
 
 from __future__ import annotations
 
@@ -13,7 +14,9 @@ from kernels.devices.cuda import Cuda
 from kernels.launch import Launch, Setting
 from kernels.libs import torch_cuda
 from kernels.ops.activation.problem import Activation
+from kernels.ops.biasact.problem import BiasAct
 from kernels.ops.gather.problem import Gather
+from kernels.ops.pooling.problem import Pooling
 from kernels.ops.softmax.problem import Softmax
 from kernels.ops.stream.problem import Stream
 from kernels.ops.transpose.problem import Transpose
@@ -39,6 +42,22 @@ GATHERS = [
     for done in DONE
     for order in ("scattered", "block")
 ]
+
+
+POOLINGS = [
+    Pooling(*size, *form)
+    for size in ((1, 1, 2, 2), (3, 5, 9, 2), (2, 5, 12, 3))
+    for form in itertools.product(("max", "avg"), ("nchw", "nhwc"), ("forward", "step"))
+]
+BIASES = [BiasAct(*size, phase=phase) for size in ((1, 1), (67, 129)) for phase in PHASES]
+
+
+@pytest.mark.parametrize(("row", "problems"), [*rows("pooling", POOLINGS), *rows("biasact", BIASES)])
+def test_layers(device: Cuda, row: Variant[Any], problems: list[Problem]) -> None:
+    if reason := missing(row):
+        pytest.skip(reason)
+    for problem in problems:
+        once(device, row, problem)
 
 
 @pytest.mark.parametrize(("row", "problems"), rows("activation", ACTIVATIONS))
@@ -97,6 +116,8 @@ COUNTED: dict[str, list[Problem]] = {
     "activation": [x for x in ACTIVATIONS if x.count > 1],
     "softmax": [x for x in SOFTMAXES if x.batch > 1],
     "gather": [x for x in GATHERS if x.rows > 1],
+    "pooling": [x for x in POOLINGS if x.images > 1],
+    "biasact": [x for x in BIASES if x.rows > 1],
     "update": [x for x in STEPS if x.m > 1],
     "optimizer": [x for x in OPTIMIZERS if x.tensors > 1],
     "stream": [Stream(kind, 4 * 1027) for kind in ("read", "copy", "triad")],

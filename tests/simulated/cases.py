@@ -15,6 +15,8 @@ from kernels.dtypes import UNIT_ROUNDOFF
 from kernels.nvcc import Geometry
 from kernels.ops.activation import Activation
 from kernels.ops.activation import cuda as activation
+from kernels.ops.biasact import BiasAct
+from kernels.ops.biasact import cuda as biasact
 from kernels.ops.fma import Fma
 from kernels.ops.fma import cuda as fma
 from kernels.ops.gemm import Gemm
@@ -25,6 +27,8 @@ from kernels.ops.mma import Mma
 from kernels.ops.mma import cuda as mma
 from kernels.ops.optimizer import Optimizer
 from kernels.ops.optimizer import cuda as optimizer
+from kernels.ops.pooling import Pooling
+from kernels.ops.pooling import cuda as pooling
 from kernels.ops.softmax import Softmax
 from kernels.ops.softmax import cuda as softmax
 from kernels.ops.stream import Stream
@@ -84,6 +88,18 @@ def _softmaxes(kernel: str) -> tuple[Softmax, ...]:
     return tuple(Softmax(*rows, "one-hot" if kernel.endswith("onehot") else "index") for rows in ROWS)
 
 
+def _poolings(kernel: str) -> tuple[Pooling, ...]:
+    """Windows that touch and that overlap, pixels in none of them, both layouts."""
+    _, pool, last = kernel.split("_")
+    phase = "step" if last == "dgrad" else "forward"
+    sizes = ((1, 1, 2, 2, "nchw"), (2, 3, 9, 3, "nhwc"), (3, 5, 12, 3, "nchw"))
+    return tuple(Pooling(*size, pool, layout, phase) for *size, layout in sizes)
+
+
+def _biases(kernel: str) -> tuple[BiasAct, ...]:
+    return tuple(BiasAct(*size, phase=kernel.partition("_")[2]) for size in ((1, 1), (3, 37), (67, 129)))
+
+
 def _products(unit: str, kernel: str) -> tuple[Mma, ...]:
     """A step, fewer than a round of eight, more than one; on one multiprocessor and on more."""
     dtype = kernel.rpartition("_")[2]
@@ -116,6 +132,8 @@ KERNELS = (
         for name, rules in optimizer.KERNELS.items()
     ),
     *(Kernel(name, activation.SOURCE, activation.launches, _activations(name)) for name in activation.KERNELS),
+    *(Kernel(name, pooling.SOURCE, pooling.launches, _poolings(name)) for name in pooling.KERNELS),
+    *(Kernel(name, biasact.SOURCE, biasact.launches, _biases(name)) for name in biasact.KERNELS),
     *(Kernel(name, softmax.SOURCE, softmax.launches, _softmaxes(name)) for name in softmax.KERNELS),
     *(
         Kernel(name, mma.SOURCES[unit], mma.launches, _products(unit, name))

@@ -42,9 +42,9 @@ def plain(parameters: str) -> str:
 
 @pytest.mark.parametrize("kernel", cases.KERNELS, ids=lambda kernel: kernel.name)
 def test_arguments_are_those_of_the_source(kernel: cases.Kernel) -> None:
-    declared = signature(kernel)
     for problem in kernel.problems:
         for geometry in kernel.launches(problem, kernel.name):
+            declared = signature(cases.find(geometry.kernel))
             assert len(geometry.arguments) == len(declared)
             for (kind, value), (type_, name) in zip(geometry.arguments, declared, strict=True):
                 assert kind in TYPES[type_]

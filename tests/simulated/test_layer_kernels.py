@@ -1,0 +1,106 @@
+"""The CUDA kernels of pooling, and of bias and ReLU, on the CPU: at their edges, and broken."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernels.errors import UsageError
+from kernels.ops.biasact import BiasAct
+from kernels.ops.biasact import cuda as biasact
+from kernels.ops.pooling import Pooling
+from kernels.ops.pooling import cuda as pooling
+from kernels.problem import Problem
+from tests.simulated import cases, launcher
+
+pytestmark = pytest.mark.skipif(launcher.missing() is not None, reason=launcher.missing() or "")
+HOW: tuple[dict[str, Any], ...] = ({"align": 16}, {"align": 4, "backward": True})
+MAX, AVG = Pooling(2, 3, 9, 3, "max", "nhwc", "step"), Pooling(2, 3, 8, 3, "avg", "nchw", "step")
+RELU, FORWARD = Pooling(2, 3, 9, 2, "max", "nchw", "step", "yes"), Pooling(2, 3, 9, 3)
+BIAS, DBIAS = BiasAct(67, 37), BiasAct(67, 37, phase="dgrad")
+
+
+def module(problem: Problem) -> Any:
+    return pooling if isinstance(problem, Pooling) else biasact
+
+
+@pytest.mark.parametrize("relu", ["no", "yes"])
+@pytest.mark.parametrize("phase", ["forward", "step"])
+@pytest.mark.parametrize("layout", ["nchw", "nhwc"])
+@pytest.mark.parametrize("window", [2, 3])
+@pytest.mark.parametrize("pool", ["max", "avg"])
+def test_poolings_of_every_form(pool: str, window: int, layout: str, phase: str, relu: str) -> None:
+    """Images whose last pixels are in no window too."""
+    if (pool, relu) == ("avg", "yes"):
+        pytest.skip("an average does not commute with a ReLU")
+    for size in (3, 4, 7, 10):
+        problem = Pooling(2, 5, size, window, pool, layout, phase, relu)
+        for how in HOW:
+            assert cases.run(cases.find(pooling.kernel(problem)), problem, **how).allowed
+
+
+@pytest.mark.parametrize("phase", ["forward", "dgrad"])
+@pytest.mark.parametrize(("rows", "cols"), [(1, 1), (1, 33), (7, 31), (8, 32), (9, 64), (300, 3)])
+def test_bias_at_the_edges(rows: int, cols: int, phase: str) -> None:
+    problem = BiasAct(rows, cols, phase=phase)
+    for how in HOW:
+        assert cases.run(cases.find(biasact.kernel(problem)), problem, **how).allowed
+
+
+BROKEN: list[tuple[Problem, str, str]] = [
+    (FORWARD, "if (v > top) top = v;", ""),
+    (FORWARD, "i >= count(OF)", "i > count(OF)"),
+    (FORWARD, "STRIDE * p.row + r", "p.row + r"),
+    (FORWARD, "image * count(pixels)", "image * count(results)"),
+    (MAX, "row == p.row && col == p.col", "row == p.row"),
+    (MAX, "window < edge ? window : edge - 1", "window"),
+    (AVG, "before + STRIDE - 1", "before"),
+    (MAX, "p.channel = i % of.channels", "p.channel = i % (of.channels + 1)"),
+    (AVG, "sum += d[", "sum = d["),
+    (AVG, "/ (float)(taps * taps)", ""),
+    (RELU, "relu && !(top > 0) ? 0 : top", "top"),
+    (RELU, "(!relu || top > 0)", "true"),
+    (BIAS, "b[i % cols]", "b[0]"),
+    (BIAS, "v > 0 ? v : 0", "v"),
+    (DBIAS, "__syncthreads();", ""),
+    (DBIAS, "other < ROWS", "other < ROWS - 1"),
+    (DBIAS, "if (line || col >= cols) return;", "if (line) return;"),
+    (DBIAS, "if (col < cols)", ""),
+    (DBIAS, "row += ROWS", "row += ROWS + 1"),
+]
+
+
+@pytest.mark.parametrize(("problem", "text", "instead"), BROKEN, ids=[f"{x[0].op}: {x[1]}" for x in BROKEN])
+def test_a_broken_kernel_is_refused(problem: Problem, text: str, instead: str) -> None:
+    kernel = cases.find(module(problem).kernel(problem))
+    source = kernel.source.read_text()
+    assert text in source
+    try:
+        assert not cases.run(kernel, problem, source.replace(text, instead)).allowed
+    except launcher.LaunchFailed:
+        pass
+
+
+@pytest.mark.parametrize("problem", [MAX, RELU], ids=["max", "relu"])
+def test_the_first_of_equal_maxima_has_the_gradient(problem: Pooling) -> None:
+    rng = np.random.default_rng(0)
+    x = problem.fill(rng)
+    x["x"] = rng.integers(-2, 2, x["x"].shape).astype(np.float32)
+    source, operation = pooling.SOURCE.read_text(), pooling.launches(problem, pooling.kernel(problem))
+
+    def allowed(text: str) -> bool:
+        return cases.compare(problem, x, launcher.launch(text, operation, problem.operands(), x)).allowed
+
+    assert allowed(source)
+    assert not allowed(source.replace("v > top) top = v, row", "v >= top) top = v, row"))
+
+
+def test_a_kernel_of_something_else_is_refused() -> None:
+    with pytest.raises(UsageError, match="fewer than 2"):
+        pooling.launches(Pooling(1, 1 << 11, 1 << 10), "pooling_max_forward")
+    product = BiasAct(3, 4, 5)
+    for problem, name in ((FORWARD, "pooling_avg_forward"), (BIAS, "biasact_dgrad"), (product, "biasact_forward")):
+        with pytest.raises(UsageError, match="is not for"):
+            module(problem).launches(problem, name)

@@ -30,6 +30,7 @@ BUDGETS = {
     **{f"pooling_{pool}_{phase}": (40, 0) for pool in ("max", "avg") for phase in ("forward", "dgrad")},
     "biasact_forward": (32, 0),
     "biasact_dgrad": (48, 4 * 256),
+    **{f"norm_train_{phase}": (32, 4 * 8) for phase in ("forward", "dgrad")},
     "softmax_index": (32, 108),
     "softmax_onehot": (32, 108),
     "optimizer_sgd": (32, 0),

@@ -1,6 +1,5 @@
-"""Rows of device "cuda" of `activation`, `softmax`, `gather`, `pooling`, `biasact`, from prepare to an answer that is
-checked; captured ones as a graph, too. On a real GPU where there is one; else on the fake CuPy, whose arrays refuse
-what CuPy's do."""
+"""Rows of device "cuda" of what layers do beside products, from prepare to an answer that is checked; captured ones as
+a graph, too. On a real GPU where there is one; else on the fake CuPy, whose arrays refuse what CuPy's do."""
 
 from __future__ import annotations
 
@@ -16,6 +15,7 @@ from kernels.libs import torch_cuda
 from kernels.ops.activation.problem import Activation
 from kernels.ops.biasact.problem import BiasAct
 from kernels.ops.gather.problem import Gather
+from kernels.ops.norm.problem import Norm
 from kernels.ops.pooling.problem import Pooling
 from kernels.ops.softmax.problem import Softmax
 from kernels.ops.stream.problem import Stream
@@ -49,10 +49,14 @@ POOLINGS = [
     for size in ((1, 1, 2, 2), (3, 5, 9, 2), (2, 5, 12, 3))
     for form in itertools.product(("max", "avg"), ("nchw", "nhwc"), ("forward", "step"))
 ]
+NORMS = [Norm(*size, phase=phase) for size in ((1, 1, 1), (7, 5, 9)) for phase in ("forward", "step")]
 BIASES = [BiasAct(*size, phase=phase) for size in ((1, 1), (67, 129)) for phase in PHASES]
 
 
-@pytest.mark.parametrize(("row", "problems"), [*rows("pooling", POOLINGS), *rows("biasact", BIASES)])
+LAYERS = [*rows("pooling", POOLINGS), *rows("norm", NORMS), *rows("biasact", BIASES)]
+
+
+@pytest.mark.parametrize(("row", "problems"), LAYERS)
 def test_layers(device: Cuda, row: Variant[Any], problems: list[Problem]) -> None:
     if reason := missing(row):
         pytest.skip(reason)
@@ -117,6 +121,7 @@ COUNTED: dict[str, list[Problem]] = {
     "softmax": [x for x in SOFTMAXES if x.batch > 1],
     "gather": [x for x in GATHERS if x.rows > 1],
     "pooling": [x for x in POOLINGS if x.images > 1],
+    "norm": [x for x in NORMS if x.images > 1],
     "biasact": [x for x in BIASES if x.rows > 1],
     "update": [x for x in STEPS if x.m > 1],
     "optimizer": [x for x in OPTIMIZERS if x.tensors > 1],

@@ -25,6 +25,8 @@ from kernels.ops.launch import Calls
 from kernels.ops.launch import cuda as launch
 from kernels.ops.mma import Mma
 from kernels.ops.mma import cuda as mma
+from kernels.ops.norm import Norm
+from kernels.ops.norm import cuda as norm
 from kernels.ops.optimizer import Optimizer
 from kernels.ops.optimizer import cuda as optimizer
 from kernels.ops.pooling import Pooling
@@ -100,6 +102,12 @@ def _biases(kernel: str) -> tuple[BiasAct, ...]:
     return tuple(BiasAct(*size, phase=kernel.partition("_")[2]) for size in ((1, 1), (3, 37), (67, 129)))
 
 
+def _norms(kernel: str) -> tuple[Norm, ...]:
+    """A single pixel of each image, fewer elements than threads, more."""
+    phase = "step" if kernel.endswith("dgrad") else "forward"
+    return tuple(Norm(*size, phase=phase) for size in ((3, 2, 1), (2, 3, 5), (7, 5, 9)))
+
+
 def _products(unit: str, kernel: str) -> tuple[Mma, ...]:
     """A step, fewer than a round of eight, more than one; on one multiprocessor and on more."""
     dtype = kernel.rpartition("_")[2]
@@ -134,6 +142,7 @@ KERNELS = (
     *(Kernel(name, activation.SOURCE, activation.launches, _activations(name)) for name in activation.KERNELS),
     *(Kernel(name, pooling.SOURCE, pooling.launches, _poolings(name)) for name in pooling.KERNELS),
     *(Kernel(name, biasact.SOURCE, biasact.launches, _biases(name)) for name in biasact.KERNELS),
+    *(Kernel(name, norm.SOURCE, norm.launches, _norms(name)) for name in norm.KERNELS),
     *(Kernel(name, softmax.SOURCE, softmax.launches, _softmaxes(name)) for name in softmax.KERNELS),
     *(
         Kernel(name, mma.SOURCES[unit], mma.launches, _products(unit, name))

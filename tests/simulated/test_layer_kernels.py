@@ -1,4 +1,4 @@
-"""The CUDA kernels of pooling, and of bias and ReLU, on the CPU: at their edges, and broken."""
+"""The CUDA kernels of pooling, of batch normalization, and of bias and ReLU, on the CPU: at their edges, and broken."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import pytest
 from kernels.errors import UsageError
 from kernels.ops.biasact import BiasAct
 from kernels.ops.biasact import cuda as biasact
+from kernels.ops.norm import Norm
+from kernels.ops.norm import cuda as norm
 from kernels.ops.pooling import Pooling
 from kernels.ops.pooling import cuda as pooling
 from kernels.problem import Problem
@@ -19,11 +21,12 @@ pytestmark = pytest.mark.skipif(launcher.missing() is not None, reason=launcher.
 HOW: tuple[dict[str, Any], ...] = ({"align": 16}, {"align": 4, "backward": True})
 MAX, AVG = Pooling(2, 3, 9, 3, "max", "nhwc", "step"), Pooling(2, 3, 8, 3, "avg", "nchw", "step")
 RELU, FORWARD = Pooling(2, 3, 9, 2, "max", "nchw", "step", "yes"), Pooling(2, 3, 9, 3)
+NORM, DNORM = Norm(7, 3, 9), Norm(7, 3, 9, phase="step")
 BIAS, DBIAS = BiasAct(67, 37), BiasAct(67, 37, phase="dgrad")
 
 
 def module(problem: Problem) -> Any:
-    return pooling if isinstance(problem, Pooling) else biasact
+    return {"pooling": pooling, "norm": norm, "biasact": biasact}[problem.op]
 
 
 @pytest.mark.parametrize("relu", ["no", "yes"])
@@ -49,6 +52,14 @@ def test_bias_at_the_edges(rows: int, cols: int, phase: str) -> None:
         assert cases.run(cases.find(biasact.kernel(problem)), problem, **how).allowed
 
 
+@pytest.mark.parametrize("phase", ["forward", "step"])
+@pytest.mark.parametrize("size", [(1, 1, 2), (2, 5, 1), (1, 2, 16), (257, 2, 1), (3, 1, 13)])
+def test_norms_at_the_edges(size: tuple[int, int, int], phase: str) -> None:
+    problem = Norm(*size, phase=phase)
+    for how in HOW:
+        assert cases.run(cases.find(norm.kernel(problem)), problem, **how).allowed
+
+
 BROKEN: list[tuple[Problem, str, str]] = [
     (FORWARD, "if (v > top) top = v;", ""),
     (FORWARD, "i >= count(OF)", "i > count(OF)"),
@@ -62,6 +73,16 @@ BROKEN: list[tuple[Problem, str, str]] = [
     (AVG, "/ (float)(taps * taps)", ""),
     (RELU, "relu && !(top > 0) ? 0 : top", "top"),
     (RELU, "(!relu || top > 0)", "true"),
+    (NORM, "float d = x[i] - middle;", "float d = x[i];"),
+    (Norm(1, 1, 1), "+ epsilon", ""),
+    (NORM, "* gain + plus", "* gain"),
+    (NORM, "d = WARP / 2", "d = WARP / 4"),
+    (NORM, "warp < WARPS", "warp < WARPS - 1"),
+    (NORM, "j % (unsigned)pixels", "j % (unsigned)channels"),
+    (NORM, "__syncthreads();\n    float sum", "float sum"),
+    (DNORM, "(level + (x[i]", "((x[i]"),
+    (DNORM, "* root * tilt", "* tilt"),
+    (DNORM, "dscale[channel] = products", "dscale[channel] = slopes"),
     (BIAS, "b[i % cols]", "b[0]"),
     (BIAS, "v > 0 ? v : 0", "v"),
     (DBIAS, "__syncthreads();", ""),
@@ -100,6 +121,8 @@ def test_the_first_of_equal_maxima_has_the_gradient(problem: Pooling) -> None:
 def test_a_kernel_of_something_else_is_refused() -> None:
     with pytest.raises(UsageError, match="fewer than 2"):
         pooling.launches(Pooling(1, 1 << 11, 1 << 10), "pooling_max_forward")
+    with pytest.raises(UsageError, match="written for --method batch --mode train"):
+        norm.launches(Norm(2, 3, 4, mode="frozen"), "norm_train_forward")
     product = BiasAct(3, 4, 5)
     for problem, name in ((FORWARD, "pooling_avg_forward"), (BIAS, "biasact_dgrad"), (product, "biasact_forward")):
         with pytest.raises(UsageError, match="is not for"):

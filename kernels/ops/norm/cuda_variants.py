@@ -1,0 +1,24 @@
+"""Batch normalization on a GPU by kernels of our own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kernels import grid
+from kernels.libs import cuda as cuda_library
+from kernels.ops.norm import cuda
+from kernels.ops.norm.problem import Norm
+from kernels.variant import Variant
+
+VARIANTS: tuple[Variant[Norm], ...] = (
+    Variant(
+        "cuda",
+        "cuda",
+        "suite",
+        grid.prepared(cuda.SOURCE, lambda problem, device: cuda.launches(problem, cuda.kernel(problem))),
+        accepts=cuda.refused,
+        missing=cuda_library.missing,
+    ),
+)
+FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -1,0 +1,65 @@
+/* Batch normalization in training, a block of 256 threads a channel: the mean, then the sum of squared differences to
+ * it, then the result; of the gradient two sums, then the result. Shuffles, then shared memory, bring together what
+ * threads have, in one order. Elements of a channel are counted in 32 bits. */
+#ifndef __CUDACC_RTC__ /* NVRTC has these functions and no such header */
+#include <math.h>
+#endif
+
+typedef long long index_t;
+
+enum { THREADS = 256, WARP = 32, WARPS = THREADS / WARP };
+
+/* The sum over all threads, in every one of them. */
+static __device__ __forceinline__ float of_block(float v, float *shared)
+{
+    for (int d = WARP / 2; d; d /= 2) v += __shfl_down_sync(0xffffffff, v, d);
+    __syncthreads(); /* who still reads the sum before */
+    if (threadIdx.x % WARP == 0) shared[threadIdx.x / WARP] = v;
+    __syncthreads();
+    float sum = 0;
+    for (int warp = 0; warp < WARPS; warp++) sum += shared[warp];
+    return sum;
+}
+
+/* Of the channel's elements in all images those of a thread, one after the other; i: where each lies. */
+#define EACH(BODY)                                                                             \
+    for (unsigned j = threadIdx.x; j < many; j += THREADS) {                                   \
+        index_t i = ((index_t)(j / (unsigned)pixels) * channels + channel) * pixels + j % (unsigned)pixels; \
+        BODY                                                                                   \
+    }
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    norm_train_forward(const float *__restrict__ x, const float *__restrict__ scale, const float *__restrict__ shift,
+                       float *__restrict__ y, float *__restrict__ mean, float *__restrict__ rstd, index_t images,
+                       index_t channels, index_t pixels, float epsilon)
+{
+    __shared__ float shared[WARPS];
+    index_t channel = blockIdx.x;
+    unsigned many = (unsigned)(images * pixels);
+    float sum = 0, squares = 0;
+    EACH(sum += x[i];)
+    float middle = of_block(sum, shared) / (float)many;
+    EACH(float d = x[i] - middle; squares += d * d;)
+    float root = 1.0f / sqrtf(of_block(squares, shared) / (float)many + epsilon);
+    float gain = scale[channel], plus = shift[channel];
+    EACH(y[i] = (x[i] - middle) * root * gain + plus;)
+    if (threadIdx.x == 0) mean[channel] = middle, rstd[channel] = root;
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    norm_train_dgrad(const float *__restrict__ x, const float *__restrict__ scale, const float *__restrict__ dy,
+                     const float *__restrict__ mean, const float *__restrict__ rstd, float *__restrict__ dx,
+                     float *__restrict__ dscale, float *__restrict__ dshift, index_t images, index_t channels,
+                     index_t pixels)
+{
+    __shared__ float shared[WARPS];
+    index_t channel = blockIdx.x;
+    unsigned many = (unsigned)(images * pixels);
+    float middle = mean[channel], root = rstd[channel], slopes = 0, products = 0;
+    EACH(slopes += dy[i]; products += dy[i] * ((x[i] - middle) * root);)
+    slopes = of_block(slopes, shared);
+    products = of_block(products, shared);
+    float gain = scale[channel] * root, level = slopes / (float)many, tilt = products / (float)many;
+    EACH(dx[i] = gain * (dy[i] - (level + (x[i] - middle) * root * tilt));)
+    if (threadIdx.x == 0) dscale[channel] = products, dshift[channel] = slopes;
+}

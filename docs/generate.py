@@ -8,6 +8,7 @@ import re
 import sys
 import tokenize
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
+from reports.flat import plain  # noqa: E402
+
 SELFTESTS = "reports/reference/selftest*.jsonl"  # complete runs: added to, never exchanged
 PREDICTIONS = "reports/reference/macro/whatif/*.jsonl"  # made on one machine
 SIMULATED = "simulated"  # a figure of older files that is none: constants of the code, which tests ask now
@@ -101,21 +104,26 @@ def _paths(paths: Sequence[dict[str, Any]]) -> Iterator[str]:
 
 def whatif() -> str:
     """docs/whatif.md with a row for each change that was predicted and made in the run files that are kept, and what
-    they say together; without those that advise left out after a few rounds."""
-    from reports.prediction import LEFT_OUT
-
-    every = [x for run in predicted() for x in run.predictions]
-    made = [x for x in every if "+" not in x.change and LEFT_OUT not in (x.reason or "")]
-    said = "\n".join(_predictions(made))
+    they say together."""
+    said = "\n".join(_predictions([x for run in predicted() for x in run.predictions]))
     text = (ROOT / "docs/whatif.md").read_text("utf-8")
     return re.sub(r"<!-- pairs -->.*<!-- end -->", lambda _: f"<!-- pairs -->\n{said}\n<!-- end -->", text, flags=re.S)
 
 
 def predicted() -> list[Run]:
-    """The runs of whatif that are kept."""
+    """The runs of whatif and advise that are kept, without combinations, and without what was timed in fewer than ten
+    rounds: those by which advise chooses."""
     from reports import store
 
-    return [store.read(path) for path in sorted(ROOT.glob(PREDICTIONS))]
+    return [_long(store.read(path)) for path in sorted(ROOT.glob(PREDICTIONS))]
+
+
+def _long(run: Run) -> Run:
+    from macro.predicting.made import ROUNDS
+
+    rounds = {(x.contest, plain(x.name).rpartition("/change:")[2]): len(x.rounds) for x in run.results}
+    kept = [x for x in run.predictions if x.measured is None or rounds[str(x.contest), x.change] >= ROUNDS]
+    return replace(run, predictions=tuple(x for x in kept if "+" not in x.change))
 
 
 def _predictions(made: Sequence[Prediction]) -> Iterator[str]:
@@ -136,12 +144,10 @@ def _predictions(made: Sequence[Prediction]) -> Iterator[str]:
 PAGES = {"record.md": record, "method.md": method, "whatif.md": whatif}
 
 if __name__ == "__main__":
-    from dataclasses import replace
-
     from reports import figures
 
     for name, page in PAGES.items():
         (ROOT / "docs" / name).write_text(page(), encoding="utf-8")
     if runs := predicted():
-        whole = tuple(x for run in runs for x in run.predictions if "+" not in x.change)
+        whole = tuple(x for run in runs for x in run.predictions)
         figures.draw(replace(runs[0], predictions=whole, contests=(), notes=()), ROOT / "docs/pictures")

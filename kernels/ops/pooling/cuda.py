@@ -25,7 +25,7 @@ def launches(problem: Pooling, name: str) -> tuple[Geometry, ...]:
         raise UsageError(why)
     if name != kernel(problem):
         raise UsageError(f"{name} of {SOURCE.name} is not for {problem.name}: take {kernel(problem)}")
-    relu = ("int64", int(problem.relu == "yes"))
+    relu: Argument = ("int64", int(problem.relu == "yes"))
     forward = _over(problem, f"pooling_{problem.pool}_forward", problem.edge, ("x", "y"), relu)
     if problem.phase == "forward":
         return (forward,)

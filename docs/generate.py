@@ -122,8 +122,19 @@ def _long(run: Run) -> Run:
     from macro.predicting.made import ROUNDS
 
     rounds = {(x.contest, plain(x.name).rpartition("/change:")[2]): len(x.rounds) for x in run.results}
-    kept = [x for x in run.predictions if x.measured is None or rounds[str(x.contest), x.change] >= ROUNDS]
-    return replace(run, predictions=tuple(x for x in kept if "+" not in x.change))
+    kept = [x for x in run.predictions if x.measured is None or rounds.get((str(x.contest), x.change), 0) >= ROUNDS]
+    return replace(run, predictions=tuple(_judged(x) for x in kept if "+" not in x.change))
+
+
+def _judged(x: Prediction) -> Prediction:
+    """By the rule of today: older files have verdicts without one that is open."""
+    from macro.predicting.judged import judge
+    from reports.prediction import UNDECIDED
+
+    if x.verdict is None or x.measured is None or x.resolution is None:
+        return x
+    verdict = judge(x.predicted, x.measured, x.resolution)
+    return replace(x, verdict=verdict, reason=x.reason if verdict else UNDECIDED)
 
 
 def _predictions(made: Sequence[Prediction]) -> Iterator[str]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from statistics import median
 
 from reports import units
+from reports.prediction import word
 from reports.record import Expected, Prediction
 
 LARGE = 0.05  # of a step: a change that is worth a word
@@ -33,13 +35,14 @@ def sentences(made: Sequence[Prediction]) -> Iterator[str]:
     if told:
         errors = [abs(_error(x)) for x in told]
         right = sum(_center(x.predicted) * _center(x.measured) > 0 for x in told)
-        confirmed, refuted = (sum(x.verdict == verdict for x in told) for verdict in ("confirmed", "refuted"))
+        verdicts = Counter(word(x) for x in told)
+        counted = ", ".join(f"{verdicts[one]} {one}" for one in sorted(verdicts))
         kinds = {x.change.partition("=")[0] for x in large}
         error, half = (units.percent(100 * median(some)) for some in (errors, [*map(_half, told)]))
         yield (
             f"Of the {len(large)} that change the step by {units.percent(100 * LARGE)} or more, by {len(kinds)} kinds "
-            f"of change, {len(told)} were predictable: sign right in {right}, confirmed {confirmed}, refuted "
-            f"{refuted}, median error {error} of the change, half-width of their intervals {half} of it (median)."
+            f"of change, {len(told)} were predictable: sign right in {right}; {counted}; median "
+            f"error {error} of the change, half-width of their intervals {half} of it (median)."
         )
     null = [
         x

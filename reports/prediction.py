@@ -72,7 +72,8 @@ def word(x: Prediction) -> str:
 
 
 def off(x: Prediction) -> str:
-    """What was predicted less what was measured, in per cent of the latter; of what is below resolution nothing."""
+    """By how much the prediction and what was measured differ, in per cent of the latter; of what is below resolution
+    nothing."""
     judged = word(x) in ("confirmed", "refuted", "undecided")
     if not judged or x.predicted is None or x.measured is None or not x.measured.seconds:
         return "–"

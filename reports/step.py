@@ -161,7 +161,7 @@ def _measures(found: Breakdown) -> Sequence[Measure]:
             float(bool(apart)),
             0.5,
             2.0,
-            f"another account disagrees, of {'; '.join(apart)}",
+            "another account disagrees, of " + " and ".join(f"`{name}`" for name in apart),
             "--heap keep" if OPERATING in apart else "a longer --budget",
         ),
     )

@@ -5,12 +5,17 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
+import sysconfig
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernels.errors import UsageError, choice
+from kernels.errors import UsageError, choice, said
 from macro.changes.base import Change, Step
+
+SUITE = Path(__file__).parents[2]
+OURS = tuple(f"{SUITE / name}/" for name in ("kernels", "macro", "micro", "reports"))
+NOT_THEIRS = (*OURS, "<", sysconfig.get_path("stdlib"))
 
 
 @dataclass(frozen=True)
@@ -49,8 +54,12 @@ class Named:
 
 def raised(error: Exception) -> str:
     """What code of a change, which may be a user's own, raises, and where."""
-    *_, last = traceback.extract_tb(error.__traceback__)
-    return f"raises {type(error).__name__}: {error} (line {last.lineno} of {Path(last.filename).name})"
+    if isinstance(error, SyntaxError):
+        places = [(error.filename or "", error.lineno)]
+    else:
+        places = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+    own = [(Path(name).name, line) for name, line in places if not name.startswith(NOT_THEIRS)]
+    return f"raises {said(error)}" + (f" (line {own[-1][1]} of {own[-1][0]})" if own else "")
 
 
 def names() -> list[str]:

@@ -8,8 +8,10 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
-WORKER = Path(__file__).parents[1] / "worker"
+WORKER, ADAPTERS = (Path(__file__).parents[1] / name for name in ("worker", "frameworks"))
+KERNELS = Path(__file__).parents[2] / "kernels"
 LOOP = WORKER / "loop.py"
+BY_PATH = "spec_from_file_location"  # what a file that has this loads is not read in it: it may be any of ours
 KINDS = "*_kind_*.py"  # of layers, which builders find by their names
 
 
@@ -23,7 +25,8 @@ def digest(adapters: tuple[Path, ...]) -> str:
 
 
 def files(begin: Iterable[Path]) -> set[Path]:
-    """With what they import from there, and that imports, wherever in a file that stands."""
+    """With what they import from there, and that imports, wherever in a file that stands; of this suite's kernels all,
+    where one is imported."""
     found, left = set[Path](), list(begin)
     while left:
         path = left.pop()
@@ -34,7 +37,14 @@ def files(begin: Iterable[Path]) -> set[Path]:
 
 
 def _imported(path: Path) -> Iterator[Path]:
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    if KERNELS in path.parents:
+        return
+    text = path.read_text("utf-8")
+    if BY_PATH in text and path != LOOP:
+        yield from (*WORKER.glob("*.py"), *ADAPTERS.glob("*.py"))
+    for node in ast.walk(ast.parse(text)):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
+        if any(name.partition(".")[0] == KERNELS.name for name in names):
+            yield from (one for one in KERNELS.rglob("*.[pc]*") if one.suffix in (".py", ".c"))
         yield from (beside for name in names if (beside := WORKER / f"{name}.py").is_file())

@@ -10,7 +10,8 @@ from typing import Any
 
 from macro.explaining import nominal
 from macro.watching.recording import Recording
-from reports.breakdown import AGREES, Breakdown, Witness
+from reports import units
+from reports.breakdown import AGREES, NARROW, Breakdown, Witness
 
 MOST = 3  # operations that are called again
 AGAIN = {"gemm": ("gemm", "packing"), "convolution": ("convolution", "packing", "layout reorder")}  # what a call does
@@ -43,24 +44,34 @@ def witnesses(found: Breakdown, recording: Recording) -> Iterator[Witness]:
         took, error = sum(x.a for x in cells), sum(max(x.high - x.low, 0.0) / 2 for x in cells)
         if took >= LARGE * found.step["a"] and key in work.largest:
             share = work.largest[key][0] / max(work.flops[key], work.bytes[key])
-            yield _again(one, took * share, error * share)
+            yield _again(found, one, took * share, error * share)
 
 
 def _logged(found: Breakdown, seen: float) -> Witness:
     """Rows may say more, where the framework multiplies itself; or less, by what is inside an attention."""
-    step = found.step["a"]
-    said, inside = (sum(found.share(name) for name in names) * step for names in (LOGGED, INSIDE))
-    off = max(AGREES * seen, FEW * step)
-    below, above = seen > said + inside + off, said > seen + off
-    verdict = "disagree" if below else "cannot tell" if above else "agree"
-    return Witness("products", said, seen, verdict, "the rows; what MKL and oneDNN log of their own calls")
+    kinds = {kind.name: kind for kind in found.kinds}
+    said, inside = (sum(kinds[name].a for name in names if name in kinds) for names in (LOGGED, INSIDE))
+    error = sum((kinds[name].high - kinds[name].low) / 2 for name in LOGGED if name in kinds)
+    off = max(AGREES * seen, FEW * found.step["a"])
+    below, above = seen - said - inside, said - seen
+    verdict = "agree" if max(below, above) <= off else "cannot tell" if below <= off + error else "disagree"
+    return Witness(
+        "products", said, seen, _of_one(found, verdict), "the rows; what MKL and oneDNN log of their own calls"
+    )
 
 
-def _again(one: dict[str, Any], said: float, error: float) -> Witness:
-    """Between its time on operands in the cache and on such that are not."""
+def _again(found: Breakdown, one: dict[str, Any], said: float, error: float) -> Witness:
+    """Between its time on operands in the cache and on such that are not, if these are near each other."""
     low, high = sorted((one["warm"], one["cold"]))
-    seen = min(max(said, low), high)
-    off = abs(said - seen)
+    seen, off = min((low, high), key=lambda end: abs(end - said)), max(low - said, said - high, 0.0)
     verdict = "agree" if off <= AGREES * seen else "cannot tell" if off <= error + AGREES * seen else "disagree"
-    words = "a call in its row; the same call alone in its process, operands in the cache or not"
-    return Witness(f"{one['row']}, {one['column']}", said, seen, verdict, words)
+    if high - low > 2 * NARROW * low or found.program.get("heap") == "default":  # whose results are in new memory
+        verdict = "cannot tell"
+    ends = " to ".join(map(units.seconds, (low, high)))
+    words = f"a call in its row; the same call alone in its process ({ends}, operands in its cache and not)"
+    return Witness(f"{one['row']}, {one['column']}", said, seen, _of_one(found, verdict), words)
+
+
+def _of_one(found: Breakdown, verdict: str) -> str:
+    """With more threads a call's time is not what its rows have, which leave out where threads wait for each other."""
+    return "cannot tell" if found.threads > 1 else verdict

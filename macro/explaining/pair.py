@@ -31,6 +31,14 @@ class _Side:
         return int(self.recording.program.get("threads") or 1)
 
 
+MEASURED = ("heap", "variables", "logged", "again", "without")  # of a program: not what it was asked to do
+
+
+def _words(recording: Recording) -> dict[str, object]:
+    """What tells a program from another, whatever its heap is and whatever was seen of it."""
+    return {name: value for name, value in recording.program.items() if name not in MEASURED}
+
+
 def explain(a: Recording, b: Recording, took: float) -> Explanation:
     """The document. Where one of them tells no operations the rows of the other would stand beside none: both then have
     kinds alone."""
@@ -42,7 +50,7 @@ def explain(a: Recording, b: Recording, took: float) -> Explanation:
     result = replace(result, cells=tuple(replace(x, repeat=_repeat(x.members, x.column, sides)) for x in result.cells))
     named = gap.named(result)[:NAMED]
     heaps = tuple(str(one.program["heap"]) for one in (a, b))
-    alike = {**a.program, "heap": ""} == {**b.program, "heap": "", "variables": a.program.get("variables")}
+    alike = _words(a) == _words(b)
     runs = min(len(side.processes) for side in sides)
     subject = Subject(
         f"A step of {_script(a)}" if _script(a) == _script(b) else "A step",

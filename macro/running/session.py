@@ -51,7 +51,8 @@ def _interrupted(file: RunFile) -> str:
     kept = [counted(n, what) for n, what in ((predictions, "prediction"), (rounds, "round")) if n]
     if not kept:
         return "interrupted before there was anything to keep"
-    there = f"{file.path} has them, --resume goes on" if file.path else "-o FILE would have kept them"
+    own = any(not one.batch for one in file.run.predictions)  # a program's processes are gone
+    there = f"kept in {file.path}" + ", --resume goes on" * (not own) if file.path else "-o FILE would have kept that"
     return f"interrupted after {' and '.join(kept)}: {there}"
 
 

@@ -6,6 +6,7 @@ multiply are panels that it packed itself, no product of the network.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -21,7 +22,7 @@ from micro.planning.library_log import read
 TALK = {"MKL_VERBOSE": "1", "ONEDNN_VERBOSE": "1"}
 TALKERS = ("Math Kernel", "MKL", "oneDNN")  # in what a framework says of its libraries
 PRIMITIVES = ("convolution", "deconvolution", "gemm", "inner_product", "matmul", "reorder", "rnn")
-TALKED = ("MKL ", *(f"oneDNN {x}" for x in PRIMITIVES))  # how their words begin
+PRODUCTS = r"MKL \w*(GEMM|GEMV|GER|SYRK|SYMM|TRSM|TRMM)\w*|oneDNN (" + "|".join(PRIMITIVES) + ")"
 PROBE = 1e-6  # of the largest product: smaller ones ask whether a library is there
 
 
@@ -29,7 +30,7 @@ def talked(text: str, steps: int) -> dict[str, float]:
     """Seconds of a step by the library's own word, from what it printed of so many."""
     seconds: dict[str, float] = {}
     for (word, _), calls in read(text).calls.items():
-        if calls.seconds is not None and word.startswith(TALKED):
+        if calls.seconds is not None and re.match(PRODUCTS, word):
             seconds[word] = seconds.get(word, 0.0) + calls.seconds / steps
     return seconds
 

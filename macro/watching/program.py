@@ -43,11 +43,12 @@ def watch(
     streams: tuple[IO[bytes], IO[bytes]],
     say: Say,
     keep: Callable[[Sequence[Recording]], None],
-    largest: Callable[[Recording], Sequence[dict[str, Any]]] = lambda recording: (),
+    largest: Callable[[Recording], Sequence[dict[str, Any]]] | None = None,
 ) -> list[Recording]:
     """Run the scripts, in turns, until enough of their steps were seen; `keep` is given what was seen so far, now and
-    then; `largest` chooses operations that are called again. `streams`: where they print to, and their errors. Raises
-    SuiteError where one has no step, or fails before enough was seen."""
+    then; `largest` chooses operations that are called again at the end, where libraries are asked for their logs too.
+    `streams`: where they print to, and their errors. Raises SuiteError where one has no step, or fails before enough
+    was seen."""
     with ExitStack() as stack:
         looks: list[Look] = []
         try:
@@ -65,9 +66,8 @@ def watch(
                         stack.callback(look.sampler.close)
                     look.settle()
             _rounds(looks, keep)
-            for look in looks:
-                with look.told():
-                    look.again(largest(look.recording))
+            if largest:
+                _beside(looks, largest)
         except Ended:
             pass  # what was seen until then counts: each look says why it ended
         except (KeyboardInterrupt, SystemExit):
@@ -91,6 +91,15 @@ def _rounds(looks: Sequence[Look], keep: Callable[[Sequence[Recording]], None]) 
             for look in looks:
                 look.read()
             keep([look.recording for look in looks])
+
+
+def _beside(looks: Sequence[Look], largest: Callable[[Recording], Sequence[dict[str, Any]]]) -> None:
+    """What its libraries log, and its largest operations by themselves."""
+    for look in looks:
+        with look.told():
+            if look.torch:
+                look.logged()
+                look.again(largest(look.recording))
 
 
 class Look:
@@ -194,13 +203,12 @@ class Look:
             most = max(1, len(traced["traced"]["columns"]["start"]) // (1 + self.skip))
             self.traced = max(1, min(self.count, MOST_EVENTS // most - self.skip))
             self.recording.called = reply.called(self._block(1, spans=True, shapes=True))
-            self._logged()
             for _ in range(TRACED):  # a tracer's memory makes the program's grow, until both have theirs
                 self._block(self.traced, spans=True, samples=True)
             self._steady()
         self._knock()
 
-    def _logged(self) -> None:
+    def logged(self) -> None:
         """What its libraries say of their own calls, in steps that are not timed."""
         printed = self._block(self.count, logs=True)["printed"]
         if logged := library_log.talked(printed, self.skip + self.count):

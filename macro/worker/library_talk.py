@@ -6,12 +6,14 @@ the program's own lines go where they would have gone when that is over.
 
 import ctypes
 import os
+import re
 import sys
 import tempfile
 
 OUTPUT = 1  # the descriptor
 SWITCHES = "mkl_set_verbose", "mkldnn_set_verbose"
-MARKS = b"MKL_VERBOSE", b"onednn_verbose", b"dnnl_verbose"  # how their lines begin
+LINES = re.compile(rb"(?:MKL_VERBOSE|(?:onednn|dnnl)_verbose)[^\n]*\n")  # behind what the program left open before
+ASKED = "MKL_VERBOSE", "ONEDNN_VERBOSE", "DNNL_VERBOSE"  # variables by which a program has its own
 
 
 class Talk(object):
@@ -23,14 +25,16 @@ class Talk(object):
         self.libc, self.output, self.file = ctypes.CDLL(None), None, None
 
     def start(self):
-        if not self.switches:
+        if not self.switches or any(os.environ.get(name) for name in ASKED):
             return
         self._flush()
         try:
-            self.output = os.dup(OUTPUT)
-        except OSError:  # the program has closed it
+            self.output = os.dup(OUTPUT)  # first: a file of ours may have the number of an output that was closed
+            self.file = tempfile.TemporaryFile()
+        except OSError:  # the program has closed it, or there is no room
+            if self.output is not None:
+                os.close(self.output)
             return
-        self.file = tempfile.TemporaryFile()
         # Else a line of a library's is cut where C's buffer ends, and one of the program's may come between.
         self.libc.setlinebuf(ctypes.c_void_p.in_dll(self.libc, "stdout"))
         os.dup2(self.file.fileno(), OUTPUT)
@@ -42,16 +46,26 @@ class Talk(object):
             return ""
         self._switch(0)
         self._flush()
-        os.dup2(self.output, OUTPUT)
-        os.close(self.output)
+        self._back()
         self.file.seek(0)
-        lines = self.file.read().splitlines(True)
+        text = self.file.read()
         self.file.close()
         self.file = None
-        own = b"".join(line for line in lines if not line.startswith(MARKS))
+        own = LINES.sub(b"", text)
         while own:
             own = own[os.write(OUTPUT, own) :]
-        return b"".join(line for line in lines if line.startswith(MARKS)).decode("utf-8", "replace")
+        return b"".join(LINES.findall(text)).decode("utf-8", "replace")
+
+    def forked(self):
+        """In a child of the program: what it prints goes where it would have gone."""
+        if self.file is not None:
+            self._switch(0)
+            self._back()
+            self.file = None
+
+    def _back(self):
+        os.dup2(self.output, OUTPUT)
+        os.close(self.output)
 
     def _switch(self, level):
         for switch in self.switches:

@@ -83,6 +83,8 @@ class Watching(object):
 
     def _forked(self):
         self.blocks.pid = self.boundary.pid = -1  # a child of the script's answers nobody
+        if self.blocks.talk:
+            self.blocks.talk.forked()
 
     def begin(self):
         if not self.marked:

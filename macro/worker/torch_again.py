@@ -9,18 +9,24 @@ import time
 TYPES = {"float": "float32", "double": "float64", "c10::BFloat16": "bfloat16", "c10::Half": "float16"}
 LEAST = 0.05  # seconds of calls that are timed together
 TIMES = 3  # of which the middle one counts
-MOST = 64  # sets of operands
+MOST = 1024  # sets of operands
+SHORT = 1e-4  # seconds, below which most of a call may be the call itself
 
 
 def seconds(torch, call, cache):
     """Of a call: on operands that it was called with just before, and in turns on so many that a cache of so many bytes
-    holds none of them. `call`: name; of each input shape, stride, type, value. Raises LookupError."""
+    holds none of them. `call`: name; of each input shape, stride, type, value. Raises LookupError for what cannot be
+    made again, or is too short or too small to be told."""
     first = _operands(torch, call)
     made = _overload(torch, call["name"], first)
     size = sum(x.numel() * x.element_size() for x in first if isinstance(x, torch.Tensor))
-    count = max(2, min(MOST, 1 + 2 * cache // max(1, size)))
+    count = max(2, 1 + 2 * cache // max(1, size))
+    if count > MOST:
+        raise LookupError("%d sets of its operands would lie in a cache" % MOST)
     with torch.no_grad():
         warm = _timed(made, [first])
+        if warm < SHORT:
+            raise LookupError("a call takes %.2g s" % warm)
         return warm, _timed(made, [first] + [_operands(torch, call) for _ in range(count - 1)])
 
 
@@ -31,7 +37,8 @@ def _operands(torch, call):
 def _operand(torch, shape, stride, kind, value):
     if kind in TYPES:
         extent = 1 + sum((n - 1) * step for n, step in zip(shape, stride)) if all(shape) else 0
-        return torch.rand(extent).to(getattr(torch, TYPES[kind])).as_strided(shape, stride)
+        own = torch.Generator()  # the program's draws what it would have drawn
+        return torch.rand(extent, generator=own).to(getattr(torch, TYPES[kind])).as_strided(shape, stride)
     if shape or kind not in ("", "Scalar", "ScalarList"):
         raise LookupError("an input of type %s is not made" % kind)
     return value

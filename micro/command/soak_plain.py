@@ -21,7 +21,7 @@ from micro.command.figure import Figure
 from reports import stats, step
 from reports.breakdown import Breakdown
 
-FEWEST, MOST = 5, 24  # pairs of processes of a script
+FEWEST, MOST = 8, 24  # pairs of processes of a script
 KNOWN = 0.02  # half of its interval: more pairs are no use
 SECONDS = 12  # of a script by itself, and of watching it
 WARM = 4.0  # seconds of its steps that are not counted: the watched ones come later too
@@ -33,7 +33,7 @@ def figures() -> Iterator[Figure]:
     """A ratio of each script, with its interval; of pairs until that is narrow, wherever it is."""
     for script in MODELS:
         logs, half = list[float](), math.inf
-        while len(logs) < FEWEST or (half > KNOWN and len(logs) < MOST):
+        while half > KNOWN and len(logs) < MOST:
             logs.append(math.log(_plain(script, len(logs) + 1) / _own(script, len(logs) + 1)))
             half = _half(logs)
         low, middle, high = (math.exp(fmean(logs) + x) for x in (-half, 0.0, half))

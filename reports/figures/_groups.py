@@ -126,7 +126,9 @@ def facts(result: Result) -> dict[str, Any]:
 def _change(name: str) -> str:
     """What is changed of a step, by its result's name; the unchanged one is there twice."""
     found = re.search(r"/change:([^/]+)", name)
-    return UNCHANGED if found is None else flat.plain(found[1]).replace(UNCHANGED, f"{UNCHANGED}, once more")
+    if found is None:
+        return UNCHANGED
+    return f"{UNCHANGED}, once more" if found[1] == UNCHANGED else flat.plain(found[1])
 
 
 def briefly(results: Sequence[Result]) -> list[Facts]:

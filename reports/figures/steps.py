@@ -26,7 +26,7 @@ def draw(run: Run) -> list[tuple[str, Figure]]:
         if timed:
             sheet = _style.Sheet(_title(timed), [group.question, _groups.size(group), _style.where(run)])
             if without := len(steps) - len(timed):
-                sheet.notes.append(f"Not drawn, without a time: {without} of {len(steps)} frameworks.")
+                sheet.notes.append(f"Not drawn, without a time: {without} of {len(steps)}.")
             if more := len(timed[_rows.MOST :]):
                 sheet.notes.append(f"The {more} slowest are left out.")
             pictures.append((group.slug, _picture(sheet, timed[: _rows.MOST])))

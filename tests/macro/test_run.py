@@ -172,7 +172,7 @@ def test_a_stopped_run_says_what_it_has_kept(
     monkeypatch.setattr(turns, "_progress", stopped)
     told = command("--frameworks", "numpy", "--runs", "1")
     assert (told.code, told.out) == (code, "")
-    kept = f"{tmp_path}/run.jsonl has them, --resume goes on"
+    kept = f"kept in {tmp_path}/run.jsonl, --resume goes on"
     assert told.err == f"macro run: interrupted after 2 rounds: {kept}\n"
 
 

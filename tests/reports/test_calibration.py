@@ -38,8 +38,8 @@ def test_signs_errors_verdicts_and_intervals_are_counted() -> None:
         "most (median).",
         "What was measured lies inside the 90 % interval of its prediction in 2 of 6; in 3 once the measurement's own "
         "error is added.",
-        "Of the 4 that change the step by 5 % or more, by 3 kinds of change, 3 were predictable: sign right in 2, "
-        "confirmed 1, refuted 2, median error 25 % of the change, half-width of their intervals 5 % of it (median).",
+        "Of the 4 that change the step by 5 % or more, by 3 kinds of change, 3 were predictable: sign right in 2; "
+        "1 confirmed, 2 refuted; median error 25 % of the change, half-width of their intervals 5 % of it (median).",
         "Of 2 changes that changed nothing for certain 1 had been predicted to.",
     ]
 

@@ -25,10 +25,19 @@ def test_an_adapter_has_its_builders_and_those_of_no_other() -> None:
 @pytest.mark.parametrize("framework", frameworks.names())
 def test_every_module_that_builds_layers_is_some_adapters(framework: str) -> None:
     """None is imported in a way that is not seen."""
-    built = {"tensorflow-graph": "tf_layers", "keras-jax": "keras_layers", "kernels-only": "suite_layers"}
-    stem = built.get(framework, f"{framework}_layers")
-    if (code.WORKER / f"{stem}.py").exists():
-        assert stem in names(framework)
+    words = {"tensorflow": "tf", "pytorch": "torch", "kernels": "suite"}
+    family = framework.partition("-")[0]
+    stem = f"{words.get(family, family)}_layers"
+    assert (code.WORKER / f"{stem}.py").exists() and stem in names(framework)
+
+
+def test_what_loads_files_by_path_or_kernels_has_all_of_them(tmp_path: Path) -> None:
+    assert {"torch_layers", "jax", "winograd", "blocked"} <= names("kernels-only")
+    (tmp_path / "mine.py").write_text(
+        "import importlib.util\nspec = importlib.util.spec_from_file_location('o', 'x')\n"
+    )
+    assert {"torch_layers", "numpy", "pytorch"} <= {path.stem for path in code.files([tmp_path / "mine.py"])}
+    assert not {"winograd", "blocked"} & names("pytorch")
 
 
 def test_a_change_of_what_is_imported_deep_inside_is_another_digest(

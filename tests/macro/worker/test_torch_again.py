@@ -15,6 +15,7 @@ def again(watch: ModuleType, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     import torch_again  # type: ignore[import-not-found]
 
     monkeypatch.setattr(torch_again, "LEAST", 1e-4)
+    monkeypatch.setattr(torch_again, "SHORT", 0.0)
     module: ModuleType = torch_again
     return module
 
@@ -33,6 +34,7 @@ def value(x: Any) -> tuple[list[int], list[int], str, Any]:
 
 
 LINEAR = call("aten::addmm", tensor(8), tensor(4, 16), tensor(16, 8, stride=(1, 16)), value(1), value(2))
+LARGE = call("aten::mm", tensor(512, 512), tensor(512, 512))
 CONVOLUTION = call(
     "aten::convolution_backward",
     *(tensor(2, 8, 6, 6), tensor(2, 3, 8, 8), tensor(8, 3, 3, 3), value([8]), value([1, 1]), value([0, 0])),
@@ -57,11 +59,23 @@ def test_operands_are_the_same_or_so_many_that_no_cache_holds_them(
 ) -> None:
     counts: list[int] = []
     monkeypatch.setattr(again, "_timed", lambda call, sets: counts.append(len(sets)) or 1.0)
-    for cache in (0, 7 * 4 * (8 + 64 + 128) // 2, 1 << 40):
+    for cache in (0, 7 * 4 * (8 + 64 + 128) // 2):
         again.seconds(torch, LINEAR, cache)
-    assert counts == [1, 2, 1, 8, 1, again.MOST]
+    assert counts == [1, 2, 1, 8]
+    with pytest.raises(LookupError, match="would lie in a cache"):
+        again.seconds(torch, LINEAR, 1 << 40)
     monkeypatch.undo()
-    assert all(seconds > 0 for seconds in again.seconds(torch, LINEAR, 0))
+    assert all(seconds > 0 for seconds in again.seconds(torch, LARGE, 0))
+    with pytest.raises(LookupError, match="a call takes"):
+        again.seconds(torch, LINEAR, 0)
+
+
+def test_the_programs_random_numbers_stay_its_own(again: ModuleType) -> None:
+    torch.manual_seed(1)
+    want = torch.rand(3)
+    torch.manual_seed(1)
+    again.seconds(torch, LINEAR, 0)
+    assert torch.equal(torch.rand(3), want)
 
 
 @pytest.mark.parametrize(

@@ -16,13 +16,16 @@ from kernels.devices.cuda import KIND
 from kernels.errors import SuiteError, UsageError, said
 from kernels.launch import Launch, Setting
 from kernels.ops.activation import Activation
+from kernels.ops.biasact import BiasAct
 from kernels.ops.fma import Fma
 from kernels.ops.gemm import Gemm
 from kernels.ops.launch import Calls
 from kernels.ops.mma import Mma
 from kernels.ops.mma.cuda import ARCHS
 from kernels.ops.mma.problem import GPU
+from kernels.ops.norm import Norm
 from kernels.ops.optimizer import Optimizer
+from kernels.ops.pooling import Pooling
 from kernels.ops.softmax import Softmax
 from kernels.ops.stream import Stream
 from kernels.ops.transpose import Transpose
@@ -51,6 +54,7 @@ def _activation(kernel: str, count: int) -> Own:
 
 OURS = KIND.kernels  # the row of a table whose kernel is written here
 TYPES = ("tf32", "bf16", "fp16")
+POOLS = ("max", "avg")
 KINDS, PHASES = ("relu", "sigmoid", "tanh", "exp"), ("forward", "dgrad")
 SMALL = (
     Own("sgemm_naive", "cuda-naive", Gemm(70, 129, 45)),
@@ -65,6 +69,11 @@ SMALL = (
     *(_activation(f"{kind}_{phase}", 4099) for phase in PHASES for kind in KINDS),
     Own("softmax_index", OURS, Softmax(3, 1025)),
     Own("softmax_onehot", OURS, Softmax(3, 1025, "one-hot")),
+    *(Own(f"pooling_{pool}_forward", OURS, Pooling(3, 5, 12, 3, pool)) for pool in POOLS),
+    *(Own(f"pooling_{pool}_dgrad", OURS, Pooling(3, 5, 12, 3, pool, phase="step")) for pool in POOLS),
+    *(Own(f"biasact_{phase}", OURS, BiasAct(67, 129, phase=phase)) for phase in PHASES),
+    Own("norm_train_forward", OURS, Norm(7, 5, 9)),
+    Own("norm_train_dgrad", OURS, Norm(7, 5, 9, phase="step")),
 )
 LARGE = (  # operands of 268 MB: a cache holds a fifth of one
     *(Own(f"stream_{kind}", OURS, Stream(kind, 1 << 28)) for kind in ("read", "copy", "triad")),

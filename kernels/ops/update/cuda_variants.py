@@ -204,7 +204,7 @@ VARIANTS: tuple[Variant[Update], ...] = (
         accepts=parts("step", also=fusable),
         work=fused_work,
         python=True,
-        roles=EVERY,
+        roles=(),
     ),
     _torch("fused", frameworks.fused, "step", also=fusable, work=fused_work, roles=EVERY),
     _torch("separate", frameworks.separate, "step", also=rules(*PASSES, "clip"), work=separate_work(1), roles=EVERY),

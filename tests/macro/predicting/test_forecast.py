@@ -106,7 +106,9 @@ def test_what_a_change_raises_is_told_with_its_place(tmp_path: Path) -> None:
     one.seen = dict.fromkeys(("plain", "none", "off"), seen())
     reasons = [one.single(Named(change)).told.reason or "" for change in (broken, none, off)]
     one.file.close()
-    assert re.fullmatch(r"not timed: its took raises ZeroDivisionError: .* \(line \d+ of test_forecast.py\)", reasons[0])
+    assert re.fullmatch(
+        r"not timed: its took raises ZeroDivisionError: .* \(line \d+ of test_forecast.py\)", reasons[0]
+    )
     assert reasons[1] == "not timed: its took raises TypeError: took gives no Effect"
     assert reasons[2] == "not timed: it has no effect"
 

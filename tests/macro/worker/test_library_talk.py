@@ -60,9 +60,7 @@ def test_a_library_that_the_program_asks_itself_is_left_to_it() -> None:
 
 @pytest.mark.skipif(not torch.backends.mkl.is_available(), reason="a torch without MKL")
 def test_a_child_prints_where_the_program_would_have() -> None:
-    forks = (
-        "talk.start()\nif not os.fork():\n    talk.forked(); print('child', flush=True); os._exit(0)\nos.wait()"
-    )
+    forks = "talk.start()\nif not os.fork():\n    talk.forked(); print('child', flush=True); os._exit(0)\nos.wait()"
     told = ran(SCRIPT.replace("talk.start()", forks))
     assert "child\n" in told.stdout and "MKL_VERBOSE" not in told.stdout
     assert told.stdout.endswith("after\n") and told.stderr.count("MKL_VERBOSE SGEMM") == 200

@@ -137,8 +137,9 @@ def smaller(x: Problem, flops: float, varied: str | None = None) -> Problem:
     names, least = SIZES[type(x)]
     names = tuple(name for name in names if name != varied)
     while names and x.flops > flops:
-        name = max(names, key=lambda one: int(getattr(x, one)))
-        if getattr(x, name) < 2 * least:
+        sizes = {name: size for name, size in asdict(x).items() if name in names}
+        name = max(sizes, key=sizes.__getitem__)
+        if sizes[name] < 2 * least:
             break
-        x = replace(x, **{name: getattr(x, name) // 2})
+        x = replace(x, **{name: sizes[name] // 2})
     return x

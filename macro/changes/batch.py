@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
@@ -66,7 +66,8 @@ def _updates(rows: tuple[str, ...]) -> bool:
 def _axis(x: Problem, row: str, batch: int) -> str | None:
     """Where a product has the batch: a gradient of weights sums over it. None: it stays as it is."""
     order = ("k", "m", "n") if row.endswith("wgrad") else ("m", "n", "k")
-    return next((name for name in order if getattr(x, name) == batch), None)
+    sizes = asdict(x)
+    return next((name for name in order if sizes[name] == batch), None)
 
 
 CHANGE = Change(

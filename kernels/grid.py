@@ -23,6 +23,11 @@ def prepared(source: Path, launches: Callable[[Any, Any], Sequence[Geometry]]) -
     return prepare
 
 
+def solving(own: Any) -> Callable[[Any, Any, object], Bind]:
+    """The same of an operation's module that says its SOURCE, and by `launches` and `kernel` what solves a problem."""
+    return prepared(own.SOURCE, lambda problem, device: own.launches(problem, own.kernel(problem)))
+
+
 def bound(source: Path, geometries: Sequence[Geometry], names: Sequence[str], device: Any) -> Bind:
     """The launches on whatever buffers are given, in the order of their `names`. Raises BuildError."""
     size = max((x[1] for g in geometries for x in g.arguments if x[0] == "workspace"), default=0)

@@ -71,7 +71,7 @@ def taken_apart(recording: Recording, took: float, ceilings: Ceilings) -> Breakd
         conditions=tuple(_conditions(recording, processes)),
         ended=recording.ended,
     )
-    beside = *inside.witnesses(found, recording), *knock.witnesses(found, recording, processes)
+    beside = *inside.witnesses(found, work), *knock.witnesses(found, recording, processes)
     return replace(found, witnesses=(*_witnesses(found), *beside))
 
 

@@ -33,12 +33,11 @@ def largest(recording: Recording) -> list[dict[str, Any]]:
     return found
 
 
-def witnesses(found: Breakdown, recording: Recording) -> Iterator[Witness]:
+def witnesses(found: Breakdown, work: nominal.Work) -> Iterator[Witness]:
     """Of the libraries' logs one, and one for each operation that was called again."""
-    if logged := recording.program.get("logged"):
+    if logged := found.program.get("logged"):
         yield _logged(found, sum(logged.values()))
-    work = nominal.work_of(recording.called)
-    for one in recording.program.get("again", ()):
+    for one in found.program.get("again", ()):
         key = ((one["row"],), one["column"])
         cells = [x for x in found.cells if x.row == one["row"] and x.column in AGAIN[one["column"]]]
         took, error = sum(x.a for x in cells), sum(max(x.high - x.low, 0.0) / 2 for x in cells)

@@ -92,14 +92,7 @@ VARIANTS: tuple[Variant[Activation], ...] = (
         python=True,
         roles=LIBRARY,
     ),
-    Variant(
-        "cuda",
-        "cuda",
-        "suite",
-        grid.prepared(cuda.SOURCE, lambda p, device: cuda.launches(p, cuda.kernel(p))),
-        missing=cuda_library.missing,
-        roles=LIBRARY,
-    ),
+    Variant("cuda", "cuda", "suite", grid.solving(cuda), missing=cuda_library.missing, roles=LIBRARY),
     Variant(
         "cupy",
         "cuda",

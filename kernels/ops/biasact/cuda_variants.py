@@ -18,13 +18,6 @@ def alone(problem: BiasAct) -> str | None:
 
 
 VARIANTS: tuple[Variant[BiasAct], ...] = (
-    Variant(
-        "cuda",
-        "cuda",
-        "suite",
-        grid.prepared(cuda.SOURCE, lambda problem, device: cuda.launches(problem, cuda.kernel(problem))),
-        accepts=alone,
-        missing=cuda_library.missing,
-    ),
+    Variant("cuda", "cuda", "suite", grid.solving(cuda), accepts=alone, missing=cuda_library.missing),
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -12,13 +12,6 @@ from kernels.ops.norm.problem import Norm
 from kernels.variant import Variant
 
 VARIANTS: tuple[Variant[Norm], ...] = (
-    Variant(
-        "cuda",
-        "cuda",
-        "suite",
-        grid.prepared(cuda.SOURCE, lambda problem, device: cuda.launches(problem, cuda.kernel(problem))),
-        accepts=cuda.refused,
-        missing=cuda_library.missing,
-    ),
+    Variant("cuda", "cuda", "suite", grid.solving(cuda), accepts=cuda.refused, missing=cuda_library.missing),
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

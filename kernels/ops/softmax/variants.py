@@ -161,7 +161,7 @@ VARIANTS: tuple[Variant[Softmax], ...] = (
         "cuda",
         "cuda",
         "suite",
-        grid.prepared(cuda.SOURCE, lambda p, device: cuda.launches(p, cuda.kernel(p))),
+        grid.solving(cuda),
         accepts=plain,
         missing=cuda_library.missing,
         roles=(*LIBRARY, "labels"),

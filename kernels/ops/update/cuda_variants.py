@@ -58,12 +58,16 @@ def _pass(device: Any, problem: Update, g: int, *state: int) -> Call:
     return grid.calls(optimizer.SOURCE, geometries, dict(places), device)
 
 
-def _in_order(calls: Sequence[Call], workspace: int, keep: object) -> Launch:
+def _in_order(
+    calls: Sequence[Call], workspace: int, keep: object, each: int = PRODUCT, capturable: bool = True
+) -> Launch:
+    """One after the other; `each`: kernels of a call, at most."""
+
     def run(keep: object = keep) -> None:
         for call in calls:
             call()
 
-    return Launch(run, workspace=workspace, capturable=True, kernels=PRODUCT * len(calls))
+    return Launch(run, workspace=workspace, capturable=capturable, kernels=each * len(calls))
 
 
 def _moved(by: Multiply, problem: Update, device: Any, buffers: Sequence[Any]) -> list[Call]:
@@ -88,16 +92,9 @@ def fused_by_pycuda(problem: Update, device: Any, setting: object) -> Bind:
     """W += a·Xᵀ·dY by our tiles, which PyCUDA launches."""
     by = tiles_by_pycuda(device)
 
-    def bind(buffers: Sequence[Any]) -> Launch:
-        calls = _moved(by, problem, device, buffers)
-
-        def run(keep: object = buffers) -> None:
-            for call in calls:
-                call()
-
-        return Launch(run, kernels=(1 + pycuda.TIES) * len(calls))
-
-    return bind
+    return lambda buffers: _in_order(
+        _moved(by, problem, device, buffers), 0, buffers, each=1 + pycuda.TIES, capturable=False
+    )
 
 
 def separate(problem: Update, device: Any, setting: object) -> Bind:

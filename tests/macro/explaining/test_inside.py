@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from macro.explaining import breakdown, inside
+from macro.explaining import breakdown, inside, nominal
 from macro.watching.recording import Recording
 from reports.breakdown import Witness
 from tests.macro.explaining.test_knock import MODULE_B, recorded
@@ -18,7 +18,7 @@ def witnesses(names: tuple[str, str] = ("net.a", "net.b"), **program: Any) -> li
     made = recorded(10.0, "net.b", MODULE_B, names)
     made = Recording({**made.program, **program}, made.processes, None, made.called)
     found = breakdown.taken_apart(made, 1.0, breakdown.Ceilings(None, None))
-    return list(inside.witnesses(found, made))
+    return list(inside.witnesses(found, nominal.work_of(made.called)))
 
 
 def test_largest_calls_are_chosen_with_what_they_were_called_with() -> None:

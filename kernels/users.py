@@ -113,7 +113,7 @@ def _pickled(path: Path) -> tuple[Any, Path]:
 
 def _attribute(place: str, name: str) -> tuple[Any, Path | None]:
     """A module's attribute, and its file."""
-    module = _module(place)
+    module = module_of(place)
     if name not in vars(module):
         functions = [x for x, value in vars(module).items() if callable(value) and not x.startswith("_")]
         own = [x for x in functions if getattr(vars(module)[x], "__module__", None) == module.__name__]
@@ -121,7 +121,8 @@ def _attribute(place: str, name: str) -> tuple[Any, Path | None]:
     return vars(module)[name], Path(module.__file__) if module.__file__ else None
 
 
-def _module(place: str) -> ModuleType:
+def module_of(place: str) -> ModuleType:
+    """Of a file of a user's own, or by name."""
     if not place.endswith(".py"):
         return importlib.import_module(place)
     # A name of its own: two files may be called alike, or like an installed package.

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import functools
 import importlib
-import importlib.util
-import sysconfig
-import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernels.errors import UsageError, choice, said
+from kernels.errors import UsageError, choice
+from kernels.users import module_of, raised
 from macro.changes.base import Change, Step
-
-SUITE = Path(__file__).parents[2]
-OURS = tuple(f"{SUITE / name}/" for name in ("kernels", "macro", "micro", "reports"))
-NOT_THEIRS = (*OURS, "<", sysconfig.get_path("stdlib"))
 
 
 @dataclass(frozen=True)
@@ -39,7 +33,7 @@ class Named:
                 self.made(step)
             return why
         except Exception as error:
-            return f"it {raised(error)}"
+            return f"it raises {raised(error)}"
 
     def edit(self, step: Step) -> str:
         """What is written into a program; nothing where a variable does it."""
@@ -50,16 +44,6 @@ class Named:
 
     def made(self, step: Step) -> Step:
         return self.change.make(step, self.value)
-
-
-def raised(error: Exception) -> str:
-    """What code of a change, which may be a user's own, raises, and where."""
-    if isinstance(error, SyntaxError):
-        places = [(error.filename or "", error.lineno)]
-    else:
-        places = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
-    own = [(Path(name).name, line) for name, line in places if not name.startswith(NOT_THEIRS)]
-    return f"raises {said(error)}" + (f" (line {own[-1][1]} of {own[-1][0]})" if own else "")
 
 
 def names() -> list[str]:
@@ -89,14 +73,12 @@ def known(name: str) -> Change:
 
 @functools.cache
 def _own(path: Path) -> Change:
-    spec = importlib.util.spec_from_file_location(f"change_{path.stem}", path)
-    if spec is None or spec.loader is None or not path.is_file():
+    if not path.is_file():
         raise UsageError(f"{path}: there is no such file")
-    module = importlib.util.module_from_spec(spec)
     try:
-        spec.loader.exec_module(module)
+        module = module_of(str(path))
     except Exception as error:
-        raise UsageError(f"{path}: it {raised(error)}") from None
+        raise UsageError(f"{path}: it raises {raised(error)}") from None
     if not isinstance(change := getattr(module, "CHANGE", None), Change):
         raise UsageError(f"{path}: it has no CHANGE, a macro.changes.base.Change")
     return change

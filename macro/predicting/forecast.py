@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from kernels.devices.cpu import cores
 from kernels.errors import LaunchError, SuiteError, Unavailable
-from macro.changes import Named, raised
+from kernels.users import raised
+from macro.changes import Named
 from macro.changes._heaps import beside
 from macro.changes._parts import around
 from macro.changes.base import Asked, Before, Effect, Forecast, Part, Seen, Step
@@ -119,7 +120,7 @@ class Foreseer:
             if not isinstance(effect, Effect):
                 raise TypeError("took gives no Effect")
         except Exception as error:
-            return Effect(False, ""), UNTIMED, f"{NOT_TIMED}: its took {raised(error)}"
+            return Effect(False, ""), UNTIMED, f"{NOT_TIMED}: its took raises {raised(error)}"
         if not effect.there:
             return effect, UNTIMED, f"{NOT_TIMED}: it has no effect"
         alone = self.alone / len(self.seen.keys() - {one.change for one in self.file.run.predictions})
@@ -140,7 +141,7 @@ class Foreseer:
         except SuiteError as error:
             return Forecast(why=str(error))
         except Exception as error:
-            return Forecast(why=f"its brings {raised(error)}")
+            return Forecast(why=f"its brings raises {raised(error)}")
 
     def both(self, single: Sequence[Foreseen]) -> Foreseen:
         """All of these at once, as the sum of each: what they do to each other is what the measurement shows."""

@@ -92,7 +92,7 @@ def test_what_is_no_change_is_refused(text: str, reason: str) -> None:
 def test_what_a_change_of_ones_own_raises_is_why_it_does_not_apply(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(OWN.replace('step.with_variables({"MINE": value})', "step.nothing"))
     why = changes.find(f"{tmp_path}/mine.py=3").refused(step())
-    assert why == "it raises AttributeError: 'Step' object has no attribute 'nothing' (line 5 of mine.py)"
+    assert why == "it raises AttributeError: 'Step' object has no attribute 'nothing' (mine.py, line 5)"
 
 
 def test_an_edit_is_of_a_program_where_no_variable_does_it() -> None:
@@ -112,7 +112,7 @@ def test_a_change_of_ones_own_is_a_file(tmp_path: Path) -> None:
         changes.find(f"{tmp_path}/broken.py")
     (tmp_path / "raises.py").write_text("1 / 0")
     with pytest.raises(
-        UsageError, match=r"raises.py: it raises ZeroDivisionError: division by zero \(line 1 of raises.py\)"
+        UsageError, match=r"raises.py: it raises ZeroDivisionError: division by zero \(raises.py, line 1\)"
     ):
         changes.find(f"{tmp_path}/raises.py")
 

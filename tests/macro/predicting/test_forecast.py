@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kernels import users
 from macro import changes
 from macro.changes import Named
 from macro.changes.base import Asked, Change, Effect, Forecast, Part, Seen, Step
@@ -93,22 +94,21 @@ def test_each_change_has_its_share_of_what_those_before_it_left(
     assert alone == pytest.approx([10.0, 10.0, 20.0])
 
 
-def test_what_a_change_raises_is_told_with_its_place(tmp_path: Path) -> None:
+def test_what_a_change_raises_is_told_with_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "__name__", f"{users.MODULE}test")  # as that of a user's file
     broken = replace(PLAIN, brings=lambda asked: Forecast(parts=1 / 0), took=lambda before, after: Effect(1 / 0, ""))  # type: ignore[arg-type]
     one = foreseer(tmp_path / "run.jsonl")
     one.__dict__["before"] = before()
     why = one._brings(Named(broken), asked(1.0)).why
     assert why is not None and re.fullmatch(
-        r"its brings raises ZeroDivisionError: division by zero \(line \d+ of test_forecast.py\)", why
+        r"its brings raises ZeroDivisionError: division by zero \(test_forecast.py, line \d+\)", why
     )
     none = replace(PLAIN, name="none", took=lambda before, after: None)  # type: ignore[arg-type, return-value]
     off = replace(PLAIN, name="off", took=lambda before, after: Effect(False, "as before"))
     one.seen = dict.fromkeys(("plain", "none", "off"), seen())
     reasons = [one.single(Named(change)).told.reason or "" for change in (broken, none, off)]
     one.file.close()
-    assert re.fullmatch(
-        r"not timed: its took raises ZeroDivisionError: .* \(line \d+ of test_forecast.py\)", reasons[0]
-    )
+    assert re.fullmatch(r"not timed: its took raises ZeroDivisionError: .* \(test_forecast.py, line \d+\)", reasons[0])
     assert reasons[1] == "not timed: its took raises TypeError: took gives no Effect"
     assert reasons[2] == "not timed: it has no effect"
 

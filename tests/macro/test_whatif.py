@@ -13,6 +13,7 @@ import pytest
 from macro.__main__ import main
 from macro.changes import _alone
 from macro.watching import perf, rounds
+from reports.prediction import UNDECIDED
 from tests import processes
 from tests.conftest import Ran
 
@@ -111,7 +112,8 @@ def test_a_prediction_stands_in_the_file_before_the_change_is_timed(
     batch = next(x for x in told if x["change"] == "batch=64")
     assert batch["predicted"]["low"] <= batch["predicted"]["seconds"] <= batch["predicted"]["high"]
     assert batch["predicted"]["seconds"] > 0 and batch["measured"]["seconds"] > 0 and batch["resolution"] > 0
-    assert batch["verdict"] in ("confirmed", "refuted", "below resolution")
+    # On a busy machine three seconds may leave it open; that is a reason, and no verdict.
+    assert batch["verdict"] in ("confirmed", "refuted", "below resolution") or batch["reason"] == UNDECIDED
     assert "64 samples before" not in batch["effect"] and "64 with it" in batch["effect"]
     results = {x["name"].rpartition("/")[2]: x for x in lines(path)[kinds.index("contest")]["results"]}
     assert results["change:batch=64"]["repeat"].startswith(f"python -m macro whatif {small} numpy batch=64 --batch 8")

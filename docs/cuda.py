@@ -42,9 +42,10 @@ end of a launch; a shuffle orders nothing.
 
 The error is the largest |got − want| against float64, standard normal inputs, at each of the three shapes; of
 `fma_chains10` these are steps × chains × multiprocessors, of `mma_…` and `wgmma_…` steps × multiprocessors (a sum of
-n equal products grows by n, and its error by n²), of a launch its calls."""
+n equal products grows by n, and its error by n²), of a launch its calls, of a convolution what oneDNN's benchmark calls
+it; a stage of one is tried alone."""
 NEVER, NOT = "never yet", "–"
-UNITS = {"stream": " B", "launch": " ×"}
+UNITS = {"stream": " B", "chase": " B", "launch": " ×"}
 
 
 def simulated() -> dict[str, list[float]]:
@@ -87,8 +88,12 @@ def _row(kernel: cases.Kernel) -> tuple[str, ...]:
 
 
 def _shape(problem: Problem) -> str:
-    """Its extents, those of a stream in bytes; how often it is launched."""
-    values = [getattr(problem, field.name) for field in fields(problem) if field.type == "int"]
+    """Its extents, those of a stream or a chain of loads in bytes; how often it is launched; of a convolution what
+    oneDNN's benchmark calls it."""
+    if problem.descriptor:
+        return problem.descriptor.rpartition(" ")[2]
+    names = [field.name for field in fields(problem) if field.type == "int" and field.name != "page"]
+    values = [getattr(problem, name) for name in names]
     return "×".join(str(value) for value in values if value) + UNITS.get(problem.op, "")
 
 

@@ -19,7 +19,7 @@ from kernels.devices.cpu import NORMALS
 from kernels.devices.kind import Kind
 from kernels.dtypes import BYTES, STORED, decode, drawn, encode, stored_as
 from kernels.errors import BuildError, LaunchError, Unavailable, UsageError, said
-from kernels.libs import cublas, cuda, nvml, torch_cuda
+from kernels.libs import cublas, cuda, cudnn, nvml, torch_cuda
 from kernels.pace import Pace
 
 if TYPE_CHECKING:
@@ -120,6 +120,7 @@ class Cuda:
         self._trash: Any = None
         self._modules: dict[Path, Any] = {}
         self._blas: cublas.Handle | None = None
+        self._dnn: cudnn.Cudnn | None = None
         self._gpu = _gpu(cp, index)
 
     def _flag(self) -> Array:
@@ -155,6 +156,12 @@ class Cuda:
             self._space = self.allocate(cublas.WORKSPACE)
             self._blas = cublas.open_handle(self.stream.ptr, int(self._space.data.ptr))
         return self._blas
+
+    def dnn(self) -> cudnn.Cudnn:
+        """cuDNN on this stream, opened once. Raises Unavailable."""
+        if self._dnn is None:
+            self._dnn = cudnn.open_handle(stream=self.stream.ptr)
+        return self._dnn
 
     def allocate(self, nbytes: int) -> Any:
         try:

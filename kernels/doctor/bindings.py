@@ -11,6 +11,8 @@ BINDINGS: dict[str, Callable[[], str | None]] = {
     "CUDA driver": cuda.driver_missing,
     "cuBLAS": cublas.missing,
     "cuBLASLt": cublaslt.missing,
+    "cuDNN": cuda.library_missing,
+    "cuFFT": cuda.library_missing,
     "CuPy": cuda.missing,
     "PyCUDA": pycuda.missing,
     "scikit-cuda": skcuda.missing,

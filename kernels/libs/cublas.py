@@ -13,7 +13,7 @@ from typing import Any
 from kernels.errors import LaunchError, Unavailable
 from kernels.libs import cuda
 
-N, T = 0, 1  # cublasOperation_t
+N, T, C = 0, 1, 2  # cublasOperation_t; the last is of the conjugate
 DEFAULT_MATH, PEDANTIC_MATH, TF32_MATH = 0, 2, 3  # cublasMath_t
 DEFAULT_ALGORITHM = -1  # CUBLAS_GEMM_DEFAULT: the library chooses
 WORKSPACE = 32 << 20  # bytes: what NVIDIA recommends from Hopper on
@@ -35,7 +35,7 @@ TYPES = {
 
 def missing() -> str | None:
     """Why cuBLAS cannot be called here."""
-    return cuda.missing() or cuda.package("cuda.pathfinder")
+    return cuda.library_missing()
 
 
 @dataclass(frozen=True)
@@ -138,6 +138,40 @@ def gemm_ex(
         INT(DEFAULT_ALGORITHM),
     )
     return prepared(on.api.cublasGemmEx, arguments, "cublasGemmEx", on.check, (alpha, beta))
+
+
+def batched(
+    on: Handle,
+    numbers: str,
+    flags: tuple[int, int],
+    mnk: tuple[int, int, int],
+    scale: tuple[float, float],
+    a: tuple[int, int, int],
+    b: tuple[int, int, int],
+    c: tuple[int, int, int],
+    count: int,
+) -> Callable[[], None]:
+    """`count` products as `sgemm`'s, of `real` or of `complex` numbers; operands are (address, ld, elements from one
+    to the next)."""
+    real = numbers == "real"
+    alpha, beta = (FLOAT(x) if real else (FLOAT * 2)(x, 0.0) for x in scale)
+    function = on.api.cublasSgemmStridedBatched if real else on.api.cublasCgemmStridedBatched
+    arguments = (
+        on.handle,
+        *map(INT, (*flags, *mnk)),
+        ctypes.byref(alpha),
+        *_strided(a),
+        *_strided(b),
+        ctypes.byref(beta),
+        *_strided(c),
+        INT(count),
+    )
+    name = "cublasSgemmStridedBatched" if real else "cublasCgemmStridedBatched"
+    return prepared(function, arguments, name, on.check, (alpha, beta))
+
+
+def _strided(x: tuple[int, int, int]) -> tuple[ctypes.c_void_p, ctypes.c_int, ctypes.c_longlong]:
+    return POINTER(x[0]), INT(x[1]), ctypes.c_longlong(x[2])
 
 
 def sgeam_transpose(

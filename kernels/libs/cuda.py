@@ -18,6 +18,11 @@ def missing() -> str | None:
     return driver_missing() or package("cupy")
 
 
+def library_missing() -> str | None:
+    """Why no library of NVIDIA's can be called here; whether one is installed shows when it is loaded."""
+    return missing() or package("cuda.pathfinder")
+
+
 def driver_here() -> bool:
     """Whether a driver is installed, with or without a GPU that it finds."""
     try:

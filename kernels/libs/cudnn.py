@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from kernels.errors import LaunchError, Unavailable
 from kernels.libs import cuda
-from kernels.libs.convolutions import Shape
+from kernels.libs.cublas import dotted, prepared
 
-FLOAT, NCHW, CROSS_CORRELATION = 0, 0, 1  # cudnnDataType_t, cudnnTensorFormat_t, cudnnConvolutionMode_t
+FLOAT, CROSS_CORRELATION = 0, 1  # cudnnDataType_t, cudnnConvolutionMode_t
+FORMATS = {"nchw": 0, "nhwc": 1}  # cudnnTensorFormat_t
 MATHS = {"default": 0, "tensor": 1, "convert": 2, "fma": 3}  # cudnnMathType_t
 INT, POINTER, SIZE = ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t
 MOST = 16  # rows that a list of algorithms may have
@@ -35,11 +37,32 @@ class Perf(ctypes.Structure):
     )
 
 
+Dims = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Images, filters and results as (n, c, h, w), (k, c/groups, r, s), (n, k, h, w), whatever the layout; zeros above
+    and below, and left and right."""
+
+    x: Dims
+    w: Dims
+    y: Dims
+    pad: tuple[int, int] = (0, 0)
+    stride: int = 1
+    dilation: int = 1
+    groups: int = 1
+    layout: str = "nchw"
+
+
 @dataclass(frozen=True)
 class Direction:
-    """`stem` is its part of cuDNN's names; `reads` and `writes` name operands of a Shape."""
+    """`run`, `size`, `find`, `guess`: cuDNN's names; `reads` and `writes` name operands of a Layer."""
 
-    stem: str
+    run: str
+    size: str
+    find: str
+    guess: str
     reads: tuple[str, str]
     writes: str
     algorithms: tuple[str, ...]
@@ -58,15 +81,40 @@ FORWARD = (
 DATA = ("ALGO_0", "ALGO_1", "FFT", "FFT_TILING", "WINOGRAD", "WINOGRAD_NONFUSED")
 FILTER = ("ALGO_0", "ALGO_1", "FFT", "ALGO_3", "WINOGRAD", "WINOGRAD_NONFUSED", "FFT_TILING")
 DIRECTIONS = {
-    "forward": Direction("Forward", ("x", "w"), "y", FORWARD),
-    "backward data": Direction("BackwardData", ("w", "y"), "x", DATA),
-    "backward filter": Direction("BackwardFilter", ("x", "y"), "w", FILTER),
+    "forward": Direction(
+        "cudnnConvolutionForward",
+        "cudnnGetConvolutionForwardWorkspaceSize",
+        "cudnnFindConvolutionForwardAlgorithmEx",
+        "cudnnGetConvolutionForwardAlgorithm_v7",
+        ("x", "w"),
+        "y",
+        FORWARD,
+    ),
+    "backward data": Direction(
+        "cudnnConvolutionBackwardData",
+        "cudnnGetConvolutionBackwardDataWorkspaceSize",
+        "cudnnFindConvolutionBackwardDataAlgorithmEx",
+        "cudnnGetConvolutionBackwardDataAlgorithm_v7",
+        ("w", "y"),
+        "x",
+        DATA,
+    ),
+    "backward filter": Direction(
+        "cudnnConvolutionBackwardFilter",
+        "cudnnGetConvolutionBackwardFilterWorkspaceSize",
+        "cudnnFindConvolutionBackwardFilterAlgorithmEx",
+        "cudnnGetConvolutionBackwardFilterAlgorithm_v7",
+        ("x", "y"),
+        "w",
+        FILTER,
+    ),
 }
 
 
 @dataclass(frozen=True)
 class Cudnn:
-    """The library and a handle on the null stream; `handle` is null where only descriptors are made."""
+    """The library and a handle, on the null stream unless it was opened on another; null where only descriptors are
+    made."""
 
     api: Any
     handle: ctypes.c_void_p
@@ -79,17 +127,19 @@ class Cudnn:
         text.restype = ctypes.c_char_p
         words = ctypes.create_string_buffer(512)
         with contextlib.suppress(AttributeError):  # since cuDNN 9
-            self.api.cudnnGetLastErrorString(words, SIZE(len(words)))
+            last = self.api.cudnnGetLastErrorString
+            last.restype = None
+            last(words, SIZE(len(words)))
         detail = " ".join(words.value.decode(errors="replace").split())
         raise LaunchError(f"{name} answers {status}: {(text(INT(status)) or b'').decode()} {detail}".strip())
 
     def call(self, name: str, *arguments: Any) -> None:
         self.check(name, getattr(self.api, name)(*arguments))
 
-    def make(self, kind: str) -> ctypes.c_void_p:
-        """A descriptor; none is destroyed, the process is short."""
+    def make(self, name: str) -> ctypes.c_void_p:
+        """A descriptor, by the function that makes it; none is destroyed: they are small, the process is short."""
         descriptor = ctypes.c_void_p()
-        self.call(f"cudnnCreate{kind}Descriptor", ctypes.byref(descriptor))
+        self.call(name, ctypes.byref(descriptor))
         return descriptor
 
 
@@ -100,14 +150,23 @@ def load() -> Any:
     return cuda.load("cudnn")
 
 
-def open_handle(library: Any = None) -> Cudnn:
+def open_handle(library: Any = None, stream: int = 0) -> Cudnn:
     """Raises Unavailable where there is no library or no device."""
     cudnn = Cudnn(library or load(), ctypes.c_void_p())
     try:
         cudnn.call("cudnnCreate", ctypes.byref(cudnn.handle))
     except LaunchError as fault:
         raise Unavailable(str(fault)) from None
+    if stream:
+        cudnn.call("cudnnSetStream", cudnn.handle, POINTER(stream))
     return cudnn
+
+
+def kernel() -> tuple[str | None, str | None]:
+    """The library's version, told without a handle; its kernels it does not name."""
+    ask = load().cudnnGetVersion
+    ask.restype = SIZE
+    return f"cuDNN {dotted(ask())}", None
 
 
 @dataclass(frozen=True)
@@ -128,7 +187,7 @@ class Convolution:
         """Bytes that an algorithm asks for. Raises LaunchError where it does not exist for this problem."""
         size = SIZE()
         self.on.call(
-            f"cudnnGetConvolution{self.direction.stem}WorkspaceSize",
+            self.direction.size,
             self.on.handle,
             self.first,
             self.second,
@@ -139,11 +198,12 @@ class Convolution:
         )
         return size.value
 
-    def run(self, algorithm: int, places: tuple[int, int, int], space: tuple[int, int]) -> None:
-        """`places`: addresses of what is read and of what is written; `space`: address and bytes."""
+    def launch(self, algorithm: int, places: tuple[int, int, int], space: tuple[int, int]) -> Callable[[], None]:
+        """Ready to be called. `places`: addresses of what is read and of what is written; `space`: address and
+        bytes."""
         one, zero = ctypes.c_float(1.0), ctypes.c_float(0.0)
-        self.on.call(
-            f"cudnnConvolution{self.direction.stem}",
+        name = self.direction.run
+        arguments = (
             self.on.handle,
             ctypes.byref(one),
             self.first,
@@ -158,12 +218,13 @@ class Convolution:
             self.out,
             POINTER(places[2]),
         )
+        return prepared(getattr(self.on.api, name), arguments, name, self.on.check, (one, zero))
 
     def found(self, places: tuple[int, int, int], space: tuple[int, int]) -> list[dict[str, Any]]:
         """What `Find…Ex` measures within a workspace, best first."""
         rows, count = (Perf * MOST)(), INT()
         self.on.call(
-            f"cudnnFindConvolution{self.direction.stem}AlgorithmEx",
+            self.direction.find,
             self.on.handle,
             self.first,
             POINTER(places[0]),
@@ -184,7 +245,7 @@ class Convolution:
         """What the heuristics of `Get…_v7` rank, best first; nothing runs."""
         rows, count = (Perf * MOST)(), INT()
         self.on.call(
-            f"cudnnGetConvolution{self.direction.stem}Algorithm_v7",
+            self.direction.guess,
             self.on.handle,
             self.first,
             self.second,
@@ -209,19 +270,18 @@ class Convolution:
         }
 
 
-def convolution(on: Cudnn, name: str, shape: Shape) -> Convolution:
-    """Descriptors of one direction."""
-    direction, descriptors = DIRECTIONS[name], {}
-    for operand in "xwy":
-        dims = map(INT, shape.dims[operand])
-        if operand == "w":
-            descriptors[operand] = on.make("Filter")
-            on.call("cudnnSetFilter4dDescriptor", descriptors[operand], INT(FLOAT), INT(NCHW), *dims)
-        else:
-            descriptors[operand] = on.make("Tensor")
-            on.call("cudnnSetTensor4dDescriptor", descriptors[operand], INT(NCHW), INT(FLOAT), *dims)
-    how = on.make("Convolution")
-    numbers = (shape.pad, shape.pad, 1, 1, 1, 1, CROSS_CORRELATION, FLOAT)
-    on.call("cudnnSetConvolution2dDescriptor", how, *map(INT, numbers))
+def convolution(on: Cudnn, name: str, layer: Layer) -> Convolution:
+    """Descriptors of one direction. Raises LaunchError."""
+    direction, order = DIRECTIONS[name], INT(FORMATS[layer.layout])
+    images = {"x": layer.x, "y": layer.y}
+    descriptors = {operand: on.make("cudnnCreateTensorDescriptor") for operand in images}
+    for operand, dims in images.items():
+        on.call("cudnnSetTensor4dDescriptor", descriptors[operand], order, INT(FLOAT), *map(INT, dims))
+    descriptors["w"] = on.make("cudnnCreateFilterDescriptor")
+    on.call("cudnnSetFilter4dDescriptor", descriptors["w"], INT(FLOAT), order, *map(INT, layer.w))
+    how = on.make("cudnnCreateConvolutionDescriptor")
+    apart = (layer.stride, layer.stride, layer.dilation, layer.dilation)
+    on.call("cudnnSetConvolution2dDescriptor", how, *map(INT, (*layer.pad, *apart, CROSS_CORRELATION, FLOAT)))
+    on.call("cudnnSetConvolutionGroupCount", how, INT(layer.groups))
     first, second = (descriptors[operand] for operand in direction.reads)
     return Convolution(on, direction, first, second, how, descriptors[direction.writes])

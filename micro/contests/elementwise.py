@@ -55,6 +55,11 @@ def named_among(asked: Request, names: Sequence[str]) -> list[str]:
     return mine or list(names)
 
 
+def here(asked: Request, op: str, names: Sequence[str]) -> list[str]:
+    """These variants, which are a processor's; on another device all that it has of the operation."""
+    return named_among(asked, names if asked.device.kernels == "cpu" else asked.rows(op=op))
+
+
 def variants(
     asked: Request, word: str, question: str, problem: Any, names: Sequence[str], library: str = ""
 ) -> Contest:
@@ -214,7 +219,7 @@ def bias(asked: Request) -> list[Contest]:
     """One pass over the data for bias and ReLU, or one for each."""
     question = "bias and ReLU in one pass, or in two?"
     return [
-        variants(asked, "bias", question, BiasAct(rows, 2048, phase=phase), named_among(asked, ("c", "c-passes")))
+        variants(asked, "bias", question, BiasAct(rows, 2048, phase=phase), here(asked, BiasAct.op, ("c", "c-passes")))
         for rows in (64, 1024)
         for phase in ("forward", "dgrad")
     ]
@@ -239,7 +244,7 @@ def dropout(asked: Request) -> list[Contest]:
         question = "store the mask, or ask for it again?"
         names = named_among(asked, ("c-mask-passes", "c-mask", "c-counter"))
         contests.append(variants(asked, "mask", question, Dropout(units), names))
-        names = named_among(asked, ("c-mask", "numpy", "torch"))
+        names = here(asked, Dropout.op, ("c-mask", "numpy", "torch"))
         contests.append(variants(asked, "rivals", "who is fastest?", Dropout(units), names))
     return contests
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from kernels.ops.norm.problem import Norm
 from kernels.ops.pooling.problem import Pooling
-from micro.contests.elementwise import along, named_among, variants
+from micro.contests.elementwise import along, here, named_among, variants
 from micro.planning.benchmark import Request
 from micro.planning.contest import Contest
 
@@ -40,14 +40,16 @@ def layouts(asked: Request) -> list[Contest]:
     return [
         along(asked, "layout", question, x, name, "layout", both)
         for x in POOLED
-        for name in named_among(asked, ("c", "torch"))
+        for name in here(asked, Pooling.op, ("c", "torch"))
     ]
 
 
 def pools(asked: Request) -> list[Contest]:
     """Maximum against average, then the variants of each."""
-    contests = [along(asked, "pool", "maximum or average?", x, "c", "pool", ("max", "avg")) for x in POOLED]
-    names = named_among(asked, ("c", "numpy", "torch"))
+    both = ("max", "avg")
+    ours = here(asked, Pooling.op, ("c",))[:1]
+    contests = [along(asked, "pool", "maximum or average?", x, name, "pool", both) for x in POOLED for name in ours]
+    names = here(asked, Pooling.op, ("c", "numpy", "torch"))
     return [*contests, *(variants(asked, "rivals", "who is fastest?", x, names) for x in POOLED)]
 
 
@@ -62,7 +64,7 @@ def batch_norm(asked: Request) -> list[Contest]:
     question = "fused, or operation by operation?"
     steps = [replace(x, phase=phase) for x in NORMED for phase in PHASES]
     contests = [variants(asked, "fused", question, x, ("c", "c-ops"), "c") for x in steps]
-    names = named_among(asked, ("c", "numpy", "torch"))
+    names = here(asked, Norm.op, ("c", "numpy", "torch"))
     return [*contests, *(variants(asked, "rivals", "who is fastest?", x, names) for x in NORMED)]
 
 

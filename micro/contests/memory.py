@@ -46,7 +46,15 @@ def _sets(asked: Request, sets: Sequence[int]) -> list[int]:
 
 
 def _contest(asked: Request, name: str, question: str, differs: str, problems: Sequence[Any]) -> Contest:
-    return Contest(name, question, differs, tuple(asked.case(problem, "c") for problem in problems))
+    return Contest(
+        name, question, differs, tuple(asked.case(problem, _kernel(asked, problem.op)) for problem in problems)
+    )
+
+
+def _kernel(asked: Request, op: str) -> str:
+    """Ours in C, or on another device its own."""
+    names = asked.rows(op=op)
+    return names[0] if names and "c" not in names else "c"
 
 
 def faults(asked: Request) -> list[Contest]:

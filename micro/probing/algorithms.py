@@ -44,7 +44,8 @@ class Case:
         import cupy
 
         self.shape, self.cp = shape, cupy
-        self.made = cudnn.convolution(on, name, shape)
+        x, w, y = (shape.dims[operand] for operand in "xwy")
+        self.made = cudnn.convolution(on, name, cudnn.Layer(x, w, y, (shape.pad, shape.pad)))
         direction = self.made.direction
         given = convolutions.operands(shape)
         self.want = convolutions.reference(direction.writes, shape, given)
@@ -71,7 +72,7 @@ class Case:
         if nbytes > MOST:
             raise LaunchError(f"asks for a workspace of {nbytes} bytes")
         space = self.cp.empty(max(1, nbytes), self.cp.uint8)
-        run = partial(self.made.run, number, self.places, (space.data.ptr if nbytes else 0, nbytes))
+        run = self.made.launch(number, self.places, (space.data.ptr if nbytes else 0, nbytes))
         self.out.fill(self.cp.nan)  # what is not written shows
         try:
             run()

@@ -17,6 +17,9 @@ from kernels.errors import SuiteError, UsageError, said
 from kernels.launch import Launch, Setting
 from kernels.ops.activation import Activation
 from kernels.ops.biasact import BiasAct
+from kernels.ops.chase import Chase
+from kernels.ops.conv import Conv
+from kernels.ops.dropout import Dropout
 from kernels.ops.fma import Fma
 from kernels.ops.gemm import Gemm
 from kernels.ops.launch import Calls
@@ -52,6 +55,17 @@ def _activation(kernel: str, count: int) -> Own:
     return Own(kernel, OURS, Activation(count, kind, phase))
 
 
+def _convolution(kernel: str, row: str) -> Own:
+    """In the pass that has it; of 3 × 3, more tiles down than across."""
+    passes = {"gradient": "wgrad", "dfilter": "wgrad", "back": "dgrad"}
+    stage = kernel.partition("_")[2]
+    return Own(
+        kernel, row, Conv(2, 5, 13, 7, 3, pad=1, direction=passes.get(stage, stage if row == IMPLICIT else "forward"))
+    )
+
+
+IMPLICIT = "cuda-implicit"
+TILED = ("image", "gradient", "result", "filter", "dfilter")
 OURS = KIND.kernels  # the row of a table whose kernel is written here
 TYPES = ("tf32", "bf16", "fp16")
 POOLS = ("max", "avg")
@@ -72,6 +86,13 @@ SMALL = (
     *(Own(f"pooling_{pool}_forward", OURS, Pooling(3, 5, 12, 3, pool)) for pool in POOLS),
     *(Own(f"pooling_{pool}_dgrad", OURS, Pooling(3, 5, 12, 3, pool, phase="step")) for pool in POOLS),
     *(Own(f"biasact_{phase}", OURS, BiasAct(67, 129, phase=phase)) for phase in PHASES),
+    *(Own(f"dropout_{name}", OURS, Dropout(20011)) for name in ("key", "both")),
+    Own("chase_build", OURS, Chase(64 * 1000)),
+    Own("chase_walk", OURS, Chase(64 * 20011)),
+    *(_convolution(f"implicit_{name}", IMPLICIT) for name in ("forward", "dgrad", "wgrad")),
+    *(_convolution(f"columns_{name}", "cuda-im2col") for name in ("of", "back")),
+    *(_convolution(f"frames_{name}", "cufft") for name in ("of", "back")),
+    *(_convolution(f"winograd{m}_{name}", f"cuda-winograd-{m}x3") for m in (2, 4) for name in TILED),
     Own("norm_train_forward", OURS, Norm(7, 5, 9)),
     Own("norm_train_dgrad", OURS, Norm(7, 5, 9, phase="step")),
 )
@@ -124,8 +145,8 @@ def checked(device: Cuda, own: Own) -> dict[str, Any]:
     device.sync()
     written = zip(own.problem.operands(), views, strict=True)
     got = {operand.name: device.get(view) for operand, view in written if operand.role != "in"}
-    u = find(own.problem.op, own.row).u(own.problem)
-    evidence = own.problem.compare(x, got, u, "dense")
+    row = find(own.problem.op, own.row)
+    evidence = row.judged(own.problem).compare(x, got, row.u(own.problem), "dense")
     return {"right": all(bool((one.error <= one.bound).all()) for one in evidence)}
 
 

@@ -106,9 +106,9 @@ def numba() -> dict[str, Any]:
     return {"version": importlib.import_module("numba").__version__}
 
 
-def cublas() -> dict[str, Any]:
-    """cuBLAS where our own binding finds it."""
-    return {"version": importlib.import_module("kernels.libs.cublas").kernel()[0]}
+def library(name: str) -> Callable[[], dict[str, Any]]:
+    """cuBLAS, cuDNN or cuFFT where our own binding finds it."""
+    return lambda: {"version": importlib.import_module(f"kernels.libs.{name}").kernel()[0]}
 
 
 def nvml() -> dict[str, Any]:
@@ -132,7 +132,9 @@ CHECKS: dict[str, Callable[[], dict[str, Any]]] = {
     "cupy": cupy,
     "torch": torch,
     "numba": numba,
-    "cublas": cublas,
+    "cublas": library("cublas"),
+    "libcudnn": library("cudnn"),
+    "cufft": library("cufft"),
     "nvml": nvml,
     "nvcc": compiler,
     **{name: imported(name) for name in ("pycuda", "skcuda", "cudnn", "cupti", "pytest")},

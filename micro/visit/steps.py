@@ -1,4 +1,4 @@
-"""The steps of a visit to a GPU: three parts, what is worth most first, each useful wherever it is cut."""
+"""The steps of a visit to a GPU: four parts, what is worth most first, each useful wherever it is cut."""
 
 from __future__ import annotations
 
@@ -16,13 +16,20 @@ from typing import IO
 
 from micro.probing import processes
 
-PARTS = {1: 240.0, 2: 480.0, 3: 480.0}  # seconds of each; of all that one call makes: WHOLE
+PARTS = {1: 240.0, 2: 480.0, 3: 480.0, 4: 480.0}  # seconds of each; of all that one call makes: WHOLE
 WHOLE = 520.0  # below nine minutes
 LEAST = 30.0  # seconds below which a further part is not begun
+MEANT = {
+    2: "updates, optimizers, element-wise, other bindings",
+    4: "convolutions, transfers",
+}  # of the parts with tests
 GRACE = 8.0  # seconds that a step has to say what it has, once it is told to end
 ROOM = 8 << 20  # bytes of a log: what collects it takes 16 MiB of a file
-TESTS = ("rows", "rungs", "update_rows", "elementwise_rows", "whole")  # of tests/gpu
-MEASURING = {1: 60.0, 2: 110.0}  # seconds of the benchmarks' measuring; checks and compilers come on top
+TESTS = {  # of tests/gpu; on the fake device the last alone
+    2: ("rows", "rungs", "update_rows", "elementwise_rows", "whole"),
+    4: ("conv_rows", "transfer_rows"),
+}
+MEASURING = {1: 60.0, 2: 110.0, 4: 150.0}  # seconds of the benchmarks' measuring; checks and compilers come on top
 
 
 @dataclass(frozen=True)
@@ -55,13 +62,13 @@ def steps(part: int, out: Path, here: bool) -> tuple[Step, ...]:
             Step("names", ("micro.names", str(measured)), 45.0),
             _probes("versions", answers, here, 40.0, "^versions$"),
         )
-    if part == 2:
-        files = [f"tests/gpu/test_{name}.py" for name in (TESTS if here else TESTS[-1:])]
+    if part in MEANT:
+        files = [f"tests/gpu/test_{name}.py" for name in (TESTS[part] if here else TESTS[part][-1:])]
         # Warnings of the packages on a GPU's machine are not our faults, as they are in CI.
         words = ("--tb=line", "-rfE", "-W", "default", "-p", "no:cacheprovider", *files)
         return (
             Step("tests", ("pytest", *words), 150.0),
-            Step("updates, optimizers, element-wise, other bindings", (*benchmarks, *_budget(2, here)), 280.0),
+            Step(MEANT[part], (*benchmarks, *_budget(part, here)), 280.0),
             Step("names", ("micro.names", str(measured)), 45.0),
         )
     named = tuple(str(run_file(out, other)) for other in (1, 2) if run_file(out, other).exists())

@@ -14,6 +14,7 @@ from kernels.launch import Launch, Setting
 from kernels.libs import torch_cuda
 from kernels.ops.activation.problem import Activation
 from kernels.ops.biasact.problem import BiasAct
+from kernels.ops.dropout.problem import Dropout
 from kernels.ops.gather.problem import Gather
 from kernels.ops.norm.problem import Norm
 from kernels.ops.pooling.problem import Pooling
@@ -53,7 +54,8 @@ NORMS = [Norm(*size, phase=phase) for size in ((1, 1, 1), (7, 5, 9)) for phase i
 BIASES = [BiasAct(*size, phase=phase) for size in ((1, 1), (67, 129)) for phase in PHASES]
 
 
-LAYERS = [*rows("pooling", POOLINGS), *rows("norm", NORMS), *rows("biasact", BIASES)]
+DROPOUTS = [Dropout(2), Dropout(1027, 0.25), Dropout(20011)]
+LAYERS = [*rows("pooling", POOLINGS), *rows("norm", NORMS), *rows("biasact", BIASES), *rows("dropout", DROPOUTS)]
 
 
 @pytest.mark.parametrize(("row", "problems"), LAYERS)
@@ -123,6 +125,7 @@ COUNTED: dict[str, list[Problem]] = {
     "pooling": [x for x in POOLINGS if x.images > 1],
     "norm": [x for x in NORMS if x.images > 1],
     "biasact": [x for x in BIASES if x.rows > 1],
+    "dropout": [x for x in DROPOUTS if x.units > 2],
     "update": [x for x in STEPS if x.m > 1],
     "optimizer": [x for x in OPTIMIZERS if x.tensors > 1],
     "stream": [Stream(kind, 4 * 1027) for kind in ("read", "copy", "triad")],

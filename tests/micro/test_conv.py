@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
 from kernels.errors import UsageError
 from kernels.ops.conv.problem import Conv
 from micro import conv
 from micro.answers.conv import answer
+from micro.planning.benchmark import NothingWritten
 from micro.planning.contest import Case, Contest
 from micro.planning.options import request
 from micro.planning.request import planned
@@ -34,6 +37,37 @@ def test_by_default_every_pass_has_its_algorithms() -> None:
 def test_what_cannot_do_a_layer_is_no_rival_there() -> None:
     (strided,) = {x.name: x for x in contests("--direction", "forward") if "stride:4" in x.name}.values()
     assert not any(word in case.variant for case in strided.cases for word in ("winograd", "fft"))
+
+
+ON_A_GPU = {  # what each of these questions sets against each other there
+    "algorithms": {"cudnn-implicit-gemm", "cudnn-algo-1", "cudnn-find", "cuda-im2col", "cuda-winograd-4x3", "cufft"},
+    "fft": {"cudnn-implicit-gemm", "cuda-implicit", "cudnn-fft", "cudnn-fft-tiling", "cufft", "cufft-kept:8"},
+    "winograd": {"cudnn-winograd", "cudnn-winograd-nonfused", "cuda-winograd-2x3", "cuda-implicit"},
+    "passes": {"cudnn-find", "cuda-implicit"},
+    "layouts": {"cudnn-precomp-gemm", "cudnn-algo-0"},
+    "grouped": {"cuda-im2col", "cudnn-implicit-gemm"},
+    "widths": {"cuda-im2col", "cudnn-algo-0"},
+}
+
+
+@pytest.mark.parametrize("question", ON_A_GPU)
+def test_a_gpu_has_its_own_rows_in_a_question(question: str) -> None:
+    """They can all be run but for what a pass lacks, and no other device's are among them."""
+    cases = [case for x in contests(f"--{question}", "--device", "fake:cuda") for case in x.cases]
+    assert ON_A_GPU[question] <= {case.variant for case in cases if case.skip is None}
+    assert not [case.skip for case in cases if case.skip and "a kernel for" in case.skip]
+
+
+def test_a_gpu_has_no_heap_to_ask_about() -> None:
+    with pytest.raises(UsageError, match="--device fake:cuda: it has its memory from its own allocator"):
+        contests("--heap-cost", "--device", "fake:cuda")
+
+
+@pytest.mark.parametrize("question", sorted(set(conv.BENCHMARK.questions) - {*ON_A_GPU, "heap_cost"}))
+def test_the_other_questions_plan_on_a_gpu_too(question: str) -> None:
+    """Or say in a line that nothing is written for it."""
+    with contextlib.suppress(NothingWritten):
+        contests(f"--{question.replace('_', '-')}", "--device", "fake:cuda")
 
 
 def test_a_named_batch_holds_everywhere() -> None:

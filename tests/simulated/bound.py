@@ -1,4 +1,4 @@
-"""Every place in the code that takes a C function of cuBLAS, cuBLASLt or the driver, found by reading it."""
+"""Every place in the code that takes a C function of cuBLAS, cuBLASLt, cuFFT or the driver, found by reading it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("kernels", "micro", "macro", "reports", "tests/gpu")
-NAME = re.compile(r"cu(?:blas(?:Lt)?)?[A-Z]\w*")
-MAYBE = re.compile(r"\bcu(?:blas(?:Lt)?)?[A-Z{]|\bgetattr\(")  # what a file has that is worth its syntax tree
+NAME = re.compile(r"cu(?:blas(?:Lt)?|fft)?[A-Z]\w*")
+MAYBE = re.compile(r"\bcu(?:blas(?:Lt)?|fft)?[A-Z{]|\bgetattr\(")  # what a file has that is worth its syntax tree
 LIBRARIES = ("api", "library", "lib", "blas", "driver")  # what we call objects that `getattr` takes functions from
 # Places that read like the others, whose functions are another's.
 OTHERS = {
@@ -20,7 +20,8 @@ OTHERS = {
     ("kernels/libs/skcuda.py", "_made"): "scikit-cuda's, in Python",
     ("kernels/libs/skcuda.py", "_call"): "scikit-cuda's, in Python",
     ("kernels/libs/nvml.py", "_answer"): "pynvml's, in Python",
-    ("kernels/libs/cudnn.py", "call"): "cuDNN's",
+    ("kernels/libs/cudnn.py", "call"): "cuDNN's, which tests/simulated/cudnn_headers.py has",
+    ("kernels/libs/cudnn.py", "launch"): "the same",
     ("micro/probes/skcuda_blas.py", "ask"): "scikit-cuda's, in Python",
     ("micro/probes/skcuda_blas.py", "product"): "scikit-cuda's, in Python",
     ("micro/probes/skcuda_blas.py", "transposed"): "scikit-cuda's, in Python",
@@ -95,7 +96,7 @@ def _by_name(node: ast.AST) -> ast.expr | None:
 def _pattern(node: ast.JoinedStr) -> str | None:
     """f"cublasLt{kind}Create" is "cublasLt{kind}Create"; None of what is no name."""
     text = ast.unparse(node)[2:-1]
-    begins = re.match(r"cu(?:blas(?:Lt)?)?(?=[A-Z{])", text)
+    begins = re.match(r"cu(?:blas(?:Lt)?|fft)?(?=[A-Z{])", text)
     return text if begins and re.fullmatch(r"\w+\{\w+\}\w*", text) else None
 
 

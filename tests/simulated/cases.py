@@ -17,6 +17,11 @@ from kernels.ops.activation import Activation
 from kernels.ops.activation import cuda as activation
 from kernels.ops.biasact import BiasAct
 from kernels.ops.biasact import cuda as biasact
+from kernels.ops.chase import cuda as chase
+from kernels.ops.chase.problem import LINE, Chase
+from kernels.ops.conv import Conv, columns, frames, implicit, winograd_cuda
+from kernels.ops.dropout import Dropout
+from kernels.ops.dropout import cuda as dropout
 from kernels.ops.fma import Fma
 from kernels.ops.fma import cuda as fma
 from kernels.ops.gemm import Gemm
@@ -38,7 +43,7 @@ from kernels.ops.stream import cuda as stream
 from kernels.ops.transpose import Transpose
 from kernels.ops.transpose import cuda as transpose
 from kernels.problem import Problem
-from tests.simulated import launcher
+from tests.simulated import launcher, parts
 
 __all__ = [
     "ALONE",
@@ -65,6 +70,8 @@ PRODUCTS = (Gemm(1, 1, 1), Gemm(33, 65, 17), Gemm(70, 129, 45))
 TRANSPOSITIONS = (Transpose(1, 1), Transpose(33, 65), Transpose(129, 70))  # the last has whole blocks too
 CHAINS = (Fma("cuda", 1), Fma("cuda", 7, processors=3), Fma("cuda", 131, processors=2))
 CALLS = (1, 2, 3)  # of one size: three draws of its inputs
+MASKS = (Dropout(2), Dropout(1027, 0.25), Dropout(20011, 0.9))
+LOADS = tuple(Chase(LINE * lines) for lines in (16, 1000, 20011))  # fewer lines than loads, and more
 COUNTS = (17, 1027, 40003)  # floats; on one multiprocessor the last takes five strides and leaves three
 
 
@@ -100,6 +107,16 @@ def _poolings(kernel: str) -> tuple[Pooling, ...]:
 
 def _biases(kernel: str) -> tuple[BiasAct, ...]:
     return tuple(BiasAct(*size, phase=kernel.partition("_")[2]) for size in ((1, 1), (3, 37), (67, 129)))
+
+
+def _convolutions(kernel: str) -> tuple[Conv, ...]:
+    """A single tap; padding that differs; strides, dilation and groups."""
+    sizes: tuple[dict[str, Any], ...] = (
+        {"n": 1, "c": 1, "h": 1, "w": 1, "k": 1, "r": 1, "s": 1},
+        {"n": 2, "c": 3, "h": 9, "w": 7, "k": 5, "pad_top": 1, "pad_right": 2},
+        {"n": 2, "c": 8, "h": 17, "w": 12, "k": 6, "r": 3, "s": 2, "stride": 2, "dilation": 2, "groups": 2, "pad": 2},
+    )
+    return tuple(Conv(**size, direction=kernel.rpartition("_")[2]) for size in sizes)
 
 
 def _norms(kernel: str) -> tuple[Norm, ...]:
@@ -142,6 +159,14 @@ KERNELS = (
     *(Kernel(name, activation.SOURCE, activation.launches, _activations(name)) for name in activation.KERNELS),
     *(Kernel(name, pooling.SOURCE, pooling.launches, _poolings(name)) for name in pooling.KERNELS),
     *(Kernel(name, biasact.SOURCE, biasact.launches, _biases(name)) for name in biasact.KERNELS),
+    *(Kernel(name, dropout.SOURCE, dropout.launches, MASKS) for name in dropout.KERNELS),
+    *(Kernel(name, chase.SOURCE, chase.launches, LOADS) for name in chase.KERNELS),
+    *(Kernel(name, implicit.SOURCE, implicit.launches, _convolutions(name)) for name in implicit.KERNELS),
+    *(
+        Kernel(name, module.SOURCE, parts.launches, parts.of(name))
+        for module in (columns, frames, winograd_cuda)
+        for name in module.KERNELS
+    ),
     *(Kernel(name, norm.SOURCE, norm.launches, _norms(name)) for name in norm.KERNELS),
     *(Kernel(name, softmax.SOURCE, softmax.launches, _softmaxes(name)) for name in softmax.KERNELS),
     *(
@@ -172,7 +197,12 @@ class Error:
 
 
 def compare(problem: Problem, x: dict[str, Any], got: dict[str, Any]) -> Error:
-    """Of all outputs; `got` may hold the inputs too."""
+    """Of all outputs; `got` may hold the inputs too. Masks differ from kernel to kernel: by what is asked of one."""
+    if problem.op == dropout.SOURCE.stem:
+        made = {one.name: got[one.name].reshape(one.shape) for one in problem.outputs}
+        found = problem.compare(x, made, UNIT_ROUNDOFF["fp32"], "dense")
+        largest = max(float(one.error.max()) for one in found if one.test == "scaled")
+        return Error(largest, all(bool((one.error <= one.bound).all()) for one in found))
     want = problem.reference(x)
     bound = problem.bound(x, want, UNIT_ROUNDOFF["fp32"])
     errors = {name: np.abs(got[name].reshape(right.shape) - right) for name, right in want.items()}

@@ -31,6 +31,7 @@ SOURCES = (  # a later one's word on a type goes before an earlier one's
     "nvmath/bindings/_internal/common_types.pxd",
     "nvmath/bindings/cycublas.pxd",
     "nvmath/bindings/cycublasLt.pxd",
+    "nvmath/bindings/cycufft.pxd",
     "cuda/bindings/cydriver.pxd",
     "cuda/bindings/cyruntime.pxd",
 )

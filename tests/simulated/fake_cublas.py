@@ -10,7 +10,7 @@ import ctypes
 import functools
 import inspect
 from collections.abc import Callable
-from ctypes import c_int, c_size_t, c_void_p
+from ctypes import c_int, c_longlong, c_size_t, c_void_p
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 else:
     REF = type(ctypes.byref(c_int()))  # the address of something of the host
 ALIGNED, INVALID = 256, 7  # bytes, of a workspace; CUBLAS_STATUS_INVALID_VALUE
-FORMS = {0: np.float32, 2: np.float16, 14: np.uint16}  # cudaDataType; NumPy has no bfloat16: its bits
+FORMS = {0: np.float32, 2: np.float16, 4: np.complex64, 14: np.uint16}  # cudaDataType; of bfloat16 its bits
 COMPUTES = {(0, 68), (0, 69), (0, 77), (2, 68), (14, 68)}  # which cublasComputeType_t goes with which type here
 
 
@@ -167,6 +167,69 @@ class Library:
         return self.status
 
     @typed
+    def cublasSgemmStridedBatched(
+        self,
+        handle: c_void_p,
+        transa: c_int,
+        transb: c_int,
+        m: c_int,
+        n: c_int,
+        k: c_int,
+        alpha: REF,
+        A: c_void_p,
+        lda: c_int,
+        strideA: c_longlong,
+        B: c_void_p,
+        ldb: c_int,
+        strideB: c_longlong,
+        beta: REF,
+        C: c_void_p,
+        ldc: c_int,
+        strideC: c_longlong,
+        batchCount: c_int,
+    ) -> int:
+        for i in range(batchCount.value):
+            a, b, c = (_after(x, 4, i * by.value) for x, by in ((A, strideA), (B, strideB), (C, strideC)))
+            self.cublasSgemm_v2(handle, transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)
+        return self.status
+
+    @typed
+    def cublasCgemmStridedBatched(
+        self,
+        handle: c_void_p,
+        transa: c_int,
+        transb: c_int,
+        m: c_int,
+        n: c_int,
+        k: c_int,
+        alpha: REF,
+        A: c_void_p,
+        lda: c_int,
+        strideA: c_longlong,
+        B: c_void_p,
+        ldb: c_int,
+        strideB: c_longlong,
+        beta: REF,
+        C: c_void_p,
+        ldc: c_int,
+        strideC: c_longlong,
+        batchCount: c_int,
+    ) -> int:
+        assert (list(alpha._obj), list(beta._obj)) == ([1.0, 0.0], [0.0, 0.0])
+        for i in range(batchCount.value):
+            left, right, out = (
+                columns(self.reach, _after(x, 8, i * by.value), 4, ld.value, rows.value, cols.value)
+                for x, by, ld, rows, cols in (
+                    (A, strideA, lda, *((k, m) if transa.value else (m, k))),
+                    (B, strideB, ldb, *((n, k) if transb.value else (k, n))),
+                    (C, strideC, ldc, m, n),
+                )
+            )
+            assert transa.value in (0, 2) and transb.value in (0, 2)
+            self.run(functools.partial(_complex, left, transa.value == 2, right, transb.value == 2, out))
+        return self.status
+
+    @typed
     def cublasSgeam(
         self,
         handle: c_void_p,
@@ -187,6 +250,16 @@ class Library:
         out, source = (stored(self.reach, C, 0, ldc, c_int(0), m, n), stored(self.reach, A, 0, lda, transa, m, n))
         self.run(functools.partial(np.copyto, out, source))
         return self.status
+
+
+def _after(place: c_void_p, size: int, elements: int) -> c_void_p:
+    return c_void_p((place.value or 0) + size * elements)
+
+
+def _complex(left: np.ndarray, turned: bool, right: np.ndarray, other: bool, out: np.ndarray) -> None:
+    factors = (x.T.conj() if t else x for x, t in ((left, turned), (right, other)))
+    first, second = (x.astype(np.complex128) for x in factors)
+    out[...] = first @ second
 
 
 def columns(reach: Reach, place: Any, form: int, ld: int, rows: int, cols: int) -> np.ndarray:

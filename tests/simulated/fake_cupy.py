@@ -55,6 +55,7 @@ class FakeCupy:
         self.stays: Exception | None = None  # an error that every later call gets
         self.queue: list[Entry] = []
         self.blocks: list[tuple[Any, int, int]] = []  # whose memory it is, its address, its bytes
+        self.host_blocks: dict[int, Any] = {}  # page-locked memory by its address: itself, or its bytes
         self.cost: Callable[[str], float] = lambda name: 2e-6
         self.refuses: Exception | None = None
         self.stream = Stream(self)
@@ -65,8 +66,8 @@ class FakeCupy:
                 use=lambda: self.journal.append(f"use {index}"), cublas_handle=HANDLE
             ),
             Stream=lambda non_blocking: self.stream,
-            Event=lambda: Event(self),
-            get_elapsed_time=lambda a, b: (b.at - a.at) * 1e3,
+            Event=lambda disable_timing=False: Event(self, not disable_timing),
+            get_elapsed_time=self._elapsed,
             alloc_pinned_memory=self._pinned,
             memory=SimpleNamespace(OutOfMemoryError=MemoryError),
             runtime=SimpleNamespace(
@@ -79,6 +80,12 @@ class FakeCupy:
                 profilerStop=lambda: self.journal.append("profile no more"),
                 memcpyDeviceToDevice=3,
                 memcpyAsync=self._memcpy,
+                hostAllocDefault=0,
+                hostAllocWriteCombined=4,
+                hostAlloc=self._host_alloc,
+                freeHost=self.host_blocks.pop,
+                hostRegister=self._host_register,
+                hostUnregister=self.host_blocks.pop,
             ),
         )
 
@@ -224,10 +231,27 @@ class FakeCupy:
 
         self.launch("matmul", self.cost("matmul"), step)
 
+    def _elapsed(self, a: Event, b: Event) -> float:
+        assert a.timing and b.timing, "an event that was made without a time"
+        return (b.at - a.at) * 1e3
+
+    def _host_alloc(self, nbytes: int, flag: int) -> int:
+        block = np.zeros(nbytes, np.uint8)
+        self.host_blocks[int(block.ctypes.data)] = block
+        return int(block.ctypes.data)
+
+    def _host_register(self, place: int, nbytes: int, flag: int) -> None:
+        self.host_blocks[place] = np.empty(nbytes, np.bool_)
+
+    def _locked(self, start: int, nbytes: int) -> None:
+        """Refuse what is not wholly in page-locked memory of the host."""
+        within = any(first <= start and start + nbytes <= first + x.nbytes for first, x in self.host_blocks.items())
+        assert within, f"{nbytes} bytes at {start:#x} are not page-locked: the copy would wait for its stream"
+
     def _memcpy(self, target: int, source: int, nbytes: int, kind: int, stream: int) -> None:
-        assert (kind, stream) == (3, STREAM)
-        self.reach(target, nbytes)
-        self.reach(source, nbytes)
+        assert stream == STREAM and kind in (1, 2, 3)
+        (self._locked if kind == 2 else self.reach)(target, nbytes)
+        (self._locked if kind == 1 else self.reach)(source, nbytes)
 
         def step() -> None:
             ctypes.memmove(target, source, nbytes)

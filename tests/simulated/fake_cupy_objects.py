@@ -69,11 +69,12 @@ class Array(DeviceArray):
 
 
 class Event:
-    def __init__(self, fake: FakeCupy) -> None:
-        self.fake, self.at = fake, float("nan")
+    def __init__(self, fake: FakeCupy, timing: bool = True) -> None:
+        self.fake, self.at, self.timing, self.recorded = fake, float("nan"), timing, False
 
     def record(self, stream: object) -> None:
         assert stream is self.fake.stream
+        self.recorded = True
         self.fake.journal.append("mark")
         self.fake.enqueue(self._stamp)
 
@@ -123,6 +124,10 @@ class Stream:
     def synchronize(self) -> None:
         self.fake.journal.append("sync")
         self.fake.run()
+
+    def wait_event(self, event: Event) -> None:
+        """There is one stream: what the event was recorded behind is done before what follows."""
+        assert event.recorded, "waited for what was never recorded"
 
     def begin_capture(self) -> None:
         self.fake.raise_what_stays()

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from kernels import nvcc
-from kernels.libs import cublas, cuda, driver, pycuda, skcuda
+from kernels.libs import cublas, cuda, cudnn, driver, pycuda, skcuda
 from kernels.ops.gemm import fastest
-from tests.simulated import fake_cublas, fake_cublaslt, fake_tensors
+from tests.simulated import fake_cublas, fake_cublaslt, fake_cudnn, fake_cufft, fake_tensors
 from tests.simulated.fake_cupy import FakeCupy
 from tests.simulated.fake_cupy_objects import HANDLE, STREAM
 from tests.simulated.fake_driver import FakeDriver, FakePycuda
@@ -37,6 +37,8 @@ def install(patch: pytest.MonkeyPatch, fake: FakeCupy, folder: Path) -> None:
     offers = ((21, 4096, 0, 0.5), (33, 0, 0, 0.75), (7, 0, 0, 1.25), (66, 32 << 20, 0, 3.0))
     libraries = {
         "cublas": blas,
+        "cudnn": fake_cudnn.Library(enqueue=fake.by_library, reach=fake.reach),
+        "cufft": fake_cufft.Library(enqueue=fake.by_library, reach=fake.reach),
         "cublasLt": fake_cublaslt.Library(offers=offers, enqueue=fake.by_library, reach=fake.reach, refused=(33,)),
     }
     scikit = Scikit(fake)
@@ -44,6 +46,7 @@ def install(patch: pytest.MonkeyPatch, fake: FakeCupy, folder: Path) -> None:
     patch.setattr(nvcc, "missing", lambda: None)
     patch.setattr(nvcc, "cubin", cubin)
     patch.setattr(cuda, "load", libraries.__getitem__)
+    patch.setattr(cudnn, "load", lambda: libraries["cudnn"])
     patch.setattr(driver, "api", lambda: low)
     patch.setattr(skcuda, "load", lambda: scikit)
     patch.setattr(fastest, "WARM", 0.0)  # one turn: its clock is always the same

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from kernels.errors import LaunchError
-from kernels.libs import cublas, cublaslt, cuda, driver, pycuda, skcuda
+from kernels.libs import cublas, cublaslt, cuda, cufft, driver, pycuda, skcuda
 from kernels.ops.launch import gpu
 from kernels.ops.launch.problem import Calls
 from micro.probes import versions
@@ -114,6 +114,7 @@ def called() -> list[Call]:
         patch.setattr(gpu, "_cubin", lambda problem, device: Path("launch.cubin"))
         _cublas(library)
         _cublaslt(library)
+        _cufft(library)
         _driver()
         _pycuda_events(library)
         assert cuda.driver_missing() is None
@@ -132,6 +133,9 @@ def _cublas(library: Any) -> None:
         for dtype in cublas.TYPES:
             cublas.gemm_ex(on, dtype, flags, (2, 3, 4), (1.0, 0.5), *places)()
     cublas.sgeam_transpose(on, 2, 3, places[0], places[1])()
+    strided = (0x100, 4, 16), (0x200, 4, 16), (0x300, 4, 16)
+    for numbers, flag in (("real", cublas.T), ("complex", cublas.C)):
+        cublas.batched(on, numbers, (flag, cublas.N), (2, 3, 4), (1.0, 0.0), *strided, 5)()
     cublas.kernel()
     with contextlib.suppress(LaunchError):
         on.check("a call", cublaslt.NOT_SUPPORTED)
@@ -145,6 +149,14 @@ def _cublaslt(library: Any) -> None:
     del product  # which destroys its descriptors
     with contextlib.suppress(LaunchError):
         on.check("a call", cublaslt.NOT_SUPPORTED)
+
+
+def _cufft(library: Any) -> None:
+    for inverse in (False, True):
+        made = cufft.plan((4, 6), 5, inverse, 0x40, library)
+        made.work_in(0x1000)
+        made.call(0x100, 0x200)()
+    cufft.kernel()
 
 
 def _driver() -> None:

@@ -25,6 +25,12 @@ struct dim3 { unsigned x, y, z; };
 struct alignas(16) float4 { float x, y, z, w; };
 static inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 static dim3 threadIdx, blockIdx, blockDim, gridDim;
+static inline unsigned __float_as_uint(float x)
+{
+    unsigned bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
 
 /* The bounds of all shared variables of the file: made by the linker where there are any. */
 extern "C" char __start_shared_memory[] __attribute__((weak, visibility("hidden")));

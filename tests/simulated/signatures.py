@@ -1,4 +1,4 @@
-"""Our bindings of cuBLAS, cuBLASLt and the driver against NVIDIA's declarations: each call, each number.
+"""Our bindings of cuBLAS, cuBLASLt, cuFFT and the driver against NVIDIA's declarations: each call, each number.
 
 python -m tests.simulated.signatures prints the list; --write reads the declarations anew, where the wheels are.
 """
@@ -15,12 +15,20 @@ from typing import Any
 
 import numpy as np
 
-from kernels.libs import cublas, cublaslt, cuda, driver, pycuda, skcuda
+from kernels.libs import cublas, cublaslt, cuda, cufft, driver, pycuda, skcuda
 from tests.simulated import bound, declarations, recorded
 from tests.simulated.declarations import Declarations, Function, Kind
 from tests.simulated.recorded import Call, Passed
 
-MODULES = {"cublas": cublas, "cublaslt": cublaslt, "cuda": cuda, "driver": driver, "pycuda": pycuda, "skcuda": skcuda}
+MODULES = {
+    "cublas": cublas,
+    "cublaslt": cublaslt,
+    "cuda": cuda,
+    "cufft": cufft,
+    "driver": driver,
+    "pycuda": pycuda,
+    "skcuda": skcuda,
+}
 OURS = {"cublas.WORKSPACE", "cublas.KERNELS", "cublaslt.ALIGNED", "pycuda.ON_REQUEST"}  # numbers that are no enum's
 OURS |= {"pycuda.TIES"}  # how many
 OURS |= {"cublaslt.ALGO"}  # the type of a structure
@@ -40,6 +48,7 @@ def names() -> dict[str, str]:
     return {
         "cublas.N": "CUBLAS_OP_N",
         "cublas.T": "CUBLAS_OP_T",
+        "cublas.C": "CUBLAS_OP_C",
         "cublas.DEFAULT_MATH": "CUBLAS_DEFAULT_MATH",
         "cublas.PEDANTIC_MATH": "CUBLAS_PEDANTIC_MATH",
         "cublas.TF32_MATH": "CUBLAS_TF32_TENSOR_OP_MATH",
@@ -55,6 +64,9 @@ def names() -> dict[str, str]:
             f"cublaslt.MIN_ALIGNMENTS[{i}]": f"CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_{letter}_BYTES"
             for i, letter in enumerate("ABCD")
         },
+        "cufft.R2C": "CUFFT_R2C",
+        "cufft.C2R": "CUFFT_C2R",
+        **{f"cufft.RESULTS[{x!r}]": x for x in cufft.RESULTS},
         "pycuda.NON_BLOCKING": "CU_STREAM_NON_BLOCKING",
         "pycuda.NO_TIMING": "CU_EVENT_DISABLE_TIMING",
         "skcuda.MAJOR": "MAJOR_VERSION",
@@ -142,7 +154,8 @@ def differs(ours: Passed, theirs: Kind) -> str | None:
     if theirs.handle:
         return "the place of a handle, not the handle" if ours.to else None
     if theirs.to is None or ours.to is None:
-        device = theirs.to in (None, ctypes.c_float, ctypes.c_double)  # what may lie in the device's memory
+        # What may lie in the device's memory.
+        device = theirs.to in (None, ctypes.c_float, ctypes.c_double) or theirs.to.__name__ == "cuComplex"
         return f"a bare address of {_word(theirs.to)}" if ours.bare and not device else None
     if alike(ours.to, theirs.to, ours.several or theirs.several):
         return None

@@ -21,7 +21,7 @@ from tests.simulated import cases
 ROOT = Path(__file__).parents[2]
 TYPES = {
     "float *": ("operand", "workspace"),
-    "unsigned *": ("operand",),
+    "unsigned *": ("operand", "workspace"),
     "index_t *": ("operand",),
     "float": ("float32",),
     "index_t": ("int64",),

@@ -1,4 +1,4 @@
-"""The CUDA kernels of pooling, of batch normalization, and of bias and ReLU, on the CPU: at their edges, and broken."""
+"""The CUDA kernels of pooling, batch normalization, bias and ReLU, dropout, on the CPU: at their edges, and broken."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import pytest
 from kernels.errors import UsageError
 from kernels.ops.biasact import BiasAct
 from kernels.ops.biasact import cuda as biasact
+from kernels.ops.dropout import Dropout
+from kernels.ops.dropout import cuda as dropout
 from kernels.ops.norm import Norm
 from kernels.ops.norm import cuda as norm
 from kernels.ops.pooling import Pooling
@@ -22,11 +24,12 @@ HOW: tuple[dict[str, Any], ...] = ({"align": 16}, {"align": 4, "backward": True}
 MAX, AVG = Pooling(2, 3, 9, 3, "max", "nhwc", "step"), Pooling(2, 3, 8, 3, "avg", "nchw", "step")
 RELU, FORWARD = Pooling(2, 3, 9, 2, "max", "nchw", "step", "yes"), Pooling(2, 3, 9, 3)
 NORM, DNORM = Norm(7, 3, 9), Norm(7, 3, 9, phase="step")
+MASK = Dropout(20011, 0.25)
 BIAS, DBIAS = BiasAct(67, 37), BiasAct(67, 37, phase="dgrad")
 
 
 def module(problem: Problem) -> Any:
-    return {"pooling": pooling, "norm": norm, "biasact": biasact}[problem.op]
+    return {"pooling": pooling, "norm": norm, "biasact": biasact, "dropout": dropout}[problem.op]
 
 
 @pytest.mark.parametrize("relu", ["no", "yes"])
@@ -90,6 +93,11 @@ BROKEN: list[tuple[Problem, str, str]] = [
     (DBIAS, "if (line || col >= cols) return;", "if (line) return;"),
     (DBIAS, "if (col < cols)", ""),
     (DBIAS, "row += ROWS", "row += ROWS + 1"),
+    (MASK, ">= (unsigned)dropped", "< (unsigned)dropped"),
+    (MASK, "x[i] * scale", "x[i]"),
+    (MASK, "dx[i] = kept ?", "dx[i] = mixed((unsigned)i) > 9u ?"),
+    (MASK, "(unsigned)i + key[0]", "key[0]"),
+    (MASK, "if (i >= units) return;", ""),
 ]
 
 

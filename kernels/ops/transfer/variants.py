@@ -1,5 +1,5 @@
-"""What moves numbers: copies within a process, ways into another one. A GPU's (from pageable memory, pinned,
-write-combined, registered; there, and back) are rows of a table beside this one, in the same roles."""
+"""What moves numbers: copies within a process, ways into another one. A GPU's (pinned, write-combined, registered;
+there, and back) are rows of cuda_variants.py, in the same roles."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kernels.variant import DEFAULT, Variant
 PEER, TEAM, PLAIN = "peer", "team", "plain"  # roles: into another process; by several threads; for all
 
 
-def _at_once(problem: Transfer) -> str | None:
+def at_once(problem: Transfer) -> str | None:
     """For what has all arrived when its call ends."""
     if problem.back != "after":
         return "nothing is sent back within a process: --back after"
@@ -46,16 +46,16 @@ def _peer(name: str, work: Callable[[Transfer], Work] | None = None) -> Variant[
 
 
 VARIANTS: tuple[Variant[Transfer], ...] = (
-    Variant("c", "cpu", "suite", partial(copies.own, False), accepts=_at_once, roles=(DEFAULT, TEAM)),
-    Variant("c-stream", "cpu", "suite", partial(copies.own, True), accepts=_at_once, roles=(DEFAULT, TEAM)),
-    Variant("memcpy", "cpu", "libc", copies.memcpy, accepts=_at_once, roles=(DEFAULT, PLAIN)),
-    Variant("numpy", "cpu", "numpy", copies.numpy_copies, accepts=_at_once, python=True),
+    Variant("c", "cpu", "suite", partial(copies.own, False), accepts=at_once, roles=(DEFAULT, TEAM)),
+    Variant("c-stream", "cpu", "suite", partial(copies.own, True), accepts=at_once, roles=(DEFAULT, TEAM)),
+    Variant("memcpy", "cpu", "libc", copies.memcpy, accepts=at_once, roles=(DEFAULT, PLAIN)),
+    Variant("numpy", "cpu", "numpy", copies.numpy_copies, accepts=at_once, python=True),
     Variant(
         "torch",
         "cpu",
         "torch",
         copies.torch_copies,
-        accepts=_at_once,
+        accepts=at_once,
         missing=torch_library.missing,
         kernel=torch_library.kernel,
         python=True,

@@ -91,10 +91,9 @@ def test_named_algorithms(gpu: Any, name: str) -> None:
     assert all("answers 3000: CUDNN_STATUS_NOT_SUPPORTED in plain words" in text for text in told)
     assert len(faults(found)) == (4 if len(direction.algorithms) > 6 else 0)
     counts = dict(library.calls)  # as cudnn_cnn.h has them
-    stem = direction.stem
-    assert counts[f"cudnnConvolution{stem}"] == counts[f"cudnnFindConvolution{stem}AlgorithmEx"] == 13
-    assert counts[f"cudnnGetConvolution{stem}WorkspaceSize"] == 7
-    assert counts[f"cudnnGetConvolution{stem}Algorithm_v7"] == 8
+    assert counts[direction.run] == counts[direction.find] == 13
+    assert counts[direction.size] == 7
+    assert counts[direction.guess] == 8
     assert counts["cudnnSetConvolution2dDescriptor"] == 9
 
 

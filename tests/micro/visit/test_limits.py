@@ -141,7 +141,7 @@ MOST = 16 << 20  # bytes of a file that comes back
 
 @pytest.mark.slow
 def test_a_visit_in_too_little_time(tmp_path: Path) -> None:
-    """Of all three parts: what was begun is ended, and told."""
+    """Of all parts: what was begun is ended, and told."""
     out = tmp_path / "out"
     environment = os.environ | {"OUT": str(out), "KERNELGAP_STATE": str(share(tmp_path / "state")), MARK: str(tmp_path)}
     ran = subprocess.run(

@@ -1,0 +1,85 @@
+"""cuFFT's transforms of planes of real numbers through its C interface, in a work area of the caller's."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kernels.errors import LaunchError, Unavailable
+from kernels.libs import cuda
+from kernels.libs.cublas import prepared
+
+R2C, C2R = 0x2A, 0x2C  # cufftType
+INT, POINTER, SIZE = ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t
+# cufftResult, which no function of the library spells out.
+RESULTS = {
+    "CUFFT_INVALID_PLAN": 1,
+    "CUFFT_ALLOC_FAILED": 2,
+    "CUFFT_INVALID_VALUE": 4,
+    "CUFFT_INTERNAL_ERROR": 5,
+    "CUFFT_EXEC_FAILED": 6,
+    "CUFFT_SETUP_FAILED": 7,
+    "CUFFT_INVALID_SIZE": 8,
+    "CUFFT_INVALID_DEVICE": 11,
+    "CUFFT_NO_WORKSPACE": 13,
+    "CUFFT_NOT_SUPPORTED": 16,
+}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Of so many frames, forward or back; `nbytes`: of the work area that it wants. Destroyed with the process."""
+
+    api: Any
+    number: ctypes.c_int
+    inverse: bool
+    nbytes: int
+
+    def work_in(self, place: int) -> None:
+        """The address of `nbytes` bytes, which may be another plan's as long as both are on one stream."""
+        check("cufftSetWorkArea", self.api.cufftSetWorkArea(self.number, POINTER(place)))
+
+    def call(self, source: int, target: int) -> Callable[[], None]:
+        """Ready to be called, from one address to the other; back, the source is overwritten."""
+        name = "cufftExecC2R" if self.inverse else "cufftExecR2C"
+        function = self.api.cufftExecC2R if self.inverse else self.api.cufftExecR2C
+        return prepared(function, (self.number, POINTER(source), POINTER(target)), name, check, ())
+
+
+def plan(lengths: tuple[int, int], count: int, inverse: bool, stream: int, library: Any = None) -> Plan:
+    """`count` frames of these rows and columns, one behind another; their spectra by frequency, so that the numbers of
+    one frequency lie together. Raises LaunchError, Unavailable."""
+    api, number, nbytes = library or cuda.load("cufft"), INT(), SIZE()
+    if status := api.cufftCreate(ctypes.byref(number)):
+        raise Unavailable(f"cufftCreate answers {_said(status)}: no usable GPU in this process")
+    check("cufftSetAutoAllocation", api.cufftSetAutoAllocation(number, INT(0)))
+    down, across = lengths
+    sizes, halves = (INT * 2)(down, across), (INT * 2)(down, across // 2 + 1)
+    frames, spectra = (sizes, INT(1), INT(down * across)), (halves, INT(count), INT(1))
+    source, target = (spectra, frames) if inverse else (frames, spectra)
+    kind, many = INT(C2R if inverse else R2C), INT(count)
+    made = api.cufftMakePlanMany(number, INT(2), sizes, *source, *target, kind, many, ctypes.byref(nbytes))
+    check("cufftMakePlanMany", made)
+    check("cufftSetStream", api.cufftSetStream(number, POINTER(stream)))
+    return Plan(api, number, inverse, nbytes.value)
+
+
+def check(name: str, status: int) -> None:
+    """Raise LaunchError for what is no success."""
+    if status:
+        raise LaunchError(f"{name} answers {_said(status)}")
+
+
+def _said(status: int) -> str:
+    return f"{status}: {next((name for name, number in RESULTS.items() if number == status), 'unknown')}"
+
+
+def kernel() -> tuple[str | None, str | None]:
+    """The library's version; its kernels it does not name."""
+    number = INT()
+    if cuda.load("cufft").cufftGetVersion(ctypes.byref(number)):
+        return None, None
+    major, rest = divmod(number.value, 1000)
+    return f"cuFFT {major}.{rest // 100}.{rest % 100}", None

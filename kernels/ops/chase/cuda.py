@@ -1,0 +1,46 @@
+"""How the kernels of chase.cu are launched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kernels.errors import UsageError
+from kernels.nvcc import Argument, Geometry
+from kernels.ops.chase.problem import SMALL_PAGE, Chase
+
+SOURCE = Path(__file__).with_name("chase.cu")
+KERNELS = ("chase_build", "chase_walk")
+THREADS, WARP = 256, 32  # of a block that builds; of the one that walks, whose first thread loads
+
+
+def bits(problem: Chase) -> int:
+    """Of the number of a line."""
+    return max(1, (problem.lines - 1).bit_length())
+
+
+def build(problem: Chase) -> Geometry:
+    """The cycle, as large as the working set, into a workspace."""
+    blocks = -(-problem.lines // THREADS)
+    numbers: tuple[Argument, ...] = (("int64", problem.lines), ("int64", bits(problem)))
+    return Geometry("chase_build", (blocks, 1, 1), (THREADS, 1, 1), (("workspace", problem.working_set), *numbers))
+
+
+def walk(problem: Chase) -> Geometry:
+    """One launch along it."""
+    places: tuple[Argument, ...] = (("operand", "y"), ("workspace", problem.working_set))
+    numbers: tuple[Argument, ...] = tuple(("int64", x) for x in (problem.lines, bits(problem), problem.steps))
+    return Geometry("chase_walk", (1, 1, 1), (WARP, 1, 1), (*places, *numbers))
+
+
+def launches(problem: Chase, name: str) -> tuple[Geometry, ...]:
+    """The cycle and a walk along it. Raises UsageError."""
+    if why := refused(problem):
+        raise UsageError(why)
+    if name not in KERNELS:
+        raise UsageError(f"no kernel {name} in {SOURCE.name}; there are {', '.join(KERNELS)}")
+    return build(problem), walk(problem)
+
+
+def refused(problem: Chase) -> str | None:
+    """Why it cannot do it."""
+    return None if problem.page == SMALL_PAGE else f"a GPU's pages are its own: --page {SMALL_PAGE}"

@@ -1,0 +1,46 @@
+"""A chain of loads by one thread of a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kernels import grid
+from kernels.launch import Bind, Launch
+from kernels.libs import cuda as cuda_library
+from kernels.ops.chase import cuda
+from kernels.ops.chase.problem import Chase
+from kernels.variant import Variant
+
+
+def prepare(problem: Chase, device: Any, setting: object) -> Bind:
+    """The cycle is built once; what of it a cache holds is what the launches before left there."""
+    block = device.allocate(problem.working_set)
+    places = {"workspace": int(block.data.ptr)}
+    grid.calls(cuda.SOURCE, (cuda.build(problem),), places, device)()
+    device.sync()
+    walk = (cuda.walk(problem),)
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        run = grid.calls(cuda.SOURCE, walk, {**places, "y": int(buffers[0].data.ptr)}, device)
+
+        def call(keep: object = (block, *buffers)) -> None:
+            run()
+
+        return Launch(call, uses=problem.steps, workspace=problem.working_set, capturable=True, kernels=1)
+
+    return bind
+
+
+VARIANTS: tuple[Variant[Chase], ...] = (
+    Variant(
+        "cuda",
+        "cuda",
+        "suite",
+        prepare,
+        accepts=cuda.refused,
+        missing=cuda_library.missing,
+        blas=lambda problem: "i = next[i]",
+    ),
+)
+FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

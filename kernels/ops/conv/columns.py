@@ -1,0 +1,129 @@
+"""Convolutions on a GPU as products of cuBLAS, one for each image and group, around the columns of columns.cu."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernels import grid
+from kernels.errors import Unavailable, UsageError
+from kernels.launch import Launch
+from kernels.libs import cublas
+from kernels.nvcc import Argument, Geometry
+from kernels.ops.conv.problem import Conv
+from kernels.problem import Work
+
+if TYPE_CHECKING:
+    from kernels.launch import Bind, Setting
+
+SOURCE = Path(__file__).with_name("columns.cu")
+KERNELS = ("columns_of", "columns_back")
+THREADS = 256
+Step = Callable[[], object]
+
+
+def geometry(problem: Conv, name: str, images: int, places: tuple[str, str] = ("x", "columns")) -> Geometry:
+    """A launch over so many images; `places` are the names of what it reads and writes. Raises UsageError."""
+    if name not in KERNELS:
+        raise UsageError(f"no kernel {name} in {SOURCE.name}; there are {', '.join(KERNELS)}")
+    down, across = (line.outputs for line in problem.lines)
+    back = name == "columns_back"
+    planes = images * problem.c
+    blocks = -(-(problem.h * problem.w if back else down * across) // THREADS)
+    lines = planes if back else planes * problem.r * problem.s
+    sizes = (blocks, problem.h, problem.w, problem.r, problem.s, problem.stride, problem.pad_top, problem.pad_left)
+    numbers: tuple[Argument, ...] = tuple(("int64", x) for x in (*sizes, problem.dilation, down, across))
+    operands: tuple[Argument, ...] = tuple(("operand", x) for x in places)
+    return Geometry(name, (lines * blocks, 1, 1), (THREADS, 1, 1), (*operands, *numbers))
+
+
+def column_bytes(problem: Conv) -> int:
+    """Of an image's columns, of all groups."""
+    return 4 * problem.c * problem.r * problem.s * problem.outputs_of_image
+
+
+def work(problem: Conv) -> Work:
+    """The products multiply the padding too, and all columns are written and read once."""
+    return Work(problem.flops, problem.bytes + 2.0 * problem.n * column_bytes(problem))
+
+
+def accepts(problem: Conv) -> str | None:
+    """Why it cannot do it."""
+    return "its columns are of channels before the pixels: --layout nchw" if problem.layout != "nchw" else None
+
+
+def prepare(problem: Conv, device: Any, setting: Setting) -> Bind:
+    """Columns of as many images at a time as a workspace allows, of all without one."""
+    on, each = device.blas(), column_bytes(problem)
+    at_once = problem.n if setting.workspace is None else min(problem.n, setting.workspace // each)
+    if not at_once:
+        raise Unavailable(f"the columns of one image take more: --workspace {each}")
+    for name in KERNELS:
+        device.function(SOURCE, name)  # compiled here, not where it is bound
+    columns = device.allocate(at_once * each)
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        at = {x.name[-1]: int(y.data.ptr) for x, y in zip(problem.operands(), buffers, strict=True)}
+        at["columns"] = int(columns.data.ptr)
+        steps = [
+            step
+            for first in range(0, problem.n, at_once)
+            for step in _steps(problem, device, on, at, (first, min(at_once, problem.n - first)))
+        ]
+
+        def call(keep: object = (columns, *buffers)) -> None:
+            for step in steps:
+                step()
+
+        workspace = cublas.WORKSPACE + at_once * each
+        return Launch(call, workspace=workspace, capturable=True, kernels=cublas.KERNELS * len(steps))
+
+    return bind
+
+
+def _steps(
+    problem: Conv, device: Any, on: cublas.Handle, at: Mapping[str, int], images: tuple[int, int]
+) -> Iterator[Step]:
+    """Of `images`, a first one and how many, the columns and the products."""
+    first, count = images
+    pixels, results = problem.c * problem.h * problem.w, problem.k * problem.outputs_of_image
+    here = {**at, "x": at["x"] + 4 * first * pixels, "y": at["y"] + 4 * first * results}
+    if problem.direction == "dgrad":
+        yield from _products(problem, on, here, count)
+        yield grid.calls(SOURCE, (geometry(problem, "columns_back", count, ("columns", "x")),), here, device)
+        return
+    yield grid.calls(SOURCE, (geometry(problem, "columns_of", count),), here, device)
+    if problem.direction == "forward":
+        yield from _products(problem, on, here, count)
+    else:
+        yield from _summed(problem, on, here, images)
+
+
+def _products(problem: Conv, on: cublas.Handle, at: Mapping[str, int], count: int) -> Iterator[Step]:
+    """y = w · columns, or columns = wᵀ · dy, of each image and group: batched over whichever are more."""
+    g, p = problem.groups, problem.outputs_of_image
+    k, d = problem.k // g, problem.c // g * problem.r * problem.s
+    steps = {"w": (0, k * d), "columns": (g * d * p, d * p), "y": (g * k * p, k * p)}  # by image, by group
+    along, loop = (0, g) if count >= g else (1, count)
+    for i in range(loop):
+        w, columns, y = (
+            (at[name] + 4 * i * steps[name][1 - along], ld, steps[name][along])
+            for name, ld in (("w", d), ("columns", p), ("y", p))
+        )
+        batch = count if along == 0 else g
+        if problem.direction == "forward":
+            yield cublas.batched(on, "real", (cublas.N, cublas.N), (p, k, d), (1.0, 0.0), columns, w, y, batch)
+        else:
+            yield cublas.batched(on, "real", (cublas.N, cublas.T), (p, d, k), (1.0, 0.0), y, w, columns, batch)
+
+
+def _summed(problem: Conv, on: cublas.Handle, at: Mapping[str, int], images: tuple[int, int]) -> Iterator[Step]:
+    """dw += dy · columnsᵀ, image by image, batched over the groups; the first one does not add."""
+    g, p = problem.groups, problem.outputs_of_image
+    k, d = problem.k // g, problem.c // g * problem.r * problem.s
+    for i in range(images[1]):
+        columns = at["columns"] + 4 * i * g * d * p, p, d * p
+        dy = at["y"] + 4 * i * g * k * p, p, k * p
+        factors = (1.0, 0.0 if images[0] + i == 0 else 1.0)
+        yield cublas.batched(on, "real", (cublas.T, cublas.N), (d, k, p), factors, columns, dy, (at["w"], d, k * d), g)

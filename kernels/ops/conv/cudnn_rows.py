@@ -1,0 +1,194 @@
+"""cuDNN's convolutions: by the name of the algorithm, by its heuristic's first choice, by its own search.
+
+`fma` keeps to single precision; cuDNN's default lets its products round their factors to TF32. Never run on a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kernels.errors import LaunchError, Unavailable, UsageError
+from kernels.launch import Launch
+from kernels.libs import cuda, cudnn
+from kernels.ops.conv import fft, tiled
+from kernels.ops.conv.problem import Conv, spread
+from kernels.ops.conv.winograd import Winograd
+from kernels.ops.conv.winograd_rows import accepts as for_winograd
+from kernels.problem import Work
+from kernels.variant import DEFAULT, Variant
+
+if TYPE_CHECKING:
+    from kernels.launch import Bind, Setting
+
+PASSES = {"forward": "forward", "dgrad": "backward data", "wgrad": "backward filter"}
+KERNELS = 32  # of one call at most: transforms and products of a few blocks of the batch. A guess
+SEARCHED = 1 << 30  # bytes that its search may use where no --workspace says
+TILE = 32  # rows and columns of its tiled transform's
+Choose = Callable[[cudnn.Convolution, Conv, Any, int], tuple[str, str]]  # an algorithm, and its arithmetic
+
+
+def layer(problem: Conv) -> cudnn.Layer:
+    """Of a problem with as many zeros above as below, and left as right."""
+    down, across = problem.lines
+    return cudnn.Layer(
+        (problem.n, problem.c, problem.h, problem.w),
+        (problem.k, problem.c // problem.groups, problem.r, problem.s),
+        (problem.n, problem.k, down.outputs, across.outputs),
+        (problem.pad_top, problem.pad_left),
+        problem.stride,
+        problem.dilation,
+        problem.groups,
+        problem.layout,
+    )
+
+
+def prepared(choose: Choose, math: str) -> Callable[[Conv, Any, Setting], Bind]:
+    """With whatever algorithm `choose` names."""
+
+    def prepare(problem: Conv, device: Any, setting: Setting) -> Bind:
+        made = cudnn.convolution(device.dnn(), PASSES[problem.direction], layer(problem))
+        made.math(math)
+        most = setting.workspace
+        try:
+            room = min(SEARCHED, device.limits().memory // 4) if most is None else most
+            name, chosen = choose(made, problem, device, room)
+            made.math(chosen)
+            number = made.direction.algorithms.index(name)
+            nbytes = made.workspace(number)
+        except LaunchError as fault:  # 3000: not for this problem, or not on this GPU
+            raise Unavailable(str(fault)) from None
+        if most is not None and nbytes > most:
+            raise Unavailable(f"it works in {nbytes} bytes beside the operands: --workspace {nbytes}")
+        space = device.allocate(nbytes)
+        told = f"{cudnn.kernel()[0]}, {name}"
+
+        def bind(buffers: Sequence[Any]) -> Launch:
+            at = {x.name[-1]: int(y.data.ptr) for x, y in zip(problem.operands(), buffers, strict=True)}
+            first, second = made.direction.reads
+            places = at[first], at[second], at[made.direction.writes]
+            call = made.launch(number, places, (int(space.data.ptr), nbytes))
+
+            def run(keep: object = (space, *buffers)) -> None:
+                call()
+
+            return Launch(run, workspace=nbytes, kernels=KERNELS, kernel=(told, None))
+
+        return bind
+
+    return prepare
+
+
+def named(names: Mapping[str, str], math: str) -> Choose:
+    return lambda made, problem, device, most: (names[problem.direction], math)
+
+
+def guessed(made: cudnn.Convolution, problem: Conv, device: Any, most: int) -> tuple[str, str]:
+    """The first of cudnnGetConvolution…Algorithm_v7 that works in so many bytes."""
+    return _first(made.guessed(), most)
+
+
+def found(made: cudnn.Convolution, problem: Conv, device: Any, most: int) -> tuple[str, str]:
+    """The first of cudnnFindConvolution…AlgorithmEx, which tries all on operands of ours."""
+    blocks = {}
+    for x in problem.operands():
+        blocks[x.name[-1]] = block = device.allocate(x.nbytes)
+        device.scatter(block, 1)
+    space = device.allocate(most)
+    first, second, out = (int(blocks[x].data.ptr) for x in (*made.direction.reads, made.direction.writes))
+    device.sync()
+    return _first(made.found((first, second, out), (int(space.data.ptr), most)), most)
+
+
+def _first(rows: Sequence[Mapping[str, Any]], most: int) -> tuple[str, str]:
+    for row in rows:
+        if not row["status"] and row["workspace"] <= most:
+            return row["algorithm"], row["math"]
+    raise Unavailable(f"cuDNN names no algorithm that works in {most} bytes beside the operands")
+
+
+def accepts(problem: Conv, *, names: Mapping[str, str] = PASSES) -> str | None:
+    """Why cuDNN's calls, or an algorithm of these passes, cannot do it."""
+    if problem.direction not in names:
+        return f"cuDNN has it for {' and '.join(names)} alone: another --direction"
+    if problem.pad_top != problem.pad_bottom or problem.pad_left != problem.pad_right:
+        return "cuDNN pads both sides alike: --pad-bottom as --pad-top, --pad-right as --pad-left"
+    return "it takes no blocks of channels: --layout nchw or nhwc" if problem.layout == "nchw16c" else None
+
+
+def by_tiles(problem: Conv, *, names: Mapping[str, str]) -> str | None:
+    """Of filters of 5 × 5 it multiplies tiles of 13 × 13: by points that we simulated such tiles round 300 to 17,000
+    times as coarsely as is allowed a sum, so that no bound would tell right from wrong."""
+    return accepts(problem, names=names) or for_winograd(problem)
+
+
+def at_least(problem: Conv) -> Work:
+    """Of an algorithm that the library chose: the least that any executes. Which it was, the kernel's name tells."""
+    works = [problem.direct_work()]
+    works += [fft.work(problem)] if fft.transformable(problem) is None else []
+    works += [TILES.work(problem)] if for_winograd(problem) is None else []
+    return Work(min(x.flops for x in works), problem.bytes)
+
+
+def row(name: str, math: str, choose: Choose, **more: Any) -> Variant[Conv]:
+    """In single precision, or in TF32 with a name that says so."""
+    more.setdefault("work", Conv.direct_work)
+    more.setdefault("accepts", accepts)
+    suffix, precision = ("", "fp32") if math == "fma" else ("-tf32", "tf32")
+    prepare, missing = prepared(choose, math), cuda.library_missing
+    return Variant(f"cudnn-{name}{suffix}", "cuda", "cudnn", prepare, precision, missing=missing, python=True, **more)
+
+
+def algorithm(name: str, names: Mapping[str, str], math: str = "fma", **more: Any) -> Variant[Conv]:
+    more.setdefault("accepts", partial(accepts, names=names))
+    return row(name, math, named(names, math), **more)
+
+
+def search(parameter: str) -> Variant[Conv]:
+    """`cudnn-find:MATH`, as `cudnn-find:default`."""
+    if parameter not in cudnn.MATHS:
+        raise UsageError(f"--variant cudnn-find:{parameter}: after the colon there is one of {', '.join(cudnn.MATHS)}")
+    return replace(row("find", parameter, found, **CHOSEN), name=f"cudnn-find:{parameter}")
+
+
+TILES = Winograd(("1", "2"))  # F(4, 3) by its workspace; its points are not told
+SMALLER = Winograd(("1",))
+PLANES: dict[str, Any] = {"judged": spread}
+CHOSEN: dict[str, Any] = {"work": at_least, "growth": 9.0, "judged": spread}  # of such tiles by the coarsest points
+GRADIENTS = {"dgrad": "ALGO_0", "wgrad": "ALGO_0"}
+LAST = {"dgrad": "ALGO_1", "wgrad": "ALGO_1"}
+PRECOMP = {"forward": "IMPLICIT_PRECOMP_GEMM"}
+FFT, TILING = dict.fromkeys(PASSES, "FFT"), dict.fromkeys(PASSES, "FFT_TILING")
+FUSED, APART = dict.fromkeys(("forward", "dgrad"), "WINOGRAD"), dict.fromkeys(PASSES, "WINOGRAD_NONFUSED")
+ROWS: tuple[Variant[Conv], ...] = (
+    algorithm("implicit-gemm", {"forward": "IMPLICIT_GEMM"}, roles=(DEFAULT, "sums", "layouts")),
+    algorithm("precomp-gemm", PRECOMP, roles=(DEFAULT, "layouts")),
+    algorithm("precomp-gemm", PRECOMP, "default", roles=()),
+    algorithm("gemm", {"forward": "GEMM"}),
+    algorithm("algo-0", GRADIENTS, roles=(DEFAULT, "sums", "layouts")),
+    algorithm("algo-1", LAST, roles=(DEFAULT, "layouts")),
+    algorithm("algo-1", LAST, "default", roles=()),
+    algorithm("algo-3", {"wgrad": "ALGO_3"}),
+    algorithm("fft", FFT, work=fft.work, roles=(DEFAULT, "fft"), **PLANES),
+    algorithm("fft-tiling", TILING, work=partial(tiled.work, size=TILE), roles=(DEFAULT, "fft"), **PLANES),
+    algorithm(
+        "winograd",
+        FUSED,
+        accepts=partial(by_tiles, names=FUSED),
+        work=SMALLER.work,
+        roles=(DEFAULT, "winograd"),
+        **PLANES,
+    ),
+    algorithm(
+        "winograd-nonfused",
+        APART,
+        accepts=partial(by_tiles, names=APART),
+        roles=(DEFAULT, "winograd"),
+        **{**CHOSEN, "work": TILES.work},
+    ),
+    row("guessed", "fma", guessed, roles=(DEFAULT, "search"), **CHOSEN),
+    row("guessed", "default", guessed, roles=(), **CHOSEN),
+    row("find", "fma", found, roles=(DEFAULT, "search"), **CHOSEN),
+)

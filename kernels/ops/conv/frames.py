@@ -1,0 +1,149 @@
+"""Convolutions on a GPU by cuFFT's transforms of whole images and cuBLAS's products of complex numbers, one for each
+frequency: kernels/ops/conv/fft.py says why that is one. One transform of the filter serves one use, or several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernels import grid
+from kernels.errors import Unavailable, UsageError
+from kernels.launch import Launch
+from kernels.libs import cublas, cufft
+from kernels.nvcc import Argument, Geometry
+from kernels.ops.conv import fft
+from kernels.ops.conv.problem import Conv
+from kernels.ops.conv.staged import letters
+from kernels.problem import Work
+
+if TYPE_CHECKING:
+    from kernels.launch import Bind, Setting
+
+SOURCE = Path(__file__).with_name("frames.cu")
+KERNELS = ("frames_of", "frames_back")
+THREADS = 256
+TRANSFORM = 4  # kernels of one of cuFFT's calls at most, as a guess: rows, columns, their exchange
+Step = Callable[[], object]
+
+
+def planes(problem: Conv, letter: str) -> tuple[int, int, int]:
+    """Of an operand: how many planes, their rows and columns."""
+    down, across = (line.outputs for line in problem.lines)
+    sizes = {"x": (problem.h, problem.w), "w": (problem.r, problem.s), "y": (down, across)}
+    return (fft.planes(problem)[letter], *sizes[letter])
+
+
+def geometry(problem: Conv, name: str, letter: str, places: tuple[str, str]) -> Geometry:
+    """A launch over an operand's planes; `places` are the names of what it reads and writes. Raises UsageError."""
+    if name not in KERNELS:
+        raise UsageError(f"no kernel {name} in {SOURCE.name}; there are {', '.join(KERNELS)}")
+    count, rows, cols = planes(problem, letter)
+    down, across = fft.lengths(problem)
+    step = problem.dilation if letter == "w" else 1
+    back = name == "frames_back"
+    blocks = -(-(rows * cols if back else down * across) // THREADS)
+    numbers: list[Argument] = [("int64", x) for x in (blocks, rows, cols, down, across, step)]
+    if back:
+        sign = 1 if letter == "x" else -1  # a gradient of images stands behind the padding, all else before
+        numbers += [("int64", sign * problem.pad_top), ("int64", sign * problem.pad_left)]
+        numbers.insert(0, ("float32", 1.0 / (down * across)))
+    operands: list[Argument] = [("operand", x) for x in places]
+    return Geometry(name, (count * blocks, 1, 1), (THREADS, 1, 1), (*operands, *numbers))
+
+
+@dataclass(frozen=True)
+class Made:
+    """Memory and plans of one problem: frames, which all operands share in turn, and each one's spectra."""
+
+    problem: Conv
+    device: Any
+    on: cublas.Handle
+    frames: Any
+    spectra: Mapping[str, Any]
+    area: Any
+    plans: Mapping[str, cufft.Plan]
+
+    @property
+    def workspace(self) -> int:
+        blocks = (self.frames, *self.spectra.values(), self.area)
+        return cublas.WORKSPACE + sum(int(x.nbytes) for x in blocks)
+
+
+def make(problem: Conv, device: Any) -> Made:
+    """Raises LaunchError, Unavailable."""
+    lengths, counts = fft.lengths(problem), fft.planes(problem)
+    *_, output = letters(problem)
+    stream = device.stream.ptr
+    plans = {name: cufft.plan(lengths, count, name == output, stream) for name, count in counts.items()}
+    for name in KERNELS:
+        device.function(SOURCE, name)  # compiled here, not where it is bound
+    frames = device.allocate(4 * max(counts.values()) * lengths[0] * lengths[1])
+    spectra = {name: device.allocate(8 * fft.frequencies(problem) * count) for name, count in counts.items()}
+    nbytes = max(x.nbytes for x in plans.values())
+    area = device.allocate(nbytes)
+    for one in plans.values():
+        one.work_in(int(area.data.ptr))
+    return Made(problem, device, device.blas(), frames, spectra, area, plans)
+
+
+def steps(made: Made, at: Mapping[str, int], uses: int = 1) -> list[Step]:
+    """Of a call; `at`: addresses of the operands by letter."""
+    *inputs, output = letters(made.problem)
+    kept = transform(made, "w", at["w"]) if "w" in inputs else []
+    each = [step for name in inputs if name != "w" for step in transform(made, name, at[name])]
+    return [*kept, *[*each, products(made), *inverse(made, output, at[output])] * uses]
+
+
+def transform(made: Made, name: str, place: int) -> list[Step]:
+    frames, spectra = int(made.frames.data.ptr), int(made.spectra[name].data.ptr)
+    launch = geometry(made.problem, "frames_of", name, ("planes", "frames"))
+    framed = grid.calls(SOURCE, (launch,), {"planes": place, "frames": frames}, made.device)
+    return [framed, made.plans[name].call(frames, spectra)]
+
+
+def inverse(made: Made, name: str, place: int) -> list[Step]:
+    frames, spectra = int(made.frames.data.ptr), int(made.spectra[name].data.ptr)
+    launch = geometry(made.problem, "frames_back", name, ("frames", "planes"))
+    unframed = grid.calls(SOURCE, (launch,), {"planes": place, "frames": frames}, made.device)
+    return [made.plans[name].call(spectra, frames), unframed]
+
+
+def products(made: Made) -> Step:
+    """Y = X Wᴴ, X = Y W, W = Yᴴ X, of matrices n × c, k × c, n × k of each frequency."""
+    p, count = made.problem, fft.frequencies(made.problem)
+    x, w, y = (
+        (int(made.spectra[name].data.ptr), ld, fft.planes(p)[name]) for name, ld in (("x", p.c), ("w", p.c), ("y", p.k))
+    )
+    flags, sizes, a, b, c = {
+        "forward": ((cublas.C, cublas.N), (p.k, p.n, p.c), w, x, y),
+        "dgrad": ((cublas.N, cublas.N), (p.c, p.n, p.k), w, y, x),
+        "wgrad": ((cublas.N, cublas.C), (p.c, p.k, p.n), x, y, w),
+    }[p.direction]
+    return cublas.batched(made.on, "complex", flags, sizes, (1.0, 0.0), a, b, c, count)
+
+
+def prepare(problem: Conv, device: Any, setting: Setting, *, uses: int = 1) -> Bind:
+    """`uses`: of each transform of the filter."""
+    made = make(problem, device)
+    if setting.workspace is not None and made.workspace > setting.workspace:
+        raise Unavailable(f"it works in {made.workspace} bytes beside the operands: --workspace {made.workspace}")
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        at = {x.name[-1]: int(y.data.ptr) for x, y in zip(problem.operands(), buffers, strict=True)}
+        ready = steps(made, at, uses)
+
+        def call(keep: object = (made, *buffers)) -> None:
+            for step in ready:
+                step()
+
+        return Launch(call, uses=uses, workspace=made.workspace, capturable=True, kernels=TRANSFORM * len(ready))
+
+    return bind
+
+
+def work(problem: Conv, *, uses: int = 1) -> Work:
+    """Of one use: its share of the filter's transform."""
+    kept, whole = fft.work(problem, kept=True), fft.work(problem)
+    return Work(kept.flops + (whole.flops - kept.flops) / uses, whole.bytes)

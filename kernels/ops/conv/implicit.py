@@ -1,0 +1,47 @@
+"""How the kernels of implicit.cu are launched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kernels.errors import UsageError
+from kernels.nvcc import Argument, Geometry
+from kernels.ops.conv.shape import PASSES, Shape
+
+SOURCE = Path(__file__).with_name("implicit.cu")
+KERNELS = tuple(f"implicit_{x}" for x in PASSES)
+TILE, THREADS = 64, 256  # rows and columns of the result that a block computes; its threads
+PLACES = 1 << 31  # of a plane, of a result, of a filter's taps fit into 32 bits
+
+
+def kernel(problem: Shape) -> str:
+    """The name of the one that solves it."""
+    return f"implicit_{problem.direction}"
+
+
+def launches(problem: Shape, name: str) -> tuple[Geometry, ...]:
+    """One launch. Raises UsageError."""
+    if why := refused(problem):
+        raise UsageError(why)
+    if name != kernel(problem):
+        raise UsageError(f"{name} of {SOURCE.name} is not for {problem.name}: take {kernel(problem)}")
+    c, k = problem.c // problem.groups, problem.k // problem.groups
+    down, across = (line.outputs for line in problem.lines)
+    pixels, results, taps = problem.h * problem.w, down * across, problem.r * problem.s
+    rows, cols = {"forward": (k, problem.n * results), "dgrad": (c, problem.n * pixels), "wgrad": (k, c * taps)}[
+        problem.direction
+    ]
+    blocks = problem.groups * -(-rows // TILE) * -(-cols // TILE)
+    images = (problem.n, c, problem.h, problem.w, k, problem.r, problem.s)
+    placed = (problem.stride, problem.pad_top, problem.pad_left, problem.dilation, problem.groups, down, across)
+    places: tuple[Argument, ...] = tuple(("operand", x.name) for x in problem.operands())
+    numbers: tuple[Argument, ...] = tuple(("int64", x) for x in (*images, *placed))
+    return (Geometry(name, (blocks, 1, 1), (THREADS, 1, 1), (*places, *numbers)),)
+
+
+def refused(problem: Shape) -> str | None:
+    """Why there is no kernel for it."""
+    if problem.layout != "nchw":
+        return "it finds its factors where the channels lie before the pixels: --layout nchw"
+    large = max(problem.h * problem.w, problem.outputs_of_image) >= PLACES
+    return f"--h {problem.h} --w {problem.w}: a plane has fewer than 2^31 places" if large else None

@@ -1,0 +1,109 @@
+"""Winograd's convolutions on a GPU: transforms of winograd.cu around cuBLAS's products, one a place of a tile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernels import grid
+from kernels.errors import Unavailable, UsageError
+from kernels.launch import Launch
+from kernels.libs import cublas
+from kernels.nvcc import Argument, Geometry
+from kernels.ops.conv.cook_toom import TAPS
+from kernels.ops.conv.problem import Conv
+
+if TYPE_CHECKING:
+    from kernels.launch import Bind, Setting
+
+SOURCE = Path(__file__).with_name("winograd.cu")
+TILES = (2, 4)  # outputs of a tile, down and across
+STAGES = ("image", "gradient", "result", "filter", "dfilter")
+KERNELS = tuple(f"winograd{m}_{stage}" for m in TILES for stage in STAGES)
+THREADS = 256
+Step = Callable[[], object]
+
+
+def tiles(problem: Conv, m: int) -> tuple[int, int]:
+    """Rows and columns of tiles of what a pass makes; of the filter's gradient, of the gradient that it reads."""
+    of = (problem.h, problem.w) if problem.direction == "dgrad" else tuple(line.outputs for line in problem.lines)
+    return -(-of[0] // m), -(-of[1] // m)
+
+
+def geometry(problem: Conv, name: str, places: tuple[str, str]) -> Geometry:
+    """A launch of one stage of a pass; `places` are the names of what it reads and writes. Raises UsageError."""
+    if name not in KERNELS:
+        raise UsageError(f"no kernel {name} in {SOURCE.name}; there are {', '.join(KERNELS)}")
+    m, stage = int(name.removeprefix("winograd").partition("_")[0]), name.partition("_")[2]
+    numbers = _of_filters(problem, stage) if stage.endswith("filter") else _of_tiles(problem, stage, m)
+    threads = numbers[0] * (numbers[-2] * numbers[-1] if not stage.endswith("filter") else numbers[1])
+    operands: list[Argument] = [("operand", x) for x in places]
+    arguments: tuple[Argument, ...] = (*operands, *(("int64", x) for x in numbers))
+    return Geometry(name, (-(-threads // THREADS), 1, 1), (THREADS, 1, 1), arguments)
+
+
+def _of_filters(problem: Conv, stage: str) -> tuple[int, ...]:
+    """k, c, and whether they are turned."""
+    turned = (int(problem.direction == "dgrad"),) if stage == "filter" else ()
+    return (problem.k, problem.c, *turned)
+
+
+def _of_tiles(problem: Conv, stage: str, m: int) -> tuple[int, ...]:
+    """Planes, channels, their rows and columns, padding, tiles down and across."""
+    down, across = (line.outputs for line in problem.lines)
+    image, output = (problem.c, problem.h, problem.w), (problem.k, down, across)
+    top, left = problem.pad_top, problem.pad_left
+    if problem.direction == "dgrad":  # forward of the output's gradient: its padding makes a filter's reach whole
+        image, output, top, left = output, image, TAPS - 1 - top, TAPS - 1 - left
+    channels, h, w = image if stage == "image" else output
+    return (problem.n * channels, channels, h, w, top, left, *tiles(problem, m))
+
+
+def prepare(problem: Conv, device: Any, setting: Setting, *, m: int) -> Bind:
+    """All tiles at once."""
+    on = device.blas()
+    for name in KERNELS:
+        device.function(SOURCE, name)  # compiled here, not where it is bound
+    places, count = (m + TAPS - 1) ** 2, problem.n * tiles(problem, m)[0] * tiles(problem, m)[1]
+    sizes = {"v": problem.c * count, "m": problem.k * count, "u": problem.k * problem.c}
+    nbytes = 4 * places * sum(sizes.values())
+    if setting.workspace is not None and nbytes > setting.workspace:
+        raise Unavailable(f"its tiles and filters take more: --workspace {nbytes}")
+    blocks = {name: device.allocate(4 * places * size) for name, size in sizes.items()}
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        at = {x.name[-1]: int(y.data.ptr) for x, y in zip(problem.operands(), buffers, strict=True)}
+        at |= {name.upper(): int(block.data.ptr) for name, block in blocks.items()}
+        steps = _steps(problem, device, on, at, m)
+
+        def call(keep: object = (blocks, *buffers)) -> None:
+            for step in steps:
+                step()
+
+        workspace = cublas.WORKSPACE + nbytes
+        return Launch(call, workspace=workspace, capturable=True, kernels=cublas.KERNELS + len(steps))
+
+    return bind
+
+
+def _steps(problem: Conv, device: Any, on: cublas.Handle, at: Mapping[str, int], m: int) -> list[Step]:
+    """V is of x and M of y in all passes: what dgrad reads is M, what it makes V."""
+
+    def launch(stage: str, source: str, target: str) -> Step:
+        made = geometry(problem, f"winograd{m}_{stage}", (source, target))
+        return grid.calls(SOURCE, (made,), at, device)
+
+    down, across = tiles(problem, m)
+    places, t, k, c = (m + TAPS - 1) ** 2, problem.n * down * across, problem.k, problem.c
+    v, tiles_of, u = (at["V"], t, c * t), (at["M"], t, k * t), (at["U"], c, k * c)
+    none, plain = (cublas.N, cublas.N), (1.0, 0.0)
+    if problem.direction == "wgrad":
+        product = cublas.batched(on, "real", (cublas.T, cublas.N), (c, k, t), plain, v, tiles_of, u, places)
+        return [launch("image", "x", "V"), launch("gradient", "y", "M"), product, launch("dfilter", "U", "w")]
+    if problem.direction == "forward":
+        product = cublas.batched(on, "real", none, (t, k, c), plain, v, u, tiles_of, places)
+        return [launch("image", "x", "V"), launch("filter", "w", "U"), product, launch("result", "M", "y")]
+    turned = (at["U"], k, k * c)
+    product = cublas.batched(on, "real", none, (t, c, k), plain, tiles_of, turned, v, places)
+    return [launch("image", "y", "M"), launch("filter", "w", "U"), product, launch("result", "V", "x")]

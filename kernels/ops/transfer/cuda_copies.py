@@ -1,0 +1,130 @@
+"""Copies between a GPU's memory and the host's, by the runtime's asynchronous copy. Never run on a GPU.
+
+A row's call takes x to the host and back to y, which is what is checked; what is timed in its place is one of the ways,
+or both at once on two streams. Pageable memory has no row: a copy from it waits for its stream, which is held while it
+is filled; `python -m micro.probes --only transfers` times it by the wall clock.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kernels.launch import Launch
+from kernels.ops.transfer.problem import Transfer
+
+if TYPE_CHECKING:
+    from kernels.launch import Bind
+
+TO_DEVICE, TO_HOST, WITHIN = 1, 2, 3  # cudaMemcpyKind
+KINDS = ("pinned", "combined", "registered")  # page-locked; write-combined too; registered where it lay
+WAYS = ("h2d", "d2h", "both")
+TIES = 4  # two records and two waits, which tie a second stream to the first
+Copy = tuple[int, int, int]  # to, from, bytes
+
+
+class Host:
+    """Page-locked memory of the host, its pages there; given back with the object."""
+
+    def __init__(self, device: Any, kind: str, nbytes: int) -> None:
+        runtime = device.cp.cuda.runtime
+        if kind == "registered":
+            import numpy as np
+
+            self.block = np.ones(nbytes, np.uint8)
+            self.place = int(self.block.ctypes.data)
+            runtime.hostRegister(self.place, nbytes, 0)
+            give_back = runtime.hostUnregister
+        else:  # not CuPy's pool, which rounds sizes up to powers of two
+            flag = runtime.hostAllocWriteCombined if kind == "combined" else runtime.hostAllocDefault
+            self.place = int(runtime.hostAlloc(nbytes, flag))
+            ctypes.memset(self.place, 1, nbytes)
+            give_back = runtime.freeHost
+        weakref.finalize(self, give_back, self.place).atexit = False  # then the context may be gone
+
+
+def whole(kind: str, problem: Transfer, device: Any, setting: object) -> Bind:
+    """x to the host, and from there to y."""
+    host = Host(device, kind, problem.size)
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        x, y = (int(buffer.data.ptr) for buffer in buffers)
+        steps = [*_enqueued(device, problem, host.place, x, TO_HOST), *_enqueued(device, problem, y, host.place)]
+        return _launch(steps, (host, *buffers))
+
+    return bind
+
+
+def alone(kind: str, way: str, problem: Transfer, device: Any, setting: object) -> Bind:
+    """One of the ways, on memory of its own."""
+    there, back = Host(device, kind, problem.size), Host(device, kind, problem.size) if way == "both" else None
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        x, y = (int(buffer.data.ptr) for buffer in buffers)
+        down, up = _enqueued(device, problem, y, there.place), _enqueued(device, problem, there.place, x, TO_HOST)
+        keep = (there, back, *buffers)
+        if back is None:
+            return _launch(down if way == "h2d" else up, keep)
+        return _at_once(device, down, partial(_enqueued, device, problem, back.place, x, TO_HOST), keep)
+
+    return bind
+
+
+def _at_once(device: Any, down: list[Callable[[], object]], up: Callable[..., Any], keep: tuple[object, ...]) -> Launch:
+    """Down on the device's stream, up on a second one, which begins and ends with it."""
+    side = device.cp.cuda.Stream(non_blocking=True)
+    begun, ended = (device.cp.cuda.Event(disable_timing=True) for _ in range(2))
+    back = up(stream=side)
+
+    def call(keep: object = keep) -> None:
+        begun.record(device.stream)
+        side.wait_event(begun)
+        for step in (*back, *down):
+            step()
+        ended.record(side)
+        device.stream.wait_event(ended)
+
+    return Launch(call, kernels=len(down) + len(back) + TIES)
+
+
+def _enqueued(
+    device: Any, problem: Transfer, to: int, source: int, kind: int = TO_DEVICE, stream: Any = None
+) -> list[Callable[[], object]]:
+    """A copy a buffer, which lie one behind another on both sides."""
+    copy, on, at = device.cp.cuda.runtime.memcpyAsync, (stream or device.stream).ptr, 0
+    steps: list[Callable[[], object]] = []
+    for length in problem.lengths:
+        steps.append(partial(copy, to + at, source + at, 4 * length, kind, on))
+        at += 4 * length
+    return steps
+
+
+def _launch(steps: list[Callable[[], object]], keep: tuple[object, ...]) -> Launch:
+    def call(keep: object = keep) -> None:
+        for step in steps:
+            step()
+
+    return Launch(call, capturable=True, kernels=len(steps))
+
+
+def within(problem: Transfer, device: Any, setting: object) -> Bind:
+    """From x to y, both in the device's memory."""
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        x, y = (int(buffer.data.ptr) for buffer in buffers)
+        return _launch(_enqueued(device, problem, y, x, WITHIN), tuple(buffers))
+
+    return bind
+
+
+def by_cupy(problem: Transfer, device: Any, setting: object) -> Bind:
+    """cupy.copyto, of one buffer."""
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        x, y = buffers
+        return Launch(partial(device.cp.copyto, y, x), kernels=1)
+
+    return bind

@@ -1,0 +1,69 @@
+"""Rows of device "cuda" of convolutions, from prepare to an answer that is checked. On a real GPU where there is one;
+else on the fake CuPy and a cuDNN in NumPy."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from kernels.catalog import find
+from kernels.devices.cuda import Cuda
+from kernels.errors import Unavailable
+from kernels.launch import Setting
+from kernels.ops.conv.problem import Conv
+from kernels.ops.conv.shape import PASSES
+from kernels.variant import Variant
+from tests.gpu.conftest import REAL, missing
+from tests.gpu.rows import once, rows
+
+SIZES: tuple[dict[str, Any], ...] = (
+    {"n": 2, "c": 3, "h": 9, "w": 7, "k": 5, "pad": 1},
+    {"n": 1, "c": 4, "h": 13, "w": 12, "k": 6, "r": 5, "s": 4, "pad": 2},
+    {"n": 3, "c": 2, "h": 11, "w": 11, "k": 4, "r": 3, "s": 3, "stride": 2},
+    {"n": 2, "c": 4, "h": 8, "w": 9, "k": 6, "pad": 1, "groups": 2, "dilation": 2},
+    {"n": 1, "c": 1, "h": 1, "w": 1, "k": 1, "r": 1, "s": 1},
+    {"n": 2, "c": 3, "h": 6, "w": 5, "k": 2, "pad_top": 1, "pad_right": 2},
+)
+LYING = ("nchw", "nhwc")
+CONVS = [Conv(**size, direction=x, layout=y) for size, x, y in itertools.product(SIZES, PASSES, LYING)]
+
+
+@pytest.mark.parametrize(("row", "problems"), rows("conv", CONVS))
+def test_convolutions(device: Cuda, row: Variant[Any], problems: list[Conv]) -> None:
+    if reason := missing(row):
+        pytest.skip(reason)
+    refused = []
+    for problem in problems:
+        try:
+            once(device, row, problem)
+        except Unavailable as reason:
+            refused.append(str(reason))
+    wanted = row.name == "cudnn-winograd"
+    assert (len(refused) == len(problems)) is wanted or REAL, refused
+
+
+@pytest.mark.skipif(REAL, reason="which one it takes is the library's affair")
+@pytest.mark.parametrize(("workspace", "algorithm"), [(None, 1), (4096, 1), (4095, 0)])
+@pytest.mark.parametrize("name", ["cudnn-guessed", "cudnn-find", "cudnn-find:default"])
+def test_a_choice_keeps_to_the_workspace(device: Cuda, name: str, workspace: int | None, algorithm: int) -> None:
+    problem = Conv(**SIZES[0])
+    setting = Setting(device=device.name, workspace=workspace)
+    bind = find("conv", name).prepare(problem, device, setting)
+    buffers = [device.view(device.allocate(x.nbytes), 0, x) for x in problem.operands()]
+    launch = bind(buffers)
+    launch.call()
+    device.sync()
+    library: Any = device.dnn().api
+    assert library.ran[-1] == ("forward", algorithm, 0 if name.endswith("default") else 3)
+    assert launch.workspace == (4096 if algorithm else 0)
+    told = {0: "IMPLICIT_GEMM", 1: "IMPLICIT_PRECOMP_GEMM"}[algorithm]
+    assert launch.kernel == (f"cuDNN 9.19.0, {told}", None)
+
+
+@pytest.mark.skipif(REAL, reason="how much it asks for is the library's affair")
+def test_an_algorithm_that_asks_for_more_than_the_workspace_is_not_run(device: Cuda) -> None:
+    setting = Setting(device=device.name, workspace=100)
+    with pytest.raises(Unavailable, match="it works in 8192 bytes beside the operands: --workspace 8192"):
+        find("conv", "cudnn-gemm").prepare(Conv(**SIZES[0]), device, setting)

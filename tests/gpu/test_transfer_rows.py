@@ -1,0 +1,73 @@
+"""Rows of device "cuda" of transfers and of chains of loads: to the host and back what was given is there; and each
+way alone. On a real GPU where there is one; else on the fake CuPy, which refuses memory that is not page-locked."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import pytest
+
+from kernels.catalog import find
+from kernels.devices.cuda import Cuda
+from kernels.launch import Setting
+from kernels.ops.chase import Chase
+from kernels.ops.transfer import cuda_copies
+from kernels.ops.transfer.problem import HUNDRED, Transfer
+from kernels.problem import Problem
+from kernels.variant import Variant
+from tests.gpu.conftest import REAL, missing
+from tests.gpu.rows import once, rows
+
+TRANSFERS = [Transfer(4), Transfer(4108), Transfer(1200, HUNDRED), Transfer(0, "resnet-56")]
+ROWS = rows("transfer", TRANSFERS)
+
+
+@pytest.mark.parametrize(("row", "problems"), [*ROWS, *rows("chase", [Chase(1024), Chase(64 * 20011)])])
+def test_transfers(device: Cuda, row: Variant[Any], problems: list[Problem]) -> None:
+    if reason := missing(row):
+        pytest.skip(reason)
+    for problem in problems:
+        once(device, row, problem)
+
+
+@pytest.mark.skipif(REAL, reason="a GPU tells nobody what it was given")
+@pytest.mark.parametrize(("row", "problems"), ROWS)
+def test_what_is_timed_is_one_way(device: Cuda, row: Variant[Any], problems: list[Transfer]) -> None:
+    """A copy for each buffer, two of both ways, and no more is enqueued than is told."""
+    for problem in problems:
+        parts = row.parts(problem)
+        buffers = [device.view(device.allocate(x.nbytes), 0, x) for x in problem.operands()]
+        for part, uses in parts or ((row, 1),):
+            assert uses == 1
+            launch = part.prepare(problem, device, Setting(device=device.name))(buffers)
+            device.sync()
+            device.cp.journal.clear()
+            launch.call()
+            told = list(device.cp.journal)
+            device.sync()
+            copies = [x for x in told if x in ("memcpy", "copyto")]
+            assert len(copies) == len(problem.lengths) * (2 if row.name.startswith("both") else 1)
+            assert len(told) <= launch.kernels
+
+
+@pytest.mark.skipif(REAL, reason="the runtime tells nobody what it has locked")
+@pytest.mark.parametrize("kind", cuda_copies.KINDS)
+def test_memory_of_the_host_is_given_back(device: Cuda, kind: str) -> None:
+    before = dict(device.cp.host_blocks)
+    problem = Transfer(4096)
+    buffers = [device.view(device.allocate(x.nbytes), 0, x) for x in problem.operands()]
+    launch = cuda_copies.alone(kind, "both", problem, device, None)(buffers)
+    assert len(device.cp.host_blocks) == len(before) + 2
+    launch.call()
+    device.sync()
+    del launch
+    gc.collect()
+    assert device.cp.host_blocks == before
+
+
+def test_nothing_is_sent_back_within_a_process() -> None:
+    row = find("transfer", "h2d-pinned")
+    assert "--back after" in str(row.accepts(Transfer(64, back="along")))
+    assert "--waits once" in str(row.accepts(Transfer(64, waits="each")))
+    assert "--buffers one" in str(find("transfer", "d2d-cupy").accepts(Transfer(400, HUNDRED)))

@@ -1,0 +1,87 @@
+"""Our binding of cuDNN is as NVIDIA declares it, and a difference is seen."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import json
+from copy import deepcopy
+from pathlib import Path
+
+import pytest
+
+from kernels.errors import LaunchError
+from kernels.libs import cudnn
+from tests.simulated import cudnn_headers, signatures
+from tests.simulated.declarations import Declarations
+from tests.simulated.recorded import Call, Library
+from tests.simulated.test_signatures import declared_otherwise, passed_otherwise
+
+LAYER = cudnn.Layer((2, 4, 9, 7), (6, 2, 3, 3), (2, 6, 9, 7), (1, 1), groups=2)
+FILTERS = cudnn.FORWARD, cudnn.DATA, cudnn.FILTER
+
+
+@pytest.fixture(scope="module")
+def calls() -> list[Call]:
+    """Every place of the binding that calls the library."""
+    library = Library()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cudnn, "load", lambda: library)
+        on = cudnn.open_handle(library, 0x40)
+        for name in cudnn.DIRECTIONS:
+            made = cudnn.convolution(on, name, LAYER)
+            for math in cudnn.MATHS:
+                made.math(math)
+            made.workspace(1)
+            made.launch(1, (0x100, 0x200, 0x300), (0x400, 64))()
+            made.found((0x100, 0x200, 0x300), (0x400, 64))
+            made.guessed()
+        with pytest.raises(LaunchError):
+            on.check("a call", 3000)
+        on.api.cudnnGetVersion.restype = ctypes.c_size_t
+        assert cudnn.kernel()[0] == "cuDNN 0.0.0"
+    return library.calls
+
+
+@pytest.fixture
+def told() -> Declarations:
+    return deepcopy(cudnn_headers.kept())
+
+
+def test_every_function_is_called_and_declared(calls: list[Call], told: Declarations) -> None:
+    assert cudnn_headers.symbols() == {x.site.symbol for x in calls} == set(told.functions)
+    assert len(told.functions) == 25
+
+
+def test_every_call_is_as_declared(calls: list[Call], told: Declarations) -> None:
+    assert signatures.wrong_calls(calls, told) == []
+
+
+def test_every_argument_that_is_otherwise_is_seen(calls: list[Call], told: Declarations) -> None:
+    """As declared, and as passed."""
+    assert declared_otherwise(calls, told) == []
+    assert passed_otherwise(calls, told) == []
+
+
+def test_every_number_is_nvidias(told: Declarations) -> None:
+    theirs = {name: number for members in told.enums.values() for name, number in members.items()}
+    assert {name: theirs[name] for name in cudnn_headers.numbers()} == cudnn_headers.numbers()
+    for word, names in zip(("FWD", "BWD_DATA", "BWD_FILTER"), FILTERS, strict=True):
+        assert theirs[f"CUDNN_CONVOLUTION_{word}_ALGO_COUNT"] == len(names)
+
+
+@pytest.mark.parametrize("word", ["Fwd", "BwdData", "BwdFilter"])
+def test_a_row_of_algorithms_lies_as_nvidias(word: str, told: Declarations) -> None:
+    theirs = told.structs[f"cudnnConvolution{word}AlgoPerf_t"]
+    assert signatures.alike(cudnn.Perf, theirs)
+    assert signatures._fields(cudnn.Perf) == signatures._fields(theirs)
+
+
+def test_the_headers_of_the_wheel_say_the_same() -> None:
+    spec = importlib.util.find_spec("nvidia")
+    places = [Path(x, "cudnn/include") for x in (spec and spec.submodule_search_locations) or ()]
+    kept = json.loads(cudnn_headers.KEPT.read_text("utf-8"))
+    found = [cudnn_headers.read(x) for x in places if (x / "cudnn_cnn.h").exists()]
+    if not found or found[0]["from"] != kept["from"]:
+        pytest.skip("cuDNN's headers of that version are not here: pip install nvidia-cudnn-cu13")
+    assert found[0] == kept

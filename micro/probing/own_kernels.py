@@ -30,6 +30,7 @@ from kernels.ops.norm import Norm
 from kernels.ops.optimizer import Optimizer
 from kernels.ops.pooling import Pooling
 from kernels.ops.softmax import Softmax
+from kernels.ops.spmm import Spmm
 from kernels.ops.stream import Stream
 from kernels.ops.transpose import Transpose
 from kernels.problem import Problem
@@ -86,6 +87,7 @@ SMALL = (
     *(Own(f"pooling_{pool}_forward", OURS, Pooling(3, 5, 12, 3, pool)) for pool in POOLS),
     *(Own(f"pooling_{pool}_dgrad", OURS, Pooling(3, 5, 12, 3, pool, phase="step")) for pool in POOLS),
     *(Own(f"biasact_{phase}", OURS, BiasAct(67, 129, phase=phase)) for phase in PHASES),
+    Own("csr_rows", "cuda-csr", Spmm(33, 300, 65, 0.1)),
     *(Own(f"dropout_{name}", OURS, Dropout(20011)) for name in ("key", "both")),
     Own("chase_build", OURS, Chase(64 * 1000)),
     Own("chase_walk", OURS, Chase(64 * 20011)),

@@ -31,6 +31,7 @@ BUDGETS = {
     "biasact_forward": (32, 0),
     "biasact_dgrad": (48, 4 * 256),
     **{f"norm_train_{phase}": (32, 4 * 8) for phase in ("forward", "dgrad")},
+    "csr_rows": (32, 0),
     "dropout_key": (16, 0),
     "dropout_both": (32, 0),
     "chase_build": (32, 0),

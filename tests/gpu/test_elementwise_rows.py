@@ -19,6 +19,7 @@ from kernels.ops.gather.problem import Gather
 from kernels.ops.norm.problem import Norm
 from kernels.ops.pooling.problem import Pooling
 from kernels.ops.softmax.problem import Softmax
+from kernels.ops.spmm.problem import Spmm
 from kernels.ops.stream.problem import Stream
 from kernels.ops.transpose.problem import Transpose
 from kernels.problem import Problem
@@ -55,7 +56,18 @@ BIASES = [BiasAct(*size, phase=phase) for size in ((1, 1), (67, 129)) for phase 
 
 
 DROPOUTS = [Dropout(2), Dropout(1027, 0.25), Dropout(20011)]
-LAYERS = [*rows("pooling", POOLINGS), *rows("norm", NORMS), *rows("biasact", BIASES), *rows("dropout", DROPOUTS)]
+PRUNED = [Spmm(1, 1, 1, 1.0), Spmm(33, 300, 65, 0.1)]
+LAYERS = [
+    row
+    for op, some in (
+        ("pooling", POOLINGS),
+        ("norm", NORMS),
+        ("biasact", BIASES),
+        ("dropout", DROPOUTS),
+        ("spmm", PRUNED),
+    )
+    for row in rows(op, some)
+]
 
 
 @pytest.mark.parametrize(("row", "problems"), LAYERS)
@@ -126,6 +138,7 @@ COUNTED: dict[str, list[Problem]] = {
     "norm": [x for x in NORMS if x.images > 1],
     "biasact": [x for x in BIASES if x.rows > 1],
     "dropout": [x for x in DROPOUTS if x.units > 2],
+    "spmm": [x for x in PRUNED if x.m > 1],
     "update": [x for x in STEPS if x.m > 1],
     "optimizer": [x for x in OPTIMIZERS if x.tensors > 1],
     "stream": [Stream(kind, 4 * 1027) for kind in ("read", "copy", "triad")],

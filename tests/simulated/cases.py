@@ -38,6 +38,7 @@ from kernels.ops.pooling import Pooling
 from kernels.ops.pooling import cuda as pooling
 from kernels.ops.softmax import Softmax
 from kernels.ops.softmax import cuda as softmax
+from kernels.ops.spmm import cuda as spmm
 from kernels.ops.stream import Stream
 from kernels.ops.stream import cuda as stream
 from kernels.ops.transpose import Transpose
@@ -71,6 +72,7 @@ TRANSPOSITIONS = (Transpose(1, 1), Transpose(33, 65), Transpose(129, 70))  # the
 CHAINS = (Fma("cuda", 1), Fma("cuda", 7, processors=3), Fma("cuda", 131, processors=2))
 CALLS = (1, 2, 3)  # of one size: three draws of its inputs
 MASKS = (Dropout(2), Dropout(1027, 0.25), Dropout(20011, 0.9))
+PRUNED = (parts.Pruned(1, 1, 1, 1.0), parts.Pruned(33, 17, 65, 0.1), parts.Pruned(9, 300, 40, 0.05))  # empty rows
 LOADS = tuple(Chase(LINE * lines) for lines in (16, 1000, 20011))  # fewer lines than loads, and more
 COUNTS = (17, 1027, 40003)  # floats; on one multiprocessor the last takes five strides and leaves three
 
@@ -160,6 +162,7 @@ KERNELS = (
     *(Kernel(name, pooling.SOURCE, pooling.launches, _poolings(name)) for name in pooling.KERNELS),
     *(Kernel(name, biasact.SOURCE, biasact.launches, _biases(name)) for name in biasact.KERNELS),
     *(Kernel(name, dropout.SOURCE, dropout.launches, MASKS) for name in dropout.KERNELS),
+    *(Kernel(name, spmm.SOURCE, spmm.launches, PRUNED) for name in spmm.KERNELS),
     *(Kernel(name, chase.SOURCE, chase.launches, LOADS) for name in chase.KERNELS),
     *(Kernel(name, implicit.SOURCE, implicit.launches, _convolutions(name)) for name in implicit.KERNELS),
     *(

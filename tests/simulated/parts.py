@@ -1,4 +1,5 @@
-"""Stages of convolutions as problems of their own: what a CUDA kernel computes that is a part of a row's call."""
+"""Stages of convolutions as problems of their own: what a CUDA kernel computes that is a part of a row's call; and a
+product by weights that are no operand, with these as operands."""
 
 from __future__ import annotations
 
@@ -12,6 +13,8 @@ from kernels.ops.conv import columns, fft, frames, winograd_cuda
 from kernels.ops.conv.cook_toom import TAPS, cook_toom, points
 from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.winograd_rows import ALGORITHMS
+from kernels.ops.spmm.cuda import WEIGHTS
+from kernels.ops.spmm.problem import Spmm
 from kernels.problem import Operand, axis
 
 if TYPE_CHECKING:
@@ -168,6 +171,26 @@ class Tiles(Part):
 
 NAMES = {"image": "xv", "gradient": ("dy", "v"), "result": "vy", "filter": "wu", "dfilter": ("u", "dw")}
 SIZES_OF = {x[1].m: x[1].sizes for x in reversed(ALGORITHMS)}  # of its points, by the outputs of a tile
+
+
+@dataclass(frozen=True)
+class Pruned(Spmm):
+    """Its weights are what the problem says they are."""
+
+    def operands(self) -> tuple[Operand, ...]:
+        b, c = super().operands()
+        values, columns, pointers = self.weights()
+        return (
+            b,
+            Operand("values", values.shape, "in"),
+            Operand("columns", columns.shape, "in", "int32", below=self.k),
+            Operand("pointers", pointers.shape, "in", "int32", below=len(values) + 1),
+            c,
+        )
+
+    def fill(self, rng: np.random.Generator, probe: str = "dense") -> dict[str, Array]:
+        b = rng.standard_normal((self.k, self.n)).astype(np.float32)
+        return {"b": b, **dict(zip(WEIGHTS, self.weights(), strict=True))}
 
 
 def of(name: str) -> tuple[Part, ...]:

@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[2]
 TYPES = {
     "float *": ("operand", "workspace"),
     "unsigned *": ("operand", "workspace"),
+    "int *": ("operand",),
     "index_t *": ("operand",),
     "float": ("float32",),
     "index_t": ("int64",),

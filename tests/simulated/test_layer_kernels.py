@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,18 @@ BIAS, DBIAS = BiasAct(67, 37), BiasAct(67, 37, phase="dgrad")
 
 def module(problem: Problem) -> Any:
     return {"pooling": pooling, "norm": norm, "biasact": biasact, "dropout": dropout}[problem.op]
+
+
+CSR = [("sum +=", "sum ="), ("e < pointers[row + 1]", "e < pointers[row + 1] - 1"), ("columns[e] * n", "columns[e]")]
+
+
+@pytest.mark.parametrize(("text", "instead"), [*CSR, ("if (col >= n) return;", "")])
+def test_a_broken_product_by_csr_is_refused(text: str, instead: str) -> None:
+    kernel = cases.find("csr_rows")
+    source = kernel.source.read_text()
+    assert text in source
+    with contextlib.suppress(launcher.LaunchFailed):
+        assert not all(cases.run(kernel, x, source.replace(text, instead)).allowed for x in kernel.problems)
 
 
 @pytest.mark.parametrize("relu", ["no", "yes"])

@@ -66,6 +66,15 @@ class Spmm(Problem):
         values = rng.standard_normal(self.nonzeros, np.float32)
         return values, (places % self.k).astype(np.int32), pointers
 
+    def dense(self) -> Array:
+        """W with its zeros, float32."""
+        import numpy as np
+
+        values, columns, pointers = self.weights()
+        whole = np.zeros((self.m, self.k), np.float32)
+        whole[np.repeat(np.arange(self.m), np.diff(pointers)), columns] = values
+        return whole
+
     def digests(self) -> dict[str, str]:
         """Of W, for which its density stands."""
         import hashlib

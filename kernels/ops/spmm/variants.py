@@ -92,12 +92,7 @@ def dense(problem: Spmm, device: Any, setting: Any) -> Bind:
     """cblas_sgemm of OpenBLAS on W with its zeros."""
     whole = Gemm(problem.m, problem.n, problem.k)
     bound = product(NUMPY)(whole, device, setting)
-    values, columns, pointers = problem.weights()
-    import numpy as np
-
-    rows = np.repeat(np.arange(problem.m), np.diff(pointers))
-    weights = np.zeros((problem.m, problem.k), np.float32)
-    weights[rows, columns] = values
+    weights = problem.dense()
 
     def bind(buffers: Sequence[Array]) -> Launch:
         whole_launch = bound([weights, *buffers])

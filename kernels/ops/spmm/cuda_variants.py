@@ -1,0 +1,61 @@
+"""A pruned layer on a GPU: CSR by a kernel of our own, and cuBLAS's dense product of the same weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kernels import grid
+from kernels.launch import Bind, Launch
+from kernels.libs import cublas
+from kernels.libs import cuda as cuda_library
+from kernels.ops.gemm import Gemm
+from kernels.ops.gemm.cublas import addresses, call_of
+from kernels.ops.spmm import cuda
+from kernels.ops.spmm.problem import Spmm
+from kernels.ops.spmm.variants import executed
+from kernels.variant import Variant
+
+
+def csr(problem: Spmm, device: Any, setting: object) -> Bind:
+    """W is brought to the device once, as CSR."""
+    kept = [device.cp.asarray(x) for x in problem.weights()]
+    weights = dict(zip(cuda.WEIGHTS, addresses(kept), strict=True))
+    geometries = cuda.launches(problem, cuda.KERNELS[0])
+    device.function(cuda.SOURCE, cuda.KERNELS[0])  # compiled here, not where it is bound
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        b, c = addresses(buffers)
+        run = grid.calls(cuda.SOURCE, geometries, {**weights, "b": b, "c": c}, device)
+
+        def call(keep: object = (kept, *buffers)) -> None:
+            run()
+
+        workspace = sum(int(x.nbytes) for x in kept)
+        return Launch(call, workspace=workspace, capturable=True, kernels=len(geometries))
+
+    return bind
+
+
+def dense(problem: Spmm, device: Any, setting: object) -> Bind:
+    """cublasSgemm on W with its zeros."""
+    on, whole = device.blas(), Gemm(problem.m, problem.n, problem.k)
+    kept = device.cp.asarray(problem.dense())
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        run = call_of(on, whole, addresses([kept, *buffers]))
+
+        def call(keep: object = (kept, *buffers)) -> None:
+            run()
+
+        workspace = cublas.WORKSPACE + int(kept.nbytes)
+        return Launch(call, workspace=workspace, capturable=True, kernels=cublas.KERNELS)
+
+    return bind
+
+
+VARIANTS: tuple[Variant[Spmm], ...] = (
+    Variant("cublas-dense", "cuda", "cublas", dense, missing=cublas.missing, work=executed, kernel=cublas.kernel),
+    Variant("cuda-csr", "cuda", "suite", csr, missing=cuda_library.missing),
+)
+FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

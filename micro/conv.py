@@ -130,7 +130,7 @@ BENCHMARK = Benchmark(
         Useful("--winograd"),
         Useful("", 410, 60.0),
         Useful("--fft", 420, 40.0),
-        Useful("--winograd", 440, 20.0),
+        Useful("--winograd", 430, 20.0),
     ),
     small="--n 1",
     default="algorithms",

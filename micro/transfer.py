@@ -73,7 +73,12 @@ BENCHMARK = Benchmark(
     "Numbers moved from one memory into another, within a process and between two. Without another question: --curve.",
     sweep={"size": (0,)},
     questions=QUESTIONS,
-    useful=(Useful("--curve"), Useful("--gradients"), Useful("--curve", 430, 30.0), Useful("--gradients", 450, 15.0)),
+    useful=(
+        Useful("--curve"),
+        Useful("--gradients"),
+        Useful("--curve --size 1024,65536,1048576,16777216,134217728", 440, 20.0),
+        Useful("--gradients", 450, 15.0),
+    ),
     small="--size 4096",
     default="curve",
     sweeping=("waits", "back"),

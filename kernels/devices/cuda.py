@@ -307,7 +307,7 @@ class Cuda:
     def limits(self) -> Limits:
         free, _ = self.cp.cuda.runtime.memGetInfo()
         return Limits(
-            free,
+            free + self.cp.get_default_memory_pool().free_bytes(),  # what CuPy keeps for the next who asks
             self.processors,
             (self._facts["l2CacheSize"],),
             2 * LANES * CLOCK * self.processors,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from kernels.ops.norm.problem import Norm
 from kernels.ops.pooling.problem import Pooling
-from micro.contests.elementwise import along, here, named_among, variants
+from micro.contests.elementwise import along, here, variants
 from micro.planning.benchmark import Request
 from micro.planning.contest import Contest
 
@@ -84,5 +84,5 @@ def modes(asked: Request) -> list[Contest]:
 
 def local(asked: Request) -> list[Contest]:
     """Variants of local response normalization across channels."""
-    names = named_among(asked, ("c", "numpy", "torch"))
+    names = here(asked, Norm.op, ("c", "numpy", "torch"))
     return [variants(asked, "lrn", "who is fastest?", replace(x, method="lrn"), names) for x in NORMED]

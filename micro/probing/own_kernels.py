@@ -90,6 +90,7 @@ SMALL = (
     Own("csr_rows", "cuda-csr", Spmm(33, 300, 65, 0.1)),
     *(Own(f"dropout_{name}", OURS, Dropout(20011)) for name in ("key", "both")),
     Own("chase_build", OURS, Chase(64 * 1000)),
+    Own("chase_touch", OURS, Chase(64 * 1000)),
     Own("chase_walk", OURS, Chase(64 * 20011)),
     *(_convolution(f"implicit_{name}", IMPLICIT) for name in ("forward", "dgrad", "wgrad")),
     *(_convolution(f"columns_{name}", "cuda-im2col") for name in ("of", "back")),
@@ -97,6 +98,8 @@ SMALL = (
     *(_convolution(f"winograd{m}_{name}", f"cuda-winograd-{m}x3") for m in (2, 4) for name in TILED),
     Own("norm_train_forward", OURS, Norm(7, 5, 9)),
     Own("norm_train_dgrad", OURS, Norm(7, 5, 9, phase="step")),
+    Own("norm_lrn_forward", OURS, Norm(7, 5, 9, "lrn")),
+    Own("norm_lrn_dgrad", OURS, Norm(7, 5, 9, "lrn", phase="step")),
 )
 LARGE = (  # operands of 268 MB: a cache holds a fifth of one
     *(Own(f"stream_{kind}", OURS, Stream(kind, 1 << 28)) for kind in ("read", "copy", "triad")),

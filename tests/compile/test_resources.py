@@ -35,6 +35,7 @@ BUDGETS = {
     "dropout_key": (16, 0),
     "dropout_both": (32, 0),
     "chase_build": (32, 0),
+    "chase_touch": (16, 0),
     "chase_walk": (32, 0),
     **{f"implicit_{x}": (64, 2 * 16 * 68 * 4) for x in ("forward", "dgrad", "wgrad")},
     "columns_of": (32, 0),
@@ -43,6 +44,7 @@ BUDGETS = {
     **{f"winograd2_{stage}": (40, 0) for stage in ("image", "gradient", "result", "filter", "dfilter")},
     # All 36 numbers of a tile, in registers.
     **{f"winograd4_{stage}": (64, 0) for stage in ("image", "gradient", "result", "filter", "dfilter")},
+    **{f"norm_lrn_{phase}": (40, 0) for phase in ("forward", "dgrad")},
     "softmax_index": (32, 108),
     "softmax_onehot": (32, 108),
     "optimizer_sgd": (32, 0),

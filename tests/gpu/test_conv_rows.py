@@ -4,6 +4,8 @@ else on the fake CuPy and a cuDNN in NumPy."""
 from __future__ import annotations
 
 import itertools
+import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from kernels.catalog import find
 from kernels.devices.cuda import Cuda
 from kernels.errors import Unavailable
 from kernels.launch import Setting
+from kernels.ops.conv import cudnn_rows
 from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.shape import PASSES
 from kernels.variant import Variant
@@ -44,22 +47,55 @@ def test_convolutions(device: Cuda, row: Variant[Any], problems: list[Conv]) -> 
     assert (len(refused) == len(problems)) is wanted or REAL, refused
 
 
+@pytest.mark.skipif(REAL, reason="what there is room for is the card's affair")
+@pytest.mark.parametrize("name", ["cuda-im2col", "cuda-winograd-4x3", "cufft", "cudnn-gemm"])
+def test_the_workspace_that_is_named_is_enough(device: Cuda, name: str) -> None:
+    """And a byte less is not."""
+    problem, named = Conv(2, 3, 9, 7, 5, pad=1), r"--workspace (\d+)$"
+    with pytest.raises(Unavailable, match=named) as told:
+        find("conv", name).prepare(problem, device, Setting(device=device.name, workspace=1))
+    enough = int(re.findall(named, str(told.value))[0])
+    buffers = [device.view(device.allocate(x.nbytes), 0, x) for x in problem.operands()]
+    setting = Setting(device=device.name, workspace=enough)
+    assert find("conv", name).prepare(problem, device, setting)(buffers).workspace == enough
+    with pytest.raises(Unavailable, match=named):
+        find("conv", name).prepare(problem, device, replace(setting, workspace=enough - 1))
+
+
 @pytest.mark.skipif(REAL, reason="which one it takes is the library's affair")
 @pytest.mark.parametrize(("workspace", "algorithm"), [(None, 1), (4096, 1), (4095, 0)])
 @pytest.mark.parametrize("name", ["cudnn-guessed", "cudnn-find", "cudnn-find:default"])
 def test_a_choice_keeps_to_the_workspace(device: Cuda, name: str, workspace: int | None, algorithm: int) -> None:
     problem = Conv(**SIZES[0])
     setting = Setting(device=device.name, workspace=workspace)
+    library: Any = device.dnn().api
     bind = find("conv", name).prepare(problem, device, setting)
     buffers = [device.view(device.allocate(x.nbytes), 0, x) for x in problem.operands()]
     launch = bind(buffers)
     launch.call()
     device.sync()
-    library: Any = device.dnn().api
     assert library.ran[-1] == ("forward", algorithm, 0 if name.endswith("default") else 3)
     assert launch.workspace == (4096 if algorithm else 0)
     told = {0: "IMPLICIT_GEMM", 1: "IMPLICIT_PRECOMP_GEMM"}[algorithm]
     assert launch.kernel == (f"cuDNN 9.19.0, {told}", None)
+
+
+@pytest.mark.parametrize(("r", "math", "names"), [(3, "fma", 1), (5, "fma", 0), (5, "default", 1)])
+def test_a_choice_leaves_out_tiles_that_no_bound_judges(r: int, math: str, names: int) -> None:
+    """In single precision, and whatever rounds more coarsely than was asked for."""
+    problem = Conv(1, 4, 9, 9, 4, r, r, pad=r // 2)
+    told = [
+        {"algorithm": "IMPLICIT_GEMM", "status": 3000, "workspace": 0, "math": "fma"},
+        {"algorithm": "FFT", "status": 0, "workspace": 0, "math": "fma" if math == "default" else "default"},
+        {"algorithm": 17, "status": 0, "workspace": 0, "math": math},
+        {"algorithm": "WINOGRAD_NONFUSED", "status": 0, "workspace": 10, "math": math},
+        {"algorithm": "GEMM", "status": 0, "workspace": 9, "math": math},
+    ]
+    first = "FFT" if math == "default" else "WINOGRAD_NONFUSED" if names else "GEMM"
+    assert cudnn_rows._first(told, problem, math, 10) == first
+    assert cudnn_rows._first(told[3:], problem, math, 9) == "GEMM"
+    with pytest.raises(Unavailable, match="no algorithm that works in 8 bytes"):
+        cudnn_rows._first(told[2:], problem, math, 8)
 
 
 @pytest.mark.skipif(REAL, reason="how much it asks for is the library's affair")

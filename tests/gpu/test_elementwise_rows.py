@@ -51,7 +51,12 @@ POOLINGS = [
     for size in ((1, 1, 2, 2), (3, 5, 9, 2), (2, 5, 12, 3))
     for form in itertools.product(("max", "avg"), ("nchw", "nhwc"), ("forward", "step"))
 ]
-NORMS = [Norm(*size, phase=phase) for size in ((1, 1, 1), (7, 5, 9)) for phase in ("forward", "step")]
+NORMS = [
+    Norm(*size, method, phase=phase)
+    for size in ((1, 1, 1), (7, 5, 9))
+    for method in ("batch", "lrn")
+    for phase in ("forward", "step")
+]
 BIASES = [BiasAct(*size, phase=phase) for size in ((1, 1), (67, 129)) for phase in PHASES]
 
 

@@ -123,8 +123,8 @@ def _convolutions(kernel: str) -> tuple[Conv, ...]:
 
 def _norms(kernel: str) -> tuple[Norm, ...]:
     """A single pixel of each image, fewer elements than threads, more."""
-    phase = "step" if kernel.endswith("dgrad") else "forward"
-    return tuple(Norm(*size, phase=phase) for size in ((3, 2, 1), (2, 3, 5), (7, 5, 9)))
+    phase, method = "step" if kernel.endswith("dgrad") else "forward", "lrn" if "lrn" in kernel else "batch"
+    return tuple(Norm(*size, method=method, phase=phase) for size in ((3, 2, 1), (2, 3, 5), (7, 5, 9)))
 
 
 def _products(unit: str, kernel: str) -> tuple[Mma, ...]:

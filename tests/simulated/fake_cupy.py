@@ -219,6 +219,10 @@ class FakeCupy:
         self.run()
         return np.array(array.host)
 
+    def get_default_memory_pool(self) -> Any:
+        """It keeps nothing."""
+        return SimpleNamespace(free_bytes=lambda: 0)
+
     def copyto(self, target: Array, source: Array) -> None:
         self.launch("copyto", self.cost("copyto"), lambda: np.copyto(target.host, source.host))
 

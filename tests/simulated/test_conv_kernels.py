@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -102,6 +103,10 @@ def test_a_kernel_of_something_else_is_refused() -> None:
     problem = Conv(1, 16, 4, 4, 16)
     with pytest.raises(UsageError, match=r"implicit_wgrad of implicit\.cu is not for conv/n:1"):
         implicit.launches(problem, "implicit_wgrad")
+    first = Conv(16, 3, 224, 224, 96, 11, 11, 4, 2)
+    assert implicit.refused(first) is None
+    assert "of the 64 rows of a tile 3 would be of use" in str(implicit.refused(replace(first, direction="dgrad")))
+    assert "12 blocks would each sum 48400 terms" in str(implicit.refused(replace(first, direction="wgrad")))
     with pytest.raises(UsageError, match="--layout nchw"):
         implicit.launches(Conv(1, 16, 4, 4, 16, layout="nhwc"), "implicit_forward")
     for geometry in (

@@ -24,6 +24,7 @@ pytestmark = pytest.mark.skipif(launcher.missing() is not None, reason=launcher.
 HOW: tuple[dict[str, Any], ...] = ({"align": 16}, {"align": 4, "backward": True})
 MAX, AVG = Pooling(2, 3, 9, 3, "max", "nhwc", "step"), Pooling(2, 3, 8, 3, "avg", "nchw", "step")
 RELU, FORWARD = Pooling(2, 3, 9, 2, "max", "nchw", "step", "yes"), Pooling(2, 3, 9, 3)
+LRN, DLRN = Norm(3, 7, 5, "lrn"), Norm(3, 7, 5, "lrn", phase="step")
 NORM, DNORM = Norm(7, 3, 9), Norm(7, 3, 9, phase="step")
 MASK = Dropout(20011, 0.25)
 BIAS, DBIAS = BiasAct(67, 37), BiasAct(67, 37, phase="dgrad")
@@ -71,9 +72,9 @@ def test_bias_at_the_edges(rows: int, cols: int, phase: str) -> None:
 @pytest.mark.parametrize("phase", ["forward", "step"])
 @pytest.mark.parametrize("size", [(1, 1, 2), (2, 5, 1), (1, 2, 16), (257, 2, 1), (3, 1, 13)])
 def test_norms_at_the_edges(size: tuple[int, int, int], phase: str) -> None:
-    problem = Norm(*size, phase=phase)
-    for how in HOW:
-        assert cases.run(cases.find(norm.kernel(problem)), problem, **how).allowed
+    for problem in (Norm(*size, phase=phase), Norm(*size, "lrn", phase=phase)):
+        for how in HOW:
+            assert cases.run(cases.find(norm.kernel(problem)), problem, **how).allowed
 
 
 BROKEN: list[tuple[Problem, str, str]] = [
@@ -99,6 +100,13 @@ BROKEN: list[tuple[Problem, str, str]] = [
     (DNORM, "(level + (x[i]", "((x[i]"),
     (DNORM, "* root * tilt", "* tilt"),
     (DNORM, "dscale[channel] = products", "dscale[channel] = slopes"),
+    (LRN, "c <= channel + 2", "c < channel + 2"),
+    (LRN, "c >= 0 && c < channels", "c < channels"),
+    (LRN, "share * sum", "sum"),
+    (LRN, "if (i >= images * channels * pixels) return;", ""),
+    (DLRN, "if (c < 0 || c >= channels) continue;", "if (c < 0 || c > channels) continue;"),
+    (DLRN, "- 1.5f * share * x[i] * sum", ""),
+    (DLRN, "if (c == channel) own = slope;", "own = slope;"),
     (BIAS, "b[i % cols]", "b[0]"),
     (BIAS, "v > 0 ? v : 0", "v"),
     (DBIAS, "__syncthreads();", ""),
@@ -142,7 +150,7 @@ def test_the_first_of_equal_maxima_has_the_gradient(problem: Pooling) -> None:
 def test_a_kernel_of_something_else_is_refused() -> None:
     with pytest.raises(UsageError, match="fewer than 2"):
         pooling.launches(Pooling(1, 1 << 11, 1 << 10), "pooling_max_forward")
-    with pytest.raises(UsageError, match="written for --method batch --mode train"):
+    with pytest.raises(UsageError, match="written for --mode train"):
         norm.launches(Norm(2, 3, 4, mode="frozen"), "norm_train_forward")
     product = BiasAct(3, 4, 5)
     for problem, name in ((FORWARD, "pooling_avg_forward"), (BIAS, "biasact_dgrad"), (product, "biasact_forward")):

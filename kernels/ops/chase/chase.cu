@@ -27,6 +27,13 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     cycle[place((wide_t)i, (wide_t)lines, (int)bits) * WORDS] = (unsigned)place(next, (wide_t)lines, (int)bits);
 }
 
+/* Every line once, into the caches, as a long walk would have left it there. No line holds a number that large. */
+extern "C" __global__ void __launch_bounds__(THREADS) chase_touch(unsigned *cycle, index_t lines)
+{
+    index_t i = (index_t)blockIdx.x * THREADS + threadIdx.x;
+    if (i < lines && cycle[i * WORDS] == 0xffffffffu) cycle[i * WORDS] = 0;
+}
+
 extern "C" __global__ void __launch_bounds__(32)
     chase_walk(float *y, const unsigned *cycle, index_t lines, index_t bits, index_t steps)
 {

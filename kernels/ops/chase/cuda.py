@@ -9,7 +9,8 @@ from kernels.nvcc import Argument, Geometry
 from kernels.ops.chase.problem import SMALL_PAGE, Chase
 
 SOURCE = Path(__file__).with_name("chase.cu")
-KERNELS = ("chase_build", "chase_walk")
+KERNELS = ("chase_build", "chase_touch", "chase_walk")
+CACHED = 1 << 20  # lines: more are in no cache
 THREADS, WARP = 256, 32  # of a block that builds; of the one that walks, whose first thread loads
 
 
@@ -25,6 +26,13 @@ def build(problem: Chase) -> Geometry:
     return Geometry("chase_build", (blocks, 1, 1), (THREADS, 1, 1), (("workspace", problem.working_set), *numbers))
 
 
+def touch(problem: Chase) -> Geometry:
+    """All of it read once, by as many threads as it has lines."""
+    blocks = -(-problem.lines // THREADS)
+    places: tuple[Argument, ...] = (("workspace", problem.working_set), ("int64", problem.lines))
+    return Geometry("chase_touch", (blocks, 1, 1), (THREADS, 1, 1), places)
+
+
 def walk(problem: Chase) -> Geometry:
     """One launch along it."""
     places: tuple[Argument, ...] = (("operand", "y"), ("workspace", problem.working_set))
@@ -33,12 +41,12 @@ def walk(problem: Chase) -> Geometry:
 
 
 def launches(problem: Chase, name: str) -> tuple[Geometry, ...]:
-    """The cycle and a walk along it. Raises UsageError."""
+    """The cycle, all of it read, and a walk along it. Raises UsageError."""
     if why := refused(problem):
         raise UsageError(why)
     if name not in KERNELS:
         raise UsageError(f"no kernel {name} in {SOURCE.name}; there are {', '.join(KERNELS)}")
-    return build(problem), walk(problem)
+    return build(problem), touch(problem), walk(problem)
 
 
 def refused(problem: Chase) -> str | None:

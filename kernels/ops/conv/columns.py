@@ -44,8 +44,16 @@ def column_bytes(problem: Conv) -> int:
 
 
 def work(problem: Conv) -> Work:
-    """The products multiply the padding too, and all columns are written and read once."""
-    return Work(problem.flops, problem.bytes + 2.0 * problem.n * column_bytes(problem))
+    """The products multiply the padding too; the columns of few images may stay in a cache."""
+    return Work(problem.flops, problem.bytes)
+
+
+def refuse_room(device: Any, setting: Setting, nbytes: int) -> None:
+    """Raises Unavailable where these bytes are more than a workspace allows, without one half of what is free."""
+    if setting.workspace is not None and nbytes > setting.workspace:
+        raise Unavailable(f"it works in {nbytes} bytes beside the operands: --workspace {nbytes}")
+    if nbytes > device.limits().memory // 2:
+        raise Unavailable(f"it works in {nbytes / 2**30:.1f} GiB beside the operands: a smaller --n")
 
 
 def accepts(problem: Conv) -> str | None:
@@ -54,11 +62,13 @@ def accepts(problem: Conv) -> str | None:
 
 
 def prepare(problem: Conv, device: Any, setting: Setting) -> Bind:
-    """Columns of as many images at a time as a workspace allows, of all without one."""
-    on, each = device.blas(), column_bytes(problem)
-    at_once = problem.n if setting.workspace is None else min(problem.n, setting.workspace // each)
-    if not at_once:
-        raise Unavailable(f"the columns of one image take more: --workspace {each}")
+    """Columns of as many images at a time as a workspace allows beside cuBLAS's own, without one a quarter of what is
+    free."""
+    on, each, limit = device.blas(), column_bytes(problem), setting.workspace
+    room = device.limits().memory // 4 if limit is None else limit - cublas.WORKSPACE
+    at_once = min(problem.n, room // each)
+    if at_once < 1:
+        raise Unavailable(f"the columns of one image take more: --workspace {each + cublas.WORKSPACE}")
     for name in KERNELS:
         device.function(SOURCE, name)  # compiled here, not where it is bound
     columns = device.allocate(at_once * each)

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 PASSES = {"forward": "forward", "dgrad": "backward data", "wgrad": "backward filter"}
 KERNELS = 32  # of one call at most: transforms and products of a few blocks of the batch. A guess
 SEARCHED = 1 << 30  # bytes that its search may use where no --workspace says
-TILE = 32  # rows and columns of its tiled transform's
-Choose = Callable[[cudnn.Convolution, Conv, Any, int], tuple[str, str]]  # an algorithm, and its arithmetic
+SIZES = (16, 32)  # rows and columns that its tiled transform's may have
+WINOGRAD = ("WINOGRAD", "WINOGRAD_NONFUSED")
+Choose = Callable[[cudnn.Convolution, Conv, Any, int], str]  # the name of an algorithm
 
 
 def layer(problem: Conv) -> cudnn.Layer:
@@ -46,7 +47,7 @@ def layer(problem: Conv) -> cudnn.Layer:
 
 
 def prepared(choose: Choose, math: str) -> Callable[[Conv, Any, Setting], Bind]:
-    """With whatever algorithm `choose` names."""
+    """With whatever algorithm `choose` names, in this arithmetic; one call is made, as cuDNN refuses some only then."""
 
     def prepare(problem: Conv, device: Any, setting: Setting) -> Bind:
         made = cudnn.convolution(device.dnn(), PASSES[problem.direction], layer(problem))
@@ -54,15 +55,19 @@ def prepared(choose: Choose, math: str) -> Callable[[Conv, Any, Setting], Bind]:
         most = setting.workspace
         try:
             room = min(SEARCHED, device.limits().memory // 4) if most is None else most
-            name, chosen = choose(made, problem, device, room)
-            made.math(chosen)
+            name = choose(made, problem, device, room)
+            made.math(math)
             number = made.direction.algorithms.index(name)
             nbytes = made.workspace(number)
+            if most is not None and nbytes > most:
+                raise Unavailable(f"it works in {nbytes} bytes beside the operands: --workspace {nbytes}")
+            space = device.allocate(nbytes)
+            blocks, places = _scratch(problem, made, device)
+            made.launch(number, places, (int(space.data.ptr), nbytes))()
+            device.sync()
+            del blocks
         except LaunchError as fault:  # 3000: not for this problem, or not on this GPU
             raise Unavailable(str(fault)) from None
-        if most is not None and nbytes > most:
-            raise Unavailable(f"it works in {nbytes} bytes beside the operands: --workspace {nbytes}")
-        space = device.allocate(nbytes)
         told = f"{cudnn.kernel()[0]}, {name}"
 
         def bind(buffers: Sequence[Any]) -> Launch:
@@ -81,31 +86,47 @@ def prepared(choose: Choose, math: str) -> Callable[[Conv, Any, Setting], Bind]:
     return prepare
 
 
-def named(names: Mapping[str, str], math: str) -> Choose:
-    return lambda made, problem, device, most: (names[problem.direction], math)
+def named(names: Mapping[str, str]) -> Choose:
+    return lambda made, problem, device, most: names[problem.direction]
 
 
-def guessed(made: cudnn.Convolution, problem: Conv, device: Any, most: int) -> tuple[str, str]:
+def guessed(math: str) -> Choose:
     """The first of cudnnGetConvolution…Algorithm_v7 that works in so many bytes."""
-    return _first(made.guessed(), most)
+    return lambda made, problem, device, most: _first(made.guessed(), problem, math, most)
 
 
-def found(made: cudnn.Convolution, problem: Conv, device: Any, most: int) -> tuple[str, str]:
+def found(math: str) -> Choose:
     """The first of cudnnFindConvolution…AlgorithmEx, which tries all on operands of ours."""
+
+    def choose(made: cudnn.Convolution, problem: Conv, device: Any, most: int) -> str:
+        blocks, places = _scratch(problem, made, device)
+        space = device.allocate(most)
+        device.sync()
+        rows = made.found(places, (int(space.data.ptr), most))
+        del blocks
+        return _first(rows, problem, math, most)
+
+    return choose
+
+
+def _scratch(problem: Conv, made: cudnn.Convolution, device: Any) -> tuple[list[Any], tuple[int, int, int]]:
+    """Operands whose values do not matter, and their addresses in the order of cuDNN's calls."""
     blocks = {}
     for x in problem.operands():
         blocks[x.name[-1]] = block = device.allocate(x.nbytes)
         device.scatter(block, 1)
-    space = device.allocate(most)
     first, second, out = (int(blocks[x].data.ptr) for x in (*made.direction.reads, made.direction.writes))
-    device.sync()
-    return _first(made.found((first, second, out), (int(space.data.ptr), most)), most)
+    return [*blocks.values()], (first, second, out)
 
 
-def _first(rows: Sequence[Mapping[str, Any]], most: int) -> tuple[str, str]:
+def _first(rows: Sequence[Mapping[str, Any]], problem: Conv, math: str, most: int) -> str:
+    """In the arithmetic that was asked for, of which cuDNN offers others too; in single precision no tiles of which no
+    bound would tell right from wrong."""
+    coarse = WINOGRAD if math == "fma" and for_winograd(problem) else ()
     for row in rows:
-        if not row["status"] and row["workspace"] <= most:
-            return row["algorithm"], row["math"]
+        name, fits = row["algorithm"], not row["status"] and row["workspace"] <= most
+        if fits and isinstance(name, str) and name not in coarse and (math != "fma" or row["math"] == math):
+            return name
     raise Unavailable(f"cuDNN names no algorithm that works in {most} bytes beside the operands")
 
 
@@ -122,6 +143,17 @@ def by_tiles(problem: Conv, *, names: Mapping[str, str]) -> str | None:
     """Of filters of 5 × 5 it multiplies tiles of 13 × 13: by points that we simulated such tiles round 300 to 17,000
     times as coarsely as is allowed a sum, so that no bound would tell right from wrong."""
     return accepts(problem, names=names) or for_winograd(problem)
+
+
+def by_transform(problem: Conv) -> Work:
+    """Of whole images, by the lengths of ours, which are the shortest."""
+    return at_least(problem) if fft.transformable(problem) else fft.work(problem)
+
+
+def by_tiled_transform(problem: Conv) -> Work:
+    """Of the tiles' size that multiplies less."""
+    works = [tiled.work(problem, size) for size in SIZES if tiled.accepts(problem, size) is None]
+    return min(works, key=lambda work: work.flops) if works else at_least(problem)
 
 
 def at_least(problem: Conv) -> Work:
@@ -143,14 +175,14 @@ def row(name: str, math: str, choose: Choose, **more: Any) -> Variant[Conv]:
 
 def algorithm(name: str, names: Mapping[str, str], math: str = "fma", **more: Any) -> Variant[Conv]:
     more.setdefault("accepts", partial(accepts, names=names))
-    return row(name, math, named(names, math), **more)
+    return row(name, math, named(names), **more)
 
 
 def search(parameter: str) -> Variant[Conv]:
     """`cudnn-find:MATH`, as `cudnn-find:default`."""
-    if parameter not in cudnn.MATHS:
-        raise UsageError(f"--variant cudnn-find:{parameter}: after the colon there is one of {', '.join(cudnn.MATHS)}")
-    return replace(row("find", parameter, found, **CHOSEN), name=f"cudnn-find:{parameter}")
+    if parameter not in ("fma", "default"):
+        raise UsageError(f"--variant cudnn-find:{parameter}: after the colon there is fma or default")
+    return replace(row("find", parameter, found(parameter), **CHOSEN), name=f"cudnn-find:{parameter}")
 
 
 TILES = Winograd(("1", "2"))  # F(4, 3) by its workspace; its points are not told
@@ -171,8 +203,8 @@ ROWS: tuple[Variant[Conv], ...] = (
     algorithm("algo-1", LAST, roles=(DEFAULT, "layouts")),
     algorithm("algo-1", LAST, "default", roles=()),
     algorithm("algo-3", {"wgrad": "ALGO_3"}),
-    algorithm("fft", FFT, work=fft.work, roles=(DEFAULT, "fft"), **PLANES),
-    algorithm("fft-tiling", TILING, work=partial(tiled.work, size=TILE), roles=(DEFAULT, "fft"), **PLANES),
+    algorithm("fft", FFT, work=by_transform, roles=(DEFAULT, "fft"), **PLANES),
+    algorithm("fft-tiling", TILING, work=by_tiled_transform, roles=(DEFAULT, "fft"), **PLANES),
     algorithm(
         "winograd",
         FUSED,
@@ -188,7 +220,7 @@ ROWS: tuple[Variant[Conv], ...] = (
         roles=(DEFAULT, "winograd"),
         **{**CHOSEN, "work": TILES.work},
     ),
-    row("guessed", "fma", guessed, roles=(DEFAULT, "search"), **CHOSEN),
-    row("guessed", "default", guessed, roles=(), **CHOSEN),
-    row("find", "fma", found, roles=(DEFAULT, "search"), **CHOSEN),
+    row("guessed", "fma", guessed("fma"), roles=(DEFAULT, "search"), **CHOSEN),
+    row("guessed", "default", guessed("default"), roles=(), **CHOSEN),
+    row("find", "fma", found("fma"), roles=(DEFAULT, "search"), **CHOSEN),
 )

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels import grid
-from kernels.errors import Unavailable, UsageError
+from kernels.errors import LaunchError, Unavailable, UsageError
 from kernels.launch import Launch
 from kernels.libs import cublas, cufft
 from kernels.nvcc import Argument, Geometry
 from kernels.ops.conv import fft
+from kernels.ops.conv.columns import refuse_room
 from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.staged import letters
 from kernels.problem import Work
@@ -71,12 +72,17 @@ class Made:
         return cublas.WORKSPACE + sum(int(x.nbytes) for x in blocks)
 
 
-def make(problem: Conv, device: Any) -> Made:
-    """Raises LaunchError, Unavailable."""
+def make(problem: Conv, device: Any, setting: Setting) -> Made:
+    """Raises Unavailable."""
     lengths, counts = fft.lengths(problem), fft.planes(problem)
     *_, output = letters(problem)
     stream = device.stream.ptr
-    plans = {name: cufft.plan(lengths, count, name == output, stream) for name, count in counts.items()}
+    try:
+        plans = {name: cufft.plan(lengths, count, name == output, stream) for name, count in counts.items()}
+    except LaunchError as fault:  # a size that it has no plan for, or no room
+        raise Unavailable(str(fault)) from None
+    held = 4 * max(counts.values()) * lengths[0] * lengths[1] + fft.spectra_bytes(problem)
+    refuse_room(device, setting, cublas.WORKSPACE + held + max(x.nbytes for x in plans.values()))
     for name in KERNELS:
         device.function(SOURCE, name)  # compiled here, not where it is bound
     frames = device.allocate(4 * max(counts.values()) * lengths[0] * lengths[1])
@@ -126,9 +132,7 @@ def products(made: Made) -> Step:
 
 def prepare(problem: Conv, device: Any, setting: Setting, *, uses: int = 1) -> Bind:
     """`uses`: of each transform of the filter."""
-    made = make(problem, device)
-    if setting.workspace is not None and made.workspace > setting.workspace:
-        raise Unavailable(f"it works in {made.workspace} bytes beside the operands: --workspace {made.workspace}")
+    made = make(problem, device, setting)
 
     def bind(buffers: Sequence[Any]) -> Launch:
         at = {x.name[-1]: int(y.data.ptr) for x, y in zip(problem.operands(), buffers, strict=True)}

@@ -11,6 +11,8 @@ from kernels.ops.conv.shape import PASSES, Shape
 SOURCE = Path(__file__).with_name("implicit.cu")
 KERNELS = tuple(f"implicit_{x}" for x in PASSES)
 TILE, THREADS = 64, 256  # rows and columns of the result that a block computes; its threads
+USEFUL, BLOCKS, LONG = 16, 32, 10_000  # rows of a tile's 64; blocks of a result; terms of its sums
+LARGE = 1e9  # FLOPs from which on what wastes a card is not done: rivals would wait for it
 PLACES = 1 << 31  # of a plane, of a result, of a filter's taps fit into 32 bits
 
 
@@ -27,11 +29,7 @@ def launches(problem: Shape, name: str) -> tuple[Geometry, ...]:
         raise UsageError(f"{name} of {SOURCE.name} is not for {problem.name}: take {kernel(problem)}")
     c, k = problem.c // problem.groups, problem.k // problem.groups
     down, across = (line.outputs for line in problem.lines)
-    pixels, results, taps = problem.h * problem.w, down * across, problem.r * problem.s
-    rows, cols = {"forward": (k, problem.n * results), "dgrad": (c, problem.n * pixels), "wgrad": (k, c * taps)}[
-        problem.direction
-    ]
-    blocks = problem.groups * -(-rows // TILE) * -(-cols // TILE)
+    _, blocks = tiles(problem)
     images = (problem.n, c, problem.h, problem.w, k, problem.r, problem.s)
     placed = (problem.stride, problem.pad_top, problem.pad_left, problem.dilation, problem.groups, down, across)
     places: tuple[Argument, ...] = tuple(("operand", x.name) for x in problem.operands())
@@ -39,9 +37,25 @@ def launches(problem: Shape, name: str) -> tuple[Geometry, ...]:
     return (Geometry(name, (blocks, 1, 1), (THREADS, 1, 1), (*places, *numbers)),)
 
 
+def tiles(problem: Shape) -> tuple[int, int]:
+    """Rows of the product's result in a group, and blocks in all."""
+    c, k = problem.c // problem.groups, problem.k // problem.groups
+    rows, cols = {
+        "forward": (k, problem.n * problem.outputs_of_image),
+        "dgrad": (c, problem.n * problem.h * problem.w),
+        "wgrad": (k, c * problem.r * problem.s),
+    }[problem.direction]
+    return rows, problem.groups * -(-rows // TILE) * -(-cols // TILE)
+
+
 def refused(problem: Shape) -> str | None:
     """Why there is no kernel for it."""
     if problem.layout != "nchw":
         return "it finds its factors where the channels lie before the pixels: --layout nchw"
+    rows, blocks = tiles(problem)
+    if problem.flops > LARGE and rows < USEFUL:
+        return f"of the {TILE} rows of a tile {rows} would be of use: {USEFUL} channels a group, or less work"
+    if problem.flops > LARGE and blocks < BLOCKS and problem.summed > LONG:
+        return f"{blocks} blocks would each sum {problem.summed} terms: more channels, or a smaller --n"
     large = max(problem.h * problem.w, problem.outputs_of_image) >= PLACES
     return f"--h {problem.h} --w {problem.w}: a plane has fewer than 2^31 places" if large else None

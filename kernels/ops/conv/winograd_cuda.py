@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels import grid
-from kernels.errors import Unavailable, UsageError
+from kernels.errors import UsageError
 from kernels.launch import Launch
 from kernels.libs import cublas
 from kernels.nvcc import Argument, Geometry
+from kernels.ops.conv.columns import refuse_room
 from kernels.ops.conv.cook_toom import TAPS
 from kernels.ops.conv.problem import Conv
 
@@ -68,8 +69,7 @@ def prepare(problem: Conv, device: Any, setting: Setting, *, m: int) -> Bind:
     places, count = (m + TAPS - 1) ** 2, problem.n * tiles(problem, m)[0] * tiles(problem, m)[1]
     sizes = {"v": problem.c * count, "m": problem.k * count, "u": problem.k * problem.c}
     nbytes = 4 * places * sum(sizes.values())
-    if setting.workspace is not None and nbytes > setting.workspace:
-        raise Unavailable(f"its tiles and filters take more: --workspace {nbytes}")
+    refuse_room(device, setting, cublas.WORKSPACE + nbytes)
     blocks = {name: device.allocate(4 * places * size) for name, size in sizes.items()}
 
     def bind(buffers: Sequence[Any]) -> Launch:

@@ -7,27 +7,31 @@ from pathlib import Path
 from kernels.errors import UsageError
 from kernels.nvcc import Argument, Geometry
 from kernels.ops.norm.problem import Norm
-from kernels.ops.norm.truth import EPSILON
+from kernels.ops.norm.truth import ALPHA, EPSILON, WIDTH
 
 SOURCE = Path(__file__).with_name("norm.cu")
 READ_AND_WRITTEN = {
     "norm_train_forward": ("x", "scale", "shift", "y", "mean", "rstd"),
     "norm_train_dgrad": ("x", "scale", "dy", "mean", "rstd", "dx", "dscale", "dshift"),
+    "norm_lrn_forward": ("x", "y"),
+    "norm_lrn_dgrad": ("x", "dy", "dx"),
 }
 KERNELS = tuple(READ_AND_WRITTEN)
-THREADS = 256  # of a block, which has a channel
+THREADS = 256  # of a block, which has a channel of a batch normalization
 ELEMENTS = 1 << 31  # of a channel are counted in 32 bits
+NUMBERS = {"norm_train_forward": EPSILON, "norm_lrn_forward": ALPHA / WIDTH, "norm_lrn_dgrad": ALPHA / WIDTH}
 
 
 def kernel(problem: Norm) -> str:
     """The name of the last kernel that solves it."""
-    return f"norm_{problem.mode}_{'dgrad' if problem.step else 'forward'}"
+    kind = "lrn" if problem.method == "lrn" else problem.mode
+    return f"norm_{kind}_{'dgrad' if problem.step else 'forward'}"
 
 
 def refused(problem: Norm) -> str | None:
     """Why there is no kernel for it."""
-    if (problem.method, problem.mode) != ("batch", "train"):
-        return "written for --method batch --mode train"
+    if problem.mode != "train":
+        return "written for --mode train"
     many = problem.images * problem.size**2 >= ELEMENTS
     return f"--images {problem.images}: a channel has fewer than 2^31 elements" if many else None
 
@@ -38,11 +42,13 @@ def launches(problem: Norm, name: str) -> tuple[Geometry, ...]:
         raise UsageError(f"{SOURCE.name}: {why}")
     if name != kernel(problem):
         raise UsageError(f"{name} of {SOURCE.name} is not for {problem.name}: take {kernel(problem)}")
-    return tuple(_launch(problem, one) for one in KERNELS[: 1 + problem.step])
+    of_step = (name.replace("dgrad", "forward"), name)
+    return tuple(_launch(problem, one) for one in (of_step if problem.step else (name,)))
 
 
 def _launch(problem: Norm, name: str) -> Geometry:
     places: tuple[Argument, ...] = tuple(("operand", x) for x in READ_AND_WRITTEN[name])
     sizes: tuple[Argument, ...] = tuple(("int64", x) for x in (problem.images, problem.channels, problem.size**2))
-    small: tuple[Argument, ...] = (("float32", EPSILON),) if name == KERNELS[0] else ()
-    return Geometry(name, (problem.channels, 1, 1), (THREADS, 1, 1), (*places, *sizes, *small))
+    small: tuple[Argument, ...] = (("float32", NUMBERS[name]),) if name in NUMBERS else ()
+    blocks = -(-problem.count // THREADS) if problem.method == "lrn" else problem.channels
+    return Geometry(name, (blocks, 1, 1), (THREADS, 1, 1), (*places, *sizes, *small))

@@ -1,4 +1,6 @@
-/* Batch normalization in training, a block of 256 threads a channel: the mean, then the sum of squared differences to
+/* Local response normalization across channels, a thread an element, stands at the end of this file.
+ *
+ * Batch normalization in training, a block of 256 threads a channel: the mean, then the sum of squared differences to
  * it, then the result; of the gradient two sums, then the result. Shuffles, then shared memory, bring together what
  * threads have, in one order. Elements of a channel are counted in 32 bits. */
 #ifndef __CUDACC_RTC__ /* NVRTC has these functions and no such header */
@@ -62,4 +64,49 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     float gain = scale[channel] * root, level = slopes / (float)many, tilt = products / (float)many;
     EACH(dx[i] = gain * (dy[i] - (level + (x[i] - middle) * root * tilt));)
     if (threadIdx.x == 0) dscale[channel] = products, dshift[channel] = slopes;
+}
+
+/* Of a thread its element, the channel of that, and where channel 0 of its pixel lies. */
+#define PLACE                                                \
+    index_t i = (index_t)blockIdx.x * THREADS + threadIdx.x; \
+    if (i >= images * channels * pixels) return;             \
+    int channel = (int)(i / pixels % channels);              \
+    const float *first = x + (i - channel * pixels);
+
+/* 2 + alpha / 5 of the squares of a channel and of two on either side. */
+static __device__ __forceinline__ float around(const float *first, int channel, index_t channels, index_t pixels,
+                                               float share)
+{
+    float sum = 0;
+    for (int c = channel - 2; c <= channel + 2; c++)
+        if (c >= 0 && c < channels) sum += first[c * pixels] * first[c * pixels];
+    return 2.0f + share * sum;
+}
+
+/* d to the power of 3/4 */
+static __device__ __forceinline__ float powered(float d) { return sqrtf(d) * sqrtf(sqrtf(d)); }
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    norm_lrn_forward(const float *__restrict__ x, float *__restrict__ y, index_t images, index_t channels,
+                     index_t pixels, float share)
+{
+    PLACE
+    y[i] = x[i] / powered(around(first, channel, channels, pixels, share));
+}
+
+/* dx = dy / d^(3/4) - 3/2 share x times the sum of dy x / d^(7/4) of the neighbors. */
+extern "C" __global__ void __launch_bounds__(THREADS)
+    norm_lrn_dgrad(const float *__restrict__ x, const float *__restrict__ dy, float *__restrict__ dx, index_t images,
+                   index_t channels, index_t pixels, float share)
+{
+    PLACE
+    const float *slopes = dy + (i - channel * pixels);
+    float sum = 0, own = 0;
+    for (int c = channel - 2; c <= channel + 2; c++) {
+        if (c < 0 || c >= channels) continue;
+        float d = around(first, c, channels, pixels, share), slope = slopes[c * pixels] / powered(d);
+        sum += slope * first[c * pixels] / d;
+        if (c == channel) own = slope;
+    }
+    dx[i] = own - 1.5f * share * x[i] * sum;
 }

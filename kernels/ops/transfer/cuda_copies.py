@@ -61,33 +61,40 @@ def whole(kind: str, problem: Transfer, device: Any, setting: object) -> Bind:
 def alone(kind: str, way: str, problem: Transfer, device: Any, setting: object) -> Bind:
     """One of the ways, on memory of its own."""
     there, back = Host(device, kind, problem.size), Host(device, kind, problem.size) if way == "both" else None
+    side = Side(device) if way == "both" else None
 
     def bind(buffers: Sequence[Any]) -> Launch:
         x, y = (int(buffer.data.ptr) for buffer in buffers)
         down, up = _enqueued(device, problem, y, there.place), _enqueued(device, problem, there.place, x, TO_HOST)
         keep = (there, back, *buffers)
-        if back is None:
+        if back is None or side is None:
             return _launch(down if way == "h2d" else up, keep)
-        return _at_once(device, down, partial(_enqueued, device, problem, back.place, x, TO_HOST), keep)
+        return side.at_once(down, _enqueued(device, problem, back.place, x, TO_HOST, side.stream), keep)
 
     return bind
 
 
-def _at_once(device: Any, down: list[Callable[[], object]], up: Callable[..., Any], keep: tuple[object, ...]) -> Launch:
-    """Down on the device's stream, up on a second one, which begins and ends with it."""
-    side = device.cp.cuda.Stream(non_blocking=True)
-    begun, ended = (device.cp.cuda.Event(disable_timing=True) for _ in range(2))
-    back = up(stream=side)
+class Side:
+    """A second stream, which begins and ends with the device's: one for all launches of a row, as streams share the
+    few queues of the hardware."""
 
-    def call(keep: object = keep) -> None:
-        begun.record(device.stream)
-        side.wait_event(begun)
-        for step in (*back, *down):
-            step()
-        ended.record(side)
-        device.stream.wait_event(ended)
+    def __init__(self, device: Any) -> None:
+        cuda = device.cp.cuda
+        self.device, self.stream = device, cuda.Stream(non_blocking=True)
+        self.begun, self.ended = (cuda.Event(disable_timing=True) for _ in range(2))
 
-    return Launch(call, kernels=len(down) + len(back) + TIES)
+    def at_once(self, down: list[Callable[[], object]], up: list[Callable[[], object]], keep: object) -> Launch:
+        """Down on the device's stream, up on this one."""
+
+        def call(keep: object = keep) -> None:
+            self.begun.record(self.device.stream)
+            self.stream.wait_event(self.begun)
+            for step in (*up, *down):
+                step()
+            self.ended.record(self.stream)
+            self.device.stream.wait_event(self.ended)
+
+        return Launch(call, kernels=len(down) + len(up) + TIES)
 
 
 def _enqueued(

@@ -17,7 +17,7 @@ from kernels.ops.norm.problem import Norm
 from kernels.ops.stream.problem import Stream
 from kernels.ops.transpose.problem import Transpose
 from micro.contests.convolution import LAYERS, as_named, contests, layer, passes_of, rows_of
-from micro.planning.benchmark import Benchmark, Request
+from micro.planning.benchmark import Benchmark, NothingWritten, Request
 from micro.planning.contest import Case, Contest
 
 POINTWISE, STEM = LAYERS["resnet-50 conv2 1x1"], LAYERS["resnet-50 conv1"]
@@ -191,7 +191,7 @@ def heap_cost(asked: Request) -> list[Contest]:
     if setting.heap != "default":
         raise UsageError(f"--heap {setting.heap}: --heap-cost compares the policies; leave one of the two out")
     if "heap" in asked.device.refuses:
-        raise UsageError(f"--device {setting.device}: {asked.device.refuses['heap']}")
+        raise NothingWritten(f"--device {setting.device}: {asked.device.refuses['heap']}")
     built = []
     for problem in (POINTWISE, STEM):
         for direction in passes_of(asked):

@@ -58,12 +58,7 @@ def test_a_gpu_has_its_own_rows_in_a_question(question: str) -> None:
     assert not [case.skip for case in cases if case.skip and "a kernel for" in case.skip]
 
 
-def test_a_gpu_has_no_heap_to_ask_about() -> None:
-    with pytest.raises(UsageError, match="--device fake:cuda: it has its memory from its own allocator"):
-        contests("--heap-cost", "--device", "fake:cuda")
-
-
-@pytest.mark.parametrize("question", sorted(set(conv.BENCHMARK.questions) - {*ON_A_GPU, "heap_cost"}))
+@pytest.mark.parametrize("question", sorted(set(conv.BENCHMARK.questions) - set(ON_A_GPU)))
 def test_the_other_questions_plan_on_a_gpu_too(question: str) -> None:
     """Or say in a line that nothing is written for it."""
     with contextlib.suppress(NothingWritten):

@@ -14,6 +14,7 @@ from kernels.errors import LaunchError, Unavailable, UsageError
 from kernels.launch import Launch
 from kernels.libs import cuda, cudnn
 from kernels.ops.conv import fft, tiled
+from kernels.ops.conv.columns import refuse_room
 from kernels.ops.conv.problem import Conv, spread
 from kernels.ops.conv.winograd import Winograd
 from kernels.ops.conv.winograd_rows import accepts as for_winograd
@@ -59,8 +60,7 @@ def prepared(choose: Choose, math: str) -> Callable[[Conv, Any, Setting], Bind]:
             made.math(math)
             number = made.direction.algorithms.index(name)
             nbytes = made.workspace(number)
-            if most is not None and nbytes > most:
-                raise Unavailable(f"it works in {nbytes} bytes beside the operands: --workspace {nbytes}")
+            refuse_room(device, setting, nbytes)
             space = device.allocate(nbytes)
             blocks, places = _scratch(problem, made, device)
             made.launch(number, places, (int(space.data.ptr), nbytes))()

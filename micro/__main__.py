@@ -25,7 +25,7 @@ def parser() -> Parser:
     options.add_argument("--device", default="cpu", help="cpu, cuda:0 (default cpu)")
     options.add_argument("--budget", default=BUDGET, metavar="TIME", help=f"time of measuring ({BUDGET})")
     options.add_argument("--replicate", default="1", metavar="N", help="measure all N times in fresh processes (1)")
-    options.add_argument("--part", type=int, choices=(1, 2), help="of a GPU's: measured first, or second (both)")
+    options.add_argument("--part", type=int, choices=(1, 2, 4), help="of a visit to a GPU (all that measure)")
     options.add_argument("--small", action="store_true", help="sizes that take no time: a test of the whole")
     options.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
     options.add_argument("--resume", action="store_true", help="go on with the run in -o FILE, if there is one")

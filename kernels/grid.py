@@ -49,6 +49,16 @@ def bound(source: Path, geometries: Sequence[Geometry], names: Sequence[str], de
     return bind
 
 
+def in_turn(steps: Sequence[Callable[[], object]], keep: object) -> Callable[[], None]:
+    """One call of all of them, one after another, which keeps what their addresses are of."""
+
+    def call(keep: object = keep) -> None:
+        for step in steps:
+            step()
+
+    return call
+
+
 def calls(source: Path, geometries: Sequence[Geometry], places: Mapping[str, int], device: Any) -> Callable[[], None]:
     """One call of all launches; `places` are the operands' addresses by name, and that of the `workspace`."""
     ready = [

@@ -35,7 +35,7 @@ TYPES = {
 
 def missing() -> str | None:
     """Why cuBLAS cannot be called here."""
-    return cuda.library_missing()
+    return cuda.libraries_missing()
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ def missing() -> str | None:
     return driver_missing() or package("cupy")
 
 
-def library_missing() -> str | None:
+def libraries_missing() -> str | None:
     """Why no library of NVIDIA's can be called here; whether one is installed shows when it is loaded."""
     return missing() or package("cuda.pathfinder")
 

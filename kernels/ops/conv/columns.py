@@ -12,6 +12,8 @@ from kernels.launch import Launch
 from kernels.libs import cublas
 from kernels.nvcc import Argument, Geometry
 from kernels.ops.conv.problem import Conv
+from kernels.ops.conv.staged import by_letter
+from kernels.ops.gemm.cublas import addresses
 from kernels.problem import Work
 
 if TYPE_CHECKING:
@@ -74,19 +76,14 @@ def prepare(problem: Conv, device: Any, setting: Setting) -> Bind:
     columns = device.allocate(at_once * each)
 
     def bind(buffers: Sequence[Any]) -> Launch:
-        at = {x.name[-1]: int(y.data.ptr) for x, y in zip(problem.operands(), buffers, strict=True)}
-        at["columns"] = int(columns.data.ptr)
+        at = {**by_letter(problem, addresses(buffers)), "columns": int(columns.data.ptr)}
         steps = [
             step
             for first in range(0, problem.n, at_once)
             for step in _steps(problem, device, on, at, (first, min(at_once, problem.n - first)))
         ]
 
-        def call(keep: object = (columns, *buffers)) -> None:
-            for step in steps:
-                step()
-
-        workspace = cublas.WORKSPACE + at_once * each
+        call, workspace = grid.in_turn(steps, (columns, *buffers)), cublas.WORKSPACE + at_once * each
         return Launch(call, workspace=workspace, capturable=True, kernels=cublas.KERNELS * len(steps))
 
     return bind

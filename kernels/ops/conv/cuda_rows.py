@@ -41,7 +41,7 @@ def _cufft(name: str, uses: int, accepts: Any, roles: tuple[str, ...]) -> Varian
         "cufft",
         partial(frames.prepare, uses=uses),
         accepts=accepts,
-        missing=cuda.library_missing,
+        missing=cuda.libraries_missing,
         work=partial(frames.work, uses=uses),
         kernel=cufft.kernel,
         judged=spread,

@@ -16,8 +16,10 @@ from kernels.libs import cuda, cudnn
 from kernels.ops.conv import fft, tiled
 from kernels.ops.conv.columns import refuse_room
 from kernels.ops.conv.problem import Conv, spread
+from kernels.ops.conv.staged import by_letter
 from kernels.ops.conv.winograd import Winograd
 from kernels.ops.conv.winograd_rows import accepts as for_winograd
+from kernels.ops.gemm.cublas import addresses, scratch
 from kernels.problem import Work
 from kernels.variant import DEFAULT, Variant
 
@@ -57,13 +59,12 @@ def prepared(choose: Choose, math: str) -> Callable[[Conv, Any, Setting], Bind]:
         try:
             room = min(SEARCHED, device.limits().memory // 4) if most is None else most
             name = choose(made, problem, device, room)
-            made.math(math)
             number = made.direction.algorithms.index(name)
             nbytes = made.workspace(number)
             refuse_room(device, setting, nbytes)
             space = device.allocate(nbytes)
-            blocks, places = _scratch(problem, made, device)
-            made.launch(number, places, (int(space.data.ptr), nbytes))()
+            blocks, unread = scratch(problem, device)
+            made.launch(number, _places(problem, made, unread), (int(space.data.ptr), nbytes))()
             device.sync()
             del blocks
         except LaunchError as fault:  # 3000: not for this problem, or not on this GPU
@@ -71,10 +72,7 @@ def prepared(choose: Choose, math: str) -> Callable[[Conv, Any, Setting], Bind]:
         told = f"{cudnn.kernel()[0]}, {name}"
 
         def bind(buffers: Sequence[Any]) -> Launch:
-            at = {x.name[-1]: int(y.data.ptr) for x, y in zip(problem.operands(), buffers, strict=True)}
-            first, second = made.direction.reads
-            places = at[first], at[second], at[made.direction.writes]
-            call = made.launch(number, places, (int(space.data.ptr), nbytes))
+            call = made.launch(number, _places(problem, made, addresses(buffers)), (int(space.data.ptr), nbytes))
 
             def run(keep: object = (space, *buffers)) -> None:
                 call()
@@ -99,24 +97,20 @@ def found(math: str) -> Choose:
     """The first of cudnnFindConvolution…AlgorithmEx, which tries all on operands of ours."""
 
     def choose(made: cudnn.Convolution, problem: Conv, device: Any, most: int) -> str:
-        blocks, places = _scratch(problem, made, device)
+        blocks, unread = scratch(problem, device)
         space = device.allocate(most)
         device.sync()
-        rows = made.found(places, (int(space.data.ptr), most))
+        rows = made.found(_places(problem, made, unread), (int(space.data.ptr), most))
         del blocks
         return _first(rows, problem, math, most)
 
     return choose
 
 
-def _scratch(problem: Conv, made: cudnn.Convolution, device: Any) -> tuple[list[Any], tuple[int, int, int]]:
-    """Operands whose values do not matter, and their addresses in the order of cuDNN's calls."""
-    blocks = {}
-    for x in problem.operands():
-        blocks[x.name[-1]] = block = device.allocate(x.nbytes)
-        device.scatter(block, 1)
-    first, second, out = (int(blocks[x].data.ptr) for x in (*made.direction.reads, made.direction.writes))
-    return [*blocks.values()], (first, second, out)
+def _places(problem: Conv, made: cudnn.Convolution, found: Sequence[int]) -> tuple[int, int, int]:
+    """Addresses of the operands in the order of cuDNN's calls."""
+    at, (first, second) = by_letter(problem, found), made.direction.reads
+    return at[first], at[second], at[made.direction.writes]
 
 
 def _first(rows: Sequence[Mapping[str, Any]], problem: Conv, math: str, most: int) -> str:
@@ -169,7 +163,7 @@ def row(name: str, math: str, choose: Choose, **more: Any) -> Variant[Conv]:
     more.setdefault("work", Conv.direct_work)
     more.setdefault("accepts", accepts)
     suffix, precision = ("", "fp32") if math == "fma" else ("-tf32", "tf32")
-    prepare, missing = prepared(choose, math), cuda.library_missing
+    prepare, missing = prepared(choose, math), cuda.libraries_missing
     return Variant(f"cudnn-{name}{suffix}", "cuda", "cudnn", prepare, precision, missing=missing, python=True, **more)
 
 

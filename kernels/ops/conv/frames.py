@@ -16,7 +16,8 @@ from kernels.nvcc import Argument, Geometry
 from kernels.ops.conv import fft
 from kernels.ops.conv.columns import refuse_room
 from kernels.ops.conv.problem import Conv
-from kernels.ops.conv.staged import letters
+from kernels.ops.conv.staged import by_letter, letters
+from kernels.ops.gemm.cublas import addresses
 from kernels.problem import Work
 
 if TYPE_CHECKING:
@@ -81,13 +82,12 @@ def make(problem: Conv, device: Any, setting: Setting) -> Made:
         plans = {name: cufft.plan(lengths, count, name == output, stream) for name, count in counts.items()}
     except LaunchError as fault:  # a size that it has no plan for, or no room
         raise Unavailable(str(fault)) from None
-    held = 4 * max(counts.values()) * lengths[0] * lengths[1] + fft.spectra_bytes(problem)
-    refuse_room(device, setting, cublas.WORKSPACE + held + max(x.nbytes for x in plans.values()))
+    framed, nbytes = 4 * max(counts.values()) * lengths[0] * lengths[1], max(x.nbytes for x in plans.values())
+    refuse_room(device, setting, cublas.WORKSPACE + framed + fft.spectra_bytes(problem) + nbytes)
     for name in KERNELS:
         device.function(SOURCE, name)  # compiled here, not where it is bound
-    frames = device.allocate(4 * max(counts.values()) * lengths[0] * lengths[1])
+    frames = device.allocate(framed)
     spectra = {name: device.allocate(8 * fft.frequencies(problem) * count) for name, count in counts.items()}
-    nbytes = max(x.nbytes for x in plans.values())
     area = device.allocate(nbytes)
     for one in plans.values():
         one.work_in(int(area.data.ptr))
@@ -135,13 +135,8 @@ def prepare(problem: Conv, device: Any, setting: Setting, *, uses: int = 1) -> B
     made = make(problem, device, setting)
 
     def bind(buffers: Sequence[Any]) -> Launch:
-        at = {x.name[-1]: int(y.data.ptr) for x, y in zip(problem.operands(), buffers, strict=True)}
-        ready = steps(made, at, uses)
-
-        def call(keep: object = (made, *buffers)) -> None:
-            for step in ready:
-                step()
-
+        ready = steps(made, by_letter(problem, addresses(buffers)), uses)
+        call = grid.in_turn(ready, (made, *buffers))
         return Launch(call, uses=uses, workspace=made.workspace, capturable=True, kernels=TRANSFORM * len(ready))
 
     return bind

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kernels.launch import Bind
@@ -22,6 +22,11 @@ class Staged:
 def letters(problem: Conv) -> list[str]:
     """The last ones of the operands' names, which say what they hold in all passes: x, w, y."""
     return [x.name[-1] for x in problem.operands()]
+
+
+def by_letter(problem: Conv, addresses: Sequence[int]) -> dict[str, int]:
+    """Those of the operands, by these letters."""
+    return dict(zip(letters(problem), addresses, strict=True))
 
 
 def total(stages: Mapping[str, Work], kept: bool) -> float:

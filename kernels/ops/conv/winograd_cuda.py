@@ -14,6 +14,8 @@ from kernels.nvcc import Argument, Geometry
 from kernels.ops.conv.columns import refuse_room
 from kernels.ops.conv.cook_toom import TAPS
 from kernels.ops.conv.problem import Conv
+from kernels.ops.conv.staged import by_letter
+from kernels.ops.gemm.cublas import addresses
 
 if TYPE_CHECKING:
     from kernels.launch import Bind, Setting
@@ -66,22 +68,18 @@ def prepare(problem: Conv, device: Any, setting: Setting, *, m: int) -> Bind:
     on = device.blas()
     for name in KERNELS:
         device.function(SOURCE, name)  # compiled here, not where it is bound
-    places, count = (m + TAPS - 1) ** 2, problem.n * tiles(problem, m)[0] * tiles(problem, m)[1]
+    down, across = tiles(problem, m)
+    places, count = (m + TAPS - 1) ** 2, problem.n * down * across
     sizes = {"v": problem.c * count, "m": problem.k * count, "u": problem.k * problem.c}
     nbytes = 4 * places * sum(sizes.values())
     refuse_room(device, setting, cublas.WORKSPACE + nbytes)
     blocks = {name: device.allocate(4 * places * size) for name, size in sizes.items()}
 
     def bind(buffers: Sequence[Any]) -> Launch:
-        at = {x.name[-1]: int(y.data.ptr) for x, y in zip(problem.operands(), buffers, strict=True)}
+        at = by_letter(problem, addresses(buffers))
         at |= {name.upper(): int(block.data.ptr) for name, block in blocks.items()}
         steps = _steps(problem, device, on, at, m)
-
-        def call(keep: object = (blocks, *buffers)) -> None:
-            for step in steps:
-                step()
-
-        workspace = cublas.WORKSPACE + nbytes
+        call, workspace = grid.in_turn(steps, (blocks, *buffers)), cublas.WORKSPACE + nbytes
         return Launch(call, workspace=workspace, capturable=True, kernels=cublas.KERNELS + len(steps))
 
     return bind

@@ -18,7 +18,7 @@ from kernels.ops.transpose import cuda as transpose
 
 if TYPE_CHECKING:
     from kernels.launch import Bind
-    from kernels.problem import Operand
+    from kernels.problem import Operand, Problem
 
 OFFERS = 16  # algorithms of cuBLASLt that are tried for the best
 
@@ -105,7 +105,7 @@ def light(best: bool = False, strict: bool = False) -> Callable[[Gemm, Any, obje
     return prepare
 
 
-def scratch(problem: Gemm, device: Any) -> tuple[Any, list[int]]:
+def scratch(problem: Problem, device: Any) -> tuple[Any, list[int]]:
     """Operands of normal numbers, whose values do not matter, and their addresses."""
     blocks = []
     for x in problem.operands():
@@ -135,10 +135,7 @@ def strategy(uses: int, own: bool) -> Callable[[Gemm, Any, object], Bind]:
             a, b, c = ((place, lds[name]) for name, place in (at | copy_at).items())
             steps += [cublas.sgemm(on, (cublas.N, cublas.N), sizes, scale, b, a, c)] * uses
 
-            def call(keep: object = (copies, buffers)) -> None:
-                for step in steps:
-                    step()
-
+            call = grid.in_turn(steps, (copies, buffers))
             return Launch(call, uses=uses, workspace=workspace, capturable=True, kernels=kernels)
 
         return bind

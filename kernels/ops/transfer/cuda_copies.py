@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from kernels import grid
 from kernels.launch import Launch
 from kernels.ops.transfer.problem import Transfer
 
@@ -110,11 +111,7 @@ def _enqueued(
 
 
 def _launch(steps: list[Callable[[], object]], keep: tuple[object, ...]) -> Launch:
-    def call(keep: object = keep) -> None:
-        for step in steps:
-            step()
-
-    return Launch(call, capturable=True, kernels=len(steps))
+    return Launch(grid.in_turn(steps, keep), capturable=True, kernels=len(steps))
 
 
 def within(problem: Transfer, device: Any, setting: object) -> Bind:

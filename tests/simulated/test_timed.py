@@ -19,40 +19,39 @@ from micro.measuring.checks import Checks
 from micro.measuring.runner import Runner
 from micro.planning.contest import Budget, Case
 from micro.planning.contest import Contest as PlannedContest
+from micro.visit import steps
 from micro.worker.process import Workers
 from reports import store
 from reports.record import Contest, Run
 from tests.simulated.timed import Costs, Simulated, Timed, TimedHost, rounds, script
 
-BUDGET, MOST = 104, 225  # seconds of measuring, and of all of it
 
-
-def measured(machine: Simulated, file: Path, budget: float = BUDGET, *words: str) -> Run:
-    argv = ["all", "--device", "cuda:0", "--budget", f"{budget}s", "-o", str(file), "-q", *words]
-    assert command.main(argv) == 0
-    return store.read(file)
-
-
-@pytest.mark.parametrize("words", [pytest.param((), marks=pytest.mark.slow), ("--part", "1")])
-def test_all_of_it_fits_and_the_front_door_is_first(
-    words: tuple[str, ...], tmp_path: Path, own_state: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("part", [1, *(pytest.param(part, marks=pytest.mark.slow) for part in steps.MEANT)])
+def test_a_part_fits_into_its_step_with_an_interval_for_every_comparison(
+    part: int, tmp_path: Path, own_state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each of its contests has an interval."""
+    [step] = [x for x in steps.steps(part, tmp_path, True) if x.command[:2] == ("micro", "all")]
     machine = Simulated()
     machine.install(monkeypatch)
     began = machine.now
-    run = measured(machine, tmp_path / "run.jsonl", BUDGET if not words else 60.0, *words)
+    assert command.main([*step.command[1:], "-q"]) == 0
     took = machine.now - began
+    run = store.read(steps.run_file(tmp_path, part))
     print(f"{took:.0f} simulated seconds, {len(run.contests)} contests")
-    assert took <= MOST
+    assert took <= step.seconds
+    compared = [x for x in run.comparisons if x.verdict != "not comparable"]
+    assert compared
+    assert [(x.contest, x.reason) for x in compared if x.low is None] == []
+    if part == 1:
+        _the_front_door_is_first(run)
+
+
+def _the_front_door_is_first(run: Run) -> None:
     front = run.contests[:6]
     assert [x.contest.partition("/")[0] for x in front] == ["strategy", "nn-nt-tn-tt", *["nn-nt"] * 4]
     for contest in front:
         assert min(rounds(x) for x in contest.results if x.role == "measured") >= 6, contest.contest
         assert all(x.low is not None and x.high is not None for x in contest.comparisons)
-    compared = [x for x in run.comparisons if x.verdict != "not comparable"]
-    short = [(x.contest, x.reason) for x in compared if x.low is None]
-    assert not short
 
 
 def contest(machine: Simulated, *cases: Case, seconds: float = 5.0) -> Contest:

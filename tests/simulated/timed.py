@@ -26,6 +26,7 @@ from kernels.pace import Pace
 from kernels.problem import Inputs, Problem
 from kernels.variant import Variant
 from micro.command import everything, session
+from micro.contests import memory, transfer
 from micro.planning.benchmark import Request
 from micro.planning.contest import Case
 from micro.worker import check as checking
@@ -268,7 +269,7 @@ class Simulated:
             if name.partition(".")[0] in ("micro", "kernels", "reports") and getattr(module, "time", None) is time:
                 patch.setattr(module, "time", clock)
         opened = self.device("cuda:0")
-        for module in (session, everything):
+        for module in (session, everything, memory, transfer):
             patch.setattr(module, "open_device", lambda name: opened)
         patch.setattr(Request, "_why_not", _why_not)
         patch.setattr("micro.worker.host.OpenContest", TimedContest)

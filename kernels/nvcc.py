@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from kernels import build
-from kernels.errors import BuildError, Unavailable
+from kernels.errors import BuildError, Unavailable, UsageError
 
 FLAGS = ("-cubin", "-O3", "-Werror", "all-warnings", "-Xptxas", "-v")
 TOOLKIT = Path("/usr/local/cuda/bin/nvcc")
@@ -55,6 +55,12 @@ class Resources:
     spill_loads: int
     stack: int
     shared: int
+
+
+def refuse_unknown(source: Path, name: str, known: Collection[str]) -> None:
+    """Raise UsageError for a kernel that a file does not have."""
+    if name not in known:
+        raise UsageError(f"no kernel {name} in {source.name}; there are {', '.join(known)}")
 
 
 def find() -> Path | None:

@@ -111,7 +111,7 @@ BENCHMARK = Benchmark(
     "--overview.",
     sweep={"what": ("clear",), "memory": ("touched", "fresh"), "size": (contests.SIZE,), "page": (SMALL_PAGE,)},
     questions=QUESTIONS,
-    useful=(Useful("--overview"),),
+    useful=(Useful("--overview"), Useful("--latency", 460, 10.0)),
     small="--size 262144",
     default="overview",
     sweeping=("what", "memory", "pause", "behind"),

@@ -76,7 +76,7 @@ BENCHMARK = Benchmark(
     useful=(
         Useful("--curve"),
         Useful("--gradients"),
-        Useful("--curve --size 1024,65536,1048576,16777216,134217728", 440, 20.0),
+        Useful("--curve --size 1024,65536,1048576,16777216,134217728", 405, 20.0),
         Useful("--gradients", 450, 15.0),
     ),
     small="--size 4096",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import ctypes.util
 import functools
 import importlib.util
+from pathlib import Path
 from typing import Any
 
 from kernels.errors import Unavailable
@@ -65,9 +67,19 @@ def load(name: str) -> ctypes.CDLL:
 
     try:
         library: Any = load_nvidia_dynamic_lib(name)
-    except DynamicLibNotFoundError as error:
+        return ctypes.CDLL(library.abs_path)
+    except (DynamicLibNotFoundError, ValueError) as error:  # before 1.4 a name that it does not know is the latter
+        if place := _installed(name):
+            return ctypes.CDLL(place)
         raise Unavailable(f"lib{name} is not here: {str(error).splitlines()[0]}: {EXTRA}") from None
-    return ctypes.CDLL(library.abs_path)
+
+
+def _installed(name: str) -> str | None:
+    """One that pathfinder does not know, as it knew no cuDNN for long: of a wheel, or of the system."""
+    spec = importlib.util.find_spec("nvidia")
+    folders = [Path(place, name, "lib") for place in (spec and spec.submodule_search_locations) or ()]
+    wheels = sorted(str(path) for folder in folders for path in folder.glob(f"lib{name}.so.*"))
+    return wheels[-1] if wheels else ctypes.util.find_library(name)
 
 
 def kernel() -> tuple[str | None, str | None]:

@@ -20,6 +20,7 @@ FLOAT, CROSS_CORRELATION = 0, 1  # cudnnDataType_t, cudnnConvolutionMode_t
 FORMATS = {"nchw": 0, "nhwc": 1}  # cudnnTensorFormat_t
 MATHS = {"default": 0, "tensor": 1, "convert": 2, "fma": 3}  # cudnnMathType_t
 INT, POINTER, SIZE = ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t
+NOT_SUPPORTED = range(3000, 4000)  # of cudnnStatus_t: not for this problem, or not on this GPU
 MOST = 16  # rows that a list of algorithms may have
 
 
@@ -120,7 +121,7 @@ class Cudnn:
     handle: ctypes.c_void_p
 
     def check(self, name: str, status: int) -> None:
-        """Raise LaunchError with the library's own words."""
+        """Raise with the library's own words: Unavailable for what it does not support, else LaunchError."""
         if not status:
             return
         text = self.api.cudnnGetErrorString
@@ -131,7 +132,8 @@ class Cudnn:
             last.restype = None
             last(words, SIZE(len(words)))
         detail = " ".join(words.value.decode(errors="replace").split())
-        raise LaunchError(f"{name} answers {status}: {(text(INT(status)) or b'').decode()} {detail}".strip())
+        kind = Unavailable if status in NOT_SUPPORTED else LaunchError
+        raise kind(f"{name} answers {status}: {(text(INT(status)) or b'').decode()} {detail}".strip())
 
     def call(self, name: str, *arguments: Any) -> None:
         self.check(name, getattr(self.api, name)(*arguments))
@@ -184,7 +186,7 @@ class Convolution:
         self.on.call("cudnnSetConvolutionMathType", self.how, INT(MATHS[name]))
 
     def workspace(self, algorithm: int) -> int:
-        """Bytes that an algorithm asks for. Raises LaunchError where it does not exist for this problem."""
+        """Bytes that an algorithm asks for. Raises Unavailable where it does not exist for this problem."""
         size = SIZE()
         self.on.call(
             self.direction.size,

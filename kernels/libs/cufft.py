@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -26,11 +27,12 @@ RESULTS = {
     "CUFFT_NO_WORKSPACE": 13,
     "CUFFT_NOT_SUPPORTED": 16,
 }
+REFUSALS = [RESULTS[f"CUFFT_{word}"] for word in ("ALLOC_FAILED", "INVALID_SIZE", "NOT_SUPPORTED")]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Of so many frames, forward or back; `nbytes`: of the work area that it wants. Destroyed with the process."""
+    """Of so many frames, forward or back; `nbytes`: of the work area that it wants. Destroyed with the object."""
 
     api: Any
     number: ctypes.c_int
@@ -60,16 +62,18 @@ def plan(lengths: tuple[int, int], count: int, inverse: bool, stream: int, libra
     frames, spectra = (sizes, INT(1), INT(down * across)), (halves, INT(count), INT(1))
     source, target = (spectra, frames) if inverse else (frames, spectra)
     kind, many = INT(C2R if inverse else R2C), INT(count)
-    made = api.cufftMakePlanMany(number, INT(2), sizes, *source, *target, kind, many, ctypes.byref(nbytes))
-    check("cufftMakePlanMany", made)
+    answer = api.cufftMakePlanMany(number, INT(2), sizes, *source, *target, kind, many, ctypes.byref(nbytes))
+    check("cufftMakePlanMany", answer)
     check("cufftSetStream", api.cufftSetStream(number, POINTER(stream)))
-    return Plan(api, number, inverse, nbytes.value)
+    made = Plan(api, number, inverse, nbytes.value)
+    weakref.finalize(made, api.cufftDestroy, number).atexit = False  # then the context may be gone
+    return made
 
 
 def check(name: str, status: int) -> None:
-    """Raise LaunchError for what is no success."""
+    """Raise Unavailable for a size that it has no plan for, or no room; LaunchError for what else is no success."""
     if status:
-        raise LaunchError(f"{name} answers {_said(status)}")
+        raise (Unavailable if status in REFUSALS else LaunchError)(f"{name} answers {_said(status)}")
 
 
 def _said(status: int) -> str:

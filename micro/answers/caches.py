@@ -31,28 +31,31 @@ def latency_answer(run: Run, caches: tuple[int, ...]) -> list[str]:
     """Nanoseconds a load by working set and page; the last-level cache that can really be used. `caches`:
     what the system says of them, bytes, smallest first."""
     curves: dict[int, dict[int, float]] = {}
+    own = True  # whether they are the processor's pages: a GPU's nobody chooses
     for contest in run.contests:
         for case, result in timed(contest) if contest.contest.startswith("latency/") else ():
             assert result.seconds is not None
+            own = case.setting.device == "cpu"
             curves.setdefault(case.problem.page, {})[case.problem.working_set] = result.seconds.median
     sentences = []
     for page, curve in sorted(curves.items()):
         shown = ", ".join(f"{units.binary(size)} {1e9 * t:.3g}" for size, t in sorted(curve.items()))
-        sentences.append(f"A load that waits for the one before, pages of {NAMES[page]}, in ns: {shown}.")
+        pages = f", pages of {NAMES[page]}" * own
+        sentences.append(f"A load that waits for the one before{pages}, in ns: {shown}.")
     if curves and len(caches) > 1:
         page = max(curves)
-        sentences.append(_usable(curves[page], page, caches))
+        sentences.append(_usable(curves[page], f"; pages of {NAMES[page]}" * own, caches))
     return sentences
 
 
-def _usable(curve: dict[int, float], page: int, caches: tuple[int, ...]) -> str:
+def _usable(curve: dict[int, float], pages: str, caches: tuple[int, ...]) -> str:
     report = f"the system reports {units.binary(caches[-1])}"
     bend = knee(curve, caches[-2])
     if bend is None:
-        return f"No knee is seen between the second-level cache and main memory with pages of {NAMES[page]}; {report}."
+        return f"No knee is seen between the second-level cache and main memory{pages}; {report}."
     return (
         f"Usable last-level cache: about {units.binary(bend.at)} ({units.binary(bend.low)} still, "
-        f"{units.binary(bend.high)} no more; pages of {NAMES[page]}; from {units.seconds(bend.plateau)} in the "
+        f"{units.binary(bend.high)} no more{pages}; from {units.seconds(bend.plateau)} in the "
         f"caches to {units.seconds(bend.memory)} in main memory, it passes {units.seconds(bend.middle)}); {report}."
     )
 

@@ -4,16 +4,19 @@ spectrum is kept: the smallest size from which on the whole 95 % interval lies b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from kernels.catalog import find
+from kernels.errors import UsageError
+from kernels.ops.conv.problem import Conv
 from micro.answers import sums
 from micro.answers.band import interval, undisturbed
 from micro.planning.contest import parse
 from reports import record, stats, units
 from reports.record import Comparison, Run
 
-DIRECT = ("torch", "onednn-direct", "direct")  # they sum term by term
 TRANSFORMS = ("fft", "-ft")  # in the names of those that do not
 
 
@@ -45,6 +48,13 @@ def crossovers(run: Run) -> Iterator[str]:
         for variant, sizes in layer.variants.items():
             if sizes:
                 yield f"{variant}: {'; '.join(_parts(sorted(sizes, key=lambda x: x.edge), layer.against))}."
+
+
+def _sums(variant: str) -> bool:
+    """Whether it adds term by term."""
+    with suppress(UsageError):  # one of another version's file
+        return "sums" in find(Conv.op, variant).roles
+    return False
 
 
 def _without(layer: Layer) -> str:
@@ -80,7 +90,7 @@ def _add(layer: Layer, contest: record.Contest, one: Comparison) -> None:
         if contender.seconds:
             layer.without[edge] = undisturbed(contender)
         return
-    direct = [x for x in contest.results if x.seconds and (x.name == one.baseline or x.variant in DIRECT)]
+    direct = [x for x in contest.results if x.seconds and (x.name == one.baseline or _sums(x.variant))]
     fastest = min(direct, key=lambda x: x.seconds.median if x.seconds else 0.0)
     sizes.append(Size(edge, one, fastest.variant, sums.judged(contest, [contender], [fastest])))
 

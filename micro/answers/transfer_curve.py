@@ -38,9 +38,10 @@ class Line:
 
 
 def way(case: Any) -> str:
-    """`memcpy`, `c-stream with 2 threads`."""
+    """`memcpy`, `c-stream with 2 threads`, `both-pinned, each way`."""
     threads: int = case.setting.threads
-    return str(case.variant) + f" with {threads} threads" * (threads > 1)
+    each: str = ", each way" * case.variant.startswith("both-")
+    return str(case.variant) + each + f" with {threads} threads" * (threads > 1)
 
 
 def rate(each: float) -> str:

@@ -30,6 +30,8 @@ SIZES: tuple[dict[str, Any], ...] = (
     {"n": 2, "c": 3, "h": 6, "w": 5, "k": 2, "pad_top": 1, "pad_right": 2},
 )
 LYING = ("nchw", "nhwc")
+# Those of which some have to run on every GPU that cuDNN 9 runs on.
+ALWAYS = ("cufft", *(f"cudnn-{name}" for name in ("implicit-gemm", "algo-0", "algo-1", "guessed", "find")))
 CONVS = [Conv(**size, direction=x, layout=y) for size, x, y in itertools.product(SIZES, PASSES, LYING)]
 
 
@@ -43,8 +45,12 @@ def test_convolutions(device: Cuda, row: Variant[Any], problems: list[Conv]) -> 
             once(device, row, problem)
         except Unavailable as reason:
             refused.append(str(reason))
-    wanted = row.name == "cudnn-winograd"
-    assert (len(refused) == len(problems)) is wanted or REAL, refused
+    every = len(refused) == len(problems)
+    if not REAL:
+        assert every is (row.name == "cudnn-winograd"), refused
+    elif every and row.name not in ALWAYS:  # which algorithms a library still has for these is its affair
+        pytest.skip(refused[0])
+    assert not (every and row.name in ALWAYS), refused
 
 
 @pytest.mark.skipif(REAL, reason="what there is room for is the card's affair")
@@ -92,8 +98,8 @@ def test_a_choice_leaves_out_tiles_that_no_bound_judges(r: int, math: str, names
         {"algorithm": "GEMM", "status": 0, "workspace": 9, "math": math},
     ]
     first = "FFT" if math == "default" else "WINOGRAD_NONFUSED" if names else "GEMM"
-    assert cudnn_rows._first(told, problem, math, 10) == first
-    assert cudnn_rows._first(told[3:], problem, math, 9) == "GEMM"
+    assert cudnn_rows._first(told, problem, math, 10)["algorithm"] == first
+    assert cudnn_rows._first(told[3:], problem, math, 9)["algorithm"] == "GEMM"
     with pytest.raises(Unavailable, match="no algorithm that works in 8 bytes"):
         cudnn_rows._first(told[2:], problem, math, 8)
 

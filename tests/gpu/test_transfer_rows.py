@@ -3,14 +3,17 @@ way alone. On a real GPU where there is one; else on the fake CuPy, which refuse
 
 from __future__ import annotations
 
+import ctypes
 import gc
 from typing import Any
 
+import numpy as np
 import pytest
 
 from kernels.catalog import find
 from kernels.devices.cuda import Cuda
 from kernels.launch import Setting
+from kernels.libs import cuda
 from kernels.ops.chase import Chase
 from kernels.ops.transfer import cuda_copies
 from kernels.ops.transfer.problem import HUNDRED, Transfer
@@ -29,6 +32,34 @@ def test_transfers(device: Cuda, row: Variant[Any], problems: list[Problem]) -> 
         pytest.skip(reason)
     for problem in problems:
         once(device, row, problem)
+
+
+WAYS = [(kind, way) for kind in cuda_copies.KINDS for way in cuda_copies.WAYS]
+
+
+@pytest.mark.parametrize(("kind", "way"), WAYS)
+def test_what_is_timed_moves_what_it_says(device: Cuda, kind: str, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The host's memory is of ones at first; what is not written keeps what it had."""
+    if reason := cuda.missing() if REAL else None:
+        pytest.skip(reason)
+    hosts = list[cuda_copies.Host]()
+
+    class Kept(cuda_copies.Host):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            hosts.append(self)
+
+    monkeypatch.setattr(cuda_copies, "Host", Kept)
+    problem = Transfer(0, "resnet-56")
+    views = [device.view(device.allocate(x.nbytes), 0, x) for x in problem.operands()]
+    for view, byte in zip(views, (2, 3), strict=True):
+        device.put(view, np.full(problem.size, byte, np.uint8).view(np.float32).reshape(view.shape))
+    cuda_copies.alone(kind, way, problem, device, None)(views).call()
+    device.sync()
+    x, y = (set(np.asarray(device.get(view)).reshape(-1).view(np.uint8).tolist()) for view in views)
+    assert x == {2} and y == ({3} if way == "d2h" else {1})
+    blocks = [set(ctypes.string_at(host.place, problem.size)) for host in hosts]
+    assert blocks == {"h2d": [{1}], "d2h": [{2}], "both": [{1}, {2}]}[way]
 
 
 @pytest.mark.skipif(REAL, reason="a GPU tells nobody what it was given")
@@ -54,6 +85,7 @@ def test_what_is_timed_is_one_way(device: Cuda, row: Variant[Any], problems: lis
 @pytest.mark.skipif(REAL, reason="the runtime tells nobody what it has locked")
 @pytest.mark.parametrize("kind", cuda_copies.KINDS)
 def test_memory_of_the_host_is_given_back(device: Cuda, kind: str) -> None:
+    gc.collect()
     before = dict(device.cp.host_blocks)
     problem = Transfer(4096)
     buffers = [device.view(device.allocate(x.nbytes), 0, x) for x in problem.operands()]

@@ -187,7 +187,7 @@ def test_working_sets_leave_half_of_what_is_free(monkeypatch: pytest.MonkeyPatch
 
 
 def test_its_useful_line_is_planned_by_all() -> None:
-    assert benchmarks()["memory"].useful == (Useful("--overview"),)
+    assert benchmarks()["memory"].useful[0] == Useful("--overview")
 
 
 # What is mapped is declared, and what is impossible refused

@@ -36,6 +36,7 @@ class Library:
     def __init__(self, status: int = 0, enqueue: Enqueue = at_once, reach: Reach = anywhere) -> None:
         self.status, self.enqueue, self.reach = status, enqueue, reach
         self.plans: dict[int, Made] = {}
+        self.created = 0
 
     @typed
     def cufftGetVersion(self, version: REF) -> int:
@@ -44,9 +45,15 @@ class Library:
 
     @typed
     def cufftCreate(self, handle: REF) -> int:
-        handle._obj.value = len(self.plans) + 1
-        self.plans[handle._obj.value] = Made()
+        self.created += 1
+        handle._obj.value = self.created
+        self.plans[self.created] = Made()
         return self.status
+
+    @typed
+    def cufftDestroy(self, plan: c_int) -> int:
+        del self.plans[plan.value]
+        return 0
 
     @typed
     def cufftSetAutoAllocation(self, plan: c_int, autoAllocate: c_int) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kernels.errors import LaunchError
+from kernels.errors import LaunchError, Unavailable
 from kernels.libs import cudnn
 from tests.simulated import cudnn_headers, signatures
 from tests.simulated.declarations import Declarations
@@ -36,8 +36,10 @@ def calls() -> list[Call]:
             made.launch(1, (0x100, 0x200, 0x300), (0x400, 64))()
             made.found((0x100, 0x200, 0x300), (0x400, 64))
             made.guessed()
-        with pytest.raises(LaunchError):
+        with pytest.raises(Unavailable):
             on.check("a call", 3000)
+        with pytest.raises(LaunchError):
+            on.check("a call", 5000)
         on.api.cudnnGetVersion.restype = ctypes.c_size_t
         assert cudnn.kernel()[0] == "cuDNN 0.0.0"
     return library.calls

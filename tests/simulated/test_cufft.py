@@ -31,6 +31,9 @@ def test_there_and_back_by_frequency() -> None:
         if not inverse:
             assert np.allclose(spectra, np.fft.rfft2(frames).transpose(1, 2, 0), atol=1e-5)
     assert np.allclose(back / np.prod(LENGTHS), frames, atol=1e-5)
+    assert len(library.plans) == 1
+    del plan
+    assert not library.plans
 
 
 def test_a_plan_without_its_work_area_is_refused() -> None:
@@ -50,3 +53,5 @@ def test_without_a_device_it_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_status_that_is_not_known_is_told_by_its_number() -> None:
     with pytest.raises(LaunchError, match="cufftExecC2R answers 99: unknown"):
         cufft.check("cufftExecC2R", 99)
+    with pytest.raises(Unavailable, match="cufftMakePlanMany answers 8: CUFFT_INVALID_SIZE"):
+        cufft.check("cufftMakePlanMany", 8)

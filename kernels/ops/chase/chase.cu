@@ -3,7 +3,7 @@
 typedef long long index_t;
 typedef unsigned long long wide_t;
 
-enum { THREADS = 256, WORDS = 16, STOPS = 16, EXACT = 1 << 24 };
+enum { THREADS = 256, WORDS = 16, STOPS = 16, EXACT = 1 << 24, NEAR = 4096 };
 
 /* The line at a position of the cycle: one to one. */
 static __device__ __forceinline__ wide_t place(wide_t i, wide_t lines, int bits)
@@ -27,16 +27,21 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     cycle[place((wide_t)i, (wide_t)lines, (int)bits) * WORDS] = (unsigned)place(next, (wide_t)lines, (int)bits);
 }
 
-/* Every line once, into the caches, as a long walk would have left it there. No line holds a number that large. */
+/* Every line once, into the cache that all multiprocessors share. No line holds a number that large. */
 extern "C" __global__ void __launch_bounds__(THREADS) chase_touch(unsigned *cycle, index_t lines)
 {
     index_t i = (index_t)blockIdx.x * THREADS + threadIdx.x;
     if (i < lines && cycle[i * WORDS] == 0xffffffffu) cycle[i * WORDS] = 0;
 }
 
+/* What a multiprocessor's own cache may hold is read by the warp that then walks: the launch before ran anywhere. */
 extern "C" __global__ void __launch_bounds__(32)
-    chase_walk(float *y, const unsigned *cycle, index_t lines, index_t bits, index_t steps)
+    chase_walk(float *y, unsigned *cycle, index_t lines, index_t bits, index_t steps)
 {
+#pragma unroll 8
+    for (index_t i = threadIdx.x; lines <= NEAR && i < lines; i += 32)
+        if (cycle[i * WORDS] == 0xffffffffu) cycle[i * WORDS] = 0;
+    __syncwarp();
     if (threadIdx.x) return;
     unsigned seed = __float_as_uint(y[0]);
     wide_t first = (wide_t)(seed * 2654435761u) * (wide_t)lines >> 32;

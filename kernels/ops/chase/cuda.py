@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from kernels.errors import UsageError
-from kernels.nvcc import Argument, Geometry
+from kernels.nvcc import Argument, Geometry, refuse_unknown
 from kernels.ops.chase.problem import SMALL_PAGE, Chase
 
 SOURCE = Path(__file__).with_name("chase.cu")
 KERNELS = ("chase_build", "chase_touch", "chase_walk")
-CACHED = 1 << 20  # lines: more are in no cache
+CACHED = 1 << 21  # lines, 128 MiB: more are in no cache
 THREADS, WARP = 256, 32  # of a block that builds; of the one that walks, whose first thread loads
 
 
@@ -44,8 +44,7 @@ def launches(problem: Chase, name: str) -> tuple[Geometry, ...]:
     """The cycle, all of it read, and a walk along it. Raises UsageError."""
     if why := refused(problem):
         raise UsageError(why)
-    if name not in KERNELS:
-        raise UsageError(f"no kernel {name} in {SOURCE.name}; there are {', '.join(KERNELS)}")
+    refuse_unknown(SOURCE, name, KERNELS)
     return build(problem), touch(problem), walk(problem)
 
 

@@ -15,7 +15,8 @@ from kernels.variant import Variant
 
 def prepare(problem: Chase, device: Any, setting: object) -> Bind:
     """The cycle is built once. What a cache may hold is read before each walk, as rivals' visits leave nothing of it
-    there: by as many threads as there are lines, microseconds beside a walk of some hundred."""
+    there: by as many threads as there are lines, microseconds beside a walk of some hundred; what a multiprocessor's
+    own may hold, by those that walk."""
     block = device.allocate(problem.working_set)
     places = {"workspace": int(block.data.ptr)}
     grid.calls(cuda.SOURCE, (cuda.build(problem),), places, device)()

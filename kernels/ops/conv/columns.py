@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels import grid
-from kernels.errors import Unavailable, UsageError
+from kernels.errors import Unavailable
 from kernels.launch import Launch
 from kernels.libs import cublas
-from kernels.nvcc import Argument, Geometry
+from kernels.nvcc import Argument, Geometry, refuse_unknown
 from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.staged import by_letter
 from kernels.ops.gemm.cublas import addresses
@@ -27,8 +27,7 @@ Step = Callable[[], object]
 
 def geometry(problem: Conv, name: str, images: int, places: tuple[str, str] = ("x", "columns")) -> Geometry:
     """A launch over so many images; `places` are the names of what it reads and writes. Raises UsageError."""
-    if name not in KERNELS:
-        raise UsageError(f"no kernel {name} in {SOURCE.name}; there are {', '.join(KERNELS)}")
+    refuse_unknown(SOURCE, name, KERNELS)
     down, across = (line.outputs for line in problem.lines)
     back = name == "columns_back"
     planes = images * problem.c

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kernels.errors import LaunchError, Unavailable, UsageError
+from kernels.errors import Unavailable, UsageError
 from kernels.launch import Launch
 from kernels.libs import cuda, cudnn
 from kernels.ops.conv import fft, tiled
@@ -31,7 +31,8 @@ KERNELS = 32  # of one call at most: transforms and products of a few blocks of 
 SEARCHED = 1 << 30  # bytes that its search may use where no --workspace says
 SIZES = (16, 32)  # rows and columns that its tiled transform's may have
 WINOGRAD = ("WINOGRAD", "WINOGRAD_NONFUSED")
-Choose = Callable[[cudnn.Convolution, Conv, Any, int], str]  # the name of an algorithm
+# Gives the name of an algorithm, and sets the arithmetic where that is another than what was asked for.
+Choose = Callable[[cudnn.Convolution, Conv, Any, int], str]
 
 
 def layer(problem: Conv) -> cudnn.Layer:
@@ -56,19 +57,16 @@ def prepared(choose: Choose, math: str) -> Callable[[Conv, Any, Setting], Bind]:
         made = cudnn.convolution(device.dnn(), PASSES[problem.direction], layer(problem))
         made.math(math)
         most = setting.workspace
-        try:
-            room = min(SEARCHED, device.limits().memory // 4) if most is None else most
-            name = choose(made, problem, device, room)
-            number = made.direction.algorithms.index(name)
-            nbytes = made.workspace(number)
-            refuse_room(device, setting, nbytes)
-            space = device.allocate(nbytes)
-            blocks, unread = scratch(problem, device)
-            made.launch(number, _places(problem, made, unread), (int(space.data.ptr), nbytes))()
-            device.sync()
-            del blocks
-        except LaunchError as fault:  # 3000: not for this problem, or not on this GPU
-            raise Unavailable(str(fault)) from None
+        room = min(SEARCHED, device.limits().memory // 4) if most is None else most
+        name = choose(made, problem, device, room)
+        number = made.direction.algorithms.index(name)
+        nbytes = made.workspace(number)
+        refuse_room(device, setting, nbytes)
+        space = device.allocate(nbytes)
+        blocks, unread = scratch(problem, device)
+        made.launch(number, _places(problem, made, unread), (int(space.data.ptr), nbytes))()
+        device.sync()
+        del blocks
         told = f"{cudnn.kernel()[0]}, {name}"
 
         def bind(buffers: Sequence[Any]) -> Launch:
@@ -90,7 +88,7 @@ def named(names: Mapping[str, str]) -> Choose:
 
 def guessed(math: str) -> Choose:
     """The first of cudnnGetConvolution…Algorithm_v7 that works in so many bytes."""
-    return lambda made, problem, device, most: _first(made.guessed(), problem, math, most)
+    return lambda made, problem, device, most: _taken(made, _first(made.guessed(), problem, math, most))
 
 
 def found(math: str) -> Choose:
@@ -102,9 +100,15 @@ def found(math: str) -> Choose:
         device.sync()
         rows = made.found(_places(problem, made, unread), (int(space.data.ptr), most))
         del blocks
-        return _first(rows, problem, math, most)
+        return _taken(made, _first(rows, problem, math, most))
 
     return choose
+
+
+def _taken(made: cudnn.Convolution, row: Mapping[str, Any]) -> str:
+    """By name, in the arithmetic that it was ranked in: of the same algorithm cuDNN ranks several."""
+    made.math(row["math"])
+    return str(row["algorithm"])
 
 
 def _places(problem: Conv, made: cudnn.Convolution, found: Sequence[int]) -> tuple[int, int, int]:
@@ -113,14 +117,15 @@ def _places(problem: Conv, made: cudnn.Convolution, found: Sequence[int]) -> tup
     return at[first], at[second], at[made.direction.writes]
 
 
-def _first(rows: Sequence[Mapping[str, Any]], problem: Conv, math: str, most: int) -> str:
+def _first(rows: Sequence[Mapping[str, Any]], problem: Conv, math: str, most: int) -> Mapping[str, Any]:
     """In the arithmetic that was asked for, of which cuDNN offers others too; in single precision no tiles of which no
     bound would tell right from wrong."""
     coarse = WINOGRAD if math == "fma" and for_winograd(problem) else ()
     for row in rows:
         name, fits = row["algorithm"], not row["status"] and row["workspace"] <= most
-        if fits and isinstance(name, str) and name not in coarse and (math != "fma" or row["math"] == math):
-            return name
+        known = isinstance(name, str) and row["math"] in cudnn.MATHS
+        if fits and known and name not in coarse and (math != "fma" or row["math"] == math):
+            return row
     raise Unavailable(f"cuDNN names no algorithm that works in {most} bytes beside the operands")
 
 
@@ -189,13 +194,16 @@ PRECOMP = {"forward": "IMPLICIT_PRECOMP_GEMM"}
 FFT, TILING = dict.fromkeys(PASSES, "FFT"), dict.fromkeys(PASSES, "FFT_TILING")
 FUSED, APART = dict.fromkeys(("forward", "dgrad"), "WINOGRAD"), dict.fromkeys(PASSES, "WINOGRAD_NONFUSED")
 ROWS: tuple[Variant[Conv], ...] = (
-    algorithm("implicit-gemm", {"forward": "IMPLICIT_GEMM"}, roles=(DEFAULT, "sums", "layouts")),
-    algorithm("precomp-gemm", PRECOMP, roles=(DEFAULT, "layouts")),
+    # First what a program gets that asks for nothing, then of the sums what is fastest as a rule.
+    row("guessed", "fma", guessed("fma"), roles=(DEFAULT, "search"), **CHOSEN),
+    row("guessed", "default", guessed("default"), roles=(), **CHOSEN),
+    algorithm("precomp-gemm", PRECOMP, roles=(DEFAULT, "sums", "layouts")),
     algorithm("precomp-gemm", PRECOMP, "default", roles=()),
+    algorithm("implicit-gemm", {"forward": "IMPLICIT_GEMM"}, roles=(DEFAULT, "sums", "layouts")),
     algorithm("gemm", {"forward": "GEMM"}),
-    algorithm("algo-0", GRADIENTS, roles=(DEFAULT, "sums", "layouts")),
-    algorithm("algo-1", LAST, roles=(DEFAULT, "layouts")),
+    algorithm("algo-1", LAST, roles=(DEFAULT, "sums", "layouts")),
     algorithm("algo-1", LAST, "default", roles=()),
+    algorithm("algo-0", GRADIENTS, roles=(DEFAULT, "sums", "layouts")),
     algorithm("algo-3", {"wgrad": "ALGO_3"}),
     algorithm("fft", FFT, work=by_transform, roles=(DEFAULT, "fft"), **PLANES),
     algorithm("fft-tiling", TILING, work=by_tiled_transform, roles=(DEFAULT, "fft"), **PLANES),
@@ -214,7 +222,5 @@ ROWS: tuple[Variant[Conv], ...] = (
         roles=(DEFAULT, "winograd"),
         **{**CHOSEN, "work": TILES.work},
     ),
-    row("guessed", "fma", guessed("fma"), roles=(DEFAULT, "search"), **CHOSEN),
-    row("guessed", "default", guessed("default"), roles=(), **CHOSEN),
     row("find", "fma", found("fma"), roles=(DEFAULT, "search"), **CHOSEN),
 )

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels import grid
-from kernels.errors import LaunchError, Unavailable, UsageError
 from kernels.launch import Launch
 from kernels.libs import cublas, cufft
-from kernels.nvcc import Argument, Geometry
+from kernels.nvcc import Argument, Geometry, refuse_unknown
 from kernels.ops.conv import fft
 from kernels.ops.conv.columns import refuse_room
 from kernels.ops.conv.problem import Conv
@@ -39,8 +38,7 @@ def planes(problem: Conv, letter: str) -> tuple[int, int, int]:
 
 def geometry(problem: Conv, name: str, letter: str, places: tuple[str, str]) -> Geometry:
     """A launch over an operand's planes; `places` are the names of what it reads and writes. Raises UsageError."""
-    if name not in KERNELS:
-        raise UsageError(f"no kernel {name} in {SOURCE.name}; there are {', '.join(KERNELS)}")
+    refuse_unknown(SOURCE, name, KERNELS)
     count, rows, cols = planes(problem, letter)
     down, across = fft.lengths(problem)
     step = problem.dilation if letter == "w" else 1
@@ -78,10 +76,7 @@ def make(problem: Conv, device: Any, setting: Setting) -> Made:
     lengths, counts = fft.lengths(problem), fft.planes(problem)
     *_, output = letters(problem)
     stream = device.stream.ptr
-    try:
-        plans = {name: cufft.plan(lengths, count, name == output, stream) for name, count in counts.items()}
-    except LaunchError as fault:  # a size that it has no plan for, or no room
-        raise Unavailable(str(fault)) from None
+    plans = {name: cufft.plan(lengths, count, name == output, stream) for name, count in counts.items()}
     framed, nbytes = 4 * max(counts.values()) * lengths[0] * lengths[1], max(x.nbytes for x in plans.values())
     refuse_room(device, setting, cublas.WORKSPACE + framed + fft.spectra_bytes(problem) + nbytes)
     for name in KERNELS:

@@ -44,78 +44,77 @@ static __device__ __forceinline__ index_t plane(Conv p, index_t image, int group
 struct Forward {
     Conv p;
     const float *x, *w;
-    __device__ index_t rows() const { return p.k; }
-    __device__ index_t cols() const { return (index_t)p.n * results(p); }
-    __device__ index_t depth() const { return (index_t)p.c * taps(p); }
-    __device__ float first(int group, index_t row, index_t t) const
+    __device__ int rows() const { return p.k; }
+    __device__ int cols() const { return p.n * results(p); }
+    __device__ int depth() const { return p.c * taps(p); }
+    __device__ float first(int group, int row, int t) const
     {
-        return w[(group * p.k + row) * depth() + t];
+        return w[(index_t)(group * p.k + row) * depth() + t];
     }
-    __device__ float second(int group, index_t t, index_t col) const
+    __device__ float second(int group, int t, int col) const
     {
-        int at, tap = (int)(t % taps(p));
-        if (!read_at(p, (int)(col % results(p)), tap, &at)) return 0;
-        return x[plane(p, col / results(p), group, p.c, (int)(t / taps(p)), p.h * p.w) + at];
+        int at, tap = t % taps(p);
+        if (!read_at(p, col % results(p), tap, &at)) return 0;
+        return x[plane(p, col / results(p), group, p.c, t / taps(p), p.h * p.w) + at];
     }
-    __device__ index_t to(int group, index_t row, index_t col) const
+    __device__ index_t to(int group, int row, int col) const
     {
-        return plane(p, col / results(p), group, p.k, (int)row, results(p)) + col % results(p);
+        return plane(p, col / results(p), group, p.k, row, results(p)) + col % results(p);
     }
 };
 
 struct Dgrad {
     Conv p;
     const float *dy, *w;
-    __device__ index_t rows() const { return p.c; }
-    __device__ index_t cols() const { return (index_t)p.n * p.h * p.w; }
-    __device__ index_t depth() const { return (index_t)p.k * taps(p); }
-    __device__ float first(int group, index_t row, index_t t) const
+    __device__ int rows() const { return p.c; }
+    __device__ int cols() const { return p.n * p.h * p.w; }
+    __device__ int depth() const { return p.k * taps(p); }
+    __device__ float first(int group, int row, int t) const
     {
-        return w[((group * p.k + t / taps(p)) * p.c + row) * taps(p) + t % taps(p)];
+        return w[((index_t)(group * p.k + t / taps(p)) * p.c + row) * taps(p) + t % taps(p)];
     }
-    __device__ float second(int group, index_t t, index_t col) const
+    __device__ float second(int group, int t, int col) const
     {
         int at, size = p.h * p.w;
-        if (!written_at(p, (int)(col % size), (int)(t % taps(p)), &at)) return 0;
-        return dy[plane(p, col / size, group, p.k, (int)(t / taps(p)), results(p)) + at];
+        if (!written_at(p, col % size, t % taps(p), &at)) return 0;
+        return dy[plane(p, col / size, group, p.k, t / taps(p), results(p)) + at];
     }
-    __device__ index_t to(int group, index_t row, index_t col) const
+    __device__ index_t to(int group, int row, int col) const
     {
         int size = p.h * p.w;
-        return plane(p, col / size, group, p.c, (int)row, size) + col % size;
+        return plane(p, col / size, group, p.c, row, size) + col % size;
     }
 };
 
 struct Wgrad {
     Conv p;
     const float *x, *dy;
-    __device__ index_t rows() const { return p.k; }
-    __device__ index_t cols() const { return (index_t)p.c * taps(p); }
-    __device__ index_t depth() const { return (index_t)p.n * results(p); }
-    __device__ float first(int group, index_t row, index_t t) const
+    __device__ int rows() const { return p.k; }
+    __device__ int cols() const { return p.c * taps(p); }
+    __device__ int depth() const { return p.n * results(p); }
+    __device__ float first(int group, int row, int t) const
     {
-        return dy[plane(p, t / results(p), group, p.k, (int)row, results(p)) + t % results(p)];
+        return dy[plane(p, t / results(p), group, p.k, row, results(p)) + t % results(p)];
     }
-    __device__ float second(int group, index_t t, index_t col) const
+    __device__ float second(int group, int t, int col) const
     {
         int at;
-        if (!read_at(p, (int)(t % results(p)), (int)(col % taps(p)), &at)) return 0;
-        return x[plane(p, t / results(p), group, p.c, (int)(col / taps(p)), p.h * p.w) + at];
+        if (!read_at(p, t % results(p), col % taps(p), &at)) return 0;
+        return x[plane(p, t / results(p), group, p.c, col / taps(p), p.h * p.w) + at];
     }
-    __device__ index_t to(int group, index_t row, index_t col) const { return (group * p.k + row) * cols() + col; }
+    __device__ index_t to(int group, int row, int col) const { return (index_t)(group * p.k + row) * cols() + col; }
 };
 
 template <class Pass>
 static __device__ __forceinline__ void tile(const Pass &pass, float *__restrict__ out, float (*left)[PITCH],
                                             float (*right)[PITCH])
 {
-    index_t rows = pass.rows(), cols = pass.cols(), depth = pass.depth();
-    index_t across = (cols + TILE - 1) / TILE, each = across * ((rows + TILE - 1) / TILE);
-    int group = (int)(blockIdx.x / each);
-    index_t own = blockIdx.x % each, i = own / across * TILE, j = own % across * TILE;
+    int rows = pass.rows(), cols = pass.cols(), depth = pass.depth();
+    int across = (cols + TILE - 1) / TILE, each = across * ((rows + TILE - 1) / TILE);
+    int group = (int)blockIdx.x / each, own = (int)blockIdx.x % each, i = own / across * TILE, j = own % across * TILE;
     int t = threadIdx.x, down = t / SIDE, along = t % SIDE;
     float sum[EACH][EACH] = {{0}};
-    for (index_t l = 0; l < depth; l += DEPTH) {
+    for (int l = 0; l < depth; l += DEPTH) {
         for (int e = t; e < TILE * DEPTH; e += THREADS) { /* neighbors: along the summed axis, along the columns */
             int a = e % DEPTH, row = e / DEPTH, b = e / TILE, col = e % TILE;
             left[a][row] = i + row < rows && l + a < depth ? pass.first(group, i + row, l + a) : 0;
@@ -134,7 +133,7 @@ static __device__ __forceinline__ void tile(const Pass &pass, float *__restrict_
     for (int r = 0; r < EACH; r++)
 #pragma unroll
         for (int q = 0; q < EACH; q++) {
-            index_t row = i + down + r * SIDE, col = j + along + q * SIDE;
+            int row = i + down + r * SIDE, col = j + along + q * SIDE;
             if (row < rows && col < cols) out[pass.to(group, row, col)] = sum[r][q];
         }
 }

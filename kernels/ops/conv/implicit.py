@@ -13,7 +13,7 @@ KERNELS = tuple(f"implicit_{x}" for x in PASSES)
 TILE, THREADS = 64, 256  # rows and columns of the result that a block computes; its threads
 USEFUL, BLOCKS, LONG = 16, 32, 10_000  # rows of a tile's 64; blocks of a result; terms of its sums
 LARGE = 1e9  # FLOPs from which on what wastes a card is not done: rivals would wait for it
-PLACES = 1 << 31  # of a plane, of a result, of a filter's taps fit into 32 bits
+PLACES = (1 << 31) - TILE  # pixels, results, terms: numbers of 32 bits tell them apart, whose divisions cost less
 
 
 def kernel(problem: Shape) -> str:
@@ -57,5 +57,7 @@ def refused(problem: Shape) -> str | None:
         return f"of the {TILE} rows of a tile {rows} would be of use: {USEFUL} channels a group, or less work"
     if problem.flops > LARGE and blocks < BLOCKS and problem.summed > LONG:
         return f"{blocks} blocks would each sum {problem.summed} terms: more channels, or a smaller --n"
-    large = max(problem.h * problem.w, problem.outputs_of_image) >= PLACES
-    return f"--h {problem.h} --w {problem.w}: a plane has fewer than 2^31 places" if large else None
+    pixels = problem.n * max(problem.h * problem.w, problem.outputs_of_image)
+    if max(pixels, max(problem.c, problem.k) * problem.r * problem.s) >= PLACES:
+        return f"--n {problem.n} --h {problem.h} --w {problem.w}: of all images there are fewer than 2^31 pixels"
+    return None

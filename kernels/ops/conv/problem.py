@@ -56,7 +56,7 @@ class Conv(Shape):
     def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
         """Of dense data of mean zero: errors of single terms average out like the terms."""
         name = self.outputs[0].name
-        return {name: self.laid(u * allowed.of_sums(self, "dense", *self.inputs(x)), name)}
+        return {name: self.laid(allowed.of_factors(u, "dense") * allowed.of_sums(self, "dense", *self.inputs(x)), name)}
 
     def compare(self, x: Arrays, got: Arrays, u: float, probe: str) -> list[Evidence]:
         channels = self.k if self.direction == "forward" else self.c

@@ -43,7 +43,9 @@ def _projections(problem: Shape, x: Arrays, got: Arrays, u: float, probe: str, r
     vectors, want = once(x, ("projected", probe), lambda: _projected(problem, inputs, rng))
     error = np.abs(_times(vectors, answer, 1) - want)
     bound = once(x, ("projected", type(problem), probe), lambda: _allowed(problem, inputs, probe))
-    return Evidence(operands[2].name, "freivalds", error, u * np.broadcast_to(bound, error.shape))
+    return Evidence(
+        operands[2].name, "freivalds", error, allowed.of_factors(u, probe) * np.broadcast_to(bound, error.shape)
+    )
 
 
 def _channel(problem: Shape) -> tuple[int, int]:

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels import grid
-from kernels.errors import UsageError
 from kernels.launch import Launch
 from kernels.libs import cublas
-from kernels.nvcc import Argument, Geometry
+from kernels.nvcc import Argument, Geometry, refuse_unknown
 from kernels.ops.conv.columns import refuse_room
 from kernels.ops.conv.cook_toom import TAPS
 from kernels.ops.conv.problem import Conv
@@ -36,8 +35,7 @@ def tiles(problem: Conv, m: int) -> tuple[int, int]:
 
 def geometry(problem: Conv, name: str, places: tuple[str, str]) -> Geometry:
     """A launch of one stage of a pass; `places` are the names of what it reads and writes. Raises UsageError."""
-    if name not in KERNELS:
-        raise UsageError(f"no kernel {name} in {SOURCE.name}; there are {', '.join(KERNELS)}")
+    refuse_unknown(SOURCE, name, KERNELS)
     m, stage = int(name.removeprefix("winograd").partition("_")[0]), name.partition("_")[2]
     numbers = _of_filters(problem, stage) if stage.endswith("filter") else _of_tiles(problem, stage, m)
     threads = numbers[0] * (numbers[-2] * numbers[-1] if not stage.endswith("filter") else numbers[1])

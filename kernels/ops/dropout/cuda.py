@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kernels.errors import UsageError
-from kernels.nvcc import Argument, Geometry
+from kernels.nvcc import Argument, Geometry, refuse_unknown
 from kernels.ops.dropout.problem import Dropout
 
 SOURCE = Path(__file__).with_name("dropout.cu")
@@ -21,8 +20,7 @@ def kernel(problem: Dropout) -> str:
 
 def launches(problem: Dropout, name: str) -> tuple[Geometry, ...]:
     """The key, then both ways. Raises UsageError."""
-    if name not in KERNELS:
-        raise UsageError(f"no kernel {name} in {SOURCE.name}; there are {', '.join(KERNELS)}")
+    refuse_unknown(SOURCE, name, KERNELS)
     key: Argument = ("workspace", KEY)
     places: tuple[Argument, ...] = tuple(("operand", x.name) for x in problem.operands())
     numbers: tuple[Argument, ...] = (

@@ -1,6 +1,7 @@
 /* Dropout, forward and backward, a thread an element. Whether it is kept is told by a hash of its number and a key, so
  * that both ways drop the same (counter-based, as in Salmon et al. 2011; the mixer is Chris Wellons's lowbias32). The key
- * lies in memory and is made anew by a launch before: one that a captured graph passes would be the same for ever. */
+ * lies in memory and is made anew by a launch before: one that a captured graph passes would be the same for ever. The
+ * first is made of whatever lay there; what looks for reads of memory never written names dropout_key for it. */
 typedef long long index_t;
 
 enum { THREADS = 256 };

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kernels.errors import UsageError
-from kernels.nvcc import Geometry
+from kernels.nvcc import Geometry, refuse_unknown
 from kernels.ops.gemm.problem import Gemm
 from kernels.problem import Operand
 
@@ -16,8 +15,7 @@ BLOCKS = {"sgemm_naive": (32, 8, 1), "sgemm_tiled": (64, 1, 1)}
 
 def launches(problem: Gemm, kernel: str) -> tuple[Geometry, ...]:
     """One launch; a transposed operand is one whose two strides are exchanged. Raises UsageError."""
-    if kernel not in TILES:
-        raise UsageError(f"no kernel {kernel} in {SOURCE.name}; there are {', '.join(TILES)}")
+    refuse_unknown(SOURCE, kernel, TILES)
     rows, cols = TILES[kernel]
     a, b, c = problem.operands()
     sizes = (problem.m, problem.n, problem.k, *_strides(a, problem.trans[0]), *_strides(b, problem.trans[1]), c.ld)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kernels.errors import UsageError
-from kernels.nvcc import Argument, Geometry
+from kernels.nvcc import Argument, Geometry, refuse_unknown
 from kernels.ops.spmm.problem import Spmm
 
 SOURCE = Path(__file__).with_name("csr.cu")
@@ -16,8 +15,7 @@ WEIGHTS = ("values", "columns", "pointers")  # of W, in the order of Spmm.weight
 
 def launches(problem: Spmm, name: str) -> tuple[Geometry, ...]:
     """One launch. Raises UsageError."""
-    if name not in KERNELS:
-        raise UsageError(f"no kernel {name} in {SOURCE.name}; there are {', '.join(KERNELS)}")
+    refuse_unknown(SOURCE, name, KERNELS)
     across = -(-problem.n // THREADS)
     places: tuple[Argument, ...] = tuple(("operand", x) for x in ("b", "c", *WEIGHTS))
     numbers: tuple[Argument, ...] = (("int64", problem.n), ("int64", across))

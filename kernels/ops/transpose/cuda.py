@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kernels.errors import UsageError
-from kernels.nvcc import Geometry
+from kernels.nvcc import Geometry, refuse_unknown
 from kernels.ops.transpose.problem import Transpose
 
 SOURCE = Path(__file__).with_name("transpose.cu")
@@ -15,8 +14,7 @@ TILE, ROWS, DOWN = 32, 8, 64  # a block of 32 × 8 threads does two tiles of 32 
 
 def launches(problem: Transpose, kernel: str) -> tuple[Geometry, ...]:
     """One launch, a block for two tiles. Raises UsageError."""
-    if kernel not in KERNELS:
-        raise UsageError(f"no kernel {kernel} in {SOURCE.name}; there are {', '.join(KERNELS)}")
+    refuse_unknown(SOURCE, kernel, KERNELS)
     x, y = problem.operands()
     return (tiles(kernel, problem.rows, problem.cols, x.ld, y.ld),)
 

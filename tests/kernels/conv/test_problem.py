@@ -141,6 +141,37 @@ def test_wrong_twins_are_refused(
     assert all((e.error <= e.bound).all() for e in problem.compare(x, {output.name: honest}, U, "dense"))
 
 
+def coarsely(x: dict[str, Any], cut: bool) -> dict[str, Any]:
+    """In TF32: cut, or rounded."""
+    more = np.uint32(0 if cut else 0x1000)
+    return {key: ((array.view("u4") + more) & np.uint32(0xFFFFE000)).view("f4") for key, array in x.items()}
+
+
+@pytest.mark.parametrize("cut", [False, True])
+@pytest.mark.parametrize("probe", ["dense", "sparse", "uniform", "graded"])
+@pytest.mark.parametrize("direction", PASSES)
+@pytest.mark.parametrize("dear", [False, True])
+def test_factors_that_are_rounded_coarsely_are_right_and_a_missing_one_shows(
+    cut: bool, probe: str, direction: str, dear: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if dear:
+        monkeypatch.setattr("kernels.ops.conv.problem.DEAR", 0.0)
+    problem = Conv(4, 16, 14, 14, 32, 3, 3, 1, 1, 1, 1, 1, direction=direction)
+    x = problem.fill(np.random.default_rng(6), probe)
+    (output,) = problem.outputs
+
+    def right(answer: Any) -> bool:
+        evidence = problem.compare(x, {output.name: answer.astype("f4")}, 2.0**-11, probe)
+        return all((e.error <= e.bound).all() for e in evidence)
+
+    rounded = coarsely(x, cut)
+    assert right(problem.reference(rounded)[output.name])
+    if probe == "dense":
+        last = rounded[list(rounded)[-1]]
+        last.flat[np.abs(last).reshape(-1).argsort()[last.size // 2]] = 0
+        assert not right(problem.reference(rounded)[output.name])
+
+
 @pytest.mark.parametrize("probe", ["dense", "sparse", "uniform", "graded"])
 @pytest.mark.parametrize("direction", PASSES)
 def test_a_large_answer_is_projected(probe: str, direction: str, monkeypatch: pytest.MonkeyPatch) -> None:

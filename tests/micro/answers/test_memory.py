@@ -294,7 +294,7 @@ def test_the_usable_cache_is_told_beside_the_reported_one() -> None:
 def test_no_knee_is_told_too() -> None:
     said = caches.latency_answer(run(*chased(4096, curve(2048 * MIB))), CACHES)[-1]
     assert said == (
-        "No knee is seen between the second-level cache and main memory with pages of 4 KiB; the system reports 32 MiB."
+        "No knee is seen between the second-level cache and main memory; pages of 4 KiB; the system reports 32 MiB."
     )
 
 

@@ -95,7 +95,7 @@ def step_of(words: argparse.Namespace) -> tuple[Step, float]:
     """The unchanged step, and seconds of the whole budget. Raises UsageError."""
     from macro.changes.base import Step
     from macro.predicting import made
-    from macro.timing.entry import Plan
+    from macro.timing.entry import FEWEST, Plan
 
     net = command.network(words.network)
     command.check(words)
@@ -109,7 +109,8 @@ def step_of(words: argparse.Namespace) -> tuple[Step, float]:
         raise UsageError("one framework, one --threads, one --heap: what is changed is named behind them")
     setting = command.setting(net, rows[0], threads[0], heaps[0], variables=command.variables(words.set))
     batch = command.batch(words.batch, net)
-    plan = Plan(net, batch, words.phase, seconds / 2, words.runs, asked=words.network, fewest=made.ROUNDS)
+    fewest = made.ROUNDS if words.runs == 1 else FEWEST
+    plan = Plan(net, batch, words.phase, seconds / 2, words.runs, asked=words.network, fewest=fewest)
     return Step(plan, rows[0], setting), seconds
 
 
@@ -212,7 +213,8 @@ def _measure(asked: WhatIfRequest, not_timed: list[str], file: RunFile) -> None:
     elif together:
         told.append(foreseer.both(told))
     if told:
-        (made.make if step.script is None else own_turns.make)(step, told, file, say)
+        turns = made.make if step.script is None else own_turns.make
+        not_timed += [one.words for one in turns(step, told, file, say) if not one.there]
 
 
 if __name__ == "__main__":

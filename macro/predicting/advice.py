@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -25,8 +24,7 @@ if TYPE_CHECKING:
 
 WORTH = 0.01  # of a step: a saving of less is no advice
 BEST = 3  # changes that are timed again, and combined
-WATCHED, ALONE = 0.1, 0.2  # of the budget
-FIRST = 0.4  # … of what is left of it: the turns of all; the last ones have the rest
+WATCHED, ALONE, FIRST, LAST = 0.1, 0.2, 0.3, 0.4  # of the budget; the last two are turns: of all, of the best ones
 
 
 def advise(step: Step, seconds: float, file: RunFile, say: Callable[[str], None]) -> str:
@@ -35,15 +33,14 @@ def advise(step: Step, seconds: float, file: RunFile, say: Callable[[str], None]
     foreseer = Foreseer(step, seconds * WATCHED, seconds * ALONE, file, say)
     say(f"{len(asked)} changes apply: {', '.join(one.words for one in asked)}")
     foreseer.look(asked)
-    end = time.monotonic() + seconds  # what was looked at was not measured
     foreseen = [foreseer.single(one) for one in asked]
     wanted = [one for one in foreseen if one.there and promising(one)]
-    first = replace(step, plan=replace(step.plan, seconds=FIRST * _left(end), fewest=FEWEST))
+    first = replace(step, plan=replace(step.plan, seconds=FIRST * seconds, fewest=FEWEST))
     turns = make if step.script is None else own_turns.make
     tried = turns(first, wanted, file, say, hopeless=WORTH) if wanted else []
     best = chosen(step, tried)
     others = _combinations(foreseer, best) if best else []
-    last = replace(step, plan=replace(step.plan, seconds=_left(end)))
+    last = replace(step, plan=replace(step.plan, seconds=LAST * seconds))
     told = turns(last, [*best, *others], file, say) if best else []
     winner = combined(told[: len(best)], told[len(best) :])
     if step.script is None and (step.plan.phase, step.plan.batch) == ("step", step.plan.network.batch):
@@ -54,11 +51,6 @@ def advise(step: Step, seconds: float, file: RunFile, say: Callable[[str], None]
     data = {"edits": edits, "winner": winner.words if winner else None, "order": order, "shell": text, "worth": WORTH}
     file.append(Note(TOPIC, {**data, "tried": [one.words for one in tried], "applied": len(asked)}))
     return text
-
-
-def _left(end: float) -> float:
-    """Seconds; where there are none, the fewest rounds that count are taken."""
-    return max(1.0, end - time.monotonic())
 
 
 def _candidates(step: Step) -> Sequence[Named]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import tempfile
+import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from pathlib import Path
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from kernels.devices.cpu import cores
@@ -19,10 +19,8 @@ from macro.changes import Named
 from macro.changes._heaps import beside
 from macro.changes._parts import around
 from macro.changes.base import Asked, Before, Effect, Forecast, Part, Seen, Step
-from macro.equality import gate
-from macro.predicting import judged, made, own, watched
+from macro.predicting import judged, own, watched
 from macro.predicting.foreseen import NOT_TIMED, Foreseen, joined, together
-from macro.timing.entry import Entry
 from macro.watching import ends, perf
 from macro.watching.ends import Ended
 from reports import units
@@ -59,49 +57,36 @@ class Foreseer:
         return watch(self.step, self.watching, self.say)
 
     def look(self, asked: Sequence[Named]) -> None:
-        """See all changed steps that are new, some at once where there are cores, for nobody reads their clocks; and
-        prove their equal work at once, so that NumPy is asked once. What fails is told where it is predicted."""
+        """See all changed steps that are new, some at once where there are cores, for nobody reads their clocks. What
+        fails is told where it is predicted; equal work is proven of what is timed."""
         new = [one for one in asked if one.words not in self.held]
         if new and (why := perf.missing()):
             raise Unavailable(f"a prediction needs to see where the time goes: {why}")
         began = time.monotonic()
-        workers, running = max(1, min(AT_ONCE, cores() // (self.step.setting.threads or cores()))), list[ExitStack]()
-        with ThreadPoolExecutor(workers) as pool:
+        running, places = list[ExitStack](), _places(self.step.setting.threads or cores())
+        with ThreadPoolExecutor(places.qsize()) as pool:
             try:
-                found = pool.map(partial(self._after, running=running), new)
+                found = pool.map(partial(self._after, running=running, places=places), new)
                 self.seen = dict(zip((one.words for one in new), found, strict=True))
             except BaseException:  # such as Ctrl-C: who waits for these processes has their end
                 for stack in running:
                     stack.close()
                 raise
-        if new and self.step.script is None:
-            self._prove(new)
         if new:
             took, steps = time.monotonic() - began, units.counted(len(new), "changed step")
-            self.say(f"{steps} looked at in {took:.0f} s; --budget begins now, starts and checks of kernels on top")
+            self.say(f"{steps} looked at in {took:.0f} s; --budget begins now, starts, proofs and checks on top")
 
-    def _after(self, named: Named, running: list[ExitStack]) -> Seen | SuiteError:
-        after = watched.after if self.step.script is None else own.after
+    def _after(self, named: Named, running: list[ExitStack], places: SimpleQueue[list[int]]) -> Seen | SuiteError:
+        after, changed = watched.after if self.step.script is None else own.after, named.made(self.step)
         with ExitStack() as stack:
             running.append(stack)
+            stack.enter_context(_apart(places, changed.setting.threads or cores()))
             try:
-                return after(named.made(self.step), lambda text: self.say(f"{named.words}: {text}"), stack)
+                return after(changed, lambda text: self.say(f"{named.words}: {text}"), stack)
             except Ended as end:
                 return LaunchError(f"{self.step.plan.network.name}: {ends.late(end)}")
             except SuiteError as error:
                 return error
-
-    def _prove(self, new: Sequence[Named]) -> None:
-        entries = [Entry(self.step.framework, self.step.setting)]
-        for one in new:
-            if isinstance(seen := self.seen[one.words], Seen):
-                entries.append(made.entered(self.step, one.made(self.step), one.words, _said(seen)))
-        with tempfile.TemporaryDirectory(prefix="kernelgap-whatif-") as folder:
-            gate.refuse_unequal(self.step.plan, entries, Path(folder), self.say)
-        for entry in entries[1:]:
-            if entry.status != "ok":
-                does = "does " if entry.status == "wrong" else ""
-                self.seen[entry.change] = LaunchError(f"{entry.framework.name} {does}{entry.reason}")
 
     def single(self, named: Named) -> Foreseen:
         """One change that was looked at. A step that does not run, or shows nothing of the change, is not timed."""
@@ -167,6 +152,27 @@ class Foreseer:
         self.file.append(told)
         seen = self.seen.get(joined(changes))
         return Foreseen(changes, changed, told, _said(seen) if isinstance(seen, Seen) else {}, forecast)
+
+
+def _places(threads: int) -> SimpleQueue[list[int]]:
+    """The cores of each changed step that is looked at beside others."""
+    free, places = sorted(os.sched_getaffinity(0)), SimpleQueue[list[int]]()
+    for i in range(max(1, min(AT_ONCE, len(free) // threads))):
+        places.put(free[i * threads : (i + 1) * threads])
+    return places
+
+
+@contextmanager
+def _apart(places: SimpleQueue[list[int]], threads: int) -> Iterator[None]:
+    """What this thread starts meanwhile runs on cores of its own, where it has no more threads than those: each process
+    takes the last that it may use."""
+    every, place = os.sched_getaffinity(0), places.get()
+    try:
+        os.sched_setaffinity(0, place if threads <= len(place) else every)
+        yield
+    finally:
+        os.sched_setaffinity(0, every)
+        places.put(place)
 
 
 def _parts(one: Foreseen) -> Sequence[Part]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from macro.changes.base import CONFIDENCE, Effect, Forecast, Step
+from macro.predicting.foreseen import NOT_TIMED
 from macro.timing.entry import Entry
 from macro.timing.results import clock, times
 from reports import stats
@@ -55,9 +56,11 @@ def prediction(
 
 def measured(told: Prediction, unchanged: Entry, twin: Entry, changed: Entry, contest: str | None) -> Prediction:
     """The same with what was measured, and the verdict."""
-    for one in (unchanged, twin, changed):
+    for one in (changed, unchanged, twin):
         if one.status != "ok" or not one.blocks:
-            return refused(told, f"{one.framework.name} {one.status}: {one.reason}")
+            failed = f"does {one.reason}" if one.status == "wrong" else f"{one.status}: {one.reason}"
+            never = "" if one.blocks else f"{NOT_TIMED}: "
+            return refused(told, f"{never}{one.framework.name} {failed}")
     fewest = SOON if changed.ended else stats.FEWEST
     found, same = difference(changed, (unchanged, twin), fewest), difference(twin, (unchanged,), fewest)
     if found is None or same is None:

@@ -76,14 +76,17 @@ def drop(unchanged: Sequence[Entry], changed: Sequence[Entry], hopeless: float) 
 
 def _take(
     plan: Plan, taking: Sequence[Entry], file: RunFile, say: Callable[[str], None], end: Callable[[], None]
-) -> str:
-    """Turns into the run file, with the contest at their end; what stands in it is gone on with. The contest's name."""
+) -> str | None:
+    """Turns into the run file, with the contest at their end; what stands in it is gone on with. The contest's name;
+    none where no changed step does the unchanged one's work."""
     name = results.changed_name(plan, taking)
     by_name = {results.name(plan, entry): entry for entry in taking}
     earlier = resume.rounds(file.run, name)
     began, before = time.monotonic(), resume.spent(earlier)
     with tempfile.TemporaryDirectory(prefix="kernelgap-whatif-") as folder:
         seconds = gate.refuse_unequal(plan, taking, Path(folder), say)
+        if all(entry.status != "ok" for entry in taking if entry.change not in ("", TWIN)):
+            return None  # there is nothing to compare with
         resume.restore(by_name, earlier)
 
         def keep(taken: Taken) -> None:

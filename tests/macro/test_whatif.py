@@ -78,14 +78,19 @@ def test_several_are_made_all_at_once_too_but_apart(
     foreseer = SimpleNamespace(
         look=lambda changes: None,
         single=lambda one, left=list(named): left.pop(0),
-        both=lambda told: SimpleNamespace(words="a+b"),
+        both=lambda told: SimpleNamespace(words="a+b", there=False),
     )
-    taken: list[str] = []
+    taken, not_timed = list[str](), list[str]()
+
+    def make(step: object, told: list[Any], file: object, say: object) -> list[Any]:
+        taken.extend(one.words for one in told)
+        return told
+
     monkeypatch.setattr(forecast, "Foreseer", lambda *of: foreseer)
     monkeypatch.setattr(whatif, "seeded", lambda step, file: step)
-    monkeypatch.setattr(turns, "make", lambda step, told, file, say: taken.extend(one.words for one in told))
-    whatif._measure(asked, [], None)  # type: ignore[arg-type]
-    assert taken == made
+    monkeypatch.setattr(turns, "make", make)
+    whatif._measure(asked, not_timed, None)  # type: ignore[arg-type]
+    assert taken == made and not_timed == made[2:]
 
 
 def test_without_a_change_all_are_listed(run: Callable[..., Ran]) -> None:
@@ -134,7 +139,7 @@ def test_a_change_that_does_other_work_or_breaks_is_told_and_not_timed(
     path = tmp_path / "run.jsonl"
     ran = run("whatif", "numpy", str(tmp_path / "mine.py"), "--budget", "2s", "-o", str(path), "-q")
     assert ran.code == 1
-    (told,) = (line for line in lines(path) if line["kind"] == "prediction")
+    *_, told = (line for line in lines(path) if line["kind"] == "prediction")
     assert "not timed" in told["reason"] and reason in told["reason"] and told["measured"] is None
     assert "contest" not in [line["kind"] for line in lines(path)] and reason in ran.out
 

@@ -110,7 +110,14 @@ def test_what_failed_has_its_reason_and_no_verdict() -> None:
     broken = entry([])
     broken.status, broken.reason = "failed", "it died"
     found = judged.measured(told(), around(1.0, 1), around(1.0, 2), broken, "contest")
-    assert found.measured is found.verdict is None and found.reason == "pytorch failed: it died"
+    assert found.measured is found.verdict is None and found.reason == "not timed: pytorch failed: it died"
+    other = entry([])
+    other.status, other.reason = "wrong", "other work than the reference: a loss"
+    found = judged.measured(told(), around(1.0, 1), around(1.0, 2), other, None)
+    assert found.reason == "not timed: pytorch does other work than the reference: a loss"
+    late = around(0.8, 3)
+    late.status, late.reason = "failed", "it died"
+    assert judged.measured(told(), around(1.0, 1), around(1.0, 2), late, None).reason == "pytorch failed: it died"
     few = judged.measured(told(), around(1.0, 1), around(1.0, 2), entry([0.8] * 3), "contest")
     assert few.measured is None and few.reason == "too few rounds: a longer --budget"
 
@@ -120,7 +127,8 @@ def test_what_fails_later_has_no_saving_from_before() -> None:
     broken = entry([])
     broken.status, broken.reason = "failed", "it died"
     again = judged.measured(whole, around(1.0, 1), around(1.0, 2), broken, "contest")
-    assert again.measured is again.verdict is again.resolution is None and again.reason == "pytorch failed: it died"
+    assert again.measured is again.verdict is again.resolution is None
+    assert again.reason == "not timed: pytorch failed: it died"
     assert judged.refused(again, "pytorch failed: it died").reason == again.reason
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kernels.errors import LaunchError, SuiteError
 from macro.equality.answer import COUNTS
-from macro.equality.proof import prove, proven
+from macro.equality.proof import Verdict, key, prove, proven
 from macro.processes import job as job_files
 from macro.processes.process import Process
 from macro.timing.entry import WARM, Entry, Plan
@@ -35,18 +35,38 @@ def refuse_unequal(plan: Plan, entries: Sequence[Entry], folder: Path, say: Call
     files = job_files.write_arrays(plan.network, plan.batch, folder)
     wanted = [entry for entry in entries if entry.status == "ok" and _wanted(plan, entry, files, folder, say)]
     asked = time.monotonic()
-    say(_forecast(plan, entries, len(wanted), (asked - began) / max(1, len(entries))))
+    proofs = len({_holds_for(plan, entry) for entry in wanted})
+    say(_forecast(plan, entries, proofs, (asked - began) / max(1, len(entries))))
     for batch in dict.fromkeys(entry.batch or plan.batch for entry in wanted):
-        alike = [entry for entry in wanted if (entry.batch or plan.batch) == batch]
-        verdicts = prove(plan.network, batch, [(x.framework, x.setting) for x in alike], folder, say)
-        for entry, verdict in zip(alike, verdicts, strict=True):
-            if not verdict.compared:
-                entry.status, entry.reason = "failed", verdict.why
-            elif not verdict.equal:
-                entry.status, entry.reason = "wrong", f"other work than the reference: {verdict.why}"
-            if entry.status != "ok":
-                say(f"{entry.framework.name} is left out: {entry.reason}")
+        _prove(plan, batch, [entry for entry in wanted if (entry.batch or plan.batch) == batch], folder, say)
     return {"asking": asked - began, "proving": time.monotonic() - asked}
+
+
+def _prove(plan: Plan, batch: int, wanted: list[Entry], folder: Path, say: Callable[[str], None]) -> None:
+    """One proof serves all that it holds for, such as twins and other heaps; where the first of them does not run, the
+    next one is asked."""
+    while wanted:
+        firsts = list({_holds_for(plan, entry): entry for entry in reversed(wanted)}.values())[::-1]
+        verdicts = prove(plan.network, batch, [(x.framework, x.setting) for x in firsts], folder, say)
+        for first, verdict in zip(firsts, verdicts, strict=True):
+            of = _holds_for(plan, first)
+            same = [x for x in wanted if x is first or (verdict.compared and _holds_for(plan, x) == of)]
+            for entry in same:
+                _judge(entry, verdict, say)
+            wanted = [x for x in wanted if not any(x is other for other in same)]
+
+
+def _holds_for(plan: Plan, entry: Entry) -> str:
+    return key(plan.network, entry.batch or plan.batch, entry.framework, entry.setting, entry.identity)
+
+
+def _judge(entry: Entry, verdict: Verdict, say: Callable[[str], None]) -> None:
+    if not verdict.compared:
+        entry.status, entry.reason = "failed", verdict.why
+    elif not verdict.equal:
+        entry.status, entry.reason = "wrong", f"other work than the reference: {verdict.why}"
+    if entry.status != "ok":
+        say(f"{entry.framework.name} is left out: {entry.reason}")
 
 
 def _wanted(plan: Plan, entry: Entry, files: dict[str, str], folder: Path, say: Callable[[str], None]) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -91,3 +93,26 @@ def test_what_dies_in_its_proof_has_failed_and_does_no_other_work(tmp_path: Path
     assert entries[0].reason == "ends its process with exit code 3"
     with pytest.raises(LaunchError, match=r"^sick-step: ends its process with exit code 3$"):
         gate.refuse(plan, entries[0], tmp_path, lambda text: None)
+
+
+@pytest.mark.usefixtures("own_state")
+def test_one_proof_serves_all_that_it_holds_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other heaps, too; where the first of them does not run, the next one is asked."""
+    asked = list[list[str]]()
+    died, other = Verdict("numpy", False, "it died", math.nan, ""), Verdict("numpy", False, "a loss", 3.0, "loss")
+
+    def prove(network: object, batch: int, wanted: Sequence[tuple[object, Setting]], *more: object) -> list[Verdict]:
+        asked.append([setting.heap for _, setting in wanted])
+        return [died if setting.heap == "default" else other for _, setting in wanted]
+
+    monkeypatch.setattr(gate, "prove", prove)
+    settings = [
+        Setting(heap="default"),
+        Setting(heap="keep"),
+        Setting(2, heap="keep"),
+        Setting(knobs={"order": "reversed"}),
+    ]
+    entries = [Entry(find("numpy"), setting, identity={"version": "1"}) for setting in settings]
+    gate.refuse_unequal(Plan(TINY, TINY.batch, "step", 1.0, 1), entries, tmp_path, lambda text: None)
+    assert asked == [["default", "default"], ["keep"]]
+    assert [entry.status for entry in entries] == ["failed", "wrong", "wrong", "failed"]

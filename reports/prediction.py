@@ -10,6 +10,8 @@ from reports.record import Expected, Prediction
 
 NEAR = 0.1  # of what was measured: by so much at most may a confirmed prediction be off
 UNDECIDED = "undecided: right or wrong within the error of what was measured; more rounds tell"
+COARSE = 0.02  # of a step: a resolution for which there are remedies
+FINER = "; more time tells them apart, and huge pages for all memory make them alike (docs/method.md)"
 LEFT_OUT = "left out after"  # how the reason of a change begins that was timed for some rounds alone
 HEAD = ("change", "predicted", "measured", "of the step", "off by", "verdict")
 
@@ -39,7 +41,7 @@ def _told(predictions: Sequence[Prediction]) -> Iterator[str]:
         of = f" ({', '.join(one.change for one in predictions if one.contest == x.contest)})" * (len(resolved) > 1)
         yield (
             f"Resolution{of}: two unchanged steps in the same rounds differ by {units.seconds(x.resolution)} at most, "
-            f"{units.percent(100 * x.resolution / x.step)} of a step."
+            f"{units.percent(100 * x.resolution / x.step)} of a step{FINER * (x.resolution > COARSE * x.step)}."
         )
     yield from _interactions(predictions)
     for x in predictions:

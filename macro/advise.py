@@ -54,6 +54,12 @@ def main(argv: Sequence[str]) -> int:
     if words.shell is not None and not words.shell.parent.is_dir():
         raise UsageError(f"--shell {words.shell}: there is no such folder")
     outputs, told = outputs_of(vars(words)), list[str]()
+    if (
+        words.shell is not None
+        and outputs.output is not None
+        and words.shell.resolve() == Path(outputs.output).resolve()
+    ):
+        raise UsageError(f"--shell {words.shell}: -o has that file: name another")
 
     def measure(file: RunFile) -> None:
         from macro.predicting import advice

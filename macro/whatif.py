@@ -137,6 +137,7 @@ def request(argv: Sequence[str]) -> WhatIfRequest:
     if is_own(argv, parser()):
         own, arguments = split(argv)
         words = _with_changes(own_options("whatif", __doc__, "2m")).parse_intermixed_args(own)
+        _refuse_no_script(words)
         step, seconds = own_step(words, arguments)
     else:
         words = parser().parse_intermixed_args(argv)
@@ -144,6 +145,17 @@ def request(argv: Sequence[str]) -> WhatIfRequest:
     if words.apart and len(words.changes) < 2:
         raise UsageError("--apart: name two changes or more")
     return WhatIfRequest(step, _changes(words.changes, step), seconds, words.apart, outputs_of(vars(words)))
+
+
+def _refuse_no_script(words: argparse.Namespace) -> None:
+    """Raise UsageError for what is run as a program, and is none."""
+    from macro import frameworks
+
+    if words.script.suffix != ".py":
+        raise UsageError(f"{words.script}: nothing of a recording can be changed: name the program")
+    if words.changes and words.changes[0] in frameworks.names():
+        own = f"a network of your own is {words.script}:NAME"
+        raise UsageError(f"{words.script} {words.changes[0]}: a program has its own framework; {own}")
 
 
 def _changes(asked: Sequence[str], step: Step) -> list[Named]:
@@ -199,6 +211,7 @@ def _measure(asked: WhatIfRequest, not_timed: list[str], file: RunFile) -> None:
     """Predict each, and of several all at once; then make them in turns, and judge. `not_timed` gets the others."""
     from macro.predicting import made, own_turns
     from macro.predicting.forecast import Foreseer
+    from macro.predicting.judged import failed
 
     say = partial(command.say, asked.outputs.quiet)
     step = seeded(asked.step, file)
@@ -214,7 +227,7 @@ def _measure(asked: WhatIfRequest, not_timed: list[str], file: RunFile) -> None:
         told.append(foreseer.both(told))
     if told:
         turns = made.make if step.script is None else own_turns.make
-        not_timed += [one.words for one in turns(step, told, file, say) if not one.there]
+        not_timed += [one.words for one in turns(step, told, file, say) if failed(one)]
 
 
 if __name__ == "__main__":

@@ -33,8 +33,11 @@ def _told(data: dict[str, object], run: Run) -> Iterator[str]:
     if winner and "+" in str(winner):
         one = by_name[str(winner)]
         yield f"  together: {_saves(one)}; the sum of them alone was predicted: {_agrees(one)}; changes: {one.costs}"
-    if rest := [name for name in tried if name not in order]:
-        yield f"Tried, without a saving that is certain: {', '.join(map(_brought, (by_name[name] for name in rest)))}."
+    rest = [by_name[name] for name in tried if name not in order]
+    if more := [one for one in rest if _certain(one)]:
+        yield f"Saves too, and is not among the best that go together: {', '.join(map(_brought, more))}."
+    if others := [one for one in rest if not _certain(one)]:
+        yield f"Tried, without a saving that is certain: {', '.join(map(_brought, others))}."
     if left := [one for one in run.predictions if one.change not in tried and "+" not in one.change]:
         yield "Not tried: " + "; ".join(f"{one.change} ({one.reason or 'nothing to be won'})" for one in left) + "."
     edits = data.get("edits") or {}
@@ -44,6 +47,11 @@ def _told(data: dict[str, object], run: Run) -> Iterator[str]:
     if winner:
         yield "To have it:"
         yield from (f"  {line}" for line in str(data["shell"]).splitlines() if not line.startswith("# " + str(winner)))
+
+
+def _certain(x: Prediction) -> bool:
+    """Whether it saves something, beyond what two unchanged steps differ by."""
+    return x.measured is not None and x.measured.high < 0 and -x.measured.seconds > (x.resolution or 0.0)
 
 
 def _saves(x: Prediction) -> str:

@@ -23,7 +23,7 @@ def sentences(made: Sequence[Prediction]) -> Iterator[str]:
     resolution = median(100 * (x.resolution or 0.0) / x.step for x in measured)
     yield (
         f"{units.counted(len(measured), 'pair')} of step and change measured, {len(both)} of them predicted; two "
-        f"unchanged steps differ by {units.percent(resolution)} of the step at most (median)."
+        f"unchanged steps are alike to within {units.percent(resolution)} of the step (median)."
     )
     inside, near = (sum(_holds(x, error) for x in both) for error in (False, True))
     yield (

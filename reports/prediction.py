@@ -40,7 +40,8 @@ def _told(predictions: Sequence[Prediction]) -> Iterator[str]:
         assert x.resolution is not None
         of = f" ({', '.join(one.change for one in predictions if one.contest == x.contest)})" * (len(resolved) > 1)
         yield (
-            f"Resolution{of}: two unchanged steps in the same rounds differ by {units.seconds(x.resolution)} at most, "
+            f"Resolution{of}: two unchanged steps in the same rounds are alike to within "
+            f"{units.seconds(x.resolution)}, "
             f"{units.percent(100 * x.resolution / x.step)} of a step{FINER * (x.resolution > COARSE * x.step)}."
         )
     yield from _interactions(predictions)

@@ -196,7 +196,7 @@ class Prediction:
     effect: str = ""  # what shows that the change is in the process
     costs: str = ""  # what it changes beside the time
     measured: Expected | None = None  # null: not measured yet, or it could not be
-    resolution: float | None = None  # seconds that two unchanged steps in the same rounds differ by at most
+    resolution: float | None = None  # seconds to within which two unchanged steps in the same rounds are alike
     verdict: str | None = None  # confirmed, refuted, below resolution; null: see the reason
     reason: str | None = None  # why there is no prediction, no measurement, or no verdict
     contest: str | None = None  # in which it was measured

@@ -29,8 +29,8 @@ class Named:
             return f"it is an edit of the program: {self.change.code}"
         try:
             why = self.change.applies(step, self.value)
-            if why is None:
-                self.made(step)
+            if why is None and not isinstance(self.made(step), Step):
+                return "its make gives no Step"
             return why
         except Exception as error:
             return f"it raises {raised(error)}"
@@ -77,7 +77,7 @@ def _own(path: Path) -> Change:
         raise UsageError(f"{path}: there is no such file")
     try:
         module = module_of(str(path))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UsageError(f"{path}: it raises {raised(error)}") from None
     if not isinstance(change := getattr(module, "CHANGE", None), Change):
         raise UsageError(f"{path}: it has no CHANGE, a macro.changes.base.Change")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache, partial
 
 from kernels.errors import SuiteError
@@ -50,13 +51,15 @@ def beside(before: Before, after: Seen) -> tuple[Part, ...]:
 def faults(before: Before, after: Seen) -> Part:
     """The operating system's time of a plain step follows its page faults; where it has few, they cost what one costs
     by itself. What they cost the program itself, whose caches and table of pages they disturb, and what a page saves
-    that was cleared and so is in the cache, nobody measured alone: BESIDE of it more or less. Raises SuiteError."""
+    that was cleared and so is in the cache, nobody measured alone: BESIDE of it more or less. Threads may have them one
+    after another or all at once: their time is a sum over threads, a step's is the wall's. Raises SuiteError."""
     if before.faults < FEW and after.faults < FEW:
         return _parts.around("page faults, of which there are none", 0.0, NOTHING * before.seconds)
-    each = before.system / before.faults if before.faults >= MANY else new_memory(SMALL_PAGE)
-    change = (after.faults - before.faults) * each
+    one = before.system / before.faults if before.faults >= MANY else new_memory(SMALL_PAGE)
+    each, apart = one * (1 + 1 / before.threads) / 2, one * (1 - 1 / before.threads) / 2
+    more = after.faults - before.faults
     error = CERTAIN / 2 * each * (before.faults_error**2 + after.faults_error**2) ** 0.5
-    return _parts.around("page faults", change, (error**2 + (BESIDE * change) ** 2) ** 0.5)
+    return _parts.around("page faults", more * each, math.hypot(error, BESIDE * more * each) + abs(more) * apart)
 
 
 def fewer_faults(before: Before, after: Seen) -> Effect:
@@ -76,6 +79,8 @@ def allocator(word: str, about: str) -> Change:
         return _products.absent(word)
 
     def took(before: Before, after: Seen) -> Effect:
+        if preload.missing([word], before.maps) is None:
+            return Effect(False, f"{preload.library(word).name} is mapped without it too")
         there = preload.missing([word], after.maps) is None
         return Effect(
             there,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, TypeAlias
 
-from kernels.errors import UsageError
+from kernels.errors import Unavailable, UsageError
 from kernels.ops.conv.problem import Conv
 from kernels.ops.gemm.problem import Gemm
 from kernels.ops.pooling.problem import STRIDE, Pooling
@@ -22,6 +24,7 @@ Spent: TypeAlias = "dict[Problem, dict[str, float]]"  # seconds of a step by pro
 PRODUCTS = ("gemm", "packing")
 CONVOLUTIONS = ("convolution", "layout reorder")
 ROUNDS = 10  # of both cases of a kernel that fit into its seconds
+OF_MALLOC = ("MALLOC_", "GLIBC_TUNABLES")  # how variables begin that change no kernel
 SLOW = 30e9  # FLOP/s of a product whose step has none that tells better
 PASSES = ("element-wise", "reduction", "softmax and loss", "normalization", "copy", "clear")  # over activations
 LARGE = 0.01  # of a step: what a kernel takes that is measured
@@ -137,8 +140,13 @@ def pooling(node: Node, step: Step) -> Pooling | None:
 
 
 def alike(asked: Asked) -> dict[str, Any]:
-    """The settings of the unchanged step, as options."""
-    setting = asked.unchanged.setting
+    """The settings of the unchanged step, as options. Raises Unavailable where kernels by themselves would be others:
+    they run in this Python, without the step's own variables."""
+    setting, script = asked.unchanged.setting, asked.unchanged.script
+    if script is not None and os.path.abspath(script.python) != os.path.abspath(sys.executable):
+        raise Unavailable(f"{script.python} may have other kernels than this Python, by which they are measured")
+    if steering := [x for x in setting.knobs.get("variables", {}) if not x.startswith(OF_MALLOC)]:
+        raise Unavailable(f"the step has {steering[0]}, without which kernels by themselves would be measured")
     return {"threads": asked.threads, "heap": setting.heap, "preload": setting.preload}
 
 

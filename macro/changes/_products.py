@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 
 from kernels.errors import SuiteError
 from kernels.libs import preload
@@ -11,6 +12,7 @@ from macro.changes import _parts
 from macro.changes.base import Before, Change, Effect, Seen, Step
 
 MKL = ("pytorch", "keras-torch")  # rows whose products are MKL's; the wheels of PyTorch have it inside, on x86-64
+RARE = 0.05  # of the samples in products: what has fewer tells nothing
 TELLING = 5  # samples that would be there if nothing had changed
 CHANGED = {
     "mkl-intel": "MKL's dispatch is changed, and MKL would multiply no more",
@@ -40,6 +42,8 @@ def preloaded(
     changes nothing on this machine."""
 
     def shown(before: Before, after: Seen) -> Effect:
+        if preload.missing([word], before.maps) is None:
+            return Effect(False, f"{word} is mapped without it too")
         if preload.missing([word], after.maps):
             return Effect(False, f"{word} is not mapped")
         return took(before, after)
@@ -82,13 +86,27 @@ def gone(before: Before, after: Seen, functions: re.Pattern[str], named: str) ->
 
 def kernels(symbols: Iterable[str], *groups: str) -> tuple[str, ...]:
     """The families of a BLAS's kernels whose functions are among these: MKL's `set`, OpenBLAS's `core`, or both."""
-    found = [match for x in symbols if (match := KERNEL.search(x))]
-    return tuple(sorted({match[group] for match in found for group in groups or ("set", "core") if match[group]}))
+    return tuple(sorted(_families(dict.fromkeys(symbols, 1), *groups)))
+
+
+def _families(symbols: Mapping[str, int], *groups: str) -> Counter[str]:
+    """With the samples in each."""
+    found = Counter[str]()
+    for symbol, count in symbols.items():
+        if match := KERNEL.search(symbol):
+            found.update({match[group]: count for group in groups or ("set", "core") if match[group]})
+    return found
+
+
+def _main(symbols: Mapping[str, int], *groups: str) -> tuple[str, ...]:
+    """Those that have a part of the samples worth speaking of: a rare one is seen in the longer of two looks alone."""
+    found = _families(symbols, *groups)
+    return tuple(sorted(name for name, count in found.items() if count >= RARE * found.total()))
 
 
 def others(before: Before, after: Seen, *groups: str) -> Effect:
     """Whether products run in other kernels than before."""
-    was, now = (kernels(x.symbols, *groups) for x in (before, after))
+    was, now = (_main(x.symbols, *groups) for x in (before, after))
     if not was or not now:
         return Effect(
             False, f"no product was seen {'before' if not was else 'with it'}, so nothing shows which kernels run"

@@ -78,8 +78,17 @@ class Seen:
     identity: Mapping[str, Any]
 
     def flag(self, name: str) -> Any:
-        """Of those that a framework says it has."""
-        return self.identity.get("flags", {}).get(name)
+        """What a framework made, where it can look; else what it says it was told."""
+        made = self.identity.get("made") or {}
+        return made[name] if name in made else self.identity.get("flags", {}).get(name)
+
+    @property
+    def threads(self) -> int:
+        """That it says it has; 1 where it does not say."""
+        told = self.identity.get("threads")
+        if isinstance(told, Mapping):  # PyTorch's
+            told = told.get("intra-op")
+        return told if isinstance(told, int) else 1
 
 
 @dataclass(frozen=True)
@@ -134,8 +143,7 @@ class Asked:
     @property
     def threads(self) -> int:
         """Of the unchanged step."""
-        told = self.before.identity.get("threads")
-        return self.unchanged.setting.threads or (told if isinstance(told, int) else 1)
+        return self.unchanged.setting.threads or self.before.threads
 
 
 def _once(step: Step) -> Sequence[str]:

@@ -9,6 +9,8 @@ from macro.frameworks import find
 
 
 def applies(step: Step, value: str) -> str | None:
+    if step.knob("update") == "in wgrad":
+        return "its backward moves the weights, which no compiled step does here"
     return None if step.row == "pytorch" else "torch.compile is PyTorch's"
 
 

@@ -11,6 +11,8 @@ def took(before: Before, after: Seen) -> Effect:
     path = openblas.path("scipy")
     if path is None or path.name not in after.maps:  # NumPy's own is another file
         return Effect(False, "SciPy's OpenBLAS is not mapped, which the first sgemm_ that it answers does")
+    if not _products.kernels(before.symbols, "set"):
+        return Effect(False, "no product was seen in MKL's kernels before, so nothing shows who multiplies")
     if left := _products.kernels(after.symbols, "set"):
         return Effect(False, f"SciPy's OpenBLAS is mapped, and products are in MKL's {', '.join(left)} kernels")
     return Effect(True, "SciPy's OpenBLAS is mapped, which the first sgemm_ that it answers does")

@@ -193,6 +193,23 @@ class Model(object):
             "batch": len(self.labels),
             "dtype": str(self.x.dtype),
             "layout": "inputs x outputs" if turned else "outputs x inputs",
+            "made": self._made(),
+        }
+
+    def _made(self):
+        """What its knobs made, by the objects themselves: a knob that does nothing is none."""
+        torch = self.torch
+        modules, how = list(self.net.modules()), self.optimizer.defaults
+        dense = [x for x in modules if isinstance(x, torch.nn.Linear)]
+        filters = [x.weight for x in modules if isinstance(x, torch.nn.Conv2d)]
+        last = bool(filters) and all(x.is_contiguous(memory_format=torch.channels_last) for x in [self.x, *filters])
+        moving = bool(dense) and all("forward" in vars(x) for x in dense)
+        return {
+            "optimizer": next((word for word in ("fused", "foreach") if how.get(word)), "default"),
+            "update": "in wgrad" if moving else "by the optimizer",
+            "input_gradient": self.x.requires_grad,
+            "layout": "channels_last" if last else "contiguous",
+            "compile": hasattr(self.call, "_torchdynamo_orig_callable"),
         }
 
     def forward(self):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -85,11 +86,13 @@ def _edits(step: Step, foreseer: Foreseer) -> Iterator[tuple[str, tuple[str, flo
 
 
 def promising(one: Foreseen) -> bool:
-    """What costs a variable alone is tried in any case; of the rest what is not certain to bring nothing."""
+    """What costs a variable alone is tried in any case; of the rest what kernels alone do not rule out."""
     predicted = one.told.predicted
     if all(not named.change.code for named in one.changes) or predicted is None:
         return True
-    return predicted.low < -(WORTH + judged.BETWEEN) * one.told.step
+    step = one.told.step
+    kernels = math.sqrt(max(0.0, (predicted.seconds - predicted.low) ** 2 - (judged.BETWEEN * step) ** 2))
+    return predicted.seconds - kernels < -WORTH * step
 
 
 def chosen(step: Step, tried: Sequence[Foreseen]) -> list[Foreseen]:

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from queue import SimpleQueue
@@ -62,6 +62,8 @@ class Foreseer:
         new = [one for one in asked if one.words not in self.held]
         if new and (why := perf.missing()):
             raise Unavailable(f"a prediction needs to see where the time goes: {why}")
+        if new:
+            _ = self.before  # where it cannot be watched, nothing changed of it can
         began = time.monotonic()
         running, places = list[ExitStack](), _places(self.step.setting.threads or cores())
         with ThreadPoolExecutor(places.qsize()) as pool:
@@ -74,7 +76,7 @@ class Foreseer:
                 raise
         if new:
             took, steps = time.monotonic() - began, units.counted(len(new), "changed step")
-            self.say(f"{steps} looked at in {took:.0f} s; --budget begins now, starts, proofs and checks on top")
+            self.say(f"{steps} looked at in {took:.0f} s; kernels by themselves and turns have the rest of --budget")
 
     def _after(self, named: Named, running: list[ExitStack], places: SimpleQueue[list[int]]) -> Seen | SuiteError:
         after, changed = watched.after if self.step.script is None else own.after, named.made(self.step)
@@ -98,10 +100,11 @@ class Foreseer:
 
     def _told(self, named: Named, changed: Step, after: Seen | SuiteError) -> tuple[Effect, Forecast, str]:
         """Its effect, what it should bring, and why it is not timed."""
+        before = self.before
         if isinstance(after, SuiteError):
             return Effect(False, ""), UNTIMED, f"{NOT_TIMED}: {after}"
         try:
-            effect = named.change.took(self.before, after)
+            effect = named.change.took(before, after)
             if not isinstance(effect, Effect):
                 raise TypeError("took gives no Effect")
         except Exception as error:
@@ -111,7 +114,7 @@ class Foreseer:
         alone = self.alone / len(self.seen.keys() - {one.change for one in self.file.run.predictions})
         self.say(f"{named.words}: {effect.evidence}; kernels by themselves, {alone:.0f} s and their checks")
         began = time.monotonic()
-        forecast = self._brings(named, Asked(self.before, after, self.step, changed, alone))
+        forecast = self._brings(named, Asked(before, after, self.step, changed, alone))
         self.alone -= min(alone, time.monotonic() - began)
         return effect, forecast, ""
 
@@ -120,6 +123,8 @@ class Foreseer:
         is why there is no prediction."""
         try:
             found = named.change.brings(asked)
+            if not (isinstance(found, Forecast) and all(isinstance(part, Part) for part in found.parts)):
+                raise TypeError("brings gives no Forecast of Parts")
             if found.why is None and named.change.memory:
                 return Forecast((*found.parts, *beside(asked.before, asked.after)))
             return found
@@ -157,7 +162,7 @@ class Foreseer:
 def _places(threads: int) -> SimpleQueue[list[int]]:
     """The cores of each changed step that is looked at beside others."""
     free, places = sorted(os.sched_getaffinity(0)), SimpleQueue[list[int]]()
-    for i in range(max(1, min(AT_ONCE, len(free) // threads))):
+    for i in range(max(1, min(AT_ONCE, len(free) // threads, cores() // threads))):
         places.put(free[i * threads : (i + 1) * threads])
     return places
 
@@ -168,10 +173,12 @@ def _apart(places: SimpleQueue[list[int]], threads: int) -> Iterator[None]:
     takes the last that it may use."""
     every, place = os.sched_getaffinity(0), places.get()
     try:
-        os.sched_setaffinity(0, place if threads <= len(place) else every)
+        with suppress(OSError):  # the system may have taken a core away: then they share what there is
+            os.sched_setaffinity(0, place if threads <= len(place) else every)
         yield
     finally:
-        os.sched_setaffinity(0, every)
+        with suppress(OSError):
+            os.sched_setaffinity(0, every)
         places.put(place)
 
 

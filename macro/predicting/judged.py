@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from macro.changes.base import CONFIDENCE, Effect, Forecast, Step
-from macro.predicting.foreseen import NOT_TIMED
+from macro.predicting.foreseen import Foreseen
 from macro.timing.entry import Entry
 from macro.timing.results import clock, times
 from reports import stats
@@ -17,6 +17,7 @@ from reports.record import Expected, Prediction
 MODEL = 0.15  # of what kernels alone say: by so much a step may do else; from the pairs of docs/whatif.md
 BETWEEN = 0.02  # of a step: by so much two processes of it differ; as far as A/A resolves in those pairs
 SOON = 3  # rounds from which on what does not help is left out
+FEW = "too few rounds: a longer --budget"
 TWINS = 0.95  # confidence of how much two unchanged steps may differ
 
 
@@ -59,14 +60,14 @@ def measured(told: Prediction, unchanged: Entry, twin: Entry, changed: Entry, co
     for one in (changed, unchanged, twin):
         if one.status != "ok" or not one.blocks:
             failed = f"does {one.reason}" if one.status == "wrong" else f"{one.status}: {one.reason}"
-            never = "" if one.blocks else f"{NOT_TIMED}: "
-            return refused(told, f"{never}{one.framework.name} {failed}")
+            return refused(told, f"{one.framework.name} {failed}")
     fewest = SOON if changed.ended else stats.FEWEST
     found, same = difference(changed, (unchanged, twin), fewest), difference(twin, (unchanged,), fewest)
     if found is None or same is None:
-        return refused(told, "too few rounds: a longer --budget")
+        return refused(told, FEW)
     resolution = max(abs(same.center), same.half(1 - TWINS))
-    half = found.half(1 - CONFIDENCE)
+    # Of one process of each, what two unchanged ones differ by is all that is known of what processes do.
+    half = found.half(1 - CONFIDENCE) if _several(changed) else math.hypot(found.half(1 - CONFIDENCE), same.center)
     brought = Expected(found.center, found.center - half, found.center + half, CONFIDENCE)
     step = sum(times(unchanged) + times(twin)) / len(times(unchanged) + times(twin))
     verdict = judge(told.predicted, brought, resolution) if not changed.ended else None
@@ -75,11 +76,21 @@ def measured(told: Prediction, unchanged: Entry, twin: Entry, changed: Entry, co
     return replace(told, step=step, measured=brought, resolution=resolution, verdict=verdict, contest=contest)
 
 
+def _several(entry: Entry) -> bool:
+    """Whether it ran in several processes, whose spread is in its error."""
+    return len({generation for generation, _, _ in entry.blocks}) > 1
+
+
 def refused(told: Prediction, why: str) -> Prediction:
     """The same, of what could not be measured, or not again."""
     before = told.reason if told.reason not in (None, UNDECIDED) else ""
     reasons = [*filter(None, [before]), *([why] if why not in before else [])]
     return replace(told, measured=None, resolution=None, verdict=None, contest=None, reason="; ".join(reasons))
+
+
+def failed(one: Foreseen) -> bool:
+    """Whether it was to be timed and could not be; a longer run would not help."""
+    return one.told.measured is None and FEW not in (one.told.reason or "")
 
 
 def judge(predicted: Expected | None, brought: Expected, resolution: float) -> str | None:

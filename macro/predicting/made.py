@@ -64,14 +64,21 @@ def _again(step: Step, words: str) -> str:
 
 
 def drop(unchanged: Sequence[Entry], changed: Sequence[Entry], hopeless: float) -> None:
-    """Want no more steps of what certainly does not save that share."""
+    """Want no more steps of what does not save that share, also where it had as bad luck as two unchanged steps differ
+    by; and none at all where nothing is left to compare."""
     whole = [seconds for entry in unchanged for seconds in times(entry)]
     step = sum(whole) / max(1, len(whole))
+    first, *twins = unchanged
+    apart = [found for twin in twins if (found := judged.difference(twin, (first,), judged.SOON))]
+    luck = max((abs(found.center) for found in apart), default=0.0)
     for entry in changed:
         found = judged.difference(entry, unchanged, judged.SOON)
-        if found is not None and found.center - found.half(1 - CONFIDENCE) > -hopeless * step:
+        if found is not None and found.center - found.half(1 - CONFIDENCE) - luck > -hopeless * step:
             rounds = units.counted(len(entry.blocks), "round")
-            entry.ended = f"{LEFT_OUT} {rounds}: it certainly saves less than {units.percent(100 * hopeless)}"
+            entry.ended = f"{LEFT_OUT} {rounds}, in which it saved less than {units.percent(100 * hopeless)}"
+    if all(entry.ended or entry.status != "ok" for entry in changed):
+        for entry in unchanged:
+            entry.ended = "nothing is left to compare it with"
 
 
 def _take(
@@ -88,6 +95,8 @@ def _take(
         if all(entry.status != "ok" for entry in taking if entry.change not in ("", TWIN)):
             return None  # there is nothing to compare with
         resume.restore(by_name, earlier)
+        if earlier:
+            end()  # what had been left out stays so
 
         def keep(taken: Taken) -> None:
             resume.keep(file, name, by_name, taken)

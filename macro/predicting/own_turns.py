@@ -47,8 +47,9 @@ def make(
             if hopeless is not None:
                 made.drop((unchanged, twin), changed, hopeless)
             going[:] = [look for entry, look in looks if not entry.ended and look.gone is None]
-            if any(look.gone for entry, look in looks if entry in (unchanged, twin)):
-                break  # there is nothing to compare with any more
+            whole = [look for entry, look in looks if entry in (unchanged, twin)]
+            if any(look.gone for look in whole) or all(look in whole for look in going):
+                break  # there is nothing to compare any more, or nothing to compare it with
         for entry, look in looks:
             if look.gone:
                 say(f"{entry.change or 'as it is'}: {look.gone}; what was timed until then counts")

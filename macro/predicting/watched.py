@@ -25,7 +25,7 @@ from macro.watching.recording import Watched
 from macro.watching.watch import Look, Side
 from reports import units
 
-BUILT = ("batch", "layout")
+BUILT = ("batch", "layout", "made")
 
 
 def before(step: Step, seconds: float, say: Callable[[str], None]) -> Before:

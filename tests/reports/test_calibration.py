@@ -34,8 +34,8 @@ def test_signs_errors_verdicts_and_intervals_are_counted() -> None:
         )
     )
     assert told == [
-        "7 pairs of step and change measured, 6 of them predicted; two unchanged steps differ by 2 % of the step at "
-        "most (median).",
+        "7 pairs of step and change measured, 6 of them predicted; two unchanged steps are alike to within 2 % of the "
+        "step (median).",
         "What was measured lies inside the 90 % interval of its prediction in 2 of 6; in 3 once the measurement's own "
         "error is added.",
         "Of the 4 that change the step by 5 % or more, by 3 kinds of change, 3 were predictable: sign right in 2; "

@@ -76,7 +76,7 @@ def test_a_table_says_what_was_predicted_and_what_came_of_it() -> None:
         "confirmed",
     ]
     assert [x.strip() for x in compiled if x.strip()] == ["compile", "–", "–", "–", "–", "–"]
-    assert lines[4] == "Resolution: two unchanged steps in the same rounds differ by 20.0 ms at most, 2 % of a step."
+    assert lines[4] == "Resolution: two unchanged steps in the same rounds are alike to within 20.0 ms, 2 % of a step."
     assert "  heap-keep: 9000 page faults a step before, 0 with it; costs: memory" in lines
     assert "    predicted of page faults −100 ms, malloc −1.00 ms" in lines
     assert lines[-1] == "  compile: not predictable: it fuses"
@@ -105,11 +105,11 @@ def test_of_several_at_once_what_they_do_to_each_other_is_told() -> None:
     assert "beyond" not in text and "Resolution (a, b): " in text and "Resolution (a+b): " in text
 
 
-def advised(**data: object) -> str:
+def advised(one: Prediction = AFTER, **data: object) -> str:
     plain = {"winner": "heap-keep", "order": ["heap-keep"], "tried": ["heap-keep"], "worth": 0.01, "applied": 2}
     shell = "# heap-keep: less\nexport A=1\n"
     note = Note(advice.TOPIC, {**plain, "shell": shell, **data})
-    (text,) = advice.texts(Run(environment(), notes=(note,), predictions=(AFTER, UNKNOWN)))
+    (text,) = advice.texts(Run(environment(), notes=(note,), predictions=(one, UNKNOWN)))
     return text
 
 
@@ -121,9 +121,16 @@ def test_advice_is_told_in_order_with_what_to_type() -> None:
 
 
 def test_where_nothing_helps_that_is_said() -> None:
-    text = advised(winner=None, order=[])
+    text = advised(replace(AFTER, measured=Expected(-0.11, -0.23, 0.01, 0.9)), winner=None, order=[])
     assert text.startswith("Of 1 change tried none certainly makes a step faster by 1 %.")
     assert "Tried, without a saving that is certain: heap-keep (-11.0 %)." in text and "To have it" not in text
+
+
+def test_what_saves_and_is_not_combined_is_told_apart() -> None:
+    text = advised(order=[])
+    assert "Saves too, and is not among the best that go together: heap-keep (-11.0 %)." in text
+    coarse = advised(replace(AFTER, resolution=0.12), order=[])
+    assert "Tried, without a saving that is certain: heap-keep (-11.0 %)." in coarse
 
 
 def test_they_are_what_a_person_reads() -> None:

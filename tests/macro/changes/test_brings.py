@@ -302,3 +302,13 @@ def test_what_could_not_be_measured_alone_says_why(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(Run, "comparisons", (few,))
     with pytest.raises(Unavailable, match="too few rounds"):
         _alone.measured("gemm", {}, 1.0)
+
+
+def test_page_faults_of_several_threads_may_be_taken_at_once() -> None:
+    """The operating system's time is a sum over threads, a step's is the wall's."""
+    brings = changes.find("heap-keep").change.brings
+    (one,) = brings(asked(step(heap="keep"), before(), seen(faults=0.0))).parts
+    two = before(identity={"threads": {"intra-op": 2, "inter-op": 1}})
+    (part,) = brings(asked(step(heap="keep"), two, seen(faults=0.0))).parts
+    assert part.seconds == pytest.approx(0.75 * one.seconds)
+    assert part.low < one.seconds < 0.5 * one.seconds < part.high

@@ -14,7 +14,7 @@ from kernels.errors import UsageError
 from kernels.libs import openblas, preload
 from kernels.libs import torch as torch_library
 from macro import changes, networks
-from macro.changes import mkl_dispatch
+from macro.changes import Named, mkl_dispatch
 from macro.changes.base import Before, Seen, Step
 from macro.equality.proof import prove
 from macro.frameworks import find
@@ -324,3 +324,32 @@ def test_an_allocator_is_in_effect_where_it_is_mapped(monkeypatch: pytest.Monkey
 def test_the_page_names_every_change() -> None:
     page = (Path(__file__).parents[3] / "docs/whatif.md").read_text("utf-8")
     assert not [name for name in changes.names() if f"`{name}" not in page]
+
+
+def test_a_family_of_few_samples_tells_nothing() -> None:
+    """The unchanged step was watched for longer."""
+    change, mapped = changes.find("mkl-dispatch").change, str(preload.library("mkl-intel"))
+    rare = before(symbols=Counter({AVX2: 8000, AVX512: 20}))
+    assert not change.took(rare, seen(maps=mapped)).there
+    assert change.took(before(symbols=Counter({AVX2: 8000, AVX512: 800})), seen(maps=mapped)).there
+
+
+@pytest.mark.parametrize("text", ["heap-jemalloc", "mkl-dispatch", "openblas-shim"])
+def test_what_is_mapped_without_it_shows_nothing(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preload, "missing", lambda words, maps: None if words[0] in maps else "not mapped")
+    word = {"heap-jemalloc": "jemalloc", "mkl-dispatch": "mkl-intel", "openblas-shim": "sgemm-openblas"}[text]
+    effect = changes.find(text).change.took(before(maps=word), seen(maps=word, symbols=Counter([AVX512])))
+    assert not effect.there and "is mapped without it too" in effect.evidence
+
+
+def test_what_was_made_goes_before_what_was_asked_for() -> None:
+    told = {"flags": {"optimizer": "fused"}, "made": {"optimizer": "default"}}
+    assert not changes.find("fused-optimizer").change.took(before(), seen(identity=told)).there
+
+
+def test_a_change_that_makes_no_step_is_refused() -> None:
+    one = Named(replace(changes.known("heap-keep"), make=lambda step, value: None))  # type: ignore[arg-type, return-value]
+    assert one.refused(step()) == "its make gives no Step"
+    assert "the last bits" in changes.known("compile").costs
+    moving = step(knobs={"update": "in wgrad"})
+    assert "its backward moves the weights" in str(changes.find("compile").refused(moving))

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import pytest
 
 from macro.changes.base import Effect, Forecast, Part
-from macro.predicting import judged
+from macro.predicting import judged, made
+from macro.predicting.foreseen import Foreseen
 from macro.processes.job import Setting
 from macro.timing.entry import Entry
 from reports.prediction import UNDECIDED
@@ -110,16 +111,15 @@ def test_what_failed_has_its_reason_and_no_verdict() -> None:
     broken = entry([])
     broken.status, broken.reason = "failed", "it died"
     found = judged.measured(told(), around(1.0, 1), around(1.0, 2), broken, "contest")
-    assert found.measured is found.verdict is None and found.reason == "not timed: pytorch failed: it died"
+    assert found.measured is found.verdict is None and found.reason == "pytorch failed: it died"
+    assert judged.failed(Foreseen([], step(), found))
     other = entry([])
     other.status, other.reason = "wrong", "other work than the reference: a loss"
     found = judged.measured(told(), around(1.0, 1), around(1.0, 2), other, None)
-    assert found.reason == "not timed: pytorch does other work than the reference: a loss"
-    late = around(0.8, 3)
-    late.status, late.reason = "failed", "it died"
-    assert judged.measured(told(), around(1.0, 1), around(1.0, 2), late, None).reason == "pytorch failed: it died"
+    assert found.reason == "pytorch does other work than the reference: a loss"
     few = judged.measured(told(), around(1.0, 1), around(1.0, 2), entry([0.8] * 3), "contest")
     assert few.measured is None and few.reason == "too few rounds: a longer --budget"
+    assert not judged.failed(Foreseen([], step(), few))
 
 
 def test_what_fails_later_has_no_saving_from_before() -> None:
@@ -128,7 +128,7 @@ def test_what_fails_later_has_no_saving_from_before() -> None:
     broken.status, broken.reason = "failed", "it died"
     again = judged.measured(whole, around(1.0, 1), around(1.0, 2), broken, "contest")
     assert again.measured is again.verdict is again.resolution is None
-    assert again.reason == "not timed: pytorch failed: it died"
+    assert again.reason == "pytorch failed: it died"
     assert judged.refused(again, "pytorch failed: it died").reason == again.reason
 
 
@@ -162,3 +162,27 @@ def test_processes_are_compared_within_their_generation() -> None:
     changed.blocks += entry([1.9] * 6, 1).blocks
     found = judged.difference(changed, (first,))
     assert found is not None and found.center == pytest.approx(-0.1) and found.half(0.1) == pytest.approx(0.0, abs=1e-9)
+
+
+def test_what_two_unchanged_processes_differ_by_is_in_the_interval_of_one_of_each() -> None:
+    same = judged.measured(told(), around(1.0, 1), around(1.0, 2), around(0.8, 3), None)
+    apart = judged.measured(told(), around(1.0, 1), around(1.06, 2), around(0.8, 3), None)
+    assert same.measured is not None and apart.measured is not None
+    assert same.measured.high - same.measured.low < 0.02
+    assert 0.11 < apart.measured.high - apart.measured.low < 0.14
+
+
+def test_what_does_not_save_is_left_out_and_then_all_of_it_ends() -> None:
+    first, twin = around(1.0, 1), around(1.0, 2)
+    useless, useful = around(1.03, 3), around(0.8, 4)
+    made.drop((first, twin), [useless, useful], 0.01)
+    assert useless.ended == "left out after 12 rounds, in which it saved less than 1 %"
+    assert not (useful.ended or first.ended or twin.ended)
+    made.drop((first, twin), [useless], 0.01)
+    assert first.ended == twin.ended == "nothing is left to compare it with"
+
+
+def test_what_two_unchanged_steps_differ_by_may_have_been_bad_luck() -> None:
+    changed = around(1.03, 3)
+    made.drop((around(1.0, 1), around(1.1, 2)), [changed], 0.01)
+    assert not changed.ended

@@ -196,14 +196,23 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _list(step: Step) -> int:
-    """The changes that there are, and why some do not apply to this step."""
+    """The changes that apply to this step, what to type, and why the others do not."""
     from macro import changes
 
-    for name in changes.names():
-        change = changes.known(name)
-        why = changes.Named(change, change.takes or "").refused(step)
-        typed = f"{name}={change.takes}" if change.takes else name
-        print(f"{typed:<20} {change.about}" + (f"; not here: {why}" if why else ""))
+    every = [changes.known(name) for name in changes.names()]
+    named = [changes.Named(change, change.takes or "") for change in every]
+    fit = {one.words: one.change for one in named if one.refused(step) is None}
+    print(f"Changes of a {step.plan.phase} of {step.plan.network.name} in {step.framework.name}:")
+    for words, change in fit.items():
+        print(f"  {words:<{max(map(len, fit))}}  {change.about}")
+    if fit:
+        what = step.plan.named if step.script else f"{step.plan.named} {step.framework.name}"
+        plain = next((words for words, change in fit.items() if not change.takes), next(iter(fit)))
+        print(f"Type: python -m macro whatif {what} {plain}; all of them: python -m macro advise {what}")
+    print("Not here:")
+    for one in named:
+        if why := one.refused(step):
+            print(f"  {one.words}: {why}")
     return 0
 
 

@@ -41,7 +41,6 @@ extern "C" __global__ void __launch_bounds__(32)
 #pragma unroll 8
     for (index_t i = threadIdx.x; lines <= NEAR && i < lines; i += 32)
         if (cycle[i * WORDS] == 0xffffffffu) cycle[i * WORDS] = 0;
-    __syncwarp();
     if (threadIdx.x) return;
     unsigned seed = __float_as_uint(y[0]);
     wide_t first = (wide_t)(seed * 2654435761u) * (wide_t)lines >> 32;

@@ -45,15 +45,17 @@ def refuse_unequal(plan: Plan, entries: Sequence[Entry], folder: Path, say: Call
 def _prove(plan: Plan, batch: int, wanted: list[Entry], folder: Path, say: Callable[[str], None]) -> None:
     """One proof serves all that it holds for, such as twins and other heaps; where the first of them does not run, the
     next one is asked."""
-    while wanted:
-        firsts = list({_holds_for(plan, entry): entry for entry in reversed(wanted)}.values())[::-1]
-        verdicts = prove(plan.network, batch, [(x.framework, x.setting) for x in firsts], folder, say)
-        for first, verdict in zip(firsts, verdicts, strict=True):
-            of = _holds_for(plan, first)
-            same = [x for x in wanted if x is first or (verdict.compared and _holds_for(plan, x) == of)]
-            for entry in same:
+    alike: dict[str, list[Entry]] = {}
+    for entry in wanted:
+        alike.setdefault(_holds_for(plan, entry), []).append(entry)
+    left = list(alike.values())
+    while left:
+        firsts = [(same[0].framework, same[0].setting) for same in left]
+        verdicts = prove(plan.network, batch, firsts, folder, say)
+        for same, verdict in zip(left, verdicts, strict=True):
+            for entry in same if verdict.compared else same[:1]:
                 _judge(entry, verdict, say)
-            wanted = [x for x in wanted if not any(x is other for other in same)]
+        left = [same[1:] for same, told in zip(left, verdicts, strict=True) if not told.compared and same[1:]]
 
 
 def _holds_for(plan: Plan, entry: Entry) -> str:

@@ -100,11 +100,10 @@ class Foreseer:
 
     def _told(self, named: Named, changed: Step, after: Seen | SuiteError) -> tuple[Effect, Forecast, str]:
         """Its effect, what it should bring, and why it is not timed."""
-        before = self.before
         if isinstance(after, SuiteError):
             return Effect(False, ""), UNTIMED, f"{NOT_TIMED}: {after}"
         try:
-            effect = named.change.took(before, after)
+            effect = named.change.took(self.before, after)
             if not isinstance(effect, Effect):
                 raise TypeError("took gives no Effect")
         except Exception as error:
@@ -114,7 +113,7 @@ class Foreseer:
         alone = self.alone / len(self.seen.keys() - {one.change for one in self.file.run.predictions})
         self.say(f"{named.words}: {effect.evidence}; kernels by themselves, {alone:.0f} s and their checks")
         began = time.monotonic()
-        forecast = self._brings(named, Asked(before, after, self.step, changed, alone))
+        forecast = self._brings(named, Asked(self.before, after, self.step, changed, alone))
         self.alone -= min(alone, time.monotonic() - began)
         return effect, forecast, ""
 

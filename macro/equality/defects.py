@@ -13,6 +13,7 @@ from kernels.devices.cpu import cores
 from macro.equality.answer import Answer, ask, norm, relative
 from macro.frameworks import find as framework
 from macro.networks import find, names
+from macro.networks.base import LOSSES
 from macro.networks.layers.conv import Convolution
 from macro.networks.layers.norm import BatchNorm
 from macro.networks.layers.pool import Pool
@@ -123,13 +124,15 @@ def _of_the_loss(answer: Answer, want: Answer, network: Network, given: dict[str
         return None  # the loss is not where it differs
     with np.load(given["data"]) as data:
         z, labels = want.logits.astype(np.float64), data["labels"]
-    softmax = _softmax(z)
-    outer = _entropy(softmax, labels)
     defects = {
-        "ReLU on the logits": _entropy(np.maximum(z, 0), labels) * (z > 0),
-        "double log-softmax": softmax * (outer - (softmax * outer).sum(axis=1, keepdims=True)),
-        "mean for sum in the loss": len(labels) * _entropy(z, labels),
+        "ReLU on the logits": _gradient(network.loss, np.maximum(z, 0), labels) * (z > 0),
+        "mean for sum in the loss": len(labels) * _gradient(network.loss, z, labels),
+        **{f"another loss ({loss})": _gradient(loss, z, labels) for loss in LOSSES if loss != network.loss},
     }
+    if network.loss == "softmax":
+        softmax = _softmax(z)
+        outer = _gradient("softmax", softmax, labels)
+        defects["double log-softmax"] = softmax * (outer - (softmax * outer).sum(axis=1, keepdims=True))
     return next((defect for defect, dz in defects.items() if _alike(got, dz.sum(axis=0))), None)
 
 
@@ -157,13 +160,16 @@ def _softmax(z: Array) -> Array:
     return shares
 
 
-def _entropy(z: Array, labels: Array) -> Array:
-    """The gradient of the mean cross-entropy of softmax(z)."""
+def _gradient(loss: str, z: Array, labels: Array) -> Array:
+    """Of the outputs z."""
     import numpy as np
 
-    dz = _softmax(z)
-    dz[np.arange(len(labels)), labels] -= 1
-    return dz / len(labels)
+    targets = np.zeros_like(z)
+    targets[np.arange(len(labels)), labels] = 1
+    if loss == "softmax":
+        return (_softmax(z) - targets) / len(labels)
+    share: Array = 2 * (z - targets) if loss == "squared" else 1 / (1 + np.exp(-z)) - targets
+    return share / z.size
 
 
 def _alike(got: Array, want: Array) -> bool:

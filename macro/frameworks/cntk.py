@@ -1,4 +1,4 @@
-"""CNTK 2.7 (the last): its layers, cross_entropy_with_softmax, a Trainer with momentum SGD without unit gain.
+"""CNTK 2.7 (the last): its layers and losses, a Trainer with momentum SGD without unit gain.
 
 Its criterion is summed over the batch; with `minibatch_size` equal to the batch the learner takes the mean and
 leaves rate and momentum as they are.
@@ -91,21 +91,23 @@ class Model(object):
         import cntk
         import cntk_layers  # beside the worker's loop
         import numpy as np
+        import numpy_losses
 
         self.cntk, self.batch = cntk, job["batch"]
         layers, rate, momentum = [job["network"][key] for key in ("layers", "rate", "momentum")]
         features = cntk.input_variable(tuple(job["network"]["input"]))
-        classes = cntk.input_variable(layers[-1]["outputs"], is_sparse=True)
+        count, sparse = layers[-1]["out"][0], job["network"]["loss"] == "softmax"
+        classes = cntk.input_variable(count, is_sparse=sparse)
         x, self.p = cntk_layers.network(cntk, layers, features)
         with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
             for name, own in self.p.items():
                 own.value = weights[name].reshape(own.shape)
-            labels = [int(label) for label in data["labels"]]
+            labels = numpy_losses.wanted(job["network"], data["labels"], np.int64)
             self.inputs = {features: cntk.Value(np.ascontiguousarray(data["x"]))}
             self.shapes = dict((name, weights[name].shape) for name in self.p)
         self.both = dict(self.inputs)
-        self.both[classes] = cntk.Value.one_hot(labels, layers[-1]["outputs"])
-        self.logits, self.entropy = x, cntk.cross_entropy_with_softmax(x, classes)
+        self.both[classes] = cntk.Value.one_hot(labels.tolist(), count) if sparse else cntk.Value(labels)
+        self.logits, self.entropy = x, cntk_layers.LOSSES[job["network"]["loss"]](cntk, x, classes)
         schedule = cntk.learning_parameter_schedule(rate, minibatch_size=self.batch)
         if momentum:
             learner = cntk.momentum_sgd(

@@ -68,14 +68,16 @@ class Model(object):
         import jax_layers  # beside the worker's loop
         import layouts
         import numpy as np
+        import numpy_losses
 
         self.jax, self.np, self.network = jax, np, job["network"]
-        layers = self.network["layers"]
+        layers, self.loss_of = self.network["layers"], jax_layers.losses(jax)[self.network["loss"]]
         self.lie, self._apply = layouts.Last(layers), jax_layers.network(jax, layers)
         with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
             # jnp.array copies: the step is given these to destroy.
             self.p = dict((name, jnp.array(self.lie.to(name, weights[name]))) for name in weights.files)
-            self.x, self.labels = jnp.array(self.lie.data(data["x"])), jnp.array(data["labels"].astype(np.int32))
+            self.x = jnp.array(self.lie.data(data["x"]))
+            self.labels = jnp.array(numpy_losses.wanted(self.network, data["labels"], np.int32))
         momentum = self.network["momentum"]
         self.v = dict((name, jnp.zeros_like(w)) for name, w in self.p.items()) if momentum else {}
         self.kept = dict((name, jnp.array(x)) for name, x in layouts.begin(layers).items())
@@ -90,8 +92,7 @@ class Model(object):
     def _entropy(self, p, state, x, labels):
         logits, kept = self._apply(p, state, x)
         with self.jax.named_scope("loss"):
-            log_softmax = self.jax.nn.log_softmax(logits)
-            return -self.jax.numpy.take_along_axis(log_softmax, labels[:, None], axis=1).mean(), kept
+            return self.loss_of(logits, labels).mean(), kept
 
     def _value(self, p, state, x, labels):
         return self._entropy(p, state, x, labels)[0]

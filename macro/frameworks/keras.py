@@ -96,6 +96,7 @@ class Model(object):
         import keras_layers  # beside the worker's loop
         import layouts
         import numpy as np
+        import numpy_losses
 
         self.np, self.keras, self.network, self.taken = np, keras, job["network"], 0
         self.lie = layouts.Last(self.network["layers"])
@@ -107,8 +108,8 @@ class Model(object):
             for name in weights.files:
                 own[name].assign(self.lie.to(name, weights[name]))
             self.x = keras.ops.convert_to_tensor(self.lie.data(data["x"]))
-            self.labels = keras.ops.convert_to_tensor(data["labels"].astype(np.int32))
-        self.entropy = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+            self.labels = keras.ops.convert_to_tensor(numpy_losses.wanted(self.network, data["labels"], np.int32))
+        self.entropy = keras_layers.LOSSES[self.network["loss"]](keras.losses)
         optimizer = keras.optimizers.SGD(self.network["rate"], momentum=self.network["momentum"])
         self.model.compile(optimizer=optimizer, loss=self.entropy)
         Model.jit = self.model.jit_compile

@@ -72,11 +72,11 @@ def record(model, run):
 
 def build(job):
     """A chain of dense layers, the last without an activation, has its updates fused into its products; any other graph
-    is as in NumPy around them."""
+    or loss is as in NumPy around them."""
     layers, before = job["network"]["layers"], ["input"] + [layer["name"] for layer in job["network"]["layers"]]
     straight = all(layer["after"] == [name] for layer, name in zip(layers, before))
-    chain = straight and all(layer["kind"] == "dense" for layer in layers) and layers[-1]["activation"] == "none"
-    return Model(job) if chain else _graph(job)
+    dense = all(layer["kind"] == "dense" for layer in layers) and layers[-1]["activation"] == "none"
+    return Model(job) if straight and dense and job["network"]["loss"] == "softmax" else _graph(job)
 
 
 def _graph(job):

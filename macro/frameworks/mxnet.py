@@ -80,6 +80,7 @@ class Model(object):
         import mxnet as mx
         import mxnet_layers  # beside the worker's loop
         import numpy as np
+        import numpy_losses
 
         self.mx, self.np, self.network, self.batch, self.taken = mx, np, job["network"], job["batch"], 0
         self.net, own = mxnet_layers.network(mx, self.network["layers"], self.batch)
@@ -89,8 +90,11 @@ class Model(object):
             self.kept = own
             for name, w in self.p.items():
                 w.set_data(mx.nd.array(turned(weights[name])))
-            self.x, self.labels = mx.nd.array(data["x"]), mx.nd.array(data["labels"].astype(np.float32))
-        self.entropy = mx.gluon.loss.SoftmaxCrossEntropyLoss()
+            self.x = mx.nd.array(data["x"])
+            self.labels = mx.nd.array(numpy_losses.wanted(self.network, data["labels"], np.float32))
+            classes = self.network["layers"][-1]["out"][0]
+            self.losses = numpy_losses.KINDS[self.network["loss"]](data["labels"], classes)
+        self.entropy = mxnet_layers.LOSSES[self.network["loss"]](mx.gluon.loss)
         self.net.hybridize(static_alloc=True)
         self.entropy.hybridize(static_alloc=True)
         options = {"learning_rate": self.network["rate"], "wd": 0.0}
@@ -142,10 +146,7 @@ class Model(object):
         """In double from MXNet's logits: oneDNN's log_softmax, as built in, is off by a millionth, one way.
         The gradients are proven as they are."""
         with self._unmoved():
-            logits = self._logits().asnumpy().astype("float64")
-        logits -= logits.max(axis=1, keepdims=True)
-        rows, labels = range(self.batch), self.labels.asnumpy().astype(int)
-        return float((self.np.log(self.np.exp(logits).sum(axis=1)) - logits[rows, labels]).mean())
+            return self.losses.value(self._logits().asnumpy().astype("float64"))
 
     def gradients(self):
         with self._unmoved():

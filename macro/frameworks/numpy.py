@@ -3,6 +3,7 @@
 import graphs  # beside the worker's loop
 import numpy as np
 import numpy_layers
+import numpy_losses
 import recorder
 
 ROWS = {"numpy": {}}
@@ -69,9 +70,9 @@ class Model(numpy_layers.Products):
             x, self.labels = numpy_layers.copied(data["x"]), data["labels"]
         self.rate, self.momentum = np.float32(job["network"]["rate"]), np.float32(job["network"]["momentum"])
         self.batch, self.order = len(self.labels), order  # the order of the terms of each sum, if another
-        self.shares = shares and np.float32(shares)
+        classes, shares = job["network"]["layers"][-1]["out"][0], shares and np.float32(shares)
+        self.losses = numpy_losses.KINDS[job["network"]["loss"]](self.labels, classes, shares)
         self.do = recorder.Steps()
-        self.share = np.float32(1.0 / self.batch)
         self.velocity = dict((name, np.zeros_like(w)) for name, w in self.weights.items() if self.momentum)
         self.grads = dict((name, numpy_layers.aligned(w.shape)) for name, w in self.weights.items())
         self.values = {"input": x}  # and what each layer gives
@@ -90,25 +91,13 @@ class Model(numpy_layers.Products):
 
     def loss(self):
         self.forward()
-        top = self.logits.max(axis=1, keepdims=True)
-        sums = np.log(np.exp((self.logits - top).astype(np.float64)).sum(axis=1)) + top[:, 0]
-        return float((sums - self.logits[np.arange(self.batch), self.labels]).mean())
+        return self.losses.value(self.logits)
 
     def gradient(self):
         self.forward()
         dz = self.logits if self.layers[-1].owns else self.logits.copy()
-        self.do(["loss"], "softmax", self._softmax, dz)
+        self.do(["loss"], "softmax", self.losses.gradient, dz)
         self._backward(dz)
-
-    def _softmax(self, dz):
-        """Softmax minus one-hot, over the batch, in place of the logits."""
-        dz -= dz.max(axis=1, keepdims=True)
-        np.exp(dz, out=dz)
-        dz /= dz.sum(axis=1, keepdims=True)
-        if self.shares:
-            dz *= self.shares
-        dz[np.arange(self.batch), self.labels] -= np.float32(1)
-        dz *= self.share
 
     def _backward(self, dz):
         """Gradients of all weights from that of the logits; what several layers take has the sum of their gradients."""

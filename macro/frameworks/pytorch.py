@@ -1,4 +1,4 @@
-"""PyTorch: modules as its users write them, F.cross_entropy, torch.optim.SGD; eager and compiled."""
+"""PyTorch: modules as its users write them, losses of torch.nn.functional, torch.optim.SGD; eager and compiled."""
 
 import contextlib
 
@@ -94,15 +94,17 @@ def record(model, run):
 class Model(object):
     def __init__(self, job):
         import numpy as np
+        import numpy_losses  # beside the worker's loop
         import torch
-        import torch_layers  # beside the worker's loop
+        import torch_layers
 
         self.torch, self.job, self.layers = torch, job, job["network"]["layers"]
+        self.loss_of = torch_layers.losses(torch)[job["network"]["loss"]]
         with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
             self.net, self.own = torch_layers.network(torch, self.layers, weights)
             self.names = list(weights.files)
             self.x = torch.from_numpy(data["x"].copy())
-            self.labels = torch.from_numpy(data["labels"].astype(np.int64))
+            self.labels = torch.from_numpy(numpy_losses.wanted(job["network"], data["labels"], np.int64))
         if job["knobs"].get("channels_last"):
             self.net.to(memory_format=torch.channels_last)
             self.x = self.x.contiguous(memory_format=torch.channels_last)
@@ -151,7 +153,7 @@ class Model(object):
         return lambda x: Dense.apply(x, module.weight, module.bias)
 
     def _loss(self):
-        return self.torch.nn.functional.cross_entropy(self.net(self.x), self.labels)
+        return self.loss_of(self.net(self.x), self.labels)
 
     @contextlib.contextmanager
     def scoped(self):
@@ -180,7 +182,7 @@ class Model(object):
         moved = [(names[id(p)], list(p.shape)) for p in self.net.parameters()]
         if not self.job["knobs"].get("compile"):
             return torch_scopes.align(events, self.layers, moved)
-        if any(x["kind"] != "dense" for x in self.layers):
+        if any(x["kind"] != "dense" for x in self.layers) or self.job["network"]["loss"] != "softmax":
             return [([], None) for _ in events]  # no order tells which layer a kernel is of
         dense = [(x["name"], x["inputs"], x["outputs"]) for x in self.layers]
         return torch_rows.align(events, len(self.labels), dense, moved)
@@ -229,7 +231,7 @@ class Model(object):
 
     def loss(self):
         with self.torch.no_grad(), self._kept():
-            return float(self.torch.nn.functional.cross_entropy(self.logits(self.x), self.labels))
+            return float(self.loss_of(self.logits(self.x), self.labels))
 
     def _named(self, names, of):
         arrays = {}

@@ -92,16 +92,18 @@ class Model(object):
 
         import layouts  # beside the worker's loop
         import numpy as np
+        import numpy_losses
         import tensorflow as tf
         import tf_layers
 
         self.tf, self.network = tf, job["network"]
-        layers = self.network["layers"]
+        layers, self.losses_of = self.network["layers"], tf_layers.losses(tf)[self.network["loss"]]
         self.lie = layouts.Last(layers)
         with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
             given = dict((name, self.lie.to(name, weights[name])) for name in weights.files)
             self.p = dict((name, tf.Variable(array, name=name)) for name, array in given.items())
-            self.x, self.labels = tf.constant(self.lie.data(data["x"])), tf.constant(data["labels"].astype(np.int32))
+            self.x = tf.constant(self.lie.data(data["x"]))
+            self.labels = tf.constant(numpy_losses.wanted(self.network, data["labels"], np.int32))
         begin = layouts.begin(layers)
         self.kept = dict((name, tf.Variable(x, name=name, trainable=False)) for name, x in begin.items())
         self.variables = list(self.p.values())
@@ -125,8 +127,7 @@ class Model(object):
         """The loss, and the new state."""
         logits, kept = self.apply(x)
         with self.scope("loss"):
-            losses = self.tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
-            return self.tf.reduce_mean(losses), kept
+            return self.tf.reduce_mean(self.losses_of(labels, logits)), kept
 
     def _loss(self, x, labels):
         return self._entropy(x, labels)[0]

@@ -17,19 +17,22 @@ from micro.planning.network import NETWORK as WRITTEN
 from micro.planning.written import check
 
 # What a file of shapes says too, but for what is measured alone, and the sizes of a sample.
-NETWORK = {key: kind for key, kind in WRITTEN.items() if key not in ("measured", "convolutions")} | {"input": list}
+NETWORK = {key: kind for key, kind in WRITTEN.items() if key not in ("measured", "convolutions")}
+NETWORK |= {"input": list, "loss": str}
 NAME = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")  # as scopes of all frameworks can bear
+# Means of the last layer's outputs against a label a sample: cross-entropy of their softmax; of their sigmoids, and the
+# squared difference, against one for the label and zero for the other classes.
+LOSSES = ("softmax", "binary", "squared")
 TAKEN = (INPUT, "loss", "update")
 SHAPES = ("inputs", "first")  # what micro/shapes has of a dense layer beside what it is: told by its place
 
 
 @dataclass(frozen=True)
 class Network:
-    """Layers in order, each behind those whose outputs it takes; softmax cross-entropy of the last against integer
-    labels, mean over the batch; SGD.
+    """Layers in order, each behind those whose outputs it takes; a loss of the last one's against integer labels; SGD.
 
     `source`: where it comes from, and what it deviates in. `rate`, `momentum`: of the update. `input`: of a sample.
-    Raises ValueError for layers that do not fit.
+    `loss`: one of LOSSES. Raises ValueError for layers that do not fit.
     """
 
     name: str
@@ -39,6 +42,7 @@ class Network:
     rate: float
     momentum: float = 0.0
     input: Shape = ()
+    loss: str = LOSSES[0]
 
     def __post_init__(self) -> None:
         if self.batch < 1 or min(self.input, default=0) < 1:
@@ -48,8 +52,6 @@ class Network:
         for name in (layer.name for layer in self.layers):
             if not NAME.fullmatch(name) or name in TAKEN:
                 raise ValueError(f"{name!r} names no layer: letters, digits, _ and - with dots between, not {TAKEN}")
-        if not (math.isfinite(self.rate) and math.isfinite(self.momentum)):
-            raise ValueError("rate and momentum are finite")
         called = {layer.name for layer in self.layers}
         if len(called) < len(self.layers):
             raise ValueError("two layers of one name")
@@ -57,8 +59,16 @@ class Network:
             raise ValueError(f"{inside[0]} is called as if it were inside another layer")
         if not self.parameters:
             raise ValueError("no layer has parameters: a step moves nothing")
+        self._check_training()
+
+    def _check_training(self) -> None:
+        """Raises ValueError for a loss that cannot be taken, or an update that cannot be made."""
+        if not (math.isfinite(self.rate) and math.isfinite(self.momentum)):
+            raise ValueError("rate and momentum are finite")
+        if self.loss not in LOSSES:
+            raise ValueError(f"loss {self.loss}: there are {', '.join(LOSSES)}")
         if len(self.nodes[-1].output) != 1:
-            raise ValueError(f"the loss takes the logits of classes, {self.layers[-1].name} gives images")
+            raise ValueError(f"the loss takes a number for each class, {self.layers[-1].name} gives images")
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
@@ -104,12 +114,13 @@ class Network:
     def data(self) -> dict[str, Any]:
         """For a file."""
         about = {"network": self.name, "source": self.source, "batch": self.batch}
-        move = {"rate": self.rate, "momentum": self.momentum}
-        return {**about, **move, "input": list(self.input), "layers": [layer.data() for layer in self.layers]}
+        train = {"rate": self.rate, "momentum": self.momentum}
+        loss = {} if self.loss == LOSSES[0] else {"loss": self.loss}
+        return {**about, **train, **loss, "input": list(self.input), "layers": [layer.data() for layer in self.layers]}
 
     def plan(self) -> dict[str, Any]:
         """For a worker in another environment: layers with what their places make of them."""
-        return {**self.data(), "layers": [node.data() for node in self.nodes]}
+        return {**self.data(), "loss": self.loss, "layers": [node.data() for node in self.nodes]}
 
 
 def _around(name: str) -> list[str]:
@@ -172,7 +183,7 @@ def from_data(data: dict[str, Any]) -> Network:
         raise ValueError(f"input: {given}, give whole numbers")
     about = data["network"], str(data.get("source", "")), data["batch"]
     moves = float(data["rate"]), float(data.get("momentum", 0.0))
-    network = Network(*about, tuple(layer for layer, _ in rows), *moves, tuple(given))
+    network = Network(*about, tuple(layer for layer, _ in rows), *moves, tuple(given), data.get("loss", LOSSES[0]))
     for node, (_, told) in zip(network.nodes, rows, strict=True):
         if told.get("inputs", node.inputs[0][0]) != node.inputs[0][0]:
             raise ValueError(f"{node.name} takes {told['inputs']}, {node.sources[0]} gives {node.inputs[0][0]}")

@@ -68,6 +68,14 @@ def flatten(cntk, told):
 KINDS = {"dense": dense, "conv": conv, "pool": pool, "lrn": lrn, "add": add, "concat": concat, "flatten": flatten}
 
 
+LOSSES = {  # of each sample
+    "softmax": lambda cntk, z, t: cntk.cross_entropy_with_softmax(z, t),
+    # Its binary_cross_entropy is a mean whose gradient is of the sum.
+    "binary": lambda cntk, z, t: cntk.reduce_sum(cntk.log_add_exp(z, cntk.constant(0.0)) - z * t) / z.shape[0],
+    "squared": lambda cntk, z, t: cntk.squared_error(z, t) / z.shape[0],
+}
+
+
 def _padded(cntk, x, around, value):
     if not any(map(any, around)):
         return x

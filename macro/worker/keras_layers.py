@@ -111,6 +111,13 @@ class Kinds(object):
 NAMES = ("dense", "conv", "pool", "norm", "add", "concat", "flatten", "shortcut")
 
 
+LOSSES = {
+    "softmax": lambda own: own.SparseCategoricalCrossentropy(from_logits=True),
+    "binary": lambda own: own.BinaryCrossentropy(from_logits=True),
+    "squared": lambda own: own.MeanSquaredError(),
+}
+
+
 def activation(told):
     """As Keras calls it."""
     return None if told["activation"] == "none" else told["activation"]

@@ -110,6 +110,13 @@ KINDS = {
 NAMES = {"scale": "gamma", "shift": "beta", "mean": "running_mean", "variance": "running_var"}
 
 
+LOSSES = {  # of each sample
+    "softmax": lambda own: own.SoftmaxCrossEntropyLoss(),
+    "binary": lambda own: own.SigmoidBinaryCrossEntropyLoss(),
+    "squared": lambda own: own.L2Loss(weight=2.0),  # which takes the half of it
+}
+
+
 def _padded(F, x, around, value):
     (top, bottom), (left, right) = around
     return F.pad(x, mode="constant", pad_width=(0, 0, 0, 0, top, bottom, left, right), constant_value=value)

@@ -16,7 +16,8 @@ import time
 THREAD = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)  # Linux alone tells of one
 CALIBRATE = "kernelgap calibration"  # an annotation whose monotonic start is known
 PATIENCE = 5.0  # seconds that perf has to answer
-LOSSES = ("loss", "compile_loss", "sparse_categorical_crossentropy")  # scopes: ours, Keras's, its function's
+# Scopes: ours, Keras's, its functions'.
+LOSSES = ("loss", "compile_loss", "sparse_categorical_crossentropy", "binary_crossentropy", "mean_squared_error")
 
 
 def now():

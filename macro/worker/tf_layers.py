@@ -99,6 +99,16 @@ class Kinds(object):
 NAMES = ("dense", "conv", "pool", "norm", "lrn", "add", "concat", "flatten", "shortcut")
 
 
+def losses(tf):
+    """By name, of what is compared with outputs: of each sample, or of each output, whose mean is the loss."""
+    own = tf.nn
+    return {
+        "softmax": lambda labels, z: own.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=z),
+        "binary": lambda targets, z: own.sigmoid_cross_entropy_with_logits(labels=targets, logits=z),
+        "squared": lambda targets, z: tf.math.squared_difference(z, targets),
+    }
+
+
 def network(tf, layers, p, state, scope):
     """What gives logits and new state from data; `p`, `state`: variables by name; each layer in its `scope`."""
     kinds = Kinds(tf, layers)

@@ -106,6 +106,12 @@ def _called(torch, call):
     return Called()
 
 
+def losses(torch):
+    """By name, of outputs and what they are compared with."""
+    own = torch.nn.functional
+    return {"softmax": own.cross_entropy, "binary": own.binary_cross_entropy_with_logits, "squared": own.mse_loss}
+
+
 def network(torch, layers, weights):
     """A module of all layers, each under its name, whose forward follows the graph; and of the suite's arrays, by name,
     (parameter or buffer, how it is written). `weights`: by name."""

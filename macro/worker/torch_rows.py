@@ -14,13 +14,16 @@ PRODUCTS = ("linear", "addmm", "matmul", "mm")
 ACTIVATIONS = ("sigmoid", "relu")
 DERIVATIVES = ("SigmoidBackward0", "ReluBackward0", "ThresholdBackward0")
 GRADIENTS = {"AddmmBackward0": ("dgrad", "wgrad"), "MmBackward0": ("wgrad", "dgrad")}  # in their order
-LOSS_NODES = ("NllLossBackward0", "LogSoftmaxBackward0")
-LOSSES = ("cross_entropy_loss", "log_softmax", "_log_softmax", "nll_loss_nd", "nll_loss", "nll_loss_forward")
+LOSS_NODES = ("NllLossBackward0", "LogSoftmaxBackward0", "BinaryCrossEntropyWithLogitsBackward0", "MseLossBackward0")
+LOSSES = (
+    *("cross_entropy_loss", "log_softmax", "_log_softmax", "nll_loss_nd", "nll_loss", "nll_loss_forward"),
+    *("binary_cross_entropy_with_logits", "mse_loss"),
+)
 KINDS = {
     "gemm": "mm addmm bmm",
     "element-wise": "sigmoid relu clamp_min sigmoid_backward threshold_backward nll_loss_backward add add_ mul mul_",
     "reduction": "sum nll_loss_forward",
-    "softmax": "_log_softmax _log_softmax_backward_data",
+    "softmax": "_log_softmax _log_softmax_backward_data mse_loss mse_loss_backward binary_cross_entropy_with_logits",
     "copy": "copy_ clone",
     "clear": "fill_ zero_",
 }

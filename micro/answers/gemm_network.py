@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from micro.planning.benchmark import Request
 from micro.planning.contest import Contest, parse
-from micro.planning.network import products, read
+from micro.planning.network import read
 from reports import units
 
 if TYPE_CHECKING:
@@ -20,17 +20,16 @@ PREFIX = "net"
 
 def contests(asked: Request, libraries: list[str]) -> list[Contest]:
     """OI against IO, product by product, in each library."""
-    net = read(asked.net)
-    batch = asked.axes["m"][0] if "m" in asked.given else None
+    step = read(asked.net, asked.axes["m"][0] if "m" in asked.given else None)
     return [
         Contest(
-            f"{PREFIX}/{net.name}/{product.phase}/{'+'.join(product.layers)}/variant:{library}",
+            f"{PREFIX}/{step.network}/{product.phase}/{'+'.join(product.layers)}/variant:{library}",
             f"W out×in or in×out: which costs {library} less in {product.name}?",
             "layout",
             tuple(asked.case(problem, library) for problem in dict.fromkeys((product.oi, product.io))),
         )
         for library in libraries
-        for product in products(net, batch)
+        for product in step.products
     ]
 
 

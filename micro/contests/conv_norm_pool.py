@@ -10,7 +10,7 @@ from kernels.ops.pooling.problem import Pooling
 from micro.planning.benchmark import Benchmark, Request
 from micro.planning.contest import Contest
 from micro.planning.conv_followed import NETS, PREFIX, layers
-from micro.planning.conv_layers import Layer
+from micro.planning.conv_layers import Convolution
 
 CONVOLUTIONS = ("torch", "im2col")  # the first that is here, unless a person names one
 OWN = ("c", "c-ops")
@@ -45,7 +45,7 @@ def _convolutions(asked: Request) -> tuple[str, ...]:
     return (*here, CONVOLUTIONS[-1])[:1]
 
 
-def _contest(asked: Request, name: str, layer: Layer, convolution: str) -> Contest:
+def _contest(asked: Request, name: str, layer: Convolution, convolution: str) -> Contest:
     passes = tuple(asked.case(problem, convolution) for problem in layer.passes())
     after = tuple(
         asked.case(problem, kernel)

@@ -9,7 +9,7 @@ from kernels.ops.norm.problem import Norm
 from kernels.ops.pooling.problem import Pooling
 from kernels.problem import Problem
 from micro.planning import conv_layers
-from micro.planning.conv_layers import Layer
+from micro.planning.conv_layers import Convolution
 
 PREFIX = "norm-and-pool"  # of the names of contests over these layers
 WINDOW = 3  # of the poolings of these networks, two apart
@@ -25,7 +25,7 @@ class Followed:
     norms: tuple[str, ...] = ()
     pooled: Mapping[str, int] = field(default_factory=dict)
 
-    def after(self, layer: Layer) -> Iterator[tuple[str, Problem]]:
+    def after(self, layer: Convolution) -> Iterator[tuple[str, Problem]]:
         """What follows a layer, with its word: train or frozen (a batch normalization's mode), lrn, pool."""
         conv = layer.problem
         edge = conv.lines[0].outputs
@@ -46,7 +46,7 @@ NETS = {
 }
 
 
-def layers(name: str, batch: int | None = None) -> tuple[Layer, ...]:
+def layers(name: str, batch: int | None = None) -> tuple[Convolution, ...]:
     """Every distinct convolution of a network, at its own batch unless one is given."""
     net = conv_layers.read(name)
     return tuple(replace(x, problem=replace(x.problem, n=batch or net.batch)) for x in net.layers)

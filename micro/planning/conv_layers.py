@@ -21,7 +21,7 @@ OWN: dict[str, type] = {"name": str, "count": int, "first": bool, "then": dict}
 
 
 @dataclass(frozen=True)
-class Layer:
+class Convolution:
     """A convolution of a network, its forward pass at the network's batch. `count`: how many layers are alike; `first`:
     it reads data, of which nobody needs a gradient; `then`: published milliseconds by pass, `backward` for both
     gradients together, and library."""
@@ -46,13 +46,13 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Net:
+class Convolutions:
     """The convolutions of a network; what else it computes is not among them. `measured`: on what, when and in which
     unit the `then` of its layers was."""
 
     name: str
     batch: int
-    layers: tuple[Layer, ...]
+    layers: tuple[Convolution, ...]
     measured: str = ""
 
 
@@ -79,19 +79,19 @@ class Distinct:
         return sum(use.count for use in self.uses)
 
 
-def read(name: str) -> Net:
+def read(name: str) -> Convolutions:
     """A network by name, or from a file of the same form. Raises UsageError."""
     return loaded(name, KIND, "alexnet-s", of_record)
 
 
-def of_record(record: dict[str, Any]) -> Net:
+def of_record(record: dict[str, Any]) -> Convolutions:
     """The convolutions of a network's file, whose other keys are checked. Raises ValueError."""
     batch = record["batch"]
     layers = tuple(_layer(row, batch, f"convolution {i}: ") for i, row in enumerate(record[KIND], 1))
     if not layers or batch < 1:
         raise ValueError("the batch is a positive whole number, and there is a convolution")
     refuse_names(record["network"], [layer.name for layer in layers])
-    return Net(record["network"], batch, layers, record.get("measured", ""))
+    return Convolutions(record["network"], batch, layers, record.get("measured", ""))
 
 
 def distinct_layers(batch: int | None = None) -> list[Distinct]:
@@ -105,7 +105,7 @@ def distinct_layers(batch: int | None = None) -> list[Distinct]:
     return [Distinct(problem, tuple(uses)) for problem, uses in by_problem.items()]
 
 
-def _layer(row: Any, batch: int, place: str) -> Layer:
+def _layer(row: Any, batch: int, place: str) -> Convolution:
     """Raises ValueError."""
     hints = get_type_hints(Conv)
     needed = [axis.name for axis in SIZES if axis.default is MISSING]
@@ -116,7 +116,7 @@ def _layer(row: Any, batch: int, place: str) -> Layer:
     for word, times in own.get("then", {}).items():
         check(times, dict.fromkeys(times, float), (), f"{place}then: {word}: ")
     try:
-        layer = Layer(problem=Conv(n=max(batch, 1), **sizes), **own)
+        layer = Convolution(problem=Conv(n=max(batch, 1), **sizes), **own)
     except UsageError as error:
         raise ValueError(f"{place}{error}") from None
     if layer.count < 1:

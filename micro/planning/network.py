@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,27 +33,8 @@ LAYER: Mapping[str, type] = {"name": str, "inputs": int, "outputs": int, "activa
 
 
 @dataclass(frozen=True)
-class Layer:
-    """y = x·Wᵀ of `inputs` to `outputs`; the first layer of a network needs no dgrad."""
-
-    name: str
-    inputs: int
-    outputs: int
-    first: bool = False
-
-
-@dataclass(frozen=True)
-class Net:
-    """Shapes alone; what is between the layers does no product."""
-
-    name: str
-    batch: int
-    layers: tuple[Layer, ...]
-
-
-@dataclass(frozen=True)
 class Product:
-    """One product of a step in both layouts, and the layers that do it: their number counts in a sum."""
+    """One product of a step with W out×in and in×out, and the layers that do it: their number counts in a sum."""
 
     phase: str
     layers: tuple[str, ...]
@@ -62,6 +44,15 @@ class Product:
     @property
     def name(self) -> str:
         return f"{'+'.join(self.layers)} {self.phase}"
+
+
+@dataclass(frozen=True)
+class Products:
+    """Those of a step of a network, each different one once, in the order of its layers."""
+
+    network: str
+    batch: int
+    products: tuple[Product, ...]
 
 
 def known(kind: str = "layers") -> list[str]:
@@ -94,20 +85,25 @@ def loaded(name: str, kind: str, like: str, build: Callable[[dict[str, Any]], T]
         raise UsageError(f"--net {name}: no network like micro/shapes/{like}.json ({error})") from None
 
 
-def read(name: str) -> Net:
-    """A network by name, or from a file of the same form. Raises UsageError."""
-    return loaded(name, "layers", "fcn-s", _dense)
+def read(name: str, batch: int | None = None) -> Products:
+    """The fully connected layers' products of a network by name, or from a file of the same form, at its own batch
+    unless one is given. Raises UsageError."""
+    return loaded(name, "layers", "fcn-s", partial(_products, batch=batch))
 
 
-def _dense(record: dict[str, Any]) -> Net:
-    """Its fully connected layers. Raises ValueError."""
-    layers = tuple(Layer(x["name"], x["inputs"], x["outputs"], x.get("first", False)) for x in record["layers"])
-    net = Net(record["network"], record["batch"], layers)
-    sizes = (net.batch, *(size for layer in layers for size in (layer.inputs, layer.outputs)))
+def _products(record: dict[str, Any], batch: int | None) -> Products:
+    """Raises ValueError."""
+    layers, own = record["layers"], record["batch"]
+    sizes = (own, *(size for layer in layers for size in (layer["inputs"], layer["outputs"])))
     if not layers or not all(size > 0 for size in sizes):
         raise ValueError("the batch, inputs and outputs of layers are positive whole numbers")
-    refuse_names(net.name, [layer.name for layer in layers])
-    return net
+    refuse_names(record["network"], [layer["name"] for layer in layers])
+    by_product: dict[tuple[str, Gemm, Gemm], list[str]] = {}
+    for layer in layers:
+        for product in _of(batch or own, layer["inputs"], layer["outputs"], first=layer.get("first", False)):
+            by_product.setdefault(product, []).append(layer["name"])
+    each = (Product(phase, tuple(names), oi, io) for (phase, oi, io), names in by_product.items())
+    return Products(record["network"], batch or own, tuple(each))
 
 
 def refuse_names(network: str, layers: list[str]) -> None:
@@ -118,19 +114,10 @@ def refuse_names(network: str, layers: list[str]) -> None:
         raise ValueError("two layers of one name")
 
 
-def products(net: Net, batch: int | None = None) -> list[Product]:
-    """Each different product once, in the order of the layers."""
-    by_product: dict[tuple[str, Gemm, Gemm], list[str]] = {}
-    for layer in net.layers:
-        for phase, oi, io in _of(layer, batch or net.batch):
-            by_product.setdefault((phase, oi, io), []).append(layer.name)
-    return [Product(phase, tuple(layers), oi, io) for (phase, oi, io), layers in by_product.items()]
-
-
-def _of(layer: Layer, batch: int) -> Iterator[tuple[str, Gemm, Gemm]]:
-    """Row-major: y = x·Wᵀ or x·W; dx = dy·W or dy·Wᵀ; dW = dyᵀ·x or xᵀ·dy."""
-    i, o = layer.inputs, layer.outputs
+def _of(batch: int, i: int, o: int, *, first: bool) -> Iterator[tuple[str, Gemm, Gemm]]:
+    """Row-major: y = x·Wᵀ or x·W; dx = dy·W or dy·Wᵀ, which the first layer of a network does not need; dW = dyᵀ·x or
+    xᵀ·dy. `i`, `o`: a layer's inputs and outputs."""
     yield "forward", Gemm(batch, o, i, "nt"), Gemm(batch, o, i, "nn")
-    if not layer.first:
+    if not first:
         yield "dgrad", Gemm(batch, i, o, "nn"), Gemm(batch, i, o, "nt")
     yield "wgrad", Gemm(o, i, batch, "tn"), Gemm(i, o, batch, "tn")

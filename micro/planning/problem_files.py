@@ -103,18 +103,18 @@ def _described(benchmark: Benchmark, path: Path, text: str) -> Written:
     )
 
 
-def of_network(net: conv_layers.Net) -> Written:
+def of_network(step: conv_layers.Convolutions) -> Written:
     """What a step of a network computes of convolutions."""
     calls: dict[Conv, Calls] = {}
     then: dict[Conv, str] = {}
-    for layer in net.layers:
+    for layer in step.layers:
         for problem in layer.passes():
             calls[problem] = calls.get(problem, Calls(0, None)) + Calls(layer.count, None)
-            if published := layer.published(problem.direction, net.measured):
+            if published := layer.published(problem.direction, step.measured):
                 then[problem] = published
-    different = len({layer.problem for layer in net.layers})
-    count = sum(layer.count for layer in net.layers)
-    lines = [f"{net.name}: {count} convolutions, {different} of them different, batch {net.batch}."]
+    different = len({layer.problem for layer in step.layers})
+    count = sum(layer.count for layer in step.layers)
+    lines = [f"{step.name}: {count} convolutions, {different} of them different, batch {step.batch}."]
     return Written(list(calls), lines, calls, then=then)
 
 

@@ -26,6 +26,7 @@ ROWS = {
     "shifted": {"change": "shifted"},
     "biased": {"change": "biased"},
     "wider": {"change": "wider"},
+    "squared": {"change": "squared"},
 }
 RECIPE = {}
 NET = Network(
@@ -61,7 +62,8 @@ def changed(change):
         by_name["conv2"] = replace(by_name["conv2"], bias=True)
     if change == "wider":
         by_name["conv2"] = replace(by_name["conv2"], dilation=2, pad=2)
-    return replace(NET, layers=tuple(by_name.values()))
+    loss = "squared" if change == "squared" else NET.loss
+    return replace(NET, layers=tuple(by_name.values()), loss=loss)
 
 
 def numpy():

@@ -18,6 +18,7 @@ NAMED = {
     "ceil": "poolings that round up: ",
     "shifted": "padding more below and right, as SAME has it: ",
     "biased": "biases too many (conv2.bias): conv2.bias has 8 parameters where the network has 0",
+    "squared": "another loss (squared): ",
     "wider": "loss 0 differs by ",  # no mistake that has a name
 }
 

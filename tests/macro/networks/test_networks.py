@@ -12,7 +12,7 @@ import pytest
 from kernels.errors import UsageError
 from kernels.ops.conv.problem import Conv
 from macro import networks, shapes
-from macro.networks.base import chain, from_data
+from macro.networks.base import LOSSES, chain, from_data
 from macro.networks.layers.conv import Convolution
 from macro.networks.layers.dense import Dense
 from macro.networks.layers.flatten import Flatten
@@ -81,6 +81,13 @@ def test_there_and_back(name: str) -> None:
     assert network.name == name
 
 
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_loss_is_told_there_and_back(loss: str) -> None:
+    network = replace(networks.find("fcn-s"), loss=loss)
+    assert from_data(json.loads(json.dumps(network.data()))) == network
+    assert network.plan()["loss"] == loss
+
+
 @pytest.mark.parametrize("name", WITH_CONVOLUTIONS)
 def test_convolutions_are_those_that_micro_measures(name: str) -> None:
     network, theirs = networks.find(name), Counter[Conv]()
@@ -108,13 +115,12 @@ def test_micro_has_its_shapes(name: str) -> None:
     """`python -m macro shapes all` rewrites them; micro reads the same products from the file."""
     network = networks.find(name)
     assert shapes.path(network).read_text("utf-8") == shapes.text(network), "python -m macro shapes all"
-    read = planning_network.read(name)
     ours = {
         (layer.name, phase): problem
         for layer in network.nodes
         for phase, (problem,) in layer.problems(network.batch).items()
     }
-    theirs = {(x, p.phase): p.io for p in planning_network.products(read) for x in p.layers}
+    theirs = {(x, p.phase): p.io for p in planning_network.read(name).products for x in p.layers}
     assert ours == theirs
 
 
@@ -180,6 +186,7 @@ def behind(**layer: object) -> dict[str, object]:
             {"layers": [LAYERS[0], LAYERS[1] | {"activation": "tanh"}]},
             "out: activation tanh: there are sigmoid, relu, none",
         ),
+        ({"loss": "hinge"}, "loss hinge: there are softmax, binary, squared"),
         ({"rate": float("inf")}, "rate and momentum are finite"),
         ({"momentum": float("nan")}, "rate and momentum are finite"),
         ({"layers": [LAYERS[0], {"name": "out", "inputs": 4}]}, "layer 2: outputs missing"),
@@ -191,7 +198,10 @@ def behind(**layer: object) -> dict[str, object]:
             {"layers": [{"name": "conv", "kind": "conv", "filters": 2}], "input": [3]},
             "conv: a convolution takes images",
         ),
-        ({"layers": [{"name": "c", "kind": "conv", "filters": 2}], "input": [1, 9, 9]}, "takes the logits of classes"),
+        (
+            {"layers": [{"name": "c", "kind": "conv", "filters": 2}], "input": [1, 9, 9]},
+            "takes a number for each class",
+        ),
         ({"layers": [{"name": "c", "kind": "conv", "filters": 2}], "input": [1, 2, 9]}, "--r 3: longer than an image"),
     ],
 )

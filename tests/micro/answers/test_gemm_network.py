@@ -13,7 +13,7 @@ import pytest
 from kernels.ops.gemm.problem import Gemm
 from micro.answers.gemm_network import answer
 from micro.planning.contest import Case, parse
-from micro.planning.network import Product, products, read
+from micro.planning.network import Product, read
 from reports.record import Comparison, Contest, Environment, Result, Run, Seconds
 from tests.conftest import Ran
 
@@ -67,17 +67,17 @@ def contest(
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> list[Product]:
+def made(tmp_path: Path) -> tuple[Product, ...]:
     path = tmp_path / "net.json"
     path.write_text(NET)
-    return products(read(str(path)))
+    return read(str(path)).products
 
 
 def run(*contests: Contest) -> Run:
     return Run(Environment("0", {}, {}, "", ""), contests)
 
 
-def alike(made: list[Product], ratio: float, half: float, library: str = "openblas") -> list[Contest]:
+def alike(made: tuple[Product, ...], ratio: float, half: float, library: str = "openblas") -> list[Contest]:
     """Each product 1 ms in OI, all with one ratio; that of squares is one product."""
     return [contest(product, 1e-3, ratio, half, library) for product in made]
 
@@ -89,7 +89,7 @@ def numbers(sentence: str) -> tuple[float, float, float]:
     return float(found[1]), float(found[2]), float(found[3])
 
 
-def test_a_step_is_the_sum_of_its_products(made: list[Product]) -> None:
+def test_a_step_is_the_sum_of_its_products(made: tuple[Product, ...]) -> None:
     """Known numbers: `one` and `two` do one product each phase, which counts twice."""
     given = {  # seconds of one in OI, ratio, half-width
         "in forward": (4e-3, 1.1, 0.02),
@@ -123,19 +123,19 @@ def test_a_step_is_the_sum_of_its_products(made: list[Product]) -> None:
         (0.999, "neither layout pays more that can be seen", "−"),
     ],
 )
-def test_verdicts(made: list[Product], ratio: float, verdict: str, sign: str) -> None:
+def test_verdicts(made: tuple[Product, ...], ratio: float, verdict: str, sign: str) -> None:
     said = answer(run(*alike(made, ratio, 0.01)))[0]
     assert f": {verdict}; " in said
     assert re.search(rf", {sign}\d", said)
 
 
-def test_the_largest_difference_may_be_a_gain(made: list[Product]) -> None:
+def test_the_largest_difference_may_be_a_gain(made: tuple[Product, ...]) -> None:
     given = {"in forward": 0.5, "out dgrad": 1.2}
     told = [contest(product, 1e-3, given.get(product.name, 1.0), 0.01) for product in made]
     assert answer(run(*told))[0].endswith("the largest difference is in in forward, −500 µs.")
 
 
-def test_a_square_wgrad_is_one_product_of_ratio_1(made: list[Product]) -> None:
+def test_a_square_wgrad_is_one_product_of_ratio_1(made: tuple[Product, ...]) -> None:
     """Of 11 ms all but the two of the squares' wgrad take 1.2 times as long."""
     square = next(x for x in made if x.name == "one+two wgrad")
     assert len(contest(square, 1.0, 9.0, 0.0).results) == 2  # a ceiling beside it
@@ -143,7 +143,7 @@ def test_a_square_wgrad_is_one_product_of_ratio_1(made: list[Product]) -> None:
     assert numbers(said)[0] == pytest.approx((2 + 9 * 1.2) / 11, abs=0.0001)
 
 
-def test_products_are_independent_and_twice_the_same_is_not(made: list[Product]) -> None:
+def test_products_are_independent_and_twice_the_same_is_not(made: tuple[Product, ...]) -> None:
     """Ten halves of 1 %: those of `one` and `two` are one, and count twice."""
     said = answer(run(*alike(made, 1.0, 0.1)))[0]
     half = 0.1 * math.sqrt(5 + 2 * 2**2) / 11  # five alone; two of a pair; a square has none
@@ -154,7 +154,7 @@ def test_products_are_independent_and_twice_the_same_is_not(made: list[Product])
 
 @pytest.mark.parametrize(("seconds", "ratio", "half"), [(None, None, None), (1e-3, None, None), (1e-3, 1.1, None)])
 def test_without_one_ratio_a_step_has_none(
-    made: list[Product], seconds: float | None, ratio: float | None, half: float | None
+    made: tuple[Product, ...], seconds: float | None, ratio: float | None, half: float | None
 ) -> None:
     told = alike(made, 1.1, 0.01)
     at = next(i for i, product in enumerate(made) if product.name == "out dgrad")
@@ -164,12 +164,12 @@ def test_without_one_ratio_a_step_has_none(
     assert len(said) == 2
 
 
-def test_a_square_that_failed_leaves_no_step(made: list[Product]) -> None:
+def test_a_square_that_failed_leaves_no_step(made: tuple[Product, ...]) -> None:
     told = [contest(product, None if product.name == "one+two wgrad" else 1e-3, 1.1, 0.01) for product in made]
     assert answer(run(*told))[0] == "openblas: one+two wgrad has no ratio, and so the step has none."
 
 
-def test_who_reads_w_transposed(made: list[Product]) -> None:
+def test_who_reads_w_transposed(made: tuple[Product, ...]) -> None:
     assert answer(run(*alike(made, 1.1, 0.01)))[-1] == (
         "W is read transposed (NT) in OI by in forward, one+two forward, out forward; in IO by one+two dgrad, "
         "out dgrad; every wgrad is TN in both."
@@ -177,14 +177,14 @@ def test_who_reads_w_transposed(made: list[Product]) -> None:
 
 
 @pytest.mark.parametrize("library", ["mkl", "file.py:product", "/a/b.py:product", "kept-transpose:8"])
-def test_libraries_are_summed_apart(made: list[Product], library: str) -> None:
+def test_libraries_are_summed_apart(made: tuple[Product, ...], library: str) -> None:
     told = [*alike(made, 1.2, 0.0), *alike(made, 0.8, 0.0, library)]
     first, second, _ = answer(run(*told))
     assert "in openblas, and 1.1636" in first
     assert f"in {library}, and 0.8364" in second
 
 
-def test_contests_of_other_questions_do_not_count(made: list[Product]) -> None:
+def test_contests_of_other_questions_do_not_count(made: tuple[Product, ...]) -> None:
     other = contest(made[0], 5.0, 3.0, 0.0)
     other = Contest("nn-nt/gemm/m:8", "?", "trans", other.results, other.comparisons)
     assert answer(run(*alike(made, 1.2, 0.0), other)) == answer(run(*alike(made, 1.2, 0.0)))

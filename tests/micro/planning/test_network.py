@@ -12,7 +12,7 @@ import pytest
 
 from kernels.errors import UsageError
 from kernels.ops.gemm.problem import Gemm
-from micro.planning.network import SHAPES, Layer, Net, known, products, read
+from micro.planning.network import SHAPES, Product, Products, known, read
 from tests.conftest import Ran
 
 USE = re.compile(r"(.+) (forward|dgrad|wgrad) (OI|IO) (nn|nt|tn) batch (\d+)")
@@ -66,13 +66,23 @@ def uses(head: str) -> dict[Key, tuple[int, Gemm]]:
     return found
 
 
-def told(net: Net) -> dict[Key, tuple[int, Gemm]]:
+def forward(step: Products) -> dict[str, Gemm]:
+    """By layer, W out×in: batch, outputs, inputs."""
+    return {layer: x.oi for x in step.products if x.phase == "forward" for layer in x.layers}
+
+
+def with_dgrad(step: Products) -> set[str]:
+    """The layers that have one."""
+    return {layer for x in step.products if x.phase == "dgrad" for layer in x.layers}
+
+
+def told(step: Products) -> dict[Key, tuple[int, Gemm]]:
     """The same as network.py makes them; the layers of autoencoders are named by their sizes in fc.json."""
-    by_size = net.name.startswith("sae")
-    names = {x.name: f"{x.inputs}-{x.outputs}" if by_size else x.name for x in net.layers}
+    by_size = step.network.startswith("sae")
+    names = {name: f"{x.k}-{x.n}" if by_size else name for name, x in forward(step).items()}
     return {
-        (names[layer], product.phase, layout): (net.batch, problem)
-        for product in products(net)
+        (names[layer], product.phase, layout): (step.batch, problem)
+        for product in step.products
         for layer in product.layers
         for layout, problem in (("OI", product.oi), ("IO", product.io))
     }
@@ -98,30 +108,31 @@ def test_the_layer_that_a_form_has_for_itself(form: str) -> None:
 @pytest.mark.parametrize("name", known())
 def test_a_step_does_the_work_of_its_weights(name: str) -> None:
     """In either layout; a first layer's dgrad is saved."""
-    net = read(name)
+    step, written = read(name), json.loads((SHAPES / f"{name}.json").read_bytes())
     for phase in ("forward", "dgrad", "wgrad"):
-        work = sum(2 * net.batch * x.inputs * x.outputs for x in net.layers if phase != "dgrad" or not x.first)
-        mine = [x for x in products(net) if x.phase == phase]
+        layers = [x for x in written["layers"] if phase != "dgrad" or not x.get("first", False)]
+        work = sum(2 * written["batch"] * x["inputs"] * x["outputs"] for x in layers)
+        mine = [x for x in step.products if x.phase == phase]
         assert sum(len(x.layers) * x.oi.flops for x in mine) == work
         assert sum(len(x.layers) * x.io.flops for x in mine) == work
 
 
 def test_a_network_of_a_family_is_known_by_its_colon() -> None:
     for name in known():
-        assert read(read(name).name) == read(name)
+        assert read(read(name).network) == read(name)
 
 
 @pytest.mark.parametrize(
     ("name", "millions"), [("fcn-s", 118.0), ("fcn-r", 14.2), ("fcn-r-cntk", 13.7), ("sae-large", 3.4)]
 )
 def test_weights(name: str, millions: float) -> None:
-    net = read(name)
-    assert round(sum(x.inputs * x.outputs for x in net.layers) / 1e6, 1) == millions
-    assert net.name.replace(":", "-") == name
+    step = read(name)
+    assert round(sum(x.k * x.n for x in forward(step).values()) / 1e6, 1) == millions
+    assert step.network.replace(":", "-") == name
 
 
 def test_fcn_s_has_three_hidden_layers() -> None:
-    assert [x.outputs for x in read("fcn-s").layers] == [2048, 2048, 2048, 26752]
+    assert [x.n for x in forward(read("fcn-s")).values()] == [2048, 2048, 2048, 26752]
 
 
 READ_DATA = (  # without a convolution before their first fully connected layer
@@ -141,8 +152,9 @@ READ_DATA = (  # without a convolution before their first fully connected layer
 @pytest.mark.parametrize("name", known())
 def test_only_what_reads_data_is_a_first_layer(name: str) -> None:
     """A convolutional network's fully connected layers all have something before them."""
-    first = [layer.first for layer in read(name).layers]
-    assert first == [name in READ_DATA] + [False] * (len(first) - 1)
+    step = read(name)
+    layers = list(forward(step))
+    assert set(layers) - with_dgrad(step) == (set(layers[:1]) if name in READ_DATA else set())
 
 
 def test_networks_that_read_data_are_known() -> None:
@@ -150,20 +162,22 @@ def test_networks_that_read_data_are_known() -> None:
 
 
 def test_a_product_that_several_layers_do_stands_once() -> None:
-    found = {product.name: product for product in products(read("fcn-s"))}
+    found = {product.name: product for product in read("fcn-s").products}
     assert len(found) == 2 + 3 + 3  # fc1 without dgrad; fc2 with fc3; out
     assert found["fc2+fc3 dgrad"].layers == ("fc2", "fc3")
     assert found["fc2+fc3 dgrad"].oi == Gemm(64, 2048, 2048)
 
 
-def test_square_weights_have_one_wgrad_in_both_layouts() -> None:
-    by_phase = {product.phase: product for product in products(Net("x", 8, (Layer("a", 5, 5),)))}
+def test_square_weights_have_one_wgrad_in_both_layouts(tmp_path: Path) -> None:
+    path = tmp_path / "net.json"
+    path.write_text(json.dumps(GOOD | {"layers": [{"name": "a", "inputs": 5, "outputs": 5}]}))
+    by_phase = {product.phase: product for product in read(str(path)).products}
     assert by_phase["wgrad"].oi == by_phase["wgrad"].io
     assert by_phase["forward"].oi != by_phase["forward"].io
 
 
 def test_another_batch() -> None:
-    found = products(read("lenet"), 7)
+    found = read("lenet", 7).products
     assert {x.oi.k if x.phase == "wgrad" else x.oi.m for x in found} == {7}
     assert {x.io.k if x.phase == "wgrad" else x.io.m for x in found} == {7}
 
@@ -227,4 +241,14 @@ def test_a_folder_is_no_network(tmp_path: Path) -> None:
 def test_a_network_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "net.json"
     path.write_text(json.dumps(GOOD | {"source": "nobody"}))
-    assert read(str(path)) == Net("mine", 8, (Layer("a", 4, 6, True), Layer("b", 6, 2)))
+    assert read(str(path)) == Products(
+        "mine",
+        8,
+        (
+            Product("forward", ("a",), Gemm(8, 6, 4, "nt"), Gemm(8, 6, 4, "nn")),
+            Product("wgrad", ("a",), Gemm(6, 4, 8, "tn"), Gemm(4, 6, 8, "tn")),
+            Product("forward", ("b",), Gemm(8, 2, 6, "nt"), Gemm(8, 2, 6, "nn")),
+            Product("dgrad", ("b",), Gemm(8, 6, 2, "nn"), Gemm(8, 6, 2, "nt")),
+            Product("wgrad", ("b",), Gemm(2, 6, 8, "tn"), Gemm(6, 2, 8, "tn")),
+        ),
+    )

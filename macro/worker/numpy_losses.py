@@ -1,0 +1,83 @@
+"""The losses in NumPy, of outputs batch x classes and a label for each sample; all are means, as frameworks take them.
+
+In the style of Python 3.6. A value is in double precision; a gradient takes the place of the outputs.
+"""
+
+import numpy as np
+
+
+def wanted(network, labels, whole):
+    """What its loss compares outputs with: labels as `whole` numbers, or for each a one among zeros."""
+    if network["loss"] == "softmax":
+        return labels.astype(whole)
+    return _ones(labels, network["layers"][-1]["out"][0])
+
+
+def _ones(labels, classes):
+    targets = np.zeros((len(labels), classes), np.float32)
+    targets[np.arange(len(labels)), labels] = 1
+    return targets
+
+
+class Softmax(object):
+    """Cross-entropy of softmax(z) against the label, mean over the batch. `shares`: what those of the softmax are
+    multiplied by, for a bound of equal work."""
+
+    def __init__(self, labels, classes, shares=None):
+        self.rows, self.labels, self.shares = np.arange(len(labels)), labels, shares
+        self.share = np.float32(1.0 / len(labels))
+
+    def value(self, z):
+        top = z.max(axis=1, keepdims=True)
+        sums = np.log(np.exp((z - top).astype(np.float64)).sum(axis=1)) + top[:, 0]
+        return float((sums - z[self.rows, self.labels]).mean())
+
+    def gradient(self, z):
+        """Softmax minus one-hot, over the batch."""
+        z -= z.max(axis=1, keepdims=True)
+        np.exp(z, out=z)
+        z /= z.sum(axis=1, keepdims=True)
+        if self.shares:
+            z *= self.shares
+        z[self.rows, self.labels] -= np.float32(1)
+        z *= self.share
+
+
+class Binary(object):
+    """Cross-entropy of sigmoid(z) against one for the label and zero for the other classes, mean over both."""
+
+    def __init__(self, labels, classes, shares=None):
+        self.targets, self.shares = _ones(labels, classes), shares
+        self.share = np.float32(1.0 / self.targets.size)
+
+    def value(self, z):
+        z = z.astype(np.float64)
+        return float((np.logaddexp(0, z) - self.targets * z).mean())
+
+    def gradient(self, z):
+        np.negative(z, out=z)
+        np.exp(z, out=z)
+        z += np.float32(1)
+        np.reciprocal(z, out=z)
+        if self.shares:
+            z *= self.shares
+        z -= self.targets
+        z *= self.share
+
+
+class Squared(object):
+    """(z - t)**2, t one for the label and zero for the other classes, mean over both."""
+
+    def __init__(self, labels, classes, shares=None):
+        self.targets = _ones(labels, classes)
+        self.share = np.float32(2.0 / self.targets.size)
+
+    def value(self, z):
+        return float(((z.astype(np.float64) - self.targets) ** 2).mean())
+
+    def gradient(self, z):
+        z -= self.targets
+        z *= self.share
+
+
+KINDS = {"softmax": Softmax, "binary": Binary, "squared": Squared}

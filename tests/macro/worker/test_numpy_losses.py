@@ -1,0 +1,59 @@
+"""The losses in NumPy: each gradient is the derivative of its value; PyTorch's functions of the same names agree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from macro.networks.base import LOSSES
+from macro.worker import numpy_losses
+
+BATCH, CLASSES, SMALL = 3, 4, 1e-6
+LABELS = np.array([2, 0, 2])
+
+
+@pytest.fixture
+def outputs() -> Any:
+    return np.random.default_rng(7).standard_normal((BATCH, CLASSES))
+
+
+@pytest.fixture(params=LOSSES)
+def loss(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_every_loss_of_a_network_is_there() -> None:
+    assert set(numpy_losses.KINDS) == set(LOSSES)
+
+
+def test_the_gradient_is_the_derivative(loss: str, outputs: Any) -> None:
+    one = numpy_losses.KINDS[loss](LABELS, CLASSES)
+    gradient = outputs.copy()
+    one.gradient(gradient)
+    for place in np.ndindex(BATCH, CLASSES):
+        above, below = outputs.copy(), outputs.copy()
+        above[place] += SMALL
+        below[place] -= SMALL
+        assert (one.value(above) - one.value(below)) / (2 * SMALL) == pytest.approx(gradient[place], rel=1e-5)
+
+
+def test_large_outputs_have_a_loss(loss: str) -> None:
+    far = 300 * np.array([[1, -1, 0, 1]] * BATCH, np.float32)
+    assert np.isfinite(numpy_losses.KINDS[loss](LABELS, CLASSES).value(far))
+
+
+def test_pytorch_has_the_same(loss: str, outputs: Any, beside: None) -> None:
+    torch = pytest.importorskip("torch", reason="no torch: pip install torch")
+    import torch_layers
+
+    plan = {"loss": loss, "layers": [{"out": (CLASSES,)}]}
+    z = torch.tensor(outputs, requires_grad=True)
+    wanted = torch.tensor(numpy_losses.wanted(plan, LABELS, np.int64))
+    value = torch_layers.losses(torch)[loss](z, wanted if loss == "softmax" else wanted.double())
+    value.backward()
+    own, gradient = numpy_losses.KINDS[loss](LABELS, CLASSES), outputs.copy()
+    own.gradient(gradient)
+    assert own.value(outputs) == pytest.approx(value.item(), rel=1e-12)
+    np.testing.assert_allclose(gradient, z.grad.numpy(), rtol=1e-6)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import shutil
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernels.errors import LaunchError
+from kernels.errors import LaunchError, SuiteError
 from macro.frameworks import Framework
 from macro.networks.base import Network
 from macro.processes import job as job_files
+from macro.processes.ahead import ahead
 from macro.processes.job import Setting
 from macro.processes.process import Process
 
@@ -18,6 +22,7 @@ if TYPE_CHECKING:
     from kernels.problem import Array
 
 COUNTS = (1, 10)  # steps after which parameters are compared
+MOVED = 2.0**-20  # of each weight, by which some are off: sixteen units
 PATIENCE = 600.0  # seconds for eleven steps and their gradients
 
 
@@ -40,28 +45,80 @@ class Answer:
         return next((f"its {name} is {x.dtype}" for name, x in self.arrays.items() if x.itemsize != 4), None)
 
 
+@dataclass(frozen=True)
+class Question:
+    """What a framework answers after its first steps, of so many `counts`. `seed`: of the random numbers by which its
+    weights are off; without one they are as given."""
+
+    framework: Framework
+    network: Network
+    batch: int
+    setting: Setting
+    folder: Path
+    counts: Sequence[int] = COUNTS
+    seed: int | None = None
+
+
 def ask(
     framework: Framework, network: Network, batch: int, setting: Setting, folder: Path, counts: Sequence[int] = COUNTS
 ) -> Answer:
     """Run a framework's first steps. Raises SuiteError, also where it answers with something else."""
+    (found,) = answers([Question(framework, network, batch, setting, folder, counts)])
+    return right(found)
+
+
+def right(found: Answer | SuiteError) -> Answer:
+    """Raises SuiteError where it is none."""
+    if isinstance(found, SuiteError):
+        raise found
+    return found
+
+
+def answers(questions: Sequence[Question]) -> Generator[Answer | SuiteError, None, None]:
+    """To each in order, or why there is none; some are at work at once."""
+    processes = ahead([partial(_begun, one) for one in questions], max(one.setting.threads for one in questions))
+    with closing(processes):
+        for question, process in zip(questions, processes, strict=True):
+            found: Answer | SuiteError
+            try:
+                found = process if isinstance(process, SuiteError) else _read(question, process)
+            except SuiteError as error:
+                found = error
+            yield found
+
+
+def _begun(question: Question) -> Process:
+    """At work on its answer. Raises SuiteError."""
+    framework, network, batch = question.framework, question.network, question.batch
+    folder = question.folder
+    if question.seed is not None:
+        folder = job_files.moved(network, batch, folder, MOVED, question.seed)
+    files = job_files.write_arrays(network, batch, folder)
+    job = job_files.write(framework, network, batch, question.setting, files, folder)
+    process = Process(framework, job, question.setting, job.with_suffix(".log"))
+    process.send({"do": "equal", "path": str(job.with_suffix(".npz")), "steps": list(question.counts)})
+    return process
+
+
+def _read(question: Question, process: Process) -> Answer:
+    """Raises SuiteError."""
     import numpy as np
 
-    files = job_files.write_arrays(network, batch, folder)
-    job = job_files.write(framework, network, batch, setting, files, folder)
-    with Process(framework, job, setting, folder / "equal.log") as process:
-        hello, built = process.expect("hello"), process.expect("built")
-        if not isinstance(built.get("parameters"), dict):
-            raise LaunchError("its work() names no parameters: {name: count}")
-        path = str(job.with_suffix(".npz"))
-        reply = process.ask(PATIENCE, "equal", do="equal", path=path, steps=list(counts))
-        try:
-            with np.load(reply["arrays"]) as arrays:
-                kept = {name: arrays[name] for name in arrays.files}
-        except ValueError as error:  # arrays of Python objects
-            raise LaunchError(f"its arrays cannot be read: {error}") from None
-        Path(path).unlink()
+    hello, built = process.expect("hello"), process.expect("built")
+    if not isinstance(built.get("parameters"), dict):
+        raise LaunchError("its work() names no parameters: {name: count}")
+    reply = process.expect("equal", PATIENCE)
+    path = Path(reply["arrays"])
+    try:
+        with np.load(path) as arrays:
+            kept = {name: arrays[name] for name in arrays.files}
+    except ValueError as error:  # arrays of Python objects
+        raise LaunchError(f"its arrays cannot be read: {error}") from None
+    path.unlink()
+    if question.seed is not None:
+        shutil.rmtree(path.parent)  # of a large network a gigabyte
     logits = kept.pop("logits", None)
-    return Answer(framework.name, hello, built, tuple(reply["losses"]), kept, logits)
+    return Answer(question.framework.name, hello, built, tuple(reply["losses"]), kept, logits)
 
 
 def relative(got: Array, want: Array) -> float:

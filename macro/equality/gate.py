@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 from kernels.errors import LaunchError, SuiteError
 from macro.equality.answer import COUNTS
 from macro.equality.proof import Verdict, key, prove, proven
 from macro.processes import job as job_files
+from macro.processes.ahead import ahead
 from macro.processes.process import Process
 from macro.timing.entry import WARM, Entry, Plan
 from reports import units
@@ -20,9 +23,9 @@ REFERENCES = 7  # answers of NumPy that set the bounds
 
 def refuse(plan: Plan, entry: Entry, folder: Path, say: Callable[[str], None]) -> None:
     """Of a framework that said what it is: prove equal work now unless it was. Raises LaunchError."""
-    if proven(plan.network, plan.batch, entry.framework, entry.setting, entry.identity):
+    if _proven(plan, entry):
         return
-    (verdict,) = prove(plan.network, plan.batch, [(entry.framework, entry.setting)], folder, say)
+    (verdict,) = prove(plan.network, entry.batch or plan.batch, [(entry.framework, entry.setting)], folder, say)
     if not verdict.compared:
         raise LaunchError(f"{entry.framework.name}: {verdict.why}")
     if not verdict.equal:
@@ -32,8 +35,9 @@ def refuse(plan: Plan, entry: Entry, folder: Path, say: Callable[[str], None]) -
 def refuse_unequal(plan: Plan, entries: Sequence[Entry], folder: Path, say: Callable[[str], None]) -> dict[str, float]:
     """Mark the entries that cannot run or do other work; outside the budget. Seconds of asking and of proving."""
     began = time.monotonic()
-    files = job_files.write_arrays(plan.network, plan.batch, folder)
-    wanted = [entry for entry in entries if entry.status == "ok" and _wanted(plan, entry, files, folder, say)]
+    job_files.write_arrays(plan.network, plan.batch, folder)
+    _ask([entry for entry in entries if entry.status == "ok" and not entry.identity], plan, folder, say)
+    wanted = [entry for entry in entries if entry.status == "ok" and not _proven(plan, entry)]
     asked = time.monotonic()
     proofs = len({_holds_for(plan, entry) for entry in wanted})
     say(_forecast(plan, entries, proofs, (asked - began) / max(1, len(entries))))
@@ -71,23 +75,31 @@ def _judge(entry: Entry, verdict: Verdict, say: Callable[[str], None]) -> None:
         say(f"{entry.framework.name} is left out: {entry.reason}")
 
 
-def _wanted(plan: Plan, entry: Entry, files: dict[str, str], folder: Path, say: Callable[[str], None]) -> bool:
-    """Ask a framework what it is, where it did not say so: whether it can run, and its equal work is not proven yet."""
+def _proven(plan: Plan, entry: Entry) -> bool:
+    return proven(plan.network, entry.batch or plan.batch, entry.framework, entry.setting, entry.identity)
+
+
+def _ask(entries: Sequence[Entry], plan: Plan, folder: Path, say: Callable[[str], None]) -> None:
+    """Each what it is: whether it can run."""
+    with closing(ahead([partial(_begun, plan, entry, folder) for entry in entries], threads=1)) as processes:
+        for entry, process in zip(entries, processes, strict=True):
+            say(f"asking {entry.framework.name} what it is")
+            try:
+                if isinstance(process, SuiteError):
+                    raise process
+                entry.identity = process.expect("hello")
+                process.expect("built")
+            except SuiteError as error:
+                entry.fail(error)
+                say(f"{entry.framework.name} is left out: {error}")
+
+
+def _begun(plan: Plan, entry: Entry, folder: Path) -> Process:
+    """Raises SuiteError."""
     batch = entry.batch or plan.batch
-    if entry.identity:
-        return not proven(plan.network, batch, entry.framework, entry.setting, entry.identity)
-    say(f"asking {entry.framework.name} what it is")
-    files = files if entry.batch is None else job_files.write_arrays(plan.network, batch, folder)
+    files = job_files.write_arrays(plan.network, batch, folder)
     job = job_files.write(entry.framework, plan.network, batch, entry.setting, files, folder)
-    try:
-        with Process(entry.framework, job, entry.setting, folder / "hello.log") as process:
-            entry.identity = process.expect("hello")
-            process.expect("built")
-    except SuiteError as error:
-        entry.fail(error)
-        say(f"{entry.framework.name} is left out: {error}")
-        return False
-    return not proven(plan.network, batch, entry.framework, entry.setting, entry.identity)
+    return Process(entry.framework, job, entry.setting, job.with_suffix(".log"))
 
 
 def _forecast(plan: Plan, entries: Sequence[Entry], proofs: int, start: float) -> str:

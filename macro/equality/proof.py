@@ -14,17 +14,17 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from kernels import state
-from kernels.devices.cpu import cores, processor
+from kernels.devices.cpu import processor
 from kernels.errors import SuiteError
 from kernels.libs import preload
 from macro.equality import code, defects, timed
-from macro.equality.answer import COUNTS, Answer, apart, ask, relative
+from macro.equality.answer import COUNTS, MOVED, Answer, Question, answers, apart, relative, right
 from macro.frameworks import Framework, find
 from macro.networks.base import Network
 from macro.processes.job import Setting
@@ -49,7 +49,7 @@ RULE = (
     FLOOR,
     LOSS_FLOOR,
     ORDERS,
-    timed.MOVED,
+    MOVED,
     timed.SEEDS,
 )  # by which a proof was judged
 
@@ -74,22 +74,23 @@ class Verdict:
 
 
 def reference(network: Network, batch: int, folder: Path) -> tuple[Answer, dict[str, float]]:
-    """NumPy's answer, and the bound of each of its arrays and of the loss, relative to its norm: kept, since three
-    more runs of the reference stand behind it. On all cores: nothing is timed."""
-    numpy, setting = find(REFERENCE), Setting(cores())
-    plain = ask(numpy, network, batch, setting, folder)
-    kept = f"bounds-{key(network, batch, numpy, setting, plain.identity)}"
+    """NumPy's answer, and the bound of each of its arrays and of the loss, relative to its norm: kept, since six more
+    runs of the reference stand behind it. On one thread each, some at once: nothing is timed."""
+    asked = Question(find(REFERENCE), network, batch, Setting(), folder)
+    (plain,) = map(right, answers([asked]))
+    kept = f"bounds-{key(network, batch, asked.framework, asked.setting, plain.identity)}"
     bounds = _stored(kept)
     if bounds is None:
-        bounds = _bounds(plain, network, batch, folder)
+        bounds = _bounds(plain, asked)
         _store(kept, bounds)
     return plain, bounds
 
 
-def _bounds(plain: Answer, network: Network, batch: int, folder: Path) -> dict[str, float]:
+def _bounds(plain: Answer, asked: Question) -> dict[str, float]:
     kinds: list[dict[str, Any]] = [{"shares": COARSE}, *({"order": order} for order in ORDERS)]
-    coarse, *others = (ask(find(REFERENCE), network, batch, Setting(cores(), knobs=x), folder) for x in kinds)
-    moved = timed.moved(find(REFERENCE), network, batch, folder, COUNTS)
+    odd = [replace(asked, setting=Setting(knobs=x)) for x in kinds]
+    coarse, *rest = map(right, answers([*odd, *timed.moved(asked)]))
+    others, moved = rest[: len(ORDERS)], rest[len(ORDERS) :]
     off_by = {
         name: timed.TWICE * max(relative(x.arrays[name], array) for x in moved) for name, array in plain.arrays.items()
     }
@@ -113,12 +114,12 @@ def judge(answer: Answer, want: Answer, bounds: Mapping[str, float]) -> Verdict:
     if structure := _structure(answer, want):
         return Verdict(answer.framework, False, structure, math.inf, "parameters", answer.losses)
     shares: dict[str, float] = {}
-    for i, (got, right) in enumerate(zip(answer.losses, want.losses, strict=True)):
-        shares[f"loss {i}"] = apart(got, right) / bounds["loss"]
+    for i, (ours, theirs) in enumerate(zip(want.losses, answer.losses, strict=True)):
+        shares[f"loss {i}"] = apart(theirs, ours) / bounds["loss"]
     for name, array in want.arrays.items():
-        theirs = answer.arrays[name]
-        same = theirs.shape == array.shape
-        shares[name] = relative(theirs, array) / bounds[name] if same else math.inf
+        given = answer.arrays[name]
+        same = given.shape == array.shape
+        shares[name] = relative(given, array) / bounds[name] if same else math.inf
     failed = [name for name, share in shares.items() if not share <= 1]  # NaN is no equality
     sizes = {name: math.inf if math.isnan(share) else share for name, share in shares.items()}
     where = max(sizes, key=lambda name: sizes[name])
@@ -144,28 +145,42 @@ def prove(
     network: Network, batch: int, wanted: Sequence[tuple[Framework, Setting]], folder: Path, say: Callable[[str], None]
 ) -> list[Verdict]:
     """A verdict for each; what cannot run has its reason. Proofs that hold are kept for `proven`."""
-    verdicts = []
     at = timed.small(network, batch)
     say("reference: NumPy, and the bounds that it sets" + (f", at batch {at}" if at != batch else ""))
     want, bounds = reference(network, at, folder)
     rival = timed.reference(network, batch, folder) if at != batch else None
+    questions = []
     for framework, setting in wanted:
-        say(f"equal work: {framework.name}")
-        try:
-            answer = ask(framework, network, at, setting, folder)
-            verdict = judge(answer, want, bounds)
-            if rival is not None and verdict.equal:
-                told = timed.shares(framework, network, batch, setting, folder, rival, bounds)
-                verdict = _at_both(verdict, at, rival, told)
-        except SuiteError as error:
-            verdicts.append(Verdict(framework.name, False, str(error), math.nan, "cannot run"))
-            continue
-        if verdict.equal:
-            keep(network, batch, framework, setting, answer.identity, verdict)
-        elif name_of := defects.name(answer, want, network, at, folder):
-            verdict = Verdict(**{**asdict(verdict), "why": f"{name_of}: {verdict.why}"})
-        verdicts.append(verdict)
+        questions.append(Question(framework, network, at, setting, folder))
+        if timed.asks(framework, setting, rival):
+            questions.append(Question(framework, network, batch, setting, folder, timed.STEPS))
+    verdicts = []
+    with closing(answers(questions)) as found:
+        for framework, setting in wanted:
+            say(f"equal work: {framework.name}")
+            answer = next(found)
+            large = next(found) if timed.asks(framework, setting, rival) else None
+            try:
+                verdict = judge(right(answer), want, bounds)
+                if rival is not None and verdict.equal:
+                    told = {} if large is None else timed.shares(right(large), network, batch, rival, bounds)
+                    verdict = _at_both(verdict, at, rival, told)
+            except SuiteError as error:
+                verdicts.append(Verdict(framework.name, False, str(error), math.nan, "cannot run"))
+                continue
+            if verdict.equal:
+                keep(network, batch, framework, setting, right(answer).identity, verdict)
+            elif name_of := _defect(right(answer), want, network, at, folder):
+                verdict = replace(verdict, why=f"{name_of}: {verdict.why}")
+            verdicts.append(verdict)
     return verdicts
+
+
+def _defect(answer: Answer, want: Answer, network: Network, batch: int, folder: Path) -> str | None:
+    """Its name; none where a suspect cannot run."""
+    with suppress(SuiteError):
+        return defects.name(answer, want, network, batch, folder)
+    return None
 
 
 def _at_both(verdict: Verdict, at: int, rival: timed.Reference, shares: Mapping[str, float]) -> Verdict:

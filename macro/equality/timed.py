@@ -4,25 +4,22 @@ becomes of PyTorch's answer where its weights are off: in a larger batch roundin
 from __future__ import annotations
 
 import math
-import shutil
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from kernels.devices.cpu import cores
 from kernels.errors import SuiteError
-from macro.equality.answer import Answer, apart, ask, norm, relative
+from macro.equality.answer import Answer, Question, answers, apart, norm, relative, right
 from macro.frameworks import Framework, find
 from macro.networks.base import Network
-from macro.processes import job
 from macro.processes.job import Setting
 
 LARGE = 100e9  # FLOP of a step, above which NumPy is asked at a small batch
 SMALL = 2
 STEPS = (1,)
-MOVED, SEEDS = 2.0**-20, (1, 2, 3)  # sixteen units; of the random numbers by which weights are off
+SEEDS = (1, 2, 3)  # of the random numbers by which weights are off
 TWICE = 2.0  # times the difference that this makes
 OFTEN = 8.0  # … in the norm of a gradient at the timed batch: rounding turns now none, now several ReLUs, and one of
 # the largest pixels by itself moves a bias' gradient by a thousandth; a defect moves all of them by far more
@@ -52,10 +49,10 @@ class Reference:
 
 
 def reference(network: Network, batch: int, folder: Path) -> Reference:
-    """On all cores: nothing is timed."""
+    """On one thread each, some at once: nothing is timed."""
+    plain = Question(find(RIVAL), network, batch, Setting(), folder, STEPS)
     try:
-        answer = ask(find(RIVAL), network, batch, Setting(cores()), folder, STEPS)
-        others = moved(find(RIVAL), network, batch, folder, STEPS)
+        answer, *others = map(right, answers([plain, *moved(plain)]))
     except SuiteError as error:
         return Reference(None, f"{RIVAL}: {error}")
     off_by = {
@@ -67,14 +64,9 @@ def reference(network: Network, batch: int, folder: Path) -> Reference:
     return Reference(answer, off_by=usual_ones)
 
 
-def moved(framework: Framework, network: Network, batch: int, folder: Path, steps: Sequence[int]) -> list[Answer]:
-    """Its answers from weights that are off. Raises SuiteError."""
-    answers = []
-    for seed in SEEDS:
-        own = job.moved(network, batch, folder, MOVED, seed)
-        answers.append(ask(framework, network, batch, Setting(cores()), own, steps))
-        shutil.rmtree(own)  # of a large network a gigabyte
-    return answers
+def moved(plain: Question) -> list[Question]:
+    """The same of weights that are off."""
+    return [replace(plain, seed=seed) for seed in SEEDS]
 
 
 def usual(name: str, off_by: Mapping[str, float], parameters: Mapping[str, Any]) -> float:
@@ -87,21 +79,17 @@ def usual(name: str, off_by: Mapping[str, float], parameters: Mapping[str, Any])
     return median(alike) if what in parameters else 0.0
 
 
+def asks(framework: Framework, setting: Setting, rival: Reference | None) -> bool:
+    """Whether it is compared there: with itself nothing is."""
+    return rival is not None and rival.answer is not None and (framework.name != RIVAL or bool(setting.knobs))
+
+
 def shares(
-    framework: Framework,
-    network: Network,
-    batch: int,
-    setting: Setting,
-    folder: Path,
-    rival: Reference,
-    bounds: Mapping[str, float],
+    answer: Answer, network: Network, batch: int, rival: Reference, bounds: Mapping[str, float]
 ) -> dict[str, float]:
-    """By name the largest differences over their bounds. Raises SuiteError where it does not run."""
-    if rival.answer is None:
-        return {}
-    if framework.name == RIVAL and not setting.knobs:
-        return {}
-    want, answer = rival.answer, ask(framework, network, batch, setting, folder, STEPS)
+    """By name the largest differences from the rival over their bounds."""
+    want = rival.answer
+    assert want is not None
     # A statistic sums so many times as many numbers: of sums one after another, as TensorFlow's, rounding grows with
     # the root of that (Higham, Accuracy and Stability, 2002, 2.8).
     longer = math.sqrt(batch / small(network, batch))

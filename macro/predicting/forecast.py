@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from queue import SimpleQueue
@@ -21,6 +21,7 @@ from macro.changes._parts import around
 from macro.changes.base import Asked, Before, Effect, Forecast, Part, Seen, Step
 from macro.predicting import judged, own, watched
 from macro.predicting.foreseen import NOT_TIMED, Foreseen, joined, together
+from macro.processes.ahead import AT_ONCE, on
 from macro.watching import ends, perf
 from macro.watching.ends import Ended
 from reports import units
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 
 UNTIMED = Forecast(why=NOT_TIMED)
-AT_ONCE = 2  # changed steps that are looked at, at most: each has its memory
 
 
 @dataclass
@@ -170,14 +170,11 @@ def _places(threads: int) -> SimpleQueue[list[int]]:
 def _apart(places: SimpleQueue[list[int]], threads: int) -> Iterator[None]:
     """What this thread starts meanwhile runs on cores of its own, where it has no more threads than those: each process
     takes the last that it may use."""
-    every, place = os.sched_getaffinity(0), places.get()
+    place = places.get()
     try:
-        with suppress(OSError):  # the system may have taken a core away: then they share what there is
-            os.sched_setaffinity(0, place if threads <= len(place) else every)
-        yield
+        with on(place if threads <= len(place) else sorted(os.sched_getaffinity(0))):
+            yield
     finally:
-        with suppress(OSError):
-            os.sched_setaffinity(0, every)
         places.put(place)
 
 

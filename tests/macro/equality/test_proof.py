@@ -8,17 +8,18 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kernels.errors import UsageError
+from kernels.errors import SuiteError, UsageError
 from macro import command
 from macro.equality import proof, timed
-from macro.equality.answer import Answer
-from macro.frameworks import Framework, find
-from macro.networks.base import Network, chain
+from macro.equality.answer import Answer, Question
+from macro.frameworks import find
+from macro.networks.base import chain
 from macro.processes.job import Setting
 from macro.watching import perf
 from tests.builds import share
@@ -69,14 +70,13 @@ def test_what_is_odd_but_right_passes(told: dict[str, str], row: str) -> None:
 
 @pytest.mark.usefixtures("own_state")
 def test_the_reference_is_summed_in_other_orders_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked, ask = [], proof.ask
+    asked, answers = list[dict[str, Any]](), proof.answers
 
-    def counted(framework: Framework, *more: Any) -> Answer:
-        asked.append(more[2].knobs)
-        return ask(framework, *more)
+    def counted(questions: Sequence[Question]) -> Generator[Answer | SuiteError, None, None]:
+        asked.extend(one.setting.knobs for one in questions)
+        return answers(questions)
 
-    monkeypatch.setattr(proof, "ask", counted)
-    monkeypatch.setattr(timed, "ask", counted)
+    monkeypatch.setattr(proof, "answers", counted)
     found = [proof.reference(SMALL, 16, tmp_path)[1] for _ in range(2)]
     assert found[0] == found[1] and len(found[0]) > 10
     moved: list[dict[str, Any]] = [{}] * len(timed.SEEDS)
@@ -163,16 +163,14 @@ def test_a_step_that_goes_another_way_where_weights_are_off_is_within_the_bound(
     """Rounding decides on which side of zero a number lies: no order of sums here does, one set of weights does."""
     import numpy as np
 
-    def answer(
-        framework: Framework, network: Network, batch: int, setting: Setting, folder: Path, counts: Any = (1, 10)
-    ) -> Answer:
-        other = folder.name == "moved-2"
+    def answer(asked: Question) -> Answer:
+        other = asked.seed == 2
         arrays = {"after10.fc1.weight": np.ones(4, np.float32) * np.float32(1.001 if other else 1)}
         return Answer("numpy", {}, {"parameters": {}}, (1.0, 1.0, 1.002 if other else 1.0), arrays)
 
-    monkeypatch.setattr(proof, "ask", answer)
-    monkeypatch.setattr(timed, "ask", answer)
-    bounds = proof._bounds(answer(find("numpy"), SMALL, 16, Setting(), tmp_path), SMALL, 16, tmp_path)
+    monkeypatch.setattr(proof, "answers", lambda questions: map(answer, questions))
+    asked = Question(find("numpy"), SMALL, 16, Setting(), tmp_path)
+    bounds = proof._bounds(answer(asked), asked)
     assert bounds["after10.fc1.weight"] == pytest.approx(timed.TWICE * 0.001, rel=1e-3)
     assert bounds["loss"] == pytest.approx(timed.TWICE * 0.002, rel=1e-3)
 

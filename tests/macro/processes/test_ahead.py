@@ -1,0 +1,80 @@
+"""Processes of which some are at work at once: in order, on cores of their own, and none left behind."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import closing, suppress
+from itertools import pairwise
+from typing import ClassVar
+
+import pytest
+
+from kernels.errors import SuiteError, Unavailable
+from macro.processes import ahead as module
+from macro.processes.ahead import ahead
+from macro.processes.process import Process
+
+
+class Begun(Process):
+    """Nothing runs; where it was begun, and how many were alive then."""
+
+    alive: ClassVar[list[Begun]] = []
+
+    def __init__(self, number: int) -> None:
+        self.number, self.cores = number, os.sched_getaffinity(0)
+        self.alive.append(self)
+        self.beside = len(self.alive)
+
+    def close(self) -> None:
+        self.alive.remove(self)
+
+
+@pytest.fixture(autouse=True)
+def none_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    Begun.alive.clear()
+    monkeypatch.setattr(module, "memory", lambda: 64e9)
+
+
+def begin(count: int, missing: int = -1) -> list[Callable[[], Process]]:
+    def start(number: int) -> Process:
+        if number == missing:
+            raise Unavailable("not here")
+        return Begun(number)
+
+    return [lambda number=number: start(number) for number in range(count)]  # type: ignore[misc]
+
+
+def test_they_come_in_order_and_an_error_in_its_place() -> None:
+    found = [x.number if isinstance(x, Begun) else str(x) for x in ahead(begin(5, missing=2), 1)]
+    assert found == [0, 1, "not here", 3, 4] and not Begun.alive
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core: nothing is at work at once")
+def test_some_are_at_work_at_once_on_cores_of_their_own() -> None:
+    every = os.sched_getaffinity(0)
+    found = [x for x in ahead(begin(5), 1) if isinstance(x, Begun)]
+    assert max(x.beside for x in found) == module.AT_ONCE
+    assert all(len(x.cores) == 1 for x in found)
+    assert all(not a.cores & b.cores for a, b in pairwise(found))
+    assert os.sched_getaffinity(0) == every
+
+
+def test_with_threads_for_all_cores_or_little_memory_there_is_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    every = os.sched_getaffinity(0)
+    for found in ahead(begin(3), len(every)):
+        assert isinstance(found, Begun) and found.beside == 1 and found.cores == every
+    monkeypatch.setattr(module, "memory", lambda: module.ROOM - 1)
+    assert [x.beside for x in ahead(begin(3), 1) if isinstance(x, Begun)] == [1, 1, 1]
+
+
+def test_who_stops_reading_leaves_none_behind() -> None:
+    def read() -> SuiteError | Process:
+        with closing(ahead(begin(4), 1)) as processes:
+            for _ in processes:
+                raise KeyboardInterrupt
+        raise AssertionError
+
+    with suppress(KeyboardInterrupt):
+        read()
+    assert not Begun.alive

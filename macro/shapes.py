@@ -10,12 +10,14 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
+from kernels.errors import UsageError
 from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.shape import SIDES
 from macro import networks
 from macro.networks.base import Network
 from macro.networks.layer import Node
 from micro.planning import conv_layers, written
+from micro.planning.network import WORD
 from reports.parser import OneLineParser
 
 FOLDER = Path(__file__).parents[1] / "micro/shapes"
@@ -25,7 +27,8 @@ OF_STEP = ("n", "direction", "layout")  # what a file does not say of a convolut
 def text(network: Network) -> str:
     """The file, a layer a line."""
     data = network.data()
-    del data["input"]
+    for key in ("input", "loss"):
+        data.pop(key, None)
     data["layers"] = [_dense(node) for node in network.nodes if node.layer.kind == "dense"]
     lists = {"convolutions": _convolutions(network), "layers": data.pop("layers")}
     parts = [f" {json.dumps(key)}: {json.dumps(value)}" for key, value in data.items()]
@@ -94,8 +97,12 @@ def request(argv: Sequence[str]) -> list[Network]:
 
 
 def main(argv: Sequence[str]) -> int:
-    """0; each network is written, and its file named."""
+    """0; each network is written, and its file named. Raises UsageError."""
     for network in request(argv):
+        if not WORD.fullmatch(network.name):
+            raise UsageError(f"network {network.name}: a file is named after it; give a name without / and +")
+        if network.name in networks.names() and networks.find(network.name) != network:
+            raise UsageError(f"network {network.name}: its file is of the suite's own network; give it another name")
         if not is_there(network):
             path(network).write_text(text(network), "utf-8")
         print(path(network))

@@ -6,7 +6,7 @@ import argparse
 import itertools
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -92,9 +92,11 @@ def request(argv: Sequence[str]) -> TableRequest:
         for batch in (line.batches if words.batches == "all" else (line.batch,))
         for phase in (("step", "forward", "gradient") if batch == line.batch else ("step",))
     ]
-    about = number(words.budget, TIME, "--budget", "6m") / max(1, len(wanted)), words.runs
-    cells = [_cells(table, *one, rows, counts, about) for one in wanted]
-    return TableRequest(table, [one for one in cells if one.entries], outputs_of(vars(words)))
+    cells = [cells for one in wanted if (cells := _cells(table, *one, rows, counts, words.runs)).entries]
+    each = number(words.budget, TIME, "--budget", "6m") / max(1, len(cells))
+    return TableRequest(
+        table, [replace(one, plan=replace(one.plan, seconds=each)) for one in cells], outputs_of(vars(words))
+    )
 
 
 def _cells(
@@ -104,7 +106,7 @@ def _cells(
     phase: str,
     rows: Sequence[Framework],
     counts: Sequence[int],
-    about: tuple[float, int],
+    generations: int,
 ) -> Cells:
     """Of passes by themselves, those frameworks alone that the table has them of."""
     from macro.timing.entry import Entry, Plan
@@ -112,7 +114,7 @@ def _cells(
     own = [row for row in rows if phase == "step" or row.name in table.passes]
     net = command.network(network)
     settings = [(row, command.setting(net, row, count, "default")) for count, row in itertools.product(counts, own)]
-    plan = Plan(net, batch, phase, *about, asked=network)
+    plan = Plan(net, batch, phase, 0.0, generations, asked=network)
     return Cells(plan, [Entry(row, setting) for row, setting in settings])
 
 
@@ -128,8 +130,6 @@ def main(argv: Sequence[str]) -> int:
 
 def _measure(asked: TableRequest, file: RunFile) -> None:
     """Cell after cell; then the table, of what there is."""
-    from dataclasses import replace
-
     from kernels.devices.cpu import cores
     from macro.running import session
     from macro.tables import _text

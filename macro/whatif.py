@@ -67,7 +67,7 @@ def own_step(words: argparse.Namespace, arguments: Sequence[str]) -> tuple[Step,
         raise UsageError(f"--runs {words.runs}: a program's processes take turns once")
     seconds = number(words.budget, TIME, "--budget", "2m")
     script = script_of(words, words.script, arguments)
-    named = chain(script.name, "a program of a user's own", 1, (1, 1), 0.0)
+    named = chain(script.name, "a program of a user's own", 1, (1, 1), 1.0)
     plan = Plan(named, 0, "step", seconds / 2, words.runs, asked=str(words.script), fewest=made.ROUNDS)
     return Step(plan, find("pytorch"), Setting(words.threads or 0), script), seconds
 

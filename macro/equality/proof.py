@@ -25,7 +25,7 @@ from kernels.errors import SuiteError
 from kernels.libs import preload
 from macro.equality import code, defects, timed
 from macro.equality.answer import COUNTS, MOVED, Answer, Question, answers, apart, relative, right
-from macro.frameworks import Framework, find
+from macro.frameworks import Framework, find, interpreter
 from macro.networks.base import Network
 from macro.processes.job import Setting
 
@@ -148,6 +148,9 @@ def prove(
     at = timed.small(network, batch)
     say("reference: NumPy, and the bounds that it sets" + (f", at batch {at}" if at != batch else ""))
     want, bounds = reference(network, at, folder)
+    if not all(map(math.isfinite, want.losses)):
+        why = f"the network itself diverges: losses {', '.join(f'{x:g}' for x in want.losses)}; a smaller rate helps"
+        return [Verdict(framework.name, False, why, math.nan, "cannot run") for framework, _ in wanted]
     rival = timed.reference(network, batch, folder) if at != batch else None
     questions = []
     for framework, setting in wanted:
@@ -189,17 +192,26 @@ def _at_both(verdict: Verdict, at: int, rival: timed.Reference, shares: Mapping[
     where = max(told, key=lambda name: math.inf if math.isnan(told[name]) else told[name])
     failed = [name for name, share in shares.items() if not share <= 1]
     why = f"{failed[0]} differs by {shares[failed[0]]:.3g} times its bound" if failed else None
-    proof = f"against NumPy at batch {at}{rival.words}"
+    words = rival.words if verdict.framework != timed.RIVAL else "; at the timed one others are compared with it"
+    proof = f"against NumPy at batch {at}{words}"
     return replace(verdict, equal=not failed, why=why, worst=told[where], where=where, proof=proof)
 
 
 def key(network: Network, batch: int, framework: Framework, setting: Setting, identity: Mapping[str, Any]) -> str:
-    """Of what a proof holds for: network, batch, the code of the adapter and of those that it is compared with, knobs,
-    the framework's own build, its libraries and flags, the variables that steer them, what they dispatch to, the
-    processor, and the rule."""
-    rivals = [REFERENCE] if timed.small(network, batch) == batch else [REFERENCE, timed.RIVAL]
-    adapters = (framework.path, *(find(name).path for name in rivals))
-    parts = [network.data(), batch, code.digest(adapters), framework.knobs, setting.knobs, RULE]
+    """Of what a proof holds for: network, batch, the code of the adapter and of those that it is compared with, whether
+    there is a rival at the timed batch, knobs, the framework's own build, its libraries and flags, the variables that
+    steer them, what they dispatch to, the processor, and the rule."""
+    large = timed.small(network, batch) != batch
+    adapters = (framework.path, *(find(name).path for name in (REFERENCE, *[timed.RIVAL] * large)))
+    parts = [
+        large and interpreter(find(timed.RIVAL)) is not None,
+        network.data(),
+        batch,
+        code.digest(adapters),
+        framework.knobs,
+        setting.knobs,
+        RULE,
+    ]
     parts += [identity.get(name) for name in HOLDS]
     variables = identity.get("variables") or {}
     parts.append({name: value for name, value in variables.items() if not SAME.search(name)})

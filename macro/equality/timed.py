@@ -97,10 +97,12 @@ def shares(
     told = {f"loss {i} at batch {batch}": apart(a, b) / bounds["loss"] for i, (a, b) in pairs}
     for name, array in want.arrays.items():
         theirs = answer.arrays.get(name)
-        if name.startswith("gradient.") and theirs is not None:
+        if theirs is None:
+            told[f"{name} at batch {batch}, which it does not give,"] = math.inf
+        elif name.startswith("gradient."):
             bound = max(bounds[name], rival.off_by.get(name, 0.0))
             told[f"norm of {name} at batch {batch}"] = _norms(norm(theirs), norm(array)) / bound
-        elif theirs is not None and name.partition(".")[2] not in want.built["parameters"]:
+        elif name.partition(".")[2] not in want.built["parameters"]:
             told[f"{name} at batch {batch}"] = relative(theirs, array) / (bounds[name] * longer)
     return told
 

@@ -41,7 +41,7 @@ def _of_file(path: Path) -> Network:
         return from_data(parsed(path.read_bytes()))
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError, ArithmeticError) as error:
+    except (ValueError, KeyError, TypeError, ArithmeticError, RecursionError) as error:
         raise UsageError(f"{path}: no network as docs/networks.md has them ({error})") from None
 
 
@@ -51,7 +51,7 @@ def _of_program(path: Path, name: str) -> Network:
         own = runpy.run_path(str(path), run_name=path.stem)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
-    except Exception as error:  # whatever a user's file raises
+    except (Exception, SystemExit) as error:  # whatever a user's file raises
         raise UsageError(f"{path}: {type(error).__name__}: {' '.join(str(error).split())}") from None
     there = {key: x for key, x in own.items() if isinstance(x, Network)}
     there |= {x.name: x for x in there.values()}

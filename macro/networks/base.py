@@ -19,7 +19,7 @@ from micro.planning.written import check
 # What a file of shapes says too, but for what is measured alone, and the sizes of a sample.
 NETWORK = {key: kind for key, kind in WRITTEN.items() if key not in ("measured", "convolutions")}
 NETWORK |= {"input": list, "loss": str}
-NAME = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")  # as scopes of all frameworks can bear
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*")  # as scopes of all frameworks can bear
 # Means of the last layer's outputs against a label a sample: cross-entropy of their softmax; of their sigmoids, and the
 # squared difference, against one for the label and zero for the other classes.
 LOSSES = ("softmax", "binary", "squared")
@@ -51,7 +51,8 @@ class Network:
             raise ValueError("it has no layers")
         for name in (layer.name for layer in self.layers):
             if not NAME.fullmatch(name) or name in TAKEN:
-                raise ValueError(f"{name!r} names no layer: letters, digits, _ and - with dots between, not {TAKEN}")
+                about = "letters, digits, _ and -, a letter or digit first, with dots between"
+                raise ValueError(f"{name!r} names no layer: {about}, not {TAKEN}")
         called = {layer.name for layer in self.layers}
         if len(called) < len(self.layers):
             raise ValueError("two layers of one name")
@@ -63,8 +64,8 @@ class Network:
 
     def _check_training(self) -> None:
         """Raises ValueError for a loss that cannot be taken, or an update that cannot be made."""
-        if not (math.isfinite(self.rate) and math.isfinite(self.momentum)):
-            raise ValueError("rate and momentum are finite")
+        if not (0 < self.rate < math.inf and 0 <= self.momentum < 1):
+            raise ValueError(f"rate {self.rate:g}, momentum {self.momentum:g}: a positive rate, a momentum below 1")
         if self.loss not in LOSSES:
             raise ValueError(f"loss {self.loss}: there are {', '.join(LOSSES)}")
         if len(self.nodes[-1].output) != 1:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernels.errors import Unavailable
+from kernels.devices.cpu import memory
+from kernels.errors import NoRoom, Unavailable
 from macro.frameworks import Framework
 
 if TYPE_CHECKING:
@@ -37,7 +38,9 @@ def write_arrays(network: Network, batch: int, folder: Path) -> dict[str, str]:
     name; those that are there stay. Raises Unavailable where there is no room."""
     written = files(batch, folder)
     if not Path(written["data"]).exists():
-        size = f"weights and one batch of {network.name} take {_bytes(network, batch) / 1e9:.1f} GB"
+        size = f"weights and one batch of {network.name} take {_bytes(network, batch) / 1e9:.3g} GB"
+        if _bytes(network, batch) > (free := memory()):
+            raise NoRoom(f"{size}, more than is free, {free / 1e9:.1f} GB")
         try:
             _write(network, batch, written)
         except OSError as error:

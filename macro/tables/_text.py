@@ -39,6 +39,8 @@ def _line(table: Table, line: Line, batch: int, own: Sequence[Result], cores: in
     head = ["framework", *(word for count in threads for word in (_counted(count), f"over {BASE}"))]
     head += [f"{phase}, {_counted(count)}" for phase in PHASES[:2] for count in threads]
     yield from aligned([*head, "samples/s", "of peak", "memory"], rows, left=1)
+    if len(threads) > 1:
+        yield f"Samples a second, share of the peak and memory: on {_counted(threads[-1])}."
     if any(cell.endswith("*") for row in rows for cell in row):
         yield f"*: never in memory with {BASE} of as many threads: through a third, the errors of both ratios in it"
     for reason, who in reasons.items():
@@ -65,7 +67,7 @@ def _row(
     for count in threads:
         cells += _step(variant, count, by_cell, own, reasons)
     for phase in PHASES[:2]:
-        cells += [_time(by_cell.get((variant, count, phase))) for count in threads]
+        cells += [_time(by_cell.get((variant, count, phase)), reasons) for count in threads]
     last = by_cell.get((variant, threads[-1], "step"))
     if last is None or last.seconds is None:
         return [*cells, NOT_ASKED, NOT_ASKED, NOT_ASKED]
@@ -84,21 +86,24 @@ def _step(
     if cell is None:
         return [NOT_ASKED, NOT_ASKED]
     if cell.seconds is None:
-        who = reasons.setdefault(cell.reason or cell.status, [])
-        who += [variant] * (variant not in who)
-        return [cell.status, ""]
+        return [_time(cell, reasons), ""]
     if base is None or base is cell or base.seconds is None:
-        return [_time(cell), "1" if base is cell else NOT_ASKED]
+        return [_time(cell, reasons), "1" if base is cell else NOT_ASKED if base is None else ""]
     ratio, through = ratios.over(cell, base, [x for x in own if x.seconds])
     if ratio is None:
-        return [_time(cell), f"{cell.seconds.median / base.seconds.median:.2f}"]
-    return [_time(cell), units.ratio(ratio.center, ratio.low, ratio.high) + "*" * bool(through)]
+        return [_time(cell, reasons), f"{cell.seconds.median / base.seconds.median:.2f}"]
+    return [_time(cell, reasons), units.ratio(ratio.center, ratio.low, ratio.high) + "*" * bool(through)]
 
 
-def _time(cell: Result | None) -> str:
+def _time(cell: Result | None, reasons: dict[str, list[str]]) -> str:
+    """Why there is none goes to `reasons`."""
     if cell is None:
         return NOT_ASKED
-    return cell.status if cell.seconds is None else f"{cell.seconds.median:.3g}"
+    if cell.seconds is not None:
+        return f"{cell.seconds.median:.3g}"
+    who = reasons.setdefault(cell.reason or cell.status, [])
+    who += [cell.variant] * (cell.variant not in who)
+    return cell.status
 
 
 def _not_here(table: Table, threads: Sequence[int], cores: int) -> Iterator[str]:
@@ -119,7 +124,7 @@ def _then(table: Table, line: Line, batch: int, timed: Sequence[Result]) -> Iter
     now = sorted((x for x in timed if x.variant in table.rows and x.seconds), key=lambda x: x.seconds.median)  # type: ignore[union-attr]
     if now:
         yield f"Now, of those: {' > '.join(table.rows[x.variant] for x in now)} (medians; {_counted(now[0].threads)})"
-    for seen in line.seen:
+    for seen in line.seen if batch == line.batch else ():
         figures = ", ".join(f"{tool} {seconds:g}" for tool, seconds in seen.seconds.items())
         yield f"Seconds then: {figures} ({seen.where}; {seen.source})"
     yield from (f"Never like for like: {why}" for why in line.unlike)

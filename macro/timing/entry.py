@@ -25,7 +25,8 @@ LONG = 1.0  # seconds: in a step of so many a cold cache and memory given back a
 @dataclass
 class Entry:
     """One framework in one setting, and what came of it. A row of `blocks` is a round of a generation. `peak`: bytes
-    that its process had in memory at most, after its first steps; `change`: what of it is changed, in words."""
+    that its process had in memory at most, after its first steps; `warm`: seconds of the last of these; `change`: what
+    of it is changed, in words."""
 
     framework: Framework
     setting: Setting
@@ -44,6 +45,7 @@ class Entry:
     ended: str = ""  # why no more of its steps are wanted
     long: bool = False  # whether a step is as long as LONG
     peak: int = 0
+    warm: float = 1.0
 
     def fresh(self) -> Entry:
         """Of which nothing has come yet."""

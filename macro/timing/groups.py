@@ -19,8 +19,9 @@ REFERENCE = "pytorch"
 
 
 def reference(entries: Sequence[Entry]) -> Entry:
-    """PyTorch, as it stands first in them; without it the first."""
-    return next((entry for entry in entries if entry.framework.name == REFERENCE), entries[0])
+    """PyTorch, as it stands first in those that can run; without it the first of them."""
+    running = [entry for entry in entries if entry.status == "ok"] or entries
+    return next((entry for entry in running if entry.framework.name == REFERENCE), running[0])
 
 
 def fill(
@@ -68,6 +69,7 @@ def _start(
         entry.fail(error)
         return False
     step = max(min(warm["wall_ns"]) * 1e-9, 1e-9)
+    entry.warm = step
     entry.count, entry.long = max(1, round(BLOCK / step)), step >= LONG
     entry.peak = max(entry.peak, int(warm["peak_bytes"]))
     return True

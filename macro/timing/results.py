@@ -57,14 +57,26 @@ def _contest(
     """`asked`: its name, its question, what its cases differ in."""
     name, question, differs = asked
     results = tuple(_result(plan, entry, name) for entry in entries)
-    pairs = [(0, i) for i in range(1, len(entries))]
     comparisons = tuple(
-        replace(_comparison(plan, entries, results, name, pair, margin), differs=differs) for pair in pairs
+        replace(_comparison(plan, entries, results, name, pair, margin), differs=what)
+        for pair, what in _pairs(entries, differs)
     )
     setup = sum(sum(entry.setup) for entry in entries)
     return record.Contest(
         name, question, differs, results, comparisons, {**seconds, "setup": setup}, stopped="the budget ran out"
     )
+
+
+def _pairs(entries: Sequence[Entry], differs: str) -> Iterator[tuple[tuple[int, int], str]]:
+    """Who is compared with whom, and what they differ in. Frameworks with the first one of as many threads; that one
+    with itself on the threads of the first."""
+    for i in range(1, len(entries)):
+        threads = entries[i].setting.threads
+        first = 0 if differs != "framework" else next(j for j, x in enumerate(entries) if x.setting.threads == threads)
+        if first != i:
+            yield (first, i), differs
+        elif entries[i].framework == entries[0].framework:
+            yield (0, i), "threads"
 
 
 def _problem(plan: Plan) -> str:
@@ -99,9 +111,10 @@ def _queues(entry: Entry) -> bool:
     return bool(entry.identity.get("run_delay", True))
 
 
-def times(entry: Entry) -> list[float]:
-    """Seconds of a step in each block. What one thread waits of its own accord counts beside its processor time."""
-    if clock(entry) == "wall":
+def times(entry: Entry, by: str = "") -> list[float]:
+    """Seconds of a step in each block, by its own clock or another. What one thread waits of its own accord counts
+    beside its processor time."""
+    if (by or clock(entry)) == "wall":
         return [block["wall"] for _, _, block in entry.blocks]
     return [block["cpu"] + block["blocked"] for _, _, block in entry.blocks]
 
@@ -229,7 +242,9 @@ def _comparison(
     margin: float,
 ) -> record.Comparison:
     baseline, contender = pair
-    found = ratios.compare([_by_round(entry) for entry in entries], contender, baseline, margin)
+    clocks = {clock(entries[i]) for i in pair}
+    one = clocks.pop() if len(clocks) == 1 else "wall"
+    found = ratios.compare([_by_round(entry, one) for entry in entries], contender, baseline, margin)
     scope = f"across {found.generations} processes" if found.generations >= PROCESSES else "within process"
     blank = record.Comparison(
         contest,
@@ -266,8 +281,8 @@ def _through(entry: Entry) -> str:
     )
 
 
-def _by_round(entry: Entry) -> ratios.Times:
-    return {(g, number): seconds for (g, number, _), seconds in zip(entry.blocks, times(entry), strict=True)}
+def _by_round(entry: Entry, by: str) -> ratios.Times:
+    return {(g, number): seconds for (g, number, _), seconds in zip(entry.blocks, times(entry, by), strict=True)}
 
 
 def _array(values: Sequence[float]) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,20 +27,19 @@ def take(
 ) -> float:
     """Fill the entries; seconds that the rounds took. An entry that fails is out, the others go on. `keep` is called
     when a round has ended."""
-    threads = max((entry.setting.threads for entry in entries), default=1)
-    files, peak = job_files.write_arrays(plan.network, plan.batch, folder), Peak(threads)
-    place = _Place(files, folder, peak, say, keep)
+    files = job_files.write_arrays(plan.network, plan.batch, folder)
+    place = _Place(files, folder, {x: Peak(x) for x in {entry.setting.threads for entry in entries}}, say, keep)
     numbers = range(plan.first, plan.first + plan.generations)
     return sum(_generation(plan, entries, generation, place) for generation in numbers)
 
 
 @dataclass(frozen=True)
 class _Place:
-    """Where processes find their arrays and write, what looks at the peak, and who is told."""
+    """Where processes find their arrays and write, what looks at the peak of so many threads, and who is told."""
 
     files: dict[str, str]
     folder: Path
-    peak: Peak
+    peaks: Mapping[int, Peak]
     say: Callable[[str], None]
     keep: Callable[[Taken], None] | None
 
@@ -61,7 +60,7 @@ def _generation(plan: Plan, entries: Sequence[Entry], generation: int, place: _P
             share = plan.seconds / plan.generations * (count - len(left)) / len(wanted)
             told = replace(plan, seconds=share * plan.generations)  # as far as this group goes
             starting = time.monotonic() - began
-            for taken in _rounds(plan, past, share, order, alive, place.peak):
+            for taken in _rounds(plan, past, share, order, alive, place.peaks):
                 past = replace(taken, ended=taken.ended and not left)
                 if place.keep:
                     place.keep(past)
@@ -74,12 +73,12 @@ def _generation(plan: Plan, entries: Sequence[Entry], generation: int, place: _P
 
 
 def _rounds(
-    plan: Plan, past: Taken, share: float, order: random.Random, alive: list[Entry], peak: Peak
+    plan: Plan, past: Taken, share: float, order: random.Random, alive: list[Entry], peaks: Mapping[int, Peak]
 ) -> Iterator[Taken]:
     """Rounds until their share of the budget is spent, each when it has ended; `past`: the one before them."""
     began, number, seconds = time.monotonic(), 0, 0.0
     while (alive := [entry for entry in alive if not entry.ended]) and (number < plan.fewest or seconds < share):
-        for entry, block in _round(plan, order, alive, peak):
+        for entry, block in _round(plan, order, alive, peaks):
             entry.blocks.append((past.generation, past.number + 1 + number, block))
         number, seconds = number + 1, time.monotonic() - began
         ended = not alive or (number >= plan.fewest and seconds >= share)
@@ -117,18 +116,23 @@ def over_budget(plan: Plan, generation: int, first: float, starting: float) -> I
     )
 
 
-def _round(plan: Plan, order: random.Random, alive: list[Entry], peak: Peak) -> list[tuple[Entry, dict[str, Any]]]:
-    """A block of steps from each and a look at the peak, in turns, in fresh random order, while the others wait
+def _round(
+    plan: Plan, order: random.Random, alive: list[Entry], peaks: Mapping[int, Peak]
+) -> list[tuple[Entry, dict[str, Any]]]:
+    """A block of steps from each and a look at each peak, in turns, in fresh random order, while the others wait
     on their pipes. The first step of a turn is discarded: while other processes ran, the hypervisor may have reclaimed
     freed pages, and the caches are cold; a step of seconds pays that with a small part of itself, and counts. An entry
     that fails is removed from `alive`."""
-    blocks, fma = [], None
-    for entry in order.sample([*alive, None], len(alive) + 1):
+    blocks, fma = [], dict[int, float | None]()
+    for threads, entry in order.sample(
+        [*((entry.setting.threads, entry) for entry in alive), *((count, None) for count in peaks)],
+        len(alive) + len(peaks),
+    ):
         if entry is None:
-            fma = peak.look(_product(plan, alive))
+            fma[threads] = peaks[threads].look(_product(plan, alive))
             continue
         assert entry.process is not None
-        patience = max(HANGS, 20 * entry.count * (entry.blocks[-1][2]["wall"] if entry.blocks else 1.0))
+        patience = max(HANGS, 20 * entry.count * (entry.blocks[-1][2]["wall"] if entry.blocks else entry.warm))
         try:
             for count in (entry.count,) if entry.long else (1, entry.count):
                 reply = entry.process.ask(patience, "steps", do="steps", phase=plan.phase, count=count)
@@ -137,7 +141,11 @@ def _round(plan: Plan, order: random.Random, alive: list[Entry], peak: Peak) -> 
             alive.remove(entry)
             continue
         blocks.append((entry, _block(reply)))
-    return [(entry, {**block, "fma": fma, "fma_threads": peak.threads}) for entry, block in blocks]
+    return [
+        (entry, {**block, "fma": fma[threads], "fma_threads": peaks[threads].threads})
+        for entry, block in blocks
+        for threads in (entry.setting.threads,)
+    ]
 
 
 def _product(plan: Plan, alive: Sequence[Entry]) -> float:

@@ -5,6 +5,7 @@ module is called with the outputs of the layers that it comes after.
 """
 
 import graphs  # beside this file
+import layouts
 
 
 def dense(torch, told):
@@ -27,9 +28,12 @@ def pool(torch, told):
     ceil, pads = told["rounding"] == "ceil", told["pads"]
     alike = not pads or (len(set(pads)) == 1 and 2 * pads[0] <= told["window"])
     about = {"padding": pads[0] if pads and alike else 0, "ceil_mode": ceil}
+    if told["mode"] == "max" and not alike:
+        (top, bottom), (left, right) = layouts.around(told)
+        module = nn.MaxPool2d(told["window"], told["stride"])
+        return _padded(torch, (top, left, bottom, right), module, float("-inf")), {}
     if told["mode"] == "max":
-        module = nn.MaxPool2d(told["window"], told["stride"], **about)
-        return (module if alike else _padded(torch, pads, module, float("-inf"))), {}
+        return nn.MaxPool2d(told["window"], told["stride"], **about), {}
     if not alike:
         raise NotImplementedError("there is no average pooling with padding that differs by side here")
     return nn.AvgPool2d(told["window"], told["stride"], count_include_pad=False, **about), {}
@@ -161,7 +165,13 @@ def _place(torch, whole, name, module):
     """Under its name, whose parts with dots are modules around it."""
     parts = name.split(".")
     for part in parts[:-1]:
+        part = _free(torch, part)
         if part not in whole._modules:
             whole.add_module(part, torch.nn.Module())
         whole = whole._modules[part]
-    whole.add_module(parts[-1], module)
+    whole.add_module(_free(torch, parts[-1]), module)
+
+
+def _free(torch, name):
+    """The name, where no attribute of modules has it."""
+    return name + "_" if hasattr(torch.nn.Module, name) or name in ("scope", "training") else name

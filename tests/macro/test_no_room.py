@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kernels.errors import Unavailable
+from kernels.errors import NoRoom, Unavailable
 from macro.networks.base import chain
 from macro.processes import job
 from tests import house
@@ -23,9 +23,9 @@ SMALL = chain("small", "a test", 4, (6, 5, 3), rate=0.1)
     [
         (
             OSError(28, "No space left on device"),
-            r"small take 0\.0 GB: .*: No space left on device: TMPDIR=FOLDER names",
+            r"small take \S+ GB: .*: No space left on device: TMPDIR=FOLDER names",
         ),
-        (MemoryError(), r"small take 0\.0 GB, more than there is memory$"),
+        (MemoryError(), r"small take \S+ GB, more than there is memory$"),
     ],
 )
 def test_weights_without_room_are_a_line(
@@ -37,6 +37,12 @@ def test_weights_without_room_are_a_line(
     monkeypatch.setattr(np, "savez", full)
     with pytest.raises(Unavailable, match=why):
         job.write_arrays(SMALL, SMALL.batch, tmp_path)
+
+
+def test_a_batch_beyond_memory_is_a_line(tmp_path: Path) -> None:
+    with pytest.raises(NoRoom, match=r"weights and one batch of small take 3\.2e\+12 GB, more than is free, "):
+        job.write_arrays(SMALL, 10**20, tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")

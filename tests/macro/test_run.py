@@ -328,7 +328,7 @@ def test_a_generation_cut_short_is_compared_with_nothing() -> None:
     a, b = entry(), entry()
     for made in (a, b):
         made.blocks = [(g, i, STEP) for g, n in ((0, 3), (1, 8), (2, stats.FEWEST)) for i in range(n)]
-    found = ratios.compare([results._by_round(x) for x in (a, b)], 1, 0, 0.01)
+    found = ratios.compare([results._by_round(x, "cpu") for x in (a, b)], 1, 0, 0.01)
     assert found.generations == 2 and found.judged.rounds == 8 + stats.FEWEST
 
 

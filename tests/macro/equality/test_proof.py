@@ -175,6 +175,13 @@ def test_a_step_that_goes_another_way_where_weights_are_off_is_within_the_bound(
     assert bounds["loss"] == pytest.approx(timed.TWICE * 0.002, rel=1e-3)
 
 
+def test_a_network_that_diverges_is_said_of_the_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    want = Answer("numpy", {}, {"parameters": {}}, (1.0, float("inf"), float("nan")), {})
+    monkeypatch.setattr(proof, "reference", lambda *of: (want, {}))
+    (verdict,) = proof.prove(SMALL, 16, [(find("numpy"), Setting())], tmp_path, lambda text: None)
+    assert not verdict.compared and str(verdict.why).startswith("the network itself diverges: losses 1, inf, nan; ")
+
+
 def test_what_rounding_does_to_one_layer_it_may_do_to_another() -> None:
     off_by = {"gradient.a.weight": 1e-3, "gradient.b.weight": 1e-6, "gradient.c.weight": 1e-4, "after1.a.weight": 9.0}
     parameters = {"a.weight": 1, "b.weight": 1, "c.weight": 1}

@@ -83,6 +83,24 @@ def test_what_differs_at_one_batch_alone_is_found(
     assert not verdict.equal and str(verdict.why).startswith(why)
 
 
+def test_an_array_that_is_missing_at_the_timed_batch_is_a_difference(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(proof.defects, "name", lambda *given: None)
+    frameworks = Frameworks()
+    given = frameworks.answer
+
+    def answer(asked: Question) -> Answer | SuiteError:
+        found = given(asked)
+        if asked.framework.name == "jax" and asked.batch == 16 and isinstance(found, Answer):
+            return replace(found, arrays={k: x for k, x in found.arrays.items() if k != "gradient.fc1.bias"})
+        return found
+
+    monkeypatch.setattr(frameworks, "answer", answer)
+    verdict = proven(frameworks, monkeypatch, tmp_path)
+    assert str(verdict.why).startswith("gradient.fc1.bias at batch 16, which it does not give, differs")
+
+
 def test_the_norms_of_gradients_may_be_off_as_pytorch_s_own_are(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

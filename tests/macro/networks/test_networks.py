@@ -110,6 +110,18 @@ def test_a_file_with_names_of_its_own_stays(name: str, tmp_path: Path) -> None:
     assert not shapes.is_there(other, tmp_path)
 
 
+def test_a_network_of_ones_own_takes_no_file_of_another(tmp_path: Path) -> None:
+    for name, said in (("fcn-s", "its file is of the suite's own network"), ("../x", "a file is named after it")):
+        (tmp_path / "net.json").write_text(json.dumps(FILE | {"network": name}))
+        with pytest.raises(UsageError, match=said):
+            shapes.main([str(tmp_path / "net.json")])
+
+
+def test_a_loss_is_no_part_of_shapes() -> None:
+    network = replace(networks.find("fcn-s"), loss="squared")
+    assert shapes.text(network) == shapes.text(networks.find("fcn-s"))
+
+
 @pytest.mark.parametrize("name", FCN)
 def test_micro_has_its_shapes(name: str) -> None:
     """`python -m macro shapes all` rewrites them; micro reads the same products from the file."""
@@ -187,8 +199,10 @@ def behind(**layer: object) -> dict[str, object]:
             "out: activation tanh: there are sigmoid, relu, none",
         ),
         ({"loss": "hinge"}, "loss hinge: there are softmax, binary, squared"),
-        ({"rate": float("inf")}, "rate and momentum are finite"),
-        ({"momentum": float("nan")}, "rate and momentum are finite"),
+        ({"rate": float("inf")}, "rate inf, momentum 0: a positive rate, a momentum below 1"),
+        ({"rate": 0.0}, "rate 0, momentum 0: a positive rate, a momentum below 1"),
+        ({"momentum": float("nan")}, "a momentum below 1"),
+        ({"momentum": 2.0}, "a momentum below 1"),
         ({"layers": [LAYERS[0], {"name": "out", "inputs": 4}]}, "layer 2: outputs missing"),
         ({"layers": [LAYERS[0], LAYERS[1] | {"kind": "densse"}]}, "layer 2: kind densse: "),
         ({"layers": [LAYERS[0], LAYERS[1] | {"after": ["fc2"]}]}, "out comes after fc2, which is no layer before it"),
@@ -240,6 +254,10 @@ def test_a_network_of_a_program_of_ones_own(tmp_path: Path) -> None:
     assert networks.find(f"{path}:vgg").parameters == 2 * 27 + 2 + 2 * 64 * 3 + 3
     with pytest.raises(UsageError, match=r"net\.py:OURS: "):
         networks.find(f"{path}:OURS")
+    ending = tmp_path / "ending.py"
+    ending.write_text("import sys\nsys.exit(3)\n")
+    with pytest.raises(UsageError, match=r"ending\.py: SystemExit: 3"):
+        networks.find(f"{ending}:MINE")
     with pytest.raises(UsageError, match="takes a script"):
         networks.find(str(path))
     path.write_text("import nothing_of_this_name")

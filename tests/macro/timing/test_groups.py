@@ -139,7 +139,10 @@ def test_a_reference_that_does_not_start_is_started_once(monkeypatch: pytest.Mon
 
 def test_without_pytorch_the_first_is_the_reference() -> None:
     assert groups.reference(entries("numpy", "jax")).framework.name == "numpy"
-    assert groups.reference(entries("numpy", "pytorch")).framework.name == "pytorch"
+    both = entries("numpy", "pytorch")
+    assert groups.reference(both).framework.name == "pytorch"
+    both[1].fail(Unavailable("it is not here"))
+    assert groups.reference(both).framework.name == "numpy"
 
 
 def test_one_beside_the_reference_always_fits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -44,8 +44,32 @@ def test_the_first_step_of_a_turn_counts_only_where_steps_are_long(
     monkeypatch.setattr(groups, "begin", lambda *of: process)
     assert groups._start(PLAN, entry, {}, *(None,) * 2, print)  # type: ignore[arg-type]
     entry.process, process.asked = process, []  # type: ignore[assignment]
-    turns._round(PLAN, random.Random(1), [entry], Peak())  # type: ignore[arg-type]
+    turns._round(PLAN, random.Random(1), [entry], {1: Peak()})  # type: ignore[arg-type]
     assert process.asked == asked
+
+
+def test_each_has_the_peak_of_as_many_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two threads on one core's two hyperthreads have less each than one of them alone."""
+    looks = {
+        threads: type("Look", (), {"threads": threads, "look": lambda self, x: float(self.threads)})()
+        for threads in (1, 2)
+    }
+    one, two = (Entry(find("numpy"), Setting(threads=threads)) for threads in looks)
+    for entry in (one, two):
+        entry.process = Stepping(0.5)  # type: ignore[assignment]
+    blocks = {id(entry): block for entry, block in turns._round(PLAN, random.Random(1), [one, two], looks)}
+    assert [(blocks[id(x)]["fma"], blocks[id(x)]["fma_threads"]) for x in (one, two)] == [(1.0, 1), (2.0, 2)]
+
+
+def test_the_first_block_of_a_long_step_may_take_as_long_as_it_does() -> None:
+    entry, patience = Entry(find("numpy"), Setting(), warm=90.0, long=True), list[float]()
+    process = Stepping(90.0)
+    ask = process.ask
+    entry.process = type(
+        "Watched", (), {"ask": lambda self, most, *of, **how: patience.append(most) or ask(most, *of, **how)}
+    )()
+    turns._round(PLAN, random.Random(1), [entry], {1: Peak()})  # type: ignore[dict-item]
+    assert min(patience) > 90.0
 
 
 def test_an_entry_whose_steps_are_wanted_no_more_takes_no_turn(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:

@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[1]
 HEAVY = {"numpy", "scipy", "torch", "numba", "rich", "msgspec", "matplotlib", "psutil", "threadpoolctl"}
 BESIDE = (
     "numpy_layers",
+    "numpy_losses",
     "numpy_kind_lrn",
     "suite_layers",
     "layouts",

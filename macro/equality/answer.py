@@ -28,14 +28,14 @@ PATIENCE = 600.0  # seconds for eleven steps and their gradients
 
 @dataclass(frozen=True)
 class Answer:
-    """Losses, and arrays by name: `gradient.fc1.weight`, `after10.fc1.weight`. `built`: what its model says it is."""
+    """Losses, and arrays by name: `outputs` of the given weights, `gradient.fc1.weight`, `after10.fc1.weight`. `built`:
+    what its model says it is."""
 
     framework: str
     identity: dict[str, Any]
     built: dict[str, Any]
     losses: tuple[float, ...]
     arrays: Mapping[str, Array]
-    logits: Array | None = None  # of the given weights: the reference's alone
 
     @property
     def wide(self) -> str | None:
@@ -117,8 +117,7 @@ def _read(question: Question, process: Process) -> Answer:
     path.unlink()
     if question.seed is not None:
         shutil.rmtree(path.parent)  # of a large network a gigabyte
-    logits = kept.pop("logits", None)
-    return Answer(question.framework.name, hello, built, tuple(reply["losses"]), kept, logits)
+    return Answer(question.framework.name, hello, built, tuple(reply["losses"]), kept)
 
 
 def relative(got: Array, want: Array) -> float:

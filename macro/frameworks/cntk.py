@@ -37,6 +37,13 @@ def kinds():
     return tuple(cntk_layers.KINDS)
 
 
+def losses():
+    """That it has."""
+    import cntk_layers
+
+    return tuple(cntk_layers.LOSSES)
+
+
 def available():
     import cntk
     import numpy as np
@@ -136,6 +143,9 @@ class Model(object):
 
     def forward(self):
         return self.logits.eval(self.inputs, as_numpy=False)
+
+    def outputs(self):
+        return self.forward().asarray().reshape(self.batch, -1)
 
     def gradient(self):
         return self.entropy.grad(self.both, wrt=list(self.p.values()), as_numpy=False)

@@ -18,6 +18,13 @@ def kinds():
     return jax_layers.NAMES
 
 
+def losses():
+    """That it has."""
+    import jax_layers
+
+    return tuple(jax_layers.LOSSES)
+
+
 def available():
     import jax.numpy as jnp
 
@@ -71,7 +78,7 @@ class Model(object):
         import numpy_losses
 
         self.jax, self.np, self.network = jax, np, job["network"]
-        layers, self.loss_of = self.network["layers"], jax_layers.losses(jax)[self.network["loss"]]
+        layers, self.losses_of = self.network["layers"], jax_layers.LOSSES[self.network["loss"]]
         self.lie, self._apply = layouts.Last(layers), jax_layers.network(jax, layers)
         with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
             # jnp.array copies: the step is given these to destroy.
@@ -92,7 +99,7 @@ class Model(object):
     def _entropy(self, p, state, x, labels):
         logits, kept = self._apply(p, state, x)
         with self.jax.named_scope("loss"):
-            return self.loss_of(logits, labels).mean(), kept
+            return self.losses_of(self.jax, logits, labels).mean(), kept
 
     def _value(self, p, state, x, labels):
         return self._entropy(p, state, x, labels)[0]
@@ -130,7 +137,10 @@ class Model(object):
         }
 
     def forward(self):
-        self._logits(self.p, self.kept, self.x).block_until_ready()
+        return self._logits(self.p, self.kept, self.x).block_until_ready()
+
+    def outputs(self):
+        return self.np.asarray(self.forward())
 
     def gradient(self):
         return self.jax.block_until_ready(self._grad(self.p, self.kept, self.x, self.labels))

@@ -49,6 +49,13 @@ def kinds():
     return keras_layers.NAMES
 
 
+def losses():
+    """That it has."""
+    import keras_layers
+
+    return tuple(keras_layers.LOSSES)
+
+
 def available():
     import keras
 
@@ -139,6 +146,10 @@ class Model(object):
 
     def forward(self):
         return self.backend.forward(self.x)
+
+    def outputs(self):
+        with self._unmoved():
+            return self.np.array(self.keras.ops.convert_to_numpy(self.forward()))
 
     def gradient(self):
         return self.backend.gradient(self.x, self.labels)

@@ -42,6 +42,13 @@ def kinds():
     return tuple(suite_layers.KINDS)
 
 
+def losses():
+    """That it has."""
+    import numpy_losses
+
+    return tuple(numpy_losses.KINDS)
+
+
 def available():
     from kernels import build
 
@@ -283,6 +290,10 @@ class Model(object):
 
     def forward(self):
         self._all(self._forward)
+
+    def outputs(self):
+        self.forward()
+        return self.y[-1].copy()
 
     def _all(self, calls):
         for rows, column, call in calls:

@@ -26,6 +26,13 @@ def kinds():
     return tuple(mxnet_layers.KINDS)
 
 
+def losses():
+    """That it has."""
+    import mxnet_layers
+
+    return tuple(mxnet_layers.LOSSES)
+
+
 def available():
     import mxnet as mx
 
@@ -117,7 +124,13 @@ class Model(object):
             return self.net(self.x)
 
     def forward(self):
-        self._logits().wait_to_read()
+        logits = self._logits()
+        logits.wait_to_read()
+        return logits
+
+    def outputs(self):
+        with self._unmoved():
+            return self.forward().asnumpy()
 
     def _backward(self):
         with self.mx.autograd.record():
@@ -145,8 +158,7 @@ class Model(object):
     def loss(self):
         """In double from MXNet's logits: oneDNN's log_softmax, as built in, is off by a millionth, one way.
         The gradients are proven as they are."""
-        with self._unmoved():
-            return self.losses.value(self._logits().asnumpy().astype("float64"))
+        return self.losses.value(self.outputs().astype("float64"))
 
     def gradients(self):
         with self._unmoved():

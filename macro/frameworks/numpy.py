@@ -16,6 +16,11 @@ def kinds():
     return tuple(BUILDERS)
 
 
+def losses():
+    """That it has."""
+    return tuple(numpy_losses.KINDS)
+
+
 def available():
     return None
 
@@ -89,6 +94,10 @@ class Model(numpy_layers.Products):
             self.values[layer.name] = layer.activate(layer.forward([self.values[name] for name in layer.after]))
         self.logits = self.values[self.last]
 
+    def outputs(self):
+        self.forward()
+        return self.logits.copy()
+
     def loss(self):
         self.forward()
         return self.losses.value(self.logits)
@@ -137,11 +146,6 @@ class Model(numpy_layers.Products):
     def gradients(self):
         self.gradient()
         return dict((name, array.copy()) for name, array in self.grads.items())
-
-    def outputs(self):
-        """Logits from the weights as they are."""
-        self.forward()
-        return self.logits.copy()
 
     def parameters(self):
         return dict((name, array.copy()) for name, array in self.weights.items())

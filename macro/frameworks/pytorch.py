@@ -29,6 +29,13 @@ def kinds():
     return tuple(torch_layers.KINDS)
 
 
+def losses():
+    """That it has."""
+    import torch_layers
+
+    return tuple(torch_layers.LOSSES)
+
+
 def available():
     import torch
 
@@ -99,7 +106,7 @@ class Model(object):
         import torch_layers
 
         self.torch, self.job, self.layers = torch, job, job["network"]["layers"]
-        self.loss_of = torch_layers.losses(torch)[job["network"]["loss"]]
+        self.loss_of = torch_layers.LOSSES[job["network"]["loss"]](torch.nn.functional)
         with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
             self.net, self.own = torch_layers.network(torch, self.layers, weights)
             self.names = list(weights.files)
@@ -217,6 +224,10 @@ class Model(object):
     def forward(self):
         with self.torch.no_grad():
             return self.logits(self.x)
+
+    def outputs(self):
+        with self._kept():
+            return self.forward().numpy()
 
     def gradient(self):
         self.optimizer.zero_grad(set_to_none=True)

@@ -32,6 +32,13 @@ def kinds():
     return tf_layers.NAMES
 
 
+def losses():
+    """That it has."""
+    import tf_layers
+
+    return tuple(tf_layers.LOSSES)
+
+
 def available():
     import tensorflow as tf
 
@@ -97,7 +104,7 @@ class Model(object):
         import tf_layers
 
         self.tf, self.network = tf, job["network"]
-        layers, self.losses_of = self.network["layers"], tf_layers.losses(tf)[self.network["loss"]]
+        layers, self.losses_of = self.network["layers"], tf_layers.LOSSES[self.network["loss"]]
         self.lie = layouts.Last(layers)
         with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
             given = dict((name, self.lie.to(name, weights[name])) for name in weights.files)
@@ -127,7 +134,7 @@ class Model(object):
         """The loss, and the new state."""
         logits, kept = self.apply(x)
         with self.scope("loss"):
-            return self.tf.reduce_mean(self.losses_of(labels, logits)), kept
+            return self.tf.reduce_mean(self.losses_of(self.tf, logits, labels)), kept
 
     def _loss(self, x, labels):
         return self._entropy(x, labels)[0]
@@ -163,6 +170,9 @@ class Model(object):
 
     def forward(self):
         return self.call_forward(self.x).numpy()  # on a CPU a view, and a wait
+
+    def outputs(self):
+        return self.forward().copy()
 
     def gradient(self):
         loss, grads = self.call_gradient(self.x, self.labels)

@@ -98,17 +98,19 @@ class Kinds(object):
 NAMES = ("dense", "conv", "pool", "norm", "lrn", "add", "concat", "flatten", "shortcut")
 
 
-def losses(jax):
-    """By name, of outputs and what they are compared with: those of each sample, or of each output, whose mean is the
-    loss; as libraries of losses for JAX write them."""
+def softmax(jax, z, labels):
+    return -jax.numpy.take_along_axis(jax.nn.log_softmax(z), labels[:, None], axis=1)
 
-    def softmax(z, labels):
-        return -jax.numpy.take_along_axis(jax.nn.log_softmax(z), labels[:, None], axis=1)
 
-    def binary(z, targets):
-        return -targets * jax.nn.log_sigmoid(z) - (1.0 - targets) * jax.nn.log_sigmoid(-z)
+def binary(jax, z, targets):
+    return -targets * jax.nn.log_sigmoid(z) - (1.0 - targets) * jax.nn.log_sigmoid(-z)
 
-    return {"softmax": softmax, "binary": binary, "squared": lambda z, targets: jax.numpy.square(z - targets)}
+
+def squared(jax, z, targets):
+    return jax.numpy.square(z - targets)
+
+
+LOSSES = {"softmax": softmax, "binary": binary, "squared": squared}  # of each sample or output, whose mean is the loss
 
 
 def network(jax, layers):

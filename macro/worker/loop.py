@@ -9,9 +9,11 @@ and 2 as it likes. An adapter is a file with
 
     configure(job)         optional: what must be set before the framework computes anything, as threads
     available()            None, or why it cannot run here, tried rather than guessed
+    kinds(), losses()      optional: of layers and by name, those that it has; else dense ones and softmax
     identity(job)          what runs: version, build, libraries, threads, flags
     build(job)             an object with forward(), gradient(), step(), each complete when it returns;
-                           loss(), gradients(), parameters() in canonical layout; work() what it executes
+                           outputs() as forward() gives them, loss(), gradients(), parameters() in canonical layout;
+                           work() what it executes
     trace(model, run)      optional: the spans of what run() does, see recorder.py
     record(model, run)     optional: the calls of what run() does, to be replayed: (rows, column, what to call)
 """
@@ -206,13 +208,12 @@ def norm(array):
 
 
 def equal(model, path, counts):
-    """Loss, gradients and the first steps from the given weights; the arrays go to a file of NumPy's."""
+    """Outputs, loss, gradients and the first steps from the given weights; the arrays go to a file of NumPy's."""
     import numpy
 
+    kept = {"outputs": model.outputs()}
     losses, gradients = [float(model.loss())], model.gradients()
-    kept = dict(("gradient." + name, array) for name, array in gradients.items())
-    if hasattr(model, "outputs"):
-        kept["logits"] = model.outputs()
+    kept.update(("gradient." + name, array) for name, array in gradients.items())
     done = 0
     for count in sorted(counts):
         while done < count:
@@ -269,8 +270,10 @@ def main(arguments):
         if why_not:
             channel.send("unavailable", reason=why_not)
             return
-        kinds = [layer["kind"] for layer in job["network"]["layers"]]
+        kinds, loss = [layer["kind"] for layer in job["network"]["layers"]], job["network"]["loss"]
         lacks = sorted(set(kinds) - set(adapter.kinds() if hasattr(adapter, "kinds") else ("dense",)))
+        if loss not in (adapter.losses() if hasattr(adapter, "losses") else ("softmax",)):
+            lacks.append("%s loss" % loss)
         if lacks:
             channel.send("unavailable", reason="there is no %s here" % ", no ".join(lacks), remedy=False)
             return

@@ -56,6 +56,7 @@ class Binary(object):
 
     def gradient(self, z):
         np.negative(z, out=z)
+        np.minimum(z, np.float32(80), out=z)  # beyond it the exponential overflows, and the sigmoid is nothing
         np.exp(z, out=z)
         z += np.float32(1)
         np.reciprocal(z, out=z)

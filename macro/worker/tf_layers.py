@@ -99,14 +99,11 @@ class Kinds(object):
 NAMES = ("dense", "conv", "pool", "norm", "lrn", "add", "concat", "flatten", "shortcut")
 
 
-def losses(tf):
-    """By name, of what is compared with outputs: of each sample, or of each output, whose mean is the loss."""
-    own = tf.nn
-    return {
-        "softmax": lambda labels, z: own.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=z),
-        "binary": lambda targets, z: own.sigmoid_cross_entropy_with_logits(labels=targets, logits=z),
-        "squared": lambda targets, z: tf.math.squared_difference(z, targets),
-    }
+LOSSES = {  # of each sample or output, whose mean is the loss
+    "softmax": lambda tf, z, labels: tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=z),
+    "binary": lambda tf, z, targets: tf.nn.sigmoid_cross_entropy_with_logits(labels=targets, logits=z),
+    "squared": lambda tf, z, targets: tf.math.squared_difference(z, targets),
+}
 
 
 def network(tf, layers, p, state, scope):

@@ -82,6 +82,11 @@ KINDS = {
     "shortcut": shortcut,
 }
 KINDS.update(graphs.builders("torch"))
+LOSSES = {
+    "softmax": lambda own: own.cross_entropy,
+    "binary": lambda own: own.binary_cross_entropy_with_logits,
+    "squared": lambda own: own.mse_loss,
+}
 NAMES = {"norm": {"scale": "weight", "shift": "bias"}}  # of parameters, where they are others there
 STATE = {"mean": "running_mean", "variance": "running_var"}
 
@@ -108,12 +113,6 @@ def _called(torch, call):
             return call(*given)
 
     return Called()
-
-
-def losses(torch):
-    """By name, of outputs and what they are compared with."""
-    own = torch.nn.functional
-    return {"softmax": own.cross_entropy, "binary": own.binary_cross_entropy_with_logits, "squared": own.mse_loss}
 
 
 def network(torch, layers, weights):

@@ -43,7 +43,7 @@ RIGHT = ("nan-gradients", "transposed", "log-softmax-twice")
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """What `macro equal` says of each row, by the command itself."""
-    names = ",".join(f"{FILE}:{row}" for row in (*CAUGHT, *RIGHT))
+    names = ",".join(f"{FILE}:{row}" for row in (*CAUGHT, *RIGHT, "no-forward"))
     folder = tmp_path_factory.mktemp("equal")
     (folder / "small.json").write_text(json.dumps(SMALL.data()))
     ran = subprocess.run(
@@ -61,6 +61,10 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 @pytest.mark.parametrize("row", CAUGHT)
 def test_a_defect_is_caught_by_its_name(told: dict[str, str], row: str) -> None:
     assert told[row].startswith(f"NOT EQUAL: {CAUGHT[row]}: ")
+
+
+def test_a_forward_pass_by_itself_is_compared_too(told: dict[str, str]) -> None:
+    assert told["no-forward"].startswith("NOT EQUAL: outputs differs by ")
 
 
 @pytest.mark.parametrize("row", RIGHT)

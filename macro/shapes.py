@@ -101,8 +101,9 @@ def main(argv: Sequence[str]) -> int:
     for network in request(argv):
         if not WORD.fullmatch(network.name):
             raise UsageError(f"network {network.name}: a file is named after it; give a name without / and +")
-        if network.name in networks.names() and networks.find(network.name) != network:
-            raise UsageError(f"network {network.name}: its file is of the suite's own network; give it another name")
+        own = network.name in networks.names() and networks.find(network.name) == network
+        if path(network).exists() and not own:
+            raise UsageError(f"network {network.name}: {path(network).name} is there already; give it another name")
         if not is_there(network):
             path(network).write_text(text(network), "utf-8")
         print(path(network))

@@ -11,8 +11,9 @@ from reports.table import Table
 FACTS = ("network", "batch", "phase", "threads", "heap", "division")
 HEAD = ("time", "samples/s", "of FMA peak", "cores", "memory", "set-up", "faults", "system")
 FOOTNOTE = (
-    "samples/s: the batch over the median; cores: busy with it; memory: the most its process had; set-up: loading "
-    "packages and building the model; faults, system: page faults of a step, and its time in the operating system."
+    "samples/s: the batch over the median; of FMA peak: the nominal work a second, of which a convolution's algorithm "
+    "may do less; cores: busy with it; memory: the most its process had; set-up: loading packages and building the "
+    "model; faults, system: page faults of a step, and its time in the operating system."
 )
 
 

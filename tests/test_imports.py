@@ -15,6 +15,7 @@ HEAVY = {"numpy", "scipy", "torch", "numba", "rich", "msgspec", "matplotlib", "p
 BESIDE = (
     "numpy_layers",
     "numpy_losses",
+    "numpy_kind_dropout",
     "numpy_kind_lrn",
     "suite_layers",
     "layouts",

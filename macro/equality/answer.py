@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from kernels.errors import LaunchError, SuiteError
 from macro.frameworks import Framework
 from macro.networks.base import Network
+from macro.networks.layer import size
 from macro.processes import job as job_files
-from macro.processes.ahead import ahead
+from macro.processes.ahead import Start, ahead
 from macro.processes.job import Setting
 from macro.processes.process import Process
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 COUNTS = (1, 10)  # steps after which parameters are compared
 MOVED = 2.0**-20  # of each weight, by which some are off: sixteen units
+ITSELF = 1.5e9  # bytes that a framework takes beside its arrays, or less
 PATIENCE = 600.0  # seconds for eleven steps and their gradients
 
 
@@ -76,15 +78,23 @@ def right(found: Answer | SuiteError) -> Answer:
 
 def answers(questions: Sequence[Question]) -> Generator[Answer | SuiteError, None, None]:
     """To each in order, or why there is none; some are at work at once."""
-    processes = ahead([partial(_begun, one) for one in questions], max(one.setting.threads for one in questions))
-    with closing(processes):
+    with closing(ahead([_start(one) for one in questions])) as processes:
         for question, process in zip(questions, processes, strict=True):
             found: Answer | SuiteError
             try:
                 found = process if isinstance(process, SuiteError) else _read(question, process)
             except SuiteError as error:
                 found = error
+            if isinstance(process, Process):
+                process.close()  # what it holds in memory is needed no more
             yield found
+
+
+def _start(question: Question) -> Start:
+    """Weights, gradients and what the first steps moved, twice: here too; what layers give, and its gradients."""
+    outputs = question.batch * sum(size(node.output) for node in question.network.nodes)
+    takes = 4.0 * (8 * question.network.parameters + 4 * outputs) + ITSELF
+    return Start(partial(_begun, question), question.setting.threads, takes, question.framework.chooses)
 
 
 def _begun(question: Question) -> Process:
@@ -94,7 +104,7 @@ def _begun(question: Question) -> Process:
     if question.seed is not None:
         folder = job_files.moved(network, batch, folder, MOVED, question.seed)
     files = job_files.write_arrays(network, batch, folder)
-    job = job_files.write(framework, network, batch, question.setting, files, folder)
+    job = job_files.write(framework, network, batch, question.setting, files, folder, masks=True)
     process = Process(framework, job, question.setting, job.with_suffix(".log"))
     process.send({"do": "equal", "path": str(job.with_suffix(".npz")), "steps": list(question.counts)})
     return process

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from kernels.errors import LaunchError, SuiteError
 from macro.equality.answer import COUNTS
-from macro.equality.proof import Verdict, key, prove, proven
+from macro.equality.proof import NETWORK, Verdict, key, prove, proven
 from macro.processes import job as job_files
-from macro.processes.ahead import ahead
+from macro.processes.ahead import Start, ahead
 from macro.processes.process import Process
 from macro.timing.entry import WARM, Entry, Plan
 from reports import units
@@ -57,9 +57,14 @@ def _prove(plan: Plan, batch: int, wanted: list[Entry], folder: Path, say: Calla
         firsts = [(same[0].framework, same[0].setting) for same in left]
         verdicts = prove(plan.network, batch, firsts, folder, say)
         for same, verdict in zip(left, verdicts, strict=True):
-            for entry in same if verdict.compared else same[:1]:
+            for entry in same if _holds(verdict) else same[:1]:
                 _judge(entry, verdict, say)
-        left = [same[1:] for same, told in zip(left, verdicts, strict=True) if not told.compared and same[1:]]
+        left = [same[1:] for same, told in zip(left, verdicts, strict=True) if not _holds(told) and same[1:]]
+
+
+def _holds(verdict: Verdict) -> bool:
+    """Whether it is of the work, and not of one process that did not run."""
+    return verdict.compared or verdict.where == NETWORK
 
 
 def _holds_for(plan: Plan, entry: Entry) -> str:
@@ -81,7 +86,12 @@ def _proven(plan: Plan, entry: Entry) -> bool:
 
 def _ask(entries: Sequence[Entry], plan: Plan, folder: Path, say: Callable[[str], None]) -> None:
     """Each what it is: whether it can run."""
-    with closing(ahead([partial(_begun, plan, entry, folder) for entry in entries], threads=1)) as processes:
+    for batch in {entry.batch or plan.batch for entry in entries}:
+        job_files.write_arrays(plan.network, batch, folder)  # before somebody reads them
+    starts = [
+        Start(partial(_begun, plan, one, folder), one.setting.threads, alone=one.framework.chooses) for one in entries
+    ]
+    with closing(ahead(starts)) as processes:
         for entry, process in zip(entries, processes, strict=True):
             say(f"asking {entry.framework.name} what it is")
             try:

@@ -13,20 +13,21 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from kernels import state
-from kernels.devices.cpu import processor
+from kernels.devices.cpu import cores, processor
 from kernels.errors import SuiteError
 from kernels.libs import preload
 from macro.equality import code, defects, timed
-from macro.equality.answer import COUNTS, MOVED, Answer, Question, answers, apart, relative, right
+from macro.equality.answer import COUNTS, MOVED, Answer, Question, answers, apart, norm, relative, right
 from macro.frameworks import Framework, find, interpreter
 from macro.networks.base import Network
+from macro.processes import job
 from macro.processes.job import Setting
 
 FACTOR = 16.0  # times the reference's own spread
@@ -39,7 +40,9 @@ ORDERS = ("reversed", "shuffled")
 HOLDS = ("version", "build", "blas", "dnn", "python", "libraries", "flags", "dispatch", "isa_asked")
 # Nor do names of generated code, which `explain` has oneDNN write for perf.
 SAME = re.compile(r"(NUM_THREADS|NTHREADS?|NPROC|JIT_PROFILE)$|^MALLOC_")
+Told: TypeAlias = "tuple[Verdict, Mapping[str, Any]]"  # with what the framework said that it is
 REFERENCE = "numpy"
+NETWORK = "the network itself"  # where a verdict that is nobody's fault looks
 RULE = (
     "usual",
     COUNTS,
@@ -75,8 +78,8 @@ class Verdict:
 
 def reference(network: Network, batch: int, folder: Path) -> tuple[Answer, dict[str, float]]:
     """NumPy's answer, and the bound of each of its arrays and of the loss, relative to its norm: kept, since six more
-    runs of the reference stand behind it. On one thread each, some at once: nothing is timed."""
-    asked = Question(find(REFERENCE), network, batch, Setting(), folder)
+    runs of the reference stand behind it. Two at once, on half the cores each: nothing is timed."""
+    asked = Question(find(REFERENCE), network, batch, Setting(max(1, cores() // 2)), folder)
     (plain,) = map(right, answers([asked]))
     kept = f"bounds-{key(network, batch, asked.framework, asked.setting, plain.identity)}"
     bounds = _stored(kept)
@@ -88,7 +91,7 @@ def reference(network: Network, batch: int, folder: Path) -> tuple[Answer, dict[
 
 def _bounds(plain: Answer, asked: Question) -> dict[str, float]:
     kinds: list[dict[str, Any]] = [{"shares": COARSE}, *({"order": order} for order in ORDERS)]
-    odd = [replace(asked, setting=Setting(knobs=x)) for x in kinds]
+    odd = [replace(asked, setting=replace(asked.setting, knobs=x)) for x in kinds]
     coarse, *rest = map(right, answers([*odd, *timed.moved(asked)]))
     others, moved = rest[: len(ORDERS)], rest[len(ORDERS) :]
     off_by = {
@@ -110,7 +113,7 @@ def _bounds(plain: Answer, asked: Question) -> dict[str, float]:
 
 
 def judge(answer: Answer, want: Answer, bounds: Mapping[str, float]) -> Verdict:
-    """Parameters first, then losses, gradients, steps: the earliest difference is nearest to its cause."""
+    """Parameters first, then losses, outputs, gradients, steps: the earliest difference is nearest to its cause."""
     if structure := _structure(answer, want):
         return Verdict(answer.framework, False, structure, math.inf, "parameters", answer.losses)
     shares: dict[str, float] = {}
@@ -148,51 +151,96 @@ def prove(
     at = timed.small(network, batch)
     say("reference: NumPy, and the bounds that it sets" + (f", at batch {at}" if at != batch else ""))
     want, bounds = reference(network, at, folder)
-    if not all(map(math.isfinite, want.losses)):
-        why = f"the network itself diverges: losses {', '.join(f'{x:g}' for x in want.losses)}; a smaller rate helps"
-        return [Verdict(framework.name, False, why, math.nan, "cannot run") for framework, _ in wanted]
+    if why := _untellable(want, bounds, job.files(at, folder)["weights"], network.rate):
+        return [Verdict(framework.name, False, why, math.nan, NETWORK) for framework, _ in wanted]
     rival = timed.reference(network, batch, folder) if at != batch else None
-    questions = []
-    for framework, setting in wanted:
-        questions.append(Question(framework, network, at, setting, folder))
-        if timed.asks(framework, setting, rival):
-            questions.append(Question(framework, network, batch, setting, folder, timed.STEPS))
-    verdicts = []
-    with closing(answers(questions)) as found:
-        for framework, setting in wanted:
-            say(f"equal work: {framework.name}")
-            answer = next(found)
-            large = next(found) if timed.asks(framework, setting, rival) else None
-            try:
-                verdict = judge(right(answer), want, bounds)
-                if rival is not None and verdict.equal:
-                    told = {} if large is None else timed.shares(right(large), network, batch, rival, bounds)
-                    verdict = _at_both(verdict, at, rival, told)
-            except SuiteError as error:
-                verdicts.append(Verdict(framework.name, False, str(error), math.nan, "cannot run"))
-                continue
-            if verdict.equal:
-                keep(network, batch, framework, setting, right(answer).identity, verdict)
-            elif name_of := _defect(right(answer), want, network, at, folder):
-                verdict = replace(verdict, why=f"{name_of}: {verdict.why}")
-            verdicts.append(verdict)
+    questions = [Question(framework, network, at, setting, folder) for framework, setting in wanted]
+    found, verdicts = _small(questions, want, bounds, say), []
+    if rival is not None:
+        found = _large(questions, list(found), batch, rival, bounds, say)
+    for (framework, setting), (verdict, identity) in zip(wanted, found, strict=True):
+        if verdict.equal and (rival is None or rival.told):
+            keep(network, batch, framework, setting, identity, verdict)
+        verdicts.append(verdict)
     return verdicts
 
 
-def _defect(answer: Answer, want: Answer, network: Network, batch: int, folder: Path) -> str | None:
+def _small(
+    questions: Sequence[Question], want: Answer, bounds: Mapping[str, float], say: Callable[[str], None]
+) -> Iterator[Told]:
+    """Each against NumPy."""
+    with closing(answers(questions)) as found:
+        for question, answer in zip(questions, found, strict=True):
+            say(f"equal work: {question.framework.name}")
+            if isinstance(answer, SuiteError):
+                yield Verdict(question.framework.name, False, str(answer), math.nan, "cannot run"), {}
+                continue
+            verdict = judge(answer, want, bounds)
+            if not verdict.equal and (name_of := _defect(answer, want, question)):
+                verdict = replace(verdict, why=f"{name_of}: {verdict.why}")
+            yield verdict, answer.identity
+
+
+def _large(
+    questions: Sequence[Question],
+    small: Sequence[Told],
+    batch: int,
+    rival: timed.Reference,
+    bounds: Mapping[str, float],
+    say: Callable[[str], None],
+) -> Iterator[Told]:
+    """Those that are equal so far at the timed batch too, against the rival."""
+    pairs = list(zip(questions, small, strict=True))
+    again = [told.equal and timed.asks(question.framework, question.setting, rival) for question, (told, _) in pairs]
+    asked = [replace(x, batch=batch, counts=timed.STEPS) for x, wanted in zip(questions, again, strict=True) if wanted]
+    with closing(answers(asked)) as found:
+        for (question, (verdict, identity)), wanted in zip(pairs, again, strict=True):
+            if not verdict.equal:
+                yield verdict, identity
+                continue
+            answer, told = next(found) if wanted else None, dict[str, float]()
+            if isinstance(answer, SuiteError):
+                yield Verdict(verdict.framework, False, str(answer), math.nan, "cannot run"), identity
+                continue
+            if answer is not None:
+                say(f"equal work: {verdict.framework}, at batch {batch}")
+                told = timed.shares(answer, question.network, batch, rival, bounds)
+            yield _at_both(verdict, question.batch, rival, told), identity
+
+
+def _untellable(want: Answer, bounds: Mapping[str, float], weights: str, rate: float) -> str | None:
+    """Why the steps of the reference prove nothing, of whoever takes them too."""
+    import numpy as np
+
+    finite = all(bool(np.isfinite(array).all()) for array in want.arrays.values())
+    if not (finite and all(map(math.isfinite, want.losses))):
+        losses = ", ".join(f"{x:g}" for x in want.losses)
+        return f"the network itself diverges, losses {losses}: give it a smaller rate than {rate:g}"
+    with np.load(weights) as given:
+        if not any(want.arrays[f"gradient.{name}"].any() for name in given.files):
+            return None  # as of a network of one class
+        for name in given.files:
+            after = want.arrays[f"after{max(COUNTS)}.{name}"]
+            if norm(after - given[name]) > bounds[f"after{max(COUNTS)}.{name}"] * norm(after):
+                return None
+    return f"its steps move weights by no more than rounding does: give it a larger rate than {rate:g}"
+
+
+def _defect(answer: Answer, want: Answer, question: Question) -> str | None:
     """Its name; none where a suspect cannot run."""
     with suppress(SuiteError):
-        return defects.name(answer, want, network, batch, folder)
+        return defects.name(answer, want, question.network, question.batch, question.folder)
     return None
 
 
 def _at_both(verdict: Verdict, at: int, rival: timed.Reference, shares: Mapping[str, float]) -> Verdict:
-    """With what was found at the timed batch."""
+    """With what was found at the timed batch, nothing of the rival itself."""
     told = {**shares, verdict.where: verdict.worst}
     where = max(told, key=lambda name: math.inf if math.isnan(told[name]) else told[name])
     failed = [name for name, share in shares.items() if not share <= 1]
     why = f"{failed[0]} differs by {shares[failed[0]]:.3g} times its bound" if failed else None
-    words = rival.words if verdict.framework != timed.RIVAL else "; at the timed one others are compared with it"
+    itself = rival.answer is not None and not shares
+    words = "; at the timed one others are compared with it" if itself else rival.words
     proof = f"against NumPy at batch {at}{words}"
     return replace(verdict, equal=not failed, why=why, worst=told[where], where=where, proof=proof)
 

@@ -10,9 +10,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from kernels.devices.cpu import cores
 from kernels.errors import SuiteError
 from macro.equality.answer import Answer, Question, answers, apart, norm, relative, right
-from macro.frameworks import Framework, find
+from macro.frameworks import Framework, find, interpreter
 from macro.networks.base import Network
 from macro.processes.job import Setting
 
@@ -41,16 +42,22 @@ class Reference:
     off_by: Mapping[str, float] = field(default_factory=dict)
 
     @property
+    def told(self) -> bool:
+        """Whether a proof by it says all that it can: what is there and has no answer this time may have one again."""
+        return self.answer is not None or interpreter(find(RIVAL)) is None
+
+    @property
     def words(self) -> str:
         """What a proof by it is called."""
         if self.answer is None:
             return f"; at the timed batch against nothing: {self.why}"
-        return f"; at batch {self.answer.built['batch']} against {RIVAL}, loss, norms of gradients, statistics"
+        told = "outputs, loss, norms of gradients, statistics"
+        return f"; at batch {self.answer.built['batch']} against {RIVAL}, {told}"
 
 
 def reference(network: Network, batch: int, folder: Path) -> Reference:
-    """On one thread each, some at once: nothing is timed."""
-    plain = Question(find(RIVAL), network, batch, Setting(), folder, STEPS)
+    """On all cores: nothing is timed."""
+    plain = Question(find(RIVAL), network, batch, Setting(cores()), folder, STEPS)
     try:
         answer, *others = map(right, answers([plain, *moved(plain)]))
     except SuiteError as error:

@@ -57,8 +57,9 @@ def rows(network: Network, batch: int) -> dict[str, Row]:
             name = f"{node.name} gradient sum"
             by_name[name] = Row(name, node.name, "backward", (), 3.0 * FLOAT * batch * size(node.output))
     logits = FLOAT * batch * network.classes
+    passes = 2.0 if network.loss == "softmax" else 3.0  # of other losses the targets are as large as the outputs
     for name in WIDE:
-        by_name[name] = Row(name, "", name, (), 2.0 * logits if name == "loss" else 0.0)
+        by_name[name] = Row(name, "", name, (), passes * logits if name == "loss" else 0.0)
     return by_name
 
 

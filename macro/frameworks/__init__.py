@@ -33,6 +33,11 @@ class Framework:
         """Name of the environment that its recipe makes, which rows of several files may share."""
         return str(self.recipe.get("environment", self.path.stem))
 
+    @property
+    def chooses(self) -> bool:
+        """Whether it times kernels as it is built: nothing may run beside it then."""
+        return bool(self.knobs.get("chooses"))
+
 
 def names() -> list[str]:
     """Each as `file` or `file:row`: a file may hold several rows, such as Keras on three back ends."""

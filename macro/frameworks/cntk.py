@@ -112,9 +112,11 @@ class Model(object):
             labels = numpy_losses.wanted(job["network"], data["labels"], np.int64)
             self.inputs = {features: cntk.Value(np.ascontiguousarray(data["x"]))}
             self.shapes = dict((name, weights[name].shape) for name in self.p)
+        given = dict((told["given"], np.ascontiguousarray(told["mask"])) for told in layers if "given" in told)
+        self.inputs.update((variable, cntk.Value(mask)) for variable, mask in given.items())
         self.both = dict(self.inputs)
         self.both[classes] = cntk.Value.one_hot(labels.tolist(), count) if sparse else cntk.Value(labels)
-        self.logits, self.entropy = x, cntk_layers.LOSSES[job["network"]["loss"]](cntk, x, classes)
+        self.logits, self.criterion = x, cntk_layers.LOSSES[job["network"]["loss"]](cntk, x, classes)
         schedule = cntk.learning_parameter_schedule(rate, minibatch_size=self.batch)
         if momentum:
             learner = cntk.momentum_sgd(
@@ -126,7 +128,7 @@ class Model(object):
             )
         else:
             learner = cntk.sgd(x.parameters, schedule, minibatch_size=self.batch)
-        self.trainer = cntk.Trainer(x, (self.entropy, None), [learner])
+        self.trainer = cntk.Trainer(x, (self.criterion, None), [learner])
 
     def work(self):
         counts = {}
@@ -148,16 +150,16 @@ class Model(object):
         return self.forward().asarray().reshape(self.batch, -1)
 
     def gradient(self):
-        return self.entropy.grad(self.both, wrt=list(self.p.values()), as_numpy=False)
+        return self.criterion.grad(self.both, wrt=list(self.p.values()), as_numpy=False)
 
     def step(self):
         self.trainer.train_minibatch(self.both)
 
     def loss(self):
-        return float(self.entropy.eval(self.both).astype("float64").mean())
+        return float(self.criterion.eval(self.both).astype("float64").mean())
 
     def gradients(self):
-        gradients = self.entropy.grad(self.both, wrt=list(self.p.values()))
+        gradients = self.criterion.grad(self.both, wrt=list(self.p.values()))
         return dict((name, gradients[w].reshape(self.shapes[name]) / self.batch) for name, w in self.p.items())
 
     def parameters(self):

@@ -88,6 +88,7 @@ class Model(object):
         momentum = self.network["momentum"]
         self.v = dict((name, jnp.zeros_like(w)) for name, w in self.p.items()) if momentum else {}
         self.kept = dict((name, jnp.array(x)) for name, x in layouts.begin(layers).items())
+        self.kept.update(jax_layers.keys(jax, layers))
         self._logits, self._loss = jax.jit(self._forward), jax.jit(self._value)
         self._grad = jax.jit(self._gradient)
         donated = (0, 1, 2) if job["knobs"].get("donated", True) else ()
@@ -96,19 +97,19 @@ class Model(object):
     def _forward(self, p, state, x):
         return self._apply(p, state, x)[0]
 
-    def _entropy(self, p, state, x, labels):
+    def _loss_and_state(self, p, state, x, labels):
         logits, kept = self._apply(p, state, x)
         with self.jax.named_scope("loss"):
             return self.losses_of(self.jax, logits, labels).mean(), kept
 
     def _value(self, p, state, x, labels):
-        return self._entropy(p, state, x, labels)[0]
+        return self._loss_and_state(p, state, x, labels)[0]
 
     def _gradient(self, p, state, x, labels):
         return self.jax.grad(self._value)(p, state, x, labels)
 
     def _update(self, p, v, state, x, labels):
-        grads, kept = self.jax.grad(self._entropy, has_aux=True)(p, state, x, labels)
+        grads, kept = self.jax.grad(self._loss_and_state, has_aux=True)(p, state, x, labels)
         moved, speed = {}, {}
         for name in p:
             with self.jax.named_scope(name.rpartition(".")[0] + " update"):
@@ -159,4 +160,4 @@ class Model(object):
         return dict((name, self.lie.back(name, self.np.array(w))) for name, w in self.p.items())
 
     def state(self):
-        return dict((name, self.np.array(x)) for name, x in self.kept.items())
+        return dict((name, self.np.array(x)) for name, x in self.kept.items() if not name.endswith(".key"))

@@ -116,12 +116,12 @@ class Model(object):
                 own[name].assign(self.lie.to(name, weights[name]))
             self.x = keras.ops.convert_to_tensor(self.lie.data(data["x"]))
             self.labels = keras.ops.convert_to_tensor(numpy_losses.wanted(self.network, data["labels"], np.int32))
-        self.entropy = keras_layers.LOSSES[self.network["loss"]](keras.losses)
+        self.criterion = keras_layers.LOSSES[self.network["loss"]](keras.losses)
         optimizer = keras.optimizers.SGD(self.network["rate"], momentum=self.network["momentum"])
-        self.model.compile(optimizer=optimizer, loss=self.entropy)
+        self.model.compile(optimizer=optimizer, loss=self.criterion)
         Model.jit = self.model.jit_compile
         self.backend = backend
-        backend.prepare(self.model, self.entropy)
+        backend.prepare(self.model, self.criterion)
 
     @contextlib.contextmanager
     def _unmoved(self):
@@ -161,7 +161,7 @@ class Model(object):
 
     def loss(self):
         with self._unmoved():
-            return float(self.entropy(self.labels, self.backend.forward(self.x)))
+            return float(self.criterion(self.labels, self.backend.forward(self.x)))
 
     def _named(self, arrays):
         """Of what is trained, in its order."""
@@ -200,13 +200,13 @@ class TensorFlow(object):
             "flags": {"tf32": tf.config.experimental.tensor_float_32_execution_enabled()},
         }
 
-    def prepare(self, model, entropy):
+    def prepare(self, model, criterion):
         import tensorflow as tf
 
         @tf.function(jit_compile=model.jit_compile)
         def gradient(x, labels):
             with tf.GradientTape() as tape:
-                loss = entropy(labels, model(x, training=True))
+                loss = criterion(labels, model(x, training=True))
             return tape.gradient(loss, [v.value for v in model.trainable_variables])
 
         self.gradient = gradient
@@ -230,11 +230,11 @@ class Jax(object):
             "flags": {"precision": str(jax.config.jax_default_matmul_precision)},
         }
 
-    def prepare(self, model, entropy):
+    def prepare(self, model, criterion):
         import jax
 
         def mean_loss(trained, others, x, labels):
-            return entropy(labels, model.stateless_call(trained, others, x, training=True)[0])
+            return criterion(labels, model.stateless_call(trained, others, x, training=True)[0])
 
         def forward(trained, others, x):
             return model.stateless_call(trained, others, x, training=True)[0]
@@ -272,8 +272,8 @@ class Torch(object):
             "flags": {"precision": torch.get_float32_matmul_precision()},
         }
 
-    def prepare(self, model, entropy):
-        self.model, self.entropy = model, entropy
+    def prepare(self, model, criterion):
+        self.model, self.criterion = model, criterion
 
     def forward(self, x):
         import torch
@@ -283,7 +283,7 @@ class Torch(object):
 
     def gradient(self, x, labels):
         self.model.zero_grad()
-        self.entropy(labels, self.model(x, training=True)).backward()
+        self.criterion(labels, self.model(x, training=True)).backward()
         return [v.value.grad for v in self.model.trainable_variables]
 
     def finish(self):

@@ -100,10 +100,10 @@ class Model(object):
             self.x = mx.nd.array(data["x"])
             self.labels = mx.nd.array(numpy_losses.wanted(self.network, data["labels"], np.float32))
             classes = self.network["layers"][-1]["out"][0]
-            self.losses = numpy_losses.KINDS[self.network["loss"]](data["labels"], classes)
-        self.entropy = mxnet_layers.LOSSES[self.network["loss"]](mx.gluon.loss)
+            self.loss_in_numpy = numpy_losses.KINDS[self.network["loss"]](data["labels"], classes)
+        self.criterion = mxnet_layers.LOSSES[self.network["loss"]](mx.gluon.loss)
         self.net.hybridize(static_alloc=True)
-        self.entropy.hybridize(static_alloc=True)
+        self.criterion.hybridize(static_alloc=True)
         options = {"learning_rate": self.network["rate"], "wd": 0.0}
         if self.network["momentum"]:
             options["momentum"] = self.network["momentum"]
@@ -134,7 +134,7 @@ class Model(object):
 
     def _backward(self):
         with self.mx.autograd.record():
-            loss = self.entropy(self.net(self.x), self.labels)
+            loss = self.criterion(self.net(self.x), self.labels)
         loss.backward()
 
     def gradient(self):
@@ -158,7 +158,7 @@ class Model(object):
     def loss(self):
         """In double from MXNet's logits: oneDNN's log_softmax, as built in, is off by a millionth, one way.
         The gradients are proven as they are."""
-        return self.losses.value(self.outputs().astype("float64"))
+        return self.loss_in_numpy.value(self.outputs().astype("float64"))
 
     def gradients(self):
         with self._unmoved():

@@ -76,7 +76,7 @@ class Model(numpy_layers.Products):
         self.rate, self.momentum = np.float32(job["network"]["rate"]), np.float32(job["network"]["momentum"])
         self.batch, self.order = len(self.labels), order  # the order of the terms of each sum, if another
         classes, shares = job["network"]["layers"][-1]["out"][0], shares and np.float32(shares)
-        self.losses = numpy_losses.KINDS[job["network"]["loss"]](self.labels, classes, shares)
+        self.criterion = numpy_losses.KINDS[job["network"]["loss"]](self.labels, classes, shares)
         self.do = recorder.Steps()
         self.velocity = dict((name, np.zeros_like(w)) for name, w in self.weights.items() if self.momentum)
         self.grads = dict((name, numpy_layers.aligned(w.shape)) for name, w in self.weights.items())
@@ -100,12 +100,12 @@ class Model(numpy_layers.Products):
 
     def loss(self):
         self.forward()
-        return self.losses.value(self.logits)
+        return self.criterion.value(self.logits)
 
     def gradient(self):
         self.forward()
         dz = self.logits if self.layers[-1].owns else self.logits.copy()
-        self.do(["loss"], "softmax", self.losses.gradient, dz)
+        self.do(["loss"], "softmax", self.criterion.gradient, dz)
         self._backward(dz)
 
     def _backward(self, dz):

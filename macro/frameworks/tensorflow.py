@@ -130,14 +130,14 @@ class Model(object):
     def _logits(self, x):
         return self.apply(x)[0]
 
-    def _entropy(self, x, labels):
+    def _loss_and_state(self, x, labels):
         """The loss, and the new state."""
         logits, kept = self.apply(x)
         with self.scope("loss"):
             return self.tf.reduce_mean(self.losses_of(self.tf, logits, labels)), kept
 
     def _loss(self, x, labels):
-        return self._entropy(x, labels)[0]
+        return self._loss_and_state(x, labels)[0]
 
     def programs(self):
         """What the phases run, and on what."""
@@ -146,7 +146,7 @@ class Model(object):
 
     def _taped(self, x, labels):
         with self.tf.GradientTape() as tape:
-            loss, kept = self._entropy(x, labels)
+            loss, kept = self._loss_and_state(x, labels)
         return loss, tape.gradient(loss, self.variables), kept  # of the input nothing is asked
 
     def _gradient(self, x, labels):

@@ -6,26 +6,43 @@ import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 
 from kernels.devices.cpu import cores, memory
 from kernels.errors import SuiteError
 from macro.processes.process import Process
 
-AT_ONCE = 2  # each has its memory
-ROOM = 8e9  # bytes that are free, for more than one
+AT_ONCE = 2
+ROOM = 0.8  # of the memory that is free, for all of them
 
 
-def ahead(begin: Sequence[Callable[[], Process]], threads: int) -> Generator[Process | SuiteError, None, None]:
+@dataclass(frozen=True)
+class Start:
+    """What begins a process, how many threads it has, about how many bytes it takes; whether it runs `alone`."""
+
+    begin: Callable[[], Process]
+    threads: int = 1
+    bytes: float = 0.0
+    alone: bool = False
+
+
+def ahead(starts: Sequence[Start]) -> Generator[Process | SuiteError, None, None]:
     """What each of these begins, in order, or why it did not; it is closed when the next one is asked for. Some are at
-    work at once, each on as many cores of its own as it has `threads`, where there are so many."""
+    work at once, each on cores of its own, where there are cores and memory for the largest of them twice."""
     free = sorted(os.sched_getaffinity(0))
-    count = max(1, min(AT_ONCE, len(free) // threads, cores() // threads)) if memory() >= ROOM else 1
+    threads = max((one.threads for one in starts), default=1)
+    count = max(1, min(AT_ONCE, len(free) // threads, cores() // threads))
+    if ROOM * memory() < count * max((one.bytes for one in starts), default=0.0):
+        count = 1
     places = [free[i * threads : (i + 1) * threads] for i in range(count)] if count > 1 else [free]
     running = deque[Process | SuiteError]()
     try:
-        for i, start in enumerate(begin):
-            running.append(_begun(start, places[i % count]))
-            if len(running) == count:
+        for i, one in enumerate(starts):
+            while running and (one.alone or len(running) == count):
+                yield running[0]
+                _end(running.popleft())
+            running.append(_begun(one.begin, free if one.alone else places[i % count]))
+            if one.alone:
                 yield running[0]
                 _end(running.popleft())
         while running:
@@ -36,10 +53,10 @@ def ahead(begin: Sequence[Callable[[], Process]], threads: int) -> Generator[Pro
             _end(process)
 
 
-def _begun(start: Callable[[], Process], place: Sequence[int]) -> Process | SuiteError:
+def _begun(begin: Callable[[], Process], place: Sequence[int]) -> Process | SuiteError:
     with on(place):
         try:
-            return start()
+            return begin()
         except SuiteError as error:
             return error
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from kernels.devices.cpu import memory
 from kernels.errors import NoRoom, Unavailable
 from macro.frameworks import Framework
+from macro.networks.layer import size
+from macro.networks.layers.dropout import Dropout
 
 if TYPE_CHECKING:
     from macro.networks.base import Network
@@ -34,25 +36,26 @@ def files(batch: int, folder: Path) -> dict[str, str]:
 
 def write_arrays(network: Network, batch: int, folder: Path) -> dict[str, str]:
     """Weights and data, the same for every framework: normal weights scaled by the square root of what they
-    sum, small biases, standard normal inputs, uniform labels; running means and such are as they begin. The files by
-    name; those that are there stay. Raises Unavailable where there is no room."""
+    sum, small biases, standard normal inputs, uniform labels, masks of what layers drop; running means and such are as
+    they begin. The files by name; those that are there stay. Raises Unavailable where there is no room."""
     written = files(batch, folder)
     if not Path(written["data"]).exists():
-        size = f"weights and one batch of {network.name} take {_bytes(network, batch) / 1e9:.3g} GB"
+        takes = f"weights and one batch of {network.name} take {_bytes(network, batch) / 1e9:.3g} GB"
         if _bytes(network, batch) > (free := memory()):
-            raise NoRoom(f"{size}, more than is free, {free / 1e9:.1f} GB")
+            raise NoRoom(f"{takes}, more than is free, {free / 1e9:.1f} GB")
         try:
             _write(network, batch, written)
         except OSError as error:
-            raise Unavailable(f"{size}: {folder}: {error.strerror}: TMPDIR=FOLDER names another place") from None
+            raise Unavailable(f"{takes}: {folder}: {error.strerror}: TMPDIR=FOLDER names another place") from None
         except MemoryError:
-            raise Unavailable(f"{size}, more than there is memory") from None
+            raise Unavailable(f"{takes}, more than there is memory") from None
     return written
 
 
 def _bytes(network: Network, batch: int) -> int:
-    """Of weights, inputs and labels."""
-    return 4 * (network.parameters + batch * network.features) + 8 * batch
+    """Of weights, inputs, labels and masks."""
+    masks = sum(size(node.output) for node in network.nodes if isinstance(node.layer, Dropout))
+    return 4 * (network.parameters + batch * (network.features + masks)) + 8 * batch
 
 
 def _write(network: Network, batch: int, written: dict[str, str]) -> None:
@@ -68,7 +71,13 @@ def _write(network: Network, batch: int, written: dict[str, str]) -> None:
             weights[f"{node.name}.{name}"] = array + np.float32(parameter.base) if parameter.base else array
     np.savez(written["weights"], **weights)  # type: ignore[arg-type]
     x = rng.standard_normal((batch, *network.input), np.float32)
-    np.savez(written["data"], x=x, labels=rng.integers(network.classes, size=batch))
+    labels, masks = rng.integers(network.classes, size=batch), {}
+    for node in network.nodes:
+        if isinstance(node.layer, Dropout):
+            keep = 1 - node.layer.share
+            kept = rng.random((batch, *node.output), np.float32) < keep
+            masks[f"mask.{node.name}"] = kept * np.float32(1 / keep)
+    np.savez(written["data"], x=x, labels=labels, **masks)  # type: ignore[arg-type]
 
 
 def moved(network: Network, batch: int, folder: Path, share: float, seed: int) -> Path:
@@ -95,9 +104,15 @@ def moved(network: Network, batch: int, folder: Path, share: float, seed: int) -
 
 
 def write(
-    framework: Framework, network: Network, batch: int, setting: Setting, arrays: dict[str, str], folder: Path
+    framework: Framework,
+    network: Network,
+    batch: int,
+    setting: Setting,
+    arrays: dict[str, str],
+    folder: Path,
+    masks: bool = False,
 ) -> Path:
-    """The job's file."""
+    """The job's file. `masks`: whether layers that drop at random are given what they drop."""
     job = {
         "framework": framework.name,
         "network": network.plan(),
@@ -105,6 +120,7 @@ def write(
         "threads": setting.threads,
         "heap": setting.heap,
         "preload": setting.preload,
+        "masks": masks,
         "knobs": {**framework.knobs, **setting.knobs},
         **arrays,
     }

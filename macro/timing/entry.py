@@ -25,8 +25,8 @@ LONG = 1.0  # seconds: in a step of so many a cold cache and memory given back a
 @dataclass
 class Entry:
     """One framework in one setting, and what came of it. A row of `blocks` is a round of a generation. `peak`: bytes
-    that its process had in memory at most, after its first steps; `warm`: seconds of the last of these; `change`: what
-    of it is changed, in words."""
+    that its process had in memory at most, after its first steps; `warm`: seconds of the fastest of these; `change`:
+    what of it is changed, in words."""
 
     framework: Framework
     setting: Setting

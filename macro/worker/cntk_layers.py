@@ -53,6 +53,14 @@ def lrn(cntk, told):
     return (lambda x: cntk.local_response_normalization(x, reach, told["k"], alpha, told["beta"])), None
 
 
+def dropout(cntk, told):
+    """It drops in training alone: not where a forward pass is evaluated by itself. A mask that is given is an input."""
+    if told.get("mask") is None:
+        return (lambda x: cntk.dropout(x, told["share"])), None
+    told["given"] = cntk.input_variable(tuple(told["out"]))
+    return (lambda x: x * told["given"]), None
+
+
 def add(cntk, told):
     return (lambda a, b: a + b), None
 
@@ -65,7 +73,16 @@ def flatten(cntk, told):
     return (lambda x: cntk.reshape(x, (told["inputs"],))), None
 
 
-KINDS = {"dense": dense, "conv": conv, "pool": pool, "lrn": lrn, "add": add, "concat": concat, "flatten": flatten}
+KINDS = {
+    "dense": dense,
+    "conv": conv,
+    "pool": pool,
+    "lrn": lrn,
+    "dropout": dropout,
+    "add": add,
+    "concat": concat,
+    "flatten": flatten,
+}
 
 
 LOSSES = {  # of each sample

@@ -11,8 +11,8 @@ class Kinds(object):
     def __init__(self, jax, layers):
         self.jax, self.np, self.lax, self.layers = jax, jax.numpy, jax.lax, layers
 
-        own = self.dense, self.conv, self.pool, self.norm, self.lrn, self.add, self.concat, self.flatten, self.shortcut
-        self.builders = dict(zip(NAMES, own))
+        own = self.dense, self.conv, self.pool, self.norm, self.lrn, self.dropout
+        self.builders = dict(zip(NAMES, own + (self.add, self.concat, self.flatten, self.shortcut)))
 
     def dense(self, told):
         return lambda p, state, x: (x @ p["weight"] + p["bias"], state)
@@ -77,6 +77,18 @@ class Kinds(object):
 
         return normed
 
+    def dropout(self, told):
+        if told.get("mask") is not None:
+            mask = layouts.mask(told, self.layers)
+            return lambda p, state, x: (x * mask, state)
+        keep, random = 1.0 - told["share"], self.jax.random
+
+        def dropped(p, state, x):
+            later, now = random.split(state["key"])
+            return self.np.where(random.bernoulli(now, keep, x.shape), x / keep, 0.0), {"key": later}
+
+        return dropped
+
     def add(self, told):
         return lambda p, state, a, b: (a + b, state)
 
@@ -95,7 +107,7 @@ class Kinds(object):
         return lambda p, state, x: (self.np.pad(x[:, ::stride, ::stride], pads), state)
 
 
-NAMES = ("dense", "conv", "pool", "norm", "lrn", "add", "concat", "flatten", "shortcut")
+NAMES = ("dense", "conv", "pool", "norm", "lrn", "dropout", "add", "concat", "flatten", "shortcut")
 
 
 def softmax(jax, z, labels):
@@ -113,6 +125,12 @@ def squared(jax, z, targets):
 LOSSES = {"softmax": softmax, "binary": binary, "squared": squared}  # of each sample or output, whose mean is the loss
 
 
+def keys(jax, layers):
+    """Of the random numbers of layers that draw their own masks, by name, as they begin: a part of the state."""
+    drawing = [told["name"] for told in layers if told["kind"] == "dropout" and told.get("mask") is None]
+    return dict((name + ".key", jax.random.key(i)) for i, name in enumerate(drawing))
+
+
 def network(jax, layers):
     """What gives logits and the new state, from parameters and state by name, and data; each layer under its scope."""
     kinds = Kinds(jax, layers)
@@ -124,7 +142,8 @@ def network(jax, layers):
         for told, call in calls:
             name = told["name"]
             own = dict((x, p["%s.%s" % (name, x)]) for x in told["parameters"])
-            before = dict((x, state["%s.%s" % (name, x)]) for x in told["state"])
+            kept_names = list(told["state"]) + ["key"] * (name + ".key" in state)
+            before = dict((x, state["%s.%s" % (name, x)]) for x in kept_names)
             with jax.named_scope(name):
                 y, after = call(own, before, *[values[x] for x in told["after"]])
             kept.update(("%s.%s" % (name, x), array) for x, array in after.items())

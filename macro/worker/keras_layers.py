@@ -21,8 +21,8 @@ class Kinds(object):
     def __init__(self, keras, layers):
         self.keras, self.own, self.layers = keras, keras.layers, layers
 
-        builders = (self.dense, self.conv, self.pool, self.norm, self.add, self.concat, self.flatten, self.shortcut)
-        self.builders = dict(zip(NAMES, builders))
+        builders = self.dense, self.conv, self.pool, self.norm, self.dropout
+        self.builders = dict(zip(NAMES, builders + (self.add, self.concat, self.flatten, self.shortcut)))
 
     def called(self, told):
         """A layer's name there; parameters of PyTorch have no dots in theirs. No layer has a > in its name."""
@@ -83,6 +83,12 @@ class Kinds(object):
         own = kind(center=affine, scale=affine, name=self.called(told), **about)
         return own, own
 
+    def dropout(self, told):
+        if told.get("mask") is None:
+            return self.own.Dropout(told["share"], name=self.called(told)), None
+        mask = layouts.mask(told, self.layers)
+        return self._called(lambda x: x * self.keras.ops.convert_to_tensor(mask), self.called(told)), None
+
     def add(self, told):
         own = self.own.Add(name=self.called(told))
         return (lambda *given: own(list(given))), None
@@ -108,7 +114,7 @@ class Kinds(object):
         return self.own.Lambda(call, name=name)
 
 
-NAMES = ("dense", "conv", "pool", "norm", "add", "concat", "flatten", "shortcut")
+NAMES = ("dense", "conv", "pool", "norm", "dropout", "add", "concat", "flatten", "shortcut")
 
 
 LOSSES = {

@@ -6,10 +6,38 @@ In the style of Python 3.6; NumPy alone. The suite's own: images N×C×H×W, fil
 import numpy as np
 
 
+def takers(told, layers):
+    """Of what a layer gives; a dropout does not see how it lies, and those that take it are asked instead."""
+    found = []
+    for other in layers:
+        if told["name"] in other["after"]:
+            found += takers(other, layers) if other["kind"] == "dropout" else [other]
+    return found
+
+
+def source(told, layers):
+    """The layer that it takes, before any dropout; none where that is the data."""
+    by_name = dict((other["name"], other) for other in layers)
+    found = by_name.get(told["after"][0])
+    while found is not None and found["kind"] == "dropout":
+        found = by_name.get(found["after"][0])
+    return found
+
+
+def mask(told, layers):
+    """What a dropout multiplies by, with the channels last."""
+    array, flat = told["mask"], source(told, layers)
+    if array.ndim == 4:
+        return Last.data(array)
+    if flat is None or flat["kind"] != "flatten" or len(flat["in"][0]) < 3 or in_order(flat, layers):
+        return array
+    return turned(array, (0, 2, 3, 1), [-1] + list(flat["in"][0]))
+
+
 def in_order(told, layers):
     """Whether a flattened image has to lie channel by channel: all but dense layers see how it lies."""
-    takers = [other for other in layers if told["name"] in other["after"]]
-    return len(told["in"][0]) == 3 and not (takers and all(other["kind"] == "dense" for other in takers))
+    taking = takers(told, layers)
+    return len(told["in"][0]) == 3 and not (taking and all(other["kind"] == "dense" for other in taking))
 
 
 def turned(array, axes, split=None):
@@ -24,14 +52,13 @@ class Last(object):
 
     def __init__(self, layers):
         self.ways = {}  # by the name of a weight: how it is turned, and back
-        by_name = dict((told["name"], told) for told in layers)
         for told in layers:
-            source = by_name.get(told["after"][0])
+            before = source(told, layers)
             if told["kind"] == "conv":
                 self.ways[told["name"] + ".weight"] = ((2, 3, 1, 0),), ((3, 2, 0, 1),)
-            elif told["kind"] == "dense" and source is not None and source["kind"] == "flatten":
-                if len(source["in"][0]) == 3 and not in_order(source, layers):
-                    c, h, w = source["in"][0]
+            elif told["kind"] == "dense" and before is not None and before["kind"] == "flatten":
+                if len(before["in"][0]) == 3 and not in_order(before, layers):
+                    c, h, w = before["in"][0]
                     self.ways[told["name"] + ".weight"] = (((1, 2, 0, 3), (c, h, w, -1)), ((2, 0, 1, 3), (h, w, c, -1)))
 
     def to(self, name, array):

@@ -229,6 +229,17 @@ def equal(model, path, counts):
     return {"losses": losses, "gradient_norms": norms, "arrays": path, "steps": sorted(counts)}
 
 
+def give_masks(job):
+    """To layers that drop at random what they multiply by, where answers are compared."""
+    import numpy
+
+    with numpy.load(job["data"]) as data:
+        for told in job["network"]["layers"]:
+            name = "mask." + told["name"]
+            if name in data.files:
+                told["mask"] = data[name]
+
+
 def serve(adapter, job, model, requests, channel):
     """Until the driver says `bye`, or is gone."""
     phases = {"forward": model.forward, "gradient": model.gradient, "step": model.step}
@@ -277,6 +288,8 @@ def main(arguments):
         if lacks:
             channel.send("unavailable", reason="there is no %s here" % ", no ".join(lacks), remedy=False)
             return
+        if job.get("masks"):
+            give_masks(job)
         model = adapter.build(job)
         identity = dict(observed(), affinity=affinity, python=sys.version.split()[0])
         channel.send("hello", **dict(identity, **adapter.identity(job)))

@@ -71,6 +71,22 @@ def lrn(mx, told, batch):
     return None, lambda F, x: F.LRN(x, **about)
 
 
+def dropout(mx, told, batch):
+    if told.get("mask") is None:
+        return None, lambda F, x: F.Dropout(x, p=told["share"])
+
+    class Masked(mx.gluon.HybridBlock):
+        def __init__(self):
+            super(Masked, self).__init__()
+            self.mask = self.params.get_constant("mask", mx.nd.array(told["mask"]))
+
+        def hybrid_forward(self, F, x, mask):
+            return x * mask
+
+    block = Masked()
+    return block, lambda F, x: block(x)
+
+
 def add(mx, told, batch):
     return None, lambda F, a, b: a + b
 
@@ -102,6 +118,7 @@ KINDS = {
     "pool": pool,
     "norm": norm,
     "lrn": lrn,
+    "dropout": dropout,
     "add": add,
     "concat": concat,
     "flatten": flatten,

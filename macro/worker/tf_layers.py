@@ -11,8 +11,8 @@ class Kinds(object):
     def __init__(self, tf, layers):
         self.tf, self.layers = tf, layers
 
-        own = self.dense, self.conv, self.pool, self.norm, self.lrn, self.add, self.concat, self.flatten, self.shortcut
-        self.builders = dict(zip(NAMES, own))
+        own = self.dense, self.conv, self.pool, self.norm, self.lrn, self.dropout
+        self.builders = dict(zip(NAMES, own + (self.add, self.concat, self.flatten, self.shortcut)))
 
     def dense(self, told):
         tf = self.tf
@@ -77,6 +77,12 @@ class Kinds(object):
         share = told["alpha"] / told["size"]
         return lambda p, state, kept, x: self.tf.nn.local_response_normalization(x, alpha=share, **about)
 
+    def dropout(self, told):
+        if told.get("mask") is None:
+            return lambda p, state, kept, x: self.tf.nn.dropout(x, told["share"])
+        mask = layouts.mask(told, self.layers)
+        return lambda p, state, kept, x: x * mask
+
     def add(self, told):
         return lambda p, state, kept, a, b: a + b
 
@@ -96,9 +102,7 @@ class Kinds(object):
         return lambda p, state, kept, x: self.tf.pad(x[:, ::stride, ::stride], pads)
 
 
-NAMES = ("dense", "conv", "pool", "norm", "lrn", "add", "concat", "flatten", "shortcut")
-
-
+NAMES = ("dense", "conv", "pool", "norm", "lrn", "dropout", "add", "concat", "flatten", "shortcut")
 LOSSES = {  # of each sample or output, whose mean is the loss
     "softmax": lambda tf, z, labels: tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=z),
     "binary": lambda tf, z, targets: tf.nn.sigmoid_cross_entropy_with_logits(labels=targets, logits=z),

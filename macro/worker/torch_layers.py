@@ -52,6 +52,13 @@ def lrn(torch, told):
     return torch.nn.LocalResponseNorm(**about), {}
 
 
+def dropout(torch, told):
+    if told.get("mask") is None:
+        return torch.nn.Dropout(told["share"]), {}
+    mask = torch.from_numpy(told["mask"])
+    return _called(torch, lambda x: x * mask), {}
+
+
 def add(torch, told):
     return _called(torch, lambda a, b: a + b), {}
 
@@ -76,6 +83,7 @@ KINDS = {
     "pool": pool,
     "norm": norm,
     "lrn": lrn,
+    "dropout": dropout,
     "add": add,
     "concat": concat,
     "flatten": flatten,

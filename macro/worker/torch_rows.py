@@ -21,9 +21,11 @@ LOSSES = (
 )
 KINDS = {
     "gemm": "mm addmm bmm",
-    "element-wise": "sigmoid relu clamp_min sigmoid_backward threshold_backward nll_loss_backward add add_ mul mul_",
+    "element-wise": "sigmoid relu clamp_min sigmoid_backward threshold_backward nll_loss_backward "
+    "add add_ mul mul_ div_",
     "reduction": "sum nll_loss_forward",
     "softmax": "_log_softmax _log_softmax_backward_data mse_loss mse_loss_backward binary_cross_entropy_with_logits",
+    "random numbers": "bernoulli_",
     "copy": "copy_ clone",
     "clear": "fill_ zero_",
 }

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from macro.networks.layer import Layer, Shape, image
+from macro.networks.layer import Layer, Node, Shape, image, size
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +26,12 @@ class Shortcut(Layer):
         if self.channels < c:
             raise ValueError(f"a shortcut of {self.channels} channels takes {c}: it adds channels")
         return (self.channels, -(-h // self.stride), -(-w // self.stride))
+
+    def bytes(self, node: Node, batch: int, role: str) -> float:
+        """What it takes of the image is read forward, of the gradient of its output backward."""
+        _, rows, columns = node.output
+        taken, written = node.inputs[0][0] * rows * columns, node.output if role == "forward" else node.inputs[0]
+        return 4.0 * batch * (taken + size(written))
 
 
 LAYER = Shortcut

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Generator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -183,7 +184,13 @@ def test_a_network_that_diverges_is_said_of_the_network(tmp_path: Path, monkeypa
     want = Answer("numpy", {}, {"parameters": {}}, (1.0, float("inf"), float("nan")), {})
     monkeypatch.setattr(proof, "reference", lambda *of: (want, {}))
     (verdict,) = proof.prove(SMALL, 16, [(find("numpy"), Setting())], tmp_path, lambda text: None)
-    assert not verdict.compared and str(verdict.why).startswith("the network itself diverges: losses 1, inf, nan; ")
+    assert not verdict.compared and str(verdict.why).startswith("the network itself diverges, losses 1, inf, nan: ")
+
+
+@pytest.mark.usefixtures("own_state")
+def test_steps_that_move_nothing_prove_nothing(tmp_path: Path) -> None:
+    (verdict,) = proof.prove(replace(SMALL, rate=1e-9), 16, [(find("numpy"), Setting())], tmp_path, lambda text: None)
+    assert not verdict.compared and str(verdict.why).endswith("a larger rate than 1e-09")
 
 
 def test_what_rounding_does_to_one_layer_it_may_do_to_another() -> None:

@@ -111,7 +111,8 @@ def test_a_file_with_names_of_its_own_stays(name: str, tmp_path: Path) -> None:
 
 
 def test_a_network_of_ones_own_takes_no_file_of_another(tmp_path: Path) -> None:
-    for name, said in (("fcn-s", "its file is of the suite's own network"), ("../x", "a file is named after it")):
+    there = "is there already; give it another name"
+    for name, said in (("fcn-s", there), ("fcn-s-4", there), ("lenet", there), ("../x", "a file is named after it")):
         (tmp_path / "net.json").write_text(json.dumps(FILE | {"network": name}))
         with pytest.raises(UsageError, match=said):
             shapes.main([str(tmp_path / "net.json")])

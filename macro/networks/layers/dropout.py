@@ -1,0 +1,28 @@
+"""Dropout: each element is dropped with a probability, else scaled by 1/(1 − share) (Srivastava and others, JMLR 15,
+2014; scaled in training, as libraries have it)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from macro.networks.layer import Layer, Shape
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dropout(Layer):
+    """`share`: of the elements that are dropped. Where answers are compared the masks are given; a framework that is
+    timed draws its own."""
+
+    kind: ClassVar[str] = "dropout"
+
+    share: float = 0.5
+
+    def output(self, inputs: Sequence[Shape]) -> Shape:
+        if not 0 <= self.share < 1:
+            raise ValueError(f"share {self.share:g}: 0 or more, and less than 1")
+        return inputs[0]
+
+
+LAYER = Dropout

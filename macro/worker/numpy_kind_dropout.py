@@ -1,0 +1,32 @@
+"""Dropout in NumPy: z = x * mask, with a mask that is given or drawn in each step. In the style of Python 3.6."""
+
+import numpy as np
+from numpy_layers import Layer, aligned
+
+
+class Dropout(Layer):
+    def __init__(self, model, told):
+        Layer.__init__(self, model, told)
+        self.mask, self.drawn = told.get("mask"), None
+        if self.mask is None:
+            self.mask, self.drawn = aligned(self.z.shape), np.random.default_rng(list(bytearray(self.name, "utf-8")))
+
+    def _draw(self):
+        keep = 1.0 - self.told["share"]
+        self.drawn.random(out=self.mask, dtype=np.float32)
+        np.less(self.mask, np.float32(keep), out=self.mask)
+        self.mask *= np.float32(1.0 / keep)
+
+    def forward(self, inputs):
+        if self.drawn is not None:
+            self.do(self.row("forward"), "random numbers", self._draw)
+        self.do(self.row("forward"), "element-wise", np.multiply, inputs[0], self.mask, out=self.z)
+        return self.z
+
+    def backward(self, dz):
+        if self.dx[0] is not None:
+            self.do(self.row("gradient"), "element-wise", np.multiply, dz, self.mask, out=self.dx[0])
+        return self.dx
+
+
+BUILDER = Dropout

@@ -59,7 +59,8 @@ def take(
         order, began = random.Random(plan.seed * 1000 + generation), time.monotonic()
         with ExitStack() as stack:
             starts = order.sample(range(len(sides)), len(sides))
-            looks = {number: start(plan, sides[number], files, folder, stack, say) for number in starts}
+            begun = {number: _begun(plan, sides[number], files, folder, stack, say) for number in starts}
+            looks = {number: _looked(plan, sides[number], begun[number], folder, stack, say) for number in starts}
             warn = partial(over_budget, plan, generation, starting=time.monotonic() - began)
             for ended in _rounds(plan, generation, order, looks, say, warn):
                 keep(ended)
@@ -123,13 +124,33 @@ def start(
 ) -> Look:
     """A process with perf beside it, whose equal work is proven, warm; not `proving` where no clock of it is read.
     Raises SuiteError."""
+    return _looked(plan, side, _begun(plan, side, files, folder, stack, say), folder, stack, say, proving)
+
+
+def _begun(
+    plan: Plan, side: Side, files: dict[str, str], folder: Path, stack: ExitStack, say: Callable[[str], None]
+) -> Process:
+    """Of several sides each one's, before minutes go into what is asked of one. Raises SuiteError."""
     entry = side.entry
     setting = entry.setting
     named = {**setting.knobs, "variables": {**setting.knobs.get("variables", {}), **perf.NAMED}, "watched": True}
     setting = replace(setting, knobs=named)
     say(f"starting {entry.framework.name}, heap {setting.heap}")
     with _blamed(entry):
-        process = begin(plan, entry, setting, files, folder, stack)
+        return begin(plan, entry, setting, files, folder, stack)
+
+
+def _looked(
+    plan: Plan,
+    side: Side,
+    process: Process,
+    folder: Path,
+    stack: ExitStack,
+    say: Callable[[str], None],
+    proving: bool = True,
+) -> Look:
+    """Raises SuiteError."""
+    entry = side.entry
     if proving:
         gate.refuse(plan, entry, folder, say)
     with _blamed(entry):

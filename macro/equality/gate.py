@@ -36,7 +36,9 @@ def refuse_unequal(plan: Plan, entries: Sequence[Entry], folder: Path, say: Call
     """Mark the entries that cannot run or do other work; outside the budget. Seconds of asking and of proving."""
     began = time.monotonic()
     job_files.write_arrays(plan.network, plan.batch, folder)
-    _ask([entry for entry in entries if entry.status == "ok" and not entry.identity], plan, folder, say)
+    new = [entry for entry in entries if entry.status == "ok" and not entry.identity]
+    for threads in dict.fromkeys(entry.setting.threads for entry in new):  # those of fewer are at work at once
+        _ask([entry for entry in new if entry.setting.threads == threads], plan, folder, say)
     wanted = [entry for entry in entries if entry.status == "ok" and not _proven(plan, entry)]
     asked = time.monotonic()
     proofs = len({_holds_for(plan, entry) for entry in wanted})

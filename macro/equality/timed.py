@@ -86,9 +86,9 @@ def usual(name: str, off_by: Mapping[str, float], parameters: Mapping[str, Any])
     return median(alike) if what in parameters else 0.0
 
 
-def asks(framework: Framework, setting: Setting, rival: Reference | None) -> bool:
+def asks(framework: Framework, setting: Setting, rival: Reference) -> bool:
     """Whether it is compared there: with itself nothing is."""
-    return rival is not None and rival.answer is not None and (framework.name != RIVAL or bool(setting.knobs))
+    return rival.answer is not None and (framework.name != RIVAL or bool(setting.knobs))
 
 
 def shares(

@@ -35,16 +35,14 @@ def ahead(starts: Sequence[Start]) -> Generator[Process | SuiteError, None, None
     if ROOM * memory() < count * max((one.bytes for one in starts), default=0.0):
         count = 1
     places = [free[i * threads : (i + 1) * threads] for i in range(count)] if count > 1 else [free]
-    running = deque[Process | SuiteError]()
+    running, alone = deque[Process | SuiteError](), False
     try:
         for i, one in enumerate(starts):
-            while running and (one.alone or len(running) == count):
+            while running and (alone or one.alone or len(running) == count):
                 yield running[0]
                 _end(running.popleft())
             running.append(_begun(one.begin, free if one.alone else places[i % count]))
-            if one.alone:
-                yield running[0]
-                _end(running.popleft())
+            alone = one.alone
         while running:
             yield running[0]
             _end(running.popleft())

@@ -53,6 +53,11 @@ class Cells:
     entries: Sequence[Entry]
 
     @property
+    def same(self) -> tuple[str, int]:
+        """What they have in common with other passes of the same steps."""
+        return self.plan.network.name, self.plan.batch
+
+    @property
     def seconds(self) -> float:
         """About how long it takes, proofs of equal work apart."""
         from macro.timing.entry import FEWEST, LONG, WARM
@@ -144,10 +149,21 @@ def _measure(asked: TableRequest, file: RunFile) -> None:
             f"{one.plan.network.name}, batch {one.plan.batch}, {one.plan.phase}: {i + 1} of {len(left)}; about "
             f"{units.counted(round(about / 60), 'minute')} left, and proofs of equal work that there are none of yet"
         )
+        _carry([other for other in left[:i] if other.same == one.same], one)
         session.contest(replace(one.plan, seed=seed), one.entries, "default", MARGIN, file, say)
     told = _text.text(asked.table, file.run, cores())
     if told not in [note.data.get("text") for note in file.run.notes]:
         file.append(Note(explained.TABLE, {"table": asked.table.name, "text": told}))
+
+
+def _carry(past: Sequence[Cells], now: Cells) -> None:
+    """What frameworks are, and that one cannot run or does other work, is found out once for all passes of the same
+    steps. One whose process failed while it was timed is asked again."""
+    found = [(x.framework, x.setting, x) for one in past for x in one.entries if x.status != "failed"]
+    for entry in now.entries:
+        for framework, setting, other in found:
+            if (framework, setting) == (entry.framework, entry.setting):
+                entry.identity, entry.status, entry.reason = other.identity, other.status, other.reason
 
 
 if __name__ == "__main__":

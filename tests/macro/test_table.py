@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,8 +12,10 @@ from kernels.devices.cpu import cores
 from kernels.errors import UsageError
 from macro import table as command
 from macro import tables
+from macro.equality import gate
 from macro.running import session
 from macro.tables.base import Line, Seen, Table
+from macro.timing.entry import Entry
 from reports import formats, store
 from reports.record import Run
 from tests.conftest import Ran
@@ -53,6 +55,27 @@ def test_its_own_batch_has_passes_the_others_steps_alone(measured: Callable[...,
         (8, "step", "numpy~b"),
         (8, "forward", "numpy"),
         (8, "gradient", "numpy"),
+    ]
+
+
+def test_what_a_framework_is_is_found_out_once_for_all_its_passes(
+    measured: Callable[..., Ran], small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missing = tmp_path / "missing.py"
+    missing.write_text('ROWS = {"missing": {}}\nRECIPE = {}\n\n\ndef available():\n    return "it lacks a library"\n')
+    monkeypatch.setattr(tables, "find", lambda name: replace(tiny(str(small)), passes=("numpy", str(missing))))
+    ask, asked = gate._ask, list[str]()
+
+    def counted(entries: Sequence[Entry], *rest: object) -> None:
+        asked.extend(entry.framework.name for entry in entries)
+        ask(entries, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(gate, "_ask", counted)
+    measured("--frameworks", f"numpy,{missing}")
+    assert asked == ["numpy", str(missing)]
+    read = store.read(tmp_path / "run.jsonl")
+    assert [(r.problem["phase"], r.status) for r in read.results if r.variant == str(missing)] == [
+        (phase, "skipped") for phase in ("step", "forward", "gradient")
     ]
 
 

@@ -240,6 +240,13 @@ def test_a_heap_whose_variables_are_there_and_whose_faults_stay_has_no_effect() 
     assert not change.took(before(), seen(faults=0.0)).there
 
 
+def test_where_a_process_had_no_page_faults_its_variables_alone_are_the_proof() -> None:
+    change, none = changes.find("heap-keep").change, before(faults=0.0)
+    there = change.took(none, seen(**{**KEPT, "faults": 3000.0}))
+    assert there.there and there.evidence.startswith("0 page faults a step before, 3000 with it; another process")
+    assert not change.took(none, seen(faults=3000.0)).there
+
+
 @pytest.mark.parametrize(
     ("symbols", "there"),
     [

@@ -29,6 +29,7 @@ from macro.frameworks import Framework, find, interpreter
 from macro.networks.base import Network
 from macro.processes import job
 from macro.processes.job import Setting
+from reports import units
 
 FACTOR = 16.0  # times the reference's own spread
 COARSELY = 4.0  # … that a coarse exponential makes: of few samples' logits one way's errors do not cancel
@@ -151,14 +152,16 @@ def prove(
     at = timed.small(network, batch)
     say("reference: NumPy, and the bounds that it sets" + (f", at batch {at}" if at != batch else ""))
     want, bounds = reference(network, at, folder)
-    if why := _untellable(want, bounds, job.files(at, folder)["weights"], network.rate):
+    why, unseen = _untellable(want, bounds, job.files(at, folder)["weights"], network.rate)
+    if why:
         return [Verdict(framework.name, False, why, math.nan, NETWORK) for framework, _ in wanted]
     rival = timed.reference(network, batch, folder) if at != batch else None
     questions = [Question(framework, network, at, setting, folder) for framework, setting in wanted]
     found, verdicts = _small(questions, want, bounds, say), []
     if rival is not None:
         found = _large(questions, list(found), batch, rival, bounds, say)
-    for (framework, setting), (verdict, identity) in zip(wanted, found, strict=True):
+    for (framework, setting), (told, identity) in zip(wanted, found, strict=True):
+        verdict = replace(told, proof="; ".join(filter(None, (told.proof, *unseen))))
         if verdict.equal and (rival is None or rival.told):
             keep(network, batch, framework, setting, identity, verdict)
         verdicts.append(verdict)
@@ -208,22 +211,29 @@ def _large(
             yield _at_both(verdict, question.batch, rival, told), identity
 
 
-def _untellable(want: Answer, bounds: Mapping[str, float], weights: str, rate: float) -> str | None:
-    """Why the steps of the reference prove nothing, of whoever takes them too."""
+def _untellable(want: Answer, bounds: Mapping[str, float], weights: str, rate: float) -> tuple[str | None, list[str]]:
+    """Why the steps of the reference prove nothing, of whoever takes them too; else what is said of those that do not:
+    in small batches of deep networks rounding grows from step to step."""
     import numpy as np
 
     finite = all(bool(np.isfinite(array).all()) for array in want.arrays.values())
     if not (finite and all(map(math.isfinite, want.losses))):
         losses = ", ".join(f"{x:g}" for x in want.losses)
-        return f"the network itself diverges, losses {losses}: give it a smaller rate than {rate:g}"
+        return f"the network itself diverges, losses {losses}: give it a smaller rate than {rate:g}", []
     with np.load(weights) as given:
         if not any(want.arrays[f"gradient.{name}"].any() for name in given.files):
-            return None  # as of a network of one class
-        for name in given.files:
-            after = want.arrays[f"after{max(COUNTS)}.{name}"]
-            if norm(after - given[name]) > bounds[f"after{max(COUNTS)}.{name}"] * norm(after):
-                return None
-    return f"its steps move weights by no more than rounding does: give it a larger rate than {rate:g}"
+            return None, []  # as of a network of one class
+        blind = [count for count in COUNTS if not any(_moved(want, bounds, count, x, given[x]) for x in given.files)]
+    if len(blind) == len(COUNTS):
+        return f"its steps move weights by no more than rounding does: give it a larger rate than {rate:g}", []
+    told = "weights after {} are moved by rounding as far as by the steps, and prove nothing"
+    return None, [told.format(units.counted(count, "step")) for count in blind]
+
+
+def _moved(want: Answer, bounds: Mapping[str, float], count: int, name: str, given: Any) -> bool:
+    """Whether so many steps move a weight further than rounding may."""
+    after = want.arrays[f"after{count}.{name}"]
+    return norm(after - given) > bounds[f"after{count}.{name}"] * norm(after)
 
 
 def _defect(answer: Answer, want: Answer, question: Question) -> str | None:

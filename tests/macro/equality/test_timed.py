@@ -51,7 +51,7 @@ def proven(frameworks: Frameworks, monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     monkeypatch.setattr(timed, "LARGE", 1.0)
     monkeypatch.setattr(proof, "_stored", lambda name: None)
     monkeypatch.setattr(proof, "_store", lambda name, record: None)
-    monkeypatch.setattr(proof, "_untellable", lambda *of: None)
+    monkeypatch.setattr(proof, "_untellable", lambda *of: (None, []))
     (verdict,) = proof.prove(NET, 16, [(find("jax"), Setting())], tmp_path, lambda text: None)
     return verdict
 

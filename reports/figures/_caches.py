@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MOVES = ("stream", "transfer")  # operations that touch each byte of their operands once
+LOADS = "chase"  # the operation whose use is one load, of a size in all: a rate in bytes tells nothing of it
 LINE: Any = {"color": _style.SOFT, "linestyle": (0, (6, 3)), "linewidth": 0.8}
 
 
@@ -24,6 +25,9 @@ def sizes(run: Run, results: Iterable[Result], field: str) -> dict[int, float]:
     shares = set()
     for x in results:
         value = x.problem.get(field)
+        if x.op == LOADS and isinstance(value, int):
+            shares.add(1.0)
+            continue
         if x.op not in MOVES or not isinstance(value, int) or not x.seconds or not x.bytes_per_second:
             return {}
         shares.add(round(x.bytes_per_second * x.seconds.median / value, 2))

@@ -80,7 +80,7 @@ def draw(run: Run) -> list[tuple[str, Figure]]:
     pictures = []
     looks = _style.looks(run)
     for group in _groups.groups(run):
-        timed = [x for x in group.measured if x.seconds]
+        timed = [x for x in group.measured if x.seconds and x.op != _caches.LOADS]
         lean = all((x.flops_per_second or 0.0) < LEAN * (x.bytes_per_second or 0.0) for x in timed)
         bounds = {contest.contest: _bounds(contest) for contest in group.contests}
         rates = tuple(rate for x in timed if (rate := _rate(x, lean, bounds.get(x.contest, {}))))

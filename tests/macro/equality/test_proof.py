@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from kernels.errors import SuiteError, UsageError
@@ -191,6 +192,27 @@ def test_a_network_that_diverges_is_said_of_the_network(tmp_path: Path, monkeypa
 def test_steps_that_move_nothing_prove_nothing(tmp_path: Path) -> None:
     (verdict,) = proof.prove(replace(SMALL, rate=1e-9), 16, [(find("numpy"), Setting())], tmp_path, lambda text: None)
     assert not verdict.compared and str(verdict.why).endswith("a larger rate than 1e-09")
+
+
+@pytest.mark.parametrize(
+    ("bounds", "told"),
+    [
+        ((1e-4, 1e-4), []),
+        ((1e-4, 1.0), ["weights after 10 steps are moved by rounding as far as by the steps, and prove nothing"]),
+        ((1.0, 1e-4), ["weights after 1 step are moved by rounding as far as by the steps, and prove nothing"]),
+        ((1.0, 1.0), None),
+    ],
+)
+def test_steps_in_which_rounding_has_grown_are_told(
+    tmp_path: Path, bounds: tuple[float, float], told: list[str] | None
+) -> None:
+    given = np.ones(4, np.float32)
+    np.savez(tmp_path / "weights.npz", fc=given)
+    arrays = {"gradient.fc": given, "after1.fc": 1.01 * given, "after10.fc": 1.1 * given}
+    want = Answer("numpy", {}, {"parameters": {"fc": 4}}, (1.0,), arrays)
+    of_steps = dict(zip(("after1.fc", "after10.fc"), bounds, strict=True))
+    why, unseen = proof._untellable(want, of_steps, str(tmp_path / "weights.npz"), 0.01)
+    assert (why is not None) == (told is None) and unseen == (told or [])
 
 
 def test_what_rounding_does_to_one_layer_it_may_do_to_another() -> None:

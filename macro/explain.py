@@ -31,12 +31,12 @@ def parser() -> argparse.ArgumentParser:
     from reports.parser import OneLineParser
 
     options = OneLineParser("python -m macro explain", description=__doc__, epilog=OWN, allow_abbrev=False)
-    options.add_argument("network", help="fcn-s, fcn-r, …, or a file like micro/shapes/fcn-r.json")
+    options.add_argument("network", help="fcn-s, alexnet-r, …, or of your own, net.json, net.py:NAME")
     options.add_argument("a", help="a framework")
     options.add_argument("b", help="the framework it is compared with; the same again where a setting differs")
     options.add_argument("--phase", choices=PHASES, default="step", help="what is explained (step)")
     options.add_argument("--batch", type=int, metavar="N", help="samples of a step (the network's own)")
-    options.add_argument("--threads", default="1", metavar="N", help="of both, or A's and B's: 1,2 (1)")
+    options.add_argument("--threads", default="1", metavar="N", help="of both (1)")
     options.add_argument("--heap", default="default", metavar="WORD", help="of both, or A's and B's: default,keep")
     options.add_argument("--division", default="default", metavar="WORD", help="of both, or A's and B's: default,tuned")
     command.add_variables(options)

@@ -96,14 +96,23 @@ def request(argv: Sequence[str]) -> list[Network]:
     return [one for one in every if words.network != ["all"] or path(one).exists()]
 
 
+def _refuse_another(network: Network) -> None:
+    """Raises UsageError where its file is of other shapes, or it can have none."""
+    if not WORD.fullmatch(network.name):
+        raise UsageError(f"network {network.name}: a file is named after it; give a name without / and +")
+    ours = network.name in networks.names() and networks.find(network.name) == network
+    if ours or not path(network).exists() or is_there(network):
+        return
+    if path(network).read_text("utf-8") != text(network):
+        raise UsageError(f"network {network.name}: {path(network).name} is there already; give it another name")
+
+
 def main(argv: Sequence[str]) -> int:
     """0; each network is written, and its file named. Raises UsageError."""
-    for network in request(argv):
-        if not WORD.fullmatch(network.name):
-            raise UsageError(f"network {network.name}: a file is named after it; give a name without / and +")
-        own = network.name in networks.names() and networks.find(network.name) == network
-        if path(network).exists() and not own:
-            raise UsageError(f"network {network.name}: {path(network).name} is there already; give it another name")
+    asked = request(argv)
+    for network in asked:
+        _refuse_another(network)
+    for network in asked:
         if not is_there(network):
             path(network).write_text(text(network), "utf-8")
         print(path(network))

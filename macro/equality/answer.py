@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 COUNTS = (1, 10)  # steps after which parameters are compared
 MOVED = 2.0**-20  # of each weight, by which some are off: sixteen units
 ITSELF = 1.5e9  # bytes that a framework takes beside its arrays, or less
-PATIENCE = 600.0  # seconds for eleven steps and their gradients
+PATIENCE = 1200.0  # seconds for eleven steps and their gradients
 
 
 @dataclass(frozen=True)
@@ -90,11 +90,16 @@ def answers(questions: Sequence[Question]) -> Generator[Answer | SuiteError, Non
             yield found
 
 
+def takes(network: Network, batch: int) -> float:
+    """About how many bytes a framework has at most. Weights, gradients and what the first steps moved, twice: here too;
+    what layers give, and its gradients."""
+    outputs = batch * sum(size(node.output) for node in network.nodes)
+    return 4.0 * (8 * network.parameters + 4 * outputs) + ITSELF
+
+
 def _start(question: Question) -> Start:
-    """Weights, gradients and what the first steps moved, twice: here too; what layers give, and its gradients."""
-    outputs = question.batch * sum(size(node.output) for node in question.network.nodes)
-    takes = 4.0 * (8 * question.network.parameters + 4 * outputs) + ITSELF
-    return Start(partial(_begun, question), question.setting.threads, takes, question.framework.chooses)
+    held = takes(question.network, question.batch)
+    return Start(partial(_begun, question), question.setting.threads, held, question.framework.chooses)
 
 
 def _begun(question: Question) -> Process:

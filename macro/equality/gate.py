@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from kernels.errors import LaunchError, SuiteError
-from macro.equality.answer import COUNTS
+from macro.equality.answer import COUNTS, takes
 from macro.equality.proof import NETWORK, Verdict, key, prove, proven
 from macro.processes import job as job_files
 from macro.processes.ahead import Start, ahead
@@ -18,6 +18,7 @@ from macro.timing.entry import WARM, Entry, Plan
 from reports import units
 
 REFERENCE = 30e9  # FLOP/s of a processor's core, for a forecast
+START = 8.0  # seconds until a process stands, where none was asked
 REFERENCES = 7  # answers of NumPy that set the bounds
 
 
@@ -42,7 +43,7 @@ def refuse_unequal(plan: Plan, entries: Sequence[Entry], folder: Path, say: Call
     wanted = [entry for entry in entries if entry.status == "ok" and not _proven(plan, entry)]
     asked = time.monotonic()
     proofs = len({_holds_for(plan, entry) for entry in wanted})
-    say(_forecast(plan, entries, proofs, (asked - began) / max(1, len(entries))))
+    say(_forecast(plan, entries, proofs, (asked - began) / len(new) if new else START))
     for batch in dict.fromkeys(entry.batch or plan.batch for entry in wanted):
         _prove(plan, batch, [entry for entry in wanted if (entry.batch or plan.batch) == batch], folder, say)
     return {"asking": asked - began, "proving": time.monotonic() - asked}
@@ -91,7 +92,13 @@ def _ask(entries: Sequence[Entry], plan: Plan, folder: Path, say: Callable[[str]
     for batch in {entry.batch or plan.batch for entry in entries}:
         job_files.write_arrays(plan.network, batch, folder)  # before somebody reads them
     starts = [
-        Start(partial(_begun, plan, one, folder), one.setting.threads, alone=one.framework.chooses) for one in entries
+        Start(
+            partial(_begun, plan, one, folder),
+            one.setting.threads,
+            takes(plan.network, one.batch or plan.batch),
+            one.framework.chooses,
+        )
+        for one in entries
     ]
     with closing(ahead(starts)) as processes:
         for entry, process in zip(entries, processes, strict=True):

@@ -205,8 +205,12 @@ def _large(
             if isinstance(answer, SuiteError):
                 yield Verdict(verdict.framework, False, str(answer), math.nan, "cannot run"), identity
                 continue
-            if answer is not None:
+            if answer is not None and rival.answer is not None:
                 say(f"equal work: {verdict.framework}, at batch {batch}")
+                if structure := _structure(answer, rival.answer):
+                    why = f"{structure}, at batch {batch}"
+                    yield replace(verdict, equal=False, why=why, worst=math.inf, where="parameters"), identity
+                    continue
                 told = timed.shares(answer, question.network, batch, rival, bounds)
             yield _at_both(verdict, question.batch, rival, told), identity
 
@@ -245,8 +249,8 @@ def _defect(answer: Answer, want: Answer, question: Question) -> str | None:
 
 def _at_both(verdict: Verdict, at: int, rival: timed.Reference, shares: Mapping[str, float]) -> Verdict:
     """With what was found at the timed batch, nothing of the rival itself."""
-    told = {**shares, verdict.where: verdict.worst}
-    where = max(told, key=lambda name: math.inf if math.isnan(told[name]) else told[name])
+    told = {name: math.inf if math.isnan(x) else x for name, x in {**shares, verdict.where: verdict.worst}.items()}
+    where = max(told, key=lambda name: told[name])
     failed = [name for name, share in shares.items() if not share <= 1]
     why = f"{failed[0]} differs by {shares[failed[0]]:.3g} times its bound" if failed else None
     itself = rival.answer is not None and not shares

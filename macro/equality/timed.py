@@ -62,6 +62,8 @@ def reference(network: Network, batch: int, folder: Path) -> Reference:
         answer, *others = map(right, answers([plain, *moved(plain)]))
     except SuiteError as error:
         return Reference(None, f"{RIVAL}: {error}")
+    if any(norm(array) != norm(array) for array in answer.arrays.values()):
+        return Reference(None, f"{RIVAL}: its answer is no number")
     off_by = {
         name: OFTEN * max(_norms(norm(other.arrays[name]), norm(array)) for other in others)
         for name, array in answer.arrays.items()
@@ -103,9 +105,9 @@ def shares(
     pairs = enumerate(zip(answer.losses, want.losses, strict=True))
     told = {f"loss {i} at batch {batch}": apart(a, b) / bounds["loss"] for i, (a, b) in pairs}
     for name, array in want.arrays.items():
-        theirs = answer.arrays.get(name)
-        if theirs is None:
-            told[f"{name} at batch {batch}, which it does not give,"] = math.inf
+        theirs = answer.arrays[name]
+        if theirs.shape != array.shape:
+            told[f"{name} at batch {batch}, of another shape,"] = math.inf
         elif name.startswith("gradient."):
             bound = max(bounds[name], rival.off_by.get(name, 0.0))
             told[f"norm of {name} at batch {batch}"] = _norms(norm(theirs), norm(array)) / bound

@@ -21,7 +21,7 @@ from macro.changes._parts import around
 from macro.changes.base import Asked, Before, Effect, Forecast, Part, Seen, Step
 from macro.predicting import judged, own, watched
 from macro.predicting.foreseen import NOT_TIMED, Foreseen, joined, together
-from macro.processes.ahead import AT_ONCE, on
+from macro.processes.ahead import on, places
 from macro.watching import ends, perf
 from macro.watching.ends import Ended
 from reports import units
@@ -65,10 +65,12 @@ class Foreseer:
         if new:
             _ = self.before  # where it cannot be watched, nothing changed of it can
         began = time.monotonic()
-        running, places = list[ExitStack](), _places(self.step.setting.threads or cores())
-        with ThreadPoolExecutor(places.qsize()) as pool:
+        running, free = list[ExitStack](), SimpleQueue[list[int]]()
+        for place in self._places():
+            free.put(place)
+        with ThreadPoolExecutor(free.qsize()) as pool:
             try:
-                found = pool.map(partial(self._after, running=running, places=places), new)
+                found = pool.map(partial(self._after, running=running, free=free), new)
                 self.seen = dict(zip((one.words for one in new), found, strict=True))
             except BaseException:  # such as Ctrl-C: who waits for these processes has their end
                 for stack in running:
@@ -78,11 +80,17 @@ class Foreseer:
             took, steps = time.monotonic() - began, units.counted(len(new), "changed step")
             self.say(f"{steps} looked at in {took:.0f} s; kernels by themselves and turns have the rest of --budget")
 
-    def _after(self, named: Named, running: list[ExitStack], places: SimpleQueue[list[int]]) -> Seen | SuiteError:
+    def _places(self) -> list[list[int]]:
+        """The cores of each changed step that is looked at beside others; what times kernels as it is built runs
+        beside none."""
+        alone = self.step.script is None and self.step.framework.chooses
+        return [sorted(os.sched_getaffinity(0))] if alone else places(self.step.setting.threads or cores())
+
+    def _after(self, named: Named, running: list[ExitStack], free: SimpleQueue[list[int]]) -> Seen | SuiteError:
         after, changed = watched.after if self.step.script is None else own.after, named.made(self.step)
         with ExitStack() as stack:
             running.append(stack)
-            stack.enter_context(_apart(places, changed.setting.threads or cores()))
+            stack.enter_context(_apart(free, changed.setting.threads or cores()))
             try:
                 return after(changed, lambda text: self.say(f"{named.words}: {text}"), stack)
             except Ended as end:
@@ -158,24 +166,16 @@ class Foreseer:
         return Foreseen(changes, changed, told, _said(seen) if isinstance(seen, Seen) else {}, forecast)
 
 
-def _places(threads: int) -> SimpleQueue[list[int]]:
-    """The cores of each changed step that is looked at beside others."""
-    free, places = sorted(os.sched_getaffinity(0)), SimpleQueue[list[int]]()
-    for i in range(max(1, min(AT_ONCE, len(free) // threads, cores() // threads))):
-        places.put(free[i * threads : (i + 1) * threads])
-    return places
-
-
 @contextmanager
-def _apart(places: SimpleQueue[list[int]], threads: int) -> Iterator[None]:
+def _apart(free: SimpleQueue[list[int]], threads: int) -> Iterator[None]:
     """What this thread starts meanwhile runs on cores of its own, where it has no more threads than those: each process
     takes the last that it may use."""
-    place = places.get()
+    place = free.get()
     try:
         with on(place if threads <= len(place) else sorted(os.sched_getaffinity(0))):
             yield
     finally:
-        places.put(place)
+        free.put(place)
 
 
 def _parts(one: Foreseen) -> Sequence[Part]:

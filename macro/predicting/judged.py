@@ -9,7 +9,7 @@ from dataclasses import replace
 from macro.changes.base import CONFIDENCE, Effect, Forecast, Step
 from macro.predicting.foreseen import Foreseen
 from macro.timing.entry import Entry
-from macro.timing.results import clock, times
+from macro.timing.results import by_round, clock, times
 from reports import stats
 from reports.prediction import NEAR, UNDECIDED
 from reports.record import Expected, Prediction
@@ -115,8 +115,8 @@ def difference(of: Entry, unchanged: Sequence[Entry], fewest: int = stats.FEWEST
     that were in memory with it. By the wall where their clocks differ. None of fewer rounds in each generation."""
     import numpy as np
 
-    wall = len({clock(entry) for entry in (of, *unchanged)}) > 1
-    own, others = _by_round(of, wall), [_by_round(entry, wall) for entry in unchanged]
+    by = "wall" if len({clock(entry) for entry in (of, *unchanged)}) > 1 else ""
+    own, others = by_round(of, by), [by_round(entry, by) for entry in unchanged]
     groups: dict[int, list[float]] = {}
     for at in sorted(own.keys() & others[0].keys()):
         there = [other[at] for other in others if at in other]
@@ -125,8 +125,3 @@ def difference(of: Entry, unchanged: Sequence[Entry], fewest: int = stats.FEWEST
     if not whole:
         return None
     return stats.generations(whole, stats.TRIMMED if fewest >= stats.FEWEST else 0.0)  # type: ignore[arg-type]
-
-
-def _by_round(entry: Entry, wall: bool) -> dict[tuple[int, int], float]:
-    seconds = [block["wall"] for _, _, block in entry.blocks] if wall else times(entry)
-    return {(g, number): x for (g, number, _), x in zip(entry.blocks, seconds, strict=True)}

@@ -28,27 +28,35 @@ class Start:
 
 def ahead(starts: Sequence[Start]) -> Generator[Process | SuiteError, None, None]:
     """What each of these begins, in order, or why it did not; it is closed when the next one is asked for. Some are at
-    work at once, each on cores of its own, where there are cores and memory for the largest of them twice."""
-    free = sorted(os.sched_getaffinity(0))
-    threads = max((one.threads for one in starts), default=1)
-    count = max(1, min(AT_ONCE, len(free) // threads, cores() // threads))
-    if ROOM * memory() < count * max((one.bytes for one in starts), default=0.0):
-        count = 1
-    places = [free[i * threads : (i + 1) * threads] for i in range(count)] if count > 1 else [free]
-    running, alone = deque[Process | SuiteError](), False
+    work at once, each on cores of its own, where there are cores and memory."""
+    every = sorted(os.sched_getaffinity(0))
+    free = places(max((one.threads for one in starts), default=1))
+    running = deque[tuple[Start, Process | SuiteError]]()
     try:
         for i, one in enumerate(starts):
-            while running and (alone or one.alone or len(running) == count):
-                yield running[0]
-                _end(running.popleft())
-            running.append(_begun(one.begin, free if one.alone else places[i % count]))
-            alone = one.alone
+            while running and (len(running) == len(free) or not _beside(one, [other for other, _ in running])):
+                yield running[0][1]
+                _end(running.popleft()[1])
+            running.append((one, _begun(one.begin, every if one.alone else free[i % len(free)])))
         while running:
-            yield running[0]
-            _end(running.popleft())
+            yield running[0][1]
+            _end(running.popleft()[1])
     finally:
-        for process in running:
+        for _, process in running:
             _end(process)
+
+
+def places(threads: int) -> list[list[int]]:
+    """The cores of each of those that are at work at once, of so many threads; all cores where that is one alone."""
+    free = sorted(os.sched_getaffinity(0))
+    count = max(1, min(AT_ONCE, len(free) // threads, cores() // threads))
+    return [free[i * threads : (i + 1) * threads] for i in range(count)] if count > 1 else [free]
+
+
+def _beside(one: Start, others: Sequence[Start]) -> bool:
+    """Whether it may run with these, which may not have all their memory yet."""
+    apart = any(other.alone for other in (one, *others))
+    return not apart and sum(other.bytes for other in (one, *others)) <= ROOM * memory()
 
 
 def _begun(begin: Callable[[], Process], place: Sequence[int]) -> Process | SuiteError:

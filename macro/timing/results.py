@@ -18,6 +18,7 @@ from reports import next_run, record, stats
 
 FOREIGN = 0.05  # cores busy with others that make a run of several threads contended
 PROCESSES = 5  # from so many on an interval holds across processes
+BY_WALL = "by the wall of both: the time beside one of them is its processor's"
 CANARY = {"crc32 of 1 MiB": "canary", "1 GFLOP of multiply-adds": "fma"}  # as recorded, as blocks have them
 COUNTED = ("system", "blocked", "faults", "voluntary", "involuntary", "peak")
 
@@ -244,7 +245,7 @@ def _comparison(
     baseline, contender = pair
     clocks = {clock(entries[i]) for i in pair}
     one = clocks.pop() if len(clocks) == 1 else "wall"
-    found = ratios.compare([_by_round(entry, one) for entry in entries], contender, baseline, margin)
+    found = ratios.compare([by_round(entry, one) for entry in entries], contender, baseline, margin)
     scope = f"across {found.generations} processes" if found.generations >= PROCESSES else "within process"
     blank = record.Comparison(
         contest,
@@ -269,6 +270,8 @@ def _comparison(
     if judged.shown is None:
         return replace(blank, verdict="unresolved", reason=judged.reason)
     shown = judged.shown
+    if len({clock(entries[i]) for i in pair}) > 1:
+        judged = replace(judged, notes=(*judged.notes, BY_WALL))
     comparison = replace(blank, ratio=shown.center, low=shown.low, high=shown.high, interval=judged.kind, p=judged.p)
     notes = judged.notes if found.through is None else (*judged.notes, _through(entries[found.through]))
     return replace(comparison, verdict=judged.verdict, reason=judged.reason, notes=notes)
@@ -281,7 +284,8 @@ def _through(entry: Entry) -> str:
     )
 
 
-def _by_round(entry: Entry, by: str) -> ratios.Times:
+def by_round(entry: Entry, by: str) -> ratios.Times:
+    """Its times by generation and round, by its own clock or another."""
     return {(g, number): seconds for (g, number, _), seconds in zip(entry.blocks, times(entry, by), strict=True)}
 
 

@@ -28,7 +28,8 @@ def take(
     """Fill the entries; seconds that the rounds took. An entry that fails is out, the others go on. `keep` is called
     when a round has ended."""
     files = job_files.write_arrays(plan.network, plan.batch, folder)
-    place = _Place(files, folder, {x: Peak(x) for x in {entry.setting.threads for entry in entries}}, say, keep)
+    counts = {entry.setting.threads for entry in entries if entry.status == "ok"}
+    place = _Place(files, folder, {x: Peak(x) for x in counts}, say, keep)
     numbers = range(plan.first, plan.first + plan.generations)
     return sum(_generation(plan, entries, generation, place) for generation in numbers)
 
@@ -129,7 +130,8 @@ def _round(
         len(alive) + len(peaks),
     ):
         if entry is None:
-            fma[threads] = peaks[threads].look(_product(plan, alive))
+            alike = [one for one in alive if one.setting.threads == threads]
+            fma[threads] = peaks[threads].look(_product(plan, alike or alive))
             continue
         assert entry.process is not None
         patience = max(HANGS, 20 * entry.count * (entry.blocks[-1][2]["wall"] if entry.blocks else entry.warm))

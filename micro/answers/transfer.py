@@ -34,9 +34,9 @@ def published() -> str:
     four = [1e3 * 4 * size / LINK for size in (repository, biased)]
     return (
         f"The text's {CLAIMED} s for FCN-R's gradient (arXiv:1608.07249) is no single one: that is {own / 8e6:.1f} ms "
-        f"at 8 GB/s. Four of the gradients of its CNTK script, which trains 13.7 million parameters, one after the other "
-        f"over one link of 8 GiB/s, are {four[0]:.2f} to {four[1]:.2f} ms; 55 million numbers, FCN-S's count in that "
-        f"text, are {1e3 * other / LINK:.2f} ms."
+        f"at 8 GB/s. Four of the gradients of its CNTK script, which trains 13.7 million parameters, one after the "
+        f"other over one link of 8 GiB/s, are {four[0]:.2f} to {four[1]:.2f} ms; 55 million numbers, FCN-S's count in "
+        f"that text, are {1e3 * other / LINK:.2f} ms."
     )
 
 

@@ -99,7 +99,37 @@ def test_an_array_that_is_missing_at_the_timed_batch_is_a_difference(
 
     monkeypatch.setattr(frameworks, "answer", answer)
     verdict = proven(frameworks, monkeypatch, tmp_path)
-    assert str(verdict.why).startswith("gradient.fc1.bias at batch 16, which it does not give, differs")
+    assert verdict.why == "it gives no gradient.fc1.bias, at batch 16"
+
+
+@pytest.mark.parametrize(
+    ("who", "changed", "why"),
+    [
+        ("jax", np.full(30, np.nan, np.float32), "norm of gradient.fc1.weight at batch 16 differs by nan"),
+        ("jax", np.ones((6, 5), np.float32), "gradient.fc1.weight at batch 16, of another shape, differs by inf"),
+        ("pytorch", np.full(30, np.nan, np.float32), None),
+    ],
+)
+def test_no_number_and_another_shape_at_the_timed_batch_are_differences(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, who: str, changed: Any, why: str | None
+) -> None:
+    monkeypatch.setattr(proof.defects, "name", lambda *given: None)
+    frameworks = Frameworks()
+    given = frameworks.answer
+
+    def answer(asked: Question) -> Answer | SuiteError:
+        found = given(asked)
+        if asked.framework.name == who and asked.batch == 16 and isinstance(found, Answer):
+            return replace(found, arrays={**found.arrays, "gradient.fc1.weight": changed})
+        return found
+
+    monkeypatch.setattr(frameworks, "answer", answer)
+    verdict = proven(frameworks, monkeypatch, tmp_path)
+    assert verdict.compared and verdict.equal == (why is None)
+    if why is None:  # what PyTorch says proves nothing of others
+        assert verdict.proof.endswith("against nothing: pytorch: its answer is no number")
+    else:
+        assert str(verdict.why).startswith(why)
 
 
 def test_the_norms_of_gradients_may_be_off_as_pytorch_s_own_are(

@@ -118,6 +118,19 @@ def test_a_network_of_ones_own_takes_no_file_of_another(tmp_path: Path) -> None:
             shapes.main([str(tmp_path / "net.json")])
 
 
+def test_what_was_written_stands_and_nothing_is_written_where_one_cannot_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(shapes, "path", lambda network, folder=None: tmp_path / f"shapes-{network.name}.json")
+    for name in ("mine", "other"):
+        (tmp_path / f"{name}.json").write_text(json.dumps(FILE | {"network": name}))
+    assert [shapes.main([str(tmp_path / "mine.json")]) for _ in range(2)] == [0, 0]
+    (tmp_path / "mine.json").write_text(json.dumps(FILE | {"network": "mine", "batch": 5}))
+    with pytest.raises(UsageError, match="is there already"):
+        shapes.main([str(tmp_path / "other.json"), str(tmp_path / "mine.json")])
+    assert not (tmp_path / "shapes-other.json").exists()
+
+
 def test_a_loss_is_no_part_of_shapes() -> None:
     network = replace(networks.find("fcn-s"), loss="squared")
     assert shapes.text(network) == shapes.text(networks.find("fcn-s"))

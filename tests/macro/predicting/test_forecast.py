@@ -7,15 +7,17 @@ import re
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 
 from kernels import users
-from macro import changes
+from macro import changes, frameworks
 from macro.changes import Named
 from macro.changes.base import Asked, Change, Effect, Forecast, Part, Seen, Step
 from macro.predicting import forecast
 from macro.predicting.forecast import Foreseer
+from macro.processes.ahead import places
 from macro.watching.ends import Ended
 from reports import store
 from tests.macro.changes.test_changes import before, seen, step
@@ -132,11 +134,16 @@ def test_steps_that_are_looked_at_at_once_have_cores_of_their_own() -> None:
     every = os.sched_getaffinity(0)
     if len(every) < 2:
         pytest.skip("one core")
-    places = forecast._places(1)
-    with forecast._apart(places, 1):
+    one = foreseer()
+    free = SimpleQueue[list[int]]()
+    for place in one._places():
+        free.put(place)
+    with forecast._apart(free, 1):
         mine = os.sched_getaffinity(0)
-        assert len(mine) == 1 and mine.isdisjoint(places.get())
-    with forecast._apart(places, len(every)):
+        assert len(mine) == 1 and mine.isdisjoint(free.get())
+    with forecast._apart(free, len(every)):
         assert os.sched_getaffinity(0) == every
-    assert os.sched_getaffinity(0) == every and places.get() == sorted(mine)
-    assert forecast._places(len(every)).get() == sorted(every)
+    assert os.sched_getaffinity(0) == every and free.get() == sorted(mine)
+    assert places(len(every)) == [sorted(every)]
+    one.step = replace(one.step, framework=frameworks.find("kernels-only"))  # it times kernels as it is built
+    assert one._places() == [sorted(every)]

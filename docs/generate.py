@@ -7,7 +7,7 @@ import io
 import re
 import sys
 import tokenize
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from reports.flat import plain  # noqa: E402
 
 SELFTESTS = "reports/reference/selftest*.jsonl"  # complete runs: added to, never exchanged
 PREDICTIONS = "reports/reference/macro/whatif/*.jsonl"  # made on one machine
+HOPELESS = "not timed: by its prediction it saves less than 1 %"  # of advice, which tries no edit that does
 SIMULATED = "simulated"  # a figure of older files that is none: constants of the code, which tests ask now
 KINDS = {"Environment": "environment", "Contest": "contest", "Note": "note", "Prediction": "prediction"}
 
@@ -105,17 +106,17 @@ def _paths(paths: Sequence[dict[str, Any]]) -> Iterator[str]:
 def whatif() -> str:
     """docs/whatif.md with a row for each change that was predicted and made in the run files that are kept, and what
     they say together."""
-    said = "\n".join(_predictions([x for run in predicted() for x in run.predictions]))
+    said = "\n".join(_predictions(predicted()))
     text = (ROOT / "docs/whatif.md").read_text("utf-8")
     return re.sub(r"<!-- pairs -->.*<!-- end -->", lambda _: f"<!-- pairs -->\n{said}\n<!-- end -->", text, flags=re.S)
 
 
-def predicted() -> list[Run]:
-    """The runs of whatif and advise that are kept, without combinations, and without what was timed in fewer than ten
+def predicted() -> dict[str, Run]:
+    """By the names of their files the runs of whatif and advise that are kept, without combinations, and without what was timed in fewer than ten
     rounds: those by which advise chooses."""
     from reports import store
 
-    return [_long(store.read(path)) for path in sorted(ROOT.glob(PREDICTIONS))]
+    return {path.stem: _long(store.read(path)) for path in sorted(ROOT.glob(PREDICTIONS))}
 
 
 def _long(run: Run) -> Run:
@@ -137,19 +138,19 @@ def _judged(x: Prediction) -> Prediction:
     return replace(x, verdict=verdict, reason=x.reason if verdict else UNDECIDED)
 
 
-def _predictions(made: Sequence[Prediction]) -> Iterator[str]:
+def _predictions(runs: Mapping[str, Run]) -> Iterator[str]:
     from reports import calibration
     from reports.prediction import word
 
-    yield from calibration.sentences(made)
+    yield from calibration.sentences([x for run in runs.values() for x in run.predictions])
     yield ""
-    yield "| step | change | predicted, % of it | measured | resolution | verdict |"
-    yield "|---|---|---|---|---|---|"
-    for x in made:
-        verdict = (x.reason or "").replace("|", "/") if word(x) == "–" else word(x)
+    yield "| file | step | change | predicted, % of it | measured | resolution | verdict |"
+    yield "|---|---|---|---|---|---|---|"
+    for file, x in ((file, x) for file, run in runs.items() for x in run.predictions):
+        verdict = (x.reason or HOPELESS).replace("|", "/") if word(x) == "–" else word(x)
         resolution = "–" if x.resolution is None else f"{100 * x.resolution / x.step:.1f}"
         ends = (calibration.share(x, of) for of in (x.predicted, x.measured))
-        yield f"| {x.network} {x.framework} | {x.change} | {' | '.join(ends)} | {resolution} | {verdict} |"
+        yield f"| {file} | {x.network} {x.framework} | {x.change} | {' | '.join(ends)} | {resolution} | {verdict} |"
 
 
 PAGES = {"record.md": record, "method.md": method, "whatif.md": whatif}
@@ -159,6 +160,6 @@ if __name__ == "__main__":
 
     for name, page in PAGES.items():
         (ROOT / "docs" / name).write_text(page(), encoding="utf-8")
-    if runs := predicted():
+    if runs := list(predicted().values()):
         whole = tuple(x for run in runs for x in run.predictions)
         figures.draw(replace(runs[0], predictions=whole, contests=(), notes=()), ROOT / "docs/pictures")

@@ -112,8 +112,8 @@ def whatif() -> str:
 
 
 def predicted() -> dict[str, Run]:
-    """By the names of their files the runs of whatif and advise that are kept, without combinations, and without what was timed in fewer than ten
-    rounds: those by which advise chooses."""
+    """By the names of their files the runs of whatif and advise that are kept, without combinations, and without what
+    was timed in fewer than ten rounds: those by which advise chooses."""
     from reports import store
 
     return {path.stem: _long(store.read(path)) for path in sorted(ROOT.glob(PREDICTIONS))}

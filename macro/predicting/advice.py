@@ -17,6 +17,7 @@ from macro.predicting.foreseen import together as with_all
 from macro.predicting.made import make
 from macro.processes import confirmed
 from macro.timing.entry import FEWEST
+from reports import units
 from reports.advice import TOPIC
 from reports.record import Expected, Note
 
@@ -45,7 +46,7 @@ def advise(step: Step, seconds: float, file: RunFile, say: Callable[[str], None]
     told = turns(last, [*best, *others], file, say) if best else []
     winner = combined(told[: len(best)], told[len(best) :])
     if step.script is None and (step.plan.phase, step.plan.batch) == ("step", step.plan.network.batch):
-        _confirm(step, winner)
+        _confirm(step, winner, seconds, say)
     text = _shell(step, winner)
     order = [one.words for one in sorted(told[: len(best)], key=_seconds) if saves(one)]
     edits = {name: list(about) for name, about in _edits(step, foreseer)}
@@ -65,12 +66,16 @@ def _candidates(step: Step) -> Sequence[Named]:
     return [one for one in every if one.refused(step) is None]
 
 
-def _confirm(step: Step, winner: Foreseen | None) -> None:
-    """For division `tuned`, whose threads and batch are asked for: what else won, or nothing."""
+def _confirm(step: Step, winner: Foreseen | None, seconds: float, say: Callable[[str], None]) -> None:
+    """For division `tuned`, whose threads and batch are asked for: what else won, or nothing. A shorter advice, which
+    sees less, leaves what a longer one confirmed."""
+    if seconds < (longer := confirmed.budget(step.plan.network, step.framework)):
+        say(f"--division tuned stays what an advice of {units.seconds(longer)} confirmed")
+        return
     network, threads = step.plan.network, step.setting.threads
     setting = replace(winner.changed.setting, threads=threads) if winner else step.setting
     if winner and (setting, winner.changed.framework) != (step.setting, step.framework):
-        confirmed.keep(network, step.framework, winner.changed.framework, setting)
+        confirmed.keep(network, step.framework, winner.changed.framework, setting, seconds)
     else:
         confirmed.forget(network, step.framework)
 

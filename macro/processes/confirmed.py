@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from macro.networks.base import Network
 
 
-def keep(network: Network, framework: Framework, changed: Framework, setting: Setting) -> None:
-    """In the state folder. `changed`: the row that it is in, which may be another of the same adapter."""
+def keep(network: Network, framework: Framework, changed: Framework, setting: Setting, budget: float) -> None:
+    """In the state folder. `changed`: the row that it is in, which may be another of the same adapter; `budget`:
+    seconds of the advice."""
     knobs = {name: value for name, value in changed.knobs.items() if framework.knobs.get(name) != value}
-    record = {**asdict(setting), "knobs": {**knobs, **setting.knobs}}
+    record = {**asdict(setting), "knobs": {**knobs, **setting.knobs}, "budget": budget}
     with suppress(OSError):  # one lost costs another advice
         state.write(_name(network, framework), json.dumps(record, default=str))
 
@@ -30,6 +31,14 @@ def forget(network: Network, framework: Framework) -> None:
     """Nothing is confirmed any more."""
     with suppress(OSError):
         (state.folder() / _name(network, framework)).unlink(missing_ok=True)
+
+
+def budget(network: Network, framework: Framework) -> float:
+    """Seconds of the advice that confirmed what is kept; 0 where nothing is."""
+    with suppress(OSError, ValueError):
+        told: dict[str, Any] = json.loads((state.folder() / _name(network, framework)).read_text("utf-8"))
+        return float(told.get("budget", 0.0))
+    return 0.0
 
 
 def found(network: Network, framework: Framework, threads: int, heap: str) -> Setting | None:

@@ -95,7 +95,7 @@ def test_what_makes_no_sense_is_a_line(command: Callable[..., Ran], words: tuple
 
 def test_a_division_leaves_out_what_it_changes_nothing_of(command: Callable[..., Ran], tmp_path: Path) -> None:
     won = Setting(2, "keep", {"optimizer": "fused"}, "mkl-intel")
-    confirmed.keep(SMALL, find("pytorch"), find("pytorch-compile"), won)
+    confirmed.keep(SMALL, find("pytorch"), find("pytorch-compile"), won, 60.0)
     asked = run.request([str(tmp_path / "small.json"), "--frameworks", "numpy,pytorch", "--division", "default,tuned"])
     assert [(x.framework.name, x.division, x.status) for x in asked.entries] == [
         ("numpy", "default", "ok"),
@@ -328,7 +328,7 @@ def test_a_generation_cut_short_is_compared_with_nothing() -> None:
     a, b = entry(), entry()
     for made in (a, b):
         made.blocks = [(g, i, STEP) for g, n in ((0, 3), (1, 8), (2, stats.FEWEST)) for i in range(n)]
-    found = ratios.compare([results._by_round(x, "cpu") for x in (a, b)], 1, 0, 0.01)
+    found = ratios.compare([results.by_round(x, "cpu") for x in (a, b)], 1, 0, 0.01)
     assert found.generations == 2 and found.judged.rounds == 8 + stats.FEWEST
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -85,13 +86,18 @@ def test_the_best_that_can_be_made_together_are_timed_again(monkeypatch: pytest.
 
 def test_what_won_is_kept_for_division_tuned_but_for_threads(own_state: object) -> None:
     network, pytorch = step().plan.network, step().framework
-    advice._confirm(step(), foreseen("heap-keep+threads=2", -0.3))
+    said = list[str]()
+    confirm = partial(advice._confirm, step(), seconds=300.0, say=said.append)
+    confirm(foreseen("heap-keep+threads=2", -0.3))
     assert confirmed.found(network, pytorch, 1, "default") == Setting(1, "keep")
-    advice._confirm(step(), foreseen("threads=2", -0.3))
+    advice._confirm(step(), None, 60.0, said.append)
+    assert confirmed.found(network, pytorch, 1, "default") == Setting(1, "keep")
+    assert said == ["--division tuned stays what an advice of 300 s confirmed"]
+    confirm(foreseen("threads=2", -0.3))
     assert confirmed.found(network, pytorch, 1, "default") is None
-    advice._confirm(step(), foreseen("compile", -0.3))
+    confirm(foreseen("compile", -0.3))
     assert confirmed.found(network, pytorch, 1, "default") == Setting(1, "default", {"compile": True})
-    advice._confirm(step(), None)
+    confirm(None)
     assert confirmed.found(network, pytorch, 1, "default") is None
 
 

@@ -14,14 +14,16 @@ from macro.changes.base import Change, Step
 
 @dataclass(frozen=True)
 class Named:
-    """A change with what stands behind its `=`, as it is typed."""
+    """A change with what stands behind its `=`, as it is typed: one of a user's own by its `file`."""
 
     change: Change
     value: str = ""
+    file: str = ""
 
     @property
     def words(self) -> str:
-        return f"{self.change.name}={self.value}" if self.value else self.change.name
+        name = self.file or self.change.name
+        return f"{name}={self.value}" if self.value else name
 
     def refused(self, step: Step) -> str | None:
         """Why it does not apply."""
@@ -55,11 +57,12 @@ def names() -> list[str]:
 def find(text: str) -> Named:
     """By `name` or `name=value`, or `file.py`. Raises UsageError."""
     name, equals, value = text.partition("=")
-    change = _own(Path(name)) if name.endswith(".py") else known(name)
+    file = name if name.endswith(".py") else ""
+    change = _own(Path(file)) if file else known(name)
     if bool(equals and value) != (change.takes is not None):
         told = f"{change.name}={change.takes}" if change.takes else f"{change.name}, without a value"
         raise UsageError(f"{text}: give {told}")
-    return Named(change, value)
+    return Named(change, value, file)
 
 
 @functools.cache

@@ -106,7 +106,7 @@ def test_an_edit_is_of_a_program_where_no_variable_does_it() -> None:
 def test_a_change_of_ones_own_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(OWN)
     mine = changes.find(f"{tmp_path}/mine.py=3")
-    assert mine.words == "mine=3" and mine.made(step()).setting.knobs == {"variables": {"MINE": "3"}}
+    assert mine.words == f"{tmp_path}/mine.py=3" and mine.made(step()).setting.knobs == {"variables": {"MINE": "3"}}
     (tmp_path / "broken.py").write_text("CHANGE = 1")
     with pytest.raises(UsageError, match="it has no CHANGE"):
         changes.find(f"{tmp_path}/broken.py")

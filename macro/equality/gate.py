@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -38,15 +39,36 @@ def refuse_unequal(plan: Plan, entries: Sequence[Entry], folder: Path, say: Call
     began = time.monotonic()
     job_files.write_arrays(plan.network, plan.batch, folder)
     new = [entry for entry in entries if entry.status == "ok" and not entry.identity]
-    for threads in dict.fromkeys(entry.setting.threads for entry in new):  # those of fewer are at work at once
-        _ask([entry for entry in new if entry.setting.threads == threads], plan, folder, say)
+    firsts = list[Entry]()
+    for entry in new:
+        if _as_asked(entry, firsts) is None:
+            firsts.append(entry)
+    for threads in dict.fromkeys(entry.setting.threads for entry in firsts):  # those of fewer are at work at once
+        _ask([entry for entry in firsts if entry.setting.threads == threads], plan, folder, say)
+    for entry in new:
+        if (first := _as_asked(entry, firsts)) is not None:
+            entry.identity, entry.status, entry.reason = first.identity, first.status, first.reason
     wanted = [entry for entry in entries if entry.status == "ok" and not _proven(plan, entry)]
     asked = time.monotonic()
     proofs = len({_holds_for(plan, entry) for entry in wanted})
-    say(_forecast(plan, entries, proofs, (asked - began) / len(new) if new else START))
+    say(_forecast(plan, entries, proofs, (asked - began) / len(firsts) if firsts else START))
     for batch in dict.fromkeys(entry.batch or plan.batch for entry in wanted):
         _prove(plan, batch, [entry for entry in wanted if (entry.batch or plan.batch) == batch], folder, say)
     return {"asking": asked - began, "proving": time.monotonic() - asked}
+
+
+def _as_asked(entry: Entry, asked: Sequence[Entry]) -> Entry | None:
+    """The one of these that differs in threads alone: of a proof it says the same, and each says what it is once more
+    when it is timed."""
+    return next(
+        (
+            one
+            for one in asked
+            if (one.framework, one.batch, replace(one.setting, threads=entry.setting.threads))
+            == (entry.framework, entry.batch, entry.setting)
+        ),
+        None,
+    )
 
 
 def _prove(plan: Plan, batch: int, wanted: list[Entry], folder: Path, say: Callable[[str], None]) -> None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FIELD = "working_set"
+IN_BYTES = (FIELD, "page")
 HEIGHT = 3.8  # inches
 
 
@@ -29,10 +30,11 @@ def draw(run: Run) -> list[tuple[str, Figure]]:
 def _picture(run: Run, group: _groups.Group, timed: Sequence[Result]) -> Figure:
     sheet = _style.Sheet(group.question, [_groups.size(group), _style.where(run)])
     cases = [_groups.facts(x) for x in timed]
+    cases = [case | {name: _groups.Bytes(case[name]) for name in IN_BYTES if name in case} for case in cases]
     keys = [key for key in _groups.varying(cases) if key != FIELD] or ["variant"]
     lines: dict[str, list[tuple[_groups.Bytes, int]]] = {}
     for i, case in enumerate(cases):
-        lines.setdefault(_groups.case_label(case, keys), []).append((_groups.Bytes(case[FIELD]), i))
+        lines.setdefault(_groups.case_label(case, keys), []).append((case[FIELD], i))
     facet = _sweep.Facet("", tuple(_sweep.Line(label, tuple(sorted(points))) for label, points in lines.items()))
     named = {line.key: (line.key, timed[line.points[0][1]].variant) for line in facet.lines}
     drawn, full = _sweep.drawn(named, _style.looks(run)), _caches.sizes(run, timed, FIELD)

@@ -52,7 +52,7 @@ CARRIED := msgspec==0.22.0 nvidia-cudnn-frontend==1.26.0 cupti-python==13.0.1 sc
 wheels: .venv/done ## what `make gpu` wants beside CUDA, CuPy and PyTorch, for Python 3.12 (FOR=3.13: another) on x86-64, into wheels/
 	for w in $(CARRIED); do $(BIN)/pip download -q $(WHEEL) $$w || exit; done
 
-heavy: .venv/done ## MKL, torch (its CPU build), Numba, cffi, pyFFTW, oneDNN with Winograd, ncnn, ONNX Runtime: the rivals that are no dependency
+heavy: .venv/done ## MKL, torch, Numba, cffi, pyFFTW, oneDNN with Winograd, ncnn, ONNX Runtime: the rivals that are no dependency
 	$(BIN)/pip install -q -c constraints.txt mkl torch numba cffi pyfftw ncnn onnxruntime 'onednn-cpu-gomp; sys_platform == "linux" and platform_machine == "x86_64"'
 
 soak: .venv/done ## the figures that issues promise, measured: two or three hours, on a quiet machine

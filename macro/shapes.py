@@ -109,9 +109,11 @@ def _refuse_another(network: Network) -> None:
 
 def main(argv: Sequence[str]) -> int:
     """0; each network is written, and its file named. Raises UsageError."""
-    asked = request(argv)
+    asked, told = request(argv), dict[Path, str]()
     for network in asked:
         _refuse_another(network)
+        if told.setdefault(path(network), text(network)) != text(network):
+            raise UsageError(f"network {network.name}: two have one file; give one of them another name")
     for network in asked:
         if not is_there(network):
             path(network).write_text(text(network), "utf-8")

@@ -164,7 +164,7 @@ def _changes(asked: Sequence[str], step: Step) -> list[Named]:
 
     found = [changes.find(text) for text in asked]
     for one in found:
-        if [other.words for other in found].count(one.words) > 1:
+        if [(other.change, other.value) for other in found].count((one.change, one.value)) > 1:
             raise UsageError(f"{one.words}: it is named twice")
         if why := one.refused(step):
             raise UsageError(f"{one.words}: it does not apply: {why}")

@@ -58,7 +58,7 @@ def find(text: str) -> Named:
     """By `name` or `name=value`, or `file.py`. Raises UsageError."""
     name, equals, value = text.partition("=")
     file = name if name.endswith(".py") else ""
-    change = _own(Path(file)) if file else known(name)
+    change = _own(Path(file).resolve()) if file else known(name)
     if bool(equals and value) != (change.takes is not None):
         told = f"{change.name}={change.takes}" if change.takes else f"{change.name}, without a value"
         raise UsageError(f"{text}: give {told}")

@@ -46,8 +46,9 @@ def refuse_unequal(plan: Plan, entries: Sequence[Entry], folder: Path, say: Call
     for threads in dict.fromkeys(entry.setting.threads for entry in firsts):  # those of fewer are at work at once
         _ask([entry for entry in firsts if entry.setting.threads == threads], plan, folder, say)
     for entry in new:
-        if (first := _as_asked(entry, firsts)) is not None:
+        if (first := _as_asked(entry, firsts)) is not None and first.status != "failed":
             entry.identity, entry.status, entry.reason = first.identity, first.status, first.reason
+    _ask([entry for entry in new if not entry.identity and entry.status == "ok"], plan, folder, say)
     wanted = [entry for entry in entries if entry.status == "ok" and not _proven(plan, entry)]
     asked = time.monotonic()
     proofs = len({_holds_for(plan, entry) for entry in wanted})
@@ -58,17 +59,13 @@ def refuse_unequal(plan: Plan, entries: Sequence[Entry], folder: Path, say: Call
 
 
 def _as_asked(entry: Entry, asked: Sequence[Entry]) -> Entry | None:
-    """The one of these that differs in threads alone: of a proof it says the same, and each says what it is once more
-    when it is timed."""
-    return next(
-        (
-            one
-            for one in asked
-            if (one.framework, one.batch, replace(one.setting, threads=entry.setting.threads))
-            == (entry.framework, entry.batch, entry.setting)
-        ),
-        None,
-    )
+    """The one of these that differs in threads alone, so that a proof of it is one of both; who chooses kernels by
+    their times has others on other threads."""
+    for one in asked:
+        same = one.setting if entry.framework.chooses else replace(one.setting, threads=entry.setting.threads)
+        if (one.framework, one.batch, same) == (entry.framework, entry.batch, entry.setting):
+            return one
+    return None
 
 
 def _prove(plan: Plan, batch: int, wanted: list[Entry], folder: Path, say: Callable[[str], None]) -> None:

@@ -198,6 +198,9 @@ def _large(
     asked = [replace(x, batch=batch, counts=timed.STEPS) for x, wanted in zip(questions, again, strict=True) if wanted]
     with closing(answers(asked)) as found:
         for (question, (verdict, identity)), wanted in zip(pairs, again, strict=True):
+            if rival.wrong and question.framework.name == timed.RIVAL:
+                why = f"its answer at batch {batch} is no number"
+                verdict = replace(verdict, equal=False, why=why, worst=math.inf, where="outputs")
             if not verdict.equal:
                 yield verdict, identity
                 continue

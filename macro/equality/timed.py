@@ -34,11 +34,12 @@ def small(network: Network, batch: int) -> int:
 
 @dataclass(frozen=True)
 class Reference:
-    """PyTorch's answer at the timed batch; where it has none, why not. `off_by`: the bounds of norms that weights that
-    are off set there, by the names of gradients."""
+    """PyTorch's answer at the timed batch; where it has none, why not; `wrong`: it is no number. `off_by`: the bounds
+    of norms that weights that are off set there, by the names of gradients."""
 
     answer: Answer | None
     why: str = ""
+    wrong: bool = False
     off_by: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -62,8 +63,8 @@ def reference(network: Network, batch: int, folder: Path) -> Reference:
         answer, *others = map(right, answers([plain, *moved(plain)]))
     except SuiteError as error:
         return Reference(None, f"{RIVAL}: {error}")
-    if any(norm(array) != norm(array) for array in answer.arrays.values()):
-        return Reference(None, f"{RIVAL}: its answer is no number")
+    if not all(math.isfinite(norm(array)) for array in answer.arrays.values()):
+        return Reference(None, f"{RIVAL}: its answer is no number", wrong=True)
     off_by = {
         name: OFTEN * max(_norms(norm(other.arrays[name]), norm(array)) for other in others)
         for name, array in answer.arrays.items()

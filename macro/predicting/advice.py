@@ -17,7 +17,6 @@ from macro.predicting.foreseen import together as with_all
 from macro.predicting.made import make
 from macro.processes import confirmed
 from macro.timing.entry import FEWEST
-from reports import units
 from reports.advice import TOPIC
 from reports.record import Expected, Note
 
@@ -70,7 +69,7 @@ def _confirm(step: Step, winner: Foreseen | None, seconds: float, say: Callable[
     """For division `tuned`, whose threads and batch are asked for: what else won, or nothing. A shorter advice, which
     sees less, leaves what a longer one confirmed."""
     if seconds < (longer := confirmed.budget(step.plan.network, step.framework)):
-        say(f"--division tuned stays what an advice of {units.seconds(longer)} confirmed")
+        say(f"--division tuned stays what a longer advice confirmed; --budget {longer:.0f}s replaces it")
         return
     network, threads = step.plan.network, step.setting.threads
     setting = replace(winner.changed.setting, threads=threads) if winner else step.setting

@@ -36,7 +36,7 @@ def make(
     in shares of the step; what certainly brings less is left out after some rounds."""
     twin = Entry(frameworks.find(f"{step.framework.name}~b"), step.setting, change=TWIN)
     unchanged = Entry(step.framework, step.setting)
-    changed = [entered(step, one.changed, one.words, one.identity) for one in foreseen]
+    changed = [entered(step, one.changed, one.names, one.identity) for one in foreseen]
     end = partial(drop, (unchanged, twin), changed, hopeless) if hopeless is not None else lambda: None
     contest = _take(step.plan, [unchanged, twin, *changed], file, say, end)
     told = []
@@ -46,18 +46,21 @@ def make(
     return told
 
 
-def entered(step: Step, changed: Step, words: str, identity: Mapping[str, Any]) -> Entry:
-    """Of a changed step, in the plan of the unchanged one; `identity`: what its process said already."""
+def entered(step: Step, changed: Step, names: Sequence[str], identity: Mapping[str, Any]) -> Entry:
+    """Of a changed step, in the plan of the unchanged one, by the names of its changes; `identity`: what its process
+    said already."""
     batch = changed.plan.batch
     other = None if batch == step.plan.batch else batch
-    again = _again(step, words)
-    return Entry(changed.framework, changed.setting, identity=dict(identity), change=words, again=again, batch=other)
+    again = _again(step, names)
+    return Entry(
+        changed.framework, changed.setting, identity=dict(identity), change="+".join(names), again=again, batch=other
+    )
 
 
-def _again(step: Step, words: str) -> str:
+def _again(step: Step, names: Sequence[str]) -> str:
     """The line that makes it again."""
     plan, setting = step.plan, step.setting
-    line = f"python -m macro whatif {plan.named} {shlex.quote(step.framework.name)} {words.replace('+', ' ')}"
+    line = f"python -m macro whatif {plan.named} {shlex.quote(step.framework.name)} {shlex.join(names)}"
     line += f" --batch {plan.batch} --phase {plan.phase} --threads {setting.threads} --heap {setting.heap}"
     told = setting.knobs.get("variables", {})
     return line + "".join(f" --set {shlex.quote(f'{name}={value}')}" for name, value in told.items())

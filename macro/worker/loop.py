@@ -211,7 +211,7 @@ def equal(model, path, counts):
     """Outputs, loss, gradients and the first steps from the given weights; the arrays go to a file of NumPy's."""
     import numpy
 
-    kept = {"outputs": model.outputs()}
+    kept = {"outputs": numpy.array(model.outputs())}  # a buffer of its own is written again by what follows
     losses, gradients = [float(model.loss())], model.gradients()
     kept.update(("gradient." + name, array) for name, array in gradients.items())
     done = 0

@@ -176,7 +176,10 @@ def _place(torch, whole, name, module):
         if part not in whole._modules:
             whole.add_module(part, torch.nn.Module())
         whole = whole._modules[part]
-    whole.add_module(_free(torch, parts[-1]), module)
+    name = _free(torch, parts[-1])
+    while name in whole._modules:  # as `type_` beside `type`
+        name += "_"
+    whole.add_module(name, module)
 
 
 def _free(torch, name):

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FIELD = "working_set"
-IN_BYTES = (FIELD, "page")
 HEIGHT = 3.8  # inches
 
 
@@ -30,7 +29,6 @@ def draw(run: Run) -> list[tuple[str, Figure]]:
 def _picture(run: Run, group: _groups.Group, timed: Sequence[Result]) -> Figure:
     sheet = _style.Sheet(group.question, [_groups.size(group), _style.where(run)])
     cases = [_groups.facts(x) for x in timed]
-    cases = [case | {name: _groups.Bytes(case[name]) for name in IN_BYTES if name in case} for case in cases]
     keys = [key for key in _groups.varying(cases) if key != FIELD] or ["variant"]
     lines: dict[str, list[tuple[_groups.Bytes, int]]] = {}
     for i, case in enumerate(cases):

@@ -12,13 +12,14 @@ from reports.record import Contest, Result, Run, Seconds
 from tests.reports.made import case, one, run, words
 
 FACTS = {"device": {"model": "Some CPU", "caches": [32 << 10, 32 << 20]}}
+FORMS = {"working_set": "bytes", "page": "bytes"}
 
 
 def load(size: int, page: int, seconds: float, **changes: Any) -> Result:
     name = f"chase/working_set:{size}/page:{page}/variant:c/threads:1"
     timed = Seconds(seconds, 0.9 * seconds, 1.1 * seconds, 0.95)
     problem = {"working_set": size, "page": page}
-    made = case(1, variant="c", op="chase", problem=problem, seconds=timed, contest="latency/chase")
+    made = case(1, variant="c", op="chase", problem=problem, seconds=timed, contest="latency/chase", axes=FORMS)
     return replace(made, name=name, flops_per_second=None, bytes_per_second=64 / seconds, **changes)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kernels.errors import Unavailable
+from kernels.errors import LaunchError, Unavailable
 from macro.equality import gate
 from macro.frameworks import find
 from macro.networks.base import chain
@@ -26,12 +26,22 @@ def test_what_differs_in_threads_alone_is_asked_once(tmp_path: Path, monkeypatch
             entry.identity = {"framework": entry.framework.name}
             if entry.framework.name == "jax":
                 entry.fail(Unavailable("not here"))
+            if (entry.framework.name, entry.setting.threads) == ("mxnet", 1):
+                entry.identity = {}
+                entry.fail(LaunchError("it died"))
 
     monkeypatch.setattr(gate, "_ask", ask)
     monkeypatch.setattr(gate, "_proven", lambda *of: True)
-    rows = [("numpy", Setting(1)), ("jax", Setting(1)), ("numpy", Setting(2)), ("jax", Setting(2))]
+    names = ("numpy", "jax", "kernels-only", "mxnet")
+    rows = [(name, Setting(threads)) for threads in (1, 2) for name in names]
     entries = [Entry(find(name), setting) for name, setting in [*rows, ("numpy", Setting(2, "keep"))]]
     gate.refuse_unequal(Plan(SMALL, 4, "step", 1.0, 1), entries, tmp_path, lambda text: None)
-    assert asked == [("numpy", 1), ("jax", 1), ("numpy", 2)]  # another heap is another program's
-    assert [entry.status for entry in entries] == ["ok", "skipped", "ok", "skipped", "ok"]
-    assert entries[2].identity == {"framework": "numpy"} and entries[3].reason == "not here"
+    # Kernels-only chooses others on two threads; another heap is another program's; who died once may live on two.
+    ones, twos = [(name, 1) for name in names], [("kernels-only", 2), ("numpy", 2), ("mxnet", 2)]
+    assert asked == [*ones, *twos]
+    assert [entry.status for entry in entries] == [
+        *("ok", "skipped", "ok", "failed"),
+        *("ok", "skipped", "ok", "ok"),
+        "ok",
+    ]
+    assert entries[4].identity == {"framework": "numpy"} and entries[5].reason == "not here"

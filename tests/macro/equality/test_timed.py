@@ -128,6 +128,8 @@ def test_no_number_and_another_shape_at_the_timed_batch_are_differences(
     assert verdict.compared and verdict.equal == (why is None)
     if why is None:  # what PyTorch says proves nothing of others
         assert verdict.proof.endswith("against nothing: pytorch: its answer is no number")
+        (own,) = proof.prove(NET, 16, [(find("pytorch"), Setting())], tmp_path, lambda text: None)
+        assert own.compared and own.why == "its answer at batch 16 is no number"
     else:
         assert str(verdict.why).startswith(why)
 

@@ -129,6 +129,9 @@ def test_what_was_written_stands_and_nothing_is_written_where_one_cannot_be(
     with pytest.raises(UsageError, match="is there already"):
         shapes.main([str(tmp_path / "other.json"), str(tmp_path / "mine.json")])
     assert not (tmp_path / "shapes-other.json").exists()
+    (tmp_path / "mine.json").write_text(json.dumps(FILE | {"network": "other", "batch": 5}))
+    with pytest.raises(UsageError, match="two have one file"):
+        shapes.main([str(tmp_path / "other.json"), str(tmp_path / "mine.json")])
 
 
 def test_a_loss_is_no_part_of_shapes() -> None:

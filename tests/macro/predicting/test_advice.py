@@ -92,7 +92,7 @@ def test_what_won_is_kept_for_division_tuned_but_for_threads(own_state: object) 
     assert confirmed.found(network, pytorch, 1, "default") == Setting(1, "keep")
     advice._confirm(step(), None, 60.0, said.append)
     assert confirmed.found(network, pytorch, 1, "default") == Setting(1, "keep")
-    assert said == ["--division tuned stays what an advice of 300 s confirmed"]
+    assert said == ["--division tuned stays what a longer advice confirmed; --budget 300s replaces it"]
     confirm(foreseen("threads=2", -0.3))
     assert confirmed.found(network, pytorch, 1, "default") is None
     confirm(foreseen("compile", -0.3))

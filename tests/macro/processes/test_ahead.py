@@ -69,7 +69,7 @@ def test_with_threads_for_all_cores_or_little_memory_there_is_one_at_a_time(monk
     assert [x.beside for x in ahead(begin(3, bytes=1e9)) if isinstance(x, Begun)] == [1, 1, 1]
     left = iter((4e9, 2e9, 4e9))  # what is free is looked at each time
     monkeypatch.setattr(module, "memory", lambda: next(left))
-    assert [x.beside for x in ahead(begin(3, bytes=1e9)) if isinstance(x, Begun)] == [1, min(2, len(every)), 1]
+    assert [x.beside for x in ahead(begin(3, bytes=1e9)) if isinstance(x, Begun)] == [1, min(2, cores(), len(every)), 1]
 
 
 def test_what_runs_alone_has_nobody_beside_it() -> None:

@@ -83,7 +83,7 @@ def groups(run: Run) -> list[Group]:
     kinds = [kind for kind, _ in by_kind]
     by_slug: dict[str, Group] = {}
     for (kind, op), contests in by_kind.items():
-        slug = _slug(kind if kinds.count(kind) == 1 else f"{kind}-{op}")
+        slug = slugged(kind if kinds.count(kind) == 1 else f"{kind}-{op}")
         while slug in by_slug:
             slug += "-"
         by_slug[slug] = Group(slug, tuple(contests))
@@ -97,7 +97,8 @@ def _kind(contest: Contest, op: str) -> str:
     return "/".join(chosen) or (varied[1] if varied else contest.differs)
 
 
-def _slug(text: str) -> str:
+def slugged(text: str) -> str:
+    """As a part of a file's name."""
     return re.sub(r"[^\w+]+", "-", text).strip("-").lower()[:40]
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from reports import units
 from reports.figures import _axes, _groups, _rows, _style
-from reports.record import Result, Run
+from reports.record import Contest, Result, Run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -18,9 +18,9 @@ SYSTEM = "#D55E00"
 
 
 def draw(run: Run) -> list[tuple[str, Figure]]:
-    """A picture for each division in which frameworks were timed."""
+    """A picture for each phase of a network at a batch in which frameworks were timed, all divisions in it."""
     pictures = []
-    for group in _groups.groups(run):
+    for group in (part for whole in _groups.groups(run) for part in _parts(whole)):
         steps = [x for x in group.measured if x.op == "step"]
         timed = sorted((x for x in steps if x.seconds), key=_median)
         if timed:
@@ -31,6 +31,18 @@ def draw(run: Run) -> list[tuple[str, Figure]]:
                 sheet.notes.append(f"The {more} slowest are left out.")
             pictures.append((group.slug, _picture(sheet, timed[: _rows.MOST])))
     return pictures
+
+
+def _parts(group: _groups.Group) -> Iterator[_groups.Group]:
+    """Contests of one network, phase and batch; a change of the batch stays beside what is unchanged."""
+    alike: dict[str, list[Contest]] = {}
+    for contest in group.contests:
+        if first := next((x for x in contest.results if x.op == "step"), None):
+            about = " ".join(str(first.problem[name]) for name in ("network", "phase", "batch"))
+            alike.setdefault(about, []).append(contest)
+    for about, contests in alike.items():
+        slug = group.slug if len(alike) == 1 else _groups.slugged(about)
+        yield _groups.Group(slug, tuple(contests))
 
 
 def _median(x: Result) -> float:

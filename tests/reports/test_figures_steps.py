@@ -45,6 +45,19 @@ def test_the_fastest_is_first_and_each_is_over_the_floor() -> None:
     assert [(bar.get_x(), bar.get_width()) for bar in system][-1] == pytest.approx((0.4, 0.2))
 
 
+def test_networks_phases_and_batches_have_pictures_of_their_own() -> None:
+    def contest(**problem: Any) -> Contest:
+        told = PROBLEM | problem
+        results = tuple(replace(x, problem=told) for x in THREE.contests[0].results)
+        name = "/".join(f"{word}:{value}" for word, value in told.items())
+        return Contest(f"step/{name}", "which takes longest?", "framework", results, ())
+
+    drawn = steps.draw(run(contest(), contest(phase="forward"), contest(batch=128), contest(network="mine")))
+    slugs = ["fcn-s-step-64", "fcn-s-forward-64", "fcn-s-step-128", "mine-step-64"]
+    assert [slug for slug, _ in drawn] == slugs
+    assert "A forward of fcn-s: from" in words(drawn[1][1])
+
+
 def test_the_floor_is_that_of_the_same_setting() -> None:
     kept = [replace(step(name, t), heap="keep", name=name) for name, t in (("kernels-only", 0.2), ("numpy", 0.3))]
     told = words(one(steps.draw(steps_of(*THREE.contests[0].results, *kept))))

@@ -244,7 +244,8 @@ def _comparison(
 ) -> record.Comparison:
     baseline, contender = pair
     clocks = {clock(entries[i]) for i in pair}
-    one = clocks.pop() if len(clocks) == 1 else "wall"
+    mixed = len(clocks) > 1
+    one = "wall" if mixed else clocks.pop()
     found = ratios.compare([by_round(entry, one) for entry in entries], contender, baseline, margin)
     scope = f"across {found.generations} processes" if found.generations >= PROCESSES else "within process"
     blank = record.Comparison(
@@ -270,7 +271,7 @@ def _comparison(
     if judged.shown is None:
         return replace(blank, verdict="unresolved", reason=judged.reason)
     shown = judged.shown
-    if len({clock(entries[i]) for i in pair}) > 1:
+    if mixed:
         judged = replace(judged, notes=(*judged.notes, BY_WALL))
     comparison = replace(blank, ratio=shown.center, low=shown.low, high=shown.high, interval=judged.kind, p=judged.p)
     notes = judged.notes if found.through is None else (*judged.notes, _through(entries[found.through]))

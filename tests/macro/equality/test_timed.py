@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,24 @@ def proven(frameworks: Frameworks, monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     return verdict
 
 
+def answering(
+    frameworks: Frameworks,
+    monkeypatch: pytest.MonkeyPatch,
+    who: str,
+    change: Callable[[Mapping[str, Any]], Mapping[str, Any]],
+) -> None:
+    """One of them gives other arrays at the timed batch."""
+    given = frameworks.answer
+
+    def answer(asked: Question) -> Answer | SuiteError:
+        found = given(asked)
+        if asked.framework.name == who and asked.batch == 16 and isinstance(found, Answer):
+            return replace(found, arrays=change(found.arrays))
+        return found
+
+    monkeypatch.setattr(frameworks, "answer", answer)
+
+
 def test_both_batches_are_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     frameworks = Frameworks()
     verdict = proven(frameworks, monkeypatch, tmp_path)
@@ -89,15 +107,9 @@ def test_an_array_that_is_missing_at_the_timed_batch_is_a_difference(
 ) -> None:
     monkeypatch.setattr(proof.defects, "name", lambda *given: None)
     frameworks = Frameworks()
-    given = frameworks.answer
-
-    def answer(asked: Question) -> Answer | SuiteError:
-        found = given(asked)
-        if asked.framework.name == "jax" and asked.batch == 16 and isinstance(found, Answer):
-            return replace(found, arrays={k: x for k, x in found.arrays.items() if k != "gradient.fc1.bias"})
-        return found
-
-    monkeypatch.setattr(frameworks, "answer", answer)
+    answering(
+        frameworks, monkeypatch, "jax", lambda arrays: {k: x for k, x in arrays.items() if k != "gradient.fc1.bias"}
+    )
     verdict = proven(frameworks, monkeypatch, tmp_path)
     assert verdict.why == "it gives no gradient.fc1.bias, at batch 16"
 
@@ -115,15 +127,7 @@ def test_no_number_and_another_shape_at_the_timed_batch_are_differences(
 ) -> None:
     monkeypatch.setattr(proof.defects, "name", lambda *given: None)
     frameworks = Frameworks()
-    given = frameworks.answer
-
-    def answer(asked: Question) -> Answer | SuiteError:
-        found = given(asked)
-        if asked.framework.name == who and asked.batch == 16 and isinstance(found, Answer):
-            return replace(found, arrays={**found.arrays, "gradient.fc1.weight": changed})
-        return found
-
-    monkeypatch.setattr(frameworks, "answer", answer)
+    answering(frameworks, monkeypatch, who, lambda arrays: {**arrays, "gradient.fc1.weight": changed})
     verdict = proven(frameworks, monkeypatch, tmp_path)
     assert verdict.compared and verdict.equal == (why is None)
     if why is None:  # what PyTorch says proves nothing of others

@@ -28,31 +28,37 @@ def fill(
     plan: Plan,
     shared: Entry,
     wanted: Sequence[Entry],
+    known: Sequence[Entry],
     files: dict[str, str],
     folder: Path,
     stack: ExitStack,
     say: Callable[[str], None],
 ) -> tuple[list[Entry], list[Entry]]:
-    """Start processes in the order wanted, the `shared` one among them, until the next one may no longer fit beside
-    them: by what each had in memory before, or else the most that any had. Those that run, and those that are left."""
-    room, alive = ROOM * memory(), list[Entry]()
-    for i, entry in enumerate(wanted):
-        if entry is not shared and not _fits(entry, alive, shared, max(one.peak for one in wanted), room):
-            left = [one for one in wanted[i:] if one is not shared]
-            say(f"{counted(len(left), 'framework')} of {len(wanted)} left for another group: memory is full")
-            if shared in wanted[i:] and _start(plan, shared, files, folder, stack, say):
-                alive.append(shared)
-            return alive, left
-        if _start(plan, entry, files, folder, stack, say):
+    """Start processes in the order wanted, the `shared` one among them, but those that may not fit beside those that
+    run and the shared one: by what each had in memory, or those that are `known`. Those that run, and those that are
+    left."""
+    room, alive, left = ROOM * memory(), list[Entry](), list[Entry]()
+    for entry in wanted:
+        if entry is not shared and not _fits(entry, alive, shared, known, room):
+            left.append(entry)
+        elif _start(plan, entry, files, folder, stack, say):
             alive.append(entry)
-    return alive, []
+    if left:
+        say(f"{counted(len(left), 'framework')} of {len(wanted)} left for another group: memory is full")
+    return alive, left
 
 
-def _fits(entry: Entry, alive: Sequence[Entry], shared: Entry, most: int, room: float) -> bool:
+def _fits(entry: Entry, alive: Sequence[Entry], shared: Entry, known: Sequence[Entry], room: float) -> bool:
     """One beside the shared one always has to."""
     others = [one for one in alive if one is not shared]
     held = [*others, shared] if shared.status == "ok" else others
-    return not others or sum(one.peak or most for one in [*held, entry]) <= room
+    return not others or sum(_likely(one, known) for one in [*held, entry]) <= room
+
+
+def _likely(entry: Entry, known: Sequence[Entry]) -> int:
+    """Bytes of its process: as it had them, or as the same framework had on other threads, or the most that any had."""
+    alike = [one.peak for one in known if one.framework == entry.framework and one.batch == entry.batch]
+    return entry.peak or max(alike, default=0) or max(one.peak for one in known)
 
 
 def _start(

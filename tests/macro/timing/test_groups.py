@@ -95,6 +95,22 @@ def test_groups_share_the_budget_by_whom_they_measure(monkeypatch: pytest.Monkey
     assert sum(shares) == pytest.approx(8.0) and len(shares) > 2
 
 
+def test_on_other_threads_a_framework_is_thought_as_large_and_small_ones_fill_a_group(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    machine = Machine(monkeypatch, {"numpy": 5, "pytorch": 1, "jax": 1})
+    monkeypatch.setattr(turns.random, "Random", lambda seed: Unmixed())
+    own = [Entry(find(name), Setting(threads=count)) for name in ("pytorch", "jax", "numpy") for count in (1, 2)]
+    turns.take(replace(PLAN, generations=1), own, tmp_path, lambda text: None)
+    assert machine.started == ["pytorch", "pytorch", "jax", "jax", "numpy", "pytorch", "numpy"]
+    own = [Entry(find(name), Setting(threads=count)) for name in ("pytorch", "numpy", "jax") for count in (1, 2)]
+    machine.started.clear()
+    turns.take(replace(PLAN, generations=1), own, tmp_path, lambda text: None)
+    # The second of NumPy is as large as the first; those that come after it and never ran may be, too.
+    numpy, jax = ["pytorch", "numpy"], ["pytorch", "jax", "jax"]
+    assert machine.started == ["pytorch", *numpy, *numpy, *jax]
+
+
 def test_a_generation_whose_last_group_does_not_start_has_ended(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -151,5 +167,5 @@ def test_one_beside_the_reference_always_fits(monkeypatch: pytest.MonkeyPatch, t
     for one in own:
         one.peak = 9 * GIGABYTES
     with ExitStack() as stack:
-        alive, left = groups.fill(PLAN, own[0], own, {}, tmp_path, stack, lambda text: None)
+        alive, left = groups.fill(PLAN, own[0], own, own, {}, tmp_path, stack, lambda text: None)
     assert alive == own[:2] and left == own[2:]

@@ -21,13 +21,14 @@ from micro.planning.network import WORD
 from reports.parser import OneLineParser
 
 FOLDER = Path(__file__).parents[1] / "micro/shapes"
+OF_MACRO = ("input", "loss", "optimizer", "rho", "epsilon")  # what a file of shapes does not say of a network
 OF_STEP = ("n", "direction", "layout")  # what a file does not say of a convolution
 
 
 def text(network: Network) -> str:
     """The file, a layer a line."""
     data = network.data()
-    for key in ("input", "loss"):
+    for key in OF_MACRO:
         data.pop(key, None)
     data["layers"] = [_dense(node) for node in network.nodes if node.layer.kind == "dense"]
     lists = {"convolutions": _convolutions(network), "layers": data.pop("layers")}

@@ -58,7 +58,9 @@ def gain(asked: Request, tensors: int, size: int, variant: str) -> Contest:
     plain = Optimizer("momentum", tensors, size)
     unit = replace(plain, rule="unit", lr=plain.lr / (1 - plain.mu))
     cases = tuple(asked.case(problem, variant) for problem in (plain, unit))
-    return Contest(f"gain/{plain.name}/{variant}", "does momentum of unit gain cost anything?", "rule", cases)
+    return Contest(
+        f"gain/{plain.name}/{variant}", "does momentum of unit gain cost anything?", "work: differs (rule)", cases
+    )
 
 
 def rules(asked: Request) -> list[Contest]:

@@ -138,7 +138,7 @@ def gain(asked: Request, layer: Update, library: str) -> Contest:
     unit = replace(layer, rule="unit", lr=1.0)
     cases = tuple(asked.case(problem, f"fused:{library}") for problem in (plain, unit))
     question = "does momentum of unit gain cost anything?"
-    return Contest(f"gain/{layer.name}/{library}", question, "rule", cases)
+    return Contest(f"gain/{layer.name}/{library}", question, "work: differs (rule)", cases)
 
 
 def fused(asked: Request) -> list[Contest]:

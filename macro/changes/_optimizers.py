@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kernels.ops.optimizer.frameworks import FUSED
 from macro.changes import _alone, _parts, _pytorch
 from macro.changes.base import Asked, Before, Change, Effect, Forecast, Seen, Step
 
@@ -12,6 +13,8 @@ def optimizer(form: str, about: str) -> Change:
     def applies(step: Step, value: str) -> str | None:
         if why := _pytorch.refused(step, "optimizer", form, compiled=True):
             return why
+        if form == "fused" and step.plan.network.rule not in FUSED["cpu"]:
+            return f"PyTorch has no fused {step.plan.network.rule}"
         return None if step.plan.phase == "step" else f"there is no optimizer in a {step.plan.phase}"
 
     def took(before: Before, after: Seen) -> Effect:
@@ -24,9 +27,11 @@ def optimizer(form: str, about: str) -> Change:
         seconds = before.kinds("optimizer")
         if not seconds:
             return Forecast(why="no row of its is an optimizer's")
+        if network.rule == "nesterov" and "foreach" in (form, "foreach" * _foreach(before)):
+            return Forecast(why="all at once nesterov changes the gradients, and is not measured by itself")
         sizes = [size for node in network.nodes if (size := node.count)]
         options = {
-            "rule": "momentum" if network.momentum else "sgd",
+            "rule": network.rule,
             "tensors": min(len(sizes), 16),
             "size": max(1024, sum(sizes) // len(sizes)),
             "variant": f"{'torch-foreach' if _foreach(before) else 'torch-loop'},torch-{form}",
@@ -43,7 +48,7 @@ def optimizer(form: str, about: str) -> Change:
         took,
         brings,
         saves=("optimizer",),
-        code=f"torch.optim.SGD(…, {form}=True)",
+        code=f"torch.optim.*(…, {form}=True)",
     )
 
 

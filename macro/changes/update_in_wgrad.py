@@ -19,8 +19,8 @@ def applies(step: Step, value: str) -> str | None:
         return why
     if step.plan.phase != "step":
         return f"there is no update in a {step.plan.phase}"
-    if step.plan.network.momentum:
-        return "a product adds to the weights alone, not to the velocity that momentum keeps"
+    if step.plan.network.rule != "sgd":
+        return f"a product adds to the weights alone, not to what {step.plan.network.rule} keeps"
     return None if step.has("dense") else "the network has no dense layer"
 
 

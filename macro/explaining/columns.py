@@ -109,7 +109,12 @@ BY_SYMBOL = (
     ),
     (re.compile(r"operator (new|delete)|c10::(alloc_cpu|free_cpu)|c10::\w*Allocator|MemoryReporter"), "malloc"),
     (re.compile(r"softmax|logsumexp|nll_loss|cross_?entropy|xent", re.I), "softmax and loss"),
-    (re.compile(r"fused_sgd|sgd|ApplyGradient|ApplyMomentum|optimizer", re.I), "optimizer"),
+    (
+        re.compile(
+            r"sgd|ApplyGradient|Apply(Momentum|Ada|RMSProp)|optimizer|nag_?mom|nesterov|adam|adagrad|rms_?prop", re.I
+        ),
+        "optimizer",
+    ),
     (re.compile(r"reduc|_sum\b|pairwise_sum|\bsum_|cascade_sum", re.I), "reduction"),
     (re.compile(r"memcpy|memmove|copy_kernel|direct_copy|_copy\b|CopyTensor|strided_to|_aligned_", re.I), "copy"),
     (re.compile(r"memset|fill_kernel|zero_", re.I), "clear"),

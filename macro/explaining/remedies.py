@@ -57,7 +57,7 @@ REMEDIES = (
         "one pass for the update",
         "optimizer",
         lambda cell, side, entry: entry.division == "default" and _torch(cell, side, entry),
-        "take the fused optimizer: torch.optim.SGD(…, fused=True)",
+        "take the fused optimizer: torch.optim.*(…, fused=True)",
         "python -m micro.optimizer --together",
     ),
     Remedy(

@@ -1,4 +1,4 @@
-"""CNTK 2.7 (the last): its layers and losses, a Trainer with momentum SGD without unit gain.
+"""CNTK 2.7 (the last): its layers and losses, a Trainer; momentum of SGD without unit gain.
 
 Its criterion is summed over the batch; with `minibatch_size` equal to the batch the learner takes the mean and
 leaves rate and momentum as they are.
@@ -44,6 +44,13 @@ def losses():
     return tuple(cntk_layers.LOSSES)
 
 
+def optimizers():
+    """That it has."""
+    import cntk_layers
+
+    return tuple(cntk_layers.OPTIMIZERS)
+
+
 def available():
     import cntk
     import numpy as np
@@ -66,7 +73,7 @@ def identity(job):
         "isa_asked": os.environ.get("MKL_ENABLE_INSTRUCTIONS"),
         "dispatch": isa,
         "threads": {"cntk": cntk.cntk_py.get_max_num_cputhreads(), "mkl": threads},
-        "flags": {"unit_gain": False},
+        "flags": {"unit_gain": job["network"]["optimizer"] == "adam"},
     }
 
 
@@ -101,7 +108,7 @@ class Model(object):
         import numpy_losses
 
         self.cntk, self.batch = cntk, job["batch"]
-        layers, rate, momentum = [job["network"][key] for key in ("layers", "rate", "momentum")]
+        layers = job["network"]["layers"]
         features = cntk.input_variable(tuple(job["network"]["input"]))
         count, sparse = layers[-1]["out"][0], job["network"]["loss"] == "softmax"
         classes = cntk.input_variable(count, is_sparse=sparse)
@@ -117,17 +124,8 @@ class Model(object):
         self.both = dict(self.inputs)
         self.both[classes] = cntk.Value.one_hot(labels.tolist(), count) if sparse else cntk.Value(labels)
         self.logits, self.criterion = x, cntk_layers.LOSSES[job["network"]["loss"]](cntk, x, classes)
-        schedule = cntk.learning_parameter_schedule(rate, minibatch_size=self.batch)
-        if momentum:
-            learner = cntk.momentum_sgd(
-                x.parameters,
-                schedule,
-                cntk.momentum_schedule(momentum, minibatch_size=self.batch),
-                unit_gain=False,
-                minibatch_size=self.batch,
-            )
-        else:
-            learner = cntk.sgd(x.parameters, schedule, minibatch_size=self.batch)
+        made = cntk_layers.OPTIMIZERS[job["network"]["optimizer"]]
+        learner = made(cntk, x.parameters, job["network"], self.batch)
         self.trainer = cntk.Trainer(x, (self.criterion, None), [learner])
 
     def work(self):

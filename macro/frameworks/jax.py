@@ -25,6 +25,13 @@ def losses():
     return tuple(jax_layers.LOSSES)
 
 
+def optimizers():
+    """That it has."""
+    import jax_optimizers
+
+    return tuple(jax_optimizers.OPTIMIZERS)
+
+
 def available():
     import jax.numpy as jnp
 
@@ -73,6 +80,7 @@ class Model(object):
         import jax
         import jax.numpy as jnp
         import jax_layers  # beside the worker's loop
+        import jax_optimizers
         import layouts
         import numpy as np
         import numpy_losses
@@ -85,8 +93,7 @@ class Model(object):
             self.p = dict((name, jnp.array(self.lie.to(name, weights[name]))) for name in weights.files)
             self.x = jnp.array(self.lie.data(data["x"]))
             self.labels = jnp.array(numpy_losses.wanted(self.network, data["labels"], np.int32))
-        momentum = self.network["momentum"]
-        self.v = dict((name, jnp.zeros_like(w)) for name, w in self.p.items()) if momentum else {}
+        self.moved, self.v = jax_optimizers.moved, jax_optimizers.begin(jnp, self.network, self.p)
         self.kept = dict((name, jnp.array(x)) for name, x in layouts.begin(layers).items())
         self.kept.update(jax_layers.keys(jax, layers))
         self._logits, self._loss = jax.jit(self._forward), jax.jit(self._value)
@@ -110,14 +117,7 @@ class Model(object):
 
     def _update(self, p, v, state, x, labels):
         grads, kept = self.jax.grad(self._loss_and_state, has_aux=True)(p, state, x, labels)
-        moved, speed = {}, {}
-        for name in p:
-            with self.jax.named_scope(name.rpartition(".")[0] + " update"):
-                change = grads[name]
-                if v:
-                    change = speed[name] = self.network["momentum"] * v[name] + change
-                moved[name] = p[name] - self.network["rate"] * change
-        return moved, speed, kept
+        return self.moved(self.jax, self.network, p, grads, v) + (kept,)
 
     def programs(self):
         """What the phases run, and on what."""

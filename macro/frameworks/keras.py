@@ -56,6 +56,13 @@ def losses():
     return tuple(keras_layers.LOSSES)
 
 
+def optimizers():
+    """That it has."""
+    import keras_layers
+
+    return tuple(keras_layers.OPTIMIZERS)
+
+
 def available():
     import keras
 
@@ -117,7 +124,7 @@ class Model(object):
             self.x = keras.ops.convert_to_tensor(self.lie.data(data["x"]))
             self.labels = keras.ops.convert_to_tensor(numpy_losses.wanted(self.network, data["labels"], np.int32))
         self.criterion = keras_layers.LOSSES[self.network["loss"]](keras.losses)
-        optimizer = keras.optimizers.SGD(self.network["rate"], momentum=self.network["momentum"])
+        optimizer = keras_layers.OPTIMIZERS[self.network["optimizer"]](keras.optimizers, self.network)
         self.model.compile(optimizer=optimizer, loss=self.criterion)
         Model.jit = self.model.jit_compile
         self.backend = backend

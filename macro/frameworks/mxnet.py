@@ -1,4 +1,4 @@
-"""MXNet 1.9.1 (the last): gluon's layers, hybridized with static memory, and its Trainer's SGD."""
+"""MXNet 1.9.1 (the last): gluon's layers, hybridized with static memory, and its Trainer."""
 
 import contextlib
 
@@ -31,6 +31,13 @@ def losses():
     import mxnet_layers
 
     return tuple(mxnet_layers.LOSSES)
+
+
+def optimizers():
+    """That it has."""
+    import mxnet_layers
+
+    return tuple(mxnet_layers.OPTIMIZERS)
 
 
 def available():
@@ -104,10 +111,9 @@ class Model(object):
         self.criterion = mxnet_layers.LOSSES[self.network["loss"]](mx.gluon.loss)
         self.net.hybridize(static_alloc=True)
         self.criterion.hybridize(static_alloc=True)
-        options = {"learning_rate": self.network["rate"], "wd": 0.0}
-        if self.network["momentum"]:
-            options["momentum"] = self.network["momentum"]
-        self.trainer = mx.gluon.Trainer(self.net.collect_params(), "sgd", options)
+        name, told = mxnet_layers.OPTIMIZERS[self.network["optimizer"]](self.network)
+        options = dict(told, learning_rate=self.network["rate"], wd=0.0)
+        self.trainer = mx.gluon.Trainer(self.net.collect_params(), name, options)
 
     def work(self):
         counts = dict((name, int(w.data().size)) for name, w in self.p.items())

@@ -1,9 +1,12 @@
 """NumPy: a step written by hand, with its buffers kept; the reference, and what always runs."""
 
+import functools
+
 import graphs  # beside the worker's loop
 import numpy as np
 import numpy_layers
 import numpy_losses
+import numpy_optimizers
 import recorder
 
 ROWS = {"numpy": {}}
@@ -19,6 +22,11 @@ def kinds():
 def losses():
     """That it has."""
     return tuple(numpy_losses.KINDS)
+
+
+def optimizers():
+    """That it has."""
+    return tuple(numpy_optimizers.KINDS)
 
 
 def available():
@@ -51,7 +59,8 @@ def record(model, run):
 
 def build(job):
     """For the bound of equal work: with the knob `order` the terms of every sum come in another order, with `shares`
-    the shares of the softmax are so many times what they should be."""
+    the shares of the softmax are so many times what they should be, with `elsewhere` epsilon is added where other
+    libraries add it."""
     knobs = job["knobs"]
     return Model(job, ORDERS.get(knobs.get("order")), knobs.get("shares"))
 
@@ -73,12 +82,12 @@ class Model(numpy_layers.Products):
         with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
             self.weights = dict((name, numpy_layers.copied(weights[name])) for name in weights.files)
             x, self.labels = numpy_layers.copied(data["x"]), data["labels"]
-        self.rate, self.momentum = np.float32(job["network"]["rate"]), np.float32(job["network"]["momentum"])
         self.batch, self.order = len(self.labels), order  # the order of the terms of each sum, if another
         classes, shares = job["network"]["layers"][-1]["out"][0], shares and np.float32(shares)
         self.criterion = numpy_losses.KINDS[job["network"]["loss"]](self.labels, classes, shares)
         self.do = recorder.Steps()
-        self.velocity = dict((name, np.zeros_like(w)) for name, w in self.weights.items() if self.momentum)
+        told = dict(job["network"], elsewhere=job["knobs"].get("elsewhere"))
+        self.optimizer = numpy_optimizers.KINDS[told["optimizer"]](told, self.weights)
         self.grads = dict((name, numpy_layers.aligned(w.shape)) for name, w in self.weights.items())
         self.values = {"input": x}  # and what each layer gives
         self.layers = [self.builders[layer["kind"]](self, layer) for layer in job["network"]["layers"]]
@@ -129,19 +138,10 @@ class Model(numpy_layers.Products):
         self.gradient()
         for layer in self.layers:
             layer.keep()
+        self.optimizer.begin()
         for name, w in self.weights.items():
-            self._move(name, w, [name.rpartition(".")[0] + " update"])
-
-    def _move(self, name, w, row):
-        change = self.grads[name]
-        if self.momentum:
-            v = self.velocity[name]
-            self.do(row, "update", np.multiply, v, self.momentum, out=v)
-            self.do(row, "update", np.add, v, change, out=v)
-            self.do(row, "update", np.multiply, v, self.rate, out=change)
-        else:
-            self.do(row, "update", np.multiply, change, self.rate, out=change)
-        self.do(row, "update", np.subtract, w, change, out=w)
+            do = functools.partial(self.do, [name.rpartition(".")[0] + " update"], "update")
+            self.optimizer.move(do, name, w, self.grads[name])
 
     def gradients(self):
         self.gradient()

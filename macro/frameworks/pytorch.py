@@ -1,4 +1,4 @@
-"""PyTorch: modules as its users write them, losses of torch.nn.functional, torch.optim.SGD; eager and compiled."""
+"""PyTorch: modules as its users write them, losses of torch.nn.functional, torch.optim; eager and compiled."""
 
 import contextlib
 
@@ -34,6 +34,13 @@ def losses():
     import torch_layers
 
     return tuple(torch_layers.LOSSES)
+
+
+def optimizers():
+    """That it has."""
+    import torch_layers
+
+    return tuple(torch_layers.OPTIMIZERS)
 
 
 def available():
@@ -125,7 +132,8 @@ class Model(object):
             for module in dense:
                 module.forward = self._moving(module, -net["rate"])
         how = {"fused": {"fused": True}, "foreach": {"foreach": True}}.get(job["knobs"].get("optimizer"), {})
-        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=net["rate"], momentum=net["momentum"], **how)
+        made = torch_layers.OPTIMIZERS[net["optimizer"]](torch.optim, net)
+        self.optimizer = made(self.net.parameters(), lr=net["rate"], **how)
         self.call, self.logits = self._loss, self.net
         if job["knobs"].get("compile"):
             import torch._inductor.config as inductor

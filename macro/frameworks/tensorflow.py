@@ -39,6 +39,13 @@ def losses():
     return tuple(tf_layers.LOSSES)
 
 
+def optimizers():
+    """That it has."""
+    import tf_optimizers
+
+    return tuple(tf_optimizers.OPTIMIZERS)
+
+
 def available():
     import tensorflow as tf
 
@@ -102,6 +109,7 @@ class Model(object):
         import numpy_losses
         import tensorflow as tf
         import tf_layers
+        import tf_optimizers
 
         self.tf, self.network = tf, job["network"]
         layers, self.losses_of = self.network["layers"], tf_layers.LOSSES[self.network["loss"]]
@@ -114,15 +122,14 @@ class Model(object):
         begin = layouts.begin(layers)
         self.kept = dict((name, tf.Variable(x, name=name, trainable=False)) for name, x in begin.items())
         self.variables = list(self.p.values())
-        rate, momentum = self.network["rate"], self.network["momentum"]
-        train = tf.compat.v1.train
-        self.optimizer = train.MomentumOptimizer(rate, momentum) if momentum else train.GradientDescentOptimizer(rate)
         wrap = {
             "graph": tf.function,
             "xla": lambda call: tf.function(call, jit_compile=True),
             "eager": lambda call: call,
         }[job["knobs"]["mode"]]
         self.scope = contextlib.nullcontext if job["knobs"]["mode"] == "eager" else tf.name_scope
+        made = tf_optimizers.OPTIMIZERS[self.network["optimizer"]]
+        self.optimizer = made(tf, self.network, self.variables, self.scope)
         self.apply = tf_layers.network(tf, layers, self.p, self.kept, self.scope)
         self.call_forward, self.call_gradient = wrap(self._logits), wrap(self._gradient)
         self.call_loss, self.call_step = wrap(self._loss), wrap(self._step)

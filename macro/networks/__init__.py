@@ -11,7 +11,7 @@ from kernels.errors import UsageError, choice
 from macro.networks.base import Network, from_data
 from micro.planning.written import parsed
 
-MACHINERY = ("base", "layer")
+MACHINERY = ("base", "layer", "optimizers")
 
 
 def names() -> list[str]:

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any, get_type_hints
 
 from macro.networks import layers as kinds
+from macro.networks import optimizers
 from macro.networks.layer import ACTIVATIONS, INPUT, Layer, Node, Shape, size
 from macro.networks.layers.dense import Dense
 from micro.planning.network import NETWORK as WRITTEN
@@ -18,7 +19,7 @@ from micro.planning.written import check
 
 # What a file of shapes says too, but for what is measured alone, and the sizes of a sample.
 NETWORK = {key: kind for key, kind in WRITTEN.items() if key not in ("measured", "convolutions")}
-NETWORK |= {"input": list, "loss": str}
+NETWORK |= {"input": list, "loss": str, "optimizer": str, "rho": float, "epsilon": float}
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*")  # as scopes of all frameworks can bear
 # Means of the last layer's outputs against a label a sample: cross-entropy of their softmax; of their sigmoids, and the
 # squared difference, against one for the label and zero for the other classes.
@@ -29,10 +30,12 @@ SHAPES = ("inputs", "first")  # what micro/shapes has of a dense layer beside wh
 
 @dataclass(frozen=True)
 class Network:
-    """Layers in order, each behind those whose outputs it takes; a loss of the last one's against integer labels; SGD.
+    """Layers in order, each behind those whose outputs it takes; a loss of the last one's against integer labels; what
+    moves the weights.
 
-    `source`: where it comes from, and what it deviates in. `rate`, `momentum`: of the update. `input`: of a sample.
-    `loss`: one of LOSSES. Raises ValueError for layers that do not fit.
+    `source`: where it comes from, and what it deviates in. `input`: of a sample. `loss`: one of LOSSES. `optimizer`:
+    one of OPTIMIZERS (optimizers.py), with its `rate`, `momentum`, `rho` and `epsilon`. Raises ValueError for layers
+    that do not fit.
     """
 
     name: str
@@ -43,6 +46,9 @@ class Network:
     momentum: float = 0.0
     input: Shape = ()
     loss: str = LOSSES[0]
+    optimizer: str = "sgd"
+    rho: float = 0.0
+    epsilon: float = 0.0
 
     def __post_init__(self) -> None:
         if self.batch < 1 or min(self.input, default=0) < 1:
@@ -64,8 +70,9 @@ class Network:
 
     def _check_training(self) -> None:
         """Raises ValueError for a loss that cannot be taken, or an update that cannot be made."""
-        if not (0 < self.rate < math.inf and 0 <= self.momentum < 1):
-            raise ValueError(f"rate {self.rate:g}, momentum {self.momentum:g}: a positive rate, a momentum below 1")
+        if not 0 < self.rate < math.inf:
+            raise ValueError(f"rate {self.rate:g}: a positive one")
+        optimizers.check(self.optimizer, self.momentum, self.rho, self.epsilon)
         if self.loss not in LOSSES:
             raise ValueError(f"loss {self.loss}: there are {', '.join(LOSSES)}")
         if len(self.nodes[-1].output) != 1:
@@ -106,22 +113,32 @@ class Network:
         """Numbers of a sample."""
         return size(self.input)
 
+    @property
+    def rule(self) -> str:
+        """What kernels/ops/optimizer calls its optimizer."""
+        return optimizers.rule(self.optimizer, self.momentum)
+
     def flops(self, batch: int, phase: str = "step") -> float:
-        """Of its products and convolutions, a multiply-add as two; the update's 2 a parameter (4 with momentum)
-        included."""
-        update = (4 if self.momentum else 2) * self.parameters if phase == "step" else 0
+        """Of its products and convolutions, a multiply-add as two; the update's included: 2 a parameter of plain SGD, 4
+        with momentum."""
+        update = optimizers.flops(self.optimizer, self.momentum) * self.parameters if phase == "step" else 0
         return sum(node.flops(batch, phase) for node in self.nodes) + update
 
     def data(self) -> dict[str, Any]:
         """For a file."""
         about = {"network": self.name, "source": self.source, "batch": self.batch}
         train = {"rate": self.rate, "momentum": self.momentum}
+        if self.optimizer != "sgd":
+            train |= self._moves()
         loss = {} if self.loss == LOSSES[0] else {"loss": self.loss}
         return {**about, **train, **loss, "input": list(self.input), "layers": [layer.data() for layer in self.layers]}
 
     def plan(self) -> dict[str, Any]:
         """For a worker in another environment: layers with what their places make of them."""
-        return {**self.data(), "loss": self.loss, "layers": [node.data() for node in self.nodes]}
+        return {**self.data(), **self._moves(), "loss": self.loss, "layers": [node.data() for node in self.nodes]}
+
+    def _moves(self) -> dict[str, Any]:
+        return {"optimizer": self.optimizer, "rho": self.rho, "epsilon": self.epsilon}
 
 
 def _around(name: str) -> list[str]:
@@ -182,9 +199,10 @@ def from_data(data: dict[str, Any]) -> Network:
         raise ValueError("input missing: the sizes of a sample, [784] or [3, 32, 32]")
     if any(type(x) is not int for x in given):
         raise ValueError(f"input: {given}, give whole numbers")
-    about = data["network"], str(data.get("source", "")), data["batch"]
-    moves = float(data["rate"]), float(data.get("momentum", 0.0))
-    network = Network(*about, tuple(layer for layer, _ in rows), *moves, tuple(given), data.get("loss", LOSSES[0]))
+    about = {"name": data["network"], "source": str(data.get("source", "")), "batch": data["batch"]}
+    moves = {"rate": float(data["rate"]), **optimizers.said(data)}
+    places = {"input": tuple(given), "loss": data.get("loss", LOSSES[0])}
+    network = Network(layers=tuple(layer for layer, _ in rows), **about, **moves, **places)
     for node, (_, told) in zip(network.nodes, rows, strict=True):
         if told.get("inputs", node.inputs[0][0]) != node.inputs[0][0]:
             raise ValueError(f"{node.name} takes {told['inputs']}, {node.sources[0]} gives {node.inputs[0][0]}")

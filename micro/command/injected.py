@@ -88,10 +88,8 @@ class Injected:
 
     plain: Any
     weights: Any
-    velocity: Any
     grads: Any
-    momentum: Any
-    rate: Any
+    optimizer: Any
     do: Any
     gradient: Any
 
@@ -110,7 +108,7 @@ class Injected:
         with np.load(job["weights"]) as weights:  # as they were before these steps
             for name in weights.files:
                 self.weights[name][...] = weights[name]
-        for velocity in self.velocity.values():
+        for velocity in self.optimizer.v.values():
             velocity[...] = 0
         self.what = self._knobs["what"]
         if self.what in FIXED:
@@ -189,7 +187,7 @@ class Injected:
         for name, w in self.weights.items():
             at = row if name.startswith(self.layer + ".") else [name.split(".")[0] + " update"]
             call = self._looped if at == row else self._moved
-            self.do(at, "update", call, self.velocity[name], self.grads[name], w)
+            self.do(at, "update", call, self.optimizer.v[name], self.grads[name], w)
 
     def _looped(self, v: Any, change: Any, w: Any) -> None:
         """Pieces so small that the loop is the work."""
@@ -202,9 +200,9 @@ class Injected:
     def _moved(self, v: Any, change: Any, w: Any) -> None:
         import numpy as np
 
-        v *= self.momentum
+        v *= self.optimizer.momentum
         v += change
-        np.multiply(v, self.rate, out=change)
+        np.multiply(v, self.optimizer.rate, out=change)
         w -= change
 
 

@@ -21,9 +21,9 @@ STATE, STEP, NORM = (8.0, 16.0, 512.0)  # units of roundoff: of a moment, of a s
 
 @dataclass(frozen=True)
 class Rule:
-    """`bytes` and `flops` of a parameter, every array read once and written once where it changes; `state`: names of
-    the arrays beside the parameters; `step(problem, g, s)`, s and what it returns the parameters and the state, an
-    array each; `squares`: the state that is never negative."""
+    """`bytes` and `flops` of a parameter: every array read once and written once where it changes; each operation of
+    the formula but those of constants alone. `state`: names of the arrays beside the parameters; `step(problem, g, s)`,
+    s and what it returns the parameters and the state, an array each; `squares`: the state that is never negative."""
 
     bytes: int
     flops: int
@@ -109,13 +109,13 @@ RULES = {
     "copy": Rule(8, 0, (), _copy),
     "sgd": Rule(12, 2, (), _sgd),
     "decay": Rule(12, 4, (), _decay),
-    "momentum": Rule(20, 5, ("v",), _momentum),
+    "momentum": Rule(20, 4, ("v",), _momentum),
     "unit": Rule(20, 5, ("v",), _unit),
     "nesterov": Rule(20, 6, ("v",), _nesterov),
-    "rmsprop": Rule(20, 8, ("v",), _rmsprop, ("v",)),
+    "rmsprop": Rule(20, 9, ("v",), _rmsprop, ("v",)),
     "adagrad": Rule(20, 7, ("v",), _adagrad, ("v",)),
-    "adadelta": Rule(28, 13, ("v", "u"), _adadelta, ("v", "u")),
-    "adam": Rule(28, 11, ("m", "v"), _adam, ("v",)),
+    "adadelta": Rule(28, 15, ("v", "u"), _adadelta, ("v", "u")),
+    "adam": Rule(28, 12, ("m", "v"), _adam, ("v",)),
     "clip": Rule(12, 4, (), _clip),
     "norm": Rule(16, 4, (), _norm),  # the gradient is read once more, for its norm
 }

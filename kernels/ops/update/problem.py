@@ -22,7 +22,7 @@ WITH_VELOCITY = ("momentum", "unit", "nesterov")
 PIECES = ("clear", "scale")  # that are no direction
 PARTS = ("step", "wgrad", "update", *PIECES)
 # Operations and bytes of a weight in the pass after the product. The norm's own pass reads the gradient once.
-APPLY_FLOPS = {"sgd": 2, "decay": 3, "momentum": 5, "unit": 5, "nesterov": 6, "clip": 4, "norm": 4, "tied": 2}
+APPLY_FLOPS = {"sgd": 2, "decay": 4, "momentum": 4, "unit": 5, "nesterov": 6, "clip": 4, "norm": 4, "tied": 2}
 APPLY_BYTES = {"sgd": 12, "decay": 12, "momentum": 20, "unit": 20, "nesterov": 20, "clip": 12, "norm": 16, "tied": 12}
 PASS_LIMIT = 8.0  # roundings of an element in the passes
 # A product that adds to W may begin each sum with W, and then rounds at its size k times: of MKL's at n = 10 the

@@ -134,7 +134,7 @@ def test_a_change_of_ones_own_is_a_file(tmp_path: Path) -> None:
         ("fused-optimizer", step(knobs={"optimizer": "fused"}), "made already"),
         ("foreach-optimizer", step(knobs={"optimizer": "foreach"}), "made already"),
         ("update-in-wgrad", step("pytorch-compile"), "no switch of pytorch-compile's"),
-        ("update-in-wgrad", step(network="fcn-r"), "the velocity that momentum keeps"),
+        ("update-in-wgrad", step(network="fcn-r"), "not to what momentum keeps"),
         ("weights-transposed", step(knobs={"weights": "inputs x outputs"}), "made already"),
         ("xla-flags=--xla_a", step(), "pytorch is not compiled by XLA"),
         ("xla-flags=a", step("jax"), "a is no flag of XLA's"),

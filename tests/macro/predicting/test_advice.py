@@ -104,7 +104,7 @@ def test_what_won_is_kept_for_division_tuned_but_for_threads(own_state: object) 
 def test_the_shell_file_sets_what_differs_and_says_what_is_to_be_written() -> None:
     one = foreseen("heap-keep+fused-optimizer", -0.3)
     text = advice._shell(step(), one)
-    assert "export MALLOC_MMAP_MAX_=0\n" in text and "# In the program: torch.optim.SGD(…, fused=True)\n" in text
+    assert "export MALLOC_MMAP_MAX_=0\n" in text and "# In the program: torch.optim.*(…, fused=True)\n" in text
     assert "THREADS" not in text and text.startswith(
         "# heap-keep+fused-optimizer: a step of small, batch 8, in pytorch"
     )

@@ -1,0 +1,68 @@
+"""How a step moves weights: rules of kernels/ops/optimizer/rules.py, as PyTorch documents them, from state that is
+nothing before the first step, for which adam's moments are corrected."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from kernels.ops.optimizer import rules
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """What it has, as it is where nothing is said: `momentum`, of adam the decay of its first moment; `rho`, the decay
+    of squares; `epsilon`, added to their root. None: it has no such thing."""
+
+    momentum: float | None = None
+    rho: float | None = None
+    epsilon: float | None = None
+
+
+OPTIMIZERS = {
+    "sgd": Optimizer(momentum=0.0),
+    "nesterov": Optimizer(momentum=0.9),
+    "adagrad": Optimizer(epsilon=1e-10),
+    "rmsprop": Optimizer(rho=0.99, epsilon=1e-8),
+    "adam": Optimizer(momentum=0.9, rho=0.999, epsilon=1e-8),
+}
+FIELDS = tuple(field.name for field in fields(Optimizer))
+LEAST = 1e-15  # of an epsilon, whose square some frameworks add below the root
+
+
+def said(data: Mapping[str, Any]) -> dict[str, Any]:
+    """What a file says of it, with what it leaves out. Raises ValueError."""
+    name = data.get("optimizer", "sgd")
+    usual = _find(name)
+    return {"optimizer": name} | {x: float(data.get(x, getattr(usual, x) or 0.0)) for x in FIELDS}
+
+
+def check(name: str, momentum: float, rho: float, epsilon: float) -> None:
+    """Raises ValueError for what it has not, or cannot be."""
+    usual = _find(name)
+    for field, value in zip(FIELDS, (momentum, rho, epsilon), strict=True):
+        if getattr(usual, field) is None and value:
+            raise ValueError(f"{name} has no {field}")
+    if not 0 <= momentum < 1 or (name == "nesterov" and not momentum):
+        raise ValueError(f"momentum {momentum:g}: below 1, and of nesterov more than 0")
+    if usual.rho is not None and not 0 < rho < 1:
+        raise ValueError(f"rho {rho:g}: between 0 and 1")
+    if usual.epsilon is not None and not LEAST <= epsilon < 1:
+        raise ValueError(f"epsilon {epsilon:g}: {LEAST:g} or more, below 1")
+
+
+def rule(name: str, momentum: float) -> str:
+    """What kernels/ops/optimizer calls it."""
+    return "momentum" if name == "sgd" and momentum else name
+
+
+def flops(name: str, momentum: float) -> int:
+    """Of a parameter in a step."""
+    return rules.RULES[rule(name, momentum)].flops
+
+
+def _find(name: str) -> Optimizer:
+    if name not in OPTIMIZERS:
+        raise ValueError(f"optimizer {name}: there are {', '.join(OPTIMIZERS)}")
+    return OPTIMIZERS[name]

@@ -1,0 +1,144 @@
+"""How NumPy moves weights: PyTorch's formulas in single passes over arrays that are kept. A gradient's array is used
+up. With `elsewhere` epsilon is added where other libraries add it, for the bound of equal work.
+
+In the style of Python 3.6.
+"""
+
+import numpy as np
+import numpy_layers
+
+
+def _nothing(weights):
+    return dict((name, np.zeros_like(w)) for name, w in weights.items())
+
+
+class Sgd(object):
+    """w - rate*v, with v = momentum*v + g; without momentum w - rate*g. `do` is given each pass of a weight's."""
+
+    def __init__(self, told, weights):
+        self.rate, self.momentum = np.float32(told["rate"]), np.float32(told["momentum"])
+        self.v = _nothing(weights) if self.momentum else {}
+
+    def begin(self):
+        """A step."""
+
+    def move(self, do, name, w, g):
+        if self.v:
+            self.follow(do, name, g)
+            do(np.multiply, self.v[name], self.rate, out=g)
+        else:
+            do(np.multiply, g, self.rate, out=g)
+        do(np.subtract, w, g, out=w)
+
+    def follow(self, do, name, g):
+        v = self.v[name]
+        do(np.multiply, v, self.momentum, out=v)
+        do(np.add, v, g, out=v)
+
+
+class Nesterov(Sgd):
+    """w - rate*(g + momentum*v), of the new v."""
+
+    def __init__(self, told, weights):
+        Sgd.__init__(self, told, weights)
+        self.beside = Beside(weights)
+
+    def move(self, do, name, w, g):
+        self.follow(do, name, g)
+        ahead = self.beside.like(w)
+        do(np.multiply, self.v[name], self.momentum, out=ahead)
+        do(np.add, g, ahead, out=g)
+        do(np.multiply, g, self.rate, out=g)
+        do(np.subtract, w, g, out=w)
+
+
+class Adagrad(object):
+    """w - rate*g/(sqrt(v) + epsilon), with v = v + g*g."""
+
+    def __init__(self, told, weights):
+        self.rate, self.epsilon = np.float32(told["rate"]), np.float32(told["epsilon"])
+        self.square_of_epsilon = np.float32(told["epsilon"] ** 2)
+        self.v, self.beside, self.elsewhere = _nothing(weights), Beside(weights), told.get("elsewhere")
+
+    def begin(self):
+        """A step."""
+
+    def move(self, do, name, w, g):
+        root = self.beside.like(w)
+        self.square(do, name, g, root)
+        self.take_root(do, self.v[name], root)
+        do(np.divide, g, root, out=g)
+        do(np.multiply, g, self.rate, out=g)
+        do(np.subtract, w, g, out=w)
+
+    def square(self, do, name, g, squares):
+        do(np.multiply, g, g, out=squares)
+        do(np.add, self.v[name], squares, out=self.v[name])
+
+    def take_root(self, do, v, root):
+        if self.elsewhere:
+            do(np.add, v, self.square_of_epsilon, out=root)
+            do(np.sqrt, root, out=root)
+        else:
+            do(np.sqrt, v, out=root)
+            do(np.add, root, self.epsilon, out=root)
+
+
+class Rmsprop(Adagrad):
+    """The same with v = rho*v + (1 - rho)*g*g."""
+
+    def __init__(self, told, weights):
+        Adagrad.__init__(self, told, weights)
+        self.rho, self.rest = np.float32(told["rho"]), np.float32(1 - told["rho"])
+
+    def square(self, do, name, g, squares):
+        v = self.v[name]
+        do(np.multiply, v, self.rho, out=v)
+        do(np.multiply, g, g, out=squares)
+        do(np.multiply, squares, self.rest, out=squares)
+        do(np.add, v, squares, out=v)
+
+
+class Adam(Rmsprop):
+    """w - rate/(1 - momentum**n) * m/(sqrt(v/(1 - rho**n)) + epsilon) in the n-th step, with v as rmsprop has it and
+    m = momentum*m + (1 - momentum)*g."""
+
+    def __init__(self, told, weights):
+        Rmsprop.__init__(self, told, weights)
+        self.told, self.taken, self.m = told, 0, _nothing(weights)
+        self.momentum, self.gain = np.float32(told["momentum"]), np.float32(1 - told["momentum"])
+
+    def begin(self):
+        self.taken += 1
+        momentum, rho = [1 - self.told[name] ** self.taken for name in ("momentum", "rho")]
+        self.step, self.grown = np.float32(self.told["rate"] / momentum), np.float32(rho**-0.5)
+        self.added = self.epsilon * self.grown if self.elsewhere else self.epsilon
+
+    def move(self, do, name, w, g):
+        m, root = self.m[name], self.beside.like(w)
+        self.square(do, name, g, root)
+        do(np.multiply, g, self.gain, out=g)
+        do(np.multiply, m, self.momentum, out=m)
+        do(np.add, m, g, out=m)
+        self.take_root(do, self.v[name], root)
+        do(np.divide, m, root, out=g)
+        do(np.multiply, g, self.step, out=g)
+        do(np.subtract, w, g, out=w)
+
+    def take_root(self, do, v, root):
+        do(np.sqrt, v, out=root)
+        do(np.multiply, root, self.grown, out=root)
+        do(np.add, root, self.added, out=root)
+
+
+class Beside(object):
+    """One array for what is in between, as large as the largest weight."""
+
+    def __init__(self, weights):
+        self.array = numpy_layers.aligned((max(w.size for w in weights.values()),))
+
+    def like(self, w):
+        return self.array[: w.size].reshape(w.shape)
+
+
+KINDS = {"sgd": Sgd, "nesterov": Nesterov, "adagrad": Adagrad, "rmsprop": Rmsprop, "adam": Adam}

@@ -1,0 +1,169 @@
+"""What moves weights: NumPy's passes are the documented formulas, and every framework goes where they go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import macro.frameworks
+from kernels.errors import Unavailable
+from kernels.ops.optimizer.problem import Optimizer
+from kernels.ops.optimizer.rules import RULES
+from macro.equality import proof
+from macro.equality.answer import Question, answers, right
+from macro.frameworks import find, interpreter, remedy
+from macro.networks.base import Network, chain, from_data
+from macro.networks.optimizers import FIELDS, OPTIMIZERS
+from macro.processes import job
+from macro.processes.job import Setting
+from macro.processes.process import Process
+from tests.conftest import load
+
+FRAMEWORKS = Path(macro.frameworks.__file__).parent
+BATCH, RATE, STEPS = 8, 0.05, 4
+OF_CNTK = {"sgd", "nesterov", "adam"}
+
+
+def net(optimizer: str, **of: float) -> Network:
+    """Of two dense layers; with momentum where there is such a thing."""
+    plain = chain("small", "a test", BATCH, (6, 5, 4), rate=RATE)
+    momentum = 0.0 if OPTIMIZERS[optimizer].momentum is None else 0.9
+    return from_data({**plain.data(), "momentum": momentum, "optimizer": optimizer, **of})
+
+
+def _large_epsilon(optimizer: str) -> dict[str, float]:
+    """Beside gradients of a hundredth its place is seen."""
+    return {} if OPTIMIZERS[optimizer].epsilon is None else {"epsilon": 0.05}
+
+
+def asked(network: Network, folder: Path) -> dict[str, Any]:
+    files = job.write_arrays(network, BATCH, folder)
+    return {"network": network.plan(), "knobs": {}, "threads": 1, "batch": BATCH, **files}
+
+
+def documented(network: Network, count: int, g: Any, rows: Any) -> Any:
+    """Weights and state after the `count`-th step, by kernels/ops/optimizer/rules.py, whose steps are late in training:
+    earlier ones of adam have another rate and epsilon."""
+    rate, epsilon = network.rate, network.epsilon
+    if network.optimizer == "adam":
+        first, second = 1 - network.momentum**count, 1 - network.rho**count
+        rate, epsilon = rate * second**0.5 / first, epsilon * second**0.5
+    told = {"lr": rate, "mu": network.momentum, "rho": network.rho, "eps": epsilon}
+    problem = Optimizer(rule=network.rule, tensors=1, size=g.size, **told)
+    return RULES[network.rule].step(problem, g.ravel(), rows)
+
+
+TENSORFLOW, KERAS = ("graph", "eager", "xla"), ("tensorflow", "jax", "torch")
+IN_ENVIRONMENTS = ("jax", *map("tensorflow-{}".format, TENSORFLOW), *map("keras-{}".format, KERAS), "mxnet", "cntk")
+# Frameworks that add epsilon below the root, or to one that is not corrected.
+ELSEWHERE = {
+    "adagrad": ("keras", "mxnet"),
+    "rmsprop": ("tensorflow", "keras", "mxnet"),
+    "adam": ("tensorflow", "keras", "mxnet", "cntk"),
+}
+NETWORKS = [net("sgd", momentum=0.0), *map(net, OPTIMIZERS), *(net(x, **_large_epsilon(x)) for x in ELSEWHERE)]
+
+
+@pytest.mark.parametrize("network", NETWORKS, ids=lambda one: f"{one.rule}, epsilon {one.epsilon:g}")
+def test_numpy_does_what_is_documented(network: Network, beside: None, tmp_path: Path) -> None:
+    model = load(find("numpy").path).build(asked(network, tmp_path))
+    state = len(RULES[network.rule].state)
+    rows = {
+        name: np.vstack([w.ravel(), *[np.zeros(w.size)] * state]).astype(np.float64)
+        for name, w in model.parameters().items()
+    }
+    for count in range(1, STEPS + 1):
+        gradients = model.gradients()
+        model.step()
+        for name, g in gradients.items():
+            rows[name] = documented(network, count, g.astype(np.float64), rows[name])
+            np.testing.assert_allclose(model.parameters()[name].ravel(), rows[name][0], rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("name", ["kernels-only", "pytorch"])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_a_step_goes_where_numpy_s_goes(name: str, optimizer: str, beside: None, tmp_path: Path) -> None:
+    if name == "pytorch":
+        pytest.importorskip("torch", reason="no torch: pip install torch")
+    told = asked(net(optimizer, **_large_epsilon(optimizer)), tmp_path)
+    want, got = (load(find(x).path).build(told) for x in ("numpy", name))
+    for model in (want, got):
+        for _ in range(STEPS):
+            model.step()
+    for word, array in want.parameters().items():
+        np.testing.assert_allclose(got.parameters()[word], array, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("name", IN_ENVIRONMENTS)
+def test_in_another_environment_too(name: str, optimizer: str, beside: None, tmp_path: Path) -> None:
+    framework, network = find(name), net(optimizer, **_large_epsilon(optimizer))
+    if interpreter(framework) is None:
+        pytest.skip(f"no environment for {name}: {remedy(framework)}")
+    told = asked(network, tmp_path) | {"knobs": {"elsewhere": name.startswith(ELSEWHERE.get(optimizer, ()))}}
+    want, path = load(find("numpy").path).build(told), str(tmp_path / "answer.npz")
+    for _ in range(STEPS):
+        want.step()
+    file = job.write(framework, network, BATCH, Setting(), job.write_arrays(network, BATCH, tmp_path), tmp_path)
+    try:
+        with Process(framework, file, Setting(), tmp_path / "log") as process:
+            process.expect("hello")
+            process.expect("built")
+            process.ask(60.0, "equal", do="equal", path=path, steps=[STEPS])
+    except Unavailable as error:
+        assert (name, str(error)) == ("cntk", f"there is no {optimizer} here") and optimizer not in OF_CNTK
+        return
+    with np.load(path) as arrays:
+        for word, array in want.parameters().items():
+            np.testing.assert_allclose(arrays[f"after{STEPS}.{word}"], array, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("optimizer", ELSEWHERE)
+def test_equal_work_allows_for_where_epsilon_is_added_but_not_for_another(optimizer: str, tmp_path: Path) -> None:
+    network = net(optimizer, epsilon=1e-3)
+    want, bounds = proof.reference(network, BATCH, tmp_path)
+    other = net(optimizer, epsilon=0.1)
+    odd, wrong = (
+        Question(find("numpy"), x, BATCH, Setting(knobs=how), tmp_path)
+        for x, how in ((network, {"elsewhere": True}), (other, {}))
+    )
+    for question, equal in ((odd, True), (wrong, False)):
+        (answer,) = map(right, answers([question]))
+        assert proof.judge(answer, want, bounds).equal is equal
+
+
+def test_every_framework_has_all_but_cntk(beside: None) -> None:
+    has = {path.stem: set(load(path).optimizers()) for path in FRAMEWORKS.glob("[a-z]*.py")}
+    assert has.pop("cntk") == OF_CNTK
+    assert all(names == set(OPTIMIZERS) for names in has.values())
+
+
+def test_an_adapter_that_names_none_has_sgd_alone(beside: None) -> None:
+    import loop  # as where it runs by path
+
+    assert loop.lacking(object(), net("sgd").plan()) == []
+    assert loop.lacking(object(), net("adam").plan()) == ["adam"]
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_one_is_told_there_and_back(optimizer: str) -> None:
+    network = net(optimizer)
+    assert from_data(network.data()) == network
+    assert {x: network.plan()[x] for x in FIELDS} == {x: getattr(network, x) for x in FIELDS}
+
+
+def test_what_a_file_does_not_say_is_as_usual() -> None:
+    file = {x: y for x, y in chain("small", "", BATCH, (6, 5), rate=RATE).data().items() if x != "momentum"}
+    adam = from_data({**file, "optimizer": "adam"})
+    assert (adam.momentum, adam.rho, adam.epsilon) == (0.9, 0.999, 1e-8)
+    assert from_data(file).momentum == 0.0
+
+
+def test_work_of_an_update_is_the_rule_s() -> None:
+    plain, adam = net("sgd", momentum=0.0), net("adam")
+    assert plain.flops(BATCH) - plain.flops(BATCH, "gradient") == 2 * plain.parameters
+    assert adam.flops(BATCH) - adam.flops(BATCH, "gradient") == 12 * adam.parameters

@@ -15,9 +15,12 @@ HEAVY = {"numpy", "scipy", "torch", "numba", "rich", "msgspec", "matplotlib", "p
 BESIDE = (
     "numpy_layers",
     "numpy_losses",
+    "numpy_optimizers",
+    "numpy_kind_activation",
     "numpy_kind_dropout",
     "numpy_kind_lrn",
     "suite_layers",
+    "suite_passes",
     "layouts",
 )  # an adapter, which is run by path and never imported
 FILES = [

@@ -6,11 +6,13 @@ import ctypes
 import functools
 import os
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from kernels.errors import Unavailable
+from kernels.libs.cblas import Blas
 
 PACKAGE = "onednn-cpu-gomp"
 PIN = f"{PACKAGE}==2023.1.0"
@@ -24,6 +26,7 @@ UNIMPLEMENTED = 3
 TAGS = 1000  # more than there are layouts with a name
 POINTER = ctypes.c_void_p
 Dims = ctypes.c_int64 * 12
+EFFECTIVE = ((0x27, "avx512"), (0x7, "avx2"), (0x3, "avx"), (0x1, "sse4.2"))  # bits of dnnl_cpu_isa_t
 ISA = {"avx512": "avx512", "avx2": "avx2", "avx": "avx", "sse41": "sse4.2"}  # its word, and that of --isa
 
 
@@ -34,15 +37,12 @@ def missing() -> str | None:
 
 @functools.cache
 def _path() -> Path | None:
-    """Of the wheel's own file: other packages bring other versions under the same short name."""
-    from importlib import metadata
-
-    try:
-        files = metadata.files(PACKAGE) or ()
-    except metadata.PackageNotFoundError:
+    """Of the wheel's own file: other packages bring other versions under the same short name. By hand, as importlib's
+    metadata takes a tenth of a benchmark's start."""
+    place = Path(sys.prefix) / "lib"
+    if not any(place.glob(f"python*/site-packages/{PACKAGE.replace('-', '_')}-*.dist-info")):
         return None
-    paths = (Path(str(file.locate())).resolve() for file in files if re.fullmatch(r"libdnnl\.so\.3\.\d+", file.name))
-    return next((path for path in paths if path.exists()), None)
+    return next((path for path in place.glob("libdnnl.so.3.*") if re.fullmatch(r"\d+", path.suffix[1:])), None)
 
 
 def _isa(implementation: str) -> str | None:
@@ -164,6 +164,25 @@ class OneDnn:
 
     def primitive(self, description: Handle) -> Handle:
         return self.create("primitive", "create", description.place, needs=(description,))
+
+
+@functools.cache
+def blas() -> Blas:
+    """Its dnnl_sgemm, by which TensorFlow multiplies. Raises Unavailable."""
+    own, path = load(), _path()
+    assert path is not None
+    return Blas(
+        name="oneDNN",
+        path=path,
+        version=own.version,
+        kernels=None,  # it names none
+        isa=next((isa for bits, isa in EFFECTIVE if own.library["dnnl_get_effective_cpu_isa"]() & bits == bits), None),
+        wide=True,
+        sgemm=own.address("sgemm"),
+        omatcopy=None,
+        set_threads=own.library["omp_set_num_threads"],
+        get_threads=own.library["omp_get_max_threads"],
+    )
 
 
 @functools.cache

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import recorder
 import suite_layers  # beside the worker's loop
+import suite_passes
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # run by path: the suite lies there
 
@@ -17,7 +18,7 @@ ROWS = {"kernels-only": {"chooses": True}}  # the fastest kernels, by their time
 RECIPE = {}
 
 CANDIDATES = {
-    "gemm": ("openblas", "openblas-scipy", "mkl", "blocked", "torch"),
+    "gemm": ("openblas", "openblas-scipy", "mkl", "onednn", "blocked", "torch"),
     "conv": (
         "onednn-auto",
         "onednn-direct",
@@ -32,6 +33,8 @@ CANDIDATES = {
         "fft-pyfftw",
         "fft-tiled-32-pyfftw",
     ),
+    "activation": ("c",),
+    "optimizer": ("c",),
 }
 TRIES = 2  # calls of a candidate that comes near; the least counts
 NEAR = 1.1  # times the fastest first call: what is slower is not called again
@@ -47,6 +50,13 @@ def losses():
     import numpy_losses
 
     return tuple(numpy_losses.KINDS)
+
+
+def optimizers():
+    """That it has."""
+    import numpy_optimizers
+
+    return tuple(numpy_optimizers.KINDS)
 
 
 def available():
@@ -78,12 +88,13 @@ def record(model, run):
 
 
 def build(job):
-    """A chain of dense layers, the last without an activation, has its updates fused into its products; any other graph
-    or loss is as in NumPy around them."""
+    """A chain of dense layers, the last without an activation, has the updates of SGD fused into its products; of any
+    other graph, loss or optimizer the updates are passes."""
     layers, before = job["network"]["layers"], ["input"] + [layer["name"] for layer in job["network"]["layers"]]
+    usual = job["network"]["loss"] == "softmax" and job["network"]["optimizer"] == "sgd"
     straight = all(layer["after"] == [name] for layer, name in zip(layers, before))
     dense = all(layer["kind"] == "dense" for layer in layers) and layers[-1]["activation"] == "none"
-    return Model(job) if straight and dense and job["network"]["loss"] == "softmax" else _graph(job)
+    return Model(job) if straight and dense and usual else _graph(job)
 
 
 def _graph(job):
@@ -100,6 +111,7 @@ def _graph(job):
             kept = Path(job["weights"]).with_name("products-%d.json" % job["threads"])
             self.products = Products(job["threads"], kept)
             plain.Model.__init__(self, job)
+            self.optimizer = suite_passes.optimizer(job["network"], self.weights, self.products)
 
     return Graph(job)
 
@@ -112,7 +124,8 @@ class Products(object):
         from kernels.devices.cpu import open_device
         from kernels.launch import Setting
 
-        self.device, self.setting, self.kept = open_device(), Setting(threads), kept
+        self.device, self.kept = open_device(), kept
+        self.setting = Setting(threads, data="uniform")  # squares are not negative
         if kept.exists():
             CHOSEN.update(json.loads(kept.read_text()))
 
@@ -121,7 +134,8 @@ class Products(object):
         from kernels.catalog import find
 
         if problem.name not in CHOSEN:
-            CHOSEN[problem.name] = self._best(problem)
+            candidates = CANDIDATES[problem.op]
+            CHOSEN[problem.name] = self._best(problem) if len(candidates) > 1 else candidates[0]
             self.kept.write_text(json.dumps(CHOSEN))
         return find(problem.op, CHOSEN[problem.name]).prepare(problem, self.device, self.setting)(buffers).call
 
@@ -209,7 +223,7 @@ class Model(object):
         calls = [(rows, "element-wise", lambda: np.copyto(y, bias)), (rows, "gemm", product)]
         if layer["activation"] != "none":
             activation = Activation(y.size, layer["activation"], place="in")
-            call = kernel(activation, "c", [y.reshape(1, -1)], 1)
+            call = kernel(activation, "c", [y.reshape(1, -1)], self.threads)
             calls.append(([layer["name"] + " activation"], "element-wise", call))
         return calls
 
@@ -243,7 +257,7 @@ class Model(object):
                 kind = self.layers[i - 1]["activation"]
                 if kind != "none":
                     derivative = Activation(dz.size, kind, phase="dgrad", place="in")
-                    call = kernel(derivative, "c", self._sources(derivative, i, dz), 1)
+                    call = kernel(derivative, "c", self._sources(derivative, i, dz), self.threads)
                     row = self.layers[i - 1]["name"] + " activation gradient"
                     calls.append(([row], "element-wise", call))
         return calls
@@ -279,7 +293,7 @@ class Model(object):
             return [(both, "gemm", product), *sums, (moving, "update", moved_bias)]
         v, vb = self.velocity[name + ".weight"], self.velocity[name + ".bias"]
         product = self.products.bind(Gemm(alpha=mean, beta=self.mu, **size), [x, dz, v])
-        moved = kernel(Update(inputs, outputs, 1, part="update", lr=self.rate), "c", [v, weight], 1)
+        moved = kernel(Update(inputs, outputs, 1, part="update", lr=self.rate), "c", [v, weight], self.threads)
 
         def move_bias():
             np.multiply(vb, np.float32(self.mu), out=vb)

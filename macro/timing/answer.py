@@ -17,6 +17,7 @@ INSIDE = {
     "step": "forward, loss, every gradient but the input's, and the update",
 }
 WAITS = 0.01  # of a step: what waits less is not spoken of
+BUSY = 0.1  # cores
 
 
 def sentences(plan: Plan, run: Run) -> list[str]:
@@ -58,9 +59,23 @@ def _below(plan: Plan, timed: list[Result]) -> list[str]:
         sure = "" if ratio and ratio.high < 1 else ", which may be chance"
         lines.append(
             f"{result.variant} (heap {result.heap}) is below {FLOOR}, {_times(result, least, timed)}{sure}: {FLOOR} "
-            f"takes for each product what was fastest in a few calls, and is no bound. Why: {_explained(plan, result)}"
+            f"takes for each product what was fastest in a few calls, and is no bound{apart(result, least)}. "
+            f"Why: {_explained(plan, result)}"
         )
     return lines
+
+
+def apart(result: Result, least: Result) -> str:
+    """What the system saw of both steps that differs: its own time, and how busy the cores were."""
+    ours, theirs = least.step or {}, result.step or {}
+    assert result.seconds is not None
+    told, more = [], theirs.get("system", 0.0) - ours.get("system", 0.0)
+    if abs(more) > WAITS * result.seconds.median:
+        told.append(f"{units.seconds(abs(more))} {'more' if more > 0 else 'less'} in the operating system")
+    busy, own = (x.get("utilization", 0.0) * result.threads for x in (theirs, ours))
+    if result.threads > 1 and abs(busy - own) > BUSY:
+        told.append(f"{busy:.2f} cores busy where {FLOOR} has {own:.2f}")
+    return f"; it has {' and '.join(told)}" if told else ""
 
 
 def _explained(plan: Plan, result: Result) -> str:

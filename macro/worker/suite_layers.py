@@ -1,5 +1,5 @@
-"""Layers of the suite's own kernels: products and convolutions by the variant that is fastest for each, all else as in
-NumPy.
+"""Layers of the suite's own kernels: products and convolutions by the variant that is fastest for each, passes as
+suite_passes.py has them, all else as in NumPy.
 
 What a launch is bound to are addresses: a layer's arrays stay where they are from step to step.
 """
@@ -7,19 +7,7 @@ What a launch is bound to are addresses: a layer's arrays stay where they are fr
 import graphs
 import numpy as np
 import numpy_layers
-
-
-class Bound(object):
-    """The launches of a layer, each made at its first call, again where an array lies elsewhere."""
-
-    def __init__(self, products):
-        self.products, self.made = products, {}
-
-    def __call__(self, what, problem, arrays):
-        where = tuple(array.__array_interface__["data"][0] for array in arrays)
-        if what not in self.made or self.made[what][0] != where:
-            self.made[what] = where, self.products.bind(problem, arrays)
-        return self.made[what][1]
+import suite_passes
 
 
 class Dense(numpy_layers.Dense):
@@ -27,7 +15,7 @@ class Dense(numpy_layers.Dense):
 
     def __init__(self, model, told):
         numpy_layers.Dense.__init__(self, model, told)
-        self.bound = Bound(model.products)
+        self.bound = suite_passes.Bound(model.products)
         self.inputs, self.outputs = told["in"][0][0], told["out"][0]
 
     def forward(self, inputs):
@@ -56,7 +44,7 @@ class Conv(numpy_layers.Layer):
 
     def __init__(self, model, told):
         numpy_layers.Layer.__init__(self, model, told)
-        self.bound = Bound(model.products)
+        self.bound = suite_passes.Bound(model.products)
 
     def problem(self, direction):
         from kernels.ops.conv.problem import Conv as Problem
@@ -90,4 +78,8 @@ class Conv(numpy_layers.Layer):
         return self.dx
 
 
-KINDS = dict(dict(numpy_layers.KINDS, **graphs.builders("numpy")), dense=Dense, conv=Conv)
+OWN = {"dense": Dense, "conv": Conv, "pool": suite_passes.Pool, "norm": suite_passes.Norm}
+KINDS = dict(
+    (kind, suite_passes.activated(builder))
+    for kind, builder in dict(dict(numpy_layers.KINDS, **graphs.builders("numpy")), **OWN).items()
+)

@@ -1,4 +1,4 @@
-/* One argument in place of fourteen: calls of a CBLAS cblas_sgemm, row-major, and the strategies
+/* One argument in place of fourteen: calls of a CBLAS cblas_sgemm, row-major, or oneDNN's, and the strategies
  * that transpose an operand before it. 64: the library takes 64-bit integers (ILP64), else 32. */
 #include <stddef.h>
 #include <stdint.h>
@@ -37,6 +37,16 @@ void cblas_product(const product *p)
     else
         ((sgemm32)p->sgemm)(ROW_MAJOR, ta, tb, (int)p->m, (int)p->n, (int)p->k, p->alpha, p->a,
                             (int)p->lda, p->b, (int)p->ldb, p->beta, p->c, (int)p->ldc);
+}
+
+typedef int (*dnnl_sgemm)(char, char, int64_t, int64_t, int64_t, float, const float *, int64_t, const float *,
+                          int64_t, float, float *, int64_t);
+
+/* oneDNN's, row-major as well, its flags letters. */
+void dnnl_product(const product *p)
+{
+    ((dnnl_sgemm)p->sgemm)(p->trans_a ? 'T' : 'N', p->trans_b ? 'T' : 'N', p->m, p->n, p->k, p->alpha, p->a,
+                           p->lda, p->b, p->ldb, p->beta, p->c, p->ldc);
 }
 
 static product transposed(const strategy *s)

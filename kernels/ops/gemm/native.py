@@ -91,13 +91,13 @@ def _threads(blas: Blas, setting: Setting) -> None:
         raise Unavailable(f"{blas.name} runs {got} threads where {setting.threads} were asked")
 
 
-def product(load: Callable[[], Blas]) -> Callable[[Gemm, object, Setting], Bind]:
-    """A library's own cblas_sgemm."""
+def product(load: Callable[[], Blas], symbol: str = "cblas_product") -> Callable[[Gemm, object, Setting], Bind]:
+    """A library's own cblas_sgemm; `symbol`: of cblas.c, how it is called."""
 
     def prepare(problem: Gemm, device: object, setting: Setting) -> Bind:
         blas = load()
         _threads(blas, setting)
-        function = build.address(HERE / "cblas.c", "cblas_product")
+        function = build.address(HERE / "cblas.c", symbol)
         fields = _fields(problem, blas)
 
         def bind(buffers: Sequence[Array]) -> Launch:

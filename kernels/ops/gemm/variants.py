@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernels.errors import UsageError
 from kernels.launch import Bind, Launch
-from kernels.libs import mkl, numba, openblas
+from kernels.libs import mkl, numba, onednn, openblas
 from kernels.libs import torch as torch_library
 from kernels.ops.gemm import native, numba_cpu
 from kernels.ops.gemm.accepts import column_major, copied, numpy_call, plain, transposes, typed, up_to
@@ -186,6 +186,17 @@ VARIANTS: tuple[Variant[Gemm], ...] = (
         kernel=torch_library.kernel,
         python=True,
         roles=(*LIBRARY, "types"),
+    ),
+    Variant(
+        "onednn",
+        "cpu",
+        "onednn",
+        native.product(onednn.blas, "dnnl_product"),
+        missing=onednn.missing,
+        accepts=SINGLE,
+        blas=column_major,
+        kernel=_kernel(onednn.blas),
+        roles=(DEFAULT,),
     ),
     Variant("naive", "cpu", "suite", native.own("naive"), accepts=typed("fp32", also=up_to(0.3, SLOW)), roles=()),
     Variant(

@@ -1,0 +1,182 @@
+"""What kernels-only has for passes over arrays: activations and updates by the suite's own kernels, poolings and
+normalizations by PyTorch's operators, as the suite's tables have them, where it is there; else as NumPy.
+
+In the style of Python 3.6 but for imports of the suite.
+"""
+
+import layouts  # beside this file
+import numpy as np
+import numpy_layers
+import numpy_optimizers
+
+
+class Bound(object):
+    """The launches of a layer, each made at its first call, again where an array lies elsewhere."""
+
+    def __init__(self, products):
+        self.products, self.made = products, {}
+
+    def __call__(self, what, problem, arrays):
+        where = tuple(array.__array_interface__["data"][0] for array in arrays)
+        if what not in self.made or self.made[what][0] != where:
+            self.made[what] = where, self.products.bind(problem, arrays)
+        return self.made[what][1]
+
+
+def activated(builder):
+    """A builder with its layers' activations by the suite's kernels."""
+
+    class Activated(builder):
+        def __init__(self, model, told):
+            builder.__init__(self, model, told)
+            self.passes = Bound(model.products)
+
+        def activate(self, z):
+            if not self.keeps:
+                return z
+            return self._pass("forward", "activation", [z, self.y])
+
+        def derive(self, dy):
+            if not self.keeps:
+                return dy
+            return self._pass("dgrad", "activation gradient", [self.y, dy, self.z])
+
+        def _pass(self, phase, role, arrays):
+            from kernels.ops.activation.problem import Activation
+
+            problem = Activation(self.z.size, self.activation, phase)
+            call = self.passes(phase, problem, [array.reshape(1, -1) for array in arrays])
+            self.do(self.row(role), "element-wise", call)
+            return arrays[-1]
+
+    return Activated
+
+
+class Moved(object):
+    """An optimizer whose rule the suite's kernel has for any step: weights and state in one pass."""
+
+    def __init__(self, told, weights, products):
+        from kernels.ops.optimizer.rules import RULES
+
+        self.rule = "momentum" if told["optimizer"] == "sgd" and told["momentum"] else told["optimizer"]
+        self.told, self.bound = told, Bound(products)
+        self.state = dict(
+            (name, [np.zeros(w.size, np.float32) for _ in RULES[self.rule].state]) for name, w in weights.items()
+        )
+
+    def begin(self):
+        """A step."""
+
+    def move(self, do, name, w, g):
+        from kernels.ops.optimizer.problem import Optimizer
+
+        told = {"mu": self.told["momentum"], "rho": self.told["rho"], "eps": self.told["epsilon"], "decay": 0.0}
+        problem = Optimizer(rule=self.rule, tensors=1, size=w.size, lr=self.told["rate"], **told)
+        do(self.bound(name, problem, [g.reshape(-1), w.reshape(-1)] + self.state[name]))
+
+
+def optimizer(told, weights, products):
+    """Adam corrects its moments, which that kernel does not: NumPy's."""
+    if told["optimizer"] == "adam":
+        return numpy_optimizers.KINDS["adam"](told, weights)
+    return Moved(told, weights, products)
+
+
+def torch(threads):
+    """PyTorch without gradients of its own; None where it is not there."""
+    from kernels.libs import torch as library
+
+    if library.missing():
+        return None
+    found = library.load()
+    found.set_num_threads(threads)
+    found.set_grad_enabled(False)
+    return found
+
+
+class Pool(numpy_layers.Pool):
+    """Of paddings alike on all sides; others as NumPy has them."""
+
+    def __init__(self, model, told):
+        numpy_layers.Pool.__init__(self, model, told)
+        size, whole, (top, left, bottom, right) = told["in"][0][1:], told["window"] == 0, layouts.pads(told)
+        self.torch = torch(model.products.setting.threads)
+        alike = (top, left) == (bottom, right) and 2 * max(top, left) <= told["window"]
+        self.by_torch = self.torch is not None and (whole or alike)
+        window, stride = (size, size) if whole else ([told["window"]] * 2, [told["stride"]] * 2)
+        self.how = (window, stride, [top, left])
+        self.last = told.get("rounding") == "ceil", False, None  # counts what is inside
+
+    def _of(self, *arrays):
+        return [self.torch.from_numpy(array) for array in arrays]
+
+    def _largest(self, x, z):
+        if not self.by_torch:
+            numpy_layers.Pool._largest(self, x, z)
+            return
+        x, z = self._of(x, z)
+        self.at = self.torch.empty(z.shape, dtype=self.torch.int64) if not hasattr(self, "at") else self.at
+        self.torch.ops.aten.max_pool2d_with_indices.out(x, *self.how, [1, 1], self.last[0], out=z, indices=self.at)
+
+    def _average(self, x, z):
+        if not self.by_torch:
+            numpy_layers.Pool._average(self, x, z)
+            return
+        x, z = self._of(x, z)
+        self.torch.ops.aten.avg_pool2d.out(x, *self.how, *self.last, out=z)
+
+    def _to_largest(self, dz, dx):
+        if not self.by_torch:
+            numpy_layers.Pool._to_largest(self, dz, dx)
+            return
+        dz, dx, x = self._of(dz, dx, self.x)
+        back = self.torch.ops.aten.max_pool2d_with_indices_backward.grad_input
+        back(dz, x, *self.how, [1, 1], self.last[0], self.at, grad_input=dx)
+
+    def _to_all(self, dz, dx):
+        if not self.by_torch:
+            numpy_layers.Pool._to_all(self, dz, dx)
+            return
+        dz, dx, x = self._of(dz, dx, self.x)
+        self.torch.ops.aten.avg_pool2d_backward.grad_input(dz, x, *self.how, *self.last, grad_input=dx)
+
+
+class Norm(numpy_layers.Norm):
+    """Where nothing scales, ones and zeros do, and their gradients are dropped."""
+
+    def __init__(self, model, told):
+        numpy_layers.Norm.__init__(self, model, told)
+        self.torch = torch(model.products.setting.threads)
+        self.saved, self.none = np.zeros((2, self.channels), np.float32), np.zeros((2, self.channels), np.float32)
+        self.plain = np.ones(self.channels, np.float32), np.zeros(self.channels, np.float32)
+        self.unasked = numpy_layers.aligned(self.z.shape) if self.dx[0] is None else None
+
+    def _own(self, of, none):
+        """Of scale and shift."""
+        arrays = [of(name) for name in ("scale", "shift")] if self.told["affine"] else none
+        return [self.torch.from_numpy(array) for array in arrays]
+
+    def _kept(self):
+        """Running statistics, where they take part."""
+        return [self.torch.from_numpy(x) if self.told["frozen"] else None for x in (self.mean, self.variance)]
+
+    def _forward(self, x, z):
+        if self.torch is None:
+            numpy_layers.Norm._forward(self, x, z)
+            return
+        trains, epsilon = not self.told["frozen"], self.told["epsilon"]
+        self.x, out = self.torch.from_numpy(x), self.torch.from_numpy(z)
+        how = self._own(self.weight, self.plain) + self._kept() + [trains, 0.0, epsilon]
+        mean, root = map(self.torch.from_numpy, self.saved)
+        self.torch.ops.aten.native_batch_norm.out(self.x, *how, out=out, save_mean=mean, save_invstd=root)
+        self.seen = self.saved[0], self.saved[1] ** -2.0 - np.float32(epsilon)
+
+    def _backward(self, dz, dx):
+        if self.torch is None:
+            numpy_layers.Norm._backward(self, dz, dx)
+            return
+        how = [self.torch.from_numpy(dz), self.x, self._own(self.weight, self.plain)[0]] + self._kept()
+        how += [*map(self.torch.from_numpy, self.saved), not self.told["frozen"], self.told["epsilon"], [True] * 3]
+        into = self.torch.from_numpy(self.unasked if dx is None else dx)
+        scale, shift = self._own(self.grad, self.none)
+        self.torch.ops.aten.native_batch_norm_backward.out(*how, out0=into, out1=scale, out2=shift)

@@ -76,6 +76,7 @@ class Result:
     repeat: str = ""  # the command that measures it again
     evidence: str | None = None  # file of what a wrong kernel left
     identity: dict[str, Any] | None = None  # of a framework: version, libraries, threads, flags, affinity
+    proof: str | None = None  # of a framework: what its equal work was proven against
     step: dict[str, float] | None = None  # of a framework: system seconds, faults, switches, peak bytes …
     axes: dict[str, str] | None = None  # by axis: word (its value needs no name) or bytes; null: an older file
     witnesses: int = 0  # visits of which a timed launch was compared with float64, at its place and on its data

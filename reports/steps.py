@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from reports import flat, units
 from reports.record import Result, Run
@@ -26,7 +26,19 @@ def steps(run: Run) -> Table | None:
     shared = [name for name in FACTS if len({facts[name] for facts in told}) == 1]
     title = "Steps, " + ", ".join(f"{name} {told[0][name]}" for name in shared if told[0][name] != "default")
     head = ("framework", *(name for name in FACTS if name not in shared), *HEAD)
-    return Table(title, head, tuple(_row(x, facts, shared) for x, facts in zip(timed, told, strict=True)), (FOOTNOTE,))
+    rows = tuple(_row(x, facts, shared) for x, facts in zip(timed, told, strict=True))
+    return Table(title, head, rows, (FOOTNOTE, *proofs(timed)))
+
+
+def proofs(timed: Sequence[Result]) -> Iterator[str]:
+    """What equal work was proven against, and of whom where that is not one for all."""
+    told: dict[str, list[str]] = {}
+    for x in timed:
+        if x.proof:
+            own, variant = told.setdefault(x.proof, []), flat.plain(x.variant)
+            own += [variant] * (variant not in own)
+    for proof, who in told.items():
+        yield f"Equal work proven beforehand {proof}" + (f": {', '.join(who)}" if len(told) > 1 else "")
 
 
 def _facts(x: Result) -> dict[str, str]:

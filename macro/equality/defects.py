@@ -3,31 +3,29 @@ answer differs from the reference."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernels.devices.cpu import cores
+from macro.equality import mistakes
 from macro.equality.answer import Answer, ask, norm, relative
 from macro.frameworks import find as framework
 from macro.networks import find, names
 from macro.networks.base import LOSSES
-from macro.networks.layers.conv import Convolution
-from macro.networks.layers.norm import BatchNorm
-from macro.networks.layers.pool import Pool
+from macro.networks.layers.shortcut import Shortcut
 from macro.processes import job
 from macro.processes.job import Setting
 
 if TYPE_CHECKING:
     from kernels.problem import Array
     from macro.networks.base import Network
-    from macro.networks.layer import Layer
 
 ALIKE = 1e-3  # relative: far above rounding, far below what any of these defects does
 NEAR = 0.02  # of gradients behind many layers, in which rounding has grown
 LEAST = 1e-6  # norm of a gradient that is no rounding of zero
+WEIGHT = ".weight"
+SHOWN = 3  # names in a sentence
 
 
 def name(answer: Answer, want: Answer, network: Network, batch: int, folder: Path) -> str | None:
@@ -43,23 +41,45 @@ def name(answer: Answer, want: Answer, network: Network, batch: int, folder: Pat
 
 def _of_the_structure(answer: Answer, want: Answer, network: Network, batch: int) -> str | None:
     built, wanted = answer.built["parameters"], want.built["parameters"]
-    if alike := [x.name for x in _siblings(network) if counts(x) == built]:
-        return f"another network ({alike[0]})"
-    if more := sorted(x for x in set(built) - set(wanted) if x.endswith(".bias")):
-        return f"biases too many ({', '.join(more)})"
-    if gone := sorted({layer.rpartition(".")[0] for layer in set(wanted) - set(built)}):
-        return f"a dropped layer ({', '.join(gone)})"
-    inputs = [x for x in set(built) - set(wanted) if built[x] in (network.features, batch * network.features)]
-    if inputs:
-        return f"trainable input ({', '.join(inputs)})"
-    if "float64" in (answer.wide or ""):
-        return "missing input cast (float64)"
-    return None
+    if built != wanted:
+        found = "; ".join(_of_the_parameters(built, wanted, network, batch))
+        alike = [x.name for x in _siblings(network) if mistakes.counts(x) == built]
+        return f"another network ({': '.join(filter(None, (alike[0], found)))})" if alike else found or None
+    return "missing input cast (float64)" if "float64" in (answer.wide or "") else None
 
 
-def counts(network: Network) -> dict[str, int]:
-    """Of the numbers of each parameter."""
-    return {f"{node.name}.{name}": x.count for node in network.nodes for name, x in node.parameters.items()}
+def _of_the_parameters(
+    built: Mapping[str, int], wanted: Mapping[str, int], network: Network, batch: int
+) -> Iterator[str]:
+    """What parameters too many, too few or of other sizes come from."""
+    more, gone = set(built) - set(wanted), set(wanted) - set(built)
+    around = {layer.name for layer in network.layers if isinstance(layer, Shortcut)}
+    if projected := {_owner(x) for x in more} & around:
+        yield f"option-B shortcuts, which have parameters ({_some(projected)})"
+    deep, right = (sum(_owner(x) not in around for x in of if x.endswith(WEIGHT)) for of in (built, wanted))
+    if deep > right:
+        stem, number = network.name.partition(":")[0], f"-{right}"
+        names = f"{stem.removesuffix(number)}-{deep} for {stem}" if stem.endswith(number) else "too many"
+        yield f"another depth ({deep} layers of weights, not {right}: {names})"
+    elif layers := {_owner(x) for x in gone if x.endswith(WEIGHT)}:
+        yield f"a dropped layer ({_some(layers)})"
+    known = {_owner(x) for x in wanted} - around
+    if biases := {x for x in more if x.endswith(".bias") and _owner(x) in known}:
+        yield f"biases too many ({_some(biases)})"
+    if inputs := {x for x in more if built[x] in (network.features, batch * network.features)}:
+        yield f"trainable input ({_some(inputs)})"
+    if not more and not gone:  # of other sizes
+        yield from [defect for defect, changed in mistakes.suspects(network) if mistakes.counts(changed) == built][:1]
+
+
+def _owner(parameter: str) -> str:
+    return parameter.rpartition(".")[0]
+
+
+def _some(names: Iterable[str]) -> str:
+    """Sorted, the first ones of many."""
+    first = sorted(names)
+    return ", ".join(first[:SHOWN]) + (f" and {len(first) - SHOWN} more" if len(first) > SHOWN else "")
 
 
 def _siblings(network: Network) -> list[Network]:
@@ -71,7 +91,11 @@ def _siblings(network: Network) -> list[Network]:
 def _of_the_layers(answer: Answer, want: Answer, network: Network, batch: int, folder: Path) -> str | None:
     """By what the reference gives for a network with that defect, where that is something else: pooling that rounds up
     is the same on sizes that fit."""
-    for defect, changed in _suspects(network):
+    own = mistakes.counts(network)
+    alike = [(f"another network ({x.name})", x) for x in _siblings(network) if x.loss == network.loss]
+    for defect, changed in [*mistakes.suspects(network), *alike]:
+        if mistakes.counts(changed) != own:
+            continue
         suspect = ask(framework("numpy"), changed, batch, Setting(cores()), folder)
         if abs(suspect.losses[0] - want.losses[0]) < ALIKE * abs(want.losses[0]):
             continue
@@ -82,34 +106,6 @@ def _of_the_layers(answer: Answer, want: Answer, network: Network, batch: int, f
         ):
             return defect
     return None
-
-
-def _suspects(network: Network) -> Iterator[tuple[str, Network]]:
-    """Networks with its parameters that a mistake makes of it."""
-    for defect, change in (
-        ("frozen batch norm", _frozen),
-        ("poolings that round up", _rounds_up),
-        ("padding more below and right, as SAME has it", _shifted),
-    ):
-        layers = tuple(change(layer) for layer in network.layers)
-        with suppress(ValueError):
-            if layers != network.layers and counts(changed := replace(network, layers=layers)) == counts(network):
-                yield defect, changed
-
-
-def _frozen(layer: Layer) -> Layer:
-    return replace(layer, frozen=True) if isinstance(layer, BatchNorm) else layer
-
-
-def _rounds_up(layer: Layer) -> Layer:
-    return replace(layer, rounding="ceil") if isinstance(layer, Pool) and layer.window else layer
-
-
-def _shifted(layer: Layer) -> Layer:
-    """Of strides above one, which alone have room for it."""
-    if isinstance(layer, Convolution) and layer.stride > 1 and layer.pad:
-        return replace(layer, pads=(layer.pad - 1, layer.pad - 1, layer.pad, layer.pad), pad=0)
-    return layer
 
 
 def _of_the_loss(answer: Answer, want: Answer, network: Network, given: dict[str, str]) -> str | None:
@@ -146,7 +142,7 @@ def _of_the_update(answer: Answer, want: Answer, network: Network, given: dict[s
             return None
         start = weights[weight]
     moved = answer.arrays.get(f"after1.{weight}")
-    if moved is None or moved.shape != start.shape or not network.momentum:
+    if moved is None or moved.shape != start.shape or network.rule != "momentum":
         return None
     right = want.arrays[f"after1.{weight}"] - start
     return "unit-gain momentum" if _alike(moved - start, (1 - network.momentum) * right) else None

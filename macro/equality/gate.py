@@ -55,6 +55,8 @@ def refuse_unequal(plan: Plan, entries: Sequence[Entry], folder: Path, say: Call
     say(_forecast(plan, entries, proofs, (asked - began) / len(firsts) if firsts else START))
     for batch in dict.fromkeys(entry.batch or plan.batch for entry in wanted):
         _prove(plan, batch, [entry for entry in wanted if (entry.batch or plan.batch) == batch], folder, say)
+    for entry in entries:
+        entry.proof = _proven(plan, entry) if entry.status == "ok" else None
     return {"asking": asked - began, "proving": time.monotonic() - asked}
 
 
@@ -102,7 +104,7 @@ def _judge(entry: Entry, verdict: Verdict, say: Callable[[str], None]) -> None:
         say(f"{entry.framework.name} is left out: {entry.reason}")
 
 
-def _proven(plan: Plan, entry: Entry) -> bool:
+def _proven(plan: Plan, entry: Entry) -> str | None:
     return proven(plan.network, entry.batch or plan.batch, entry.framework, entry.setting, entry.identity)
 
 

@@ -32,6 +32,7 @@ from macro.processes.job import Setting
 from reports import units
 
 FACTOR = 16.0  # times the reference's own spread
+ELSEWHERE = 2.0  # times what an epsilon does that an optimizer adds elsewhere, as libraries do
 COARSELY = 4.0  # … that a coarse exponential makes: of few samples' logits one way's errors do not cancel
 FLOOR = 2.0**-22  # of the relative difference: four units of single precision
 LOSS_FLOOR = 2.0**-20  # of a loss: libraries approximate its exponential and logarithm to some units more,
@@ -50,6 +51,7 @@ RULE = (
     FACTOR,
     timed.TWICE,
     COARSELY,
+    ELSEWHERE,
     FLOOR,
     LOSS_FLOOR,
     ORDERS,
@@ -92,9 +94,10 @@ def reference(network: Network, batch: int, folder: Path) -> tuple[Answer, dict[
 
 def _bounds(plain: Answer, asked: Question) -> dict[str, float]:
     kinds: list[dict[str, Any]] = [{"shares": COARSE}, *({"order": order} for order in ORDERS)]
+    kinds += [{"elsewhere": True}] if asked.network.epsilon else []
     odd = [replace(asked, setting=replace(asked.setting, knobs=x)) for x in kinds]
     coarse, *rest = map(right, answers([*odd, *timed.moved(asked)]))
-    others, moved = rest[: len(ORDERS)], rest[len(ORDERS) :]
+    others, elsewhere, moved = rest[: len(ORDERS)], rest[len(ORDERS) : len(kinds) - 1], rest[len(kinds) - 1 :]
     off_by = {
         name: timed.TWICE * max(relative(x.arrays[name], array) for x in moved) for name, array in plain.arrays.items()
     }
@@ -103,6 +106,7 @@ def _bounds(plain: Answer, asked: Question) -> dict[str, float]:
             FLOOR,
             FACTOR * max(relative(other.arrays[name], array) for other in others),
             COARSELY * relative(coarse.arrays[name], array),
+            *(ELSEWHERE * relative(other.arrays[name], array) for other in elsewhere),
             off_by[name],
             timed.usual(name, off_by, plain.built["parameters"]),
         )
@@ -110,6 +114,7 @@ def _bounds(plain: Answer, asked: Question) -> dict[str, float]:
     }
     losses = [apart(a, b) for other in others for a, b in zip(other.losses, plain.losses, strict=True)]
     off = [timed.TWICE * apart(a, b) for other in moved for a, b in zip(other.losses, plain.losses, strict=True)]
+    off += [ELSEWHERE * apart(a, b) for other in elsewhere for a, b in zip(other.losses, plain.losses, strict=True)]
     return bounds | {"loss": max(LOSS_FLOOR, FACTOR * max(losses), *off)}
 
 
@@ -293,9 +298,12 @@ def keep(
     _store(key(network, batch, framework, setting, identity), record)
 
 
-def proven(network: Network, batch: int, framework: Framework, setting: Setting, identity: Mapping[str, Any]) -> bool:
-    """Whether equal work was proven for exactly this."""
-    return _stored(key(network, batch, framework, setting, identity)) is not None
+def proven(
+    network: Network, batch: int, framework: Framework, setting: Setting, identity: Mapping[str, Any]
+) -> str | None:
+    """What equal work was proven against for exactly this; None where it was not."""
+    kept = _stored(key(network, batch, framework, setting, identity))
+    return None if kept is None else str(kept.get("proof") or f"against NumPy at batch {batch}")
 
 
 def _store(name: str, record: Mapping[str, Any]) -> None:

@@ -1,9 +1,10 @@
 """AlexNet-S: AlexNet on synthetic images, without normalizations and dropout (Shi, Wang, Xu, Chu, arXiv 1608.07249,
 "AlexNet-S").
 
-Its five scripts do not build one network. Torch's and CNTK's is the one below; TensorFlow's pads all to SAME and has a
-ReLU on its logits (its images are trainable too, which no network here is); Caffe's pads nothing; in MXNet's graph
-conv5 and its pooling read relu3 and fc8 reads that pooling, so that nobody computes conv4, conv5, fc6 and fc7.
+Its five scripts do not build one network. Torch's is the one below; CNTK's pads its convolutions so that images keep
+their size (56 for 55 behind conv1); TensorFlow's pads its poolings too and has a ReLU on its logits (its images are
+trainable too, which no network here is); Caffe's pads nothing; in MXNet's graph conv5 and its pooling read relu3 and
+fc8 reads that pooling, so that nobody computes conv4, conv5, fc6 and fc7.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from macro.networks.layers.pool import Pool
 SOURCE = "arXiv 1608.07249, AlexNet-S"
 CLASSES = 1000
 SAME = (3, 3, 4, 4)  # zeros that TensorFlow puts around an image of 224 for 11 × 11 in steps of 4
+CENTERED = (4, 4, 3, 3)  # those that CNTK puts there
 
 
 def conv(number: int, filters: int, kernel: int, pad: int, stride: int = 1, pads: tuple[int, ...] = ()) -> Layer:
@@ -81,6 +83,12 @@ NETWORKS = {
             name="alexnet-s:tf",
             source=f"{SOURCE}, TensorFlow's form: SAME padding, ReLU on the logits",
             layers=(*features((0, 2, 1), "ceil", SAME), *classifier("relu")),
+        ),
+        replace(
+            SCRIPTS,
+            name="alexnet-s:cntk",
+            source=f"{SOURCE}, CNTK's form: convolutions that keep the size of images",
+            layers=(*features((0, 2, 1), first=CENTERED), *classifier()),
         ),
         replace(
             SCRIPTS,

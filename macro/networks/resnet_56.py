@@ -1,9 +1,9 @@
 """ResNet-56 on CIFAR-10's images (He, Zhang, Ren, Sun, CVPR 2016; Shi, Wang, Xu, Chu, arXiv 1608.07249, "ResNet-56").
 
 Nine blocks of two 3 × 3 convolutions in each of three stages, a normalization behind each convolution, shortcuts
-without parameters. TensorFlow's script has no biases in its convolutions, Torch's and MXNet's have. Caffe's has
-projections as shortcuts, no scales and a pooling of 2 × 2; CNTK's file of that name has eighteen blocks, it is
-ResNet-110.
+without parameters. TensorFlow's script has no biases in its convolutions; Torch's and MXNet's have, and no ReLU behind
+their sums. Caffe's has projections as shortcuts, no scales and a pooling of 2 × 2; CNTK's file of that name has
+eighteen blocks, it is ResNet-110.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SOURCE = "arXiv 1608.07249, ResNet-56"
 CHANNELS = (16, 32, 64)  # of the stages
 
 
-def block(name: str, before: str, channels: int, stride: int, bias: bool, caffe: bool) -> list[Layer]:
+def block(name: str, before: str, channels: int, stride: int, bias: bool, caffe: bool, behind: str) -> list[Layer]:
     """Two convolutions and what leads around them, from `before` to `{name}.add`."""
     around: list[Layer] = []
     if stride > 1 and caffe:
@@ -39,12 +39,13 @@ def block(name: str, before: str, channels: int, stride: int, bias: bool, caffe:
         Convolution(name=f"{name}.conv2", filters=channels, pad=1, bias=bias),
         BatchNorm(name=f"{name}.norm2", affine=not caffe),
         *around,
-        Add(name=f"{name}.add", after=(f"{name}.norm2", around[0].name if around else before), activation="relu"),
+        Add(name=f"{name}.add", after=(f"{name}.norm2", around[0].name if around else before), activation=behind),
     ]
 
 
-def layers(blocks: int = 9, bias: bool = False, caffe: bool = False) -> tuple[Layer, ...]:
-    """`blocks` of a stage; `bias`: whether convolutions have one; `caffe`: what that script has otherwise."""
+def layers(blocks: int = 9, bias: bool = False, caffe: bool = False, behind: str = "relu") -> tuple[Layer, ...]:
+    """`blocks` of a stage; `bias`: whether convolutions have one; `caffe`: what that script has otherwise; `behind`:
+    the activation of a block's sum."""
     made: list[Layer] = [
         Convolution(name="conv1", filters=16, pad=1, bias=bias),
         BatchNorm(name="norm1", affine=not caffe, activation="relu"),
@@ -53,7 +54,7 @@ def layers(blocks: int = 9, bias: bool = False, caffe: bool = False) -> tuple[La
     for stage, channels in enumerate(CHANNELS, 1):
         for number in range(blocks):
             name, stride = f"stage{stage}.{number}", 2 if stage > 1 and number == 0 else 1
-            made += block(name, before, channels, stride, bias, caffe)
+            made += block(name, before, channels, stride, bias, caffe, behind)
             before = f"{name}.add"
     return (
         *made,
@@ -73,8 +74,8 @@ NETWORKS = {
         replace(
             TEXT,
             name="resnet-56:bias",
-            source=f"{SOURCE}, Torch's and MXNet's form: biases in its convolutions",
-            layers=layers(bias=True),
+            source=f"{SOURCE}, Torch's and MXNet's form: biases in its convolutions, no ReLU behind its sums",
+            layers=layers(bias=True, behind="none"),
         ),
         replace(
             TEXT,

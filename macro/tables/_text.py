@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from macro import networks
 from macro.networks.layer import PHASES
 from macro.tables.base import Line, Table
-from macro.timing import ratios
+from macro.timing import answer, ratios
 from reports import steps, units
 from reports.attribution import aligned
+from reports.figures.steps import FLOOR
 from reports.record import Result, Run
 
 BASE = "pytorch"  # of ratios
@@ -19,7 +20,10 @@ NOT_ASKED = "–"
 def text(table: Table, run: Run, cores: int) -> str:
     """All lines of it that the run holds anything of, a batch at a time."""
     measured = [x for x in run.results if x.op == "step" and x.role == "measured"]
-    blocks = [f"{table.source}, measured again. Then: {table.hardware}; {', '.join(table.devices)}; {table.figures}."]
+    blocks = [
+        f"{table.source}, measured again. Then: {table.hardware}; {', '.join(table.devices)}; {table.figures}. "
+        f"Not here: {table.without}."
+    ]
     for line in table.lines:
         own = [x for x in measured if x.problem["network"] == networks.find(line.network).name]
         for batch in sorted({int(str(x.problem["batch"])) for x in own}):
@@ -41,14 +45,44 @@ def _line(table: Table, line: Line, batch: int, own: Sequence[Result], cores: in
     yield from aligned([*head, "samples/s", "of peak", "memory"], rows, left=1)
     if len(threads) > 1:
         yield f"Samples a second, share of the peak and memory: on {_counted(threads[-1])}."
+    if any(NOT_ASKED in row for row in rows):
+        yield f"{NOT_ASKED}: not asked; forward passes and gradients by themselves are of {', '.join(table.passes)}"
     if any(cell.endswith("*") for row in rows for cell in row):
-        yield f"*: never in memory with {BASE} of as many threads: through a third, the errors of both ratios in it"
+        yield f"*: never in memory with {BASE} of as many threads:{_thirds(own)}; the errors of both ratios are in it"
+    yield from _below(line, batch, own)
+    yield from steps.proofs([x for x in own if x.seconds])
     for reason, who in reasons.items():
         yield f"Empty, {', '.join(who)}: {reason}"
     yield from _not_here(table, threads, cores)
     yield from _then(
         table, line, batch, [by_cell[x, threads[-1], "step"] for x in variants if (x, threads[-1], "step") in by_cell]
     )
+
+
+def _below(line: Line, batch: int, own: Sequence[Result]) -> Iterator[str]:
+    """Who is faster than the suite's own kernels, by how much, and what tells why."""
+    timed = [x for x in own if x.seconds and x.problem["phase"] == "step"]
+    for least in (x for x in timed if x.variant == FLOOR):
+        faster = [x for x in timed if x.threads == least.threads and _medians(x, least) < 1]
+        faster.sort(key=lambda x: _medians(x, least))
+        if faster:
+            told = ", ".join(f"{x.variant} {_medians(x, least):.2f}" for x in faster)
+            asked = f"{line.network} {FLOOR} {faster[0].variant} --batch {batch} --threads {least.threads}"
+            told += f" times it{answer.apart(faster[0], least)}"
+            yield f"Below {FLOOR}, {_counted(least.threads)}: {told}. Why: python -m macro explain {asked}"
+
+
+def _medians(x: Result, least: Result) -> float:
+    assert x.seconds is not None and least.seconds is not None
+    return x.seconds.median / least.seconds.median
+
+
+def _thirds(own: Sequence[Result]) -> str:
+    """The frameworks by which some were compared with it."""
+    timed, found = [x for x in own if x.seconds and x.problem["phase"] == "step"], set[str]()
+    for base in (x for x in timed if x.variant == BASE):
+        found |= {ratios.over(x, base, timed)[1] for x in timed if x is not base and x.threads == base.threads}
+    return ",".join(sorted(found - {""}))
 
 
 def _counted(threads: int) -> str:
@@ -70,7 +104,7 @@ def _row(
         cells += [_time(by_cell.get((variant, count, phase)), reasons) for count in threads]
     last = by_cell.get((variant, threads[-1], "step"))
     if last is None or last.seconds is None:
-        return [*cells, NOT_ASKED, NOT_ASKED, NOT_ASKED]
+        return [*cells, *[last.status if last else NOT_ASKED] * 3]
     return [*cells, *steps.taken(last)]
 
 
@@ -86,9 +120,9 @@ def _step(
     if cell is None:
         return [NOT_ASKED, NOT_ASKED]
     if cell.seconds is None:
-        return [_time(cell, reasons), ""]
+        return [_time(cell, reasons), cell.status]
     if base is None or base is cell or base.seconds is None:
-        return [_time(cell, reasons), "1" if base is cell else NOT_ASKED if base is None else ""]
+        return [_time(cell, reasons), "1" if base is cell else NOT_ASKED if base is None else f"{BASE} {base.status}"]
     ratio, through = ratios.over(cell, base, [x for x in own if x.seconds])
     if ratio is None:
         return [_time(cell, reasons), f"{cell.seconds.median / base.seconds.median:.2f}"]

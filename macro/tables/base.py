@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Seen:
-    """What somebody else measured of a network: seconds of a step by tool, on `where`, as told in `source`."""
+    """What somebody else measured of a network: seconds of a step by tool, on `where`, as told in `source`, which may
+    not say at which batch."""
 
     source: str
     where: str
@@ -44,4 +45,5 @@ class Table:
     figures: str
     rows: Mapping[str, str]
     passes: tuple[str, ...]
+    without: str  # what of it has no line here, and why
     lines: tuple[Line, ...] = field(default_factory=tuple)

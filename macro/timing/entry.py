@@ -46,6 +46,7 @@ class Entry:
     long: bool = False  # whether a step is as long as LONG
     peak: int = 0
     warm: float = 1.0
+    proof: str | None = None  # what its equal work was proven against
 
     def fresh(self) -> Entry:
         """Of which nothing has come yet."""

@@ -181,6 +181,7 @@ def _untimed(plan: Plan, entry: Entry, contest: str) -> record.Result:
         heap=entry.setting.heap,
         preload=entry.setting.preload,
         repeat=repeat(plan, entry),
+        proof=entry.proof,
         axes={},
         kernel=" ".join(str(who[x]) for x in ("framework", "version", "blas") if who.get(x)) or None,
         identity=_homeless({k: v for k, v in who.items() if k not in ("kind", "seq", "t_mono_ns")}) or None,

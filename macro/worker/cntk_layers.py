@@ -73,6 +73,10 @@ def flatten(cntk, told):
     return (lambda x: cntk.reshape(x, (told["inputs"],))), None
 
 
+def activation(cntk, told):
+    return (lambda x: x), None
+
+
 KINDS = {
     "dense": dense,
     "conv": conv,
@@ -82,6 +86,7 @@ KINDS = {
     "add": add,
     "concat": concat,
     "flatten": flatten,
+    "activation": activation,
 }
 
 
@@ -91,6 +96,34 @@ LOSSES = {  # of each sample
     "binary": lambda cntk, z, t: cntk.reduce_sum(cntk.log_add_exp(z, cntk.constant(0.0)) - z * t) / z.shape[0],
     "squared": lambda cntk, z, t: cntk.squared_error(z, t) / z.shape[0],
 }
+
+
+def _sgd(cntk, parameters, told, batch):
+    size = {"minibatch_size": batch}
+    rate = cntk.learning_parameter_schedule(told["rate"], **size)
+    if not told["momentum"]:
+        return cntk.sgd(parameters, rate, **size)
+    momentum = cntk.momentum_schedule(told["momentum"], **size)
+    return cntk.momentum_sgd(parameters, rate, momentum, unit_gain=False, **size)
+
+
+def _nesterov(cntk, parameters, told, batch):
+    size = {"minibatch_size": batch}
+    rate = cntk.learning_parameter_schedule(told["rate"], **size)
+    momentum = cntk.momentum_schedule(told["momentum"], **size)
+    return cntk.nesterov(parameters, rate, momentum, unit_gain=False, **size)
+
+
+def _adam(cntk, parameters, told, batch):
+    """It is given sums over the batch, by which its steps are as large as by means, and divides the rate."""
+    size = {"minibatch_size": batch}
+    rate = cntk.learning_parameter_schedule(told["rate"] * batch, **size)
+    first, second = [cntk.momentum_schedule(told[name], **size) for name in ("momentum", "rho")]
+    how = {"unit_gain": True, "variance_momentum": second, "epsilon": told["epsilon"] * batch}
+    return cntk.adam(parameters, rate, first, **dict(how, **size))
+
+
+OPTIMIZERS = {"sgd": _sgd, "nesterov": _nesterov, "adam": _adam}  # its others have formulas of their own
 
 
 def _padded(cntk, x, around, value):

@@ -12,7 +12,7 @@ class Kinds(object):
         self.jax, self.np, self.lax, self.layers = jax, jax.numpy, jax.lax, layers
 
         own = self.dense, self.conv, self.pool, self.norm, self.lrn, self.dropout
-        self.builders = dict(zip(NAMES, own + (self.add, self.concat, self.flatten, self.shortcut)))
+        self.builders = dict(zip(NAMES, own + (self.add, self.concat, self.flatten, self.shortcut, self.activation)))
 
     def dense(self, told):
         return lambda p, state, x: (x @ p["weight"] + p["bias"], state)
@@ -106,8 +106,11 @@ class Kinds(object):
         pads = ((0, 0), (0, 0), (0, 0), (0, more))
         return lambda p, state, x: (self.np.pad(x[:, ::stride, ::stride], pads), state)
 
+    def activation(self, told):
+        return lambda p, state, x: (x, state)
 
-NAMES = ("dense", "conv", "pool", "norm", "lrn", "dropout", "add", "concat", "flatten", "shortcut")
+
+NAMES = ("dense", "conv", "pool", "norm", "lrn", "dropout", "add", "concat", "flatten", "shortcut", "activation")
 
 
 def softmax(jax, z, labels):

@@ -22,7 +22,9 @@ class Kinds(object):
         self.keras, self.own, self.layers = keras, keras.layers, layers
 
         builders = self.dense, self.conv, self.pool, self.norm, self.dropout
-        self.builders = dict(zip(NAMES, builders + (self.add, self.concat, self.flatten, self.shortcut)))
+        self.builders = dict(
+            zip(NAMES, builders + (self.add, self.concat, self.flatten, self.shortcut, self.activation))
+        )
 
     def called(self, told):
         """A layer's name there; parameters of PyTorch have no dots in theirs. No layer has a > in its name."""
@@ -110,17 +112,27 @@ class Kinds(object):
         pads = ((0, 0), (0, 0), (0, 0), (0, more))
         return self._called(lambda x: self.keras.ops.pad(x[:, ::stride, ::stride], pads), self.called(told)), None
 
+    def activation(self, told):
+        return (lambda x: x), None
+
     def _called(self, call, name):
         return self.own.Lambda(call, name=name)
 
 
-NAMES = ("dense", "conv", "pool", "norm", "dropout", "add", "concat", "flatten", "shortcut")
+NAMES = ("dense", "conv", "pool", "norm", "dropout", "add", "concat", "flatten", "shortcut", "activation")
 
 
 LOSSES = {
     "softmax": lambda own: own.SparseCategoricalCrossentropy(from_logits=True),
     "binary": lambda own: own.BinaryCrossentropy(from_logits=True),
     "squared": lambda own: own.MeanSquaredError(),
+}
+OPTIMIZERS = {  # of which two add epsilon below the root
+    "sgd": lambda own, told: own.SGD(told["rate"], momentum=told["momentum"]),
+    "nesterov": lambda own, told: own.SGD(told["rate"], momentum=told["momentum"], nesterov=True),
+    "adagrad": lambda own, told: own.Adagrad(told["rate"], 0.0, told["epsilon"] ** 2),
+    "rmsprop": lambda own, told: own.RMSprop(told["rate"], told["rho"], epsilon=told["epsilon"] ** 2),
+    "adam": lambda own, told: own.Adam(told["rate"], told["momentum"], told["rho"], told["epsilon"]),
 }
 
 

@@ -5,21 +5,24 @@ In the style of Python 3.6; NumPy alone. The suite's own: images N×C×H×W, fil
 
 import numpy as np
 
+BLIND = ("dropout", "activation")  # kinds that give each number where it was
+
 
 def takers(told, layers):
-    """Of what a layer gives; a dropout does not see how it lies, and those that take it are asked instead."""
+    """Of what a layer gives; a dropout or an activation does not see how it lies, and those that take it are asked
+    instead."""
     found = []
     for other in layers:
         if told["name"] in other["after"]:
-            found += takers(other, layers) if other["kind"] == "dropout" else [other]
+            found += takers(other, layers) if other["kind"] in BLIND else [other]
     return found
 
 
 def source(told, layers):
-    """The layer that it takes, before any dropout; none where that is the data."""
+    """The layer that it takes, before any that does not see how it lies; none where that is the data."""
     by_name = dict((other["name"], other) for other in layers)
     found = by_name.get(told["after"][0])
-    while found is not None and found["kind"] == "dropout":
+    while found is not None and found["kind"] in BLIND:
         found = by_name.get(found["after"][0])
     return found
 

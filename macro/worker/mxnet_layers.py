@@ -99,6 +99,10 @@ def flatten(mx, told, batch):
     return None, lambda F, x: F.flatten(x)
 
 
+def activation(mx, told, batch):
+    return None, lambda F, x: x
+
+
 def shortcut(mx, told, batch):
     """Its pad has no channels: zeros are joined to them."""
     stride, (_, rows, columns) = told["stride"], told["out"]
@@ -123,6 +127,7 @@ KINDS = {
     "concat": concat,
     "flatten": flatten,
     "shortcut": shortcut,
+    "activation": activation,
 }
 NAMES = {"scale": "gamma", "shift": "beta", "mean": "running_mean", "variance": "running_var"}
 
@@ -131,6 +136,13 @@ LOSSES = {  # of each sample
     "softmax": lambda own: own.SoftmaxCrossEntropyLoss(),
     "binary": lambda own: own.SigmoidBinaryCrossEntropyLoss(),
     "squared": lambda own: own.L2Loss(weight=2.0),  # which takes the half of it
+}
+OPTIMIZERS = {  # the name there, and what it is told; two add epsilon below the root
+    "sgd": lambda told: ("sgd", {"momentum": told["momentum"]} if told["momentum"] else {}),
+    "nesterov": lambda told: ("nag", {"momentum": told["momentum"]}),
+    "adagrad": lambda told: ("adagrad", {"eps": told["epsilon"] ** 2}),
+    "rmsprop": lambda told: ("rmsprop", {"gamma1": told["rho"], "epsilon": told["epsilon"] ** 2}),
+    "adam": lambda told: ("adam", dict(beta1=told["momentum"], beta2=told["rho"], epsilon=told["epsilon"])),
 }
 
 

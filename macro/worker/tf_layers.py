@@ -12,7 +12,7 @@ class Kinds(object):
         self.tf, self.layers = tf, layers
 
         own = self.dense, self.conv, self.pool, self.norm, self.lrn, self.dropout
-        self.builders = dict(zip(NAMES, own + (self.add, self.concat, self.flatten, self.shortcut)))
+        self.builders = dict(zip(NAMES, own + (self.add, self.concat, self.flatten, self.shortcut, self.activation)))
 
     def dense(self, told):
         tf = self.tf
@@ -101,8 +101,11 @@ class Kinds(object):
         pads = [[0, 0], [0, 0], [0, 0], [0, more]]
         return lambda p, state, kept, x: self.tf.pad(x[:, ::stride, ::stride], pads)
 
+    def activation(self, told):
+        return lambda p, state, kept, x: x
 
-NAMES = ("dense", "conv", "pool", "norm", "lrn", "dropout", "add", "concat", "flatten", "shortcut")
+
+NAMES = ("dense", "conv", "pool", "norm", "lrn", "dropout", "add", "concat", "flatten", "shortcut", "activation")
 LOSSES = {  # of each sample or output, whose mean is the loss
     "softmax": lambda tf, z, labels: tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=z),
     "binary": lambda tf, z, targets: tf.nn.sigmoid_cross_entropy_with_logits(labels=targets, logits=z),

@@ -4,6 +4,8 @@ In the style of Python 3.6. A builder gives a module and how the suite's arrays 
 module is called with the outputs of the layers that it comes after.
 """
 
+from functools import partial
+
 import graphs  # beside this file
 import layouts
 
@@ -71,6 +73,11 @@ def flatten(torch, told):
     return torch.nn.Flatten(), {}
 
 
+def activation(torch, told):
+    """The module of its activation comes behind."""
+    return torch.nn.Identity(), {}
+
+
 def shortcut(torch, told):
     stride, more = told["stride"], told["channels"] - told["in"][0][0]
     pad = torch.nn.functional.pad
@@ -88,12 +95,20 @@ KINDS = {
     "concat": concat,
     "flatten": flatten,
     "shortcut": shortcut,
+    "activation": activation,
 }
 KINDS.update(graphs.builders("torch"))
 LOSSES = {
     "softmax": lambda own: own.cross_entropy,
     "binary": lambda own: own.binary_cross_entropy_with_logits,
     "squared": lambda own: own.mse_loss,
+}
+OPTIMIZERS = {
+    "sgd": lambda own, told: partial(own.SGD, momentum=told["momentum"]),
+    "nesterov": lambda own, told: partial(own.SGD, momentum=told["momentum"], nesterov=True),
+    "adagrad": lambda own, told: partial(own.Adagrad, eps=told["epsilon"]),
+    "rmsprop": lambda own, told: partial(own.RMSprop, alpha=told["rho"], eps=told["epsilon"]),
+    "adam": lambda own, told: partial(own.Adam, betas=(told["momentum"], told["rho"]), eps=told["epsilon"]),
 }
 NAMES = {"norm": {"scale": "weight", "shift": "bias"}}  # of parameters, where they are others there
 STATE = {"mean": "running_mean", "variance": "running_var"}

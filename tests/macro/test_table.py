@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,11 +15,14 @@ from macro import table as command
 from macro import tables
 from macro.equality import gate
 from macro.running import session
+from macro.tables import _text
 from macro.tables.base import Line, Seen, Table
 from macro.timing.entry import Entry
 from reports import formats, store
 from reports.record import Run
 from tests.conftest import Ran
+from tests.macro.timing.test_answer import step
+from tests.reports.test_figures_steps import steps_of
 
 
 def tiny(network: str) -> Table:
@@ -26,7 +30,8 @@ def tiny(network: str) -> Table:
     line = Line("Small", network, 8, (4, 8), "Torch > Theano", (seen,), ("two networks of one name",))
     rows, passes = {"pytorch": "Torch", "numpy": "Theano"}, ("numpy",)
     return Table(
-        "tiny", "a text, table 1", (1, 64), "a processor", ("a card",), "without numbers", rows, passes, (line,)
+        *("tiny", "a text, table 1", (1, 64), "a processor", ("a card",), "without numbers"),
+        *(rows, passes, "its prints", (line,)),
     )
 
 
@@ -83,7 +88,9 @@ def test_its_text_has_what_was_said_then_beside(measured: Callable[..., Ran], tm
     missing = tmp_path / "missing.py"
     missing.write_text('ROWS = {"missing": {}}\nRECIPE = {}\n\n\ndef available():\n    return "it lacks a library"\n')
     told = measured("--frameworks", f"numpy,{missing}").out
-    assert told.startswith("a text, table 1, measured again. Then: a processor; a card; without numbers.")
+    assert told.startswith(
+        "a text, table 1, measured again. Then: a processor; a card; without numbers. Not here: its prints."
+    )
     for line in (
         "Small, batch 8: 269 parameters",
         f"Empty, {missing}: it lacks a library",
@@ -93,6 +100,8 @@ def test_its_text_has_what_was_said_then_beside(measured: Callable[..., Ran], tm
         "Now, of those: Theano (medians; 1 thread)",
         "Seconds then: Torch 0.026 (a card; a re-run)",
         "Never like for like: two networks of one name",
+        "–: not asked; forward passes and gradients by themselves are of numpy",
+        "Equal work proven beforehand against NumPy at batch 8",
     ):
         assert line in told
     assert "Ratios of time" not in told
@@ -176,3 +185,22 @@ def test_a_forecast_grows_with_the_work() -> None:
     assert 0 < few.seconds < many.seconds
     larger = replace(few, plan=replace(few.plan, batch=2 * few.plan.batch))
     assert larger.seconds > few.seconds
+
+
+def test_who_is_below_what_should_be_the_floor_is_said_with_what_differs() -> None:
+    """On each number of threads, the fastest first; a row without a time has its reason in all cells."""
+    of: dict[str, Any] = {"network": "fcn-s", "batch": 64, "phase": "step"}
+    seen = {"kernels-only": (0.4, 0.6), "numpy": (0.3, 0.9), "pytorch": (0.35, 0.9), "jax": (0.5, 0.6)}
+    results = [
+        replace(step(name, t), problem=of, threads=2, step={"system": t / 4, "utilization": busy})
+        for name, (t, busy) in seen.items()
+    ]
+    results.append(replace(results[0], name="gone", variant="gone", status="skipped", reason="no room", seconds=None))
+    text = _text.text(tables.find("shi7"), steps_of(*results), 2)
+    (below,) = [line for line in text.splitlines() if line.startswith("Below kernels-only")]
+    assert below.startswith(
+        "Below kernels-only, 2 threads: numpy 0.75, pytorch 0.87 times it; it has 25.0 ms less in the "
+    )
+    assert "and 1.80 cores busy where kernels-only has 1.20. Why: python -m macro explain fcn-s kernels-only" in below
+    (gone,) = [line for line in text.splitlines() if line.startswith("gone ")]
+    assert gone.split() == ["gone", "skipped", "skipped", "–", "–", *["skipped"] * 3]

@@ -18,19 +18,26 @@ from macro.networks.layers.dense import Dense  # noqa: E402
 from macro.networks.layers.flatten import Flatten  # noqa: E402
 from macro.networks.layers.norm import BatchNorm  # noqa: E402
 from macro.networks.layers.pool import Pool  # noqa: E402
+from macro.networks.layers.shortcut import Shortcut  # noqa: E402
 
 ROWS = {
     "right": {"change": "right"},
     "frozen": {"change": "frozen"},
     "ceil": {"change": "ceil"},
     "shifted": {"change": "shifted"},
+    "unpadded": {"change": "unpadded"},
+    "padded": {"change": "padded"},
     "biased": {"change": "biased"},
     "wider": {"change": "wider"},
     "squared": {"change": "squared"},
+    "projected": {"change": "projected"},
+    "deeper": {"change": "deeper"},
+    "shallower": {"change": "shallower"},
+    "trained": {"change": "trained"},
 }
 RECIPE = {}
 NET = Network(
-    "odd",
+    "odd-4",
     "a test",
     8,
     (
@@ -39,6 +46,9 @@ NET = Network(
         Pool(name="pool1", window=3),
         Convolution(name="conv2", filters=8, pad=1, bias=False),
         Add(name="add", after=("conv2", "pool1"), activation="relu"),
+        Convolution(name="conv3", filters=16, stride=2, pad=1, bias=False),
+        Shortcut(name="short", after=("add",), channels=16),
+        Add(name="sum", after=("conv3", "short"), activation="relu"),
         Pool(name="pool2", mode="average", window=0),
         Flatten(name="flat"),
         Dense(name="fc", outputs=5),
@@ -49,21 +59,33 @@ NET = Network(
 )
 
 
+FIELDS = {  # of a layer, by the mistake
+    "frozen": ("norm1", {"frozen": True}),
+    "ceil": ("pool1", {"rounding": "ceil"}),
+    "shifted": ("conv1", {"pad": 0, "pads": (0, 0, 1, 1)}),
+    "unpadded": ("conv1", {"pad": 0}),
+    "padded": ("conv1", {"pad": 2}),
+    "biased": ("conv2", {"bias": True}),
+    "wider": ("conv2", {"dilation": 2, "pad": 2}),
+    "deeper": ("add", {"after": ("conv2b", "pool1")}),
+    "shallower": ("add", {"after": ("pool1", "pool1")}),
+}
+
+
 def changed(change):
     """The network that is built."""
     by_name = {layer.name: layer for layer in NET.layers}
-    if change == "frozen":
-        by_name["norm1"] = replace(by_name["norm1"], frozen=True)
-    if change == "ceil":
-        by_name["pool1"] = replace(by_name["pool1"], rounding="ceil")
-    if change == "shifted":
-        by_name["conv1"] = replace(by_name["conv1"], pad=0, pads=(0, 0, 1, 1))
-    if change == "biased":
-        by_name["conv2"] = replace(by_name["conv2"], bias=True)
-    if change == "wider":
-        by_name["conv2"] = replace(by_name["conv2"], dilation=2, pad=2)
-    loss = "squared" if change == "squared" else NET.loss
-    return replace(NET, layers=tuple(by_name.values()), loss=loss)
+    if change in FIELDS:
+        name, fields = FIELDS[change]
+        by_name[name] = replace(by_name[name], **fields)
+    if change == "projected":
+        by_name["short"] = Convolution(name="short", after=("add",), filters=16, kernel=1, stride=2, bias=False)
+    if change == "shallower":
+        del by_name["conv2"]
+    layers = list(by_name.values())
+    if change == "deeper":
+        layers.insert(4, Convolution(name="conv2b", filters=8, pad=1, bias=False))
+    return replace(NET, layers=tuple(layers), loss="squared" if change == "squared" else NET.loss)
 
 
 def numpy():
@@ -74,7 +96,7 @@ def numpy():
 
 
 def kinds():
-    return ("dense", "conv", "pool", "norm", "add", "flatten")
+    return ("dense", "conv", "pool", "norm", "add", "flatten", "shortcut")
 
 
 def available():
@@ -90,10 +112,16 @@ def build(job):
 
     plan = changed(job["knobs"]["change"]).plan()
     with np.load(job["weights"]) as given:
-        weights = {name: given[name] for name in given.files}
-    for told in plan["layers"]:
-        for name, shape in told["parameters"].items():
-            weights.setdefault(told["name"] + "." + name, np.zeros(shape, np.float32))
+        weights = {
+            name: given[name] if name in given.files else np.zeros(shape, np.float32)
+            for told in plan["layers"]
+            for name, shape in ((told["name"] + "." + key, shape) for key, shape in told["parameters"].items())
+        }
     own = Path(job["weights"]).with_name(f"own-{job['knobs']['change']}.npz")
     np.savez(own, **weights)
-    return numpy().Model(dict(job, network=plan, weights=str(own)))
+    model = numpy().Model(dict(job, network=plan, weights=str(own)))
+    if job["knobs"]["change"] == "trained":
+        work = model.work()
+        work["parameters"]["images"] = work["batch"] * NET.features
+        model.work = lambda: work
+    return model

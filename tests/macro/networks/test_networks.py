@@ -28,7 +28,9 @@ COUNTS = {  # parameters, as the tables of their source have them
     "fcn-r:cntk": 13_714_442,
     "alexnet-s": 62_378_344,
     "alexnet-s:tf": 76_009_832,
+    "alexnet-s:cntk": 62_378_344,
     "alexnet-s:caffe": 28_823_912,
+    "alexnet-s:mxnet": 11_135_720,
     "alexnet-r": 85_098,
     "alexnet-r:caffe": 89_578,
     "resnet-50": 25_557_032,
@@ -40,16 +42,20 @@ COUNTS = {  # parameters, as the tables of their source have them
 FORWARD = {  # FLOP at the network's own batch, where the source's scripts and their re-counts have them
     "alexnet-s": 36.33e9,
     "alexnet-s:tf": 40.65e9,
+    "alexnet-s:cntk": 36.46e9,
     "alexnet-s:caffe": 19.54e9,
+    "alexnet-s:mxnet": 18.3e9,
     "alexnet-r": 22.0e9,
     "alexnet-r:caffe": 25.2e9,
     "resnet-56": 32.1e9,
+    "resnet-56:bias": 32.1e9,
     "resnet-56:cntk": 64.7e9,
     "resnet-50": 2 * 16 * 4.09e9,
     "resnet-50:stride-1x1": 2 * 16 * 3.86e9,
 }
+ROOT = Path(__file__).parents[3]
 FCN = [name for name in networks.names() if name.startswith("fcn")]
-WITH_CONVOLUTIONS = [name for name in networks.names() if name not in FCN and name != "resnet-56:bias"]
+WITH_CONVOLUTIONS = [name for name in networks.names() if name not in FCN]
 
 
 @pytest.mark.parametrize("name", COUNTS)
@@ -57,6 +63,11 @@ def test_parameters_are_those_of_the_tables(name: str) -> None:
     network = networks.find(name)
     assert network.parameters == COUNTS[name]
     assert network.gradient_bytes == 4 * COUNTS[name]
+
+
+def test_a_network_of_ones_own_is_one_file() -> None:
+    network = networks.find(f"{ROOT}/docs/examples/vgg.py:VGG11")
+    assert network.parameters == 9_750_922 and network.nodes[-4].output == (512,)
 
 
 @pytest.mark.parametrize("name", FORWARD)
@@ -134,8 +145,8 @@ def test_what_was_written_stands_and_nothing_is_written_where_one_cannot_be(
         shapes.main([str(tmp_path / "other.json"), str(tmp_path / "mine.json")])
 
 
-def test_a_loss_is_no_part_of_shapes() -> None:
-    network = replace(networks.find("fcn-s"), loss="squared")
+def test_a_loss_and_an_optimizer_are_no_part_of_shapes() -> None:
+    network = replace(networks.find("fcn-s"), loss="squared", optimizer="adagrad", epsilon=1e-8)
     assert shapes.text(network) == shapes.text(networks.find("fcn-s"))
 
 
@@ -216,10 +227,17 @@ def behind(**layer: object) -> dict[str, object]:
             "out: activation tanh: there are sigmoid, relu, none",
         ),
         ({"loss": "hinge"}, "loss hinge: there are softmax, binary, squared"),
-        ({"rate": float("inf")}, "rate inf, momentum 0: a positive rate, a momentum below 1"),
-        ({"rate": 0.0}, "rate 0, momentum 0: a positive rate, a momentum below 1"),
-        ({"momentum": float("nan")}, "a momentum below 1"),
-        ({"momentum": 2.0}, "a momentum below 1"),
+        ({"rate": float("inf")}, "rate inf: a positive one"),
+        ({"rate": 0.0}, "rate 0: a positive one"),
+        ({"momentum": float("nan")}, "momentum nan: below 1"),
+        ({"momentum": 2.0}, "momentum 2: below 1"),
+        ({"optimizer": "lion"}, "optimizer lion: there are sgd, nesterov, adagrad, rmsprop, adam"),
+        ({"optimizer": "nesterov", "momentum": 0.0}, "momentum 0: below 1, and of nesterov more than 0"),
+        ({"optimizer": "adagrad", "momentum": 0.9}, "adagrad has no momentum"),
+        ({"optimizer": "adam", "rho": 1.0}, "rho 1: between 0 and 1"),
+        ({"optimizer": "rmsprop", "epsilon": 1e-30}, "epsilon 1e-30: 1e-15 or more, below 1"),
+        ({"rho": 0.9}, "sgd has no rho"),
+        ({"epsilon": "small"}, "epsilon: 'small', give a number"),
         ({"layers": [LAYERS[0], {"name": "out", "inputs": 4}]}, "layer 2: outputs missing"),
         ({"layers": [LAYERS[0], LAYERS[1] | {"kind": "densse"}]}, "layer 2: kind densse: "),
         ({"layers": [LAYERS[0], LAYERS[1] | {"after": ["fc2"]}]}, "out comes after fc2, which is no layer before it"),

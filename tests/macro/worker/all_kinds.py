@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from macro.networks.base import Network
+from macro.networks.layers.activation import Activation
 from macro.networks.layers.add import Add
 from macro.networks.layers.concat import Concat
 from macro.networks.layers.conv import Convolution
@@ -23,13 +24,16 @@ NET = Network(
         Pool(name="pool1", window=3, rounding="ceil"),
         Convolution(name="conv2", filters=8, pad=1, groups=2, activation="sigmoid"),
         LocalResponseNorm(name="lrn", size=3, alpha=0.5, beta=0.6, k=2.0),
-        Add(name="add", after=("lrn", "pool1"), activation="relu"),
-        Shortcut(name="shortcut", after=("add",), channels=12),
-        Convolution(name="conv3", after=("add",), filters=12, stride=2, pad=2, dilation=2, bias=False),
+        Activation(name="act", activation="relu"),
+        Add(name="add", after=("act", "lrn")),
+        Add(name="sum", after=("add", "pool1"), activation="relu"),
+        Shortcut(name="shortcut", after=("sum",), channels=12),
+        Convolution(name="conv3", after=("sum",), filters=12, stride=2, pad=2, dilation=2, bias=False),
         Concat(name="concat", after=("shortcut", "conv3")),
         Pool(name="pool2", mode="average", stride=1, rounding="ceil"),
         Pool(name="pool3", mode="average", window=0),
         Flatten(name="flat", activation="relu"),
+        Activation(name="curve", activation="sigmoid"),
         Dense(name="fc", outputs=5),
     ),
     rate=0.1,

@@ -38,10 +38,11 @@ def of_torch(asked: dict[str, Any]) -> tuple[float, dict[str, Any], dict[str, An
     z = torch.relu(f.batch_norm(z, *state.values(), p["norm.scale"], p["norm.shift"], True))
     pooled = f.max_pool2d(z, 3, 2, ceil_mode=True)
     z = torch.sigmoid(f.conv2d(pooled, p["conv2.weight"], p["conv2.bias"], padding=1, groups=2))
-    joined = torch.relu(f.local_response_norm(z, 3, alpha=0.5, beta=0.6, k=2.0) + pooled)
+    z = f.local_response_norm(z, 3, alpha=0.5, beta=0.6, k=2.0)
+    joined = torch.relu(torch.relu(z) + z + pooled)
     short = f.pad(joined[:, :, ::2, ::2], (0, 0, 0, 0, 0, 4))
     z = torch.cat([short, f.conv2d(joined, p["conv3.weight"], stride=2, padding=2, dilation=2)], 1)
-    z = torch.relu(f.avg_pool2d(z, 2, 1, ceil_mode=True).mean((2, 3)))
+    z = torch.sigmoid(torch.relu(f.avg_pool2d(z, 2, 1, ceil_mode=True).mean((2, 3))))
     loss = f.cross_entropy(z @ p["fc.weight"] + p["fc.bias"], labels)
     loss.backward()
     gradients = {name: x.grad.numpy() for name, x in p.items()}

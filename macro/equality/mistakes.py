@@ -1,0 +1,101 @@
+"""Networks that common mistakes make of one: poolings that round the other way, other padding, frozen statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from macro.networks.base import Network
+from macro.networks.layer import Layer, Node
+from macro.networks.layers.conv import Convolution
+from macro.networks.layers.norm import BatchNorm
+from macro.networks.layers.pool import Pool
+
+ALONE = 5  # layers in which a mistake may be made, of which each is tried by itself
+
+
+def counts(network: Network) -> dict[str, int]:
+    """Of the numbers of each parameter."""
+    return {f"{node.name}.{name}": x.count for node in network.nodes for name, x in node.parameters.items()}
+
+
+def suspects(network: Network) -> Iterator[tuple[str, Network]]:
+    """Networks that a mistake makes of it: in all its layers, then in one."""
+    for defect, change in MISTAKES.items():
+        layers = [change(node) for node in network.nodes]
+        odd = [i for i, layer in enumerate(layers) if layer != network.layers[i]]
+        yield from _with(network, defect, layers)
+        for i in odd if 1 < len(odd) <= ALONE else ():
+            alone = [*network.layers[:i], layers[i], *network.layers[i + 1 :]]
+            yield from _with(network, f"{defect}, in {layers[i].name}", alone)
+
+
+def _with(network: Network, defect: str, layers: Sequence[Layer]) -> Iterator[tuple[str, Network]]:
+    """The network with other layers, where they are other ones and fit together."""
+    with suppress(ValueError):
+        changed = replace(network, layers=tuple(layers))
+        if changed.layers != network.layers and counts(changed):  # its places are looked at
+            yield defect, changed
+
+
+def _frozen(node: Node) -> Layer:
+    return replace(node.layer, frozen=True) if isinstance(node.layer, BatchNorm) else node.layer
+
+
+def _rounds(how: str) -> Callable[[Node], Layer]:
+    return lambda node: (
+        replace(node.layer, rounding=how) if isinstance(node.layer, Pool) and node.layer.window else node.layer
+    )
+
+
+def _shifted(node: Node) -> Layer:
+    """Of strides above one, which alone have room for it."""
+    layer = node.layer
+    if isinstance(layer, Convolution) and layer.stride > 1 and layer.pad:
+        return replace(layer, pads=(layer.pad - 1, layer.pad - 1, layer.pad, layer.pad), pad=0)
+    return layer
+
+
+def _same(node: Node) -> Layer:
+    """Zeros by which a convolution gives an image of its size over its stride, the odd one below and right."""
+    layer = node.layer
+    if not isinstance(layer, Convolution):
+        return layer
+    seen = layer.dilation * (layer.kernel - 1) + 1
+    pads = []
+    for length in node.inputs[0][1:]:
+        whole = max(0, (-(-length // layer.stride) - 1) * layer.stride + seen - length)
+        pads.append((whole // 2, whole - whole // 2))
+    (top, bottom), (left, right) = pads
+    if top == left == bottom == right:
+        return replace(layer, pad=top, pads=())
+    return replace(layer, pad=0, pads=(top, left, bottom, right))
+
+
+def _padded(more: int) -> Callable[[Node], Layer]:
+    """With so many zeros more on each side."""
+
+    def change(node: Node) -> Layer:
+        layer = node.layer
+        if not isinstance(layer, Convolution) or layer.pads or layer.kernel == 1 or layer.pad + more < 0:
+            return layer
+        return replace(layer, pad=layer.pad + more)
+
+    return change
+
+
+def _unpadded(node: Node) -> Layer:
+    return replace(node.layer, pad=0, pads=()) if isinstance(node.layer, Convolution) else node.layer
+
+
+MISTAKES = {
+    "frozen batch norm": _frozen,
+    "poolings that round up": _rounds("ceil"),
+    "poolings that round down": _rounds("floor"),
+    "wrong padding (more below and right, as SAME has it)": _shifted,
+    "wrong padding (SAME)": _same,
+    "wrong padding (none)": _unpadded,
+    "wrong padding (one more on each side)": _padded(1),
+    "wrong padding (one less on each side)": _padded(-1),
+}

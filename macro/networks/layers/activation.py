@@ -1,0 +1,28 @@
+"""An activation by itself: of what others take as it is too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from macro.networks.layer import Layer, Node, Shape
+
+
+@dataclass(frozen=True, kw_only=True)
+class Activation(Layer):
+    """Of any shape; all that it does is its activation."""
+
+    kind: ClassVar[str] = "activation"
+    roles: ClassVar[tuple[str, ...]] = ("forward",)  # a view, as a scope of it has it
+
+    def output(self, inputs: Sequence[Shape]) -> Shape:
+        if self.activation == "none":
+            raise ValueError("a layer of kind activation has one: relu or sigmoid")
+        return inputs[0]
+
+    def bytes(self, node: Node, batch: int, role: str) -> float:
+        return 0.0
+
+
+LAYER = Activation

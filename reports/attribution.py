@@ -6,20 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from reports import quality, units
+from reports import closures, quality, units
 from reports.explanation import RESIDUAL, Bar, Cell, Explanation
 from reports.record import Note, Run
 from reports.store import Unreadable
 
 TOPIC = "attribution"  # of its note
 SHOWN = 0.01  # of the larger step: smaller cells are summed by cause
-KERNEL = ("OS memory", "OS other")  # columns of code of the operating system
-WITNESSES = (
-    ("agree", "agree within 10 %"),
-    ("disagree", "disagree"),
-    ("cannot tell", "cannot tell"),
-    ("one witness", "have one witness"),
-)
 CHANCE, ALONE = "may be chance", "†"
 ALONE_SENTENCE = f"{ALONE} its own 95 % interval excludes 0; certain is what does so with all causes tested at once"
 PARTS = "work, rate"
@@ -100,7 +93,7 @@ def text(explained: Explanation) -> str:
             f"{x.row}: {units.seconds(x.took)} in the step; {x.best} by itself, the fastest here, operands out of "
             f"cache, {units.seconds(x.seconds)}: {x.left:.0%} is left ({x.repeat})"
         )
-    lines += [*_system(explained), _witnesses(explained), *explained.conditions]
+    lines += [*closures.lines(explained), *explained.conditions]
     lines.append("A cause is a candidate saving until it is changed: removing one changes the others.")
     return "\n".join([*lines, quality.sentence(explained)])
 
@@ -227,27 +220,3 @@ def _by(what: str, bars: Sequence[Bar], least: float) -> str:
     """In one line, those of a fifth of what is worth a word."""
     kept = [bar for bar in bars if abs(bar.gap) >= least / 5]
     return f"by {what}: " + ", ".join(f"{bar.name} {units.signed(bar.gap)}{' *' * bar.sure}" for bar in kept)
-
-
-def _system(explained: Explanation) -> list[str]:
-    """The operating system's share by samples of watched steps, and by its own account of plain ones."""
-    sampled = {side: sum(_column(explained, column, side) for column in KERNEL) for side in "ab"}
-    sides = [
-        f"{explained.name(side)} {units.seconds(sampled[side])} by samples, {units.seconds(own)} by its own account"
-        for side, own in explained.system.items()
-    ]
-    return [f"in the operating system: {'; '.join(sides)}"] if sides else []
-
-
-def _witnesses(explained: Explanation) -> str:
-    """How many rows agree by trace and replay; those that do not."""
-    verdicts = [row.verdict for row in explained.agreement]
-    counts = [f"{verdicts.count(verdict)} {words}" for verdict, words in WITNESSES if verdicts.count(verdict)]
-    apart = [x for x in explained.agreement if x.verdict == "disagree"]
-    return f"rows timed in the trace and by making their calls again (replay): {', '.join(counts) or 'none'}" + "".join(
-        f"; {explained.name(x.side)} {x.row}: trace {units.seconds(x.trace)}, replay {_replay(x.replay)}" for x in apart
-    )
-
-
-def _replay(seconds: float | None) -> str:
-    return "–" if seconds is None else units.seconds(seconds)

@@ -111,8 +111,9 @@ class Breakdown:
     modules: tuple[Module, ...]
     levels: dict[str, dict[str, float]]  # a step under each instrument over a plain one
     faults: dict[str, float]  # page faults of a step by level, the heap that it starts with as `started`
-    system: dict[str, float]  # seconds of plain steps in the operating system, by its own account
+    system: dict[str, float]  # seconds of plain steps in the operating system, by its own account, of each thread
     closure: dict[str, dict[str, float | None]]
+    watched_system: dict[str, float] = field(default_factory=dict)  # the same of watched steps; empty in older files
     started: dict[str, float] = field(
         default_factory=dict
     )  # on the heap that it starts with: seconds, low, high, faults

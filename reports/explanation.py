@@ -112,8 +112,9 @@ class Explanation:
     agreement: tuple[Agreement, ...]
     waterfall: dict[str, tuple[tuple[str, float], ...]]  # the gap by cause, layer and phase
     faults: dict[str, float]  # by side, page faults of a step
-    system: dict[str, float]  # by side, seconds of a step in the operating system
+    system: dict[str, float]  # by side, seconds of a plain step in the operating system, by its own account, a thread
     products: dict[str, tuple[dict[str, Any], ...]] = field(default_factory=dict)  # by side, as its libraries logged
+    watched_system: dict[str, float] = field(default_factory=dict)  # the same of watched steps; empty in older files
     identity: tuple[dict[str, Any], ...] = ()  # of A and B: version, libraries, threads …
     conditions: tuple[str, ...] = ()  # what these figures cannot know
     named: tuple[Cell, ...] = ()  # the cells that the sentences name

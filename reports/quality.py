@@ -43,9 +43,9 @@ def sentence(explained: Explanation) -> str:
 
 def _measures(explained: Explanation) -> Iterator[Measure]:
     step = explained.step
-    unnamed = max(_unnamed(explained, side) / step[side] for side in "ab")
+    nowhere = max(unnamed(explained, side) / step[side] for side in "ab")
     yield Measure(
-        unnamed, 0.05, 0.2, f"{unnamed:.1%} of a step in no named kernel", "the framework's own profiler names it"
+        nowhere, 0.05, 0.2, f"{nowhere:.1%} of a step in no named kernel", "the framework's own profiler names it"
     )
     left = max(abs(explained.residual[side]) / step[side] for side in "ab")
     yield Measure(left, 0.05, 0.1, f"residual {left:.1%} of a step", "a larger --batch, or --budget 120s")
@@ -69,7 +69,7 @@ def _measures(explained: Explanation) -> Iterator[Measure]:
     yield Measure(float(few), 0.5, 2.0, f"{explained.runs} process{plural} of each side", f"--runs {PROCESSES}")
 
 
-def _unnamed(explained: Explanation, side: str) -> float:
+def unnamed(explained: Explanation, side: str) -> float:
     """Seconds of a step in dispatch, in what nothing names, and outside all spans."""
     return sum(cell.seconds(side) for cell in explained.cells if cell.row == NOWHERE or cell.column.startswith(UNNAMED))
 

@@ -32,6 +32,7 @@ class Attribution:
     calls: dict[Key, float] = field(default_factory=dict)
     bytes: dict[Key, float] = field(default_factory=dict)
     flops: dict[Key, float] = field(default_factory=dict)  # of a step, where its shapes tell
+    products: dict[tuple[str, ...], dict[str, float]] = field(default_factory=dict)  # how often a step makes each row's
     seen: dict[Key, Counter[str]] = field(default_factory=dict)
     faults: dict[tuple[str, ...], float] = field(
         default_factory=dict
@@ -89,11 +90,20 @@ def attribute(watched: Watched, group: Mapping[str, tuple[str, ...]], threads: i
     for place in locate(watched.spans, inside):
         rows = together(place.rows, group)
         attribution.faults[rows] = attribution.faults.get(rows, 0.0) + FAULTS / attribution.steps
-    for span, key in _leaves(watched.spans, group):
-        if _step(watched, starts, span["start"]) is not None:
-            attribution.calls[key] = attribution.calls.get(key, 0.0) + 1.0 / attribution.steps
-            attribution.bytes[key] = attribution.bytes.get(key, 0.0) + span.get("bytes", 0) / attribution.steps
+    _count(attribution, [x for x in watched.spans if _step(watched, starts, x["start"]) is not None], group)
     return attribution
+
+
+def _count(attribution: Attribution, spans: Sequence[dict[str, Any]], group: Mapping[str, tuple[str, ...]]) -> None:
+    """What spans within steps say of calls, bytes and products."""
+    for span, key in _leaves(spans, group):
+        attribution.calls[key] = attribution.calls.get(key, 0.0) + 1.0 / attribution.steps
+        attribution.bytes[key] = attribution.bytes.get(key, 0.0) + span.get("bytes", 0) / attribution.steps
+    for span in spans:
+        if span.get("product"):
+            made = attribution.products.setdefault(together(span["rows"], group), {})
+            for name in span["rows"]:
+                made[name] = made.get(name, 0.0) + span["product"] / attribution.steps
 
 
 def _kernel(sample: Sample) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from macro.explaining import advice, certain, inside, kinds, knock, modules, tree
+from macro.explaining import advice, certain, gap, inside, kinds, knock, modules, tree
 from macro.explaining.attribute import Attribution, Key, attribute
 from macro.explaining.nominal import Work, alone_command, work_of
 from macro.explaining.rows import ROLES
@@ -64,7 +64,7 @@ def taken_apart(recording: Recording, took: float, ceilings: Ceilings) -> Breakd
         modules=tuple(tree.modules(cells)),
         levels={"a": _levels(processes)},
         faults={**_faults(processes), **_started_faults(recording)},
-        system={"a": float(np.mean([x for p in processes for x in p.system]))},
+        **gap.systems({"a": (processes, threads)}),
         closure={"a": closure(attributions, work)},
         started=_started(recording.started),
         ceilings={name: x for name, x in (("flops", ceilings.flops), ("bytes", ceilings.bytes)) if x},
@@ -231,14 +231,16 @@ def closure(attributions: Sequence[Attribution], work: Work) -> dict[str, float 
 
 
 def _witnesses(found: Breakdown) -> list[Witness]:
-    """The operating system's share by samples of watched steps, and by its own account of plain ones."""
-    said, seen = sum(found.share(name) for name in SYSTEM) * found.step["a"], found.system["a"]
+    """The operating system's share by samples of watched steps, and by its own account of the same ones."""
+    said, seen = sum(found.share(name) for name in SYSTEM) * found.step["a"], found.watched_system.get("a")
+    which = "of plain ones" if seen is None else "of these"
+    seen = found.system["a"] if seen is None else seen
     near = abs(said - seen) <= max(AGREES * seen, FEW * found.step["a"])
     errors = sum(max(kind.high - kind.low, 0.0) / 2 for kind in found.kinds if kind.name in SYSTEM)
     verdict = "agree" if near else "cannot tell" if abs(said - seen) <= errors + FEW * found.step["a"] else "disagree"
     if perf.missing() or not perf.sees_kernel():
         return []
-    return [Witness(OPERATING, said, seen, verdict, "samples of watched steps; its own account of plain ones")]
+    return [Witness(OPERATING, said, seen, verdict, f"samples of watched steps; its own account {which}")]
 
 
 def _conditions(recording: Recording, processes: Sequence[Watched]) -> list[str]:

@@ -73,7 +73,7 @@ def explain(
         levels={name: gap.levels(side.processes) for name, side in both},
         agreement=taken.agreement(),
         faults={name: gap.mean([x for p in side.processes for x in p.faults]) for name, side in both},
-        system={name: gap.mean([x for p in side.processes for x in p.system]) for name, side in both},
+        **gap.systems({name: (side.processes, side.entry.setting.threads) for name, side in both}),
         products={name: tuple(asdict(x) for x in side.products) for name, side in both},
         identity=tuple(side.entry.identity for side in taken.sides),
         conditions=tuple(conditions),

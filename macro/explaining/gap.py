@@ -132,6 +132,15 @@ def mean(values: Sequence[float]) -> float:
     return sum(values) / len(values) if values else 0.0
 
 
+def systems(sides: Mapping[str, tuple[Sequence[Watched], int]]) -> dict[str, Any]:
+    """By side, seconds in the operating system by its own account, of each of its threads as cells are: `system`, of a
+    plain step; `watched_system`, of a watched one, but for recordings of before it was asked."""
+    plain = {x: mean([s for one in side for s in one.system]) / threads for x, (side, threads) in sides.items()}
+    same = {x: [s for one in side for s in one.watched_system] for x, (side, _) in sides.items()}
+    watched = {x: mean(taken) / sides[x][1] for x, taken in same.items() if taken}
+    return {"system": plain, "watched_system": watched}
+
+
 def named(gap: Gap) -> list[Cell]:
     """The cells whose difference is certain, and worth a word."""
     return [x for x in gap.cells if x.sure and abs(x.gap) >= LEAST * max(gap.step.values())]

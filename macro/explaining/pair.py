@@ -75,7 +75,7 @@ def explain(a: Recording, b: Recording, took: float) -> Explanation:
         levels={name: gap.levels(side.processes) for name, side in both},
         agreement=(),
         faults={name: gap.mean([x for p in side.processes for x in p.faults]) for name, side in both},
-        system={name: gap.mean([x for p in side.processes for x in p.system]) for name, side in both},
+        **gap.systems({name: (side.processes, side.threads) for name, side in both}),
         identity=(a.program, b.program),
         conditions=tuple(_conditions(sides, names)),
         named=tuple(named),

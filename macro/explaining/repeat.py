@@ -10,8 +10,9 @@ from kernels.errors import SuiteError
 from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.shape import SIDES
 from kernels.ops.gemm.problem import Gemm
+from macro.explaining import image_passes
 from macro.explaining.rows import Row
-from macro.networks.layer import size
+from macro.networks.layer import Node, size
 from macro.processes.job import Setting
 from macro.timing import results
 from macro.timing.entry import Entry, Plan
@@ -20,6 +21,7 @@ from reports.explanation import Cell, Headroom
 
 STORED = {"forward": "nt", "dgrad": "nn", "wgrad": "tn"}  # of weights outputs × inputs, as PyTorch keeps them
 BUDGET = "4s"  # of measuring one cell's variants
+PASSES = ("element-wise", "softmax and loss", "reduction", "optimizer", "pooling", "normalization", "random numbers")
 
 
 @dataclass(frozen=True)
@@ -124,25 +126,32 @@ def _pass(cell: Cell, plan: Plan, by_name: Mapping[str, Row]) -> Kernels | None:
     rows = [by_name[name] for name in cell.members if name in by_name]
     if cell.column == "optimizer":  # micro.update also has it fused with the layer's wgrad
         rows = [row for row in rows if row.name.endswith("update")]
-    if len(rows) != 1 or cell.column not in ("element-wise", "softmax and loss", "reduction", "optimizer"):
+    if len(rows) != 1 or cell.column not in PASSES:
         return None
     (row,) = rows
     if row.name == "loss":
         return Kernels("elementwise", {"batch": plan.batch, "classes": plan.network.classes})
     node = next((x for x in plan.network.nodes if x.name == row.layer), None)
+    if node is not None and (found := image_passes.options(node, row.name.rpartition(" ")[2], plan.batch)):
+        return Kernels("elementwise", found) if " activation" not in row.name else _activation(node, row, plan.batch)
+    if node is not None and row.name.endswith("update") and plan.network.optimizer != "sgd":
+        return Kernels("optimizer", {"rule": plan.network.rule, "tensors": 1, "size": node.count})
     if node is not None and row.name.endswith("update") and node.layer.kind == "dense":
         return Kernels("update", {"m": node.inputs[0][0], "n": node.output[0], "k": plan.batch})
-    if node is not None and " activation" in row.name and node.activation != "none":
-        phase = "dgrad" if row.name.endswith("gradient") else "forward"
-        count = plan.batch * size(node.output)
-        return Kernels("elementwise", {"count": count, "kind": node.activation, "phase": phase})
-    return None
+    return _activation(node, row, plan.batch) if node is not None and " activation" in row.name else None
+
+
+def _activation(node: Node, row: Row, batch: int) -> Kernels:
+    phase = "dgrad" if row.name.endswith("gradient") else "forward"
+    return Kernels("elementwise", {"count": batch * size(node.output), "kind": node.activation, "phase": phase})
 
 
 def best(again: Kernels) -> tuple[str, float] | None:
     """The variant that does one product or pass fastest, with its operands out of cache as in a step, and its
-    seconds; None for what is neither, or where nothing could be measured."""
-    if again.benchmark not in ("gemm", "elementwise", "conv"):
+    seconds; None for what is neither, for a gradient that is measured with its forward pass, or where nothing could be
+    measured."""
+    both = again.options.get("phase") == "step" or "units" in again.options
+    if again.benchmark not in ("gemm", "elementwise", "conv") or both:
         return None
     import micro
 

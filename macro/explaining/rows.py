@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kernels.ops.gemm.problem import Gemm
+from kernels.ops.optimizer.rules import RULES
 from kernels.problem import Problem
 from macro.networks.base import Network
 from macro.networks.layer import size
@@ -49,7 +50,7 @@ def rows(network: Network, batch: int) -> dict[str, Row]:
     for node in network.nodes:
         problems = node.problems(batch)
         for role in node.roles:
-            moved = (5.0 if network.momentum else 3.0) * FLOAT * node.count
+            moved = float(RULES[network.rule].bytes * node.count)
             touched = moved if role == "update" else node.bytes(batch, role)
             name = f"{node.name} {role}"
             by_name[name] = Row(name, node.name, phase(role), problems.get(role, ()), touched)

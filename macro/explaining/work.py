@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from macro.explaining import kinds
 from macro.explaining.attribute import Attribution, Key
 from macro.explaining.rows import OUTSIDE, Row
-from macro.explaining.rows import PRODUCTS as ROLES
 
 PRODUCTS = kinds.of_unit(kinds.FLOP)
 PASSES = tuple(name for name in kinds.of_unit(kinds.BYTES) if name != "packing")
@@ -29,7 +28,7 @@ def amounts(
         work = seen if all(process.faults for side in attributions for process in side) else shared
     elif column in PRODUCTS:
         told = [sum(process.flops.get(key, 0.0) for process in side) / len(side) for side in attributions]
-        work = told if any(told) else [_flops(key, side, by_name) for side in attributions]
+        work = told if any(told) else [_flops(key[0], side, by_name) for side in attributions]
     elif column == "packing":
         work = [sum(_factors(by_name[name]) for name in members if name in by_name) or 1.0] * len(attributions)
     elif column in PASSES:
@@ -47,13 +46,14 @@ def _calls(key: Key, side: Sequence[Attribution]) -> float:
     return sum(process.calls.get(key, 0.0) for process in side) / len(side)
 
 
-def _flops(key: Key, side: Sequence[Attribution], by_name: Mapping[str, Row]) -> float:
-    """Of the rows' products, times how often each is called; 1 of what is in no row, which is all of both steps."""
-    if key[0] == (OUTSIDE,):
+def _flops(members: tuple[str, ...], side: Sequence[Attribution], by_name: Mapping[str, Row]) -> float:
+    """Of the rows' products, as often as the spans say that each is made, once where none does; 1 of what is in no
+    row, which is all of both steps."""
+    if members == (OUTSIDE,):
         return 1.0
-    products = [by_name[name].flops for name in key[0] if name in by_name]
-    once = sum(name.rpartition(" ")[2] in ROLES for name in key[0])
-    return sum(products) * max(1.0, _calls(key, side) / max(1, once))
+    rows = [by_name[name] for name in members if name in by_name]
+    made = [process.products.get(members) or dict.fromkeys(members, 1.0) for process in side]
+    return sum(row.flops * sum(of.get(row.name, 0.0) for of in made) for row in rows) / len(side)
 
 
 def _factors(row: Row) -> float:

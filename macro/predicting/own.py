@@ -59,7 +59,7 @@ def before(step: Step, seconds: float, say: Say) -> Before:
         _identity(recording),
         side,
         found.step["a"],
-        found.system["a"],
+        found.system["a"] * found.threads,
         cells,
         dict(_rows(work)),
     )

@@ -38,6 +38,7 @@ class Packed:
     faulted: dict[str, list[float]] = field(default_factory=dict)
     period: int = FIRST_PERIOD
     retaken: int = 0
+    watched_system: list[float] = field(default_factory=list)
 
 
 class Kinds:
@@ -85,6 +86,7 @@ def packed(watched: Watched) -> Packed:
         watched.faulted,
         watched.period,
         watched.retaken,
+        watched.watched_system,
     )
 
 
@@ -105,6 +107,7 @@ def unpacked(note: Packed) -> Watched:
     watched.calls, watched.replays, watched.traces = note.calls, note.replays, note.traces
     watched.page_faults = _unpacked(note.page_faults, note.fault_kinds)
     watched.faulted, watched.period, watched.retaken = note.faulted, note.period, note.retaken
+    watched.watched_system = note.watched_system
     return watched
 
 

@@ -284,6 +284,7 @@ class Look:
         blocked = block["blocked"] * 1e-9 / self.traced
         self.seen.steps = [(start, end, cpu * 1e-9, blocked) for start, end, cpu, *_ in block["steps"]]
         self.seen.events = reply.events(block)
+        self.seen.watched_system.append(reply.system(block))
         self._level("P3", self._seconds(block))
 
     def _level(self, name: str, seconds: float) -> None:

@@ -55,6 +55,7 @@ class Watched:
     events: list[Event] = field(default_factory=list)  # of a program whose spans are told only when it is explained
     period: int = PERIOD  # nanoseconds that a sample stands for
     traces: bool = True  # whether its adapter tells spans
+    watched_system: list[float] = field(default_factory=list)  # as system, of P3
     retaken: int = 0  # blocks of watched steps that were taken again: its memory grew in them
 
     def level(self, name: str, seconds: float, faults: float) -> None:
@@ -68,6 +69,7 @@ class Watched:
             self.levels.setdefault(level, []).extend(seconds)
         self.faults += more.faults
         self.system += more.system
+        self.watched_system += more.watched_system
         self.steps += more.steps
         self.rounds += more.rounds
         self.spans += more.spans

@@ -208,7 +208,7 @@ class Look:
         (seconds, kept), self.seen.retaken = rounds.undisturbed(
             block, lambda _: self.most > GROWN * self.faults + MANY, TRIES
         )
-        self.seen.steps, self.seen.spans = kept.steps, kept.spans
+        self.seen.steps, self.seen.spans, self.seen.watched_system = kept.steps, kept.spans, kept.watched_system
         self._level("P3", seconds)
 
     def _beside(self) -> None:
@@ -245,6 +245,7 @@ class Look:
         if keep is not None:
             keep.steps += [(start, end, cpu * 1e-9, blocked * 1e-9) for start, end, cpu, blocked in reply["steps"]]
             keep.spans += _spans(reply["spans"])
+            keep.watched_system.append(sum(reply["system_ns"]) * 1e-9 / count)
         one = self.one_thread
         taken: list[int] = [cpu + idle if one else end - start for start, end, cpu, idle in reply["steps"]]
         return sum(taken) * 1e-9 / count

@@ -8,6 +8,7 @@ import re
 
 FREE = set("parameter constant broadcast reshape bitcast bitcast-convert get-tuple-element tuple iota copy".split())
 PRODUCTS = ("dot", "convolution")
+LIBRARY = ("dot_general", "conv_general_dilated", "MatMul", "Conv2D")  # what calls of libraries come from
 MOVES = set("convolution dot custom-call pad reverse transpose slice dynamic-slice gather concatenate".split())
 WORK = (" forward", " dgrad", " wgrad", " gradient")  # how rows end that are what a layer is for
 LINE = re.compile(r"^\s+(?:ROOT )?%?([\w.-]+) = (\(.*?\)|\S+) ([\w-]+)\((.*)$")
@@ -85,6 +86,19 @@ def rows(text, row, whole=None):
                     served = [re.sub(" update$", " wgrad", x) for x in served]
                 by_name[one.name] = (served, column(served, opcodes[one.name], whole))
     return by_name
+
+
+def products(text):
+    """The instructions that multiply: products and convolutions, those inside fusions, and a library's."""
+    parts = computations(text)
+    every = (one for part in parts.values() for one in part.values())
+    return set(
+        one.name for one in every if any(_multiplies(x) for x in [one] + list(parts.get(one.calls, {}).values()))
+    )
+
+
+def _multiplies(one):
+    return one.opcode in PRODUCTS or (one.opcode == "custom-call" and one.op_name.endswith(LIBRARY))
 
 
 def _behind(name, users, part, by_name):

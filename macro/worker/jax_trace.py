@@ -28,13 +28,16 @@ def spans(jax, run, programs, layers, batch, inside=False):
         run,
     )
     ran = set(stats.get("hlo_module") for _, events in traced for _, _, _, stats in events)
-    by_module = {}
+    by_module, products = {}, set()
     for call, arguments in programs:
         if "jit_" + call.__name__ in ran:
             text = call.lower(*arguments).compile().as_text()
             tells, whole = (lambda one: row(one, layers, batch, inside)), graphs.whole(layers)
             by_module[hlo.module(text)] = hlo.rows(text, tells, whole)
-    return xplane.named(xplane.spans(traced, operation), moment, lambda what: tell(by_module, what))
+            products.update((hlo.module(text), name) for name in hlo.products(text))
+    return xplane.named(
+        xplane.spans(traced, operation), moment, lambda what: tell(by_module, what), lambda what: what in products
+    )
 
 
 def operation(name, stats):

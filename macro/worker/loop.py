@@ -9,7 +9,8 @@ and 2 as it likes. An adapter is a file with
 
     configure(job)         optional: what must be set before the framework computes anything, as threads
     available()            None, or why it cannot run here, tried rather than guessed
-    kinds(), losses()      optional: of layers and by name, those that it has; else dense ones and softmax
+    kinds(), losses(), optimizers()
+                           optional: of layers and by name, those that it has; else dense ones, softmax and sgd
     identity(job)          what runs: version, build, libraries, threads, flags
     build(job)             an object with forward(), gradient(), step(), each complete when it returns;
                            outputs() as forward() gives them, loss(), gradients(), parameters() in canonical layout;
@@ -263,6 +264,18 @@ def serve(adapter, job, model, requests, channel):
             channel.send("replayed", **reply)
 
 
+def lacking(adapter, network):
+    """What of a network the framework has not, in words."""
+    usual = {"kinds": ("dense",), "losses": ("softmax",), "optimizers": ("sgd",)}
+    has = dict((what, getattr(adapter, what, lambda: words)()) for what, words in usual.items())
+    lacks = sorted(set(layer["kind"] for layer in network["layers"]) - set(has["kinds"]))
+    if network["loss"] not in has["losses"]:
+        lacks.append("%s loss" % network["loss"])
+    if network["optimizer"] not in has["optimizers"]:
+        lacks.append(network["optimizer"])
+    return lacks
+
+
 def main(arguments):
     adapter_path, job_path = arguments[:2]
     read, write, parent = map(int, arguments[2:5])
@@ -281,10 +294,7 @@ def main(arguments):
         if why_not:
             channel.send("unavailable", reason=why_not)
             return
-        kinds, loss = [layer["kind"] for layer in job["network"]["layers"]], job["network"]["loss"]
-        lacks = sorted(set(kinds) - set(adapter.kinds() if hasattr(adapter, "kinds") else ("dense",)))
-        if loss not in (adapter.losses() if hasattr(adapter, "losses") else ("softmax",)):
-            lacks.append("%s loss" % loss)
+        lacks = lacking(adapter, job["network"])
         if lacks:
             channel.send("unavailable", reason="there is no %s here" % ", no ".join(lacks), remedy=False)
             return

@@ -5,7 +5,8 @@ Standard library alone, and Python 3.6. A row is words: a layer and what is done
 `free gradients`, `parameter copy`, `layout`. A span is a dict of `start` and `end` (monotonic nanoseconds),
 `name`, `rows` (several where one call serves several; none where nothing says which), `column` (what kind of
 work it is, or None: then its symbols say) and, where the tracer tells them, `thread` (of the system), `bytes` (of
-all its operands) and `part` (true of what helps a span that is told too).
+all its operands), `part` (true of what helps a span that is told too) and `product` (how much of the products of each
+of its rows a call makes: 1 of one that makes them whole).
 """
 
 import os
@@ -65,6 +66,11 @@ def faulted():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 
 
+def inside():
+    """Nanoseconds that this process was in the operating system so far."""
+    return int(resource.getrusage(resource.RUSAGE_SELF).ru_stime * 1e9)
+
+
 class Steps(object):
     """A model's calls go through here, `do(rows, column, call, ...)`: as they are, timed, or kept."""
 
@@ -80,6 +86,8 @@ class Steps(object):
         result = call(*args, **kwargs)
         name = getattr(call, "__name__", column)
         span = {"start": start, "end": now(), "name": name, "rows": rows, "column": column}
+        if column == "gemm":
+            span["product"] = 1.0
         touched = sum(getattr(x, "nbytes", 0) for x in list(args) + list(kwargs.values()))
         self.spans.append(dict(span, bytes=touched) if touched else span)
         return result
@@ -136,19 +144,21 @@ class Gate(object):
 
 
 def traced(adapter, model, call, count, fifos, spans):
-    """`count` steps between two marks, each with its start and end, and its page faults; spans where asked for and
-    known."""
-    gate, rows, faults = Gate(fifos), [], []
+    """`count` steps between two marks, each with its start and end, its page faults and its time in the operating
+    system; spans where asked for and known."""
+    gate, rows, faults, system = Gate(fifos), [], [], []
 
     def run():
         gate.say(b"enable")
         try:
             stagger()
             for _ in range(count):
-                before, clocks, cpu, start = faulted(), blocked(), time.process_time(), now()
+                before, clocks = faulted(), blocked()
+                entered, cpu, start = inside(), time.process_time(), now()
                 call()
-                end, took = now(), int((time.process_time() - cpu) * 1e9)
+                end, took, left = now(), int((time.process_time() - cpu) * 1e9), inside()
                 rows.append([start, end, took, blocked(clocks)])
+                system.append(left - entered)
                 faults.append(faulted() - before)
         finally:
             gate.say(b"disable")
@@ -157,7 +167,8 @@ def traced(adapter, model, call, count, fifos, spans):
         trace = adapter.trace(model, run) if spans and hasattr(adapter, "trace") else run()
     finally:
         gate.close()
-    return {"steps": rows, "faults": faults, "spans": trace or [], "traces": hasattr(adapter, "trace")}
+    told = {"steps": rows, "faults": faults, "system_ns": system}
+    return dict(told, spans=trace or [], traces=hasattr(adapter, "trace"))
 
 
 def replayed(adapter, model, step, count, one_thread):

@@ -11,7 +11,17 @@ import recorder
 KERNEL = re.compile(r"([\w./-]+):(_?[A-Z]\w*)$")
 AROUND = ("ThunkExecutor::Execute", "EagerExecute", "TFE_Py_FastPathExecute_C")
 COUNTED = re.compile(r"_\d+$")  # of a scope that was entered before
-UPDATES = ("Mul", "Sub", "AssignAddVariableOp", "AssignSubVariableOp")  # where no optimizer has a kernel of its own
+UPDATES = (  # where no optimizer has a kernel of its own
+    "Mul",
+    "Sub",
+    "AddV2",
+    "Square",
+    "Sqrt",
+    "RealDiv",
+    "AssignVariableOp",
+    "AssignAddVariableOp",
+    "AssignSubVariableOp",
+)
 KINDS = (("Conv2D", "convolution"), ("Pool", "pooling"), ("BatchNorm", "normalization"))  # by a part of a kernel's name
 PRODUCT = "MatMul|Conv2DBackprop"  # how a gradient that is one begins
 EAGER, KERNELS = "eagerly", "in a graph"
@@ -45,6 +55,12 @@ def tell(by_module, layers, what):
         served = rows(what[2], what[1], layers)
         return served, column(served, what[1])
     return by_module.get(what[0], {}).get(what[1], ([], None))
+
+
+def multiplies(what):
+    """Whether a kernel that `operation` found is a product or a convolution."""
+    kind = {EAGER: what[-1], KERNELS: what[1]}.get(what[0], "") if isinstance(what, tuple) else ""
+    return "MatMul" in kind or "Conv2D" in kind
 
 
 def row(name, layers):

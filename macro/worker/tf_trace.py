@@ -19,14 +19,16 @@ def spans(tf, run, programs, layers, batch):
     )
     for _, events in traced:
         modules.update(tf_rows.module(stats["hlo_module"]) for _, _, _, stats in events if "hlo_module" in stats)
-    by_module = {}
+    by_module, products = {}, set()
     for call, arguments in programs if modules else ():
         if any("inference_%s_" % call.python_function.__name__ in name for name in modules):
             text = call.experimental_get_compiler_ir(*arguments)(stage="optimized_hlo")
             by_module[hlo.module(text)] = hlo.rows(
                 text, lambda one: tf_rows.row(one.op_name, layers), graphs.whole(layers)
             )
+            products.update((hlo.module(text), name) for name in hlo.products(text))
     if all(told["kind"] == "dense" for told in layers):  # else no order tells which layer an operation is of
         tf_rows.eager(traced, layers, batch)
     intervals = xplane.spans(traced, tf_rows.operation)
-    return xplane.named(intervals, moment, lambda what: tf_rows.tell(by_module, layers, what))
+    tell = lambda what: tf_rows.tell(by_module, layers, what)  # noqa: E731
+    return xplane.named(intervals, moment, tell, lambda what: what in products or tf_rows.multiplies(what))

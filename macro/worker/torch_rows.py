@@ -30,13 +30,24 @@ KINDS = {
     "clear": "fill_ zero_",
 }
 COLUMNS = dict((name, column) for column, names in KINDS.items() for name in names.split())
-UPDATES = ("mul_", "add_", "sub_", "addcmul_", "addcdiv_", "clone", "mul", "add")
+MULTIPLY = ("aten::mm", "aten::addmm", "aten::bmm")
+CONVOLVE = ("aten::convolution", "aten::convolution_backward")
+UPDATES = ("mul_", "add_", "sub_", "addcmul_", "addcdiv_", "lerp_", "sqrt_", "div_")
+UPDATES += ("clone", "mul", "add", "sqrt", "div")
 
 
 def align(events, batch, layers, parameters):
     """(rows, column) of each event. `layers`: (name, inputs, outputs) in order; `parameters`: (layer, shape) in the
     optimizer's order."""
     return _Alignment(events, batch, layers, parameters).told
+
+
+def product(name, rows):
+    """How much of the products of each of its rows an operation makes: a product that may be of several is one of
+    them, the gradients of a convolution are made by one call."""
+    if name in CONVOLVE:
+        return 1.0
+    return 1.0 / max(1, len(rows)) if name in MULTIPLY else 0.0
 
 
 class _Alignment(object):
@@ -223,6 +234,6 @@ class _Alignment(object):
         for k, x in enumerate(own):
             size = list(self.events[x]["shapes"][0])
             rows = [layer + " update" for layer, shape in self.parameters if list(shape) == size]
-            if ordered and list(self.parameters[k // share][1]) == size:
+            if ordered and size in ([], list(self.parameters[k // share][1])):  # adam counts steps by parameter
                 rows = [self.parameters[k // share][0] + " update"]
             self.given[x] = rows, "update"

@@ -61,9 +61,10 @@ def spans(run, align):
     events, moment, (began, ended) = profiled(run)
     mark, events = events[0], nested(events[1:])
     aligned = align(events)
-    inner = [
-        {"start": event["start"], "end": event["end"], "name": event["name"], "rows": rows, "column": column}
-        for event, (rows, column) in zip(events, aligned)
-    ]
+    inner = []
+    for event, (rows, column) in zip(events, aligned):
+        span = {"start": event["start"], "end": event["end"], "name": event["name"], "rows": rows, "column": column}
+        made = torch_rows.product(event["name"], rows)
+        inner.append(dict(span, product=made) if made else span)
     outer = {"start": began, "end": ended, "name": "run", "rows": torch_rows.FRAMEWORK, "column": None}
     return [outer] + recorder.calibrated([mark] + inner, moment)

@@ -218,9 +218,9 @@ def record(start, stop, annotate, run):
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def named(intervals, moment, tell):
+def named(intervals, moment, tell, multiplies):
     """Spans as recorder.py has them, of what `spans` found: a name, or a tuple that ends in it. `tell(what)`
-    gives their rows and column."""
+    gives their rows and column, `multiplies(what)` whether it is a product."""
     threads = dict((thread, system_thread(thread)) for thread in set(one[0] for one in intervals))
     records = []
     for thread, start, end, what, part in intervals:
@@ -229,6 +229,8 @@ def named(intervals, moment, tell):
         span = {"start": start, "end": end, "name": name, "rows": rows, "column": column}
         if part:
             span["part"] = True
+        elif what != recorder.CALIBRATE and multiplies(what):
+            span["product"] = 1.0
         if threads[thread] is not None:
             span["thread"] = threads[thread]
         records.append(span)

@@ -1,5 +1,6 @@
 """JAX's and TensorFlow's adapters with something added to the forward pass of one layer of a network, to be found by
-`macro explain`. What it computes is added as next to nothing: the work stays equal, and no compiler leaves it out.
+`macro explain`. What it computes is added as next to nothing: the work stays equal, and no compiler may leave it out.
+How many instructions of it there are in the program that is compiled stands in a file beside the adapter's.
 
 `written(folder, framework, what, layer, many)` writes a file of a user's that runs it; the knobs say what is added.
 """
@@ -16,6 +17,8 @@ HERE = Path(__file__).resolve()
 FRAMEWORKS = HERE.parents[2] / "macro/frameworks"
 STEP = 1e-3  # by so much more each time what is computed again is multiplied: no compiler finds it twice
 LITTLE = 1e-30  # of it is added: no number of a layer is changed by so little
+SCOPE = "added"  # around it, in the layer's own
+COUNTED = "added.txt"  # the file
 PLUGIN = '''"""A framework of the user's."""
 import importlib.util
 
@@ -50,7 +53,7 @@ def written(folder: Path, framework: str, what: str, layer: str, many: int) -> P
     """An adapter that does it; its path."""
     path = folder / "plugin.py"
     own = {"mode": "graph"} if framework.startswith("tensorflow") else {}
-    knobs = {"plugin": {**own, "what": what, "layer": layer, "many": many}}
+    knobs = {"plugin": {**own, "what": what, "layer": layer, "many": many, "counted": str(folder / COUNTED)}}
     recipe = {"environment": ENVIRONMENTS[framework], "python": "3.11"}
     values = {"knobs": knobs, "recipe": recipe, "here": str(HERE), "framework": ENVIRONMENTS[framework]}
     path.write_text(PLUGIN.format(**values), encoding="utf-8")
@@ -87,7 +90,35 @@ def build(plain: ModuleType, job: dict[str, Any]) -> Any:
             return made
 
     layers.Kinds = Added
-    return plain.build(job)
+    model = plain.build(job)
+    compiled = _in_graphs(model) if stem == "tf" else _in_programs(model)
+    Path(job["knobs"]["counted"]).write_text(str(compiled), encoding="utf-8")
+    return model
+
+
+def _in_programs(model: Any) -> int:
+    """Instructions of what is added in XLA's program of a step."""
+    call, arguments = model.programs()[-1]
+    return str(call.lower(*arguments).compile().as_text()).count(f"{SCOPE}/")
+
+
+def _in_graphs(model: Any) -> int:
+    """Nodes of what is added in the graphs of a step that TensorFlow runs, its optimizer's work done."""
+    from tensorflow.python.eager import context  # type: ignore[import-untyped]
+
+    context.enable_run_metadata()
+    try:
+        model.gradient()
+        ran = context.export_run_metadata().function_graphs
+    finally:
+        context.disable_run_metadata()
+    graphs = [graph for one in ran for graph in (one.post_optimization_graph, *one.partition_graphs)]
+    return max((_nodes(graph) for graph in graphs), default=0)
+
+
+def _nodes(graph: Any) -> int:
+    every = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
+    return sum(f"{SCOPE}/" in node.name for node in every)
 
 
 def _in_jax(jax: Any, call: Any, knobs: dict[str, Any]) -> Any:
@@ -103,6 +134,10 @@ def _in_jax(jax: Any, call: Any, knobs: dict[str, Any]) -> Any:
 
     def applied(p: Any, state: Any, *given: Any) -> Any:
         y, kept = call(p, state, *given)
+        with jax.named_scope(SCOPE):
+            return added(p, state, y, given), kept
+
+    def added(p: Any, state: Any, y: Any, given: Any) -> Any:
         seen = still(y)
         for i in range(knobs["many"]):
             if knobs["what"] == "operation again":
@@ -115,7 +150,7 @@ def _in_jax(jax: Any, call: Any, knobs: dict[str, Any]) -> Any:
                 y = y + LITTLE * np.sum(barrier(seen * (1 + STEP * (1 + i))), axis=0, keepdims=True)
             else:
                 y = y + LITTLE * (multiplied(given[0], i) if knobs["what"] == "product" else slept(seen, i))
-        return y, kept
+        return y
 
     return applied
 
@@ -161,8 +196,9 @@ def _in_tensorflow(tf: Any, call: Any, knobs: dict[str, Any]) -> Any:
     def applied(p: Any, state: Any, kept: Any, *given: Any) -> Any:
         y = call(p, state, kept, *given)
         seen = still(y)
-        for i in range(knobs["many"]):
-            y = y + LITTLE * still(made(p, state, seen, given, i))
+        with tf.name_scope(SCOPE):
+            for i in range(knobs["many"]):
+                y = y + LITTLE * still(made(p, state, seen, given, i))
         return y
 
     return applied

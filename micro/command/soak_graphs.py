@@ -15,7 +15,7 @@ from typing import Any
 
 from kernels import state
 from micro.command.figure import Figure
-from micro.command.injected_graphs import EXPECTED, written
+from micro.command.injected_graphs import COUNTED, EXPECTED, written
 from micro.command.soak_explain import document
 
 BUDGET, SECONDS = "40s", 110  # of watching; about what a run takes in all, equal work proven
@@ -41,8 +41,7 @@ class Injection:
 
 
 def injections() -> list[Injection]:
-    """Six in each framework. XLA leaves out copies, or makes them part of what reads them, and no span tells what a
-    callback of JAX waits: there are other operations again instead."""
+    """Six in each framework; of kinds that cannot be made (CANNOT) there are others instead."""
     return [Injection(framework, *one) for framework, drawn in DRAWN.items() for one in drawn]
 
 
@@ -66,11 +65,22 @@ DRAWN = {
 }
 
 
+CANNOT = {
+    "jax": {
+        "copies": "XLA leaves them out, or makes them part of what reads them",
+        "sleep": "no span of its profiler tells what a callback waits",
+    }
+}
+
+
 def figures() -> Iterator[Figure]:
     """Each as soon as it is known, then how many were named as they should be."""
     drawn, right = injections(), 0
     left = sum(not _document(number).exists() for number in range(1, len(drawn) + 1))
     yield Figure("injections", f"about {SECONDS * left / 60:.0f} min; they stay in {_folder()}", "", True)
+    for framework, kinds in CANNOT.items():
+        for what, why in kinds.items():
+            yield Figure(f"{framework}: {what}", f"cannot be made, and is not counted: {why}", "", True)
     for number, one in enumerate(drawn, 1):
         explained = explanation(number, one)
         right += (ok := named_right(one, explained))
@@ -98,16 +108,23 @@ def explanation(number: int, one: Injection) -> dict[str, Any]:
         with tempfile.TemporaryDirectory() as folder:
             plugin = written(Path(folder), one.framework, one.what, one.layer, one.many)
             words = [one.network, f"{plugin}:plugin", one.framework, "--batch", str(BATCH[one.network])]
-            path.write_text(json.dumps(document([*words, "--budget", BUDGET])), "utf-8")
+            found = document([*words, "--budget", BUDGET])
+            added = int((Path(folder) / COUNTED).read_text("utf-8"))
+            path.write_text(json.dumps({**found, "added": added}), "utf-8")
     kept: dict[str, Any] = json.loads(path.read_text("utf-8"))
     return kept
 
 
 def named_right(one: Injection, explained: dict[str, Any]) -> bool:
-    """Whether what is named first is of its kind and in its layer, and all that this layer takes more is the gap: what
-    was added has its memory and its own small operations too."""
+    """Whether it is in the compiled program, what is named first is of its kind and in its layer, and all that this
+    layer takes more is the gap: what was added has its memory and its own small operations too."""
     first = next(iter(explained["named"]), None)
-    if first is None or first["column"] not in EXPECTED[one.what] or not _of(one.layer, first["row"]):
+    if (
+        not explained["added"]
+        or first is None
+        or first["column"] not in EXPECTED[one.what]
+        or not _of(one.layer, first["row"])
+    ):
         return False
     size, gap = _more(one.layer, explained), float(explained["gap"])
     return bool(abs(size - gap) <= max(OFF * abs(gap), explained["resolution"]))
@@ -123,9 +140,11 @@ def _more(layer: str, explained: dict[str, Any]) -> float:
 
 
 def said(one: Injection, explained: dict[str, Any]) -> str:
-    """What is named first, what its layer takes more, and the gap, in milliseconds."""
+    """How much of it was compiled, what is named first, what its layer takes more, and the gap, in milliseconds."""
     first = next(iter(explained["named"]), None)
+    compiled = f"{explained['added']} instructions compiled"
     if first is None:
-        return f"nothing named, of a gap of {1e3 * explained['gap']:.2f} ms"
+        return f"{compiled}; nothing named, of a gap of {1e3 * explained['gap']:.2f} ms"
     size = 1e3 * _more(one.layer, explained)
-    return f"named {first['row']}, {first['column']}; {one.layer} {size:.2f} ms of {1e3 * explained['gap']:.2f} ms"
+    named = f"named {first['row']}, {first['column']}"
+    return f"{compiled}; {named}; {one.layer} {size:.2f} ms of {1e3 * explained['gap']:.2f} ms"

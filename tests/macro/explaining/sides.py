@@ -35,13 +35,14 @@ def side(name: str, rows: list[str], heap: str = "default", more: Any = ()) -> S
         for i, row in enumerate(rows):
             at = start + i + 0.5
             if row in COLUMNS:
-                spans.append(span(at - 0.4, at + 0.4, row, column=COLUMNS[row]))
+                made = {"product": 1.0} if COLUMNS[row] == "gemm" else {}
+                spans.append({**span(at - 0.4, at + 0.4, row, column=COLUMNS[row]), **made})
             last = rows[i:].count("nothing") - 1
             samples.append(sample(at, more[last] if row == "nothing" else GEMM))
     made = watched(*steps, spans=spans, samples=samples, rounds=list(range(ROUNDS)))
     plain = [count * 1e-3] * ROUNDS
     made.levels = {"P0": plain, "P1": plain, "P3": [2 * x for x in plain], "P0'": [plain[0]]}
-    made.faults, made.system = [7.0], [0.001]
+    made.faults, made.system, made.watched_system = [7.0], [0.001], [0.0012]
     made.calls = [(["fc1 wgrad"], "gemm")]
     made.replays = [(count * 1e-3, [3.9e-3])] * 2
     entry = Entry(find(name), Setting(heap=heap), built={"layout": "inputs x outputs"})

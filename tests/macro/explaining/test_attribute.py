@@ -92,6 +92,17 @@ def test_calls_are_spans_without_one_of_their_kind_inside() -> None:
     assert found.calls == {(("fc1 update",), "optimizer"): 2, (("fc1 update",), "copy"): 1}
 
 
+def test_products_are_what_spans_say_that_they_make() -> None:
+    """Each of its rows as often as it is made, whatever lies inside; a part is told with its operation."""
+    whole = {**span(0, 9, "conv1 dgrad", "conv1 wgrad", column="convolution"), "product": 1.0}
+    inner = span(1, 2, "conv1 dgrad", "conv1 wgrad", column="convolution")
+    again = {**span(12, 13, "conv1 wgrad", column="convolution"), "product": 0.5}
+    spans = [whole, inner, again, {**again, "start": 30 * MS, "end": 31 * MS}]
+    group = groups((x["rows"] for x in spans), {})
+    found = attribute(watched((0, 10), (11, 14), spans=spans, samples=[sample(1)]), group, 1)
+    assert found.products == {("conv1 dgrad", "conv1 wgrad"): {"conv1 dgrad": 0.5, "conv1 wgrad": 0.75}}
+
+
 def test_what_helps_an_operation_is_no_call_of_its_own() -> None:
     parts = [{**span(at, at + 1, "fc1 forward", column="gemm"), "part": True} for at in (1, 3, 12)]
     found = attribute(

@@ -6,10 +6,11 @@ import random
 
 import pytest
 
+from kernels.ops.gemm.problem import Gemm
 from macro.explaining import gap as gaps
 from macro.explaining.attribute import Attribution, Key
 from macro.explaining.gap import Gap, levels, named, named_bars, split, swapped
-from macro.explaining.rows import groups
+from macro.explaining.rows import Row, groups
 from macro.watching.recording import Watched
 from reports.explanation import RESIDUAL, Cell
 from tests.macro.watched import KNOWN, attribution, side
@@ -137,11 +138,23 @@ def test_memory_without_faults_to_speak_of_has_no_rate(faults: tuple[float, floa
 
 def test_a_product_called_twice_is_twice_the_work() -> None:
     told = [[noisy({(WGRAD, "gemm"): x}, 1)] for x in (0.4, 0.2)]
-    told[0][0].calls, told[1][0].calls = {(WGRAD, "gemm"): 2.0}, {(WGRAD, "gemm"): 1.0}
+    told[0][0].products, told[1][0].products = {WGRAD: {"fc1 wgrad": 2.0}}, {WGRAD: {"fc1 wgrad": 1.0}}
     gap = gaps.gap([side([1.0] * 12).processes, side([0.8] * 12).processes], told, KNOWN)
     wgrad = cell(gap, "fc1 wgrad", "gemm")
     assert wgrad.amount["a"] == 2 * (wgrad.amount["b"] or 0) > 0
     assert wgrad.work == pytest.approx(wgrad.gap) and wgrad.rate == pytest.approx(0, abs=1e-12)
+
+
+def test_what_surrounds_a_convolution_is_no_more_work_than_it_is() -> None:
+    """One side makes both gradients in one call, with pieces that are of its kind; the other tells no products."""
+    both = ("conv1 dgrad", "conv1 wgrad")
+    known = {name: Row(name, "conv1", "backward", (Gemm(8, 8, 8),), 1.0) for name in both}
+    told = [[noisy({(both, "convolution"): x}, 1)] for x in (0.4, 0.2)]
+    told[0][0].calls, told[0][0].products = {(both, "convolution"): 5.0}, {both: dict.fromkeys(both, 1.0)}
+    gap = gaps.gap([side([1.0] * 12).processes, side([0.8] * 12).processes], told, known)
+    (convolution,) = gap.cells
+    assert convolution.amount["a"] == convolution.amount["b"] == 2 * Gemm(8, 8, 8).flops
+    assert convolution.work == pytest.approx(0, abs=1e-15)
 
 
 @pytest.mark.parametrize(("other", "work", "rate"), [(1.0, 0.1, 0.0), (None, 0.0, 0.1)])
@@ -254,3 +267,9 @@ def test_a_swap_and_its_interaction_are_the_gap() -> None:
     own, interaction = swapped(gap, "OS memory")
     assert own == cell(gap, "in no span", "OS memory").gap
     assert own + interaction == pytest.approx(gap.step["a"] - gap.step["b"], abs=1e-15)
+
+
+def test_the_system_s_own_account_is_of_a_thread_as_cells_are() -> None:
+    one, old = Watched(system=[2.0, 4.0], watched_system=[8.0]), Watched(system=[1.0])
+    told = gaps.systems({"a": ([one], 2), "b": ([old], 1)})
+    assert told == {"system": {"a": 1.5, "b": 1.0}, "watched_system": {"a": 4.0}}

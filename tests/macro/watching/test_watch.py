@@ -35,7 +35,8 @@ class Process:
         steps = [[self.now + i * STEP, self.now + (i + 1) * STEP, STEP, 0] for i in range(count)]
         self.now, self.traced = self.now + count * STEP, self.traced + 1
         faults = [self.faults.pop(0) if self.faults else PLAIN for _ in range(count)]
-        return {"steps": steps, "faults": faults, "spans": [], "traces": True}
+        inside = [1000 * self.traced] * count
+        return {"steps": steps, "faults": faults, "system_ns": inside, "spans": [], "traces": True}
 
 
 def looked(*faults: int, grew: int = PLAIN) -> tuple[Look, Process]:
@@ -54,6 +55,7 @@ def test_a_step_in_which_the_process_grew_is_taken_again(grown: int) -> None:
     assert (seen.retaken, process.traced) == (grown, grown + 1)
     assert seen.steps == [(grown * STEP, (grown + 1) * STEP, STEP * 1e-9, 0.0)]
     assert seen.levels["P3"] == [STEP * 1e-9]
+    assert seen.watched_system == [pytest.approx(1e-6 * (grown + 1))]  # of the steps that are kept
 
 
 def test_one_that_always_grows_stays_as_it_is() -> None:

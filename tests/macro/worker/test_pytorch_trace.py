@@ -136,6 +136,17 @@ def test_what_a_compiler_reorders_is_a_group(worker: Callable[[str], ModuleType]
     assert len(lone) == len(set(lone)), "two products have the same row"
 
 
+@pytest.mark.parametrize("file", ["pytorch-plain.json", "pytorch-compiled.json"])
+def test_a_step_makes_each_product_once(worker: Callable[[str], ModuleType], file: str) -> None:
+    """Where shapes leave several gradients to choose from, as in a compiled one, each of them is a part."""
+    made: dict[str, float] = {}
+    for name, rows, _ in aligned(worker, file):
+        for row in rows:
+            made[row] = made.get(row, 0.0) + worker("torch_rows").product(name, rows)
+    products = {f"{x} {role}" for x in LAYERS for role in ("forward", "dgrad", "wgrad")} - {"fc1 dgrad"}
+    assert {row: times for row, times in made.items() if times} == pytest.approx(dict.fromkeys(products, 1.0))
+
+
 def test_a_product_made_twice_is_its_layers(worker: Callable[[str], ModuleType]) -> None:
     """As a hook of the user's does it; the layers after it keep their names, in the next step too."""
     layers = [("fc1", 5, 3), ("fc2", 3, 6), ("out", 6, 2)]

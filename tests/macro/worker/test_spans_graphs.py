@@ -40,6 +40,7 @@ def test_pieces_that_nothing_names_are_of_what_alone_uses_them() -> None:
     assert told["window"] == told["iota"] == told["joined"] == (["pool1 gradient"], "pooling")
     assert told["filters"] == (["conv1 wgrad"], "convolution")
     assert told["moved"] == (["conv1 update"], "update")
+    assert hlo.products(PIECES) == {"filters"}
 
 
 @pytest.mark.parametrize(

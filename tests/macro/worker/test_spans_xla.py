@@ -138,6 +138,13 @@ def test_operations_of_a_graph_by_their_names() -> None:
     assert told["fc2/Sigmoid:_MklNativeFusedMatMul"] == (["fc2 activation", "fc2 forward"], None)
     assert told["gradient_tape/fc1/MatMul/MatMul:_MklMatMul"] == (["fc1 wgrad"], None)
     assert told["gradient_tape/fc2/MatMul/MatMul:_MklMatMul"] == (["fc2 dgrad"], None)
+    products = [x for x in told if tf_rows.multiplies(tf_rows.operation(x, {}))]
+    assert sorted(row for x in products for row in told[x][0] if "activation" not in row) == sorted(
+        f"{x['name']} {role}"
+        for x in LAYERS
+        for role in ("forward", "wgrad", "dgrad")
+        if x is not LAYERS[0] or role != "dgrad"
+    )
     assert told["gradient_tape/fc2/MatMul/MatMul_1:_MklMatMul"] == (["fc2 wgrad"], None)
     assert told["Momentum/update__3/ResourceApplyMomentum:ResourceApplyMomentum"] == (["fc2 update"], "update")
     assert told["gradient_tape/fc1/BiasAdd/BiasAddGrad:BiasAddGrad"] == (["fc1 bias gradient"], "reduction")
@@ -303,10 +310,14 @@ def test_spans_are_on_the_monotonic_clock() -> None:
 
     data = recorded({7: [(recorder.CALIBRATE, 0, 2000, {}), ("op one", 3000, 10, {})]})
     found = xplane.spans(list(xplane.lines(data)), lambda name, stats: stats.get("hlo_op", name))
-    (span,) = xplane.named(found, 1_000_000, lambda what: (["fc1 forward"], None))
+    tell = lambda what: (["fc1 forward"], None)  # noqa: E731
+    (span,) = xplane.named(found, 1_000_000, tell, lambda what: False)
     assert span == {"start": 4_000_000, "end": 4_010_000, "name": "op one", "rows": ["fc1 forward"], "column": None}
+    (span,) = xplane.named(found, 1_000_000, tell, lambda what: what == "op one")
+    assert span["product"] == 1.0
     found = [(*one[:4], True) for one in found]
-    assert [x["part"] for x in xplane.named(found, 1_000_000, lambda what: (["fc1 forward"], None))] == [True]
+    (span,) = xplane.named(found, 1_000_000, tell, lambda what: True)
+    assert span["part"] is True and "product" not in span  # counted with what it helps
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="clocks of threads as Linux makes them")

@@ -16,7 +16,7 @@ ONE = soak_graphs.Injection("jax", "alexnet-r", "operation again", "conv2", 1)
 def explained(row: str, column: str, more: float, gap: float = 0.010, others: float = 0.0) -> dict[str, Any]:
     cells = [{"row": row, "column": column, "a": 0.1 + more, "b": 0.1}]
     cells.append({"row": "conv2 wgrad", "column": "OS memory", "a": others, "b": 0.0})
-    return {"named": cells[:1], "cells": cells, "gap": gap, "resolution": 1e-4}
+    return {"added": 3, "named": cells[:1], "cells": cells, "gap": gap, "resolution": 1e-4}
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,8 @@ def explained(row: str, column: str, more: float, gap: float = 0.010, others: fl
         (explained("conv2 forward", "convolution", 0.006), False),
         (explained("conv2 forward", "gemm", 0.010), False),
         (explained("conv1 forward", "convolution", 0.010), False),
-        ({"named": [], "cells": [], "gap": 0.01, "resolution": 1e-4}, False),
+        ({"added": 3, "named": [], "cells": [], "gap": 0.01, "resolution": 1e-4}, False),
+        ({**explained("conv2 forward", "convolution", 0.0102), "added": 0}, False),
     ],
 )
 def test_kind_layer_and_size_have_to_be_right(told: dict[str, Any], right: bool) -> None:
@@ -43,3 +44,4 @@ def test_each_is_of_a_known_kind_in_a_layer_that_there_is(tmp_path: Any) -> None
         assert one.what in EXPECTED and one.layer in {node.name for node in find(one.network).nodes}
         path = written(tmp_path, one.framework, one.what, one.layer, one.many)
         compile(path.read_text("utf-8"), str(path), "exec")
+        assert one.what not in soak_graphs.CANNOT.get(one.framework, {})

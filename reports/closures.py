@@ -1,0 +1,68 @@
+"""How far an explanation's figures are borne out: by the system's own account, by names, by replayed calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from reports import quality, units
+from reports.explanation import Explanation
+
+KERNEL = ("OS memory", "OS other")  # columns of code of the operating system
+WITNESSES = (
+    ("agree", "agree within 10 %"),
+    ("disagree", "disagree"),
+    ("cannot tell", "cannot tell"),
+    ("one witness", "have one witness"),
+)
+
+
+def lines(explained: Explanation) -> Iterator[str]:
+    """Of an explanation's text."""
+    yield from _system(explained)
+    yield "in no named kernel: " + _shares(explained, lambda side: quality.unnamed(explained, side))
+    yield _witnesses(explained)
+    yield "one witness alone has " + _shares(explained, lambda side: _one_witness(explained, side))
+
+
+def _system(explained: Explanation) -> list[str]:
+    """The operating system's share by samples of watched steps, and by its own account, of these and of plain ones."""
+    sampled = {side: sum(x.seconds(side) for x in explained.cells if x.column in KERNEL) for side in "ab"}
+    sides = [
+        f"{explained.name(side)} {units.seconds(sampled[side])} by samples, {_account(explained, side)}"
+        for side in explained.system
+    ]
+    return [f"in the operating system: {'; '.join(sides)}"] if sides else []
+
+
+def _account(explained: Explanation, side: str) -> str:
+    """Of the system itself."""
+    plain, same = units.seconds(explained.system[side]), explained.watched_system.get(side)
+    if same is None:
+        return f"{plain} by its own account of plain steps"
+    return f"{units.seconds(same)} by its own account of the same steps, {plain} of plain ones"
+
+
+def _shares(explained: Explanation, seconds: Callable[[str], float]) -> str:
+    """Of each side's step."""
+    shares = [f"{explained.name(side)} {max(0.0, seconds(side)) / explained.step[side]:.1%}" for side in "ab"]
+    return f"{', '.join(shares)} of a step"
+
+
+def _witnesses(explained: Explanation) -> str:
+    """How many rows agree by trace and replay; those that do not."""
+    verdicts = [row.verdict for row in explained.agreement]
+    counts = [f"{verdicts.count(verdict)} {words}" for verdict, words in WITNESSES if verdicts.count(verdict)]
+    apart = [x for x in explained.agreement if x.verdict == "disagree"]
+    return f"rows timed in the trace and by making their calls again (replay): {', '.join(counts) or 'none'}" + "".join(
+        f"; {explained.name(x.side)} {x.row}: trace {units.seconds(x.trace)}, replay {_replay(x.replay)}" for x in apart
+    )
+
+
+def _one_witness(explained: Explanation, side: str) -> float:
+    """Seconds of a step that no replay was compared with, rows that are too small for it among them."""
+    compared = [x.trace for x in explained.agreement if x.side == side and x.verdict != "one witness"]
+    return explained.step[side] - sum(compared)
+
+
+def _replay(seconds: float | None) -> str:
+    return "–" if seconds is None else units.seconds(seconds)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from reports.record import Note, Run
 from reports.store import Unreadable
 
 TOPIC = "attribution"  # of its note
+NAMED = 4  # rows of one kernel in a sentence
 SHOWN = 0.01  # of the larger step: smaller cells are summed by cause
 CHANCE, ALONE = "may be chance", "†"
 ALONE_SENTENCE = f"{ALONE} its own 95 % interval excludes 0; certain is what does so with all causes tested at once"
@@ -88,6 +89,7 @@ def text(explained: Explanation) -> str:
         if products:
             calls = ", ".join(f"{x['trans'].upper()} {x['m']}×{x['n']}×{x['k']}" for x in products)
             lines.append(f"{explained.name(side)}: products that its libraries logged, M×N×K: {calls}")
+    lines += [line for side in explained.algorithms for line in _algorithms(explained, side)]
     for x in explained.headroom:
         lines.append(
             f"{x.row}: {units.seconds(x.took)} in the step; {x.best} by itself, the fastest here, operands out of "
@@ -111,6 +113,22 @@ def _bars(explained: Explanation, what: str) -> Sequence[Bar]:
 
 def _column(explained: Explanation, column: str, side: str) -> float:
     return sum(cell.seconds(side) for cell in explained.cells if cell.column == column)
+
+
+def _algorithms(explained: Explanation, side: str) -> Iterator[str]:
+    """In one line, kernel by kernel."""
+    rows: dict[str, list[str]] = {}
+    for row, kernel in explained.algorithms[side]:
+        rows.setdefault(kernel, []).append(row)
+    told = "; ".join(f"{kernel}: {_first(names)}" for kernel, names in rows.items())
+    if told:
+        yield f"{explained.name(side)}: convolutions as its library logged them: {told}"
+
+
+def _first(names: Sequence[str]) -> str:
+    """The first ones of many."""
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
 
 
 def _causes(explained: Explanation, least: float) -> list[str]:

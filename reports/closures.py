@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 from reports import quality, units
 from reports.explanation import Explanation
@@ -19,9 +20,11 @@ WITNESSES = (
 def lines(explained: Explanation) -> Iterator[str]:
     """Of an explanation's text."""
     yield from _system(explained)
-    yield "in no named kernel: " + _shares(explained, lambda side: quality.unnamed(explained, side))
+    yield "in no named kernel or no span: " + _shares(explained, explained.step, partial(quality.unnamed, explained))
     yield _witnesses(explained)
-    yield "one witness alone has " + _shares(explained, lambda side: _one_witness(explained, side))
+    watched = {side: sum(x.seconds(side) for x in explained.cells) for side in "ab"}
+    compared = _shares(explained, watched, lambda side: watched[side] - _compared(explained, side))
+    yield f"with one witness only, rows of less than a twentieth among them: {compared}"
 
 
 def _system(explained: Explanation) -> list[str]:
@@ -42,9 +45,9 @@ def _account(explained: Explanation, side: str) -> str:
     return f"{units.seconds(same)} by its own account of the same steps, {plain} of plain ones"
 
 
-def _shares(explained: Explanation, seconds: Callable[[str], float]) -> str:
-    """Of each side's step."""
-    shares = [f"{explained.name(side)} {max(0.0, seconds(side)) / explained.step[side]:.1%}" for side in "ab"]
+def _shares(explained: Explanation, whole: Mapping[str, float], seconds: Callable[[str], float]) -> str:
+    """Of each side's step, plain or watched."""
+    shares = [f"{explained.name(side)} {max(0.0, seconds(side)) / (whole[side] or 1.0):.1%}" for side in "ab"]
     return f"{', '.join(shares)} of a step"
 
 
@@ -58,10 +61,9 @@ def _witnesses(explained: Explanation) -> str:
     )
 
 
-def _one_witness(explained: Explanation, side: str) -> float:
-    """Seconds of a step that no replay was compared with, rows that are too small for it among them."""
-    compared = [x.trace for x in explained.agreement if x.side == side and x.verdict != "one witness"]
-    return explained.step[side] - sum(compared)
+def _compared(explained: Explanation, side: str) -> float:
+    """Seconds of a watched step that a replay was compared with."""
+    return sum(x.trace for x in explained.agreement if x.side == side and x.verdict != "one witness")
 
 
 def _replay(seconds: float | None) -> str:

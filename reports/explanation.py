@@ -114,6 +114,7 @@ class Explanation:
     faults: dict[str, float]  # by side, page faults of a step
     system: dict[str, float]  # by side, seconds of a plain step in the operating system, by its own account, a thread
     products: dict[str, tuple[dict[str, Any], ...]] = field(default_factory=dict)  # by side, as its libraries logged
+    algorithms: dict[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)  # by side: convolution, its kernel
     watched_system: dict[str, float] = field(default_factory=dict)  # the same of watched steps; empty in older files
     identity: tuple[dict[str, Any], ...] = ()  # of A and B: version, libraries, threads …
     conditions: tuple[str, ...] = ()  # what these figures cannot know

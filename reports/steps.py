@@ -33,12 +33,13 @@ def steps(run: Run) -> Table | None:
 def proofs(timed: Sequence[Result]) -> Iterator[str]:
     """What equal work was proven against, and of whom where that is not one for all."""
     told: dict[str, list[str]] = {}
+    everybody = len({x.variant for x in timed})
     for x in timed:
         if x.proof:
             own, variant = told.setdefault(x.proof, []), flat.plain(x.variant)
             own += [variant] * (variant not in own)
     for proof, who in told.items():
-        yield f"Equal work proven beforehand {proof}" + (f": {', '.join(who)}" if len(told) > 1 else "")
+        yield f"Equal work proven beforehand {proof}" + (f": {', '.join(who)}" if len(who) < everybody else "")
 
 
 def _facts(x: Result) -> dict[str, str]:

@@ -39,10 +39,13 @@ def missing() -> str | None:
 def _path() -> Path | None:
     """Of the wheel's own file: other packages bring other versions under the same short name. By hand, as importlib's
     metadata takes a tenth of a benchmark's start."""
-    place = Path(sys.prefix) / "lib"
-    if not any(place.glob(f"python*/site-packages/{PACKAGE.replace('-', '_')}-*.dist-info")):
-        return None
-    return next((path for path in place.glob("libdnnl.so.3.*") if re.fullmatch(r"\d+", path.suffix[1:])), None)
+    for place in map(Path, sys.path):
+        for record in place.glob(f"{PACKAGE.replace('-', '_')}-*.dist-info/RECORD"):
+            files = (line.partition(",")[0] for line in record.read_text("utf-8").splitlines())
+            paths = ((place / file).resolve() for file in files if re.search(r"libdnnl\.so\.3\.\d+$", file))
+            if (path := next((path for path in paths if path.exists()), None)) is not None:
+                return path
+    return None
 
 
 def _isa(implementation: str) -> str | None:

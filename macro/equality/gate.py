@@ -56,7 +56,8 @@ def refuse_unequal(plan: Plan, entries: Sequence[Entry], folder: Path, say: Call
     for batch in dict.fromkeys(entry.batch or plan.batch for entry in wanted):
         _prove(plan, batch, [entry for entry in wanted if (entry.batch or plan.batch) == batch], folder, say)
     for entry in entries:
-        entry.proof = _proven(plan, entry) if entry.status == "ok" else None
+        if entry.status == "ok":
+            entry.proof = entry.proof or _proven(plan, entry)
     return {"asking": asked - began, "proving": time.monotonic() - asked}
 
 
@@ -100,6 +101,7 @@ def _judge(entry: Entry, verdict: Verdict, say: Callable[[str], None]) -> None:
         entry.status, entry.reason = "failed", verdict.why
     elif not verdict.equal:
         entry.status, entry.reason = "wrong", f"other work than the reference: {verdict.why}"
+    entry.proof = verdict.proof if verdict.equal else None
     if entry.status != "ok":
         say(f"{entry.framework.name} is left out: {entry.reason}")
 

@@ -21,7 +21,15 @@ def counts(network: Network) -> dict[str, int]:
 
 
 def suspects(network: Network) -> Iterator[tuple[str, Network]]:
-    """Networks that a mistake makes of it: in all its layers, then in one."""
+    """Networks that a mistake makes of it, each once: in all its layers; then in one, where few may have it."""
+    told = [network.layers]
+    for defect, changed in _all(network):
+        if changed.layers not in told:
+            told.append(changed.layers)
+            yield defect, changed
+
+
+def _all(network: Network) -> Iterator[tuple[str, Network]]:
     for defect, change in MISTAKES.items():
         layers = [change(node) for node in network.nodes]
         odd = [i for i, layer in enumerate(layers) if layer != network.layers[i]]
@@ -32,10 +40,10 @@ def suspects(network: Network) -> Iterator[tuple[str, Network]]:
 
 
 def _with(network: Network, defect: str, layers: Sequence[Layer]) -> Iterator[tuple[str, Network]]:
-    """The network with other layers, where they are other ones and fit together."""
+    """The network with other layers, where they fit together."""
     with suppress(ValueError):
         changed = replace(network, layers=tuple(layers))
-        if changed.layers != network.layers and counts(changed):  # its places are looked at
+        if counts(changed):  # its places are looked at
             yield defect, changed
 
 
@@ -93,8 +101,8 @@ MISTAKES = {
     "frozen batch norm": _frozen,
     "poolings that round up": _rounds("ceil"),
     "poolings that round down": _rounds("floor"),
-    "wrong padding (more below and right, as SAME has it)": _shifted,
     "wrong padding (SAME)": _same,
+    "wrong padding (more below and right)": _shifted,
     "wrong padding (none)": _unpadded,
     "wrong padding (one more on each side)": _padded(1),
     "wrong padding (one less on each side)": _padded(-1),

@@ -71,7 +71,7 @@ class Verdict:
     worst: float
     where: str
     losses: tuple[float, ...] = ()
-    proof: str = ""  # what it holds against, where that is not NumPy at the timed batch alone
+    proof: str = ""  # what it holds against
 
     @property
     def compared(self) -> bool:
@@ -166,7 +166,8 @@ def prove(
     if rival is not None:
         found = _large(questions, list(found), batch, rival, bounds, say)
     for (framework, setting), (told, identity) in zip(wanted, found, strict=True):
-        verdict = replace(told, proof="; ".join(filter(None, (told.proof, *unseen))))
+        proof = told.proof or f"against NumPy at batch {at}"
+        verdict = replace(told, proof="; ".join((proof, *unseen)))
         if verdict.equal and (rival is None or rival.told):
             keep(network, batch, framework, setting, identity, verdict)
         verdicts.append(verdict)
@@ -184,7 +185,8 @@ def _small(
                 yield Verdict(question.framework.name, False, str(answer), math.nan, "cannot run"), {}
                 continue
             verdict = judge(answer, want, bounds)
-            if not verdict.equal and (name_of := _defect(answer, want, question)):
+            about = question.network, question.batch, question.folder
+            if not verdict.equal and (name_of := defects.name(answer, want, *about)):
                 verdict = replace(verdict, why=f"{name_of}: {verdict.why}")
             yield verdict, answer.identity
 
@@ -248,13 +250,6 @@ def _moved(want: Answer, bounds: Mapping[str, float], count: int, name: str, giv
     return norm(after - given) > bounds[f"after{count}.{name}"] * norm(after)
 
 
-def _defect(answer: Answer, want: Answer, question: Question) -> str | None:
-    """Its name; none where a suspect cannot run."""
-    with suppress(SuiteError):
-        return defects.name(answer, want, question.network, question.batch, question.folder)
-    return None
-
-
 def _at_both(verdict: Verdict, at: int, rival: timed.Reference, shares: Mapping[str, float]) -> Verdict:
     """With what was found at the timed batch, nothing of the rival itself."""
     told = {name: math.inf if math.isnan(x) else x for name, x in {**shares, verdict.where: verdict.worst}.items()}
@@ -303,7 +298,7 @@ def proven(
 ) -> str | None:
     """What equal work was proven against for exactly this; None where it was not."""
     kept = _stored(key(network, batch, framework, setting, identity))
-    return None if kept is None else str(kept.get("proof") or f"against NumPy at batch {batch}")
+    return None if kept is None else str(kept.get("proof", ""))
 
 
 def _store(name: str, record: Mapping[str, Any]) -> None:

@@ -217,8 +217,7 @@ def _started(started: Watched | None) -> dict[str, float]:
         return {}
     estimate = certain.estimate([np.array(started.levels["P0"])])
     low, high = certain.ends(estimate)
-    faults, system = float(np.mean(started.faults)), float(np.mean(started.system))
-    return {"seconds": estimate.center, "low": low, "high": high, "faults": faults, "system": system}
+    return {"seconds": estimate.center, "low": low, "high": high, "faults": float(np.mean(started.faults))}
 
 
 def closure(attributions: Sequence[Attribution], work: Work) -> dict[str, float | None]:

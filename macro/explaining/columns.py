@@ -111,7 +111,8 @@ BY_SYMBOL = (
     (re.compile(r"softmax|logsumexp|nll_loss|cross_?entropy|xent", re.I), "softmax and loss"),
     (
         re.compile(
-            r"sgd|ApplyGradient|Apply(Momentum|Ada|RMSProp)|optimizer|nag_?mom|nesterov|adam|adagrad|rms_?prop", re.I
+            r"sgd|ApplyGradient|Apply(Momentum|Ada|RMSProp)|optimizer|nag_?mom|nesterov|(?<![a-z])adam|adagrad|rms_?prop",
+            re.I,
         ),
         "optimizer",
     ),

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
+from kernels.ops.conv.problem import Conv
 from macro.explaining import gap, remedies, witnesses
 from macro.explaining.attribute import Attribution, attribute
 from macro.explaining.gap import Gap
@@ -74,7 +75,8 @@ def explain(
         agreement=taken.agreement(),
         faults={name: gap.mean([x for p in side.processes for x in p.faults]) for name, side in both},
         **gap.systems({name: (side.processes, side.entry.setting.threads) for name, side in both}),
-        products={name: tuple(asdict(x) for x in side.products) for name, side in both},
+        products={name: tuple(asdict(x) for x in side.logged.products) for name, side in both},
+        algorithms={name: _algorithms(side, taken.known) for name, side in both},
         identity=tuple(side.entry.identity for side in taken.sides),
         conditions=tuple(conditions),
         named=tuple(named),
@@ -83,6 +85,14 @@ def explain(
             *sentences(result, named, _subject(plan, taken.sides, names)),
             *remedies.sentences(result, plan, taken.sides),
         ),
+    )
+
+
+def _algorithms(side: Side, by_name: Mapping[str, Row]) -> tuple[tuple[str, str], ...]:
+    """Rows of convolutions with what the framework's library ran them by."""
+    ran = side.logged.convolutions
+    return tuple(
+        (row.name, ran[x]) for row in by_name.values() for x in row.problems if isinstance(x, Conv) and x in ran
     )
 
 

@@ -21,6 +21,8 @@ def options(node: Node, role: str, batch: int) -> dict[str, Any] | None:
     """Of `python -m micro.elementwise`; None for a layer, or sizes, that it has not. It measures a gradient with the
     forward pass before it: --phase step; of a dropout both always."""
     layer, given = node.layer, node.inputs[0]
+    if role not in ("forward", "gradient"):
+        return None
     if isinstance(layer, Dropout) and layer.share >= LEAST:
         return {"units": batch * size(given), "rate": layer.share}
     if len(given) != 3 or given[1] != given[2]:

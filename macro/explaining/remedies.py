@@ -57,7 +57,7 @@ REMEDIES = (
         "one pass for the update",
         "optimizer",
         lambda cell, side, entry: entry.division == "default" and _torch(cell, side, entry),
-        "take the fused optimizer: torch.optim.*(…, fused=True)",
+        "take the fused optimizer, which there is of all rules but RMSprop's: torch.optim.*(…, fused=True)",
         "python -m micro.optimizer --together",
     ),
     Remedy(

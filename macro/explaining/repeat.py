@@ -87,7 +87,7 @@ def as_called(row: Row, side: Side, by_name: Mapping[str, Row]) -> Gemm:
     the layout of its weights has it."""
     p, kind = row.product, row.name.rpartition(" ")[2]
     assert p is not None
-    same = [x for x in side.products if _sizes(x) == _sizes(p)]
+    same = [x for x in side.logged.products if _sizes(x) == _sizes(p)]
     alike = [x for x in by_name.values() if x.product is not None and _sizes(x.product) == _sizes(p)]
     if len(same) == len(alike) == 1:
         return replace(same[0], ld_pad=0)
@@ -132,8 +132,9 @@ def _pass(cell: Cell, plan: Plan, by_name: Mapping[str, Row]) -> Kernels | None:
     if row.name == "loss":
         return Kernels("elementwise", {"batch": plan.batch, "classes": plan.network.classes})
     node = next((x for x in plan.network.nodes if x.name == row.layer), None)
-    if node is not None and (found := image_passes.options(node, row.name.rpartition(" ")[2], plan.batch)):
-        return Kernels("elementwise", found) if " activation" not in row.name else _activation(node, row, plan.batch)
+    role = row.name.removeprefix(f"{row.layer} ")
+    if node is not None and (found := image_passes.options(node, role, plan.batch)):
+        return Kernels("elementwise", found)
     if node is not None and row.name.endswith("update") and plan.network.optimizer != "sgd":
         return Kernels("optimizer", {"rule": plan.network.rule, "tensors": 1, "size": node.count})
     if node is not None and row.name.endswith("update") and node.layer.kind == "dense":

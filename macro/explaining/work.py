@@ -47,13 +47,13 @@ def _calls(key: Key, side: Sequence[Attribution]) -> float:
 
 
 def _flops(members: tuple[str, ...], side: Sequence[Attribution], by_name: Mapping[str, Row]) -> float:
-    """Of the rows' products, as often as the spans say that each is made, once where none does; 1 of what is in no
+    """Of the rows' products, as often as the spans say that each is made, once where none says it; 1 of what is in no
     row, which is all of both steps."""
     if members == (OUTSIDE,):
         return 1.0
     rows = [by_name[name] for name in members if name in by_name]
-    made = [process.products.get(members) or dict.fromkeys(members, 1.0) for process in side]
-    return sum(row.flops * sum(of.get(row.name, 0.0) for of in made) for row in rows) / len(side)
+    made = [process.products.get(members, {}) for process in side]
+    return sum(row.flops * sum(of.get(row.name, 1.0) for of in made) for row in rows) / len(side)
 
 
 def _factors(row: Row) -> float:

@@ -73,7 +73,10 @@ def identity(job):
         release = version("kernelgap")
     except PackageNotFoundError:
         release = "of this checkout"
-    return {"framework": "kernels-only", "version": release, "flags": {"products": CHOSEN}, "threads": job["threads"]}
+    from kernels.libs import torch
+
+    flags = {"products": CHOSEN, "torch": None if torch.missing() else str(torch.load().__version__)}
+    return {"framework": "kernels-only", "version": release, "flags": flags, "threads": job["threads"]}
 
 
 CHOSEN = {}  # by product: the variant that was fastest for it

@@ -42,7 +42,7 @@ def before(step: Step, seconds: float, say: Callable[[str], None]) -> Before:
         _add(process, look)
         about = started_with(look.process.pid)
         side.processes = [process]
-        side.products = library_log.logged(plan, side.entry, job.files(plan.batch, folder), folder, say)
+        side.logged = library_log.logged(plan, side.entry, job.files(plan.batch, folder), folder, say)
     found = _attributed(step, process)
     # The system counts its own time by ticks: that of a page fault is taken from all plain steps.
     system, faults = settled.system + process.system, settled.faults + process.faults

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from macro import networks
@@ -15,6 +16,7 @@ from reports.record import Result, Run
 
 BASE = "pytorch"  # of ratios
 NOT_ASKED = "–"
+TAKEN = 3  # last columns: what a step took of the machine
 
 
 def text(table: Table, run: Run, cores: int) -> str:
@@ -45,7 +47,7 @@ def _line(table: Table, line: Line, batch: int, own: Sequence[Result], cores: in
     yield from aligned([*head, "samples/s", "of peak", "memory"], rows, left=1)
     if len(threads) > 1:
         yield f"Samples a second, share of the peak and memory: on {_counted(threads[-1])}."
-    if any(NOT_ASKED in row for row in rows):
+    if any(NOT_ASKED in row[:-TAKEN] for row in rows):
         yield f"{NOT_ASKED}: not asked; forward passes and gradients by themselves are of {', '.join(table.passes)}"
     if any(cell.endswith("*") for row in rows for cell in row):
         yield f"*: never in memory with {BASE} of as many threads:{_thirds(own)}; the errors of both ratios are in it"
@@ -63,18 +65,16 @@ def _below(line: Line, batch: int, own: Sequence[Result]) -> Iterator[str]:
     """Who is faster than the suite's own kernels, by how much, and what tells why."""
     timed = [x for x in own if x.seconds and x.problem["phase"] == "step"]
     for least in (x for x in timed if x.variant == FLOOR):
-        faster = [x for x in timed if x.threads == least.threads and _medians(x, least) < 1]
-        faster.sort(key=lambda x: _medians(x, least))
+        found = [(answer.over(x, least, timed), x) for x in timed if x.threads == least.threads and x is not least]
+        faster = sorted([(ratio, sure, x) for (ratio, sure), x in found if ratio < 1], key=lambda one: one[0])
         if faster:
-            told = ", ".join(f"{x.variant} {_medians(x, least):.2f}" for x in faster)
-            asked = f"{line.network} {FLOOR} {faster[0].variant} --batch {batch} --threads {least.threads}"
-            told += f" times it{answer.apart(faster[0], least)}"
-            yield f"Below {FLOOR}, {_counted(least.threads)}: {told}. Why: python -m macro explain {asked}"
-
-
-def _medians(x: Result, least: Result) -> float:
-    assert x.seconds is not None and least.seconds is not None
-    return x.seconds.median / least.seconds.median
+            told = ", ".join(
+                f"{x.variant} {ratio:.2f}{'' if sure else ' (may be chance)'}" for ratio, sure, x in faster
+            )
+            first = faster[0][2]
+            asked = f"{FLOOR} {shlex.quote(first.variant)} --batch {batch} --threads {least.threads}"
+            why = f"python -m macro explain {line.network} {asked}"
+            yield f"Below {FLOOR}, {_counted(least.threads)}: {told} times it{answer.apart(first, least)}. Why: {why}"
 
 
 def _thirds(own: Sequence[Result]) -> str:

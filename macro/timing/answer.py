@@ -53,10 +53,10 @@ def _below(plan: Plan, timed: list[Result]) -> list[str]:
         least = floor(result, timed)
         if least is None or least is result or not least.seconds or not result.seconds:
             continue
-        ratio, _ = ratios.over(result, least, timed)
-        if (ratio.center if ratio else result.seconds.median / least.seconds.median) >= 1:
+        times, certain = over(result, least, timed)
+        if times >= 1:
             continue
-        sure = "" if ratio and ratio.high < 1 else ", which may be chance"
+        sure = "" if certain else ", which may be chance"
         lines.append(
             f"{result.variant} (heap {result.heap}) is below {FLOOR}, {_times(result, least, timed)}{sure}: {FLOOR} "
             f"takes for each product what was fastest in a few calls, and is no bound{apart(result, least)}. "
@@ -65,17 +65,26 @@ def _below(plan: Plan, timed: list[Result]) -> list[str]:
     return lines
 
 
+def over(result: Result, least: Result, timed: Sequence[Result]) -> tuple[float, bool]:
+    """How many times another's a step is, of the same rounds where there are enough; whether it is less for certain."""
+    assert result.seconds is not None and least.seconds is not None
+    ratio, _ = ratios.over(result, least, timed)
+    if ratio is None:
+        return result.seconds.median / least.seconds.median, False
+    return ratio.center, ratio.high < 1
+
+
 def apart(result: Result, least: Result) -> str:
     """What the system saw of both steps that differs: its own time, and how busy the cores were."""
     ours, theirs = least.step or {}, result.step or {}
     assert result.seconds is not None
-    told, more = [], theirs.get("system", 0.0) - ours.get("system", 0.0)
+    told, more = [], (theirs.get("system", 0.0) - ours.get("system", 0.0)) / result.threads
     if abs(more) > WAITS * result.seconds.median:
         told.append(f"{units.seconds(abs(more))} {'more' if more > 0 else 'less'} in the operating system")
     busy, own = (x.get("utilization", 0.0) * result.threads for x in (theirs, ours))
     if result.threads > 1 and abs(busy - own) > BUSY:
         told.append(f"{busy:.2f} cores busy where {FLOOR} has {own:.2f}")
-    return f"; it has {' and '.join(told)}" if told else ""
+    return f"; {result.variant} has {' and '.join(told)}" if told else ""
 
 
 def _explained(plan: Plan, result: Result) -> str:

@@ -1,7 +1,7 @@
-"""The products that a framework's libraries were called for: their own log of a step, in a process that is not timed.
+"""What a framework's libraries were called for: their own log of a step, in a process that is not timed.
 
-A log gives sizes and transpositions, and is believed for nothing else. XLA's is not asked for: what it has oneDNN
-multiply are panels that it packed itself, no product of the network.
+A log gives sizes, transpositions and the algorithms of convolutions, and is believed for nothing else. XLA's is not
+asked for: what it has oneDNN multiply are panels that it packed itself, no product of the network.
 """
 
 from __future__ import annotations
@@ -9,15 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kernels.errors import SuiteError
+from kernels.ops.conv.problem import Conv
 from kernels.ops.gemm.problem import Gemm
 from macro.processes import job as job_files
 from macro.processes.process import Process
 from macro.timing.entry import HANGS, Entry, Plan
-from micro.planning.library_log import read
+from micro.planning.library_log import algorithms, read
 
 TALK = {"MKL_VERBOSE": "1", "ONEDNN_VERBOSE": "1"}
 TALKERS = ("Math Kernel", "MKL", "oneDNN")  # in what a framework says of its libraries
@@ -35,11 +36,19 @@ def talked(text: str, steps: int) -> dict[str, float]:
     return seconds
 
 
-def logged(plan: Plan, entry: Entry, files: dict[str, str], folder: Path, say: Callable[[str], None]) -> list[Gemm]:
-    """Each different product once; none where no library of the framework's keeps such a log, or it cannot be had."""
+@dataclass(frozen=True)
+class Logged:
+    """Each different product once, and what convolutions ran by."""
+
+    products: list[Gemm] = field(default_factory=list)
+    convolutions: dict[Conv, str] = field(default_factory=dict)
+
+
+def logged(plan: Plan, entry: Entry, files: dict[str, str], folder: Path, say: Callable[[str], None]) -> Logged:
+    """Nothing where no library of the framework's keeps such a log, or it cannot be had."""
     libraries = f"{entry.identity.get('blas')} {entry.identity.get('dnn')}"
     if not any(word in libraries for word in TALKERS):
-        return []
+        return Logged()
     say(f"asking the libraries of {entry.framework.name} what they multiply")
     knobs = entry.setting.knobs
     setting = replace(entry.setting, knobs={**knobs, "variables": {**knobs.get("variables", {}), **TALK}})
@@ -52,6 +61,7 @@ def logged(plan: Plan, entry: Entry, files: dict[str, str], folder: Path, say: C
         process.ask(HANGS, "steps", do="steps", phase=plan.phase, count=1)
         process.ask(HANGS, "bye", do="bye")
         whole = process.wait()  # what its libraries hold in buffers is written as it ends
-    products = list(read(log.read_text("utf-8", "replace")).of(Gemm)) if whole else []
+    text = log.read_text("utf-8", "replace") if whole else ""
+    products = list(read(text).of(Gemm))
     most = max((x.flops for x in products), default=0.0)
-    return [x for x in products if x.flops > PROBE * most]
+    return Logged([x for x in products if x.flops > PROBE * most], algorithms(text))

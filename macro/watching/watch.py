@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from kernels.errors import LaunchError, SuiteError, Unavailable
-from kernels.ops.gemm.problem import Gemm
 from macro.equality import gate
 from macro.processes import job
 from macro.processes.process import Process
 from macro.timing.entry import HANGS, WARM, Entry, Plan, begin
 from macro.timing.turns import over_budget
 from macro.watching import library_log, perf, rounds
+from macro.watching.library_log import Logged
 from macro.watching.perf import Sampler
 from macro.watching.recording import Round, Watched
 from macro.watching.rounds import GROWN, MANY, SELDOM
@@ -36,11 +36,11 @@ SPAN = frozenset(("start", "end", "rows", "column"))  # what each span tells, se
 
 @dataclass
 class Side:
-    """One side of an explanation: each process that was watched, and the products that its libraries logged."""
+    """One side of an explanation: each process that was watched, and what its libraries logged."""
 
     entry: Entry
     processes: list[Watched] = field(default_factory=list)
-    products: list[Gemm] = field(default_factory=list)
+    logged: Logged = field(default_factory=Logged)
 
 
 def take(
@@ -65,7 +65,7 @@ def take(
             for ended in _rounds(plan, generation, order, looks, say, warn):
                 keep(ended)
     for side in sides:
-        side.products = library_log.logged(plan, side.entry, files, folder, say)
+        side.logged = library_log.logged(plan, side.entry, files, folder, say)
 
 
 def _rounds(

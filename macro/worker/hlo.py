@@ -8,7 +8,9 @@ import re
 
 FREE = set("parameter constant broadcast reshape bitcast bitcast-convert get-tuple-element tuple iota copy".split())
 PRODUCTS = ("dot", "convolution")
-LIBRARY = ("dot_general", "conv_general_dilated", "MatMul", "Conv2D")  # what calls of libraries come from
+# How names of what calls of libraries come from end, of JAX's operations and TensorFlow's.
+LIBRARY = ("dot_general", "conv_general_dilated", "MatMul", "MatMul_1", "Conv2D")
+LIBRARY += ("Conv2DBackpropInput", "Conv2DBackpropFilter")
 MOVES = set("convolution dot custom-call pad reverse transpose slice dynamic-slice gather concatenate".split())
 WORK = (" forward", " dgrad", " wgrad", " gradient")  # how rows end that are what a layer is for
 LINE = re.compile(r"^\s+(?:ROOT )?%?([\w.-]+) = (\(.*?\)|\S+) ([\w-]+)\((.*)$")

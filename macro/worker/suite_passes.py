@@ -147,13 +147,12 @@ class Norm(numpy_layers.Norm):
     def __init__(self, model, told):
         numpy_layers.Norm.__init__(self, model, told)
         self.torch = torch(model.products.setting.threads)
-        self.saved, self.none = np.zeros((2, self.channels), np.float32), np.zeros((2, self.channels), np.float32)
+        self.saved = np.zeros((2, self.channels), np.float32)
         self.plain = np.ones(self.channels, np.float32), np.zeros(self.channels, np.float32)
-        self.unasked = numpy_layers.aligned(self.z.shape) if self.dx[0] is None else None
 
-    def _own(self, of, none):
-        """Of scale and shift."""
-        arrays = [of(name) for name in ("scale", "shift")] if self.told["affine"] else none
+    def _moved(self):
+        """Scale and shift."""
+        arrays = [self.weight(name) for name in ("scale", "shift")] if self.told["affine"] else self.plain
         return [self.torch.from_numpy(array) for array in arrays]
 
     def _kept(self):
@@ -166,17 +165,23 @@ class Norm(numpy_layers.Norm):
             return
         trains, epsilon = not self.told["frozen"], self.told["epsilon"]
         self.x, out = self.torch.from_numpy(x), self.torch.from_numpy(z)
-        how = self._own(self.weight, self.plain) + self._kept() + [trains, 0.0, epsilon]
+        how = self._moved() + self._kept() + [trains, 0.0, epsilon]
         mean, root = map(self.torch.from_numpy, self.saved)
         self.torch.ops.aten.native_batch_norm.out(self.x, *how, out=out, save_mean=mean, save_invstd=root)
-        self.seen = self.saved[0], self.saved[1] ** -2.0 - np.float32(epsilon)
+        if trains:
+            self.seen = self.saved[0], self.saved[1] ** -2.0 - np.float32(epsilon)
 
-    def _backward(self, dz, dx):
+    def backward(self, dz):
         if self.torch is None:
-            numpy_layers.Norm._backward(self, dz, dx)
-            return
-        how = [self.torch.from_numpy(dz), self.x, self._own(self.weight, self.plain)[0]] + self._kept()
-        how += [*map(self.torch.from_numpy, self.saved), not self.told["frozen"], self.told["epsilon"], [True] * 3]
-        into = self.torch.from_numpy(self.unasked if dx is None else dx)
-        scale, shift = self._own(self.grad, self.none)
-        self.torch.ops.aten.native_batch_norm_backward.out(*how, out0=into, out1=scale, out2=shift)
+            return numpy_layers.Norm.backward(self, dz)
+        return [self.do(self.row("gradient"), "normalization", self._gradients, dz)]
+
+    def _gradients(self, dz):
+        """That of its input, in an array of PyTorch's: what writes into a given one copies it there."""
+        affine, asked = self.told["affine"], self.dx[0] is not None
+        how = [self.torch.from_numpy(dz), self.x, self._moved()[0]] + self._kept()
+        how += [*map(self.torch.from_numpy, self.saved), not self.told["frozen"], self.told["epsilon"]]
+        dx, *moved = self.torch.ops.aten.native_batch_norm_backward(*how, [asked, affine, affine])
+        for name, found in zip(("scale", "shift"), moved if affine else ()):
+            self.grad(name)[...] = found.numpy()
+        return dx.numpy() if asked else None

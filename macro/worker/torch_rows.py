@@ -30,7 +30,7 @@ KINDS = {
     "clear": "fill_ zero_",
 }
 COLUMNS = dict((name, column) for column, names in KINDS.items() for name in names.split())
-MULTIPLY = ("aten::mm", "aten::addmm", "aten::bmm")
+MULTIPLY = ("aten::mm", "aten::addmm", "aten::addmm_", "aten::bmm")
 CONVOLVE = ("aten::convolution", "aten::convolution_backward")
 UPDATES = ("mul_", "add_", "sub_", "addcmul_", "addcdiv_", "lerp_", "sqrt_", "div_")
 UPDATES += ("clone", "mul", "add", "sqrt", "div")

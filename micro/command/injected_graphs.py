@@ -103,7 +103,7 @@ def _in_programs(model: Any) -> int:
 
 
 def _in_graphs(model: Any) -> int:
-    """Nodes of what is added in the graphs of a step that TensorFlow runs, its optimizer's work done."""
+    """Nodes of what is added in the graphs of a gradient that TensorFlow runs, its optimizer's work done."""
     from tensorflow.python.eager import context  # type: ignore[import-untyped]
 
     context.enable_run_metadata()

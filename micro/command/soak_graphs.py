@@ -76,7 +76,7 @@ CANNOT = {
 def figures() -> Iterator[Figure]:
     """Each as soon as it is known, then how many were named as they should be."""
     drawn, right = injections(), 0
-    left = sum(not _document(number).exists() for number in range(1, len(drawn) + 1))
+    left = sum(not _there(number) for number in range(1, len(drawn) + 1))
     yield Figure("injections", f"about {SECONDS * left / 60:.0f} min; they stay in {_folder()}", "", True)
     for framework, kinds in CANNOT.items():
         for what, why in kinds.items():
@@ -100,11 +100,17 @@ def _document(number: int) -> Path:
     return _folder() / f"{number:02}.json"
 
 
+def _there(number: int) -> bool:
+    """Whether there is one that says what was compiled, as older ones do not."""
+    path = _document(number)
+    return path.exists() and "added" in json.loads(path.read_text("utf-8"))
+
+
 def explanation(number: int, one: Injection) -> dict[str, Any]:
     """What `macro explain` tells of it against the framework as it comes: one that is there, or made now. Raises
     RuntimeError."""
     path = _document(number)
-    if not path.exists():
+    if not _there(number):
         with tempfile.TemporaryDirectory() as folder:
             plugin = written(Path(folder), one.framework, one.what, one.layer, one.many)
             words = [one.network, f"{plugin}:plugin", one.framework, "--batch", str(BATCH[one.network])]

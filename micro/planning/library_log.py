@@ -38,7 +38,8 @@ CUBLAS_CALL = re.compile(
 )
 ONEDNN_CALL = re.compile(r"(?:onednn|dnnl)_verbose,(?:.*,)?exec,[cg]pu[^,]*,(\w+),")  # the second before 2.6
 ONEDNN_TIME = re.compile(r",([\d.]+(?:e[+-]?\d+)?)$")  # milliseconds
-CONVOLUTION = re.compile(r",convolution,[^,]*,(\w+),([^,]*),")  # pass, tensors; before the time its sizes
+CONVOLUTION = re.compile(r",convolution,([^,]*),(\w+),([^,]*),")  # kernel, pass, tensors; before the time its sizes
+ALGORITHM = re.compile(r"\balg:convolution_(\w+)")
 TENSOR = re.compile(r"\b(?:src|wei|dst)[:_](\w+?):")  # its element type
 ROUNDED = re.compile(r"\bfpmath:(?!strict)(\w+)")  # what it may round its operands to
 PASSES = {
@@ -98,6 +99,18 @@ def read(text: str) -> Log:
     lines = text.splitlines()
     every = sorted((*_mkl(lines), *_cublas(lines), *_onednn(lines), *_cudnn(lines)), key=lambda call: call[0])
     return Log(_summed(((word, problem), Calls(1, seconds)) for _, word, problem, seconds in every))
+
+
+def algorithms(text: str) -> dict[Conv, str]:
+    """What oneDNN ran each convolution by: its implementation, and the algorithm where it is not in that name."""
+    found: dict[Conv, str] = {}
+    for line in text.splitlines():
+        match, chosen = CONVOLUTION.search(line), ALGORITHM.search(line)
+        if match and ONEDNN_CALL.search(line):
+            problem = _onednn_convolution(line)[1]
+            if problem is not None:
+                found[problem] = match[1] + (f" ({chosen[1]})" if chosen and chosen[1] not in match[1] else "")
+    return found
 
 
 def _column_major(ta: str, tb: str, m: int, n: int, k: int, lds: tuple[int, int, int], dtype: str) -> Gemm:
@@ -170,13 +183,13 @@ def _onednn_convolution(line: str) -> tuple[str, Conv | None]:
     tensors of a line are the library's own copies."""
     word = "convolution"
     match = CONVOLUTION.search(line)
-    if not match or match[1] not in PASSES:
+    if not match or match[2] not in PASSES:
         return f"{word} (its pass is not understood)", None
-    types = sorted({*TENSOR.findall(match[2]), *ROUNDED.findall(line)})
+    types = sorted({*TENSOR.findall(match[3]), *ROUNDED.findall(line)})
     if types != ["f32"]:
         return f"{word} ({', '.join(types)})", None
     try:
-        return word, benchdnn.problem(line.rsplit(",", 2)[-2], PASSES[match[1]])
+        return word, benchdnn.problem(line.rsplit(",", 2)[-2], PASSES[match[2]])
     except benchdnn.NotTaken as reason:
         return f"{word} ({reason})", None
     except ValueError:

@@ -48,7 +48,8 @@ def ended(code: int | None) -> Died:
     if code is None:
         return Died("closes its descriptor and goes on without an answer")
     if code < 0:
-        return Died(f"crashes: its process died of {signal.Signals(-code).name}")
+        name = signal.Signals(-code).name
+        return Died(f"crashes: its process died of {name}" + ", as where memory runs out" * (name == "SIGKILL"))
     return Died(f"ends its process with exit code {code}")
 
 

@@ -1,5 +1,6 @@
 /* One argument in place of fourteen: calls of a CBLAS cblas_sgemm, row-major, or oneDNN's, and the strategies
  * that transpose an operand before it. 64: the library takes 64-bit integers (ILP64), else 32. */
+#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -42,11 +43,12 @@ void cblas_product(const product *p)
 typedef int (*dnnl_sgemm)(char, char, int64_t, int64_t, int64_t, float, const float *, int64_t, const float *,
                           int64_t, float, float *, int64_t);
 
-/* oneDNN's, row-major as well, its flags letters. */
+/* oneDNN's, row-major as well, its flags letters. What it refuses is no result. */
 void dnnl_product(const product *p)
 {
-    ((dnnl_sgemm)p->sgemm)(p->trans_a ? 'T' : 'N', p->trans_b ? 'T' : 'N', p->m, p->n, p->k, p->alpha, p->a,
-                           p->lda, p->b, p->ldb, p->beta, p->c, p->ldc);
+    int refused = ((dnnl_sgemm)p->sgemm)(p->trans_a ? 'T' : 'N', p->trans_b ? 'T' : 'N', p->m, p->n, p->k,
+                                         p->alpha, p->a, p->lda, p->b, p->ldb, p->beta, p->c, p->ldc);
+    if (refused) *p->c = NAN;
 }
 
 static product transposed(const strategy *s)

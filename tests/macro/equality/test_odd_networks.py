@@ -19,7 +19,7 @@ from tests.macro.equality import odd_networks
 NAMED = {
     "frozen": "frozen batch norm: ",
     "ceil": "poolings that round up: ",
-    "shifted": "wrong padding (more below and right, as SAME has it), in conv1: ",
+    "shifted": "wrong padding (SAME): ",
     "unpadded": "wrong padding (none), in conv1: ",
     "padded": "wrong padding (one more on each side), in conv1: ",
     "biased": "biases too many (conv2.bias): conv2.bias has 8 parameters where the network has 0",
@@ -50,7 +50,7 @@ def test_a_mistake_that_makes_no_difference_has_no_name(monkeypatch: pytest.Monk
     """On sizes that fit, poolings that round up are the same."""
     right = Answer("numpy", {}, {"parameters": {}}, (1.0,), {})
     monkeypatch.setattr(mistakes, "suspects", lambda network: iter([("poolings that round up", network)]))
-    monkeypatch.setattr(defects, "ask", lambda *given: right)
+    monkeypatch.setattr(defects, "ask", lambda *given, counts: right)
     assert defects._of_the_layers(right, right, odd_networks.NET, 8, tmp_path) is None
     far = replace(right, losses=(2.0,))
     assert defects._of_the_layers(right, far, odd_networks.NET, 8, tmp_path) == "poolings that round up"
@@ -99,7 +99,7 @@ def test_another_form_with_the_same_parameters_is_tried(monkeypatch: pytest.Monk
     """CNTK's AlexNet-S has as many as Torch's; zeros around its images lie otherwise."""
     tried = list[str]()
 
-    def asks(framework: object, network: Network, *given: object) -> Answer:
+    def asks(framework: object, network: Network, *given: object, counts: object) -> Answer:
         tried.append(network.name)
         return right
 
@@ -111,7 +111,19 @@ def test_another_form_with_the_same_parameters_is_tried(monkeypatch: pytest.Monk
 
 def test_a_mistake_in_several_layers_is_tried_in_each_by_itself() -> None:
     found = dict(mistakes.suspects(networks.find("resnet-56")))
-    shifted = "wrong padding (more below and right, as SAME has it)"
-    assert {shifted, f"{shifted}, in stage2.0.conv1", f"{shifted}, in stage3.0.conv1"} <= set(found)
-    assert [x.pads for x in found[shifted].layers if isinstance(x, Convolution) and x.pads] == [(0, 0, 1, 1)] * 2
+    same = "wrong padding (SAME)"
+    assert {same, f"{same}, in stage2.0.conv1", f"{same}, in stage3.0.conv1"} <= set(found)
+    assert [x.pads for x in found[same].layers if isinstance(x, Convolution) and x.pads] == [(0, 0, 1, 1)] * 2
     assert "wrong padding (none)" not in found, "sums of images of other sizes"
+    assert "wrong padding (more below and right)" not in found, "it is SAME there"
+
+
+def test_a_layer_of_another_name_or_size_is_no_dropped_one() -> None:
+    network = odd_networks.NET
+    wanted = mistakes.counts(network)
+    renamed = {name.replace("conv2", "conv_2"): count for name, count in wanted.items()}
+    larger = wanted | {"fc.weight": 7}
+    want = Answer("numpy", {}, {"parameters": wanted}, (1.0,), {})
+    for built in (renamed, larger):
+        other = replace(want, built={"parameters": built}, losses=(2.0,))
+        assert defects.name(other, want, network, 8, Path()) is None

@@ -139,7 +139,7 @@ IDENTITY = {"version": "1", "blas": "x", "variables": {"OMP_NUM_THREADS": "1"}, 
 )
 @pytest.mark.usefixtures("own_state")
 def test_a_proof_holds_for_the_same_variables_libraries_and_instructions(other: dict[str, Any], holds: bool) -> None:
-    numpy, verdict = find("numpy"), proof.Verdict("numpy", True, None, 0.1, "loss 0")
+    numpy, verdict = find("numpy"), proof.Verdict("numpy", True, None, 0.1, "loss 0", proof="against NumPy at batch 8")
     proof.keep(SMALL, 8, numpy, Setting(), IDENTITY, verdict)
     assert proof.proven(SMALL, 8, numpy, Setting(), IDENTITY) == "against NumPy at batch 8"
     assert bool(proof.proven(SMALL, 8, numpy, Setting(), IDENTITY | other)) == holds
@@ -150,14 +150,14 @@ def test_a_proof_holds_for_the_same_variables_libraries_and_instructions(other: 
     ("word", "holds"), [("jemalloc", True), ("mkl-intel", False), ("jemalloc+sgemm-openblas", False)]
 )
 def test_a_proof_holds_under_another_allocator_and_not_with_other_products(word: str, holds: bool) -> None:
-    numpy, verdict = find("numpy"), proof.Verdict("numpy", True, None, 0.1, "loss 0")
+    numpy, verdict = find("numpy"), proof.Verdict("numpy", True, None, 0.1, "loss 0", proof="against NumPy at batch 8")
     proof.keep(SMALL, 8, numpy, Setting(), IDENTITY, verdict)
     assert bool(proof.proven(SMALL, 8, numpy, Setting(preload=word), IDENTITY)) == holds
 
 
 @pytest.mark.usefixtures("own_state")
 def test_a_proof_of_another_processor_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    numpy, verdict = find("numpy"), proof.Verdict("numpy", True, None, 0.1, "loss 0")
+    numpy, verdict = find("numpy"), proof.Verdict("numpy", True, None, 0.1, "loss 0", proof="against NumPy at batch 8")
     proof.keep(SMALL, 8, numpy, Setting(), IDENTITY, verdict)
     monkeypatch.setattr(proof, "processor", lambda: "another: avx512f")
     assert not proof.proven(SMALL, 8, numpy, Setting(), IDENTITY)

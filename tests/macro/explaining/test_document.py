@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from scipy import stats as known_stats
 
+from kernels.ops.conv.problem import Conv
 from kernels.ops.gemm.problem import Gemm
 from macro.explaining import document
 from macro.explaining import repeat as repeating
@@ -21,6 +22,7 @@ from macro.explaining.rows import rows
 from macro.networks import find as network
 from macro.timing import results
 from macro.watching import perf
+from macro.watching.library_log import Logged
 from macro.watching.watch import Side
 from reports import attribution, formats, store
 from reports.explanation import Cell
@@ -46,10 +48,25 @@ def test_a_product_is_what_the_library_logged(sides: list[Side]) -> None:
     one.entry.built["layout"] = "outputs x inputs"
     assert as_called(known["fc1 wgrad"], one, known) == replace(p, m=p.n, n=p.m)
     logged = Gemm(p.n, p.m, p.k, "nt", ld_pad=3)
-    one.products = [Gemm(2, 2, 2), logged]
+    one.logged = Logged([Gemm(2, 2, 2), logged])
     assert as_called(known["fc1 wgrad"], one, known) == replace(logged, ld_pad=0)
-    one.products.append(replace(logged, trans="nn"))
+    one.logged.products.append(replace(logged, trans="nn"))
     assert as_called(known["fc1 wgrad"], one, known) == replace(p, m=p.n, n=p.m)
+
+
+def test_convolutions_have_what_the_library_ran_them_by(sides: list[Side]) -> None:
+    net = network("alexnet-r")
+    known = rows(net, 8)
+    forward, dgrad = (known[f"conv2 {role}"].problems[0] for role in ("forward", "dgrad"))
+    assert isinstance(forward, Conv) and isinstance(dgrad, Conv)
+    sides[0].logged = Logged(convolutions={forward: "jit:avx2", dgrad: "wino", replace(forward, n=9): "other"})
+    told = document._algorithms(sides[0], known)
+    assert told == (("conv2 forward", "jit:avx2"), ("conv2 dgrad", "wino"))
+    explained = replace(document.explain(PLAN, sides, 3.0), algorithms={"a": told * 3, "b": ()})
+    assert (
+        "numpy: convolutions as its library logged them: jit:avx2: conv2 forward, conv2 forward, conv2 forward; wino: "
+        in attribution.text(explained)
+    )
 
 
 def test_a_call_that_several_rows_could_have_made_is_none_of_theirs(sides: list[Side]) -> None:
@@ -57,7 +74,7 @@ def test_a_call_that_several_rows_could_have_made_is_none_of_theirs(sides: list[
     known, one = rows(net, 128), sides[0]
     square = known["fc2 wgrad"].product
     assert square is not None and square == known["fc3 wgrad"].product
-    one.products = [replace(square, trans="nn")]
+    one.logged = Logged([replace(square, trans="nn")])
     assert as_called(known["fc2 wgrad"], one, known) == square
 
 

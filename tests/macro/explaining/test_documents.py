@@ -19,6 +19,7 @@ from macro.explaining import document
 from macro.explaining import repeat as repeating
 from macro.timing.entry import Plan
 from macro.watching import perf
+from macro.watching.library_log import Logged
 from macro.watching.watch import Side
 from reports import attribution
 from tests.macro.explaining.sides import CLEARS, FAST, NET, PACKS, PLAN, SLOW, recorded, side
@@ -30,7 +31,7 @@ GOLDEN = Path(__file__).parent / "golden"
 def by_hand() -> list[Side]:
     one = side("numpy", SLOW, more=(PACKS, CLEARS, PYTHON))
     product = Gemm(one.entry.setting.threads, 3, 4, "nt", ld_pad=3)
-    one.products, one.entry.identity = [product], {"version": "1", "blas": "x"}
+    one.logged, one.entry.identity = Logged([product]), {"version": "1", "blas": "x"}
     return [one, side("jax", FAST)]
 
 

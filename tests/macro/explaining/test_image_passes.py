@@ -12,6 +12,7 @@ from macro.explaining.repeat import best, repeat
 from macro.explaining.rows import rows
 from macro.frameworks import find
 from macro.networks.base import Network
+from macro.networks.layers.add import Add
 from macro.networks.layers.conv import Convolution
 from macro.networks.layers.dense import Dense
 from macro.networks.layers.dropout import Dropout
@@ -31,11 +32,13 @@ NET = Network(
     (
         Convolution(name="conv", filters=8, pad=1),
         BatchNorm(name="norm", activation="relu"),
-        Pool(name="pool", window=3),
+        Add(name="both", after=("norm", "conv")),
+        Pool(name="pool", after=("both",), window=3),
         BatchNorm(name="frozen", frozen=True),
         LocalResponseNorm(name="lrn", k=2.0),
         Dropout(name="drop", share=0.25),
         Pool(name="odd", window=2, rounding="ceil"),
+        Add(name="twice", after=("odd", "odd")),
         Flatten(name="flat"),
         Dense(name="fc", outputs=5),
     ),
@@ -72,7 +75,8 @@ def test_each_pass_has_its_benchmark(cell: tuple[str, str], options: dict[str, o
 
 
 def test_what_micro_has_not_is_repeated_by_the_framework() -> None:
-    assert again("odd forward", "pooling").startswith("python -m macro run passes --frameworks numpy")
+    for cell in (("odd forward", "pooling"), ("norm gradient sum", "element-wise"), ("norm update", "optimizer")):
+        assert again(*cell).startswith("python -m macro run passes --frameworks numpy")
     odd = {node.name: node for node in replace(NET, input=(3, 15, 17)).nodes}
     assert image_passes.options(odd["norm"], "forward", 4) is None
 

@@ -54,6 +54,16 @@ GRAPHS: dict[str, tuple[Layer, ...]] = {
         Flatten(name="flat"),
         Dense(name="fc", outputs=3),
     ),
+    "normalized first": (
+        BatchNorm(name="first", activation="relu"),
+        Convolution(name="conv", filters=3, bias=False),
+        BatchNorm(name="norm", activation="relu"),
+        Pool(name="pool", window=3, mode="average", pads=(1, 1, 1, 1)),
+        BatchNorm(name="frozen", frozen=True, activation="sigmoid"),
+        BatchNorm(name="plain", affine=False),
+        Flatten(name="flat"),
+        Dense(name="fc", outputs=3),
+    ),
     "two views joined": (
         Convolution(name="conv", filters=3, activation="relu"),
         Flatten(name="flat1"),
@@ -64,21 +74,22 @@ GRAPHS: dict[str, tuple[Layer, ...]] = {
 }
 
 
-def gradients(framework: str, network: Network, folder: Path) -> dict[str, Any]:
+def arrays(framework: str, network: Network, folder: Path) -> dict[str, Any]:
+    """Gradients after a step, and what it kept."""
     row = find(framework)
     files = job.write_arrays(network, network.batch, folder)
     told = json.loads(job.write(row, network, network.batch, Setting(), files, folder).read_text("utf-8"))
     model = load(row.path).build(told)
     model.step()
-    found: dict[str, Any] = model.gradients()
-    return found
+    kept = {name: array.copy() for name, array in model.state().items()}
+    return {**model.gradients(), **kept}
 
 
 @pytest.mark.usefixtures("with_torch")
 @pytest.mark.parametrize("name", GRAPHS)
 def test_all_give_the_same(name: str, tmp_path: Path) -> None:
     network = Network(name, "a test", 4, GRAPHS[name], rate=0.1, momentum=0.5, input=IMAGE)
-    want = gradients("pytorch", network, tmp_path)
+    want = arrays("pytorch", network, tmp_path)
     for framework in ("numpy", "kernels-only"):
-        for array, ours in gradients(framework, network, tmp_path).items():
+        for array, ours in arrays(framework, network, tmp_path).items():
             np.testing.assert_allclose(ours, want[array], rtol=2e-4, atol=2e-6, err_msg=f"{framework}: {array}")

@@ -7,13 +7,15 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kernels.libs import mkl
+from kernels.ops.conv.problem import Conv
 from kernels.ops.gemm.problem import Gemm
-from micro.planning.library_log import Calls, read
+from micro.planning.library_log import Calls, algorithms, read
 from reports import store
 from tests.conftest import Ran
 
@@ -235,6 +237,17 @@ def test_what_is_left_out_of_a_log_is_counted() -> None:
         "MKL SGEMM_BATCH": Calls(1, pytest.approx(217.79e-6)),
         "cuBLAS SgemmStridedBatched": Calls(1, None),
     }
+
+
+def test_what_convolutions_ran_by_stands_in_a_log() -> None:
+    """The implementation's name, and the algorithm where it does not tell; what is not understood has none."""
+    forward = Conv(n=16, c=3, h=32, w=32, k=64, r=3, s=3, pad=1)
+    assert algorithms(CONVOLUTION) == {forward: "jit:avx512_core (direct)"}
+    back = CONVOLUTION.replace("forward_training", "backward_data").replace("jit:avx512_core", "jit_wino:avx512_core")
+    wino = back.replace("convolution_direct", "convolution_wino")
+    assert algorithms(wino) == {replace(forward, direction="dgrad"): "jit_wino:avx512_core"}
+    assert algorithms(CONVOLUTION.replace("exec,cpu", "create,cpu")) == {}
+    assert algorithms(CONVOLUTION.replace("forward_training", "sideways")) == {}
 
 
 def test_what_sets_a_library_up_is_no_call_of_a_log() -> None:

@@ -7,6 +7,7 @@ without a switch in a round ran through it where it has samples.
 from __future__ import annotations
 
 import bisect
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,17 +16,16 @@ from macro.watching.recording import Watched
 from macro.watching.switches import waits
 
 IDLE = "waiting"
+OWN = ["framework"]
 Rows = tuple[str, ...]
 Piece = tuple[int, int, Rows]
 
 
 def waiting(watched: Watched, threads: int, group: Mapping[str, Rows]) -> dict[tuple[Rows, str], list[float]]:
-    """Thread seconds by row and step. Where spans lie on several threads no row can be told, nor outside all of
-    them: then it is the row `waiting`."""
+    """Thread seconds by row and step. Outside all spans, and where those of several threads are for other rows, it is
+    the row `waiting`."""
     cells: dict[tuple[Rows, str], list[float]] = {}
     spans = sorted((s for s in watched.spans if s["rows"]), key=lambda s: (s["start"], -s["end"]))
-    if len({span.get("thread") for span in spans}) > 1:
-        spans = []
     switches = sorted(watched.switches, key=lambda switch: switch.time)
     moments, times = [x.time for x in switches], sorted((s.time, s.thread) for s in watched.samples)
     starts = [span["start"] for span in spans]
@@ -39,7 +39,7 @@ def waiting(watched: Watched, threads: int, group: Mapping[str, Rows]) -> dict[t
         for step in steps:
             start, end = watched.steps[step][:2]
             inside = spans[bisect.bisect_left(starts, start) : bisect.bisect_right(starts, end)]
-            pieces = [(a, b, together(rows, group)) for a, b, rows in _pieces(inside)]
+            pieces = [(a, b, together(rows, group)) for a, b, rows in _told(inside)]
             for a, b, count in idle[bisect.bisect_right(ends, start) :]:
                 if a >= end:
                     break
@@ -59,6 +59,28 @@ def _shared(start: int, end: int, pieces: Sequence[Piece]) -> Iterator[tuple[Row
             yield rows, within
     if left > 0:
         yield (WAITING,), left
+
+
+def _told(spans: Sequence[dict[str, Any]]) -> Iterator[tuple[int, int, list[str]]]:
+    """From, to, rows: of one thread's spans; of several threads' while all that are open, but for what is the
+    framework's own, are for the same rows."""
+    by_thread: dict[int | None, list[dict[str, Any]]] = {}
+    for span in spans:
+        by_thread.setdefault(span.get("thread"), []).append(span)
+    every = [piece for own in by_thread.values() for piece in _pieces(own)]
+    if len(by_thread) == 1:
+        yield from every
+        return
+    edges = [(when, change, tuple(rows)) for a, b, rows in every if rows != OWN for when, change in ((a, 1), (b, -1))]
+    open_: Counter[Rows] = Counter()
+    last = 0
+    for when, change, rows in sorted(edges):
+        if len(open_) == 1 and when > last:
+            yield last, when, list(next(iter(open_)))
+        open_[rows] += change
+        if not open_[rows]:
+            del open_[rows]
+        last = when
 
 
 def _pieces(spans: Sequence[dict[str, Any]]) -> Iterator[tuple[int, int, list[str]]]:

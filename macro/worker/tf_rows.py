@@ -23,6 +23,9 @@ UPDATES = (  # where no optimizer has a kernel of its own
     "AssignSubVariableOp",
 )
 KINDS = (("Conv2D", "convolution"), ("Pool", "pooling"), ("BatchNorm", "normalization"))  # by a part of a kernel's name
+PASSES = (
+    "BiasAdd|Sigmoid|Relu|Tanh|Soft(plus|sign)|Exp|Log|Mul|Add|Sub|Neg|Abs|R?Sqrt|Square|Div|RealDiv|Maximum|Minimum"
+)
 PRODUCT = "MatMul|Conv2DBackprop"  # how a gradient that is one begins
 EAGER, KERNELS = "eagerly", "in a graph"
 
@@ -127,7 +130,7 @@ def column(served, kind):
         return "softmax"
     if kind == "BiasAddGrad":
         return "reduction"
-    if re.match("BiasAdd|Sigmoid|Relu", kind):
+    if re.match(PASSES, kind) and served != ["framework"]:
         return "element-wise"
     return "packing" if served == ["layout"] or kind == "Transpose" else None
 

@@ -50,17 +50,17 @@ DRAWN = {
         ("alexnet-r", "operation again", "conv2", 1),
         ("alexnet-r", "product", "fc", 30),
         ("alexnet-r", "element-wise", "conv2", 2),
-        ("resnet-56", "sums", "stage1.4.add", 40),
-        ("resnet-56", "operation again", "stage1.4.conv1", 2),
+        ("resnet-56", "sums", "stage1.4.add", 400),
+        ("resnet-56", "operation again", "stage1.4.conv1", 12),
         ("alexnet-r", "operation again", "pool1", 3),
     ),
     "tensorflow-graph": (
         ("alexnet-r", "operation again", "conv2", 1),
         ("alexnet-r", "product", "fc", 30),
-        ("resnet-56", "element-wise", "stage1.4.add", 24),
+        ("resnet-56", "element-wise", "stage1.4.add", 80),
         ("alexnet-r", "sums", "conv1", 4),
-        ("resnet-56", "sleep", "stage2.3.norm1", 20),
-        ("resnet-56", "copies", "stage1.4.norm1", 80),
+        ("resnet-56", "sleep", "stage2.3.norm1", 60),
+        ("resnet-56", "copies", "stage1.4.norm1", 240),
     ),
 }
 

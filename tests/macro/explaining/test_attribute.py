@@ -171,11 +171,22 @@ def test_waiting_through_the_end_of_a_step_is_each_steps_own_part() -> None:
     assert ms(attribute(made, {}, 1))[(WAITING, "waiting")] == [2, 3]
 
 
-def test_spans_on_several_threads_tell_no_row_of_waiting() -> None:
-    spans = [span(0, 6, "a", thread=1), span(6, 10, "b", thread=2)]
+@pytest.mark.parametrize(
+    ("other", "waits"),
+    [
+        (span(6, 10, "b", thread=2), {("a",): [2]}),
+        (span(0, 10, "framework", thread=2), {("a",): [2]}),
+        (span(3, 10, "b", thread=2), {("a",): [1], WAITING: [1]}),
+        (span(3, 10, "a", thread=2), {("a",): [2]}),
+    ],
+)
+def test_spans_on_several_threads_tell_the_row_of_waiting_where_it_is_one(
+    other: dict[str, Any], waits: dict[tuple[str, ...], list[float]]
+) -> None:
     switches = [Switch(1, 2 * MS, "out"), Switch(1, 4 * MS, "in")]
-    found = attribute(watched((0, 10), spans=spans, samples=[sample(1)], switches=switches), {}, 1)
-    assert ms(found)[(WAITING, "waiting")] == [2]
+    spans = [span(0, 6, "a", thread=1), other]
+    found = ms(attribute(watched((0, 10), spans=spans, samples=[sample(1)], switches=switches), {}, 1))
+    assert {rows: seconds for (rows, column), seconds in found.items() if column == "waiting"} == waits
 
 
 def test_a_span_that_ends_after_the_step_waits_within_it() -> None:

@@ -90,7 +90,8 @@ def test_gradients_of_a_convolution_by_what_they_are_as_large_as() -> None:
         ("gradient_tape/pool1/MaxPool2d/MaxPoolGrad", "MaxPoolGrad", ["pool1 gradient"], "pooling"),
         ("s.0.norm/FusedBatchNormV3", "FusedBatchNormV3", ["s.0.norm forward"], "normalization"),
         ("gradient_tape/s.0.norm/FusedBatchNormGradV3", "FusedBatchNormGradV3", ["s.0.norm gradient"], "normalization"),
-        ("AddN_3", "AddN", ["gradient sums"], None),
+        ("AddN_3", "AddN", ["gradient sums"], "element-wise"),
+        ("conv1/added/Tanh_3", "Tanh", ["conv1 forward"], "element-wise"),
         ("Momentum/update__3/ResourceApplyMomentum", "ResourceApplyMomentum", ["conv2 update"], "update"),
     ],
 )

@@ -24,7 +24,7 @@ def logged(framework: Framework, folder: Path) -> list[Gemm]:
     files, entry = job.write_arrays(NET, 32, folder), Entry(framework, Setting())
     with ExitStack() as stack:
         begin(PLAN, entry, entry.setting, files, folder, stack)
-    return library_log.logged(PLAN, entry, files, folder, lambda said: None)
+    return library_log.logged(PLAN, entry, files, folder, lambda said: None).products
 
 
 @pytest.mark.slow

@@ -1,8 +1,9 @@
-"""What of a gap is certain: causes first, layers and phases, then the cells inside a cause that is.
+"""What of a gap is certain: causes, layers and phases, cells by themselves, and the cells inside a cause that is.
 
-They are one family of tests. Causes, layers and phases have a part of the error each, in it every bar an equal one
-(Bonferroni), and a cause that differs leaves its own to its cells (the inheritance procedure: Goeman and Finos, Stat.
-Appl. Genet. Mol. Biol. 11(1), 2012). What is too small for a word is not tested.
+They are one family of tests. Causes, layers, phases and cells have a part of the error each, in it every one an equal
+one (Bonferroni), and a cause that differs leaves its own to its cells beside (the inheritance procedure: Goeman and
+Finos, Stat. Appl. Genet. Mol. Biol. 11(1), 2012). By itself a row that differs by much is not lost in the noise of all
+others of its cause. What is too small for a word is not tested.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from macro.explaining.rows import OUTSIDE, Row
 from reports import stats
 from reports.explanation import RESIDUAL, Bar
 
-# Chance that two equal steps have a bar of this kind, or for causes a cell, that is said to differ.
-ERROR = {"cause": 0.03, "layer": 0.01, "phase": 0.01}
+# Chance that two equal steps have a bar of this kind, or for causes a cell of one, that is said to differ.
+ERROR = {"cause": 0.02, "layer": 0.01, "phase": 0.01}
+CELLS = 0.01  # … that they have a cell by itself that is
 LEAST = 0.01  # of the larger step: smaller differences are in the tables alone
 
 
@@ -74,12 +76,13 @@ def bars(cells: Seconds, by_name: Mapping[str, Row], what: str) -> list[Bar]:
 
 
 def errors(cells: Seconds, causes: Sequence[Bar]) -> list[float]:
-    """Of each cell's test: its share of what its cause leaves it; 0 where there is nothing to test."""
+    """Of each cell's test: its own share, and that of what its cause leaves it; 0 where there is nothing to test."""
     certain = {bar.name for bar in causes if bar.sure}
     left = ERROR["cause"] / max(1, sum(max(bar.a, bar.b) >= cells.least for bar in causes))
     tested = Counter(column for i, (_, column) in enumerate(cells.keys) if cells.large(i))
+    own = CELLS / max(1, tested.total())
     return [
-        left / tested[column] if column in certain and cells.large(i) else 0.0
+        (own + left / tested[column] * (column in certain)) if cells.large(i) else 0.0
         for i, (_, column) in enumerate(cells.keys)
     ]
 

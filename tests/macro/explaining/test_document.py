@@ -151,7 +151,7 @@ def test_of_few_processes_it_is_said_what_certainty_takes(sides: list[Side]) -> 
         one.processes = [*one.processes] * 3
     lines = attribution.text(document.explain(replace(PLAN, generations=3), again, 3.0)).splitlines()
     (line,) = [line for line in lines if line.startswith("No cause differs for certain by 1% of the step or more.")]
-    few, enough = (known_stats.t.ppf(1 - 0.03 / 4 / 2, count - 1) for count in (3, 5))  # of four causes
+    few, enough = (known_stats.t.ppf(1 - 0.02 / 4 / 2, count - 1) for count in (3, 5))  # of four causes
     assert f"It takes {few:.0f} standard errors with 3 processes of each, {enough:.1f} with 5 (--runs 5)" in line
     for processes in (1, 5):
         text = attribution.text(document.explain(replace(PLAN, generations=processes), again, 3.0))

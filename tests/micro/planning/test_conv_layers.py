@@ -19,10 +19,12 @@ COUNTS = {  # layers, those alike counted
     "alexnet-s": 5,
     "alexnet-s-tf": 5,
     "alexnet-s-caffe": 5,
+    "alexnet-s-cntk": 5,
     "alexnet-s-mxnet": 3,
     "alexnet-r": 3,
     "alexnet-r-caffe": 3,
     "resnet-56": 55,
+    "resnet-56-bias": 55,
     "resnet-56-caffe": 57,
     "resnet-56-cntk": 109,
     "resnet-50": 53,
@@ -111,7 +113,7 @@ def test_a_first_layer_needs_no_dgrad_unless_its_images_are_trained() -> None:
 
 def test_distinct_layers_are_named_with_all_who_have_them() -> None:
     every = distinct_layers()
-    assert len({x.problem for x in every}) == len(every) == 83
+    assert len({x.problem for x in every}) == len(every) == 84
     assert sum(x.count for x in every) == sum(COUNTS.values())
     (shared,) = [x for x in every if x.problem == Conv(16, 256, 14, 14, 256, 3, 3, pad=1)]
     assert [(use.network, use.layer, use.count) for use in shared.uses] == [
@@ -122,7 +124,7 @@ def test_distinct_layers_are_named_with_all_who_have_them() -> None:
 
 def test_at_one_batch_networks_share_more() -> None:
     every = distinct_layers(1)
-    assert {x.problem.n for x in every} == {1} and len(every) == 78
+    assert {x.problem.n for x in every} == {1} and len(every) == 79
 
 
 def test_what_was_published_is_of_the_pass() -> None:

@@ -120,15 +120,9 @@ def _algorithms(explained: Explanation, side: str) -> Iterator[str]:
     rows: dict[str, list[str]] = {}
     for row, kernel in explained.algorithms[side]:
         rows.setdefault(kernel, []).append(row)
-    told = "; ".join(f"{kernel}: {_first(names)}" for kernel, names in rows.items())
+    told = "; ".join(f"{kernel}: {units.first(names, NAMED)}" for kernel, names in rows.items())
     if told:
         yield f"{explained.name(side)}: convolutions as its library logged them: {told}"
-
-
-def _first(names: Sequence[str]) -> str:
-    """The first ones of many."""
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more
 
 
 def _causes(explained: Explanation, least: float) -> list[str]:

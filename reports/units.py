@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 LEAST = 1e-12  # a thousandth of the smallest prefix: what is left of a sum that cancels is less
 
@@ -68,6 +69,12 @@ def percent(value: float | None) -> str:
 def error(value: float | None) -> str:
     """A worst error: `1.2e-6`."""
     return "–" if value is None else "0" if value == 0 else f"{value:.1e}"
+
+
+def first(names: Sequence[str], most: int) -> str:
+    """`fc1, fc2 and 3 more`: the first ones of many."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def counted(count: int, what: str) -> str:

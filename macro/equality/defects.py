@@ -17,6 +17,7 @@ from macro.networks.base import LOSSES
 from macro.networks.layers.shortcut import Shortcut
 from macro.processes import job
 from macro.processes.job import Setting
+from reports import units
 
 if TYPE_CHECKING:
     from kernels.problem import Array
@@ -79,9 +80,7 @@ def _owner(parameter: str) -> str:
 
 
 def _some(names: Iterable[str]) -> str:
-    """Sorted, the first ones of many."""
-    first = sorted(names)
-    return ", ".join(first[:SHOWN]) + (f" and {len(first) - SHOWN} more" if len(first) > SHOWN else "")
+    return units.first(sorted(names), SHOWN)
 
 
 def _siblings(network: Network) -> list[Network]:

@@ -69,13 +69,14 @@ def available():
 def identity(job):
     from importlib.metadata import PackageNotFoundError, version
 
-    try:
-        release = version("kernelgap")
-    except PackageNotFoundError:
-        release = "of this checkout"
-    from kernels.libs import torch
+    def installed(package, otherwise):
+        try:
+            return version(package)
+        except PackageNotFoundError:
+            return otherwise
 
-    flags = {"products": CHOSEN, "torch": None if torch.missing() else str(torch.load().__version__)}
+    flags = {"products": CHOSEN, "torch": installed("torch", None)}  # by its file: to load it takes seconds
+    release = installed("kernelgap", "of this checkout")
     return {"framework": "kernels-only", "version": release, "flags": flags, "threads": job["threads"]}
 
 

@@ -41,7 +41,8 @@ def _line(table: Table, line: Line, batch: int, own: Sequence[Result], cores: in
     variants = list(dict.fromkeys(x.variant for x in own))
     by_cell = {(x.variant, x.threads, str(x.problem["phase"])): x for x in own}
     reasons: dict[str, list[str]] = {}
-    rows = [_row(variant, threads, by_cell, own, reasons) for variant in variants]
+    thirds = set[str]()
+    rows = [_row(variant, threads, by_cell, own, reasons, thirds) for variant in variants]
     head = ["framework", *(word for count in threads for word in (_counted(count), f"over {BASE}"))]
     head += [f"{phase}, {_counted(count)}" for phase in PHASES[:2] for count in threads]
     yield from aligned([*head, "samples/s", "of peak", "memory"], rows, left=1)
@@ -49,8 +50,9 @@ def _line(table: Table, line: Line, batch: int, own: Sequence[Result], cores: in
         yield f"Samples a second, share of the peak and memory: on {_counted(threads[-1])}."
     if any(NOT_ASKED in row[:-TAKEN] for row in rows):
         yield f"{NOT_ASKED}: not asked; forward passes and gradients by themselves are of {', '.join(table.passes)}"
-    if any(cell.endswith("*") for row in rows for cell in row):
-        yield f"*: never in memory with {BASE} of as many threads:{_thirds(own)}; the errors of both ratios are in it"
+    if thirds:
+        between = ",".join(sorted(thirds))
+        yield f"*: never in memory with {BASE} of as many threads:{between}; the errors of both ratios are in it"
     yield from _below(line, batch, own)
     yield from steps.proofs([x for x in own if x.seconds])
     for reason, who in reasons.items():
@@ -77,14 +79,6 @@ def _below(line: Line, batch: int, own: Sequence[Result]) -> Iterator[str]:
             yield f"Below {FLOOR}, {_counted(least.threads)}: {told} times it{answer.apart(first, least)}. Why: {why}"
 
 
-def _thirds(own: Sequence[Result]) -> str:
-    """The frameworks by which some were compared with it."""
-    timed, found = [x for x in own if x.seconds and x.problem["phase"] == "step"], set[str]()
-    for base in (x for x in timed if x.variant == BASE):
-        found |= {ratios.over(x, base, timed)[1] for x in timed if x is not base and x.threads == base.threads}
-    return ",".join(sorted(found - {""}))
-
-
 def _counted(threads: int) -> str:
     return units.counted(threads, "thread")
 
@@ -95,11 +89,12 @@ def _row(
     by_cell: Mapping[tuple[str, int, str], Result],
     own: Sequence[Result],
     reasons: dict[str, list[str]],
+    thirds: set[str],
 ) -> list[str]:
-    """A framework's cells; why one is empty goes to `reasons`."""
+    """A framework's cells; why one is empty goes to `reasons`, by whom a ratio is told to `thirds`."""
     cells = [variant]
     for count in threads:
-        cells += _step(variant, count, by_cell, own, reasons)
+        cells += _step(variant, count, by_cell, own, reasons, thirds)
     for phase in PHASES[:2]:
         cells += [_time(by_cell.get((variant, count, phase)), reasons) for count in threads]
     last = by_cell.get((variant, threads[-1], "step"))
@@ -114,6 +109,7 @@ def _step(
     by_cell: Mapping[tuple[str, int, str], Result],
     own: Sequence[Result],
     reasons: dict[str, list[str]],
+    thirds: set[str],
 ) -> list[str]:
     """The time of a step, and over PyTorch's."""
     cell, base = by_cell.get((variant, threads, "step")), by_cell.get((BASE, threads, "step"))
@@ -126,6 +122,7 @@ def _step(
     ratio, through = ratios.over(cell, base, [x for x in own if x.seconds])
     if ratio is None:
         return [_time(cell, reasons), f"{cell.seconds.median / base.seconds.median:.2f}"]
+    thirds |= {through} - {""}
     return [_time(cell, reasons), units.ratio(ratio.center, ratio.low, ratio.high) + "*" * bool(through)]
 
 

@@ -57,8 +57,9 @@ class Moved(object):
 
     def __init__(self, told, weights, products):
         from kernels.ops.optimizer.rules import RULES
+        from macro.networks.optimizers import rule
 
-        self.rule = "momentum" if told["optimizer"] == "sgd" and told["momentum"] else told["optimizer"]
+        self.rule = rule(told["optimizer"], told["momentum"])
         self.told, self.bound = told, Bound(products)
         self.state = dict(
             (name, [np.zeros(w.size, np.float32) for _ in RULES[self.rule].state]) for name, w in weights.items()

@@ -47,15 +47,15 @@ def injections() -> list[Injection]:
 
 DRAWN = {
     "jax": (
-        ("alexnet-r", "operation again", "conv2", 1),
+        ("alexnet-r", "operation again", "conv2", 3),
         ("alexnet-r", "product", "fc", 30),
-        ("alexnet-r", "element-wise", "conv2", 2),
-        ("resnet-56", "sums", "stage1.4.add", 400),
+        ("alexnet-r", "sums", "conv1", 8),
+        ("resnet-56", "element-wise", "stage1.4.add", 100),
         ("resnet-56", "operation again", "stage1.4.conv1", 12),
-        ("alexnet-r", "operation again", "pool1", 3),
+        ("alexnet-r", "operation again", "pool1", 6),
     ),
     "tensorflow-graph": (
-        ("alexnet-r", "operation again", "conv2", 1),
+        ("alexnet-r", "operation again", "conv2", 3),
         ("alexnet-r", "product", "fc", 30),
         ("resnet-56", "element-wise", "stage1.4.add", 80),
         ("alexnet-r", "sums", "conv1", 4),

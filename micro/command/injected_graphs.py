@@ -138,7 +138,7 @@ def _in_jax(jax: Any, call: Any, knobs: dict[str, Any]) -> Any:
             return added(p, state, y, given), kept
 
     def added(p: Any, state: Any, y: Any, given: Any) -> Any:
-        seen, last = still(y), 0.0  # the last one's: one behind the other, all have the same memory for their own
+        seen, last = still(y), 0.0  # of the last one: one behind the other, all have the same memory for their own
         for i in range(knobs["many"]):
             if knobs["what"] == "operation again":
                 frozen = {name: still(array) for name, array in p.items()}
@@ -146,13 +146,13 @@ def _in_jax(jax: Any, call: Any, knobs: dict[str, Any]) -> Any:
                 last = LITTLE * still(barrier(again)).ravel()[0]
                 y = y + LITTLE * still(barrier(again))
             elif knobs["what"] == "element-wise":
-                y = y + LITTLE * np.tanh(np.log1p(np.exp(-np.abs(seen * (1 + STEP * (1 + i))))))
+                last = barrier(np.tanh(np.log1p(np.exp(-np.abs(seen * (1 + STEP * (1 + i)) + last)))))
             elif knobs["what"] == "sums":
                 total = np.sum(barrier(seen * (1 + STEP * (1 + i)) + last), axis=0, keepdims=True)
                 y, last = y + LITTLE * total, LITTLE * total.ravel()[0]
             else:
                 y = y + LITTLE * (multiplied(given[0], i) if knobs["what"] == "product" else slept(seen, i))
-        return y
+        return y + LITTLE * last if knobs["what"] == "element-wise" else y
 
     return applied
 

@@ -138,7 +138,8 @@ def _in_jax(jax: Any, call: Any, knobs: dict[str, Any]) -> Any:
             return added(p, state, y, given), kept
 
     def added(p: Any, state: Any, y: Any, given: Any) -> Any:
-        seen, last = still(y), 0.0  # of the last one: one behind the other, all have the same memory for their own
+        seen = barrier(still(y))  # made once: else each of these computes again what is fused into `y`
+        last: Any = 0.0  # of the last one: one behind the other, all have the same memory for their own
         for i in range(knobs["many"]):
             if knobs["what"] == "operation again":
                 frozen = {name: still(array) for name, array in p.items()}

@@ -55,7 +55,7 @@ wheels: .venv/done ## what `make gpu` wants beside CUDA, CuPy and PyTorch, for P
 heavy: .venv/done ## MKL, torch, Numba, cffi, pyFFTW, oneDNN with Winograd, ncnn, ONNX Runtime: the rivals that are no dependency
 	$(BIN)/pip install -q -c constraints.txt mkl torch numba cffi pyfftw ncnn onnxruntime 'onednn-cpu-gomp; sys_platform == "linux" and platform_machine == "x86_64"'
 
-soak: .venv/done ## the figures that issues promise, measured: two or three hours, on a quiet machine
+soak: .venv/done ## the figures that issues promise, measured: three or four hours, on a quiet machine
 	$(BIN)/python -m micro.selftest --full
 	$(BIN)/python -m micro.selftest --soak
 

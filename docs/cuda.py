@@ -42,7 +42,8 @@ end of a launch; a shuffle orders nothing.
 
 The error is the largest |got − want| against float64, standard normal inputs, at each of the three shapes; of
 `fma_chains10` these are steps × chains × multiprocessors, of `mma_…` and `wgmma_…` steps × multiprocessors (a sum of
-n equal products grows by n, and its error by n²), of a launch its calls, of a convolution what oneDNN's benchmark calls
+n equal products grows by n, and its error by n²), of `exchange_…` words between lanes or added to × steps ×
+multiprocessors (whole numbers, exact), of a launch its calls, of a convolution what oneDNN's benchmark calls
 it; a stage of one is tried alone."""
 NEVER, NOT = "never yet", "–"
 UNITS = {"stream": " B", "chase": " B", "launch": " ×"}

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from macro.watching.watch import Side
 
 SECONDS = 40.0  # of watching, for each process
-OWN = "Of a program of your own: python -m macro explain train.py; its options: python -m macro explain train.py --help"
+OWN = (
+    "Of a program of your own: python -m macro explain train.py; its options: python -m macro explain train.py --help. "
+    "Of a GPU's trace by torch.profiler: python -m macro explain trace.json.gz"
+)
 Value = TypeVar("Value")
 
 
@@ -97,8 +100,10 @@ def _side(net: Network, name: str, threads: int, heap: str, division: str, varia
 
 def main(argv: Sequence[str]) -> int:
     """The exit code."""
-    from macro.explaining import own, own_request
+    from macro.explaining import own, own_request, traced
 
+    if traced.is_trace(argv):
+        return traced.main(argv)
     return own.main(argv, command.say) if own_request.is_own(argv, parser()) else _explain(request(argv))
 
 

@@ -10,12 +10,14 @@ from collections.abc import Callable
 from kernels import faults
 from kernels.errors import SuiteError
 from kernels.ops.chase.problem import Chase
+from kernels.ops.exchange.problem import Exchange
 from kernels.ops.pages import accounting
 from kernels.ops.pages.problem import SMALL_PAGE, Pages
 from kernels.ops.saxpy.problem import Saxpy
 from micro import stream
 from micro.answers import caches, page_costs
 from micro.answers import memory as answers
+from micro.answers.exchange import exchange_answer
 from micro.answers.simd import simd_answer
 from micro.command.line import main
 from micro.contests import memory as contests
@@ -60,6 +62,7 @@ TOLD: tuple[Callable[[Run], list[str]], ...] = (
     latency_answer,
     caches.bandwidth_answer,
     simd_answer,
+    exchange_answer,
 )
 
 
@@ -70,7 +73,8 @@ def told(run: Run) -> list[str]:
 
 QUESTIONS = {
     "overview": Question(
-        "a selection of all that follows, but for --idle, --bandwidth and --simd (about 30 s; what no flag asks for)",
+        "a selection of all that follows, but for --idle, --bandwidth, --simd, --exchange (about 30 s; what no flag "
+        "asks for)",
         contests.overview,
         told,
     ),
@@ -90,12 +94,23 @@ QUESTIONS = {
         seconds=45.0,
     ),
     "cold_operands": Question("what do operands cost that are not in cache?", contests.cold, told),
+    "exchange": Question(
+        "what do threads of a GPU pay to hand each other words: banks, shuffles, atomic additions?",
+        contests.exchange,
+        told,
+    ),
     "simd": Question("what do wider vectors bring in the first-level cache: SSE, AVX2, AVX-512?", contests.simd, told),
 }
 # A case of another operation is repeated by a line of this command with that operation's axes.
 OTHERS = (
     Benchmark(
         Chase, "A chain of loads, each with the address of the next.", sweep={"working_set": (1 << 20,)}, questions={}
+    ),
+    Benchmark(
+        Exchange,
+        "Words that threads of a GPU hand each other.",
+        sweep={"how": ("load",), "spread": (1,), "steps": (contests.HANDED["load"],), "processors": (1,)},
+        questions={},
     ),
     Benchmark(
         Saxpy,
@@ -111,7 +126,7 @@ BENCHMARK = Benchmark(
     "--overview.",
     sweep={"what": ("clear",), "memory": ("touched", "fresh"), "size": (contests.SIZE,), "page": (SMALL_PAGE,)},
     questions=QUESTIONS,
-    useful=(Useful("--overview"), Useful("--latency", 460, 10.0)),
+    useful=(Useful("--overview"), Useful("--latency", 460, 10.0), Useful("--exchange", 470, 8.0)),
     small="--size 262144",
     default="overview",
     sweeping=("what", "memory", "pause", "behind"),

@@ -45,6 +45,7 @@ QUESTIONS = {
     "chain": Question(
         "what does a share of a chain of kernels cost that only another memory has?", steps.chain, step_answers.chain
     ),
+    "beside": Question("how much of a copy to a GPU hides behind products on it?", contests.beside, answers.beside),
     "first_touch": Question("what do new memory and huge pages change?", contests.first_touch, answers.first_touch),
 }
 # A case of another operation is repeated by a line of this command with that operation's axes.
@@ -78,6 +79,7 @@ BENCHMARK = Benchmark(
         Useful("--gradients"),
         Useful("--curve --size 1024,65536,1048576,16777216,134217728", 405, 20.0),
         Useful("--gradients", 450, 15.0),
+        Useful("--beside", 455, 6.0),
     ),
     small="--size 4096",
     default="curve",

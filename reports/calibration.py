@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from statistics import median
 
 from reports import units
@@ -14,43 +15,83 @@ from reports.record import Expected, Prediction
 LARGE = 0.05  # of a step: a change that is worth a word
 
 
-def sentences(made: Sequence[Prediction]) -> Iterator[str]:
-    """Of all that were measured, and of those that changed the step by LARGE."""
+@dataclass(frozen=True)
+class Calibration:
+    """Counts of pairs that were measured: of those `predicted` how many intervals hold what was measured, `inside`, and
+    with its own error, `near`; how many are `large`, by so many `kinds` of change, and of these predicted, `told`, how
+    many have the `right` sign; their `verdicts`; how many changed nothing, `null`, and had been predicted to, `alarms`.
+    Medians: `resolution` in shares of the step, `error` and the intervals' `half` width in shares of the change."""
+
+    measured: int
+    predicted: int
+    resolution: float
+    inside: int
+    near: int
+    large: int
+    kinds: int
+    told: int
+    right: int
+    verdicts: Counter[str]
+    error: float
+    half: float
+    null: int
+    alarms: int
+
+
+def of(made: Sequence[Prediction]) -> Calibration | None:
+    """Of all that were measured, and of those that changed the step by LARGE; None where nothing was."""
     measured = [x for x in made if x.measured is not None and x.resolution is not None]
     if not measured:
-        return
+        return None
     both = [x for x in measured if x.predicted is not None]
-    resolution = median(100 * (x.resolution or 0.0) / x.step for x in measured)
-    yield (
-        f"{units.counted(len(measured), 'pair')} of step and change measured, {len(both)} of them predicted; two "
-        f"unchanged steps are alike to within {units.percent(resolution)} of the step (median)."
-    )
-    inside, near = (sum(_holds(x, error) for x in both) for error in (False, True))
-    yield (
-        f"What was measured lies inside the 90 % interval of its prediction in {inside} of {len(both)}; in {near} once "
-        "the measurement's own error is added."
-    )
     large = [x for x in measured if x.measured and abs(x.measured.seconds) >= LARGE * x.step]
     told = [x for x in large if x.predicted is not None]
-    if told:
-        errors = [abs(_error(x)) for x in told]
-        right = sum(_center(x.predicted) * _center(x.measured) > 0 for x in told)
-        verdicts = Counter(word(x) for x in told)
-        counted = ", ".join(f"{verdicts[one]} {one}" for one in sorted(verdicts))
-        kinds = {x.change.partition("=")[0] for x in large}
-        error, half = (units.percent(100 * median(some)) for some in (errors, [*map(_half, told)]))
-        yield (
-            f"Of the {len(large)} that change the step by {units.percent(100 * LARGE)} or more, by {len(kinds)} kinds "
-            f"of change, {len(told)} were predictable: sign right in {right}; {counted}; median "
-            f"error {error} of the change, half-width of their intervals {half} of it (median)."
-        )
     null = [
         x
         for x in both
         if x.measured and x.measured.low <= 0 <= x.measured.high and abs(x.measured.seconds) <= (x.resolution or 0)
     ]
-    alarms = sum(abs(_center(x.predicted)) > (x.resolution or 0.0) for x in null)
-    yield f"Of {units.counted(len(null), 'change')} that changed nothing for certain {alarms} had been predicted to."
+    return Calibration(
+        measured=len(measured),
+        predicted=len(both),
+        resolution=median((x.resolution or 0.0) / x.step for x in measured),
+        inside=sum(_holds(x, error=False) for x in both),
+        near=sum(_holds(x, error=True) for x in both),
+        large=len(large),
+        kinds=len({x.change.partition("=")[0] for x in large}),
+        told=len(told),
+        right=sum(_center(x.predicted) * _center(x.measured) > 0 for x in told),
+        verdicts=Counter(word(x) for x in told),
+        error=median(abs(_error(x)) for x in told) if told else 0.0,
+        half=median(map(_half, told)) if told else 0.0,
+        null=len(null),
+        alarms=sum(abs(_center(x.predicted)) > (x.resolution or 0.0) for x in null),
+    )
+
+
+def sentences(made: Sequence[Prediction]) -> Iterator[str]:
+    """What that is, in words."""
+    found = of(made)
+    if found is None:
+        return
+    yield (
+        f"{units.counted(found.measured, 'pair')} of step and change measured, {found.predicted} of them predicted; "
+        f"two unchanged steps are alike to within {units.percent(100 * found.resolution)} of the step (median)."
+    )
+    yield (
+        f"What was measured lies inside the 90 % interval of its prediction in {found.inside} of {found.predicted}; in "
+        f"{found.near} once the measurement's own error is added."
+    )
+    if found.told:
+        counted = ", ".join(f"{found.verdicts[one]} {one}" for one in sorted(found.verdicts))
+        error, half = units.percent(100 * found.error), units.percent(100 * found.half)
+        yield (
+            f"Of the {found.large} that change the step by {units.percent(100 * LARGE)} or more, by {found.kinds} "
+            f"kinds of change, {found.told} were predictable: sign right in {found.right}; {counted}; median "
+            f"error {error} of the change, half-width of their intervals {half} of it (median)."
+        )
+    changes = units.counted(found.null, "change")
+    yield f"Of {changes} that changed nothing for certain {found.alarms} had been predicted to."
 
 
 def share(x: Prediction, of: Expected | None) -> str:

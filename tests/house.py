@@ -22,6 +22,7 @@ ROOMS = {
         "predicting",
         "changes",
         "explaining",
+        "traces",
         "watching",
         "equality",
         "timing",

@@ -50,19 +50,27 @@ class Plan:
         return prepared(function, (self.number, POINTER(source), POINTER(target)), name, check, ())
 
 
-def plan(lengths: tuple[int, int], count: int, inverse: bool, stream: int, library: Any = None) -> Plan:
-    """`count` frames of these rows and columns, one behind another; their spectra by frequency, so that the numbers of
-    one frequency lie together. Raises LaunchError, Unavailable."""
+def layout(lengths: tuple[int, int], count: int, inverse: bool, behind: bool) -> tuple[Any, ...]:
+    """What a plan of many is made of, but for the plan: rank, sizes, the source's rows and columns, step and distance,
+    the target's, kind, count. Frames lie one behind another, and so do spectra where they are `behind`; else they lie
+    by frequency, so that the numbers of one frequency are together."""
+    down, across = lengths
+    sizes, halves = (INT * 2)(down, across), (INT * 2)(down, across // 2 + 1)
+    frames = (sizes, INT(1), INT(down * across))
+    spectra = (halves, *((INT(1), INT(down * (across // 2 + 1))) if behind else (INT(count), INT(1))))
+    source, target = (spectra, frames) if inverse else (frames, spectra)
+    return (INT(2), sizes, *source, *target, INT(C2R if inverse else R2C), INT(count))
+
+
+def plan(
+    lengths: tuple[int, int], count: int, inverse: bool, stream: int, library: Any = None, *, behind: bool = False
+) -> Plan:
+    """`count` frames of these rows and columns, as `layout` has them. Raises LaunchError, Unavailable."""
     api, number, nbytes = library or cuda.load("cufft"), INT(), SIZE()
     if status := api.cufftCreate(ctypes.byref(number)):
         raise Unavailable(f"cufftCreate answers {_said(status)}: no usable GPU in this process")
     check("cufftSetAutoAllocation", api.cufftSetAutoAllocation(number, INT(0)))
-    down, across = lengths
-    sizes, halves = (INT * 2)(down, across), (INT * 2)(down, across // 2 + 1)
-    frames, spectra = (sizes, INT(1), INT(down * across)), (halves, INT(count), INT(1))
-    source, target = (spectra, frames) if inverse else (frames, spectra)
-    kind, many = INT(C2R if inverse else R2C), INT(count)
-    answer = api.cufftMakePlanMany(number, INT(2), sizes, *source, *target, kind, many, ctypes.byref(nbytes))
+    answer = api.cufftMakePlanMany(number, *layout(lengths, count, inverse, behind), ctypes.byref(nbytes))
     check("cufftMakePlanMany", answer)
     check("cufftSetStream", api.cufftSetStream(number, POINTER(stream)))
     made = Plan(api, number, inverse, nbytes.value)

@@ -1,4 +1,4 @@
-"""scikit-cuda 0.5.3, of 2019: cuBLAS as that package calls it.
+"""scikit-cuda 0.5.3, of 2019: cuBLAS and cuFFT as that package calls them.
 
 It cannot be imported as it is. It asks for pkg_resources, which setuptools no longer brings; for names of
 NumPy 1; for libcuda.so and libcublas.so, where drivers and wheels have libcuda.so.1 and libcublas.so.13;
@@ -18,12 +18,13 @@ import re
 import sys
 import types
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from kernels.errors import LaunchError, Unavailable, said
-from kernels.libs import cuda
+from kernels.libs import cuda, cufft
 from kernels.libs.cublas import N, T
 
 EXTRA = "pip install 'kernelgap[skcuda]'"
@@ -173,7 +174,7 @@ def sgemm(
 ) -> Callable[[], None]:
     """C = alpha·op(A)·op(B) + beta·C, column-major, ready to be called; operands are (address, ld)."""
     alpha, beta = scale
-    return _call(on, "cublasSgemm", (on.handle, *flags, *mnk, alpha, *a, *b, beta, *c))
+    return _call(on.api, "cublasSgemm", (on.handle, *flags, *mnk, alpha, *a, *b, beta, *c))
 
 
 def sgeam_transpose(
@@ -181,12 +182,43 @@ def sgeam_transpose(
 ) -> Callable[[], None]:
     """Target (rows×cols, column-major) = source transposed (cols×rows); operands are (address, ld)."""
     arguments = (on.handle, T, N, rows, cols, 1.0, *source, 0.0, *target, *target)
-    return _call(on, "cublasSgeam", arguments)
+    return _call(on.api, "cublasSgeam", arguments)
 
 
-def _call(on: Handle, name: str, arguments: tuple[Any, ...]) -> Callable[[], None]:
+@dataclass(frozen=True)
+class Plan:
+    """cuFFT's plan that scikit-cuda made, with a work area that cuFFT allocated; destroyed with the object."""
+
+    api: Any
+    number: Any
+    inverse: bool
+
+    def call(self, source: int, target: int) -> Callable[[], None]:
+        """Ready to be called, from one address to the other; back, the source is overwritten."""
+        return _call(
+            self.api, "cufftExecC2R" if self.inverse else "cufftExecR2C", (self.number, source, target), "cufftError"
+        )
+
+
+def transforms(lengths: tuple[int, int], count: int, inverse: bool, stream: int) -> Plan:
+    """`count` images of these rows and columns and their spectra, one behind another. Raises Unavailable."""
+    api = load("cufft")
+    arguments = cufft.layout(lengths, count, inverse, behind=True)
+    made = [ctypes.addressof(x) if isinstance(x, ctypes.Array) else x.value for x in arguments]
+    try:
+        number = api.cufftPlanMany(*made)
+        api.cufftSetStream(number, stream)
+    except api.cufftError as error:
+        raise Unavailable(f"scikit-cuda raises {_name(error)} for a plan of {count} × {lengths}") from None
+    del arguments  # until here the arrays are read
+    plan = Plan(api, number, inverse)
+    weakref.finalize(plan, api.cufftDestroy, number).atexit = False  # then the context may be gone
+    return plan
+
+
+def _call(api: Any, name: str, arguments: tuple[Any, ...], failure: str = "cublasError") -> Callable[[], None]:
     """One call without arguments, that raises LaunchError."""
-    function, failed = getattr(on.api, name), on.api.cublasError
+    function, failed = getattr(api, name), getattr(api, failure)
 
     def call() -> None:
         try:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kernels.ops.transfer.gradients import GRADIENTS
 from micro.answers.band import Pair, grouped, interval
 from micro.answers.transfer_curve import rate, timed, way
+from micro.planning.contest import parse
 from reports import units
 from reports.record import Run
 
@@ -55,6 +58,26 @@ def layers(run: Run) -> list[str]:
 def _form(pair: Pair) -> str:
     each = ", a word awaited for each," if pair.contender.problem.waits == "each" else ""
     return f"{interval(pair.comparison)}{each}"
+
+
+def beside(run: Run) -> list[str]:
+    """A sentence a size: the copy, the products, and both at once; what of the shorter one is hidden."""
+    sentences = []
+    for contest in run.contests:
+        if not contest.contest.startswith("beside/"):
+            continue
+        took = {parse(x.name).variant: x.seconds.median for x in contest.results if x.seconds}
+        copy, products, both = (took.get(name) for name in ("h2d-pinned", "products", "h2d-beside-products"))
+        if copy is None or products is None or both is None:
+            continue
+        hidden = (copy + products - both) / min(copy, products)
+        problem: Any = parse(contest.results[0].name).problem
+        size = units.binary(problem.size)
+        sentences.append(
+            f"A copy of {size} to the device takes {units.seconds(copy)}, products there {units.seconds(products)}, "
+            f"both at once {units.seconds(both)}: {units.percent(100 * hidden)} of the shorter one is hidden."
+        )
+    return sentences
 
 
 def processes(run: Run) -> list[str]:

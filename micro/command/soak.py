@@ -21,6 +21,7 @@ from micro.command import (
     soak_knock,
     soak_own,
     soak_plain,
+    soak_predictions,
     soak_rate,
     soak_sweeps,
 )
@@ -41,6 +42,7 @@ PARTS: dict[str, Part] = {
     "frameworks": soak_frameworks.figures,
     "explain": soak_explain.figures,
     "graphs": soak_graphs.figures,
+    "predictions": soak_predictions.figures,
     "causes": soak_causes.figures,
     "own": lambda: chain(*(make() for make in OWN.values())),
     "conv": soak_conv.figures,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from kernels.devices import open_device
 from kernels.ops.chase.problem import Chase
+from kernels.ops.exchange.problem import THREADS, Exchange
 from kernels.ops.fma.problem import Fma
 from kernels.ops.pages.problem import HUGE_PAGE, SMALL_PAGE, Pages
 from kernels.ops.saxpy.problem import WIDTHS, Saxpy
@@ -25,6 +27,7 @@ SETS = tuple(4 * KIB << 2 * i for i in range(10))  # 4 KiB … 1 GiB
 KNEE = (2 * MIB, 8 * MIB, 12 * MIB, 24 * MIB, 32 * MIB, 48 * MIB, 128 * MIB, 512 * MIB)
 FEW_SETS = tuple(x * MIB for x in (2, 4, 8, 12, 16, 24, 32, 64, 128))  # enough to find a knee
 PART = 16  # a contest of working sets takes up to 8 of the largest in all, and half of what is free may be taken
+HANDED = {"load": 4096, "add-shared": 128, "add-global": 16}  # steps of a launch: a fraction of a millisecond or more
 GRAIN = 3072  # bytes: one, two or three arrays of whole vectors make the same working set
 
 
@@ -138,6 +141,29 @@ def loads(asked: Request, sets: Sequence[int] = tuple(sorted({*SETS, *KNEE}))) -
         )
         for size in _sets(asked, sets)
     ]
+
+
+def exchange(asked: Request) -> list[Contest]:
+    """Words that threads of a GPU hand each other: from banks of shared memory, by shuffles, by additions to few."""
+    cores = open_device(asked.settings[0].device).limits().cores
+    near = Exchange("load", 1, HANDED["load"], cores)
+    asks = {
+        "load": ("what do words of one bank cost?", (1, 2, 4, 8, 16, 32)),
+        "add-shared": ("what do additions to the same words cost?", (THREADS, 32, 1)),
+        "add-global": ("what do additions to the same words of all blocks cost?", (THREADS * cores, THREADS, 32, 1)),
+    }
+    found = [
+        Contest(
+            f"exchange/{how}",
+            question,
+            "spread",
+            tuple(asked.case(Exchange(how, spread, HANDED[how], cores), "cuda") for spread in dict.fromkeys(spreads)),
+        )
+        for how, (question, spreads) in asks.items()
+    ]
+    swaps = replace(near, how="shuffle")
+    question = "what does a swap of two lanes cost beside a load?"
+    return [*found, Contest("exchange/shuffle", question, "how", tuple(asked.case(x, "cuda") for x in (near, swaps)))]
 
 
 def cold(asked: Request, vectors: Sequence[int] = VECTORS) -> list[Contest]:

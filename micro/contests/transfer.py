@@ -11,7 +11,7 @@ from kernels.errors import UsageError
 from kernels.ops.pages.problem import HUGE_PAGE, SMALL_PAGE, Pages
 from kernels.ops.transfer.gradients import GRADIENTS
 from kernels.ops.transfer.problem import ONE, Transfer
-from kernels.ops.transfer.variants import PEER, PLAIN, TEAM
+from kernels.ops.transfer.variants import BESIDE, PEER, PLAIN, TEAM
 from kernels.variant import DEFAULT
 from micro.planning.benchmark import Request
 from micro.planning.contest import Contest
@@ -80,6 +80,22 @@ def gradients(asked: Request) -> list[Contest]:
         )
         for net, gradient in GRADIENTS.items()
         if gradient.nbytes in room
+    ]
+
+
+def beside(asked: Request) -> list[Contest]:
+    """A copy to a device, products there, and both at once: what of the copy is hidden. Where there is a device of its
+    own alone."""
+    names = asked.rows(BESIDE)
+    return [
+        Contest(
+            f"beside/{problem.name}",
+            "how much of a copy hides behind products?",
+            "work: differs (seconds are compared)",
+            tuple(asked.case(problem, name) for name in names),
+            tuple((0, i) for i in range(1, len(names))),
+        )
+        for problem in (Transfer(size) for size in (sizes(asked, (64 * MIB,)) if names else ()))
     ]
 
 

@@ -17,9 +17,12 @@ from kernels.errors import SuiteError, UsageError, said
 from kernels.launch import Launch, Setting
 from kernels.ops.activation import Activation
 from kernels.ops.biasact import BiasAct
+from kernels.ops.cast import Cast
+from kernels.ops.cast.problem import KINDS as CASTS
 from kernels.ops.chase import Chase
 from kernels.ops.conv import Conv
 from kernels.ops.dropout import Dropout
+from kernels.ops.exchange import Exchange
 from kernels.ops.fma import Fma
 from kernels.ops.gemm import Gemm
 from kernels.ops.launch import Calls
@@ -92,6 +95,11 @@ SMALL = (
     Own("chase_build", OURS, Chase(64 * 1000)),
     Own("chase_touch", OURS, Chase(64 * 1000)),
     Own("chase_walk", OURS, Chase(64 * 20011)),
+    *(Own(f"cast_{kind.replace('-', '_')}", OURS, Cast(2500, kind)) for kind in CASTS),
+    Own("exchange_load", OURS, Exchange("load", 3, 1027, 2)),
+    Own("exchange_shuffle", OURS, Exchange("shuffle", 1, 17, 2)),
+    Own("exchange_add_shared", OURS, Exchange("add-shared", 31, 17, 2)),
+    *(Own(f"exchange_{name}", OURS, Exchange("add-global", 1500, 17, 2)) for name in ("clear", "add_global")),
     *(_convolution(f"implicit_{name}", IMPLICIT) for name in ("forward", "dgrad", "wgrad")),
     *(_convolution(f"columns_{name}", "cuda-im2col") for name in ("of", "back")),
     *(_convolution(f"frames_{name}", "cufft") for name in ("of", "back")),

@@ -17,9 +17,10 @@ from kernels.launch import Setting
 from kernels.ops.conv import cudnn_rows
 from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.shape import PASSES
+from kernels.ops.fft import Fft
 from kernels.variant import Variant
 from tests.gpu.conftest import REAL, missing
-from tests.gpu.rows import once, rows
+from tests.gpu.rows import once, rows, tried, tries
 
 SIZES: tuple[dict[str, Any], ...] = (
     {"n": 2, "c": 3, "h": 9, "w": 7, "k": 5, "pad": 1},
@@ -51,6 +52,14 @@ def test_convolutions(device: Cuda, row: Variant[Any], problems: list[Conv]) -> 
     elif every and row.name not in ALWAYS:  # which algorithms a library still has for these is its affair
         pytest.skip(refused[0])
     assert not (every and row.name in ALWAYS), refused
+
+
+TRANSFORMS = [Fft(*size, way) for size in ((2, 3, 4), (5, 8, 9), (3, 16, 10)) for way in ("r2c", "c2r")]
+
+
+@pytest.mark.parametrize(("row", "problems"), tries("fft", *TRANSFORMS))
+def test_transforms(device: Cuda, row: Variant[Any], problems: list[Fft]) -> None:
+    tried(device, row, problems)
 
 
 @pytest.mark.skipif(REAL, reason="what there is room for is the card's affair")

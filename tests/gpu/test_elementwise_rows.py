@@ -14,6 +14,8 @@ from kernels.launch import Launch, Setting
 from kernels.libs import torch_cuda
 from kernels.ops.activation.problem import Activation
 from kernels.ops.biasact.problem import BiasAct
+from kernels.ops.cast.problem import KINDS as CONVERSIONS
+from kernels.ops.cast.problem import Cast
 from kernels.ops.dropout.problem import Dropout
 from kernels.ops.gather.problem import Gather
 from kernels.ops.norm.problem import Norm
@@ -62,6 +64,7 @@ BIASES = [BiasAct(*size, phase=phase) for size in ((1, 1), (67, 129)) for phase 
 
 DROPOUTS = [Dropout(2), Dropout(1027, 0.25), Dropout(20011)]
 PRUNED = [Spmm(1, 1, 1, 1.0), Spmm(33, 300, 65, 0.1)]
+CASTS = [Cast(count, kind) for kind in CONVERSIONS for count in (1, 2500)]
 LAYERS = [
     row
     for op, some in (
@@ -70,6 +73,7 @@ LAYERS = [
         ("biasact", BIASES),
         ("dropout", DROPOUTS),
         ("spmm", PRUNED),
+        ("cast", CASTS),
     )
     for row in rows(op, some)
 ]

@@ -15,7 +15,8 @@ from kernels.devices.cuda import Cuda
 from kernels.launch import Setting
 from kernels.libs import cuda
 from kernels.ops.chase import Chase
-from kernels.ops.transfer import cuda_copies
+from kernels.ops.exchange import Exchange
+from kernels.ops.transfer import beside, cuda_copies
 from kernels.ops.transfer.problem import HUNDRED, Transfer
 from kernels.problem import Problem
 from kernels.variant import Variant
@@ -26,7 +27,16 @@ TRANSFERS = [Transfer(4), Transfer(4108), Transfer(1200, HUNDRED), Transfer(0, "
 ROWS = rows("transfer", TRANSFERS)
 
 
-@pytest.mark.parametrize(("row", "problems"), [*ROWS, *rows("chase", [Chase(1024), Chase(64 * 20011)])])
+HANDED = [
+    Exchange("load", 32, 1027, 2),
+    Exchange("shuffle", 1, 17, 2),
+    Exchange("add-shared", 31, 17, 2),
+    Exchange("add-global", 1500, 17, 2),
+]
+CHASES = rows("chase", [Chase(1024), Chase(64 * 20011)])
+
+
+@pytest.mark.parametrize(("row", "problems"), [*ROWS, *CHASES, *rows("exchange", HANDED)])
 def test_transfers(device: Cuda, row: Variant[Any], problems: list[Problem]) -> None:
     if reason := missing(row):
         pytest.skip(reason)
@@ -78,7 +88,9 @@ def test_what_is_timed_is_one_way(device: Cuda, row: Variant[Any], problems: lis
             told = list(device.cp.journal)
             device.sync()
             copies = [x for x in told if x in ("memcpy", "copyto")]
-            assert len(copies) == len(problem.lengths) * (2 if row.name.startswith("both") else 1)
+            ways = 2 if row.name.startswith("both") else int(row.name != "products")
+            assert len(copies) == ways * len(problem.lengths)
+            assert told.count("library") == (beside.count(problem) if "products" in row.name else 0)
             assert len(told) <= launch.kernels
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -120,6 +121,19 @@ def test_idle_memory_is_of_small_pages_where_there_are_no_others(
     monkeypatch.setattr("kernels.ops.pages.variants.huge_pages", lambda: mode)
     (contest,) = contests.idle(asked(size=(size,)))
     assert {getattr(case.problem, "page", 0) for case in contest.cases} == {SMALL_PAGE}
+
+
+def test_words_that_threads_hand_each_other_are_a_gpus_question() -> None:
+    """By the spread against the best one; on a processor each case says where it can be measured."""
+    on_gpu = replace(asked(), settings=(Setting(device="fake:cuda"),))
+    load, shared, everywhere, swap = contests.exchange(on_gpu)
+    spreads = [[case.problem.spread for case in x.cases] for x in (load, shared, everywhere)]  # type: ignore[attr-defined]
+    cores = open_device("fake:cuda").limits().cores
+    assert spreads == [[1, 2, 4, 8, 16, 32], [1024, 32, 1], [1024 * cores, 1024, 32, 1]]
+    assert [case.problem.how for case in swap.cases] == ["load", "shuffle"]  # type: ignore[attr-defined]
+    every = [case for x in (load, shared, everywhere, swap) for case in x.cases]
+    assert not [case.skip for case in every if case.skip]
+    assert all("--device cuda:0" in str(case.skip) for x in contests.exchange(asked()) for case in x.cases)
 
 
 def test_every_width_is_compared_with_none_and_the_widest_two_with_each_other() -> None:

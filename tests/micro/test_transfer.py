@@ -260,3 +260,11 @@ def test_every_case_is_repeated_by_its_own_command(question: str) -> None:
 
 def axes_of(case: Case) -> list[str]:
     return Repeat("transfer", transfer.BENCHMARK.swept).line(case).split()[3:]
+
+
+def test_a_copy_beside_products_is_a_gpus_question() -> None:
+    """The copy, the products, both: where there is no device with memory of its own there is nothing to ask."""
+    meant, arguments = request(transfer.BENCHMARK, "transfer", ["--beside", "--size", "65536", "--device", "fake:cuda"])
+    (contest,) = planned(meant, "transfer", arguments).contests
+    assert [case.variant for case in contest.cases] == ["h2d-pinned", "products", "h2d-beside-products"]
+    assert not [case.skip for case in contest.cases if case.skip]

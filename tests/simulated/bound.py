@@ -19,6 +19,7 @@ OTHERS = {
     ("kernels/libs/skcuda.py", "open_handle"): "scikit-cuda's, in Python",
     ("kernels/libs/skcuda.py", "_made"): "scikit-cuda's, in Python",
     ("kernels/libs/skcuda.py", "_call"): "scikit-cuda's, in Python",
+    ("kernels/libs/skcuda.py", "transforms"): "scikit-cuda's, in Python",
     ("kernels/libs/nvml.py", "_answer"): "pynvml's, in Python",
     ("kernels/libs/cudnn.py", "call"): "cuDNN's, which tests/simulated/cudnn_headers.py has",
     ("kernels/libs/cudnn.py", "launch"): "the same",

@@ -17,11 +17,16 @@ from kernels.ops.activation import Activation
 from kernels.ops.activation import cuda as activation
 from kernels.ops.biasact import BiasAct
 from kernels.ops.biasact import cuda as biasact
+from kernels.ops.cast import Cast
+from kernels.ops.cast import cuda as cast
+from kernels.ops.cast.problem import KINDS
 from kernels.ops.chase import cuda as chase
 from kernels.ops.chase.problem import LINE, Chase
 from kernels.ops.conv import Conv, columns, frames, implicit, winograd_cuda
 from kernels.ops.dropout import Dropout
 from kernels.ops.dropout import cuda as dropout
+from kernels.ops.exchange import Exchange
+from kernels.ops.exchange import cuda as exchange
 from kernels.ops.fma import Fma
 from kernels.ops.fma import cuda as fma
 from kernels.ops.gemm import Gemm
@@ -127,6 +132,19 @@ def _norms(kernel: str) -> tuple[Norm, ...]:
     return tuple(Norm(*size, method=method, phase=phase) for size in ((3, 2, 1), (2, 3, 5), (7, 5, 9)))
 
 
+def _conversions(kind: str) -> tuple[int, ...]:
+    """One element, or a whole word of them; fewer than a block has; more."""
+    return (2, 1022, 2500) if "bf16" in kind else (1, 1023, 2500)
+
+
+def _exchanges(kernel: str) -> tuple[Exchange, ...]:
+    """A step, fewer than a round, more than one; words of a bank, that do not divide the threads; several blocks."""
+    how = {"clear": "add-global"}.get(name := kernel.partition("_")[2].replace("_", "-"), name)
+    spreads = {"load": (0, 1, 32), "shuffle": (1, 1, 1), "add-shared": (1, 31, 1024), "add-global": (1, 31, 1500)}[how]
+    sizes = zip(spreads, (1, 13, 1027 if how == "load" else 17), (1, 1, 2), strict=True)
+    return tuple(Exchange(how, *size) for size in sizes)
+
+
 def _products(unit: str, kernel: str) -> tuple[Mma, ...]:
     """A step, fewer than a round of eight, more than one; on one multiprocessor and on more."""
     dtype = kernel.rpartition("_")[2]
@@ -164,6 +182,11 @@ KERNELS = (
     *(Kernel(name, dropout.SOURCE, dropout.launches, MASKS) for name in dropout.KERNELS),
     *(Kernel(name, spmm.SOURCE, spmm.launches, PRUNED) for name in spmm.KERNELS),
     *(Kernel(name, chase.SOURCE, chase.launches, LOADS) for name in chase.KERNELS),
+    *(
+        Kernel(name, cast.SOURCE, cast.launches, tuple(Cast(count, kind) for count in _conversions(kind)))
+        for name, kind in zip(cast.KERNELS, KINDS, strict=True)
+    ),
+    *(Kernel(name, exchange.SOURCE, exchange.launches, _exchanges(name)) for name in exchange.KERNELS),
     *(Kernel(name, implicit.SOURCE, implicit.launches, _convolutions(name)) for name in implicit.KERNELS),
     *(
         Kernel(name, module.SOURCE, parts.launches, parts.of(name))
@@ -207,7 +230,7 @@ def compare(problem: Problem, x: dict[str, Any], got: dict[str, Any]) -> Error:
         largest = max(float(one.error.max()) for one in found if one.test == "scaled")
         return Error(largest, all(bool((one.error <= one.bound).all()) for one in found))
     want = problem.reference(x)
-    bound = problem.bound(x, want, UNIT_ROUNDOFF["fp32"])
+    bound = problem.bound(x, want, UNIT_ROUNDOFF[problem.precision])
     errors = {name: np.abs(got[name].reshape(right.shape) - right) for name, right in want.items()}
     allowed = all(bool((error <= bound[name]).all()) for name, error in errors.items())  # NaN is not
     return Error(max(float(error.max()) for error in errors.values()), allowed)

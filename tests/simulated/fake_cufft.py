@@ -28,6 +28,7 @@ class Made:
     count: int = 0
     stream: int | None = None
     area: int = 0
+    behind: bool = False  # spectra one behind another
 
 
 class Library:
@@ -77,15 +78,17 @@ class Library:
         workSize: REF,
     ) -> int:
         down, across = n
+        half = across // 2 + 1
         frames = ((down, across), 1, down * across)
-        spectra = ((down, across // 2 + 1), batch.value, 1)
+        by_frequency, behind = ((down, half), batch.value, 1), ((down, half), 1, down * half)
         told = [
             (tuple(x), step.value, far.value) for x, step, far in ((inembed, istride, idist), (onembed, ostride, odist))
         ]
         inverse = type.value == 0x2C
-        if rank.value != 2 or told != ([spectra, frames] if inverse else [frames, spectra]):
+        images, spectra = reversed(told) if inverse else told
+        if rank.value != 2 or images != frames or spectra not in (by_frequency, behind):
             return INVALID_VALUE
-        self.plans[plan.value] = Made(type.value, (down, across), batch.value)
+        self.plans[plan.value] = Made(type.value, (down, across), batch.value, behind=spectra == behind)
         workSize._obj.value = AREA
         return 0
 
@@ -133,6 +136,8 @@ class Library:
 
     def _spectra(self, made: Made, place: c_void_p) -> np.ndarray:
         down, across = made.lengths
+        if made.behind:
+            return self._array(place, np.complex64, (made.count, down, across // 2 + 1)).transpose(1, 2, 0)
         return self._array(place, np.complex64, (down, across // 2 + 1, made.count))
 
     def _array(self, place: c_void_p, kind: Any, shape: tuple[int, ...]) -> np.ndarray:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import ctypes
 import re
 import struct
+import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+
+import numpy as np
 
 from tests.simulated import launcher
 from tests.simulated.fake_cupy import FakeCupy
@@ -71,6 +74,14 @@ class FakePycuda:
         self.side: list[Step] = []  # launched there, and not yet waited for by anybody
         self.tied = False  # whether what is launched there comes after what the caller had enqueued
         self.carried: dict[int, tuple[int, list[Step]]] = {}  # an event's stream, and the work that it ends
+
+    def pagelocked_empty(self, shape: int, dtype: str) -> np.ndarray:
+        """Page-locked as long as it lives."""
+        block = np.zeros(shape, dtype)
+        place = int(block.ctypes.data)
+        self.fake.host_blocks[place] = np.empty(block.nbytes, np.bool_)
+        weakref.finalize(block, self.fake.host_blocks.pop, place)
+        return block
 
     def Stream(self, flags: int) -> Any:
         assert flags == 1  # of no implicit order with the default stream

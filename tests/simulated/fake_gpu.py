@@ -9,11 +9,12 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from ctypes import byref, c_float, c_int, c_void_p
+from ctypes import byref, c_float, c_int, c_size_t, c_void_p
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from kernels import nvcc
@@ -48,7 +49,7 @@ def install(patch: pytest.MonkeyPatch, fake: FakeCupy, folder: Path) -> None:
     patch.setattr(cuda, "load", libraries.__getitem__)
     patch.setattr(cudnn, "load", lambda: libraries["cudnn"])
     patch.setattr(driver, "api", lambda: low)
-    patch.setattr(skcuda, "load", lambda: scikit)
+    patch.setattr(skcuda, "load", {"cublas": scikit, "cufft": ScikitTransforms(libraries["cufft"])}.__getitem__)
     patch.setattr(fastest, "WARM", 0.0)  # one turn: its clock is always the same
     side = FakePycuda(fake)
     patch.setattr(pycuda, "load", lambda: side)
@@ -166,6 +167,53 @@ class Binding:
             c_int(computeType),
             c_int(algo),
         )
+
+
+class ScikitTransforms:
+    """The module `skcuda.cufft`: arrays are addresses, cuFFT allocates what it works in."""
+
+    class cufftError(Exception):
+        pass
+
+    def __init__(self, library: fake_cufft.Library) -> None:
+        self.library, self.areas = library, dict[int, np.ndarray]()
+
+    def cufftPlanMany(
+        self,
+        rank: int,
+        n: int,
+        inembed: int,
+        istride: int,
+        idist: int,
+        onembed: int,
+        ostride: int,
+        odist: int,
+        fft_type: int,
+        batch: int,
+    ) -> c_int:
+        plan, nbytes = c_int(), c_size_t()
+        sizes, source, target = ((c_int * 2).from_address(place) for place in (n, inembed, onembed))
+        self.library.cufftCreate(byref(plan))
+        arguments = (c_int(rank), sizes, source, c_int(istride), c_int(idist), target, c_int(ostride), c_int(odist))
+        if self.library.cufftMakePlanMany(plan, *arguments, c_int(fft_type), c_int(batch), byref(nbytes)):
+            raise self.cufftError
+        area = self.areas[plan.value] = np.zeros(nbytes.value, np.uint8)
+        self.library.plans[plan.value].area = area.ctypes.data
+        return plan
+
+    def cufftSetStream(self, plan: c_int, stream: int) -> None:
+        self.library.cufftSetStream(plan, c_void_p(stream))
+
+    def cufftExecR2C(self, plan: c_int, idata: int, odata: int) -> None:
+        if self.library.cufftExecR2C(plan, c_void_p(idata), c_void_p(odata)):
+            raise self.cufftError
+
+    def cufftExecC2R(self, plan: c_int, idata: int, odata: int) -> None:
+        if self.library.cufftExecC2R(plan, c_void_p(idata), c_void_p(odata)):
+            raise self.cufftError
+
+    def cufftDestroy(self, plan: c_int) -> None:
+        self.library.cufftDestroy(plan)
 
 
 class Scikit:

@@ -8,6 +8,7 @@ more than `same_kind` allows.
 from __future__ import annotations
 
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,7 @@ def install(fake: Any) -> None:
         setattr(fake, name, partial(reduced, fake, getattr(np, name)))
     for function in (asarray, arange, zeros, take):
         setattr(fake, function.__name__, partial(function, fake))
+    fake.fft = SimpleNamespace(rfft2=partial(rfft2, fake), irfft2=partial(irfft2, fake))
 
 
 def _enqueue(fake: Any, name: str, work: Any) -> None:
@@ -161,3 +163,20 @@ def take(fake: Any, a: Any, indices: Any, axis: Any = None, out: Any = None) -> 
         raise ValueError("Output shape mismatch")
     _enqueue(fake, "cupy_take", lambda: np.copyto(out.host, np.take(a.host, indices.host, axis, mode="wrap")))
     return out
+
+
+def rfft2(fake: Any, a: Any) -> Any:
+    """Of the last two axes, into new memory."""
+    made = fake.empty((*a.shape[:-1], a.shape[-1] // 2 + 1), np.complex64)
+    _enqueue(fake, "cupy_fft", lambda: np.copyto(made.host, np.fft.rfft2(a.host.astype(np.float64)), "same_kind"))
+    return made
+
+
+def irfft2(fake: Any, a: Any, s: tuple[int, int]) -> Any:
+    """What it reads stays as it is: it is copied, since cuFFT destroys it."""
+    made = fake.empty((*a.shape[:-2], *s), np.float32)
+    _enqueue(fake, "cupy_copy", lambda: None)
+    _enqueue(
+        fake, "cupy_fft", lambda: np.copyto(made.host, np.fft.irfft2(a.host.astype(np.complex128), s), "same_kind")
+    )
+    return made

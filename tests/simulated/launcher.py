@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kernels.dtypes import BYTES, STORED, encode
+from kernels.dtypes import BYTES, STORED, decode, encode
 from kernels.nvcc import Geometry
 from kernels.problem import Operand
 from tests.simulated import assembly
@@ -143,7 +143,7 @@ def launch(
         raise LaunchFailed("writes outside its workspace")
     if changed := [name for name, old in before.items() if not np.array_equal(old, rows[name])]:
         raise LaunchFailed(f"changes its input {changed[0]}")
-    return {name: array.copy() for name, array in rows.items()}
+    return {name: decode(array) if array.dtype == np.uint16 else array.copy() for name, array in rows.items()}
 
 
 def _launch(source: str, geometry: Geometry, addresses: Mapping[str, int], backward: bool) -> None:

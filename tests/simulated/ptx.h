@@ -251,5 +251,4 @@ template <typename... O> void ptx_run(const char *text, O... operands)
     shim::execute(it, text);
 }
 
-static inline float __uint_as_float(unsigned x) { return shim::as_float(x); }
 static inline size_t __cvta_generic_to_shared(const void *x) { return (const char *)x - __start_shared_memory; }

@@ -32,6 +32,20 @@ static inline unsigned __float_as_uint(float x)
     return bits;
 }
 
+static inline float __uint_as_float(unsigned bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+static inline double __hiloint2double(int high, int low)
+{
+    uint64_t bits = (uint64_t)(unsigned)high << 32 | (unsigned)low;
+    double x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
 /* The bounds of all shared variables of the file: made by the linker where there are any. */
 extern "C" char __start_shared_memory[] __attribute__((weak, visibility("hidden")));
 extern "C" char __stop_shared_memory[] __attribute__((weak, visibility("hidden")));
@@ -251,6 +265,11 @@ static inline float __shfl_down_sync(unsigned mask, float value, unsigned delta,
 {
     int lane = shim::current % shim::WARP, from = lane + (int)delta;
     return shim::exchange(mask, value, lane % width + (int)delta < width ? from : lane);
+}
+
+static inline float __shfl_xor_sync(unsigned mask, float value, int with)
+{
+    return shim::exchange(mask, value, shim::current % shim::WARP ^ with);
 }
 
 static inline void __syncwarp(unsigned mask = 0xffffffff)

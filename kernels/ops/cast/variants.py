@@ -1,4 +1,4 @@
-"""Conversions, clears and fills: ours, the C library's memset, NumPy, PyTorch."""
+"""Conversions, clears and fills: ours, the C library's memset, NumPy, PyTorch; on a GPU ours and PyTorch."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernels import maths
+from kernels import grid, maths
 from kernels.launch import Launch
+from kernels.libs import cuda as cuda_library
 from kernels.libs import torch as torch_library
+from kernels.libs import torch_cuda
+from kernels.ops.cast import cuda
 from kernels.ops.cast.problem import FILL, Cast, doubles
 from kernels.variant import Variant
 
@@ -63,6 +66,27 @@ def torch_copy(problem: Cast, device: object, setting: Setting) -> Bind:
     return bind
 
 
+def torch_cuda_copy(problem: Cast, device: Any, setting: object) -> Bind:
+    torch = torch_cuda.load(device)
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        *x, y = buffers
+        to = torch_cuda.tensor(torch, y)
+        if x:
+            double = problem.types is not None and problem.types[0] == "f64"
+            given = torch_cuda.tensor(torch, x[0].view("f8") if double else x[0])
+            run = partial(to.copy_, given)
+        else:
+            run = partial(to.fill_, FILL) if problem.convert == "fill" else to.zero_
+
+        def call(keep: object = buffers) -> None:
+            run()
+
+        return Launch(call, kernels=1)
+
+    return bind
+
+
 def _known(problem: Cast) -> str | None:
     return "NumPy has no bfloat16" if "bf16" in problem.convert else None
 
@@ -79,6 +103,16 @@ VARIANTS: tuple[Variant[Cast], ...] = (
     Variant("numpy", "cpu", "numpy", numpy_copyto, accepts=_known, python=True),
     Variant(
         "torch", "cpu", "torch", torch_copy, missing=torch_library.missing, kernel=torch_library.kernel, python=True
+    ),
+    Variant("cuda", "cuda", "suite", grid.solving(cuda), missing=cuda_library.missing),
+    Variant(
+        "torch-cuda",
+        "cuda",
+        "torch",
+        torch_cuda_copy,
+        missing=torch_cuda.missing,
+        kernel=torch_cuda.kernel,
+        python=True,
     ),
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

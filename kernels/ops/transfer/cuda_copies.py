@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 from kernels import grid
 from kernels.launch import Launch
+from kernels.libs import pycuda
 from kernels.ops.transfer.problem import Transfer
 
 if TYPE_CHECKING:
     from kernels.launch import Bind
 
 TO_DEVICE, TO_HOST, WITHIN = 1, 2, 3  # cudaMemcpyKind
-KINDS = ("pinned", "combined", "registered")  # page-locked; write-combined too; registered where it lay
+# Page-locked; write-combined too; registered where it lay; by PyCUDA's allocator.
+KINDS = ("pinned", "combined", "registered", "pycuda")
 WAYS = ("h2d", "d2h", "both")
 TIES = 4  # two records and two waits, which tie a second stream to the first
 Copy = tuple[int, int, int]  # to, from, bytes
@@ -39,6 +41,11 @@ class Host:
             self.place = int(self.block.ctypes.data)
             runtime.hostRegister(self.place, nbytes, 0)
             give_back = runtime.hostUnregister
+        elif kind == "pycuda":  # which gives it back itself
+            self.block = pycuda.load().pagelocked_empty(nbytes, "u1")
+            self.place = int(self.block.ctypes.data)
+            self.block.fill(1)
+            return
         else:  # not CuPy's pool, which rounds sizes up to powers of two
             flag = runtime.hostAllocWriteCombined if kind == "combined" else runtime.hostAllocDefault
             self.place = int(runtime.hostAlloc(nbytes, flag))
@@ -53,7 +60,7 @@ def whole(kind: str, problem: Transfer, device: Any, setting: object) -> Bind:
 
     def bind(buffers: Sequence[Any]) -> Launch:
         x, y = (int(buffer.data.ptr) for buffer in buffers)
-        steps = [*_enqueued(device, problem, host.place, x, TO_HOST), *_enqueued(device, problem, y, host.place)]
+        steps = [*enqueued(device, problem, host.place, x, TO_HOST), *enqueued(device, problem, y, host.place)]
         return _launch(steps, (host, *buffers))
 
     return bind
@@ -66,11 +73,11 @@ def alone(kind: str, way: str, problem: Transfer, device: Any, setting: object) 
 
     def bind(buffers: Sequence[Any]) -> Launch:
         x, y = (int(buffer.data.ptr) for buffer in buffers)
-        down, up = _enqueued(device, problem, y, there.place), _enqueued(device, problem, there.place, x, TO_HOST)
+        down, up = enqueued(device, problem, y, there.place), enqueued(device, problem, there.place, x, TO_HOST)
         keep = (there, back, *buffers)
         if back is None or side is None:
             return _launch(down if way == "h2d" else up, keep)
-        return side.at_once(down, _enqueued(device, problem, back.place, x, TO_HOST, side.stream), keep)
+        return side.at_once(down, enqueued(device, problem, back.place, x, TO_HOST, side.stream), keep)
 
     return bind
 
@@ -98,10 +105,10 @@ class Side:
         return Launch(call, kernels=len(down) + len(up) + TIES)
 
 
-def _enqueued(
+def enqueued(
     device: Any, problem: Transfer, to: int, source: int, kind: int = TO_DEVICE, stream: Any = None
 ) -> list[Callable[[], object]]:
-    """A copy a buffer, which lie one behind another on both sides."""
+    """A copy a buffer, from address to address, which lie one behind another on both sides."""
     copy, on, at = device.cp.cuda.runtime.memcpyAsync, (stream or device.stream).ptr, 0
     steps: list[Callable[[], object]] = []
     for length in problem.lengths:
@@ -119,7 +126,7 @@ def within(problem: Transfer, device: Any, setting: object) -> Bind:
 
     def bind(buffers: Sequence[Any]) -> Launch:
         x, y = (int(buffer.data.ptr) for buffer in buffers)
-        return _launch(_enqueued(device, problem, y, x, WITHIN), tuple(buffers))
+        return _launch(enqueued(device, problem, y, x, WITHIN), tuple(buffers))
 
     return bind
 

@@ -7,30 +7,56 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from kernels.libs import cuda
-from kernels.ops.transfer import cuda_copies
+from kernels.libs import cublas, cuda, pycuda
+from kernels.ops.transfer import beside, cuda_copies
 from kernels.ops.transfer.problem import ONE, Transfer
-from kernels.ops.transfer.variants import PLAIN, at_once
+from kernels.ops.transfer.variants import BESIDE, PLAIN, at_once
 from kernels.problem import Work
 from kernels.variant import DEFAULT, Variant
 
 
 def _way(kind: str, way: str, roles: tuple[str, ...]) -> Variant[Transfer]:
-    """Its whole call is checked, the way alone is timed; of its bytes each crosses the link once."""
+    """Of its bytes each crosses the link once."""
+    own = kind == "pycuda"
     row = Variant(
         f"{way}-{kind}",
         "cuda",
-        "cuda",
+        kind if own else "cuda",
         partial(cuda_copies.whole, kind),
         accepts=at_once,
-        missing=cuda.missing,
+        missing=(lambda: cuda.missing() or pycuda.missing()) if own else cuda.missing,
         work=lambda problem: Work(0.0, float(problem.size * (2 if way == "both" else 1))),
         python=True,
         kernel=cuda.kernel,
         roles=roles,
     )
-    part = replace(row, name=f"{row.name} alone", prepare=partial(cuda_copies.alone, kind, way))
+    return _timed(row, partial(cuda_copies.alone, kind, way))
+
+
+def _timed(row: Variant[Transfer], prepare: Callable[..., Any]) -> Variant[Transfer]:
+    """The whole call of the row is checked; this is timed in its place."""
+    part = replace(row, name=f"{row.name} alone", prepare=prepare)
     return replace(row, parts=lambda problem: ((part, 1),))
+
+
+def _beside(name: str, prepare: Callable[..., Any], work: Callable[[Transfer], Work]) -> Variant[Transfer]:
+    row = Variant(
+        name,
+        "cuda",
+        "cublas",
+        partial(cuda_copies.whole, "pinned"),
+        accepts=at_once,
+        missing=cublas.missing,
+        work=work,
+        python=True,
+        kernel=cublas.kernel,
+        roles=(BESIDE,),
+    )
+    return _timed(row, prepare)
+
+
+def _multiplied(problem: Transfer, moved: int = 0) -> Work:
+    return Work(beside.SQUARE.flops * beside.count(problem), float(moved))
 
 
 def _one_buffer(problem: Transfer) -> str | None:
@@ -39,12 +65,16 @@ def _one_buffer(problem: Transfer) -> str | None:
 
 WITHIN: dict[str, Any] = {"missing": cuda.missing, "kernel": cuda.kernel}
 VARIANTS: tuple[Variant[Transfer], ...] = (
-    _way("pinned", "h2d", (DEFAULT, PLAIN)),
+    _way("pinned", "h2d", (DEFAULT, PLAIN, BESIDE)),
     _way("pinned", "d2h", (DEFAULT,)),
     _way("pinned", "both", (DEFAULT,)),
     _way("combined", "h2d", (DEFAULT,)),
     _way("registered", "h2d", (DEFAULT,)),
     _way("registered", "d2h", (DEFAULT,)),
+    _way("pycuda", "h2d", (DEFAULT,)),
+    _way("pycuda", "d2h", (DEFAULT,)),
+    _beside("products", beside.products, _multiplied),
+    _beside("h2d-beside-products", beside.both, lambda problem: _multiplied(problem, problem.size)),
     Variant("d2d", "cuda", "cuda", cuda_copies.within, accepts=at_once, roles=(DEFAULT,), **WITHIN),
     Variant("d2d-cupy", "cuda", "cupy", cuda_copies.by_cupy, accepts=_one_buffer, python=True, roles=(), **WITHIN),
 )

@@ -14,6 +14,7 @@ from kernels.problem import Work
 from kernels.variant import DEFAULT, Variant
 
 PEER, TEAM, PLAIN = "peer", "team", "plain"  # roles: into another process; by several threads; for all
+BESIDE = "beside"  # of a GPU: a copy, products, and both at once
 
 
 def at_once(problem: Transfer) -> str | None:

@@ -10,6 +10,7 @@ import pytest
 
 from kernels import faults
 from kernels.ops.chase.problem import Chase
+from kernels.ops.exchange.problem import Exchange
 from kernels.ops.pages.accounting import Account, Profile
 from kernels.ops.pages.problem import HUGE_PAGE, Pages
 from kernels.ops.saxpy.problem import Saxpy
@@ -232,6 +233,21 @@ def test_bandwidth_is_a_line_a_kind() -> None:
         contest(f"bandwidth/working-set:{n}", result(Stream("read", n), [n / 5e10] * 8)) for n in (8 * MIB, 4 * KIB)
     ]
     assert caches.bandwidth_answer(run(*rows)) == ["read: 4 KiB 50.0 GB/s, 8 MiB 50.0 GB/s."]
+
+
+def test_words_that_threads_hand_each_other_are_a_line_a_kind() -> None:
+    load = [result(Exchange("load", n, 8), [t] * 8) for n, t in ((1, 1e-4), (2, 2e-4), (32, 3.2e-3))]
+    swap = [result(Exchange(how, 1, 8), [t] * 8) for how, t in (("load", 1e-4), ("shuffle", 1.5e-4))]
+    few = [result(Exchange("add-shared", n, 8), [t] * 8) for n, t in ((1024, 1e-4), (1, 9e-4))]
+    said = memory.told(
+        run(contest("exchange/load", *load), contest("exchange/add-shared", *few), contest("exchange/shuffle", *swap))
+    )
+    assert said == [
+        "Loads of shared memory whose words lie 2, 32 apart from lane to lane, times those of neighbors (lanes whose "
+        "words are in one bank wait for each other): 2.00 [1.80, 2.20], 32.00 [28.80, 35.20].",
+        "Additions to 1 words of a block's shared memory, times those to a word a thread: 9.00 [8.10, 9.90].",
+        "A swap of two lanes by shuffle takes 1.50 [1.35, 1.65] times a load of shared memory.",
+    ]
 
 
 # The knee

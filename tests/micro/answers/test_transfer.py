@@ -128,6 +128,16 @@ def test_the_texts_figure_is_worked_out() -> None:
     assert "7.1 ms at 8 GB/s" in told and "25.53 to 25.55 ms" in told and told.endswith("are 25.61 ms.")
 
 
+def test_what_hides_behind_products_is_said() -> None:
+    took = (("h2d-pinned", 4e-3), ("products", 5e-3), ("h2d-beside-products", 6e-3))
+    rows = [(Transfer(64 * MIB), variant, 1, seconds) for variant, seconds in took]
+    assert answers.beside(run(contest("beside/x", *rows))) == [
+        "A copy of 64 MiB to the device takes 4.00 ms, products there 5.00 ms, both at once 6.00 ms: 75 % of the "
+        "shorter one is hidden."
+    ]
+    assert answers.beside(run(contest("beside/x", *rows[:2]))) == []
+
+
 def test_shares_of_a_step_are_said_as_such() -> None:
     product = Gemm(64, 2048, 26752), "openblas", 1, 50e-3
     batch = Transfer(64 * 26752 * 4)

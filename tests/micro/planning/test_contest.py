@@ -246,6 +246,7 @@ FEW: dict[str, dict[str, Any]] = {
     "pages": {"size": 8192},
     "chase": {"working_set": 65536},
     "gather": {"batch": 4, "rows": 16},
+    "exchange": {"how": "load"},
     "fma": {"isa": "cuda", "processors": 2},
 }
 AXES = {
@@ -254,6 +255,7 @@ AXES = {
     "cast": "values",
     "chase": "working_set",
     "dropout": "units",
+    "exchange": "processors",
     "fft": "batch h w",
     "fma": "processors",
     "gather": "rows width batch",

@@ -1,0 +1,27 @@
+"""How the kernels of cast.cu are launched. None has run on a GPU yet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kernels.errors import UsageError
+from kernels.nvcc import Argument, Geometry
+from kernels.ops.cast.problem import KINDS, Cast
+
+SOURCE = Path(__file__).with_name("cast.cu")
+KERNELS = tuple(f"cast_{kind.replace('-', '_')}" for kind in KINDS)
+THREADS, EACH = 256, 4  # of a block; elements of a thread
+
+
+def kernel(problem: Cast) -> str:
+    """The name of the kernel that solves it."""
+    return f"cast_{problem.convert.replace('-', '_')}"
+
+
+def launches(problem: Cast, name: str) -> tuple[Geometry, ...]:
+    """One launch. Raises UsageError."""
+    if name != kernel(problem):
+        raise UsageError(f"{name} of {SOURCE.name} is not for {problem.name}: take {kernel(problem)}")
+    places: tuple[Argument, ...] = tuple(("operand", x.name) for x in problem.operands())
+    blocks = -(-problem.values // (EACH * THREADS))
+    return (Geometry(name, (blocks, 1, 1), (THREADS, 1, 1), (*places, ("int64", problem.values))),)

@@ -1,0 +1,33 @@
+"""How the kernels of exchange.cu are launched. None has run on a GPU yet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kernels.errors import UsageError
+from kernels.nvcc import Argument, Geometry, refuse_unknown
+from kernels.ops.exchange.problem import HOW, THREADS, Exchange
+
+SOURCE = Path(__file__).with_name("exchange.cu")
+CLEAR = "exchange_clear"  # the words of all blocks, before they are added to
+KERNELS = (*(f"exchange_{how.replace('-', '_')}" for how in HOW), CLEAR)
+
+
+def kernel(problem: Exchange) -> str:
+    """The name of the kernel that solves it."""
+    return f"exchange_{problem.how.replace('-', '_')}"
+
+
+def launches(problem: Exchange, name: str) -> tuple[Geometry, ...]:
+    """A block a multiprocessor; what all blocks add to is cleared before. Raises UsageError."""
+    refuse_unknown(SOURCE, name, KERNELS)
+    shared = problem.how == "add-global"
+    if name not in (kernel(problem), *((CLEAR,) if shared else ())):
+        raise UsageError(f"{name} is not for {problem.name}: take {kernel(problem)}")
+    spread: tuple[Argument, ...] = () if problem.how == "shuffle" else (("int64", problem.spread),)
+    both: tuple[Argument, ...] = (("operand", "x"), ("operand", "y"))
+    does = Geometry(
+        kernel(problem), (problem.processors, 1, 1), (THREADS, 1, 1), (*both, *spread, ("int64", problem.steps))
+    )
+    blocks = -(-problem.spread // THREADS)
+    return (Geometry(CLEAR, (blocks, 1, 1), (THREADS, 1, 1), (both[1], *spread)), does) if shared else (does,)

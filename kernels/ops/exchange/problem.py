@@ -1,0 +1,115 @@
+"""Threads of a GPU that hand each other words, and do next to nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from kernels.errors import UsageError
+from kernels.problem import Operand, Problem, axis
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from kernels.problem import Array, Arrays
+
+THREADS = 1024  # of a block, of which a multiprocessor has one; and words of its shared memory
+WARP = 32
+DISTANCES = (1, 2, 4, 8, 16)  # of the lanes of a warp that swap, step after step
+MOST = 7  # the largest number of an input
+EXACT = 1 << 24  # whole numbers up to here are exact in float32, in whatever order they are added
+HOW = ("load", "shuffle", "add-shared", "add-global")
+
+
+@dataclass(frozen=True)
+class Exchange(Problem):
+    """`load`: a lane reads words of shared memory one behind the other, its neighbor `spread` words further: lanes
+    whose words are in one bank of 32 wait for each other. `shuffle`: lanes of a warp swap what they have, and add one.
+    `add-shared`, `add-global`: threads add to one of `spread` words, neighbors to neighbors, of the block's shared
+    memory or of all blocks' memory.
+
+    All numbers are small and whole, so that each sum is exact: one that is off by one step, or by one word, is wrong.
+    """
+
+    op: ClassVar[str] = "exchange"
+
+    how: str = axis("what is done", choices=HOW)
+    spread: int = axis("load: words from lane to lane; add: words that are added to", 1, low=0)
+    steps: int = axis("times that each thread does it", 1024, low=1)
+    processors: int = axis("multiprocessors at work", 1, low=1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        words = {"load": WARP, "shuffle": 1, "add-shared": THREADS, "add-global": self.threads}[self.how]
+        if self.spread > words or (self.spread == 0 and self.how != "load"):
+            raise UsageError(f"--spread {self.spread}: of {self.how} take {0 if self.how == 'load' else 1} to {words}")
+        if self.steps * self.crowd >= EXACT:
+            raise UsageError(f"--steps {self.steps}: of {self.crowd} threads a word take fewer than {EXACT}")
+
+    @property
+    def threads(self) -> int:
+        """Of all blocks."""
+        return THREADS * self.processors
+
+    @property
+    def crowd(self) -> int:
+        """How many of them add to one word at most."""
+        if not self.how.startswith("add"):
+            return 1
+        return -(-(self.threads if self.how == "add-global" else THREADS) // self.spread)
+
+    @property
+    def flops(self) -> float:
+        return 0.0
+
+    @property
+    def bytes(self) -> float:
+        """What is handed over, a word a thread and step."""
+        return 4.0 * self.threads * self.steps
+
+    def operands(self) -> tuple[Operand, ...]:
+        words = {"add-shared": (self.processors, self.spread), "add-global": (1, self.spread)}
+        shape = (self.processors, THREADS)
+        return Operand("x", shape, "in"), Operand("y", words.get(self.how, shape), "out")
+
+    def fill(self, rng: np.random.Generator, probe: str = "dense") -> dict[str, Array]:
+        import numpy as np
+
+        most = min(MOST, EXACT // (self.steps * self.crowd))
+        return {"x": rng.integers(0, most, (self.processors, THREADS), endpoint=True).astype(np.float32)}
+
+    def reference(self, x: Arrays) -> dict[str, Array]:
+        import numpy as np
+
+        given = x["x"].astype(np.float64)
+        if self.how == "load":
+            return {"y": self._loaded(given)}
+        if self.how == "shuffle":
+            far = 0
+            for i in range(self.steps % (2 * len(DISTANCES))):  # twice around, each lane has its own again
+                far ^= DISTANCES[i % len(DISTANCES)]
+            return {"y": given[:, np.arange(THREADS) ^ far] + self.steps}
+        sums = np.zeros(self.operands()[1].shape)
+        rows = given if self.how == "add-shared" else given.reshape(1, -1)
+        for first in range(0, rows.shape[1], self.spread):
+            one = rows[:, first : first + self.spread]
+            sums[:, : one.shape[1]] += one
+        return {"y": self.steps * sums}
+
+    def _loaded(self, given: Array) -> Array:
+        """The sum of so many words, around and around, from where each thread begins."""
+        import numpy as np
+
+        thread = np.arange(THREADS)
+        first = (thread % WARP * self.spread + thread // WARP * WARP) % THREADS
+        turns, rest = divmod(self.steps, THREADS)
+        before = np.concatenate([np.zeros((len(given), 1)), np.cumsum(np.tile(given, 2), axis=1)], axis=1)
+        summed: Array = turns * given.sum(axis=1, keepdims=True) + before[:, first + rest] - before[:, first]
+        return summed
+
+    def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
+        """A sum is right or wrong."""
+        return {"y": 0.0 * want["y"]}
+
+
+PROBLEM = Exchange

@@ -1,0 +1,51 @@
+"""From a CUDA kernel's name to the kind of work that it does: cuBLAS's, CUTLASS's, cuDNN's, PyTorch's, NCCL's, XLA's.
+
+The first pattern that is found in it; names as CUPTI tells them, unmangled."""
+
+from __future__ import annotations
+
+import functools
+import re
+
+from macro.explaining.kinds import UNKNOWN
+
+PATTERNS = (
+    ("communication", r"nccl"),
+    ("attention", r"flash|fmha|attention|softmax_warp_forward.*mha"),
+    ("layout reorder", r"nchwto|nhwcto|tonchw|tonhwc|nchw2nhwc|nhwc2nchw|transpose|permute"),
+    ("optimizer", r"multi_tensor|adam|fusedoptim|sgd_|foreach"),
+    ("random numbers", r"distribution_|random|philox|dropout"),
+    ("normalization", r"batch_?norm|bn_fw|bn_bw|layer_?norm|rms_?norm|group_?norm|lrn"),
+    ("pooling", r"pool"),
+    ("softmax and loss", r"softmax|nll_loss|cross_entropy|mse_loss|binary_cross"),
+    ("recurrent cell", r"lstm|gru|rnn|elemwise_?cell"),
+    ("embedding", r"embedding|index_?select|gather|scatter"),
+    # cuDNN's FFT convolutions multiply complex matrices, which nothing else of a network does.
+    ("convolution", r"conv|cgemm|fprop|dgrad|wgrad|winograd|im2col|col2im|implicit|computeoffsets|cudnn"),
+    ("gemm", r"gemm|gemv|epilogue::impl|cutlass|splitk|cublas|xmma|matmul|dot_kernel"),
+    ("reduction", r"reduce|reduction|cub::|sum_kernel|norm_kernel"),
+    ("cast", r"cast|convert|direct_copy.*half|bfloat16_copy"),
+    ("copy", r"copy|memcpy|cat_?array|slice|pad"),
+    ("clear", r"fill|memset|zero"),
+    (
+        "element-wise",
+        r"elementwise|element_wise|unrolled|vectorized|relu|sigmoid|tanh|gelu|add_|mul_|fusion|triton_poi",
+    ),
+)
+COMPILED = [(kind, re.compile(pattern)) for kind, pattern in PATTERNS]
+
+
+@functools.lru_cache(maxsize=4096)
+def kind_of(name: str) -> str:
+    """`unknown` where no pattern tells."""
+    low = name.lower()
+    return next((kind for kind, pattern in COMPILED if pattern.search(low)), UNKNOWN)
+
+
+def short(name: str) -> str:
+    """Without its arguments, and what it is a template of: `at::native::vectorized_elementwise_kernel`; of PyTorch's
+    templates with the functor that it applies."""
+    plain = re.sub(r"^(void|static) ", "", name)
+    head = re.split(r"[<(]", plain.replace("(anonymous namespace)::", ""), maxsplit=1)[0]
+    functor = re.search(r"(\w+(?:Functor|Op|Ops|_impl))\b", plain[len(head) :])
+    return f"{head} {functor[1]}" if functor else head

@@ -1,0 +1,57 @@
+"""`macro explain TRACE.json.gz`: where the time of a GPU goes, by what a profiler saw of it anywhere."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+
+from kernels.errors import UsageError
+
+ENDS = (".json", ".json.gz")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    from reports.parser import OneLineParser
+
+    options = OneLineParser("python -m macro explain", description=__doc__, allow_abbrev=False)
+    options.add_argument("trace", metavar="TRACE.json[.gz]", type=Path, help="as torch.profiler exports it")
+    options.add_argument("--step", default="", metavar="NAME", help="the annotation around a step (the profiler's own)")
+    options.add_argument("--json", metavar="FILE", type=Path, help="write what is told as a document")
+    return options
+
+
+def is_trace(argv: Sequence[str]) -> bool:
+    """Whether these words are of a trace: of a network, `net.json`, two frameworks are named too."""
+    words = [word for word in argv if not word.startswith("-")]
+    return bool(words) and words[0].endswith(ENDS) and (len(words) < 3 or words[0].endswith(".gz"))
+
+
+def main(argv: Sequence[str]) -> int:
+    """The exit code. Raises UsageError."""
+    from macro.explaining.cuda_names import short
+    from macro.explaining.device_time import account
+    from macro.traces import chrome
+    from reports import device, documents
+
+    words = parser().parse_args(argv)
+    if words.json and (why := documents.refused(words.json, (".json",))):
+        raise UsageError(f"--json {words.json}: {why}")
+    trace = chrome.read(words.trace, words.step)
+    told = [asdict(account(one, trace.steps)) for one in trace.devices]
+    for one in told:
+        one["each"] = [{**kernel, "short": short(kernel["name"])} for kernel in one["each"]]
+    print("\n".join(device.text(told)))
+    if words.json:
+        with ExitStack() as stack:
+            try:
+                stream = documents.opened(words.json, stack)
+                json.dump({"trace": str(words.trace), "step": words.step, "devices": told}, stream, indent=1)
+                documents.whole(stream)
+            except OSError as error:
+                raise UsageError(f"--json {words.json}: {error.strerror or error}") from None
+    return 0

@@ -1,0 +1,1 @@
+"""Traces of other tools' formats, a file a format."""

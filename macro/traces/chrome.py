@@ -1,0 +1,96 @@
+"""What PyTorch's profiler exports (Chrome's trace format with kineto's categories), as far as it is of GPUs."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from kernels.errors import UsageError
+from macro.watching.device import Device, Trace, Work
+
+KINDS = {"kernel": "kernel", "gpu_memcpy": "copy", "gpu_memset": "clear"}
+LAUNCHES = ("cuda_runtime", "cuda_driver")  # calls of the host, each with the number of what it enqueued
+STEP = re.compile(r"ProfilerStep#\d+")  # of torch.profiler's schedule
+NS = 1000  # of the format's microseconds
+
+
+def read(path: Path, step: str = "") -> Trace:
+    """`step`: the name of the annotation around what is one; without it those of the profiler's own. Raises UsageError
+    for a file that is none, has no GPU in it, or no such annotation."""
+    told = _loaded(path)
+    events = [x for x in told["traceEvents"] if isinstance(x, dict) and x.get("ph") == "X" and "ts" in x and "dur" in x]
+    if not any(x.get("cat") in KINDS for x in events):
+        raise UsageError(f"{path}: no work of a GPU is in this trace: profile with ProfilerActivity.CUDA")
+    zero = min(x["ts"] for x in events)  # small numbers: a double has no nanoseconds of a year
+    launched = {
+        x["args"]["correlation"]: _ended(x, zero)
+        for x in events
+        if x.get("cat") in LAUNCHES and "correlation" in x.get("args", {})
+    }
+    try:
+        work = [_work(x, zero, launched) for x in events if x.get("cat") in KINDS]
+    except (KeyError, TypeError, ValueError) as error:
+        raise UsageError(f"{path}: an event of a GPU without its {error}") from None
+    steps = _outermost(
+        (_began(x, zero), _ended(x, zero))
+        for x in events
+        if x.get("cat") == "user_annotation" and (x.get("name") == step if step else STEP.fullmatch(str(x.get("name"))))
+    )
+    if step and not steps:
+        there = dict.fromkeys(str(x.get("name")) for x in events if x.get("cat") == "user_annotation")
+        raise UsageError(f"--step {step}: this trace has {', '.join(there) or 'no annotation'}")
+    names = {x["id"]: str(x["name"]) for x in told.get("deviceProperties", ()) if "id" in x and "name" in x}
+    devices = [
+        Device(names.get(number, f"device {number}"), [x for x in work if x.device == number])
+        for number in sorted({x.device for x in work})
+    ]
+    return Trace(devices, steps)
+
+
+def _outermost(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Without those that begin inside another: an annotation may be nested in one of its own name."""
+    found: list[tuple[int, int]] = []
+    for start, end in sorted(spans, key=lambda x: (x[0], -x[1])):
+        if not found or start >= found[-1][1]:
+            found.append((start, end))
+    return found
+
+
+def _loaded(path: Path) -> dict[str, Any]:
+    """Raises UsageError."""
+    try:
+        data = path.read_bytes()
+        told = json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from None
+    except (ValueError, EOFError) as error:
+        raise UsageError(f"{path}: it is no trace: {error}") from None
+    if not isinstance(told, dict) or not isinstance(told.get("traceEvents"), list):
+        raise UsageError(f"{path}: it is no trace of a profiler: it has no traceEvents")
+    return told
+
+
+def _work(event: dict[str, Any], zero: float, launched: dict[Any, int]) -> Work:
+    told = event["args"]
+    return Work(
+        str(event["name"]),
+        KINDS[event["cat"]],
+        int(told["device"]),
+        int(told["stream"]),
+        _began(event, zero),
+        _ended(event, zero),
+        launched.get(told.get("correlation")),
+        int(told.get("bytes", 0)),
+    )
+
+
+def _began(event: dict[str, Any], zero: float) -> int:
+    return round((float(event["ts"]) - zero) * NS)
+
+
+def _ended(event: dict[str, Any], zero: float) -> int:
+    return round((float(event["ts"]) - zero + float(event["dur"])) * NS)

@@ -1,0 +1,37 @@
+"""What was seen of GPUs while a program ran: the data alone, whatever tool saw it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a stream did. `kind`: kernel, copy or clear; `start`, `end`: nanoseconds; `launched`: when the host's call
+    that enqueued it had returned, where that is known; `nbytes`: of a copy."""
+
+    name: str
+    kind: str
+    device: int
+    stream: int
+    start: int
+    end: int
+    launched: int | None = None
+    nbytes: int = 0
+
+
+@dataclass(frozen=True)
+class Device:
+    """One of them."""
+
+    name: str
+    work: Sequence[Work]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """`steps`: of the program, start and end on the host, where it marks them."""
+
+    devices: Sequence[Device]
+    steps: Sequence[tuple[int, int]] = ()

@@ -1,0 +1,28 @@
+"""What the finished run of micro/memory.py says of words that threads of a GPU hand each other, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from micro.answers.band import Pair, grouped, interval
+from reports.record import Run
+
+TITLES: Mapping[str, str] = {
+    "load": "Loads of shared memory whose words lie {} apart from lane to lane, times those of neighbors (lanes whose "
+    "words are in one bank wait for each other)",
+    "add-shared": "Additions to {} words of a block's shared memory, times those to a word a thread",
+    "add-global": "Additions to {} words of all blocks, times those to a word a thread",
+}
+
+
+def exchange_answer(run: Run) -> list[str]:
+    """A sentence for each kind, its ratios in order; one of shuffles beside loads."""
+    return [_told(group) for group in grouped(run, "exchange/")]
+
+
+def _told(group: list[Pair]) -> str:
+    how, shown = group[0].contender.problem.how, [interval(one.comparison) for one in group]
+    if how == "shuffle":
+        return f"A swap of two lanes by shuffle takes {shown[0]} times a load of shared memory."
+    spreads = ", ".join(str(one.contender.problem.spread) for one in group)
+    return f"{TITLES[how].format(spreads)}: {', '.join(shown)}."

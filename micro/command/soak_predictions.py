@@ -1,0 +1,137 @@
+"""How right are predictions of what a change brings? Some thirty pairs of a step and a change, each predicted and then
+made, by seven commands whose run files stay: what is stopped or killed goes on.
+
+Half of them should change nothing. Few processes differ by more than a change brings, so each is started three times;
+batches are small, so that the time goes into processes and not into steps."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+from kernels import state
+from micro.command.figure import Figure
+from micro.worker.process import die_with
+from reports import calibration, prediction, store
+from reports.calibration import Calibration
+from reports.record import Prediction, Run
+
+ROOT = Path(__file__).parents[2]
+MINUTES = 7  # about what a command takes
+EACH = ("--apart", "--runs", "3", "--budget", "4m", "-q")
+KEPT = ("--heap", "keep")
+COMMANDS = {
+    "fcn-r-pytorch": "fcn-r pytorch mkl-dispatch openblas-shim blis-shim threads=2 weights-transposed fused-optimizer "
+    "foreach-optimizer --batch 256 --heap keep",
+    "fcn-s-pytorch": "fcn-s pytorch heap-keep heap-jemalloc huge-pages update-in-wgrad input-gradient",
+    "alexnet-s-pytorch": "alexnet-s pytorch heap-keep huge-pages channels-last update-in-wgrad fused-optimizer",
+    "alexnet-r-pytorch": "alexnet-r pytorch channels-last onednn-off openblas-shim weights-transposed "
+    "foreach-optimizer --batch 256 --heap keep",
+    "fcn-r-numpy": "fcn-r numpy isa=Haswell threads=2 heap-keep heap-tcmalloc --batch 256",
+    "fcn-s-jax": "fcn-s jax heap-jemalloc huge-pages donation-off",
+    "fcn-s-tensorflow": "fcn-s tensorflow-graph heap-keep heap-jemalloc huge-pages",
+}
+
+
+def figures() -> Iterator[Figure]:
+    """Each pair as soon as it is known; then what they say together."""
+    left = sum(_kept(name) is None for name in COMMANDS)
+    text = f"{left} of {len(COMMANDS)} commands, about {MINUTES * left} min; run files stay in {folder()}"
+    yield Figure("pairs of step and change", text, "", True)
+    every: list[Prediction] = []
+    for name in COMMANDS:
+        run = _kept(name)
+        if run is None and (why := _measure(name)) is not None:
+            yield Figure(name, why, "to be measured", False)
+            return
+        found = run or store.read(folder() / f"{name}.jsonl")
+        for one in found.predictions:
+            yield Figure(f"{name}, {one.change}", _said(one), "", True)
+        every += found.predictions
+    yield from together(every)
+
+
+def folder() -> Path:
+    """Where run files stay; who empties it begins anew."""
+    path = state.folder() / "soak-predictions"
+    path.mkdir(exist_ok=True)
+    return path
+
+
+def _words(name: str) -> list[str]:
+    return ["whatif", *COMMANDS[name].split(), *EACH]
+
+
+def _kept(name: str) -> Run | None:
+    """Of a command that came to its end."""
+    try:
+        run = store.read(folder() / f"{name}.jsonl")
+    except store.Unreadable:
+        return None
+    return (
+        run if run.environment.command.startswith(shlex.join(["python", "-m", "macro", *_words(name), "-o"])) else None
+    )
+
+
+def _measure(name: str) -> str | None:
+    """In a process of its own, which goes on with what one before it left; why there is nothing."""
+    whole = folder() / f"{name}.jsonl"
+    part = whole.with_suffix(".part")
+    again = ["--resume"] if part.exists() else []
+    ran = subprocess.run(
+        [sys.executable, "-m", "macro", *_words(name), "-o", str(part), *again],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        preexec_fn=partial(die_with, os.getpid()),
+    )
+    if ran.returncode:
+        return (ran.stderr.strip().splitlines() or [f"it ends with exit code {ran.returncode}"])[-1]
+    part.replace(whole)
+    return None
+
+
+def _said(one: Prediction) -> str:
+    """Predicted, measured, in per cent of the step, and the verdict or why there is none."""
+    ends = [calibration.share(one, of) for of in (one.predicted, one.measured)]
+    told = prediction.word(one)
+    return f"predicted {ends[0]} %, measured {ends[1]} % of a step: {one.reason or 'none' if told == '–' else told}"
+
+
+def together(made: Sequence[Prediction]) -> Iterator[Figure]:
+    """What is promised of all of them."""
+    found = calibration.of(made)
+    if found is None:
+        yield Figure("pairs of step and change", "none was measured", "some", False)
+        return
+    yield from _of_all(found)
+    yield from _of_large(found)
+
+
+def _of_all(found: Calibration) -> Iterator[Figure]:
+    inside, resolution = found.inside / max(1, found.predicted), found.resolution
+    yield Figure("pairs", f"{found.measured}, {found.predicted} predicted", "at least 30", found.measured >= 30)
+    yield Figure("resolution", f"{100 * resolution:.1f} % of a step, median", "at most 2 %", resolution <= 0.02)
+    yield Figure("90 % intervals", f"hold in {found.inside} of {found.predicted}", "at least 80 %", inside >= 0.8)
+    yield Figure("changes of nothing", f"{found.null}", "at least 10", found.null >= 10)
+    yield Figure("… that were predicted to be one", f"{found.alarms}", "at most 1", found.alarms <= 1)
+
+
+def _of_large(found: Calibration) -> Iterator[Figure]:
+    large, told, of_change = found.large, found.told, f"of {calibration.LARGE:.0%} or more"
+    yield Figure(f"pairs {of_change}", f"{large}, {found.kinds} kinds", "12, 8 kinds", large >= 12 and found.kinds >= 8)
+    yield Figure("… not predictable", f"{large - told}", "at most a fourth", 4 * (large - told) <= large)
+    if not told:
+        return
+    yield Figure("… sign", f"right in {found.right} of {told}", "in all but one", found.right >= told - 1)
+    yield Figure("… off by", f"{found.error:.0%} of the change, median", "at most 15 %", found.error <= 0.15)
+    confirmed = found.verdicts["confirmed"]
+    yield Figure("… confirmed", f"{confirmed} of {told}", "at least 60 %", confirmed >= 0.6 * told)
+    yield Figure("… half-width", f"{found.half:.0%} of the change, median", "at most 30 %", found.half <= 0.3)

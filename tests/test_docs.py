@@ -16,6 +16,7 @@ import pytest
 from kernels.errors import UsageError
 from macro import explain
 from macro.explaining import own_request as own
+from macro.explaining import traced
 from micro.planning.options import request
 from micro.planning.request import planned
 from tests.builds import share
@@ -103,6 +104,8 @@ def parsed(command: str) -> None:
     _, _, module, *words = shlex.split(command.rpartition("; ")[2])
     if module == "kernels":
         assert not words
+    elif module == "macro" and words[0] == "explain" and traced.is_trace(words[1:]):
+        traced.parser().parse_args(words[1:])
     elif module == "macro" and own.is_own(words[1:], explain.parser()):
         own.parser().parse_args(words[1 : words.index("--") if "--" in words else None])
     elif module == "macro":

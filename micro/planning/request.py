@@ -105,7 +105,7 @@ def _asked(benchmark: Benchmark, options: Options) -> Request:
         named = values(options.variant, str, "--variant")
     else:
         named = tuple(dict.fromkeys(name for setting in settings for name in default_rows(benchmark, setting.device)))
-    if not named:
+    if not named and not options.flags & benchmark.questions.keys():  # a question may be of another operation
         raise NothingWritten(f"--device {options.device}: nothing here is written for it yet")
     for variant in named:
         _find(benchmark.problem.op, variant, devices)
@@ -247,6 +247,7 @@ def _of_question(benchmark: Benchmark, question: Question, asked: Request) -> li
             raise UsageError(f"--device {setting.device}: {reason}")
     if not contests:
         dropped.refuse_nothing(benchmark, asked, flag, build)
+    if not contests or not ("variant" in asked.given or _written_for(contests)):
         names = ", ".join(dict.fromkeys(setting.device for setting in asked.settings))
         raise NothingWritten(f"--device {names}: nothing that this question measures is written for it yet")
     dropped.refuse_in_question(dropped.Put(benchmark, asked, flag, contests, build, question.several))
@@ -254,6 +255,12 @@ def _of_question(benchmark: Benchmark, question: Question, asked: Request) -> li
         if modifier in asked.flags and not text:
             raise UsageError(f"--{modifier}: {flag} measures the same without it; leave it out")
     return contests
+
+
+def _written_for(contests: Sequence[Contest]) -> bool:
+    """Whether any case is a kernel for the device that it is asked on."""
+    cases = (case for contest in contests for case in contest.cases)
+    return any(find(x.problem.op, x.variant).device == kind_of(x.setting.device).kernels for x in cases)
 
 
 def _built(question: Question, asked: Request) -> list[Contest]:

@@ -23,6 +23,7 @@ TYPES = {
     "float *": ("operand", "workspace"),
     "unsigned *": ("operand", "workspace"),
     "int *": ("operand",),
+    "unsigned short *": ("operand",),
     "index_t *": ("operand",),
     "float": ("float32",),
     "index_t": ("int64",),
@@ -33,7 +34,7 @@ def signature(kernel: cases.Kernel) -> list[tuple[str, str]]:
     """(type, name) of each parameter, as the source declares them."""
     text = re.search(rf"\b{kernel.name}\((.*?)\)", kernel.source.read_text(), re.S)
     assert text is not None
-    found = [re.fullmatch(r"(\w+ \*|\w+ )(\w+)", x) for x in plain(text[1]).split(", ")]
+    found = [re.fullmatch(r"((?:unsigned )?\w+ \*|\w+ )(\w+)", x) for x in plain(text[1]).split(", ")]
     return [(x[1].strip() if "*" not in x[1] else x[1], x[2]) for x in found if x]
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kernels.dtypes import STORED, encode
+from kernels.dtypes import STORED, decode, encode
 from kernels.nvcc import Geometry
 from kernels.problem import Operand
 from tests.simulated import assembly, launcher
@@ -150,7 +150,10 @@ def launch(source: str, runs: Sequence[Run]) -> list[dict[str, np.ndarray[Any, A
         if told.returncode:
             raise _failure(told, runs)
         image[:] = np.fromfile(files[1], np.float32)
-    return [{name: array.copy() for name, array in row.items()} for row in rows]
+    return [
+        {name: decode(array) if array.dtype == np.uint16 else array.copy() for name, array in row.items()}
+        for row in rows
+    ]
 
 
 def _failure(told: subprocess.CompletedProcess[str], runs: Sequence[Run]) -> launcher.LaunchFailed:

@@ -39,7 +39,8 @@ def _timed(row: Variant[Transfer], prepare: Callable[..., Any]) -> Variant[Trans
     return replace(row, parts=lambda problem: ((part, 1),))
 
 
-def _beside(name: str, prepare: Callable[..., Any], work: Callable[[Transfer], Work]) -> Variant[Transfer]:
+def _beside(name: str, prepare: Callable[..., Any], nbytes: Callable[[Transfer], float]) -> Variant[Transfer]:
+    """Its seconds count, beside those of others; of its bytes there are at least so many."""
     row = Variant(
         name,
         "cuda",
@@ -47,16 +48,12 @@ def _beside(name: str, prepare: Callable[..., Any], work: Callable[[Transfer], W
         partial(cuda_copies.whole, "pinned"),
         accepts=at_once,
         missing=cublas.missing,
-        work=work,
+        work=lambda problem: Work(0.0, nbytes(problem)),
         python=True,
         kernel=cublas.kernel,
         roles=(BESIDE,),
     )
     return _timed(row, prepare)
-
-
-def _multiplied(problem: Transfer, moved: int = 0) -> Work:
-    return Work(beside.SQUARE.flops * beside.count(problem), float(moved))
 
 
 def _one_buffer(problem: Transfer) -> str | None:
@@ -73,8 +70,8 @@ VARIANTS: tuple[Variant[Transfer], ...] = (
     _way("registered", "d2h", (DEFAULT,)),
     _way("pycuda", "h2d", (DEFAULT,)),
     _way("pycuda", "d2h", (DEFAULT,)),
-    _beside("products", beside.products, _multiplied),
-    _beside("h2d-beside-products", beside.both, lambda problem: _multiplied(problem, problem.size)),
+    _beside("products", beside.products, lambda problem: beside.SQUARE.bytes),
+    _beside("h2d-beside-products", beside.both, lambda problem: float(problem.size)),
     Variant("d2d", "cuda", "cuda", cuda_copies.within, accepts=at_once, roles=(DEFAULT,), **WITHIN),
     Variant("d2d-cupy", "cuda", "cupy", cuda_copies.by_cupy, accepts=_one_buffer, python=True, roles=(), **WITHIN),
 )

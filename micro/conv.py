@@ -14,7 +14,7 @@ from micro.answers.conv_norm_pool import answer as shares
 from micro.answers.conv_pareto import answer as frontier
 from micro.answers.conv_stages import plans_answer, stages_answer
 from micro.command.line import main
-from micro.contests import conv_find, conv_network, conv_pareto, conv_stages, conv_transforms
+from micro.contests import conv_find, conv_network, conv_pareto, conv_stages
 from micro.contests import conv_forms as forms
 from micro.contests import conv_norm_pool as norm_pool
 from micro.contests import convolution as build
@@ -114,9 +114,6 @@ BENCHMARK = Benchmark(
             60.0,
             all="three passes, more layers",
         ),
-        "transforms": Question(
-            "whose transforms of images are faster, by themselves? (about 30 s)", conv_transforms.transforms
-        ),
         "norm_and_pool": Question(
             "what do a network's normalizations and poolings take, beside its convolutions? (about 90 s)",
             norm_pool.contests,
@@ -134,13 +131,12 @@ BENCHMARK = Benchmark(
         Useful("", 410, 60.0),
         Useful("--fft", 420, 40.0),
         Useful("--winograd", 430, 20.0),
-        Useful("--transforms", 440, 8.0),
     ),
     small="--n 1",
     default="algorithms",
     sweeping=("c", "h", "w", "k", "r", "s", "stride", "pad", *SIDES, "dilation", "groups", "layout"),
     limiting=("n",),
-    others=(*forms.BESIDE, *norm_pool.BESIDE, conv_transforms.BESIDE),
+    others=(*forms.BESIDE, *norm_pool.BESIDE),
 )
 
 

@@ -47,7 +47,6 @@ ON_A_GPU = {  # what each of these questions sets against each other there
     "layouts": {"cudnn-precomp-gemm", "cudnn-algo-0"},
     "grouped": {"cuda-im2col", "cudnn-implicit-gemm"},
     "widths": {"cuda-im2col", "cudnn-algo-0"},
-    "transforms": {"cufft", "skcuda", "cupy", "torch-cuda"},
 }
 
 
@@ -92,15 +91,6 @@ def test_rivals_are_compared_with_the_first_that_can_do_a_layer() -> None:
 
 def test_groups_do_less_work_and_the_contest_says_so() -> None:
     assert all(x.differs == "work: differs (groups)" for x in contests("--grouped", "--direction", "forward"))
-
-
-def test_transforms_are_of_the_libraries_alone() -> None:
-    """To spectra and back; where one computes in another precision it is no rival."""
-    every = contests("--transforms")
-    names = [{case.variant for case in x.cases} for x in every]
-    assert [x.name.partition("/")[0] for x in every] == ["transforms"] * 4
-    assert all({"scipy", "pyfftw", "torch"} <= some for some in names)
-    assert [("numpy" in some) for some in names] == [False, True, False, True]
 
 
 def test_one_layout_is_no_question() -> None:

@@ -324,4 +324,8 @@ def test_a_case_keeps_its_name() -> None:
     on_gpu = replace(asked(("cublas",), GPU), flags=frozenset({"crossover"}), axes=gemm.BENCHMARK.sweep)
     names = {case.variant for contest in gemm.crossover(on_gpu) for case in contest.cases}
     assert names == {"cublas", "cuda-transpose-then-nn"}
-    assert {one.problem.op: default_rows(one, "cpu") for one in memory.OTHERS[:2]} == {"chase": ["c"], "saxpy": ["c"]}
+    assert {one.problem.op: default_rows(one, "cpu") for one in memory.OTHERS[:3]} == {
+        "chase": ["c"],
+        "exchange": [],
+        "saxpy": ["c"],
+    }

@@ -49,12 +49,15 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
 
 
+OF_A_GPU = (("memory", "exchange"), ("transfer", "beside"))  # questions that a processor has no kernels for
+
+
 def forms() -> Iterator[tuple[str, tuple[str, ...]]]:
     """Every benchmark without a question, and with each of its own."""
     for name, benchmark in BENCHMARKS.items():
         yield name, ()
         every = dict.fromkeys(flag for one in (benchmark, *benchmark.others) for flag in one.questions)
-        yield from ((name, (option_of(flag),)) for flag in every)
+        yield from ((name, (option_of(flag),)) for flag in every if (name, flag) not in OF_A_GPU)
         yield from ((name, ("--net", "alexnet-r")) for _ in [benchmark.net] if benchmark.net)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kernels.errors import UsageError
 
-ENDS = (".json", ".json.gz")
+HEAD = 1 << 20  # bytes of a file in which a trace says that it is one
 
 
 def parser() -> argparse.ArgumentParser:
@@ -26,9 +26,15 @@ def parser() -> argparse.ArgumentParser:
 
 
 def is_trace(argv: Sequence[str]) -> bool:
-    """Whether these words are of a trace: of a network, `net.json`, two frameworks are named too."""
-    words = [word for word in argv if not word.startswith("-")]
-    return bool(words) and words[0].endswith(ENDS) and (len(words) < 3 or words[0].endswith(".gz"))
+    """Whether these words are of a trace: of a file that is compressed, or says it; `net.json` is a network."""
+    first = next((word for word in argv if not word.startswith("-")), "")
+    if not first.endswith(".json"):
+        return first.endswith(".json.gz")
+    try:
+        with open(first, "rb") as file:
+            return b'"traceEvents"' in file.read(HEAD)
+    except OSError:
+        return False
 
 
 def main(argv: Sequence[str]) -> int:

@@ -146,7 +146,9 @@ def loads(asked: Request, sets: Sequence[int] = tuple(sorted({*SETS, *KNEE}))) -
 def exchange(asked: Request) -> list[Contest]:
     """Words that threads of a GPU hand each other: from banks of shared memory, by shuffles, by additions to few."""
     cores = open_device(asked.settings[0].device).limits().cores
-    near = Exchange("load", 1, HANDED["load"], cores)
+    most = max(1, _size(asked, 4 * THREADS * max(HANDED.values())) // (4 * THREADS))  # bytes that a block hands over
+    steps = {how: min(many, most) for how, many in HANDED.items()}
+    near = Exchange("load", 1, steps["load"], cores)
     asks = {
         "load": ("what do words of one bank cost?", (1, 2, 4, 8, 16, 32)),
         "add-shared": ("what do additions to the same words cost?", (THREADS, 32, 1)),
@@ -157,7 +159,7 @@ def exchange(asked: Request) -> list[Contest]:
             f"exchange/{how}",
             question,
             "spread",
-            tuple(asked.case(Exchange(how, spread, HANDED[how], cores), "cuda") for spread in dict.fromkeys(spreads)),
+            tuple(asked.case(Exchange(how, spread, steps[how], cores), "cuda") for spread in dict.fromkeys(spreads)),
         )
         for how, (question, spreads) in asks.items()
     ]

@@ -37,7 +37,7 @@ def test_a_small_one_is_launched_and_right(device: Cuda, own: Own) -> None:
     assert told == [{"kernel": own.kernel, "right": True}]
     started = {name for name, _, _ in device.cp.started}
     before = {own.kernel.replace("dgrad", "forward")} if own.problem.op in ("pooling", "norm") else set()  # of a step
-    if own.problem.op in ("conv", "chase", "dropout"):  # a call is all stages of one file
+    if own.problem.op in ("conv", "chase", "dropout", "exchange"):  # a call is all stages of one file
         before = {x.kernel for x in own_kernels.SMALL if x.row == own.row and x.problem.op == own.problem.op} & started
     assert started == {own.kernel} | before
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from reports import units
+from reports.attribution import aligned
 
 SHOWN = 12  # kernels
 WORTH = 0.05  # of the time: a share that is worth a sentence
@@ -54,39 +55,27 @@ def _device(told: Mapping[str, Any]) -> Iterator[str]:
 
 def _kinds(each: Sequence[Mapping[str, Any]], whole: float) -> Iterator[str]:
     """Sums over kernels: those that run at once count each."""
-    sums, calls = defaultdict[str, float](float), defaultdict[str, int](int)
+    of = defaultdict[str, list[Mapping[str, Any]]](list)
     for one in each:
-        sums[one["kind"]] += one["seconds"]
-        calls[one["kind"]] += one["calls"]
+        of[one["kind"]].append(one)
     yield ""
-    rows = [(kind, units.seconds(x), _share(x, whole), str(calls[kind])) for kind, x in sums.items()]
-    yield from _aligned([("kind of work", "in kernels", "share", "calls"), *rows])
+    rows = [[kind, *_figures(kernels, whole)] for kind, kernels in of.items()]
+    yield from aligned(["kind of work", "in kernels", "share", "calls"], rows, left=1)
 
 
 def _kernels(each: Sequence[Mapping[str, Any]], whole: float) -> Iterator[str]:
     yield ""
-    rows = [
-        (
-            one["short"][:WIDE],
-            one["kind"],
-            units.seconds(one["seconds"]),
-            _share(one["seconds"], whole),
-            str(one["calls"]),
-        )
-        for one in each[:SHOWN]
-    ]
+    rows = [[one["short"][:WIDE], one["kind"], *_figures([one], whole)] for one in each[:SHOWN]]
     if rest := each[SHOWN:]:
-        took = sum(one["seconds"] for one in rest)
-        calls = str(sum(one["calls"] for one in rest))
-        rows.append((f"{len(rest)} others", "", units.seconds(took), _share(took, whole), calls))
-    yield from _aligned([("kernel", "kind of work", "in all", "share", "calls"), *rows])
+        rows.append([f"{len(rest)} others", "", *_figures(rest, whole)])
+    yield from aligned(["kernel", "kind of work", "in all", "share", "calls"], rows, left=2)
+
+
+def _figures(kernels: Sequence[Mapping[str, Any]], whole: float) -> tuple[str, str, str]:
+    """Of all of these: seconds, share and calls."""
+    took = sum(one["seconds"] for one in kernels)
+    return units.seconds(took), _share(took, whole), str(sum(one["calls"] for one in kernels))
 
 
 def _share(seconds: float, whole: float) -> str:
     return f"{100 * seconds / whole if whole else 0.0:.1f} %"
-
-
-def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield "  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).rstrip()

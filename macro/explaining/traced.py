@@ -21,7 +21,7 @@ def parser() -> argparse.ArgumentParser:
     options = OneLineParser("python -m macro explain", description=__doc__, allow_abbrev=False)
     options.add_argument("trace", metavar="TRACE.json[.gz]", type=Path, help="as torch.profiler exports it")
     options.add_argument("--step", default="", metavar="NAME", help="the annotation around a step (the profiler's own)")
-    options.add_argument("--json", metavar="FILE", type=Path, help="write what is told as a document")
+    options.add_argument("--json", metavar="FILE", help="write what is told as a document (- is stdout)")
     return options
 
 
@@ -42,21 +42,23 @@ def main(argv: Sequence[str]) -> int:
     from macro.explaining.cuda_names import short
     from macro.explaining.device_time import account
     from macro.traces import chrome
+    from micro.command.outputs import for_people, open_outputs
+    from micro.planning.options import Outputs
     from reports import device, documents
 
     words = parser().parse_args(argv)
-    if words.json and (why := documents.refused(words.json, (".json",))):
-        raise UsageError(f"--json {words.json}: {why}")
-    trace = chrome.read(words.trace, words.step)
-    told = [asdict(account(one, trace.steps)) for one in trace.devices]
-    for one in told:
-        one["each"] = [{**kernel, "short": short(kernel["name"])} for kernel in one["each"]]
-    print("\n".join(device.text(told)))
-    if words.json:
-        with ExitStack() as stack:
+    outputs = Outputs(documents={"json": words.json} if words.json else {})
+    with ExitStack() as stack:
+        opened = open_outputs(outputs, stack)
+        trace = chrome.read(words.trace, words.step)
+        told = [asdict(account(one, trace.steps)) for one in trace.devices]
+        for one in told:
+            one["each"] = [{**kernel, "short": short(kernel["name"])} for kernel in one["each"]]
+        print("\n".join(device.text(told)), file=for_people(outputs))
+        for stream in opened.values():
             try:
-                stream = documents.opened(words.json, stack)
                 json.dump({"trace": str(words.trace), "step": words.step, "devices": told}, stream, indent=1)
+                stream.write("\n")
                 documents.whole(stream)
             except OSError as error:
                 raise UsageError(f"--json {words.json}: {error.strerror or error}") from None

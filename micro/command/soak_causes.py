@@ -7,25 +7,19 @@ is stopped or killed goes on with the pair that was in flight.
 
 from __future__ import annotations
 
-import os
-import shlex
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from statistics import median
 
-from kernels import state
+from micro.command import soak_runs
 from micro.command.figure import Figure
+from micro.command.soak_runs import Failed
 from micro.contests.promises import NOISY
-from micro.worker.process import die_with
-from reports import attribution, store, units
+from reports import attribution, units
 from reports.explanation import Explanation
 
-ROOT = Path(__file__).parents[2]
 HOOKS = "micro/command/soak_hooks.py"  # as the commands name it, which run in ROOT
 BUDGET, BESIDE = 20, 33  # seconds of watching a pair; and to start and end it, and to ask its libraries
 START = 12  # seconds of each further process of both sides
@@ -35,7 +29,6 @@ FORMS = (  # of what is watched: equal pairs are watched in the same ways
     ("--batch", "64"),
     ("--batch", "64", "--heap", "keep", "--phase", "forward"),
 )
-MISSING = 2  # exit code of a command that finds no framework
 
 
 @dataclass(frozen=True)
@@ -87,15 +80,6 @@ KINDS = {
 }
 
 
-class Failed(Exception):
-    """A pair whose command ended otherwise than with 0: its last line, and whether a framework is missing."""
-
-    def __init__(self, ran: subprocess.CompletedProcess[str]) -> None:
-        lines = ran.stderr.strip().splitlines() or [f"it ends with exit code {ran.returncode}"]
-        super().__init__(lines[-1])
-        self.missing = ran.returncode == MISSING
-
-
 @dataclass(frozen=True)
 class Named:
     """What an explanation says for certain: A's seconds less B's by cause, and names of layers and phases. `taken`: the
@@ -128,9 +112,7 @@ def figures(*names: str) -> Iterator[Figure]:
 
 def folder() -> Path:
     """Where run files stay; who empties it begins anew."""
-    path = state.folder() / "soak-causes"
-    path.mkdir(exist_ok=True)
-    return path
+    return soak_runs.folder("soak-causes")
 
 
 def forecast(names: Sequence[str]) -> Figure:
@@ -164,39 +146,14 @@ def file(name: str, number: int) -> Path:
 
 def kept(name: str, number: int) -> Explanation | None:
     """Of a pair that was measured by the same command."""
-    try:
-        run = store.read(file(name, number))
-        explained = attribution.of(run)
-    except store.Unreadable:
-        return None
-    same = run.environment.command.startswith(command(name, number) + " ")
-    return explained[0] if same and explained else None
-
-
-def command(name: str, number: int) -> str:
-    """As a run file keeps it, but for the name of the file itself."""
-    return shlex.join(["python", "-m", "macro", *KINDS[name].question(number), "-o"])
+    run = soak_runs.kept(KINDS[name].question(number), file(name, number))
+    explained = attribution.of(run) if run else []
+    return explained[0] if explained else None
 
 
 def measured(name: str, number: int) -> Explanation:
     """A pair in a process of its own; its file has its name as soon as it is whole. Raises Failed."""
-    whole = file(name, number)
-    part = whole.with_suffix(".part")
-    part.unlink(missing_ok=True)
-    words = [sys.executable, "-m", "macro", *KINDS[name].question(number), "-o", str(part)]
-    ran = subprocess.run(
-        words,
-        cwd=ROOT,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        check=False,
-        preexec_fn=partial(die_with, os.getpid()),  # nor does it go on beside the pair that is measured next
-    )
-    if ran.returncode:
-        raise Failed(ran)
-    part.replace(whole)
-    return attribution.of(store.read(whole))[0]
+    return attribution.of(soak_runs.measured(KINDS[name].question(number), file(name, number)))[0]
 
 
 def certain(explained: Explanation) -> Named:

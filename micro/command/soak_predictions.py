@@ -1,27 +1,20 @@
-"""How right are predictions of what a change brings? Some thirty pairs of a step and a change, each predicted and then
-made, by seven commands whose run files stay: what is stopped or killed goes on.
+"""How right are predictions of what a change brings? Some thirty pairs of a step and a change, each predicted and
+then made, by seven commands whose run files stay: what is stopped or killed goes on.
 
-Half of them should change nothing. Few processes differ by more than a change brings, so each is started three times;
-batches are small, so that the time goes into processes and not into steps."""
+A third of them should change nothing. Processes of one step differ, at times by more than a change brings, so each is
+started three times; batches are small, so that the time goes into processes and not into steps."""
 
 from __future__ import annotations
 
-import os
-import shlex
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
 
-from kernels import state
+from micro.command import soak_runs
 from micro.command.figure import Figure
-from micro.worker.process import die_with
-from reports import calibration, prediction, store
+from reports import calibration, prediction
 from reports.calibration import Calibration
-from reports.record import Prediction, Run
+from reports.record import Prediction
 
-ROOT = Path(__file__).parents[2]
 MINUTES = 7  # about what a command takes
 EACH = ("--apart", "--runs", "3", "--budget", "4m", "-q")
 KEPT = ("--heap", "keep")
@@ -40,16 +33,17 @@ COMMANDS = {
 
 def figures() -> Iterator[Figure]:
     """Each pair as soon as it is known; then what they say together."""
-    left = sum(_kept(name) is None for name in COMMANDS)
+    left = sum(soak_runs.kept(_words(name), _file(name)) is None for name in COMMANDS)
     text = f"{left} of {len(COMMANDS)} commands, about {MINUTES * left} min; run files stay in {folder()}"
     yield Figure("pairs of step and change", text, "", True)
     every: list[Prediction] = []
     for name in COMMANDS:
-        run = _kept(name)
-        if run is None and (why := _measure(name)) is not None:
-            yield Figure(name, why, "to be measured", False)
+        words, whole = _words(name), _file(name)
+        try:
+            found = soak_runs.kept(words, whole) or soak_runs.measured(words, whole, resumed=True)
+        except soak_runs.Failed as failed:
+            yield Figure(name, str(failed), "to be measured", False)
             return
-        found = run or store.read(folder() / f"{name}.jsonl")
         for one in found.predictions:
             yield Figure(f"{name}, {one.change}", _said(one), "", True)
         every += found.predictions
@@ -58,44 +52,15 @@ def figures() -> Iterator[Figure]:
 
 def folder() -> Path:
     """Where run files stay; who empties it begins anew."""
-    path = state.folder() / "soak-predictions"
-    path.mkdir(exist_ok=True)
-    return path
+    return soak_runs.folder("soak-predictions")
+
+
+def _file(name: str) -> Path:
+    return folder() / f"{name}.jsonl"
 
 
 def _words(name: str) -> list[str]:
     return ["whatif", *COMMANDS[name].split(), *EACH]
-
-
-def _kept(name: str) -> Run | None:
-    """Of a command that came to its end."""
-    try:
-        run = store.read(folder() / f"{name}.jsonl")
-    except store.Unreadable:
-        return None
-    return (
-        run if run.environment.command.startswith(shlex.join(["python", "-m", "macro", *_words(name), "-o"])) else None
-    )
-
-
-def _measure(name: str) -> str | None:
-    """In a process of its own, which goes on with what one before it left; why there is nothing."""
-    whole = folder() / f"{name}.jsonl"
-    part = whole.with_suffix(".part")
-    again = ["--resume"] if part.exists() else []
-    ran = subprocess.run(
-        [sys.executable, "-m", "macro", *_words(name), "-o", str(part), *again],
-        cwd=ROOT,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        check=False,
-        preexec_fn=partial(die_with, os.getpid()),
-    )
-    if ran.returncode:
-        return (ran.stderr.strip().splitlines() or [f"it ends with exit code {ran.returncode}"])[-1]
-    part.replace(whole)
-    return None
 
 
 def _said(one: Prediction) -> str:

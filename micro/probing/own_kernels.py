@@ -18,6 +18,7 @@ from kernels.launch import Launch, Setting
 from kernels.ops.activation import Activation
 from kernels.ops.biasact import BiasAct
 from kernels.ops.cast import Cast
+from kernels.ops.cast import cuda as cast
 from kernels.ops.cast.problem import KINDS as CASTS
 from kernels.ops.chase import Chase
 from kernels.ops.conv import Conv
@@ -95,7 +96,7 @@ SMALL = (
     Own("chase_build", OURS, Chase(64 * 1000)),
     Own("chase_touch", OURS, Chase(64 * 1000)),
     Own("chase_walk", OURS, Chase(64 * 20011)),
-    *(Own(f"cast_{kind.replace('-', '_')}", OURS, Cast(2500, kind)) for kind in CASTS),
+    *(Own(cast.kernel(x), OURS, x) for x in (Cast(2500, kind) for kind in CASTS)),
     Own("exchange_load", OURS, Exchange("load", 3, 1027, 2)),
     Own("exchange_shuffle", OURS, Exchange("shuffle", 1, 17, 2)),
     Own("exchange_add_shared", OURS, Exchange("add-shared", 31, 17, 2)),

@@ -30,7 +30,7 @@ MODULES = {
     "skcuda": skcuda,
 }
 OURS = {"cublas.WORKSPACE", "cublas.KERNELS", "cublaslt.ALIGNED", "pycuda.ON_REQUEST"}  # numbers that are no enum's
-OURS |= {"pycuda.TIES"}  # how many
+OURS |= {"pycuda.TIES", "cufft.KERNELS"}  # how many
 OURS |= {"cublaslt.ALGO"}  # the type of a structure
 STRUCTS: dict[str, Any] = {"cublasLtMatmulHeuristicResult_t": cublaslt.Offer, "cublasLtMatmulAlgo_t": cublaslt.ALGO}
 # Words of flags, which are declared as plain integers; None: the header asks for 0.

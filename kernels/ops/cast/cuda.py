@@ -9,13 +9,19 @@ from kernels.nvcc import Argument, Geometry
 from kernels.ops.cast.problem import KINDS, Cast
 
 SOURCE = Path(__file__).with_name("cast.cu")
-KERNELS = tuple(f"cast_{kind.replace('-', '_')}" for kind in KINDS)
 THREADS, EACH = 256, 4  # of a block; elements of a thread
+
+
+def _named(kind: str) -> str:
+    return f"cast_{kind.replace('-', '_')}"
+
+
+KERNELS = tuple(map(_named, KINDS))
 
 
 def kernel(problem: Cast) -> str:
     """The name of the kernel that solves it."""
-    return f"cast_{problem.convert.replace('-', '_')}"
+    return _named(problem.convert)
 
 
 def launches(problem: Cast, name: str) -> tuple[Geometry, ...]:

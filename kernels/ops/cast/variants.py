@@ -58,12 +58,17 @@ def torch_copy(problem: Cast, device: object, setting: Setting) -> Bind:
 
     def bind(buffers: Sequence[Any]) -> Launch:
         *x, y = buffers
-        to = torch_library.tensor(torch, y)
-        if not x:
-            return Launch(partial(to.fill_, FILL) if problem.convert == "fill" else to.zero_)
-        return Launch(partial(to.copy_, torch_library.tensor(torch, _source(problem, x[0]))))
+        sources = [torch_library.tensor(torch, _source(problem, one)) for one in x]
+        return Launch(_torch_pass(problem, torch_library.tensor(torch, y), sources))
 
     return bind
+
+
+def _torch_pass(problem: Cast, to: Any, sources: Sequence[Any]) -> Callable[[], Any]:
+    """Into a tensor, from another one where it is no clear or fill."""
+    if sources:
+        return partial(to.copy_, sources[0])
+    return partial(to.fill_, FILL) if problem.convert == "fill" else partial(to.zero_)
 
 
 def torch_cuda_copy(problem: Cast, device: Any, setting: object) -> Bind:
@@ -71,13 +76,9 @@ def torch_cuda_copy(problem: Cast, device: Any, setting: object) -> Bind:
 
     def bind(buffers: Sequence[Any]) -> Launch:
         *x, y = buffers
-        to = torch_cuda.tensor(torch, y)
-        if x:
-            double = problem.types is not None and problem.types[0] == "f64"
-            given = torch_cuda.tensor(torch, x[0].view("f8") if double else x[0])
-            run = partial(to.copy_, given)
-        else:
-            run = partial(to.fill_, FILL) if problem.convert == "fill" else to.zero_
+        double = problem.types is not None and problem.types[0] == "f64"
+        sources = [torch_cuda.tensor(torch, one.view("f8") if double else one) for one in x]
+        run = _torch_pass(problem, torch_cuda.tensor(torch, y), sources)
 
         def call(keep: object = buffers) -> None:
             run()

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 SOURCE = Path(__file__).with_name("frames.cu")
 KERNELS = ("frames_of", "frames_back")
 THREADS = 256
-TRANSFORM = 4  # kernels of one of cuFFT's calls at most, as a guess: rows, columns, their exchange
 Step = Callable[[], object]
 
 
@@ -132,7 +131,7 @@ def prepare(problem: Conv, device: Any, setting: Setting, *, uses: int = 1) -> B
     def bind(buffers: Sequence[Any]) -> Launch:
         ready = steps(made, by_letter(problem, addresses(buffers)), uses)
         call = grid.in_turn(ready, (made, *buffers))
-        return Launch(call, uses=uses, workspace=made.workspace, capturable=True, kernels=TRANSFORM * len(ready))
+        return Launch(call, uses=uses, workspace=made.workspace, capturable=True, kernels=cufft.KERNELS * len(ready))
 
     return bind
 

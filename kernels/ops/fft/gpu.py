@@ -6,17 +6,19 @@ divided, by CuPy."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kernels import grid
 from kernels.launch import Launch
 from kernels.libs import cufft, skcuda, torch_cuda
+from kernels.ops.fft.libraries import numbers, torch_transform
 from kernels.ops.fft.problem import Fft
 
 if TYPE_CHECKING:
     from kernels.launch import Bind
 
-TRANSFORM = 4  # kernels of one of cuFFT's calls at most, as a guess: rows, columns, their exchange
+COPIES = 3  # kernels of a package around cuFFT's at most: the spectrum kept, numbers divided, the result copied
 
 
 class Plan(Protocol):
@@ -51,26 +53,24 @@ def _planned(problem: Fft, device: Any, plan: Plan, area: object, nbytes: int) -
         transform = plan.call(int((x if copy is None else copy).data.ptr), int(y.data.ptr))
         divided = (lambda: device.cp.multiply(x, device.cp.float32(1 / problem.count), out=copy),) if back else ()
         call = grid.in_turn((*divided, transform), (plan, area, copy, *buffers))
-        return Launch(call, workspace=workspace, capturable=True, kernels=TRANSFORM + back)
+        return Launch(call, workspace=workspace, capturable=True, kernels=cufft.KERNELS + back)
 
     return bind
 
 
 def by_cupy(problem: Fft, device: Any, setting: object) -> Bind:
     """It allocates its result, which is copied, and keeps its plans; back, a copy of the spectrum too."""
-    fft, size = device.cp.fft, (problem.h, problem.w)
-    held = problem.operands()[1].nbytes + (problem.operands()[0].nbytes if problem.direction == "c2r" else 0)
+    fft, back = device.cp.fft, problem.direction == "c2r"
+    source, target = problem.operands()
 
     def bind(buffers: Sequence[Any]) -> Launch:
-        x, y = buffers
+        x, y = numbers(problem, buffers)
+        transform = partial(fft.irfft2, x, s=(problem.h, problem.w)) if back else partial(fft.rfft2, x)
 
         def call(keep: object = buffers) -> None:
-            if problem.direction == "r2c":
-                y.view("c8")[...] = fft.rfft2(x)
-            else:
-                y[...] = fft.irfft2(x.view("c8"), s=size)
+            y[...] = transform()
 
-        return Launch(call, workspace=held, kernels=TRANSFORM + 3)
+        return Launch(call, workspace=target.nbytes + back * source.nbytes, kernels=cufft.KERNELS + COPIES)
 
     return bind
 
@@ -81,18 +81,12 @@ def by_torch(problem: Fft, device: Any, setting: object) -> Bind:
     held = sum(x.nbytes for x in problem.operands())
 
     def bind(buffers: Sequence[Any]) -> Launch:
-        x, y = buffers
-        if problem.direction == "r2c":
-            given, out = torch_cuda.tensor(torch, x), torch_cuda.tensor(torch, y.view("c8"))
-        else:
-            given, out = torch_cuda.tensor(torch, x.view("c8")), torch_cuda.tensor(torch, y)
+        x, y = (torch_cuda.tensor(torch, one) for one in numbers(problem, buffers))
+        run = torch_transform(torch, problem, x, y)
 
         def call(keep: object = buffers) -> None:
-            if problem.direction == "r2c":
-                torch.fft.rfft2(given, out=out)
-            else:
-                torch.fft.irfft2(given, s=(problem.h, problem.w), out=out)
+            run()
 
-        return Launch(call, workspace=held, kernels=TRANSFORM + 3)
+        return Launch(call, workspace=held, kernels=cufft.KERNELS + COPIES)
 
     return bind

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from kernels.problem import Array
 
 
-def numbers(problem: Fft, buffers: Sequence[Array]) -> tuple[Array, Array]:
-    """Both operands, of which the spectrum is one of complex numbers."""
+def numbers(problem: Fft, buffers: Sequence[Any]) -> tuple[Any, Any]:
+    """Both operands, of which the spectrum is one of complex numbers; NumPy's arrays, or CuPy's."""
     import numpy as np
 
     x, y = buffers
@@ -72,14 +72,18 @@ def torch_out(problem: Fft, device: object, setting: Setting) -> Bind:
     torch.set_num_threads(setting.threads)
     torch.set_grad_enabled(False)
 
-    def call(buffers: Sequence[Array]) -> Any:
-        x, y = map(torch.from_numpy, numbers(problem, buffers))
-        if problem.direction == "r2c":
-            return partial(torch.fft.rfft2, x, out=y)
-        return partial(torch.fft.irfft2, x, s=(problem.h, problem.w), out=y)
+    def call(buffers: Sequence[Array]) -> Callable[[], Any]:
+        return torch_transform(torch, problem, *map(torch.from_numpy, numbers(problem, buffers)))
 
     held = torch_memory.peak(torch, call([np.zeros(x.shape, np.float32) for x in problem.operands()]))
     return lambda buffers: Launch(call(buffers), workspace=held)
+
+
+def torch_transform(torch: Any, problem: Fft, x: Any, y: Any) -> Callable[[], Any]:
+    """From tensor to tensor."""
+    if problem.direction == "r2c":
+        return partial(torch.fft.rfft2, x, out=y)
+    return partial(torch.fft.irfft2, x, s=(problem.h, problem.w), out=y)
 
 
 def fftw_planned(problem: Fft, device: Any, setting: Setting) -> Bind:

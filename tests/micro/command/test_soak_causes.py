@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from micro import selftest
-from micro.command import soak, soak_causes
+from micro.command import soak, soak_causes, soak_runs
 from micro.command.soak_causes import KINDS, Kind, Named
 from reports import attribution
 from reports.explanation import Bar, Explanation
@@ -131,8 +131,8 @@ def macro(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Answer],
             write(path, " ".join(["python", *words[1:]]), reply)
             return subprocess.CompletedProcess(words, 0, stderr="")
 
-        monkeypatch.setattr(soak_causes.subprocess, "run", run)
-        monkeypatch.setattr(soak_causes.state, "folder", lambda: tmp_path)
+        monkeypatch.setattr(soak_runs.subprocess, "run", run)
+        monkeypatch.setattr(soak_runs.state, "folder", lambda: tmp_path)
         return asked
 
     return simulated
@@ -235,14 +235,14 @@ def test_a_hook_throws_away_what_it_adds(hook: str, monkeypatch: pytest.MonkeyPa
     pytest.importorskip("torch")
     import numpy as np
 
-    monkeypatch.syspath_prepend(str(soak_causes.ROOT / "macro/worker"))
+    monkeypatch.syspath_prepend(str(soak_runs.ROOT / "macro/worker"))
     from macro.frameworks import find
     from macro.networks.base import chain
     from macro.processes import job as job_files
     from macro.processes.job import Setting
 
     network = chain("tiny", "a test", 8, (6, 9, 7, 3), 0.1)
-    framework = find(f"{soak_causes.ROOT / soak_causes.HOOKS}:{hook}")
+    framework = find(f"{soak_runs.ROOT / soak_causes.HOOKS}:{hook}")
     files = job_files.write_arrays(network, network.batch, tmp_path)
     job = job_files.write(framework, network, network.batch, Setting(), files, tmp_path)
     job_data = json.loads(job.read_text("utf-8"))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from macro import changes
-from micro.command import soak_predictions
+from micro.command import soak_predictions, soak_runs
 from reports.record import Environment, Expected, Prediction
 from reports.store import RunFile
 from tests.reports.test_prediction import AFTER
@@ -54,8 +54,8 @@ def macro(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., list
                 file.close()
             return subprocess.CompletedProcess(words, code, stderr="first\nmacro whatif: it is not here\n")
 
-        monkeypatch.setattr(soak_predictions.subprocess, "run", run)
-        monkeypatch.setattr(soak_predictions.state, "folder", lambda: tmp_path)
+        monkeypatch.setattr(soak_runs.subprocess, "run", run)
+        monkeypatch.setattr(soak_runs.state, "folder", lambda: tmp_path)
         return asked
 
     return simulated

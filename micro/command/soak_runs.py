@@ -1,0 +1,68 @@
+"""Commands of macro, each in a process of its own and into a run file that stays: what is finished is not measured
+again."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from kernels import state
+from micro.worker.process import die_with
+from reports import store
+from reports.record import Run
+
+ROOT = Path(__file__).parents[2]
+MISSING = 2  # exit code of a command that finds no framework
+
+
+class Failed(Exception):
+    """A command that ended otherwise than with 0: its last line, and whether a framework is missing."""
+
+    def __init__(self, ran: subprocess.CompletedProcess[str]) -> None:
+        lines = ran.stderr.strip().splitlines() or [f"it ends with exit code {ran.returncode}"]
+        super().__init__(lines[-1])
+        self.missing = ran.returncode == MISSING
+
+
+def folder(name: str) -> Path:
+    """Where a soak's run files stay; who empties it begins anew."""
+    path = state.folder() / name
+    path.mkdir(exist_ok=True)
+    return path
+
+
+def kept(words: Sequence[str], whole: Path) -> Run | None:
+    """What a command of these words has measured into its file; none where that is not there, or another's."""
+    try:
+        run = store.read(whole)
+    except store.Unreadable:
+        return None
+    asked = shlex.join(["python", "-m", "macro", *words, "-o"])  # as a run file keeps it, but for its own name
+    return run if run.environment.command.startswith(f"{asked} ") else None
+
+
+def measured(words: Sequence[str], whole: Path, *, resumed: bool = False) -> Run:
+    """The file has its name as soon as it is whole. `resumed`: what was cut short is gone on with, else begun anew.
+    Raises Failed."""
+    part = whole.with_suffix(".part")
+    if not resumed:
+        part.unlink(missing_ok=True)
+    again = ["--resume"] if part.exists() else []
+    ran = subprocess.run(
+        [sys.executable, "-m", "macro", *words, "-o", str(part), *again],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        preexec_fn=partial(die_with, os.getpid()),  # nor does it go on beside what is measured next
+    )
+    if ran.returncode:
+        raise Failed(ran)
+    part.replace(whole)
+    return store.read(whole)

@@ -17,7 +17,8 @@ LATE = "while the host had not yet enqueued what comes next"
 
 def text(accounts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Of each device, whose facts are those of macro's account of it."""
-    for one in accounts:
+    for number, one in enumerate(accounts):
+        yield from ("",) * (number > 0)
         yield from _device(one)
 
 
@@ -36,15 +37,15 @@ def _device(told: Mapping[str, Any]) -> Iterator[str]:
     )
     if idle:
         yield "Idle " + ", ".join(f"{_share(x, whole)} {why}" for x, why in reasons if x) + "."
-    if told["unlaunched"] >= WORTH * whole:
+    if told["unlaunched"] >= WORTH * whole > 0:
         yield (
             f"To try: fewer and larger launches (torch.compile, CUDA graphs, foreach or fused optimizers): at most "
             f"{units.seconds(told['unlaunched'] / steps)} of a step, which the device waits for the host."
         )
-    if told["exposed"] >= WORTH * whole:
+    if told["linked"] >= WORTH * whole > 0:
         yield (
             f"To try: pinned memory and non_blocking copies on another stream: at most "
-            f"{units.seconds(told['exposed'] / steps)} of a step, in which nothing but copies is done."
+            f"{units.seconds(told['linked'] / steps)} of a step, in which nothing else is done."
         )
     if len(told["streams"]) > 1:
         busy = ", ".join(f"stream {name} in {_share(x, whole)}" for name, x in told["streams"].items())
@@ -59,7 +60,8 @@ def _kinds(each: Sequence[Mapping[str, Any]], whole: float) -> Iterator[str]:
     for one in each:
         of[one["kind"]].append(one)
     yield ""
-    rows = [[kind, *_figures(kernels, whole)] for kind, kernels in of.items()]
+    sums = sorted(of.items(), key=lambda x: -sum(one["seconds"] for one in x[1]))
+    rows = [[kind, *_figures(kernels, whole)] for kind, kernels in sums]
     yield from aligned(["kind of work", "in kernels", "share", "calls"], rows, left=1)
 
 

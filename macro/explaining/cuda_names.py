@@ -10,6 +10,7 @@ import re
 from macro.explaining.kinds import UNKNOWN
 
 PATTERNS = (
+    ("element-wise", r"triton_poi|op_?tensor"),  # named after what they follow
     ("communication", r"nccl"),
     ("attention", r"flash|fmha|attention|softmax_warp_forward.*mha"),
     ("layout reorder", r"nchwto|nhwcto|tonchw|tonhwc|nchw2nhwc|nhwc2nchw|transpose|permute"),
@@ -21,10 +22,13 @@ PATTERNS = (
     ("recurrent cell", r"lstm|gru|rnn|elemwise_?cell"),
     ("embedding", r"embedding|index_?select|gather|scatter"),
     # cuDNN's FFT convolutions multiply complex matrices, which nothing else of a network does.
-    ("convolution", r"conv|cgemm|fprop|dgrad|wgrad|winograd|im2col|col2im|implicit|computeoffsets|cudnn"),
-    ("gemm", r"gemm|gemv|epilogue::impl|cutlass|splitk|cublas|xmma|matmul|dot_kernel"),
+    (
+        "convolution",
+        r"conv(?!ert)|cgemm|fft2d|fprop|dgrad|wgrad|winograd|im2col|col2im|implicit|computeoffsets|[sh]cudnn",
+    ),
+    ("gemm", r"gemm|gemv|nvjet|triton_tem\w*mm|epilogue::impl|cutlass|splitk|cublas|xmma|matmul|dot_kernel"),
     ("reduction", r"reduce|reduction|cub::|sum_kernel|norm_kernel"),
-    ("cast", r"cast|convert|direct_copy.*half|bfloat16_copy"),
+    ("cast", r"(?<!no)(?<!broad)cast|convert|direct_copy.*half|bfloat16_copy"),
     ("copy", r"copy|memcpy|cat_?array|slice|pad"),
     ("clear", r"fill|memset|zero"),
     (

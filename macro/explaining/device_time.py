@@ -26,15 +26,17 @@ class Kernel:
 @dataclass(frozen=True)
 class Account:
     """Seconds of a device, in windows of `seconds` in all. `kernels`: in which at least one runs, on whatever stream;
-    `exposed`: of copies and clears beside no kernel; the rest is idle: `unlaunched` while the host had not yet enqueued
-    what comes next, `starting` from then until it began; `untold` where no launch is known. `each`: kernels, the
-    longest first, `streams`: seconds in which each stream was at work."""
+    `exposed`: of copies and clears beside no kernel, `linked` of copies between host and device alone; the rest is
+    idle: `unlaunched` while the host had not yet enqueued what comes next, `starting` from then until it began;
+    `untold` where no launch is known. `each`: kernels, the longest first, `streams`: seconds in which each stream was
+    at work."""
 
     name: str
     steps: int
     seconds: float
     kernels: float
     exposed: float
+    linked: float
     unlaunched: float
     starting: float
     untold: float
@@ -49,33 +51,41 @@ class Account:
 
 
 def account(device: Device, steps: Sequence[Span] = ()) -> Account:
-    """While the host is in a step; without steps, from the first work to the last. A kernel counts where it begins."""
-    windows = steps or [(min(x.start for x in device.work), max(x.end for x in device.work))]
-    kernels = busy = 0
+    """While the host is in a step; without steps, from the first work to the last. A call counts where it begins."""
+    windows = steps or [whole([device])]
+    kernels = busy = linked = 0
     unlaunched = starting = untold = 0
-    streams, inside = defaultdict[int, int](int), list[Work]()
+    streams, inside = defaultdict[int, int](int), list[tuple[Work, Span]]()
     for window in windows:
         work = [x for x in device.work if x.end > window[0] and x.start < window[1]]
         kernels += _length(_clipped((x for x in work if x.kind == "kernel"), window))
+        linked += _length(_clipped((x for x in work if x.kind == "kernel" or x.linked), window))
         busy += _length(_clipped(work, window))
-        idle = _idle(work, window)
+        following = min((x for x in device.work if x.start >= window[1]), key=lambda x: x.start, default=None)
+        idle = _idle([*work, *([following] if following else [])], window)
         unlaunched, starting, untold = unlaunched + idle[0], starting + idle[1], untold + idle[2]
         for stream in {x.stream for x in work}:
             streams[stream] += _length(_clipped((x for x in work if x.stream == stream), window))
-        inside += [x for x in work if x.start >= window[0]]
+        inside += [(x, span) for x, span in zip(work, _clipped(work, window), strict=True)]
     return Account(
         device.name,
         len(windows),
         NS * sum(end - start for start, end in windows),
         NS * kernels,
         NS * (busy - kernels),
+        NS * (linked - kernels),
         NS * unlaunched,
         NS * starting,
         NS * untold,
-        _kernels(x for x in inside if x.kind == "kernel"),
-        sum(x.nbytes for x in inside if x.kind == "copy"),
+        _kernels(inside),
+        sum(x.nbytes for x, span in inside if x.kind == "copy" and x.start == span[0]),
         {stream: NS * took for stream, took in sorted(streams.items())},
     )
+
+
+def whole(devices: Sequence[Device]) -> Span:
+    """From the first work of any to the last."""
+    return min(x.start for one in devices for x in one.work), max(x.end for one in devices for x in one.work)
 
 
 def _clipped(work: Iterable[Work], window: Span) -> list[Span]:
@@ -99,10 +109,11 @@ def _union(spans: Iterable[Span]) -> list[Span]:
 
 
 def _idle(work: Sequence[Work], window: Span) -> tuple[int, int, int]:
-    """Each gap by the work that ends it: until that was enqueued, and from then on; behind the last one, untold."""
+    """Each gap by the work that ends it: until that was enqueued, and from then on; behind the last of all,
+    untold."""
     past, found = window[0], [0, 0, 0]
     for one in sorted(work, key=lambda x: x.start):
-        gap = one.start - past
+        gap = min(one.start, window[1]) - past
         if gap > 0:
             if one.launched is None:
                 found[2] += gap
@@ -115,10 +126,12 @@ def _idle(work: Sequence[Work], window: Span) -> tuple[int, int, int]:
     return unlaunched, starting, untold + max(0, window[1] - past)
 
 
-def _kernels(work: Iterable[Work]) -> list[Kernel]:
-    """By name, each whole."""
-    found: dict[str, list[int]] = defaultdict(list)
-    for one in work:
-        found[one.name].append(one.end - one.start)
-    told = [Kernel(kind_of(name), name, len(took), NS * sum(took)) for name, took in found.items()]
+def _kernels(inside: Iterable[tuple[Work, Span]]) -> list[Kernel]:
+    """By name, what of them lies in the windows."""
+    calls, took = defaultdict[str, int](int), defaultdict[str, int](int)
+    for one, (start, end) in inside:
+        if one.kind == "kernel":
+            calls[one.name] += one.start == start
+            took[one.name] += end - start
+    told = [Kernel(kind_of(name), name, calls[name], NS * long) for name, long in took.items()]
     return sorted(told, key=lambda x: -x.seconds)

@@ -27,31 +27,35 @@ def parser() -> argparse.ArgumentParser:
 
 def is_trace(argv: Sequence[str]) -> bool:
     """Whether these words are of a trace: of a file that is compressed, or says it; `net.json` is a network."""
-    first = next((word for word in argv if not word.startswith("-")), "")
-    if not first.endswith(".json"):
-        return first.endswith(".json.gz")
+    valued = {name for action in parser()._actions if action.nargs != 0 for name in action.option_strings}
+    words = [word for before, word in zip(["", *argv], argv, strict=False) if before not in valued]
+    first = Path(next((word for word in words if not word.startswith("-")), ""))
     try:
-        with open(first, "rb") as file:
-            return b'"traceEvents"' in file.read(HEAD)
+        with first.open("rb") as file:
+            head = file.read(HEAD)
     except OSError:
-        return False
+        return first.name.endswith(".json.gz")
+    return head.startswith(b"\x1f\x8b") or (first.suffix == ".json" and b'"traceEvents"' in head)
 
 
 def main(argv: Sequence[str]) -> int:
     """The exit code. Raises UsageError."""
     from macro.explaining.cuda_names import short
-    from macro.explaining.device_time import account
+    from macro.explaining.device_time import account, whole
     from macro.traces import chrome
     from micro.command.outputs import for_people, open_outputs
     from micro.planning.options import Outputs
     from reports import device, documents
 
     words = parser().parse_args(argv)
+    if words.json and Path(words.json).exists() and words.trace.exists() and words.trace.samefile(words.json):
+        raise UsageError(f"--json {words.json}: it is the trace itself: name another")
     outputs = Outputs(documents={"json": words.json} if words.json else {})
     with ExitStack() as stack:
         opened = open_outputs(outputs, stack)
         trace = chrome.read(words.trace, words.step)
-        told = [asdict(account(one, trace.steps)) for one in trace.devices]
+        windows = trace.steps or [whole(trace.devices)]
+        told = [asdict(account(one, windows)) for one in trace.devices]
         for one in told:
             one["each"] = [{**kernel, "short": short(kernel["name"])} for kernel in one["each"]]
         print("\n".join(device.text(told)), file=for_people(outputs))

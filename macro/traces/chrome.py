@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from macro.watching.device import Device, Trace, Work
 KINDS = {"kernel": "kernel", "gpu_memcpy": "copy", "gpu_memset": "clear"}
 LAUNCHES = ("cuda_runtime", "cuda_driver")  # calls of the host, each with the number of what it enqueued
 STEP = re.compile(r"ProfilerStep#\d+")  # of torch.profiler's schedule
+LINKED = re.compile(r"HtoD|DtoH")  # copies between host and device
 NS = 1000  # of the format's microseconds
 
 
@@ -22,19 +24,26 @@ def read(path: Path, step: str = "") -> Trace:
     """`step`: the name of the annotation around what is one; without it those of the profiler's own. Raises UsageError
     for a file that is none, has no GPU in it, or no such annotation."""
     told = _loaded(path)
+    try:
+        return _trace(told, path, step)
+    except KeyError as error:
+        raise UsageError(f"{path}: an event of a GPU without its {error}") from None
+    except (AttributeError, TypeError, ValueError, OverflowError) as error:
+        raise UsageError(f"{path}: it has events that no profiler writes: {error}") from None
+
+
+def _trace(told: dict[str, Any], path: Path, step: str) -> Trace:
+    """Raises UsageError; what Python raises of events that are none."""
     events = [x for x in told["traceEvents"] if isinstance(x, dict) and x.get("ph") == "X" and "ts" in x and "dur" in x]
     if not any(x.get("cat") in KINDS for x in events):
         raise UsageError(f"{path}: no work of a GPU is in this trace: profile with ProfilerActivity.CUDA")
-    zero = min(x["ts"] for x in events)  # small numbers: a double has no nanoseconds of a year
-    launched = {
-        x["args"]["correlation"]: _ended(x, zero)
+    zero = min(float(x["ts"]) for x in events)  # small numbers: a double has no nanoseconds of a year
+    calls = {
+        x["args"]["correlation"]: (_began(x, zero), _ended(x, zero))
         for x in events
         if x.get("cat") in LAUNCHES and "correlation" in x.get("args", {})
     }
-    try:
-        work = [_work(x, zero, launched) for x in events if x.get("cat") in KINDS]
-    except (KeyError, TypeError, ValueError) as error:
-        raise UsageError(f"{path}: an event of a GPU without its {error}") from None
+    work = [_work(x, zero, calls) for x in events if x.get("cat") in KINDS]
     steps = _outermost(
         (_began(x, zero), _ended(x, zero))
         for x in events
@@ -43,7 +52,7 @@ def read(path: Path, step: str = "") -> Trace:
     if step and not steps:
         there = dict.fromkeys(str(x.get("name")) for x in events if x.get("cat") == "user_annotation")
         raise UsageError(f"--step {step}: this trace has {', '.join(there) or 'no annotation'}")
-    names = {x["id"]: str(x["name"]) for x in told.get("deviceProperties", ()) if "id" in x and "name" in x}
+    names = {x["id"]: str(x["name"]) for x in told.get("deviceProperties") or () if "id" in x and "name" in x}
     devices = [
         Device(names.get(number, f"device {number}"), [x for x in work if x.device == number])
         for number in sorted({x.device for x in work})
@@ -67,24 +76,27 @@ def _loaded(path: Path) -> dict[str, Any]:
         told = json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}") from None
-    except (ValueError, EOFError) as error:
+    except (ValueError, EOFError, zlib.error, RecursionError) as error:
         raise UsageError(f"{path}: it is no trace: {error}") from None
     if not isinstance(told, dict) or not isinstance(told.get("traceEvents"), list):
         raise UsageError(f"{path}: it is no trace of a profiler: it has no traceEvents")
     return told
 
 
-def _work(event: dict[str, Any], zero: float, launched: dict[Any, int]) -> Work:
-    told = event["args"]
+def _work(event: dict[str, Any], zero: float, calls: dict[Any, tuple[int, int]]) -> Work:
+    """A call that copies or clears may wait in itself until that is done: its beginning counts, of others the end."""
+    told, kind, name = event["args"], KINDS[event["cat"]], str(event["name"])
+    call = calls.get(told.get("correlation"))
     return Work(
-        str(event["name"]),
-        KINDS[event["cat"]],
+        name,
+        kind,
         int(told["device"]),
         int(told["stream"]),
         _began(event, zero),
         _ended(event, zero),
-        launched.get(told.get("correlation")),
+        None if call is None else call[kind == "kernel"],
         int(told.get("bytes", 0)),
+        kind == "copy" and LINKED.search(name) is not None,
     )
 
 
@@ -93,4 +105,6 @@ def _began(event: dict[str, Any], zero: float) -> int:
 
 
 def _ended(event: dict[str, Any], zero: float) -> int:
+    if float(event["dur"]) < 0:
+        raise ValueError(f"dur {event['dur']}")
     return round((float(event["ts"]) - zero + float(event["dur"])) * NS)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Work:
-    """What a stream did. `kind`: kernel, copy or clear; `start`, `end`: nanoseconds; `launched`: when the host's call
-    that enqueued it had returned, where that is known; `nbytes`: of a copy."""
+    """What a stream did. `kind`: kernel, copy or clear; `start`, `end`: nanoseconds; `launched`: when the host
+    enqueued it, where that is known; `nbytes`: of a copy; `linked`: whether that is between host and device."""
 
     name: str
     kind: str
@@ -19,6 +19,7 @@ class Work:
     end: int
     launched: int | None = None
     nbytes: int = 0
+    linked: bool = False
 
 
 @dataclass(frozen=True)

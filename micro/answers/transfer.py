@@ -70,7 +70,7 @@ def beside(run: Run) -> list[str]:
         copy, products, both = (took.get(name) for name in ("h2d-pinned", "products", "h2d-beside-products"))
         if copy is None or products is None or both is None:
             continue
-        hidden = (copy + products - both) / min(copy, products)
+        hidden = min(1.0, max(0.0, (copy + products - both) / min(copy, products)))
         problem: Any = parse(contest.results[0].name).problem
         size = units.binary(problem.size)
         sentences.append(

@@ -27,7 +27,7 @@ SETS = tuple(4 * KIB << 2 * i for i in range(10))  # 4 KiB … 1 GiB
 KNEE = (2 * MIB, 8 * MIB, 12 * MIB, 24 * MIB, 32 * MIB, 48 * MIB, 128 * MIB, 512 * MIB)
 FEW_SETS = tuple(x * MIB for x in (2, 4, 8, 12, 16, 24, 32, 64, 128))  # enough to find a knee
 PART = 16  # a contest of working sets takes up to 8 of the largest in all, and half of what is free may be taken
-HANDED = {"load": 4096, "add-shared": 128, "add-global": 16}  # steps of a launch: a fraction of a millisecond or more
+HANDED = {"load": 4096, "add-shared": 128, "add-global": 64}  # steps of a launch: tens of microseconds or more
 GRAIN = 3072  # bytes: one, two or three arrays of whole vectors make the same working set
 
 

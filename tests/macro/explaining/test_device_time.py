@@ -14,7 +14,7 @@ import pytest
 from kernels.errors import UsageError
 from macro import explain
 from macro.explaining.cuda_names import kind_of, short
-from macro.explaining.device_time import Account, account
+from macro.explaining.device_time import Account, account, whole
 from macro.traces import chrome
 from macro.watching.device import Device, Work
 from tests.conftest import Ran
@@ -31,12 +31,17 @@ def counted(step: str) -> dict[str, float]:
     )
     first, many = window["ts"], window["dur"]
     kernel, other, late = np.zeros((3, many), bool)
-    launches = {x["args"]["correlation"]: x["ts"] + x["dur"] for x in events if x.get("cat") == "cuda_runtime"}
+    called = {x["args"]["correlation"]: (x["ts"], x["ts"] + x["dur"]) for x in events if x.get("cat") == "cuda_runtime"}
     work = [x for x in events if x.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")]
     for one in work:
         start, end = (min(max(x - first, 0), many) for x in (one["ts"], one["ts"] + one["dur"]))
         (kernel if one["cat"] == "kernel" else other)[start:end] = True
-    starts = sorted((x["ts"] - first, launches[x["args"]["correlation"]] - first) for x in work if x["ts"] >= first)
+    # A copy may wait in its call until it is done: when that began counts, of a kernel when it had returned.
+    starts = sorted(
+        (x["ts"] - first, called[x["args"]["correlation"]][x["cat"] == "kernel"] - first)
+        for x in work
+        if x["ts"] >= first
+    )
     for moment in np.flatnonzero(~(kernel | other)):
         following = next((launched for start, launched in starts if start > moment), None)
         late[moment] = following is not None and moment < following
@@ -80,6 +85,12 @@ def test_every_kernel_of_it_has_a_kind() -> None:
         ("void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float>>()", "reduction"),
         ("pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits>", "attention"),
         ("void mine(float*)", "unknown"),
+        ("void at::native::elementwise_kernel<128, 2, at::native::gpu_kernel_impl_nocast<Add>>(int)", "element-wise"),
+        ("loop_broadcast_fusion", "element-wise"),
+        ("wrapped_convert", "cast"),
+        ("triton_poi_fused_convolution_relu_0", "element-wise"),
+        ("nvjet_tst_128x256_64x4_1x2_h_bz_TNT", "gemm"),
+        ("triton_tem_fused_mm_3", "gemm"),
     ],
 )
 def test_kinds_by_name(name: str, kind: str) -> None:
@@ -129,6 +140,24 @@ def test_steps_apart_are_counted_and_what_lies_between_is_not() -> None:
     assert round(1e6 * whole.seconds) == 51
 
 
+def test_a_step_that_ends_idle_knows_what_it_waited_for() -> None:
+    """What begins behind it had not been enqueued yet."""
+    later = [work("kernel", 0, 10, None), work("kernel", 106, 116, 105)]
+    found = account(Device("it", later), [(0, 100_000), (100_000, 200_000)])
+    assert [round(1e6 * x) for x in (found.unlaunched, found.starting, found.untold)] == [95, 1, 84]
+
+
+def test_of_a_kernel_that_goes_on_the_window_counts() -> None:
+    found = account(Device("it", [work("kernel", 9, 109, 1)]), [(0, 10_000)])
+    assert [(x.calls, round(1e6 * x.seconds)) for x in found.each] == [(1, 1)]
+    assert round(1e6 * found.kernels) == 1
+
+
+def test_devices_have_one_window() -> None:
+    one, other = Device("a", [work("kernel", 0, 10, None)]), Device("b", [work("kernel", 30, 70, None)])
+    assert whole([one, other]) == (0, 70_000)
+
+
 def written(path: Path, *events: dict[str, Any], **more: Any) -> Path:
     path.write_text(json.dumps({"traceEvents": list(events), **more}), "utf-8")
     return path
@@ -161,6 +190,14 @@ def test_the_profilers_own_steps_are_taken(tmp_path: Path) -> None:
         ("[]", "it has no traceEvents"),
         ('{"traceEvents": []}', "profile with ProfilerActivity.CUDA"),
         (json.dumps({"traceEvents": [event("kernel", "k", 1, 1, device=0)]}), "without its 'stream'"),
+        (json.dumps({"traceEvents": [event("kernel", "k", 1, -1, device=0, stream=7)]}), "no profiler writes: dur -1"),
+        (json.dumps({"traceEvents": [event("kernel", "k", 1, 1e999, device=0, stream=7)]}), "no profiler writes"),
+        (json.dumps({"traceEvents": [event("kernel", "k", 1, 1) | {"args": None}]}), "no profiler writes"),
+        (
+            json.dumps({"traceEvents": [event("kernel", "k", 1, 1), event("x", "y", 1, 1) | {"ts": "a"}]}),
+            "no profiler writes",
+        ),
+        ("[" * 100_000, "it is no trace"),
     ],
 )
 def test_what_is_no_trace_of_a_gpu_is_refused(text: str, why: str, tmp_path: Path) -> None:
@@ -183,5 +220,10 @@ def test_the_command_says_it_and_writes_it(tmp_path: Path, capsys: pytest.Captur
     assert Account(**{**told, "each": []}).kernels == pytest.approx(0.00528, abs=1e-5)
     with pytest.raises(UsageError, match=r"--step nothing: this trace has \[param\|cuda\]"):
         explain.main([str(REAL), "--step", "nothing"])
+    own = tmp_path / "own.json"
+    own.write_bytes(gzip.decompress(REAL.read_bytes()))
+    with pytest.raises(UsageError, match="it is the trace itself: name another"):
+        explain.main(["--step", FORWARD, str(own), "--json", str(own)])
+    assert "traceEvents" in own.read_text()
     with pytest.raises(UsageError, match="No such file"):
         explain.main([str(tmp_path / "missing.json.gz")])

@@ -120,7 +120,8 @@ def test_a_prediction_stands_in_the_file_before_the_change_is_timed(
     told = json.loads(document.read_text())["predictions"]
     batch = next(x for x in told if x["change"] == "batch=64")
     assert batch["predicted"]["low"] <= batch["predicted"]["seconds"] <= batch["predicted"]["high"]
-    assert batch["predicted"]["seconds"] > 0 and batch["measured"]["seconds"] > 0 and batch["resolution"] > 0
+    assert batch["measured"]["low"] <= batch["measured"]["seconds"] <= batch["measured"]["high"]
+    assert batch["predicted"]["seconds"] > 0 and batch["resolution"] > 0
     # On a busy machine three seconds may leave it open; that is a reason, and no verdict.
     assert batch["verdict"] in ("confirmed", "refuted", "below resolution") or batch["reason"] == UNDECIDED
     assert "64 samples before" not in batch["effect"] and "64 with it" in batch["effect"]

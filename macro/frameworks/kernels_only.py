@@ -274,7 +274,7 @@ class Model(object):
     def _weight(self, name, x, dz, mean, moves):
         """Weight and bias of a layer: their gradient, or the step itself."""
         from kernels.ops.gemm import Gemm
-        from kernels.ops.update.problem import Update
+        from kernels.ops.optimizer.problem import Optimizer
 
         inputs, outputs = x.shape[1], dz.shape[1]
         row = np.zeros(outputs, np.float32)
@@ -297,7 +297,9 @@ class Model(object):
             return [(both, "gemm", product), *sums, (moving, "update", moved_bias)]
         v, vb = self.velocity[name + ".weight"], self.velocity[name + ".bias"]
         product = self.products.bind(Gemm(alpha=mean, beta=self.mu, **size), [x, dz, v])
-        moved = kernel(Update(inputs, outputs, 1, part="update", lr=self.rate), "c", [v, weight], self.threads)
+        # By the velocity, as by a gradient.
+        by_velocity = Optimizer(rule="sgd", tensors=1, size=weight.size, lr=self.rate, decay=0.0)
+        moved = kernel(by_velocity, "c", [v.reshape(-1), weight.reshape(-1)], self.threads)
 
         def move_bias():
             np.multiply(vb, np.float32(self.mu), out=vb)

@@ -83,12 +83,12 @@ def test_numpy_does_what_is_documented(network: Network, beside: None, tmp_path:
             np.testing.assert_allclose(model.parameters()[name].ravel(), rows[name][0], rtol=2e-5, atol=2e-6)
 
 
-@pytest.mark.parametrize("name", ["kernels-only", "pytorch"])
+@pytest.mark.parametrize(("name", "threads"), [("kernels-only", 1), ("kernels-only", 2), ("pytorch", 1)])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_a_step_goes_where_numpy_s_goes(name: str, optimizer: str, beside: None, tmp_path: Path) -> None:
+def test_a_step_goes_where_numpy_s_goes(name: str, threads: int, optimizer: str, beside: None, tmp_path: Path) -> None:
     if name == "pytorch":
         pytest.importorskip("torch", reason="no torch: pip install torch")
-    told = asked(net(optimizer, **_large_epsilon(optimizer)), tmp_path)
+    told = asked(net(optimizer, **_large_epsilon(optimizer)), tmp_path) | {"threads": threads}
     want, got = (load(find(x).path).build(told) for x in ("numpy", name))
     for model in (want, got):
         for _ in range(STEPS):

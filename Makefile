@@ -40,7 +40,7 @@ GPU = $(if $(filter file,$(origin PYTHON)),$(firstword $(wildcard $(BIN)/python)
 SITE := $(CURDIR)/.site
 INTO_SITE = $(GPU) -m pip install -q --no-index --no-deps --no-compile --upgrade --target "$(SITE)"
 
-gpu: ## all that a GPU is asked, into $OUT or gpu-out: PART=1 to 4, else what fits into nine minutes; without a GPU a test of itself
+gpu: ## all that a GPU is asked, into $OUT or gpu-out: PART=1 to 5, else what fits into nine minutes; without a GPU a test of itself
 	@if ls wheels/*.whl >/dev/null 2>&1; then rm -rf "$(SITE)"; \
 	  $(INTO_SITE) wheels/*.whl 2>/dev/null || for w in wheels/*.whl; do $(INTO_SITE) $$w 2>/dev/null || echo "gpu: $$w is not for this Python, or pip is missing"; done; fi
 	@PYTHONPATH="$(SITE)$${PYTHONPATH:+:$$PYTHONPATH}" $(GPU) -m micro.gpu $(if $(PART),--part $(PART)) $(if $(FAKE),--fake)

@@ -40,6 +40,12 @@ def parser(command: str, about: str | None, several: bool = False) -> argparse.A
     return options
 
 
+def add_device(options: argparse.ArgumentParser, several: bool = False) -> None:
+    """Where steps run."""
+    more = ", or several: cpu,cuda:0" if several else ""
+    options.add_argument("--device", default="cpu", metavar="NAME", help=f"cpu, cuda:0, fake (cpu){more}")
+
+
 def add_variables(options: argparse.ArgumentParser) -> None:
     """What every framework's process is told beside its settings."""
     options.add_argument(
@@ -116,15 +122,36 @@ def setting(
     heap: str,
     division: str = "default",
     variables: Mapping[str, str] | None = None,
+    device: str = "cpu",
 ) -> Setting:
     """How it runs: in division `tuned` as `advise` confirmed it for this network, if it did."""
     told = dict(variables or {})
-    plain = Setting(threads, heap, {"variables": told} if told else {})
+    plain = Setting(threads, heap, {"variables": told} if told else {}, device=device)
     tuned = confirmed.found(net, framework, threads, heap) if division == "tuned" else None
     if tuned is None:
         return plain
     both = {**tuned.knobs.get("variables", {}), **told}
     return replace(tuned, knobs={**tuned.knobs, **({"variables": both} if both else {})})
+
+
+def devices(text: str) -> list[str]:
+    """A comma list of those that are here. Raises UsageError."""
+    from kernels.devices import missing
+
+    names = list(dict.fromkeys(text.split(",")))
+    for name in names:
+        if not re.fullmatch(r"cpu|fake|cuda(:\d+)?", name):
+            raise UsageError(f"--device {name}: there are cpu, cuda:0 (cuda:1, …) and fake")
+        if reason := missing(name):
+            raise UsageError(f"--device {name}: {reason}")
+    return names
+
+
+def elsewhere(framework: Framework, device: str) -> str | None:
+    """Why it takes no steps on a device; None where it does."""
+    if device.partition(":")[0] in framework.devices:
+        return None
+    return f"{framework.name} has no steps on {device} here, but on {' and '.join(framework.devices)}"
 
 
 def unchanged(net: Network, framework: Framework, division: str) -> str | None:

@@ -32,6 +32,7 @@ class EqualRequest:
 def request(argv: Sequence[str]) -> EqualRequest:
     """What the words of the command mean. Raises UsageError."""
     parser = command.parser("equal", __doc__)
+    command.add_device(parser)
     parser.add_argument("-q", dest="quiet", action="store_true", help="no progress")
     words = parser.parse_args(argv)
     net = command.network(words.network)
@@ -39,8 +40,12 @@ def request(argv: Sequence[str]) -> EqualRequest:
     if len(counts) > 1:
         raise UsageError(f"--threads {words.threads}: one number, of every framework")
     rows = command.frameworks(words.frameworks)
-    told = command.variables(words.set)
-    wanted = [(row, command.setting(net, row, counts[0], "default", variables=told)) for row in rows]
+    told, devices = command.variables(words.set), command.devices(words.device)
+    if len(devices) > 1:
+        raise UsageError(f"--device {words.device}: one name, for every framework")
+    if lacking := next((why for row in rows if (why := command.elsewhere(row, devices[0]))), None):
+        raise UsageError(f"--device {words.device}: {lacking}")
+    wanted = [(row, command.setting(net, row, counts[0], "default", variables=told, device=devices[0])) for row in rows]
     return EqualRequest(net, batch, wanted, words.quiet)
 
 

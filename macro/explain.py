@@ -42,6 +42,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--threads", default="1", metavar="N", help="of both (1)")
     options.add_argument("--heap", default="default", metavar="WORD", help="of both, or A's and B's: default,keep")
     options.add_argument("--division", default="default", metavar="WORD", help="of both, or A's and B's: default,tuned")
+    command.add_device(options)
     command.add_variables(options)
     options.add_argument("--runs", type=int, default=1, metavar="N", help="processes of each (1)")
     options.add_argument("--budget", metavar="TIME", help=f"time of watching ({SECONDS:.0f}s a run)")
@@ -77,15 +78,31 @@ def request(argv: Sequence[str]) -> ExplainRequest:
     threads = _pair(command.threads(words.threads), "--threads")
     heaps = _pair(command.heaps(words.heap), "--heap")
     divisions = _pair(command.words(words.division, "--division", command.DIVISIONS), "--division")
-    told = command.variables(words.set)
-    sides = [_side(net, *side, told) for side in zip((words.a, words.b), threads, heaps, divisions, strict=True)]
+    told, devices = command.variables(words.set), command.devices(words.device)
+    if len(devices) > 1:
+        raise UsageError(f"--device {words.device}: one name, of both; macro run --device cpu,cuda:0 compares two")
+    names = [words.a, words.b]
+    if devices != ["cpu"]:
+        _check_device(words)
+        names = command.twins(names)
+    about = zip(names, threads, heaps, divisions, strict=True)
+    sides = [_side(net, *side, told, devices[0]) for side in about]
     if threads[0] != threads[1]:
         raise UsageError(f"--threads {words.threads}: one number for both; steps on other threads are other clocks")
     plan = Plan(net, command.batch(words.batch, net), words.phase, seconds, words.runs, asked=words.network)
     return ExplainRequest(plan, sides, words.kernels, outputs_of(vars(words)))
 
 
-def _side(net: Network, name: str, threads: int, heap: str, division: str, variables: dict[str, str]) -> Side:
+def _check_device(words: argparse.Namespace) -> None:
+    """What is asked of a processor's steps alone. Raises UsageError."""
+    asked = {name: getattr(words, name) for name in ("kernels", "json", "markdown", "figures")}
+    if given := [option for option, value in asked.items() if value]:
+        raise UsageError(f"--{given[0]}: of steps on a processor alone; -o FILE keeps the traces of a GPU's")
+
+
+def _side(
+    net: Network, name: str, threads: int, heap: str, division: str, variables: dict[str, str], device: str
+) -> Side:
     """A framework in one setting. Raises UsageError."""
     from macro.timing.entry import Entry
     from macro.watching.watch import Side
@@ -95,7 +112,9 @@ def _side(net: Network, name: str, threads: int, heap: str, division: str, varia
         raise UsageError(f"{name}: name one framework for each side")
     if why := command.unchanged(net, rows[0], division):
         raise UsageError(f"--division {division}: {why}")
-    return Side(Entry(rows[0], command.setting(net, rows[0], threads, heap, division, variables), division))
+    if why := command.elsewhere(rows[0], device):
+        raise UsageError(f"--device {device}: {why}")
+    return Side(Entry(rows[0], command.setting(net, rows[0], threads, heap, division, variables, device), division))
 
 
 def main(argv: Sequence[str]) -> int:
@@ -109,13 +128,16 @@ def main(argv: Sequence[str]) -> int:
 
 def _explain(asked: ExplainRequest) -> int:
     from kernels.devices import open_device
-    from macro.explaining import measure, own, recorded
+    from macro.explaining import measure, on_device, own, recorded
     from macro.watching import resume
     from micro.command import environment as machine
     from micro.command.outputs import open_outputs
     from micro.command.session import open_run_file
 
     outputs, say = asked.outputs, partial(command.say, asked.outputs.quiet)
+    entries = [side.entry for side in asked.sides]
+    if any(entry.setting.device != "cpu" for entry in entries):
+        return on_device.main(asked.plan, entries, outputs, say)
     with ExitStack() as stack:
         streams = open_outputs(outputs, stack)
         environment = machine.environment([open_device("cpu")], machine.command_line())

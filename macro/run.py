@@ -26,6 +26,7 @@ MARGIN = "1%"
 def parser() -> argparse.ArgumentParser:
     """The options."""
     options = command.parser("run", __doc__, several=True)
+    command.add_device(options, several=True)
     options.add_argument("--phase", default="step", metavar="WORDS", help="forward, gradient, step, or several (step)")
     options.add_argument("--heap", default="default", metavar="WORDS", help="default, keep: what malloc gives back")
     options.add_argument(
@@ -82,28 +83,32 @@ def main(argv: Sequence[str]) -> int:
     asked = request(argv)
     divisions = dict.fromkeys(entry.division for entry in asked.entries)
     planned = [contest_name(plan, x) for plan, x in itertools.product(asked.plans, divisions)]
-    return session.kept("run", asked.outputs, planned, partial(_measure, asked))
+    devices = list(dict.fromkeys(["cpu", *(entry.setting.device for entry in asked.entries)]))
+    return session.kept("run", asked.outputs, planned, partial(_measure, asked), devices)
 
 
 def _entries(net: Network, words: argparse.Namespace) -> list[Entry]:
-    """Frameworks × threads × heaps × divisions; twins by their knobs, such as two heaps of a tuned one, once. Raises
-    UsageError, also where a division changes nothing of any framework."""
+    """Frameworks × devices × threads × heaps × divisions; twins by their knobs, such as two heaps of a tuned one, once.
+    Raises UsageError, also where a division changes nothing of any framework, or none has steps on a device."""
     from macro.timing.entry import Entry
 
     entries, variables = list[Entry](), command.variables(words.set)
-    for division, count, policy, framework in itertools.product(
+    for division, device, count, policy, framework in itertools.product(
         command.words(words.division, "--division", command.DIVISIONS),
+        command.devices(words.device),
         command.threads(words.threads),
         command.heaps(words.heap),
         command.frameworks(words.frameworks),
     ):
-        setting = command.setting(net, framework, count, policy, division, variables)
-        why = command.unchanged(net, framework, division)
+        setting = command.setting(net, framework, count, policy, division, variables, device)
+        why = command.elsewhere(framework, device) or command.unchanged(net, framework, division)
         if not any((x.framework, x.setting, x.division) == (framework, setting, division) for x in entries):
             entries.append(Entry(framework, setting, division, status="skipped" if why else "ok", reason=why))
     idle = [x for x in entries if x.status == "skipped"]
     if idle and len(idle) == sum(x.division == idle[0].division for x in entries):
-        raise UsageError(f"--division {idle[0].division}: {idle[0].reason}")
+        away = command.elsewhere(idle[0].framework, idle[0].setting.device)
+        about = f"--device {idle[0].setting.device}" if away else f"--division {idle[0].division}"
+        raise UsageError(f"{about}: {idle[0].reason}")
     return entries
 
 

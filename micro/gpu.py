@@ -1,11 +1,12 @@
-"""A visit to a GPU that is here for minutes: all that it is asked, in four parts, what is worth most first.
+"""A visit to a GPU that is here for minutes: all that it is asked, in five parts, what is worth most first.
 
     python3 -m micro.gpu --part 1 --out FOLDER
 
 `make gpu` is the same. Part 1 has the front door (OP_N against OP_T in cuBLAS), bandwidth, launches, types; part 2
-the tests and the other benchmarks; part 3 cuDNN's probes, sanitizer, profilers; part 4 convolutions and transfers. Each
-is useful wherever it is cut. Without a part it makes the first, then what fits into 520 s, and says what it left. Where
-there is no NVIDIA driver the same steps run on the fake device: a test of this command.
+the tests and the other benchmarks; part 3 cuDNN's probes, sanitizer, profilers; part 4 convolutions and transfers; part
+5 whole steps of networks. Each is useful wherever it is cut. Without a part it makes the first, then what fits into
+520 s, and says what it left. Where there is no NVIDIA driver the same steps run on the fake device: a test of this
+command.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     is in the files."""
     parser = argparse.ArgumentParser("python -m micro.gpu", description=__doc__, allow_abbrev=False)
     default = Path(os.environ.get("OUT") or "gpu-out")
-    parser.add_argument("--part", type=int, choices=tuple(steps.PARTS), help="one of the four")
+    parser.add_argument("--part", type=int, choices=tuple(steps.PARTS), help="one of the five")
     parser.add_argument("--out", type=Path, default=default, help="folder ($OUT, else gpu-out)")
     parser.add_argument("--seconds", type=float, help="for all of it (240, else 480; 520 without --part)")
     parser.add_argument("--fake", action="store_true", help="the fake device even where a GPU is")

@@ -8,12 +8,13 @@ from reports import flat, units
 from reports.record import Result, Run
 from reports.table import Table
 
-FACTS = ("network", "batch", "phase", "threads", "heap", "division")
+FACTS = ("network", "batch", "phase", "device", "threads", "heap", "division")
+USUAL = {"heap": "default", "division": "default", "device": "cpu"}  # of which a title says nothing
 HEAD = ("time", "samples/s", "of FMA peak", "cores", "memory", "set-up", "faults", "system")
 FOOTNOTE = (
     "samples/s: the batch over the median; of FMA peak: the nominal work a second, of which a convolution's algorithm "
-    "may do less; cores: busy with it; memory: the most its process had; set-up: loading packages and building the "
-    "model; faults, system: page faults of a step, and its time in the operating system."
+    "may do less; cores: busy with it; memory: the most its process had, on a GPU its arrays there; set-up: loading "
+    "packages and building the model; faults, system: page faults of a step, and its time in the operating system."
 )
 
 
@@ -24,7 +25,7 @@ def steps(run: Run) -> Table | None:
         return None
     told = [_facts(x) for x in timed]
     shared = [name for name in FACTS if len({facts[name] for facts in told}) == 1]
-    title = "Steps, " + ", ".join(f"{name} {told[0][name]}" for name in shared if told[0][name] != "default")
+    title = "Steps, " + ", ".join(f"{name} {told[0][name]}" for name in shared if told[0][name] != USUAL.get(name))
     head = ("framework", *(name for name in FACTS if name not in shared), *HEAD)
     rows = tuple(_row(x, facts, shared) for x, facts in zip(timed, told, strict=True))
     return Table(title, head, rows, (FOOTNOTE, *proofs(timed)))
@@ -43,7 +44,7 @@ def proofs(timed: Sequence[Result]) -> Iterator[str]:
 
 
 def _facts(x: Result) -> dict[str, str]:
-    own = {"threads": x.threads, "heap": x.heap}
+    own = {"threads": x.threads, "heap": x.heap, "device": x.device}
     return {name: flat.plain(str(own.get(name, x.problem.get(name, "–")))) for name in FACTS}
 
 
@@ -52,7 +53,8 @@ def taken(x: Result) -> tuple[str, str, str]:
     assert x.seconds is not None
     seen, samples = x.step or {}, float(x.problem.get("batch", 0)) / x.seconds.median
     rate = f"{samples:,.0f}" if samples >= 100 else f"{samples:.3g}"
-    return rate, units.percent(x.percent_of_ceiling), units.scaled(seen["peak"], "B") if "peak" in seen else "–"
+    held = seen.get("device_peak", seen.get("peak"))
+    return rate, units.percent(x.percent_of_ceiling), "–" if held is None else units.scaled(held, "B")
 
 
 def _row(x: Result, facts: dict[str, str], shared: Sequence[str]) -> tuple[str, ...]:

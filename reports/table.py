@@ -322,7 +322,7 @@ def between(run: Run) -> str | None:
 
 def burst(run: Run) -> str | None:
     """What a time by a GPU's own clock is not, and at which clock it was taken."""
-    if not any(result.clock == "event" for result in run.results):
+    if not any(result.clock == "event" and result.op != "step" for result in run.results):
         return None
     names = ("sm_megahertz_least", "sm_megahertz_most")
     megahertz = [x.system[name] for x in run.contests for name in names if x.system.get(name)]

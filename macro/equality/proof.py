@@ -281,6 +281,7 @@ def key(network: Network, batch: int, framework: Framework, setting: Setting, id
     variables = identity.get("variables") or {}
     parts.append({name: value for name, value in variables.items() if not SAME.search(name)})
     parts += [word for word in preload.words(setting.preload) if word not in preload.ALLOCATORS]
+    parts += [setting.device] if setting.device != "cpu" else []
     parts.append(processor())
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:24]
 

@@ -1,6 +1,6 @@
 """One file is one framework: its adapter, its knobs, and the recipe of its environment.
 
-The driver never imports an adapter: it reads the literals ROWS and RECIPE off the syntax tree.
+The driver never imports an adapter: it reads the literals ROWS, RECIPE and DEVICES off the syntax tree.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ HERE = Path(__file__).parent
 @dataclass(frozen=True)
 class Framework:
     """What can be said of a framework without importing it. `recipe`: python, packages, megabytes, and what
-    else its environment needs; none where it runs in the suite's own."""
+    else its environment needs; none where it runs in the suite's own. `devices`: kinds of those that it steps on."""
 
     name: str
     path: Path
     about: str
     recipe: dict[str, Any] = field(default_factory=dict)
     knobs: dict[str, Any] = field(default_factory=dict)
+    devices: tuple[str, ...] = ("cpu",)
 
     @property
     def environment(self) -> str:
@@ -77,25 +78,30 @@ def _files() -> list[Path]:
 
 
 def _rows(path: Path) -> dict[str, Framework]:
-    """Read off the syntax tree: ROWS is a literal {name: knobs}; RECIPE is a literal."""
+    """Read off the syntax tree: ROWS is a literal {name: knobs}; RECIPE and DEVICES are literals."""
     tree = ast.parse(path.read_text("utf-8"))
     literals: dict[str, Any] = {}
     for node in tree.body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             name = node.targets[0].id
-            if name in ("ROWS", "RECIPE"):
+            if name in ("ROWS", "RECIPE", "DEVICES"):
                 literals[name] = _literal(name, node.value)
     about = (ast.get_docstring(tree) or "").partition("\n")[0]
-    recipe = literals.get("RECIPE", {})
+    recipe, devices = literals.get("RECIPE", {}), literals.get("DEVICES", ("cpu",))
     return {
-        name: Framework(name, path, about, recipe, knobs)
+        name: Framework(name, path, about, recipe, knobs, devices)
         for name, knobs in literals.get("ROWS", {path.stem: {}}).items()
     }
 
 
-def _literal(name: str, node: ast.expr) -> dict[str, Any]:
-    """The value of one of the names. Raises ValueError where it is no dict, or a row's knobs are none."""
+def _literal(name: str, node: ast.expr) -> Any:
+    """The value of one of the names. Raises ValueError where it is no dict, a row's knobs are none, or devices are no
+    tuple of words."""
     value = ast.literal_eval(node)
+    if name == "DEVICES":
+        if not isinstance(value, tuple) or not all(type(word) is str for word in value):
+            raise ValueError(f"{name} is no tuple of kinds of devices")
+        return value
     rows = value.items() if name == "ROWS" and isinstance(value, dict) else ()
     if not isinstance(value, dict) or any(not (type(row) is str and type(knobs) is dict) for row, knobs in rows):
         raise ValueError(f"{name} is no dict" + (" of rows by name, a dict of knobs each" if name == "ROWS" else ""))
@@ -109,9 +115,11 @@ def home() -> Path:
     return state.folder() / "environments"
 
 
-def interpreter(framework: Framework) -> Path | None:
+def interpreter(framework: Framework, device: str = "cpu") -> Path | None:
     """The Python in which it would run: its own environment's, else the suite's; None where it has a recipe
-    of another Python and no environment yet."""
+    of another Python and no environment yet. On a GPU the suite's: recipes are of builds for processors."""
+    if device.startswith("cuda"):
+        return Path(sys.executable)
     own = home() / framework.environment / "bin/python"
     if own.exists():
         return own
@@ -120,8 +128,10 @@ def interpreter(framework: Framework) -> Path | None:
     return Path(sys.executable) if wanted in (None, here) else None
 
 
-def remedy(framework: Framework) -> str:
+def remedy(framework: Framework, device: str = "cpu") -> str:
     """What makes the environment that a framework lacks: by its recipe, or by hand for one of the user's own file."""
+    if device.startswith("cuda"):
+        return f"install {framework.environment}'s build for CUDA where this suite runs"
     if framework.path.parent == HERE:
         return f"python -m macro env create {framework.environment}"
     python = framework.recipe.get("python", "3")

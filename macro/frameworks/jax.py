@@ -1,14 +1,39 @@
 """JAX: jitted functions, the step's parameters donated; XLA for CPU. Images have their channels last."""
 
+from functools import partial
+
 ROWS = {"jax": {}}
 RECIPE = {"environment": "jax", "python": "3.11", "packages": ["jax==0.10.2", "numpy==2.4.6"], "megabytes": 652}
+DEVICES = ("cpu", "cuda", "fake")
 
 
 def configure(job):
     import os
 
     os.environ["NPROC"] = str(job["threads"])  # what XLA for CPU sizes its pools by, before it counts cores
-    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    if not _on_cuda(job):
+        os.environ.setdefault("JAX_PLATFORMS", "cpu")
+        return
+    os.environ["JAX_PLATFORMS"] = "cuda"
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # others take turns with it
+    import jax
+
+    # In single precision, as everywhere here: by default products of a GPU are of TF32.
+    jax.config.update("jax_default_matmul_precision", "highest")
+
+
+def _on_cuda(job):
+    return job.get("device", "cpu").startswith("cuda")
+
+
+def _device(job):
+    """Raises NotImplementedError where it is not there."""
+    import jax
+
+    index = int(job["device"].partition(":")[2] or 0) if _on_cuda(job) else 0
+    if index >= len(jax.devices()):
+        raise NotImplementedError("JAX sees %d GPUs, from cuda:0 on" % len(jax.devices()))
+    return jax.devices()[index]
 
 
 def kinds():
@@ -33,10 +58,13 @@ def optimizers():
 
 
 def available():
+    import jax
     import jax.numpy as jnp
 
-    jnp.zeros((2, 2)).dot(jnp.zeros((2, 2))).block_until_ready()
-    return
+    try:
+        jnp.zeros((2, 2)).dot(jnp.zeros((2, 2))).block_until_ready()
+    except RuntimeError as error:  # of a device that it has no back end for
+        raise NotImplementedError("JAX %s: %s" % (jax.__version__, error))
 
 
 def identity(job):
@@ -45,13 +73,15 @@ def identity(job):
     import jax
     import jaxlib
 
-    client = jax.devices()[0].client
+    device = _device(job)
+    client, on_cuda = device.client, _on_cuda(job)
     return {
         "framework": "jax",
         "version": jax.__version__,
         "build": "jaxlib %s; %s" % (jaxlib.__version__, " ".join(client.platform_version.split())),
         "devices": [str(x) for x in jax.devices()],
-        "blas": "XLA for CPU, of jaxlib %s" % jaxlib.__version__,
+        "blas": "XLA for %s, of jaxlib %s" % ("CUDA" if on_cuda else "CPU", jaxlib.__version__),
+        "dispatch": device.device_kind if on_cuda else None,
         "isa_asked": os.environ.get("XLA_FLAGS", "").partition("xla_cpu_max_isa=")[2].partition(" ")[0] or None,
         "threads": {"xla": job["threads"]},
         "flags": {
@@ -64,6 +94,9 @@ def identity(job):
 
 
 def build(job):
+    import jax
+
+    jax.config.update("jax_default_device", _device(job))
     return Model(job)
 
 
@@ -73,13 +106,19 @@ def trace(model, run):
     return jax_trace.spans(model.jax, run, model.programs(), model.network["layers"], len(model.labels))
 
 
+def _peak(device):
+    """Bytes that arrays took on it at most, where it tells."""
+    return (device.memory_stats() or {}).get("peak_bytes_in_use", 0)
+
+
 class Model(object):
     """Each call is one XLA executable; the activations follow the network, the loss takes logits."""
 
     def __init__(self, job):
+        import device_clocks  # beside the worker's loop
         import jax
         import jax.numpy as jnp
-        import jax_layers  # beside the worker's loop
+        import jax_layers
         import jax_optimizers
         import layouts
         import numpy as np
@@ -100,6 +139,9 @@ class Model(object):
         self._grad = jax.jit(self._gradient)
         donated = (0, 1, 2) if job["knobs"].get("donated", True) else ()
         self._step = jax.jit(self._update, donate_argnums=donated)
+        self.asked = self.clock = None
+        if job.get("device", "cpu") != "cpu":
+            self.clock = device_clocks.Waits(lambda: jax.block_until_ready(self.asked), partial(_peak, _device(job)))
 
     def _forward(self, p, state, x):
         return self._apply(p, state, x)[0]
@@ -137,18 +179,23 @@ class Model(object):
             "layout": "inputs x outputs",
         }
 
+    def _done(self, answer):
+        """On a processor; a device has it later."""
+        self.asked = answer
+        return answer if self.clock else self.jax.block_until_ready(answer)
+
     def forward(self):
-        return self._logits(self.p, self.kept, self.x).block_until_ready()
+        return self._done(self._logits(self.p, self.kept, self.x))
 
     def outputs(self):
         return self.np.asarray(self.forward())
 
     def gradient(self):
-        return self.jax.block_until_ready(self._grad(self.p, self.kept, self.x, self.labels))
+        return self._done(self._grad(self.p, self.kept, self.x, self.labels))
 
     def step(self):
         given = self.p, self.v, self.kept, self.x, self.labels
-        self.p, self.v, self.kept = self.jax.block_until_ready(self._step(*given))
+        self.p, self.v, self.kept = self._done(self._step(*given))
 
     def loss(self):
         return float(self._loss(self.p, self.kept, self.x, self.labels))

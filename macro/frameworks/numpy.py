@@ -2,15 +2,18 @@
 
 import functools
 
-import graphs  # beside the worker's loop
+import device_clocks  # beside the worker's loop
+import graphs
 import numpy as np
 import numpy_layers
 import numpy_losses
 import numpy_optimizers
+import played_trace
 import recorder
 
 ROWS = {"numpy": {}}
 RECIPE = {}
+DEVICES = ("cpu", "fake")
 BUILDERS = dict(numpy_layers.KINDS, **graphs.builders("numpy"))
 
 
@@ -53,6 +56,10 @@ def trace(model, run):
     return model.do.trace(run)
 
 
+def profile(model, call, count, path):
+    played_trace.write(model.do, call, count, path)
+
+
 def record(model, run):
     return model.do.record(run)
 
@@ -93,6 +100,7 @@ class Model(numpy_layers.Products):
         self.layers = [self.builders[layer["kind"]](self, layer) for layer in job["network"]["layers"]]
         self.last = self.layers[-1].name
         self.sums = {}  # of gradients, by the layer whose output several take
+        self.clock = device_clocks.Played() if job.get("device") == "fake" else None
 
     def work(self):
         counts = dict((name, int(w.size)) for name, w in self.weights.items())

@@ -12,14 +12,17 @@ RECIPE = {
     "megabytes": 1013,
     "needs": {"pytorch-compile": "g++"},
 }
+DEVICES = ("cpu", "cuda", "fake")
 
 
 def configure(job):
     import torch
+    import torch_device  # beside the worker's loop
 
     torch.set_num_threads(job["threads"])
     torch.set_num_interop_threads(job["threads"])
     torch.backends.mkldnn.set_flags(job["knobs"].get("onednn", True))
+    torch_device.configure(torch, job)
 
 
 def kinds():
@@ -54,9 +57,10 @@ def identity(job):
     import os
 
     import torch
+    import torch_device
 
     lines = [line.strip(" -") for line in torch.__config__.show().splitlines()]
-    return {
+    told = {
         "framework": "pytorch",
         "version": torch.__version__,
         "build": torch.version.git_version,
@@ -75,6 +79,7 @@ def identity(job):
             "layout": "channels_last" if job["knobs"].get("channels_last") else "contiguous",
         },
     }
+    return dict(told, **torch_device.identity(torch, job))
 
 
 def build(job):
@@ -84,6 +89,10 @@ def build(job):
 
         if not shutil.which(os.environ.get("CXX", "g++")):  # as inductor looks for it
             raise ImportError("torch.compile needs a C++ compiler: apt-get install g++")
+    import torch
+    import torch_device
+
+    torch_device.check(torch, job)
     return Model(job)
 
 
@@ -92,6 +101,16 @@ def trace(model, run):
 
     with model.scoped():
         return torch_trace.spans(run, model.align)
+
+
+def profile(model, call, count, path):
+    """Why there is no trace; None where it is written."""
+    import torch_device
+
+    if torch_device.place(model.job) == "cpu":
+        return "its profiler sees no GPU"
+    torch_device.profile(model.torch, call, count, path)
+    return None
 
 
 def record(model, run):
@@ -110,15 +129,18 @@ class Model(object):
         import numpy as np
         import numpy_losses  # beside the worker's loop
         import torch
+        import torch_device
         import torch_layers
 
         self.torch, self.job, self.layers = torch, job, job["network"]["layers"]
         self.loss_of = torch_layers.LOSSES[job["network"]["loss"]](torch.nn.functional)
         with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
-            self.net, self.own = torch_layers.network(torch, self.layers, weights)
+            place, labels = torch_device.place(job), numpy_losses.wanted(job["network"], data["labels"], np.int64)
+            with torch.device(place):
+                self.net, self.own = torch_layers.network(torch, self.layers, weights)
             self.names = list(weights.files)
-            self.x = torch.from_numpy(data["x"].copy())
-            self.labels = torch.from_numpy(numpy_losses.wanted(job["network"], data["labels"], np.int64))
+            self.x, self.labels = torch.from_numpy(data["x"].copy()).to(place), torch.from_numpy(labels).to(place)
+        self.clock = torch_device.clock(torch, job)
         if job["knobs"].get("channels_last"):
             self.net.to(memory_format=torch.channels_last)
             self.x = self.x.contiguous(memory_format=torch.channels_last)
@@ -235,7 +257,7 @@ class Model(object):
 
     def outputs(self):
         with self._kept():
-            return self.forward().numpy()
+            return self.forward().cpu().numpy()
 
     def gradient(self):
         self.optimizer.zero_grad(set_to_none=True)
@@ -256,7 +278,7 @@ class Model(object):
         arrays = {}
         for name in names:
             own, form = self.own[name]
-            arrays[name] = form(of(own).detach().numpy()).copy()
+            arrays[name] = form(of(own).detach().cpu().numpy()).copy()
         return arrays
 
     def gradients(self):

@@ -27,6 +27,7 @@ class Setting:
     heap: str = "default"
     knobs: dict[str, Any] = field(default_factory=dict)
     preload: str = "none"  # before its own libraries
+    device: str = "cpu"
 
 
 def files(batch: int, folder: Path) -> dict[str, str]:
@@ -120,12 +121,13 @@ def write(
         "threads": setting.threads,
         "heap": setting.heap,
         "preload": setting.preload,
+        "device": setting.device,
         "masks": masks,
         "knobs": {**framework.knobs, **setting.knobs},
         **arrays,
     }
     name = (
-        "-".join((framework.name, str(setting.threads), setting.heap, setting.preload))
+        "-".join((framework.name, str(setting.threads), setting.heap, setting.preload, setting.device))
         .replace(":", "-")
         .replace("/", "-")
     )

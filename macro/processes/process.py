@@ -23,10 +23,10 @@ class Process(JsonChild):
     """Alive from here on; `expect` gives its messages. Everything it said is in `said`. Raises Unavailable."""
 
     def __init__(self, framework: Framework, job: Path, setting: Setting, log: Path) -> None:
-        python = interpreter(framework)
+        python = interpreter(framework, setting.device)
         if python is None:
             raise Unavailable(f"no environment for {framework.name}: {remedy(framework)}")
-        self.framework = framework
+        self.framework, self.device = framework, setting.device
         self.said: list[dict[str, Any]] = []
         self._maps = "ONEDNN_JIT_PROFILE" in setting.knobs.get("variables", {})
         environment = os.environ | dict.fromkeys(POOLS, str(setting.threads)) | heap.variables(setting.heap)
@@ -61,7 +61,7 @@ class Process(JsonChild):
         raise self.fault(f"says {message.get('kind')!r} where {kind!r} was expected")
 
     def _remedy(self) -> str:
-        return f": {remedy(self.framework)}" if self.framework.recipe else ""
+        return f": {remedy(self.framework, self.device)}" if self.framework.recipe else ""
 
     def close(self) -> None:
         """End it and whatever it started; the map of generated code that it may have written for perf goes too."""

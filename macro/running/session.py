@@ -19,7 +19,13 @@ if TYPE_CHECKING:
     from reports.store import RunFile
 
 
-def kept(name: str, outputs: Outputs, planned: Sequence[str], measure: Callable[[RunFile], None]) -> int:
+def kept(
+    name: str,
+    outputs: Outputs,
+    planned: Sequence[str],
+    measure: Callable[[RunFile], None],
+    devices: Sequence[str] = ("cpu",),
+) -> int:
     """Open what the command writes, measure, report. `name`: of the command. The exit code: 1 where a framework failed
     or does other work; where it is stopped, what says by what."""
     from kernels.devices import open_device
@@ -29,7 +35,7 @@ def kept(name: str, outputs: Outputs, planned: Sequence[str], measure: Callable[
 
     with ExitStack() as stack:
         streams = open_outputs(outputs, stack)
-        environment = machine.environment([open_device("cpu")], machine.command_line())
+        environment = machine.environment([open_device(name) for name in devices], machine.command_line())
         file = open_run_file(outputs.output, environment, outputs.resume, planned)
         stack.callback(file.close)
         stopped = 0

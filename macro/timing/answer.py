@@ -105,12 +105,13 @@ def _one(result: Result, timed: list[Result]) -> str:
     near = ""
     if least is not None and least.seconds and least is not result:
         near = f", {_times(result, least, timed)}"
-    kind = "wall"
+    kind = "the GPU's own" if result.clock == "event" else "wall"
     if result.clock == "cpu":
         waits = step.get("blocked", 0.0) > WAITS * result.seconds.median
         kind = "processor and waiting" if waits else "processor"
-    threads = f"{units.counted(result.threads, 'thread')}, " * (len({r.threads for r in timed}) > 1)
+    place = f"{result.device}, " * (len({r.device for r in timed}) > 1)
+    place += f"{units.counted(result.threads, 'thread')}, " * (len({r.threads for r in timed}) > 1)
     return (
-        f"{result.variant} ({threads}heap {result.heap}, division {result.problem['division']}): "
+        f"{result.variant} ({place}heap {result.heap}, division {result.problem['division']}): "
         f"{units.seconds(result.seconds.median)} of {kind} time{near}."
     )

@@ -18,7 +18,7 @@ from reports import next_run, record, stats
 
 FOREIGN = 0.05  # cores busy with others that make a run of several threads contended
 PROCESSES = 5  # from so many on an interval holds across processes
-BY_WALL = "by the wall of both: the time beside one of them is its processor's"
+BY_WALL = "by the wall of both: the time beside one of them is its {}'s"
 CANARY = {"crc32 of 1 MiB": "canary", "1 GFLOP of multiply-adds": "fma"}  # as recorded, as blocks have them
 COUNTED = ("system", "blocked", "faults", "voluntary", "involuntary", "peak")
 
@@ -69,15 +69,19 @@ def _contest(
 
 
 def _pairs(entries: Sequence[Entry], differs: str) -> Iterator[tuple[tuple[int, int], str]]:
-    """Who is compared with whom, and what they differ in. Frameworks with the first one of as many threads; that one
-    with itself on the threads of the first."""
+    """Who is compared with whom, and what they differ in. Frameworks with the first one of as many threads on the same
+    device; that one with itself on the threads, or the device, of the first."""
     for i in range(1, len(entries)):
-        threads = entries[i].setting.threads
-        first = 0 if differs != "framework" else next(j for j, x in enumerate(entries) if x.setting.threads == threads)
+        alike = [j for j, x in enumerate(entries) if _where(x) == _where(entries[i])]
+        first = alike[0] if differs == "framework" else 0
         if first != i:
             yield (first, i), differs
         elif entries[i].framework == entries[0].framework:
-            yield (0, i), "threads"
+            yield (0, i), "threads" if entries[i].setting.device == entries[0].setting.device else "device"
+
+
+def _where(entry: Entry) -> tuple[str, int]:
+    return entry.setting.device, entry.setting.threads
 
 
 def _problem(plan: Plan) -> str:
@@ -93,6 +97,8 @@ def name(plan: Plan, entry: Entry) -> str:
         told += f"/preload:{s.preload}"
     if entry.change:
         told += f"/change:{_escaped(entry.change)}"
+    if s.device != "cpu":
+        told += f"/device:{s.device}"
     return f"{_problem(plan)}/variant:{variant}/threads:{s.threads}/heap:{s.heap}{told}"
 
 
@@ -103,7 +109,9 @@ def _escaped(word: str) -> str:
 
 def clock(entry: Entry) -> str:
     """Processor time of one thread, with its waits (`times`); the wall of several, and where the system does not tell
-    waits from losses."""
+    waits from losses. Of a GPU its own, where a framework reads it."""
+    if entry.setting.device != "cpu":
+        return "event" if all("device" in block for _, _, block in entry.blocks) else "wall"
     return "cpu" if entry.setting.threads == 1 and _queues(entry) else "wall"
 
 
@@ -115,8 +123,9 @@ def _queues(entry: Entry) -> bool:
 def times(entry: Entry, by: str = "") -> list[float]:
     """Seconds of a step in each block, by its own clock or another. What one thread waits of its own accord counts
     beside its processor time."""
-    if (by or clock(entry)) == "wall":
-        return [block["wall"] for _, _, block in entry.blocks]
+    named = {"wall": "wall", "event": "device"}.get(by or clock(entry))
+    if named:
+        return [block[named] for _, _, block in entry.blocks]
     return [block["cpu"] + block["blocked"] for _, _, block in entry.blocks]
 
 
@@ -140,7 +149,7 @@ def _result(plan: Plan, entry: Entry, contest: str) -> record.Result:
         percent_of_ceiling=percent,
         ceiling=_peak(entry) if percent else None,
         samples=tuple(taken),
-        wall_samples=tuple(block["wall"] for block in blocks) if clock(entry) == "cpu" else (),
+        wall_samples=tuple(block["wall"] for block in blocks) if clock(entry) != "wall" else (),
         rounds=tuple(number for _, number, _ in entry.blocks),
         processes=tuple(generation for generation, _, _ in entry.blocks),
         launches=entry.count,
@@ -175,7 +184,7 @@ def _untimed(plan: Plan, entry: Entry, contest: str) -> record.Result:
         "step",
         problem,
         entry.framework.name,
-        "cpu",
+        entry.setting.device,
         entry.setting.threads,
         "planned",
         heap=entry.setting.heap,
@@ -194,7 +203,9 @@ def _seen(entry: Entry) -> dict[str, float]:
     counted = {name: median([block[name] for block in blocks]) for name in COUNTED}
     foreign = median([block["foreign"] for block in blocks])
     used = median([block["cpu"] / (block["wall"] * threads) for block in blocks])
-    return counted | {"foreign_cores": foreign, "utilization": used}
+    most = max(block.get("device_peak", 0.0) for block in blocks)
+    device = {"device_peak": most} if most else {}
+    return counted | {"foreign_cores": foreign, "utilization": used} | device
 
 
 def repeat(plan: Plan, entry: Entry) -> str:
@@ -203,6 +214,7 @@ def repeat(plan: Plan, entry: Entry) -> str:
     division = f" --division {entry.division}" if entry.division != "default" else ""
     if entry.again:
         return entry.again
+    division += f" --device {s.device}" if s.device != "cpu" else ""
     told = s.knobs.get("variables", {})
     division += "".join(f" --set {shlex.quote(f'{name}={value}')}" for name, value in told.items())
     return (
@@ -244,9 +256,9 @@ def _comparison(
     margin: float,
 ) -> record.Comparison:
     baseline, contender = pair
-    clocks = {clock(entries[i]) for i in pair}
+    clocks = {clock(entries[i]) for i in pair}  # of a GPU and a processor, say
     mixed = len(clocks) > 1
-    one = "wall" if mixed else clocks.pop()
+    one = "wall" if mixed else next(iter(clocks))
     found = ratios.compare([by_round(entry, one) for entry in entries], contender, baseline, margin)
     scope = f"across {found.generations} processes" if found.generations >= PROCESSES else "within process"
     blank = record.Comparison(
@@ -273,7 +285,8 @@ def _comparison(
         return replace(blank, verdict="unresolved", reason=judged.reason)
     shown = judged.shown
     if mixed:
-        judged = replace(judged, notes=(*judged.notes, BY_WALL))
+        own = "GPU" if "event" in clocks else "processor"
+        judged = replace(judged, notes=(*judged.notes, BY_WALL.format(own)))
     comparison = replace(blank, ratio=shown.center, low=shown.low, high=shown.high, interval=judged.kind, p=judged.p)
     notes = judged.notes if found.through is None else (*judged.notes, _through(entries[found.through]))
     return replace(comparison, verdict=judged.verdict, reason=judged.reason, notes=notes)
@@ -287,7 +300,9 @@ def _through(entry: Entry) -> str:
 
 
 def by_round(entry: Entry, by: str) -> ratios.Times:
-    """Its times by generation and round, by its own clock or another."""
+    """Its times by generation and round, by its own clock or another; none by a GPU's where it has none of them."""
+    if by == "event" and clock(entry) != by:
+        return {}
     return {(g, number): seconds for (g, number, _), seconds in zip(entry.blocks, times(entry, by), strict=True)}
 
 

@@ -28,7 +28,7 @@ def take(
     """Fill the entries; seconds that the rounds took. An entry that fails is out, the others go on. `keep` is called
     when a round has ended."""
     files = job_files.write_arrays(plan.network, plan.batch, folder)
-    counts = {entry.setting.threads for entry in entries if entry.status == "ok"}
+    counts = {entry.setting.threads for entry in entries if entry.status == "ok" and entry.setting.device == "cpu"}
     place = _Place(files, folder, {x: Peak(x) for x in counts}, say, keep)
     numbers = range(plan.first, plan.first + plan.generations)
     return sum(_generation(plan, entries, generation, place) for generation in numbers)
@@ -143,11 +143,14 @@ def _round(
             alive.remove(entry)
             continue
         blocks.append((entry, _block(reply)))
-    return [
-        (entry, {**block, "fma": fma[threads], "fma_threads": peaks[threads].threads})
-        for entry, block in blocks
-        for threads in (entry.setting.threads,)
-    ]
+    return [(entry, {**block, **_ceiling(entry, peaks, fma)}) for entry, block in blocks]
+
+
+def _ceiling(entry: Entry, peaks: Mapping[int, Peak], fma: Mapping[int, float | None]) -> dict[str, Any]:
+    """This processor's, which is none of a GPU."""
+    if entry.setting.device != "cpu":
+        return {"fma": None}
+    return {"fma": fma[entry.setting.threads], "fma_threads": peaks[entry.setting.threads].threads}
 
 
 def _product(plan: Plan, alive: Sequence[Entry]) -> float:
@@ -171,4 +174,6 @@ def _block(reply: dict[str, Any]) -> dict[str, Any]:
         "canary": reply["canary"],
         "peak": reply["peak_bytes"],
         "steps": count,
+        **({"device": sum(reply["device_ns"]) * 1e-9 / count} if reply.get("device_ns") else {}),
+        **({"device_peak": reply["device_peak_bytes"]} if reply.get("device_peak_bytes") else {}),
     }

@@ -3,7 +3,7 @@
     python loop.py ADAPTER JOB READ WRITE PARENT
 
 Standard library alone, and Python 3.6. JOB is a JSON file: the network as data, batch, phase, threads,
-knobs, the files of weights and data. Requests come as JSON lines on the descriptor READ, answers go as
+device, knobs, the files of weights and data. Requests come as JSON lines on the descriptor READ, answers go as
 JSON lines to WRITE, each with a sequence number and monotonic nanoseconds; the framework may print to 1
 and 2 as it likes. An adapter is a file with
 
@@ -14,8 +14,10 @@ and 2 as it likes. An adapter is a file with
     identity(job)          what runs: version, build, libraries, threads, flags
     build(job)             an object with forward(), gradient(), step(), each complete when it returns;
                            outputs() as forward() gives them, loss(), gradients(), parameters() in canonical layout;
-                           work() what it executes
+                           work() what it executes; on a device that works them off later, clock: device_clocks.py
     trace(model, run)      optional: the spans of what run() does, see recorder.py
+    profile(model, call, count, path)
+                           optional: so many calls of a device's phase into a trace of Chrome's format; why not, or None
     record(model, run)     optional: the calls of what run() does, to be replayed: (rows, column, what to call)
 """
 
@@ -161,14 +163,21 @@ def peak():
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def steps(call, count):
-    """Each of `count` calls by the wall and by this process's clocks; what others took meanwhile."""
-    rows = []
+def steps(call, count, clock=None):
+    """Each of `count` calls by the wall and by this process's clocks; what others took meanwhile. `clock`: of a device,
+    for which the last of them waits."""
+    rows, found = [], {}
+    if clock:
+        clock.begin()
     began, others, own = time.monotonic(), busy(), time.process_time()
-    for _ in range(count):
+    for i in range(count):
         clocks = recorder.blocked()
         before, cpu, wall = usage(), time.process_time(), time.perf_counter()
         call()
+        if clock:
+            clock.mark()
+            if i == count - 1:
+                found["device_ns"] = clock.end()
         wall_after, cpu_after, after = time.perf_counter(), time.process_time(), usage()
         rows.append(
             [int((wall_after - wall) * 1e9), int((cpu_after - cpu) * 1e9), int((after[0] - before[0]) * 1e9)]
@@ -178,7 +187,9 @@ def steps(call, count):
     lasted = max(time.monotonic() - began, 1e-9)
     foreign = max(0.0, (busy() - others) - (time.process_time() - own)) / lasted
     columns = dict(zip(STEPS_NUMBERS, [list(column) for column in zip(*rows)]))
-    return dict(columns, foreign=foreign, canary=canary(), peak_bytes=peak())
+    if clock:
+        found["device_peak_bytes"] = clock.peak()
+    return dict(columns, foreign=foreign, canary=canary(), peak_bytes=peak(), **found)
 
 
 def observed():
@@ -251,13 +262,18 @@ def serve(adapter, job, model, requests, channel):
             channel.send("bye")
             return
         if what == "steps":
-            channel.send("steps", phase=request["phase"], **steps(phases[request["phase"]], request["count"]))
+            call, clock = phases[request["phase"]], getattr(model, "clock", None)
+            channel.send("steps", phase=request["phase"], **steps(call, request["count"], clock))
         elif what == "equal":
             channel.send("equal", **equal(model, request["path"], request["steps"]))
         elif what == "trace":
             call, fifos = phases[request["phase"]], request.get("fifos")
             reply = recorder.traced(adapter, model, call, request["count"], fifos, request["spans"])
             channel.send("traced", **reply)
+        elif what == "profile":
+            write = getattr(adapter, "profile", lambda *given: "nothing tells its kernels on a GPU here")
+            why_not = write(model, phases[request["phase"]], request["count"], request["path"])
+            channel.send("profiled", reason=why_not)
         elif what == "replay":
             call, one = phases[request["phase"]], job["threads"] == 1
             reply = recorder.replayed(adapter, model, call, request["count"], one)

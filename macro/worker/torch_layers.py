@@ -58,7 +58,7 @@ def dropout(torch, told):
     if told.get("mask") is None:
         return torch.nn.Dropout(told["share"]), {}
     mask = torch.from_numpy(told["mask"])
-    return _called(torch, lambda x: x * mask), {}
+    return _called(torch, lambda x: x * mask.to(x.device)), {}
 
 
 def add(torch, told):

@@ -1,4 +1,4 @@
-"""The steps of a visit to a GPU: four parts, what is worth most first, each useful wherever it is cut."""
+"""The steps of a visit to a GPU: five parts, what is worth most first, each useful wherever it is cut."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import IO
 
 from micro.probing import processes
 
-PARTS = {1: 240.0, 2: 480.0, 3: 480.0, 4: 480.0}  # seconds of each; of all that one call makes: WHOLE
+PARTS = {1: 240.0, 2: 480.0, 3: 480.0, 4: 480.0, 5: 480.0}  # seconds of each; of all that one call makes: WHOLE
 WHOLE = 520.0  # below nine minutes
 LEAST = 30.0  # seconds below which a further part is not begun
 MEANT = {
@@ -28,6 +28,7 @@ ROOM = 8 << 20  # bytes of a log: what collects it takes 16 MiB of a file
 TESTS = {  # of tests/gpu; on the fake device the last alone
     2: ("rows", "rungs", "update_rows", "elementwise_rows", "whole"),
     4: ("conv_rows", "transfer_rows"),
+    5: ("steps",),  # on a GPU alone
 }
 MEASURING = {1: 60.0, 2: 110.0, 4: 150.0}  # seconds of the benchmarks' measuring; checks and compilers come on top
 
@@ -62,18 +63,36 @@ def steps(part: int, out: Path, here: bool) -> tuple[Step, ...]:
             Step("names", ("micro.names", str(measured)), 45.0),
             _probes("versions", answers, here, 40.0, "^versions$"),
         )
+    if part == 5:
+        return _networks(out, here)
     if part in MEANT:
-        files = [f"tests/gpu/test_{name}.py" for name in (TESTS[part] if here else TESTS[part][-1:])]
-        # Warnings of the packages on a GPU's machine are not our faults, as they are in CI.
-        words = ("--tb=line", "-rfE", "-W", "default", "-p", "no:cacheprovider", *files)
         return (
-            Step("tests", ("pytest", *words), 150.0),
+            _tests(TESTS[part] if here else TESTS[part][-1:], 150.0),
             Step(MEANT[part], (*benchmarks, *_budget(part, here)), 280.0),
             Step("names", ("micro.names", str(measured)), 45.0),
         )
     named = tuple(str(run_file(out, other)) for other in (1, 2) if run_file(out, other).exists())
     ask = _probes("probes", measured, here, PARTS[3], "", "--part", "3")
     return (*((Step("names", ("micro.names", *named), 60.0),) if named else ()), ask)
+
+
+def _networks(out: Path, here: bool) -> tuple[Step, ...]:
+    """Whole steps by kernel, then beside the processor's; on the stand-in NumPy's, small ones."""
+    where = ("cuda:0", "--budget", "40s") if here else ("fake", "--budget", "1s", "--batch", "2")
+    pair = ("alexnet-s", "pytorch", "pytorch-compile") if here else ("fcn-r", "numpy", "numpy")
+    network, names = ("resnet-50", "pytorch,jax") if here else ("fcn-r", "numpy")
+    kernels, beside = str(out / "gpu-5-kernels.jsonl"), str(out / "gpu-5-cpu.jsonl")
+    kept = ("--runs", "1", "--resume", "-o")
+    asked = ("macro", "explain", *pair, "--device", *where, *kept, kernels)
+    both = ("macro", "run", network, "--frameworks", names, "--device", f"{where[0]},cpu", *where[1:], *kept, beside)
+    tests = (_tests(TESTS[5], 60.0),) if here else ()
+    return (*tests, Step("steps by kernel", asked, 220.0), Step("steps beside the processor's", both, 220.0))
+
+
+def _tests(names: Sequence[str], seconds: float) -> Step:
+    # Warnings of the packages on a GPU's machine are not our faults, as they are in CI.
+    words = ("--tb=line", "-rfE", "-W", "default", "-p", "no:cacheprovider")
+    return Step("tests", ("pytest", *words, *(f"tests/gpu/test_{name}.py" for name in names)), seconds)
 
 
 def device(here: bool) -> str:

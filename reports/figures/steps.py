@@ -70,7 +70,7 @@ def _who(x: Result) -> str:
 def _picture(sheet: _style.Sheet, timed: Sequence[Result]) -> Figure:
     system = [(x.step or {}).get("system", 0.0) / x.threads for x in timed]  # of all threads; a step is a wall's
     differ = _groups.varying(_groups.facts(x) for x in timed)
-    setting = [x for x in ("threads", "heap", "division") if x in differ]
+    setting = [x for x in ("device", "threads", "heap", "division") if x in differ]
     keys = ["change"] if "change" in differ else ["variant", *setting]
     bar, soft = {"marker": "s", "color": _style.SOFT}, {"marker": "s", "color": SYSTEM}
     sheet.entries += [(_style.handle(**bar), "the framework's own"), (_style.handle(**soft), "the operating system's")]
@@ -90,8 +90,8 @@ def _picture(sheet: _style.Sheet, timed: Sequence[Result]) -> Figure:
 
 
 def floor(x: Result, timed: Sequence[Result]) -> Result | None:
-    """kernels-only of the same problem, division, threads and heap."""
-    same = (r for r in timed if (r.problem, r.threads, r.heap) == (x.problem, x.threads, x.heap))
+    """kernels-only of the same problem, division, device, threads and heap."""
+    same = (r for r in timed if (r.problem, r.device, r.threads, r.heap) == (x.problem, x.device, x.threads, x.heap))
     return next((r for r in same if r.variant == FLOOR), None)
 
 

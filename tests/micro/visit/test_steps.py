@@ -16,16 +16,18 @@ from tests.micro.visit.conftest import ROOT, Plan, files, made, words
 
 
 @pytest.mark.parametrize("here", [True, False])
-def test_four_files_a_part_and_nine_in_all(tmp_path: Path, here: bool) -> None:
+def test_five_files_a_part_and_fourteen_in_all(tmp_path: Path, here: bool) -> None:
     found = [files(part, tmp_path, here) for part in visit_steps.PARTS]
-    assert max(map(len, found)) <= 4 and len(set().union(*found)) <= 9
+    assert max(map(len, found)) <= 5 and len(set().union(*found)) <= 14
 
 
 @pytest.mark.parametrize("here", [True, False])
 @pytest.mark.parametrize("part", visit_steps.PARTS)
 def test_the_device_is_the_one_that_is_here(tmp_path: Path, part: int, here: bool) -> None:
     told = [" ".join(step.command) for step in steps(part, tmp_path, here)]
-    if part != 3:
+    if part == 5:
+        assert any("--device cuda:0 " in x for x in told) == here and any("--device fake" in x for x in told) != here
+    elif part != 3:
         assert any(f"--device cuda:0 --part {part}" in x for x in told) == here
         assert any("--device fake:cuda --small" in x for x in told) != here
     assert any(x.endswith(" --fake") for x in told) == (not here and part in (1, 3))
@@ -35,10 +37,10 @@ def test_what_is_worth_most_comes_first(tmp_path: Path) -> None:
     """The front door behind a check of the hold alone; names behind all that is timed; of a part 1 of 240 s all steps
     fit."""
     asked = ([" ".join(step.command[:2]) for step in steps(part, tmp_path, True)] for part in visit_steps.PARTS)
-    first, second, third, fourth = asked
+    first, second, third, fourth, fifth = asked
     assert first[:2] == ["micro.probes --only", "micro all"]
     assert second[:2] == ["pytest --tb=line", "micro all"]
-    assert third == ["micro.probes --part"]
+    assert third == ["micro.probes --part"] and fifth == ["pytest --tb=line", "macro explain", "macro run"]
     for found in (first, second, fourth):
         timed = max(i for i, x in enumerate(found) if x == "micro all")
         assert min(i for i, x in enumerate(found) if x.startswith("micro.names")) > timed
@@ -48,7 +50,7 @@ def test_what_is_worth_most_comes_first(tmp_path: Path) -> None:
 
 
 def test_the_tests_say_why_each_failed_and_warnings_are_none(tmp_path: Path) -> None:
-    tests = [step for part in (2, 4) for step in steps(part, tmp_path, True) if step.name == "tests"]
+    tests = [step for part in (2, 4, 5) for step in steps(part, tmp_path, True) if step.name == "tests"]
     for step in tests:
         assert step.stop == signal.SIGINT  # pytest then sums up
         assert {"--tb=line", "-rfE", "default"} <= set(step.command)
@@ -105,9 +107,9 @@ def test_without_a_part_it_does_what_fits_and_says_what_it_left(
     assert gpu.main(["--fake", "--seconds", "50", "--out", str(tmp_path)]) == 0
     assert asked == [1]
     said = capsys.readouterr().out
-    assert all(f"part {number} is left: --part {number}" in said for number in (2, 3, 4))
+    assert all(f"part {number} is left: --part {number}" in said for number in (2, 3, 4, 5))
     assert gpu.main(["--fake", "--out", str(tmp_path)]) == 0
-    assert asked == [1, 1, 2, 3, 4]
+    assert asked == [1, 1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize("home", ["writable", "of nobody", "of the system"])

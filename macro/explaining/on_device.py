@@ -1,0 +1,141 @@
+"""`macro explain NET A B --device cuda:0`: their steps in turns, by the GPU's clock; then both under a profiler, which
+tells kernels, copies and waiting."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernels.errors import SuiteError
+from macro.processes import job as job_files
+from macro.timing.entry import HANGS, WARM, Entry, Plan, begin
+from reports import units
+
+if TYPE_CHECKING:
+    from macro.explaining.device_time import Account
+    from micro.planning.options import Outputs
+    from reports.store import RunFile
+
+STEPS = 10  # under the profiler
+NAME = "kernelgap steps"  # as macro/worker/device_clocks.py names them
+MARGIN = 0.01
+TOPIC = "device"
+WAITS = ("copies and clears beside none", "idle")
+
+
+@dataclass(frozen=True)
+class Side:
+    """What a profiler saw of a framework's steps, or why it saw nothing."""
+
+    framework: str
+    accounts: Sequence[Account] = ()
+    reason: str | None = None
+
+
+def main(plan: Plan, entries: Sequence[Entry], outputs: Outputs, say: Callable[[str], None]) -> int:
+    """The exit code; 1 where a side could not be timed."""
+    from macro.running import session
+    from macro.timing.results import contest_name
+    from micro.command.outputs import for_people
+
+    sides = list[Side]()
+    planned, devices = [contest_name(plan, entries[0].division)], ["cpu", entries[0].setting.device]
+    code = session.kept("explain", outputs, planned, partial(_measure, plan, entries, sides, say), devices)
+    print("\n".join(_text(sides)), file=for_people(outputs))
+    return code
+
+
+def _measure(
+    plan: Plan, entries: Sequence[Entry], sides: list[Side], say: Callable[[str], None], file: RunFile
+) -> None:
+    from macro.running import session
+    from reports.record import Note
+
+    session.contest(plan, entries, entries[0].division, MARGIN, file, say)
+    for entry, letter in zip(entries, "ab", strict=True):
+        path = file.path.with_name(f"{file.path.stem}-{letter}.json.gz") if file.path else None
+        sides.append(_side(plan, entry, path, say))
+        told = [_facts(one) for one in sides[-1].accounts]
+        file.append(Note(TOPIC, {"framework": entry.framework.name, "reason": sides[-1].reason, "devices": told}))
+
+
+def _side(plan: Plan, entry: Entry, kept: Path | None, say: Callable[[str], None]) -> Side:
+    """`kept`: where its trace is to stay, if anywhere."""
+    name = entry.framework.name
+    if entry.status != "ok":
+        return Side(name, reason=entry.reason)
+    say(f"{name} under its profiler: {STEPS} steps")
+    try:
+        with ExitStack() as stack:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kernelgap-explain-")))
+            path = kept or folder / "trace.json.gz"
+            if reason := _profile(plan, entry, path.resolve(), folder, stack):
+                return Side(name, reason=reason)
+            return Side(name, _accounts(path))
+    except SuiteError as error:
+        return Side(name, reason=str(error))
+
+
+def _profile(plan: Plan, entry: Entry, path: Path, folder: Path, stack: ExitStack) -> str | None:
+    """Why there is no trace; None where it is written. Raises SuiteError."""
+    files = job_files.write_arrays(plan.network, plan.batch, folder)
+    process = begin(plan, entry, entry.setting, files, folder, stack)
+    process.ask(HANGS, "steps", do="steps", phase=plan.phase, count=WARM)
+    reply = process.ask(HANGS, "profiled", do="profile", phase=plan.phase, count=STEPS, path=str(path))
+    reason: str | None = reply["reason"]
+    return reason
+
+
+def _accounts(path: Path) -> list[Account]:
+    """Raises UsageError."""
+    from macro.explaining.device_time import account
+    from macro.traces import chrome
+
+    trace = chrome.read(path, NAME)
+    return [replace(account(one, trace.steps), steps=STEPS) for one in trace.devices]
+
+
+def _facts(one: Account) -> dict[str, Any]:
+    from macro.explaining.cuda_names import short
+
+    told = asdict(one)
+    told["each"] = [{**kernel, "short": short(kernel["name"])} for kernel in told["each"]]
+    return told
+
+
+def _text(sides: Sequence[Side]) -> Iterator[str]:
+    from reports import device
+    from reports.attribution import aligned
+
+    for side in sides:
+        yield ""
+        if side.reason:
+            yield f"{side.framework}: no trace of it: {side.reason}"
+            continue
+        yield f"{side.framework}, by its profiler, which takes time itself:"
+        yield from device.text([_facts(one) for one in side.accounts])
+    if all(len(side.accounts) == 1 for side in sides):
+        a, b = (_parts(side.accounts[0]) for side in sides)
+        words = sorted({*a, *b}, key=lambda word: -abs(a.get(word, 0.0) - b.get(word, 0.0)))
+        rows = [[word, *map(units.seconds, (a.get(word, 0.0), b.get(word, 0.0)))] for word in words]
+        rows = [[*row, _signed(a.get(row[0], 0.0) - b.get(row[0], 0.0))] for row in rows]
+        yield ""
+        yield from aligned(["of a step", *(side.framework for side in sides), "more"], rows, left=1)
+
+
+def _parts(one: Account) -> dict[str, float]:
+    """Seconds of a step by kind of work, and in which no kernel ran. Kernels that run at once count each."""
+    found = defaultdict[str, float](float)
+    for kernel in one.each:
+        found[kernel.kind] += kernel.seconds / one.steps
+    return {**found, **dict(zip(WAITS, (one.exposed / one.steps, one.idle / one.steps), strict=True))}
+
+
+def _signed(seconds: float) -> str:
+    return ("+" if seconds > 0 else "−" if seconds < 0 else "") + units.seconds(abs(seconds))

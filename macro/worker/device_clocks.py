@@ -1,0 +1,67 @@
+"""Clocks of a device that works steps off while the next are asked for, as programs ask for them: nobody waits until
+the last of a block.
+
+In the style of Python 3.6. `begin` waits for what was asked before; `mark` stands behind each step; `end` waits, and
+gives nanoseconds of each step, from mark to mark, by the device; None where it has no clock that can be read so.
+"""
+
+import time
+
+STEPS = "kernelgap steps"  # the annotation around those that a profiler sees, until the last is done
+
+
+class Events(object):
+    """Of CUDA, through PyTorch: in the stream that its steps are in."""
+
+    def __init__(self, torch):
+        self.torch, self.marks = torch, []
+
+    def begin(self):
+        self.torch.cuda.synchronize()
+        self.marks = []
+        self.mark()
+
+    def mark(self):
+        event = self.torch.cuda.Event(enable_timing=True)
+        event.record()
+        self.marks.append(event)
+
+    def end(self):
+        self.torch.cuda.synchronize()
+        return [int(1e6 * a.elapsed_time(b)) for a, b in zip(self.marks, self.marks[1:])]
+
+    def peak(self):
+        """Bytes that its arrays took at most."""
+        return self.torch.cuda.max_memory_allocated()
+
+
+class Waits(object):
+    """None of its own: `wait` returns when all that was asked for is done."""
+
+    def __init__(self, wait, peak):
+        self.wait, self.peak = wait, peak
+
+    def begin(self):
+        self.wait()
+
+    def mark(self):
+        pass
+
+    def end(self):
+        self.wait()
+
+
+class Played(object):
+    """Of a stand-in, which is this processor: a test of the way."""
+
+    def begin(self):
+        self.marks = [time.perf_counter()]
+
+    def mark(self):
+        self.marks.append(time.perf_counter())
+
+    def end(self):
+        return [int(1e9 * (b - a)) for a, b in zip(self.marks, self.marks[1:])]
+
+    def peak(self):
+        return 0

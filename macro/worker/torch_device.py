@@ -1,0 +1,63 @@
+"""Where PyTorch computes: this processor, a GPU, or this processor standing in for one.
+
+In the style of Python 3.6.
+"""
+
+import device_clocks  # beside this file
+
+
+def place(job):
+    """What its arrays are made on."""
+    name = job.get("device", "cpu")
+    return "cpu" if name == "fake" else name
+
+
+def configure(torch, job):
+    """In single precision, as everywhere here: by default cuDNN rounds operands to TF32."""
+    if place(job) != "cpu":
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+
+
+def check(torch, job):
+    """Raises NotImplementedError where it is not there."""
+    if place(job) == "cpu":
+        return
+    if not torch.cuda.is_available():
+        raise NotImplementedError("PyTorch %s sees no GPU" % torch.__version__)
+    index = torch.device(place(job)).index or 0
+    if index >= torch.cuda.device_count():
+        raise NotImplementedError("PyTorch sees %d GPUs, from cuda:0 on" % torch.cuda.device_count())
+    torch.cuda.set_device(index)
+
+
+def identity(torch, job):
+    """Of a GPU: what computes there, and that it does so in single precision. Nothing of a processor."""
+    if place(job) == "cpu":
+        return {}
+    major, minor = torch.cuda.get_device_capability()
+    tf32 = {"matmul": torch.backends.cuda.matmul.allow_tf32, "cudnn": torch.backends.cudnn.allow_tf32}
+    return {
+        "blas": "cuBLAS of CUDA %s" % torch.version.cuda,
+        "dnn": "cuDNN %s" % torch.backends.cudnn.version(),
+        "dispatch": "%s, sm_%d%d" % (torch.cuda.get_device_name(), major, minor),
+        "tf32": tf32,
+    }
+
+
+def profile(torch, call, count, path):
+    """So many of `call` under PyTorch's profiler, into a trace."""
+    activity = torch.profiler.ProfilerActivity
+    with torch.profiler.profile(activities=[activity.CPU, activity.CUDA]) as profiler:
+        torch.cuda.synchronize()
+        with torch.profiler.record_function(device_clocks.STEPS):
+            for _ in range(count):
+                call()
+            torch.cuda.synchronize()
+    profiler.export_chrome_trace(path)
+
+
+def clock(torch, job):
+    """None of a processor, whose steps are done when they return."""
+    if job.get("device") == "fake":
+        return device_clocks.Played()
+    return None if place(job) == "cpu" else device_clocks.Events(torch)

@@ -1,0 +1,47 @@
+"""Whole steps of a network on a GPU: PyTorch's answer there is NumPy's, its clock and its profiler see the steps; where
+there is none, the same of the stand-in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from macro.equality.proof import prove
+from macro.explaining.on_device import NAME
+from macro.frameworks import find
+from macro.processes import job
+from macro.processes.job import Setting
+from macro.processes.process import Process
+from macro.traces import chrome
+from tests.gpu.conftest import REAL
+from tests.macro.equality.odd_networks import NET
+
+NAMES, SETTING = (("pytorch",), Setting(device="cuda:0")) if REAL else (("numpy",), Setting(device="fake"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_equal_work(name: str, own_state: Path, tmp_path: Path) -> None:
+    (verdict,) = prove(NET, NET.batch, [(find(name), SETTING)], tmp_path, lambda text: None)
+    assert verdict.equal, verdict.why
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_its_clock_and_its_profiler_see_the_steps(name: str, tmp_path: Path) -> None:
+    files = job.write_arrays(NET, NET.batch, tmp_path)
+    written = job.write(find(name), NET, NET.batch, SETTING, files, tmp_path)
+    trace = tmp_path / "trace.json.gz"
+    with Process(find(name), written, SETTING, tmp_path / "log") as process:
+        hello = process.expect("hello")
+        process.expect("built")
+        reply = process.ask(60.0, "steps", do="steps", phase="step", count=5)
+        profiled = process.ask(60.0, "profiled", do="profile", phase="step", count=3, path=str(trace))
+    assert len(reply["device_ns"]) == 5 and min(reply["device_ns"]) > 0
+    assert sum(reply["device_ns"]) <= 1.01 * sum(reply["wall_ns"]) + 1e6
+    assert profiled["reason"] is None
+    read = chrome.read(trace, NAME)
+    assert len(read.steps) == 1 and len(read.devices) == 1
+    kernels = [x for x in read.devices[0].work if x.kind == "kernel"]
+    assert len(kernels) % 3 == 0 and len(kernels) >= 3 * len(NET.nodes)
+    if REAL:
+        assert hello["tf32"] == {"matmul": False, "cudnn": False}

@@ -1,0 +1,176 @@
+"""Steps on a device: by its clock, beside the processor's, explained by what its profiler saw; here on the stand-in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kernels.errors import Unavailable, UsageError
+from macro import equal, explain, run
+from macro.explaining.on_device import NAME
+from macro.frameworks import find, interpreter
+from macro.processes import job
+from macro.processes.job import Setting
+from macro.processes.process import Process
+from macro.traces import chrome
+from reports import store
+from tests.conftest import Ran, load
+from tests.macro.conftest import SMALL
+
+WORKER = Path(job.__file__).parents[1] / "worker"
+BRIEF = ("--budget", "0.1s", "--runs", "1", "-q")
+
+
+@pytest.fixture
+def command(
+    small: Path, capsys: pytest.CaptureFixture[str], in_process: Callable[..., Ran]
+) -> Iterator[Callable[..., Ran]]:
+    """`command(run, …)`: of a small network, in this process."""
+    yield lambda module, *more: in_process(capsys, module.main, [str(small), *more])
+
+
+def test_steps_are_told_by_the_device_s_clock(command: Callable[..., Ran], tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    told = command(run, "--frameworks", "numpy,numpy", "--device", "fake", "-o", str(path), *BRIEF)
+    assert told.code == 0, told.err
+    read = store.read(path)
+    for result in read.results:
+        assert (result.device, result.clock, result.percent_of_ceiling) == ("fake", "event", None)
+        assert result.seconds is not None and result.repeat is not None
+        assert "--device fake" in result.repeat and result.name.endswith("/device:fake")
+        assert len(result.wall_samples) == len(result.samples)
+        assert result.canary is not None and set(result.canary["1 GFLOP of multiply-adds"]) == {None}
+    (compared,) = read.comparisons
+    assert compared.ratio is not None and not any("wall" in note for note in compared.notes)
+    assert "of the GPU's own time" in told.out and "device fake" in told.out
+
+
+def test_the_same_framework_is_compared_on_both(command: Callable[..., Ran], tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    told = command(run, "--frameworks", "numpy,kernels-only", "--device", "cpu,fake", "-o", str(path), *BRIEF)
+    assert told.code == 0, told.err
+    read = store.read(path)
+    assert [(x.variant, x.device, x.status == "skipped") for x in read.results] == [
+        ("numpy", "cpu", False),
+        ("kernels-only", "cpu", False),
+        ("numpy", "fake", False),
+        ("kernels-only", "fake", True),
+    ]
+    assert read.results[3].reason == "kernels-only has no steps on fake here, but on cpu"
+    between = next(x for x in read.comparisons if x.differs == "device")
+    assert (between.baseline, between.contender) == (read.results[0].name, read.results[2].name)
+    assert between.ratio is not None and any("by the wall of both" in note and "GPU" in note for note in between.notes)
+
+
+@pytest.mark.parametrize(
+    ("module", "words", "line"),
+    [
+        (run, ("--device", "gpu"), "--device gpu: there are cpu, cuda:0 (cuda:1, …) and fake"),
+        (run, ("--device", "fake", "--frameworks", "mxnet"), "--device fake: mxnet has no steps on fake here"),
+        (equal, ("--device", "fake,cpu"), "--device fake,cpu: one name, for every framework"),
+        (equal, ("--device", "fake", "--frameworks", "cntk"), "--device fake: cntk has no steps on fake here"),
+        (explain, ("numpy", "cntk", "--device", "fake"), "--device fake: cntk has no steps on fake here"),
+        (explain, ("numpy", "numpy", "--device", "fake,cpu"), "--device fake,cpu: one name, of both"),
+        (explain, ("numpy", "numpy", "--device", "fake", "--kernels"), "--kernels: of steps on a processor alone"),
+    ],
+)
+def test_a_device_that_does_not_serve_is_one_line(
+    command: Callable[..., Ran], module: Any, words: tuple[str, ...], line: str
+) -> None:
+    with pytest.raises(UsageError, match=re.escape(line)):
+        command(module, *words)
+
+
+def test_equal_work_there(command: Callable[..., Ran]) -> None:
+    told = command(equal, "--frameworks", "numpy", "--device", "fake", "-q")
+    assert told.code == 0 and "numpy: equal" in told.out
+
+
+def test_it_is_explained_by_what_its_profiler_saw(command: Callable[..., Ran], tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    words = ("numpy", "numpy", "--device", "fake", "-o", str(path), *BRIEF)
+    told = command(explain, *words)
+    assert told.code == 0, told.err
+    assert told.out.count("by its profiler, which takes time itself:") == 2
+    head, *rows = told.out[told.out.index("of a step ") :].splitlines()
+    assert head.split()[-3:] == ["numpy", "numpy~b", "more"]
+    named = {row.partition("  ")[0] for row in rows[1:] if row}
+    assert {"gemm", "optimizer", "element-wise", "softmax and loss", "idle"} <= named
+    traces = [chrome.read(tmp_path / f"run-{letter}.json.gz", NAME) for letter in "ab"]
+    calls = [sum(x.kind == "kernel" for x in one.devices[0].work) for one in traces]
+    assert calls[0] == calls[1] > 0 and calls[0] % 10 == 0
+    notes = [note.data for note in store.read(path).notes if note.topic == "device"]
+    assert [note["framework"] for note in notes] == ["numpy", "numpy~b"]
+    assert all(note["reason"] is None and note["devices"][0]["steps"] == 10 for note in notes)
+
+
+def test_a_framework_without_a_profiler_says_so(tmp_path: Path) -> None:
+    setting = Setting()
+    files = job.write_arrays(SMALL, SMALL.batch, tmp_path)
+    written = job.write(find("kernels-only"), SMALL, SMALL.batch, setting, files, tmp_path)
+    with Process(find("kernels-only"), written, setting, tmp_path / "log") as process:
+        process.expect("hello")
+        process.expect("built")
+        reply = process.ask(60.0, "profiled", do="profile", phase="step", count=1, path=str(tmp_path / "trace.json.gz"))
+    assert reply["reason"] == "nothing tells its kernels on a GPU here"
+
+
+class Cuda:
+    """PyTorch's, as far as the clock asks: a millisecond passes between two events."""
+
+    def __init__(self) -> None:
+        self.asked, self.now = list[str](), 0.0
+
+    def synchronize(self) -> None:
+        self.asked.append("wait")
+
+    def Event(self, enable_timing: bool) -> Any:
+        assert enable_timing
+        self.now += 1.0
+        at, asked = self.now, self.asked
+        return SimpleNamespace(record=lambda: asked.append("mark"), elapsed_time=lambda other: other.at - at, at=at)
+
+    def max_memory_allocated(self) -> int:
+        return 1 << 20
+
+
+def test_a_block_of_steps_waits_before_and_behind_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As programs ask for steps; in between stand events."""
+    monkeypatch.syspath_prepend(str(WORKER))
+    loop, device_clocks, cuda = load(WORKER / "loop.py"), load(WORKER / "device_clocks.py"), Cuda()
+    reply = loop.steps(lambda: cuda.asked.append("step"), 3, device_clocks.Events(SimpleNamespace(cuda=cuda)))
+    assert cuda.asked == ["wait", "mark", *["step", "mark"] * 3, "wait"]
+    assert reply["device_ns"] == [1_000_000] * 3 and reply["device_peak_bytes"] == 1 << 20
+    assert len(reply["wall_ns"]) == 3
+    waited: list[str] = []
+    plain = loop.steps(lambda: waited.append("step"), 2, device_clocks.Waits(lambda: waited.append("wait"), lambda: 0))
+    assert waited == ["wait", "step", "step", "wait"] and plain["device_ns"] is None
+
+
+@pytest.mark.parametrize(("name", "says"), [("pytorch", "sees no GPU"), ("jax", "")])
+def test_a_build_for_processors_sees_no_gpu(name: str, says: str, tmp_path: Path) -> None:
+    pytest.importorskip(name.replace("pytorch", "torch"))
+    setting = Setting(device="cuda:0")
+    files = job.write_arrays(SMALL, SMALL.batch, tmp_path)
+    written = job.write(find(name), SMALL, SMALL.batch, setting, files, tmp_path)
+    with Process(find(name), written, setting, tmp_path / "log") as process, pytest.raises(Unavailable) as told:
+        process.expect("hello")
+    assert says in str(told.value) and "env create" not in str(told.value)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "clock"), [("pytorch", "event"), ("jax", "wall")])
+def test_other_frameworks_on_the_stand_in(name: str, clock: str, command: Callable[..., Ran], tmp_path: Path) -> None:
+    if interpreter(find(name)) is None:
+        pytest.skip(f"no environment for {name}: python -m macro env create {name}")
+    path = tmp_path / "run.jsonl"
+    told = command(run, "--frameworks", name, "--device", "fake", "-o", str(path), *BRIEF)
+    (result,) = store.read(path).results
+    if result.status == "skipped":
+        pytest.skip(result.reason or name)
+    assert told.code == 0 and result.clock == clock and result.seconds is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,12 +30,17 @@ class EqualRequest:
     quiet: bool
 
 
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    options = command.parser("equal", __doc__)
+    command.add_device(options)
+    options.add_argument("-q", dest="quiet", action="store_true", help="no progress")
+    return options
+
+
 def request(argv: Sequence[str]) -> EqualRequest:
     """What the words of the command mean. Raises UsageError."""
-    parser = command.parser("equal", __doc__)
-    command.add_device(parser)
-    parser.add_argument("-q", dest="quiet", action="store_true", help="no progress")
-    words = parser.parse_args(argv)
+    words = parser().parse_args(argv)
     net = command.network(words.network)
     batch, counts = command.batch(words.batch, net), command.threads(words.threads)
     if len(counts) > 1:

@@ -128,7 +128,8 @@ def main(argv: Sequence[str]) -> int:
 
 def _explain(asked: ExplainRequest) -> int:
     from kernels.devices import open_device
-    from macro.explaining import measure, on_device, own, recorded
+    from macro.explaining import measure, own, recorded
+    from macro.running import on_device
     from macro.watching import resume
     from micro.command import environment as machine
     from micro.command.outputs import open_outputs

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from kernels.errors import UsageError
-from macro import command as macro_command
 from macro import env, equal, explain, run, shapes, whatif
 from micro import __main__ as everything
 from micro import ab, ceiling, selftest
@@ -63,7 +62,7 @@ COMMANDS: Mapping[str, tuple[Callable[[], argparse.ArgumentParser], Callable[[li
     "ceiling": (ceiling.parser, peaks, ""),
     "selftest": (selftest.parser, of_selftest, ""),
     "run": (run.parser, of_macro(run.request), "fcn-r"),
-    "equal": (lambda: macro_command.parser("equal", None), of_macro(equal.request), "fcn-r"),
+    "equal": (equal.parser, of_macro(equal.request), "fcn-r"),
     "explain": (explain.parser, of_macro(explain.request), EXPLAIN),
     "whatif": (whatif.parser, of_macro(whatif.request), "fcn-r numpy batch=5"),
 }
@@ -84,6 +83,7 @@ VALUES: Mapping[str, Mapping[str, str]] = {
     "selftest": {"--full": "", "--soak": "", "--explain": ""},
     "run": {
         **FRAMEWORKS,
+        "--device": "fake",
         "--frameworks": "pytorch",
         "--phase": "forward",
         "--heap": "keep",
@@ -92,9 +92,10 @@ VALUES: Mapping[str, Mapping[str, str]] = {
         "--runs": "2",
         "--margin": "7%",
     },
-    "equal": {**FRAMEWORKS, "--frameworks": "numpy"},
+    "equal": {**FRAMEWORKS, "--frameworks": "numpy", "--device": "fake"},
     "explain": {
         **FRAMEWORKS,
+        "--device": "fake",
         "--phase": "forward",
         "--heap": "keep",
         "--division": "tuned",

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from macro.equality.proof import prove
-from macro.explaining.on_device import NAME
 from macro.frameworks import find
 from macro.processes import job
 from macro.processes.job import Setting
 from macro.processes.process import Process
+from macro.running.on_device import NAME
 from macro.traces import chrome
 from tests.gpu.conftest import REAL
 from tests.macro.equality.odd_networks import NET

@@ -12,11 +12,11 @@ import pytest
 
 from kernels.errors import Unavailable, UsageError
 from macro import equal, explain, run
-from macro.explaining.on_device import NAME
 from macro.frameworks import find, interpreter
 from macro.processes import job
 from macro.processes.job import Setting
 from macro.processes.process import Process
+from macro.running.on_device import NAME
 from macro.traces import chrome
 from reports import store
 from tests.conftest import Ran, load

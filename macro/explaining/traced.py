@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kernels.errors import UsageError
 
-HEAD = 1 << 20  # bytes of a file in which a trace says that it is one
+HEAD = 1 << 20  # bytes of a file in which a trace says that it is one; no network's is as long
 
 
 def parser() -> argparse.ArgumentParser:
@@ -26,7 +26,8 @@ def parser() -> argparse.ArgumentParser:
 
 
 def is_trace(argv: Sequence[str]) -> bool:
-    """Whether these words are of a trace: of a file that is compressed, or says it; `net.json` is a network."""
+    """Whether these words are of a trace: of a file that is compressed, says it, is a bare list of events, or long;
+    `net.json` is a network."""
     valued = {name for action in parser()._actions if action.nargs != 0 for name in action.option_strings}
     words = [word for before, word in zip(["", *argv], argv, strict=False) if before not in valued]
     first = Path(next((word for word in words if not word.startswith("-")), ""))
@@ -35,7 +36,8 @@ def is_trace(argv: Sequence[str]) -> bool:
             head = file.read(HEAD)
     except OSError:
         return first.name.endswith(".json.gz")
-    return head.startswith(b"\x1f\x8b") or (first.suffix == ".json" and b'"traceEvents"' in head)
+    told = b'"traceEvents"' in head or head.lstrip().startswith(b"[") or len(head) == HEAD
+    return head.startswith(b"\x1f\x8b") or (first.suffix == ".json" and told)
 
 
 def main(argv: Sequence[str]) -> int:

@@ -78,6 +78,8 @@ def _loaded(path: Path) -> dict[str, Any]:
         raise UsageError(f"{path}: {error.strerror or error}") from None
     except (ValueError, EOFError, zlib.error, RecursionError) as error:
         raise UsageError(f"{path}: it is no trace: {error}") from None
+    if isinstance(told, list):  # the format's other form
+        told = {"traceEvents": told}
     if not isinstance(told, dict) or not isinstance(told.get("traceEvents"), list):
         raise UsageError(f"{path}: it is no trace of a profiler: it has no traceEvents")
     return told

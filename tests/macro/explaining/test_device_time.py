@@ -13,6 +13,7 @@ import pytest
 
 from kernels.errors import UsageError
 from macro import explain
+from macro.explaining import traced
 from macro.explaining.cuda_names import kind_of, short
 from macro.explaining.device_time import Account, account, whole
 from macro.traces import chrome
@@ -183,11 +184,22 @@ def test_the_profilers_own_steps_are_taken(tmp_path: Path) -> None:
     assert (device.name, one.start, one.end, one.launched) == ("a GPU", 20_000, 30_125, 6_500)
 
 
+def test_a_bare_list_of_events_is_a_trace_too(tmp_path: Path) -> None:
+    path, events = tmp_path / "t.json", [event("kernel", "sgemm", 5, 1, device=0, stream=7)]
+    path.write_text(json.dumps(events), "utf-8")
+    assert traced.is_trace([str(path)]) and len(chrome.read(path).devices[0].work) == 1
+    path.write_text(json.dumps({"more": " " * traced.HEAD, "traceEvents": events}), "utf-8")
+    assert traced.is_trace(["--step", "x", str(path)]) and len(chrome.read(path).devices) == 1
+    path.write_text(json.dumps({"network": "own", "layers": []}), "utf-8")
+    assert not traced.is_trace([str(path)])
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
         ("{", "it is no trace: "),
-        ("[]", "it has no traceEvents"),
+        ("[]", "profile with ProfilerActivity.CUDA"),
+        ("7", "it has no traceEvents"),
         ('{"traceEvents": []}', "profile with ProfilerActivity.CUDA"),
         (json.dumps({"traceEvents": [event("kernel", "k", 1, 1, device=0)]}), "without its 'stream'"),
         (json.dumps({"traceEvents": [event("kernel", "k", 1, -1, device=0, stream=7)]}), "no profiler writes: dur -1"),

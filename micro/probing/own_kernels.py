@@ -107,6 +107,8 @@ SMALL = (
     *(_convolution(f"winograd{m}_{name}", f"cuda-winograd-{m}x3") for m in (2, 4) for name in TILED),
     Own("norm_train_forward", OURS, Norm(7, 5, 9)),
     Own("norm_train_dgrad", OURS, Norm(7, 5, 9, phase="step")),
+    Own("norm_frozen_forward", OURS, Norm(7, 5, 9, mode="frozen")),
+    Own("norm_frozen_dgrad", OURS, Norm(7, 5, 9, mode="frozen", phase="step")),
     Own("norm_lrn_forward", OURS, Norm(7, 5, 9, "lrn")),
     Own("norm_lrn_dgrad", OURS, Norm(7, 5, 9, "lrn", phase="step")),
 )

@@ -31,6 +31,8 @@ BUDGETS = {
     "biasact_forward": (32, 0),
     "biasact_dgrad": (48, 4 * 256),
     **{f"norm_train_{phase}": (32, 4 * 8) for phase in ("forward", "dgrad")},
+    "norm_frozen_forward": (32, 0),
+    "norm_frozen_dgrad": (32, 4 * 8),
     "csr_rows": (32, 0),
     "dropout_key": (16, 0),
     "dropout_both": (32, 0),

@@ -54,9 +54,9 @@ POOLINGS = [
     for form in itertools.product(("max", "avg"), ("nchw", "nhwc"), ("forward", "step"))
 ]
 NORMS = [
-    Norm(*size, method, phase=phase)
+    Norm(*size, method, mode, phase)
     for size in ((1, 1, 1), (7, 5, 9))
-    for method in ("batch", "lrn")
+    for method, mode in (("batch", "train"), ("batch", "frozen"), ("lrn", "train"))
     for phase in ("forward", "step")
 ]
 BIASES = [BiasAct(*size, phase=phase) for size in ((1, 1), (67, 129)) for phase in PHASES]

@@ -129,7 +129,8 @@ def _convolutions(kernel: str) -> tuple[Conv, ...]:
 def _norms(kernel: str) -> tuple[Norm, ...]:
     """A single pixel of each image, fewer elements than threads, more."""
     phase, method = "step" if kernel.endswith("dgrad") else "forward", "lrn" if "lrn" in kernel else "batch"
-    return tuple(Norm(*size, method=method, phase=phase) for size in ((3, 2, 1), (2, 3, 5), (7, 5, 9)))
+    mode = "frozen" if "frozen" in kernel else "train"
+    return tuple(Norm(*size, method, mode, phase) for size in ((3, 2, 1), (2, 3, 5), (7, 5, 9)))
 
 
 def _conversions(kind: str) -> tuple[int, ...]:

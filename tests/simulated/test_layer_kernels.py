@@ -26,6 +26,7 @@ MAX, AVG = Pooling(2, 3, 9, 3, "max", "nhwc", "step"), Pooling(2, 3, 8, 3, "avg"
 RELU, FORWARD = Pooling(2, 3, 9, 2, "max", "nchw", "step", "yes"), Pooling(2, 3, 9, 3)
 LRN, DLRN = Norm(3, 7, 5, "lrn"), Norm(3, 7, 5, "lrn", phase="step")
 NORM, DNORM = Norm(7, 3, 9), Norm(7, 3, 9, phase="step")
+FROZEN, DFROZEN = Norm(7, 3, 9, mode="frozen"), Norm(7, 3, 9, mode="frozen", phase="step")
 MASK = Dropout(20011, 0.25)
 BIAS, DBIAS = BiasAct(67, 37), BiasAct(67, 37, phase="dgrad")
 
@@ -72,7 +73,8 @@ def test_bias_at_the_edges(rows: int, cols: int, phase: str) -> None:
 @pytest.mark.parametrize("phase", ["forward", "step"])
 @pytest.mark.parametrize("size", [(1, 1, 2), (2, 5, 1), (1, 2, 16), (257, 2, 1), (3, 1, 13)])
 def test_norms_at_the_edges(size: tuple[int, int, int], phase: str) -> None:
-    for problem in (Norm(*size, phase=phase), Norm(*size, "lrn", phase=phase)):
+    kinds = (("batch", "train"), ("batch", "frozen"), ("lrn", "train"))
+    for problem in (Norm(*size, *kind, phase) for kind in kinds):
         for how in HOW:
             assert cases.run(cases.find(norm.kernel(problem)), problem, **how).allowed
 
@@ -100,6 +102,11 @@ BROKEN: list[tuple[Problem, str, str]] = [
     (DNORM, "(level + (x[i]", "((x[i]"),
     (DNORM, "* root * tilt", "* tilt"),
     (DNORM, "dscale[channel] = products", "dscale[channel] = slopes"),
+    (FROZEN, "channel % 2 ? odd_mean : even_mean", "even_mean"),
+    (FROZEN, "channel % 2 ? odd_variance : even_variance", "even_variance"),
+    (DFROZEN, "dx[i] = gain * slope;", "dx[i] = slope;"),
+    (DFROZEN, "products += slope * ((x[i] - middle) * root)", "products += slope * (x[i] - middle)"),
+    (DFROZEN, "slopes += slope;", "slopes = slope;"),
     (LRN, "c <= channel + 2", "c < channel + 2"),
     (LRN, "c >= 0 && c < channels", "c < channels"),
     (LRN, "share * sum", "sum"),
@@ -150,8 +157,10 @@ def test_the_first_of_equal_maxima_has_the_gradient(problem: Pooling) -> None:
 def test_a_kernel_of_something_else_is_refused() -> None:
     with pytest.raises(UsageError, match="fewer than 2"):
         pooling.launches(Pooling(1, 1 << 11, 1 << 10), "pooling_max_forward")
-    with pytest.raises(UsageError, match="written for --mode train"):
+    with pytest.raises(UsageError, match="is not for"):
         norm.launches(Norm(2, 3, 4, mode="frozen"), "norm_train_forward")
+    with pytest.raises(UsageError, match=r"fewer than 2\^31 elements"):
+        norm.launches(Norm(1 << 9, 3, 1 << 11), "norm_train_forward")
     product = BiasAct(3, 4, 5)
     for problem, name in ((FORWARD, "pooling_avg_forward"), (BIAS, "biasact_dgrad"), (product, "biasact_forward")):
         with pytest.raises(UsageError, match="is not for"):

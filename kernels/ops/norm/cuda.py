@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from kernels.errors import UsageError
 from kernels.nvcc import Argument, Geometry
-from kernels.ops.norm.problem import Norm
+from kernels.ops.norm.problem import KEPT, Norm
 from kernels.ops.norm.truth import ALPHA, EPSILON, WIDTH
 
 SOURCE = Path(__file__).with_name("norm.cu")
 READ_AND_WRITTEN = {
     "norm_train_forward": ("x", "scale", "shift", "y", "mean", "rstd"),
     "norm_train_dgrad": ("x", "scale", "dy", "mean", "rstd", "dx", "dscale", "dshift"),
+    "norm_frozen_forward": ("x", "scale", "shift", "y"),
+    "norm_frozen_dgrad": ("x", "scale", "dy", "dx", "dscale", "dshift"),
     "norm_lrn_forward": ("x", "y"),
     "norm_lrn_dgrad": ("x", "dy", "dx"),
 }
@@ -30,8 +33,6 @@ def kernel(problem: Norm) -> str:
 
 def refused(problem: Norm) -> str | None:
     """Why there is no kernel for it."""
-    if problem.mode != "train":
-        return "written for --mode train"
     many = problem.images * problem.size**2 >= ELEMENTS
     return f"--images {problem.images}: a channel has fewer than 2^31 elements" if many else None
 
@@ -50,5 +51,8 @@ def _launch(problem: Norm, name: str) -> Geometry:
     places: tuple[Argument, ...] = tuple(("operand", x) for x in READ_AND_WRITTEN[name])
     sizes: tuple[Argument, ...] = tuple(("int64", x) for x in (problem.images, problem.channels, problem.size**2))
     small: tuple[Argument, ...] = (("float32", NUMBERS[name]),) if name in NUMBERS else ()
+    if problem.mode == "frozen":  # of each of KEPT channels, after which they come again
+        kept = [float(x) for array in replace(problem, maps=KEPT).kept() for x in array]
+        small = tuple(("float32", x) for x in (*kept, EPSILON))
     blocks = -(-problem.count // THREADS) if problem.method == "lrn" else problem.channels
     return Geometry(name, (blocks, 1, 1), (THREADS, 1, 1), (*places, *sizes, *small))

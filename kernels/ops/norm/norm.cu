@@ -1,8 +1,8 @@
 /* Local response normalization across channels, a thread an element, stands at the end of this file.
  *
- * Batch normalization in training, a block of 256 threads a channel: the mean, then the sum of squared differences to
- * it, then the result; of the gradient two sums, then the result. Shuffles, then shared memory, bring together what
- * threads have, in one order. Elements of a channel are counted in 32 bits. */
+ * Batch normalization, a block of 256 threads a channel. In training the mean, then the sum of squared differences to
+ * it, then the result; of the gradient two sums, then the result. With statistics that were kept one pass each. Shuffles,
+ * then shared memory, bring together what threads have, in one order. Elements of a channel are counted in 32 bits. */
 #ifndef __CUDACC_RTC__ /* NVRTC has these functions and no such header */
 #include <math.h>
 #endif
@@ -63,6 +63,39 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     products = of_block(products, shared);
     float gain = scale[channel] * root, level = slopes / (float)many, tilt = products / (float)many;
     EACH(dx[i] = gain * (dy[i] - (level + (x[i] - middle) * root * tilt));)
+    if (threadIdx.x == 0) dscale[channel] = products, dshift[channel] = slopes;
+}
+
+/* Of what was kept from earlier a channel has that of its place among KEPT: the numbers of a test, in registers. */
+#define KEPT_NUMBERS float even_mean, float odd_mean, float even_variance, float odd_variance, float epsilon
+#define KEPT                                             \
+    float middle = channel % 2 ? odd_mean : even_mean;   \
+    float root = 1.0f / sqrtf((channel % 2 ? odd_variance : even_variance) + epsilon);
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    norm_frozen_forward(const float *__restrict__ x, const float *__restrict__ scale, const float *__restrict__ shift,
+                        float *__restrict__ y, index_t images, index_t channels, index_t pixels, KEPT_NUMBERS)
+{
+    index_t channel = blockIdx.x;
+    unsigned many = (unsigned)(images * pixels);
+    KEPT
+    float gain = scale[channel], plus = shift[channel];
+    EACH(y[i] = (x[i] - middle) * root * gain + plus;)
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    norm_frozen_dgrad(const float *__restrict__ x, const float *__restrict__ scale, const float *__restrict__ dy,
+                      float *__restrict__ dx, float *__restrict__ dscale, float *__restrict__ dshift, index_t images,
+                      index_t channels, index_t pixels, KEPT_NUMBERS)
+{
+    __shared__ float shared[WARPS];
+    index_t channel = blockIdx.x;
+    unsigned many = (unsigned)(images * pixels);
+    KEPT
+    float gain = scale[channel] * root, slopes = 0, products = 0;
+    EACH(float slope = dy[i]; slopes += slope; products += slope * ((x[i] - middle) * root); dx[i] = gain * slope;)
+    slopes = of_block(slopes, shared);
+    products = of_block(products, shared);
     if (threadIdx.x == 0) dscale[channel] = products, dshift[channel] = slopes;
 }
 

@@ -23,6 +23,13 @@ if TYPE_CHECKING:
 
 DEFAULT = "numpy,kernels-only,pytorch,jax"
 DIVISIONS = ("default", "tuned")
+OWN = {  # variables that adapters set themselves
+    "NPROC": "--threads says how many threads there are",
+    "MXNET_CPU_WORKER_NTHREADS": "--threads says how many threads there are",
+    "KERAS_BACKEND": "--frameworks says which, as keras-jax",
+    "KERAS_HOME": "it is a folder of the environment's",
+    "JAX_PLATFORMS": "--device says where",
+}
 LETTERS = string.ascii_lowercase[1:]  # of twins
 
 
@@ -127,6 +134,8 @@ def setting(
     """How it runs: in division `tuned` as `advise` confirmed it for this network, if it did."""
     told = dict(variables or {})
     plain = Setting(threads, heap, {"variables": told} if told else {}, device=device)
+    if device != "cpu":
+        return plain
     tuned = confirmed.found(net, framework, threads, heap) if division == "tuned" else None
     if tuned is None:
         return plain
@@ -138,7 +147,7 @@ def devices(text: str) -> list[str]:
     """A comma list of those that are here. Raises UsageError."""
     from kernels.devices import missing
 
-    names = list(dict.fromkeys(text.split(",")))
+    names = list(dict.fromkeys(f"{name}:0" if name == "cuda" else name for name in text.split(",")))
     for name in names:
         if not re.fullmatch(r"cpu|fake|cuda(:\d+)?", name):
             raise UsageError(f"--device {name}: there are cpu, cuda:0 (cuda:1, …) and fake")
@@ -154,8 +163,10 @@ def elsewhere(framework: Framework, device: str) -> str | None:
     return f"{framework.name} has no steps on {device} here, but on {' and '.join(framework.devices)}"
 
 
-def unchanged(net: Network, framework: Framework, division: str) -> str | None:
+def unchanged(net: Network, framework: Framework, division: str, device: str = "cpu") -> str | None:
     """Why a division says nothing of a framework; None where it does."""
+    if division == "tuned" and device != "cpu":
+        return f"what is confirmed is of steps on the processor, not on {device}"
     if division == "default" or confirmed.found(net, framework, 1, "default") is not None:
         return None
     return f"nothing is confirmed here for {framework.name}: python -m macro advise {net.name} {framework.name}"
@@ -168,8 +179,8 @@ def variables(texts: Sequence[str]) -> dict[str, str]:
         name, equals, value = text.partition("=")
         if not equals or not re.fullmatch(r"[A-Za-z_]\w*", name):
             raise UsageError(f"--set {text}: give NAME=VALUE")
-        if name in POOLS:
-            raise UsageError(f"--set {text}: --threads says how many threads there are")
+        if why := (dict.fromkeys(POOLS, OWN["NPROC"]) | OWN).get(name):
+            raise UsageError(f"--set {text}: {why}")
         told[name] = value
     return told
 

@@ -185,7 +185,7 @@ def _lines(environment: Environment, record: dict[str, Any]) -> list[str]:
 
 
 def _suites(environment: Environment) -> str:
-    """Where the suite's own Python has the package and is of the right version, that it serves until then."""
+    """Where the suite's own Python has the package, that it serves until then."""
     from macro.frameworks import interpreter
 
     package = environment.recipe["packages"][0].partition("==")[0]

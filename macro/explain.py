@@ -110,7 +110,7 @@ def _side(
     rows = command.frameworks(name)
     if len(rows) > 1:
         raise UsageError(f"{name}: name one framework for each side")
-    if why := command.unchanged(net, rows[0], division):
+    if why := command.unchanged(net, rows[0], division, device):
         raise UsageError(f"--division {division}: {why}")
     if why := command.elsewhere(rows[0], device):
         raise UsageError(f"--device {device}: {why}")

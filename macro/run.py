@@ -101,14 +101,15 @@ def _entries(net: Network, words: argparse.Namespace) -> list[Entry]:
         command.frameworks(words.frameworks),
     ):
         setting = command.setting(net, framework, count, policy, division, variables, device)
-        why = command.elsewhere(framework, device) or command.unchanged(net, framework, division)
+        why = command.elsewhere(framework, device) or command.unchanged(net, framework, division, device)
         if not any((x.framework, x.setting, x.division) == (framework, setting, division) for x in entries):
             entries.append(Entry(framework, setting, division, status="skipped" if why else "ok", reason=why))
-    idle = [x for x in entries if x.status == "skipped"]
-    if idle and len(idle) == sum(x.division == idle[0].division for x in entries):
-        away = command.elsewhere(idle[0].framework, idle[0].setting.device)
-        about = f"--device {idle[0].setting.device}" if away else f"--division {idle[0].division}"
-        raise UsageError(f"{about}: {idle[0].reason}")
+    for division in dict.fromkeys(entry.division for entry in entries):
+        own = [entry for entry in entries if entry.division == division]
+        if all(entry.status == "skipped" for entry in own):
+            away = command.elsewhere(own[0].framework, own[0].setting.device)
+            about = f"--device {own[0].setting.device}" if away else f"--division {division}"
+            raise UsageError(f"{about}: {own[0].reason}")
     return entries
 
 

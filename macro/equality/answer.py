@@ -150,6 +150,8 @@ def norm(array: Array) -> float:
     return float(np.linalg.norm(array.astype(np.float64)))
 
 
-def apart(got: float, want: float) -> float:
-    """Their relative difference; the difference itself where `want` is zero, as the loss of a network of one class."""
-    return abs(got - want) / (abs(want) or 1.0)
+def apart(got: Answer, want: Answer) -> list[float]:
+    """The differences of losses relative to those wanted, or to that of the given weights where it is larger: what
+    rounding makes of a loss does not shrink with it. The difference itself where both are zero, as of one class."""
+    pairs = zip(got.losses, want.losses, strict=True)
+    return [abs(a - b) / (max(abs(b), abs(want.losses[0])) or 1.0) for a, b in pairs]

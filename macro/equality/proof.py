@@ -46,7 +46,7 @@ Told: TypeAlias = "tuple[Verdict, Mapping[str, Any]]"  # with what the framework
 REFERENCE = "numpy"
 NETWORK = "the network itself"  # where a verdict that is nobody's fault looks
 RULE = (
-    "usual",
+    "usual, losses by the first",
     COUNTS,
     FACTOR,
     timed.TWICE,
@@ -57,6 +57,9 @@ RULE = (
     ORDERS,
     MOVED,
     timed.SEEDS,
+    timed.OFTEN,
+    timed.LARGE,
+    timed.SMALL,
 )  # by which a proof was judged
 
 
@@ -112,9 +115,9 @@ def _bounds(plain: Answer, asked: Question) -> dict[str, float]:
         )
         for name, array in plain.arrays.items()
     }
-    losses = [apart(a, b) for other in others for a, b in zip(other.losses, plain.losses, strict=True)]
-    off = [timed.TWICE * apart(a, b) for other in moved for a, b in zip(other.losses, plain.losses, strict=True)]
-    off += [ELSEWHERE * apart(a, b) for other in elsewhere for a, b in zip(other.losses, plain.losses, strict=True)]
+    losses = [share for other in others for share in apart(other, plain)]
+    off = [timed.TWICE * share for other in moved for share in apart(other, plain)]
+    off += [ELSEWHERE * share for other in elsewhere for share in apart(other, plain)]
     return bounds | {"loss": max(LOSS_FLOOR, FACTOR * max(losses), *off)}
 
 
@@ -123,8 +126,8 @@ def judge(answer: Answer, want: Answer, bounds: Mapping[str, float]) -> Verdict:
     if structure := _structure(answer, want):
         return Verdict(answer.framework, False, structure, math.inf, "parameters", answer.losses)
     shares: dict[str, float] = {}
-    for i, (ours, theirs) in enumerate(zip(want.losses, answer.losses, strict=True)):
-        shares[f"loss {i}"] = apart(theirs, ours) / bounds["loss"]
+    for i, share in enumerate(apart(answer, want)):
+        shares[f"loss {i}"] = share / bounds["loss"]
     for name, array in want.arrays.items():
         given = answer.arrays[name]
         same = given.shape == array.shape
@@ -205,7 +208,7 @@ def _large(
     asked = [replace(x, batch=batch, counts=timed.STEPS) for x, wanted in zip(questions, again, strict=True) if wanted]
     with closing(answers(asked)) as found:
         for (question, (verdict, identity)), wanted in zip(pairs, again, strict=True):
-            if rival.wrong and question.framework.name == timed.RIVAL:
+            if rival.wrong and question.framework.name == timed.RIVAL and question.setting.device == "cpu":
                 why = f"its answer at batch {batch} is no number"
                 verdict = replace(verdict, equal=False, why=why, worst=math.inf, where="outputs")
             if not verdict.equal:
@@ -217,6 +220,7 @@ def _large(
                 continue
             if answer is not None and rival.answer is not None:
                 say(f"equal work: {verdict.framework}, at batch {batch}")
+                identity = answer.identity  # of what is timed: another batch has other kernels
                 if structure := _structure(answer, rival.answer):
                     why = f"{structure}, at batch {batch}"
                     yield replace(verdict, equal=False, why=why, worst=math.inf, where="parameters"), identity
@@ -277,10 +281,13 @@ def key(network: Network, batch: int, framework: Framework, setting: Setting, id
         setting.knobs,
         RULE,
     ]
-    parts += [identity.get(name) for name in HOLDS]
-    variables = identity.get("variables") or {}
+    # Who tries kernels has also loaded the libraries of those that it does not take, which set variables: its flags say
+    # among what it chose.
+    parts += [identity.get(name) for name in HOLDS if not (framework.chooses and name == "libraries")]
+    variables = {} if framework.chooses else identity.get("variables") or {}
     parts.append({name: value for name, value in variables.items() if not SAME.search(name)})
     parts += [word for word in preload.words(setting.preload) if word not in preload.ALLOCATORS]
+    parts += [setting.threads] if framework.chooses else []  # other kernels
     parts += [setting.device] if setting.device != "cpu" else []
     parts.append(processor())
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:24]

@@ -91,7 +91,8 @@ def usual(name: str, off_by: Mapping[str, float], parameters: Mapping[str, Any])
 
 def asks(framework: Framework, setting: Setting, rival: Reference) -> bool:
     """Whether it is compared there: with itself nothing is."""
-    return rival.answer is not None and (framework.name != RIVAL or bool(setting.knobs))
+    itself = framework.name == RIVAL and not setting.knobs and setting.device == "cpu"
+    return rival.answer is not None and not itself
 
 
 def shares(
@@ -103,8 +104,7 @@ def shares(
     # A statistic sums so many times as many numbers: of sums one after another, as TensorFlow's, rounding grows with
     # the root of that (Higham, Accuracy and Stability, 2002, 2.8).
     longer = math.sqrt(batch / small(network, batch))
-    pairs = enumerate(zip(answer.losses, want.losses, strict=True))
-    told = {f"loss {i} at batch {batch}": apart(a, b) / bounds["loss"] for i, (a, b) in pairs}
+    told = {f"loss {i} at batch {batch}": share / bounds["loss"] for i, share in enumerate(apart(answer, want))}
     for name, array in want.arrays.items():
         theirs = answer.arrays[name]
         if theirs.shape != array.shape:

@@ -56,7 +56,8 @@ def rows(network: Network, batch: int) -> dict[str, Row]:
             by_name[name] = Row(name, node.name, phase(role), problems.get(role, ()), touched)
         if taken[node.name] > 1:
             name = f"{node.name} gradient sum"
-            by_name[name] = Row(name, node.name, "backward", (), 3.0 * FLOAT * batch * size(node.output))
+            sums = 3.0 * FLOAT * batch * size(node.output) * (taken[node.name] - 1)
+            by_name[name] = Row(name, node.name, "backward", (), sums)
     logits = FLOAT * batch * network.classes
     passes = 2.0 if network.loss == "softmax" else 3.0  # of other losses the targets are as large as the outputs
     for name in WIDE:

@@ -6,6 +6,7 @@ The driver never imports an adapter: it reads the literals ROWS, RECIPE and DEVI
 from __future__ import annotations
 
 import ast
+import importlib.metadata
 import re
 import sys
 from dataclasses import dataclass, field, replace
@@ -116,8 +117,9 @@ def home() -> Path:
 
 
 def interpreter(framework: Framework, device: str = "cpu") -> Path | None:
-    """The Python in which it would run: its own environment's, else the suite's; None where it has a recipe
-    of another Python and no environment yet. On a GPU the suite's: recipes are of builds for processors."""
+    """The Python in which it would run: its own environment's, else the suite's; None where it has a recipe of another
+    Python, no environment yet, and is not installed beside the suite. On a GPU the suite's: recipes are of builds for
+    processors."""
     if device.startswith("cuda"):
         return Path(sys.executable)
     own = home() / framework.environment / "bin/python"
@@ -125,7 +127,16 @@ def interpreter(framework: Framework, device: str = "cpu") -> Path | None:
         return own
     wanted = framework.recipe.get("python")
     here = f"{sys.version_info.major}.{sys.version_info.minor}"
-    return Path(sys.executable) if wanted in (None, here) else None
+    return Path(sys.executable) if wanted in (None, here) or _beside(framework) else None
+
+
+def _beside(framework: Framework) -> bool:
+    """Whether the first package of its recipe is installed where the suite is, in whatever version."""
+    name = str(next(iter(framework.recipe.get("packages", ())), "")).partition("==")[0]
+    try:
+        return bool(importlib.metadata.version(name))
+    except (importlib.metadata.PackageNotFoundError, ValueError):
+        return False
 
 
 def remedy(framework: Framework, device: str = "cpu") -> str:

@@ -1,7 +1,9 @@
 """The suite's own kernels, one after another, the best variant of each product as measured: what a step needs, or near
 it."""
 
+import contextlib
 import json
+import re
 import sys
 import time
 from functools import partial
@@ -36,6 +38,8 @@ CANDIDATES = {
     "activation": ("c",),
     "optimizer": ("c",),
 }
+LIBRARIES = ("numpy", "scipy", "mkl", "torch", "onednn-cpu-gomp", "pyfftw")
+TALKS = re.compile("VERBOSE|PROFILE")  # variables by which a library says what it does, and does nothing else
 TRIES = 2  # calls of a candidate that comes near; the least counts
 NEAR = 1.1  # times the fastest first call: what is slower is not called again
 
@@ -75,12 +79,14 @@ def identity(job):
         except PackageNotFoundError:
             return otherwise
 
-    flags = {"products": CHOSEN, "torch": installed("torch", None)}  # by its file: to load it takes seconds
+    flags = {"products": USED, "torch": installed("torch", None), "among": "".join(AMONG)}  # without loading them
     release = installed("kernelgap", "of this checkout")
     return {"framework": "kernels-only", "version": release, "flags": flags, "threads": job["threads"]}
 
 
 CHOSEN = {}  # by product: the variant that was fastest for it
+USED = {}  # those of this network
+AMONG = []  # the digest of what they were chosen among, before a library sets variables of its own
 
 
 def trace(model, run):
@@ -93,12 +99,19 @@ def record(model, run):
 
 def build(job):
     """A chain of dense layers, the last without an activation, has the updates of SGD fused into its products; of any
-    other graph, loss or optimizer the updates are passes."""
+    other graph, loss or optimizer the updates are passes. All products are chosen here: it says which they are, and is
+    proven with them."""
     layers, before = job["network"]["layers"], ["input"] + [layer["name"] for layer in job["network"]["layers"]]
     usual = job["network"]["loss"] == "softmax" and job["network"]["optimizer"] == "sgd"
     straight = all(layer["after"] == [name] for layer, name in zip(layers, before))
     dense = all(layer["kind"] == "dense" for layer in layers) and layers[-1]["activation"] == "none"
-    return Model(job) if straight and dense and usual else _graph(job)
+    if straight and dense and usual:
+        model = Model(job)
+        model.choose()
+        return model
+    model = _graph(job)
+    model.gradient()
+    return model
 
 
 def _graph(job):
@@ -112,36 +125,74 @@ def _graph(job):
         builders = suite_layers.KINDS
 
         def __init__(self, job):
-            kept = Path(job["weights"]).with_name("products-%d.json" % job["threads"])
-            self.products = Products(job["threads"], kept)
+            self.products = Products(job)
             plain.Model.__init__(self, job)
             self.optimizer = suite_passes.optimizer(job["network"], self.weights, self.products)
 
     return Graph(job)
 
 
-class Products(object):
-    """Each product and convolution by the variant that was fastest for it on scratch operands of the same size. `kept`: a file of
-    what an earlier process of the same run chose, that all of them do the same."""
+def _circumstances(job):
+    """A digest of what makes one variant faster than another, the code of all of them too."""
+    import hashlib
+    from importlib.metadata import PackageNotFoundError, version
 
-    def __init__(self, threads, kept):
+    from kernels.devices.cpu import processor
+    from kernels.steering import TUNING, variables
+    from macro.equality import code
+
+    def installed(package):
+        try:
+            return version(package)
+        except PackageNotFoundError:
+            return None
+
+    steered = dict((name, value) for name, value in variables(TUNING).items() if not TALKS.search(name))
+    parts = [processor(), job["threads"], job.get("preload"), steered, list(map(installed, LIBRARIES))]
+    parts.append(code.digest((Path(__file__).resolve(),)))
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]
+
+
+def _stored(name):
+    """By product; nothing where it was never stored, or is torn."""
+    from kernels import state
+
+    try:
+        return dict(json.loads((state.folder() / name).read_text("utf-8")))
+    except (OSError, ValueError, TypeError):
+        return {}
+
+
+class Products(object):
+    """Each product and convolution by the variant that was fastest for it on scratch operands of the same size. Chosen
+    once for a processor, its libraries and so many threads, in the state folder: what is timed is what was proven."""
+
+    def __init__(self, job):
         from kernels.devices.cpu import open_device
         from kernels.launch import Setting
 
-        self.device, self.kept = open_device(), kept
-        self.setting = Setting(threads, data="uniform")  # squares are not negative
-        if kept.exists():
-            CHOSEN.update(json.loads(kept.read_text()))
+        AMONG[:] = [_circumstances(job)]
+        self.device, self.kept = open_device(), "products/%s.json" % AMONG[0]
+        self.setting = Setting(job["threads"], data="uniform")  # squares are not negative
+        CHOSEN.update(_stored(self.kept))
 
-    def bind(self, problem, buffers):
-        """The call of the best variant on these buffers."""
+    def prepared(self, problem):
+        """What binds the best variant to buffers."""
+        from kernels import state
         from kernels.catalog import find
 
         if problem.name not in CHOSEN:
             candidates = CANDIDATES[problem.op]
             CHOSEN[problem.name] = self._best(problem) if len(candidates) > 1 else candidates[0]
-            self.kept.write_text(json.dumps(CHOSEN))
-        return find(problem.op, CHOSEN[problem.name]).prepare(problem, self.device, self.setting)(buffers).call
+            CHOSEN.update(_stored(self.kept))  # who was first has chosen
+            with contextlib.suppress(OSError):  # one lost costs another choice, and another proof
+                state.write(self.kept, json.dumps(CHOSEN))
+        USED[problem.name] = CHOSEN[problem.name]
+        return find(problem.op, USED[problem.name]).prepare(problem, self.device, self.setting)
+
+    def bind(self, problem, buffers):
+        """The call of the best variant on these buffers."""
+        return self.prepared(problem)(buffers).call
 
     def _best(self, problem):
         blocks = [self.device.allocate(x.nbytes) for x in problem.operands()]
@@ -185,6 +236,13 @@ def kernel(problem, variant, buffers, threads):
     return find(problem.op, variant).prepare(problem, open_device(), Setting(threads))(buffers).call
 
 
+def _wgrad(inputs, outputs, batch, mean):
+    """The product that makes a gradient of weights."""
+    from kernels.ops.gemm import Gemm
+
+    return Gemm(alpha=mean, m=inputs, n=outputs, k=batch, trans="tn")
+
+
 class Model(object):
     """Weights are inputs×outputs. A step of plain SGD makes each gradient and the weights' change in one product;
     with momentum the product adds to the velocity, and one pass moves the weights."""
@@ -196,7 +254,7 @@ class Model(object):
             self.x, self.labels = data["x"].copy(), data["labels"].astype(np.int64)
         self.rate, self.mu = job["network"]["rate"], job["network"]["momentum"]
         self.batch, self.threads = len(self.labels), job["threads"]
-        self.products = Products(self.threads, Path(job["weights"]).with_name("products-%d.json" % self.threads))
+        self.products = Products(job)
         self.velocity = dict((name, np.zeros_like(w)) for name, w in self.weights.items()) if self.mu else {}
         self.y = [np.zeros((self.batch, layer["outputs"]), np.float32) for layer in self.layers]
         self.dx = [np.zeros((self.batch, layer["inputs"]), np.float32) for layer in self.layers]
@@ -210,6 +268,12 @@ class Model(object):
     def work(self):
         counts = dict((name, int(w.size)) for name, w in self.weights.items())
         return {"parameters": counts, "batch": self.batch, "dtype": "float32", "layout": "inputs x outputs"}
+
+    def choose(self):
+        """What no step has but a gradient by itself, whose arrays are made when it is asked for."""
+        for layer in self.layers:
+            mean = 1.0 / self.batch if layer is self.layers[-1] else 1.0
+            self.products.prepared(_wgrad(layer["inputs"], layer["outputs"], self.batch, mean))
 
     def _input(self, i):
         return self.y[i - 1] if i else self.x
@@ -284,7 +348,7 @@ class Model(object):
         size = {"m": inputs, "n": outputs, "k": self.batch, "trans": "tn"}
         if not moves:
             target = self.grads[name + ".weight"]
-            product = self.products.bind(Gemm(alpha=mean, **size), [x, dz, target])
+            product = self.products.bind(_wgrad(inputs, outputs, self.batch, mean), [x, dz, target])
             scaled = partial(np.multiply, row, np.float32(mean), out=self.grads[name + ".bias"])
             return [(grad, "gemm", product), *sums, ([name + " bias gradient"], "element-wise", scaled)]
         weight = self.weights[name + ".weight"]

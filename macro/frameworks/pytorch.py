@@ -83,16 +83,16 @@ def identity(job):
 
 
 def build(job):
-    if job["knobs"].get("compile"):
+    import torch
+    import torch_device
+
+    torch_device.check(torch, job)
+    if job["knobs"].get("compile") and torch_device.place(job) == "cpu":
         import os
         import shutil
 
         if not shutil.which(os.environ.get("CXX", "g++")):  # as inductor looks for it
             raise ImportError("torch.compile needs a C++ compiler: apt-get install g++")
-    import torch
-    import torch_device
-
-    torch_device.check(torch, job)
     return Model(job)
 
 

@@ -16,7 +16,7 @@ from micro.worker.json_child import JsonChild
 from micro.worker.process import POOLS
 
 LOOP = Path(__file__).parents[1] / "worker" / "loop.py"
-START = 180.0  # seconds for a framework to import, build and compile
+START = 180.0  # seconds for a framework to import, build and compile; ten times as long where it tries kernels
 
 
 class Process(JsonChild):
@@ -25,8 +25,9 @@ class Process(JsonChild):
     def __init__(self, framework: Framework, job: Path, setting: Setting, log: Path) -> None:
         python = interpreter(framework, setting.device)
         if python is None:
-            raise Unavailable(f"no environment for {framework.name}: {remedy(framework)}")
+            raise Unavailable(f"no environment for {framework.name}: {remedy(framework, setting.device)}")
         self.framework, self.device = framework, setting.device
+        self._start = 10 * START if framework.chooses else START
         self.said: list[dict[str, Any]] = []
         self._maps = "ONEDNN_JIT_PROFILE" in setting.knobs.get("variables", {})
         environment = os.environ | dict.fromkeys(POOLS, str(setting.threads)) | heap.variables(setting.heap)
@@ -39,7 +40,9 @@ class Process(JsonChild):
             try:
                 super().__init__(words, environment, stream)
             except OSError as error:
-                raise Unavailable(f"{python} does not start: {error.strerror}: {remedy(framework)}") from None
+                raise Unavailable(
+                    f"{python} does not start: {error.strerror}: {remedy(framework, setting.device)}"
+                ) from None
 
     def ask(self, patience: float, kind: str, **request: Any) -> dict[str, Any]:
         """A request and its answer. Raises LaunchError, Unavailable."""
@@ -49,7 +52,7 @@ class Process(JsonChild):
     def expect(self, kind: str, patience: float | None = None) -> dict[str, Any]:
         """The next message, of this kind. Raises Unavailable for what cannot run here, LaunchError for what
         failed, died, hung or spoke out of turn; the process is then gone."""
-        message = self.receive(START if patience is None else patience, kind)
+        message = self.receive(self._start if patience is None else patience, kind)
         self.said.append(message)
         if message.get("kind") == kind:
             return message

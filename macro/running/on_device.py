@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,65 +29,67 @@ TOPIC = "device"
 WAITS = ("copies and clears beside none", "idle")
 
 
-@dataclass(frozen=True)
-class Side:
-    """What a profiler saw of a framework's steps, or why it saw nothing."""
-
-    framework: str
-    accounts: Sequence[Account] = ()
-    reason: str | None = None
-
-
 def main(plan: Plan, entries: Sequence[Entry], outputs: Outputs, say: Callable[[str], None]) -> int:
     """The exit code; 1 where a side could not be timed."""
     from macro.running import session
     from macro.timing.results import contest_name
     from micro.command.outputs import for_people
 
-    sides = list[Side]()
+    sides = list[dict[str, Any]]()
     planned, devices = [contest_name(plan, entries[0].division)], ["cpu", entries[0].setting.device]
     code = session.kept("explain", outputs, planned, partial(_measure, plan, entries, sides, say), devices)
     print("\n".join(_text(sides)), file=for_people(outputs))
-    return code
+    return code or int(not all(side["timed"] for side in sides))
 
 
 def _measure(
-    plan: Plan, entries: Sequence[Entry], sides: list[Side], say: Callable[[str], None], file: RunFile
+    plan: Plan, entries: Sequence[Entry], sides: list[dict[str, Any]], say: Callable[[str], None], file: RunFile
 ) -> None:
+    """Times the steps, then has them traced: `sides` get the data of a note each, which a file that is gone on with may
+    hold already."""
     from macro.running import session
+    from macro.timing.results import name
     from reports.record import Note
 
     session.contest(plan, entries, entries[0].division, MARGIN, file, say)
+    found = {result.name: result for result in file.run.results}
+    told = {
+        note.data["result"]: note.data for note in file.run.notes if note.topic == TOPIC and not note.data["reason"]
+    }
     for entry, letter in zip(entries, "ab", strict=True):
-        path = file.path.with_name(f"{file.path.stem}-{letter}.json.gz") if file.path else None
-        sides.append(_side(plan, entry, path, say))
-        told = [_facts(one) for one in sides[-1].accounts]
-        file.append(Note(TOPIC, {"framework": entry.framework.name, "reason": sides[-1].reason, "devices": told}))
+        result = found[name(plan, entry)]
+        if result.name not in told:
+            path = file.path.with_name(f"{file.path.stem}-{letter}.json.gz") if file.path else None
+            own: dict[str, Any] = {"result": result.name, "framework": entry.framework.name, "devices": []}
+            own["reason"] = None if result.seconds else result.reason or result.status
+            own["timed"] = result.seconds is not None
+            if result.seconds:
+                say(f"{entry.framework.name} under its profiler: {STEPS} steps")
+                own |= _traced(plan, entry, path)
+            told[result.name] = own
+            file.append(Note(TOPIC, own))
+        sides.append(told[result.name])
 
 
-def _side(plan: Plan, entry: Entry, kept: Path | None, say: Callable[[str], None]) -> Side:
-    """`kept`: where its trace is to stay, if anywhere."""
-    name = entry.framework.name
-    if entry.status != "ok":
-        return Side(name, reason=entry.reason)
-    say(f"{name} under its profiler: {STEPS} steps")
+def _traced(plan: Plan, entry: Entry, kept: Path | None) -> dict[str, Any]:
+    """The `reason` why there is no trace, or what it tells of `devices`. `kept`: where it is to stay, if anywhere."""
     try:
         with ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kernelgap-explain-")))
             path = kept or folder / "trace.json.gz"
             if reason := _profile(plan, entry, path.resolve(), folder, stack):
-                return Side(name, reason=reason)
-            return Side(name, _accounts(path))
+                return {"reason": reason}
+            return {"devices": [_facts(one) for one in _accounts(path)]}
     except SuiteError as error:
-        return Side(name, reason=str(error))
+        return {"reason": str(error)}
 
 
 def _profile(plan: Plan, entry: Entry, path: Path, folder: Path, stack: ExitStack) -> str | None:
     """Why there is no trace; None where it is written. Raises SuiteError."""
     files = job_files.write_arrays(plan.network, plan.batch, folder)
     process = begin(plan, entry, entry.setting, files, folder, stack)
-    process.ask(HANGS, "steps", do="steps", phase=plan.phase, count=WARM)
-    reply = process.ask(HANGS, "profiled", do="profile", phase=plan.phase, count=STEPS, path=str(path))
+    process.ask(HANGS * 5, "steps", do="steps", phase=plan.phase, count=WARM)
+    reply = process.ask(HANGS * 5, "profiled", do="profile", phase=plan.phase, count=STEPS, path=str(path))
     reason: str | None = reply["reason"]
     return reason
 
@@ -109,32 +111,33 @@ def _facts(one: Account) -> dict[str, Any]:
     return told
 
 
-def _text(sides: Sequence[Side]) -> Iterator[str]:
+def _text(sides: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     from reports import device
     from reports.attribution import aligned
 
     for side in sides:
         yield ""
-        if side.reason:
-            yield f"{side.framework}: no trace of it: {side.reason}"
+        if side["reason"]:
+            yield f"{side['framework']}: no trace of it: {side['reason']}"
             continue
-        yield f"{side.framework}, by its profiler, which takes time itself:"
-        yield from device.text([_facts(one) for one in side.accounts])
-    if all(len(side.accounts) == 1 for side in sides):
-        a, b = (_parts(side.accounts[0]) for side in sides)
+        yield f"{side['framework']}, by its profiler, which takes time itself:"
+        yield from device.text(side["devices"])
+    if [len(side["devices"]) for side in sides] == [1, 1]:
+        a, b = (_parts(side["devices"][0]) for side in sides)
         words = sorted({*a, *b}, key=lambda word: -abs(a.get(word, 0.0) - b.get(word, 0.0)))
         rows = [[word, *map(units.seconds, (a.get(word, 0.0), b.get(word, 0.0)))] for word in words]
         rows = [[*row, _signed(a.get(row[0], 0.0) - b.get(row[0], 0.0))] for row in rows]
         yield ""
-        yield from aligned(["of a step", *(side.framework for side in sides), "more"], rows, left=1)
+        yield from aligned(["of a step", *(side["framework"] for side in sides), "more"], rows, left=1)
 
 
-def _parts(one: Account) -> dict[str, float]:
+def _parts(one: Mapping[str, Any]) -> dict[str, float]:
     """Seconds of a step by kind of work, and in which no kernel ran. Kernels that run at once count each."""
     found = defaultdict[str, float](float)
-    for kernel in one.each:
-        found[kernel.kind] += kernel.seconds / one.steps
-    return {**found, **dict(zip(WAITS, (one.exposed / one.steps, one.idle / one.steps), strict=True))}
+    for kernel in one["each"]:
+        found[kernel["kind"]] += kernel["seconds"] / one["steps"]
+    idle = one["unlaunched"] + one["starting"] + one["untold"]
+    return {**found, **dict(zip(WAITS, (one["exposed"] / one["steps"], idle / one["steps"]), strict=True))}
 
 
 def _signed(seconds: float) -> str:

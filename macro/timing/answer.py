@@ -11,8 +11,19 @@ from reports import units
 from reports.figures.steps import FLOOR, floor
 from reports.record import Result, Run
 
+KINDS = {  # of layers, and what a forward pass of theirs is
+    "dense": "products",
+    "conv": "convolutions",
+    "pool": "poolings",
+    "norm": "normalizations",
+    "lrn": "normalizations",
+    "dropout": "dropouts",
+    "add": "sums",
+    "shortcut": "shortcuts",
+    "concat": "copies",
+}
 INSIDE = {
-    "forward": "the products, biases and activations of one batch",
+    "forward": "the {}, biases and activations of one batch",
     "gradient": "forward, loss and every gradient but the input's",
     "step": "forward, loss, every gradient but the input's, and the update",
 }
@@ -29,12 +40,19 @@ def sentences(plan: Plan, run: Run) -> list[str]:
     flops = net.flops(plan.batch, plan.phase)
     lines = [
         f"A {plan.phase} of {net.name}, batch {plan.batch}: {units.scaled(flops, 'FLOP')}, "
-        f"{net.parameters / 1e6:.1f} M parameters; inside: {INSIDE[plan.phase]}; the batch lies in memory, nothing "
+        f"{net.parameters / 1e6:.1f} M parameters; inside: {_inside(plan)}; the batch lies in memory, nothing "
         "is read."
     ]
     for result in sorted(timed, key=lambda r: r.seconds.median if r.seconds else 0.0):
         lines.append(_one(result, timed))
     return [*lines, *_below(plan, timed)]
+
+
+def _inside(plan: Plan) -> str:
+    there = {node.layer.kind for node in plan.network.nodes}
+    words = dict.fromkeys(word for kind, word in KINDS.items() if kind in there)
+    moving = plan.phase == "step" and any(x.state and not x.layer.data().get("frozen") for x in plan.network.nodes)
+    return INSIDE[plan.phase].format(", ".join(words)) + " and the running statistics" * moving
 
 
 def _times(result: Result, least: Result, timed: Sequence[Result]) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from kernels.errors import KernelError, SuiteError
+from kernels.errors import KernelError, LaunchError, SuiteError
 from macro.frameworks import Framework
 from macro.networks.base import Network
 from macro.processes import job as job_files
@@ -110,5 +110,8 @@ def begin(plan: Plan, entry: Entry, setting: Setting, files: dict[str, str], fol
         files = job_files.write_arrays(plan.network, plan.batch, folder)
     job = job_files.write(entry.framework, plan.network, plan.batch, setting, files, folder)
     process = stack.enter_context(Process(entry.framework, job, setting, job.with_suffix(".log")))
-    entry.identity, entry.built = process.expect("hello"), process.expect("built")
+    hello = process.expect("hello")
+    if entry.framework.chooses and entry.identity and hello.get("flags") != entry.identity.get("flags"):
+        raise LaunchError(f"{entry.framework.name} has chosen other kernels than those that were proven: run it again")
+    entry.identity, entry.built = hello, process.expect("built")
     return process

@@ -70,12 +70,12 @@ def _start(
     try:
         entry.process = begin(plan, entry, entry.setting, files, folder, stack)
         entry.setup.append(time.monotonic() - began)
-        warm = entry.process.ask(HANGS * 5, "steps", do="steps", phase=plan.phase, count=WARM)
+        warm = [entry.process.ask(HANGS * 5, "steps", do="steps", phase=plan.phase, count=1) for _ in range(WARM)]
     except SuiteError as error:
         entry.fail(error)
         return False
-    step = max(min(warm["wall_ns"]) * 1e-9, 1e-9)
+    step = max(min(one["wall_ns"][0] for one in warm) * 1e-9, 1e-9)
     entry.warm = step
     entry.count, entry.long = max(1, round(BLOCK / step)), step >= LONG
-    entry.peak = max(entry.peak, int(warm["peak_bytes"]))
+    entry.peak = max(entry.peak, int(warm[-1]["peak_bytes"]))
     return True

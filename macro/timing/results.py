@@ -70,18 +70,28 @@ def _contest(
 
 def _pairs(entries: Sequence[Entry], differs: str) -> Iterator[tuple[tuple[int, int], str]]:
     """Who is compared with whom, and what they differ in. Frameworks with the first one of as many threads on the same
-    device; that one with itself on the threads, or the device, of the first."""
-    for i in range(1, len(entries)):
-        alike = [j for j, x in enumerate(entries) if _where(x) == _where(entries[i])]
-        first = alike[0] if differs == "framework" else 0
+    device that has steps there; that one with itself on the threads of the first; each with itself on the first
+    device."""
+    for i, entry in enumerate(entries[1:], 1):
+        place = entry.setting.device
+        alike = [j for j, x in enumerate(entries) if _where(x) == _where(entry)]
+        first = next((j for j in alike if _steps_there(entries[j])), i) if differs == "framework" else 0
         if first != i:
             yield (first, i), differs
-        elif entries[i].framework == entries[0].framework:
-            yield (0, i), "threads" if entries[i].setting.device == entries[0].setting.device else "device"
+        elif entry.framework == entries[0].framework and place == entries[0].setting.device:
+            yield (0, i), "threads"
+        for j, other in enumerate(entries):
+            same = other.framework == entry.framework and replace(other.setting, device=place) == entry.setting
+            if same and place != other.setting.device == entries[0].setting.device and _steps_there(entry):
+                yield (j, i), "device"
 
 
 def _where(entry: Entry) -> tuple[str, int]:
     return entry.setting.device, entry.setting.threads
+
+
+def _steps_there(entry: Entry) -> bool:
+    return entry.setting.device.partition(":")[0] in entry.framework.devices
 
 
 def _problem(plan: Plan) -> str:
@@ -156,7 +166,7 @@ def _result(plan: Plan, entry: Entry, contest: str) -> record.Result:
         faults=round(step["faults"]),
         setup_seconds=median(entry.setup),
         step=step,
-        canary={what: [block[word] for block in blocks] for what, word in CANARY.items()},
+        canary={what: looks for what, word in CANARY.items() if None not in (looks := [x[word] for x in blocks])},
         warnings=tuple(_warnings(entry, step, contended)),
     )
 
@@ -300,8 +310,9 @@ def _through(entry: Entry) -> str:
 
 
 def by_round(entry: Entry, by: str) -> ratios.Times:
-    """Its times by generation and round, by its own clock or another; none by a GPU's where it has none of them."""
-    if by == "event" and clock(entry) != by:
+    """Its times by generation and round, by its own clock or another; none by a GPU's where it has none of them, nor by
+    the processor's of a GPU's step."""
+    if (by == "event" and clock(entry) != by) or (by == "cpu" and entry.setting.device != "cpu"):
         return {}
     return {(g, number): seconds for (g, number, _), seconds in zip(entry.blocks, times(entry, by), strict=True)}
 

@@ -130,8 +130,9 @@ def _round(
         len(alive) + len(peaks),
     ):
         if entry is None:
-            alike = [one for one in alive if one.setting.threads == threads]
-            fma[threads] = peaks[threads].look(_product(plan, alike or alive))
+            here = [one for one in alive if one.setting.device == "cpu"]
+            alike = [one for one in here if one.setting.threads == threads]
+            fma[threads] = peaks[threads].look(_product(plan, alike or here))
             continue
         assert entry.process is not None
         patience = max(HANGS, 20 * entry.count * (entry.blocks[-1][2]["wall"] if entry.blocks else entry.warm))

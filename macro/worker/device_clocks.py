@@ -10,6 +10,15 @@ import time
 STEPS = "kernelgap steps"  # the annotation around those that a profiler sees, until the last is done
 
 
+def block(clock, call, count):
+    """So many calls, one behind the other; nanoseconds of each, or None."""
+    clock.begin()
+    for _ in range(count):
+        call()
+        clock.mark()
+    return clock.end()
+
+
 class Events(object):
     """Of CUDA, through PyTorch: in the stream that its steps are in."""
 

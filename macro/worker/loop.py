@@ -33,17 +33,20 @@ import time
 import traceback
 import zlib
 
-import recorder  # beside this file
+import device_clocks  # beside this file
+import recorder
 
 PR_SET_PDEATHSIG = 1
 SPACE = 64 << 10  # bytes: more than lies free at the start, less than gets a mapping of its own
 LONGEST = 400  # characters of an exception
 CANARY = b"\x5a" * (1 << 20)
 TOLD = re.compile(
-    "(OMP|MKL|KMP|OPENBLAS|ONEDNN|DNNL|XLA|JAX|TF(?!_CLI|_VAR)|KERAS|MXNET|CNTK|ATEN|TORCH|MALLOC|NPROC)(_|$)"
+    "(OMP|MKL|KMP|OPENBLAS|ONEDNN|DNNL|XLA|JAX|TF(?!_CLI|_VAR)|KERAS|MXNET|CNTK|ATEN|TORCH|MALLOC|NPROC"
+    "|CUDA|CUBLAS|CUDNN|NVIDIA|PYTORCH|TRITON)(_|$)"
 )
 LIBRARIES = re.compile(
-    "/(lib)?(openblas|mkl|dnnl|mkldnn|iomp|gomp|omp|blas|cntk|mxnet|torch_cpu|tensorflow)[^/]*$", re.I
+    "/(lib)?(openblas|mkl|dnnl|mkldnn|iomp|gomp|omp|blas|cntk|mxnet|torch_cpu|torch_cuda|tensorflow|cublas|cudnn)[^/]*$",
+    re.I,
 )
 STEPS_NUMBERS = ("wall_ns", "cpu_ns", "system_ns", "faults", "voluntary", "involuntary", "blocked_ns")
 
@@ -163,27 +166,29 @@ def peak():
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
+def counted(call):
+    """A row of STEPS_NUMBERS, of one call."""
+    clocks = recorder.blocked()
+    before, cpu, wall = usage(), time.process_time(), time.perf_counter()
+    call()
+    wall_after, cpu_after, after = time.perf_counter(), time.process_time(), usage()
+    return (
+        [int((wall_after - wall) * 1e9), int((cpu_after - cpu) * 1e9), int((after[0] - before[0]) * 1e9)]
+        + [b - a for a, b in zip(before[1:], after[1:])]
+        + [recorder.blocked(clocks)]
+    )
+
+
 def steps(call, count, clock=None):
-    """Each of `count` calls by the wall and by this process's clocks; what others took meanwhile. `clock`: of a device,
-    for which the last of them waits."""
-    rows, found = [], {}
-    if clock:
-        clock.begin()
+    """Each of `count` calls by the wall and by this process's clocks; what others took meanwhile. With the `clock` of a
+    device nothing stands between two calls, and each has its share of what all took."""
+    found = {}
     began, others, own = time.monotonic(), busy(), time.process_time()
-    for i in range(count):
-        clocks = recorder.blocked()
-        before, cpu, wall = usage(), time.process_time(), time.perf_counter()
-        call()
-        if clock:
-            clock.mark()
-            if i == count - 1:
-                found["device_ns"] = clock.end()
-        wall_after, cpu_after, after = time.perf_counter(), time.process_time(), usage()
-        rows.append(
-            [int((wall_after - wall) * 1e9), int((cpu_after - cpu) * 1e9), int((after[0] - before[0]) * 1e9)]
-            + [b - a for a, b in zip(before[1:], after[1:])]
-            + [recorder.blocked(clocks)]
-        )
+    if clock:
+        whole = counted(lambda: found.update(device_ns=device_clocks.block(clock, call, count)))
+        rows = [[number / float(count) for number in whole]] * count
+    else:
+        rows = [counted(call) for _ in range(count)]
     lasted = max(time.monotonic() - began, 1e-9)
     foreign = max(0.0, (busy() - others) - (time.process_time() - own)) / lasted
     columns = dict(zip(STEPS_NUMBERS, [list(column) for column in zip(*rows)]))
@@ -302,7 +307,8 @@ def main(arguments):
     try:
         with open(job_path) as stream:
             job = json.load(stream)
-        affinity = pin(job["threads"])
+        # On a GPU the framework's own threads ask for work, and compile: more than compute here.
+        affinity = None if job.get("device", "cpu").startswith("cuda") else pin(job["threads"])
         adapter = load(adapter_path)
         if hasattr(adapter, "configure"):
             adapter.configure(job)

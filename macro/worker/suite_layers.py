@@ -1,7 +1,8 @@
 """Layers of the suite's own kernels: products and convolutions by the variant that is fastest for each, passes as
 suite_passes.py has them, all else as in NumPy.
 
-What a launch is bound to are addresses: a layer's arrays stay where they are from step to step.
+What a launch is bound to are addresses: a layer's arrays stay where they are from step to step, but for gradients that
+a normalization has from PyTorch.
 """
 
 import graphs

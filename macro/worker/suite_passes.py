@@ -11,15 +11,17 @@ import numpy_optimizers
 
 
 class Bound(object):
-    """The launches of a layer, each made at its first call, again where an array lies elsewhere."""
+    """The launches of a layer, each prepared at its first call, bound again where an array lies elsewhere."""
 
     def __init__(self, products):
-        self.products, self.made = products, {}
+        self.products, self.prepared, self.made = products, {}, {}
 
     def __call__(self, what, problem, arrays):
         where = tuple(array.__array_interface__["data"][0] for array in arrays)
+        if what not in self.prepared:
+            self.prepared[what] = self.products.prepared(problem)
         if what not in self.made or self.made[what][0] != where:
-            self.made[what] = where, self.products.bind(problem, arrays)
+            self.made[what] = where, self.prepared[what](arrays).call
         return self.made[what][1]
 
 

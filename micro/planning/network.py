@@ -63,6 +63,9 @@ def known(kind: str = "layers") -> list[str]:
 def document(text: bytes) -> dict[str, Any]:
     """A network's file with its keys and their types checked, but for those of its convolutions. Raises ValueError."""
     record: dict[str, Any] = parsed(text)
+    layers = record["layers"] if isinstance(record, dict) and isinstance(record.get("layers"), list) else []
+    if any(isinstance(layer, dict) and layer.keys() & {"kind", "after"} for layer in layers):
+        raise ValueError("it is a graph: `python -m macro shapes FILE` writes its shapes, which --net NAME then has")
     check(record, NETWORK, ("network", "batch"))
     for i, layer in enumerate(record.get("layers", ()), 1):
         check(layer, LAYER, ("name", "inputs", "outputs"), f"layer {i}: ")

@@ -77,16 +77,20 @@ def steps(part: int, out: Path, here: bool) -> tuple[Step, ...]:
 
 
 def _networks(out: Path, here: bool) -> tuple[Step, ...]:
-    """Whole steps by kernel, then beside the processor's; on the stand-in NumPy's, small ones."""
-    where = ("cuda:0", "--budget", "40s") if here else ("fake", "--budget", "1s", "--batch", "2")
-    pair = ("alexnet-s", "pytorch", "pytorch-compile") if here else ("fcn-r", "numpy", "numpy")
-    network, names = ("resnet-50", "pytorch,jax") if here else ("fcn-r", "numpy")
-    kernels, beside = str(out / "gpu-5-kernels.jsonl"), str(out / "gpu-5-cpu.jsonl")
-    kept = ("--runs", "1", "--resume", "-o")
-    asked = ("macro", "explain", *pair, "--device", *where, *kept, kernels)
-    both = ("macro", "run", network, "--frameworks", names, "--device", f"{where[0]},cpu", *where[1:], *kept, beside)
-    tests = (_tests(TESTS[5], 60.0),) if here else ()
-    return (*tests, Step("steps by kernel", asked, 220.0), Step("steps beside the processor's", both, 220.0))
+    """Whole steps: by kernel, in several frameworks, beside the processor's; on the stand-in NumPy's, small ones."""
+    where, net, budget = ("cuda:0", "alexnet-s", "40s") if here else ("fake", "fcn-r", "1s")
+    more = ("--runs", "1", "--budget", budget, "--resume", *(() if here else ("--batch", "2")))
+    pair, names = (("pytorch", "pytorch-compile"), "pytorch,jax") if here else (("numpy", "numpy"), "numpy")
+    by_kernel = ("macro", "explain", net, *pair, "--device", where, *more, "-o", str(out / "gpu-5-kernels.jsonl"))
+    run = ("macro", "run", net, "--frameworks", names, "--device")
+    beside = (*run, f"{where},cpu", *more, "-o", str(out / "gpu-5-cpu.jsonl"))
+    large = ("macro", "run", "resnet-50", *run[3:-1], "--device", where, *more, "-o", str(out / "gpu-5-large.jsonl"))
+    return (
+        *((_tests(TESTS[5], 90.0),) if here else ()),
+        Step("steps by kernel", by_kernel, 150.0),
+        Step("steps beside the processor's", beside, 150.0),
+        *((Step("steps of a larger network", large, 200.0),) if here else ()),
+    )
 
 
 def _tests(names: Sequence[str], seconds: float) -> Step:

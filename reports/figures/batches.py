@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from reports import units
 from reports.figures import _axes, _groups, _style, _sweep
 from reports.record import Result, Run
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 HEIGHT = 3.6  # inches
-KEYS = ("variant", "threads", "heap")  # what tells a line from another
+KEYS = ("variant", "device", "heap")  # what tells a line from another; each number of threads has axes of its own
 STEEP = 12  # from this ratio of largest to smallest on the axis is logarithmic
 
 
@@ -39,19 +40,26 @@ def _picture(run: Run, network: str, phase: str, results: Sequence[Result]) -> F
         lines.setdefault(_groups.case_label(case, keys), []).append(x)
     looks = _sweep.drawn({label: (label, own[0].variant) for label, own in lines.items()}, _style.looks(run))
     sheet.entries += [*((look.handle(), look.label) for look in looks.values()), *_style.doubts(results)]
-    figure = sheet.figure(HEIGHT)
-    left, right = figure.subplots(1, 2)
-    for label, own in lines.items():
-        batches = [int(str(x.problem["batch"])) for x in own]
-        order = sorted(zip(batches, own, strict=True), key=lambda pair: pair[0])
-        for axes, rate in ((left, False), (right, True)):
-            looks[label].plot(axes, [(batch, _value(x, batch, rate)) for batch, x in order])
-            for batch, x in order:
-                point = _value(x, batch, rate), _ends(x, batch, rate), looks[label].look, x.status != "ok"
-                _axes.Point(*point).draw(axes, True, batch)
-    _frame(left, results, False, "ms of a step")
-    _frame(right, results, True, "samples a second")
+    threads = sorted({x.threads for x in results})
+    figure = sheet.figure(HEIGHT * len(threads))
+    for count, (left, right) in zip(threads, figure.subplots(len(threads), 2, squeeze=False), strict=True):
+        for label, own in lines.items():
+            alike = [x for x in own if x.threads == count]
+            for axes, rate in ((left, False), (right, True)) if alike else ():
+                _line(axes, looks[label], alike, rate)
+        told = f", {units.counted(count, 'thread')}" * (len(threads) > 1)
+        there = [x for x in results if x.threads == count]
+        _frame(left, there, False, f"ms of a step{told}")
+        _frame(right, there, True, f"samples a second{told}")
     return figure
+
+
+def _line(axes: Axes, drawn: _sweep.Drawn, own: Sequence[Result], rate: bool) -> None:
+    batches = [int(str(x.problem["batch"])) for x in own]
+    order = sorted(zip(batches, own, strict=True), key=lambda pair: pair[0])
+    drawn.plot(axes, [(batch, _value(x, batch, rate)) for batch, x in order])
+    for batch, x in order:
+        _axes.Point(_value(x, batch, rate), _ends(x, batch, rate), drawn.look, x.status != "ok").draw(axes, True, batch)
 
 
 def _value(x: Result, batch: int, rate: bool) -> float:

@@ -68,7 +68,8 @@ def _who(x: Result) -> str:
 
 
 def _picture(sheet: _style.Sheet, timed: Sequence[Result]) -> Figure:
-    system = [(x.step or {}).get("system", 0.0) / x.threads for x in timed]  # of all threads; a step is a wall's
+    # Of all threads, where a step is a wall's; of a GPU's step it is no part.
+    system = [(x.step or {}).get("system", 0.0) / x.threads * (x.clock != "event") for x in timed]
     differ = _groups.varying(_groups.facts(x) for x in timed)
     setting = [x for x in ("device", "threads", "heap", "division") if x in differ]
     keys = ["change"] if "change" in differ else ["variant", *setting]

@@ -1,5 +1,5 @@
-"""Whole steps of a network on a GPU: PyTorch's answer there is NumPy's, its clock and its profiler see the steps; where
-there is none, the same of the stand-in."""
+"""Whole steps of a network on a GPU: a framework's answer there is NumPy's, its clock and its profiler see the steps.
+In the suite's tests, where there is none, the same of the stand-in."""
 
 from __future__ import annotations
 
@@ -17,16 +17,19 @@ from macro.traces import chrome
 from tests.gpu.conftest import REAL
 from tests.macro.equality.odd_networks import NET
 
-NAMES, SETTING = (("pytorch",), Setting(device="cuda:0")) if REAL else (("numpy",), Setting(device="fake"))
+NAMES = ("pytorch", "pytorch-compile", "jax") if REAL else ("numpy",)
+SETTING = Setting(device="cuda:0" if REAL else "fake")
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_equal_work(name: str, own_state: Path, tmp_path: Path) -> None:
     (verdict,) = prove(NET, NET.batch, [(find(name), SETTING)], tmp_path, lambda text: None)
+    if not verdict.compared:
+        pytest.skip(f"{name}: {verdict.why}")
     assert verdict.equal, verdict.why
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "jax"])
 def test_its_clock_and_its_profiler_see_the_steps(name: str, tmp_path: Path) -> None:
     files = job.write_arrays(NET, NET.batch, tmp_path)
     written = job.write(find(name), NET, NET.batch, SETTING, files, tmp_path)
@@ -37,7 +40,7 @@ def test_its_clock_and_its_profiler_see_the_steps(name: str, tmp_path: Path) -> 
         reply = process.ask(60.0, "steps", do="steps", phase="step", count=5)
         profiled = process.ask(60.0, "profiled", do="profile", phase="step", count=3, path=str(trace))
     assert len(reply["device_ns"]) == 5 and min(reply["device_ns"]) > 0
-    assert sum(reply["device_ns"]) <= 1.01 * sum(reply["wall_ns"]) + 1e6
+    assert sum(reply["device_ns"]) <= 1.01 * sum(reply["wall_ns"])  # nothing but the steps is between its marks
     assert profiled["reason"] is None
     read = chrome.read(trace, NAME)
     assert len(read.steps) == 1 and len(read.devices) == 1

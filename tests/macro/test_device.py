@@ -11,12 +11,16 @@ from typing import Any
 import pytest
 
 from kernels.errors import Unavailable, UsageError
+from kernels.libs import cuda
 from macro import equal, explain, run
 from macro.frameworks import find, interpreter
 from macro.processes import job
 from macro.processes.job import Setting
 from macro.processes.process import Process
+from macro.running import on_device
 from macro.running.on_device import NAME
+from macro.timing import results
+from macro.timing.entry import Entry
 from macro.traces import chrome
 from reports import store
 from tests.conftest import Ran, load
@@ -44,7 +48,7 @@ def test_steps_are_told_by_the_device_s_clock(command: Callable[..., Ran], tmp_p
         assert result.seconds is not None and result.repeat is not None
         assert "--device fake" in result.repeat and result.name.endswith("/device:fake")
         assert len(result.wall_samples) == len(result.samples)
-        assert result.canary is not None and set(result.canary["1 GFLOP of multiply-adds"]) == {None}
+        assert result.canary is not None and list(result.canary) == ["crc32 of 1 MiB"]
     (compared,) = read.comparisons
     assert compared.ratio is not None and not any("wall" in note for note in compared.notes)
     assert "of the GPU's own time" in told.out and "device fake" in told.out
@@ -72,6 +76,8 @@ def test_the_same_framework_is_compared_on_both(command: Callable[..., Ran], tmp
     [
         (run, ("--device", "gpu"), "--device gpu: there are cpu, cuda:0 (cuda:1, …) and fake"),
         (run, ("--device", "fake", "--frameworks", "mxnet"), "--device fake: mxnet has no steps on fake here"),
+        (run, ("--device", "fake", "--division", "tuned", "--frameworks", "numpy"), "not on fake"),
+        (explain, ("numpy", "numpy", "--device", "fake", "--division", "tuned"), "not on fake"),
         (equal, ("--device", "fake,cpu"), "--device fake,cpu: one name, for every framework"),
         (equal, ("--device", "fake", "--frameworks", "cntk"), "--device fake: cntk has no steps on fake here"),
         (explain, ("numpy", "cntk", "--device", "fake"), "--device fake: cntk has no steps on fake here"),
@@ -97,7 +103,7 @@ def test_it_is_explained_by_what_its_profiler_saw(command: Callable[..., Ran], t
     told = command(explain, *words)
     assert told.code == 0, told.err
     assert told.out.count("by its profiler, which takes time itself:") == 2
-    head, *rows = told.out[told.out.index("of a step ") :].splitlines()
+    head, *rows = told.out[told.out.index("\nof a step ") + 1 :].splitlines()
     assert head.split()[-3:] == ["numpy", "numpy~b", "more"]
     named = {row.partition("  ")[0] for row in rows[1:] if row}
     assert {"gemm", "optimizer", "element-wise", "softmax and loss", "idle"} <= named
@@ -107,9 +113,13 @@ def test_it_is_explained_by_what_its_profiler_saw(command: Callable[..., Ran], t
     notes = [note.data for note in store.read(path).notes if note.topic == "device"]
     assert [note["framework"] for note in notes] == ["numpy", "numpy~b"]
     assert all(note["reason"] is None and note["devices"][0]["steps"] == 10 for note in notes)
+    size = path.stat().st_size
+    again = command(explain, *words, "--resume")
+    assert again.code == 0 and path.stat().st_size == size
+    assert again.out[again.out.index("\nof a step ") :] == told.out[told.out.index("\nof a step ") :]
 
 
-def test_a_framework_without_a_profiler_says_so(tmp_path: Path) -> None:
+def test_a_framework_without_a_profiler_says_so(own_state: Path, tmp_path: Path) -> None:
     setting = Setting()
     files = job.write_arrays(SMALL, SMALL.batch, tmp_path)
     written = job.write(find("kernels-only"), SMALL, SMALL.batch, setting, files, tmp_path)
@@ -118,6 +128,38 @@ def test_a_framework_without_a_profiler_says_so(tmp_path: Path) -> None:
         process.expect("built")
         reply = process.ask(60.0, "profiled", do="profile", phase="step", count=1, path=str(tmp_path / "trace.json.gz"))
     assert reply["reason"] == "nothing tells its kernels on a GPU here"
+
+
+def test_one_that_is_stopped_says_what_it_has(
+    command: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*given: Any) -> dict[str, Any]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(on_device, "_traced", stopped)
+    told = command(explain, "numpy", "numpy", "--device", "fake", "-o", str(tmp_path / "run.jsonl"), *BRIEF)
+    assert told.code == 130 and "--resume goes on" in told.err and "\nof a step " not in told.out
+
+
+def test_who_is_compared_on_two_devices() -> None:
+    """On each device with the first that has steps there; each with itself on the first device, of as many threads."""
+    entries = [
+        Entry(find(name), Setting(threads, device=device))
+        for device in ("cpu", "fake")
+        for threads in (1, 2)
+        for name in ("kernels-only", "numpy", "pytorch")
+    ]
+    told = [(*pair, what) for pair, what in results._pairs(entries, "framework")]
+    assert [x for x in told if x[2] == "device"] == [
+        (1, 7, "device"),
+        (2, 8, "device"),
+        (4, 10, "device"),
+        (5, 11, "device"),
+    ]
+    assert [x for x in told if x[2] == "threads"] == [(0, 3, "threads")]
+    assert [x for x in told if x[2] == "framework"] == [
+        (first, i, "framework") for first, i in ((0, 1), (0, 2), (3, 4), (3, 5), (7, 6), (7, 8), (10, 9), (10, 11))
+    ]
 
 
 class Cuda:
@@ -152,7 +194,8 @@ def test_a_block_of_steps_waits_before_and_behind_it_alone(monkeypatch: pytest.M
     assert waited == ["wait", "step", "step", "wait"] and plain["device_ns"] is None
 
 
-@pytest.mark.parametrize(("name", "says"), [("pytorch", "sees no GPU"), ("jax", "")])
+@pytest.mark.skipif(cuda.driver_here(), reason="a GPU is here")
+@pytest.mark.parametrize(("name", "says"), [("pytorch", "sees no GPU"), ("jax", "JAX ")])
 def test_a_build_for_processors_sees_no_gpu(name: str, says: str, tmp_path: Path) -> None:
     pytest.importorskip(name.replace("pytorch", "torch"))
     setting = Setting(device="cuda:0")

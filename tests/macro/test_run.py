@@ -80,7 +80,13 @@ def test_batches_and_phases_are_contests_of_one_file(command: Callable[..., Ran]
         (("--batch", "4,0"), "--batch 0: take 1 or more"),
         (("--phase", "step,back"), "--phase back: there are forward, gradient, step"),
         (("--set", "OMP_WAIT_POLICY"), "--set OMP_WAIT_POLICY: give NAME=VALUE"),
-        (("--set", "OMP_NUM_THREADS=2"), "--set OMP_NUM_THREADS=2: --threads says how many threads there are"),
+        *(
+            (("--set", f"{name}=2"), f"--set {name}=2: --threads says how many threads there are")
+            for name in ("OMP_NUM_THREADS", "NPROC", "MXNET_CPU_WORKER_NTHREADS")
+        ),
+        (("--set", "KERAS_BACKEND=jax"), "--set KERAS_BACKEND=jax: --frameworks says which, as keras-jax"),
+        (("--set", "KERAS_HOME=/x"), "--set KERAS_HOME=/x: it is a folder of the environment's"),
+        (("--set", "JAX_PLATFORMS=cuda"), "--set JAX_PLATFORMS=cuda: --device says where"),
         (
             ("--division", "tuned"),
             "--division tuned: nothing is confirmed here for numpy: python -m macro advise small numpy",

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,12 +21,15 @@ from macro.equality import gate
 from macro.running import session
 from macro.tables import _text
 from macro.tables.base import Line, Seen, Table
-from macro.timing.entry import Entry
+from macro.timing.entry import FEWEST, Entry
 from reports import formats, store
 from reports.record import Run
 from tests.conftest import Ran
 from tests.macro.timing.test_answer import step
+from tests.processes import MARK, left
 from tests.reports.test_figures_steps import steps_of
+
+ROOT = Path(__file__).parents[2]
 
 
 def tiny(network: str) -> Table:
@@ -105,6 +112,40 @@ def test_its_text_has_what_was_said_then_beside(measured: Callable[..., Ran], tm
     ):
         assert line in told
     assert "Ratios of time" not in told
+
+
+@pytest.mark.slow
+def test_killed_within_a_cell_it_goes_on_with_its_rounds(small: Path, tmp_path: Path) -> None:
+    """The rounds that had ended count; processes are others."""
+    path = tmp_path / "run.jsonl"
+    program = (
+        "import sys; from macro import tables; from macro.timing import groups; groups.BLOCK = 0.001; "
+        f"from tests.macro.test_table import tiny; tables.find = lambda name: tiny({str(small)!r}); "
+        "import macro.__main__ as m; sys.exit(m.main())"
+    )
+    words = ("table", "tiny", "--frameworks", "numpy,numpy", "--threads", "1", "--runs", "1", "-q", "-o", str(path))
+    begun = subprocess.Popen(
+        [sys.executable, "-c", program, *words, "--budget", "600s"], cwd=ROOT, env=os.environ | {MARK: str(tmp_path)}
+    )
+    while begun.poll() is None and len(_rounds(path)) < 2 * FEWEST:
+        time.sleep(0.01)
+    begun.kill()
+    assert begun.wait() < 0 and not left(tmp_path)
+    kept = _rounds(path)
+    gone_on = [sys.executable, "-c", program, *words, "--budget", "0.1s", "--resume"]
+    again = subprocess.run(gone_on, cwd=ROOT, capture_output=True, text=True)
+    assert again.returncode == 0, again.stderr
+    read = store.read(path)
+    assert [x.results[0].problem["phase"] for x in read.contests] == ["step", "forward", "gradient"]
+    first = read.results[0]
+    assert len(first.samples) >= len(kept) and len(set(first.processes)) == 2
+    assert _rounds(path)[: len(kept)] == kept
+
+
+def _rounds(path: Path) -> list[dict[str, Any]]:
+    if not path.exists() or b"\n" not in path.read_bytes():
+        return []
+    return [note.data for note in store.read(path).notes if note.topic == "round"]
 
 
 def test_it_goes_on_where_it_was_stopped(

@@ -44,3 +44,23 @@ def test_phases_and_divisions_have_pictures_of_their_own() -> None:
         for batch in (4, 8)
     ]
     assert [name for name, _ in drawn(*results)] == ["small-step", "small-forward", "small-step-tuned"]
+
+
+def test_each_number_of_threads_has_axes_of_its_own() -> None:
+    """Of a line for each framework, which looks the same in all."""
+    results = [
+        replace(step(variant, batch, 1e-3 / threads), threads=threads)
+        for variant in ("numpy", "pytorch")
+        for threads in (1, 2)
+        for batch in (4, 8)
+    ]
+    ((_, figure),) = drawn(*results)
+    labels = [axes.get_ylabel() for axes in figure.axes]
+    whats = ("ms of a step", "samples a second")
+    assert labels == [f"{what}, {many}" for many in ("1 thread", "2 threads") for what in whats]
+    lines = [[line for line in axes.get_lines() if len(line.get_xdata()) == 2] for axes in figure.axes]
+    assert [len(own) for own in lines] == [2] * 4
+    assert [line.get_color() for line in lines[0]] == [line.get_color() for line in lines[2]]
+    assert list(lines[2][0].get_ydata()) == [0.5e-3, 0.5e-3]
+    ((_, fewer),) = drawn(*[x for x in results if (x.variant, x.threads) != ("pytorch", 2)])
+    assert [len([x for x in axes.get_lines() if len(x.get_xdata()) == 2]) for axes in fewer.axes] == [2, 2, 1, 1]

@@ -31,6 +31,7 @@ from tests.simulated.fake_cupy_objects import (
     Memory,
     Module,
     PinnedWord,
+    Pooled,
     Step,
     Stream,
     run_kernel,
@@ -90,6 +91,9 @@ class FakeCupy:
         )
 
     def _pinned(self, nbytes: int) -> Any:
+        """The word that a hold looks at, or memory of copies: CuPy's pool gives more than a word."""
+        if nbytes > 4:
+            return Pooled(self._host_alloc(nbytes, 0), self.host_blocks)
         self.gate = np.ones(nbytes, np.uint8).view(PinnedWord)
         self.gate.ptr = self.gate.ctypes.data
         return self.gate

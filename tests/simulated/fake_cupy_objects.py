@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -183,6 +184,14 @@ def run_kernel(text: str, name: str, grid: Sequence[int], block: Sequence[int], 
     triple = ctypes.c_uint * 3
     if told := entry(triple(*grid), triple(*block), 0, places, len(kept)):
         raise launcher.LaunchFailed(told.decode())
+
+
+class Pooled:
+    """Of the pool of host memory, to which it goes back with the object. `blocks`: all that are out, by address."""
+
+    def __init__(self, place: int, blocks: dict[int, Any]) -> None:
+        self.ptr = place
+        weakref.finalize(self, blocks.pop, place)
 
 
 class PinnedWord(np.ndarray):

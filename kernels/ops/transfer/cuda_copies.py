@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from kernels.launch import Bind
 
 TO_DEVICE, TO_HOST, WITHIN = 1, 2, 3  # cudaMemcpyKind
-# Page-locked; write-combined too; registered where it lay; by PyCUDA's allocator.
-KINDS = ("pinned", "combined", "registered", "pycuda")
+# Page-locked; write-combined too; registered where it lay; by PyCUDA's allocator; by CuPy's pool.
+KINDS = ("pinned", "combined", "registered", "pycuda", "cupy")
+POOLED = 512  # bytes at least that CuPy's pool gives
 WAYS = ("h2d", "d2h", "both")
 TIES = 4  # two records and two waits, which tie a second stream to the first
 Copy = tuple[int, int, int]  # to, from, bytes
@@ -45,6 +46,11 @@ class Host:
             self.block = pycuda.load().pagelocked_empty(nbytes, "u1")
             self.place = int(self.block.ctypes.data)
             self.block.fill(1)
+            return
+        elif kind == "cupy":  # and so does it
+            self.pooled = device.cp.cuda.alloc_pinned_memory(max(nbytes, POOLED))
+            self.place = int(self.pooled.ptr)
+            ctypes.memset(self.place, 1, nbytes)
             return
         else:  # not CuPy's pool, which rounds sizes up to powers of two
             flag = runtime.hostAllocWriteCombined if kind == "combined" else runtime.hostAllocDefault

@@ -17,14 +17,13 @@ from kernels.variant import DEFAULT, Variant
 
 def _way(kind: str, way: str, roles: tuple[str, ...]) -> Variant[Transfer]:
     """Of its bytes each crosses the link once."""
-    own = kind == "pycuda"
     row = Variant(
         f"{way}-{kind}",
         "cuda",
-        kind if own else "cuda",
+        kind if kind in ("pycuda", "cupy") else "cuda",
         partial(cuda_copies.whole, kind),
         accepts=at_once,
-        missing=(lambda: cuda.missing() or pycuda.missing()) if own else cuda.missing,
+        missing=(lambda: cuda.missing() or pycuda.missing()) if kind == "pycuda" else cuda.missing,
         work=lambda problem: Work(0.0, float(problem.size * (2 if way == "both" else 1))),
         python=True,
         kernel=cuda.kernel,
@@ -70,6 +69,8 @@ VARIANTS: tuple[Variant[Transfer], ...] = (
     _way("registered", "d2h", (DEFAULT,)),
     _way("pycuda", "h2d", (DEFAULT,)),
     _way("pycuda", "d2h", (DEFAULT,)),
+    _way("cupy", "h2d", (DEFAULT,)),
+    _way("cupy", "d2h", (DEFAULT,)),
     _beside("products", beside.products, lambda problem: beside.SQUARE.bytes),
     _beside("h2d-beside-products", beside.both, lambda problem: float(problem.size)),
     Variant("d2d", "cuda", "cuda", cuda_copies.within, accepts=at_once, roles=(DEFAULT,), **WITHIN),

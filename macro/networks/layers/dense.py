@@ -43,9 +43,10 @@ class Dense(Layer):
 
 
 def weighted(node: Node, batch: int, role: str) -> float:
-    """Of a layer of weights and a bias; forward: of the bias that is added to the product."""
+    """Of a layer of weights and perhaps a bias; forward: of the bias that is added to the product."""
     out, inputs = 4.0 * batch * size(node.output), 4.0 * batch * size(node.inputs[0])
-    return {"forward": 2 * out, "dgrad": inputs, "bias gradient": out}.get(role, 4.0 * node.count)
+    added = 2 * out if "bias" in node.parameters else 0.0
+    return {"forward": added, "dgrad": inputs, "bias gradient": out}.get(role, 4.0 * node.count)
 
 
 LAYER = Dense

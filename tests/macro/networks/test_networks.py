@@ -34,6 +34,7 @@ COUNTS = {  # parameters, as the tables of their source have them
     "alexnet-r": 85_098,
     "alexnet-r:caffe": 89_578,
     "resnet-50": 25_557_032,
+    "resnet-50:stride-1x1": 25_557_032,
     "resnet-56": 853_018,
     "resnet-56:bias": 855_050,
     "resnet-56:caffe": 863_242,

@@ -75,7 +75,7 @@ def test_pytorch_has_the_same(loss: str, outputs: Any, beside: None) -> None:
 
 
 @pytest.mark.parametrize("name", ["kernels-only", "pytorch"])
-def test_a_step_goes_where_numpy_s_goes(name: str, loss: str, beside: None, tmp_path: Path) -> None:
+def test_a_step_goes_where_numpy_s_goes(name: str, loss: str, beside: None, own_state: Path, tmp_path: Path) -> None:
     if name == "pytorch":
         pytest.importorskip("torch", reason="no torch: pip install torch")
     net = replace(chain("x", "a test", BATCH, (6, 5, CLASSES), rate=0.5, momentum=0.9), loss=loss)

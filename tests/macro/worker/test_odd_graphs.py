@@ -17,8 +17,10 @@ from macro.networks.layers.concat import Concat
 from macro.networks.layers.conv import Convolution
 from macro.networks.layers.dense import Dense
 from macro.networks.layers.flatten import Flatten
+from macro.networks.layers.lrn import LocalResponseNorm
 from macro.networks.layers.norm import BatchNorm
 from macro.networks.layers.pool import Pool
+from macro.networks.layers.shortcut import Shortcut
 from macro.processes import job
 from macro.processes.job import Setting
 from tests.conftest import load
@@ -64,6 +66,22 @@ GRAPHS: dict[str, tuple[Layer, ...]] = {
         Flatten(name="flat"),
         Dense(name="fc", outputs=3),
     ),
+    "groups, sides, dilation": (
+        Convolution(name="conv1", filters=4, pads=(1, 0, 2, 1), activation="relu"),
+        Convolution(name="conv2", filters=4, groups=2, pad=1),
+        Convolution(name="conv3", filters=3, dilation=2, pad=2, stride=2),
+        Flatten(name="flat"),
+        Dense(name="fc", outputs=3),
+    ),
+    "across channels and around": (
+        Convolution(name="conv", filters=4, pad=1),
+        LocalResponseNorm(name="lrn", size=3, alpha=0.5, beta=0.6, k=2.0),
+        Convolution(name="next", filters=6, pad=1, stride=2),
+        Shortcut(name="shortcut", after=("lrn",), channels=6),
+        Add(name="add", after=("next", "shortcut"), activation="relu"),
+        Flatten(name="flat"),
+        Dense(name="fc", outputs=3),
+    ),
     "two views joined": (
         Convolution(name="conv", filters=3, activation="relu"),
         Flatten(name="flat1"),
@@ -74,22 +92,22 @@ GRAPHS: dict[str, tuple[Layer, ...]] = {
 }
 
 
-def arrays(framework: str, network: Network, folder: Path) -> dict[str, Any]:
+def arrays(framework: str, network: Network, folder: Path, threads: int = 1) -> dict[str, Any]:
     """Gradients after a step, and what it kept."""
     row = find(framework)
     files = job.write_arrays(network, network.batch, folder)
-    told = json.loads(job.write(row, network, network.batch, Setting(), files, folder).read_text("utf-8"))
+    told = json.loads(job.write(row, network, network.batch, Setting(threads), files, folder).read_text("utf-8"))
     model = load(row.path).build(told)
     model.step()
     kept = {name: array.copy() for name, array in model.state().items()}
     return {**model.gradients(), **kept}
 
 
-@pytest.mark.usefixtures("with_torch")
+@pytest.mark.usefixtures("with_torch", "own_state")
 @pytest.mark.parametrize("name", GRAPHS)
 def test_all_give_the_same(name: str, tmp_path: Path) -> None:
     network = Network(name, "a test", 4, GRAPHS[name], rate=0.1, momentum=0.5, input=IMAGE)
     want = arrays("pytorch", network, tmp_path)
-    for framework in ("numpy", "kernels-only"):
-        for array, ours in arrays(framework, network, tmp_path).items():
+    for framework, threads in (("numpy", 1), ("kernels-only", 1), ("kernels-only", 2)):
+        for array, ours in arrays(framework, network, tmp_path, threads).items():
             np.testing.assert_allclose(ours, want[array], rtol=2e-4, atol=2e-6, err_msg=f"{framework}: {array}")

@@ -85,7 +85,9 @@ def test_numpy_does_what_is_documented(network: Network, beside: None, tmp_path:
 
 @pytest.mark.parametrize(("name", "threads"), [("kernels-only", 1), ("kernels-only", 2), ("pytorch", 1)])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_a_step_goes_where_numpy_s_goes(name: str, threads: int, optimizer: str, beside: None, tmp_path: Path) -> None:
+def test_a_step_goes_where_numpy_s_goes(
+    name: str, threads: int, optimizer: str, beside: None, own_state: Path, tmp_path: Path
+) -> None:
     if name == "pytorch":
         pytest.importorskip("torch", reason="no torch: pip install torch")
     told = asked(net(optimizer, **_large_epsilon(optimizer)), tmp_path) | {"threads": threads}

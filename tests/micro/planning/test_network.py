@@ -224,6 +224,14 @@ def test_what_is_no_network_is_refused_with_one_line(kind: str, tmp_path: Path, 
     assert ran.err.startswith(f"micro.gemm: --net {path}: no network like micro/shapes/fcn-s.json (")
 
 
+def test_a_graph_is_refused_with_what_writes_its_shapes(tmp_path: Path, gemm: Callable[..., Ran]) -> None:
+    path = tmp_path / "net.json"
+    layers = [{"name": "flat", "kind": "flatten"}, {"name": "fc", "outputs": 10}]
+    path.write_text(json.dumps({"network": "mine", "batch": 8, "input": [3, 8, 8], "layers": layers}), "utf-8")
+    ran = gemm("--net", str(path), "--device", "fake", "--list")
+    assert ran.code == 2 and "it is a graph: `python -m macro shapes FILE` writes its shapes" in ran.err
+
+
 @pytest.mark.parametrize("name", ["fcn-x", "fc", "../shapes/fcn-s", "no_such.json", "x" * 300, "", "."])
 def test_a_name_that_is_none_is_refused_with_one_line(name: str, gemm: Callable[..., Ran]) -> None:
     ran = gemm(f"--net={name}", "--device", "fake", "--variant", "openblas", "--until", "plan", "-q")

@@ -14,7 +14,8 @@ import recorder
 import suite_layers  # beside the worker's loop
 import suite_passes
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # run by path: the suite lies there
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))  # run by path: the suite lies there
 
 ROWS = {"kernels-only": {"chooses": True}}  # the fastest kernels, by their times: beside nobody
 RECIPE = {}
@@ -139,7 +140,6 @@ def _circumstances(job):
 
     from kernels.devices.cpu import processor
     from kernels.steering import TUNING, variables
-    from macro.equality import code
 
     def installed(package):
         try:
@@ -149,8 +149,11 @@ def _circumstances(job):
 
     steered = dict((name, value) for name, value in variables(TUNING).items() if not TALKS.search(name))
     parts = [processor(), job["threads"], job.get("preload"), steered, list(map(installed, LIBRARIES))]
-    parts.append(code.digest((Path(__file__).resolve(),)))
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]
+    found = hashlib.sha256(json.dumps(parts, sort_keys=True).encode())
+    for path in [Path(__file__), *sorted((ROOT / "kernels").rglob("*.[pc]*"))]:
+        if path.suffix in (".py", ".c"):
+            found.update(path.read_bytes())
+    return found.hexdigest()[:24]
 
 
 def _stored(name):

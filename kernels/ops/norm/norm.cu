@@ -67,14 +67,14 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 }
 
 /* Of what was kept from earlier a channel has that of its place among KEPT: the numbers of a test, in registers. */
-#define KEPT_NUMBERS float even_mean, float odd_mean, float even_variance, float odd_variance, float epsilon
 #define KEPT                                             \
     float middle = channel % 2 ? odd_mean : even_mean;   \
     float root = 1.0f / sqrtf((channel % 2 ? odd_variance : even_variance) + epsilon);
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     norm_frozen_forward(const float *__restrict__ x, const float *__restrict__ scale, const float *__restrict__ shift,
-                        float *__restrict__ y, index_t images, index_t channels, index_t pixels, KEPT_NUMBERS)
+                        float *__restrict__ y, index_t images, index_t channels, index_t pixels, float even_mean,
+                        float odd_mean, float even_variance, float odd_variance, float epsilon)
 {
     index_t channel = blockIdx.x;
     unsigned many = (unsigned)(images * pixels);
@@ -86,7 +86,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 extern "C" __global__ void __launch_bounds__(THREADS)
     norm_frozen_dgrad(const float *__restrict__ x, const float *__restrict__ scale, const float *__restrict__ dy,
                       float *__restrict__ dx, float *__restrict__ dscale, float *__restrict__ dshift, index_t images,
-                      index_t channels, index_t pixels, KEPT_NUMBERS)
+                      index_t channels, index_t pixels, float even_mean, float odd_mean, float even_variance,
+                      float odd_variance, float epsilon)
 {
     __shared__ float shared[WARPS];
     index_t channel = blockIdx.x;

@@ -204,6 +204,9 @@ class Products(object):
         views = [self.device.view(b, 0, x) for b, x in zip(blocks, problem.operands())]
         calls = dict((name, self._call(name, problem, views)) for name in CANDIDATES[problem.op])
         seconds = dict((name, self._seconds(call)) for name, call in calls.items() if call)
+        if not seconds:
+            told = problem.name, self.setting.threads
+            raise NotImplementedError("no kernel of %s runs on %d threads here: pip install torch" % told)
         near = NEAR * min(seconds.values())
         for name in [name for name in seconds if seconds[name] <= near]:
             again = [self._seconds(calls[name]) for _ in range(TRIES - 1)]

@@ -29,6 +29,7 @@ from micro.planning.contest import Contest, parse
 from micro.planning.options import request
 from micro.planning.repeat import Repeat
 from micro.planning.request import planned
+from reports import store
 from tests.conftest import Ran
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -134,6 +135,17 @@ def test_words_that_threads_hand_each_other_are_a_gpus_question() -> None:
     every = [case for x in (load, shared, everywhere, swap) for case in x.cases]
     assert not [case.skip for case in every if case.skip]
     assert all("--device cuda:0" in str(case.skip) for x in contests.exchange(asked()) for case in x.cases)
+
+
+def test_words_that_are_timed_are_whole_numbers_too(
+    own_state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], in_process: Callable[..., Ran]
+) -> None:
+    """Their sums are exact: of any other numbers a right one would be called wrong while it is timed."""
+    path = tmp_path / "run.jsonl"
+    words = ["--exchange", "--device", "fake:cuda", "--budget", "2s", "-q", "-o", str(path)]
+    ran = in_process(capsys, main, memory.BENCHMARK, "memory", words)
+    assert ran.code == 0, ran.err
+    assert {result.status for result in store.read(path).results} == {"ok"}
 
 
 def test_every_width_is_compared_with_none_and_the_widest_two_with_each_other() -> None:

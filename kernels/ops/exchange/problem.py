@@ -70,13 +70,14 @@ class Exchange(Problem):
     def operands(self) -> tuple[Operand, ...]:
         words = {"add-shared": (self.processors, self.spread), "add-global": (1, self.spread)}
         shape = (self.processors, THREADS)
-        return Operand("x", shape, "in"), Operand("y", words.get(self.how, shape), "out")
+        return Operand("x", shape, "in", own=True), Operand("y", words.get(self.how, shape), "out")
 
-    def fill(self, rng: np.random.Generator, probe: str = "dense") -> dict[str, Array]:
+    def indices(self, x: Operand, rng: np.random.Generator) -> Array:
+        """Small whole numbers, whose sums are exact: what is timed has them too."""
         import numpy as np
 
         most = min(MOST, EXACT // (self.steps * self.crowd))
-        return {"x": rng.integers(0, most, (self.processors, THREADS), endpoint=True).astype(np.float32)}
+        return rng.integers(0, most, x.shape, endpoint=True).astype(np.float32)
 
     def reference(self, x: Arrays) -> dict[str, Array]:
         import numpy as np

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from kernels.errors import LaunchError
-from macro.equality.proof import key
+from macro.equality import timed
+from macro.equality.proof import key, prove, proven
 from macro.frameworks import find
 from macro.processes import job
 from macro.processes.job import Setting
@@ -50,6 +51,17 @@ def test_it_says_all_that_it_chose_and_chooses_it_once(own_state: Path, tmp_path
     assert key(NET, NET.batch, ROW, Setting(), first) != key(NET, NET.batch, ROW, Setting(), {**first, "flags": {}})
     file.write_text("torn", "utf-8")
     assert hello(tmp_path, Setting())["flags"]["products"].keys() == products.keys()
+
+
+def test_a_proof_at_two_batches_is_of_the_kernels_of_the_timed_one(
+    own_state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a large network, whose small batch has others."""
+    pytest.importorskip("torch", reason="no torch: pip install torch")
+    monkeypatch.setattr(timed, "LARGE", 1.0)
+    (verdict,) = prove(NET, NET.batch, [(ROW, Setting())], tmp_path, lambda text: None)
+    assert verdict.equal and f"at batch {NET.batch}" in verdict.proof, verdict
+    assert proven(NET, NET.batch, ROW, Setting(), hello(tmp_path, Setting())) == verdict.proof
 
 
 def test_a_proof_is_of_so_many_threads() -> None:

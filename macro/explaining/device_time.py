@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
-from macro.explaining.cuda_names import kind_of
+from macro.explaining.cuda_names import kind_of, short
 from macro.watching.device import Device, Work
 
 Span = tuple[int, int]
@@ -81,6 +82,11 @@ def account(device: Device, steps: Sequence[Span] = ()) -> Account:
         sum(x.nbytes for x, span in inside if x.kind == "copy" and x.start == span[0]),
         {stream: NS * took for stream, took in sorted(streams.items())},
     )
+
+
+def facts(told: Account) -> dict[str, Any]:
+    """For a document or a reader: each kernel by its short name too."""
+    return asdict(told) | {"each": [{**asdict(kernel), "short": short(kernel.name)} for kernel in told.each]}
 
 
 def whole(devices: Sequence[Device]) -> Span:

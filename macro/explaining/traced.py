@@ -6,7 +6,6 @@ import argparse
 import json
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
 from pathlib import Path
 
 from kernels.errors import UsageError
@@ -42,8 +41,7 @@ def is_trace(argv: Sequence[str]) -> bool:
 
 def main(argv: Sequence[str]) -> int:
     """The exit code. Raises UsageError."""
-    from macro.explaining.cuda_names import short
-    from macro.explaining.device_time import account, whole
+    from macro.explaining.device_time import account, facts, whole
     from macro.traces import chrome
     from micro.command.outputs import for_people, open_outputs
     from micro.planning.options import Outputs
@@ -57,9 +55,7 @@ def main(argv: Sequence[str]) -> int:
         opened = open_outputs(outputs, stack)
         trace = chrome.read(words.trace, words.step)
         windows = trace.steps or [whole(trace.devices)]
-        told = [asdict(account(one, windows)) for one in trace.devices]
-        for one in told:
-            one["each"] = [{**kernel, "short": short(kernel["name"])} for kernel in one["each"]]
+        told = [facts(account(one, windows)) for one in trace.devices]
         print("\n".join(device.text(told)), file=for_people(outputs))
         for stream in opened.values():
             try:

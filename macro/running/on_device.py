@@ -7,7 +7,7 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,6 @@ from macro.timing.entry import HANGS, WARM, Entry, Plan, begin
 from reports import units
 
 if TYPE_CHECKING:
-    from macro.explaining.device_time import Account
     from micro.planning.options import Outputs
     from reports.store import RunFile
 
@@ -79,7 +78,7 @@ def _traced(plan: Plan, entry: Entry, kept: Path | None) -> dict[str, Any]:
             path = kept or folder / "trace.json.gz"
             if reason := _profile(plan, entry, path.resolve(), folder, stack):
                 return {"reason": reason}
-            return {"devices": [_facts(one) for one in _accounts(path)]}
+            return {"devices": _accounts(path)}
     except SuiteError as error:
         return {"reason": str(error)}
 
@@ -94,21 +93,13 @@ def _profile(plan: Plan, entry: Entry, path: Path, folder: Path, stack: ExitStac
     return reason
 
 
-def _accounts(path: Path) -> list[Account]:
-    """Raises UsageError."""
-    from macro.explaining.device_time import account
+def _accounts(path: Path) -> list[dict[str, Any]]:
+    """Of each device. Raises UsageError."""
+    from macro.explaining.device_time import account, facts
     from macro.traces import chrome
 
     trace = chrome.read(path, NAME)
-    return [replace(account(one, trace.steps), steps=STEPS) for one in trace.devices]
-
-
-def _facts(one: Account) -> dict[str, Any]:
-    from macro.explaining.cuda_names import short
-
-    told = asdict(one)
-    told["each"] = [{**kernel, "short": short(kernel["name"])} for kernel in told["each"]]
-    return told
+    return [facts(replace(account(one, trace.steps), steps=STEPS)) for one in trace.devices]
 
 
 def _text(sides: Sequence[Mapping[str, Any]]) -> Iterator[str]:

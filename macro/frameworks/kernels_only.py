@@ -1,11 +1,7 @@
 """The suite's own kernels, one after another, the best variant of each product as measured: what a step needs, or near
 it."""
 
-import contextlib
-import json
-import re
 import sys
-import time
 from functools import partial
 from pathlib import Path
 
@@ -13,36 +9,13 @@ import numpy as np
 import recorder
 import suite_layers  # beside the worker's loop
 import suite_passes
+import suite_products
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))  # run by path: the suite lies there
 
 ROWS = {"kernels-only": {"chooses": True}}  # the fastest kernels, by their times: beside nobody
 RECIPE = {}
-
-CANDIDATES = {
-    "gemm": ("openblas", "openblas-scipy", "mkl", "onednn", "blocked", "torch"),
-    "conv": (
-        "onednn-auto",
-        "onednn-direct",
-        "onednn-winograd",
-        "onednn-gemm",
-        "torch",
-        "im2col",
-        "im2col-blocks",
-        "gemm-1x1",
-        "winograd-4x3",
-        "nnpack-ft16x16",
-        "fft-pyfftw",
-        "fft-tiled-32-pyfftw",
-    ),
-    "activation": ("c",),
-    "optimizer": ("c",),
-}
-LIBRARIES = ("numpy", "scipy", "mkl", "torch", "onednn-cpu-gomp", "pyfftw")
-TALKS = re.compile("VERBOSE|PROFILE")  # variables by which a library says what it does, and does nothing else
-TRIES = 2  # calls of a candidate that comes near; the least counts
-NEAR = 1.1  # times the fastest first call: what is slower is not called again
 
 
 def kinds():
@@ -80,14 +53,13 @@ def identity(job):
         except PackageNotFoundError:
             return otherwise
 
-    flags = {"products": USED, "torch": installed("torch", None), "among": "".join(AMONG)}  # without loading them
+    flags = {
+        "products": suite_products.USED,
+        "torch": installed("torch", None),
+        "among": "".join(suite_products.AMONG),
+    }  # without loading them
     release = installed("kernelgap", "of this checkout")
     return {"framework": "kernels-only", "version": release, "flags": flags, "threads": job["threads"]}
-
-
-CHOSEN = {}  # by product: the variant that was fastest for it
-USED = {}  # those of this network
-AMONG = []  # the digest of what they were chosen among, before a library sets variables of its own
 
 
 def trace(model, run):
@@ -126,111 +98,11 @@ def _graph(job):
         builders = suite_layers.KINDS
 
         def __init__(self, job):
-            self.products = Products(job)
+            self.products = suite_products.Products(job)
             plain.Model.__init__(self, job)
             self.optimizer = suite_passes.optimizer(job["network"], self.weights, self.products)
 
     return Graph(job)
-
-
-def _circumstances(job):
-    """A digest of what makes one variant faster than another, the code of all of them too."""
-    import hashlib
-    from importlib.metadata import PackageNotFoundError, version
-
-    from kernels.devices.cpu import processor
-    from kernels.steering import TUNING, variables
-
-    def installed(package):
-        try:
-            return version(package)
-        except PackageNotFoundError:
-            return None
-
-    steered = dict((name, value) for name, value in variables(TUNING).items() if not TALKS.search(name))
-    parts = [processor(), job["threads"], job.get("preload"), steered, list(map(installed, LIBRARIES))]
-    found = hashlib.sha256(json.dumps(parts, sort_keys=True).encode())
-    for path in [Path(__file__), *sorted((ROOT / "kernels").rglob("*.[pc]*"))]:
-        if path.suffix in (".py", ".c"):
-            found.update(path.read_bytes())
-    return found.hexdigest()[:24]
-
-
-def _stored(name):
-    """By product; nothing where it was never stored, or is torn."""
-    from kernels import state
-
-    try:
-        return dict(json.loads((state.folder() / name).read_text("utf-8")))
-    except (OSError, ValueError, TypeError):
-        return {}
-
-
-class Products(object):
-    """Each product and convolution by the variant that was fastest for it on scratch operands of the same size. Chosen
-    once for a processor, its libraries and so many threads, in the state folder: what is timed is what was proven."""
-
-    def __init__(self, job):
-        from kernels.devices.cpu import open_device
-        from kernels.launch import Setting
-
-        AMONG[:] = [_circumstances(job)]
-        self.device, self.kept = open_device(), "products/%s.json" % AMONG[0]
-        self.setting = Setting(job["threads"], data="uniform")  # squares are not negative
-        CHOSEN.update(_stored(self.kept))
-
-    def prepared(self, problem):
-        """What binds the best variant to buffers."""
-        from kernels import state
-        from kernels.catalog import find
-
-        if problem.name not in CHOSEN:
-            candidates = CANDIDATES[problem.op]
-            CHOSEN[problem.name] = self._best(problem) if len(candidates) > 1 else candidates[0]
-            CHOSEN.update(_stored(self.kept))  # who was first has chosen
-            with contextlib.suppress(OSError):  # one lost costs another choice, and another proof
-                state.write(self.kept, json.dumps(CHOSEN))
-        USED[problem.name] = CHOSEN[problem.name]
-        return find(problem.op, USED[problem.name]).prepare(problem, self.device, self.setting)
-
-    def bind(self, problem, buffers):
-        """The call of the best variant on these buffers."""
-        return self.prepared(problem)(buffers).call
-
-    def _best(self, problem):
-        blocks = [self.device.allocate(x.nbytes) for x in problem.operands()]
-        for i, block in enumerate(blocks):
-            self.device.scatter(block, i)
-        views = [self.device.view(b, 0, x) for b, x in zip(blocks, problem.operands())]
-        calls = dict((name, self._call(name, problem, views)) for name in CANDIDATES[problem.op])
-        seconds = dict((name, self._seconds(call)) for name, call in calls.items() if call)
-        if not seconds:
-            told = problem.name, self.setting.threads
-            raise NotImplementedError("no kernel of %s runs on %d threads here: pip install torch" % told)
-        near = NEAR * min(seconds.values())
-        for name in [name for name in seconds if seconds[name] <= near]:
-            again = [self._seconds(calls[name]) for _ in range(TRIES - 1)]
-            seconds[name] = min([seconds[name]] + again)
-        return min(seconds, key=lambda name: seconds[name])
-
-    def _call(self, name, problem, views):
-        """None where it cannot be had."""
-        from kernels.catalog import find
-        from kernels.errors import SuiteError
-
-        row = find(problem.op, name)
-        if row.missing() or row.accepts(problem):
-            return None
-        try:
-            return row.prepare(problem, self.device, self.setting)(views).call
-        except SuiteError:
-            return None
-
-    def _seconds(self, call):
-        clock = time.process_time if self.setting.threads == 1 else time.perf_counter
-        start = clock()
-        call()
-        return clock() - start
 
 
 def kernel(problem, variant, buffers, threads):
@@ -260,7 +132,7 @@ class Model(object):
             self.x, self.labels = data["x"].copy(), data["labels"].astype(np.int64)
         self.rate, self.mu = job["network"]["rate"], job["network"]["momentum"]
         self.batch, self.threads = len(self.labels), job["threads"]
-        self.products = Products(job)
+        self.products = suite_products.Products(job)
         self.velocity = dict((name, np.zeros_like(w)) for name, w in self.weights.items()) if self.mu else {}
         self.y = [np.zeros((self.batch, layer["outputs"]), np.float32) for layer in self.layers]
         self.dx = [np.zeros((self.batch, layer["inputs"]), np.float32) for layer in self.layers]

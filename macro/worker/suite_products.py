@@ -1,0 +1,140 @@
+"""Which of the suite's kernels is fastest for each product and convolution: tried once, and kept.
+
+In the style of Python 3.6 but for imports of the suite.
+"""
+
+import contextlib
+import json
+import re
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+CANDIDATES = {
+    "gemm": ("openblas", "openblas-scipy", "mkl", "onednn", "blocked", "torch"),
+    "conv": (
+        "onednn-auto",
+        "onednn-direct",
+        "onednn-winograd",
+        "onednn-gemm",
+        "torch",
+        "im2col",
+        "im2col-blocks",
+        "gemm-1x1",
+        "winograd-4x3",
+        "nnpack-ft16x16",
+        "fft-pyfftw",
+        "fft-tiled-32-pyfftw",
+    ),
+    "activation": ("c",),
+    "optimizer": ("c",),
+}
+LIBRARIES = ("numpy", "scipy", "mkl", "torch", "onednn-cpu-gomp", "pyfftw")
+TALKS = re.compile("VERBOSE|PROFILE")  # variables by which a library says what it does, and does nothing else
+TRIES = 2  # calls of a candidate that comes near; the least counts
+NEAR = 1.1  # times the fastest first call: what is slower is not called again
+CHOSEN = {}  # by product: the variant that was fastest for it
+USED = {}  # those of this network
+AMONG = []  # the digest of what they were chosen among, before a library sets variables of its own
+
+
+def _circumstances(job):
+    """A digest of what makes one variant faster than another, the code of all of them too."""
+    import hashlib
+    from importlib.metadata import PackageNotFoundError, version
+
+    from kernels.devices.cpu import processor
+    from kernels.steering import TUNING, variables
+
+    def installed(package):
+        try:
+            return version(package)
+        except PackageNotFoundError:
+            return None
+
+    steered = dict((name, value) for name, value in variables(TUNING).items() if not TALKS.search(name))
+    parts = [processor(), job["threads"], job.get("preload"), steered, list(map(installed, LIBRARIES))]
+    found = hashlib.sha256(json.dumps(parts, sort_keys=True).encode())
+    for path in [Path(__file__).resolve(), *sorted((ROOT / "kernels").rglob("*.[pc]*"))]:
+        if path.suffix in (".py", ".c"):
+            found.update(path.read_bytes())
+    return found.hexdigest()[:24]
+
+
+def _stored(name):
+    """By product; nothing where it was never stored, or is torn."""
+    from kernels import state
+
+    try:
+        return dict(json.loads((state.folder() / name).read_text("utf-8")))
+    except (OSError, ValueError, TypeError):
+        return {}
+
+
+class Products(object):
+    """Each product and convolution by the variant that was fastest for it on scratch operands of the same size. Chosen
+    once for a processor, its libraries and so many threads, in the state folder: what is timed is what was proven."""
+
+    def __init__(self, job):
+        from kernels.devices.cpu import open_device
+        from kernels.launch import Setting
+
+        AMONG[:] = [_circumstances(job)]
+        self.device, self.kept = open_device(), "products/%s.json" % AMONG[0]
+        self.setting = Setting(job["threads"], data="uniform")  # squares are not negative
+        USED.clear()
+        CHOSEN.clear()
+        CHOSEN.update(_stored(self.kept))
+
+    def prepared(self, problem):
+        """What binds the best variant to buffers."""
+        from kernels import state
+        from kernels.catalog import find
+
+        if problem.name not in CHOSEN:
+            candidates = CANDIDATES[problem.op]
+            CHOSEN[problem.name] = self._best(problem) if len(candidates) > 1 else candidates[0]
+            CHOSEN.update(_stored(self.kept))  # who was first has chosen
+            with contextlib.suppress(OSError):  # one lost costs another choice, and another proof
+                state.write(self.kept, json.dumps(CHOSEN))
+        USED[problem.name] = CHOSEN[problem.name]
+        return find(problem.op, USED[problem.name]).prepare(problem, self.device, self.setting)
+
+    def bind(self, problem, buffers):
+        """The call of the best variant on these buffers."""
+        return self.prepared(problem)(buffers).call
+
+    def _best(self, problem):
+        blocks = [self.device.allocate(x.nbytes) for x in problem.operands()]
+        for i, block in enumerate(blocks):
+            self.device.scatter(block, i)
+        views = [self.device.view(b, 0, x) for b, x in zip(blocks, problem.operands())]
+        calls = dict((name, self._call(name, problem, views)) for name in CANDIDATES[problem.op])
+        seconds = dict((name, self._seconds(call)) for name, call in calls.items() if call)
+        if not seconds:
+            told = problem.name, self.setting.threads
+            raise NotImplementedError("no kernel of %s runs on %d threads here: pip install torch" % told)
+        near = NEAR * min(seconds.values())
+        for name in [name for name in seconds if seconds[name] <= near]:
+            again = [self._seconds(calls[name]) for _ in range(TRIES - 1)]
+            seconds[name] = min([seconds[name]] + again)
+        return min(seconds, key=lambda name: seconds[name])
+
+    def _call(self, name, problem, views):
+        """None where it cannot be had."""
+        from kernels.catalog import find
+        from kernels.errors import SuiteError
+
+        row = find(problem.op, name)
+        if row.missing() or row.accepts(problem):
+            return None
+        try:
+            return row.prepare(problem, self.device, self.setting)(views).call
+        except SuiteError:
+            return None
+
+    def _seconds(self, call):
+        clock = time.process_time if self.setting.threads == 1 else time.perf_counter
+        start = clock()
+        call()
+        return clock() - start

@@ -1,8 +1,8 @@
 """An NVIDIA GPU through CuPy: memory, one stream, events, and a kernel that holds the stream.
 
 The order of a visit is nvbench's: flush, hold the stream, mark, enqueue, mark, release, wait; so that no
-gap between two launches falls between the marks. Never run on a GPU yet; its order of steps is tested
-against a runtime that is not there (tests/simulated).
+gap between two launches falls between the marks. Its order of steps is tested against a runtime
+that is not there (tests/simulated).
 """
 
 from __future__ import annotations
@@ -112,7 +112,9 @@ class Cuda:
         self.arch = f"sm_{self._facts['major']}{self._facts['minor']}"
         self.processors: int = self._facts["multiProcessorCount"]
         self.stream = cp.cuda.Stream(non_blocking=True)
-        self.stream.use()
+        # For good. What is made current by use() alone is so until CuPy itself has entered a stream and left it, as it
+        # does to give an array that is not contiguous: then it works on the null stream, in no order with ours.
+        self.stream.__enter__()
         self._open = cp.cuda.alloc_pinned_memory(4)
         self._gate = self._flag()
         self._hold: Any = None

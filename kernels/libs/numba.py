@@ -29,6 +29,10 @@ def cuda() -> Any:
     load()
     if not (os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")) and (home := _toolkit()):
         os.environ["CUDA_HOME"] = str(home)
+    import numpy as np
+
+    if not hasattr(np, "row_stack"):  # which NumPy 2.5 has no more, and numba-cuda 0.30.4 names where it compiles
+        vars(np)["row_stack"] = np.vstack
     try:
         return importlib.import_module("numba.cuda")
     except Exception as error:  # whatever a broken installation raises
@@ -38,10 +42,11 @@ def cuda() -> Any:
 def compiled(kernel: Callable[..., object], arguments: Sequence[object]) -> None:
     """The first launch of a configured kernel, in which it is compiled. Raises Unavailable where a part of the
     toolkit is missing: numba tells of NVVM by an ImportError, of libdevice by an OSError, of what cuda.pathfinder
-    does not find and of a GPU that it does not know by a RuntimeError."""
+    does not find and of a GPU that it does not know by a RuntimeError, of a NumPy that is too new for it by an
+    AttributeError."""
     try:
         kernel(*arguments)
-    except (ImportError, OSError, RuntimeError) as error:
+    except (AttributeError, ImportError, OSError, RuntimeError) as error:
         raise Unavailable(f"numba.cuda cannot compile ({said(error)}): {REMEDY}") from None
 
 

@@ -99,8 +99,6 @@ SMALL = (
     *(Own(cast.kernel(x), OURS, x) for x in (Cast(2500, kind) for kind in CASTS)),
     Own("exchange_load", OURS, Exchange("load", 3, 1027, 2)),
     Own("exchange_shuffle", OURS, Exchange("shuffle", 1, 17, 2)),
-    Own("exchange_add_shared", OURS, Exchange("add-shared", 31, 17, 2)),
-    *(Own(f"exchange_{name}", OURS, Exchange("add-global", 1500, 17, 2)) for name in ("clear", "add_global")),
     *(_convolution(f"implicit_{name}", IMPLICIT) for name in ("forward", "dgrad", "wgrad")),
     *(_convolution(f"columns_{name}", "cuda-im2col") for name in ("of", "back")),
     *(_convolution(f"frames_{name}", "cufft") for name in ("of", "back")),
@@ -111,6 +109,9 @@ SMALL = (
     Own("norm_frozen_dgrad", OURS, Norm(7, 5, 9, mode="frozen", phase="step")),
     Own("norm_lrn_forward", OURS, Norm(7, 5, 9, "lrn")),
     Own("norm_lrn_dgrad", OURS, Norm(7, 5, 9, "lrn", phase="step")),
+    *(Own(f"exchange_{name}", OURS, Exchange("add-global", 1500, 17, 2)) for name in ("clear", "add_global")),
+    # Last: under compute-sanitizer 2025.3 on an H100 it did not end.
+    Own("exchange_add_shared", OURS, Exchange("add-shared", 31, 17, 2)),
 )
 LARGE = (  # operands of 268 MB: a cache holds a fifth of one
     *(Own(f"stream_{kind}", OURS, Stream(kind, 1 << 28)) for kind in ("read", "copy", "triad")),

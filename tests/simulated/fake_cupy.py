@@ -105,6 +105,7 @@ class FakeCupy:
     def enqueue(self, step: Step, seconds: float = 0.0, patience: float | None = None) -> None:
         """To the stream, or to the graph that is captured. Its caller waits while the queue is full."""
         self.raise_what_stays()
+        assert self.stream.current is not False, "on CuPy's null stream, not on that of the device"
         if self.stream.captured is not None:
             self.stream.captured.append((step, seconds))
             return
@@ -221,6 +222,8 @@ class FakeCupy:
 
     def asnumpy(self, array: Array) -> np.ndarray:
         self.run()
+        if not array.host.flags.c_contiguous:  # it is copied together first, in a stream that CuPy enters
+            self.stream.left()
         return np.array(array.host)
 
     def get_default_memory_pool(self) -> Any:

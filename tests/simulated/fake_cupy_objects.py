@@ -114,13 +114,23 @@ class Stream:
     """Work waits while the gate is shut, as it does behind the holding kernel."""
 
     def __init__(self, fake: FakeCupy) -> None:
-        self.fake, self.ptr, self.current = fake, STREAM, False
+        self.fake, self.ptr = fake, STREAM
+        self.current: bool | None = None  # none was made current yet
+        self.entered = False
         self.captured: list[tuple[Step, float]] | None = None
         self.invalid = False
 
     def use(self) -> Stream:
         self.current = True
         return self
+
+    def __enter__(self) -> Stream:
+        self.current = self.entered = True
+        return self
+
+    def left(self) -> None:
+        """CuPy entered a stream and left it: the one before is current, not one that was made so by use() alone."""
+        self.current = self.current and self.entered
 
     def synchronize(self) -> None:
         self.fake.journal.append("sync")

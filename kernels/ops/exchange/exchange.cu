@@ -53,8 +53,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     float value = x[(index_t)blockIdx.x * THREADS + thread], *to = words + thread % (unsigned)spread;
     words[thread] = 0;
     __syncthreads();
+    /* An addition to shared memory is a loop, which lanes leave one after another. nvcc 13.0 counted rounds around it in
+     * a register of the whole warp, by each of them: it never ended. What depends on a lane's value is counted in it. */
 #pragma unroll 1
-    for (index_t left = steps; left; left--) atomicAdd(to, value);
+    for (index_t left = steps + (value != value); left; left--) atomicAdd(to, value);
     __syncthreads();
     if (thread < spread) y[blockIdx.x * spread + thread] = words[thread];
 }

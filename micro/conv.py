@@ -131,6 +131,7 @@ BENCHMARK = Benchmark(
         Useful("", 410, 60.0),
         Useful("--fft", 420, 40.0),
         Useful("--winograd", 430, 20.0),
+        Useful("--stages", 435, 10.0),
     ),
     small="--n 1",
     default="algorithms",

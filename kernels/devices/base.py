@@ -24,7 +24,8 @@ class Limits:
     """What the device can hold, and roughly how fast it is. Bytes; `caches` from the first level to the last, of one
     core's view. FLOP/s and bytes/s are a guess from its size, that of one core of a CPU, by which a budget is shared
     before anything was timed; `visit`: seconds a visit takes beside its launches, where it is made step by step.
-    `features`: instructions that not every device of its kind has, as "wgmma"."""
+    `features`: instructions that not every device of its kind has, as "wgmma". `link`: bytes/s to the host, and as many
+    back at once, by the clock of what lies between; 0 where there is none, or it is not known."""
 
     memory: int
     cores: int
@@ -33,6 +34,7 @@ class Limits:
     bandwidth: float = 20e9
     visit: float = 0.0
     features: tuple[str, ...] = ()
+    link: float = 0.0
 
     @property
     def usable_cache(self) -> int:

@@ -19,7 +19,7 @@ from kernels.devices.cpu import NORMALS
 from kernels.devices.kind import Kind
 from kernels.dtypes import BYTES, STORED, decode, drawn, encode, stored_as
 from kernels.errors import BuildError, LaunchError, Unavailable, UsageError, said
-from kernels.libs import cublas, cuda, cudnn, nvml, torch_cuda
+from kernels.libs import cublas, cuda, cudnn, cusparse, nvml, torch_cuda
 from kernels.pace import Pace
 
 if TYPE_CHECKING:
@@ -123,6 +123,8 @@ class Cuda:
         self._modules: dict[Path, Any] = {}
         self._blas: cublas.Handle | None = None
         self._dnn: cudnn.Cudnn | None = None
+        self._sparse: cusparse.Handle | None = None
+        self._link: float | None = None
         self._gpu = _gpu(cp, index)
 
     def _flag(self) -> Array:
@@ -164,6 +166,12 @@ class Cuda:
         if self._dnn is None:
             self._dnn = cudnn.open_handle(stream=self.stream.ptr)
         return self._dnn
+
+    def sparse(self) -> cusparse.Handle:
+        """cuSPARSE on this stream, opened once. Raises Unavailable."""
+        if self._sparse is None:
+            self._sparse = cusparse.open_handle(self.stream.ptr)
+        return self._sparse
 
     def allocate(self, nbytes: int) -> Any:
         try:
@@ -270,7 +278,10 @@ class Cuda:
         that is not here. Afterwards CUPTI stays attached to this process, which is not to time anything again."""
         if torch_cuda.missing():
             return [() for _ in calls]
+        import warnings
+
         torch = torch_cuda.load(self)
+        warnings.filterwarnings("ignore", "Profiler clears events")  # there is one cycle, whose events are read in it
         activity, kind = torch.profiler.ProfilerActivity.CUDA, torch.autograd.DeviceType.CUDA
         with torch.profiler.profile(activities=[activity]) as traced:
             for call in calls:
@@ -308,6 +319,8 @@ class Cuda:
 
     def limits(self) -> Limits:
         free, _ = self.cp.cuda.runtime.memGetInfo()
+        if self._link is None:  # asked once: NVML may take milliseconds
+            self._link = self._gpu.link() if self._gpu else 0.0
         return Limits(
             free + self.cp.get_default_memory_pool().free_bytes(),  # what CuPy keeps for the next who asks
             self.processors,
@@ -316,6 +329,7 @@ class Cuda:
             BYTES_PER_PROCESSOR * self.processors,
             VISIT,
             ("wgmma",) if self.arch == "sm_90" else (),
+            self._link,
         )
 
 

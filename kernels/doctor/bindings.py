@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kernels.doctor.part import said
-from kernels.libs import cublas, cublaslt, cuda, numba, nvml, pycuda, skcuda, torch_cuda
+from kernels.libs import cublas, cublaslt, cuda, cusparse, numba, nvml, pycuda, skcuda, torch_cuda
 
 BINDINGS: dict[str, Callable[[], str | None]] = {
     "CUDA driver": cuda.driver_missing,
@@ -13,6 +13,7 @@ BINDINGS: dict[str, Callable[[], str | None]] = {
     "cuBLASLt": cublaslt.missing,
     "cuDNN": cuda.libraries_missing,
     "cuFFT": cuda.libraries_missing,
+    "cuSPARSE": cusparse.missing,
     "CuPy": cuda.missing,
     "PyCUDA": pycuda.missing,
     "scikit-cuda": skcuda.missing,

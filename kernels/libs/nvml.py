@@ -19,6 +19,8 @@ INSTALL = "pip install nvidia-ml-py"
 SM, MEMORY = 1, 2  # nvmlClockType_t
 DIE = 0  # nvmlTemperatureSensors_t
 POLICIES = {"power": 0, "thermal": 1}  # nvmlPerfPolicyType_t
+# Bytes/s of a lane, each way, less what their code takes: 8b/10b, 128b/130b, from the sixth on flits of 242 of 256.
+LANES = {1: 0.25e9, 2: 0.5e9, 3: 1e9 * 128 / 130, 4: 2e9 * 128 / 130, 5: 4e9 * 128 / 130, 6: 8e9 * 242 / 256}
 COMPUTE_MODES = ("default", "exclusive thread", "prohibited", "exclusive process")
 
 
@@ -74,6 +76,12 @@ class Gpu:
             compute_mode=COMPUTE_MODES[mode] if mode in range(len(COMPUTE_MODES)) else mode,
             ecc=None if ecc is None else bool(ecc[0]),  # [current, after the next restart]
         )
+
+    def link(self) -> float:
+        """Bytes/s each way of PCI Express between this card and its system at best, by its clock; 0 where it is not
+        told."""
+        generation, width = self._ask("nvmlDeviceGetMaxPcieLinkGeneration"), self._ask("nvmlDeviceGetMaxPcieLinkWidth")
+        return LANES.get(generation, 0.0) * (width or 0)
 
     def _ask(self, names: str, *arguments: int) -> Any:
         return _answer(self.api, names, self.handle, *arguments)

@@ -34,12 +34,13 @@ def _directions(asked: Request) -> tuple[str, ...]:
 
 def stages(asked: Request) -> list[Contest]:
     """Each stage of a call by itself against the whole call, by kernel, layer and pass."""
-    _refused(asked, tuple(apart.STAGED), "its stages cannot be timed apart")
+    there = apart.there(asked.device.kernels)
+    _refused(asked, there, "its stages cannot be timed apart")
     every = "all" in asked.flags
-    names = tuple(apart.STAGED) if every and "variant" not in asked.given else rows_of(asked, "stages")
+    names = there if every and "variant" not in asked.given else rows_of(asked, "stages")
     built = []
     for name in names:
-        some = OF_TILES if name.startswith("winograd") else OF_TRANSFORMS
+        some = OF_TILES if "winograd" in name else OF_TRANSFORMS
         for place in dict.fromkeys((*some, *(MORE if every else ()))):
             for direction in _directions(asked):
                 sized = as_named(asked, replace(LAYERS[place], direction=direction))

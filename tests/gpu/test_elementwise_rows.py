@@ -28,7 +28,7 @@ from kernels.problem import Problem
 from kernels.variant import Variant
 from micro.worker import guards
 from tests.gpu.conftest import REAL, missing
-from tests.gpu.rows import once, rows
+from tests.gpu.rows import once, rows, tried
 from tests.gpu.test_update_rows import OPTIMIZERS, STEPS
 
 KINDS, PHASES, PLACES = ("relu", "sigmoid", "tanh", "exp"), ("forward", "dgrad"), ("out", "in")
@@ -72,7 +72,6 @@ LAYERS = [
         ("norm", NORMS),
         ("biasact", BIASES),
         ("dropout", DROPOUTS),
-        ("spmm", PRUNED),
         ("cast", CASTS),
     )
     for row in rows(op, some)
@@ -85,6 +84,11 @@ def test_layers(device: Cuda, row: Variant[Any], problems: list[Problem]) -> Non
         pytest.skip(reason)
     for problem in problems:
         once(device, row, problem)
+
+
+@pytest.mark.parametrize(("row", "problems"), rows("spmm", PRUNED))
+def test_pruned_layers(device: Cuda, row: Variant[Any], problems: list[Spmm]) -> None:
+    tried(device, row, problems)
 
 
 @pytest.mark.parametrize(("row", "problems"), rows("activation", ACTIVATIONS))

@@ -42,6 +42,15 @@ def test_each_stage_stands_against_the_whole_call(direction: str) -> None:
         assert contest.differs.startswith("work: differs") and len({case.problem for case in contest.cases}) == 1
 
 
+def test_on_a_gpu_the_stages_are_of_its_own_kernels() -> None:
+    usual = contests("--stages", "--device", "fake:cuda")
+    assert [x.cases[0].variant for x in usual] == ["cuda-winograd-4x3", "cufft"]
+    assert [case.problem.r for x in usual for case in x.cases] == [3] * 5 + [5] * 5  # type: ignore[attr-defined]
+    every = contests("--stages", "--all", "--device", "fake:cuda")
+    assert {x.cases[0].variant for x in every} == {"cufft", "cuda-winograd-2x3", "cuda-winograd-4x3"}
+    assert not any(case.skip for x in (*usual, *every) for case in x.cases)
+
+
 def test_by_default_few_kernels_go_forward() -> None:
     every = contests("--stages")
     assert {case.problem.direction for x in every for case in x.cases} == {"forward"}  # type: ignore[attr-defined]

@@ -1,4 +1,5 @@
-"""Every place in the code that takes a C function of cuBLAS, cuBLASLt, cuFFT or the driver, found by reading it."""
+"""Every place in the code that takes a C function of cuBLAS, cuBLASLt, cuFFT, cuSPARSE or the driver, found by
+reading it."""
 
 from __future__ import annotations
 
@@ -11,8 +12,10 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("kernels", "micro", "macro", "reports", "tests/gpu")
-NAME = re.compile(r"cu(?:blas(?:Lt)?|fft)?[A-Z]\w*")
-MAYBE = re.compile(r"\bcu(?:blas(?:Lt)?|fft)?[A-Z{]|\bgetattr\(")  # what a file has that is worth its syntax tree
+NAME = re.compile(r"cu(?:blas(?:Lt)?|fft|sparse)?[A-Z]\w*")
+MAYBE = re.compile(
+    r"\bcu(?:blas(?:Lt)?|fft|sparse)?[A-Z{]|\bgetattr\("
+)  # what a file has that is worth its syntax tree
 LIBRARIES = ("api", "library", "lib", "blas", "driver")  # what we call objects that `getattr` takes functions from
 # Places that read like the others, whose functions are another's.
 OTHERS = {
@@ -97,7 +100,7 @@ def _by_name(node: ast.AST) -> ast.expr | None:
 def _pattern(node: ast.JoinedStr) -> str | None:
     """f"cublasLt{kind}Create" is "cublasLt{kind}Create"; None of what is no name."""
     text = ast.unparse(node)[2:-1]
-    begins = re.match(r"cu(?:blas(?:Lt)?|fft)?(?=[A-Z{])", text)
+    begins = re.match(r"cu(?:blas(?:Lt)?|fft|sparse)?(?=[A-Z{])", text)
     return text if begins and re.fullmatch(r"\w+\{\w+\}\w*", text) else None
 
 

@@ -32,6 +32,7 @@ SOURCES = (  # a later one's word on a type goes before an earlier one's
     "nvmath/bindings/cycublas.pxd",
     "nvmath/bindings/cycublasLt.pxd",
     "nvmath/bindings/cycufft.pxd",
+    "nvmath/bindings/cycusparse.pxd",
     "cuda/bindings/cydriver.pxd",
     "cuda/bindings/cyruntime.pxd",
 )

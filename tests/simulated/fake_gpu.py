@@ -20,7 +20,7 @@ import pytest
 from kernels import nvcc
 from kernels.libs import cublas, cuda, cudnn, driver, pycuda, skcuda
 from kernels.ops.gemm import fastest
-from tests.simulated import fake_cublas, fake_cublaslt, fake_cudnn, fake_cufft, fake_tensors
+from tests.simulated import fake_cublas, fake_cublaslt, fake_cudnn, fake_cufft, fake_cusparse, fake_tensors
 from tests.simulated.fake_cupy import FakeCupy
 from tests.simulated.fake_cupy_objects import HANDLE, STREAM
 from tests.simulated.fake_driver import FakeDriver, FakePycuda
@@ -40,6 +40,7 @@ def install(patch: pytest.MonkeyPatch, fake: FakeCupy, folder: Path) -> None:
         "cublas": blas,
         "cudnn": fake_cudnn.Library(enqueue=fake.by_library, reach=fake.reach),
         "cufft": fake_cufft.Library(enqueue=fake.by_library, reach=fake.reach),
+        "cusparse": fake_cusparse.Library(enqueue=fake.by_library, reach=fake.reach),
         "cublasLt": fake_cublaslt.Library(offers=offers, enqueue=fake.by_library, reach=fake.reach, refused=(33,)),
     }
     scikit = Scikit(fake)

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from kernels.errors import LaunchError
-from kernels.libs import cublas, cublaslt, cuda, cufft, driver, pycuda, skcuda
+from kernels.errors import LaunchError, Unavailable
+from kernels.libs import cublas, cublaslt, cuda, cufft, cusparse, driver, pycuda, skcuda
 from kernels.ops.launch import gpu
 from kernels.ops.launch.problem import Calls
 from micro.probes import versions
@@ -85,7 +85,8 @@ class Function:
 
 HANDLE = 0x70  # what any function makes
 COUNTS = ("cuDeviceGetCount", "cublasLtMatmulAlgoGetHeuristic")  # their last argument is how many there are
-ANSWERS = {"cublasGetStatusString": b"a status", "cublasLtGetStatusString": b"a status", "cublasLtGetVersion": 130100}
+TEXTS = ("cublasGetStatusString", "cublasLtGetStatusString", "cusparseGetErrorString")
+ANSWERS = {**dict.fromkeys(TEXTS, b"a status"), "cublasLtGetVersion": 130100}
 
 
 class Library:
@@ -115,6 +116,7 @@ def called() -> list[Call]:
         _cublas(library)
         _cublaslt(library)
         _cufft(library)
+        _cusparse(library)
         _driver()
         _pycuda_events(library)
         assert cuda.driver_missing() is None
@@ -157,6 +159,18 @@ def _cufft(library: Any) -> None:
         made.work_in(0x1000)
         made.call(0x100, 0x200)()
     cufft.kernel()
+
+
+def _cusparse(library: Any) -> None:
+    on = cusparse.open_handle(0x40, library)
+    weights = cusparse.csr(on, (7, 11), 5, (0x100, 0x200, 0x300))
+    for algorithm in cusparse.ALGORITHMS:
+        cusparse.area(on, algorithm, weights, 4)
+        cusparse.product(on, algorithm, weights, 4, 0x400, 0x500, 0x600)()
+    cusparse.kernel()
+    for status in cusparse.REFUSALS:
+        with contextlib.suppress(Unavailable):
+            on.check("a call", status)
 
 
 def _driver() -> None:

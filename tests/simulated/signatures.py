@@ -1,4 +1,4 @@
-"""Our bindings of cuBLAS, cuBLASLt, cuFFT and the driver against NVIDIA's declarations: each call, each number.
+"""Our bindings of cuBLAS, cuBLASLt, cuFFT, cuSPARSE and the driver against NVIDIA's declarations: calls, numbers.
 
 python -m tests.simulated.signatures prints the list; --write reads the declarations anew, where the wheels are.
 """
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from kernels.libs import cublas, cublaslt, cuda, cufft, driver, pycuda, skcuda
+from kernels.libs import cublas, cublaslt, cuda, cufft, cusparse, driver, pycuda, skcuda
 from tests.simulated import bound, declarations, recorded
 from tests.simulated.declarations import Declarations, Function, Kind
 from tests.simulated.recorded import Call, Passed
@@ -25,12 +25,14 @@ MODULES = {
     "cublaslt": cublaslt,
     "cuda": cuda,
     "cufft": cufft,
+    "cusparse": cusparse,
     "driver": driver,
     "pycuda": pycuda,
     "skcuda": skcuda,
 }
 OURS = {"cublas.WORKSPACE", "cublas.KERNELS", "cublaslt.ALIGNED", "pycuda.ON_REQUEST"}  # numbers that are no enum's
-OURS |= {"pycuda.TIES", "cufft.KERNELS"}  # how many
+OURS |= {"pycuda.TIES", "cufft.KERNELS", "cusparse.KERNELS"}  # how many
+OURS |= {"cusparse.PLACEHOLDER"}  # an address
 OURS |= {"cublaslt.ALGO"}  # the type of a structure
 STRUCTS: dict[str, Any] = {"cublasLtMatmulHeuristicResult_t": cublaslt.Offer, "cublasLtMatmulAlgo_t": cublaslt.ALGO}
 # Words of flags, which are declared as plain integers; None: the header asks for 0.
@@ -67,6 +69,17 @@ def names() -> dict[str, str]:
         "cufft.R2C": "CUFFT_R2C",
         "cufft.C2R": "CUFFT_C2R",
         **{f"cufft.RESULTS[{x!r}]": x for x in cufft.RESULTS},
+        "cusparse.N": "CUSPARSE_OPERATION_NON_TRANSPOSE",
+        "cusparse.INDEX_32": "CUSPARSE_INDEX_32I",
+        "cusparse.BASE_ZERO": "CUSPARSE_INDEX_BASE_ZERO",
+        "cusparse.ROW_MAJOR": "CUSPARSE_ORDER_ROW",
+        "cusparse.FP32": "CUDA_R_32F",
+        "cusparse.ALGORITHMS['default']": "CUSPARSE_SPMM_ALG_DEFAULT",
+        **{f"cusparse.ALGORITHMS['alg{i}']": f"CUSPARSE_SPMM_CSR_ALG{i}" for i in (1, 2, 3)},
+        **{
+            f"cusparse.REFUSALS[{i}]": f"CUSPARSE_STATUS_{word}"
+            for i, word in enumerate(("ALLOC_FAILED", "NOT_SUPPORTED", "INSUFFICIENT_RESOURCES"))
+        },
         "pycuda.NON_BLOCKING": "CU_STREAM_NON_BLOCKING",
         "pycuda.NO_TIMING": "CU_EVENT_DISABLE_TIMING",
         "skcuda.MAJOR": "MAJOR_VERSION",

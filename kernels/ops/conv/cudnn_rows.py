@@ -1,6 +1,6 @@
 """cuDNN's convolutions: by the name of the algorithm, by its heuristic's first choice, by its own search.
 
-`fma` keeps to single precision; cuDNN's default lets its products round their factors to TF32. Never run on a GPU.
+`fma` keeps to single precision; cuDNN's default lets its products round their factors to TF32.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from kernels.nvcc import Argument, Geometry, refuse_unknown
 from kernels.ops.conv import fft
 from kernels.ops.conv.columns import refuse_room
 from kernels.ops.conv.problem import Conv
-from kernels.ops.conv.staged import by_letter, letters
+from kernels.ops.conv.staged import Staged, by_letter, letters
 from kernels.ops.gemm.cublas import addresses
 from kernels.problem import Work
 
@@ -88,12 +89,21 @@ def make(problem: Conv, device: Any, setting: Setting) -> Made:
     return Made(problem, device, device.blas(), frames, spectra, area, plans)
 
 
-def steps(made: Made, at: Mapping[str, int], uses: int = 1) -> list[Step]:
-    """Of a call; `at`: addresses of the operands by letter."""
+def stages(made: Made, at: Mapping[str, int]) -> dict[str, list[Step]]:
+    """Of a call, by the names of fft.by_stage, in order; `at`: addresses of the operands by letter."""
     *inputs, output = letters(made.problem)
-    kept = transform(made, "w", at["w"]) if "w" in inputs else []
-    each = [step for name in inputs if name != "w" for step in transform(made, name, at[name])]
-    return [*kept, *[*each, products(made), *inverse(made, output, at[output])] * uses]
+    return {
+        **{f"transform {name}": transform(made, name, at[name]) for name in inputs},
+        "products": [products(made)],
+        f"inverse {output}": inverse(made, output, at[output]),
+    }
+
+
+def steps(made: Made, at: Mapping[str, int], uses: int = 1) -> list[Step]:
+    """Of a call that uses the filter's transform so often."""
+    parts = stages(made, at)
+    kept = parts.pop("transform w", [])
+    return [*kept, *[step for part in parts.values() for step in part] * uses]
 
 
 def transform(made: Made, name: str, place: int) -> list[Step]:
@@ -126,10 +136,24 @@ def products(made: Made) -> Step:
 
 def prepare(problem: Conv, device: Any, setting: Setting, *, uses: int = 1) -> Bind:
     """`uses`: of each transform of the filter."""
-    made = make(problem, device, setting)
+    return _bind(make(problem, device, setting), partial(steps, uses=uses), uses)
 
+
+def staged(problem: Conv, device: Any, setting: Setting) -> Staged:
+    """With each stage by itself. cuFFT's inverse overwrites what it reads: again and again by itself it works on
+    infinity and NaN, in as many instructions, at less power."""
+    made = make(problem, device, setting)
+    names = fft.by_stage(problem)
+    return Staged(_bind(made, steps), {name: _bind(made, partial(_only, name)) for name in names})
+
+
+def _only(name: str, made: Made, at: Mapping[str, int]) -> list[Step]:
+    return stages(made, at)[name]
+
+
+def _bind(made: Made, parts: Callable[[Made, Mapping[str, int]], list[Step]], uses: int = 1) -> Bind:
     def bind(buffers: Sequence[Any]) -> Launch:
-        ready = steps(made, by_letter(problem, addresses(buffers)), uses)
+        ready = parts(made, by_letter(made.problem, addresses(buffers)))
         call = grid.in_turn(ready, (made, *buffers))
         return Launch(call, uses=uses, workspace=made.workspace, capturable=True, kernels=cufft.KERNELS * len(ready))
 

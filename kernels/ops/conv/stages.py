@@ -28,15 +28,40 @@ STAGED: Mapping[str, Callable[[Conv, Any, Setting], Staged]] = {
     **tiled_rows.STAGED,
     **winograd_rows.STAGED,
 }
+ON_CUDA = ("cufft", "cuda-winograd-2x3", "cuda-winograd-4x3")  # whose tables are imported when they are reached
 WORK: dict[str, Callable[[Conv], dict[str, Work]]] = {
     **dict.fromkeys(fft_rows.STAGED, fft.by_stage),
     **{f"fft-tiled-{size}-pyfftw": partial(tiled.by_stage, size=size) for size in tiled_rows.SIZES},
     **{name: algorithm.by_stage for name, algorithm, *_ in winograd_rows.ALGORITHMS},
+    **{f"cuda-{name}": algorithm.by_stage for name, algorithm, *_ in winograd_rows.ALGORITHMS},
+    "cufft": fft.by_stage,
 }
 STAGES = ("transform-x", "transform-w", "transform-y", "products", "inverse-x", "inverse-w", "inverse-y")
 
 # By row, problem, setting and device: what its stages share as long as a contest has it, else each took as much memory.
 _shared: WeakValueDictionary[tuple[object, ...], Staged] = WeakValueDictionary()
+
+
+def there(kernels: str) -> tuple[str, ...]:
+    """The rows for "cpu" or "cuda" whose stages can be timed apart."""
+    return tuple(STAGED) if kernels == "cpu" else ON_CUDA
+
+
+def row_of(name: str) -> Variant[Conv]:
+    """One of them."""
+    if name not in ON_CUDA:
+        return ROWS[name]
+    from kernels.ops.conv import cuda_rows
+
+    return next(row for row in cuda_rows.ROWS if row.name == name)
+
+
+def _maker(name: str) -> Callable[[Conv, Any, Setting], Staged]:
+    if name not in ON_CUDA:
+        return STAGED[name]
+    from kernels.ops.conv import cuda_rows
+
+    return cuda_rows.STAGED[name]
 
 
 def names(row: str, problem: Conv) -> list[str]:
@@ -47,10 +72,10 @@ def names(row: str, problem: Conv) -> list[str]:
 def stage(parameter: str) -> Variant[Conv]:
     """`stage:ROW:STAGE`, as `stage:fft-scipy:transform-w`."""
     name, _, word = parameter.rpartition(":")
-    for given, there in ((name, STAGED), (word, STAGES)):
-        if given not in there:
-            raise UsageError(f"--variant stage:{parameter}: {choice(given, there)}")
-    row = ROWS[name]
+    for given, known in ((name, (*STAGED, *ON_CUDA)), (word, STAGES)):
+        if given not in known:
+            raise UsageError(f"--variant stage:{parameter}: {choice(given, known)}")
+    row = row_of(name)
 
     def accepts(problem: Conv) -> str | None:
         reason = row.accepts(problem)
@@ -101,9 +126,13 @@ def _made(name: str, problem: Conv, device: Any, setting: Setting) -> Staged:
     key = (name, problem, setting, id(device))
     made = _shared.get(key)
     if made is None:
-        made = _shared[key] = STAGED[name](problem, device, setting)
+        made = _shared[key] = _maker(name)(problem, device, setting)
         x = problem.fill(np.random.default_rng(0))
-        made.bind([x.get(o.name, np.zeros(o.shape, np.float32)) for o in problem.operands()]).call()
+        views = [device.view(device.allocate(o.nbytes), 0, o) for o in problem.operands()]
+        for operand, view in zip(problem.operands(), views, strict=True):
+            device.put(view, x.get(operand.name, np.zeros(operand.shape, np.float32)))
+        made.bind(views).call()
+        device.sync()  # before the operands go away
     return made
 
 

@@ -1,20 +1,21 @@
-"""A pruned layer on a GPU: CSR by a kernel of our own, and cuBLAS's dense product of the same weights."""
+"""A pruned layer on a GPU: CSR by our own kernel and cuSPARSE, and cuBLAS's dense product of the same weights."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from kernels import grid
 from kernels.launch import Bind, Launch
-from kernels.libs import cublas
+from kernels.libs import cublas, cusparse
 from kernels.libs import cuda as cuda_library
 from kernels.ops.gemm import Gemm
 from kernels.ops.gemm.cublas import addresses, call_of
 from kernels.ops.spmm import cuda
 from kernels.ops.spmm.problem import Spmm
 from kernels.ops.spmm.variants import executed
-from kernels.variant import Variant
+from kernels.variant import DEFAULT, Variant
 
 
 def csr(problem: Spmm, device: Any, setting: object) -> Bind:
@@ -37,6 +38,29 @@ def csr(problem: Spmm, device: Any, setting: object) -> Bind:
     return bind
 
 
+def sparse(algorithm: str, problem: Spmm, device: Any, setting: object) -> Bind:
+    """cusparseSpMM by one of its algorithms; all launches share a work area."""
+    on = device.sparse()
+    kept = [device.cp.asarray(x) for x in problem.weights()]
+    values, columns, pointers = addresses(kept)
+    weights = cusparse.csr(on, (problem.m, problem.k), problem.nonzeros, (values, columns, pointers))
+    nbytes = cusparse.area(on, algorithm, weights, problem.n)
+    area = device.allocate(max(nbytes, 1))
+    (work,) = addresses([area])
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        b, c = addresses(buffers)
+        run = cusparse.product(on, algorithm, weights, problem.n, b, c, work)
+
+        def call(keep: object = (kept, area, *buffers)) -> None:
+            run()
+
+        workspace = nbytes + sum(int(x.nbytes) for x in kept)
+        return Launch(call, workspace=workspace, capturable=True, kernels=cusparse.KERNELS)
+
+    return bind
+
+
 def dense(problem: Spmm, device: Any, setting: object) -> Bind:
     """cublasSgemm on W with its zeros."""
     on, whole = device.blas(), Gemm(problem.m, problem.n, problem.k)
@@ -54,8 +78,17 @@ def dense(problem: Spmm, device: Any, setting: object) -> Bind:
     return bind
 
 
+def _by_cusparse(name: str, algorithm: str, roles: tuple[str, ...]) -> Variant[Spmm]:
+    prepare = partial(sparse, algorithm)
+    return Variant(name, "cuda", "cusparse", prepare, missing=cusparse.missing, kernel=cusparse.kernel, roles=roles)
+
+
 VARIANTS: tuple[Variant[Spmm], ...] = (
     Variant("cublas-dense", "cuda", "cublas", dense, missing=cublas.missing, work=executed, kernel=cublas.kernel),
     Variant("cuda-csr", "cuda", "suite", csr, missing=cuda_library.missing),
+    _by_cusparse("cusparse", "default", (DEFAULT,)),
+    _by_cusparse("cusparse-alg1", "alg1", ()),
+    _by_cusparse("cusparse-alg2", "alg2", (DEFAULT,)),
+    _by_cusparse("cusparse-alg3", "alg3", ()),
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -1,0 +1,150 @@
+"""cuSPARSE's product of a matrix in CSR and a dense one through its generic C interface, row-major."""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kernels.errors import Unavailable
+from kernels.libs import cuda
+from kernels.libs.cublas import prepared, refused
+
+N = 0  # CUSPARSE_OPERATION_NON_TRANSPOSE
+INDEX_32, BASE_ZERO = 2, 0  # of row pointers and columns: CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO
+ROW_MAJOR = 2  # CUSPARSE_ORDER_ROW
+FP32 = 0  # CUDA_R_32F, of all operands and of the sums
+# cusparseSpMMAlg_t of CSR. What cusparseSpMM_preprocess could find once for the first and the third is found in each
+# call.
+ALGORITHMS = {"default": 0, "alg1": 4, "alg2": 6, "alg3": 12}
+REFUSALS = (2, 10, 11)  # CUSPARSE_STATUS_ALLOC_FAILED, _NOT_SUPPORTED, _INSUFFICIENT_RESOURCES
+KERNELS = 4  # of one call at most, as a guess: rows shared out, the product, its parts summed
+INT, LONG, POINTER, SIZE, FLOAT = ctypes.c_int, ctypes.c_int64, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_float
+PLACEHOLDER = 0x100  # where an address is asked for and not read
+
+
+@dataclass(frozen=True)
+class Handle:
+    """Of this process, on one stream. Destroyed with the object."""
+
+    api: Any
+    handle: ctypes.c_void_p
+
+    def check(self, name: str, status: int) -> None:
+        """Raise Unavailable for what it has no code or no room for; LaunchError for what else is no success."""
+        if status:
+            error = refused(self.api.cusparseGetErrorString, name, status)
+            raise Unavailable(str(error)) if status in REFUSALS else error
+
+
+@dataclass(frozen=True)
+class Csr:
+    """An m×k matrix of so many non-zeros on the device. Destroyed with the object."""
+
+    descriptor: ctypes.c_void_p
+    m: int
+    k: int
+
+
+def missing() -> str | None:
+    """Why cuSPARSE cannot be called here."""
+    return cuda.libraries_missing()
+
+
+def open_handle(stream: int, library: Any = None) -> Handle:
+    """Raises Unavailable, LaunchError."""
+    api, handle = library or cuda.load("cusparse"), POINTER()
+    if status := api.cusparseCreate(ctypes.byref(handle)):
+        raise Unavailable(f"cusparseCreate answers {status}: no usable GPU in this process")
+    on = Handle(api, handle)
+    weakref.finalize(on, api.cusparseDestroy, handle).atexit = False  # then the context may be gone
+    on.check("cusparseSetStream", api.cusparseSetStream(handle, POINTER(stream)))
+    return on
+
+
+def csr(on: Handle, shape: tuple[int, int], nonzeros: int, places: tuple[int, int, int]) -> Csr:
+    """Of the device's addresses of values, columns and row pointers. Raises LaunchError."""
+    values, columns, pointers = map(POINTER, places)
+    descriptor = POINTER()
+    status = on.api.cusparseCreateCsr(
+        ctypes.byref(descriptor),
+        LONG(shape[0]),
+        LONG(shape[1]),
+        LONG(nonzeros),
+        pointers,
+        columns,
+        values,
+        INT(INDEX_32),
+        INT(INDEX_32),
+        INT(BASE_ZERO),
+        INT(FP32),
+    )
+    on.check("cusparseCreateCsr", status)
+    made = Csr(descriptor, *shape)
+    weakref.finalize(made, on.api.cusparseDestroySpMat, descriptor).atexit = False
+    return made
+
+
+class _Dense:
+    """A dense row-major matrix at an address. Destroyed with the object."""
+
+    def __init__(self, on: Handle, rows: int, columns: int, place: int) -> None:
+        self.descriptor = POINTER()
+        status = on.api.cusparseCreateDnMat(
+            ctypes.byref(self.descriptor),
+            LONG(rows),
+            LONG(columns),
+            LONG(columns),
+            POINTER(place),
+            INT(FP32),
+            INT(ROW_MAJOR),
+        )
+        on.check("cusparseCreateDnMat", status)
+        weakref.finalize(self, on.api.cusparseDestroyDnMat, self.descriptor).atexit = False
+
+
+def _words(on: Handle, algorithm: str, a: Csr, b: _Dense, c: _Dense) -> tuple[tuple[Any, ...], object]:
+    """Of a product and of the question for its work area, and what has to live as long."""
+    alpha, beta = FLOAT(1.0), FLOAT(0.0)
+    words = (
+        on.handle,
+        INT(N),
+        INT(N),
+        ctypes.byref(alpha),
+        a.descriptor,
+        b.descriptor,
+        ctypes.byref(beta),
+        c.descriptor,
+        INT(FP32),
+        INT(ALGORITHMS[algorithm]),
+    )
+    return words, (alpha, beta, a, b, c)
+
+
+def area(on: Handle, algorithm: str, a: Csr, n: int) -> int:
+    """Bytes that a product with n columns works in. Raises LaunchError, Unavailable."""
+    nbytes = SIZE()
+    operands = _Dense(on, a.k, n, PLACEHOLDER), _Dense(on, a.m, n, PLACEHOLDER)
+    words, _keep = _words(on, algorithm, a, *operands)
+    on.check("cusparseSpMM_bufferSize", on.api.cusparseSpMM_bufferSize(*words, ctypes.byref(nbytes)))
+    return nbytes.value
+
+
+def product(on: Handle, algorithm: str, a: Csr, n: int, b: int, c: int, work: int) -> Callable[[], None]:
+    """C = A·B, ready to be called: B k×n and C m×n at these addresses, `work` that of `area` bytes, which calls that
+    follow each other may share. Raises LaunchError."""
+    words, keep = _words(on, algorithm, a, _Dense(on, a.k, n, b), _Dense(on, a.m, n, c))
+    return prepared(on.api.cusparseSpMM, (*words, POINTER(work)), "cusparseSpMM", on.check, (on, keep))
+
+
+def kernel() -> tuple[str | None, str | None]:
+    """The library's version, told without a handle; its kernels it does not name."""
+    library, number = cuda.load("cusparse"), INT()
+    numbers = []
+    for which in range(3):  # MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL
+        if library.cusparseGetProperty(INT(which), ctypes.byref(number)):
+            return None, None
+        numbers.append(str(number.value))
+    return f"cuSPARSE {'.'.join(numbers)}", None

@@ -153,6 +153,7 @@ class Problem:
     by_executed: ClassVar[bool] = False  # whether shares of a ceiling are by what an algorithm executes: some save much
     called: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({})  # axes by other words that a person may type
     on_host: ClassVar[bool] = False  # the time asked for is the caller's, not the device's
+    within: ClassVar[bool] = False  # what it moves stays within a multiprocessor or its caches: no memory bounds it
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):

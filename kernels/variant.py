@@ -33,7 +33,8 @@ class Variant(Generic[P]):
     through the interpreter. `judged` is the problem by whose bounds its answer is judged, where that depends on the
     algorithm. `roles`: where it is measured where no variant is named: DEFAULT, wherever a question
     asks for no other role; others by the words that a question of its benchmark asks for; none: only by its name.
-    `times`: how often a use does the problem's work, of a row that calls another again and again.
+    `times`: how often a use does the problem's work, of a row that calls another again and again. `link`: whether its
+    bytes cross the link between the device and its host, which bounds them.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Variant(Generic[P]):
     judged: Callable[[P], P] = lambda problem: problem
     roles: tuple[str, ...] = (DEFAULT,)
     times: int = 1
+    link: bool = False
 
     def computes(self, problem: P) -> str:
         """The precision of its answer: what the problem asks for, or its own where that is coarser."""

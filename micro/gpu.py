@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     default = Path(os.environ.get("OUT") or "gpu-out")
     parser.add_argument("--part", type=int, choices=tuple(steps.PARTS), help="one of the five")
     parser.add_argument("--out", type=Path, default=default, help="folder ($OUT, else gpu-out)")
-    parser.add_argument("--seconds", type=float, help="for all of it (240, else 480; 520 without --part)")
+    parser.add_argument("--seconds", type=float, help="for all of it (240, 480 or 720; 520 without --part)")
     parser.add_argument("--fake", action="store_true", help="the fake device even where a GPU is")
     asked = parser.parse_args(argv)
     here = cuda.driver_here() and not asked.fake

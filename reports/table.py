@@ -43,7 +43,7 @@ HEAD = Ratio(
     "verdict",
     "times of both",
     "of ceiling",
-    "worst error",
+    "of allowed error",
 )
 BUT_SHOWN = "†"  # beside a verdict that the interval shown does not explain
 WHOLE = (HEAD.ratio, HEAD.next)  # columns whose cells are never broken
@@ -139,8 +139,16 @@ def _ratio(
         verdict,
         f"{_median(contender)}, {_median(baseline)}",
         f"{units.percent(contender.percent_of_ceiling)}, {units.percent(baseline.percent_of_ceiling)}",
-        f"{units.error(contender.error)}, {units.error(baseline.error)}",
+        f"{_of_allowed(contender)}, {_of_allowed(baseline)}",
     )
+
+
+def _of_allowed(result: Result) -> str:
+    """The error that comes nearest to what its precision allows, as a share of that: of types and inputs that differ
+    the errors themselves say nothing of each other."""
+    if result.error is None or result.error_bound is None:
+        return units.percent(None)
+    return units.percent(100 * result.error / result.error_bound if result.error else 0.0)
 
 
 def _verdict(comparison: Comparison, mark: str, contender: Result, baseline: Result) -> str:
@@ -198,8 +206,9 @@ def kernels(run: Run) -> tuple[str, ...]:
     for result in run.results:
         if result.role != "measured" or not result.seconds or not (result.kernel or result.blas):
             continue
-        isa = result.isa_observed or "instruction set not known"
-        kernel = f"{result.kernel} ({isa})" if result.kernel else ""
+        kernel = result.kernel or ""
+        if kernel and result.clock != "event":  # a GPU has one instruction set
+            kernel += f" ({result.isa_observed or 'instruction set not known'})"
         by_variant.setdefault(result.variant, {})[kernel] = None
         if result.blas:
             calls.setdefault(result.variant, {})[result.blas.partition(" m=")[0]] = None

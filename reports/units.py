@@ -66,11 +66,6 @@ def percent(value: float | None) -> str:
     return "–" if value is None else f"{value:.0f} %"
 
 
-def error(value: float | None) -> str:
-    """A worst error: `1.2e-6`."""
-    return "–" if value is None else "0" if value == 0 else f"{value:.1e}"
-
-
 def first(names: Sequence[str], most: int) -> str:
     """`fc1, fc2 and 3 more`: the first ones of many."""
     more = f" and {len(names) - most} more" if len(names) > most else ""

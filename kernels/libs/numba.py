@@ -14,6 +14,7 @@ from kernels.libs import _optional
 
 QUIET = "NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS"
 REMEDY = "set CUDA_HOME to a CUDA toolkit, in whose nvvm folder numba finds libnvvm and libdevice"
+NEWER = "pip install --upgrade numba-cuda, or an older NumPy"
 
 missing = partial(_optional.missing, "numba")
 
@@ -47,7 +48,10 @@ def compiled(kernel: Callable[..., object], arguments: Sequence[object]) -> None
     try:
         kernel(*arguments)
     except (AttributeError, ImportError, OSError, RuntimeError) as error:
-        raise Unavailable(f"numba.cuda cannot compile ({said(error)}): {REMEDY}") from None
+        if isinstance(error, AttributeError) and "numpy" not in str(error):
+            raise
+        remedy = NEWER if isinstance(error, AttributeError) else REMEDY
+        raise Unavailable(f"numba.cuda cannot compile ({said(error)}): {remedy}") from None
 
 
 def _toolkit() -> Path | None:

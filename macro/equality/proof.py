@@ -28,6 +28,7 @@ from macro.equality.answer import COUNTS, MOVED, Answer, Question, answers, apar
 from macro.frameworks import Framework, find, interpreter
 from macro.networks.base import Network
 from macro.processes import job
+from macro.processes.ahead import AT_ONCE
 from macro.processes.job import Setting
 from reports import units
 
@@ -84,8 +85,8 @@ class Verdict:
 
 def reference(network: Network, batch: int, folder: Path) -> tuple[Answer, dict[str, float]]:
     """NumPy's answer, and the bound of each of its arrays and of the loss, relative to its norm: kept, since six more
-    runs of the reference stand behind it. Two at once, on half the cores each: nothing is timed."""
-    asked = Question(find(REFERENCE), network, batch, Setting(max(1, cores() // 2)), folder)
+    runs of the reference stand behind it. Some at once, each on cores of its own: nothing is timed."""
+    asked = Question(find(REFERENCE), network, batch, Setting(max(1, cores() // AT_ONCE)), folder)
     (plain,) = map(right, answers([asked]))
     kept = f"bounds-{key(network, batch, asked.framework, asked.setting, plain.identity)}"
     bounds = _stored(kept)

@@ -12,7 +12,7 @@ from kernels.devices.cpu import cores, memory
 from kernels.errors import SuiteError
 from macro.processes.process import Process
 
-AT_ONCE = 2
+AT_ONCE = 8  # at most
 ROOM = 0.8  # of the memory that is free, for all of them
 
 

@@ -11,6 +11,7 @@ from micro.planning.contest import Case, parse
 from reports import flat, units
 from reports.record import Contest, Result, Run
 
+NOT_KNOWN = "instruction set not known"
 BOUND = 0.9  # of a ceiling: from here on there is little left to explain
 
 
@@ -57,7 +58,7 @@ def _ran(run: Run, result: Result) -> Iterator[str]:
     seen = result.isa_observed
     widest = (run.environment.facts.get("device", {}).get("isa") or [None])[-1]
     kernel = result.kernel or "a kernel that does not report what it is"
-    yield f"What ran: {kernel} ({seen or 'instruction set not known'})."
+    yield f"What ran: {kernel}{'' if result.clock == 'event' else f' ({seen or NOT_KNOWN})'}."
     peaks = ceilings.load()
     if seen and widest and seen != widest:
         sentence = f"It uses {seen}, this processor has {widest}"

@@ -51,7 +51,7 @@ def cases(measured: Sequence[Case], limits: Mapping[str, Limits]) -> list[Case]:
     ceilings: dict[Case, None] = {}
     for device, threads in dict.fromkeys((case.setting.device, case.setting.threads) for case in measured):
         alike = [case for case in measured if (case.setting.device, case.setting.threads) == (device, threads)]
-        own = [case for case in alike if not _for_its_caller(case)]
+        own = [case for case in alike if not _elsewhere(case)]
         if not own:
             continue
         kind, many = devices.kind_of(device), _threads(threads, limits[device])
@@ -89,9 +89,12 @@ def title(ceiling: Case) -> str:
     return f"read {units.binary(bound.size)}{several}{own}"
 
 
-def _for_its_caller(case: Case) -> bool:
-    """Whether what is timed is not the device's work: nothing of the device bounds it."""
-    return case.problem.on_host and devices.kind_of(case.setting.device).own_clock
+def _elsewhere(case: Case) -> bool:
+    """Whether neither the device's arithmetic nor its memory bounds what is timed: it is its caller's work, stays
+    within multiprocessors, or crosses the link to the host."""
+    problem = case.problem
+    for_its_caller = problem.on_host and devices.kind_of(case.setting.device).own_clock
+    return for_its_caller or problem.within or find(problem.op, case.variant).link
 
 
 def peak(kind: Kind, limits: Limits, threads: int = 1) -> Fma:
@@ -148,6 +151,8 @@ def share(measurement: Measurement, all_cases: Sequence[Case], index: int, limit
     case = all_cases[index]
     problem: Any = case.problem
     times: Any = measurement.times[measurement.timed]
+    if _elsewhere(case):
+        return _of_link(case, limits[case.setting.device].link, times[:, index])
     bounds = _bounds(case, all_cases, measurement, limits[case.setting.device].features)
     if not bounds:
         return Share(None, None, None)
@@ -164,6 +169,16 @@ def share(measurement: Measurement, all_cases: Sequence[Case], index: int, limit
     if len(bounds) == 1 and problem.flops:
         return Share(None, None, refusal)  # no ceiling of its arithmetic is known
     return Share(100 * float(np.median(nominal[nearest] / times[:, index])), nearest, refusal)
+
+
+def _of_link(case: Case, rate: float, times: Array) -> Share:
+    """Of what crosses it, by the clock of the link to the host: as much each way at once."""
+    import numpy as np
+
+    if not (rate and find(case.problem.op, case.variant).link):
+        return Share(None, None, None)
+    least = np.full(len(times), sum(x.nbytes for x in case.problem.operands() if x.role == "in") / rate)
+    return Share(100 * float(np.median(least / times)), f"link {units.scaled(rate, 'B/s')}", None)  # NVLink may beat it
 
 
 def _least(case: Case, bounds: Bounds, limits: Mapping[str, Limits]) -> dict[str, Array]:

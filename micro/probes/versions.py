@@ -55,7 +55,7 @@ def ask() -> dict[str, Any]:
         facts.ask(" ".join(command[:2]).partition("=")[0], partial(said, command))
     facts.ask("driver", driver)
     facts.ask("nvml", nvml)
-    for name in ("cudart", "cublas", "cublasLt", "cudnn", "cufft", "nccl", "nvrtc", "cupti"):
+    for name in ("cudart", "cublas", "cublasLt", "cudnn", "cufft", "cusparse", "nccl", "nvrtc", "cupti"):
         facts.ask(f"lib{name}", partial(where, name))
     facts.ask("cupy", cupy)
     facts.ask("cupti", cupti)

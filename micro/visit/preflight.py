@@ -107,7 +107,7 @@ def numba() -> dict[str, Any]:
 
 
 def library(name: str) -> Callable[[], dict[str, Any]]:
-    """cuBLAS, cuDNN or cuFFT where our own binding finds it."""
+    """One of NVIDIA's, where our own binding finds it."""
     return lambda: {"version": importlib.import_module(f"kernels.libs.{name}").kernel()[0]}
 
 
@@ -135,6 +135,7 @@ CHECKS: dict[str, Callable[[], dict[str, Any]]] = {
     "cublas": library("cublas"),
     "libcudnn": library("cudnn"),
     "cufft": library("cufft"),
+    "cusparse": library("cusparse"),
     "nvml": nvml,
     "nvcc": compiler,
     **{name: imported(name) for name in ("pycuda", "skcuda", "cudnn", "cupti", "pytest")},

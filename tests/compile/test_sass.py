@@ -116,6 +116,16 @@ def test_the_loop_of_a_tensor_core_ceiling_is_products(name: str, arch: str, own
 
 @needs_nvdisasm
 @each
+def test_rounds_of_additions_to_shared_memory_are_counted_in_each_lane(arch: str, own_state: Path) -> None:
+    """Lanes leave the loop of such an addition one after another; with the rounds that are left in a uniform register,
+    as nvcc 13.0 kept them, each group of lanes takes one of them: on an H100 the kernel did not end."""
+    rounds = [x for x in sass.loops(code("exchange_add_shared", arch)) if sass.count(x, "ATOMS")]
+    assert rounds
+    assert not any(sass.count(x, "UIADD3") for x in rounds)
+
+
+@needs_nvdisasm
+@each
 @pytest.mark.parametrize("name", ["transpose_naive", "transpose_tiled"])
 def test_a_transposition_calls_nothing(name: str, arch: str, own_state: Path) -> None:
     """A 64-bit division is a call; of whole tiles a thread's eight elements take less than 25 instructions each."""

@@ -246,29 +246,34 @@ def test_other_notes_name_no_kernel(note: Note) -> None:
 
 
 SHORT = replace(
-    SECOND, name=f"{BASE}/dtype:bf16/variant:y/threads:1", precision="bf16", error=0.0213, percent_of_ceiling=None
+    SECOND,
+    name=f"{BASE}/dtype:bf16/variant:y/threads:1",
+    precision="bf16",
+    error=0.0213,
+    error_bound=0.05,
+    percent_of_ceiling=None,
 )
 
 
 def test_errors_stand_where_a_time_is_bought_with_them() -> None:
-    exact = replace(FIRST, error=0.0)
+    exact = replace(FIRST, error=0.0, error_bound=0.0)
     compared = replace(COMPARED, contender=SHORT.name)
     made = table.comparisons(run(exact, SHORT, compared=(compared,)))
-    assert made.head[-1] == "worst error" and made.rows[0][-1] == "2.1e-02, 0"
+    assert made.head[-1] == "of allowed error" and made.rows[0][-1] == "43 %, 0 %"
     assert "of ceiling" not in made.head  # none was measured
 
 
 def test_errors_of_one_precision_are_not_shown() -> None:
     alike = replace(FIRST, error=1e-6), replace(SECOND, error=1e-5)
     made = table.comparisons(run(*alike, compared=(COMPARED,)))
-    assert "worst error" not in made.head and made.head[-1] == "of ceiling"
+    assert "of allowed error" not in made.head and made.head[-1] == "of ceiling"
     assert len(made.rows[0]) == len(made.head)
 
 
 def test_one_pair_of_two_precisions_shows_all_errors() -> None:
-    rows = replace(FIRST, error=1e-6), replace(SECOND, error=None), SHORT
+    rows = replace(FIRST, error=1e-6, error_bound=1e-5), replace(SECOND, error=None), SHORT
     made = table.comparisons(run(*rows, compared=(replace(COMPARED, contender=SHORT.name), COMPARED)))
-    assert [row[-1] for row in made.rows] == ["2.1e-02, 1.0e-06", "–, 1.0e-06"]
+    assert [row[-1] for row in made.rows] == ["43 %, 10 %", "–, 10 %"]
     assert {len(row) for row in made.rows} == {len(made.head)} == {6}
 
 

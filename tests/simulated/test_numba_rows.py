@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from kernels import nvcc
@@ -150,6 +151,21 @@ def test_a_toolkit_in_part_is_a_row_that_is_skipped(
     fake.fails = error
     with pytest.raises(Unavailable, match=r"^numba.cuda cannot compile \([^\n]+\): set CUDA_HOME to a CUDA toolkit"):
         find(problem.op, name).prepare(problem, device, Setting(device=device.name))
+
+
+@ROWS
+def test_a_numpy_that_is_too_new_is_a_row_that_is_skipped(
+    device: Cuda, fake: FakeNumba, name: str, problem: Problem
+) -> None:
+    fake.fails = AttributeError("module 'numpy' has no attribute 'in1d'")
+    with pytest.raises(Unavailable, match=r"'in1d'\): pip install --upgrade numba-cuda, or an older NumPy$"):
+        find(problem.op, name).prepare(problem, device, Setting(device=device.name))
+
+
+def test_what_numpy_has_no_more_and_numba_cuda_names_is_there(fake: FakeNumba, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(np, "row_stack", raising=False)
+    numba.cuda()
+    assert vars(np)["row_stack"] is np.vstack
 
 
 def test_a_fault_of_the_kernel_stays_one(device: Cuda, fake: FakeNumba) -> None:

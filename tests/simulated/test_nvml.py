@@ -47,6 +47,14 @@ def test_its_facts(monkeypatch: pytest.MonkeyPatch) -> None:
     }
 
 
+def test_the_link_is_told_by_its_best_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An idle one is slower and narrower."""
+    assert gpu(monkeypatch).link() == pytest.approx(63.0e9, rel=1e-3)
+    assert gpu(monkeypatch, {"nvmlDeviceGetMaxPcieLinkGeneration": 3}).link() == pytest.approx(15.75e9, rel=1e-3)
+    for untold in ("nvmlDeviceGetMaxPcieLinkGeneration", "nvmlDeviceGetMaxPcieLinkWidth"):
+        assert gpu(monkeypatch, {untold: None}).link() == 0.0
+
+
 @pytest.mark.parametrize("untold", [None, NVMLError()], ids=["not there", "not supported"])
 def test_what_is_not_told_is_left_out(monkeypatch: pytest.MonkeyPatch, untold: Any) -> None:
     """Each alone, then all."""

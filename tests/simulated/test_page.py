@@ -30,12 +30,20 @@ def test_page_is_what_the_code_says(own_state: Path) -> None:
     assert structure(TEXT) == structure(WRITER.page(twins)), "python docs/cuda.py"
 
 
-def test_page_has_every_kernel_and_no_gpu() -> None:
+def test_page_has_every_kernel_and_what_a_gpu_said() -> None:
     rows = [line.split(" | ") for line in TEXT.splitlines() if line.startswith("| `")]
     twins = [f"| `{name}`" for name in cases.gemm.TILES]
     assert [row[0] for row in rows] == [f"| `{name}`" for name in cases.NAMES] + twins
-    assert {row[-1] for row in rows} == {"never yet |"}
+    ours = [f"{WRITER._seen(name)} |" for name in cases.NAMES]
+    assert [row[-1] for row in rows] == [*ours, *["H100: right |"] * len(twins)]
     assert {len(row) for row in rows} == {len(WRITER.COLUMNS)}
+
+
+def test_a_kernel_that_was_not_right_on_a_gpu_is_not_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = ('{"kernel": "a", "right": true}', '{"kernel": "b", "right": false}', '{"kernel": "c", "error": "x"}')
+    (tmp_path / "own-kernels.ndjson").write_text("\n".join(told))
+    monkeypatch.setattr(WRITER, "VISIT", tmp_path)
+    assert [WRITER._seen(name) for name in ("a", "b", "c", "d")] == ["H100: right", *["never yet"] * 3]
 
 
 def test_structure_hides_digits_and_nothing_else() -> None:

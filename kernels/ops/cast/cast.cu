@@ -1,6 +1,6 @@
 /* Conversions, clears and fills: four elements a thread, as far apart as the block has threads, so that a warp's are
  * together. A double is two words as they lie, and may begin at any of them. bf16 by its bits: to the nearest, ties to
- * even; NaN stays one. Never run on a GPU. */
+ * even; NaN stays one. */
 typedef long long index_t;
 
 enum { THREADS = 256, EACH = 4 };

@@ -1,4 +1,4 @@
-"""How the kernels of cast.cu are launched. None has run on a GPU yet."""
+"""How the kernels of cast.cu are launched."""
 
 from __future__ import annotations
 

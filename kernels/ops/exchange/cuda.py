@@ -1,4 +1,4 @@
-"""How the kernels of exchange.cu are launched. None has run on a GPU yet."""
+"""How the kernels of exchange.cu are launched."""
 
 from __future__ import annotations
 

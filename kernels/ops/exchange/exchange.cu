@@ -1,6 +1,6 @@
 /* Words that threads hand each other, as kernels/ops/exchange/problem.py has it: a step is one such instruction and an
- * addition. A block a multiprocessor, as many threads as it may have: 32 warps hide what a single one would wait for.
- * Never run on a GPU. */
+ * addition. A block a multiprocessor, as many threads as it may have: 32 warps hide what a single one would wait
+ * for. */
 typedef long long index_t;
 
 enum { THREADS = 1024, WARP = 32, UNROLL = 8, DISTANCES = 5 };
@@ -53,8 +53,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     float value = x[(index_t)blockIdx.x * THREADS + thread], *to = words + thread % (unsigned)spread;
     words[thread] = 0;
     __syncthreads();
-    /* An addition to shared memory is a loop, which lanes leave one after another. nvcc 13.0 counted rounds around it in
-     * a register of the whole warp, by each of them: it never ended. What depends on a lane's value is counted in it. */
+    /* An addition of floats to shared memory is a compare-and-swap loop, which lanes leave one after another. nvcc 13.0
+     * kept the rounds that are left in a uniform register, from which each group of lanes took one: on an H100 it did
+     * not end. A number that depends on a lane's value is kept in each lane. */
 #pragma unroll 1
     for (index_t left = steps + (value != value); left; left--) atomicAdd(to, value);
     __syncthreads();

@@ -32,6 +32,7 @@ class Exchange(Problem):
     """
 
     op: ClassVar[str] = "exchange"
+    within: ClassVar[bool] = True
 
     how: str = axis("what is done", choices=HOW)
     spread: int = axis("load: words from lane to lane; add: words that are added to", 1, low=0)

@@ -1,4 +1,4 @@
-"""Transforms on a GPU by cuFFT, through our binding, scikit-cuda, CuPy and PyTorch. Never run on a GPU.
+"""Transforms on a GPU by cuFFT, through our binding, scikit-cuda, CuPy and PyTorch.
 
 Back, cuFFT destroys the spectrum and does not divide by the number of places: whoever calls it is given a copy that is
 divided, by CuPy."""

@@ -1,4 +1,4 @@
-"""How the kernels of mma.cu and wgmma.cu are launched. Neither has run on a GPU yet."""
+"""How the kernels of mma.cu and wgmma.cu are launched."""
 
 from __future__ import annotations
 

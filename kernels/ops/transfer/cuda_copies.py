@@ -1,4 +1,4 @@
-"""Copies between a GPU's memory and the host's, by the runtime's asynchronous copy. Never run on a GPU.
+"""Copies between a GPU's memory and the host's, by the runtime's asynchronous copy.
 
 A row's call takes x to the host and back to y, which is what is checked; what is timed in its place is one of the ways,
 or both at once on two streams. Pageable memory has no row: a copy from it waits for its stream, which is held while it

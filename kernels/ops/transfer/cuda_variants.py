@@ -28,6 +28,7 @@ def _way(kind: str, way: str, roles: tuple[str, ...]) -> Variant[Transfer]:
         python=True,
         kernel=cuda.kernel,
         roles=roles,
+        link=True,
     )
     return _timed(row, partial(cuda_copies.alone, kind, way))
 

@@ -55,7 +55,7 @@ def test_they_come_in_order_and_an_error_in_its_place() -> None:
 def test_some_are_at_work_at_once_on_cores_of_their_own() -> None:
     every = os.sched_getaffinity(0)
     found = [x for x in ahead(begin(5)) if isinstance(x, Begun)]
-    assert max(x.beside for x in found) == module.AT_ONCE
+    assert max(x.beside for x in found) == min(module.AT_ONCE, cores(), len(every), 5)
     assert all(len(x.cores) == 1 for x in found)
     assert all(not a.cores & b.cores for a, b in pairwise(found))
     assert os.sched_getaffinity(0) == every
@@ -63,6 +63,7 @@ def test_some_are_at_work_at_once_on_cores_of_their_own() -> None:
 
 def test_with_threads_for_all_cores_or_little_memory_there_is_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     every = os.sched_getaffinity(0)
+    monkeypatch.setattr(module, "AT_ONCE", 2)
     for found in ahead(begin(3, threads=len(every))):
         assert isinstance(found, Begun) and found.beside == 1 and found.cores == every
     monkeypatch.setattr(module, "memory", lambda: 2e9)

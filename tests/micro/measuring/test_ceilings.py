@@ -15,6 +15,7 @@ from kernels.devices import kind_of
 from kernels.devices.base import Limits
 from kernels.launch import Setting
 from kernels.ops.conv.problem import Conv
+from kernels.ops.exchange import Exchange
 from kernels.ops.fma import Fma
 from kernels.ops.gemm.problem import Gemm
 from kernels.ops.launch import Calls
@@ -23,6 +24,7 @@ from kernels.ops.pages import Pages
 from kernels.ops.saxpy import Saxpy
 from kernels.ops.saxpy.problem import PASSES
 from kernels.ops.stream import Stream
+from kernels.ops.transfer import Transfer
 from kernels.ops.update import Update
 from micro.measuring import ceilings as case_ceilings
 from micro.planning.contest import Case
@@ -110,6 +112,23 @@ def test_the_time_of_a_call_on_a_gpu_has_no_ceiling() -> None:
     assert call.on_host
     assert not case_ceilings.cases([Case(call, "cuda-c", Setting(device="fake:cuda"))], LIMITS)
     assert case_ceilings.cases([Case(call, "c", Setting(device="fake"))], LIMITS)
+
+
+def test_what_crosses_the_link_to_the_host_is_a_share_of_its_clock() -> None:
+    """And of nothing, where that is not known; both ways at once it moves as much each way."""
+    cases = [Case(Transfer(1 << 27), f"{way}-pinned", Setting(device="cuda:0")) for way in ("h2d", "both")]
+    assert not case_ceilings.cases(cases, LIMITS)
+    clock = LIMITS | {"cuda:0": replace(HOPPER, link=63e9)}
+    found = shares(*cases, times=(2 * (1 << 27) / 63e9, 4 * (1 << 27) / 63e9), limits=clock)
+    assert [share.percent for share in found] == [pytest.approx(50, rel=0.01), pytest.approx(25, rel=0.01)]
+    assert {(share.name, share.refusal) for share in found} == {("link 63.0 GB/s", None)}
+    assert shares(*cases, times=(1.0, 1.0)) == [case_ceilings.Share(None, None, None)] * 2
+
+
+def test_words_that_stay_within_a_multiprocessor_have_no_ceiling() -> None:
+    load = Case(Exchange("load"), "cuda", Setting(device="cuda:0"))
+    assert not case_ceilings.cases([load], LIMITS)
+    assert shares(load, product("cuda:0"), times=(1e-9, 1.0))[0] == case_ceilings.Share(None, None, None)
 
 
 def test_several_threads_are_bounded_by_as_many_at_once() -> None:

@@ -8,6 +8,7 @@ that is not there (tests/simulated).
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -278,8 +279,6 @@ class Cuda:
         that is not here. Afterwards CUPTI stays attached to this process, which is not to time anything again."""
         if torch_cuda.missing():
             return [() for _ in calls]
-        import warnings
-
         torch = torch_cuda.load(self)
         warnings.filterwarnings("ignore", "Profiler clears events")  # there is one cycle, whose events are read in it
         activity, kind = torch.profiler.ProfilerActivity.CUDA, torch.autograd.DeviceType.CUDA

@@ -223,11 +223,15 @@ def prepared(
 
 
 def kernel() -> tuple[str | None, str | None]:
-    """The library's version, told without a handle (cublasGetProperty); its kernels it does not name."""
-    library, number = cuda.load("cublas"), INT()
-    numbers = []
+    """The library's version, told without a handle; its kernels it does not name."""
+    return by_properties("cuBLAS", cuda.load("cublas").cublasGetProperty), None
+
+
+def by_properties(library: str, property_of: Any) -> str | None:
+    """A library's name and version by its function cu…GetProperty; None where that refuses."""
+    number, numbers = INT(), []
     for which in range(3):  # MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL
-        if library.cublasGetProperty(INT(which), ctypes.byref(number)):
-            return None, None
+        if property_of(INT(which), ctypes.byref(number)):
+            return None
         numbers.append(str(number.value))
-    return f"cuBLAS {'.'.join(numbers)}", None
+    return f"{library} {'.'.join(numbers)}"

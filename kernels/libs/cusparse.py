@@ -10,7 +10,7 @@ from typing import Any
 
 from kernels.errors import Unavailable
 from kernels.libs import cuda
-from kernels.libs.cublas import prepared, refused
+from kernels.libs.cublas import by_properties, prepared, refused
 
 N = 0  # CUSPARSE_OPERATION_NON_TRANSPOSE
 INDEX_32, BASE_ZERO = 2, 0  # of row pointers and columns: CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO
@@ -141,10 +141,4 @@ def product(on: Handle, algorithm: str, a: Csr, n: int, b: int, c: int, work: in
 
 def kernel() -> tuple[str | None, str | None]:
     """The library's version, told without a handle; its kernels it does not name."""
-    library, number = cuda.load("cusparse"), INT()
-    numbers = []
-    for which in range(3):  # MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL
-        if library.cusparseGetProperty(INT(which), ctypes.byref(number)):
-            return None, None
-        numbers.append(str(number.value))
-    return f"cuSPARSE {'.'.join(numbers)}", None
+    return by_properties("cuSPARSE", cuda.load("cusparse").cusparseGetProperty), None

@@ -55,6 +55,15 @@ def anywhere(start: int, nbytes: int) -> None:
     pass
 
 
+def array(reach: Reach, place: c_void_p, kind: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """What lies at an address, which must be in the device's memory."""
+    nbytes = int(np.prod(shape)) * np.dtype(kind).itemsize
+    reach(place.value or 0, nbytes)
+    raw = (ctypes.c_uint8 * nbytes).from_address(place.value or 0)
+    found: np.ndarray = np.ctypeslib.as_array(raw).view(kind).reshape(shape)
+    return found
+
+
 class Library:
     """Column-major products in NumPy behind cuBLAS's names; `status` is what the next call answers.
 

@@ -5,14 +5,13 @@ the work area that the plan asked for; back, what is read is overwritten, as cuF
 
 from __future__ import annotations
 
-import ctypes
 from ctypes import c_int, c_void_p
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tests.simulated.fake_cublas import REF, Enqueue, Reach, anywhere, at_once, typed
+from tests.simulated.fake_cublas import REF, Enqueue, Reach, anywhere, array, at_once, typed
 
 INVALID_PLAN, INVALID_VALUE = 1, 4
 AREA = 1 << 14  # bytes that a plan asks for
@@ -141,8 +140,4 @@ class Library:
         return self._array(place, np.complex64, (down, across // 2 + 1, made.count))
 
     def _array(self, place: c_void_p, kind: Any, shape: tuple[int, ...]) -> np.ndarray:
-        nbytes = int(np.prod(shape)) * np.dtype(kind).itemsize
-        self.reach(place.value or 0, nbytes)
-        raw = (ctypes.c_uint8 * nbytes).from_address(place.value or 0)
-        found: np.ndarray = np.ctypeslib.as_array(raw).view(kind).reshape(shape)
-        return found
+        return array(self.reach, place, kind, shape)

@@ -3,14 +3,13 @@ host memory, row-major. Arguments must have the very C types that the header giv
 
 from __future__ import annotations
 
-import ctypes
 from ctypes import c_int, c_int64, c_void_p
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tests.simulated.fake_cublas import REF, Enqueue, Reach, anywhere, at_once, typed
+from tests.simulated.fake_cublas import REF, Enqueue, Reach, anywhere, array, at_once, typed
 
 INVALID_VALUE, NOT_SUPPORTED = 3, 10
 AREA = 1 << 13  # bytes that a product asks for
@@ -198,8 +197,4 @@ class Library:
         return self._array(c_void_p(made.place), np.float32, (made.rows, made.columns))
 
     def _array(self, place: c_void_p, kind: Any, shape: tuple[int, ...]) -> np.ndarray:
-        nbytes = int(np.prod(shape)) * np.dtype(kind).itemsize
-        self.reach(place.value or 0, nbytes)
-        raw = (ctypes.c_uint8 * nbytes).from_address(place.value or 0)
-        found: np.ndarray = np.ctypeslib.as_array(raw).view(kind).reshape(shape)
-        return found
+        return array(self.reach, place, kind, shape)

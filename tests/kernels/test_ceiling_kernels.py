@@ -269,3 +269,20 @@ def test_a_set_that_is_held_to_a_lower_clock_is_not_the_ceiling(
     monkeypatch.setattr(fastest, "seconds", seconds)
     assert fastest.fastest.__wrapped__(sets) == name
     assert set(asked) <= {"avx2", "avx512", name}
+
+
+@pytest.mark.parametrize("stopped", [4, 6])
+def test_a_core_that_is_stopped_for_most_of_a_sets_calls_does_not_make_another_the_ceiling(
+    monkeypatch: pytest.MonkeyPatch, stopped: int
+) -> None:
+    calls: dict[str, int] = {}
+
+    def seconds(call: Any) -> float:
+        problem = call()
+        calls[problem.isa] = calls.get(problem.isa, 0) + 1
+        slow = problem.isa == "avx512" and calls[problem.isa] <= stopped
+        return float(problem.flops / (50e9 if slow else 100e9))
+
+    monkeypatch.setattr(fastest, "prepared", lambda problem: lambda: problem)
+    monkeypatch.setattr(fastest, "seconds", seconds)
+    assert fastest.fastest.__wrapped__(("avx2", "avx512")) == "avx512"

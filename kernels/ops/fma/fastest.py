@@ -6,7 +6,6 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable
-from statistics import median
 
 from kernels.catalog import find
 from kernels.devices.cpu import open_device
@@ -16,6 +15,7 @@ from kernels.ops.fma.problem import PEAK, Fma
 
 FUSED = ("avx2", "avx512")  # sets of x86 with a fused multiply-add; no other is as fast as the narrower of them
 ROUNDS = 9
+QUIET = ROUNDS // 4  # of a set's calls, fastest first: what stops a core for some of them makes none faster
 BETTER = 1.02  # times as fast as a wider one a set must be, so that noise names none
 
 
@@ -31,7 +31,7 @@ def fastest(sets: tuple[str, ...]) -> str:
         for name, call in calls.items():
             call()  # the clock of what was before is none of its own
             times[name].append(seconds(call))
-    return chosen({name: peak_of(name).flops / median(took) for name, took in times.items()})
+    return chosen({name: peak_of(name).flops / sorted(took)[QUIET] for name, took in times.items()})
 
 
 def chosen(rates: dict[str, float]) -> str:

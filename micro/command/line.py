@@ -12,7 +12,6 @@ from kernels.errors import KernelError, SuiteError
 from micro.planning.benchmark import Benchmark
 from micro.planning.contest import Contest
 from micro.planning.options import Options, request
-from micro.planning.request import planned
 
 
 def main(benchmark: Benchmark, name: str, argv: Sequence[str] | None = None) -> int:
@@ -62,6 +61,8 @@ def guarded(name: str, body: Callable[[], int]) -> int:
 
 
 def _main(benchmark: Benchmark, name: str, options: Options) -> int:
+    from micro.planning.request import planned
+
     plan = planned(benchmark, name, options)
     if options.listing:
         print(*plan.log, sep="\n", end="\n" * bool(plan.log))

@@ -11,7 +11,7 @@ from kernels.errors import UsageError
 from kernels.problem import plain
 from micro.planning.benchmark import Benchmark, NothingWritten, Request, default_rows
 from micro.planning.contest import SETTINGS, Contest
-from micro.planning.options import Options, option_of
+from micro.planning.options import option_of
 
 
 @dataclass(frozen=True)
@@ -32,41 +32,6 @@ class Put:
             return list(self.build(asked)) == list(self.contests)
         except UsageError:
             return False
-
-
-def refuse_untimed(options: Options) -> None:
-    """What says how to time, beside an option with which nothing is timed; files, beside one that writes none. Raises
-    UsageError."""
-    timing = {
-        "--replicate": options.replicate if options.replicate != "1" else None,
-        "--budget": options.budget,
-        "--target": options.target if options.target != "1%" else None,
-        "--margin": options.margin,
-    }
-    for option, given in (("--until", options.until != "time"), ("--profile", options.profile is not None)):
-        for name, text in timing.items():
-            if given and text is not None:
-                raise UsageError(f"{name} {text}: with {option} nothing is timed; leave one of the two out")
-    if options.profile is None:
-        return
-    outputs = options.outputs
-    files = {"-o": outputs.output, "--figures": outputs.figures}
-    for name, path in (*files.items(), *((f"--{kind}", path) for kind, path in outputs.documents.items())):
-        if path is not None:
-            raise UsageError(f"{name} {path}: --profile writes no run file; leave one of the two out")
-    if options.until != "time":
-        raise UsageError(f"--until {options.until}: --profile stops after one launch; leave one of the two out")
-
-
-def refuse_beside_file(options: Options) -> None:
-    """Axes beside a file of problems, but for the one that is varied. Raises UsageError."""
-    for axis, text in options.axes.items():
-        if options.shapes and axis != options.vary:
-            option = option_of(axis)
-            raise UsageError(
-                f"{option} {text}: the problems of --shapes {options.shapes} have their own; leave one of the two out, "
-                f"or add --vary {axis}"
-            )
 
 
 def refuse_in_question(put: Put) -> None:

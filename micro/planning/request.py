@@ -15,8 +15,7 @@ from kernels.devices import kind_of, missing
 from kernels.dtypes import DATA
 from kernels.errors import UsageError, choice
 from kernels.launch import Setting
-from kernels.libs import preload
-from micro.planning import dropped, why, workspace
+from micro.planning import untimed, why, workspace
 from micro.planning.axes import along, by_variant, problems, values
 from micro.planning.benchmark import Benchmark, NothingWritten, Question, Request, default_rows
 from micro.planning.contest import SETTINGS, Budget, Contest
@@ -61,7 +60,7 @@ def planned(benchmark: Benchmark, name: str, options: Options) -> Plan:
     for option, asked_for in (("--resume", options.outputs.resume), ("--keep-wrong", options.outputs.keep_wrong)):
         if asked_for and options.outputs.output is None:
             raise UsageError(f"{option}: it needs a run file, -o FILE")
-    dropped.refuse_untimed(options)
+    untimed.refuse(options)
     asked = _asked(benchmark, options)
     question = _question(benchmark, options)
     if options.why or options.profile is not None:
@@ -135,8 +134,8 @@ def _settings(options: Options, devices: Sequence[str], operands: list[str], mos
         isa.variables(word)
     for word in heaps:
         heap.variables(word)
-    for word in preloads:
-        preload.words(word)
+    if options.preload != Setting().preload:
+        _refuse_preloads(preloads)
     for word in data:
         if word not in DATA:
             raise UsageError(f"--data {word}: {choice(word, DATA)}")
@@ -148,7 +147,7 @@ def _settings(options: Options, devices: Sequence[str], operands: list[str], mos
             ("cold", options.cold, some_cold),
             ("isa", options.isa, options.isa != "default"),
             ("heap", options.heap, options.heap != "default"),
-            ("preload", options.preload, options.preload != preload.NONE),
+            ("preload", options.preload, options.preload != Setting().preload),
             ("threads", options.threads, threads != (1,) and all("threads" in kind_of(one).refuses for one in devices)),
         ):
             if asked and name in refuses:
@@ -162,6 +161,14 @@ def _settings(options: Options, devices: Sequence[str], operands: list[str], mos
             for more in itertools.product(sets, data, heaps, preloads, limits)
         ]
     return tuple(settings)
+
+
+def _refuse_preloads(words: Sequence[str]) -> None:
+    """Raises UsageError."""
+    from kernels.libs import preload  # and what compiles shims: a command without --preload starts without it
+
+    for word in words:
+        preload.words(word)
 
 
 def _refuse_threads(threads: Sequence[int], most: int) -> None:
@@ -213,7 +220,12 @@ def _written(benchmark: Benchmark, options: Options, question: Question | None) 
                 raise UsageError(f"{option} {given}: a question sets its own contests; leave one of the two out")
     if not options.shapes:
         return None
-    dropped.refuse_beside_file(options)
+    for axis, text in options.axes.items():
+        if axis != options.vary:
+            raise UsageError(
+                f"{option_of(axis)} {text}: the problems of --shapes {options.shapes} have their own; leave one of the "
+                f"two out, or add --vary {axis}"
+            )
     from micro.planning import problem_files  # and what reads logs: a command without --shapes starts without it
 
     return problem_files.read(benchmark, options.shapes)
@@ -239,6 +251,8 @@ def _contests(
 
 def _of_question(benchmark: Benchmark, question: Question, asked: Request) -> list[Contest]:
     """A question's contests, on each device by itself. Raises UsageError."""
+    from micro.planning import dropped
+
     flag = next((option_of(name) for name, one in benchmark.questions.items() if one is question), "--net")
     build = partial(_built, question)
     contests = build(asked)

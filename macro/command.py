@@ -145,15 +145,18 @@ def setting(
 
 def devices(text: str) -> list[str]:
     """A comma list of those that are here. Raises UsageError."""
-    from kernels.devices import missing
+    from kernels.devices import kind_of, missing
 
-    names = list(dict.fromkeys(f"{name}:0" if name == "cuda" else name for name in text.split(",")))
-    for name in names:
+    names: dict[str, None] = {}
+    for name in text.split(","):
         if not re.fullmatch(r"cpu|fake|cuda(:\d+)?", name):
             raise UsageError(f"--device {name}: there are cpu, cuda:0 (cuda:1, …) and fake")
-        if reason := missing(name):
-            raise UsageError(f"--device {name}: {reason}")
-    return names
+        kind = kind_of(name)
+        whole = kind.first if name == kind.name else name
+        if reason := missing(whole):
+            raise UsageError(f"--device {whole}: {reason}")
+        names[whole] = None
+    return list(names)
 
 
 def elsewhere(framework: Framework, device: str) -> str | None:

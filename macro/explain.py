@@ -95,7 +95,7 @@ def request(argv: Sequence[str]) -> ExplainRequest:
 
 def _check_device(words: argparse.Namespace) -> None:
     """What is asked of a processor's steps alone. Raises UsageError."""
-    asked = {name: getattr(words, name) for name in ("kernels", "json", "markdown", "figures")}
+    asked = {"kernels": words.kernels, "json": words.json, "markdown": words.markdown, "figures": words.figures}
     if given := [option for option, value in asked.items() if value]:
         raise UsageError(f"--{given[0]}: of steps on a processor alone; -o FILE keeps the traces of a GPU's")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 
 from tests import house
@@ -50,3 +52,24 @@ def test_layers_are_put_in_an_order_without_crossings() -> None:
     arrows = [("commands", "figures"), ("formats", "records")]
     (top, bottom) = rooms.panel("reports", arrows).rows
     assert (top.index("commands") < top.index("formats")) == (bottom.index("figures") < bottom.index("records"))
+
+
+KNOWS_KINDS = ("kernels", "macro/frameworks", "macro/worker", "micro/probes", "micro/gpu")  # what is of one device
+
+
+def test_only_rooms_of_a_device_name_its_kind() -> None:
+    """Elsewhere a device says what it is: its kind, its rows."""
+    paths = [path for folder in ("micro", "macro", "reports") for path in sorted((house.ROOT / folder).rglob("*.py"))]
+    told = [path.relative_to(house.ROOT).as_posix() for path in paths if '"cuda"' in path.read_text("utf-8")]
+    assert [name for name in told if not name.startswith(KNOWS_KINDS)] == []
+
+
+def test_attributes_are_asked_for_by_names_that_can_be_read() -> None:
+    found = []
+    for path in (path for folder in ("micro", "macro") for path in sorted((house.ROOT / folder).rglob("*.py"))):
+        if "worker" in path.parts:
+            continue
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr":
+                found += [] if isinstance(node.args[1], ast.Constant) else [f"{path.name}:{node.lineno}"]
+    assert found == []

@@ -4,7 +4,7 @@ nothing before the first step, for which adam's moments are corrected."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from kernels.ops.optimizer import rules
@@ -34,15 +34,15 @@ LEAST = 1e-15  # of an epsilon, whose square some frameworks add below the root
 def said(data: Mapping[str, Any]) -> dict[str, Any]:
     """What a file says of it, with what it leaves out. Raises ValueError."""
     name = data.get("optimizer", "sgd")
-    usual = _find(name)
-    return {"optimizer": name} | {x: float(data.get(x, getattr(usual, x) or 0.0)) for x in FIELDS}
+    usual = asdict(_find(name))
+    return {"optimizer": name} | {x: float(data.get(x, usual[x] or 0.0)) for x in FIELDS}
 
 
 def check(name: str, momentum: float, rho: float, epsilon: float) -> None:
     """Raises ValueError for what it has not, or cannot be."""
     usual = _find(name)
-    for field, value in zip(FIELDS, (momentum, rho, epsilon), strict=True):
-        if getattr(usual, field) is None and value:
+    for (field, own), value in zip(asdict(usual).items(), (momentum, rho, epsilon), strict=True):
+        if own is None and value:
             raise ValueError(f"{name} has no {field}")
     if not 0 <= momentum < 1 or (name == "nesterov" and not momentum):
         raise ValueError(f"momentum {momentum:g}: below 1, and of nesterov more than 0")

@@ -145,6 +145,9 @@ def loads(asked: Request, sets: Sequence[int] = tuple(sorted({*SETS, *KNEE}))) -
 
 def exchange(asked: Request) -> list[Contest]:
     """Words that threads of a GPU hand each other: from banks of shared memory, by shuffles, by additions to few."""
+    rows = asked.rows(op=Exchange.op)
+    if not rows:
+        return []
     cores = open_device(asked.settings[0].device).limits().cores
     most = max(1, _size(asked, 4 * THREADS * max(HANDED.values())) // (4 * THREADS))  # bytes that a block hands over
     steps = {how: min(many, most) for how, many in HANDED.items()}
@@ -159,13 +162,13 @@ def exchange(asked: Request) -> list[Contest]:
             f"exchange/{how}",
             question,
             "spread",
-            tuple(asked.case(Exchange(how, spread, steps[how], cores), "cuda") for spread in dict.fromkeys(spreads)),
+            tuple(asked.case(Exchange(how, spread, steps[how], cores), rows[0]) for spread in dict.fromkeys(spreads)),
         )
         for how, (question, spreads) in asks.items()
     ]
     swaps = replace(near, how="shuffle")
     question = "what does a swap of two lanes cost beside a load?"
-    return [*found, Contest("exchange/shuffle", question, "how", tuple(asked.case(x, "cuda") for x in (near, swaps)))]
+    return [*found, Contest("exchange/shuffle", question, "how", tuple(asked.case(x, rows[0]) for x in (near, swaps)))]
 
 
 def cold(asked: Request, vectors: Sequence[int] = VECTORS) -> list[Contest]:

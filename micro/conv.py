@@ -14,7 +14,7 @@ from micro.answers.conv_norm_pool import answer as shares
 from micro.answers.conv_pareto import answer as frontier
 from micro.answers.conv_stages import plans_answer, stages_answer
 from micro.command.line import main
-from micro.contests import conv_find, conv_network, conv_pareto, conv_stages
+from micro.contests import conv_engines, conv_find, conv_network, conv_pareto, conv_stages
 from micro.contests import conv_forms as forms
 from micro.contests import conv_norm_pool as norm_pool
 from micro.contests import convolution as build
@@ -91,6 +91,14 @@ BENCHMARK = Benchmark(
             all="every layer",
             kept=0.4,
         ),
+        "engines": Question(
+            "what do cuDNN's heuristics cost, against every engine that it has? (a GPU; about 60 s)",
+            conv_engines.build,
+            answer,
+            60.0,
+            full="every engine by its number, and in TF32",
+            all="every layer",
+        ),
         "pareto": Question(
             "how much time for how many bytes beside the operands? (about 60 s)",
             conv_pareto.build,
@@ -132,6 +140,7 @@ BENCHMARK = Benchmark(
         Useful("--fft", 420, 40.0),
         Useful("--winograd", 430, 20.0),
         Useful("--stages", 435, 10.0),
+        Useful("--engines", 440, 20.0),
     ),
     small="--n 1",
     default="algorithms",

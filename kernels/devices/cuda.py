@@ -20,7 +20,7 @@ from kernels.devices.cpu import NORMALS
 from kernels.devices.kind import Kind
 from kernels.dtypes import BYTES, STORED, decode, drawn, encode, stored_as
 from kernels.errors import BuildError, LaunchError, Unavailable, UsageError, said
-from kernels.libs import cublas, cuda, cudnn, cusparse, nvml, torch_cuda
+from kernels.libs import cublas, cuda, cudnn, cudnn_frontend, cusparse, nvml, torch_cuda
 from kernels.pace import Pace
 
 if TYPE_CHECKING:
@@ -124,6 +124,7 @@ class Cuda:
         self._modules: dict[Path, Any] = {}
         self._blas: cublas.Handle | None = None
         self._dnn: cudnn.Cudnn | None = None
+        self._graphs: cudnn_frontend.Frontend | None = None
         self._sparse: cusparse.Handle | None = None
         self._link: float | None = None
         self._gpu = _gpu(cp, index)
@@ -167,6 +168,12 @@ class Cuda:
         if self._dnn is None:
             self._dnn = cudnn.open_handle(stream=self.stream.ptr)
         return self._dnn
+
+    def graphs(self) -> cudnn_frontend.Frontend:
+        """cuDNN's frontend on this stream, opened once. Raises Unavailable."""
+        if self._graphs is None:
+            self._graphs = cudnn_frontend.open_handle(self.stream.ptr)
+        return self._graphs
 
     def sparse(self) -> cusparse.Handle:
         """cuSPARSE on this stream, opened once. Raises Unavailable."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kernels.libs.cudnn import Layer
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -35,6 +37,11 @@ class Shape:
         """Of the images, the filters, the outputs; their gradients have the same."""
         image = (self.n, self.c, self.h, self.h)
         return {"x": image, "w": (self.k, self.c, self.r, self.r), "y": (self.n, self.k, self.h, self.h)}
+
+    @property
+    def layer(self) -> Layer:
+        """As cuDNN is told of it."""
+        return Layer(self.dims["x"], self.dims["w"], self.dims["y"], (self.pad, self.pad))
 
 
 SMALL = (Shape(8, 16, 28, 32, 3), Shape(8, 16, 28, 32, 5))

@@ -6,9 +6,14 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from kernels.errors import LaunchError
-from kernels.libs.convolutions import Shape
+from kernels.errors import LaunchError, Unavailable
+from kernels.libs import _optional, cuda
+from kernels.libs.cudnn import Layer
 
+RELEASES = (1, 18), (1, 26)  # the first and the last whose graphs list engines
+PACKAGE = "nvidia-cudnn-frontend"
+INSTALL = f"pip install '{PACKAGE}>=1.18,<1.27'"
+COARSE = ("TENSOR_CORE", "DOWN_CONVERT_INPUTS")  # numerical notes of what rounds factors to TF32
 READS = {"fprop": ("x", "w"), "dgrad": ("y", "w"), "wgrad": ("x", "y")}
 WRITES = {"fprop": "y", "dgrad": "x", "wgrad": "w"}
 MODES = ("A", "B", "FALLBACK")  # of the heuristics
@@ -34,61 +39,103 @@ class Graph:
         return [self.graph.get_plan_name_at_index(i) for i in range(self.graph.get_execution_plan_count())]
 
 
-def graph(cudnn: Any, op: str, shape: Shape, **where: Any) -> Graph:
+def missing() -> str | None:
+    """Why it cannot be used here, told without importing it."""
+    return cuda.libraries_missing() or cuda.package("cudnn", INSTALL)
+
+
+def load() -> Any:
+    """The module, of a release whose graphs list engines. Raises Unavailable."""
+    cudnn = _optional.load("cudnn", lambda module: module.backend_version())
+    told = str(cudnn.__version__)
+    release = tuple(int(word) for word in re.findall(r"\d+", told)[:2])
+    if not RELEASES[0] <= release <= RELEASES[1]:
+        raise Unavailable(f"{PACKAGE} {told} lists no engines: {INSTALL}")
+    return cudnn
+
+
+@dataclass(frozen=True)
+class Frontend:
+    """The module and a handle of cuDNN's."""
+
+    cudnn: Any
+    handle: int
+
+
+def open_handle(stream: int) -> Frontend:
+    """On this stream. Raises Unavailable."""
+    cudnn = load()
+    made = int(cudnn.create_handle())
+    cudnn.set_stream(handle=made, stream=stream)
+    return Frontend(cudnn, made)
+
+
+def graph(cudnn: Any, op: str, layer: Layer, **where: Any) -> Graph:
     """`where`: handle=… on a device, device_property=… without one."""
     single = cudnn.data_type.FLOAT
     pygraph = cudnn.pygraph(io_data_type=single, intermediate_data_type=single, compute_data_type=single, **where)
-    tensors = {
-        name: pygraph.tensor(name=name, dim=list(shape.dims[name]), stride=packed(shape.dims[name]))
-        for name in READS[op]
-    }
+    dims = {"x": layer.x, "w": layer.w, "y": layer.y}
+    strides = {name: packed(dims[name], layer.layout) for name in dims}
+    tensors = {name: pygraph.tensor(name=name, dim=list(dims[name]), stride=strides[name]) for name in READS[op]}
     first, second = (tensors[name] for name in READS[op])
-    pads = {"pre_padding": [shape.pad] * 2, "post_padding": [shape.pad] * 2}
-    how: dict[str, Any] = {**pads, "stride": [1, 1], "dilation": [1, 1]}
+    pads = {"pre_padding": list(layer.pad), "post_padding": list(layer.pad)}
+    how: dict[str, Any] = {**pads, "stride": [layer.stride] * 2, "dilation": [layer.dilation] * 2}
     if op == "fprop":
         out = pygraph.conv_fprop(image=first, weight=second, **how)
     elif op == "dgrad":
         out = pygraph.conv_dgrad(loss=first, filter=second, **how)
     else:
         out = pygraph.conv_wgrad(image=first, loss=second, **how)
-    dims = shape.dims[WRITES[op]]
-    out.set_output(True).set_dim(list(dims)).set_stride(packed(dims))
+    out.set_output(True).set_dim(list(dims[WRITES[op]])).set_stride(strides[WRITES[op]])
     pygraph.validate()
     pygraph.build_operation_graph()
     return Graph(pygraph, {**tensors, WRITES[op]: out})
 
 
-def packed(dims: tuple[int, ...]) -> list[int]:
-    """Strides of rows that follow one another, the last dimension innermost."""
-    strides = [1]
-    for size in reversed(dims[1:]):
-        strides.insert(0, strides[0] * size)
+def packed(dims: tuple[int, ...], layout: str = "nchw") -> list[int]:
+    """Strides, in the order of NCHW, of rows that follow one another: of images, or in nhwc of channels."""
+    order = (0, 1, 2, 3) if layout == "nchw" else (0, 2, 3, 1)
+    strides, apart = [0] * len(order), 1
+    for axis in reversed(order):
+        strides[axis] = apart
+        apart *= dims[axis]
     return strides
 
 
-def plans(cudnn: Any, op: str, shape: Shape, mode: str, strict: bool = False, **where: Any) -> Graph:
-    """A graph with the plans that one heuristic ranks. `strict`: those that round inputs to TF32 do not build."""
-    convolution = graph(cudnn, op, shape, **where)
+def plans(cudnn: Any, op: str, layer: Layer, mode: str, without: tuple[str, ...] = (), **where: Any) -> Graph:
+    """A graph with the plans that one heuristic ranks, of which those with any of these numerical notes do not
+    build."""
+    convolution = graph(cudnn, op, layer, **where)
     convolution.graph.create_execution_plans([getattr(cudnn.heur_mode, mode)])
-    if strict:  # before the plans are made it would have no effect
-        notes = cudnn.numerical_note
-        convolution.graph.deselect_numeric_notes([notes.TENSOR_CORE, notes.DOWN_CONVERT_INPUTS])
-    return convolution
+    return _without(cudnn, convolution, without)
 
 
-def engine(cudnn: Any, op: str, shape: Shape, index: int, **where: Any) -> tuple[Graph, dict[str, Any]]:
-    """One engine with its own choice of knobs, built. Raises what says that it is not for this problem."""
-    convolution = graph(cudnn, op, shape, **where)
+def engine(cudnn: Any, op: str, layer: Layer, index: int, without: tuple[str, ...] = (), **where: Any) -> Graph:
+    """A graph with one engine's own choice of knobs as its only plan, which does not build if it has any of these
+    numerical notes. Raises what says that it is not for this problem."""
+    convolution = graph(cudnn, op, layer, **where)
     convolution.graph.create_execution_plan(index, {})
     if not convolution.graph.get_execution_plan_count():
         raise LaunchError("no plan")
-    return convolution, {"name": convolution.graph.get_plan_name_at_index(0), **convolution.plan(0)}
+    return _without(cudnn, convolution, without)
+
+
+def _without(cudnn: Any, convolution: Graph, notes: tuple[str, ...]) -> Graph:
+    if notes:  # before the plans are made it would have no effect
+        convolution.graph.deselect_numeric_notes([getattr(cudnn.numerical_note, note) for note in notes])
+    return convolution
 
 
 def number(name: str) -> int:
     """Of the engine, from a plan's name, as eng38_k2=0_k13=2; -1 where it says none."""
     match = re.match(r"eng(\d+)", name)
     return int(match[1]) if match else -1
+
+
+def refused(error: Exception) -> bool:
+    """Whether it says that a plan is not for this problem, this GPU or these notes."""
+    text = str(error)
+    return "NOT_SUPPORTED" in text or "Deselecting execution plan" in text
 
 
 def told(fault: str) -> str:

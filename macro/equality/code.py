@@ -46,5 +46,5 @@ def _imported(path: Path) -> Iterator[Path]:
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
         if any(name.partition(".")[0] == KERNELS.name for name in names):
-            yield from (one for one in KERNELS.rglob("*.[pc]*") if one.suffix in (".py", ".c"))
+            yield from (one for one in KERNELS.rglob("*.[pc]*") if one.suffix in (".py", ".c", ".cu"))
         yield from (beside for name in names if (beside := WORKER / f"{name}.py").is_file())

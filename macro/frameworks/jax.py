@@ -109,6 +109,15 @@ def trace(model, run):
     return jax_trace.spans(model.jax, run, model.programs(), model.network["layers"], len(model.labels))
 
 
+def profile(model, call, count, path):
+    import jax_device
+
+    def wait():
+        model.jax.block_until_ready(model.asked)
+
+    jax_device.profile(model.jax, call, wait, count, path, stand_in=not model.on_cuda)
+
+
 def _peak(device):
     """Bytes that arrays took on it at most, where it tells."""
     return (device.memory_stats() or {}).get("peak_bytes_in_use", 0)
@@ -142,7 +151,7 @@ class Model(object):
         self._grad = jax.jit(self._gradient)
         donated = (0, 1, 2) if job["knobs"].get("donated", True) else ()
         self._step = jax.jit(self._update, donate_argnums=donated)
-        self.asked = self.clock = None
+        self.asked, self.clock, self.on_cuda = None, None, _on_cuda(job)
         if job.get("device", "cpu") != "cpu":
             self.clock = device_clocks.Waits(lambda: jax.block_until_ready(self.asked), partial(_peak, _device(job)))
 

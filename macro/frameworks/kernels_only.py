@@ -5,9 +5,11 @@ import sys
 from functools import partial
 from pathlib import Path
 
+import device_clocks  # beside the worker's loop
 import numpy as np
 import recorder
-import suite_layers  # beside the worker's loop
+import suite_device
+import suite_layers
 import suite_passes
 import suite_products
 
@@ -16,6 +18,7 @@ sys.path.insert(0, str(ROOT))  # run by path: the suite lies there
 
 ROWS = {"kernels-only": {"chooses": True}}  # the fastest kernels, by their times: beside nobody
 RECIPE = {}
+DEVICES = ("cpu", "cuda", "fake")
 
 
 def kinds():
@@ -66,24 +69,36 @@ def trace(model, run):
     return model.do.trace(run)
 
 
+def profile(model, call, count, path):
+    """Of the stand-in alone."""
+    import played_trace
+
+    if not isinstance(getattr(model, "clock", None), device_clocks.Played):
+        return "nothing tells its kernels on a GPU here: nsys profile python -m macro run"
+    return played_trace.write(model.do, call, count, path)
+
+
 def record(model, run):
     return model.do.record(run)
 
 
 def build(job):
-    """A chain of dense layers, the last without an activation, has the updates of SGD fused into its products; of any
-    other graph, loss or optimizer the updates are passes. All products are chosen here: it says which they are, and is
+    """A chain of dense layers, the last without an activation, has the updates of SGD fused into its products on a
+    processor; of any other graph, loss or optimizer the updates are passes. All products are chosen here: it says which they are, and is
     proven with them."""
     layers, before = job["network"]["layers"], ["input"] + [layer["name"] for layer in job["network"]["layers"]]
     usual = job["network"]["loss"] == "softmax" and job["network"]["optimizer"] == "sgd"
     straight = all(layer["after"] == [name] for layer, name in zip(layers, before))
     dense = all(layer["kind"] == "dense" for layer in layers) and layers[-1]["activation"] == "none"
-    if straight and dense and usual:
+    if straight and dense and usual and suite_device.place(job) == "cpu":
         model = Model(job)
         model.choose()
-        return model
-    model = _graph(job)
-    model.gradient()
+    else:
+        model = _graph(job)
+        model.gradient()
+    if job.get("device", "cpu") != "cpu":
+        played = job["device"] == "fake"
+        model.clock = device_clocks.Played() if played else device_clocks.Marks(model.products.device)
     return model
 
 

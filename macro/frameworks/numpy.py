@@ -88,7 +88,7 @@ class Model(numpy_layers.Products):
     def __init__(self, job, order=None, shares=None):
         with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
             self.weights = dict((name, numpy_layers.copied(weights[name])) for name in weights.files)
-            x, self.labels = numpy_layers.copied(data["x"]), data["labels"]
+            x, self.labels = (numpy_layers.copied(data[name]) for name in ("x", "labels"))
         self.batch, self.order = len(self.labels), order  # the order of the terms of each sum, if another
         classes, shares = job["network"]["layers"][-1]["out"][0], shares and np.float32(shares)
         self.criterion = numpy_losses.KINDS[job["network"]["loss"]](self.labels, classes, shares)
@@ -99,6 +99,7 @@ class Model(numpy_layers.Products):
         self.values = {"input": x}  # and what each layer gives
         self.layers = [self.builders[layer["kind"]](self, layer) for layer in job["network"]["layers"]]
         self.last = self.layers[-1].name
+        self.dz = None  # of the outputs, where these are needed again
         self.sums = {}  # of gradients, by the layer whose output several take
         self.clock = device_clocks.Played() if job.get("device") == "fake" else None
 
@@ -113,7 +114,7 @@ class Model(numpy_layers.Products):
 
     def outputs(self):
         self.forward()
-        return self.logits.copy()
+        return numpy_layers.host(self.logits)
 
     def loss(self):
         self.forward()
@@ -121,7 +122,12 @@ class Model(numpy_layers.Products):
 
     def gradient(self):
         self.forward()
-        dz = self.logits if self.layers[-1].owns else self.logits.copy()
+        dz = self.logits
+        if not self.layers[-1].owns:  # somebody needs them again
+            if self.dz is None:
+                self.dz = numpy_layers.aligned(dz.shape)
+            self.dz[...] = dz
+            dz = self.dz
         self.do(["loss"], "softmax", self.criterion.gradient, dz)
         self._backward(dz)
 
@@ -153,11 +159,11 @@ class Model(numpy_layers.Products):
 
     def gradients(self):
         self.gradient()
-        return dict((name, array.copy()) for name, array in self.grads.items())
+        return dict((name, numpy_layers.host(array)) for name, array in self.grads.items())
 
     def parameters(self):
-        return dict((name, array.copy()) for name, array in self.weights.items())
+        return dict((name, numpy_layers.host(array)) for name, array in self.weights.items())
 
     def state(self):
         """Of each step what is kept for the next, beside weights."""
-        return dict((name, array.copy()) for layer in self.layers for name, array in layer.state.items())
+        return dict((name, numpy_layers.host(x)) for layer in self.layers for name, x in layer.state.items())

@@ -44,6 +44,28 @@ class Events(object):
         return self.torch.cuda.max_memory_allocated()
 
 
+class Marks(object):
+    """Of a device of the suite's own, which has marks in its stream."""
+
+    def __init__(self, device):
+        self.device, self.marks = device, []
+
+    def begin(self):
+        self.device.sync()
+        self.marks = [self.device.mark()]
+
+    def mark(self):
+        self.marks.append(self.device.mark())
+
+    def end(self):
+        self.device.sync()
+        return [int(1e9 * self.device.between(a, b).wall) for a, b in zip(self.marks, self.marks[1:])]
+
+    def peak(self):
+        """Bytes that its arrays took at most, and what CuPy keeps for later ones."""
+        return self.device.cp.get_default_memory_pool().total_bytes()
+
+
 class Waits(object):
     """None of its own: `wait` returns when all that was asked for is done."""
 

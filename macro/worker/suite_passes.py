@@ -8,6 +8,7 @@ import layouts  # beside this file
 import numpy as np
 import numpy_layers
 import numpy_optimizers
+import suite_device
 
 
 class Bound(object):
@@ -17,7 +18,7 @@ class Bound(object):
         self.products, self.prepared, self.made = products, {}, {}
 
     def __call__(self, what, problem, arrays):
-        where = tuple(array.__array_interface__["data"][0] for array in arrays)
+        where = tuple(map(suite_device.address, arrays))
         if what not in self.prepared:
             self.prepared[what] = self.products.prepared(problem)
         if what not in self.made or self.made[what][0] != where:
@@ -78,21 +79,25 @@ class Moved(object):
         do(self.bound(name, problem, [g.reshape(-1), w.reshape(-1)] + self.state[name]))
 
 
+# No kernel's: adam corrects its moments, and on a GPU there are no others.
+BY_PASSES = {False: ("adam",), True: ("adam", "adagrad", "rmsprop")}
+
+
 def optimizer(told, weights, products):
-    """Adam corrects its moments, which that kernel does not: NumPy's."""
-    if told["optimizer"] == "adam":
-        return numpy_optimizers.KINDS["adam"](told, weights)
+    """By the suite's kernel, or pass by pass."""
+    if told["optimizer"] in BY_PASSES[products.on_gpu]:
+        return numpy_optimizers.KINDS[told["optimizer"]](told, weights)
     return Moved(told, weights, products)
 
 
-def torch(threads):
-    """PyTorch without gradients of its own; None where it is not there."""
+def torch(products):
+    """PyTorch without gradients of its own; None where it is not there, and on a GPU, whose arrays are CuPy's."""
     from kernels.libs import torch as library
 
-    if library.missing():
+    if library.missing() or products.on_gpu:
         return None
     found = library.load()
-    found.set_num_threads(threads)
+    found.set_num_threads(products.setting.threads)
     found.set_grad_enabled(False)
     return found
 
@@ -103,7 +108,7 @@ class Pool(numpy_layers.Pool):
     def __init__(self, model, told):
         numpy_layers.Pool.__init__(self, model, told)
         size, whole, (top, left, bottom, right) = told["in"][0][1:], told["window"] == 0, layouts.pads(told)
-        self.torch = torch(model.products.setting.threads)
+        self.torch = torch(model.products)
         alike = (top, left) == (bottom, right) and 2 * max(top, left) <= told["window"]
         self.by_torch = self.torch is not None and (whole or alike)
         window, stride = (size, size) if whole else ([told["window"]] * 2, [told["stride"]] * 2)
@@ -149,7 +154,7 @@ class Norm(numpy_layers.Norm):
 
     def __init__(self, model, told):
         numpy_layers.Norm.__init__(self, model, told)
-        self.torch = torch(model.products.setting.threads)
+        self.torch = torch(model.products)
         self.saved = np.zeros((2, self.channels), np.float32)
         self.plain = np.ones(self.channels, np.float32), np.zeros(self.channels, np.float32)
 

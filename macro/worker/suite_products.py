@@ -9,7 +9,25 @@ import re
 import time
 from pathlib import Path
 
+import suite_device  # beside this file
+
 ROOT = Path(__file__).resolve().parents[2]
+ON_A_GPU = {
+    "gemm": ("cublas", "cublaslt-best", "cuda-tiled"),
+    "conv": (
+        "cudnn-guessed",
+        "cudnn-find",
+        "cudnn-plan:a",
+        "cudnn-fft-tiling",
+        "cudnn-winograd-nonfused",
+        "cuda-im2col",
+        "cuda-winograd-4x3",
+        "cuda-implicit",
+        "cufft",
+    ),
+    "activation": ("cuda",),
+    "optimizer": ("cuda",),
+}
 CANDIDATES = {
     "gemm": ("openblas", "openblas-scipy", "mkl", "onednn", "blocked", "torch"),
     "conv": (
@@ -29,7 +47,7 @@ CANDIDATES = {
     "activation": ("c",),
     "optimizer": ("c",),
 }
-LIBRARIES = ("numpy", "scipy", "mkl", "torch", "onednn-cpu-gomp", "pyfftw")
+LIBRARIES = ("numpy", "scipy", "mkl", "torch", "onednn-cpu-gomp", "pyfftw", "cupy-cuda13x", "nvidia-cudnn-cu13")
 TALKS = re.compile("VERBOSE|PROFILE")  # variables by which a library says what it does, and does nothing else
 TRIES = 2  # calls of a candidate that comes near; the least counts
 NEAR = 1.1  # times the fastest first call: what is slower is not called again
@@ -38,7 +56,7 @@ USED = {}  # those of this network
 AMONG = []  # the digest of what they were chosen among, before a library sets variables of its own
 
 
-def _circumstances(job):
+def _circumstances(job, device):
     """A digest of what makes one variant faster than another, the code of all of them too."""
     import hashlib
     from importlib.metadata import PackageNotFoundError, version
@@ -53,10 +71,11 @@ def _circumstances(job):
             return None
 
     steered = dict((name, value) for name, value in variables(TUNING).items() if not TALKS.search(name))
-    parts = [processor(), job["threads"], job.get("preload"), steered, list(map(installed, LIBRARIES))]
+    chip = processor() if device.name == "cpu" else device.describe().get("model")
+    parts = [chip, device.name, job["threads"], job.get("preload"), steered, list(map(installed, LIBRARIES))]
     found = hashlib.sha256(json.dumps(parts, sort_keys=True).encode())
     for path in [Path(__file__).resolve(), *sorted((ROOT / "kernels").rglob("*.[pc]*"))]:
-        if path.suffix in (".py", ".c"):
+        if path.suffix in (".py", ".c", ".cu"):
             found.update(path.read_bytes())
     return found.hexdigest()[:24]
 
@@ -76,12 +95,14 @@ class Products(object):
     once for a processor, its libraries and so many threads, in the state folder: what is timed is what was proven."""
 
     def __init__(self, job):
-        from kernels.devices.cpu import open_device
         from kernels.launch import Setting
 
-        AMONG[:] = [_circumstances(job)]
-        self.device, self.kept = open_device(), "products/%s.json" % AMONG[0]
-        self.setting = Setting(job["threads"], data="uniform")  # squares are not negative
+        self.device = suite_device.opened(job)
+        self.on_gpu = self.device.kind.kernels != "cpu"
+        AMONG[:] = [_circumstances(job, self.device)]
+        self.kept, self.candidates = "products/%s.json" % AMONG[0], ON_A_GPU if self.on_gpu else CANDIDATES
+        threads = 1 if self.on_gpu else job["threads"]
+        self.setting = Setting(threads, device=self.device.name, data="uniform")  # squares are not negative
         USED.clear()
         CHOSEN.clear()
         CHOSEN.update(_stored(self.kept))
@@ -92,7 +113,7 @@ class Products(object):
         from kernels.catalog import find
 
         if problem.name not in CHOSEN:
-            candidates = CANDIDATES[problem.op]
+            candidates = self.candidates[problem.op]
             CHOSEN[problem.name] = self._best(problem) if len(candidates) > 1 else candidates[0]
             CHOSEN.update(_stored(self.kept))  # who was first has chosen
             with contextlib.suppress(OSError):  # one lost costs another choice, and another proof
@@ -109,9 +130,11 @@ class Products(object):
         for i, block in enumerate(blocks):
             self.device.scatter(block, i)
         views = [self.device.view(b, 0, x) for b, x in zip(blocks, problem.operands())]
-        calls = dict((name, self._call(name, problem, views)) for name in CANDIDATES[problem.op])
+        calls = dict((name, self._call(name, problem, views)) for name in self.candidates[problem.op])
         seconds = dict((name, self._seconds(call)) for name, call in calls.items() if call)
         if not seconds:
+            if self.on_gpu:
+                raise NotImplementedError("no kernel of %s runs on this GPU" % problem.name)
             told = problem.name, self.setting.threads
             raise NotImplementedError("no kernel of %s runs on %d threads here: pip install torch" % told)
         near = NEAR * min(seconds.values())
@@ -134,6 +157,8 @@ class Products(object):
             return None
 
     def _seconds(self, call):
+        if self.on_gpu:
+            return suite_device.seconds(self.device, call)
         clock = time.process_time if self.setting.threads == 1 else time.perf_counter
         start = clock()
         call()

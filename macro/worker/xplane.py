@@ -82,19 +82,29 @@ def _stats(entries, names):
 
 
 def lines(data):
-    """Each line of each plane as (thread, events); an event is (start, end, name, stats), nanoseconds of the
-    profiler's clock, in order."""
-    for plane in _parts(data).get(1, ()):
-        plane = _parts(plane)
-        names, kinds = _names(plane.get(4, ())), _names(plane.get(5, ()))
-        for line in map(_parts, plane.get(3, ())):
-            began, events = line.get(3, [0])[0], []
-            for event in map(_parts, line.get(4, ())):
-                start = began + event.get(2, [0])[0] * 1e-3
-                end = start + event.get(3, [0])[0] * 1e-3
-                stats = _stats(event.get(4, ()), kinds)
-                events.append((start, end, names.get(event.get(1, [0])[0], ""), stats))
-            yield line.get(1, [0])[0], sorted(events, key=lambda event: (event[0], -event[1]))
+    """Each line of each plane as (thread, events)."""
+    for _, found in planes(data):
+        for thread, _, events in found:
+            yield thread, events
+
+
+def planes(data):
+    """(name, lines) of each; a line is (number, name, events), of a processor the number is of a thread; an event
+    (start, end, name, stats), nanoseconds of the profiler's clock, in order."""
+    for plane in map(_parts, _parts(data).get(1, ())):
+        yield _text(plane, 2), list(_lines(plane))
+
+
+def _lines(plane):
+    names, kinds = _names(plane.get(4, ())), _names(plane.get(5, ()))
+    for line in map(_parts, plane.get(3, ())):
+        began, events = line.get(3, [0])[0], []
+        for event in map(_parts, line.get(4, ())):
+            offset, took = event.get(2, [0])[0], event.get(3, [0])[0]  # whole: a double has no nanoseconds of today
+            start, end = began + offset // 1000, began + (offset + took) // 1000
+            stats = _stats(event.get(4, ()), kinds)
+            events.append((start, end, names.get(event.get(1, [0])[0], ""), stats))
+        yield line.get(1, [0])[0], _text(line, 2), sorted(events, key=lambda event: (event[0], -event[1]))
 
 
 def system_thread(number):

@@ -45,7 +45,7 @@ class Case:
     """One operation of one shape: operands on the device, the answer in double precision."""
 
     def __init__(self, cudnn: Any, cp: Any, op: str, shape: convolutions.Shape, handle: int, watched: bool) -> None:
-        self.cudnn, self.cp, self.op, self.shape = cudnn, cp, op, shape
+        self.cudnn, self.cp, self.op, self.layer = cudnn, cp, op, shape.layer
         self.handle, self.watched = handle, watched
         given = convolutions.operands(shape)
         self.want = convolutions.reference(cudnn_frontend.WRITES[op], shape, given)
@@ -53,13 +53,14 @@ class Case:
         self.out = self.arrays[cudnn_frontend.WRITES[op]]
 
     def rest(self) -> list[int]:
-        graph = cudnn_frontend.graph(self.cudnn, self.op, self.shape, handle=self.handle)
+        graph = cudnn_frontend.graph(self.cudnn, self.op, self.layer, handle=self.handle)
         return [i for i in range(graph.graph.get_engine_count()) if i not in FIRST[self.op]]
 
     def engine(self, index: int) -> dict[str, Any]:
         """Raises what cuDNN says of an engine that is not for this problem."""
         try:
-            graph, facts = cudnn_frontend.engine(self.cudnn, self.op, self.shape, index, handle=self.handle)
+            graph = cudnn_frontend.engine(self.cudnn, self.op, self.layer, index, handle=self.handle)
+            facts = {"name": graph.names()[0], **graph.plan(0)}
         except Exception as error:
             raise LaunchError(cudnn_frontend.told(str(error))) from None
         if facts["workspace"] > MOST:

@@ -26,10 +26,11 @@ def ask() -> dict[str, Any]:
     handle = cudnn.create_handle()
     for shape in (*convolutions.SMALL, convolutions.LAYER):
         for op in cudnn_frontend.READS:
-            make = partial(cudnn_frontend.graph, cudnn, op, shape, handle=handle)
+            layer = shape.layer
+            make = partial(cudnn_frontend.graph, cudnn, op, layer, handle=handle)
             facts.ask(f"engines, {op}, {shape.name}", partial(count, make))
             for mode in cudnn_frontend.MODES:
-                ranked = partial(cudnn_frontend.plans, cudnn, op, shape, mode, handle=handle)
+                ranked = partial(cudnn_frontend.plans, cudnn, op, layer, mode, handle=handle)
                 facts.ask(f"plans {mode}, {op}, {shape.name}", partial(listed, ranked))
     for op in cudnn_frontend.READS:  # last: building compiles, for seconds
         for mode in ("A", "B"):
@@ -50,7 +51,8 @@ def listed(make: Callable[[], cudnn_frontend.Graph]) -> list[str]:
 
 def built(cudnn: Any, op: str, mode: str, strict: bool, handle: int, over: float) -> list[dict[str, Any]]:
     """Each listed plan with its workspace and notes, or why it is not built."""
-    graph = cudnn_frontend.plans(cudnn, op, convolutions.SMALL[0], mode, strict, handle=handle)
+    layer, without = convolutions.SMALL[0].layer, cudnn_frontend.COARSE if strict else ()
+    graph = cudnn_frontend.plans(cudnn, op, layer, mode, without, handle=handle)
     plans: list[dict[str, Any]] = []
     for index, name in enumerate(graph.names()):
         if time.monotonic() > over:

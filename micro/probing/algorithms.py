@@ -44,8 +44,7 @@ class Case:
         import cupy
 
         self.shape, self.cp = shape, cupy
-        x, w, y = (shape.dims[operand] for operand in "xwy")
-        self.made = cudnn.convolution(on, name, cudnn.Layer(x, w, y, (shape.pad, shape.pad)))
+        self.made = cudnn.convolution(on, name, shape.layer)
         direction = self.made.direction
         given = convolutions.operands(shape)
         self.want = convolutions.reference(direction.writes, shape, given)

@@ -66,11 +66,13 @@ def uneven(problem: Problem) -> bool:
     return any(BYTES[x.dtype] == 2 and x.ld % 2 for x in problem.operands())
 
 
-def once(device: Cuda, row: Variant[Any], problem: Problem, data: str = "normal") -> None:
+def once(
+    device: Cuda, row: Variant[Any], problem: Problem, data: str = "normal", workspace: int | None = None
+) -> Launch:
     """Prepared, bound, launched, checked; and again as a replayed graph."""
     seed = zlib.crc32(problem.name.encode())
     try:
-        bind = row.prepare(problem, device, Setting(device=device.name, data=data))
+        bind = row.prepare(problem, device, Setting(device=device.name, data=data, workspace=workspace))
         check.check(device, problem, row, bind, seed)
         bench = guards.Bench(device, problem)
         launch = bind(bench.views)
@@ -83,6 +85,7 @@ def once(device: Cuda, row: Variant[Any], problem: Problem, data: str = "normal"
             device.cp.queue.clear()  # the next one begins anew
         error.add_note(f"{row.name} at {problem.name}")
         raise
+    return launch
 
 
 def covering(problems: Sequence[P], choices: Callable[[P], tuple[object, ...]]) -> list[P]:

@@ -13,8 +13,9 @@ import pytest
 
 from kernels.catalog import find
 from kernels.devices.cuda import Cuda
-from kernels.errors import Unavailable
+from kernels.errors import LaunchError, Unavailable, UsageError
 from kernels.launch import Setting
+from kernels.libs import cudnn_frontend
 from kernels.ops.conv import cudnn_rows, stages
 from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.shape import PASSES
@@ -22,6 +23,7 @@ from kernels.ops.fft import Fft
 from kernels.variant import Variant
 from tests.gpu.conftest import REAL, missing
 from tests.gpu.rows import once, rows, tried, tries
+from tests.simulated import fake_frontend
 
 SIZES: tuple[dict[str, Any], ...] = (
     {"n": 2, "c": 3, "h": 9, "w": 7, "k": 5, "pad": 1},
@@ -88,7 +90,7 @@ def test_transforms(device: Cuda, row: Variant[Any], problems: list[Fft]) -> Non
 
 
 @pytest.mark.skipif(REAL, reason="what there is room for is the card's affair")
-@pytest.mark.parametrize("name", ["cuda-im2col", "cuda-winograd-4x3", "cufft", "cudnn-gemm"])
+@pytest.mark.parametrize("name", ["cuda-im2col", "cuda-winograd-4x3", "cufft", "cudnn-gemm", "cudnn-engine:3"])
 def test_the_workspace_that_is_named_is_enough(device: Cuda, name: str) -> None:
     """And a byte less is not."""
     problem, named = Conv(2, 3, 9, 7, 5, pad=1), r"--workspace (\d+)$"
@@ -136,6 +138,65 @@ def test_a_choice_leaves_out_tiles_that_no_bound_judges(r: int, math: str, names
     assert cudnn_rows._first(told[3:], problem, math, 9)["algorithm"] == "GEMM"
     with pytest.raises(Unavailable, match="no algorithm that works in 8 bytes"):
         cudnn_rows._first(told[2:], problem, math, 8)
+
+
+@pytest.mark.skipif(REAL, reason="which engines there are is the library's affair")
+@pytest.mark.parametrize("direction", PASSES)
+@pytest.mark.parametrize(
+    ("name", "workspace", "plan"),
+    [
+        ("cudnn-engine:3", None, "eng3"),
+        ("cudnn-engine:38:tf32", None, "eng38"),
+        ("cudnn-plan:a", None, "eng3_k11=2"),  # the first rounds factors
+        ("cudnn-plan:a", 8191, "eng0"),
+        ("cudnn-plan:a:tf32", None, "eng38_k2=0_k13=2"),
+        ("cudnn-plan:a:2", None, "eng0"),
+        ("cudnn-plan:fallback", 0, "eng0"),
+    ],
+)
+def test_a_plan_is_what_was_asked_for(
+    device: Cuda, name: str, workspace: int | None, plan: str, direction: str
+) -> None:
+    for layout, size in itertools.product(LYING, SIZES[:4]):
+        problem = Conv(**size, direction=direction, layout=layout)
+        launch = once(device, find("conv", name), problem, workspace=workspace)
+        assert launch.kernel == (f"cuDNN 9.19.0, {plan}", None)
+        assert launch.workspace == fake_frontend.SPACE[cudnn_frontend.number(plan)]
+
+
+@pytest.mark.skipif(REAL, reason="which engines there are is the library's affair")
+@pytest.mark.parametrize(
+    ("name", "edge", "why"),
+    [
+        ("cudnn-engine:2", 3, "CUDNN_STATUS_NOT_SUPPORTED"),
+        ("cudnn-engine:38", 3, "Deselecting execution plan"),  # no single precision
+        ("cudnn-engine:6:tf32", 5, "Deselecting execution plan"),  # tiles of 13 × 13
+        ("cudnn-plan:a:7", 3, "cuDNN ranks 3 plans for it in mode A"),
+        ("cudnn-plan:b:0", 3, "it works in 8192 bytes beside the operands: --workspace 8192"),
+    ],
+)
+def test_a_plan_that_is_not_taken_is_a_reason(device: Cuda, name: str, edge: int, why: str) -> None:
+    setting = Setting(device=device.name, workspace=4096)
+    with pytest.raises(Unavailable, match=re.escape(why)):
+        find("conv", name).prepare(Conv(1, 2, 9, 9, 2, edge, edge, pad=edge // 2), device, setting)
+
+
+@pytest.mark.skipif(REAL, reason="a real one does not break on demand")
+def test_what_breaks_in_the_frontend_is_a_fault(device: Cuda, monkeypatch: pytest.MonkeyPatch) -> None:
+    def execute(*given: object, **more: object) -> None:
+        raise RuntimeError("CUDNN_STATUS_EXECUTION_FAILED")
+
+    monkeypatch.setattr(fake_frontend.Pygraph, "execute_plan_at_index", execute)
+    with pytest.raises(LaunchError, match="EXECUTION_FAILED"):
+        find("conv", "cudnn-plan:a").prepare(Conv(**SIZES[0]), device, Setting(device=device.name))
+
+
+@pytest.mark.parametrize(
+    "name", ["cudnn-engine:", "cudnn-engine:x", "cudnn-engine:3:fp16", "cudnn-plan:", "cudnn-plan:c", "cudnn-plan:a:x"]
+)
+def test_no_plan_by_such_a_name(name: str) -> None:
+    with pytest.raises(UsageError, match=f"--variant {name}: after the colon"):
+        find("conv", name)
 
 
 @pytest.mark.skipif(REAL, reason="how much it asks for is the library's affair")

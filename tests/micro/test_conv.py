@@ -6,6 +6,7 @@ import contextlib
 
 import pytest
 
+from kernels.catalog import find
 from kernels.errors import UsageError
 from kernels.ops.conv.problem import Conv
 from micro import conv
@@ -47,6 +48,14 @@ ON_A_GPU = {  # what each of these questions sets against each other there
     "layouts": {"cudnn-precomp-gemm", "cudnn-algo-0"},
     "grouped": {"cuda-im2col", "cudnn-implicit-gemm"},
     "widths": {"cuda-im2col", "cudnn-algo-0"},
+    "engines": {
+        "cudnn-guessed",
+        "cudnn-find:fma",
+        "cudnn-plan:a",
+        "cudnn-engine:70",
+        "cudnn-engine:74",
+        "cudnn-engine:17",
+    },
 }
 
 
@@ -56,6 +65,15 @@ def test_a_gpu_has_its_own_rows_in_a_question(question: str) -> None:
     cases = [case for x in contests(f"--{question}", "--device", "fake:cuda") for case in x.cases]
     assert ON_A_GPU[question] <= {case.variant for case in cases if case.skip is None}
     assert not [case.skip for case in cases if case.skip and "a kernel for" in case.skip]
+
+
+def test_every_engine_is_asked_by_its_number() -> None:
+    every = contests("--engines", "--full", "--direction", "wgrad", "--device", "fake:cuda")
+    assert {len(x.cases) for x in every} == {5 + 76, 4 + 76} and len(every) == 4
+    coarse = [x for x in every if x.name.startswith("engines-tf32/")]
+    assert {find("conv", case.variant).precision for x in coarse for case in x.cases} == {"tf32"}
+    with pytest.raises(NothingWritten):
+        contests("--engines")
 
 
 @pytest.mark.parametrize("question", sorted(set(conv.BENCHMARK.questions) - set(ON_A_GPU)))

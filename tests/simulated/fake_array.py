@@ -181,6 +181,15 @@ class DeviceArray:
     def all(self) -> Any:
         return self.fake.all(self)
 
+    def sum(self, **how: Any) -> Any:
+        return self.fake.sum(self, **how)
+
+    def mean(self, **how: Any) -> Any:
+        return self.fake.mean(self, **how)
+
+    def max(self, **how: Any) -> Any:
+        return self.fake.max(self, **how)
+
     def __add__(self, other: Any) -> Any:
         return self.fake.add(self, other)
 
@@ -210,6 +219,24 @@ class DeviceArray:
 
     def __isub__(self, other: Any) -> Any:
         return self.fake.subtract(self, other, self)
+
+    def __imul__(self, other: Any) -> Any:
+        return self.fake.multiply(self, other, self)
+
+    def __itruediv__(self, other: Any) -> Any:
+        return self.fake.divide(self, other, self)
+
+    def __pow__(self, other: Any) -> Any:
+        return self.fake.power(self, other)
+
+    def __and__(self, other: Any) -> Any:
+        return self.fake.bitwise_and(self, other)
+
+    def __ior__(self, other: Any) -> Any:
+        return self.fake.bitwise_or(self, other, self)
+
+    def __invert__(self) -> Any:
+        return self.fake.invert(self)
 
     def __eq__(self, other: object) -> Any:
         return self.fake.equal(self, other)

@@ -43,7 +43,7 @@ class FakeCupy:
     what the compiler of kernels raises; `faulty` the kernels that read where they must not. `clock` is the device's,
     `host` its caller's, which `pace` seconds of each launch move, and waiting."""
 
-    uint8, float32, int64, uint64 = np.uint8, np.float32, np.int64, np.uint64
+    uint8, float32, float64, int64, uint64, inf = np.uint8, np.float32, np.float64, np.int64, np.uint64, np.inf
 
     def __init__(self, free: int = 1 << 30) -> None:
         self.journal: list[str] = []
@@ -228,7 +228,7 @@ class FakeCupy:
 
     def get_default_memory_pool(self) -> Any:
         """It keeps nothing."""
-        return SimpleNamespace(free_bytes=lambda: 0)
+        return SimpleNamespace(free_bytes=lambda: 0, total_bytes=lambda: sum(nbytes for _, _, nbytes in self.blocks))
 
     def copyto(self, target: Array, source: Array) -> None:
         self.launch("copyto", self.cost("copyto"), lambda: np.copyto(target.host, source.host))

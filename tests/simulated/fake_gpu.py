@@ -18,9 +18,17 @@ import numpy as np
 import pytest
 
 from kernels import nvcc
-from kernels.libs import cublas, cuda, cudnn, driver, pycuda, skcuda
+from kernels.libs import cublas, cuda, cudnn, cudnn_frontend, driver, pycuda, skcuda
 from kernels.ops.gemm import fastest
-from tests.simulated import fake_cublas, fake_cublaslt, fake_cudnn, fake_cufft, fake_cusparse, fake_tensors
+from tests.simulated import (
+    fake_cublas,
+    fake_cublaslt,
+    fake_cudnn,
+    fake_cufft,
+    fake_cusparse,
+    fake_frontend,
+    fake_tensors,
+)
 from tests.simulated.fake_cupy import FakeCupy
 from tests.simulated.fake_cupy_objects import HANDLE, STREAM
 from tests.simulated.fake_driver import FakeDriver, FakePycuda
@@ -49,6 +57,8 @@ def install(patch: pytest.MonkeyPatch, fake: FakeCupy, folder: Path) -> None:
     patch.setattr(nvcc, "cubin", cubin)
     patch.setattr(cuda, "load", libraries.__getitem__)
     patch.setattr(cudnn, "load", lambda: libraries["cudnn"])
+    front = fake_frontend.module(enqueue=fake.by_library, reach=fake.reach)
+    patch.setattr(cudnn_frontend, "load", lambda: front)
     patch.setattr(driver, "api", lambda: low)
     parts = {"cublas": scikit, "cufft": ScikitTransforms(libraries["cufft"])}
     patch.setattr(skcuda, "load", lambda part="cublas": parts[part])

@@ -24,14 +24,19 @@ UFUNCS = (
     "reciprocal",
     "maximum",
     "greater",
+    "less",
     "equal",
     "not_equal",
+    "bitwise_and",
+    "bitwise_or",
+    "invert",
+    "power",
     "exp",
     "log",
     "sqrt",
     "tanh",
 )
-REDUCTIONS = ("max", "sum", "all")
+REDUCTIONS = ("max", "sum", "mean", "all")
 
 
 def install(fake: Any) -> None:
@@ -40,7 +45,7 @@ def install(fake: Any) -> None:
         setattr(fake, name, partial(ufunc, fake, getattr(np, name)))
     for name in REDUCTIONS:
         setattr(fake, name, partial(reduced, fake, getattr(np, name)))
-    for function in (asarray, arange, zeros, take):
+    for function in (asarray, arange, zeros, zeros_like, ones, full, empty_like, concatenate, take):
         setattr(fake, function.__name__, partial(function, fake))
     fake.fft = SimpleNamespace(rfft2=partial(rfft2, fake), irfft2=partial(irfft2, fake))
 
@@ -147,6 +152,41 @@ def zeros(fake: Any, shape: Any, dtype: Any = float) -> Any:
     made = fake.empty(shape, dtype)
     made.fill(0)
     return made
+
+
+def zeros_like(fake: Any, a: Any) -> Any:
+    return zeros(fake, a.shape, a.dtype)
+
+
+def ones(fake: Any, shape: Any, dtype: Any = float) -> Any:
+    return full(fake, shape, 1, dtype)
+
+
+def full(fake: Any, shape: Any, value: Any, dtype: Any) -> Any:
+    made = fake.empty(shape if isinstance(shape, tuple) else (shape,), dtype)
+    made.fill(value)
+    return made
+
+
+def empty_like(fake: Any, a: Any) -> Any:
+    return fake.empty(a.shape, a.dtype)
+
+
+def concatenate(fake: Any, arrays: Any, axis: int = 0, out: Any = None) -> Any:
+    """A copy of each."""
+    shapes = [list(x.shape) for x in arrays]
+    whole = [*shapes[0]]
+    whole[axis] = sum(shape[axis] for shape in shapes)
+    if out is None:
+        out = fake.empty(tuple(whole), arrays[0].dtype)
+    elif list(out.shape) != whole:
+        raise ValueError("Shape mismatch")
+    start = 0
+    for x in arrays:
+        part = (slice(None),) * axis + (slice(start, start + x.shape[axis]),)
+        out[part]._assign(x)
+        start += x.shape[axis]
+    return out
 
 
 def take(fake: Any, a: Any, indices: Any, axis: Any = None, out: Any = None) -> Any:

@@ -1,4 +1,4 @@
-"""cuDNN and its frontend in NumPy: as much of them as the probes use, on the problems of `convolutions.SMALL`."""
+"""cuDNN in NumPy, as much of it as the probes use on the problems of `convolutions.SMALL`; its frontend for them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from kernels.libs import convolutions
-from tests.simulated.stand_in import at, cupti_kernels, module
+from tests.simulated import fake_frontend
+from tests.simulated.stand_in import at, cupti_kernels
 
 
 def compute(output: str, given: dict[str, np.ndarray]) -> None:
@@ -86,94 +87,8 @@ class Library:
         return 0
 
 
-class Tensor:
-    def __init__(self, name: str = "", dim: Any = (), stride: Any = ()) -> None:
-        self.name, self.dim, self.stride = name, tuple(dim), stride
-
-    def set_output(self, yes: bool) -> Tensor:
-        return self
-
-    def set_dim(self, dim: list[int]) -> Tensor:
-        self.dim = tuple(dim)
-        return self
-
-    def set_stride(self, stride: list[int]) -> Tensor:
-        self.stride = stride
-        return self
-
-
-class Pygraph:
-    """Plans eng0 and eng38, the second of which is not strict; engine 2 is not supported."""
-
-    def __init__(self, **given: Any) -> None:
-        self.plans: list[str] = []
-        self.strict = False
-
-    def tensor(self, **given: Any) -> Tensor:
-        return Tensor(**given)
-
-    def conv_fprop(self, **given: Any) -> Tensor:
-        return self._out("y", x=given["image"], w=given["weight"])
-
-    def conv_dgrad(self, **given: Any) -> Tensor:
-        return self._out("x", y=given["loss"], w=given["filter"])
-
-    def conv_wgrad(self, **given: Any) -> Tensor:
-        return self._out("w", x=given["image"], y=given["loss"])
-
-    def _out(self, name: str, **read: Tensor) -> Tensor:
-        self.out = name
-        self.tensors = {**read, name: Tensor(name)}
-        return self.tensors[name]
-
-    def validate(self) -> None: ...
-
-    def build_operation_graph(self) -> None: ...
-
-    def create_execution_plans(self, modes: list[str]) -> None:
-        self.plans += ["eng0", "eng38_k2=0_k13=2"]
-
-    def create_execution_plan(self, engine: int, knobs: dict[Any, int]) -> None:
-        if engine == 2:
-            raise RuntimeError("[cudnn_frontend] Error: " + "no " * 200 + "CUDNN_STATUS_NOT_SUPPORTED")
-        self.plans.append(f"eng{engine}")
-
-    def deselect_numeric_notes(self, notes: list[str]) -> None:
-        assert self.plans, "before the plans are made it has no effect"
-        self.strict = True
-
-    def build_plan_at_index(self, index: int) -> None:
-        if self.strict and self.plans[index].startswith("eng38"):
-            raise RuntimeError("Deselecting execution plan")
-
-    def get_engine_count(self) -> int:
-        return 4
-
-    def get_execution_plan_count(self) -> int:
-        return len(self.plans)
-
-    def get_plan_name_at_index(self, index: int) -> str:
-        return self.plans[index]
-
-    def get_workspace_size_plan_at_index(self, index: int) -> int:
-        return 64
-
-    def get_behavior_notes_for_plan_at_index(self, index: int) -> list[Any]:
-        return [SimpleNamespace(name="RUNTIME_COMPILATION")]
-
-    def execute_plan_at_index(self, places: dict[Tensor, int], space: int, index: int, handle: int) -> None:
-        cupti_kernels.append(SimpleNamespace(name="kernel of " + self.plans[index], start=0, end=1500))
-        given = {tensor.name: at(place, tensor.dim) for tensor, place in places.items()}
-        compute(self.out, given)
-
-
 def cudnn() -> Any:
-    """The frontend's module."""
-    made: Any = module("cudnn")
-    made.__version__, made.pygraph = "1.26.0", Pygraph
-    made.backend_version, made.create_handle = lambda: 91900, lambda: 1
-    made.create_device_properties = lambda index: SimpleNamespace(serialize=lambda: '{"deviceVer": 900}')
-    made.data_type = SimpleNamespace(FLOAT="FLOAT")
-    made.heur_mode = SimpleNamespace(A="A", B="B", FALLBACK="FALLBACK")
-    made.numerical_note = SimpleNamespace(TENSOR_CORE="TC", DOWN_CONVERT_INPUTS="DCI")
-    return made
+    """The frontend's module, whose plans are kernels that CUPTI sees."""
+    return fake_frontend.module(
+        ran=lambda name: cupti_kernels.append(SimpleNamespace(name=f"kernel of {name}", start=0, end=1500))
+    )

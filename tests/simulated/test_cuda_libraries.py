@@ -10,7 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 from kernels.errors import Unavailable
-from kernels.libs import cuda
+from kernels.libs import cuda, cudnn_frontend
+from tests.simulated import fake_frontend
 
 MAPS = Path("/proc/self/maps")
 
@@ -35,3 +36,14 @@ def test_a_library_that_pathfinder_does_not_know_is_taken_from_its_wheel(
     loaded = re.findall(r"(/\S*/libc[.-]\S*so\S*)", MAPS.read_text("utf-8"))
     (folder / "libmade_up.so.9").symlink_to(loaded[0])
     assert cuda.load("made_up").getpid() > 0
+
+
+@pytest.mark.parametrize("release", ["1.17.0", "1.27.0", "2.0"])
+def test_a_frontend_that_lists_no_engines_is_refused(monkeypatch: pytest.MonkeyPatch, release: str) -> None:
+    module = fake_frontend.module()
+    module.__version__ = release
+    monkeypatch.setitem(sys.modules, "cudnn", module)
+    with pytest.raises(Unavailable, match=rf"nvidia-cudnn-frontend {release} lists no engines: pip install"):
+        cudnn_frontend.load()
+    module.__version__ = "1.26.0"
+    assert cudnn_frontend.load() is module

@@ -50,15 +50,18 @@ def layer(problem: Conv) -> cudnn.Layer:
     )
 
 
+def room(device: Any, setting: Setting) -> int:
+    """Bytes that what is chosen may work in beside the operands."""
+    return min(SEARCHED, device.limits().memory // 4) if setting.workspace is None else setting.workspace
+
+
 def prepared(choose: Choose, math: str) -> Callable[[Conv, Any, Setting], Bind]:
     """With whatever algorithm `choose` names, in this arithmetic; one call is made, as cuDNN refuses some only then."""
 
     def prepare(problem: Conv, device: Any, setting: Setting) -> Bind:
         made = cudnn.convolution(device.dnn(), PASSES[problem.direction], layer(problem))
         made.math(math)
-        most = setting.workspace
-        room = min(SEARCHED, device.limits().memory // 4) if most is None else most
-        name = choose(made, problem, device, room)
+        name = choose(made, problem, device, room(device, setting))
         number = made.direction.algorithms.index(name)
         nbytes = made.workspace(number)
         refuse_room(device, setting, nbytes)

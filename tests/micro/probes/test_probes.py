@@ -21,7 +21,7 @@ from kernels.libs import convolutions, cuda, cudnn, cudnn_frontend, cupti
 from micro.probes import cublas_layouts, frontend_engines, frontend_plans, injection, skcuda_blas, trace_cupy, transfers
 from micro.probing import accuracy, algorithms, clock, processes, programs, tracing
 from micro.probing import facts as probing_facts
-from tests.simulated import stand_in, stand_in_cudnn
+from tests.simulated import fake_frontend, stand_in, stand_in_cudnn
 
 
 @pytest.fixture
@@ -105,10 +105,12 @@ def test_cudnn_without_a_device_is_unavailable() -> None:
 def test_plans(gpu: Any) -> None:
     found = frontend_plans.ask()
     assert not faults(found)
-    assert found["plans B, dgrad, " + convolutions.LAYER.name] == ["eng0", "eng38_k2=0_k13=2"]
+    assert found["plans B, dgrad, " + convolutions.LAYER.name] == ["eng3_k11=2", "eng0"]
     strict = found[f"built A, strict, wgrad, {convolutions.SMALL[0].name}"]
-    assert strict[0] == {"plan": "eng0", "workspace": 64, "notes": ["RUNTIME_COMPILATION"]}
-    assert strict[1]["not"] == "Deselecting execution plan"
+    assert strict[0] == {"plan": "eng38_k2=0_k13=2", "not": "Deselecting execution plan"}
+    assert strict[2] == {"plan": "eng0", "workspace": 0, "notes": []}
+    every = found[f"built A, any, wgrad, {convolutions.SMALL[0].name}"]
+    assert every[0] == {"plan": "eng38_k2=0_k13=2", "workspace": 64, "notes": ["RUNTIME_COMPILATION"]}
     assert [cudnn_frontend.number(x) for x in ("eng38_k2=0", "eng4", "other")] == [38, 4, -1]
 
 
@@ -119,7 +121,9 @@ def test_engines(gpu: Any) -> None:
         assert row["like"] == "fp32"
         assert row["kernels"] == [f"kernel of eng{frontend_engines.FIRST[op][0]}"]
     refused = faults(found)
-    assert len(refused) == 6 and all(len(text) < 250 for text in refused.values())  # eng2 of each
+    every = len(convolutions.SMALL) * sum(fake_frontend.COUNT.values())
+    assert len(refused) == every - len(convolutions.SMALL) * len(cudnn_frontend.READS) * len(fake_frontend.NOTES)
+    assert all(len(text) < 250 for text in refused.values())
     assert all(text.endswith("CUDNN_STATUS_NOT_SUPPORTED") for text in refused.values())
 
 

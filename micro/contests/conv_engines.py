@@ -1,0 +1,47 @@
+"""Every engine of cuDNN against what its heuristics choose: layers of networks, pass by pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from kernels.ops.conv.cudnn_plans import ENGINES
+from micro.contests.convolution import LAYERS, contests, passes_of
+from micro.planning.benchmark import Request
+from micro.planning.contest import Contest
+
+QUESTION = "which engine is the fastest, and what does the heuristics' first cost?"
+WORD = "engines"
+FEW = ("alexnet-s conv2", "resnet-50 conv2 3x3")
+# Those of cuDNN 9.19 that answered in single precision on an H100 (reports/reference/h100/answers.ndjson): most others
+# round factors to TF32, or are of other GPUs.
+SINGLE = {
+    "forward": (0, 1, 2, 3, 4, 6, 28, 70),
+    "dgrad": (0, 1, 2, 4, 5, 7, 25, 50, 74),
+    "wgrad": (0, 1, 17, 18, 20, 67),
+}
+CHOICES = ("cudnn-guessed", "cudnn-find:fma", "cudnn-plan:a", "cudnn-plan:b", "cudnn-plan:fallback")
+COARSE = ("cudnn-guessed-tf32", "cudnn-find:default", "cudnn-plan:a:tf32", "cudnn-plan:b:tf32")
+
+
+def build(asked: Request) -> list[Contest]:
+    """In single precision the engines that are known to answer in it; all of them, and all in TF32. On a GPU alone."""
+    if not asked.device.whole:
+        return []
+    layers = [LAYERS[name] for name in (LAYERS if "all" in asked.flags else FEW)]
+    found = []
+    for direction in passes_of(asked):
+        one = replace(asked, axes={**asked.axes, "direction": (direction,)}, given=asked.given | {"direction"})
+        if "variant" in asked.given:
+            found += contests(one, layers, QUESTION, asked.variants, WORD)
+            continue
+        found += contests(one, layers, QUESTION, [*CHOICES, *_engines(direction, "full" in asked.flags)], WORD)
+        if "full" in asked.flags:
+            coarse = [*COARSE, *(f"{name}:tf32" for name in _engines(direction, True))]
+            found += contests(one, layers, QUESTION, coarse, f"{WORD}-tf32")
+    return found
+
+
+def _engines(direction: str, every: bool) -> Iterator[str]:
+    numbers = range(ENGINES[direction]) if every else SINGLE[direction]
+    return (f"cudnn-engine:{number}" for number in numbers)

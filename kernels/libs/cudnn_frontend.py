@@ -13,7 +13,9 @@ from kernels.libs.cudnn import Layer
 RELEASES = (1, 18), (1, 26)  # the first and the last whose graphs list engines
 PACKAGE = "nvidia-cudnn-frontend"
 INSTALL = f"pip install '{PACKAGE}>=1.18,<1.27'"
-COARSE = ("TENSOR_CORE", "DOWN_CONVERT_INPUTS")  # numerical notes of what rounds factors to TF32
+HALF = ("DOWN_CONVERT_INPUTS",)  # numerical notes of what rounds factors to half precision, which overflows at 65,504
+COARSE = ("TENSOR_CORE", *HALF)  # and of what rounds them to TF32
+REFUSALS = ("NOT_SUPPORTED", "Deselecting execution plan", "No valid engine configs", "No valid execution plans")
 READS = {"fprop": ("x", "w"), "dgrad": ("y", "w"), "wgrad": ("x", "y")}
 WRITES = {"fprop": "y", "dgrad": "x", "wgrad": "w"}
 MODES = ("A", "B", "FALLBACK")  # of the heuristics
@@ -46,7 +48,10 @@ def missing() -> str | None:
 
 def load() -> Any:
     """The module, of a release whose graphs list engines. Raises Unavailable."""
-    cudnn = _optional.load("cudnn", lambda module: module.backend_version())
+    try:
+        cudnn = _optional.load("cudnn", lambda module: module.backend_version())
+    except Unavailable as error:
+        raise Unavailable(str(error).replace("--force-reinstall cudnn", f"--force-reinstall {PACKAGE}")) from None
     told = str(cudnn.__version__)
     release = tuple(int(word) for word in re.findall(r"\d+", told)[:2])
     if not RELEASES[0] <= release <= RELEASES[1]:
@@ -114,6 +119,8 @@ def engine(cudnn: Any, op: str, layer: Layer, index: int, without: tuple[str, ..
     """A graph with one engine's own choice of knobs as its only plan, which does not build if it has any of these
     numerical notes. Raises what says that it is not for this problem."""
     convolution = graph(cudnn, op, layer, **where)
+    if index >= (count := convolution.graph.get_engine_count()):
+        raise Unavailable(f"this release of cuDNN has engines 0 to {count - 1} for it")
     convolution.graph.create_execution_plan(index, {})
     if not convolution.graph.get_execution_plan_count():
         raise LaunchError("no plan")
@@ -134,8 +141,7 @@ def number(name: str) -> int:
 
 def refused(error: Exception) -> bool:
     """Whether it says that a plan is not for this problem, this GPU or these notes."""
-    text = str(error)
-    return "NOT_SUPPORTED" in text or "Deselecting execution plan" in text
+    return "NotSupported" in type(error).__name__ or any(text in str(error) for text in REFUSALS)
 
 
 def told(fault: str) -> str:

@@ -94,13 +94,15 @@ class Seen:
 @dataclass(frozen=True)
 class Before(Seen):
     """The unchanged step, watched. `seconds` of a plain one, and of them the operating system's; `cells`: seconds by
-    rows and kind; `rows` of the network by name; `side`: who was watched, with the products that its libraries log."""
+    rows and kind; `rows` of the network by name; `side`: who was watched, with the products that its libraries log;
+    `huge`: the share of its memory that lies in huge pages."""
 
     side: Side
     seconds: float = 0.0
     system: float = 0.0
     cells: Mapping[Key, float] = field(default_factory=dict)
     rows: Mapping[str, Row] = field(default_factory=dict)
+    huge: float = 0.0
 
     def kinds(self, *names: str) -> float:
         """Seconds of all cells of these kinds."""

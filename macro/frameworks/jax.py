@@ -115,7 +115,7 @@ def profile(model, call, count, path):
     def wait():
         model.jax.block_until_ready(model.asked)
 
-    jax_device.profile(model.jax, call, wait, count, path, stand_in=not model.on_cuda)
+    return jax_device.profile(model.jax, call, wait, count, path, model.card)
 
 
 def _peak(device):
@@ -151,7 +151,7 @@ class Model(object):
         self._grad = jax.jit(self._gradient)
         donated = (0, 1, 2) if job["knobs"].get("donated", True) else ()
         self._step = jax.jit(self._update, donate_argnums=donated)
-        self.asked, self.clock, self.on_cuda = None, None, _on_cuda(job)
+        self.asked, self.clock, self.card = None, None, _device(job).device_kind if _on_cuda(job) else None
         if job.get("device", "cpu") != "cpu":
             self.clock = device_clocks.Waits(lambda: jax.block_until_ready(self.asked), partial(_peak, _device(job)))
 

@@ -56,11 +56,11 @@ def identity(job):
         except PackageNotFoundError:
             return otherwise
 
-    flags = {
-        "products": suite_products.USED,
-        "torch": installed("torch", None),
-        "among": "".join(suite_products.AMONG),
-    }  # without loading them
+    flags = {"products": suite_products.USED, "among": "".join(suite_products.AMONG)}
+    on_gpu = suite_device.place(job) != "cpu"
+    flags.update(suite_products.ON if on_gpu else {"torch": installed("torch", None)})  # without loading it
+    if suite_products.FAULTS:
+        flags["faults"] = suite_products.FAULTS
     release = installed("kernelgap", "of this checkout")
     return {"framework": "kernels-only", "version": release, "flags": flags, "threads": job["threads"]}
 

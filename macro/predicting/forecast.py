@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 
 UNTIMED = Forecast(why=NOT_TIMED)
+ASKS = "NUMPY_MADVISE_HUGEPAGE"
+MOSTLY = 0.5  # of a process's memory in huge pages: its large arrays are
 
 
 @dataclass
@@ -129,7 +131,8 @@ class Foreseer:
         """With the page faults that certainly come or go beside. A change may be a file of a user's own: what it raises
         is why there is no prediction."""
         try:
-            found = named.change.brings(asked)
+            with in_pages_of(asked.before):
+                found = named.change.brings(asked)
             if not (isinstance(found, Forecast) and all(isinstance(part, Part) for part in found.parts)):
                 raise TypeError("brings gives no Forecast of Parts")
             if found.why is None and named.change.memory:
@@ -176,6 +179,20 @@ def _apart(free: SimpleQueue[list[int]], threads: int) -> Iterator[None]:
             yield
     finally:
         free.put(place)
+
+
+@contextmanager
+def in_pages_of(before: Before) -> Iterator[None]:
+    """Kernels by themselves lie in pages as the step's arrays do: NumPy, which makes theirs, asks the system for huge
+    ones, and not every framework does. What they bring is another share of each kernel."""
+    if before.huge >= MOSTLY or ASKS in os.environ:
+        yield
+        return
+    os.environ[ASKS] = "0"
+    try:
+        yield
+    finally:
+        del os.environ[ASKS]
 
 
 def _parts(one: Foreseen) -> Sequence[Part]:

@@ -70,10 +70,18 @@ def measured(told: Prediction, unchanged: Entry, twin: Entry, changed: Entry, co
     half = found.half(1 - CONFIDENCE) if _several(changed) else math.hypot(found.half(1 - CONFIDENCE), same.center)
     brought = Expected(found.center, found.center - half, found.center + half, CONFIDENCE)
     step = sum(times(unchanged) + times(twin)) / len(times(unchanged) + times(twin))
+    told = replace(told, predicted=scaled(told.predicted, step / told.step))
     verdict = judge(told.predicted, brought, resolution) if not changed.ended else None
     why = UNDECIDED if verdict is None and told.predicted else None if told.predicted else told.reason
     told = replace(told, reason=changed.ended or why)
     return replace(told, step=step, measured=brought, resolution=resolution, verdict=verdict, contest=contest)
+
+
+def scaled(predicted: Expected | None, by: float) -> Expected | None:
+    """The same share of a step that takes so many times as long: it was watched at another time than it was timed."""
+    if predicted is None:
+        return None
+    return replace(predicted, seconds=by * predicted.seconds, low=by * predicted.low, high=by * predicted.high)
 
 
 def _several(entry: Entry) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -40,7 +41,7 @@ def before(step: Step, seconds: float, say: Callable[[str], None]) -> Before:
             if turn.read:
                 _add(process, look)
         _add(process, look)
-        about = started_with(look.process.pid)
+        about, large = started_with(look.process.pid), huge(look.process.pid)
         side.processes = [process]
         side.logged = library_log.logged(plan, side.entry, job.files(plan.batch, folder), folder, say)
     found = _attributed(step, process)
@@ -57,6 +58,7 @@ def before(step: Step, seconds: float, say: Callable[[str], None]) -> Before:
         mean(settled.faults) * sum(system) / sum(faults) if sum(faults) else mean(system),
         cells,
         rows_of.rows(plan.network, plan.batch),
+        large,
     )
 
 
@@ -115,3 +117,13 @@ def started_with(pid: int) -> tuple[str, dict[str, str]]:
             told.append("")
     pairs = (line.partition("=") for line in told[1].split("\0") if line)
     return told[0], {name: value for name, _, value in pairs}
+
+
+def huge(pid: int) -> float:
+    """The share of a process's memory that lies in huge pages; nothing where the system does not tell."""
+    try:
+        told = Path(f"/proc/{pid}/smaps_rollup").read_text("utf-8")
+    except OSError:
+        return 0.0
+    sizes = {name: int(size) for name, size in re.findall(r"^(Rss|AnonHugePages):\s+(\d+) kB", told, re.M)}
+    return sizes.get("AnonHugePages", 0) / sizes["Rss"] if sizes.get("Rss") else 0.0

@@ -48,22 +48,25 @@ class Marks(object):
     """Of a device of the suite's own, which has marks in its stream."""
 
     def __init__(self, device):
-        self.device, self.marks = device, []
+        self.device, self.marks, self.most = device, [], 0
+        self.pool = device.cp.get_default_memory_pool()
 
     def begin(self):
         self.device.sync()
-        self.marks = [self.device.mark()]
+        self.marks = []
+        self.mark()
 
     def mark(self):
         self.marks.append(self.device.mark())
+        self.most = max(self.most, self.pool.used_bytes())
 
     def end(self):
         self.device.sync()
         return [int(1e9 * self.device.between(a, b).wall) for a, b in zip(self.marks, self.marks[1:])]
 
     def peak(self):
-        """Bytes that its arrays took at most, and what CuPy keeps for later ones."""
-        return self.device.cp.get_default_memory_pool().total_bytes()
+        """Bytes that its arrays took at most where a step was asked for."""
+        return self.most
 
 
 class Waits(object):

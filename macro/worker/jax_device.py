@@ -16,14 +16,14 @@ import device_clocks  # beside this file
 import xplane
 
 GPU = re.compile(r"/device:GPU:(\d+)")
-STREAM = re.compile(r"Stream #(\d+)")
-COPY, CLEAR = re.compile("Memcpy", re.I), re.compile("Memset", re.I)
+STREAMS = 1 << 30  # numbers of them; a processor's thread has a longer one
 BETWEEN = re.compile(r"Memcpy([HD])2([HD])", re.I)  # as kineto writes it: HtoD
 CALLS = re.compile("cu(da)?[A-Z]")  # of the driver, and of the runtime
 
 
-def profile(jax, call, wait, count, path, stand_in):
-    """So many of `call` until `wait` returns, into a trace."""
+def profile(jax, call, wait, count, path, card):
+    """So many of `call` until `wait` returns, into a trace; why there is none. `card`: a GPU's name, of a stand-in
+    None."""
     options = jax.profiler.ProfileOptions()
     options.python_tracer_level = 0
     folder = tempfile.mkdtemp(prefix="kernelgap-trace-")
@@ -39,8 +39,11 @@ def profile(jax, call, wait, count, path, stand_in):
         planes = list(xplane.planes(_file(folder)))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+    if card and not any(GPU.search(name) for name, _ in planes):
+        return "JAX's profiler saw nothing of the GPU: is CUPTI there, and may it count (NVIDIA's ERR_NVGPUCTRPERM)?"
     with gzip.open(path, "wb") as stream:
-        stream.write(json.dumps(trace(planes, stand_in)).encode("utf-8"))
+        stream.write(json.dumps(trace(planes, card)).encode("utf-8"))
+    return None
 
 
 def _file(folder):
@@ -52,51 +55,46 @@ def _file(folder):
     return b""
 
 
-def trace(planes, stand_in):
-    """`planes` as xplane.py has them."""
+def trace(planes, card):
+    """`planes` as xplane.py has them. A line of a GPU's plane has its stream's number."""
     zero = min([span[0] for _, lines in planes for _, _, spans in lines for span in spans] or [0])
     events, devices = [], []
     for name, lines in planes:
         found = GPU.search(name)
         if found:
-            devices.append({"id": int(found.group(1)), "name": name})
-        for number, title, spans in lines:
-            where = _where(found, title) if found else {"device": 0, "stream": number % 997} if stand_in else None
+            devices.append({"id": int(found.group(1)), "name": card})
+        for number, _, spans in lines:
+            where = {"device": int(found.group(1)) if found else 0, "stream": number % STREAMS}
             for start, end, what, stats in spans:
-                tell = _of_gpu if found else _of_host
-                events += [_event(zero, start, end, *told) for told in tell(what, stats, where)]
+                told = _of_gpu(what, stats, where) if found else _of_host(what, stats, None if card else where)
+                events += [_event(zero, start, end, *told)] if told else []
     return {"traceEvents": events, "deviceProperties": devices or [{"id": 0, "name": "stand-in"}]}
-
-
-def _where(found, title):
-    """Of a GPU's line; none of what a profiler sums up, which is no stream."""
-    stream = STREAM.search(title)
-    return {"device": int(found.group(1)), "stream": int(stream.group(1))} if stream else None
 
 
 def _of_host(what, stats, where):
     """Category, name and arguments; `where`: on a stand-in, where operations of programs are kernels."""
     if what == device_clocks.STEPS:
-        yield "user_annotation", what, {}
-    elif where and "hlo_op" in stats:
-        yield "kernel", stats["hlo_op"], where
-    elif not where and "correlation_id" in stats and CALLS.match(what):
-        yield "cuda_driver", what, {"correlation": stats["correlation_id"]}
+        return "user_annotation", what, {}
+    if where and "hlo_op" in stats:
+        return "kernel", stats["hlo_op"], where
+    if not where and "correlation_id" in stats and CALLS.match(what):
+        return "cuda_driver", what, {"correlation": stats["correlation_id"]}
+    return None
 
 
 def _of_gpu(what, stats, where):
-    """The same of what runs in a stream."""
-    if where is None:
-        return
+    """The same of what a stream did; nothing of what only tells of memory, or sums up."""
     told = dict(where)
     if "correlation_id" in stats:
         told["correlation"] = stats["correlation_id"]
-    if COPY.search(what):
-        size = re.search(r"size:(\d+)", str(stats.get("memcpy_details", "")))
+    if "memcpy_details" in stats:
+        size = re.search(r"size:(\d+)", str(stats["memcpy_details"]))
         told["bytes"] = int(size.group(1)) if size else 0
-        yield "gpu_memcpy", BETWEEN.sub(r"Memcpy \1to\2", what), told
-    else:
-        yield "gpu_memset" if CLEAR.search(what) else "kernel", what, told
+        return "gpu_memcpy", BETWEEN.sub(r"Memcpy \1to\2", what), told
+    for detail, category in (("kernel_details", "kernel"), ("memset_details", "gpu_memset")):
+        if detail in stats:
+            return category, what, told
+    return None
 
 
 def _event(zero, start, end, category, name, args):

@@ -1,19 +1,21 @@
 """Dropout in NumPy: z = x * mask, with a mask that is given or drawn in each step. In the style of Python 3.6."""
 
 import numpy as np
-from numpy_layers import Layer, aligned
+from numpy_layers import Layer, aligned, copied
 
 
 class Dropout(Layer):
     def __init__(self, model, told):
         Layer.__init__(self, model, told)
-        self.mask, self.drawn = told.get("mask"), None
-        if self.mask is None:
+        given, self.drawn = told.get("mask"), None
+        if given is not None:
+            self.mask = copied(given)
+        else:
             self.mask, self.drawn = aligned(self.z.shape), np.random.default_rng(list(bytearray(self.name, "utf-8")))
 
     def _draw(self):
         keep = 1.0 - self.told["share"]
-        self.drawn.random(out=self.mask, dtype=np.float32)
+        self.drawn.random(self.mask.shape, dtype=np.float32, out=self.mask)
         np.less(self.mask, np.float32(keep), out=self.mask)
         self.mask *= np.float32(1.0 / keep)
 

@@ -12,12 +12,15 @@ from pathlib import Path
 import suite_device  # beside this file
 
 ROOT = Path(__file__).resolve().parents[2]
+# None that chooses in each process anew: what is timed is what was proven.
 ON_A_GPU = {
-    "gemm": ("cublas", "cublaslt-best", "cuda-tiled"),
+    "gemm": ("cublas", "cublaslt", "cuda-tiled"),
     "conv": (
-        "cudnn-guessed",
-        "cudnn-find",
-        "cudnn-plan:a",
+        "cudnn-precomp-gemm",
+        "cudnn-implicit-gemm",
+        "cudnn-algo-0",
+        "cudnn-algo-1",
+        "cudnn-fft",
         "cudnn-fft-tiling",
         "cudnn-winograd-nonfused",
         "cuda-im2col",
@@ -47,16 +50,18 @@ CANDIDATES = {
     "activation": ("c",),
     "optimizer": ("c",),
 }
-LIBRARIES = ("numpy", "scipy", "mkl", "torch", "onednn-cpu-gomp", "pyfftw", "cupy-cuda13x", "nvidia-cudnn-cu13")
+LIBRARIES = ("numpy", "scipy", "mkl", "torch", "onednn-cpu-gomp", "pyfftw")
 TALKS = re.compile("VERBOSE|PROFILE")  # variables by which a library says what it does, and does nothing else
 TRIES = 2  # calls of a candidate that comes near; the least counts
 NEAR = 1.1  # times the fastest first call: what is slower is not called again
 CHOSEN = {}  # by product: the variant that was fastest for it
 USED = {}  # those of this network
+FAULTS = {}  # by product and candidate of a GPU: what it broke with
+ON = {}  # of a GPU what computes there
 AMONG = []  # the digest of what they were chosen among, before a library sets variables of its own
 
 
-def _circumstances(job, device):
+def _circumstances(job):
     """A digest of what makes one variant faster than another, the code of all of them too."""
     import hashlib
     from importlib.metadata import PackageNotFoundError, version
@@ -71,8 +76,8 @@ def _circumstances(job, device):
             return None
 
     steered = dict((name, value) for name, value in variables(TUNING).items() if not TALKS.search(name))
-    chip = processor() if device.name == "cpu" else device.describe().get("model")
-    parts = [chip, device.name, job["threads"], job.get("preload"), steered, list(map(installed, LIBRARIES))]
+    chip = ON or processor()
+    parts = [chip, job["threads"], job.get("preload"), steered, list(map(installed, LIBRARIES))]
     found = hashlib.sha256(json.dumps(parts, sort_keys=True).encode())
     for path in [Path(__file__).resolve(), *sorted((ROOT / "kernels").rglob("*.[pc]*"))]:
         if path.suffix in (".py", ".c", ".cu"):
@@ -99,11 +104,14 @@ class Products(object):
 
         self.device = suite_device.opened(job)
         self.on_gpu = self.device.kind.kernels != "cpu"
-        AMONG[:] = [_circumstances(job, self.device)]
+        ON.clear()
+        ON.update(suite_device.facts(self.device) if self.on_gpu else {})
+        AMONG[:] = [_circumstances(job)]
         self.kept, self.candidates = "products/%s.json" % AMONG[0], ON_A_GPU if self.on_gpu else CANDIDATES
         threads = 1 if self.on_gpu else job["threads"]
         self.setting = Setting(threads, device=self.device.name, data="uniform")  # squares are not negative
         USED.clear()
+        FAULTS.clear()
         CHOSEN.clear()
         CHOSEN.update(_stored(self.kept))
 
@@ -126,39 +134,60 @@ class Products(object):
         return self.prepared(problem)(buffers).call
 
     def _best(self, problem):
+        """The name of the fastest. Raises NotImplementedError for none."""
+        seconds = self._on_gpu(problem) if self.on_gpu else self._on_cores(problem)
+        if not seconds:
+            where = "this GPU" if self.on_gpu else "%d threads here: pip install torch" % self.setting.threads
+            raise NotImplementedError("no kernel of %s runs on %s" % (problem.name, where))
+        return min(seconds, key=lambda name: seconds[name])
+
+    def _views(self, problem):
         blocks = [self.device.allocate(x.nbytes) for x in problem.operands()]
         for i, block in enumerate(blocks):
             self.device.scatter(block, i)
-        views = [self.device.view(b, 0, x) for b, x in zip(blocks, problem.operands())]
-        calls = dict((name, self._call(name, problem, views)) for name in self.candidates[problem.op])
+        return [self.device.view(b, 0, x) for b, x in zip(blocks, problem.operands())]
+
+    def _on_gpu(self, problem):
+        """Seconds of each candidate, one at a time: what it works in is free for the next."""
+        from kernels.errors import SuiteError, Unavailable
+
+        views, seconds = self._views(problem), {}
+        for name in self.candidates[problem.op]:
+            try:
+                call = self._call(name, problem, views)
+                if call:
+                    seconds[name] = suite_device.seconds(self.device, call)
+            except Unavailable:
+                continue
+            except SuiteError as error:
+                FAULTS["%s, %s" % (problem.name, name)] = str(error)
+        return seconds
+
+    def _on_cores(self, problem):
+        """Seconds of each candidate; the fastest ones are called again."""
+        from kernels.errors import SuiteError
+
+        views, calls = self._views(problem), {}
+        for name in self.candidates[problem.op]:
+            with contextlib.suppress(SuiteError):
+                calls[name] = self._call(name, problem, views)
         seconds = dict((name, self._seconds(call)) for name, call in calls.items() if call)
-        if not seconds:
-            if self.on_gpu:
-                raise NotImplementedError("no kernel of %s runs on this GPU" % problem.name)
-            told = problem.name, self.setting.threads
-            raise NotImplementedError("no kernel of %s runs on %d threads here: pip install torch" % told)
-        near = NEAR * min(seconds.values())
+        near = NEAR * min(seconds.values()) if seconds else 0.0
         for name in [name for name in seconds if seconds[name] <= near]:
             again = [self._seconds(calls[name]) for _ in range(TRIES - 1)]
             seconds[name] = min([seconds[name]] + again)
-        return min(seconds, key=lambda name: seconds[name])
+        return seconds
 
     def _call(self, name, problem, views):
-        """None where it cannot be had."""
+        """None where it cannot be had. Raises SuiteError."""
         from kernels.catalog import find
-        from kernels.errors import SuiteError
 
         row = find(problem.op, name)
         if row.missing() or row.accepts(problem):
             return None
-        try:
-            return row.prepare(problem, self.device, self.setting)(views).call
-        except SuiteError:
-            return None
+        return row.prepare(problem, self.device, self.setting)(views).call
 
     def _seconds(self, call):
-        if self.on_gpu:
-            return suite_device.seconds(self.device, call)
         clock = time.process_time if self.setting.threads == 1 else time.perf_counter
         start = clock()
         call()

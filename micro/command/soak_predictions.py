@@ -1,5 +1,5 @@
 """How right are predictions of what a change brings? Some thirty pairs of a step and a change, each predicted and
-then made, by seven commands whose run files stay: what is stopped or killed goes on.
+then made, by eight commands whose run files stay: what is stopped or killed goes on.
 
 A third of them should change nothing. Processes of one step differ, at times by more than a change brings, so each is
 started three times; batches are small, so that the time goes into processes and not into steps."""
@@ -17,14 +17,16 @@ from reports.record import Prediction
 
 MINUTES = 7  # about what a command takes
 EACH = ("--apart", "--runs", "3", "--budget", "4m", "-q")
-KEPT = ("--heap", "keep")
+# Where small pages lie makes processes of one step differ: huge ones take that away where the heap is not what changes.
+HUGE = "--heap keep --set GLIBC_TUNABLES=glibc.malloc.hugetlb=1"
 COMMANDS = {
     "fcn-r-pytorch": "fcn-r pytorch mkl-dispatch openblas-shim blis-shim threads=2 weights-transposed fused-optimizer "
-    "foreach-optimizer --batch 256 --heap keep",
-    "fcn-s-pytorch": "fcn-s pytorch heap-keep heap-jemalloc huge-pages update-in-wgrad input-gradient",
+    f"foreach-optimizer --batch 256 {HUGE}",
+    "fcn-s-pytorch": f"fcn-s pytorch mkl-dispatch update-in-wgrad input-gradient {HUGE}",
+    "fcn-s-pytorch-heap": "fcn-s pytorch heap-keep heap-jemalloc huge-pages",
     "alexnet-s-pytorch": "alexnet-s pytorch heap-keep huge-pages channels-last update-in-wgrad fused-optimizer",
     "alexnet-r-pytorch": "alexnet-r pytorch channels-last onednn-off openblas-shim weights-transposed "
-    "foreach-optimizer --batch 256 --heap keep",
+    f"foreach-optimizer --batch 256 {HUGE}",
     "fcn-r-numpy": "fcn-r numpy isa=Haswell threads=2 heap-keep heap-tcmalloc --batch 256",
     "fcn-s-jax": "fcn-s jax heap-jemalloc huge-pages donation-off",
     "fcn-s-tensorflow": "fcn-s tensorflow-graph heap-keep heap-jemalloc huge-pages",

@@ -83,6 +83,7 @@ def assert_compared(told: record.Contest, contender: str) -> None:
     assert one.ratio is not None or one.reason
 
 
+@pytest.mark.slow
 def test_three_faulty_kernels_cost_themselves_only() -> None:
     faulty = {
         "SEGFAULT": r"^crashes: its process died of SIGSEGV$",

@@ -119,6 +119,7 @@ def test_interrupted(place: Path, number: signal.Signals, code: int) -> None:
     assert len(json.loads((place / "x.json").read_text("utf-8"))["comparisons"]) == len(kept)
 
 
+@pytest.mark.slow
 def test_full_disk(place: Path) -> None:
     """A limit on the size of files fails a write as a full disk does; /dev/full at the first byte."""
     path = place / "run.jsonl"
@@ -136,6 +137,7 @@ def test_full_disk(place: Path) -> None:
     assert code == 1 and "No space left" in err and len(err.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_full_output(place: Path) -> None:
     """A report that finds no room leaves the run file and the other exports."""
     words = f"-o '{place}/run.jsonl' --csv '{place}/x.csv' --markdown /dev/full --m 8 --n 8 --k 8 --budget 0.2s"
@@ -160,6 +162,7 @@ def test_folder_that_cannot_be_written(place: Path, option: str) -> None:
     assert option in err
 
 
+@pytest.mark.slow
 def test_home_that_cannot_be_written(place: Path) -> None:
     variables = {"HOME": "/sys", "XDG_CACHE_HOME": "/sys/cache", "KERNELGAP_STATE": "", "TMPDIR": str(place)}
     code, out, _ = run(place, "--m", "8", "--n", "8", "--k", "8", "--budget", "0.3s", "-q", **variables)
@@ -201,6 +204,7 @@ def test_out_of_memory(place: Path) -> None:
     assert eaten.status == "failed" and "emory" in (eaten.reason or "")
 
 
+@pytest.mark.slow
 def test_two_runs_of_one_file(place: Path) -> None:
     path = place / "run.jsonl"
     first = start(place, *SWEEP, "-o", str(path), "--target", "0.01%")
@@ -213,6 +217,7 @@ def test_two_runs_of_one_file(place: Path) -> None:
     assert not store.read(path).damaged
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "content", [b"", b"Dear reader,\n", b'{"kind": "environment", "format": 99}\n', b"\x00" * 4096]
 )
@@ -227,6 +232,7 @@ def test_resuming_what_is_no_run(place: Path, content: bytes) -> None:
         assert code == 0 and len(store.read(path).contests) == 1
 
 
+@pytest.mark.slow
 def test_resuming_with_other_cases_is_refused(place: Path) -> None:
     path = place / "run.jsonl"
     words = ("--m", "8", "--n", "8", "--k", "8", "--budget", "0.2s", "-o", str(path))

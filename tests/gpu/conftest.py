@@ -13,6 +13,7 @@ import pytest
 from kernels.devices.cuda import Cuda, open_device
 from kernels.errors import said
 from kernels.libs import cuda
+from kernels.ops.conv import cudnn_rows
 from kernels.ops.gemm import fastest
 from kernels.variant import Variant
 from tests.simulated import fake_gpu, launcher
@@ -61,6 +62,7 @@ def device(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cuda]:
     if reason := launcher.missing():
         pytest.skip(reason)
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cudnn_rows, "SEARCHED", 1 << 20)
         fake = FakeCupy()
         fake_gpu.install(patch, fake, tmp_path_factory.mktemp("cubins"))
         yield Cuda(0, fake)

@@ -13,7 +13,7 @@ import pytest
 
 from kernels.catalog import find
 from kernels.devices.cuda import Cuda
-from kernels.errors import LaunchError, Unavailable, UsageError
+from kernels.errors import LaunchError, Unavailable, UsageError, WrongResult
 from kernels.launch import Setting
 from kernels.libs import cudnn_frontend
 from kernels.ops.conv import cudnn_rows, stages
@@ -169,7 +169,9 @@ def test_a_plan_is_what_was_asked_for(
     ("name", "edge", "why"),
     [
         ("cudnn-engine:2", 3, "CUDNN_STATUS_NOT_SUPPORTED"),
-        ("cudnn-engine:38", 3, "Deselecting execution plan"),  # no single precision
+        ("cudnn-engine:38", 3, "Deselecting execution plan (its numerical notes: it rounds factors"),
+        ("cudnn-engine:22:tf32", 3, "Deselecting execution plan"),  # half precision
+        ("cudnn-engine:81", 3, "this release of cuDNN has engines 0 to 80 for it"),
         ("cudnn-engine:6:tf32", 5, "Deselecting execution plan"),  # tiles of 13 × 13
         ("cudnn-plan:a:7", 3, "cuDNN ranks 3 plans for it in mode A"),
         ("cudnn-plan:b:0", 3, "it works in 8192 bytes beside the operands: --workspace 8192"),
@@ -179,6 +181,37 @@ def test_a_plan_that_is_not_taken_is_a_reason(device: Cuda, name: str, edge: int
     setting = Setting(device=device.name, workspace=4096)
     with pytest.raises(Unavailable, match=re.escape(why)):
         find("conv", name).prepare(Conv(1, 2, 9, 9, 2, edge, edge, pad=edge // 2), device, setting)
+
+
+@pytest.mark.skipif(REAL, reason="a real one does not refuse on demand")
+def test_of_what_is_ranked_the_first_that_runs_is_taken(device: Cuda, monkeypatch: pytest.MonkeyPatch) -> None:
+    def execute(self: Any, places: Any, space: int, index: int, handle: int) -> None:
+        if self.plans[index].startswith("eng3_"):
+            raise fake_frontend.NotSupported("CUDNN_STATUS_NOT_SUPPORTED")
+        run(self, places, space, index, handle)
+
+    run = fake_frontend.Pygraph.execute_plan_at_index
+    monkeypatch.setattr(fake_frontend.Pygraph, "execute_plan_at_index", execute)
+    assert once(device, find("conv", "cudnn-plan:a"), Conv(**SIZES[0])).kernel == ("cuDNN 9.19.0, eng0", None)
+
+
+@pytest.mark.skipif(REAL, reason="a real one says what it rounds")
+@pytest.mark.parametrize("engine", [22, 38])
+def test_rounded_factors_are_no_single_precision(device: Cuda, monkeypatch: pytest.MonkeyPatch, engine: int) -> None:
+    """Also where its notes do not say so."""
+    monkeypatch.setitem(fake_frontend.NOTES, engine, set())
+    with pytest.raises(WrongResult):
+        once(device, find("conv", f"cudnn-engine:{engine}"), Conv(2, 8, 9, 9, 8, pad=1))
+
+
+@pytest.mark.skipif(REAL, reason="a real one ranks some")
+def test_a_heuristic_that_ranks_nothing_is_a_reason(device: Cuda, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing(self: Any, modes: list[str]) -> None:
+        raise RuntimeError("[cudnn_frontend] Error: No valid engine configs for ConvFwd_")
+
+    monkeypatch.setattr(fake_frontend.Pygraph, "create_execution_plans", nothing)
+    with pytest.raises(Unavailable, match="No valid engine configs"):
+        find("conv", "cudnn-plan:b").prepare(Conv(**SIZES[0]), device, Setting(device=device.name))
 
 
 @pytest.mark.skipif(REAL, reason="a real one does not break on demand")

@@ -100,6 +100,7 @@ LINES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LINES)
 def test_a_kernel_without_a_line_is_refused(
     name: str, monkeypatch: pytest.MonkeyPatch, own_state: Path, tmp_path: Path

@@ -192,6 +192,7 @@ def test_a_gpu_has_tf32_and_half_precision(gemm: Run) -> None:
     assert cases == [base, *(f"{base}/dtype:{dtype}" for dtype in ("tf32", "bf16", "fp16"))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("question", ["--types", "--sparse"])
 def test_the_line_that_repeats_a_case_names_it_again(
     gemm: Run, question: str, in_process: Callable[..., Ran], capsys: pytest.CaptureFixture[str]

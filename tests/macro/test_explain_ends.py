@@ -42,6 +42,7 @@ Model.step = step
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("perf", [True, False])
 def test_a_process_that_dies_while_it_is_traced_is_one_line(
     explain: Callable[..., Ran], tmp_path: Path, request: pytest.FixtureRequest, perf: bool

@@ -66,6 +66,7 @@ def test_a_script_without_torch_marks_its_steps(tmp_path: Path) -> None:
         assert "gemm" in {kind["name"] for kind in document["kinds"]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "code", "line"),
     [

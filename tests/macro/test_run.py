@@ -49,6 +49,7 @@ def test_a_framework_named_twice_is_compared_with_itself(command: Callable[..., 
     assert compared.ratio is not None and compared.scope == "within process"
 
 
+@pytest.mark.slow
 def test_the_peak_is_looked_at_in_every_round(command: Callable[..., Ran], tmp_path: Path) -> None:
     command("--frameworks", "numpy", "--runs", "1")
     (result,) = store.read(tmp_path / "run.jsonl").results
@@ -58,6 +59,7 @@ def test_the_peak_is_looked_at_in_every_round(command: Callable[..., Ran], tmp_p
     assert 0 < result.percent_of_ceiling < 100
 
 
+@pytest.mark.slow
 def test_batches_and_phases_are_contests_of_one_file(command: Callable[..., Ran], tmp_path: Path) -> None:
     told = command("--frameworks", "numpy", "--runs", "1", "--batch", "4,8", "--phase", "forward,step")
     assert told.code == 0
@@ -188,6 +190,7 @@ def test_steps_say_that_no_axis_of_theirs_is_said_in_another_way(command: Callab
     assert result.axes == {}, "null is an older file's"
 
 
+@pytest.mark.slow
 def test_what_a_step_sleeps_is_in_its_time(command: Callable[..., Ran], tmp_path: Path) -> None:
     sleeping = frameworks.write(tmp_path, "sleeping", frameworks.SLEEPING)
     assert command("--frameworks", str(sleeping.path), "--runs", "1").code == 0
@@ -213,6 +216,7 @@ def test_where_the_system_tells_no_queueing_steps_are_timed_by_the_wall(
     assert result.warnings[-1] == "this system does not report how long a process is queued: its times are the wall's"
 
 
+@pytest.mark.slow
 def test_the_peak_of_memory_is_the_process_own(command: Callable[..., Ran], tmp_path: Path) -> None:
     large = bytearray(600 << 20)
     large[:: 1 << 12] = b"x" * len(large[:: 1 << 12])

@@ -56,6 +56,7 @@ def measured(
     yield lambda *more: in_process(capsys, command.main, [*words, *more])
 
 
+@pytest.mark.slow
 def test_its_own_batch_has_passes_the_others_steps_alone(measured: Callable[..., Ran], tmp_path: Path) -> None:
     told = measured("--frameworks", "numpy,numpy", "--batches", "all")
     assert told.code == 0
@@ -70,6 +71,7 @@ def test_its_own_batch_has_passes_the_others_steps_alone(measured: Callable[...,
     ]
 
 
+@pytest.mark.slow
 def test_what_a_framework_is_is_found_out_once_for_all_its_passes(
     measured: Callable[..., Ran], small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -91,6 +93,7 @@ def test_what_a_framework_is_is_found_out_once_for_all_its_passes(
     ]
 
 
+@pytest.mark.slow
 def test_its_text_has_what_was_said_then_beside(measured: Callable[..., Ran], tmp_path: Path) -> None:
     missing = tmp_path / "missing.py"
     missing.write_text('ROWS = {"missing": {}}\nRECIPE = {}\n\n\ndef available():\n    return "it lacks a library"\n')
@@ -170,6 +173,7 @@ def test_it_goes_on_where_it_was_stopped(
     assert len(store.read(tmp_path / "run.jsonl").notes) == len(read.notes)
 
 
+@pytest.mark.slow
 def test_what_was_measured_in_other_frameworks_is_not_gone_on_with(measured: Callable[..., Ran]) -> None:
     measured("--frameworks", "numpy")
     with pytest.raises(UsageError, match=r"of other frameworks, from .*: name another file"):

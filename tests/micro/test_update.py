@@ -250,6 +250,7 @@ def test_a_question_of_the_optimizer_alone_is_put_here_too(argv: list[str]) -> N
 # The commands on the fake device
 
 
+@pytest.mark.slow
 def test_the_command_tells_forms_and_sums(told: Callable[..., Ran]) -> None:
     ran = told("--device", "fake", "-q", "--budget", "4s", "--m", "512", "--n", "300", "--k", "8", "--json", "-")
     assert ran.code == 0, ran.err
@@ -261,6 +262,7 @@ def test_the_command_tells_forms_and_sums(told: Callable[..., Ran]) -> None:
     assert not [x for x in document["results"] if x["status"] in ("wrong", "failed")]
 
 
+@pytest.mark.slow
 def test_the_batch_is_told(told: Callable[..., Ran]) -> None:
     ran = told("--device", "fake", "-q", "--batch", "--budget", "4s", "--m", "256", "--n", "256")
     assert ran.code == 0 and "the pass over W costs as much as its gradient between batch " in " ".join(ran.out.split())

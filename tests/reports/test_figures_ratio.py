@@ -126,6 +126,7 @@ def test_of_many_ratios_those_near_to_1_are_left_out() -> None:
     assert axes.get_yticklabels()[0].get_text() == "v0, M = 8"
 
 
+@pytest.mark.slow
 def test_each_kind_of_contest_has_its_picture(tmp_path: Path) -> None:
     kinds = ("nn-nt", "ä b", "a/../../b", "+5 %", "", "x" * 300, "x" * 299 + "y", "a b", "a?b")
     shown = run(*(contest(8, kind=kind) for kind in kinds))

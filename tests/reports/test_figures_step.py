@@ -152,6 +152,7 @@ def test_two_of_a_name_are_two_pictures() -> None:
     assert [name for name, _ in pictures.draw(noted(FOUND, FOUND))] == ["train-py", "train-py-b"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "made",
     [

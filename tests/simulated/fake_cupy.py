@@ -228,7 +228,7 @@ class FakeCupy:
 
     def get_default_memory_pool(self) -> Any:
         """It keeps nothing."""
-        return SimpleNamespace(free_bytes=lambda: 0, total_bytes=lambda: sum(nbytes for _, _, nbytes in self.blocks))
+        return SimpleNamespace(free_bytes=lambda: 0, used_bytes=lambda: sum(nbytes for _, _, nbytes in self.blocks))
 
     def copyto(self, target: Array, source: Array) -> None:
         self.launch("copyto", self.cost("copyto"), lambda: np.copyto(target.host, source.host))

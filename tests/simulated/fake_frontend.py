@@ -1,7 +1,7 @@
 """cuDNN's frontend in NumPy: graphs of one convolution, with engines of four kinds. `module()` is imported as `cudnn`.
 
-Engine 0 sums, 3, 4 and 18 transform, 6 multiplies tiles, 38 rounds factors to TF32 (here a numerical note alone); no
-other is supported. Plans of a note that is deselected do not build; what was deselected before there were plans is not.
+Engine 0 sums, 3, 4 and 18 transform, 6 multiplies tiles, 38 rounds factors to TF32, 22 to half precision; no other is
+supported. Plans of a note that is deselected do not build; what was deselected before there were plans is not.
 """
 
 from __future__ import annotations
@@ -23,12 +23,23 @@ NOTES: dict[int, set[str]] = {
     0: set(),
     **{engine: {"FFT"} for engine in (3, 4, 18)},
     6: {"WINOGRAD", "WINOGRAD_TILE_4x4"},
-    38: {"TENSOR_CORE", "DOWN_CONVERT_INPUTS"},
+    22: {"TENSOR_CORE", "DOWN_CONVERT_INPUTS"},
+    38: {"TENSOR_CORE"},
 }
-SPACE = {0: 0, 3: 8192, 4: 4096, 18: 8192, 6: 4096, 38: 64}  # bytes that an engine asks for
+SPACE = {0: 0, 3: 8192, 4: 4096, 18: 8192, 6: 4096, 22: 64, 38: 64}  # bytes that an engine asks for
 RANKED = {"A": ("eng38_k2=0_k13=2", "eng3_k11=2", "eng0"), "B": ("eng3_k11=2", "eng0"), "FALLBACK": ("eng0",)}
 ALL_NOTES = ("TENSOR_CORE", "DOWN_CONVERT_INPUTS", "FFT", "WINOGRAD", "WINOGRAD_TILE_4x4", "WINOGRAD_TILE_13x13")
 COUNT = {"forward": 81, "dgrad": 85, "wgrad": 75}  # of engines, as cuDNN 9.19 has them
+
+
+def half(x: np.ndarray) -> np.ndarray:
+    """Rounded to 11 bits of mantissa and 5 of exponent."""
+    return x.astype(np.float16)
+
+
+def tf32(x: np.ndarray) -> np.ndarray:
+    """Rounded to 11 bits of mantissa."""
+    return ((np.ascontiguousarray(x).view(np.uint32) + np.uint32(1 << 12)) & np.uint32(~0x1FFF & 0xFFFFFFFF)).view("f4")
 
 
 class NotSupported(RuntimeError):
@@ -107,6 +118,8 @@ class Pygraph:
         self.plans += [name for mode in modes for name in RANKED[mode]]
 
     def create_execution_plan(self, engine: int, knobs: dict[Any, int]) -> None:
+        if engine >= COUNT[self.direction]:
+            raise RuntimeError("CUDNN_STATUS_BAD_PARAM")
         if engine not in NOTES:
             text = "detail::finalize(engine.get_ptr()) failed with message: , and code: "
             raise NotSupported(text + "no " * 200 + "CUDNN_STATUS_NOT_SUPPORTED")
@@ -149,8 +162,10 @@ class Pygraph:
         given = [arrays[x.name[-1]] for x in self.shape.operands()[:2]]
         self.how.ran(self.plans[index])
 
+        rounded = {22: half, 38: tf32}.get(self._engine(index), np.float64)
+
         def step() -> None:
-            arrays[self.out][...] = truth.output(self.shape, *(x.astype(np.float64) for x in given))
+            arrays[self.out][...] = truth.output(self.shape, *(rounded(x).astype(np.float64) for x in given))
 
         self.how.enqueue(step, self.how.stream)
 

@@ -23,6 +23,8 @@ UFUNCS = (
     "negative",
     "reciprocal",
     "maximum",
+    "minimum",
+    "logaddexp",
     "greater",
     "less",
     "equal",
@@ -47,6 +49,7 @@ def install(fake: Any) -> None:
         setattr(fake, name, partial(reduced, fake, getattr(np, name)))
     for function in (asarray, arange, zeros, zeros_like, ones, full, empty_like, concatenate, take):
         setattr(fake, function.__name__, partial(function, fake))
+    fake.random = SimpleNamespace(default_rng=lambda seed: Drawn(fake, np.random.default_rng(seed)))
     fake.fft = SimpleNamespace(rfft2=partial(rfft2, fake), irfft2=partial(irfft2, fake))
 
 
@@ -152,6 +155,19 @@ def zeros(fake: Any, shape: Any, dtype: Any = float) -> Any:
     made = fake.empty(shape, dtype)
     made.fill(0)
     return made
+
+
+class Drawn:
+    """A generator. Without a shape it draws one number, whatever the output: CuPy 14 spreads it over all of that."""
+
+    def __init__(self, fake: Any, of: np.random.Generator) -> None:
+        self.fake, self.of = fake, of
+
+    def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
+        assert size is None or tuple(size) == out.shape
+        drawn = self.of.random(size, dtype=dtype)
+        _enqueue(self.fake, "cupy_random", lambda: np.copyto(out.host, drawn))
+        return out
 
 
 def zeros_like(fake: Any, a: Any) -> Any:

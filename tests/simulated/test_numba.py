@@ -38,6 +38,7 @@ def test_twins_are_right_in_the_simulator() -> None:
     assert {name: len(errors) for name, errors in json.loads(done.stdout).items()} == dict.fromkeys(cuda.TILES, 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new"),
     [

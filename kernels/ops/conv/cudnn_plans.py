@@ -1,15 +1,15 @@
 """cuDNN's convolutions by its frontend: one engine, or what a heuristic ranks.
 
 An engine's number belongs to a pass and to a release of cuDNN, which names none of its algorithms: what ran, the
-profiler tells. In single precision no plan is taken that says it rounds factors to TF32, nor tiles of which no bound
-would tell right from wrong.
+profiler tells. In single precision no plan is taken that says it rounds factors, in TF32 none that says it rounds them
+to half precision, and never tiles of which no bound would tell right from wrong.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 OPS = {"forward": "fprop", "dgrad": "dgrad", "wgrad": "wgrad"}
 TILES = "WINOGRAD_TILE_13x13"  # simulated, they round 300 to 17,000 times as coarsely as is allowed a sum
-WITHOUT = {"fp32": (*cudnn_frontend.COARSE, TILES), "tf32": (TILES,)}  # numerical notes of plans that are not taken
-ENGINES = {"forward": 82, "dgrad": 86, "wgrad": 76}  # as many as cuDNN 9.28 has; 9.19 has one less of each
-# A graph of plans, and which of them are taken.
+# Numerical notes of plans that are not taken.
+WITHOUT = {"fp32": (*cudnn_frontend.COARSE, TILES), "tf32": (*cudnn_frontend.HALF, TILES)}
+# A graph of plans, and which of them may be taken.
 Plans = Callable[[Frontend, Conv, tuple[str, ...]], "tuple[Graph, Sequence[int]]"]
 
 
@@ -47,60 +47,77 @@ def prepared(plans: Plans, precision: str) -> Callable[[Conv, Any, Setting], Bin
             raise
         except Exception as error:  # RuntimeError, or of a class that releases name differently
             raise _fault(error) from None
-        index, nbytes = _first(graph, indices, room(device, setting))
-        refuse_room(device, setting, nbytes)
-        space, name = device.allocate(max(1, nbytes)), graph.names()[index]
-
-        def call(places: Sequence[int]) -> Callable[[], None]:
-            of = {graph.tensors[letter]: place for letter, place in by_letter(problem, places).items()}
-            ask, where = graph.graph.execute_plan_at_index, int(space.data.ptr)
-            return partial(ask, of, where, index, handle=on.handle)
-
         blocks, unread = scratch(problem, device)
-        try:
-            call(unread)()
-        except Exception as error:
-            raise _fault(error) from None
-        device.sync()
+        ready = _first(on, graph, indices, room(device, setting), partial(_tried, problem, device, unread))
+        refuse_room(device, setting, ready.nbytes)
         del blocks
-        told = f"cuDNN {dotted(on.cudnn.backend_version())}, {name}"
+        told = f"cuDNN {dotted(on.cudnn.backend_version())}, {graph.names()[ready.index]}"
 
         def bind(buffers: Sequence[Any]) -> Launch:
-            ready = call(addresses(buffers))
+            call = ready.call(problem, addresses(buffers))
 
-            def run(keep: object = (space, *buffers)) -> None:
-                ready()
+            def run(keep: object = (ready.space, *buffers)) -> None:
+                call()
 
-            return Launch(run, workspace=nbytes, kernels=KERNELS, kernel=(told, None))
+            return Launch(run, workspace=ready.nbytes, kernels=KERNELS, kernel=(told, None))
 
         return bind
 
     return prepare
 
 
-def _first(graph: Graph, indices: Sequence[int], most: int) -> tuple[int, int]:
-    """The first of these plans that builds and works in so many bytes, and how many it wants. Raises Unavailable with
-    the reason of the first that does not."""
-    refused: list[Unavailable] = []
+@dataclass(frozen=True)
+class _Plan:
+    """One that is built, and the bytes that it works in."""
+
+    on: Frontend
+    graph: Graph
+    index: int
+    nbytes: int
+    space: Any = None
+
+    def call(self, problem: Conv, places: Sequence[int]) -> Callable[[], None]:
+        """Ready to be called, of operands at these addresses."""
+        of = {self.graph.tensors[letter]: place for letter, place in by_letter(problem, places).items()}
+        ask, where = self.graph.graph.execute_plan_at_index, int(self.space.data.ptr)
+        return partial(ask, of, where, self.index, handle=self.on.handle)
+
+
+def _tried(problem: Conv, device: Any, places: Sequence[int], plan: _Plan) -> _Plan:
+    """With memory to work in, called once: some are refused only then."""
+    ready = replace(plan, space=device.allocate(max(1, plan.nbytes)))
+    ready.call(problem, places)()
+    device.sync()
+    return ready
+
+
+def _first(on: Frontend, graph: Graph, indices: Sequence[int], most: int, tried: Callable[[_Plan], _Plan]) -> _Plan:
+    """The first of these plans that builds, works in so many bytes and runs. Raises Unavailable where there is none,
+    with what bytes would bring, or else with the first refusal."""
+    refused, large = list[Unavailable](), list[int]()
     for index in indices:
         try:
             nbytes = int(graph.plan(index)["workspace"])
+            if nbytes <= most:
+                return tried(_Plan(on, graph, index, nbytes))
+            large.append(nbytes)
+        except SuiteError:
+            raise
         except Exception as error:
             fault = _fault(error)
             if not isinstance(fault, Unavailable):
                 raise fault from None
             refused.append(fault)
-            continue
-        if nbytes <= most:
-            return index, nbytes
-        refused.append(Unavailable(f"it works in {nbytes} bytes beside the operands: --workspace {nbytes}"))
+    if large:
+        raise Unavailable(f"it works in {min(large)} bytes beside the operands: --workspace {min(large)}")
     raise refused[0] if refused else Unavailable("cuDNN ranks no plan for it")
 
 
 def _fault(error: Exception) -> Unavailable | LaunchError:
     """What is not supported is a reason, all else a fault."""
     kind = Unavailable if cudnn_frontend.refused(error) else LaunchError
-    return kind(f"cuDNN's frontend: {cudnn_frontend.told(str(error))}")
+    why = " (its numerical notes: it rounds factors, or has coarse tiles)" if "Deselecting" in str(error) else ""
+    return kind(f"cuDNN's frontend: {cudnn_frontend.told(str(error))}{why}")
 
 
 def _engine(number: int, on: Frontend, problem: Conv, without: tuple[str, ...]) -> tuple[Graph, Sequence[int]]:
@@ -130,13 +147,7 @@ def engine(parameter: str) -> Variant[Conv]:
     number, _, precision = parameter.partition(":")
     if not number.isdecimal() or precision not in ("", "tf32"):
         raise UsageError(f"--variant cudnn-engine:{parameter}: after the colon there is a number, and :tf32 if at all")
-    found = row(f"cudnn-engine:{parameter}", precision or "fp32", partial(_engine, int(number)), roles=(), **CHOSEN)
-    return replace(found, accepts=partial(_there, int(number)))
-
-
-def _there(number: int, problem: Conv) -> str | None:
-    most = ENGINES[problem.direction]
-    return accepts(problem) or (f"cuDNN has engines 0 to {most - 1} for it" if number >= most else None)
+    return row(f"cudnn-engine:{parameter}", precision or "fp32", partial(_engine, int(number)), roles=(), **CHOSEN)
 
 
 def plan(parameter: str) -> Variant[Conv]:

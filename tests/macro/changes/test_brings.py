@@ -222,6 +222,7 @@ def test_what_is_no_known_problem_may_change_too(monkeypatch: pytest.MonkeyPatch
     assert other.what == "other products" and (other.low, other.high) == pytest.approx((-0.15, 0.15))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(torch_library.missing() is not None, reason="PyTorch is not installed")
 def test_problems_of_one_kind_have_each_their_own_ratio() -> None:
     from kernels.ops.pooling.problem import Pooling

@@ -305,6 +305,7 @@ def test_tensorflow_says_that_it_has_no_onednn() -> None:
     assert not change.took(before(**has), seen(**has)).there
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(torch_library.missing() is not None, reason="PyTorch is not installed")
 def test_what_the_adapter_of_pytorch_switches_is_equal_work(tmp_path: Path) -> None:
     names = ("update-in-wgrad", "weights-transposed", "foreach-optimizer")

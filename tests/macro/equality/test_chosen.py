@@ -29,6 +29,7 @@ def hello(folder: Path, setting: Setting) -> dict[str, Any]:
         return process.expect("hello")
 
 
+@pytest.mark.slow
 def test_it_says_all_that_it_chose_and_chooses_it_once(own_state: Path, tmp_path: Path) -> None:
     first = hello(tmp_path, Setting())
     products = first["flags"]["products"]
@@ -53,6 +54,7 @@ def test_it_says_all_that_it_chose_and_chooses_it_once(own_state: Path, tmp_path
     assert hello(tmp_path, Setting())["flags"]["products"].keys() == products.keys()
 
 
+@pytest.mark.slow
 def test_a_proof_at_two_batches_is_of_the_kernels_of_the_timed_one(
     own_state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -84,6 +84,7 @@ def test_a_loss_of_zero_is_compared(tmp_path: Path) -> None:
     assert verdict(tmp_path, "loss", "found += 0.01", one).where == "loss 0"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("own_state")
 def test_what_dies_in_its_proof_has_failed_and_does_no_other_work(tmp_path: Path) -> None:
     plan = Plan(TINY, TINY.batch, "step", 1.0, 1)

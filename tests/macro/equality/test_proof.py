@@ -74,6 +74,7 @@ def test_what_is_odd_but_right_passes(told: dict[str, str], row: str) -> None:
     assert told[row].startswith("equal; ")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("own_state")
 def test_the_reference_is_summed_in_other_orders_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked, answers = list[dict[str, Any]](), proof.answers

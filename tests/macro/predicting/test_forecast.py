@@ -16,7 +16,7 @@ from kernels.devices.cpu import cores
 from macro import changes, frameworks
 from macro.changes import Named
 from macro.changes.base import Asked, Change, Effect, Forecast, Part, Seen, Step
-from macro.predicting import forecast
+from macro.predicting import forecast, watched
 from macro.predicting.forecast import Foreseer
 from macro.processes.ahead import places
 from macro.watching.ends import Ended
@@ -49,6 +49,34 @@ def test_page_faults_that_go_with_a_change_are_a_part_of_what_it_brings() -> Non
     assert [x.what for x in foreseer()._brings(Named(PLAIN), asked(4500.0)).parts] == ["gemm"]
     unknown = replace(memory, brings=lambda asked: Forecast(why="who knows"))
     assert foreseer()._brings(Named(unknown), asked(4500.0)) == Forecast(why="who knows")
+
+
+@pytest.mark.parametrize(("huge", "said"), [(0.0, "0"), (0.4, "0"), (0.6, None)])
+def test_kernels_by_themselves_lie_in_pages_as_the_step_s(
+    huge: float, said: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[str | None] = []
+
+    def brings(asked: Asked) -> Forecast:
+        found.append(os.environ.get(forecast.ASKS))
+        return Forecast()
+
+    monkeypatch.delenv(forecast.ASKS, raising=False)
+    told = replace(asked(0.0), before=replace(before(), huge=huge))
+    foreseer()._brings(Named(replace(PLAIN, brings=brings)), told)
+    assert found == [said] and forecast.ASKS not in os.environ
+    monkeypatch.setenv(forecast.ASKS, "1")  # by a person
+    foreseer()._brings(Named(replace(PLAIN, brings=brings)), told)
+    assert found[1:] == ["1"] and os.environ[forecast.ASKS] == "1"
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="a system that does not tell pages")
+def test_what_lies_in_huge_pages_is_told_by_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert 0.0 <= watched.huge(os.getpid()) <= 1.0
+    assert watched.huge(1 << 30) == 0.0
+    told = "Rss:  400 kB\nPss: 7 kB\nAnonymous: 300 kB\nAnonHugePages:   300 kB\n"
+    monkeypatch.setattr(Path, "read_text", lambda self, *how: told)
+    assert watched.huge(1) == 0.75
 
 
 def test_changed_steps_are_looked_at_and_what_fails_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -94,6 +94,18 @@ def test_a_saving_that_is_there_is_measured_against_both_unchanged_steps() -> No
     assert found.resolution is not None and 0 < found.resolution < 0.02
 
 
+def test_a_prediction_is_a_share_of_the_step_as_it_is_when_it_is_timed() -> None:
+    """Watched it took a second; in turns it takes twice as long, and again in a resumed run."""
+    first = told(-0.2)
+    found = judged.measured(first, around(2.0, 1), around(2.0, 2), around(1.6, 3), "contest")
+    assert first.predicted is not None and found.predicted is not None
+    assert found.predicted.seconds / found.step == pytest.approx(first.predicted.seconds / first.step)
+    assert found.predicted.high / found.step == pytest.approx(first.predicted.high / first.step)
+    assert found.verdict == "confirmed" and found.step == pytest.approx(2.0, abs=0.01)
+    again = judged.measured(found, around(2.0, 1), around(2.0, 2), around(1.6, 3), "contest")
+    assert again.predicted == found.predicted
+
+
 def test_what_is_open_becomes_decided_in_a_longer_run() -> None:
     """The measurement's own error is that of twelve rounds: it holds what would be confirmed."""
     found = judged.measured(told(-0.2), around(1.0, 1), around(1.0, 2), around(0.75, 3, 0.05), "contest")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,9 +18,13 @@ from kernels.libs import cuda
 from macro.frameworks import find
 from macro.networks import find as known
 from macro.networks.base import Network
+from macro.networks.layers.dense import Dense
+from macro.networks.layers.dropout import Dropout
+from macro.networks.layers.flatten import Flatten
 from macro.processes import job
 from macro.processes.job import Setting
 from tests.conftest import load
+from tests.macro.worker.conftest import FOLDER
 from tests.macro.worker.test_odd_graphs import GRAPHS, IMAGE, arrays
 from tests.simulated import fake_gpu, launcher
 from tests.simulated.fake_cupy import FakeCupy
@@ -27,7 +32,9 @@ from tests.simulated.fake_cupy import FakeCupy
 
 @pytest.fixture
 def gpu(beside: None, own_state: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCupy]:
-    """As `cuda:0`."""
+    """As `cuda:0`. The worker's modules are this test's own: from its first model on their arrays are a GPU's."""
+    for path in FOLDER.glob("*.py"):
+        monkeypatch.delitem(sys.modules, path.stem, raising=False)
     if reason := launcher.missing():
         pytest.skip(reason)
     fake = FakeCupy()
@@ -49,7 +56,11 @@ def built(network: Network, folder: Path, framework: str = "kernels-only") -> An
     )
 
 
-@pytest.mark.parametrize("name", GRAPHS)
+BRIEF = ("twice the same", "normalized first")
+EVERY = [pytest.param(name, marks=[] if name in BRIEF else pytest.mark.slow) for name in GRAPHS]
+
+
+@pytest.mark.parametrize("name", EVERY)
 def test_a_gpu_gives_what_numpy_gives(gpu: FakeCupy, name: str, tmp_path: Path) -> None:
     network = Network(name, "a test", 4, GRAPHS[name], rate=0.1, momentum=0.5, input=IMAGE)
     want = arrays("numpy", network, tmp_path)
@@ -63,6 +74,7 @@ def test_a_gpu_gives_what_numpy_gives(gpu: FakeCupy, name: str, tmp_path: Path) 
     assert np.isfinite(model.loss())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", ["nesterov", "adagrad", "rmsprop", "adam"])
 def test_weights_move_there_as_numpy_moves_them(gpu: FakeCupy, optimizer: str, tmp_path: Path) -> None:
     told: dict[str, Any] = {"rate": 0.01, "optimizer": optimizer, "epsilon": 0.0 if optimizer == "nesterov" else 1e-4}
@@ -96,7 +108,49 @@ def test_its_kernels_are_those_of_a_gpu_and_its_clock_is(gpu: FakeCupy, tmp_path
         model.clock.mark()
     took = model.clock.end()
     assert len(took) == 2 and all(isinstance(x, int) and x > 0 for x in took)
-    assert model.clock.peak() >= 0
+    arrays = sum(x.nbytes for x in (*model.parameters().values(), *model.gradients().values()))
+    assert model.clock.peak() > arrays
+
+
+@pytest.mark.parametrize("loss", ["binary", "squared"])
+def test_losses_there(gpu: FakeCupy, loss: str, tmp_path: Path) -> None:
+    network = Network(loss, "a test", 4, GRAPHS["an activation last"], rate=0.1, input=IMAGE, loss=loss)
+    reference = built(network, tmp_path, "numpy")
+    want = {"loss": reference.loss(), **reference.gradients()}
+    model = built(network, tmp_path)
+    for name, ours in {"loss": model.loss(), **model.gradients()}.items():
+        np.testing.assert_allclose(ours, want[name], rtol=1e-4, atol=1e-6, err_msg=name)
+
+
+DROPS = (Flatten(name="flat"), Dropout(name="drop", share=0.5), Dense(name="fc", outputs=3))
+
+
+def test_a_mask_is_drawn_for_each_element(gpu: FakeCupy, tmp_path: Path) -> None:
+    network = Network("drops", "a test", 32, DROPS, rate=0.1, input=IMAGE)
+    model = built(network, tmp_path)
+    model.forward()
+    mask = next(layer.mask for layer in model.layers if layer.name == "drop").get()
+    assert set(np.unique(mask)) == {0.0, 2.0} and 0.4 < (mask > 0).mean() < 0.6
+
+
+def test_a_given_mask_is_taken_to_it(gpu: FakeCupy, tmp_path: Path) -> None:
+    """As where equal work is proven."""
+    network = Network("drops", "a test", 4, DROPS, rate=0.1, input=IMAGE)
+
+    def gradients(framework: str) -> dict[str, Any]:
+        row, files = find(framework), job.write_arrays(network, network.batch, tmp_path)
+        told = json.loads(
+            job.write(row, network, network.batch, Setting(1, device="cuda:0"), files, tmp_path).read_text("utf-8")
+        )
+        for layer in told["network"]["layers"]:
+            if layer["kind"] == "dropout":
+                drawn = np.random.default_rng(5).random((network.batch, *layer["out"]))
+                layer["mask"] = (drawn < 0.5).astype(np.float32) * 2
+        return dict(load(row.path).build(told).gradients())
+
+    want = gradients("numpy")
+    for name, ours in gradients("kernels-only").items():
+        np.testing.assert_allclose(ours, want[name], rtol=1e-4, atol=1e-6, err_msg=name)
 
 
 @pytest.mark.parametrize("name", ["alexnet-r", "resnet-56"])

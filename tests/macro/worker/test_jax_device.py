@@ -14,7 +14,7 @@ from tests.macro.worker.test_spans_xla import message
 
 pytestmark = pytest.mark.usefixtures("beside")
 EPOCH = 1_764_000_000_000_000_000  # nanoseconds of today: a double has every 256th
-KINDS = ["correlation_id", "memcpy_details", "hlo_op"]
+KINDS = ["correlation_id", "memcpy_details", "hlo_op", "kernel_details", "memset_details"]
 
 
 def event(number: int, start: int, took: int, *stats: bytes) -> bytes:
@@ -36,6 +36,10 @@ def correlation(number: int) -> bytes:
     return message((1, 0), (3, number))
 
 
+def detail(number: int, text: str = "dest:0") -> bytes:
+    return message((1, number), (5, text))
+
+
 def space() -> bytes:
     """A kernel of 1,003 ns that waits 17 for its launch, a copy from the host, a clear, a sum of the profiler's."""
     host = plane(
@@ -52,9 +56,15 @@ def space() -> bytes:
     )
     gpu = plane(
         "/device:GPU:0",
-        ["sgemm", "MemcpyH2D", "Memset", "jit_step"],
-        line(14, "Stream #14(Compute)", event(0, 167, 1003, correlation(5)), event(2, 2000, 40)),
-        line(15, "Stream #15(MemcpyH2D)", event(1, 500, 200, message((1, 1), (5, "kind_src:pinned size:4096 dest:0")))),
+        ["sgemm", "MemcpyH2D", "Memset", "jit_step", "CudaGraphExec:3"],
+        line(
+            14,
+            "CUPTI overhead",
+            event(0, 167, 1003, correlation(5), detail(3, "regs:32")),
+            event(2, 2000, 40, detail(4)),
+            event(4, 150, 1100, correlation(5)),
+        ),
+        line(15, "Stream #15(MemcpyH2D)", event(1, 500, 200, detail(1, "kind_src:pinned size:4096 dest:0"))),
         line(99, "XLA Modules", event(3, 0, 9000)),
     )
     return message((1, host), (1, gpu))
@@ -64,14 +74,14 @@ def test_a_gpu_s_streams_are_read_as_pytorch_s_profiler_has_them(tmp_path: Path)
     import jax_device  # type: ignore[import-not-found]
     import xplane  # type: ignore[import-not-found]
 
-    told = jax_device.trace(list(xplane.planes(space())), stand_in=False)
+    told = jax_device.trace(list(xplane.planes(space())), "a card")
     path = tmp_path / "trace.json.gz"
     path.write_bytes(gzip.compress(json.dumps(told).encode()))
     read = chrome.read(path, NAME)
     ((start, end),) = read.steps
     assert end - start == 10_000
     (device,) = read.devices
-    assert device.name == "/device:GPU:0"
+    assert device.name == "a card"
     kernel, copy, clear = sorted(device.work, key=lambda one: one.start)
     assert (kernel.name, kernel.kind, kernel.stream, kernel.end - kernel.start) == ("sgemm", "kernel", 14, 1003)
     assert kernel.launched is not None and kernel.start - kernel.launched == 17
@@ -87,7 +97,7 @@ def test_on_a_stand_in_operations_are_kernels() -> None:
     host = plane(
         "/host:CPU", [NAME, "dot.3"], line(1 << 40, "tf_Compute", event(0, 0, 900), event(1, 5, 70, operation))
     )
-    told = jax_device.trace(list(xplane.planes(message((1, host)))), stand_in=True)
+    told = jax_device.trace(list(xplane.planes(message((1, host)))), None)
     kinds = [(one["cat"], one["name"]) for one in told["traceEvents"]]
     assert kinds == [("user_annotation", NAME), ("kernel", "dot.3")]
     assert told["deviceProperties"] == [{"id": 0, "name": "stand-in"}]

@@ -47,17 +47,20 @@ def test_every_call_is_told_and_every_line_of_the_programs_is_its_own() -> None:
     assert list(talked(told.stderr, 200)) == ["MKL SGEMM"]
 
 
+@pytest.mark.slow
 def test_a_program_that_has_closed_its_output_is_left_alone() -> None:
     closed = SCRIPT.replace("talk.start()", "sys.stdout.flush(); os.close(1); sys.stdout = sys.stderr; talk.start()")
     told = ran(closed)
     assert told.stderr == "mine\n" + 200 * "again\nopen " + "after\n" and told.stdout == "before "
 
 
+@pytest.mark.slow
 def test_a_library_that_the_program_asks_itself_is_left_to_it() -> None:
     told = ran("import os; os.environ['MKL_VERBOSE'] = '1'; " + SCRIPT.strip())
     assert not told.stderr and told.stdout.startswith("before mine\n")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not torch.backends.mkl.is_available(), reason="a torch without MKL")
 def test_a_child_prints_where_the_program_would_have() -> None:
     forks = "talk.start()\nif not os.fork():\n    talk.forked(); print('child', flush=True); os._exit(0)\nos.wait()"

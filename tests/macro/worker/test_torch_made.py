@@ -31,6 +31,7 @@ KNOBS: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("knobs", "made"), KNOBS, ids=lambda x: "-".join(x) or "plain")
 def test_a_knob_shows_in_what_it_made(knobs: dict[str, Any], made: dict[str, Any], tmp_path: Path) -> None:
     network = networks.find("alexnet-r")

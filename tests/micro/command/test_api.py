@@ -241,6 +241,7 @@ for row in flat.comparisons(run):
 """
 
 
+@pytest.mark.slow
 def test_a_script_of_ten_lines(tmp_path: Path) -> None:
     """Nothing but its own words on stdout, no guard for `__main__` needed, and a run file in its own folder."""
     (tmp_path / "script.py").write_text(SCRIPT)

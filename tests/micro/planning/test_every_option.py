@@ -106,6 +106,7 @@ def other(form: tuple[str, ...], name: str, option: str) -> bool:
     return option not in form and not (not form and option == option_of(BENCHMARKS[name].default))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "form"), FORMS)
 def test_every_option_is_used_or_refused(name: str, form: tuple[str, ...]) -> None:
     before = essence(name, form)

@@ -326,6 +326,7 @@ def of_torch(sizes: tuple[tuple[int, int, int], ...], dtype: str) -> list[Gemm]:
     return products(printed(program, MKL_VERBOSE="1", ONEDNN_VERBOSE="1"))
 
 
+@pytest.mark.slow
 @torch_here
 def test_torch_tells_its_products() -> None:
     """A row or a column is stored both ways at once: of these the flags may be any."""

@@ -75,6 +75,7 @@ def repeated(name: str, line: str) -> list[Case]:
     return [case for contest in contests(name, *shlex.split(line)[3:]) for case in contest.cases]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "device"), [(x, device) for x in BENCHMARKS for device in DEVICES if default_rows(BENCHMARKS[x], device)]
 )
@@ -153,6 +154,7 @@ def understood(line: str) -> bool:
     return bool(repeated(module.removeprefix("micro."), line))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COMMITTED)
 def test_every_line_of_a_committed_run_file_is_understood(name: str) -> None:
     for line in sorted({result.repeat for result in store.read(COMMITTED[name]).results} - {""}):

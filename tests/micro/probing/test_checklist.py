@@ -159,6 +159,7 @@ def test_what_a_probe_started_ends_with_it(probe: Callable[..., Path], tmp_path:
     assert all(gone(int((tmp_path / name).read_text())) for name in ("first", "second"))
 
 
+@pytest.mark.slow
 def test_the_time_for_all_is_kept(probe: Callable[..., Path]) -> None:
     """Whoever comes too late is told so, and has a line."""
     probe("a", "import time\ntime.sleep(60)", limit=30)
@@ -196,6 +197,7 @@ def runner(folder: Path, out: Path) -> subprocess.Popen[bytes]:
     )
 
 
+@pytest.mark.slow
 def test_lines_are_whole_after_a_kill(probe: Callable[..., Path], tmp_path: Path) -> None:
     """At any moment; and the probe that ran then ends, too."""
     body = "import os\nopen(%r, 'a').write(f'{os.getpid()}\\n')\nreturn {'x': 'y' * %d}"

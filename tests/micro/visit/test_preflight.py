@@ -29,6 +29,7 @@ def driver(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(cuda.driver_here(), reason="a driver is here")
 @pytest.mark.parametrize("how", ["module", "make"])
 def test_a_driver_without_cupy_is_one_line(how: str, driver: Path, tmp_path: Path) -> None:

@@ -296,6 +296,7 @@ def test_only_long_products_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None
     assert [e.test for e in SQUARE.compare(x, got, 1e-7, "sparse")] == ["sparse"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("long_products")
 @pytest.mark.parametrize("name", ["openblas", "blocked"])
 @pytest.mark.parametrize("k", [pytest.param(16), pytest.param(256), 4000, 26752])

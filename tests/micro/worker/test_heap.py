@@ -41,6 +41,7 @@ def product(problem, a, b, c):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("[always]" in THP.read_text() if THP.exists() else False, reason="few large pages for all")
 @pytest.mark.skipif(not heap._glibc(), reason="policies are glibc's")
 def test_a_heap_that_keeps_does(gemm: Callable[..., Ran], tmp_path: Path) -> None:

@@ -166,6 +166,7 @@ def measured(ran: Ran) -> list[dict[str, Any]]:
     return [x for x in json.loads(ran.out)["results"] if x["role"] == "measured"]
 
 
+@pytest.mark.slow
 @obeys
 def test_sets_are_compared(gemm: Gemm_) -> None:
     words = ("--isa", "avx,sse4.2", "--vary", "isa", "--data", "integers", "--variant", "openblas,blocked")

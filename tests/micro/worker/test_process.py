@@ -50,6 +50,7 @@ def kernel(folder: Path, code: str) -> Case:
     return Case(SMALL, f"{path}:own")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "why"),
     [

@@ -363,6 +363,7 @@ def test_all_asks_a_device_what_is_written_for_it(board: Path) -> None:
     assert re.findall(r"^\[\d+/\d+\] (.*)$", told.stdout, re.M) == ["python -m micro.stream"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", ["card", "card:1"])
 def test_a_device_is_measured_by_whatever_name(card: Path, device: str) -> None:
     """What raises costs its case; launches stand ready behind a hold, though they tell nothing of their kernels."""

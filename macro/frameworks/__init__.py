@@ -10,6 +10,7 @@ import importlib.metadata
 import re
 import sys
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,12 @@ def _files() -> list[Path]:
 
 def _rows(path: Path) -> dict[str, Framework]:
     """Read off the syntax tree: ROWS is a literal {name: knobs}; RECIPE and DEVICES are literals."""
+    return _read(path, path.stat().st_mtime_ns)
+
+
+@cache
+def _read(path: Path, changed: int) -> dict[str, Framework]:
+    """As it was when it was `changed`."""
     tree = ast.parse(path.read_text("utf-8"))
     literals: dict[str, Any] = {}
     for node in tree.body:

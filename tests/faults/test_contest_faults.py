@@ -176,6 +176,7 @@ def test_worker_dies_with_its_parent_even_in_a_kernel_that_hangs() -> None:
 # The command
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("crashes", ["tests.wrong.kernels:SEGFAULT", "tests/wrong/kernels.py:SEGFAULT"])
 def test_command_with_a_crashing_kernel_exits_1_and_its_json_is_whole(tmp_path: Path, crashes: str) -> None:
     words = ["--m", "32", "--n", "32", "--k", "32", "--budget", "1s", "--json", "-"]

@@ -243,6 +243,7 @@ def test_resuming_with_other_cases_is_refused(place: Path) -> None:
     assert path.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_resuming_other_contests_is_refused_and_both_commands_named(place: Path) -> None:
     path = place / "run.jsonl"
     words = ("--n", "8", "--k", "8", "--budget", "0.2s", "--variant", "openblas,numpy", "-o", str(path))
@@ -268,6 +269,7 @@ def test_other_locale(place: Path) -> None:
     assert code == 0 and json.loads(out)["results"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", ["raise ImportError('libtorch.so: no such file')", ""])
 def test_half_installed_package(place: Path, broken: str) -> None:
     """A torch that raises, and one that is an empty module."""

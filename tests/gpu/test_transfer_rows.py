@@ -94,6 +94,7 @@ def test_what_is_timed_is_one_way(device: Cuda, row: Variant[Any], problems: lis
             assert len(told) <= launch.kernels
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(REAL, reason="the runtime tells nobody what it has locked")
 @pytest.mark.parametrize("kind", cuda_copies.KINDS)
 def test_memory_of_the_host_is_given_back(device: Cuda, kind: str) -> None:

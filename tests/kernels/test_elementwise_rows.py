@@ -130,6 +130,7 @@ def softmax_at(scores: Any, name: str, labels: str) -> bool:
     return all(bool((one.error <= one.bound).all()) for one in evidence)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("labels", ["index", "one-hot"])
 @pytest.mark.parametrize("extreme", EXTREMES)
 @pytest.mark.parametrize("name", STABLE)

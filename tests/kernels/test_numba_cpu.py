@@ -38,6 +38,7 @@ def test_loops(monkeypatch: pytest.MonkeyPatch, loops: Callable[..., None], tran
         assert abs(c - problem.reference(x)["c"]).max() < 1e-5, problem.name
 
 
+@pytest.mark.slow
 @compiled
 @pytest.mark.parametrize(
     "problem",

@@ -54,6 +54,7 @@ def test_steps_are_told_by_the_device_s_clock(command: Callable[..., Ran], tmp_p
     assert "of the GPU's own time" in told.out and "device fake" in told.out
 
 
+@pytest.mark.slow
 def test_the_same_framework_is_compared_on_both(command: Callable[..., Ran], tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     told = command(run, "--frameworks", "numpy,kernels-only,cntk", "--device", "cpu,fake", "-o", str(path), *BRIEF)

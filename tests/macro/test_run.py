@@ -158,6 +158,7 @@ def test_a_run_that_is_whole_is_left_as_it_is(command: Callable[..., Ran], tmp_p
         command("--frameworks", "numpy,numpy", "--resume")
 
 
+@pytest.mark.slow
 def test_other_steps_are_of_another_file(command: Callable[..., Ran], tmp_path: Path) -> None:
     command("--frameworks", "numpy", "--runs", "1")
     before = (tmp_path / "run.jsonl").read_bytes()

@@ -151,6 +151,7 @@ def test_a_change_that_does_other_work_or_breaks_is_told_and_not_timed(
     assert "contest" not in [line["kind"] for line in lines(path)] and reason in ran.out
 
 
+@pytest.mark.slow
 @PERF
 def test_advice_is_of_all_changes_that_apply(
     run: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -268,6 +268,7 @@ def test_the_batch_is_told(told: Callable[..., Ran]) -> None:
     assert ran.code == 0 and "the pass over W costs as much as its gradient between batch " in " ".join(ran.out.split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flag", "begins"), [("--rules", "64 parameters, c, each rule"), ("--together", "sgd of 2 × 64 parameters")]
 )

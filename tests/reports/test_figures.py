@@ -146,6 +146,7 @@ LAYOUTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_no_text_is_cut_or_touches_another(name: str) -> None:
     for figure in every(LAYOUTS[name]):

@@ -215,6 +215,7 @@ def test_compare_sets_two_runs_side_by_side(run: Run, tmp_path: Path) -> None:
     assert math.isclose(whole["time"], 0.25)
 
 
+@pytest.mark.slow
 @needs_compare
 @pytest.mark.parametrize("sides", ["first", "second", "both"])
 def test_compare_takes_no_case_without_a_time_for_a_fast_one(run: Run, tmp_path: Path, sides: str) -> None:

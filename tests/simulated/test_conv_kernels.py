@@ -78,6 +78,7 @@ BROKEN = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "text", "instead"), BROKEN, ids=[f"{x[0]}: {x[1]}" for x in BROKEN])
 def test_a_broken_kernel_is_refused(name: str, text: str, instead: str) -> None:
     kernel = cases.find(name)

@@ -78,6 +78,7 @@ BROKEN: list[tuple[Problem, str, str]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("problem", "old", "new"), BROKEN, ids=[f"{old}-{new}" for _, old, new in BROKEN])
 def test_a_broken_kernel_is_refused(problem: Any, old: str, new: str) -> None:
     module: Any = activation if isinstance(problem, Activation) else softmax

@@ -129,6 +129,7 @@ BROKEN: list[tuple[Problem, str, str]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("problem", "text", "instead"), BROKEN, ids=[f"{x[0].op}: {x[1]}" for x in BROKEN])
 def test_a_broken_kernel_is_refused(problem: Problem, text: str, instead: str) -> None:
     kernel = cases.find(module(problem).kernel(problem))

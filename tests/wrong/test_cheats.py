@@ -266,6 +266,7 @@ def test_cores_that_change_once_may_be_another_s_doing(name: str, status: str) -
         assert Checks(workers).outcome(Case(SMALL, f"tests.wrong.cheats:{name}"), 1).status == status
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "status"), [("FORKS", "ran"), ("INTERRUPTS", "failed")])
 def test_a_worker_outlives_what_its_kernels_do_to_it(name: str, status: str) -> None:
     """A child that returns to it ends there; an interrupt of a kernel's own is no interrupt."""

@@ -80,6 +80,7 @@ def test_what_is_read_too_is_left_as_it_was_beside_other_inputs(host: Host, prob
             host.look(first, 8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "problem",
     [

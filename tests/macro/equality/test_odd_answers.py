@@ -39,6 +39,7 @@ def verdict(folder: Path, method: str, change: str, network: Network = TINY) -> 
     return judged
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("own_state")
 @pytest.mark.parametrize(
     ("method", "change", "why"),
@@ -54,6 +55,7 @@ def test_what_gives_no_answer_is_not_compared(tmp_path: Path, method: str, chang
     assert (judged.equal, judged.compared) == (False, False) and (judged.why or "").startswith(why)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("own_state")
 @pytest.mark.parametrize(
     ("method", "change", "why"),

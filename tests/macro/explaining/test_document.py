@@ -250,6 +250,7 @@ def test_what_is_left_of_a_named_pass_is_measured(sides: list[Side], monkeypatch
     assert any(x.startswith("--kernels: nothing") for x in document.explain(PLAN, sides, 3.0, True).conditions)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "again",
     [

@@ -78,10 +78,11 @@ TOLD = {
     "closes its descriptors": "without an answer",
     "leaves a child": "exit code 0",
 }
+BRIEF = ("killed", "raises", "closes its descriptors")
 LATER = ("build", "identity")  # ends as `available` does
 
 
-@pytest.mark.parametrize("fault", [pytest.param(x, marks=pytest.mark.slow) if x == "hangs" else x for x in TOLD])
+@pytest.mark.parametrize("fault", [x if x in BRIEF else pytest.param(x, marks=pytest.mark.slow) for x in TOLD])
 @pytest.mark.parametrize("where", ["available", *(pytest.param(x, marks=pytest.mark.slow) for x in LATER), "step"])
 def test_a_sick_one_costs_itself_alone(folder: Path, where: str, fault: str) -> None:
     entries = [Entry(frameworks.sick(folder, where, fault), Setting()), Entry(find("numpy"), Setting())]

@@ -38,6 +38,7 @@ def ran(script: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not torch.backends.mkl.is_available(), reason="a torch without MKL")
 def test_every_call_is_told_and_every_line_of_the_programs_is_its_own() -> None:
     told = ran(SCRIPT)

@@ -124,6 +124,7 @@ def test_in_another_environment_too(name: str, optimizer: str, beside: None, tmp
             np.testing.assert_allclose(arrays[f"after{STEPS}.{word}"], array, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", ELSEWHERE)
 def test_equal_work_allows_for_where_epsilon_is_added_but_not_for_another(optimizer: str, tmp_path: Path) -> None:
     network = net(optimizer, epsilon=1e-3)

@@ -253,6 +253,7 @@ def _of(part: Part, todo: list[Part], run: Run) -> Run:
     return replace(run, contests=tuple(x for x in run.contests if x.contest in own))
 
 
+@pytest.mark.slow
 def test_all_of_it_in_one_run_file(few: None, micro: Command, tmp_path: Path) -> None:
     file = tmp_path / "run.jsonl"
     ran = micro(*SMALL, "-o", str(file))

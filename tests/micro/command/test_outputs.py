@@ -56,6 +56,7 @@ def test_an_export_leaves_a_file_of_another_kind(
     assert source.read_text() == "int x;\n"
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_early_costs_no_document(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "micro.gemm", *QUICK, "-q", "--csv", str(tmp_path / "a.csv")]
     words += ["--markdown", str(tmp_path / "a.md"), "--figures", str(tmp_path / "pictures")]

@@ -98,6 +98,7 @@ def test_a_rank_that_is_gone_leaves_no_answer_of_the_other(begin: Callable[..., 
     assert ask(ranks[1 - dead], Prepare(RIGHT), PATIENCE).uses == 1
 
 
+@pytest.mark.slow
 def test_a_rank_that_hangs_leaves_no_answer_of_the_other(begin: Callable[..., list[Worker]], tmp_path: Path) -> None:
     ranks = begin(2)
     hangs = kernel(tmp_path, "time.sleep(600)")

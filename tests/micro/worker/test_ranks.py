@@ -55,6 +55,7 @@ def test_two_ranks_of_a_launch_run_at_once(ranks: tuple[list[Worker], list[Case]
     assert all(one.error <= 1 for one in passed)
 
 
+@pytest.mark.slow
 def test_one_rank_alone_waits_for_the_other(ranks: tuple[list[Worker], list[Case]]) -> None:
     (first, _), (case, _) = ranks
     with pytest.raises(Died, match="hangs"):

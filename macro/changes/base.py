@@ -95,14 +95,14 @@ class Seen:
 class Before(Seen):
     """The unchanged step, watched. `seconds` of a plain one, and of them the operating system's; `cells`: seconds by
     rows and kind; `rows` of the network by name; `side`: who was watched, with the products that its libraries log;
-    `huge`: the share of its memory that lies in huge pages."""
+    `huge`: the share of its own memory that lies in huge pages, where that is known."""
 
     side: Side
     seconds: float = 0.0
     system: float = 0.0
     cells: Mapping[Key, float] = field(default_factory=dict)
     rows: Mapping[str, Row] = field(default_factory=dict)
-    huge: float = 0.0
+    huge: float | None = None
 
     def kinds(self, *names: str) -> float:
         """Seconds of all cells of these kinds."""

@@ -81,12 +81,13 @@ def _files() -> list[Path]:
 
 def _rows(path: Path) -> dict[str, Framework]:
     """Read off the syntax tree: ROWS is a literal {name: knobs}; RECIPE and DEVICES are literals."""
-    return _read(path, path.stat().st_mtime_ns)
+    found = path.stat()
+    return dict(_read(path, found.st_mtime_ns, found.st_size))
 
 
 @cache
-def _read(path: Path, changed: int) -> dict[str, Framework]:
-    """As it was when it was `changed`."""
+def _read(path: Path, changed: int, size: int) -> dict[str, Framework]:
+    """As it was when it was `changed`, of so many bytes."""
     tree = ast.parse(path.read_text("utf-8"))
     literals: dict[str, Any] = {}
     for node in tree.body:

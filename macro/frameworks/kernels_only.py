@@ -59,10 +59,9 @@ def identity(job):
     flags = {"products": suite_products.USED, "among": "".join(suite_products.AMONG)}
     on_gpu = suite_device.place(job) != "cpu"
     flags.update(suite_products.ON if on_gpu else {"torch": installed("torch", None)})  # without loading it
-    if suite_products.FAULTS:
-        flags["faults"] = suite_products.FAULTS
     release = installed("kernelgap", "of this checkout")
-    return {"framework": "kernels-only", "version": release, "flags": flags, "threads": job["threads"]}
+    told = {"framework": "kernels-only", "version": release, "flags": flags, "threads": job["threads"]}
+    return dict(told, faults=suite_products.FAULTS) if suite_products.FAULTS else told
 
 
 def trace(model, run):

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 UNTIMED = Forecast(why=NOT_TIMED)
 ASKS = "NUMPY_MADVISE_HUGEPAGE"
-MOSTLY = 0.5  # of a process's memory in huge pages: its large arrays are
+MOSTLY = 0.5  # of a process's own memory in huge pages
 
 
 @dataclass
@@ -150,7 +150,7 @@ class Foreseer:
         if told := self.held.get(joined(changes)):
             return Foreseen(changes, changed, told)
         unknown = next((one.words for one in single if one.told.predicted is None), None)
-        parts = tuple(part for one in single for part in _parts(one))
+        parts = tuple(part for one in single for part in _parts(one, self.before.seconds))
         forecast = Forecast(why=f"{unknown} is not") if unknown else Forecast(parts)
         effect = Effect(True, "; ".join(one.told.effect for one in single))
         each = dict.fromkeys(cost for one in single for cost in one.told.costs.split("; ") if cost != "nothing")
@@ -185,7 +185,7 @@ def _apart(free: SimpleQueue[list[int]], threads: int) -> Iterator[None]:
 def in_pages_of(before: Before) -> Iterator[None]:
     """Kernels by themselves lie in pages as the step's arrays do: NumPy, which makes theirs, asks the system for huge
     ones, and not every framework does. What they bring is another share of each kernel."""
-    if before.huge >= MOSTLY or ASKS in os.environ:
+    if before.huge is None or before.huge >= MOSTLY or ASKS in os.environ:
         yield
         return
     os.environ[ASKS] = "0"
@@ -195,11 +195,11 @@ def in_pages_of(before: Before) -> Iterator[None]:
         del os.environ[ASKS]
 
 
-def _parts(one: Foreseen) -> Sequence[Part]:
-    """Of what is told; of a prediction from the file its sum."""
+def _parts(one: Foreseen, step: float) -> Sequence[Part]:
+    """Of what is told, of a step of so many seconds; of a prediction from the file its sum."""
     if one.forecast is not None:
         return one.forecast.parts
-    told = one.told.predicted
+    told = judged.scaled(one.told.predicted, step / one.told.step)
     return () if told is None else (around(one.words, told.seconds, told.high - told.seconds),)
 
 

@@ -70,7 +70,11 @@ def measured(told: Prediction, unchanged: Entry, twin: Entry, changed: Entry, co
     half = found.half(1 - CONFIDENCE) if _several(changed) else math.hypot(found.half(1 - CONFIDENCE), same.center)
     brought = Expected(found.center, found.center - half, found.center + half, CONFIDENCE)
     step = sum(times(unchanged) + times(twin)) / len(times(unchanged) + times(twin))
-    told = replace(told, predicted=scaled(told.predicted, step / told.step))
+    told = replace(
+        told,
+        predicted=scaled(told.predicted, step / told.step),
+        parts={what: step / told.step * seconds for what, seconds in told.parts.items()},
+    )
     verdict = judge(told.predicted, brought, resolution) if not changed.ended else None
     why = UNDECIDED if verdict is None and told.predicted else None if told.predicted else told.reason
     told = replace(told, reason=changed.ended or why)

@@ -119,11 +119,12 @@ def started_with(pid: int) -> tuple[str, dict[str, str]]:
     return told[0], {name: value for name, _, value in pairs}
 
 
-def huge(pid: int) -> float:
-    """The share of a process's memory that lies in huge pages; nothing where the system does not tell."""
+def huge(pid: int) -> float | None:
+    """The share of a process's own memory, without files, that lies in huge pages; None where the system does not
+    tell."""
     try:
         told = Path(f"/proc/{pid}/smaps_rollup").read_text("utf-8")
     except OSError:
-        return 0.0
-    sizes = {name: int(size) for name, size in re.findall(r"^(Rss|AnonHugePages):\s+(\d+) kB", told, re.M)}
-    return sizes.get("AnonHugePages", 0) / sizes["Rss"] if sizes.get("Rss") else 0.0
+        return None
+    sizes = {name: int(size) for name, size in re.findall(r"^(Anonymous|AnonHugePages):\s+(\d+) kB", told, re.M)}
+    return sizes.get("AnonHugePages", 0) / sizes["Anonymous"] if sizes.get("Anonymous") else None

@@ -19,6 +19,7 @@ FEWEST = 6  # rounds of a generation; of so many on it counts
 TWIN = "unchanged"  # the change of the same once more
 WARM = 2  # steps before the first block
 HANGS = 60.0  # seconds a block may take at least
+ALIKE = 2.0  # times as long as another a step is at most that is timed as that is
 LONG = 1.0  # seconds: in a step of so many a cold cache and memory given back are a small part
 
 
@@ -43,7 +44,7 @@ class Entry:
     batch: int | None = None  # samples of its steps, where it is not the plan's
     count: int = 1
     ended: str = ""  # why no more of its steps are wanted
-    long: bool = False  # whether a step is as long as LONG
+    long: bool = False  # whether the first step of a turn counts
     peak: int = 0
     warm: float = 1.0
     proof: str | None = None  # what its equal work was proven against

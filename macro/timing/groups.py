@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kernels.devices.cpu import memory
 from kernels.errors import SuiteError
-from macro.timing.entry import HANGS, LONG, WARM, Entry, Plan, begin
+from macro.timing.entry import ALIKE, HANGS, LONG, WARM, Entry, Plan, begin
 from reports.units import counted
 
 BLOCK = 0.2  # seconds of steps in a block, at least
@@ -59,6 +59,15 @@ def _likely(entry: Entry, known: Sequence[Entry]) -> int:
     """Bytes of its process: as it had them, or as the same framework had on other threads, or the most that any had."""
     alike = [one.peak for one in known if one.framework == entry.framework and one.batch == entry.batch]
     return entry.peak or max(alike, default=0) or max(one.peak for one in known)
+
+
+def alike(entries: Sequence[Entry]) -> None:
+    """Steps that are about as long are timed alike, for they are compared: the first of a turn counts of those alone
+    that are long, and longer by ALIKE than the longest of which it does not."""
+    short = 0.0
+    for entry in sorted(entries, key=lambda entry: entry.warm):
+        entry.long = entry.warm >= max(LONG, ALIKE * short)
+        short = short if entry.long else entry.warm
 
 
 def _start(

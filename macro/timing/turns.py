@@ -58,6 +58,7 @@ def _generation(plan: Plan, entries: Sequence[Entry], generation: int, place: _P
         with ExitStack() as stack:  # in random order: else one would always be the first to be given memory
             tell = _prefixed(place.say, plan.place(generation))
             alive, left = groups.fill(plan, shared, mixed, entries, place.files, place.folder, stack, tell)
+            groups.alike(alive)
             share = plan.seconds / plan.generations * (count - len(left)) / len(wanted)
             told = replace(plan, seconds=share * plan.generations)  # as far as this group goes
             starting = time.monotonic() - began
@@ -137,7 +138,7 @@ def _round(
         assert entry.process is not None
         patience = max(HANGS, 20 * entry.count * (entry.blocks[-1][2]["wall"] if entry.blocks else entry.warm))
         try:
-            for count in (entry.count,) if _whole(entry, alive) else (1, entry.count):
+            for count in (entry.count,) if entry.long else (1, entry.count):
                 reply = entry.process.ask(patience, "steps", do="steps", phase=plan.phase, count=count)
         except SuiteError as error:
             entry.fail(error)
@@ -145,11 +146,6 @@ def _round(
             continue
         blocks.append((entry, _block(reply)))
     return [(entry, {**block, **_ceiling(entry, peaks, fma)}) for entry, block in blocks]
-
-
-def _whole(entry: Entry, alive: Sequence[Entry]) -> bool:
-    """Whether its first step counts: it is long, as are all that are about as long, for they are compared."""
-    return entry.long and all(other.long for other in alive if 2 * other.warm > entry.warm)
 
 
 def _ceiling(entry: Entry, peaks: Mapping[int, Peak], fma: Mapping[int, float | None]) -> dict[str, Any]:

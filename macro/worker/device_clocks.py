@@ -65,7 +65,7 @@ class Marks(object):
         return [int(1e9 * self.device.between(a, b).wall) for a, b in zip(self.marks, self.marks[1:])]
 
     def peak(self):
-        """Bytes that its arrays took at most where a step was asked for."""
+        """Bytes that its arrays took at most, between steps: of what is freed within one nothing is known."""
         return self.most
 
 

@@ -39,10 +39,11 @@ def profile(jax, call, wait, count, path, card):
         planes = list(xplane.planes(_file(folder)))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    if card and not any(GPU.search(name) for name, _ in planes):
+    told = trace(planes, card)
+    if card and not told["deviceProperties"]:
         return "JAX's profiler saw nothing of the GPU: is CUPTI there, and may it count (NVIDIA's ERR_NVGPUCTRPERM)?"
     with gzip.open(path, "wb") as stream:
-        stream.write(json.dumps(trace(planes, card)).encode("utf-8"))
+        stream.write(json.dumps(told).encode("utf-8"))
     return None
 
 
@@ -58,17 +59,17 @@ def _file(folder):
 def trace(planes, card):
     """`planes` as xplane.py has them. A line of a GPU's plane has its stream's number."""
     zero = min([span[0] for _, lines in planes for _, _, spans in lines for span in spans] or [0])
-    events, devices = [], []
+    events, devices = [], {}
     for name, lines in planes:
         found = GPU.search(name)
-        if found:
-            devices.append({"id": int(found.group(1)), "name": card})
         for number, _, spans in lines:
             where = {"device": int(found.group(1)) if found else 0, "stream": number % STREAMS}
             for start, end, what, stats in spans:
                 told = _of_gpu(what, stats, where) if found else _of_host(what, stats, None if card else where)
                 events += [_event(zero, start, end, *told)] if told else []
-    return {"traceEvents": events, "deviceProperties": devices or [{"id": 0, "name": "stand-in"}]}
+                if told and "device" in told[2]:
+                    devices[where["device"]] = {"id": where["device"], "name": card or "stand-in"}
+    return {"traceEvents": events, "deviceProperties": list(devices.values())}
 
 
 def _of_host(what, stats, where):
@@ -91,7 +92,7 @@ def _of_gpu(what, stats, where):
         size = re.search(r"size:(\d+)", str(stats["memcpy_details"]))
         told["bytes"] = int(size.group(1)) if size else 0
         return "gpu_memcpy", BETWEEN.sub(r"Memcpy \1to\2", what), told
-    for detail, category in (("kernel_details", "kernel"), ("memset_details", "gpu_memset")):
+    for detail, category in (("kernel_details", "kernel"), ("Memset_details", "gpu_memset")):
         if detail in stats:
             return category, what, told
     return None

@@ -6,6 +6,7 @@ In the style of Python 3.6 but for imports of the suite. On a stand-in alone so 
 
 import os
 import sys
+import time
 
 ROUNDS = 5  # of a candidate
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -81,20 +82,15 @@ def address(array):
     return array.__array_interface__["data"][0] if place_on_gpu is None else place_on_gpu
 
 
-def seconds(device, call):
-    """Of a call, by the device's own marks, with no gap between the first one and the launch; the first call, which
-    loads its kernels, is none of it."""
+def seconds(device, call, warm):
+    """Of a call, the median of some; the first, which loads its kernels, is none of them, nor those that `warm` a card
+    which may have been idle, at its lowest clock."""
+    from kernels.ops.gemm import fastest
+
+    end = time.perf_counter() + (fastest.WARM if warm else 0.0)
     call()
     device.sync()
-    took = []
-    for _ in range(ROUNDS):
-        device.hold()
-        try:
-            start = device.mark()
-            call()
-            end = device.mark()
-        finally:
-            device.release()
+    while time.perf_counter() < end:
+        call()
         device.sync()
-        took.append(device.between(start, end).wall)
-    return sorted(took)[ROUNDS // 2]
+    return sorted(fastest.held(device, call) for _ in range(ROUNDS))[ROUNDS // 2]

@@ -153,10 +153,11 @@ class Products(object):
 
         views, seconds = self._views(problem), {}
         for name in self.candidates[problem.op]:
+            call = None
             try:
                 call = self._call(name, problem, views)
                 if call:
-                    seconds[name] = suite_device.seconds(self.device, call)
+                    seconds[name] = suite_device.seconds(self.device, call, warm=not seconds)
             except Unavailable:
                 continue
             except SuiteError as error:

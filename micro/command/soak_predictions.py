@@ -17,7 +17,7 @@ from reports.record import Prediction
 
 MINUTES = 7  # about what a command takes
 EACH = ("--apart", "--runs", "3", "--budget", "4m", "-q")
-# Where small pages lie makes processes of one step differ: huge ones take that away where the heap is not what changes.
+# Where small pages lie makes processes of one step differ: of products, whose heap is not what changes, in huge ones.
 HUGE = "--heap keep --set GLIBC_TUNABLES=glibc.malloc.hugetlb=1"
 COMMANDS = {
     "fcn-r-pytorch": "fcn-r pytorch mkl-dispatch openblas-shim blis-shim threads=2 weights-transposed fused-optimizer "

@@ -137,7 +137,6 @@ def test_full_disk(place: Path) -> None:
     assert code == 1 and "No space left" in err and len(err.splitlines()) == 1
 
 
-@pytest.mark.slow
 def test_full_output(place: Path) -> None:
     """A report that finds no room leaves the run file and the other exports."""
     words = f"-o '{place}/run.jsonl' --csv '{place}/x.csv' --markdown /dev/full --m 8 --n 8 --k 8 --budget 0.2s"
@@ -232,7 +231,6 @@ def test_resuming_what_is_no_run(place: Path, content: bytes) -> None:
         assert code == 0 and len(store.read(path).contests) == 1
 
 
-@pytest.mark.slow
 def test_resuming_with_other_cases_is_refused(place: Path) -> None:
     path = place / "run.jsonl"
     words = ("--m", "8", "--n", "8", "--k", "8", "--budget", "0.2s", "-o", str(path))

@@ -42,8 +42,7 @@ Model.step = step
 """
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("perf", [True, False])
+@pytest.mark.parametrize("perf", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_a_process_that_dies_while_it_is_traced_is_one_line(
     explain: Callable[..., Ran], tmp_path: Path, request: pytest.FixtureRequest, perf: bool
 ) -> None:

@@ -136,7 +136,6 @@ def test_a_prediction_stands_in_the_file_before_the_change_is_timed(
     assert not processes.left(tmp_path)
 
 
-@pytest.mark.slow
 @PERF
 @pytest.mark.parametrize(("change", "reason"), [(OWN, "does other work than the reference"), (BREAKS, "TypeError")])
 def test_a_change_that_does_other_work_or_breaks_is_told_and_not_timed(

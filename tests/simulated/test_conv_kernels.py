@@ -12,6 +12,7 @@ from kernels.errors import UsageError
 from kernels.ops.conv import Conv, columns, frames, implicit, winograd_cuda
 from kernels.ops.conv.shape import PASSES
 from tests.simulated import cases, launcher
+from tests.slow import some
 
 pytestmark = pytest.mark.skipif(launcher.missing() is not None, reason=launcher.missing() or "")
 SIZES: tuple[dict[str, Any], ...] = (
@@ -78,8 +79,7 @@ BROKEN = [
 ]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "text", "instead"), BROKEN, ids=[f"{x[0]}: {x[1]}" for x in BROKEN])
+@pytest.mark.parametrize(("name", "text", "instead"), some(BROKEN, [f"{x[0]}: {x[1]}" for x in BROKEN]))
 def test_a_broken_kernel_is_refused(name: str, text: str, instead: str) -> None:
     kernel = cases.find(name)
     source = kernel.source.read_text()

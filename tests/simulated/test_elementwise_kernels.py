@@ -14,6 +14,7 @@ from kernels.ops.softmax import Softmax
 from kernels.ops.softmax import cuda as softmax
 from kernels.problem import Problem
 from tests.simulated import cases, launcher
+from tests.slow import some
 
 pytestmark = pytest.mark.skipif(launcher.missing() is not None, reason=launcher.missing() or "")
 HOW: tuple[dict[str, Any], ...] = ({"align": 16}, {"align": 4, "backward": True})
@@ -78,8 +79,7 @@ BROKEN: list[tuple[Problem, str, str]] = [
 ]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("problem", "old", "new"), BROKEN, ids=[f"{old}-{new}" for _, old, new in BROKEN])
+@pytest.mark.parametrize(("problem", "old", "new"), some(BROKEN, [f"{old}-{new}" for _, old, new in BROKEN]))
 def test_a_broken_kernel_is_refused(problem: Any, old: str, new: str) -> None:
     module: Any = activation if isinstance(problem, Activation) else softmax
     kernel = cases.find(module.kernel(problem))

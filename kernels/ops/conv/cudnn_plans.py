@@ -18,7 +18,6 @@ from kernels.launch import Launch
 from kernels.libs import cudnn_frontend
 from kernels.libs.cublas import dotted
 from kernels.libs.cudnn_frontend import Frontend, Graph
-from kernels.ops.conv.columns import refuse_room
 from kernels.ops.conv.cudnn_rows import CHOSEN, KERNELS, accepts, layer, room
 from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.staged import by_letter
@@ -47,9 +46,9 @@ def prepared(plans: Plans, precision: str) -> Callable[[Conv, Any, Setting], Bin
             raise
         except Exception as error:  # RuntimeError, or of a class that releases name differently
             raise _fault(error) from None
+        most = min(room(device, setting), device.limits().memory // 2)
         blocks, unread = scratch(problem, device)
-        ready = _first(on, graph, indices, room(device, setting), partial(_tried, problem, device, unread))
-        refuse_room(device, setting, ready.nbytes)
+        ready = _first(on, graph, indices, most, partial(_tried, problem, device, unread))
         del blocks
         told = f"cuDNN {dotted(on.cudnn.backend_version())}, {graph.names()[ready.index]}"
 

@@ -35,7 +35,7 @@ def fastest(device: Any, calls: Sequence[Call]) -> int:
     for _ in range(ROUNDS):
         shuffled.shuffle(order)
         for place in order:
-            taken[place].append(_held(device, graphs[place]))
+            taken[place].append(held(device, graphs[place]))
     return min(taken, key=lambda place: statistics.median(taken[place]))
 
 
@@ -47,7 +47,7 @@ def _launched(device: Any, calls: Sequence[Call]) -> dict[int, float]:
         try:
             call()
             device.sync()
-            seconds[place] = _held(device, call)
+            seconds[place] = held(device, call)
         except LaunchError as error:
             refusal = error
     if refusal and not seconds:
@@ -65,7 +65,7 @@ def _warm(device: Any, graphs: Sequence[Call]) -> None:
             return
 
 
-def _held(device: Any, run: Call) -> float:
+def held(device: Any, run: Call) -> float:
     """Seconds by the device's own marks, with no gap between the first one and the launch."""
     device.hold()
     try:

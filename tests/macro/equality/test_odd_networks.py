@@ -42,7 +42,6 @@ def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, proof.Verdic
     return dict(zip(odd_networks.ROWS, found, strict=True))
 
 
-@pytest.mark.slow
 def test_the_right_one_is_equal(verdicts: dict[str, proof.Verdict]) -> None:
     assert verdicts["right"].equal, verdicts["right"].why
 

@@ -60,7 +60,6 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return dict(re.findall(rf"^  {FILE}:(\S+): (.*)$", ran.stdout, re.MULTILINE))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("row", CAUGHT)
 def test_a_defect_is_caught_by_its_name(told: dict[str, str], row: str) -> None:
     assert told[row].startswith(f"NOT EQUAL: {CAUGHT[row]}: ")

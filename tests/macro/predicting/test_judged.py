@@ -102,6 +102,7 @@ def test_a_prediction_is_a_share_of_the_step_as_it_is_when_it_is_timed() -> None
     assert found.predicted.seconds / found.step == pytest.approx(first.predicted.seconds / first.step)
     assert found.predicted.high / found.step == pytest.approx(first.predicted.high / first.step)
     assert found.verdict == "confirmed" and found.step == pytest.approx(2.0, abs=0.01)
+    assert sum(found.parts.values()) == pytest.approx(found.predicted.seconds)
     again = judged.measured(found, around(2.0, 1), around(2.0, 2), around(1.6, 3), "contest")
     assert again.predicted == found.predicted
 

@@ -49,22 +49,20 @@ def test_the_first_step_of_a_turn_counts_only_where_steps_are_long(
 
 
 @pytest.mark.parametrize(
-    ("steps", "asked"),
+    ("steps", "whole"),
     [
-        ((0.9, 1.1), ([1, 1], [1, 1])),  # alike: both are timed warm
-        ((1.1, 1.9), ([1], [1])),
-        ((0.9, 2.0), ([1, 1], [1])),
-        ((0.9, 5.0), ([1, 1], [1])),
+        ((0.9, 1.1), ()),  # alike: both are timed warm
+        ((1.1, 1.9), (1.1, 1.9)),
+        ((0.9, 2.0), (2.0,)),
+        ((5.0, 0.9), (5.0,)),
+        ((1.6, 3.0, 0.9), ()),  # each as the one before it
+        ((1.6, 4.0, 0.9), (4.0,)),
     ],
 )
-def test_steps_that_are_about_as_long_are_timed_alike(
-    steps: tuple[float, float], asked: tuple[list[int], list[int]]
-) -> None:
-    entries = [Entry(find("numpy"), Setting(), warm=x, long=x >= LONG) for x in steps]
-    for entry in entries:
-        entry.process = Stepping(entry.warm)  # type: ignore[assignment]
-    turns._round(PLAN, random.Random(1), [*entries], {1: Peak()})  # type: ignore[dict-item]
-    assert tuple(x.process.asked for x in entries) == asked  # type: ignore[union-attr]
+def test_steps_that_are_about_as_long_are_timed_alike(steps: tuple[float, ...], whole: tuple[float, ...]) -> None:
+    entries = [Entry(find("numpy"), Setting(), warm=x) for x in steps]
+    groups.alike(entries)
+    assert tuple(x.warm for x in sorted(entries, key=lambda x: x.warm) if x.long) == whole
 
 
 def test_each_has_the_peak_of_as_many_threads(monkeypatch: pytest.MonkeyPatch) -> None:

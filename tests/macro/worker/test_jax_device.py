@@ -14,7 +14,7 @@ from tests.macro.worker.test_spans_xla import message
 
 pytestmark = pytest.mark.usefixtures("beside")
 EPOCH = 1_764_000_000_000_000_000  # nanoseconds of today: a double has every 256th
-KINDS = ["correlation_id", "memcpy_details", "hlo_op", "kernel_details", "memset_details"]
+KINDS = ["correlation_id", "memcpy_details", "hlo_op", "kernel_details", "Memset_details"]
 
 
 def event(number: int, start: int, took: int, *stats: bytes) -> bytes:
@@ -67,7 +67,8 @@ def space() -> bytes:
         line(15, "Stream #15(MemcpyH2D)", event(1, 500, 200, detail(1, "kind_src:pinned size:4096 dest:0"))),
         line(99, "XLA Modules", event(3, 0, 9000)),
     )
-    return message((1, host), (1, gpu))
+    other = plane("/device:GPU:1", [])  # XLA has a plane for each, with work or without
+    return message((1, host), (1, gpu), (1, other))
 
 
 def test_a_gpu_s_streams_are_read_as_pytorch_s_profiler_has_them(tmp_path: Path) -> None:

@@ -50,7 +50,8 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
 
 
-OF_A_GPU = (("memory", "exchange"), ("transfer", "beside"))  # questions that a processor has no kernels for
+# Questions that a processor has no kernels for.
+OF_A_GPU = (("memory", "exchange"), ("transfer", "beside"), ("conv", "engines"))
 
 
 def forms() -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -66,7 +66,7 @@ def test_they_take_turns_in_another_order_each_round(
 ) -> None:
     """And in the same one each time that it is asked."""
     ran: list[str] = []
-    held = fastest._held
+    held = fastest.held
 
     def noted(device: Any, run: Callable[[], object]) -> float:
         before = len(ran)
@@ -74,7 +74,7 @@ def test_they_take_turns_in_another_order_each_round(
         ran[before:] = ran[before:][:1]  # of a graph's launches one
         return seconds
 
-    monkeypatch.setattr(fastest, "_held", noted)
+    monkeypatch.setattr(fastest, "held", noted)
     some = [
         lambda name=name, seconds=seconds: cp.launch(name, seconds, lambda: ran.append(name))
         for name, seconds in COSTS.items()

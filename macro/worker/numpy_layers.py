@@ -373,36 +373,4 @@ class Flatten(Layer):
         return [dz.reshape(self.shape_in)]
 
 
-class Shortcut(Layer):
-    def forward(self, inputs):
-        stride, channels = self.told["stride"], self.told["in"][0][0]
-
-        def subsampled(x, z):
-            z[:, :channels] = x[:, :, ::stride, ::stride]
-            z[:, channels:] = 0
-
-        self.do(self.row("forward"), "copy", subsampled, inputs[0], self.z)
-        return self.z
-
-    def backward(self, dz):
-        stride, channels = self.told["stride"], self.told["in"][0][0]
-
-        def spread(dz, dx):
-            dx[...] = 0
-            dx[:, :, ::stride, ::stride] = dz[:, :channels]
-
-        if self.dx[0] is not None:
-            self.do(self.row("gradient"), "copy", spread, dz, self.dx[0])
-        return self.dx
-
-
-KINDS = {
-    "dense": Dense,
-    "conv": Conv,
-    "pool": Pool,
-    "norm": Norm,
-    "add": Add,
-    "concat": Concat,
-    "flatten": Flatten,
-    "shortcut": Shortcut,
-}
+KINDS = {"dense": Dense, "conv": Conv, "pool": Pool, "norm": Norm, "add": Add, "concat": Concat, "flatten": Flatten}

@@ -48,18 +48,10 @@ def available():
 
 
 def identity(job):
-    from importlib.metadata import PackageNotFoundError, version
-
-    def installed(package, otherwise):
-        try:
-            return version(package)
-        except PackageNotFoundError:
-            return otherwise
-
     flags = {"products": suite_products.USED, "among": "".join(suite_products.AMONG)}
     on_gpu = suite_device.place(job) != "cpu"
-    flags.update(suite_products.ON if on_gpu else {"torch": installed("torch", None)})  # without loading it
-    release = installed("kernelgap", "of this checkout")
+    flags.update(suite_products.ON if on_gpu else {"torch": suite_device.installed("torch")})
+    release = suite_device.installed("kernelgap", "of this checkout")
     told = {"framework": "kernels-only", "version": release, "flags": flags, "threads": job["threads"]}
     return dict(told, faults=suite_products.FAULTS) if suite_products.FAULTS else told
 
@@ -83,8 +75,8 @@ def record(model, run):
 
 def build(job):
     """A chain of dense layers, the last without an activation, has the updates of SGD fused into its products on a
-    processor; of any other graph, loss or optimizer the updates are passes. All products are chosen here: it says which they are, and is
-    proven with them."""
+    processor; of any other graph, loss or optimizer the updates are passes. All products are chosen here: it says which
+    they are, and is proven with them."""
     layers, before = job["network"]["layers"], ["input"] + [layer["name"] for layer in job["network"]["layers"]]
     usual = job["network"]["loss"] == "softmax" and job["network"]["optimizer"] == "sgd"
     straight = all(layer["after"] == [name] for layer, name in zip(layers, before))

@@ -85,6 +85,6 @@ def _start(
         return False
     step = max(min(one["wall_ns"][0] for one in warm) * 1e-9, 1e-9)
     entry.warm = step
-    entry.count, entry.long = max(1, round(BLOCK / step)), step >= LONG
+    entry.count = max(1, round(BLOCK / step))
     entry.peak = max(entry.peak, int(warm[-1]["peak_bytes"]))
     return True

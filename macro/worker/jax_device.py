@@ -58,11 +58,11 @@ def _file(folder):
 
 def trace(planes, card):
     """`planes` as xplane.py has them. A line of a GPU's plane has its stream's number."""
-    zero = min([span[0] for _, lines in planes for _, _, spans in lines for span in spans] or [0])
+    zero = min([span[0] for _, lines in planes for _, spans in lines for span in spans] or [0])
     events, devices = [], {}
     for name, lines in planes:
         found = GPU.search(name)
-        for number, _, spans in lines:
+        for number, spans in lines:
             where = {"device": int(found.group(1)) if found else 0, "stream": number % STREAMS}
             for start, end, what, stats in spans:
                 told = _of_gpu(what, stats, where) if found else _of_host(what, stats, None if card else where)

@@ -52,10 +52,18 @@ def on(cupy):
                 setattr(module, name, ways[name])
 
 
-def facts(device):
-    """What computes on a GPU: the card, and the libraries of its rows by their own words."""
+def installed(package, otherwise=None):
+    """A package's version, told without loading it."""
     from importlib.metadata import PackageNotFoundError, version
 
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return otherwise
+
+
+def facts(device):
+    """What computes on a GPU: the card, and the libraries of its rows by their own words."""
     from kernels.libs import cublas, cudnn, cufft
 
     def told(library):
@@ -64,15 +72,9 @@ def facts(device):
         except Exception as error:  # not here, or broken: its rows say so too
             return str(error)
 
-    def release(package):
-        try:
-            return version(package)
-        except PackageNotFoundError:
-            return None
-
     cards = device.describe()
     libraries = dict((library.__name__.rpartition(".")[2], told(library)) for library in (cublas, cudnn, cufft))
-    cupy = getattr(device.cp, "__version__", None) or release("cupy-cuda13x")
+    cupy = getattr(device.cp, "__version__", None) or installed("cupy-cuda13x")
     return dict(libraries, model=cards["model"], arch=cards["isa"], driver=cards["driver"], cupy=cupy)
 
 

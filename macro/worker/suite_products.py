@@ -64,20 +64,13 @@ AMONG = []  # the digest of what they were chosen among, before a library sets v
 def _circumstances(job):
     """A digest of what makes one variant faster than another, the code of all of them too."""
     import hashlib
-    from importlib.metadata import PackageNotFoundError, version
 
     from kernels.devices.cpu import processor
     from kernels.steering import TUNING, variables
 
-    def installed(package):
-        try:
-            return version(package)
-        except PackageNotFoundError:
-            return None
-
     steered = dict((name, value) for name, value in variables(TUNING).items() if not TALKS.search(name))
     chip = ON or processor()
-    parts = [chip, job["threads"], job.get("preload"), steered, list(map(installed, LIBRARIES))]
+    parts = [chip, job["threads"], job.get("preload"), steered, list(map(suite_device.installed, LIBRARIES))]
     found = hashlib.sha256(json.dumps(parts, sort_keys=True).encode())
     for path in [Path(__file__).resolve(), *sorted((ROOT / "kernels").rglob("*.[pc]*"))]:
         if path.suffix in (".py", ".c", ".cu"):

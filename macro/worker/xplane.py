@@ -84,13 +84,13 @@ def _stats(entries, names):
 def lines(data):
     """Each line of each plane as (thread, events)."""
     for _, found in planes(data):
-        for thread, _, events in found:
-            yield thread, events
+        for line in found:
+            yield line
 
 
 def planes(data):
-    """(name, lines) of each; a line is (number, name, events), of a processor the number is of a thread; an event
-    (start, end, name, stats), nanoseconds of the profiler's clock, in order."""
+    """(name, lines) of each; a line is (number, events), of a processor the number is of a thread; an event (start,
+    end, name, stats), nanoseconds of the profiler's clock, in order."""
     for plane in map(_parts, _parts(data).get(1, ())):
         yield _text(plane, 2), list(_lines(plane))
 
@@ -104,7 +104,7 @@ def _lines(plane):
             start, end = began + offset // 1000, began + (offset + took) // 1000
             stats = _stats(event.get(4, ()), kinds)
             events.append((start, end, names.get(event.get(1, [0])[0], ""), stats))
-        yield line.get(1, [0])[0], _text(line, 2), sorted(events, key=lambda event: (event[0], -event[1]))
+        yield line.get(1, [0])[0], sorted(events, key=lambda event: (event[0], -event[1]))
 
 
 def system_thread(number):

@@ -43,6 +43,7 @@ def test_the_first_step_of_a_turn_counts_only_where_steps_are_long(
     entry, process = Entry(find("numpy"), Setting()), Stepping(seconds)
     monkeypatch.setattr(groups, "begin", lambda *of: process)
     assert groups._start(PLAN, entry, {}, *(None,) * 2, print)  # type: ignore[arg-type]
+    groups.alike([entry])
     entry.process, process.asked = process, []  # type: ignore[assignment]
     turns._round(PLAN, random.Random(1), [entry], {1: Peak()})  # type: ignore[arg-type]
     assert process.asked == asked

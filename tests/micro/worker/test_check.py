@@ -276,8 +276,11 @@ def test_bound_itself_passes_and_beyond_it_does_not() -> None:
 
 @pytest.fixture
 def long_products(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small products are checked as if they were long."""
+    """Small products are checked as if they were long, by the same vectors each time: three of the system's own entropy
+    may miss one term of 26752 in one element."""
     monkeypatch.setattr(gemm, "FREIVALDS_FLOPS", 1e3)
+    drawn = np.random.default_rng(7)
+    monkeypatch.setattr(gemm, "_unforeseen", lambda: drawn)
 
 
 def run_check(name: str, problem: Gemm, seed: int = 1) -> Passed:

@@ -14,8 +14,8 @@ from reports import stats
 from reports.prediction import NEAR, UNDECIDED
 from reports.record import Expected, Prediction
 
-MODEL = 0.15  # of what kernels alone say: by so much a step may do else; from the pairs of docs/whatif.md
-BETWEEN = 0.02  # of a step: by so much two processes of it differ; as far as A/A resolves in those pairs
+MODEL = 0.12  # of what kernels alone say: by so much a step may do else; from 79 pairs older than docs/whatif.md's
+BETWEEN = 0.03  # of a step: by so much two processes of it differ; from the same pairs
 SOON = 3  # rounds from which on what does not help is left out
 FEW = "too few rounds: a longer --budget"
 TWINS = 0.95  # confidence of how much two unchanged steps may differ

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -28,7 +29,9 @@ OWN = "Words behind -- are the script's own. Where a step ends: python -m macro 
 def parser() -> argparse.ArgumentParser:
     """The options, of a network's step."""
     return _with_changes(
-        step_options("whatif", __doc__, "2m", "a fourth watches, a fourth is for kernels alone, half takes turns")
+        step_options(
+            "whatif", __doc__, "2m", "of measuring: a fourth watches, a fourth kernels alone, half takes turns"
+        )
     )
 
 
@@ -86,7 +89,7 @@ def step_options(name: str, about: str | None, budget: str, shares: str) -> argp
     options.add_argument("--heap", default="default", metavar="WORD", help="of the unchanged step: default, keep")
     command.add_variables(options)
     options.add_argument("--runs", type=int, default=1, metavar="N", help="processes of each that take turns (1)")
-    options.add_argument("--budget", default=budget, metavar="TIME", help=f"of measuring: {shares} ({budget})")
+    options.add_argument("--budget", default=budget, metavar="TIME", help=f"{shares} ({budget})")
     add_outputs(options)
     return options
 
@@ -218,25 +221,24 @@ def _list(step: Step) -> int:
 
 def _measure(asked: WhatIfRequest, not_timed: list[str], file: RunFile) -> None:
     """Predict each, and of several all at once; then make them in turns, and judge. `not_timed` gets the others."""
-    from macro.predicting import made, own_turns
     from macro.predicting.forecast import Foreseer
     from macro.predicting.judged import failed
 
     say = partial(command.say, asked.outputs.quiet)
     step = seeded(asked.step, file)
-    foreseer = Foreseer(step, asked.seconds * WATCHED, asked.seconds * ALONE, file, say)
-    foreseer.look(asked.changes)
-    told = [foreseer.single(one) for one in asked.changes]
-    not_timed += [one.words for one in told if not one.there]
-    told = [one for one in told if one.there]
-    together = len(told) > 1 and not asked.apart
-    if together and (why := _joined(step, [one.changes[0] for one in told])):
-        say(f"each alone, and not all at once: {why}")
-    elif together:
-        told.append(foreseer.both(told))
-    if told:
-        turns = made.make if step.script is None else own_turns.make
-        not_timed += [one.words for one in turns(step, told, file, say) if failed(one)]
+    with tempfile.TemporaryDirectory(prefix="kernelgap-whatif-") as folder:
+        foreseer = Foreseer(step, asked.seconds * WATCHED, asked.seconds * ALONE, file, say, Path(folder))
+        foreseer.look(asked.changes)
+        told = foreseer.each(asked.changes)
+        not_timed += [one.words for one in told if not one.there]
+        told = [one for one in told if one.there]
+        together = len(told) > 1 and not asked.apart
+        if together and (why := _joined(step, [one.changes[0] for one in told])):
+            say(f"each alone, and not all at once: {why}")
+        elif together:
+            told.append(foreseer.both(told))
+        if told:
+            not_timed += [one.words for one in foreseer.turns(step, told, file, say) if failed(one)]
 
 
 if __name__ == "__main__":

@@ -19,6 +19,6 @@ for `micro.ab`; `visit`, `probes` and `probing` are what `micro.gpu` asks a GPU.
 From Python: `run = micro.measure(micro.plan("gemm", m=[64, 128], variant="openblas,numpy", budget="5s"))`.
 """
 
-from micro.command.api import measure, plan
+from micro.command.api import measure, plan, workers
 
-__all__ = ["measure", "plan"]
+__all__ = ["measure", "plan", "workers"]

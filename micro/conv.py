@@ -140,7 +140,7 @@ BENCHMARK = Benchmark(
         Useful("--fft", 420, 40.0),
         Useful("--winograd", 430, 20.0),
         Useful("--stages", 435, 10.0),
-        Useful("--engines", 440, 20.0),
+        Useful("--engines", 490, 20.0),
     ),
     small="--n 1",
     default="algorithms",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from reports import units
-from reports.prediction import word
+from reports.prediction import COARSE, word
 from reports.record import Expected, Prediction
 
 LARGE = 0.05  # of a step: a change that is worth a word
@@ -46,11 +46,7 @@ def of(made: Sequence[Prediction]) -> Calibration | None:
     both = [x for x in measured if x.predicted is not None]
     large = [x for x in measured if x.measured and abs(x.measured.seconds) >= LARGE * x.step]
     told = [x for x in large if x.predicted is not None]
-    null = [
-        x
-        for x in both
-        if x.measured and x.measured.low <= 0 <= x.measured.high and abs(x.measured.seconds) <= (x.resolution or 0)
-    ]
+    null = [x for x in both if x.measured and x.measured.low <= 0 <= x.measured.high and _fine(x)]
     return Calibration(
         measured=len(measured),
         predicted=len(both),
@@ -100,6 +96,12 @@ def share(x: Prediction, of: Expected | None) -> str:
         return "–"
     center, low, high = (100 * one / x.step for one in (of.seconds, of.low, of.high))
     return f"{center:+.1f} [{low:+.1f}, {high:+.1f}]"
+
+
+def _fine(x: Prediction) -> bool:
+    """Whether it is below a resolution that would have shown a change worth a word."""
+    resolution = x.resolution or 0.0
+    return abs(x.measured.seconds if x.measured else 0.0) <= resolution <= COARSE * x.step
 
 
 def _center(of: Expected | None) -> float:

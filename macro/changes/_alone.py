@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,9 +20,11 @@ from kernels.problem import Problem
 from macro.changes.base import CONFIDENCE
 
 if TYPE_CHECKING:
+    from micro.measuring.checks import Checks
     from reports.record import Comparison, Result, Run
 
 T = TypeVar("T")
+_WORKERS: ContextVar[Checks | None] = ContextVar("workers", default=None)
 NARROWER = 1.645 / 1.960  # of an interval of 95 %, one of 90
 TRIES, WIDE = 2, 0.1  # of a kernel, whose ratio shall be known to ± so much
 FEW = "a kernel by itself had too few rounds: a longer --budget"
@@ -64,12 +68,12 @@ def tried(take: Callable[[], T | None]) -> T:
 
 
 def known(xs: Collection[Problem], how: Mapping[str, Any], seconds: float) -> dict[Problem, Ratio]:
-    """Their ratios; once more, in twice the time, of those that are known badly, of which the better one counts. Raises
-    SuiteError."""
+    """Their ratios; once more, in as much time each, of those that are known badly, of which the better one counts.
+    Raises SuiteError."""
     found: dict[Problem, Ratio] = {}
-    for again in range(TRIES):
+    for _ in range(TRIES):
         left = [x for x in xs if x not in found or found[x].high - found[x].low > 2 * WIDE]
-        for x, ratio in ratios(left, how, seconds * (1 + again) * len(left) / len(xs)).items() if left else ():
+        for x, ratio in ratios(left, how, seconds * len(left) / len(xs)).items() if left else ():
             if ratio is not None and (x not in found or ratio.high - ratio.low < found[x].high - found[x].low):
                 found[x] = ratio
     if len(found) < len(xs):
@@ -105,11 +109,24 @@ def _unvaried(x: Problem, how: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in asdict(x).items() if name not in how}
 
 
+@contextmanager
+def workers() -> Iterator[None]:
+    """Meanwhile all kernels are measured by the same workers, which start once and check a kernel once."""
+    import micro
+
+    with micro.workers() as shared:
+        before = _WORKERS.set(shared)
+        try:
+            yield
+        finally:
+            _WORKERS.reset(before)
+
+
 def run(benchmark: str, options: Mapping[str, Any], seconds: float) -> Run:
     """What micro measures, of about so many seconds. Raises SuiteError."""
     import micro
 
-    return micro.measure(micro.plan(benchmark, **options, budget=f"{max(1.0, seconds):.1f}s"))
+    return micro.measure(micro.plan(benchmark, **options, budget=f"{max(1.0, seconds):.1f}s"), _WORKERS.get())
 
 
 def _ratio(results: Sequence[Result], comparisons: Sequence[Comparison]) -> Ratio | None:

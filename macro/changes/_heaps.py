@@ -10,7 +10,7 @@ from kernels.heap import variables
 from kernels.libs import preload
 from kernels.ops.pages.problem import SMALL_PAGE
 from macro.changes import _alone, _parts, _products
-from macro.changes.base import Asked, Before, Change, Effect, Forecast, Part, Seen, Step
+from macro.changes.base import FAULTS, Asked, Before, Change, Effect, Forecast, Part, Seen, Step
 
 MEASURED, BUDGET = 64 << 20, 2.0  # bytes and seconds of measuring what new memory costs
 TUNABLES = "GLIBC_TUNABLES"
@@ -91,7 +91,15 @@ def allocator(word: str, about: str) -> Change:
         )
 
     return Change(
-        f"heap-{word}", about, applies, lambda step, value: step.with_library(word), took, brings, costs="memory"
+        f"heap-{word}",
+        about,
+        applies,
+        lambda step, value: step.with_library(word),
+        took,
+        brings,
+        costs="memory",
+        looks=(FAULTS,),
+        alone=False,
     )
 
 
@@ -122,7 +130,17 @@ def keeps() -> Change:
         return found
 
     about = "glibc's malloc keeps freed memory: no block mapped for itself, none given back"
-    return Change("heap-keep", about, applies, make, took, brings, costs="memory: what was freed stays mapped")
+    return Change(
+        "heap-keep",
+        about,
+        applies,
+        make,
+        took,
+        brings,
+        costs="memory: what was freed stays mapped",
+        looks=(FAULTS,),
+        alone=False,
+    )
 
 
 jemalloc, tcmalloc, mimalloc = (

@@ -49,6 +49,7 @@ def optimizer(form: str, about: str) -> Change:
         brings,
         saves=("optimizer",),
         code=f"torch.optim.*(…, {form}=True)",
+        looks=(),
     )
 
 

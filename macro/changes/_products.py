@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from kernels.errors import SuiteError
 from kernels.libs import preload
 from macro.changes import _parts
-from macro.changes.base import Before, Change, Effect, Seen, Step
+from macro.changes.base import FUNCTIONS, Before, Change, Effect, Seen, Step
 
 MKL = ("pytorch", "keras-torch")  # rows whose products are MKL's; the wheels of PyTorch have it inside, on x86-64
 RARE = 0.05  # of the samples in products: what has fewer tells nothing
@@ -56,6 +56,7 @@ def preloaded(
         shown,
         lambda asked: _parts.swapped(asked, "preload"),
         costs="the last bits of results",
+        looks=(FUNCTIONS,),
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from kernels.ops.gemm.problem import Gemm
 from kernels.problem import Problem
 from macro.changes import _parts
-from macro.changes.base import Asked, Before, Change, Effect, Forecast, Seen, Step
+from macro.changes.base import FAULTS, Asked, Before, Change, Effect, Forecast, Seen, Step
 
 
 def applies(step: Step, value: str) -> str | None:
@@ -81,4 +81,5 @@ CHANGE = Change(
     costs="what is learned in a step; memory",
     tries=lambda step: (),
     memory=True,
+    looks=(FAULTS,),
 )

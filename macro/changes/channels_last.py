@@ -8,7 +8,7 @@ from functools import partial
 from kernels.ops.conv.problem import Conv
 from kernels.problem import Problem
 from macro.changes import _parts, _pytorch
-from macro.changes.base import Asked, Before, Change, Effect, Forecast, Seen, Step
+from macro.changes.base import FAULTS, Asked, Before, Change, Effect, Forecast, Seen, Step
 
 
 def applies(step: Step, value: str) -> str | None:
@@ -57,4 +57,5 @@ CHANGE = Change(
     saves=("layout reorder", "convolution"),
     code="model.to(memory_format=torch.channels_last); x = x.contiguous(memory_format=torch.channels_last)",
     memory=True,
+    looks=(FAULTS,),
 )

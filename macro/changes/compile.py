@@ -33,4 +33,6 @@ CHANGE = Change(
     saves=("dispatch", "interpreter", "element-wise", "reduction", "softmax and loss", "normalization", "copy"),
     code="model = torch.compile(model)",
     costs="a start of half a minute; the last bits of results",
+    looks=(),
+    alone=False,
 )

@@ -3,7 +3,7 @@ came."""
 
 from __future__ import annotations
 
-from macro.changes.base import Asked, Before, Change, Effect, Forecast, Seen, Step
+from macro.changes.base import FAULTS, Asked, Before, Change, Effect, Forecast, Seen, Step
 
 
 def applies(step: Step, value: str) -> str | None:
@@ -35,4 +35,6 @@ CHANGE = Change(
     costs="memory: the parameters twice",
     tries=lambda step: (),
     memory=True,
+    looks=(FAULTS,),
+    alone=False,
 )

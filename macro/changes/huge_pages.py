@@ -8,7 +8,7 @@ from pathlib import Path
 from kernels.libs import preload
 from kernels.ops.pages.problem import HUGE_PAGE, SMALL_PAGE
 from macro.changes import _heaps, _parts
-from macro.changes.base import Asked, Before, Change, Effect, Forecast, Seen, Step
+from macro.changes.base import FAULTS, Asked, Before, Change, Effect, Forecast, Seen, Step
 
 NAME, VALUE = _heaps.TUNABLES, "glibc.malloc.hugetlb=1"
 ENABLED = Path("/sys/kernel/mm/transparent_hugepage/enabled")
@@ -58,4 +58,6 @@ CHANGE = Change(
     took,
     brings,
     costs="memory, in pieces of 2 MiB",
+    looks=(FAULTS,),
+    alone=False,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernels.ops.gemm.problem import Gemm
 from macro.changes import _parts, _pytorch
-from macro.changes.base import Asked, Before, Change, Effect, Forecast, Seen, Step
+from macro.changes.base import FAULTS, Asked, Before, Change, Effect, Forecast, Seen, Step
 
 
 def applies(step: Step, value: str) -> str | None:
@@ -42,4 +42,5 @@ CHANGE = Change(
     code="x.requires_grad_(True)",
     tries=lambda step: (),
     memory=True,
+    looks=(FAULTS,),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kernels import isa
 from kernels.errors import UsageError
 from macro.changes import _parts, _products
-from macro.changes.base import Asked, Before, Change, Effect, Forecast, Seen, Step
+from macro.changes.base import FUNCTIONS, Asked, Before, Change, Effect, Forecast, Seen, Step
 
 
 def applies(step: Step, value: str) -> str | None:
@@ -43,4 +43,5 @@ CHANGE = Change(
     takes="avx2",
     tries=lambda step: ("avx2",),
     costs="the last bits of results",
+    looks=(FUNCTIONS,),
 )

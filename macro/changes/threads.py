@@ -9,7 +9,7 @@ from typing import Any
 
 from kernels.devices.cpu import cores
 from macro.changes import _alone, _parts
-from macro.changes.base import Asked, Before, Change, Effect, Forecast, Seen, Step
+from macro.changes.base import FAULTS, Asked, Before, Change, Effect, Forecast, Seen, Step
 
 PASSES = (*_parts.PASSES, "optimizer")
 LARGE = 1 << 22  # elements of the pass that stands for all
@@ -62,4 +62,5 @@ CHANGE = Change(
     tries=lambda step: (str(cores()),),
     costs="cores; the last bits of results",
     memory=True,
+    looks=(FAULTS,),
 )

@@ -9,7 +9,7 @@ from kernels.ops.gemm.problem import Gemm
 from kernels.ops.update.problem import Update
 from kernels.problem import Problem
 from macro.changes import _parts, _pytorch
-from macro.changes.base import Asked, Before, Change, Effect, Forecast, Seen, Step
+from macro.changes.base import FAULTS, Asked, Before, Change, Effect, Forecast, Seen, Step
 
 WGRAD, UPDATE = " wgrad", " update"  # ends of the names of rows
 
@@ -55,4 +55,5 @@ CHANGE = Change(
     code="an autograd.Function whose backward does weight.data.addmm_(dy.t(), x, alpha=-rate)",
     costs="the gradients, which nobody can look at any more",
     memory=True,
+    looks=(FAULTS,),
 )

@@ -49,4 +49,5 @@ CHANGE = Change(
     saves=("gemm", "packing"),
     code="layer.weight.data = layer.weight.data.t().contiguous().t()",
     costs="the last bits of results",
+    looks=(),
 )

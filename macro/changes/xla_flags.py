@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from macro.changes.base import Asked, Before, Change, Effect, Forecast, Seen, Step
+from macro.changes.base import FUNCTIONS, Asked, Before, Change, Effect, Forecast, Seen, Step
 
 NAME = "XLA_FLAGS"
 ROWS = ("jax", "keras-jax", "tensorflow-xla")
@@ -46,5 +46,7 @@ CHANGE = Change(
     brings,
     takes="--xla_cpu_enable_fast_math=true",
     costs="the last bits of results, and more where a flag trades accuracy",
+    looks=(FUNCTIONS,),
+    alone=False,
     tries=lambda step: (),
 )

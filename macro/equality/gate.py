@@ -38,15 +38,16 @@ def refuse_unequal(plan: Plan, entries: Sequence[Entry], folder: Path, say: Call
     """Mark the entries that cannot run or do other work; outside the budget. Seconds of asking and of proving."""
     began = time.monotonic()
     job_files.write_arrays(plan.network, plan.batch, folder)
+    known = [entry for entry in entries if entry.status == "ok" and entry.identity]
     new = [entry for entry in entries if entry.status == "ok" and not entry.identity]
     firsts = list[Entry]()
     for entry in new:
-        if _as_asked(entry, firsts) is None:
+        if _as_asked(entry, [*known, *firsts]) is None:
             firsts.append(entry)
     for threads in dict.fromkeys(entry.setting.threads for entry in firsts):  # those of fewer are at work at once
         _ask([entry for entry in firsts if entry.setting.threads == threads], plan, folder, say)
     for entry in new:
-        if (first := _as_asked(entry, firsts)) is not None and first.status != "failed":
+        if (first := _as_asked(entry, [*known, *firsts])) is not None and first.status != "failed":
             entry.identity, entry.status, entry.reason = first.identity, first.status, first.reason
     _ask([entry for entry in new if not entry.identity and entry.status == "ok"], plan, folder, say)
     wanted = [entry for entry in entries if entry.status == "ok" and not _proven(plan, entry)]

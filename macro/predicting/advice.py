@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import math
+import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from macro import changes
 from macro.changes import Named
 from macro.changes.base import Step
-from macro.predicting import judged, own_turns, typed
+from macro.predicting import judged, typed
 from macro.predicting.forecast import Foreseer
 from macro.predicting.foreseen import Foreseen
 from macro.predicting.foreseen import together as with_all
-from macro.predicting.made import make
 from macro.processes import confirmed
-from macro.timing.entry import FEWEST
 from reports.advice import TOPIC
+from reports.prediction import LEFT_OUT
 from reports.record import Expected, Note
 
 if TYPE_CHECKING:
@@ -25,24 +27,29 @@ if TYPE_CHECKING:
 
 WORTH = 0.01  # of a step: a saving of less is no advice
 BEST = 3  # changes that are timed again, and combined
-WATCHED, ALONE, FIRST, LAST = 0.1, 0.2, 0.3, 0.4  # of the budget; the last two are turns: of all, of the best ones
+UNCHANGED = 2  # steps in all turns: as it is, and its twin
+WATCHED, ALONE, FIRST = 0.05, 0.15, 0.15  # of the budget; the last is turns of all; what is left, of the best ones
 
 
 def advise(step: Step, seconds: float, file: RunFile, say: Callable[[str], None]) -> str:
-    """Into the run file; the shell file of what helped most, which is empty but for a comment where nothing did."""
+    """Into the run file; the shell file of what helped most, which is empty but for a comment where nothing did. Of so
+    many seconds is the whole, but for proofs of equal work and what the fewest rounds of the best changes take."""
+    began = time.monotonic()
     asked = list(_candidates(step))
-    foreseer = Foreseer(step, seconds * WATCHED, seconds * ALONE, file, say)
-    say(f"{len(asked)} changes apply: {', '.join(one.words for one in asked)}")
-    foreseer.look(asked)
-    foreseen = [foreseer.single(one) for one in asked]
-    wanted = [one for one in foreseen if one.there and promising(one)]
-    first = replace(step, plan=replace(step.plan, seconds=FIRST * seconds, fewest=FEWEST))
-    turns = make if step.script is None else own_turns.make
-    tried = turns(first, wanted, file, say, hopeless=WORTH) if wanted else []
-    best = chosen(step, tried)
-    others = _combinations(foreseer, best) if best else []
-    last = replace(step, plan=replace(step.plan, seconds=LAST * seconds))
-    told = turns(last, [*best, *others], file, say) if best else []
+    with tempfile.TemporaryDirectory(prefix="kernelgap-advise-") as arrays:
+        foreseer = Foreseer(step, seconds * WATCHED, seconds * ALONE, file, say, Path(arrays))
+        say(f"{len(asked)} changes apply: {', '.join(one.words for one in asked)}")
+        foreseer.look(asked)
+        wanted = [one for one in foreseer.each(asked) if one.there and promising(one)]
+        first = replace(step, plan=replace(step.plan, seconds=FIRST * seconds, fewest=judged.SOON))
+        started = time.monotonic()
+        tried = foreseer.turns(first, wanted, file, say, hopeless=WORTH) if wanted else []
+        best = chosen(step, tried)
+        others = _combinations(foreseer, best) if best else []
+        each, proving = _starting(first, file, time.monotonic() - started, len(wanted))
+        left = began + seconds + proving - time.monotonic() - each * (len(best) + len(others) + UNCHANGED)
+        last = replace(step, plan=replace(step.plan, seconds=max(0.0, left)))
+        told = foreseer.turns(last, [*best, *others], file, say) if best else []
     winner = combined(told[: len(best)], told[len(best) :])
     if step.script is None and (step.plan.phase, step.plan.batch) == ("step", step.plan.network.batch):
         _confirm(step, winner, seconds, say)
@@ -52,6 +59,15 @@ def advise(step: Step, seconds: float, file: RunFile, say: Callable[[str], None]
     data = {"edits": edits, "winner": winner.words if winner else None, "order": order, "shell": text, "worth": WORTH}
     file.append(Note(TOPIC, {**data, "tried": [one.words for one in tried], "applied": len(asked)}))
     return text
+
+
+def _starting(step: Step, file: RunFile, took: float, count: int) -> tuple[float, float]:
+    """Of turns of so many changes that took so long: seconds that each process took to start, and that proofs of equal
+    work took."""
+    seconds = file.run.contests[-1].seconds if step.script is None and file.run.contests else {}
+    proving = seconds.get("proving", 0.0)
+    measuring = seconds.get("measuring", step.plan.seconds)
+    return max(0.0, took - measuring - proving) / (count + UNCHANGED), proving
 
 
 def _candidates(step: Step) -> Sequence[Named]:
@@ -100,23 +116,24 @@ def promising(one: Foreseen) -> bool:
 
 
 def chosen(step: Step, tried: Sequence[Foreseen]) -> list[Foreseen]:
-    """Those that help most and can be made together: of two allocators the better one."""
+    """Those that help most, as far as few rounds tell, and can be made together: of two allocators the better one."""
     best: list[Foreseen] = []
-    for one in sorted((one for one in tried if helps(one)), key=_seconds):
+    for one in sorted((one for one in tried if may_help(one)), key=_seconds):
         if len(best) < BEST and applies(step, [*best, one]):
             best.append(one)
     return best
 
 
-def helps(one: Foreseen) -> bool:
-    """For certain, and enough to be worth a word: it is timed again."""
-    found = one.told.measured
-    return found is not None and found.high < 0 and -found.seconds > WORTH * one.told.step
+def may_help(one: Foreseen) -> bool:
+    """Enough to be worth a word, as far as is known: it is timed again."""
+    left_out = LEFT_OUT in (one.told.reason or "")
+    return not left_out and -_seconds(one) > WORTH * one.told.step
 
 
 def saves(one: Foreseen) -> bool:
-    """It helps, and by more than two unchanged steps differ by."""
-    return helps(one) and -_seconds(one) > (one.told.resolution or 0.0)
+    """For certain, enough to be worth a word, and by more than two unchanged steps differ by."""
+    found = one.told.measured
+    return found is not None and found.high < 0 and may_help(one) and -found.seconds > (one.told.resolution or 0.0)
 
 
 def _seconds(one: Foreseen) -> float:
@@ -124,8 +141,8 @@ def _seconds(one: Foreseen) -> float:
 
 
 def _combinations(foreseer: Foreseer, best: Sequence[Foreseen]) -> list[Foreseen]:
-    """The best with each of the others, and all of them, as far as they apply to each other."""
-    asked = [(best[0], one) for one in best[1:]] + ([tuple(best)] if len(best) > 2 else [])
+    """The best two, and all of them, as far as they apply to each other."""
+    asked = [best[:count] for count in range(2, len(best) + 1)]
     return [foreseer.both(together) for together in asked if applies(foreseer.step, together)]
 
 
@@ -139,15 +156,13 @@ def applies(step: Step, together: Sequence[Foreseen]) -> bool:
 
 
 def combined(best: Sequence[Foreseen], others: Sequence[Foreseen]) -> Foreseen | None:
-    """The best one; then, change by change, what adds more than two unchanged steps differ by."""
+    """The best one; then, those of few changes first, what adds more than two unchanged steps differ by."""
     winner = min((one for one in best if saves(one)), key=_seconds, default=None)
-    while winner is not None:
-        had = winner
-        more = [x for x in others if len(x.changes) == len(had.changes) + 1 and {*had.names} < {*x.names} and saves(x)]
-        better = min(more, key=_seconds, default=None)
-        if better is None or _seconds(better) >= _seconds(had) - (better.told.resolution or 0.0):
-            break
-        winner = better
+    for more in sorted((one for one in others if saves(one)), key=lambda one: (len(one.changes), _seconds(one))):
+        if winner is None or not {*winner.names} < {*more.names}:
+            continue
+        if _seconds(more) < _seconds(winner) - (more.told.resolution or 0.0):
+            winner = more
     return winner
 
 

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from kernels.devices.cpu import cores
+from kernels.devices.cpu import cores, memory
 from kernels.errors import LaunchError, SuiteError, Unavailable
 from kernels.users import raised
-from macro.changes import Named
+from macro.changes import Named, _alone
 from macro.changes._heaps import beside
 from macro.changes._parts import around
 from macro.changes.base import Asked, Before, Effect, Forecast, Part, Seen, Step
-from macro.predicting import judged, own, watched
+from macro.equality.answer import takes
+from macro.predicting import judged, made, own, own_turns, watched
 from macro.predicting.foreseen import NOT_TIMED, Foreseen, joined, together
-from macro.processes.ahead import on, places
+from macro.processes.ahead import ROOM, on, places
 from macro.watching import ends, perf
 from macro.watching.ends import Ended
 from reports import units
@@ -39,14 +42,15 @@ MOSTLY = 0.5  # of a process's own memory in huge pages
 @dataclass
 class Foreseer:
     """Of one unchanged step. `watching`: seconds that it is watched, once, where anything is to be predicted; `alone`:
-    that kernels are measured by themselves for all changes, of which each has its share of what those before it left.
-    What the run file holds already is not predicted again; what is new is in it on return."""
+    that kernels are measured by themselves, for all changes alike; `arrays`: a folder for what steps are given. What
+    the run file holds already is not predicted again; what is new is in it on return."""
 
     step: Step
     watching: float
     alone: float
     file: RunFile
     say: Callable[[str], None]
+    arrays: Path
     held: dict[str, Prediction] = field(init=False)
     seen: dict[str, Seen | SuiteError] = field(init=False, default_factory=dict)  # by words
 
@@ -55,8 +59,16 @@ class Foreseer:
 
     @cached_property
     def before(self) -> Before:
-        watch = watched.before if self.step.script is None else own.before
+        watch = partial(watched.before, arrays=self.arrays) if self.step.script is None else own.before
         return watch(self.step, self.watching, self.say)
+
+    @property
+    def turns(self) -> Callable[..., list[Foreseen]]:
+        """What makes changes, in turns with the unchanged step: macro.predicting.made.make, or a program's own."""
+        if self.step.script is not None:
+            return own_turns.make
+        identity = _said(self.before) if "before" in self.__dict__ else {}
+        return partial(made.make, folder=self.arrays, identity=identity)
 
     def look(self, asked: Sequence[Named]) -> None:
         """See all changed steps that are new, some at once where there are cores, for nobody reads their clocks. What
@@ -67,6 +79,7 @@ class Foreseer:
         if new:
             _ = self.before  # where it cannot be watched, nothing changed of it can
         began = time.monotonic()
+        self.alone /= max(1, sum(one.change.alone for one in new))
         running, free = list[ExitStack](), SimpleQueue[list[int]]()
         for place in self._places():
             free.put(place)
@@ -85,20 +98,35 @@ class Foreseer:
     def _places(self) -> list[list[int]]:
         """The cores of each changed step that is looked at beside others; what times kernels as it is built runs
         beside none."""
-        alone = self.step.script is None and self.step.framework.chooses
-        return [sorted(os.sched_getaffinity(0))] if alone else places(self.step.setting.threads or cores())
+        plan, every = self.step.plan, places(self.step.setting.threads or cores())
+        if self.step.script is not None:
+            return every
+        fit = 1 if self.step.framework.chooses else int(ROOM * memory() / takes(plan.network, plan.batch))
+        return every if fit >= len(every) else [sorted(os.sched_getaffinity(0))]
 
     def _after(self, named: Named, running: list[ExitStack], free: SimpleQueue[list[int]]) -> Seen | SuiteError:
-        after, changed = watched.after if self.step.script is None else own.after, named.made(self.step)
+        changed = named.made(self.step)
+        same = (changed.plan.network, changed.plan.batch) == (self.step.plan.network, self.step.plan.batch)
+        arrays = self.arrays if same else None
+        after = partial(watched.after, arrays=arrays) if self.step.script is None else own.after
         with ExitStack() as stack:
             running.append(stack)
             stack.enter_context(_apart(free, changed.setting.threads or cores()))
             try:
-                return after(changed, lambda text: self.say(f"{named.words}: {text}"), stack)
+                say = partial(self._said_of, named)
+                return after(changed, say, stack, named.change.looks)
             except Ended as end:
                 return LaunchError(f"{self.step.plan.network.name}: {ends.late(end)}")
             except SuiteError as error:
                 return error
+
+    def _said_of(self, named: Named, text: str) -> None:
+        self.say(f"{named.words}: {text}")
+
+    def each(self, asked: Sequence[Named]) -> list[Foreseen]:
+        """Changes that were looked at, one by one."""
+        with in_pages_of(self.before) if self.seen else nullcontext(), _alone.workers():
+            return [self.single(one) for one in asked]
 
     def single(self, named: Named) -> Foreseen:
         """One change that was looked at. A step that does not run, or shows nothing of the change, is not timed."""
@@ -120,23 +148,21 @@ class Foreseer:
             return Effect(False, ""), UNTIMED, f"{NOT_TIMED}: its took raises {raised(error)}"
         if not effect.there:
             return effect, UNTIMED, f"{NOT_TIMED}: it has no effect"
-        alone = self.alone / len(self.seen.keys() - {one.change for one in self.file.run.predictions})
-        self.say(f"{named.words}: {effect.evidence}; kernels by themselves, {alone:.0f} s and their checks")
-        began = time.monotonic()
-        forecast = self._brings(named, Asked(self.before, after, self.step, changed, alone))
-        self.alone -= min(alone, time.monotonic() - began)
-        return effect, forecast, ""
+        by_themselves = f"; kernels by themselves, {self.alone:.0f} s and their checks" if named.change.alone else ""
+        self.say(f"{named.words}: {effect.evidence}{by_themselves}")
+        return effect, self._brings(named, Asked(self.before, after, self.step, changed, self.alone)), ""
 
     def _brings(self, named: Named, asked: Asked) -> Forecast:
         """With the page faults that certainly come or go beside. A change may be a file of a user's own: what it raises
         is why there is no prediction."""
         try:
-            with in_pages_of(asked.before):
-                found = named.change.brings(asked)
+            found = named.change.brings(asked)
             if not (isinstance(found, Forecast) and all(isinstance(part, Part) for part in found.parts)):
                 raise TypeError("brings gives no Forecast of Parts")
             if found.why is None and named.change.memory:
-                return Forecast((*found.parts, *beside(asked.before, asked.after)))
+                found = Forecast((*found.parts, *beside(asked.before, asked.after)))
+            if not all(map(math.isfinite, (x for part in found.parts for x in part[1:]))):
+                raise TypeError("a part is no number; of page faults, where the change does not look at them")
             return found
         except SuiteError as error:
             return Forecast(why=str(error))
@@ -184,7 +210,8 @@ def _apart(free: SimpleQueue[list[int]], threads: int) -> Iterator[None]:
 @contextmanager
 def in_pages_of(before: Before) -> Iterator[None]:
     """Kernels by themselves lie in pages as the step's arrays do: NumPy, which makes theirs, asks the system for huge
-    ones, and not every framework does. What they bring is another share of each kernel."""
+    ones, and not every framework does. What they bring is another share of each kernel. Workers that start meanwhile
+    keep it."""
     if before.huge is None or before.huge >= MOSTLY or ASKS in os.environ:
         yield
         return

@@ -17,6 +17,7 @@ from reports.record import Expected, Prediction
 MODEL = 0.12  # of what kernels alone say: by so much a step may do else; from 79 pairs older than docs/whatif.md's
 BETWEEN = 0.03  # of a step: by so much two processes of it differ; from the same pairs
 SOON = 3  # rounds from which on what does not help is left out
+CHOOSING = "timed in few rounds, to choose what is timed again"
 FEW = "too few rounds: a longer --budget"
 TWINS = 0.95  # confidence of how much two unchanged steps may differ
 
@@ -55,14 +56,16 @@ def prediction(
     )
 
 
-def measured(told: Prediction, unchanged: Entry, twin: Entry, changed: Entry, contest: str | None) -> Prediction:
-    """The same with what was measured, and the verdict."""
+def measured(
+    told: Prediction, unchanged: Entry, twin: Entry, changed: Entry, contest: str | None, fewest: int = stats.FEWEST
+) -> Prediction:
+    """The same with what was measured, in so many rounds at least, and the verdict."""
     for one in (changed, unchanged, twin):
         if one.status != "ok" or not one.blocks:
             failed = f"does {one.reason}" if one.status == "wrong" else f"{one.status}: {one.reason}"
             return refused(told, f"{one.framework.name} {failed}")
-    fewest = SOON if changed.ended else stats.FEWEST
-    found, same = difference(changed, (unchanged, twin), fewest), difference(twin, (unchanged,), fewest)
+    least = SOON if changed.ended else fewest
+    found, same = difference(changed, (unchanged, twin), least), difference(twin, (unchanged,), least)
     if found is None or same is None:
         return refused(told, FEW)
     resolution = max(abs(same.center), same.half(1 - TWINS))
@@ -75,9 +78,10 @@ def measured(told: Prediction, unchanged: Entry, twin: Entry, changed: Entry, co
         predicted=scaled(told.predicted, step / told.step),
         parts={what: step / told.step * seconds for what, seconds in told.parts.items()},
     )
-    verdict = judge(told.predicted, brought, resolution) if not changed.ended else None
+    short = changed.ended or (CHOOSING if fewest < stats.FEWEST else "")
+    verdict = judge(told.predicted, brought, resolution) if not short else None
     why = UNDECIDED if verdict is None and told.predicted else None if told.predicted else told.reason
-    told = replace(told, reason=changed.ended or why)
+    told = replace(told, reason=short or why)
     return replace(told, step=step, measured=brought, resolution=resolution, verdict=verdict, contest=contest)
 
 
@@ -124,7 +128,8 @@ def _compared(predicted: float, brought: float, resolution: float) -> str:
 
 def difference(of: Entry, unchanged: Sequence[Entry], fewest: int = stats.FEWEST) -> stats.Estimate | None:
     """Seconds of a step, of one less the mean of the unchanged in the same rounds: the first of them, and those others
-    that were in memory with it. By the wall where their clocks differ. None of fewer rounds in each generation."""
+    that were in memory with it. By the wall where their clocks differ. None of fewer rounds in each generation; of
+    stats.FEWEST the mean is trimmed."""
     import numpy as np
 
     by = "wall" if len({clock(entry) for entry in (of, *unchanged)}) > 1 else ""
@@ -133,7 +138,7 @@ def difference(of: Entry, unchanged: Sequence[Entry], fewest: int = stats.FEWEST
     for at in sorted(own.keys() & others[0].keys()):
         there = [other[at] for other in others if at in other]
         groups.setdefault(at[0], []).append(own[at] - sum(there) / len(there))
-    whole: Sequence[object] = [np.array(x) for x in groups.values() if len(x) >= fewest]
+    whole = [np.array(x) for x in groups.values() if len(x) >= fewest]
     if not whole:
         return None
-    return stats.generations(whole, stats.TRIMMED if fewest >= stats.FEWEST else 0.0)  # type: ignore[arg-type]
+    return stats.generations(whole, stats.TRIMMED if min(map(len, whole)) >= stats.FEWEST else 0.0)

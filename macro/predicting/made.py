@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -19,7 +18,7 @@ from macro.predicting.foreseen import Foreseen
 from macro.timing import results, resume, turns
 from macro.timing.entry import TWIN, Entry, Plan, Taken
 from macro.timing.results import times
-from reports import next_run, units
+from reports import next_run, stats, units
 from reports.prediction import LEFT_OUT
 
 if TYPE_CHECKING:
@@ -30,18 +29,25 @@ ROUNDS = 10  # at least
 
 
 def make(
-    step: Step, foreseen: Sequence[Foreseen], file: RunFile, say: Callable[[str], None], hopeless: float | None = None
+    step: Step,
+    foreseen: Sequence[Foreseen],
+    file: RunFile,
+    say: Callable[[str], None],
+    folder: Path,
+    identity: Mapping[str, Any],
+    hopeless: float | None = None,
 ) -> list[Foreseen]:
-    """All of these in turns with the unchanged step; each with what was measured, in the file too. `hopeless`: a saving
-    in shares of the step; what certainly brings less is left out after some rounds."""
-    twin = Entry(frameworks.find(f"{step.framework.name}~b"), step.setting, change=TWIN)
-    unchanged = Entry(step.framework, step.setting)
+    """All of these in turns with the unchanged step; each with what was measured, in the file too. `folder`: of what
+    they are given; `identity`: what a process of the unchanged step said already; `hopeless`: a saving in shares of the
+    step; what certainly brings less is left out after some rounds, of which the others need no more."""
+    twin = Entry(frameworks.find(f"{step.framework.name}~b"), step.setting, change=TWIN, identity=dict(identity))
+    unchanged = Entry(step.framework, step.setting, identity=dict(identity))
     changed = [entered(step, one.changed, one.names, one.identity) for one in foreseen]
     end = partial(drop, (unchanged, twin), changed, hopeless) if hopeless is not None else lambda: None
-    contest = _take(step.plan, [unchanged, twin, *changed], file, say, end)
-    told = []
+    contest = _take(step.plan, [unchanged, twin, *changed], file, say, folder, end)
+    told, fewest = [], judged.SOON if hopeless is not None else stats.FEWEST
     for one, entry in zip(foreseen, changed, strict=True):
-        told.append(replace(one, told=judged.measured(one.told, unchanged, twin, entry, contest)))
+        told.append(replace(one, told=judged.measured(one.told, unchanged, twin, entry, contest, fewest)))
         file.append(told[-1].told)
     return told
 
@@ -85,7 +91,12 @@ def drop(unchanged: Sequence[Entry], changed: Sequence[Entry], hopeless: float) 
 
 
 def _take(
-    plan: Plan, taking: Sequence[Entry], file: RunFile, say: Callable[[str], None], end: Callable[[], None]
+    plan: Plan,
+    taking: Sequence[Entry],
+    file: RunFile,
+    say: Callable[[str], None],
+    folder: Path,
+    end: Callable[[], None],
 ) -> str | None:
     """Turns into the run file, with the contest at their end; what stands in it is gone on with. The contest's name;
     none where no changed step does the unchanged one's work."""
@@ -93,20 +104,18 @@ def _take(
     by_name = {results.name(plan, entry): entry for entry in taking}
     earlier = resume.rounds(file.run, name)
     began, before = time.monotonic(), resume.spent(earlier)
-    with tempfile.TemporaryDirectory(prefix="kernelgap-whatif-") as folder:
-        seconds = gate.refuse_unequal(plan, taking, Path(folder), say)
-        if all(entry.status != "ok" for entry in taking if entry.change not in ("", TWIN)):
-            return None  # there is nothing to compare with
-        resume.restore(by_name, earlier)
-        if earlier:
-            end()  # what had been left out stays so
+    seconds = gate.refuse_unequal(plan, taking, folder, say)
+    if all(entry.status != "ok" for entry in taking if entry.change not in ("", TWIN)):
+        return None  # there is nothing to compare with
+    resume.restore(by_name, earlier)
+    if earlier:
+        end()  # what had been left out stays so
 
-        def keep(taken: Taken) -> None:
-            resume.keep(file, name, by_name, taken)
-            end()
+    def keep(taken: Taken) -> None:
+        resume.keep(file, name, by_name, taken)
+        end()
 
-        left = resume.left(plan, earlier)
-        seconds["measuring"] = before + turns.take(left, taking, Path(folder), say, keep)
+    seconds["measuring"] = before + turns.take(resume.left(plan, earlier), taking, folder, say, keep)
     seconds["wall"] = before + time.monotonic() - began
     if name not in [one.contest for one in file.run.contests]:
         record = results.changed(plan, taking, MARGIN, seconds)

@@ -5,10 +5,11 @@ What a program computes is its own: results of changed steps are not compared, a
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import IO, TypeVar
 
 from kernels.libs import preload
 from kernels.ops.gemm.problem import Gemm
-from macro.changes.base import Before, Key, Seen, Step
+from macro.changes.base import FAULTS, Before, Key, Seen, Step
 from macro.explaining.breakdown import Ceilings, place, taken_apart
 from macro.explaining.nominal import Work, work_of
 from macro.explaining.operation_work import alone
@@ -65,20 +66,22 @@ def before(step: Step, seconds: float, say: Say) -> Before:
     )
 
 
-def after(step: Step, say: Say, stack: ExitStack) -> Seen:
-    """Some traced blocks of it, whose clocks nobody reads; `stack` ends it. Raises SuiteError, Ended."""
+def after(step: Step, say: Say, stack: ExitStack, looks: Sequence[str]) -> Seen:
+    """Some traced blocks of it, whose clocks nobody reads, and one where page faults are not looked at; `stack` ends
+    it. Raises SuiteError, Ended."""
     folder, streams = stack.enter_context(place_of())
     look = started(Look, script(step, 1.0), folder, streams, stack, say)
     with look.told():
         look.sampler = Sampler(look.program.pid, folder)
         stack.callback(look.sampler.close)
         look.settle()
-        for number in range(ROUNDS):
+        for number in range(ROUNDS if FAULTS in looks else 1):
             look.round(number, random.Random(0))
         look.read()
         about = started_with(look.program.pid)
         look.end()
-    return Seen(symbols(look.watched), *about, *steady(look.watched.faulted["P0"]), _identity(look.recording))
+    faults = steady(look.watched.faulted["P0"]) if FAULTS in looks else (math.nan, math.nan)
+    return Seen(symbols(look.watched), *about, *faults, _identity(look.recording))
 
 
 def started(

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import random
 import re
-import tempfile
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from statistics import stdev
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import macro.explaining.rows as rows_of
 from kernels.errors import LaunchError
-from macro.changes.base import Before, Seen, Step
+from macro.changes.base import FAULTS, FUNCTIONS, Before, Seen, Step
 from macro.explaining.attribute import Attribution, attribute
 from macro.explaining.gap import mean
 from macro.explaining.shared import shared
@@ -27,15 +28,18 @@ from macro.watching.watch import Look, Side
 from reports import units
 
 BUILT = ("batch", "layout", "made")
+LEAST = 4  # rounds of the unchanged step
+PREFIX = "kernelgap-whatif-"  # of a folder
 
 
-def before(step: Step, seconds: float, say: Callable[[str], None]) -> Before:
-    """Watch its steps for so long. Raises SuiteError."""
+def before(step: Step, seconds: float, say: Callable[[str], None], arrays: Path) -> Before:
+    """Watch its steps for so long; `arrays`: the folder of what it is given. Raises SuiteError."""
     plan, side = replace(step.plan, seconds=seconds), Side(Entry(step.framework, step.setting))
     with ExitStack() as stack:
-        look, folder = _started(step, side, say, stack)
-        process, settled = Watched(), look.settled()
-        for turn in rounds.in_turns([look], seconds, random.Random(plan.seed)):
+        files = job.write_arrays(plan.network, plan.batch, arrays)
+        look = watch.start(plan, side, files, arrays, stack, say)
+        look.costs, process, settled = False, Watched(), look.settled()
+        for turn in rounds.in_turns([look], seconds, random.Random(plan.seed), LEAST):
             told = units.counted(turn.number, "round")
             say(f"watching {step.framework.name}: {told}, {turn.seconds:.0f} of {seconds:.0f} s")
             if turn.read:
@@ -43,7 +47,7 @@ def before(step: Step, seconds: float, say: Callable[[str], None]) -> Before:
         _add(process, look)
         about, large = started_with(look.process.pid), huge(look.process.pid)
         side.processes = [process]
-        side.logged = library_log.logged(plan, side.entry, job.files(plan.batch, folder), folder, say)
+        side.logged = library_log.logged(plan, side.entry, files, arrays, say)
     found = _attributed(step, process)
     # The system counts its own time by ticks: that of a page fault is taken from all plain steps.
     system, faults = settled.system + process.system, settled.faults + process.faults
@@ -62,21 +66,24 @@ def before(step: Step, seconds: float, say: Callable[[str], None]) -> Before:
     )
 
 
-def after(step: Step, say: Callable[[str], None], stack: ExitStack) -> Seen:
-    """Some traced steps of it, whose equal work nobody asks for; `stack` ends its process. Raises SuiteError."""
-    side = Side(Entry(step.framework, step.setting))
-    look, _ = _started(step, side, say, stack, proving=False)
-    settled, process = look.settled(), look.once()
-    about = started_with(look.process.pid)
-    return Seen(symbols(process), *about, *steady(settled.faults), _said(side))
-
-
-def _started(
-    step: Step, side: Side, say: Callable[[str], None], stack: ExitStack, proving: bool = True
-) -> tuple[Look, Path]:
-    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kernelgap-whatif-")))
-    files = job.write_arrays(step.plan.network, step.plan.batch, folder)
-    return watch.start(step.plan, side, files, folder, stack, say, proving), folder
+def after(
+    step: Step, say: Callable[[str], None], stack: ExitStack, looks: Sequence[str], arrays: Path | None = None
+) -> Seen:
+    """Some steps of it, whose equal work nobody asks for, and none where nothing is to be looked at; `arrays`: the
+    folder of what it is given, where another process was given the same; `stack` ends its process. Raises
+    SuiteError."""
+    side, folder = Side(Entry(step.framework, step.setting)), stack.enter_context(TemporaryDirectory(prefix=PREFIX))
+    files = job.write_arrays(step.plan.network, step.plan.batch, arrays or Path(folder))
+    process = watch.begun(step.plan, side, files, Path(folder), stack, say)
+    faults, functions = (math.nan, math.nan), dict[str, int]()
+    if looks:
+        look = watch.Look(step.plan, side.entry, process)
+        if FAULTS in looks:
+            faults = steady(look.faulted_alike())
+        if FUNCTIONS in looks:
+            look.sample(Path(folder), stack)
+            functions = symbols(look.functions())
+    return Seen(functions, *started_with(process.pid), *faults, _said(side))
 
 
 def steady(faults: Sequence[float]) -> tuple[float, float]:
@@ -95,7 +102,7 @@ def _attributed(step: Step, process: Watched) -> Attribution:
     return shared(attribute(process, group, step.setting.threads), group, by_name)
 
 
-def symbols(process: Watched) -> Mapping[str, int]:
+def symbols(process: Watched) -> dict[str, int]:
     """Samples by the function that they were in. Raises LaunchError for none."""
     if not process.samples:
         raise LaunchError("perf took no samples of it")

@@ -10,12 +10,13 @@ from pathlib import Path
 
 from kernels.devices.cpu import memory
 from kernels.errors import SuiteError
-from macro.timing.entry import ALIKE, HANGS, LONG, WARM, Entry, Plan, begin
+from macro.timing.entry import ALIKE, HANGS, LONG, TWIN, WARM, Entry, Plan, begin
 from reports.units import counted
 
 BLOCK = 0.2  # seconds of steps in a block, at least
 ROOM = 0.8  # of the memory that is free when the first of a group starts
 REFERENCE = "pytorch"
+COMPARED = 0.7  # seconds of an unchanged step, of so many the first of a turn counts, of changed ones too
 
 
 def reference(entries: Sequence[Entry]) -> Entry:
@@ -63,7 +64,12 @@ def _likely(entry: Entry, known: Sequence[Entry]) -> int:
 
 def alike(entries: Sequence[Entry]) -> None:
     """Steps that are about as long are timed alike, for they are compared: the first of a turn counts of those alone
-    that are long, and longer by ALIKE than the longest of which it does not."""
+    that are long, and longer by ALIKE than the longest of which it does not. Changed steps are all compared with the
+    unchanged one, and are timed as that is."""
+    if unchanged := next((entry for entry in entries if entry.change == TWIN), None):
+        for entry in entries:
+            entry.long = unchanged.warm >= COMPARED
+        return
     short = 0.0
     for entry in sorted(entries, key=lambda entry: entry.warm):
         entry.long = entry.warm >= max(LONG, ALIKE * short)

@@ -30,6 +30,7 @@ START = 10.0  # seconds of a process, for a forecast
 REPLAYS = 2  # of a recorded step, in a round that replays
 GROWING = 3  # plain steps until a heap that keeps its memory has it
 SETTLED = 4  # … and of those that follow, whose page faults differ from step to step
+ALIKE, FEW, LONGEST = 3, 512, 7  # so many that differ by no more than GROWN and so many page faults; steps at most
 TRIES = 3  # of a block of watched steps in a round
 SPAN = frozenset(("start", "end", "rows", "column"))  # what each span tells, see macro/worker/recorder.py
 
@@ -59,8 +60,8 @@ def take(
         order, began = random.Random(plan.seed * 1000 + generation), time.monotonic()
         with ExitStack() as stack:
             starts = order.sample(range(len(sides)), len(sides))
-            begun = {number: _begun(plan, sides[number], files, folder, stack, say) for number in starts}
-            looks = {number: _looked(plan, sides[number], begun[number], folder, stack, say) for number in starts}
+            started = {number: begun(plan, sides[number], files, folder, stack, say) for number in starts}
+            looks = {number: _looked(plan, sides[number], started[number], folder, stack, say) for number in starts}
             warn = partial(over_budget, plan, generation, starting=time.monotonic() - began)
             for ended in _rounds(plan, generation, order, looks, say, warn):
                 keep(ended)
@@ -114,20 +115,13 @@ def _blamed(entry: Entry) -> Iterator[None]:
 
 
 def start(
-    plan: Plan,
-    side: Side,
-    files: dict[str, str],
-    folder: Path,
-    stack: ExitStack,
-    say: Callable[[str], None],
-    proving: bool = True,
+    plan: Plan, side: Side, files: dict[str, str], folder: Path, stack: ExitStack, say: Callable[[str], None]
 ) -> Look:
-    """A process with perf beside it, whose equal work is proven, warm; not `proving` where no clock of it is read.
-    Raises SuiteError."""
-    return _looked(plan, side, _begun(plan, side, files, folder, stack, say), folder, stack, say, proving)
+    """A process with perf beside it, whose equal work is proven, warm. Raises SuiteError."""
+    return _looked(plan, side, begun(plan, side, files, folder, stack, say), folder, stack, say)
 
 
-def _begun(
+def begun(
     plan: Plan, side: Side, files: dict[str, str], folder: Path, stack: ExitStack, say: Callable[[str], None]
 ) -> Process:
     """Of several sides each one's, before minutes go into what is asked of one. Raises SuiteError."""
@@ -141,23 +135,15 @@ def _begun(
 
 
 def _looked(
-    plan: Plan,
-    side: Side,
-    process: Process,
-    folder: Path,
-    stack: ExitStack,
-    say: Callable[[str], None],
-    proving: bool = True,
+    plan: Plan, side: Side, process: Process, folder: Path, stack: ExitStack, say: Callable[[str], None]
 ) -> Look:
     """Raises SuiteError."""
     entry = side.entry
-    if proving:
-        gate.refuse(plan, entry, folder, say)
+    gate.refuse(plan, entry, folder, say)
     with _blamed(entry):
         look = Look(plan, entry, process)
         if not perf.missing():
-            look.sampler = Sampler(process.pid, folder)
-            stack.callback(look.sampler.close)
+            look.sample(folder, stack)
         look.start()
     return look
 
@@ -173,10 +159,16 @@ class Look:
         self.faults = inf  # of the plain step that has the fewest
         self.most = 0  # page faults of the step that had most, in the last traced block
         self.faulted = 0.0  # page faults of a step of the last block
+        self.costs = True  # whether some rounds look at what each instrument costs, and replay
         self.patience = 5 * HANGS
         warm = self._plain(WARM)
         self.patience = max(HANGS, 50 * warm)
         self.count = max(1, round(rounds.BLOCK / max(warm, 1e-9)))
+
+    def sample(self, folder: Path, stack: ExitStack) -> None:
+        """With perf beside it, which `stack` ends."""
+        self.sampler = Sampler(self.process.pid, folder)
+        stack.callback(self.sampler.close)
 
     def start(self) -> None:
         """Trace one step whose times are discarded: profilers set themselves up at their first use."""
@@ -190,7 +182,8 @@ class Look:
         self.seen = Watched(rounds=[number] * self.count)
         with _blamed(self.entry):
             self._plain(1, keep=False)
-            looks: list[Callable[[], object]] = [self._beside if number % SELDOM == 0 else self._p0, self._p3]
+            beside = self.costs and number % SELDOM == 0
+            looks: list[Callable[[], object]] = [self._beside if beside else self._p0, self._p3]
             for look in order.sample(looks, len(looks)):
                 look()
         self.unread.append(self.seen)
@@ -275,11 +268,22 @@ class Look:
                 self._plain(1, keep=number >= GROWING)
         return self.seen
 
-    def once(self) -> Watched:
-        """A block of traced steps, whose clocks nobody reads."""
+    def faulted_alike(self) -> list[float]:
+        """Page faults of plain steps, of which the last ALIKE differ little: the heap has what it keeps."""
+        self.seen = Watched()
+        with _blamed(self.entry):
+            for _ in range(LONGEST):
+                self._plain(1)
+                last = self.seen.faults[-ALIKE:]
+                if len(last) == ALIKE and max(last) <= (GROWN * min(last) + FEW):
+                    break
+        return last
+
+    def functions(self) -> Watched:
+        """Samples of a block of steps, whose clocks nobody reads."""
         self.seen = kept = Watched()
         with _blamed(self.entry):
-            self._traced(self.count, spans=True, samples=True, keep=kept)
+            self._traced(self.count, spans=False, samples=True, keep=kept)
         if self.sampler:
             kept.sampled(self.sampler.read())
         return kept

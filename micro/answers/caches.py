@@ -15,8 +15,10 @@ COLD = Band("Cold over warm, vectors of 256 KiB, flushed", 1.8, usual="2.3 to 8"
 def bandwidth_answer(run: Run) -> list[str]:
     """A line for read, copy and triad: bytes a second by working set, counted as in STREAM."""
     rates: dict[str, list[tuple[int, float]]] = {}
+    own = True
     for contest in run.contests:
         for case, result in timed(contest) if contest.contest.startswith("bandwidth/") else ():
+            own = own and case.setting.device == "cpu"
             if result.bytes_per_second:
                 where = int(contest.contest.split(":")[1])
                 rates.setdefault(case.problem.kind, []).append((where, result.bytes_per_second))
@@ -24,6 +26,8 @@ def bandwidth_answer(run: Run) -> list[str]:
     for kind, row in rates.items():
         figures = (f"{units.binary(size)} {units.scaled(rate, 'B/s')}" for size, rate in sorted(row))
         sentences.append(f"{kind}: {', '.join(figures)}.")
+    if rates and not own:
+        sentences.append("On a GPU each is a launch or two, whose microseconds are most of what fits into its caches.")
     return sentences
 
 

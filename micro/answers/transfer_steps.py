@@ -11,7 +11,8 @@ from micro.answers.transfer_curve import way
 from reports import units
 from reports.record import Comparison, Run
 
-PROXY = "a proxy for another device: another process, or memory of this one"
+PROXY = "Of transfers to a GPU this is a proxy for another device: another process, or memory of this one."
+ONE_WAY = "On a GPU these are copies over its link, one way; a state is carried back too."
 
 
 def _share(comparison: Comparison) -> str:
@@ -39,7 +40,7 @@ def feed(run: Run) -> list[str]:
             f"A hundred steps that hand over {size} each by {way(pair.contender)} take {interval(pair.comparison)} "
             f"times as long with a wait in each as with one for all ({verdict(pair.comparison)})."
         )
-    return _marked(sentences)
+    return _marked(run, sentences)
 
 
 def _size(group: Sequence[Pair]) -> str:
@@ -65,7 +66,7 @@ def duplex(run: Run) -> list[str]:
         for group in grouped(run, "duplex/")
         for pair in group
     ]
-    return _marked(sentences)
+    return _marked(run, sentences)
 
 
 def chain(run: Run) -> list[str]:
@@ -78,9 +79,10 @@ def chain(run: Run) -> list[str]:
             f"Of {x.links} element-wise kernels over {units.binary(x.size)} so many in another process, reached by "
             f"{way(group[0].contender)}, over none: {told} times as long."
         )
-    return _marked(sentences)
+    return _marked(run, sentences)
 
 
-def _marked(sentences: list[str]) -> list[str]:
+def _marked(run: Run, sentences: list[str]) -> list[str]:
     """With what these figures are not."""
-    return [*sentences, f"Of transfers to a GPU this is {PROXY}."] if sentences else []
+    here = all(result.device == "cpu" for result in run.results)
+    return [*sentences, PROXY if here else ONE_WAY] if sentences else []

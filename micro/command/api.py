@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from micro.measuring.checks import Checks
     from micro.planning.request import Plan
     from reports.record import Run
 
@@ -48,8 +50,8 @@ def _named(options: dict[str, Any]) -> dict[str, Any]:
     return options | {"variant": [name_of(x) if callable(x) else x for x in variants]}
 
 
-def measure(plan: Plan) -> Run:
-    """Measure a plan; results and comparisons in the order of its contests.
+def measure(plan: Plan, by: Checks | None = None) -> Run:
+    """Measure a plan; results and comparisons in the order of its contests. `by`: what `workers` gives.
 
     `reports.flat.results(run)` and `.comparisons(run)` are rows ready for a data frame, and
     `reports.store.read(path)` is the same run read from its file. A kernel that is wrong or fails is a
@@ -57,7 +59,18 @@ def measure(plan: Plan) -> Run:
     """
     from micro.command.session import measured
 
-    return measured(plan)
+    return measured(plan, by)
+
+
+@contextmanager
+def workers() -> Iterator[Checks]:
+    """What several plans are measured by, one after another: in workers that stay, what is right there is not checked
+    again. They end with it."""
+    from micro.measuring.checks import Checks
+    from micro.worker.process import Workers
+
+    with Workers() as started:
+        yield Checks(started)
 
 
 def words(options: dict[str, Any]) -> list[str]:

@@ -60,21 +60,22 @@ def session(
     until: str = "time",
     swept: frozenset[tuple[str, str]] = frozenset(),
     planned: Iterable[str] = (),
+    earlier: Checks | None = None,
 ) -> Iterator[Session]:
-    """Open until the last contest is measured; its workers end with it. The run is told by its first device.
-    `planned`: names of all that will be measured. Raises UsageError."""
+    """Open until the last contest is measured; its workers end with it, but for those of an `earlier` one. The run is
+    told by its first device. `planned`: names of all that will be measured. Raises UsageError."""
     with ExitStack() as stack:
         environment = machine.environment(devices, machine.command_line())
         file = open_run_file(outputs.output, environment, outputs.resume, planned)
         stack.callback(file.close)
         history = History(environment.state["machine"])
         stack.callback(history.save)
-        workers = stack.enter_context(Workers())
+        known = earlier or Checks(stack.enter_context(Workers()))
         progress = stack.enter_context(Progress(contests, outputs.quiet))
         seed = int(file.run.environment.state["seed"])
         evidence = beside(outputs.output) if outputs.output else None
         limits = {device.name: device.limits() for device in devices}
-        checks = Checks(workers, until, progress.say, evidence, outputs.keep_wrong)
+        checks = replace(known, until=until, progress=progress.say, evidence=evidence, keep_wrong=outputs.keep_wrong)
         between = next_run.spreads(file.run.environment)
         runner = Runner(checks, limits, history, Repeat(module, swept), seed, between)
         yield Session(environment, file, runner, progress)
@@ -132,20 +133,27 @@ def run(plan: Plan) -> int:
     return failed or int(any(r.status in ("wrong", "failed") for r in at.file.run.results))
 
 
-def measured(plan: Plan) -> Run:
+def measured(plan: Plan, earlier: Checks | None = None) -> Run:
     """The run of a plan, for a caller in Python. Raises UsageError; what a kernel does is in the results."""
-    with _opened(plan) as at:
+    with _opened(plan, earlier) as at:
         measure_plan(at, plan)
         name_kernels(at)
     return at.file.run
 
 
-def _opened(plan: Plan) -> AbstractContextManager[Session]:
+def _opened(plan: Plan, earlier: Checks | None = None) -> AbstractContextManager[Session]:
     devices = [_device(name) for name in plan.devices]
     refuse_size(plan.contests, {device.name: device.limits() for device in devices})
     planned = [contest.name for contest in plan.contests]
     return session(
-        plan.name, devices, len(plan.contests), plan.outputs, until=plan.until, swept=plan.swept, planned=planned
+        plan.name,
+        devices,
+        len(plan.contests),
+        plan.outputs,
+        until=plan.until,
+        swept=plan.swept,
+        planned=planned,
+        earlier=earlier,
     )
 
 

@@ -259,13 +259,13 @@ def casts(asked: Request) -> list[Contest]:
     return [
         along(asked, "cast", question, Cast(values), name, "convert", kinds.get(name, kinds["c"]))
         for values in (IMAGES, HIDDEN)
-        for name in named_among(asked, ("c", "numpy", "torch"))
+        for name in here(asked, Cast.op, ("c", "numpy", "torch"))
     ]
 
 
 def clears(asked: Request) -> list[Contest]:
     """Ways to fill an array with zeros."""
-    names = named_among(asked, ("c", "memset", "numpy", "torch"))
+    names = here(asked, Cast.op, ("c", "memset", "numpy", "torch"))
     return [
         variants(asked, "clear", "who clears memory fastest?", Cast(values, "clear"), names)
         for values in (HIDDEN, IMAGES)

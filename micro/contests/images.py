@@ -79,7 +79,8 @@ def modes(asked: Request) -> list[Contest]:
     question = "what do the batch's own statistics cost?"
     both = ("frozen", "train")
     steps = [replace(x, phase=phase) for x in NORMED for phase in PHASES]
-    return [along(asked, "mode", question, x, name, "mode", both) for x in steps for name in ("c", "torch")]
+    names = here(asked, Norm.op, ("c", "torch"))
+    return [along(asked, "mode", question, x, name, "mode", both) for x in steps for name in names]
 
 
 def local(asked: Request) -> list[Contest]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from kernels.catalog import find
 from kernels.devices import open_device
+from kernels.devices.cpu import memory
 from kernels.errors import UsageError
 from kernels.ops.pages.problem import HUGE_PAGE, SMALL_PAGE, Pages
 from kernels.ops.transfer.gradients import GRADIENTS
@@ -23,6 +24,7 @@ TEAMS = tuple(i * MIB for i in (1, 4, 16, 64, 128, 256, 1024))
 BETWEEN = (KIB, 256 * KIB, 4 * MIB, 64 * MIB)  # two processes
 LEAST = 64 * KIB  # below, thousands of copies within a process take as long as one into another
 PART = 16  # a contest takes up to 8 of its operands, and half of what is free may be taken
+HELD = 48  # … of the host's memory: each way has two of its own, most of them page-locked, the one both ways four
 OF_CASE = 6  # of each case in each worker: two operands, as much play for their placement, half of it left free
 MEMORY = 128 * MIB
 PIECES = ("resnet-50", "resnet-56")  # of many layers, large and small ones
@@ -40,8 +42,9 @@ def sizes(asked: Request, default: Sequence[int], part: int = PART) -> list[int]
 
 
 def _free(asked: Request) -> int:
-    """Bytes of the first device's memory."""
-    return open_device(asked.settings[0].device).limits().memory
+    """Bytes of the first device's memory, or of the host's where that is less of what ways to a device hold there."""
+    device = open_device(asked.settings[0].device).limits().memory
+    return min(device, PART * memory() // HELD) if asked.device.whole else device
 
 
 def ways(asked: Request, *roles: str) -> tuple[str, ...]:

@@ -161,7 +161,11 @@ def share(measurement: Measurement, all_cases: Sequence[Case], index: int, limit
     if problem.by_executed:  # of bytes a stage of a call has some of the operands' alone, or none
         work = find(problem.op, case.variant).executed(problem)
         flops, brought = work.flops, min(brought, work.bytes)
-    nominal = {name: (brought if kind == "bytes" else flops) / rate for name, (kind, rate) in bounds.items()}
+    nominal = {
+        name: (brought if kind == "bytes" else flops) / rate
+        for name, (kind, rate) in bounds.items()
+        if kind != "bytes" or _of_memory(case, limits)
+    }
     refusal = _refusal(_least(case, bounds, limits), times[:, index])
     nearest = _longest(nominal)
     if nearest is None:
@@ -280,10 +284,14 @@ def _certain(bound: Mma, case: Case) -> bool:
 
 
 def _firm(case: Case, kind: str, limits: Mapping[str, Limits]) -> bool:
-    """Whether nothing can beat it. A GPU's read of little is mostly its launches, two of them."""
-    if kind != "bytes" or not devices.kind_of(case.setting.device).whole:
-        return kind != "shown"
-    return case.problem.footprint > COVERED * limits[case.setting.device].usable_cache
+    """Whether nothing can beat it."""
+    return kind != "shown" and (kind != "bytes" or _of_memory(case, limits))
+
+
+def _of_memory(case: Case, limits: Mapping[str, Limits]) -> bool:
+    """Whether a read of as much tells of the memory: a GPU's of little is mostly its launches, two of them."""
+    whole, cache = devices.kind_of(case.setting.device).whole, limits[case.setting.device].usable_cache
+    return not whole or case.problem.footprint > COVERED * cache
 
 
 def _refusal(least: Mapping[str, Array], times: Array) -> str | None:

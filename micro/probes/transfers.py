@@ -20,6 +20,7 @@ SIZES = tuple(1 << power for power in range(10, 29))  # 1 KiB … 256 MiB
 KINDS = ("pinned", "write-combined", "registered", "pageable")
 H2D, D2H = 1, 2  # cudaMemcpyKind
 SHARE = 0.012  # seconds of transfers a round
+COPIES = 40  # of 256 MiB: 0.2 s at 55 GB/s
 
 
 def ask() -> dict[str, Any]:
@@ -28,12 +29,12 @@ def ask() -> dict[str, Any]:
 
     facts = Facts()
     facts.ask("warm", partial(clock.warm, cupy))
-    facts.ask("link, idle", link)
+    facts.ask("link, idle", partial(link, cupy))
     device = cupy.empty(2 * SIZES[-1], cupy.uint8)
     for kind in KINDS:
         facts.ask(kind, partial(swept, cupy, kind, device.data.ptr))
     facts.ask("both ways, pinned", partial(both_ways, cupy, device.data.ptr))
-    facts.ask("link, busy", link)
+    facts.ask("link, busy", partial(busy, cupy, device.data.ptr))
     return facts.found
 
 
@@ -122,12 +123,23 @@ def rate(calls: list[Any], streams: list[Any], nbytes: int, count: int) -> float
     return round(len(calls) * count * nbytes / (time.perf_counter() - start) / 1e9, 2)
 
 
-def link() -> dict[str, Any]:
+def busy(cp: Any, device: int) -> dict[str, Any]:
+    """The link while copies run over it: an idle one goes down to a lower generation."""
+    stream, nbytes = cp.cuda.Stream(non_blocking=True), SIZES[-1]
+    with host(cp, "pinned", nbytes) as place:
+        for _ in range(COPIES):
+            cp.cuda.runtime.memcpyAsync(device, place, nbytes, H2D, stream.ptr)
+        found = {**link(cp), "copies still ran": not stream.done}
+        stream.synchronize()
+    return found
+
+
+def link(cp: Any) -> dict[str, Any]:
     """What the driver says of it, and the memory that the card is close to."""
     pynvml = package("pynvml")
 
     pynvml.nvmlInit()
-    handle = pynvml.nvmlDeviceGetHandleByIndex(0)
+    handle = pynvml.nvmlDeviceGetHandleByPciBusId(cp.cuda.runtime.deviceGetPCIBusId(0).encode())
     names = ("CurrPcieLinkGeneration", "CurrPcieLinkWidth", "MaxPcieLinkGeneration", "MaxPcieLinkWidth", "PcieSpeed")
     answers = {name: answer(vars(pynvml).get(f"nvmlDeviceGet{name}"), handle) for name in names}
     bus = answer(lambda x: pynvml.nvmlDeviceGetPciInfo(x).busId, handle)

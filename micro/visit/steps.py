@@ -81,16 +81,23 @@ def _networks(out: Path, here: bool) -> tuple[Step, ...]:
     proves equal work is minutes of the processor for one of many. On the stand-in NumPy's, small ones."""
     where, net, budget = ("cuda:0", "alexnet-r", "20s") if here else ("fake", "fcn-r", "1s")
     more = ("--runs", "1", "--budget", budget, "--resume", *(() if here else ("--batch", "2")))
-    pair, names = (("pytorch", "pytorch-compile"), "pytorch,jax") if here else (("numpy", "numpy"), "numpy")
+    pair, names = (("pytorch", "pytorch-compile"), "pytorch,jax,kernels-only") if here else (("numpy",) * 2, "numpy")
     explain = ("macro", "explain", net, *pair, "--device", where, *more, "-o")
     run = ("macro", "run", net, "--frameworks", names, "--device")
     beside = (*run, f"{where},cpu", *more, "-o", str(out / "gpu-5-cpu.jsonl"))
-    large = (*explain[:2], "alexnet-s", *explain[3:], str(out / "gpu-5-large.jsonl"))
-    return (
-        *((_tests(TESTS[5], 90.0),) if here else ()),
+    every = (
         Step("steps by kernel", (*explain, str(out / "gpu-5-kernels.jsonl")), 150.0),
         Step("steps beside the processor's", beside, 150.0),
-        *((Step("steps of a larger network by kernel", large, 400.0),) if here else ()),
+    )
+    if not here:
+        return every
+    large = (*explain[:2], "alexnet-s", *explain[3:], str(out / "gpu-5-large.jsonl"))
+    jax = (*explain[:3], "jax", "kernels-only", *explain[5:], str(out / "gpu-5-jax.jsonl"))
+    return (
+        _tests(TESTS[5], 90.0),
+        *every,
+        Step("steps of JAX and of kernels alone by kernel", jax, 100.0),
+        Step("steps of a larger network by kernel", large, 300.0),
     )
 
 

@@ -69,7 +69,6 @@ def test_several_are_made_all_at_once_too_but_apart(
 ) -> None:
     from macro import whatif
     from macro.predicting import forecast
-    from macro.predicting import made as turns
 
     asked = whatif.request(["fcn-s", "numpy", "isa=avx2", "batch=8", "-q", *options])
     named = [
@@ -77,7 +76,7 @@ def test_several_are_made_all_at_once_too_but_apart(
     ]
     foreseer = SimpleNamespace(
         look=lambda changes: None,
-        single=lambda one, left=list(named): left.pop(0),
+        each=lambda changes: named,
         both=lambda told: SimpleNamespace(words="a+b", there=True),
     )
     taken, not_timed = list[str](), list[str]()
@@ -88,9 +87,9 @@ def test_several_are_made_all_at_once_too_but_apart(
         fine = SimpleNamespace(measured=1.0, reason=None)
         return [SimpleNamespace(words=one.words, told=figures.get(one.words, fine)) for one in told]
 
+    foreseer.turns = make
     monkeypatch.setattr(forecast, "Foreseer", lambda *of: foreseer)
     monkeypatch.setattr(whatif, "seeded", lambda step, file: step)
-    monkeypatch.setattr(turns, "make", make)
     whatif._measure(asked, not_timed, None)  # type: ignore[arg-type]
     assert taken == made and not_timed == ["b"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -14,8 +15,11 @@ from macro.predicting import advice, judged, typed
 from macro.predicting.foreseen import Foreseen, joined, together
 from macro.processes import confirmed
 from macro.processes.job import Setting
-from reports.record import Expected
+from reports import store
+from reports.prediction import LEFT_OUT
+from reports.record import Contest, Expected
 from tests.macro.changes.test_changes import step
+from tests.reports.test_prediction import environment
 
 
 def foreseen(words: str, seconds: float | None = None, error: float = 0.01, predicted: float | None = -0.1) -> Foreseen:
@@ -60,10 +64,27 @@ def test_more_is_combined_as_long_as_it_helps() -> None:
     assert advice.combined(best, [two, other, three]) is three
     assert advice.combined(best, [two, other]) is two
     assert advice.combined(best, [useless, other]) is other  # what does not help is left out
-    assert advice.combined(best, [useless, three]) is best[0]
+    assert advice.combined(best, [useless, three]) is three  # which is more than what it is made of
     assert advice.combined(best, [two, foreseen("heap-keep+fused-optimizer+threads=2", -0.305)]) is two
     assert advice.combined(best, []) is best[0]
     assert advice.combined([foreseen("heap-keep", 0.1)], []) is None
+
+
+def test_few_rounds_choose_what_is_timed_again_and_what_was_left_out_is_not() -> None:
+    unsure = foreseen("heap-keep", -0.1, 0.2)
+    out = foreseen("threads=2", -0.2)
+    out = replace(out, told=replace(out.told, reason=f"{LEFT_OUT} 3 rounds"))
+    assert [one.words for one in advice.chosen(step(), [out, unsure])] == ["heap-keep"] and not advice.saves(unsure)
+
+
+def test_what_starting_took_is_taken_from_what_is_left(tmp_path: Path) -> None:
+    file = store.RunFile(tmp_path / "run.jsonl", environment())
+    first = replace(step(), plan=replace(step().plan, seconds=30.0))
+    assert advice._starting(first, file, 70.0, 8) == (4.0, 0.0)  # a program's: of its budget
+    file.append(Contest("step/a", "?", "change", (), (), {"proving": 20.0, "measuring": 25.0}))
+    assert advice._starting(first, file, 70.0, 8) == (2.5, 20.0)
+    assert advice._starting(first, file, 0.0, 8) == (0.0, 20.0)  # all of it stood in the file
+    file.close()
 
 
 def test_only_what_applies_together_is_combined(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from contextlib import ExitStack
@@ -15,7 +16,7 @@ from kernels import users
 from kernels.devices.cpu import cores
 from macro import changes, frameworks
 from macro.changes import Named
-from macro.changes.base import Asked, Change, Effect, Forecast, Part, Seen, Step
+from macro.changes.base import FAULTS, FUNCTIONS, Asked, Change, Effect, Forecast, Part, Seen, Step
 from macro.predicting import forecast, watched
 from macro.predicting.forecast import Foreseer
 from macro.processes.ahead import places
@@ -35,7 +36,7 @@ PLAIN = Change(
 
 
 def foreseer(path: Path | None = None) -> Foreseer:
-    return Foreseer(step(), 1.0, 1.0, store.RunFile(path, environment()), print)
+    return Foreseer(step(), 1.0, 1.0, store.RunFile(path, environment()), print, Path("arrays"))
 
 
 def asked(faults: float) -> Asked:
@@ -61,12 +62,16 @@ def test_kernels_by_themselves_lie_in_pages_as_the_step_s(
         found.append(os.environ.get(forecast.ASKS))
         return Forecast()
 
+    def each() -> None:
+        one = foreseer()
+        one.__dict__["before"], one.seen = replace(before(), huge=huge), {"plain": seen()}
+        one.each([Named(replace(PLAIN, brings=brings))])
+
     monkeypatch.delenv(forecast.ASKS, raising=False)
-    told = replace(asked(0.0), before=replace(before(), huge=huge))
-    foreseer()._brings(Named(replace(PLAIN, brings=brings)), told)
+    each()
     assert found == [said] and forecast.ASKS not in os.environ
     monkeypatch.setenv(forecast.ASKS, "1")  # by a person
-    foreseer()._brings(Named(replace(PLAIN, brings=brings)), told)
+    each()
     assert found[1:] == ["1"] and os.environ[forecast.ASKS] == "1"
 
 
@@ -83,38 +88,59 @@ def test_changed_steps_are_looked_at_and_what_fails_is_told(monkeypatch: pytest.
     one = foreseer(tmp_path / "run.jsonl")
     one.__dict__["before"] = before()
 
-    def after(changed: Step, say: object, stack: ExitStack) -> Seen:
+    given = list[tuple[str, Path | None, tuple[str, ...]]]()
+
+    def after(changed: Step, say: object, stack: ExitStack, looks: tuple[str, ...], arrays: Path | None = None) -> Seen:
+        given.append((f"{changed.setting.heap} {changed.plan.batch}", arrays, looks))
         if changed.setting.heap == "keep":
             raise Ended("failed", "it died", 9)
         return seen()
 
     monkeypatch.setattr("macro.predicting.watched.after", after)
-    asked = [changes.find("heap-keep"), Named(PLAIN)]
+    asked = [changes.find("heap-keep"), Named(PLAIN), changes.find("batch=3")]
     one.look(asked)
     told = [one.single(named).told for named in asked]
     one.file.close()
     assert told[0].reason is not None and "small: the script failed: it died" in told[0].reason
     assert told[1].reason is None and told[1].predicted is not None
+    assert sorted(given) == [  # another batch is given other arrays
+        ("default 3", None, (FAULTS,)),
+        ("default 8", one.arrays, (FUNCTIONS, FAULTS)),
+        ("keep 8", one.arrays, (FAULTS,)),
+    ]
 
 
-def test_each_change_has_its_share_of_what_those_before_it_left(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_changes_that_measure_kernels_share_the_time_for_that(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     one, alone = foreseer(tmp_path / "run.jsonl"), list[float]()
     one.__dict__["before"], one.alone = before(), 30.0
-    one.seen = dict.fromkeys("abc", seen())
+    monkeypatch.setattr("macro.predicting.watched.after", lambda *of, **more: seen())
 
     def brings(asked: Asked) -> Forecast:
         alone.append(asked.alone)
-        now[0] += 12.0 if len(alone) == 1 else 0.0
         return Forecast()
 
-    now = [0.0]
-    monkeypatch.setattr("time.monotonic", lambda: now[0])
-    for name in ("a", "b", "c"):
-        one.single(Named(replace(PLAIN, name=name, brings=brings)))
+    other = Named(replace(PLAIN, name="other", alone=False))
+    asked = [Named(replace(PLAIN, name=name, brings=brings)) for name in "abc"]
+    one.look([*asked, other])
+    assert [x.told.reason for x in one.each([*asked, other])] == [None] * 4
     one.file.close()
-    assert alone == pytest.approx([10.0, 10.0, 20.0])
+    assert alone == pytest.approx([10.0, 10.0, 10.0])
+
+
+def test_a_part_that_is_no_number_is_no_prediction() -> None:
+    """Nor a line of a run file, which has no such numbers."""
+    told = asked(0.0)
+    told = replace(told, after=replace(told.after, faults=math.nan, faults_error=math.nan))
+    found = foreseer()._brings(changes.find("heap-keep"), told)
+    assert found.parts == () and found.why is not None and "a part is no number" in found.why
+
+
+def test_steps_are_looked_at_one_by_one_where_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    every = [sorted(os.sched_getaffinity(0))]
+    monkeypatch.setattr(forecast, "memory", lambda: 1 << 20)
+    assert foreseer()._places() == every
+    monkeypatch.setattr(forecast, "memory", lambda: 1 << 50)
+    assert foreseer()._places() == places(step().setting.threads or cores())
 
 
 def test_what_a_change_raises_is_told_with_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

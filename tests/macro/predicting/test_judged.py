@@ -152,6 +152,23 @@ def test_what_was_left_out_early_has_its_figure_and_no_verdict() -> None:
     assert found.measured is not None and found.verdict is None and found.reason == "left out after 3 rounds"
 
 
+def test_a_few_rounds_give_a_figure_and_no_verdict() -> None:
+    three = [entry([x, x, x]) for x in (1.0, 1.0, 0.8)]
+    found = judged.measured(told(), *three, "contest", judged.SOON)
+    assert found.measured is not None and found.measured.seconds == pytest.approx(-0.2)
+    assert found.verdict is None and found.reason == judged.CHOOSING
+    many = judged.measured(told(), around(1.0, 1), around(1.0, 2), around(0.8, 3), "contest", judged.SOON)
+    assert many.verdict is None
+    assert judged.measured(told(), *three, "contest").measured is None
+
+
+def test_one_disturbed_round_of_many_is_trimmed_where_few_would_do() -> None:
+    disturbed = around(0.8, 3)
+    disturbed.blocks[5][2].update(cpu=4.0, wall=4.0)
+    found = judged.difference(disturbed, (around(1.0, 1),), judged.SOON)
+    assert found is not None and found.center == pytest.approx(-0.2, abs=0.01)
+
+
 def test_a_twin_of_another_group_is_left_out_of_the_mean() -> None:
     first, twin, changed = entry([1.0] * 12), entry([3.0] * 6), entry([0.5] * 12)
     changed.blocks = changed.blocks[6:]

@@ -18,6 +18,7 @@ import pytest
 import micro
 from kernels.errors import SuiteError, UsageError
 from kernels.users import name_of
+from micro.measuring.checks import Checks
 from reports import flat, store
 from reports.record import Result, Run
 from tests.builds import share
@@ -185,6 +186,22 @@ def test_output_is_the_run_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("quiet")
+def test_plans_that_are_measured_by_the_same_workers_start_them_and_check_a_case_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    checked = list[str]()
+    checking = Checks._checked
+    monkeypatch.setattr(
+        Checks, "_checked", lambda self, case, seed: (checked.append(case.name), checking(self, case, seed))[1]
+    )
+    with micro.workers() as by:
+        for variants in ("openblas", "openblas,naive"):
+            plan = micro.plan("gemm", m=4, n=4, k=4, variant=variants, until="check")
+            assert [x.status for x in micro.measure(plan, by).results] == ["ran"] * (1 + variants.count(","))
+        assert len(by.workers._alive) == 1
+    assert len(checked) == len(set(checked)) == 2 and not by.workers._alive
+
+
 def test_a_question_answers(capsys: pytest.CaptureFixture[str]) -> None:
     run = micro.measure(micro.plan("gemm", why=True, **FAKE | {"variant": "naive"}))
     (note,) = run.notes

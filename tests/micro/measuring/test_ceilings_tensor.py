@@ -92,12 +92,15 @@ def test_single_precision_is_not_judged_by_tensor_cores(tensor: Mapping[str, flo
     assert single.percent == pytest.approx(90, abs=0.1)
 
 
-def test_reading_the_operands_is_the_bound_where_it_takes_longer() -> None:
-    case = product("cuda:0", "bf16", 16)
-    assert brought(case) > arithmetic(case)
-    (share,) = shares(case, times=(2 * brought(case),))
+def test_reading_the_operands_is_the_bound_where_it_takes_longer_and_comes_from_memory() -> None:
+    long = replace(product("cuda:0", "bf16"), problem=Gemm(16, 16, 1 << 20, dtype="bf16"))
+    assert brought(long) > arithmetic(long)
+    (share,) = shares(long, times=(2 * brought(long),))
     assert share.name is not None and share.name.startswith("read ")
     assert share.percent == pytest.approx(50, abs=0.1)
+    little = product("cuda:0", "bf16", 16)  # whose read would be a launch
+    (share,) = shares(little, times=(2 * brought(little),))
+    assert share.name is not None and share.name.startswith("tensor cores ")
 
 
 def test_only_tensor_cores_are_checked_before_they_bound_anything() -> None:

@@ -45,6 +45,7 @@ def test_what_is_worth_most_comes_first(tmp_path: Path) -> None:
         "macro explain",
         "macro run",
         "macro explain",
+        "macro explain",
     ]
     for found in (first, second, fourth):
         timed = max(i for i, x in enumerate(found) if x == "micro all")

@@ -61,12 +61,18 @@ def trace(model, run):
 
 
 def profile(model, call, count, path):
-    """Of the stand-in alone."""
+    """Of a GPU by PyTorch's profiler, which sees all kernels of a process."""
     import played_trace
+    import torch_device
 
-    if not isinstance(getattr(model, "clock", None), device_clocks.Played):
-        return "nothing tells its kernels on a GPU here: nsys profile python -m macro run"
-    return played_trace.write(model.do, call, count, path)
+    if isinstance(getattr(model, "clock", None), device_clocks.Played):
+        return played_trace.write(model.do, call, count, path)
+    try:
+        import torch
+
+        return torch_device.profile(torch, call, count, path)
+    except (ImportError, AssertionError) as error:  # not here, or built without CUDA
+        return "nothing tells its kernels but PyTorch's profiler: %s" % error
 
 
 def record(model, run):

@@ -31,11 +31,14 @@ def check(torch, job):
 
 
 def identity(torch, job):
-    """Of a GPU: what computes there, and that it does so in single precision. Nothing of a processor."""
+    """Of a GPU: what computes there, and that it does so in single precision, else RuntimeError. Nothing of a
+    processor."""
     if place(job) == "cpu":
         return {}
     major, minor = torch.cuda.get_device_capability()
     tf32 = {"matmul": torch.backends.cuda.matmul.allow_tf32, "cudnn": torch.backends.cudnn.allow_tf32}
+    if any(tf32.values()):
+        raise RuntimeError("PyTorch rounds factors to TF32 in %s" % " and ".join(x for x in sorted(tf32) if tf32[x]))
     return {
         "blas": "cuBLAS of CUDA %s" % torch.version.cuda,
         "dnn": "cuDNN %s" % torch.backends.cudnn.version(),

@@ -127,7 +127,7 @@ def test_a_framework_without_a_profiler_says_so(own_state: Path, tmp_path: Path)
         process.expect("hello")
         process.expect("built")
         reply = process.ask(60.0, "profiled", do="profile", phase="step", count=1, path=str(tmp_path / "trace.json.gz"))
-    assert reply["reason"].startswith("nothing tells its kernels on a GPU here: nsys profile")
+    assert reply["reason"].startswith("nothing tells its kernels but PyTorch's profiler: ")
 
 
 def test_one_that_is_stopped_says_what_it_has(

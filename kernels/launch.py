@@ -75,4 +75,22 @@ class Launch:
     kernel: tuple[str | None, str | None] | None = None
 
 
+def in_order(
+    calls: Sequence[Callable[[], object]],
+    keep: object,
+    each: int,
+    workspace: int = 0,
+    capturable: bool = False,
+    kernel: tuple[str | None, str | None] | None = None,
+) -> Launch:
+    """Calls one behind the other, in whose time what they need is kept; `each`: kernels of a call, at most; the others
+    as a Launch has them."""
+
+    def run(keep: object = keep) -> None:
+        for call in calls:
+            call()
+
+    return Launch(run, workspace=workspace, capturable=capturable, kernels=each * len(calls), kernel=kernel)
+
+
 Bind: TypeAlias = "Callable[[Sequence[Any]], Launch]"

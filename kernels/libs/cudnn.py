@@ -272,13 +272,17 @@ class Convolution:
         }
 
 
+def tensor(on: Cudnn, dims: Dims, layout: str = "nchw") -> ctypes.c_void_p:
+    """The descriptor of images in single precision. Raises LaunchError."""
+    made = on.make("cudnnCreateTensorDescriptor")
+    on.call("cudnnSetTensor4dDescriptor", made, INT(FORMATS[layout]), INT(FLOAT), *map(INT, dims))
+    return made
+
+
 def convolution(on: Cudnn, name: str, layer: Layer) -> Convolution:
     """Descriptors of one direction. Raises LaunchError."""
     direction, order = DIRECTIONS[name], INT(FORMATS[layer.layout])
-    images = {"x": layer.x, "y": layer.y}
-    descriptors = {operand: on.make("cudnnCreateTensorDescriptor") for operand in images}
-    for operand, dims in images.items():
-        on.call("cudnnSetTensor4dDescriptor", descriptors[operand], order, INT(FLOAT), *map(INT, dims))
+    descriptors = {name: tensor(on, dims, layer.layout) for name, dims in (("x", layer.x), ("y", layer.y))}
     descriptors["w"] = on.make("cudnnCreateFilterDescriptor")
     on.call("cudnnSetFilter4dDescriptor", descriptors["w"], INT(FLOAT), order, *map(INT, layer.w))
     how = on.make("cudnnCreateConvolutionDescriptor")

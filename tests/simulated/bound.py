@@ -26,6 +26,7 @@ OTHERS = {
     ("kernels/libs/nvml.py", "_answer"): "pynvml's, in Python",
     ("kernels/libs/cudnn.py", "call"): "cuDNN's, which tests/simulated/cudnn_headers.py has",
     ("kernels/libs/cudnn.py", "launch"): "the same",
+    ("kernels/libs/cudnn_layers.py", "_ready"): "the same",
     ("micro/probes/skcuda_blas.py", "ask"): "scikit-cuda's, in Python",
     ("micro/probes/skcuda_blas.py", "product"): "scikit-cuda's, in Python",
     ("micro/probes/skcuda_blas.py", "transposed"): "scikit-cuda's, in Python",

@@ -1,4 +1,4 @@
-"""cuDNN's declarations of what kernels/libs/cudnn.py calls: read out of its headers, kept in cudnn_headers.json.
+"""cuDNN's declarations of what kernels/libs/cudnn.py and cudnn_layers.py call, out of its headers: cudnn_headers.json.
 
 The wheel with the headers is no dependency: it is 366 MB. `python -m tests.simulated.cudnn_headers FOLDER` reads them
 where it was unpacked, FOLDER being nvidia/cudnn/include, and keeps what is needed.
@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from kernels.libs import cudnn
+from kernels.libs import cudnn, cudnn_layers
 from tests.simulated import declarations
 from tests.simulated.declarations import Declarations
 
@@ -30,8 +30,8 @@ STREAM = {"cudaStream_t": "CUstream_st*"}  # of CUDA's own header
 
 def symbols() -> set[str]:
     """The functions that the binding names."""
-    code = re.sub(r'"""[\s\S]*?"""|#[^\n]*', "", inspect.getsource(cudnn))
-    return set(re.findall(r"\bcudnn[A-Z]\w*", code))
+    code = "".join(map(inspect.getsource, (cudnn, cudnn_layers)))
+    return set(re.findall(r"\bcudnn[A-Z]\w*", re.sub(r'"""[\s\S]*?"""|#[^\n]*', "", code)))
 
 
 def read(folder: Path) -> dict[str, Any]:
@@ -93,6 +93,11 @@ def numbers() -> dict[str, int]:
         "CUDNN_CROSS_CORRELATION": cudnn.CROSS_CORRELATION,
         **{f"CUDNN_TENSOR_{name.upper()}": number for name, number in cudnn.FORMATS.items()},
         **{MATHS[name]: number for name, number in cudnn.MATHS.items()},
+        "CUDNN_POOLING_MAX": cudnn_layers.MODES["max"],
+        "CUDNN_POOLING_AVERAGE_COUNT_EXCLUDE_PADDING": cudnn_layers.MODES["avg"],
+        "CUDNN_PROPAGATE_NAN": cudnn_layers.PROPAGATE,
+        "CUDNN_BATCHNORM_SPATIAL": cudnn_layers.SPATIAL,
+        "CUDNN_LRN_CROSS_CHANNEL_DIM1": cudnn_layers.ACROSS,
         **{
             f"CUDNN_CONVOLUTION_{word}_ALGO_{name.removeprefix('ALGO_')}": i
             for word, names in algorithms.items()

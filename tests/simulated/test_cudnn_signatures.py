@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kernels.errors import LaunchError, Unavailable
-from kernels.libs import cudnn
+from kernels.libs import cudnn, cudnn_layers
 from tests.simulated import cudnn_headers, signatures
 from tests.simulated.declarations import Declarations
 from tests.simulated.recorded import Call, Library
@@ -36,6 +36,7 @@ def calls() -> list[Call]:
             made.launch(1, (0x100, 0x200, 0x300), (0x400, 64))()
             made.found((0x100, 0x200, 0x300), (0x400, 64))
             made.guessed()
+        layers(on)
         with pytest.raises(Unavailable):
             on.check("a call", 3000)
         with pytest.raises(LaunchError):
@@ -45,6 +46,24 @@ def calls() -> list[Call]:
     return library.calls
 
 
+def layers(on: cudnn.Cudnn) -> None:
+    """Every call of cudnn_layers."""
+    x, y = ((cudnn.tensor(on, (2, 3, edge, edge)), 0x100 * edge) for edge in (4, 2))
+    window, row = cudnn_layers.pooling(on, "max", 2, 2), cudnn_layers.of_channels(on, x[0])
+    response = cudnn_layers.response(on, 5, 1e-4, 0.75, 2.0)
+    pair = (0x900, 0xA00)
+    for call in (
+        cudnn_layers.pool(on, window, x, y),
+        cudnn_layers.pool_gradient(on, window, y, y, x, x),
+        cudnn_layers.normalize(on, x, x, row, pair, 1e-5, pair),
+        cudnn_layers.normalize_frozen(on, x, x, row, pair, 1e-5, pair),
+        cudnn_layers.normalize_gradient(on, x, x, x, row, 0x900, pair, 1e-5, pair),
+        cudnn_layers.respond(on, response, x, x),
+        cudnn_layers.respond_gradient(on, response, x, x, x, x),
+    ):
+        call()
+
+
 @pytest.fixture
 def told() -> Declarations:
     return deepcopy(cudnn_headers.kept())
@@ -52,7 +71,7 @@ def told() -> Declarations:
 
 def test_every_function_is_called_and_declared(calls: list[Call], told: Declarations) -> None:
     assert cudnn_headers.symbols() == {x.site.symbol for x in calls} == set(told.functions)
-    assert len(told.functions) == 25
+    assert len(told.functions) == 37
 
 
 def test_every_call_is_as_declared(calls: list[Call], told: Declarations) -> None:

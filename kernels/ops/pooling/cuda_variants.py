@@ -1,4 +1,4 @@
-"""Pooling on a GPU by kernels of our own."""
+"""Pooling on a GPU, by kernels of our own and by cuDNN."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Any
 
 from kernels import grid
 from kernels.libs import cuda as cuda_library
-from kernels.ops.pooling import cuda
+from kernels.ops.pooling import cuda, cudnn_rows
 from kernels.ops.pooling.problem import Pooling
 from kernels.variant import Variant
 
 VARIANTS: tuple[Variant[Pooling], ...] = (
     Variant("cuda", "cuda", "suite", grid.solving(cuda), accepts=cuda.refused, missing=cuda_library.missing),
+    cudnn_rows.VARIANT,
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

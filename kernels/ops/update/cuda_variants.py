@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kernels import grid
-from kernels.launch import Launch
+from kernels.launch import Launch, in_order
 from kernels.libs import cublas as cublas_library
 from kernels.libs import cuda as cuda_library
 from kernels.libs import pycuda, torch_cuda
@@ -32,6 +32,7 @@ PRODUCT = 2  # kernels, at most: cuBLAS may add up parts of a long sum in a seco
 AFTER = 4  # torch's operators behind the products of a step, at most
 Call = Callable[[], object]
 Multiply = Callable[[Gemm, Sequence[int]], Call]
+by_library = partial(in_order, each=PRODUCT, capturable=True)
 PASSES = {"sgd": "sgd", "tied": "sgd", "decay": "decay", "momentum": "momentum", "unit": "unit", "nesterov": "nesterov"}
 
 
@@ -58,18 +59,6 @@ def _pass(device: Any, problem: Update, g: int, *state: int) -> Call:
     return grid.calls(optimizer.SOURCE, geometries, dict(places), device)
 
 
-def _in_order(
-    calls: Sequence[Call], workspace: int, keep: object, each: int = PRODUCT, capturable: bool = True
-) -> Launch:
-    """One after the other; `each`: kernels of a call, at most."""
-
-    def run(keep: object = keep) -> None:
-        for call in calls:
-            call()
-
-    return Launch(run, workspace=workspace, capturable=capturable, kernels=each * len(calls))
-
-
 def _moved(by: Multiply, problem: Update, device: Any, buffers: Sequence[Any]) -> list[Call]:
     """A product with beta = 1 onto W, or with beta = mu onto the velocity and a pass after it."""
     x, dy, *state = addresses(buffers)
@@ -83,8 +72,8 @@ def _moved(by: Multiply, problem: Update, device: Any, buffers: Sequence[Any]) -
 def fused(problem: Update, device: Any, setting: object) -> Bind:
     """By cublasSgemm."""
     device.blas()
-    return lambda buffers: _in_order(
-        _moved(_by_cublas(device), problem, device, buffers), cublas_library.WORKSPACE, buffers
+    return lambda buffers: by_library(
+        _moved(_by_cublas(device), problem, device, buffers), buffers, workspace=cublas_library.WORKSPACE
     )
 
 
@@ -92,9 +81,7 @@ def fused_by_pycuda(problem: Update, device: Any, setting: object) -> Bind:
     """W += a·Xᵀ·dY by our tiles, which PyCUDA launches."""
     by = tiles_by_pycuda(device)
 
-    return lambda buffers: _in_order(
-        _moved(by, problem, device, buffers), 0, buffers, each=1 + pycuda.TIES, capturable=False
-    )
+    return lambda buffers: in_order(_moved(by, problem, device, buffers), buffers, 1 + pycuda.TIES)
 
 
 def separate(problem: Update, device: Any, setting: object) -> Bind:
@@ -106,7 +93,7 @@ def separate(problem: Update, device: Any, setting: object) -> Bind:
     def bind(buffers: Sequence[Any]) -> Launch:
         x, dy, *state = addresses(buffers)
         calls = [*_products(by, problem, x, dy, g, 1 / problem.k, 0.0), _pass(device, problem, g, *state)]
-        return _in_order(calls, cublas_library.WORKSPACE + int(own.nbytes), (own, buffers))
+        return by_library(calls, (own, buffers), workspace=cublas_library.WORKSPACE + int(own.nbytes))
 
     return bind
 
@@ -117,7 +104,7 @@ def gradient(problem: Update, device: Any, setting: object) -> Bind:
     def bind(buffers: Sequence[Any]) -> Launch:
         x, dy, g = addresses(buffers)
         calls = _products(_by_cublas(device), problem, x, dy, g, 1 / problem.k, 0.0)
-        return _in_order(calls, cublas_library.WORKSPACE, buffers)
+        return by_library(calls, buffers, workspace=cublas_library.WORKSPACE)
 
     return bind
 
@@ -127,10 +114,10 @@ def own(problem: Update, device: Any, setting: object) -> Bind:
 
     def clear(buffers: Sequence[Any]) -> Launch:
         run = partial(buffers[0].data.memset_async, 0, FLOAT * problem.count, device.stream)
-        return _in_order([run], 0, buffers)
+        return by_library([run], buffers)
 
     def apply(buffers: Sequence[Any]) -> Launch:
-        return _in_order([_pass(device, problem, *addresses(buffers))], 0, buffers)
+        return by_library([_pass(device, problem, *addresses(buffers))], buffers)
 
     return clear if problem.part == "clear" else apply
 

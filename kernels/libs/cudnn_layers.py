@@ -1,0 +1,132 @@
+"""cuDNN's poolings and normalizations through its C interface, the one of version 7.
+
+Each function gives a call that is ready. Operands are pairs of a tensor's descriptor and an address; α is 1, β is 0.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+from kernels.libs.cublas import prepared
+from kernels.libs.cudnn import INT, POINTER, Cudnn
+
+MODES = {"max": 0, "avg": 2}  # cudnnPoolingMode_t; an average of what lies in the image
+PROPAGATE = 1  # cudnnNanPropagation_t
+SPATIAL = 1  # cudnnBatchNormMode_t: a mean and a variance for each channel
+ACROSS = 0  # cudnnLRNMode_t: over channels
+KERNELS = 4  # of one call at most: sums, then what they are for. A guess
+Operand = tuple[ctypes.c_void_p, int]
+
+
+def pooling(on: Cudnn, mode: str, window: int, stride: int) -> ctypes.c_void_p:
+    """The descriptor of square windows, without padding."""
+    how = on.make("cudnnCreatePoolingDescriptor")
+    sizes = (window, window, 0, 0, stride, stride)
+    on.call("cudnnSetPooling2dDescriptor", how, INT(MODES[mode]), INT(PROPAGATE), *map(INT, sizes))
+    return how
+
+
+def pool(on: Cudnn, how: ctypes.c_void_p, x: Operand, y: Operand) -> Callable[[], None]:
+    one, zero = _factors()
+    return _ready(on, "cudnnPoolingForward", how, one, *_given(x), zero, *_given(y))
+
+
+def pool_gradient(
+    on: Cudnn, how: ctypes.c_void_p, y: Operand, dy: Operand, x: Operand, dx: Operand
+) -> Callable[[], None]:
+    one, zero = _factors()
+    given = (*_given(y), *_given(dy), *_given(x), zero, *_given(dx))
+    return _ready(on, "cudnnPoolingBackward", how, one, *given)
+
+
+def of_channels(on: Cudnn, x: ctypes.c_void_p) -> ctypes.c_void_p:
+    """The descriptor of a batch normalization's parameters, by that of its images."""
+    derived = on.make("cudnnCreateTensorDescriptor")
+    on.call("cudnnDeriveBNTensorDescriptor", derived, x, INT(SPATIAL))
+    return derived
+
+
+def normalize(
+    on: Cudnn,
+    x: Operand,
+    y: Operand,
+    row: ctypes.c_void_p,
+    gain: tuple[int, int],
+    epsilon: float,
+    kept: tuple[int, int],
+) -> Callable[[], None]:
+    """By the batch's own statistics, which are written to `kept`: mean and 1/√(variance + ε). `gain`: addresses of
+    scale and shift; running statistics are none."""
+    one, zero = _factors()
+    none = (ctypes.c_double(0.0), POINTER(0), POINTER(0))
+    given = (one, zero, *_given(x), *_given(y), row, *map(POINTER, gain), *none, ctypes.c_double(epsilon))
+    return _ready(on, "cudnnBatchNormalizationForwardTraining", INT(SPATIAL), *given, *map(POINTER, kept))
+
+
+def normalize_frozen(
+    on: Cudnn,
+    x: Operand,
+    y: Operand,
+    row: ctypes.c_void_p,
+    gain: tuple[int, int],
+    epsilon: float,
+    kept: tuple[int, int],
+) -> Callable[[], None]:
+    """By a mean and a variance from earlier, whose addresses are `kept`."""
+    one, zero = _factors()
+    given = (one, zero, *_given(x), *_given(y), row, *map(POINTER, (*gain, *kept)), ctypes.c_double(epsilon))
+    return _ready(on, "cudnnBatchNormalizationForwardInference", INT(SPATIAL), *given)
+
+
+def normalize_gradient(
+    on: Cudnn,
+    x: Operand,
+    dy: Operand,
+    dx: Operand,
+    row: ctypes.c_void_p,
+    scale: int,
+    gradients: tuple[int, int],
+    epsilon: float,
+    kept: tuple[int, int],
+) -> Callable[[], None]:
+    """`gradients`: addresses of those of scale and shift; `kept`: of what `normalize` wrote."""
+    one, zero = _factors()
+    given = (one, zero, one, zero, *_given(x), *_given(dy), *_given(dx), row, *map(POINTER, (scale, *gradients)))
+    last = (ctypes.c_double(epsilon), *map(POINTER, kept))
+    return _ready(on, "cudnnBatchNormalizationBackward", INT(SPATIAL), *given, *last)
+
+
+def response(on: Cudnn, width: int, alpha: float, beta: float, bias: float) -> ctypes.c_void_p:
+    """The descriptor of y = x / (bias + α/width · Σ x²)^β, the sum over `width` neighboring channels."""
+    how = on.make("cudnnCreateLRNDescriptor")
+    on.call("cudnnSetLRNDescriptor", how, ctypes.c_uint(width), *map(ctypes.c_double, (alpha, beta, bias)))
+    return how
+
+
+def respond(on: Cudnn, how: ctypes.c_void_p, x: Operand, y: Operand) -> Callable[[], None]:
+    one, zero = _factors()
+    return _ready(on, "cudnnLRNCrossChannelForward", how, INT(ACROSS), one, *_given(x), zero, *_given(y))
+
+
+def respond_gradient(
+    on: Cudnn, how: ctypes.c_void_p, y: Operand, dy: Operand, x: Operand, dx: Operand
+) -> Callable[[], None]:
+    one, zero = _factors()
+    given = (*_given(y), *_given(dy), *_given(x), zero, *_given(dx))
+    return _ready(on, "cudnnLRNCrossChannelBackward", how, INT(ACROSS), one, *given)
+
+
+def _factors() -> tuple[ctypes.c_float, ctypes.c_float]:
+    return ctypes.c_float(1.0), ctypes.c_float(0.0)
+
+
+def _given(operand: Operand) -> tuple[ctypes.c_void_p, ctypes.c_void_p]:
+    return operand[0], POINTER(operand[1])
+
+
+def _ready(on: Cudnn, name: str, *arguments: Any) -> Callable[[], None]:
+    """Factors are handed over by their addresses, and live as long as the call."""
+    given = [ctypes.byref(x) if isinstance(x, ctypes.c_float) else x for x in arguments]
+    return prepared(getattr(on.api, name), (on.handle, *given), name, on.check, arguments)

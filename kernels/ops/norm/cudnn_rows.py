@@ -1,0 +1,74 @@
+"""Batch normalization and local response normalization by cuDNN."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kernels.launch import in_order
+from kernels.libs import cuda, cudnn, cudnn_layers
+from kernels.ops.gemm.cublas import addresses
+from kernels.ops.norm.problem import Norm
+from kernels.ops.norm.truth import ALPHA, BETA, BIAS, EPSILON, WIDTH
+from kernels.variant import Variant
+
+if TYPE_CHECKING:
+    from kernels.launch import Bind, Launch, Setting
+
+
+def prepare(problem: Norm, device: Any, setting: Setting) -> Bind:
+    """A call forward, of a step another one."""
+    on = device.dnn()
+    images = cudnn.tensor(on, (problem.images, problem.channels, problem.size, problem.size))
+    calls_of = (_response if problem.method == "lrn" else _batch)(problem, device, on, images)
+    names = [operand.name for operand in problem.operands()]
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        calls = calls_of(dict(zip(names, addresses(buffers), strict=True)))
+        return in_order(calls, (buffers, calls_of), cudnn_layers.KERNELS, kernel=cudnn.kernel())
+
+    return bind
+
+
+def _batch(problem: Norm, device: Any, on: cudnn.Cudnn, images: Any) -> Callable[[dict[str, int]], list[Any]]:
+    row = cudnn_layers.of_channels(on, images)
+    earlier = [device.cp.asarray(array) for array in problem.kept()] if problem.mode == "frozen" else []
+
+    def calls(at: dict[str, int]) -> list[Any]:
+        x, y, gain = (images, at["x"]), (images, at["y"]), (at["scale"], at["shift"])
+        if earlier:
+            mean, variance = addresses(earlier)
+            return [cudnn_layers.normalize_frozen(on, x, y, row, gain, EPSILON, (mean, variance))]
+        kept = (at["mean"], at["rstd"])
+        forward = cudnn_layers.normalize(on, x, y, row, gain, EPSILON, kept)
+        if not problem.step:
+            return [forward]
+        dy, dx, of_gain = (images, at["dy"]), (images, at["dx"]), (at["dscale"], at["dshift"])
+        return [forward, cudnn_layers.normalize_gradient(on, x, dy, dx, row, at["scale"], of_gain, EPSILON, kept)]
+
+    return calls
+
+
+def _response(problem: Norm, device: Any, on: cudnn.Cudnn, images: Any) -> Callable[[dict[str, int]], list[Any]]:
+    how = cudnn_layers.response(on, WIDTH, ALPHA, BETA, BIAS)
+
+    def calls(at: dict[str, int]) -> list[Any]:
+        forward = cudnn_layers.respond(on, how, (images, at["x"]), (images, at["y"]))
+        if not problem.step:
+            return [forward]
+        given = ((images, at[name]) for name in ("y", "dy", "x", "dx"))
+        return [forward, cudnn_layers.respond_gradient(on, how, *given)]
+
+    return calls
+
+
+def accepts(problem: Norm) -> str | None:
+    """Why cuDNN's calls cannot do it."""
+    if problem.mode == "frozen" and problem.step:
+        return "cuDNN has no gradient of kept statistics: --phase forward, or --mode train"
+    return None
+
+
+VARIANT: Variant[Norm] = Variant(
+    "cudnn", "cuda", "cudnn", prepare, accepts=accepts, missing=cuda.libraries_missing, python=True
+)

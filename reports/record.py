@@ -55,7 +55,7 @@ class Result:
     clock: str | None = None  # of samples: cpu (of the process, with its own waits), wall, the device's (event: CUDA's)
     seconds: Seconds | None = None  # of one use
     flops_per_second: float | None = None  # nominal FLOP over the median; of a ceiling without what others took of it
-    bytes_per_second: float | None = None  # nominal bytes over the median; of a ceiling the same
+    bytes_per_second: float | None = None  # nominal bytes over the median, over a link once each; of a ceiling the same
     work: dict[str, float] | None = None  # really executed: flops, bytes
     percent_of_ceiling: float | None = None  # of the nearer of its two ceilings
     ceiling: str | None = None  # which one, `read …` of bytes a second, `…, 2 threads`; of a ceiling: its own name

@@ -140,7 +140,9 @@ def add_script(options: argparse.ArgumentParser, budget: str) -> None:
     options.add_argument("--stop", choices=STOPS, default="raise", help="how it is ended when enough was seen (raise)")
     options.add_argument("--threads", type=int, metavar="N", help="set in its environment (as the script has it)")
     options.add_argument("--runs", type=int, default=1, metavar="N", help="processes of each, one after another (1)")
-    options.add_argument("--budget", metavar="TIME", default=budget, help=f"time of watching ({budget})")
+    options.add_argument(
+        "--budget", metavar="TIME", default=budget, help=f"seconds that it measures, or watches ({budget})"
+    )
     options.add_argument("--wait", metavar="TIME", default=PATIENCE, help=f"for its first steps ({PATIENCE})")
 
 

@@ -44,7 +44,7 @@ def of(made: Sequence[Prediction]) -> Calibration | None:
     if not measured:
         return None
     both = [x for x in measured if x.predicted is not None]
-    large = [x for x in measured if x.measured and abs(x.measured.seconds) >= LARGE * x.step]
+    large = [x for x in measured if is_large(x)]
     told = [x for x in large if x.predicted is not None]
     null = [x for x in both if x.measured and x.measured.low <= 0 <= x.measured.high and _fine(x)]
     return Calibration(
@@ -102,6 +102,11 @@ def _fine(x: Prediction) -> bool:
     """Whether it is below a resolution that would have shown a change worth a word."""
     resolution = x.resolution or 0.0
     return abs(x.measured.seconds if x.measured else 0.0) <= resolution <= COARSE * x.step
+
+
+def is_large(x: Prediction) -> bool:
+    """Whether it changed the step by LARGE."""
+    return x.measured is not None and abs(x.measured.seconds) >= LARGE * x.step
 
 
 def _center(of: Expected | None) -> float:

@@ -111,7 +111,8 @@ def promising(one: Foreseen) -> bool:
     if all(not named.change.code for named in one.changes) or predicted is None:
         return True
     step = one.told.step
-    kernels = math.sqrt(max(0.0, (predicted.seconds - predicted.low) ** 2 - (judged.BETWEEN * step) ** 2))
+    between = judged.BETWEEN * step / math.sqrt(one.changed.plan.generations)
+    kernels = math.sqrt(max(0.0, (predicted.seconds - predicted.low) ** 2 - between**2))
     return predicted.seconds - kernels < -WORTH * step
 
 

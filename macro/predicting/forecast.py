@@ -19,7 +19,7 @@ from kernels.errors import LaunchError, SuiteError, Unavailable
 from kernels.users import raised
 from macro.changes import Named, _alone
 from macro.changes._heaps import beside
-from macro.changes._parts import around
+from macro.changes._parts import OF_MALLOC, around
 from macro.changes.base import Asked, Before, Effect, Forecast, Part, Seen, Step
 from macro.equality.answer import takes
 from macro.predicting import judged, made, own, own_turns, watched
@@ -125,7 +125,7 @@ class Foreseer:
 
     def each(self, asked: Sequence[Named]) -> list[Foreseen]:
         """Changes that were looked at, one by one."""
-        with in_pages_of(self.before) if self.seen else nullcontext(), _alone.workers():
+        with memory_of(self.step, self.before) if self.seen else nullcontext(), _alone.workers():
             return [self.single(one) for one in asked]
 
     def single(self, named: Named) -> Foreseen:
@@ -208,18 +208,21 @@ def _apart(free: SimpleQueue[list[int]], threads: int) -> Iterator[None]:
 
 
 @contextmanager
-def in_pages_of(before: Before) -> Iterator[None]:
-    """Kernels by themselves lie in pages as the step's arrays do: NumPy, which makes theirs, asks the system for huge
-    ones, and not every framework does. What they bring is another share of each kernel. Workers that start meanwhile
-    keep it."""
-    if before.huge is None or before.huge >= MOSTLY or ASKS in os.environ:
-        yield
-        return
-    os.environ[ASKS] = "0"
+def memory_of(step: Step, before: Before) -> Iterator[None]:
+    """Kernels by themselves have memory as the step has it, for what they bring is another share of each kernel: in
+    pages as its arrays lie in, for NumPy, which makes theirs, asks the system for huge ones, and not every framework
+    does; what they allocate themselves by malloc as it is steered there. Workers that start meanwhile keep it."""
+    given = step.setting.knobs.get("variables", {})
+    wanted = {name: str(value) for name, value in given.items() if name.startswith(OF_MALLOC)}
+    if before.huge is not None and before.huge < MOSTLY:
+        wanted[ASKS] = "0"
+    new = {name: value for name, value in wanted.items() if name not in os.environ}
+    os.environ.update(new)
     try:
         yield
     finally:
-        del os.environ[ASKS]
+        for name in new:
+            del os.environ[name]
 
 
 def _parts(one: Foreseen, step: float) -> Sequence[Part]:

@@ -19,16 +19,16 @@ BETWEEN = 0.03  # of a step: by so much two processes of it differ; from the sam
 SOON = 3  # rounds from which on what does not help is left out
 CHOOSING = "timed in few rounds, to choose what is timed again"
 FEW = "too few rounds: a longer --budget"
-TWINS = 0.95  # confidence of how much two unchanged steps may differ
 
 
-def expected(forecast: Forecast, step: float) -> Expected | None:
+def expected(forecast: Forecast, step: float, processes: int = 1) -> Expected | None:
     """Of a step of so many seconds the sum of its parts. Their errors are of different kernels; that of the model, by
-    which a kernel does in a step what it does alone, is one for all, and two processes of one step differ."""
+    which a kernel does in a step what it does alone, is one for all, and processes of one step differ: so many of each
+    will be measured."""
     if forecast.why is not None:
         return None
     center = sum(part.seconds for part in forecast.parts)
-    beside = MODEL * sum(abs(part.seconds) for part in forecast.parts), BETWEEN * step
+    beside = MODEL * sum(abs(part.seconds) for part in forecast.parts), BETWEEN * step / math.sqrt(processes)
     below = math.hypot(*(part.seconds - part.low for part in forecast.parts), *beside)
     above = math.hypot(*(part.high - part.seconds for part in forecast.parts), *beside)
     return Expected(center, center - below, center + above, CONFIDENCE)
@@ -48,7 +48,7 @@ def prediction(
         "/".join(map(str, words)),
         *words,
         seconds,
-        expected(forecast, seconds),
+        expected(forecast, seconds, plan.generations),
         parts,
         effect.evidence,
         costs,
@@ -68,7 +68,7 @@ def measured(
     found, same = difference(changed, (unchanged, twin), least), difference(twin, (unchanged,), least)
     if found is None or same is None:
         return refused(told, FEW)
-    resolution = max(abs(same.center), same.half(1 - TWINS))
+    resolution = max(abs(same.center), same.half(1 - CONFIDENCE))
     # Of one process of each, what two unchanged ones differ by is all that is known of what processes do.
     half = found.half(1 - CONFIDENCE) if _several(changed) else math.hypot(found.half(1 - CONFIDENCE), same.center)
     brought = Expected(found.center, found.center - half, found.center + half, CONFIDENCE)

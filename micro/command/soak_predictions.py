@@ -2,10 +2,11 @@
 then made, by eight commands whose run files stay: what is stopped or killed goes on.
 
 A third of them should change nothing. Processes of one step differ, at times by more than a change brings, so each is
-started three times; batches are small, so that the time goes into processes and not into steps."""
+started five times; batches are small, so that the time goes into processes and not into steps."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -15,8 +16,10 @@ from reports import calibration, prediction
 from reports.calibration import Calibration
 from reports.record import Prediction
 
-MINUTES = 7  # about what a command takes
-EACH = ("--apart", "--runs", "3", "--budget", "4m", "-q")
+NOT_ALL = 1  # exit code of a command of which a change had no effect, or failed
+SIZES = ("batch", "threads", "isa")
+MINUTES = 10  # about what a command takes
+EACH = ("--apart", "--runs", "5", "--budget", "4m", "-q")
 # Where small pages lie makes processes of one step differ: of products, whose heap is not what changes, in huge ones.
 HUGE = "--heap keep --set GLIBC_TUNABLES=glibc.malloc.hugetlb=1"
 COMMANDS = {
@@ -42,10 +45,10 @@ def figures() -> Iterator[Figure]:
     for name in COMMANDS:
         words, whole = _words(name), _file(name)
         try:
-            found = soak_runs.kept(words, whole) or soak_runs.measured(words, whole, resumed=True)
+            found = soak_runs.kept(words, whole) or soak_runs.measured(words, whole, resumed=True, fine=(0, NOT_ALL))
         except soak_runs.Failed as failed:
             yield Figure(name, str(failed), "to be measured", False)
-            return
+            continue
         for one in found.predictions:
             yield Figure(f"{name}, {one.change}", _said(one), "", True)
         every += found.predictions
@@ -80,6 +83,7 @@ def together(made: Sequence[Prediction]) -> Iterator[Figure]:
         return
     yield from _of_all(found)
     yield from _of_large(found)
+    yield from _of_kinds(made)
 
 
 def _of_all(found: Calibration) -> Iterator[Figure]:
@@ -89,6 +93,16 @@ def _of_all(found: Calibration) -> Iterator[Figure]:
     yield Figure("90 % intervals", f"hold in {found.inside} of {found.predicted}", "at least 80 %", inside >= 0.8)
     yield Figure("changes of nothing", f"{found.null}", "at least 10", found.null >= 10)
     yield Figure("… that were predicted to be one", f"{found.alarms}", "at most 1", found.alarms <= 1)
+
+
+def _of_kinds(made: Sequence[Prediction]) -> Iterator[Figure]:
+    """That no change stands for many."""
+    kinds = Counter(x.change.partition("=")[0] for x in made if x.measured)
+    (kind, most), *_ = kinds.most_common(1)
+    yield Figure("pairs of one change", f"{most} of {kind}", "at most 5", most <= 5)
+    size = sum(calibration.is_large(x) for x in made if x.change.partition("=")[0] in SIZES)
+    words = f"{calibration.LARGE:.0%} or more, of {', '.join(SIZES)}"
+    yield Figure(f"pairs of {words}", f"{size}", "at most 3", size <= 3)
 
 
 def _of_large(found: Calibration) -> Iterator[Figure]:

@@ -46,9 +46,9 @@ def kept(words: Sequence[str], whole: Path) -> Run | None:
     return run if run.environment.command.startswith(f"{asked} ") else None
 
 
-def measured(words: Sequence[str], whole: Path, *, resumed: bool = False) -> Run:
-    """The file has its name as soon as it is whole. `resumed`: what was cut short is gone on with, else begun anew.
-    Raises Failed."""
+def measured(words: Sequence[str], whole: Path, *, resumed: bool = False, fine: Sequence[int] = (0,)) -> Run:
+    """The file has its name as soon as it is whole. `resumed`: what was cut short is gone on with, else begun anew;
+    `fine`: exit codes of one that is whole. Raises Failed."""
     part = whole.with_suffix(".part")
     if not resumed:
         part.unlink(missing_ok=True)
@@ -62,7 +62,7 @@ def measured(words: Sequence[str], whole: Path, *, resumed: bool = False) -> Run
         check=False,
         preexec_fn=partial(die_with, os.getpid()),  # nor does it go on beside what is measured next
     )
-    if ran.returncode:
+    if ran.returncode not in fine:
         raise Failed(ran)
     part.replace(whole)
     return store.read(whole)

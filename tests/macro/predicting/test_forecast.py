@@ -53,19 +53,22 @@ def test_page_faults_that_go_with_a_change_are_a_part_of_what_it_brings() -> Non
 
 
 @pytest.mark.parametrize(("huge", "said"), [(0.0, "0"), (0.4, "0"), (0.6, None), (None, None)])
-def test_kernels_by_themselves_lie_in_pages_as_the_step_s(
+def test_kernels_by_themselves_have_memory_as_the_step_has_it(
     huge: float | None, said: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found: list[str | None] = []
 
     def brings(asked: Asked) -> Forecast:
         found.append(os.environ.get(forecast.ASKS))
+        assert os.environ["GLIBC_TUNABLES"] == "glibc.malloc.hugetlb=1" and "OMP_PROC_BIND" not in os.environ
         return Forecast()
 
     def each() -> None:
         one = foreseer()
         one.__dict__["before"], one.seen = replace(before(), huge=huge), {"plain": seen()}
+        one.step = one.step.with_variables({"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", "OMP_PROC_BIND": "true"})
         one.each([Named(replace(PLAIN, brings=brings))])
+        assert not {"GLIBC_TUNABLES", "OMP_PROC_BIND"} & os.environ.keys()
 
     monkeypatch.delenv(forecast.ASKS, raising=False)
     each()

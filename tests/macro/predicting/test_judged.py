@@ -66,6 +66,13 @@ def test_parts_add_up_and_their_errors_as_those_of_different_kernels() -> None:
     assert whole is not None and whole.seconds == -3.0
     assert (whole.low, whole.high) == pytest.approx((-3 - half, -3 + half))
     assert judged.expected(Forecast(why="who knows"), 10.0) is None
+    four = judged.expected(Forecast(parts), 10.0, 4)
+    assert four is not None
+    assert (
+        whole.high + 3
+        > four.high + 3
+        == pytest.approx((0.5**2 + (judged.MODEL * 3) ** 2 + (judged.BETWEEN * 5) ** 2) ** 0.5)
+    )
 
 
 def test_parts_of_one_name_are_told_as_one() -> None:

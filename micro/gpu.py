@@ -3,10 +3,10 @@
     python3 -m micro.gpu --part 1 --out FOLDER
 
 `make gpu` is the same. Part 1 has the front door (OP_N against OP_T in cuBLAS), bandwidth, launches, types; part 2
-the tests and the other benchmarks; part 3 cuDNN's probes, sanitizer, profilers; part 4 convolutions and transfers; part
-5 whole steps of networks. Each is useful wherever it is cut. Without a part it makes the first, then what fits into
-520 s, and says what it left. Where there is no NVIDIA driver the same steps run on the fake device: a test of this
-command.
+the tests and the other benchmarks; part 3 cuDNN's probes, sanitizer, profilers; part 4 convolutions, transfers and what
+is left; part 5 whole steps of networks. Each is useful wherever it is cut. Without a part it makes the first, then what
+fits into 520 s, and says what it left. Where there is no NVIDIA driver the same steps run on the fake device: a test of
+this command.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kernels.devices.cpu import memory
 from kernels.errors import Unavailable
 from kernels.ops.conv.problem import Conv
 from kernels.ops.gemm.problem import Gemm
@@ -28,6 +29,7 @@ _WORKERS: ContextVar[Checks | None] = ContextVar("workers", default=None)
 NARROWER = 1.645 / 1.960  # of an interval of 95 %, one of 90
 TRIES, WIDE = 2, 0.1  # of a kernel, whose ratio shall be known to ± so much
 FEW = "a kernel by itself had too few rounds: a longer --budget"
+LITTLE = 4 << 30  # bytes of memory that are free, below which workers do not stay
 LEAST = 256  # of a product's sizes, so that it stays a large one
 IMAGES = 16  # of fewer libraries take other algorithms
 # Sizes of which a smaller problem has less, and how much of them at least.
@@ -126,7 +128,10 @@ def run(benchmark: str, options: Mapping[str, Any], seconds: float) -> Run:
     """What micro measures, of about so many seconds. Raises SuiteError."""
     import micro
 
-    return micro.measure(micro.plan(benchmark, **options, budget=f"{max(1.0, seconds):.1f}s"), _WORKERS.get())
+    shared = _WORKERS.get()
+    if shared and memory() < LITTLE:  # what each worker once had it keeps
+        shared.workers.end()
+    return micro.measure(micro.plan(benchmark, **options, budget=f"{max(1.0, seconds):.1f}s"), shared)
 
 
 def _ratio(results: Sequence[Result], comparisons: Sequence[Comparison]) -> Ratio | None:

@@ -68,10 +68,12 @@ def profile(model, call, count, path):
     if isinstance(getattr(model, "clock", None), device_clocks.Played):
         return played_trace.write(model.do, call, count, path)
     try:
+        import cupy
         import torch
 
+        torch.cuda.set_device(cupy.cuda.runtime.getDevice())
         return torch_device.profile(torch, call, count, path)
-    except (ImportError, AssertionError) as error:  # not here, or built without CUDA
+    except (ImportError, OSError, AssertionError, RuntimeError) as error:  # not here, or built without CUDA
         return "nothing tells its kernels but PyTorch's profiler: %s" % error
 
 

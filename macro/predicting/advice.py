@@ -20,7 +20,7 @@ from macro.predicting.foreseen import together as with_all
 from macro.processes import confirmed
 from reports.advice import TOPIC
 from reports.prediction import LEFT_OUT
-from reports.record import Expected, Note
+from reports.record import Contest, Expected, Note
 
 if TYPE_CHECKING:
     from reports.store import RunFile
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 WORTH = 0.01  # of a step: a saving of less is no advice
 BEST = 3  # changes that are timed again, and combined
 UNCHANGED = 2  # steps in all turns: as it is, and its twin
-WATCHED, ALONE, FIRST = 0.05, 0.15, 0.15  # of the budget; the last is turns of all; what is left, of the best ones
+WATCHED, ALONE, FIRST = 0.05, 0.15, 0.15  # of the budget; the last is turns of all
+LAST = 1 - WATCHED - ALONE - FIRST  # at most, of turns of the best: what is left
 
 
 def advise(step: Step, seconds: float, file: RunFile, say: Callable[[str], None]) -> str:
@@ -42,13 +43,14 @@ def advise(step: Step, seconds: float, file: RunFile, say: Callable[[str], None]
         foreseer.look(asked)
         wanted = [one for one in foreseer.each(asked) if one.there and promising(one)]
         first = replace(step, plan=replace(step.plan, seconds=FIRST * seconds, fewest=judged.SOON))
-        started = time.monotonic()
+        started, known = time.monotonic(), len(file.run.contests)
         tried = foreseer.turns(first, wanted, file, say, hopeless=WORTH) if wanted else []
         best = chosen(step, tried)
         others = _combinations(foreseer, best) if best else []
-        each, proving = _starting(first, file, time.monotonic() - started, len(wanted))
-        left = began + seconds + proving - time.monotonic() - each * (len(best) + len(others) + UNCHANGED)
-        last = replace(step, plan=replace(step.plan, seconds=max(0.0, left)))
+        each, proving = _starting(first, file.run.contests[known:], time.monotonic() - started, len(wanted))
+        left = began + seconds + proving + foreseer.proving - time.monotonic()
+        left -= each * (len(best) + len(others) + UNCHANGED)
+        last = replace(step, plan=replace(step.plan, seconds=min(max(0.0, left), LAST * seconds)))
         told = foreseer.turns(last, [*best, *others], file, say) if best else []
     winner = combined(told[: len(best)], told[len(best) :])
     if step.script is None and (step.plan.phase, step.plan.batch) == ("step", step.plan.network.batch):
@@ -61,10 +63,10 @@ def advise(step: Step, seconds: float, file: RunFile, say: Callable[[str], None]
     return text
 
 
-def _starting(step: Step, file: RunFile, took: float, count: int) -> tuple[float, float]:
-    """Of turns of so many changes that took so long: seconds that each process took to start, and that proofs of equal
-    work took."""
-    seconds = file.run.contests[-1].seconds if step.script is None and file.run.contests else {}
+def _starting(step: Step, contests: Sequence[Contest], took: float, count: int) -> tuple[float, float]:
+    """Of turns of so many changes that took so long and made these contests: seconds that each process took to start,
+    and that proofs of equal work took."""
+    seconds = contests[-1].seconds if contests else {}
     proving = seconds.get("proving", 0.0)
     measuring = seconds.get("measuring", step.plan.seconds)
     return max(0.0, took - measuring - proving) / (count + UNCHANGED), proving
@@ -159,10 +161,10 @@ def applies(step: Step, together: Sequence[Foreseen]) -> bool:
 def combined(best: Sequence[Foreseen], others: Sequence[Foreseen]) -> Foreseen | None:
     """The best one; then, those of few changes first, what adds more than two unchanged steps differ by."""
     winner = min((one for one in best if saves(one)), key=_seconds, default=None)
+    if winner is None:  # little by little they may
+        return min((one for one in others if saves(one)), key=_seconds, default=None)
     for more in sorted((one for one in others if saves(one)), key=lambda one: (len(one.changes), _seconds(one))):
-        if winner is None or not {*winner.names} < {*more.names}:
-            continue
-        if _seconds(more) < _seconds(winner) - (more.told.resolution or 0.0):
+        if {*winner.names} < {*more.names} and _seconds(more) < _seconds(winner) - (more.told.resolution or 0.0):
             winner = more
     return winner
 

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -53,6 +53,7 @@ class Foreseer:
     arrays: Path
     held: dict[str, Prediction] = field(init=False)
     seen: dict[str, Seen | SuiteError] = field(init=False, default_factory=dict)  # by words
+    share: float = field(init=False, default=0.0)  # of `alone`, of a change
 
     def __post_init__(self) -> None:
         self.held = {one.change: one for one in self.file.run.predictions}
@@ -70,6 +71,11 @@ class Foreseer:
         identity = _said(self.before) if "before" in self.__dict__ else {}
         return partial(made.make, folder=self.arrays, identity=identity)
 
+    @property
+    def proving(self) -> float:
+        """Seconds that the proof of the unchanged step's equal work took, where it was made here."""
+        return self.before.side.proving if "before" in self.__dict__ else 0.0
+
     def look(self, asked: Sequence[Named]) -> None:
         """See all changed steps that are new, some at once where there are cores, for nobody reads their clocks. What
         fails is told where it is predicted; equal work is proven of what is timed."""
@@ -79,9 +85,8 @@ class Foreseer:
         if new:
             _ = self.before  # where it cannot be watched, nothing changed of it can
         began = time.monotonic()
-        self.alone /= max(1, sum(one.change.alone for one in new))
         running, free = list[ExitStack](), SimpleQueue[list[int]]()
-        for place in self._places():
+        for place in self._places(new):
             free.put(place)
         with ThreadPoolExecutor(free.qsize()) as pool:
             try:
@@ -95,13 +100,15 @@ class Foreseer:
             took, steps = time.monotonic() - began, units.counted(len(new), "changed step")
             self.say(f"{steps} looked at in {took:.0f} s; kernels by themselves and turns have the rest of --budget")
 
-    def _places(self) -> list[list[int]]:
+    def _places(self, asked: Sequence[Named]) -> list[list[int]]:
         """The cores of each changed step that is looked at beside others; what times kernels as it is built runs
-        beside none."""
-        plan, every = self.step.plan, places(self.step.setting.threads or cores())
+        beside none, and what memory is too small for neither."""
+        every = places(self.step.setting.threads or cores())
         if self.step.script is not None:
             return every
-        fit = 1 if self.step.framework.chooses else int(ROOM * memory() / takes(plan.network, plan.batch))
+        plans = [self.step.plan, *(named.made(self.step).plan for named in asked)]
+        most = max(takes(plan.network, plan.batch) for plan in plans)
+        fit = 1 if self.step.framework.chooses else int(ROOM * memory() / most)
         return every if fit >= len(every) else [sorted(os.sched_getaffinity(0))]
 
     def _after(self, named: Named, running: list[ExitStack], free: SimpleQueue[list[int]]) -> Seen | SuiteError:
@@ -124,8 +131,10 @@ class Foreseer:
         self.say(f"{named.words}: {text}")
 
     def each(self, asked: Sequence[Named]) -> list[Foreseen]:
-        """Changes that were looked at, one by one."""
-        with memory_of(self.step, self.before) if self.seen else nullcontext(), _alone.workers():
+        """Changes that were looked at, one by one. Those that run share the time for kernels by themselves."""
+        new = [one for one in asked if isinstance(self.seen.get(one.words), Seen)]
+        self.share = self.alone / max(1, sum(one.change.alone for one in new))
+        with _alone.workers():
             return [self.single(one) for one in asked]
 
     def single(self, named: Named) -> Foreseen:
@@ -148,15 +157,16 @@ class Foreseer:
             return Effect(False, ""), UNTIMED, f"{NOT_TIMED}: its took raises {raised(error)}"
         if not effect.there:
             return effect, UNTIMED, f"{NOT_TIMED}: it has no effect"
-        by_themselves = f"; kernels by themselves, {self.alone:.0f} s and their checks" if named.change.alone else ""
+        by_themselves = f"; kernels by themselves, {self.share:.0f} s and their checks" if named.change.alone else ""
         self.say(f"{named.words}: {effect.evidence}{by_themselves}")
-        return effect, self._brings(named, Asked(self.before, after, self.step, changed, self.alone)), ""
+        return effect, self._brings(named, Asked(self.before, after, self.step, changed, self.share)), ""
 
     def _brings(self, named: Named, asked: Asked) -> Forecast:
         """With the page faults that certainly come or go beside. A change may be a file of a user's own: what it raises
         is why there is no prediction."""
         try:
-            found = named.change.brings(asked)
+            with memory_of(self.step, asked.before):
+                found = named.change.brings(asked)
             if not (isinstance(found, Forecast) and all(isinstance(part, Part) for part in found.parts)):
                 raise TypeError("brings gives no Forecast of Parts")
             if found.why is None and named.change.memory:
@@ -214,15 +224,18 @@ def memory_of(step: Step, before: Before) -> Iterator[None]:
     does; what they allocate themselves by malloc as it is steered there. Workers that start meanwhile keep it."""
     given = step.setting.knobs.get("variables", {})
     wanted = {name: str(value) for name, value in given.items() if name.startswith(OF_MALLOC)}
-    if before.huge is not None and before.huge < MOSTLY:
+    if before.huge is not None and before.huge < MOSTLY and ASKS not in os.environ:
         wanted[ASKS] = "0"
-    new = {name: value for name, value in wanted.items() if name not in os.environ}
-    os.environ.update(new)
+    had = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
     try:
         yield
     finally:
-        for name in new:
-            del os.environ[name]
+        for name, value in had.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _parts(one: Foreseen, step: float) -> Sequence[Part]:

@@ -11,7 +11,7 @@ from macro.predicting.foreseen import Foreseen
 from macro.timing.entry import Entry
 from macro.timing.results import by_round, clock, times
 from reports import stats
-from reports.prediction import NEAR, UNDECIDED
+from reports.prediction import LEFT_OUT, NEAR, UNDECIDED
 from reports.record import Expected, Prediction
 
 MODEL = 0.12  # of what kernels alone say: by so much a step may do else; from 79 pairs older than docs/whatif.md's
@@ -80,9 +80,14 @@ def measured(
     )
     short = changed.ended or (CHOOSING if fewest < stats.FEWEST else "")
     verdict = judge(told.predicted, brought, resolution) if not short else None
-    why = UNDECIDED if verdict is None and told.predicted else None if told.predicted else told.reason
-    told = replace(told, reason=short or why)
+    why = UNDECIDED if verdict is None and told.predicted else None if told.predicted else _lasting(told.reason)
+    told = replace(told, reason=short or why if told.predicted else "; ".join(filter(None, (why, short))) or None)
     return replace(told, step=step, measured=brought, resolution=resolution, verdict=verdict, contest=contest)
+
+
+def _lasting(reason: str | None) -> str:
+    """Why there is no prediction, without what was said of an earlier contest."""
+    return "; ".join(x for x in (reason or "").split("; ") if x != CHOOSING and not x.startswith(LEFT_OUT))
 
 
 def scaled(predicted: Expected | None, by: float) -> Expected | None:

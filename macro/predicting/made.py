@@ -103,7 +103,7 @@ def _take(
     name = results.changed_name(plan, taking)
     by_name = {results.name(plan, entry): entry for entry in taking}
     earlier = resume.rounds(file.run, name)
-    began, before = time.monotonic(), resume.spent(earlier)
+    began, before = time.monotonic(), resume.spent(earlier, plan.fewest)
     seconds = gate.refuse_unequal(plan, taking, folder, say)
     if all(entry.status != "ok" for entry in taking if entry.change not in ("", TWIN)):
         return None  # there is nothing to compare with

@@ -67,15 +67,15 @@ def before(step: Step, seconds: float, say: Say) -> Before:
 
 
 def after(step: Step, say: Say, stack: ExitStack, looks: Sequence[str]) -> Seen:
-    """Some traced blocks of it, whose clocks nobody reads, and one where page faults are not looked at; `stack` ends
-    it. Raises SuiteError, Ended."""
+    """Some traced blocks of it, whose clocks nobody reads, and one where nothing is looked at; `stack` ends it. Raises
+    SuiteError, Ended."""
     folder, streams = stack.enter_context(place_of())
     look = started(Look, script(step, 1.0), folder, streams, stack, say)
     with look.told():
         look.sampler = Sampler(look.program.pid, folder)
         stack.callback(look.sampler.close)
         look.settle()
-        for number in range(ROUNDS if FAULTS in looks else 1):
+        for number in range(ROUNDS if looks else 1):
             look.round(number, random.Random(0))
         look.read()
         about = started_with(look.program.pid)

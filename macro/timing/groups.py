@@ -66,7 +66,8 @@ def alike(entries: Sequence[Entry]) -> None:
     """Steps that are about as long are timed alike, for they are compared: the first of a turn counts of those alone
     that are long, and longer by ALIKE than the longest of which it does not. Changed steps are all compared with the
     unchanged one, and are timed as that is."""
-    if unchanged := next((entry for entry in entries if entry.change == TWIN), None):
+    if any(entry.change for entry in entries):
+        unchanged = next((entry for entry in entries if entry.change in ("", TWIN)), entries[0])
         for entry in entries:
             entry.long = unchanged.warm >= COMPARED
         return

@@ -87,9 +87,9 @@ def restore(entries: Mapping[str, Entry], taken: Sequence[Round]) -> None:
                 entry.status, entry.reason = row.status, row.reason
 
 
-def spent(taken: Sequence[Round | Taken]) -> float:
-    """Seconds of the generations that count."""
-    return sum(last.seconds for last in _generations(taken) if last.ended or last.number + 1 >= FEWEST)
+def spent(taken: Sequence[Round | Taken], fewest: int = FEWEST) -> float:
+    """Seconds of the generations that count, those of so many rounds at least."""
+    return sum(last.seconds for last in _generations(taken) if last.ended or last.number + 1 >= fewest)
 
 
 def left(plan: Plan, taken: Sequence[Round | Taken]) -> Plan:
@@ -97,7 +97,7 @@ def left(plan: Plan, taken: Sequence[Round | Taken]) -> Plan:
     last = _generations(taken)
     ended = sum(one.ended for one in last)
     first = max((one.generation + 1 for one in last), default=0)
-    seconds = max(0.0, plan.seconds - spent(taken))
+    seconds = max(0.0, plan.seconds - spent(taken, plan.fewest))
     return replace(plan, seconds=seconds, generations=max(0, plan.generations - ended), first=first, ended=ended)
 
 

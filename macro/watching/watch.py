@@ -37,11 +37,13 @@ SPAN = frozenset(("start", "end", "rows", "column"))  # what each span tells, se
 
 @dataclass
 class Side:
-    """One side of an explanation: each process that was watched, and what its libraries logged."""
+    """One side of an explanation: each process that was watched, and what its libraries logged; seconds that the proof
+    of equal work took."""
 
     entry: Entry
     processes: list[Watched] = field(default_factory=list)
     logged: Logged = field(default_factory=Logged)
+    proving: float = 0.0
 
 
 def take(
@@ -138,8 +140,9 @@ def _looked(
     plan: Plan, side: Side, process: Process, folder: Path, stack: ExitStack, say: Callable[[str], None]
 ) -> Look:
     """Raises SuiteError."""
-    entry = side.entry
+    entry, began = side.entry, time.monotonic()
     gate.refuse(plan, entry, folder, say)
+    side.proving = time.monotonic() - began
     with _blamed(entry):
         look = Look(plan, entry, process)
         if not perf.missing():

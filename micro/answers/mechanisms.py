@@ -151,8 +151,7 @@ def _cells(one: Mechanism, outcome: Outcome | None) -> tuple[str, str, str, str]
         later = f"not built yet: {one.later.removeprefix(NOT_YET)}" if one.later else f"no command: {one.why_not}"
         return one.id, what, later, "–"
     where = " (on a GPU)" if one.test.gpu else ""
-    verdict = "GPU, never run" if one.test.gpu and outcome is None else _verdict(outcome)
-    return one.id, what, f"python -m {one.test.command}{where}\n{one.test.arm}", verdict
+    return one.id, what, f"python -m {one.test.command}{where}\n{one.test.arm}", _verdict(outcome)
 
 
 def _verdict(outcome: Outcome | None) -> str:

@@ -30,7 +30,7 @@ def _rate(result: Result) -> str:
     if result.ceiling is None:
         reason = "it does no work that anything bounds"
         if result.flops_per_second:
-            reason = f"no ceiling of {result.precision} arithmetic is known here"
+            reason = f"no ceiling of {result.precision} arithmetic, or of what a GPU's caches bring, is known here"
         return f"{flat.plain(result.name)} takes {units.seconds(result.seconds.median)}: {reason}."
     rate = units.scaled(result.flops_per_second or 0.0, "FLOP/s")
     near = (result.percent_of_ceiling or 0) / 100

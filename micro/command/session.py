@@ -71,6 +71,8 @@ def session(
         history = History(environment.state["machine"])
         stack.callback(history.save)
         known = earlier or Checks(stack.enter_context(Workers()))
+        for case in [case for case, outcome in known.outcomes.items() if outcome.status != "ran"]:
+            del known.outcomes[case]  # what failed in another plan may do better here
         progress = stack.enter_context(Progress(contests, outputs.quiet))
         seed = int(file.run.environment.state["seed"])
         evidence = beside(outputs.output) if outputs.output else None

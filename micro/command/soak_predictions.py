@@ -6,17 +6,18 @@ started five times; batches are small, so that the time goes into processes and 
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from micro.command import soak_runs
 from micro.command.figure import Figure
 from reports import calibration, prediction
 from reports.calibration import Calibration
-from reports.record import Prediction
+from reports.record import Prediction, Run
 
-NOT_ALL = 1  # exit code of a command of which a change had no effect, or failed
 SIZES = ("batch", "threads", "isa")
 MINUTES = 10  # about what a command takes
 EACH = ("--apart", "--runs", "5", "--budget", "4m", "-q")
@@ -45,7 +46,8 @@ def figures() -> Iterator[Figure]:
     for name in COMMANDS:
         words, whole = _words(name), _file(name)
         try:
-            found = soak_runs.kept(words, whole) or soak_runs.measured(words, whole, resumed=True, fine=(0, NOT_ALL))
+            complete = partial(_complete, COMMANDS[name].split())
+            found = soak_runs.kept(words, whole) or soak_runs.measured(words, whole, resumed=True, complete=complete)
         except soak_runs.Failed as failed:
             yield Figure(name, str(failed), "to be measured", False)
             continue
@@ -53,6 +55,12 @@ def figures() -> Iterator[Figure]:
             yield Figure(f"{name}, {one.change}", _said(one), "", True)
         every += found.predictions
     yield from together(every)
+
+
+def _complete(words: Sequence[str], run: Run) -> bool:
+    """Whether all changes of a command were told of and its turns ended, though some could not be timed."""
+    asked = itertools.takewhile(lambda word: not word.startswith("--"), words[2:])
+    return bool(run.contests) and {*asked} <= {one.change for one in run.predictions}
 
 
 def folder() -> Path:

@@ -7,7 +7,7 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from reports import store
 from reports.record import Run
 
 ROOT = Path(__file__).parents[2]
+NOT_ALL = 1  # exit code of a command of which a part failed, or all
 MISSING = 2  # exit code of a command that finds no framework
 
 
@@ -46,14 +47,28 @@ def kept(words: Sequence[str], whole: Path) -> Run | None:
     return run if run.environment.command.startswith(f"{asked} ") else None
 
 
-def measured(words: Sequence[str], whole: Path, *, resumed: bool = False, fine: Sequence[int] = (0,)) -> Run:
-    """The file has its name as soon as it is whole. `resumed`: what was cut short is gone on with, else begun anew;
-    `fine`: exit codes of one that is whole. Raises Failed."""
+def measured(
+    words: Sequence[str], whole: Path, *, resumed: bool = False, complete: Callable[[Run], bool] = lambda run: False
+) -> Run:
+    """The file has its name as soon as it is whole. `resumed`: what was cut short is gone on with, unless it is
+    another's, else begun anew; `complete`: whether the file of a command that ended with NOT_ALL is whole. Raises
+    Failed."""
     part = whole.with_suffix(".part")
-    if not resumed:
+    if not (resumed and kept(words, part)):
         part.unlink(missing_ok=True)
-    again = ["--resume"] if part.exists() else []
-    ran = subprocess.run(
+    again = part.exists()
+    ran = _ran(words, part, ["--resume"] * again)
+    if again and ran.returncode == MISSING:  # such as of an older commit
+        part.unlink()
+        ran = _ran(words, part, [])
+    if ran.returncode and not (ran.returncode == NOT_ALL and complete(store.read(part))):
+        raise Failed(ran)
+    part.replace(whole)
+    return store.read(whole)
+
+
+def _ran(words: Sequence[str], part: Path, again: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         [sys.executable, "-m", "macro", *words, "-o", str(part), *again],
         cwd=ROOT,
         stdout=subprocess.DEVNULL,
@@ -62,7 +77,3 @@ def measured(words: Sequence[str], whole: Path, *, resumed: bool = False, fine: 
         check=False,
         preexec_fn=partial(die_with, os.getpid()),  # nor does it go on beside what is measured next
     )
-    if ran.returncode not in fine:
-        raise Failed(ran)
-    part.replace(whole)
-    return store.read(whole)

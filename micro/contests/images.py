@@ -80,7 +80,8 @@ def modes(asked: Request) -> list[Contest]:
     both = ("frozen", "train")
     steps = [replace(x, phase=phase) for x in NORMED for phase in PHASES]
     names = here(asked, Norm.op, ("c", "torch"))
-    return [along(asked, "mode", question, x, name, "mode", both) for x in steps for name in names]
+    contests = [along(asked, "mode", question, x, name, "mode", both) for x in steps for name in names]
+    return [one for one in contests if len({case.skip is None for case in one.cases}) == 1]  # not one case alone
 
 
 def local(asked: Request) -> list[Contest]:

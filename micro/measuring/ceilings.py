@@ -161,15 +161,13 @@ def share(measurement: Measurement, all_cases: Sequence[Case], index: int, limit
     if problem.by_executed:  # of bytes a stage of a call has some of the operands' alone, or none
         work = find(problem.op, case.variant).executed(problem)
         flops, brought = work.flops, min(brought, work.bytes)
-    nominal = {
-        name: (brought if kind == "bytes" else flops) / rate
-        for name, (kind, rate) in bounds.items()
-        if kind != "bytes" or _of_memory(case, limits)
-    }
+    nominal = {name: (brought if kind == "bytes" else flops) / rate for name, (kind, rate) in bounds.items()}
     refusal = _refusal(_least(case, bounds, limits), times[:, index])
     nearest = _longest(nominal)
     if nearest is None:
         return Share(None, None, None)
+    if bounds[nearest][0] == "bytes" and not _of_memory(case, limits):
+        return Share(None, None, refusal)  # what a GPU's caches bring is not known
     if len(bounds) == 1 and problem.flops:
         return Share(None, None, refusal)  # no ceiling of its arithmetic is known
     return Share(100 * float(np.median(nominal[nearest] / times[:, index])), nearest, refusal)
@@ -290,8 +288,8 @@ def _firm(case: Case, kind: str, limits: Mapping[str, Limits]) -> bool:
 
 def _of_memory(case: Case, limits: Mapping[str, Limits]) -> bool:
     """Whether a read of as much tells of the memory: a GPU's of little is mostly its launches, two of them."""
-    whole, cache = devices.kind_of(case.setting.device).whole, limits[case.setting.device].usable_cache
-    return not whole or case.problem.footprint > COVERED * cache
+    caches = limits[case.setting.device].caches
+    return not devices.kind_of(case.setting.device).whole or case.problem.footprint > COVERED * max(caches, default=0)
 
 
 def _refusal(least: Mapping[str, Array], times: Array) -> str | None:

@@ -172,7 +172,7 @@ class Finished:
             clock=m.clocks[at],
             seconds=record.Seconds(median, _known(low), _known(high), stats.SHOWN),
             flops_per_second=row.times * case.problem.flops / median,
-            bytes_per_second=row.times * (_crossing(case) if row.link else case.problem.bytes) / median,
+            bytes_per_second=row.times * (work.bytes if row.link else case.problem.bytes) / median,
             work=asdict(work),
             samples=_floats(times),
             wall_samples=_floats(m.look.wall[:, at]) if m.clocks[at] == "cpu" else (),
@@ -312,11 +312,6 @@ def _interpreted(first: Case, second: Case, shortest: float) -> Iterator[str]:
 def _floats(values: Any) -> tuple[float, ...]:
     """Rounded to a picosecond: a sample is no more exact."""
     return tuple(round(float(value), 12) for value in values)
-
-
-def _crossing(case: Case) -> int:
-    """Bytes over a link, which reads and writes each of them once."""
-    return sum(x.nbytes for x in case.problem.operands() if x.role == "in")
 
 
 def _known(value: float) -> float | None:

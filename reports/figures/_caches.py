@@ -24,6 +24,8 @@ def sizes(run: Run, results: Iterable[Result], field: str) -> dict[int, float]:
     caches = device.get("caches", []) if isinstance(device, dict) else []
     shares = set()
     for x in results:
+        if (x.ceiling or "").startswith("link "):
+            continue
         value = x.problem.get(field)
         if x.op == LOADS and isinstance(value, int):
             shares.add(1.0)

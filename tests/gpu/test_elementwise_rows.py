@@ -80,10 +80,7 @@ LAYERS = [
 
 @pytest.mark.parametrize(("row", "problems"), LAYERS)
 def test_layers(device: Cuda, row: Variant[Any], problems: list[Problem]) -> None:
-    if reason := missing(row):
-        pytest.skip(reason)
-    for problem in problems:
-        once(device, row, problem)
+    tried(device, row, problems)
 
 
 @pytest.mark.parametrize(("row", "problems"), rows("spmm", PRUNED))

@@ -16,23 +16,28 @@ if TYPE_CHECKING:
     from kernels.launch import Bind, Launch, Setting
 
 
+MOST = 1 << 31  # elements of a tensor
+
+
 def prepare(problem: Norm, device: Any, setting: Setting) -> Bind:
     """A call forward, of a step another one."""
     on = device.dnn()
     images = cudnn.tensor(on, (problem.images, problem.channels, problem.size, problem.size))
-    calls_of = (_response if problem.method == "lrn" else _batch)(problem, device, on, images)
+    earlier = [device.cp.asarray(array) for array in problem.kept()] if problem.mode == "frozen" else []
+    calls_of = _response(on, images) if problem.method == "lrn" else _batch(on, images, problem.step, earlier)
+    workspace = sum(int(array.nbytes) for array in earlier)
     names = [operand.name for operand in problem.operands()]
 
     def bind(buffers: Sequence[Any]) -> Launch:
         calls = calls_of(dict(zip(names, addresses(buffers), strict=True)))
-        return in_order(calls, (buffers, calls_of), cudnn_layers.KERNELS, kernel=cudnn.kernel())
+        return in_order(calls, (buffers, earlier), cudnn_layers.KERNELS, workspace, kernel=cudnn.kernel())
 
     return bind
 
 
-def _batch(problem: Norm, device: Any, on: cudnn.Cudnn, images: Any) -> Callable[[dict[str, int]], list[Any]]:
+def _batch(on: cudnn.Cudnn, images: Any, step: bool, earlier: Sequence[Any]) -> Callable[[dict[str, int]], list[Any]]:
+    """`earlier`: a mean and a variance that were kept, or none."""
     row = cudnn_layers.of_channels(on, images)
-    earlier = [device.cp.asarray(array) for array in problem.kept()] if problem.mode == "frozen" else []
 
     def calls(at: dict[str, int]) -> list[Any]:
         x, y, gain = (images, at["x"]), (images, at["y"]), (at["scale"], at["shift"])
@@ -41,7 +46,7 @@ def _batch(problem: Norm, device: Any, on: cudnn.Cudnn, images: Any) -> Callable
             return [cudnn_layers.normalize_frozen(on, x, y, row, gain, EPSILON, (mean, variance))]
         kept = (at["mean"], at["rstd"])
         forward = cudnn_layers.normalize(on, x, y, row, gain, EPSILON, kept)
-        if not problem.step:
+        if not step:
             return [forward]
         dy, dx, of_gain = (images, at["dy"]), (images, at["dx"]), (at["dscale"], at["dshift"])
         return [forward, cudnn_layers.normalize_gradient(on, x, dy, dx, row, at["scale"], of_gain, EPSILON, kept)]
@@ -49,12 +54,12 @@ def _batch(problem: Norm, device: Any, on: cudnn.Cudnn, images: Any) -> Callable
     return calls
 
 
-def _response(problem: Norm, device: Any, on: cudnn.Cudnn, images: Any) -> Callable[[dict[str, int]], list[Any]]:
+def _response(on: cudnn.Cudnn, images: Any) -> Callable[[dict[str, int]], list[Any]]:
     how = cudnn_layers.response(on, WIDTH, ALPHA, BETA, BIAS)
 
     def calls(at: dict[str, int]) -> list[Any]:
         forward = cudnn_layers.respond(on, how, (images, at["x"]), (images, at["y"]))
-        if not problem.step:
+        if "dy" not in at:
             return [forward]
         given = ((images, at[name]) for name in ("y", "dy", "x", "dx"))
         return [forward, cudnn_layers.respond_gradient(on, how, *given)]
@@ -66,7 +71,7 @@ def accepts(problem: Norm) -> str | None:
     """Why cuDNN's calls cannot do it."""
     if problem.mode == "frozen" and problem.step:
         return "cuDNN has no gradient of kept statistics: --phase forward, or --mode train"
-    return None
+    return f"cuDNN counts {problem.count} elements in 32 bits: a smaller --images" if problem.count >= MOST else None
 
 
 VARIANT: Variant[Norm] = Variant(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from kernels.launch import in_order
@@ -13,6 +14,32 @@ from kernels.variant import Variant
 
 if TYPE_CHECKING:
     from kernels.launch import Bind, Launch, Setting
+    from kernels.problem import Array, Arrays
+
+
+MOST = 1 << 31  # elements of a tensor
+
+
+@dataclass(frozen=True)
+class AnyMaximum(Pooling):
+    """Whose gradient goes to any of equal maxima: cuDNN does not say to which."""
+
+    def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
+        import numpy as np
+
+        bounds = super().bound(x, want, u)
+        if self.phase == "step" and self.pool == "max":
+            views, slope = np.stack(self.windows(self.planes(x["x"]))), np.abs(self.planes(x["dy"]))
+            top = views == views.max(axis=0)
+            tied = np.where(top & (top.sum(axis=0) > 1), slope, 0)
+            for view, more in zip(self.windows(self.planes(bounds["dx"])), tied, strict=True):
+                view += more
+        return bounds
+
+
+def any_maximum(problem: Pooling) -> Pooling:
+    """The same, judged by its bounds."""
+    return AnyMaximum(**{x.name: getattr(problem, x.name) for x in fields(problem)})
 
 
 def prepare(problem: Pooling, device: Any, setting: Setting) -> Bind:
@@ -38,9 +65,11 @@ def prepare(problem: Pooling, device: Any, setting: Setting) -> Bind:
 
 def accepts(problem: Pooling) -> str | None:
     """Why cuDNN's calls cannot do it."""
-    return "cuDNN's poolings have no ReLU: --relu no" if problem.relu == "yes" else None
+    if problem.relu == "yes":
+        return "cuDNN's poolings have no ReLU: --relu no"
+    return f"cuDNN counts {problem.inputs} elements in 32 bits: a smaller --images" if problem.inputs >= MOST else None
 
 
 VARIANT: Variant[Pooling] = Variant(
-    "cudnn", "cuda", "cudnn", prepare, accepts=accepts, missing=cuda.libraries_missing, python=True
+    "cudnn", "cuda", "cudnn", prepare, accepts=accepts, missing=cuda.libraries_missing, python=True, judged=any_maximum
 )

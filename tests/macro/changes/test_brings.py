@@ -294,7 +294,7 @@ def test_what_could_not_be_measured_alone_says_why(monkeypatch: pytest.MonkeyPat
         )
 
     monkeypatch.setattr(micro, "plan", lambda *of, **options: None)
-    monkeypatch.setattr(micro, "measure", lambda plan: Run)
+    monkeypatch.setattr(micro, "measure", lambda plan, by=None: Run)
     with pytest.raises(Unavailable, match="torch is not installed"):
         _alone.measured("gemm", {}, 1.0)
     ran = type("Result", (), {"reason": None, "role": "measured", "seconds": 1.0})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -15,11 +14,9 @@ from macro.predicting import advice, judged, typed
 from macro.predicting.foreseen import Foreseen, joined, together
 from macro.processes import confirmed
 from macro.processes.job import Setting
-from reports import store
 from reports.prediction import LEFT_OUT
 from reports.record import Contest, Expected
 from tests.macro.changes.test_changes import step
-from tests.reports.test_prediction import environment
 
 
 def foreseen(words: str, seconds: float | None = None, error: float = 0.01, predicted: float | None = -0.1) -> Foreseen:
@@ -77,14 +74,18 @@ def test_few_rounds_choose_what_is_timed_again_and_what_was_left_out_is_not() ->
     assert [one.words for one in advice.chosen(step(), [out, unsure])] == ["heap-keep"] and not advice.saves(unsure)
 
 
-def test_what_starting_took_is_taken_from_what_is_left(tmp_path: Path) -> None:
-    file = store.RunFile(tmp_path / "run.jsonl", environment())
+def test_what_starting_took_is_taken_from_what_is_left() -> None:
     first = replace(step(), plan=replace(step().plan, seconds=30.0))
-    assert advice._starting(first, file, 70.0, 8) == (4.0, 0.0)  # a program's: of its budget
-    file.append(Contest("step/a", "?", "change", (), (), {"proving": 20.0, "measuring": 25.0}))
-    assert advice._starting(first, file, 70.0, 8) == (2.5, 20.0)
-    assert advice._starting(first, file, 0.0, 8) == (0.0, 20.0)  # all of it stood in the file
-    file.close()
+    assert advice._starting(first, [], 70.0, 8) == (4.0, 0.0)  # a program's: of its budget
+    made = Contest("step/a", "?", "change", (), (), {"proving": 20.0, "measuring": 25.0})
+    assert advice._starting(first, [made], 70.0, 8) == (2.5, 20.0)
+    assert advice._starting(first, [], 0.0, 8) == (0.0, 0.0)  # all of it stood in the file
+
+
+def test_what_helps_together_alone_is_advised_too() -> None:
+    little = [foreseen("heap-keep", -0.015, 0.02), foreseen("fused-optimizer", -0.015, 0.02)]
+    assert advice.combined(little, [foreseen("heap-keep+fused-optimizer", -0.05)]) is not None
+    assert advice.combined(little, [foreseen("heap-keep+fused-optimizer", -0.05, 0.1)]) is None
 
 
 def test_only_what_applies_together_is_combined(monkeypatch: pytest.MonkeyPatch) -> None:

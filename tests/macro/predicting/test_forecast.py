@@ -139,11 +139,13 @@ def test_a_part_that_is_no_number_is_no_prediction() -> None:
 
 
 def test_steps_are_looked_at_one_by_one_where_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the largest of them."""
     every = [sorted(os.sched_getaffinity(0))]
     monkeypatch.setattr(forecast, "memory", lambda: 1 << 20)
-    assert foreseer()._places() == every
-    monkeypatch.setattr(forecast, "memory", lambda: 1 << 50)
-    assert foreseer()._places() == places(step().setting.threads or cores())
+    assert foreseer()._places([]) == every
+    monkeypatch.setattr(forecast, "memory", lambda: 1 << 40)
+    assert foreseer()._places([]) == places(step().setting.threads or cores())
+    assert foreseer()._places([changes.find(f"batch={1 << 32}")]) == every
 
 
 def test_what_a_change_raises_is_told_with_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,7 +196,7 @@ def test_steps_that_are_looked_at_at_once_have_cores_of_their_own() -> None:
         pytest.skip("one core")
     one = foreseer()
     free = SimpleQueue[list[int]]()
-    for place in one._places():
+    for place in one._places([]):
         free.put(place)
     with forecast._apart(free, 1):
         mine = os.sched_getaffinity(0)
@@ -204,4 +206,4 @@ def test_steps_that_are_looked_at_at_once_have_cores_of_their_own() -> None:
     assert os.sched_getaffinity(0) == every and free.get() == sorted(mine)
     assert places(len(every)) == [sorted(every)]
     one.step = replace(one.step, framework=frameworks.find("kernels-only"))  # it times kernels as it is built
-    assert one._places() == [sorted(every)]
+    assert one._places([]) == [sorted(every)]

@@ -169,6 +169,14 @@ def test_a_few_rounds_give_a_figure_and_no_verdict() -> None:
     assert judged.measured(told(), *three, "contest").measured is None
 
 
+def test_why_there_is_no_prediction_is_said_behind_few_rounds_and_many() -> None:
+    three = [entry([x, x, x]) for x in (1.0, 1.0, 0.8)]
+    first = judged.measured(told(None), *three, "contest", judged.SOON)
+    assert first.reason == f"not predictable: it fuses; {judged.CHOOSING}"
+    later = judged.measured(first, around(1.0, 1), around(1.0, 2), around(0.8, 3), "contest")
+    assert later.reason == "not predictable: it fuses" and later.verdict is None
+
+
 def test_one_disturbed_round_of_many_is_trimmed_where_few_would_do() -> None:
     disturbed = around(0.8, 3)
     disturbed.blocks[5][2].update(cpu=4.0, wall=4.0)

@@ -198,8 +198,11 @@ def test_plans_that_are_measured_by_the_same_workers_start_them_and_check_a_case
         for variants in ("openblas", "openblas,naive"):
             plan = micro.plan("gemm", m=4, n=4, k=4, variant=variants, until="check")
             assert [x.status for x in micro.measure(plan, by).results] == ["ran"] * (1 + variants.count(","))
+        planned = micro.plan("gemm", m=5, n=4, k=4, variant="openblas", until="plan")
+        assert [x.status for x in micro.measure(planned, by).results] == ["planned"]
+        assert [x.status for x in micro.measure(replace(planned, until="check"), by).results] == ["ran"]
         assert len(by.workers._alive) == 1
-    assert len(checked) == len(set(checked)) == 2 and not by.workers._alive
+    assert len(checked) == 4 and len(set(checked)) == 3 and not by.workers._alive
 
 
 def test_a_question_answers(capsys: pytest.CaptureFixture[str]) -> None:

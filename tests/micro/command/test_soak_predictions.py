@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shlex
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,7 +14,7 @@ import pytest
 
 from macro import changes
 from micro.command import soak_predictions, soak_runs
-from reports.record import Environment, Expected, Prediction
+from reports.record import Contest, Environment, Expected, Prediction
 from reports.store import RunFile
 from tests.reports.test_prediction import AFTER
 
@@ -39,7 +40,7 @@ def of(name: str) -> list[Prediction]:
 def macro(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., list[str]]:
     """`macro(answer)`: what stands in for `python -m macro`, in a folder of its own; the commands that it was asked."""
 
-    def simulated(answer: Answer = lambda name, again: 0) -> list[str]:
+    def simulated(answer: Answer = lambda name, again: 0, cut: str | None = None) -> list[str]:
         asked: list[str] = []
 
         def run(words: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
@@ -52,6 +53,8 @@ def macro(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., list
                 file = RunFile(path, Environment("", {}, {}, " ".join(["python", *words[1:]]), ""))
                 for one in of(path.stem):
                     file.append(one)
+                if path.stem != cut:
+                    file.append(Contest("step/x", "?", "change", (), ()))
                 file.close()
             return subprocess.CompletedProcess(words, code, stderr="first\nmacro whatif: it is not here\n")
 
@@ -81,7 +84,9 @@ def test_what_was_killed_goes_on(macro: Callable[..., list[str]]) -> None:
     went_on: list[bool] = []
 
     def killed(name: str, again: bool) -> int:
-        (left() / f"{name}.part").write_text('{"digest":"', "utf-8")
+        path = left() / f"{name}.part"
+        words = ["python", "-m", "macro", *soak_predictions._words(name), "-o", str(path)]
+        RunFile(path, Environment("", {}, {}, shlex.join(words), "")).close()
         raise KeyboardInterrupt
 
     macro(killed)
@@ -92,11 +97,30 @@ def test_what_was_killed_goes_on(macro: Callable[..., list[str]]) -> None:
     assert went_on == [True, *[False] * (len(soak_predictions.COMMANDS) - 1)]
 
 
+def test_what_cannot_go_on_begins_anew(macro: Callable[..., list[str]]) -> None:
+    """What another command left, or an older commit's, which is refused."""
+    first, second, *_ = soak_predictions.COMMANDS
+    parts = [soak_predictions.folder() / f"{name}.part" for name in (first, second)] if macro() == [] else []
+    parts[0].write_text('{"digest":"', "utf-8")
+    words = ["python", "-m", "macro", *soak_predictions._words(second), "-o", str(parts[1])]
+    RunFile(parts[1], Environment("", {}, {}, shlex.join(words), "")).close()
+    asked = macro(lambda name, again: 2 * again)
+    assert all(figure.held for figure in soak_predictions.figures())
+    assert asked == [first, second, *list(soak_predictions.COMMANDS)[1:]]
+
+
 def test_one_that_cannot_be_measured_is_said_and_the_others_go_on(macro: Callable[..., list[str]]) -> None:
     asked = macro(lambda name, again: 2 * (name == "fcn-s-pytorch"))
     found = {figure.name: figure for figure in soak_predictions.figures()}
     assert (found["fcn-s-pytorch"].found, found["fcn-s-pytorch"].held) == ("macro whatif: it is not here", False)
     assert asked == list(soak_predictions.COMMANDS) and found["pairs"].found.startswith("30,")
+
+
+def test_one_that_ended_in_the_middle_is_not_whole(macro: Callable[..., list[str]]) -> None:
+    """With the exit code of one of which a change had no effect, and without a contest."""
+    macro(lambda name, again: int(name == "fcn-s-pytorch"), "fcn-s-pytorch")
+    found = {figure.name: figure for figure in soak_predictions.figures()}
+    assert not found["fcn-s-pytorch"].held and found["pairs"].found.startswith("30,")
 
 
 def test_one_of_which_a_change_had_no_effect_counts(macro: Callable[..., list[str]]) -> None:

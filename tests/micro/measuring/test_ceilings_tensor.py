@@ -100,7 +100,7 @@ def test_reading_the_operands_is_the_bound_where_it_takes_longer_and_comes_from_
     assert share.percent == pytest.approx(50, abs=0.1)
     little = product("cuda:0", "bf16", 16)  # whose read would be a launch
     (share,) = shares(little, times=(2 * brought(little),))
-    assert share.name is not None and share.name.startswith("tensor cores ")
+    assert share == ceilings.Share(None, None, None)
 
 
 def test_only_tensor_cores_are_checked_before_they_bound_anything() -> None:
@@ -153,7 +153,8 @@ def test_a_contest_has_its_tensor_cores_beside_it(own_state: Any) -> None:
     told, first = measured(lambda bind: bind)
     (result,) = [x for x in told.results if x.role == "measured"]
     assert first == [x.op for x in told.results if x.role == "ceiling"] == ["fma", "mma", "stream"]
-    assert result.status == "ok" and result.ceiling is not None and not result.warnings
+    assert result.status == "ok" and not result.warnings
+    assert result.ceiling is None  # so small a product's is what the caches bring, which is not known
 
 
 @pytest.mark.parametrize(

@@ -70,12 +70,12 @@ def tried(take: Callable[[], T | None]) -> T:
 
 
 def known(xs: Collection[Problem], how: Mapping[str, Any], seconds: float) -> dict[Problem, Ratio]:
-    """Their ratios; once more, in as much time each, of those that are known badly, of which the better one counts.
-    Raises SuiteError."""
+    """Their ratios; once more, in as much time each, of those that are known badly, of which the better one counts. All
+    of it takes so many seconds at most. Raises SuiteError."""
     found: dict[Problem, Ratio] = {}
     for _ in range(TRIES):
         left = [x for x in xs if x not in found or found[x].high - found[x].low > 2 * WIDE]
-        for x, ratio in ratios(left, how, seconds * len(left) / len(xs)).items() if left else ():
+        for x, ratio in ratios(left, how, seconds / TRIES * len(left) / len(xs)).items() if left else ():
             if ratio is not None and (x not in found or ratio.high - ratio.low < found[x].high - found[x].low):
                 found[x] = ratio
     if len(found) < len(xs):

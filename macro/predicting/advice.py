@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 WORTH = 0.01  # of a step: a saving of less is no advice
 BEST = 3  # changes that are timed again, and combined
 UNCHANGED = 2  # steps in all turns: as it is, and its twin
-WATCHED, ALONE, FIRST = 0.05, 0.15, 0.15  # of the budget; the last is turns of all
+WATCHED, ALONE, FIRST = 0.05, 0.15, 0.1  # of the budget; the last is turns of all
 LAST = 1 - WATCHED - ALONE - FIRST  # at most, of turns of the best: what is left
 
 

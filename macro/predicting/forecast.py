@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 UNTIMED = Forecast(why=NOT_TIMED)
 ASKS = "NUMPY_MADVISE_HUGEPAGE"
+LEAST = 0.05  # of a step, that a change may change
 MOSTLY = 0.5  # of a process's own memory in huge pages
 
 
@@ -53,7 +54,7 @@ class Foreseer:
     arrays: Path
     held: dict[str, Prediction] = field(init=False)
     seen: dict[str, Seen | SuiteError] = field(init=False, default_factory=dict)  # by words
-    share: float = field(init=False, default=0.0)  # of `alone`, of a change
+    shares: dict[str, float] = field(init=False, default_factory=dict)  # of `alone`, by words
 
     def __post_init__(self) -> None:
         self.held = {one.change: one for one in self.file.run.predictions}
@@ -131,11 +132,18 @@ class Foreseer:
         self.say(f"{named.words}: {text}")
 
     def each(self, asked: Sequence[Named]) -> list[Foreseen]:
-        """Changes that were looked at, one by one. Those that run share the time for kernels by themselves."""
-        new = [one for one in asked if isinstance(self.seen.get(one.words), Seen)]
-        self.share = self.alone / max(1, sum(one.change.alone for one in new))
+        """Changes that were looked at, one by one. Those that run share the time for kernels by themselves, by the part
+        of the step that they may change."""
+        new = [one for one in asked if isinstance(self.seen.get(one.words), Seen) and one.change.alone]
+        parts = {one.words: self._part(one) for one in new}
+        self.shares = {words: self.alone * part / sum(parts.values()) for words, part in parts.items()}
         with _alone.workers():
             return [self.single(one) for one in asked]
+
+    def _part(self, named: Named) -> float:
+        """Of a step, that it may change: the kinds of work that it can save at most, where it says so; else all."""
+        saves = named.change.saves
+        return max(LEAST, self.before.kinds(*saves) / self.before.seconds) if saves else 1.0
 
     def single(self, named: Named) -> Foreseen:
         """One change that was looked at. A step that does not run, or shows nothing of the change, is not timed."""
@@ -157,9 +165,9 @@ class Foreseer:
             return Effect(False, ""), UNTIMED, f"{NOT_TIMED}: its took raises {raised(error)}"
         if not effect.there:
             return effect, UNTIMED, f"{NOT_TIMED}: it has no effect"
-        by_themselves = f"; kernels by themselves, {self.share:.0f} s and their checks" if named.change.alone else ""
-        self.say(f"{named.words}: {effect.evidence}{by_themselves}")
-        return effect, self._brings(named, Asked(self.before, after, self.step, changed, self.share)), ""
+        share = self.shares.get(named.words, 0.0)
+        self.say(f"{named.words}: {effect.evidence}" + f"; kernels alone, {share:.0f} s and their checks" * bool(share))
+        return effect, self._brings(named, Asked(self.before, after, self.step, changed, share)), ""
 
     def _brings(self, named: Named, asked: Asked) -> Forecast:
         """With the page faults that certainly come or go beside. A change may be a file of a user's own: what it raises

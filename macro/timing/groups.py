@@ -3,13 +3,17 @@ different groups are compared."""
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, nullcontext, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from kernels.devices.cpu import memory
 from kernels.errors import SuiteError
+from macro.processes.ahead import on, places
 from macro.timing.entry import ALIKE, HANGS, LONG, TWIN, WARM, Entry, Plan, begin
 from reports.units import counted
 
@@ -39,14 +43,71 @@ def fill(
     run and the shared one: by what each had in memory, or those that are `known`. Those that run, and those that are
     left."""
     room, alive, left = ROOM * memory(), list[Entry](), list[Entry]()
-    for entry in wanted:
-        if entry is not shared and not _fits(entry, alive, shared, known, room):
-            left.append(entry)
-        elif _start(plan, entry, files, folder, stack, say):
-            alive.append(entry)
+    with _Starter(plan, files, folder, stack, say, ahead=any(entry.change for entry in wanted)) as starter:
+        for entry in wanted:
+            if entry is not shared and not _fits(entry, [*alive, *starter.begun], shared, known, room):
+                left.append(entry)
+            else:
+                alive += starter.start(entry)
+        alive += starter.last()
     if left:
         say(f"{counted(len(left), 'framework')} of {len(wanted)} left for another group: memory is full")
     return alive, left
+
+
+@dataclass
+class _Starter:
+    """Starts processes, one after another; `ahead`: each while the one before it takes its first steps, on another
+    core, where there are two. What starting takes is then no figure of a framework's."""
+
+    plan: Plan
+    files: dict[str, str]
+    folder: Path
+    stack: ExitStack
+    say: Callable[[str], None]
+    ahead: bool
+    begun: list[Entry] = field(default_factory=list)
+
+    def __enter__(self) -> _Starter:
+        self._places = places(1)
+        self.ahead = self.ahead and len(self._places) > 1
+        self._pool, self._begins = ThreadPoolExecutor(1), list[Future[bool]]()
+        return self
+
+    def __exit__(self, *of: object) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)  # who is stopped ends the processes
+
+    def start(self, entry: Entry) -> list[Entry]:
+        """Those that are warm now: this one, or the one before it."""
+        self.say(f"starting {entry.framework.name}")
+        self.begun.append(entry)
+        self._begins.append(self._pool.submit(self._begin, entry))
+        return self._warmed() if len(self.begun) > self.ahead else []
+
+    def last(self) -> list[Entry]:
+        """Those that are warm at the end."""
+        return self._warmed() if self.begun else []
+
+    def _begin(self, entry: Entry) -> bool:
+        with on(self._places[0]) if self.ahead else nullcontext():
+            return _begin(self.plan, entry, self.files, self.folder, self.stack)
+
+    def _warmed(self) -> list[Entry]:
+        entry, begins = self.begun.pop(0), self._begins.pop(0)
+        if not begins.result():
+            return []
+        if self.ahead:
+            _to_its_cores(entry)
+        return [entry] if _warm(self.plan, entry) else []
+
+
+def _to_its_cores(entry: Entry) -> None:
+    """Those that it has where nothing starts ahead: the last ones."""
+    assert entry.process is not None
+    own = sorted(os.sched_getaffinity(0))[-entry.setting.threads :]
+    for thread in Path(f"/proc/{entry.process.pid}/task").iterdir():
+        with suppress(OSError):  # it has ended
+            os.sched_setaffinity(int(thread.name), own)
 
 
 def _fits(entry: Entry, alive: Sequence[Entry], shared: Entry, known: Sequence[Entry], room: float) -> bool:
@@ -77,15 +138,22 @@ def alike(entries: Sequence[Entry]) -> None:
         short = short if entry.long else entry.warm
 
 
-def _start(
-    plan: Plan, entry: Entry, files: dict[str, str], folder: Path, stack: ExitStack, say: Callable[[str], None]
-) -> bool:
-    """Start and warm an entry's process, and choose how many steps make a block; whether that worked."""
-    say(f"starting {entry.framework.name}")
+def _begin(plan: Plan, entry: Entry, files: dict[str, str], folder: Path, stack: ExitStack) -> bool:
+    """Start an entry's process; whether that worked."""
     began = time.monotonic()
     try:
         entry.process = begin(plan, entry, entry.setting, files, folder, stack)
-        entry.setup.append(time.monotonic() - began)
+    except SuiteError as error:
+        entry.fail(error)
+        return False
+    entry.setup.append(time.monotonic() - began)
+    return True
+
+
+def _warm(plan: Plan, entry: Entry) -> bool:
+    """Its first steps, by which it is chosen how many make a block; whether that worked."""
+    assert entry.process is not None
+    try:
         warm = [entry.process.ask(HANGS * 5, "steps", do="steps", phase=plan.phase, count=1) for _ in range(WARM)]
     except SuiteError as error:
         entry.fail(error)

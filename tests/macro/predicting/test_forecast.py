@@ -122,12 +122,14 @@ def test_changes_that_measure_kernels_share_the_time_for_that(monkeypatch: pytes
         alone.append(asked.alone)
         return Forecast()
 
+    one.__dict__["before"] = replace(before(), cells={(("a",), "gemm"): 0.5, (("b",), "optimizer"): 0.5}, seconds=1.0)
     other = Named(replace(PLAIN, name="other", alone=False))
-    asked = [Named(replace(PLAIN, name=name, brings=brings)) for name in "abc"]
-    one.look([*asked, other])
-    assert [x.told.reason for x in one.each([*asked, other])] == [None] * 4
+    asked = [Named(replace(PLAIN, name=name, brings=brings)) for name in "ab"]
+    part = Named(replace(PLAIN, name="part", brings=brings, saves=("optimizer",)))
+    one.look([*asked, other, part])
+    assert [x.told.reason for x in one.each([*asked, other, part])] == [None] * 4
     one.file.close()
-    assert alone == pytest.approx([10.0, 10.0, 10.0])
+    assert alone == pytest.approx([12.0, 12.0, 6.0])  # of half the step it cannot change anything
 
 
 def test_a_part_that_is_no_number_is_no_prediction() -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import random
-from contextlib import ExitStack
+import subprocess
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -28,7 +32,8 @@ class Machine:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, sizes: dict[str, float], fails: str = "") -> None:
         self.sizes, self.fails, self.started = sizes, fails, list[str]()
         monkeypatch.setattr(groups, "memory", lambda: 10 * GIGABYTES)
-        monkeypatch.setattr(groups, "_start", self.start)
+        monkeypatch.setattr(groups, "_begin", self.start)
+        monkeypatch.setattr(groups, "_warm", lambda plan, entry: True)
         monkeypatch.setattr(turns, "Peak", lambda threads: None)
         monkeypatch.setattr(turns, "_round", self.round)
         monkeypatch.setattr(turns.job_files, "write_arrays", lambda *of: {})
@@ -125,7 +130,7 @@ def test_a_generation_whose_last_group_does_not_start_has_ended(
             return False
         return start(plan, entry, *rest)
 
-    monkeypatch.setattr(groups, "_start", late)
+    monkeypatch.setattr(groups, "_begin", late)
     monkeypatch.setattr(turns.random, "Random", lambda seed: Unmixed())
     turns.take(replace(PLAN, generations=1), own, tmp_path, lambda text: None, taken.append)
     assert taken[-1].ended and taken[-1].number == FEWEST - 1
@@ -136,6 +141,45 @@ class Unmixed(random.Random):
 
     def sample(self, population: Any, k: int, **rest: Any) -> list[Any]:
         return list(population)[:k]
+
+
+def test_of_changed_steps_the_next_process_starts_while_one_takes_its_first_steps(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """On another core, and then it is where all are."""
+    machine = Machine(monkeypatch, {"numpy": 1, "pytorch": 1, "jax": 1})
+    own, begins, told = entries("pytorch", "numpy", "jax"), {name: Event() for name in ("numpy", "jax")}, list[str]()
+    own[1].change = "threads=2"
+
+    def start(plan: Plan, entry: Entry, *rest: Any) -> bool:
+        if event := begins.get(entry.framework.name):
+            event.set()
+        return machine.start(plan, entry)
+
+    def warm(plan: Plan, entry: Entry) -> bool:
+        following = {"pytorch": "numpy", "numpy": "jax"}.get(entry.framework.name)
+        told.append(entry.framework.name)
+        return following is None or begins[following].wait(60.0)
+
+    moved = list[str]()
+    monkeypatch.setattr(groups, "places", lambda threads: [[0], [1]])
+    monkeypatch.setattr(groups, "on", lambda place: nullcontext())
+    monkeypatch.setattr(groups, "_to_its_cores", lambda entry: moved.append(entry.framework.name))
+    monkeypatch.setattr(groups, "_begin", start)
+    monkeypatch.setattr(groups, "_warm", warm)
+    with ExitStack() as stack:
+        alive, left = groups.fill(PLAN, own[0], own, own, {}, tmp_path, stack, lambda text: None)
+    assert [x.framework.name for x in alive] == told == moved == ["pytorch", "numpy", "jax"] and left == []
+
+
+def test_a_process_that_started_ahead_runs_where_all_run() -> None:
+    own = sorted(os.sched_getaffinity(0))
+    with subprocess.Popen(["sleep", "60"], preexec_fn=lambda: os.sched_setaffinity(0, own[:1])) as process:
+        entry = entries("numpy")[0]
+        entry.process = SimpleNamespace(pid=process.pid)  # type: ignore[assignment]
+        groups._to_its_cores(entry)
+        assert os.sched_getaffinity(process.pid) == {own[-1]}
+        process.kill()
 
 
 def test_what_is_larger_than_all_memory_is_tried(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def test_the_first_step_of_a_turn_counts_only_where_steps_are_long(
 ) -> None:
     entry, process = Entry(find("numpy"), Setting()), Stepping(seconds)
     monkeypatch.setattr(groups, "begin", lambda *of: process)
-    assert groups._start(PLAN, entry, {}, *(None,) * 2, print)  # type: ignore[arg-type]
+    assert groups._begin(PLAN, entry, {}, *(None,) * 2) and groups._warm(PLAN, entry)  # type: ignore[arg-type]
     groups.alike([entry])
     entry.process, process.asked = process, []  # type: ignore[assignment]
     turns._round(PLAN, random.Random(1), [entry], {1: Peak()})  # type: ignore[arg-type]
@@ -98,7 +98,8 @@ def test_an_entry_whose_steps_are_wanted_no_more_takes_no_turn(monkeypatch: pyte
         started.append(entry.framework.name)
         return True
 
-    monkeypatch.setattr(groups, "_start", start)
+    monkeypatch.setattr(groups, "_begin", start)
+    monkeypatch.setattr(groups, "_warm", lambda plan, entry: True)
     monkeypatch.setattr(turns, "Peak", lambda threads: None)
     monkeypatch.setattr(turns.job_files, "write_arrays", lambda *of: {})
     monkeypatch.setattr(turns, "_round", lambda plan, order, alive, peak: [(x, {"wall": 1.0}) for x in alive])

@@ -6,6 +6,8 @@ from kernels.ops.optimizer.frameworks import FUSED
 from macro.changes import _alone, _parts, _pytorch
 from macro.changes.base import Asked, Before, Change, Effect, Forecast, Seen, Step
 
+MOST = 4 << 20  # values of all tensors: more than caches hold, and of more the ratio is the same
+
 
 def optimizer(form: str, about: str) -> Change:
     """Another form of it."""
@@ -30,10 +32,11 @@ def optimizer(form: str, about: str) -> Change:
         if network.rule == "nesterov" and "foreach" in (form, "foreach" * _foreach(before)):
             return Forecast(why="all at once nesterov changes the gradients, and is not measured by itself")
         sizes = [size for node in network.nodes if (size := node.count)]
+        count = min(len(sizes), 16)
         options = {
             "rule": network.rule,
-            "tensors": min(len(sizes), 16),
-            "size": max(1024, sum(sizes) // len(sizes)),
+            "tensors": count,
+            "size": max(1024, min(sum(sizes) // len(sizes), MOST // count)),
             "variant": f"{'torch-foreach' if _foreach(before) else 'torch-loop'},torch-{form}",
             "cold": "all",
             **_parts.alike(asked),

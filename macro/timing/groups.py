@@ -43,13 +43,13 @@ def fill(
     run and the shared one: by what each had in memory, or those that are `known`. Those that run, and those that are
     left."""
     room, alive, left = ROOM * memory(), list[Entry](), list[Entry]()
-    with _Starter(plan, files, folder, stack, say, ahead=any(entry.change for entry in wanted)) as starter:
-        for entry in wanted:
-            if entry is not shared and not _fits(entry, [*alive, *starter.begun], shared, known, room):
-                left.append(entry)
-            else:
-                alive += starter.start(entry)
-        alive += starter.last()
+    starter = _Starter(plan, files, folder, stack, say, ahead=any(entry.change for entry in wanted))
+    for entry in wanted:
+        if entry is not shared and not _fits(entry, [*alive, *starter.begun], shared, known, room):
+            left.append(entry)
+        else:
+            alive += starter.start(entry)
+    alive += starter.last()
     if left:
         say(f"{counted(len(left), 'framework')} of {len(wanted)} left for another group: memory is full")
     return alive, left
@@ -68,14 +68,12 @@ class _Starter:
     ahead: bool
     begun: list[Entry] = field(default_factory=list)
 
-    def __enter__(self) -> _Starter:
+    def __post_init__(self) -> None:
         self._places = places(1)
         self.ahead = self.ahead and len(self._places) > 1
         self._pool, self._begins = ThreadPoolExecutor(1), list[Future[bool]]()
-        return self
-
-    def __exit__(self, *of: object) -> None:
-        self._pool.shutdown(wait=False, cancel_futures=True)  # who is stopped ends the processes
+        # A process dies with the thread that started it: that one ends behind all processes.
+        self.stack.callback(self._pool.shutdown, wait=False, cancel_futures=True)
 
     def start(self, entry: Entry) -> list[Entry]:
         """Those that are warm now: this one, or the one before it."""

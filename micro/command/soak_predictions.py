@@ -19,8 +19,8 @@ from reports.calibration import Calibration
 from reports.record import Prediction, Run
 
 SIZES = ("batch", "threads", "isa")
-MINUTES = 10  # about what a command takes
-EACH = ("--apart", "--runs", "5", "--budget", "4m", "-q")
+MINUTES = 11  # about what a command takes
+EACH = ("--apart", "--runs", "5", "--budget", "8m", "-q")
 # Where small pages lie makes processes of one step differ: of products, whose heap is not what changes, in huge ones.
 HUGE = "--heap keep --set GLIBC_TUNABLES=glibc.malloc.hugetlb=1"
 COMMANDS = {

@@ -28,6 +28,7 @@ T = TypeVar("T")
 _WORKERS: ContextVar[Checks | None] = ContextVar("workers", default=None)
 NARROWER = 1.645 / 1.960  # of an interval of 95 %, one of 90
 TRIES, WIDE = 2, 0.1  # of a kernel, whose ratio shall be known to ± so much
+FIRST = 2 / 3  # of the time, of the first of them
 FEW = "a kernel by itself had too few rounds: a longer --budget"
 LITTLE = 4 << 30  # bytes of memory that are free, below which workers do not stay
 LEAST = 256  # of a product's sizes, so that it stays a large one
@@ -70,12 +71,12 @@ def tried(take: Callable[[], T | None]) -> T:
 
 
 def known(xs: Collection[Problem], how: Mapping[str, Any], seconds: float) -> dict[Problem, Ratio]:
-    """Their ratios; once more, in as much time each, of those that are known badly, of which the better one counts. All
-    of it takes so many seconds at most. Raises SuiteError."""
+    """Their ratios; once more, in what time is left, of those that are known badly, of which the better one counts.
+    Raises SuiteError."""
     found: dict[Problem, Ratio] = {}
-    for _ in range(TRIES):
+    for share in (FIRST, 1 - FIRST):
         left = [x for x in xs if x not in found or found[x].high - found[x].low > 2 * WIDE]
-        for x, ratio in ratios(left, how, seconds / TRIES * len(left) / len(xs)).items() if left else ():
+        for x, ratio in ratios(left, how, share * seconds).items() if left else ():
             if ratio is not None and (x not in found or ratio.high - ratio.low < found[x].high - found[x].low):
                 found[x] = ratio
     if len(found) < len(xs):

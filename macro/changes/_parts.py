@@ -156,7 +156,7 @@ def each(asked: Asked, spent: Spent, how: Mapping[str, Any]) -> Forecast:
     large = {x: took for x, of in spent.items() if (took := sum(of.values())) >= LARGE * asked.before.seconds}
     if not large:
         return Forecast((unknown("kernels of which none takes a hundredth of the step", total(spent)),))
-    fits = asked.alone / (2 * ROUNDS * sum(max(spent[x].values()) for x in large))
+    fits = _alone.FIRST * asked.alone / (2 * ROUNDS * sum(max(spent[x].values()) for x in large))
     of = {x: _alone.smaller(x, fits * x.flops, how.get("vary")) for x in large}
     found = _alone.known(dict.fromkeys(of.values()), {**alike(asked), **how}, asked.alone)
     parts = [part(x.name, took, found[of[x]]) for x, took in large.items()]

@@ -256,7 +256,6 @@ BENCHMARK = Benchmark(
         Useful(f"{CUBE}", 211, 20.0),
         Useful("--transpose --m 8,256 --variant cublaslt,cupy-raw,cupy,skcuda,torch-cuda", 261, 20.0),
         Useful("--crossover --variant cublas", 264, 15.0),
-        Useful("--sparse", 475, 8.0),
         Useful(f"--transpose --dtype tf32 --m 1024 --k {EIGHTH} --variant cublas,torch-cuda", 271, 12.0),
     ),
     small="--m 8 --n 16 --k 8",

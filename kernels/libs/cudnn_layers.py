@@ -29,6 +29,7 @@ def pooling(on: Cudnn, mode: str, window: int, stride: int) -> ctypes.c_void_p:
 
 
 def pool(on: Cudnn, how: ctypes.c_void_p, x: Operand, y: Operand) -> Callable[[], None]:
+    """The call forward."""
     one, zero = _factors()
     return _ready(on, "cudnnPoolingForward", how, one, *_given(x), zero, *_given(y))
 
@@ -36,6 +37,7 @@ def pool(on: Cudnn, how: ctypes.c_void_p, x: Operand, y: Operand) -> Callable[[]
 def pool_gradient(
     on: Cudnn, how: ctypes.c_void_p, y: Operand, dy: Operand, x: Operand, dx: Operand
 ) -> Callable[[], None]:
+    """The call of the gradient, which is given what the call forward was and gave."""
     one, zero = _factors()
     given = (*_given(y), *_given(dy), *_given(x), zero, *_given(dx))
     return _ready(on, "cudnnPoolingBackward", how, one, *given)
@@ -106,6 +108,7 @@ def response(on: Cudnn, width: int, alpha: float, beta: float, bias: float) -> c
 
 
 def respond(on: Cudnn, how: ctypes.c_void_p, x: Operand, y: Operand) -> Callable[[], None]:
+    """The call forward."""
     one, zero = _factors()
     return _ready(on, "cudnnLRNCrossChannelForward", how, INT(ACROSS), one, *_given(x), zero, *_given(y))
 
@@ -113,6 +116,7 @@ def respond(on: Cudnn, how: ctypes.c_void_p, x: Operand, y: Operand) -> Callable
 def respond_gradient(
     on: Cudnn, how: ctypes.c_void_p, y: Operand, dy: Operand, x: Operand, dx: Operand
 ) -> Callable[[], None]:
+    """The call of the gradient, which is given what the call forward was and gave."""
     one, zero = _factors()
     given = (*_given(y), *_given(dy), *_given(x), zero, *_given(dx))
     return _ready(on, "cudnnLRNCrossChannelBackward", how, INT(ACROSS), one, *given)

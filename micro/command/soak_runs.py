@@ -61,7 +61,8 @@ def measured(
     if again and ran.returncode == MISSING:  # such as of an older commit
         part.unlink(missing_ok=True)
         ran = _ran(words, part, [])
-    if ran.returncode and not (ran.returncode == NOT_ALL and complete(store.read(part))):
+    made = kept(words, part) if ran.returncode == NOT_ALL else None
+    if ran.returncode and not (made and complete(made)):
         raise Failed(ran)
     part.replace(whole)
     return store.read(whole)

@@ -288,8 +288,9 @@ def _firm(case: Case, kind: str, limits: Mapping[str, Limits]) -> bool:
 
 def _of_memory(case: Case, limits: Mapping[str, Limits]) -> bool:
     """Whether a read of as much tells of the memory: a GPU's of little is mostly its launches, two of them."""
-    caches = limits[case.setting.device].caches
-    return not devices.kind_of(case.setting.device).whole or case.problem.footprint > COVERED * max(caches, default=0)
+    here = limits[case.setting.device]
+    cache = max(here.caches, default=here.usable_cache)
+    return not devices.kind_of(case.setting.device).whole or case.problem.footprint > COVERED * cache
 
 
 def _refusal(least: Mapping[str, Array], times: Array) -> str | None:

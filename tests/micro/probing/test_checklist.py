@@ -164,7 +164,7 @@ def test_the_time_for_all_is_kept(probe: Callable[..., Path]) -> None:
     """Whoever comes too late is told so, and has a line."""
     probe("a", "import time\ntime.sleep(60)", limit=30)
     found = asked(probe("b", "return {}", limit=40), "--seconds", "2")
-    assert found["a"]["error"].startswith("no answer within 2 s")
+    assert re.fullmatch(r"no answer within (2|1\.9\d*) s", found["a"]["error"])
     assert found["b"]["error"] == "not asked: the 2 s for all are over"
 
 

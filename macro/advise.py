@@ -22,7 +22,7 @@ def parser() -> argparse.ArgumentParser:
     """The options, of a network's step."""
     return _with_shell(
         whatif.step_options(
-            "advise", __doc__, "5m", "of all but proofs of equal work: 15 % for kernels alone, half or more for turns"
+            "advise", __doc__, "5m", "of all but proofs of equal work: 15 %% for kernels alone, half or more for turns"
         )
     )
 

@@ -1,0 +1,14 @@
+"""Each command says what it takes."""
+
+from __future__ import annotations
+
+import pytest
+
+from macro import __main__ as macro
+
+
+@pytest.mark.parametrize("command", macro.commands())
+def test_help_is_told(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        raise SystemExit(macro.main([command, "--help"]))
+    assert not end.value.code and "usage: python -m macro" in capsys.readouterr().out

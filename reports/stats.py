@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Verdict: TypeAlias = Literal["slower", "faster", "same", "unresolved", "not comparable"]
 
-LOOKS = (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)  # accepted rounds
+LOOKS = (8, 16, 32, 64, 128, 256, 512, 1024, 2048)  # accepted rounds
 FEW = 64  # rounds; with fewer affordable there is one look
 SHARE = 2.0  # each of several looks spends half of the error: most contests end on their width, whatever the error
 FEWEST = 6  # rounds; no interval from fewer

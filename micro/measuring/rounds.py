@@ -164,7 +164,7 @@ def _spare(rounds: _Rounds, crew: Crew, suspects: Sequence[int], patience: float
 def measure(
     crew: Crew, pairs: Sequence[tuple[int, int]], goal: Goal, progress: Callable[[str], None], *, sparing: bool = False
 ) -> Measurement:
-    """Run rounds until the ratio of every pair of cases (baseline, contender) is known: looks follow each other up to
+    """Run rounds until the ratio of every pair of cases (baseline, contender) is known: looks double up to
     the budget. Without a pair, ENOUGH rounds are taken. `sparing`: raises TooSlow after the first."""
     opened = crew.open(60.0 + 2 * goal.seconds)
     once = one_look(goal, opened)

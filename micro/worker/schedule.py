@@ -36,7 +36,7 @@ class Schedule:
         self.spent = self.timed = 0.0  # seconds of witnesses, and of the rounds without them
 
     def looks(self, first: int) -> None:
-        """The contest is looked at after so many rounds, and at each of stats.LOOKS behind them."""
+        """The contest is looked at after so many rounds, and whenever they have doubled."""
         self._first = first
 
     def visits(self, cases: Sequence[int], first: int, rounds: int) -> dict[int, set[int]]:
@@ -53,9 +53,8 @@ class Schedule:
         planned = self._planned.setdefault(case, self._early())
         look = self._looks.setdefault(case, self._first)
         while look < end:
-            after = next((n for n in stats.LOOKS if n > look), 2 * look)
-            planned.add(int(self._rng.integers(look, after)))
-            look = after
+            planned.add(look + int(self._rng.integers(look)))
+            look *= 2
         self._looks[case] = look
         return planned
 

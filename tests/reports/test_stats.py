@@ -218,7 +218,7 @@ def test_p_of_a_ratio_on_the_margin_is_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "first"), [(1e-5, 512), (1.9e-4, 512), (1e-3, 96), (0.01, 8), (1.0, 8), (0.0, 512)]
+    ("seconds", "first"), [(1e-5, 512), (1.9e-4, 512), (1e-3, 64), (0.01, 8), (1.0, 8), (0.0, 512)]
 )
 def test_the_first_look_sees_slow_change_where_rounds_are_cheap(seconds: float, first: int) -> None:
     assert stats.looks(seconds) == stats.LOOKS[stats.LOOKS.index(first) :]

@@ -55,7 +55,7 @@ def test_more_noise_takes_more_rounds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("round_", "pairs", "first"), [(1e-4, [(0, 1)], 512), (1e-3, [(0, 1)], 96), (1e-4, [], ENOUGH)]
+    ("round_", "pairs", "first"), [(1e-4, [(0, 1)], 512), (1e-3, [(0, 1)], 64), (1e-4, [], ENOUGH)]
 )
 def test_cheap_rounds_are_first_looked_at_where_they_see_slow_change(
     monkeypatch: pytest.MonkeyPatch, round_: float, pairs: list[tuple[int, int]], first: int

@@ -16,8 +16,14 @@ MODES = {"max": 0, "avg": 2}  # cudnnPoolingMode_t; an average of what lies in t
 PROPAGATE = 1  # cudnnNanPropagation_t
 SPATIAL = 1  # cudnnBatchNormMode_t: a mean and a variance for each channel
 ACROSS = 0  # cudnnLRNMode_t: over channels
+MOST = 1 << 31  # elements of a tensor
 KERNELS = 4  # of one call at most: sums, then what they are for. A guess
 Operand = tuple[ctypes.c_void_p, int]
+
+
+def too_many(elements: int) -> str | None:
+    """Why a tensor of so many is none for it."""
+    return f"cuDNN counts {elements} elements in 32 bits: a smaller --images" if elements >= MOST else None
 
 
 def pooling(on: Cudnn, mode: str, window: int, stride: int) -> ctypes.c_void_p:
@@ -30,17 +36,14 @@ def pooling(on: Cudnn, mode: str, window: int, stride: int) -> ctypes.c_void_p:
 
 def pool(on: Cudnn, how: ctypes.c_void_p, x: Operand, y: Operand) -> Callable[[], None]:
     """The call forward."""
-    one, zero = _factors()
-    return _ready(on, "cudnnPoolingForward", how, one, *_given(x), zero, *_given(y))
+    return _call(on, "cudnnPoolingForward", (how,), (x,), y)
 
 
 def pool_gradient(
     on: Cudnn, how: ctypes.c_void_p, y: Operand, dy: Operand, x: Operand, dx: Operand
 ) -> Callable[[], None]:
     """The call of the gradient, which is given what the call forward was and gave."""
-    one, zero = _factors()
-    given = (*_given(y), *_given(dy), *_given(x), zero, *_given(dx))
-    return _ready(on, "cudnnPoolingBackward", how, one, *given)
+    return _call(on, "cudnnPoolingBackward", (how,), (y, dy, x), dx)
 
 
 def of_channels(on: Cudnn, x: ctypes.c_void_p) -> ctypes.c_void_p:
@@ -109,17 +112,19 @@ def response(on: Cudnn, width: int, alpha: float, beta: float, bias: float) -> c
 
 def respond(on: Cudnn, how: ctypes.c_void_p, x: Operand, y: Operand) -> Callable[[], None]:
     """The call forward."""
-    one, zero = _factors()
-    return _ready(on, "cudnnLRNCrossChannelForward", how, INT(ACROSS), one, *_given(x), zero, *_given(y))
+    return _call(on, "cudnnLRNCrossChannelForward", (how, INT(ACROSS)), (x,), y)
 
 
 def respond_gradient(
     on: Cudnn, how: ctypes.c_void_p, y: Operand, dy: Operand, x: Operand, dx: Operand
 ) -> Callable[[], None]:
     """The call of the gradient, which is given what the call forward was and gave."""
+    return _call(on, "cudnnLRNCrossChannelBackward", (how, INT(ACROSS)), (y, dy, x), dx)
+
+
+def _call(on: Cudnn, name: str, how: tuple[Any, ...], given: tuple[Operand, ...], to: Operand) -> Callable[[], None]:
     one, zero = _factors()
-    given = (*_given(y), *_given(dy), *_given(x), zero, *_given(dx))
-    return _ready(on, "cudnnLRNCrossChannelBackward", how, INT(ACROSS), one, *given)
+    return _ready(on, name, *how, one, *(word for x in given for word in _given(x)), zero, *_given(to))
 
 
 def _factors() -> tuple[ctypes.c_float, ctypes.c_float]:

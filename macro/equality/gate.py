@@ -42,12 +42,13 @@ def refuse_unequal(plan: Plan, entries: Sequence[Entry], folder: Path, say: Call
     new = [entry for entry in entries if entry.status == "ok" and not entry.identity]
     firsts = list[Entry]()
     for entry in new:
-        if _as_asked(entry, [*known, *firsts]) is None:
+        if _as_asked(entry, known) is None:
             firsts.append(entry)
+            known.append(entry)
     for threads in dict.fromkeys(entry.setting.threads for entry in firsts):  # those of fewer are at work at once
         _ask([entry for entry in firsts if entry.setting.threads == threads], plan, folder, say)
     for entry in new:
-        if (first := _as_asked(entry, [*known, *firsts])) is not None and first.status != "failed":
+        if (first := _as_asked(entry, known)) is not None and first.status != "failed":
             entry.identity, entry.status, entry.reason = first.identity, first.status, first.reason
     _ask([entry for entry in new if not entry.identity and entry.status == "ok"], plan, folder, say)
     wanted = [entry for entry in entries if entry.status == "ok" and not _proven(plan, entry)]

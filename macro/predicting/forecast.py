@@ -121,15 +121,11 @@ class Foreseer:
             running.append(stack)
             stack.enter_context(_apart(free, changed.setting.threads or cores()))
             try:
-                say = partial(self._said_of, named)
-                return after(changed, say, stack, named.change.looks)
+                return after(changed, lambda text: self.say(f"{named.words}: {text}"), stack, named.change.looks)
             except Ended as end:
                 return LaunchError(f"{self.step.plan.network.name}: {ends.late(end)}")
             except SuiteError as error:
                 return error
-
-    def _said_of(self, named: Named, text: str) -> None:
-        self.say(f"{named.words}: {text}")
 
     def each(self, asked: Sequence[Named]) -> list[Foreseen]:
         """Changes that were looked at, one by one. Those that run share the time for kernels by themselves, by the part

@@ -57,15 +57,16 @@ def prediction(
 
 
 def measured(
-    told: Prediction, unchanged: Entry, twin: Entry, changed: Entry, contest: str | None, fewest: int = stats.FEWEST
+    told: Prediction, unchanged: Entry, twin: Entry, changed: Entry, contest: str | None, choosing: bool = False
 ) -> Prediction:
-    """The same with what was measured, in so many rounds at least, and the verdict."""
+    """The same with what was measured, and the verdict; none of few rounds, as where they are for `choosing`."""
     for one in (changed, unchanged, twin):
         if one.status != "ok" or not one.blocks:
             failed = f"does {one.reason}" if one.status == "wrong" else f"{one.status}: {one.reason}"
             return refused(told, f"{one.framework.name} {failed}")
-    least = SOON if changed.ended else fewest
-    found, same = difference(changed, (unchanged, twin), least), difference(twin, (unchanged,), least)
+    short = changed.ended or CHOOSING * choosing
+    fewest = SOON if short else stats.FEWEST
+    found, same = difference(changed, (unchanged, twin), fewest), difference(twin, (unchanged,), fewest)
     if found is None or same is None:
         return refused(told, FEW)
     resolution = max(abs(same.center), same.half(1 - CONFIDENCE))
@@ -78,7 +79,6 @@ def measured(
         predicted=scaled(told.predicted, step / told.step),
         parts={what: step / told.step * seconds for what, seconds in told.parts.items()},
     )
-    short = changed.ended or (CHOOSING if fewest < stats.FEWEST else "")
     verdict = judge(told.predicted, brought, resolution) if not short else None
     why = UNDECIDED if verdict is None and told.predicted else None if told.predicted else _lasting(told.reason)
     told = replace(told, reason=short or why if told.predicted else "; ".join(filter(None, (why, short))) or None)

@@ -18,7 +18,7 @@ from macro.predicting.foreseen import Foreseen
 from macro.timing import results, resume, turns
 from macro.timing.entry import TWIN, Entry, Plan, Taken
 from macro.timing.results import times
-from reports import next_run, stats, units
+from reports import next_run, units
 from reports.prediction import LEFT_OUT
 
 if TYPE_CHECKING:
@@ -45,9 +45,9 @@ def make(
     changed = [entered(step, one.changed, one.names, one.identity) for one in foreseen]
     end = partial(drop, (unchanged, twin), changed, hopeless) if hopeless is not None else lambda: None
     contest = _take(step.plan, [unchanged, twin, *changed], file, say, folder, end)
-    told, fewest = [], judged.SOON if hopeless is not None else stats.FEWEST
+    told, choosing = [], hopeless is not None
     for one, entry in zip(foreseen, changed, strict=True):
-        told.append(replace(one, told=judged.measured(one.told, unchanged, twin, entry, contest, fewest)))
+        told.append(replace(one, told=judged.measured(one.told, unchanged, twin, entry, contest, choosing)))
         file.append(told[-1].told)
     return told
 

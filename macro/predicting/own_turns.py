@@ -19,7 +19,6 @@ from macro.watching import ends, rounds
 from macro.watching.ends import Ended
 from macro.watching.program import Look
 from macro.watching.recording import Watched
-from reports import stats
 from reports.record import Note
 from reports.units import counted
 
@@ -56,9 +55,8 @@ def make(
                 say(f"{entry.change or 'as it is'}: {look.gone}; what was timed until then counts")
     taken = {entry.change or "as it is": [block["wall"] for _, _, block in entry.blocks] for entry, _ in looks}
     file.append(Note(TOPIC, {"steps": taken}))
-    fewest = judged.SOON if hopeless is not None else stats.FEWEST
     told = [
-        replace(one, told=judged.measured(one.told, unchanged, twin, entry, None, fewest))
+        replace(one, told=judged.measured(one.told, unchanged, twin, entry, None, hopeless is not None))
         for one, entry in zip(foreseen, changed, strict=True)
     ]
     for one in told:

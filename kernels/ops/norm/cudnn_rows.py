@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from kernels.launch import Bind, Launch, Setting
 
 
-MOST = 1 << 31  # elements of a tensor
-
-
 def prepare(problem: Norm, device: Any, setting: Setting) -> Bind:
     """A call forward, of a step another one."""
     on = device.dnn()
@@ -71,7 +68,7 @@ def accepts(problem: Norm) -> str | None:
     """Why cuDNN's calls cannot do it."""
     if problem.mode == "frozen" and problem.step:
         return "cuDNN has no gradient of kept statistics: --phase forward, or --mode train"
-    return f"cuDNN counts {problem.count} elements in 32 bits: a smaller --images" if problem.count >= MOST else None
+    return cudnn_layers.too_many(problem.count)
 
 
 VARIANT: Variant[Norm] = Variant(

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from kernels.problem import Array, Arrays
 
 
-MOST = 1 << 31  # elements of a tensor
-
-
 @dataclass(frozen=True)
 class AnyMaximum(Pooling):
     """Whose gradient goes to any of equal maxima: cuDNN does not say to which."""
@@ -67,7 +64,7 @@ def accepts(problem: Pooling) -> str | None:
     """Why cuDNN's calls cannot do it."""
     if problem.relu == "yes":
         return "cuDNN's poolings have no ReLU: --relu no"
-    return f"cuDNN counts {problem.inputs} elements in 32 bits: a smaller --images" if problem.inputs >= MOST else None
+    return cudnn_layers.too_many(problem.inputs)
 
 
 VARIANT: Variant[Pooling] = Variant(

@@ -161,17 +161,17 @@ def test_what_was_left_out_early_has_its_figure_and_no_verdict() -> None:
 
 def test_a_few_rounds_give_a_figure_and_no_verdict() -> None:
     three = [entry([x, x, x]) for x in (1.0, 1.0, 0.8)]
-    found = judged.measured(told(), *three, "contest", judged.SOON)
+    found = judged.measured(told(), *three, "contest", choosing=True)
     assert found.measured is not None and found.measured.seconds == pytest.approx(-0.2)
     assert found.verdict is None and found.reason == judged.CHOOSING
-    many = judged.measured(told(), around(1.0, 1), around(1.0, 2), around(0.8, 3), "contest", judged.SOON)
+    many = judged.measured(told(), around(1.0, 1), around(1.0, 2), around(0.8, 3), "contest", choosing=True)
     assert many.verdict is None
     assert judged.measured(told(), *three, "contest").measured is None
 
 
 def test_why_there_is_no_prediction_is_said_behind_few_rounds_and_many() -> None:
     three = [entry([x, x, x]) for x in (1.0, 1.0, 0.8)]
-    first = judged.measured(told(None), *three, "contest", judged.SOON)
+    first = judged.measured(told(None), *three, "contest", choosing=True)
     assert first.reason == f"not predictable: it fuses; {judged.CHOOSING}"
     later = judged.measured(first, around(1.0, 1), around(1.0, 2), around(0.8, 3), "contest")
     assert later.reason == "not predictable: it fuses" and later.verdict is None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from reports import units
-from reports.prediction import COARSE, word
+from reports.prediction import word
 from reports.record import Expected, Prediction
 
 LARGE = 0.05  # of a step: a change that is worth a word
@@ -46,7 +46,7 @@ def of(made: Sequence[Prediction]) -> Calibration | None:
     both = [x for x in measured if x.predicted is not None]
     large = [x for x in measured if is_large(x)]
     told = [x for x in large if x.predicted is not None]
-    null = [x for x in both if x.measured and x.measured.low <= 0 <= x.measured.high and _fine(x)]
+    null = [x for x in both if _is_null(x)]
     return Calibration(
         measured=len(measured),
         predicted=len(both),
@@ -98,10 +98,10 @@ def share(x: Prediction, of: Expected | None) -> str:
     return f"{center:+.1f} [{low:+.1f}, {high:+.1f}]"
 
 
-def _fine(x: Prediction) -> bool:
-    """Whether it is below a resolution that would have shown a change worth a word."""
-    resolution = x.resolution or 0.0
-    return abs(x.measured.seconds if x.measured else 0.0) <= resolution <= COARSE * x.step
+def _is_null(x: Prediction) -> bool:
+    """Whether it certainly changed the step by nothing that is worth a word."""
+    most = LARGE * x.step
+    return x.measured is not None and -most < x.measured.low <= 0 <= x.measured.high < most
 
 
 def is_large(x: Prediction) -> bool:

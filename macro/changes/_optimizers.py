@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from kernels.devices import open_device
 from kernels.ops.optimizer.frameworks import FUSED
 from macro.changes import _alone, _parts, _pytorch
 from macro.changes.base import Asked, Before, Change, Effect, Forecast, Seen, Step
 
-MOST = 4 << 20  # values of all tensors: more than caches hold, and of more the ratio is the same
+MOST = 4 << 20  # values of all tensors together, where they are small
+TIMES, BYTES = 2, 12  # the last-level cache that a tensor's operands exceed where they do so in the step; of a value
 
 
 def optimizer(form: str, about: str) -> Change:
@@ -32,11 +34,13 @@ def optimizer(form: str, about: str) -> Change:
         if network.rule == "nesterov" and "foreach" in (form, "foreach" * _foreach(before)):
             return Forecast(why="all at once nesterov changes the gradients, and is not measured by itself")
         sizes = [size for node in network.nodes if (size := node.count)]
-        count = min(len(sizes), 16)
+        # Passes over one tensor find in caches what the pass before left there: larger ones are alike from there on.
+        alike = TIMES * open_device("cpu").limits().usable_cache // BYTES
+        size = max(1024, min(sum(sizes) // len(sizes), alike))
         options = {
             "rule": network.rule,
-            "tensors": count,
-            "size": max(1024, min(sum(sizes) // len(sizes), MOST // count)),
+            "tensors": min(len(sizes), 16, max(2, MOST // size)),
+            "size": size,
             "variant": f"{'torch-foreach' if _foreach(before) else 'torch-loop'},torch-{form}",
             "cold": "all",
             **_parts.alike(asked),

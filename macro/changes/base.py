@@ -157,7 +157,8 @@ def _once(step: Step) -> Sequence[str]:
 class Change:
     """One change of a setting, a library, a layout or a call. `takes`: what stands behind its `=`, in words; `costs`:
     what it changes beside the time; `code`: what is written into a program, where no variable does it; `saves`: the
-    kinds of work that it can save at most; `memory`: other memory is allocated with it, so that page faults which come
+    kinds of work that it can save at most; `measures`: those whose kernels `brings` measures, where they are others;
+    `memory`: other memory is allocated with it, so that page faults which come
     or go are its own, beside what it brings; `looks`: what a changed process is watched for beside what it says, the
     functions that run, its page faults, which are NaN where they are not looked at; `alone`: kernels are measured by
     themselves for it; `tries`: the values at which `advise` has it. `applies` gives the reason why not, or None;
@@ -173,6 +174,7 @@ class Change:
     costs: str = "nothing"
     code: str = ""
     saves: tuple[str, ...] = ()
+    measures: tuple[str, ...] = ()
     memory: bool = False
     looks: Sequence[str] = (FUNCTIONS, FAULTS)
     alone: bool = True

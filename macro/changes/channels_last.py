@@ -55,6 +55,7 @@ CHANGE = Change(
     brings,
     costs="the last bits of results",
     saves=("layout reorder", "convolution"),
+    measures=("layout reorder", "convolution", "pooling"),
     code="model.to(memory_format=torch.channels_last); x = x.contiguous(memory_format=torch.channels_last)",
     memory=True,
     looks=(FAULTS,),

@@ -52,6 +52,7 @@ CHANGE = Change(
     took,
     brings,
     saves=("optimizer",),
+    measures=("gemm", "optimizer"),
     code="an autograd.Function whose backward does weight.data.addmm_(dy.t(), x, alpha=-rate)",
     costs="the gradients, which nobody can look at any more",
     memory=True,

@@ -14,6 +14,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
+from kernels import heap
 from kernels.devices.cpu import cores, memory
 from kernels.errors import LaunchError, SuiteError, Unavailable
 from kernels.users import raised
@@ -137,9 +138,9 @@ class Foreseer:
             return [self.single(one) for one in asked]
 
     def _part(self, named: Named) -> float:
-        """Of a step, that it may change: the kinds of work that it can save at most, where it says so; else all."""
-        saves = named.change.saves
-        return max(LEAST, self.before.kinds(*saves) / self.before.seconds) if saves else 1.0
+        """Of a step, that it may change: the kinds of work whose kernels it measures, where it says so; else all."""
+        kinds = named.change.measures or named.change.saves
+        return max(LEAST, self.before.kinds(*kinds) / self.before.seconds) if kinds else 1.0
 
     def single(self, named: Named) -> Foreseen:
         """One change that was looked at. A step that does not run, or shows nothing of the change, is not timed."""
@@ -227,7 +228,8 @@ def memory_of(step: Step, before: Before) -> Iterator[None]:
     pages as its arrays lie in, for NumPy, which makes theirs, asks the system for huge ones, and not every framework
     does; what they allocate themselves by malloc as it is steered there. Workers that start meanwhile keep it."""
     given = step.setting.knobs.get("variables", {})
-    wanted = {name: str(value) for name, value in given.items() if name.startswith(OF_MALLOC)}
+    of_policy = heap.POLICIES[step.setting.heap]  # which the kernels have by their own setting
+    wanted = {name: str(value) for name, value in given.items() if name.startswith(OF_MALLOC) and name not in of_policy}
     if before.huge is not None and before.huge < MOSTLY and ASKS not in os.environ:
         wanted[ASKS] = "0"
     had = {name: os.environ.get(name) for name in wanted}

@@ -49,6 +49,8 @@ def fill(
             left.append(entry)
         else:
             alive += starter.start(entry)
+            if not any(one.peak for one in known):  # by the first of them it is known what fits
+                alive += starter.last()
     alive += starter.last()
     if left:
         say(f"{counted(len(left), 'framework')} of {len(wanted)} left for another group: memory is full")
@@ -57,8 +59,9 @@ def fill(
 
 @dataclass
 class _Starter:
-    """Starts processes, one after another; `ahead`: each while the one before it takes its first steps, on another
-    core, where there are two. What starting takes is then no figure of a framework's."""
+    """Starts processes, one after another; `ahead`: each of one thread while the one before it takes its first steps,
+    on the core beside, where there are two. One of more threads starts on the cores that it has: libraries count them
+    then. What starting takes is no figure of a framework's where any starts ahead."""
 
     plan: Plan
     files: dict[str, str]
@@ -72,22 +75,28 @@ class _Starter:
         self._places = places(1)
         self.ahead = self.ahead and len(self._places) > 1
         self._pool, self._begins = ThreadPoolExecutor(1), list[Future[bool]]()
-        # A process dies with the thread that started it: that one ends behind all processes.
-        self.stack.callback(self._pool.shutdown, wait=False, cancel_futures=True)
+        # A process dies with the thread that started it: that one ends behind all processes, and one that it is just
+        # starting is ended by the stack, too.
+        self.stack.callback(self._pool.shutdown, wait=True, cancel_futures=True)
 
     def start(self, entry: Entry) -> list[Entry]:
-        """Those that are warm now: this one, or the one before it."""
+        """Those that are warm now: this one, or the one before it, or both."""
+        ahead = self._is_ahead(entry)
+        before = [] if ahead else self.last()
         self.say(f"starting {entry.framework.name}")
         self.begun.append(entry)
         self._begins.append(self._pool.submit(self._begin, entry))
-        return self._warmed() if len(self.begun) > self.ahead else []
+        return [*before, *(self._warmed() if len(self.begun) > ahead else [])]
 
     def last(self) -> list[Entry]:
         """Those that are warm at the end."""
         return self._warmed() if self.begun else []
 
+    def _is_ahead(self, entry: Entry) -> bool:
+        return self.ahead and entry.setting.threads == 1
+
     def _begin(self, entry: Entry) -> bool:
-        with on(self._places[0]) if self.ahead else nullcontext():
+        with on(self._places[-2]) if self._is_ahead(entry) else nullcontext():
             return _begin(self.plan, entry, self.files, self.folder, self.stack)
 
     def _warmed(self) -> list[Entry]:
@@ -95,17 +104,20 @@ class _Starter:
         if not begins.result():
             return []
         if self.ahead:
-            _to_its_cores(entry)
+            entry.setup.clear()
+        if self._is_ahead(entry):
+            _to_its_core(entry)
         return [entry] if _warm(self.plan, entry) else []
 
 
-def _to_its_cores(entry: Entry) -> None:
-    """Those that it has where nothing starts ahead: the last ones."""
+def _to_its_core(entry: Entry) -> None:
+    """The one that it has where nothing starts ahead: the last one."""
     assert entry.process is not None
-    own = sorted(os.sched_getaffinity(0))[-entry.setting.threads :]
+    own = max(os.sched_getaffinity(0))
     for thread in Path(f"/proc/{entry.process.pid}/task").iterdir():
         with suppress(OSError):  # it has ended
-            os.sched_setaffinity(int(thread.name), own)
+            os.sched_setaffinity(int(thread.name), [own])
+    entry.identity = {**entry.identity, "affinity": [own]}
 
 
 def _fits(entry: Entry, alive: Sequence[Entry], shared: Entry, known: Sequence[Entry], room: float) -> bool:

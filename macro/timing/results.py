@@ -164,7 +164,7 @@ def _result(plan: Plan, entry: Entry, contest: str) -> record.Result:
         processes=tuple(generation for generation, _, _ in entry.blocks),
         launches=entry.count,
         faults=round(step["faults"]),
-        setup_seconds=median(entry.setup),
+        setup_seconds=median(entry.setup) if entry.setup else None,
         step=step,
         canary={what: looks for what, word in CANARY.items() if None not in (looks := [x[word] for x in blocks])},
         warnings=tuple(_warnings(entry, step, contended)),

@@ -88,8 +88,9 @@ def restore(entries: Mapping[str, Entry], taken: Sequence[Round]) -> None:
 
 
 def spent(taken: Sequence[Round | Taken], fewest: int = FEWEST) -> float:
-    """Seconds of the generations that count, those of so many rounds at least."""
-    return sum(last.seconds for last in _generations(taken) if last.ended or last.number + 1 >= fewest)
+    """Seconds of the generations that count, those of so many rounds at least, or of FEWEST where that is fewer."""
+    least = min(fewest, FEWEST)
+    return sum(last.seconds for last in _generations(taken) if last.ended or last.number + 1 >= least)
 
 
 def left(plan: Plan, taken: Sequence[Round | Taken]) -> Plan:

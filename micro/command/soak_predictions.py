@@ -2,7 +2,7 @@
 then made, by eight commands whose run files stay: what is stopped or killed goes on.
 
 A third of them should change nothing. Processes of one step differ, at times by more than a change brings, so each is
-started five times; batches are small, so that the time goes into processes and not into steps."""
+started eight times; batches are small, so that the time goes into processes and not into steps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from reports.record import Prediction, Run
 
 SIZES = ("batch", "threads", "isa")
 MINUTES = 11  # about what a command takes
-EACH = ("--apart", "--runs", "5", "--budget", "8m", "-q")
+EACH = ("--apart", "--runs", "8", "--budget", "7m", "-q")
 # Where small pages lie makes processes of one step differ: of products, whose heap is not what changes, in huge ones.
 HUGE = "--heap keep --set GLIBC_TUNABLES=glibc.malloc.hugetlb=1"
 COMMANDS = {

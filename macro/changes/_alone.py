@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _WORKERS: ContextVar[Checks | None] = ContextVar("workers", default=None)
 NARROWER = 1.645 / 1.960  # of an interval of 95 %, one of 90
-TRIES, WIDE = 2, 0.1  # of a kernel, whose ratio shall be known to ± so much
-FIRST = 2 / 3  # of the time, of the first of them
+SHARES = 2 / 3, 1 / 3  # of the time, of the tries of a kernel
+WIDE = 0.1  # its ratio shall be known to ± so much
 FEW = "a kernel by itself had too few rounds: a longer --budget"
 LITTLE = 4 << 30  # bytes of memory that are free, below which workers do not stay
 LEAST = 256  # of a product's sizes, so that it stays a large one
@@ -55,17 +55,18 @@ class Ratio:
 def measured(benchmark: str, options: Mapping[str, Any], seconds: float) -> Ratio:
     """Of the second of two cases over the first. Raises SuiteError."""
 
-    def take() -> Ratio | None:
-        ran = run(benchmark, options, seconds)
+    def take(share: float) -> Ratio | None:
+        ran = run(benchmark, options, share)
         return _ratio(ran.results, ran.comparisons)
 
-    return tried(take)
+    return tried(take, seconds)
 
 
-def tried(take: Callable[[], T | None]) -> T:
-    """Once more where there were too few rounds, as while others had the processor. Raises Unavailable."""
-    for _ in range(TRIES):
-        if (found := take()) is not None:
+def tried(take: Callable[[float], T | None], seconds: float) -> T:
+    """Once more, in the time that is left, where there were too few rounds, as while others had the processor. Raises
+    Unavailable."""
+    for share in SHARES:
+        if (found := take(share * seconds)) is not None:
             return found
     raise Unavailable(FEW)
 
@@ -74,7 +75,7 @@ def known(xs: Collection[Problem], how: Mapping[str, Any], seconds: float) -> di
     """Their ratios; once more, in what time is left, of those that are known badly, of which the better one counts.
     Raises SuiteError."""
     found: dict[Problem, Ratio] = {}
-    for share in (FIRST, 1 - FIRST):
+    for share in SHARES:
         left = [x for x in xs if x not in found or found[x].high - found[x].low > 2 * WIDE]
         for x, ratio in ratios(left, how, share * seconds).items() if left else ():
             if ratio is not None and (x not in found or ratio.high - ratio.low < found[x].high - found[x].low):
@@ -114,10 +115,11 @@ def _unvaried(x: Problem, how: Mapping[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def workers() -> Iterator[None]:
-    """Meanwhile all kernels are measured by the same workers, which start once and check a kernel once."""
+    """Meanwhile all kernels are measured by the same workers, which start once and check a kernel once; for ratios
+    alone, without ceilings."""
     import micro
 
-    with micro.workers() as shared:
+    with micro.workers(bounded=False) as shared:
         before = _WORKERS.set(shared)
         try:
             yield

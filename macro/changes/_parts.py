@@ -156,7 +156,7 @@ def each(asked: Asked, spent: Spent, how: Mapping[str, Any]) -> Forecast:
     large = {x: took for x, of in spent.items() if (took := sum(of.values())) >= LARGE * asked.before.seconds}
     if not large:
         return Forecast((unknown("kernels of which none takes a hundredth of the step", total(spent)),))
-    fits = _alone.FIRST * asked.alone / (2 * ROUNDS * sum(max(spent[x].values()) for x in large))
+    fits = _alone.SHARES[0] * asked.alone / (2 * ROUNDS * sum(max(spent[x].values()) for x in large))
     of = {x: _alone.smaller(x, fits * x.flops, how.get("vary")) for x in large}
     found = _alone.known(dict.fromkeys(of.values()), {**alike(asked), **how}, asked.alone)
     parts = [part(x.name, took, found[of[x]]) for x, took in large.items()]
@@ -170,11 +170,11 @@ def added(asked: Asked, x: Problem, variant: str) -> Part:
     """A product that the step does not have yet: as many seconds as it takes by itself. Raises SuiteError."""
     own = gathered(by_row(asked.before, Gemm, PRODUCTS))
     rate = sum(one.flops * len(of) for one, of in own.items()) / took if (took := total(own)) else SLOW
-    less = _alone.smaller(x, rate * asked.alone / ROUNDS)
+    less = _alone.smaller(x, rate * _alone.SHARES[0] * asked.alone / ROUNDS)
     how = {"variant": variant, **alike(asked), **asdict(less), "cold": "all"}
 
-    def take() -> Part | None:
-        ran, scale = _alone.run(_alone.BENCHMARKS[type(x)], how, asked.alone), x.flops / less.flops
+    def take(seconds: float) -> Part | None:
+        ran, scale = _alone.run(_alone.BENCHMARKS[type(x)], how, seconds), x.flops / less.flops
         one = next((one.seconds for one in ran.results if one.role == "measured"), None)
         if one is None:
             raise _alone.unmeasured(ran.results)
@@ -182,7 +182,7 @@ def added(asked: Asked, x: Problem, variant: str) -> Part:
             return None
         return around(x.name, scale * one.median, scale * _alone.NARROWER * (one.high - one.low) / 2)
 
-    return _alone.tried(take)
+    return _alone.tried(take, asked.alone)
 
 
 def together(*forecasts: Forecast) -> Forecast:

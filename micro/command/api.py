@@ -63,14 +63,15 @@ def measure(plan: Plan, by: Checks | None = None) -> Run:
 
 
 @contextmanager
-def workers() -> Iterator[Checks]:
+def workers(bounded: bool = True) -> Iterator[Checks]:
     """What several plans are measured by, one after another: in workers that stay, what is right there is not checked
-    again. They end with it."""
+    again. They end with it. `bounded`: ceilings are measured beside, which take a part of the time; without them there
+    are ratios alone, and nothing is refused for beating one."""
     from micro.measuring.checks import Checks
     from micro.worker.process import Workers
 
     with Workers() as started:
-        yield Checks(started)
+        yield Checks(started, bounded=bounded)
 
 
 def words(options: dict[str, Any]) -> list[str]:

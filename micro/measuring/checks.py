@@ -61,7 +61,7 @@ class Outcome:
 class Checks:
     """The outcomes of a command's cases. `until`: the last step that is taken; `evidence`: the folder for what wrong
     kernels leave, their operands too where `keep_wrong`; `answered`: who has answered what to whom; `checked_in`: where
-    a case was found right."""
+    a case was found right; `bounded`: what is right is timed beside its ceilings."""
 
     workers: Workers
     until: str = "time"
@@ -71,6 +71,7 @@ class Checks:
     outcomes: dict[Case, Outcome] = field(default_factory=dict)
     checked_in: dict[Case, Client] = field(default_factory=dict)
     answered: set[tuple[Client, str, str]] = field(default_factory=set)  # worker, operation, provider
+    bounded: bool = True
 
     def outcome(self, case: Case, seed: int) -> Outcome:
         """Prepare, launch, check, once in each worker: what was right in one that has died need not be in the next.

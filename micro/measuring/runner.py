@@ -129,8 +129,10 @@ class Runner:
         return (crew, measurement) if measurement else None
 
     def ceilings(self, cases: Sequence[Case]) -> list[Case]:
-        """What bounds these cases; a doubtful one only where it is here and its answer is right, and none that failed
-        while it was timed."""
+        """What bounds these cases, where that is wanted; a doubtful one only where it is here and its answer is right,
+        and none that failed while it was timed."""
+        if not self.checks.bounded:
+            return []
         ceilings = case_ceilings.cases(cases, self.limits)
         trusted = [not case_ceilings.doubtful(x) and x not in self.checks.outcomes for x in ceilings]
         return [

@@ -205,6 +205,15 @@ def test_plans_that_are_measured_by_the_same_workers_start_them_and_check_a_case
     assert len(checked) == 4 and len(set(checked)) == 3 and not by.workers._alive
 
 
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize("bounded", [True, False])
+def test_ceilings_are_measured_where_they_are_wanted(bounded: bool) -> None:
+    with micro.workers(bounded) as by:
+        run = micro.measure(micro.plan("gemm", **FAKE), by)
+    assert any(x.role == "ceiling" for x in run.results) == bounded == any(x.ceiling for x in run.results)
+    assert all(x.ratio is not None for x in run.comparisons) and run.comparisons
+
+
 def test_a_question_answers(capsys: pytest.CaptureFixture[str]) -> None:
     run = micro.measure(micro.plan("gemm", why=True, **FAKE | {"variant": "naive"}))
     (note,) = run.notes

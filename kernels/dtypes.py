@@ -7,6 +7,7 @@ other indices are int32 or int64. The least value of either stands for no number
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ MAGNITUDES = "magnitudes"  # normal numbers without their sign: of operands that
 NOT_A_NUMBER = 0x7FC0  # bfloat16's
 
 
+@functools.cache
 def stored_as(kind: Any) -> str:
     """The element type of an array whose NumPy type is `kind`."""
     import numpy as np

@@ -20,6 +20,7 @@ from kernels.errors import BuildError, Unavailable, UsageError
 
 FLAGS = ("-cubin", "-O3", "-Werror", "all-warnings", "-Xptxas", "-v")
 TOOLKIT = Path("/usr/local/cuda/bin/nvcc")
+PATIENCE = 300.0  # seconds of one file; the slowest takes some ten
 REMEDY = "install a CUDA toolkit (https://developer.nvidia.com/cuda-downloads), or set NVCC to its nvcc"
 
 Argument: TypeAlias = (
@@ -147,9 +148,11 @@ def _compile(command: list[str], source: Path, target: Path) -> None:
     """Both files under temporary names first: a reader never finds half of it."""
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         binary, log = Path(folder) / "made.cubin", Path(folder) / "said.ptxas"
-        compilation = subprocess.run(
-            [*command, str(source), "-o", str(binary)], capture_output=True, text=True, check=False
-        )
+        words = [*command, str(source), "-o", str(binary)]
+        try:
+            compilation = subprocess.run(words, capture_output=True, text=True, check=False, timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            raise BuildError(f"{source.name} is not compiled within {PATIENCE:.0f} s by {command[0]}") from None
         if compilation.returncode:
             lines = (compilation.stderr + compilation.stdout).splitlines()
             complaint = next((x for x in lines if "error" in x or "fatal" in x), "".join(lines)[:200])

@@ -152,7 +152,6 @@ class Problem:
     probes: ClassVar[tuple[str, ...]] = ("dense",)
     by_executed: ClassVar[bool] = False  # whether shares of a ceiling are by what an algorithm executes: some save much
     called: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({})  # axes by other words that a person may type
-    on_host: ClassVar[bool] = False  # the time asked for is the caller's, not the device's
     within: ClassVar[bool] = False  # what it moves stays within a multiprocessor or its caches: no memory bounds it
 
     def __post_init__(self) -> None:
@@ -198,6 +197,11 @@ class Problem:
     def precision(self) -> str:
         """What it asks its arithmetic to be: an element type, or TF32."""
         return "fp32"
+
+    @property
+    def on_host(self) -> bool:
+        """Whether the time that is asked for is the caller's, not the device's."""
+        return False
 
     @property
     def summed(self) -> int:

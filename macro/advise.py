@@ -17,14 +17,12 @@ if TYPE_CHECKING:
     from macro.changes.base import Step
     from reports.store import RunFile
 
+SHARES = "15 %% for kernels alone, half or more for turns"  # of --budget
+
 
 def parser() -> argparse.ArgumentParser:
     """The options, of a network's step."""
-    return _with_shell(
-        whatif.step_options(
-            "advise", __doc__, "5m", "of all but proofs of equal work: 15 %% for kernels alone, half or more for turns"
-        )
-    )
+    return _with_shell(whatif.step_options("advise", __doc__, "5m", f"of all but proofs of equal work: {SHARES}"))
 
 
 def _with_shell(options: argparse.ArgumentParser) -> argparse.ArgumentParser:
@@ -40,7 +38,7 @@ def _words(argv: Sequence[str]) -> tuple[argparse.Namespace, Step, float]:
         words = parser().parse_args(argv)
         return words, *whatif.step_of(words)
     own, arguments = split(argv)
-    words = _with_shell(whatif.own_options("advise", __doc__, "5m")).parse_args(own)
+    words = _with_shell(whatif.own_options("advise", __doc__, "5m", f"of all: {SHARES}")).parse_args(own)
     return words, *whatif.own_step(words, arguments)
 
 

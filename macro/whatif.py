@@ -23,16 +23,13 @@ if TYPE_CHECKING:
 
 WATCHED = 0.25  # of the budget the unchanged step is watched
 ALONE = 0.25  # … and kernels are measured by themselves, all changes together
+SHARES = "of measuring: a fourth watches, a fourth kernels alone, half takes turns"  # of --budget
 OWN = "Words behind -- are the script's own. Where a step ends: python -m macro explain train.py --help."
 
 
 def parser() -> argparse.ArgumentParser:
     """The options, of a network's step."""
-    return _with_changes(
-        step_options(
-            "whatif", __doc__, "2m", "of measuring: a fourth watches, a fourth kernels alone, half takes turns"
-        )
-    )
+    return _with_changes(step_options("whatif", __doc__, "2m", SHARES))
 
 
 def _with_changes(options: argparse.ArgumentParser) -> argparse.ArgumentParser:
@@ -41,14 +38,14 @@ def _with_changes(options: argparse.ArgumentParser) -> argparse.ArgumentParser:
     return options
 
 
-def own_options(name: str, about: str | None, budget: str) -> argparse.ArgumentParser:
-    """Those of a command that changes a step of a user's own program."""
+def own_options(name: str, about: str | None, budget: str, said: str) -> argparse.ArgumentParser:
+    """Those of a command that changes a step of a user's own program; `said`: of what its budget is."""
     from macro.explaining.own_request import add_script
     from reports.parser import OneLineParser
 
     options = OneLineParser(f"python -m macro {name}", description=about, epilog=OWN, allow_abbrev=False)
     options.add_argument("script", metavar="SCRIPT.py", type=Path, help="it is run as it is, in several processes")
-    add_script(options, budget)
+    add_script(options, budget, said)
     add_outputs(options)
     return options
 
@@ -139,7 +136,7 @@ def request(argv: Sequence[str]) -> WhatIfRequest:
 
     if is_own(argv, parser()):
         own, arguments = split(argv)
-        words = _with_changes(own_options("whatif", __doc__, "2m")).parse_intermixed_args(own)
+        words = _with_changes(own_options("whatif", __doc__, "2m", SHARES)).parse_intermixed_args(own)
         _refuse_no_script(words)
         step, seconds = own_step(words, arguments)
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from typing import TYPE_CHECKING
 
 from kernels.catalog import find
@@ -153,10 +154,16 @@ def crossover(asked: Request) -> list[Contest]:
 
 
 def sparse(asked: Request) -> list[Contest]:
-    """AlexNet-S's layers with 61 M of parameters pruned to 6.7 M: dense with the zeros against CSR."""
+    """AlexNet-S's layers with 61 M of parameters pruned to 6.7 M, or one of the sizes that a person named: dense with
+    the zeros against CSR."""
+
+    def sizes(axis: str, usual: int) -> Sequence[int]:
+        return asked.axes[axis] if axis in asked.given else (usual,)
+
+    named = product(sizes("m", PRUNED[-1][0]), sizes("k", PRUNED[-1][1]))
     contests = []
-    for outputs, inputs in PRUNED:
-        problem = Spmm(outputs, PRUNED_BATCH, inputs, LEFT)
+    for (outputs, inputs), batch in product(named if asked.given & {"m", "k"} else PRUNED, sizes("n", PRUNED_BATCH)):
+        problem = Spmm(outputs, batch, inputs, LEFT)
         cases = tuple(asked.case(problem, name) for name in asked.rows(op="spmm"))
         question = "is a product with the zeros left out faster?"
         contests.append(Contest(f"sparse/{problem.name}", question, "work: differs (zeros)", cases))
@@ -257,6 +264,7 @@ BENCHMARK = Benchmark(
         Useful("--transpose --m 8,256 --variant cublaslt,cupy-raw,cupy,skcuda,torch-cuda", 261, 20.0),
         Useful("--crossover --variant cublas", 264, 15.0),
         Useful(f"--transpose --dtype tf32 --m 1024 --k {EIGHTH} --variant cublas,torch-cuda", 271, 12.0),
+        Useful("--sparse", 405, 8.0),
     ),
     small="--m 8 --n 16 --k 8",
     net=Question("who pays for the transposition in a step?", network, network_answer, seconds=60.0),

@@ -3,7 +3,7 @@
     python3 -m micro.gpu --part 1 --out FOLDER
 
 `make gpu` is the same. Part 1 has the front door (OP_N against OP_T in cuBLAS), bandwidth, launches, types; part 2
-the tests and the other benchmarks; part 3 cuDNN's probes, sanitizer, profilers; part 4 convolutions, transfers and what
+the other benchmarks and the tests; part 3 cuDNN's probes, sanitizer, profilers; part 4 convolutions, transfers and what
 is left; part 5 whole steps of networks. Each is useful wherever it is cut. Without a part it makes the first, then what
 fits into 520 s, and says what it left. Where there is no NVIDIA driver the same steps run on the fake device: a test of
 this command.
@@ -12,9 +12,12 @@ this command.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
+import shutil
 import sys
+import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -28,6 +31,8 @@ from kernels.libs import cuda
 from micro.probing import own_kernels
 from micro.visit import preflight, steps
 
+PACKED = 14 << 20  # bytes of a file of traces, where it has several
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """0 when every step ended by itself and well; 1 when one did not; 2 where a GPU cannot be used. What came of them
@@ -36,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     default = Path(os.environ.get("OUT") or "gpu-out")
     parser.add_argument("--part", type=int, choices=tuple(steps.PARTS), help="one of the five")
     parser.add_argument("--out", type=Path, default=default, help="folder ($OUT, else gpu-out)")
-    parser.add_argument("--seconds", type=float, help="for all of it (240, 480 or 720; 520 without --part)")
+    parser.add_argument("--seconds", type=float, help="for all of it (240, 480 or 520; 520 without --part)")
     parser.add_argument("--fake", action="store_true", help="the fake device even where a GPU is")
     asked = parser.parse_args(argv)
     here = cuda.driver_here() and not asked.fake
@@ -53,6 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return visit(asked.part, out, here, seconds)
     except KeyboardInterrupt:
+        pack(out)
         print(f"gpu: interrupted; what was measured is in {out}", file=sys.stderr)
         return 130
 
@@ -104,11 +110,34 @@ def visit(part: int | None, out: Path, here: bool, seconds: float) -> int:
             left = min(end - time.monotonic(), steps.PARTS[number])
             by_name = steps.take(number, out, here, left, say, log)
             codes |= {f"{name} of part {number}": code for name, code in by_name.items()}
+    pack(out)
     failed = [name for name, code in codes.items() if code]
     print(f"gpu: {', '.join(sorted(x.name for x in out.iterdir()))} in {out}")
     if failed:
         print(f"gpu: not well: {', '.join(failed)}")
     return int(bool(failed))
+
+
+def pack(out: Path) -> None:
+    """Traces, and what wrong kernels left, into a file or few: what brings files back from a machine counts them, and
+    takes none that is large."""
+    for path in sorted(out.glob("gpu-[1-5]*")):
+        if path.suffix in (".txt", ".jsonl"):
+            continue
+        files = [path] if path.is_file() else [x for x in path.rglob("*") if x.is_file()]
+        with _tar(out, sum(x.stat().st_size for x in files)) as packed:
+            packed.add(path, path.name)
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def _tar(out: Path, nbytes: int) -> tarfile.TarFile:
+    """The first one with room for so much: a new one where what is there was cut off."""
+    for number in itertools.count(1):
+        path = out / f"gpu-traces{'' if number == 1 else f'-{number}'}.tar"
+        if not path.exists() or path.stat().st_size + nbytes <= PACKED:
+            with suppress(tarfile.ReadError):
+                return tarfile.open(path, "a")
+    raise AssertionError("there is always another name")
 
 
 def ready(say: Callable[[str], None]) -> bool:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from kernels.catalog import find
 from kernels.ops.launch.problem import Calls
+from kernels.ops.launch.variants import OWN_CLOCK
 from kernels.variant import DEFAULT
-from micro.answers.launch import ladder_answer
+from micro.answers.launch import gaps_answer, ladder_answer
 from micro.command.line import main
 from micro.planning.benchmark import Benchmark, Question, Request, Useful
 from micro.planning.contest import Contest
@@ -29,6 +30,12 @@ def _rungs(asked: Request, kernel: str) -> tuple[str, ...]:
 
 def _kernels(asked: Request) -> tuple[str, ...]:
     return asked.axes["kernel"]
+
+
+def _length(asked: Request) -> int:
+    """Of a launch that nobody named."""
+    queue = asked.device.queue if asked.device.whole else 0
+    return max(1, queue // QUARTER) if queue else CHAIN
 
 
 def rungs(asked: Request, kernel: str, chain: int) -> Contest:
@@ -63,9 +70,7 @@ def ladder(asked: Request) -> list[Contest]:
     """The rungs of each kernel, the harness beneath them, and the chains."""
     given = asked.axes["chain"] if "chain" in asked.given else ()
     every = "all" in asked.flags
-    queue = asked.device.queue if asked.device.whole else 0
-    length = max(1, queue // QUARTER) if queue else CHAIN
-    contests = [rungs(asked, kernel, chain) for kernel in _kernels(asked) for chain in given or (length,)]
+    contests = [rungs(asked, kernel, chain) for kernel in _kernels(asked) for chain in given or (_length(asked),)]
     contests += filter(None, (floor(asked, harness) for harness in asked.rows("harness")))
     lengths = given if len(given) > 1 else () if given else MORE_CHAINS if every else CHAINS
     everything = every or "variant" in asked.given
@@ -74,6 +79,19 @@ def ladder(asked: Request) -> list[Contest]:
             wanted = [x for x in _rungs(asked, kernel) if everything or x in asked.rows("chain")]
             contests += [chains(asked, kernel, rung, lengths) for rung in wanted]
     return contests
+
+
+def gaps(asked: Request) -> list[Contest]:
+    """Kernels one behind another by a GPU's own clock, launched one by one or as one graph. Where there is a GPU
+    alone."""
+    ways = asked.variants if "variant" in asked.given else asked.rows(OWN_CLOCK)
+    chains = asked.axes["chain"] if "chain" in asked.given else (_length(asked),)
+    problems = [Calls(kernel, chain, "device") for kernel in _kernels(asked) for chain in chains]
+    question = "how long after a kernel does the next one end?"
+    return [
+        Contest(f"gap/{problem.name}", question, "variant", tuple(asked.case(problem, name) for name in ways))
+        for problem in (problems if ways else ())
+    ]
 
 
 BENCHMARK = Benchmark(
@@ -86,11 +104,17 @@ BENCHMARK = Benchmark(
             ladder,
             ladder_answer,
             all="rungs that take half a minute to prepare, such as torch.compile",
-        )
+        ),
+        "gaps": Question(
+            "how long does a GPU take from one kernel to the next, by its own clock, in a stream and in a graph?",
+            gaps,
+            gaps_answer,
+        ),
     },
-    useful=(Useful("--ladder"), Useful("--ladder", 140, 15.0)),
+    useful=(Useful("--ladder"), Useful("--ladder", 140, 15.0), Useful("--gaps", 142, 4.0)),
     small="--chain 2",
     default="ladder",
+    sweeping=("clock",),
 )
 
 

@@ -29,13 +29,13 @@ def _named(files: Sequence[Path]) -> int:
             run = store.read(path)
         except store.Unreadable as error:
             raise UsageError(str(error)) from None
-        cases = names.unnamed(run)
-        note = names.collect(run) if cases else None
-        if note:
+        cases, named = names.unnamed(run), 0
+        for note in names.collect(run) if cases else ():  # each in the file at once: a visit may be cut
             file = store.RunFile(path, run.environment, resume=True)
             file.append(note)
             file.close()
-        print(f"{path}: {len(note.data['names']) if note else 0} of {len(cases)} cases named")
+            named += len(note.data["names"])
+        print(f"{path}: {named} of {len(cases)} cases named")
     return 0
 
 

@@ -26,9 +26,10 @@ def parser() -> argparse.ArgumentParser:
         nargs="?",
         const="",
         metavar="PARTS",
-        help="what takes minutes a figure: rate, elementwise, sweeps, frameworks, explain, graphs, causes, own, conv "
-        "(the last four go on where they were stopped; parts of them: causes:heap, causes:twice, causes:copy, "
-        "causes:equal, own:injected, own:equal, own:knock, own:plain, conv:odd, conv:batch-1, conv:batch-16)",
+        help="what takes minutes a figure: rate, elementwise, sweeps, frameworks, explain, graphs, predictions, "
+        "causes, own, conv (the last five go on where they were stopped; parts of them: causes:heap, causes:twice, "
+        "causes:copy, causes:equal, own:injected, own:equal, own:knock, own:plain, conv:odd, conv:batch-1, "
+        "conv:batch-16)",
     )
     how.add_argument("--explain", action="store_true", help="what is promised, how it is tested, and what is not")
     options.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")

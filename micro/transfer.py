@@ -46,6 +46,11 @@ QUESTIONS = {
         "what does a share of a chain of kernels cost that only another memory has?", steps.chain, step_answers.chain
     ),
     "beside": Question("how much of a copy to a GPU hides behind products on it?", contests.beside, answers.beside),
+    "pageable": Question(
+        "what does a copy to a GPU, or from it, cost from memory that is not page-locked?",
+        contests.pageable,
+        answers.pageable,
+    ),
     "first_touch": Question("what do new memory and huge pages change?", contests.first_touch, answers.first_touch),
 }
 # A case of another operation is repeated by a line of this command with that operation's axes.
@@ -77,13 +82,14 @@ BENCHMARK = Benchmark(
     useful=(
         Useful("--curve"),
         Useful("--gradients"),
-        Useful("--curve --size 1024,65536,1048576,16777216,134217728", 405, 20.0),
-        Useful("--gradients", 450, 15.0),
+        Useful("--curve --size 1024,65536,1048576,16777216,134217728", 415, 20.0),
+        Useful("--gradients", 450, 10.0),
         Useful("--beside", 455, 6.0),
+        Useful("--pageable", 403, 8.0),
     ),
     small="--size 4096",
     default="curve",
-    sweeping=("waits", "back"),
+    sweeping=("waits", "back", "clock"),
     limiting=("size",),
     others=OTHERS,
 )

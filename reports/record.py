@@ -201,6 +201,7 @@ class Prediction:
     verdict: str | None = None  # confirmed, refuted, below resolution; null: see the reason
     reason: str | None = None  # why there is no prediction, no measurement, or no verdict
     contest: str | None = None  # in which it was measured
+    noise: float = 0.0  # seconds of the interval for what so many rounds will be off by
     kind: str = "prediction"  # prediction
 
 

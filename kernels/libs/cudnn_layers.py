@@ -1,4 +1,4 @@
-"""cuDNN's poolings and normalizations through its C interface, the one of version 7.
+"""cuDNN's layers beside convolutions through its C interface, the one of version 7.
 
 Each function gives a call that is ready. Operands are pairs of a tensor's descriptor and an address; α is 1, β is 0.
 """
@@ -10,20 +10,22 @@ from collections.abc import Callable
 from typing import Any
 
 from kernels.libs.cublas import prepared
-from kernels.libs.cudnn import INT, POINTER, Cudnn
+from kernels.libs.cudnn import FLOAT, INT, POINTER, SIZE, Cudnn
 
 MODES = {"max": 0, "avg": 2}  # cudnnPoolingMode_t; an average of what lies in the image
 PROPAGATE = 1  # cudnnNanPropagation_t
 SPATIAL = 1  # cudnnBatchNormMode_t: a mean and a variance for each channel
 ACROSS = 0  # cudnnLRNMode_t: over channels
+ADD = 0  # cudnnOpTensorOp_t
+RELU = 1  # cudnnActivationMode_t
 MOST = 1 << 31  # elements of a tensor
 KERNELS = 4  # of one call at most: sums, then what they are for. A guess
 Operand = tuple[ctypes.c_void_p, int]
 
 
-def too_many(elements: int) -> str | None:
-    """Why a tensor of so many is none for it."""
-    return f"cuDNN counts {elements} elements in 32 bits: a smaller --images" if elements >= MOST else None
+def too_many(elements: int, option: str = "--images") -> str | None:
+    """Why a tensor of so many is none for it; `option`: what makes it smaller."""
+    return f"cuDNN counts {elements} elements in 32 bits: a smaller {option}" if elements >= MOST else None
 
 
 def pooling(on: Cudnn, mode: str, window: int, stride: int) -> ctypes.c_void_p:
@@ -120,6 +122,78 @@ def respond_gradient(
 ) -> Callable[[], None]:
     """The call of the gradient, which is given what the call forward was and gave."""
     return _call(on, "cudnnLRNCrossChannelBackward", (how, INT(ACROSS)), (y, dy, x), dx)
+
+
+def adding(on: Cudnn) -> ctypes.c_void_p:
+    """The descriptor of a sum."""
+    how = on.make("cudnnCreateOpTensorDescriptor")
+    on.call("cudnnSetOpTensorDescriptor", how, INT(ADD), INT(FLOAT), INT(PROPAGATE))
+    return how
+
+
+def add(on: Cudnn, how: ctypes.c_void_p, a: Operand, b: Operand, to: Operand) -> Callable[[], None]:
+    """a + b; an extent of b that is 1 stands for all of a's."""
+    (one, zero), once = _factors(), ctypes.c_float(1.0)
+    return _ready(on, "cudnnOpTensor", how, one, *_given(a), once, *_given(b), zero, *_given(to))
+
+
+def rectifier(on: Cudnn) -> ctypes.c_void_p:
+    """The descriptor of max(x, 0)."""
+    how = on.make("cudnnCreateActivationDescriptor")
+    on.call("cudnnSetActivationDescriptor", how, INT(RELU), INT(PROPAGATE), ctypes.c_double(0.0))
+    return how
+
+
+def rectify(on: Cudnn, how: ctypes.c_void_p, x: Operand, y: Operand) -> Callable[[], None]:
+    """The call forward, which may write where it reads."""
+    return _call(on, "cudnnActivationForward", (how,), (x,), y)
+
+
+def rectify_gradient(
+    on: Cudnn, how: ctypes.c_void_p, y: Operand, dy: Operand, x: Operand, dx: Operand
+) -> Callable[[], None]:
+    """The call of the gradient, which is given what the call forward was and gave."""
+    return _call(on, "cudnnActivationBackward", (how,), (y, dy, x), dx)
+
+
+def bias_gradient(on: Cudnn, dy: Operand, db: Operand) -> Callable[[], None]:
+    """The sums of each channel."""
+    return _call(on, "cudnnConvolutionBackwardBias", (), (dy,), db)
+
+
+def state_bytes(on: Cudnn) -> int:
+    """Of the generators that `dropping` needs."""
+    size = SIZE()
+    on.call("cudnnDropoutGetStatesSize", on.handle, ctypes.byref(size))
+    return size.value
+
+
+def dropping(on: Cudnn, rate: float, states: tuple[int, int], seed: int) -> ctypes.c_void_p:
+    """The descriptor of dropping a share; `states`: address and bytes of its generators, which are seeded here and
+    have to live as long as it does."""
+    how = on.make("cudnnCreateDropoutDescriptor")
+    given = (ctypes.c_float(rate), POINTER(states[0]), SIZE(states[1]), ctypes.c_ulonglong(seed))
+    on.call("cudnnSetDropoutDescriptor", how, on.handle, *given)
+    return how
+
+
+def mask_bytes(on: Cudnn, x: ctypes.c_void_p) -> int:
+    """Of the mask that `drop` leaves to `drop_gradient`."""
+    size = SIZE()
+    on.call("cudnnDropoutGetReserveSpaceSize", x, ctypes.byref(size))
+    return size.value
+
+
+def drop(on: Cudnn, how: ctypes.c_void_p, x: Operand, y: Operand, mask: tuple[int, int]) -> Callable[[], None]:
+    """The call forward; `mask`: address and bytes."""
+    return _ready(on, "cudnnDropoutForward", how, *_given(x), *_given(y), POINTER(mask[0]), SIZE(mask[1]))
+
+
+def drop_gradient(
+    on: Cudnn, how: ctypes.c_void_p, dy: Operand, dx: Operand, mask: tuple[int, int]
+) -> Callable[[], None]:
+    """The call of the gradient, by the mask of the last call forward."""
+    return _ready(on, "cudnnDropoutBackward", how, *_given(dy), *_given(dx), POINTER(mask[0]), SIZE(mask[1]))
 
 
 def _call(on: Cudnn, name: str, how: tuple[Any, ...], given: tuple[Operand, ...], to: Operand) -> Callable[[], None]:

@@ -96,7 +96,8 @@ class Seen:
 class Before(Seen):
     """The unchanged step, watched. `seconds` of a plain one, and of them the operating system's; `cells`: seconds by
     rows and kind; `rows` of the network by name; `side`: who was watched, with the products that its libraries log;
-    `huge`: the share of its own memory that lies in huge pages, where that is known."""
+    `huge`: the share of its own memory that lies in huge pages, where that is known; `spread`: the standard deviation
+    of `seconds` from round to round."""
 
     side: Side
     seconds: float = 0.0
@@ -104,6 +105,7 @@ class Before(Seen):
     cells: Mapping[Key, float] = field(default_factory=dict)
     rows: Mapping[str, Row] = field(default_factory=dict)
     huge: float | None = None
+    spread: float = 0.0
 
     def kinds(self, *names: str) -> float:
         """Seconds of all cells of these kinds."""

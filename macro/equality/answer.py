@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kernels.devices import kind_of
 from kernels.errors import LaunchError, SuiteError
 from macro.frameworks import Framework
 from macro.networks.base import Network
@@ -99,7 +100,9 @@ def takes(network: Network, batch: int) -> float:
 
 def _start(question: Question) -> Start:
     held = takes(question.network, question.batch)
-    return Start(partial(_begun, question), question.setting.threads, held, question.framework.chooses)
+    # What compiles for a GPU does so on several cores; what chooses kernels by their times is beside nobody.
+    alone = question.framework.chooses or kind_of(question.setting.device).whole
+    return Start(partial(_begun, question), question.setting.threads, held, alone)
 
 
 def _begun(question: Question) -> Process:

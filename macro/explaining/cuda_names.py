@@ -10,11 +10,13 @@ import re
 from macro.explaining.kinds import UNKNOWN
 
 PATTERNS = (
-    ("element-wise", r"triton_poi|op_?tensor"),  # named after what they follow
+    ("pooling", r"triton_\w*pool"),
+    ("reduction", r"triton_(red|per)_\w*conv"),  # of a bias' gradient, named after what it follows
+    ("element-wise", r"triton_poi|op_?tensor|(relu|sigmoid|tanh|exp)_(forward|dgrad)"),  # … too
     ("communication", r"nccl"),
     ("attention", r"flash|fmha|attention|softmax_warp_forward.*mha"),
     ("layout reorder", r"nchwto|nhwcto|tonchw|tonhwc|nchw2nhwc|nhwc2nchw|transpose|permute"),
-    ("optimizer", r"multi_tensor|adam|fusedoptim|sgd_|foreach"),
+    ("optimizer", r"multi_tensor|adam|fusedoptim|sgd_|foreach|optimizer_"),
     ("random numbers", r"distribution_|random|philox|dropout"),
     ("normalization", r"batch_?norm|bn_fw|bn_bw|layer_?norm|rms_?norm|group_?norm|lrn"),
     ("pooling", r"pool"),
@@ -24,17 +26,15 @@ PATTERNS = (
     # cuDNN's FFT convolutions multiply complex matrices, which nothing else of a network does.
     (
         "convolution",
-        r"conv(?!ert)|cgemm|fft2d|fprop|dgrad|wgrad|winograd|im2col|col2im|implicit|computeoffsets|[sh]cudnn",
+        r"conv(?!ert)|cgemm|fft2d|fprop|dgrad|wgrad|winograd|im2col|col2im|implicit|computeoffsets|"
+        r"[sh]cudnn|(columns|frames)_",
     ),
     ("gemm", r"gemm|gemv|nvjet|triton_tem\w*mm|epilogue::impl|cutlass|splitk|cublas|xmma|matmul|dot_kernel"),
-    ("reduction", r"reduce|reduction|cub::|sum_kernel|norm_kernel"),
+    ("reduction", r"reduce|reduction|cub::|sum_kernel|norm_kernel|cupy_(sum|max|min|mean|prod)_"),
     ("cast", r"(?<!no)(?<!broad)cast|convert|direct_copy.*half|bfloat16_copy"),
     ("copy", r"copy|memcpy|cat_?array|slice|pad"),
     ("clear", r"fill|memset|zero"),
-    (
-        "element-wise",
-        r"elementwise|element_wise|unrolled|vectorized|relu|sigmoid|tanh|gelu|add_|mul_|fusion|triton_poi",
-    ),
+    ("element-wise", r"elementwise|element_wise|unrolled|vectorized|relu|sigmoid|tanh|gelu|add_|mul_|fusion|cupy_"),
 )
 COMPILED = [(kind, re.compile(pattern)) for kind, pattern in PATTERNS]
 

@@ -131,8 +131,8 @@ def _scripts(words: argparse.Namespace, paths: Sequence[Path], arguments: Sequen
     return [replace(first, path=one.resolve(), heap=heap) for one in paths for heap in heaps]
 
 
-def add_script(options: argparse.ArgumentParser, budget: str) -> None:
-    """What every command asks of a script."""
+def add_script(options: argparse.ArgumentParser, budget: str, said: str = "seconds of measuring or watching") -> None:
+    """What every command asks of a script; `said`: of what its budget is."""
     from macro.watching.script import STOPS
 
     options.add_argument("--python", metavar="PATH", type=Path, help="the interpreter that runs it (this one)")
@@ -140,9 +140,7 @@ def add_script(options: argparse.ArgumentParser, budget: str) -> None:
     options.add_argument("--stop", choices=STOPS, default="raise", help="how it is ended when enough was seen (raise)")
     options.add_argument("--threads", type=int, metavar="N", help="set in its environment (as the script has it)")
     options.add_argument("--runs", type=int, default=1, metavar="N", help="processes of each, one after another (1)")
-    options.add_argument(
-        "--budget", metavar="TIME", default=budget, help=f"seconds that it measures, or watches ({budget})"
-    )
+    options.add_argument("--budget", metavar="TIME", default=budget, help=f"{said} ({budget})")
     options.add_argument("--wait", metavar="TIME", default=PATIENCE, help=f"for its first steps ({PATIENCE})")
 
 

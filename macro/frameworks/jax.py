@@ -10,8 +10,8 @@ DEVICES = ("cpu", "cuda", "fake")
 def configure(job):
     import os
 
-    os.environ["NPROC"] = str(job["threads"])  # what XLA for CPU sizes its pools by, before it counts cores
     if not _on_cuda(job):
+        os.environ["NPROC"] = str(job["threads"])  # what XLA for CPU sizes its pools by, before it counts cores
         os.environ.setdefault("JAX_PLATFORMS", "cpu")
         return
     os.environ["JAX_PLATFORMS"] = "cuda"

@@ -72,9 +72,9 @@ def profile(model, call, count, path):
         import torch
 
         torch.cuda.set_device(cupy.cuda.runtime.getDevice())
-        return torch_device.profile(torch, call, count, path)
     except (ImportError, OSError, AssertionError, RuntimeError) as error:  # not here, or built without CUDA
         return "nothing tells its kernels but PyTorch's profiler: %s" % error
+    return torch_device.profile(torch, call, count, path)
 
 
 def record(model, run):

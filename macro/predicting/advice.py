@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 from macro import changes
 from macro.changes import Named
 from macro.changes.base import Step
-from macro.predicting import judged, typed
+from macro.predicting import judged, own_turns, typed
 from macro.predicting.forecast import Foreseer
 from macro.predicting.foreseen import Foreseen
 from macro.predicting.foreseen import together as with_all
 from macro.processes import confirmed
 from reports.advice import TOPIC
 from reports.prediction import LEFT_OUT
-from reports.record import Contest, Expected, Note
+from reports.record import Expected, Note, Run
 
 if TYPE_CHECKING:
     from reports.store import RunFile
@@ -43,11 +43,11 @@ def advise(step: Step, seconds: float, file: RunFile, say: Callable[[str], None]
         foreseer.look(asked)
         wanted = [one for one in foreseer.each(asked) if one.there and promising(one)]
         first = replace(step, plan=replace(step.plan, seconds=FIRST * seconds, fewest=judged.SOON))
-        started, known = time.monotonic(), len(file.run.contests)
+        started, known = time.monotonic(), (len(file.run.contests), len(file.run.notes))
         tried = foreseer.turns(first, wanted, file, say, hopeless=WORTH) if wanted else []
         best = chosen(step, tried)
         others = _combinations(foreseer, best) if best else []
-        each, proving = _starting(first, file.run.contests[known:], time.monotonic() - started, len(wanted))
+        each, proving = _starting(file.run, known, time.monotonic() - started, len(wanted))
         left = began + seconds + proving + foreseer.proving - time.monotonic()
         left -= each * (len(best) + len(others) + UNCHANGED)
         last = replace(step, plan=replace(step.plan, seconds=min(max(0.0, left), LAST * seconds)))
@@ -63,12 +63,13 @@ def advise(step: Step, seconds: float, file: RunFile, say: Callable[[str], None]
     return text
 
 
-def _starting(step: Step, contests: Sequence[Contest], took: float, count: int) -> tuple[float, float]:
-    """Of turns of so many changes that took so long and made these contests: seconds that each process took to start,
-    and that proofs of equal work took."""
-    seconds = contests[-1].seconds if contests else {}
+def _starting(run: Run, known: tuple[int, int], took: float, count: int) -> tuple[float, float]:
+    """Of turns of so many changes that took so long, before which so many contests and notes were in the file: seconds
+    that each process took to start, and that proofs of equal work took. A program's turns leave a note."""
+    contests, notes = run.contests[known[0] :], [x.data for x in run.notes[known[1] :] if x.topic == own_turns.TOPIC]
+    seconds: Mapping[str, float] = contests[-1].seconds if contests else {}
     proving = seconds.get("proving", 0.0)
-    measuring = seconds.get("measuring", step.plan.seconds)
+    measuring = seconds.get("measuring", notes[-1]["seconds"] if notes else took)
     return max(0.0, took - measuring - proving) / (count + UNCHANGED), proving
 
 
@@ -114,7 +115,7 @@ def promising(one: Foreseen) -> bool:
         return True
     step = one.told.step
     between = judged.BETWEEN * step / math.sqrt(one.changed.plan.generations)
-    kernels = math.sqrt(max(0.0, (predicted.seconds - predicted.low) ** 2 - between**2))
+    kernels = math.sqrt(max(0.0, (predicted.seconds - predicted.low) ** 2 - between**2 - one.told.noise**2))
     return predicted.seconds - kernels < -WORTH * step
 
 

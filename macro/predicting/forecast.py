@@ -203,7 +203,8 @@ class Foreseer:
     ) -> Foreseen:
         seconds, threads = self.before.seconds, self.before.identity.get("threads")
         threads = threads if isinstance(threads, int) else 1
-        told = judged.prediction(self.step, joined(changes), costs, seconds, effect, forecast, threads)
+        spread = self.before.spread
+        told = judged.prediction(self.step, joined(changes), costs, seconds, effect, forecast, threads, spread)
         told = replace(told, reason=why) if why else told
         self.file.append(told)
         seen = self.seen.get(joined(changes))

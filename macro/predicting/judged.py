@@ -16,30 +16,41 @@ from reports.record import Expected, Prediction
 
 MODEL = 0.12  # of what kernels alone say: by so much a step may do else; from 79 pairs older than docs/whatif.md's
 BETWEEN = 0.03  # of a step: by so much two processes of it differ; from the same pairs
+NINE_OF_TEN = 1.645  # standard errors, of CONFIDENCE
+DIFFERENCE = 1.5  # variances of a round: of a step less the mean of two
 SOON = 3  # rounds from which on what does not help is left out
 CHOOSING = "timed in few rounds, to choose what is timed again"
 FEW = "too few rounds: a longer --budget"
 
 
-def expected(forecast: Forecast, step: float, processes: int = 1) -> Expected | None:
+def expected(forecast: Forecast, step: float, processes: int = 1, noise: float = 0.0) -> Expected | None:
     """Of a step of so many seconds the sum of its parts. Their errors are of different kernels; that of the model, by
     which a kernel does in a step what it does alone, is one for all, and processes of one step differ: so many of each
-    will be measured."""
+    will be measured. `noise`: by what so many rounds then may be off, as CONFIDENCE has it."""
     if forecast.why is not None:
         return None
     center = sum(part.seconds for part in forecast.parts)
-    beside = MODEL * sum(abs(part.seconds) for part in forecast.parts), BETWEEN * step / math.sqrt(processes)
+    model = MODEL * sum(abs(part.seconds) for part in forecast.parts)
+    beside = model, BETWEEN * step / math.sqrt(processes), noise
     below = math.hypot(*(part.seconds - part.low for part in forecast.parts), *beside)
     above = math.hypot(*(part.high - part.seconds for part in forecast.parts), *beside)
     return Expected(center, center - below, center + above, CONFIDENCE)
 
 
 def prediction(
-    step: Step, change: str, costs: str, seconds: float, effect: Effect, forecast: Forecast, threads: int = 1
+    step: Step,
+    change: str,
+    costs: str,
+    seconds: float,
+    effect: Effect,
+    forecast: Forecast,
+    threads: int = 1,
+    spread: float = 0.0,
 ) -> Prediction:
     """The line that stands in the file before the changed step is timed. `seconds`: of the unchanged one, which
-    has so many `threads` where its setting does not say."""
+    has so many `threads` where its setting does not say; `spread`: their standard deviation from round to round."""
     plan = step.plan
+    noise = NINE_OF_TEN * spread * math.sqrt(DIFFERENCE / (plan.generations * plan.fewest))
     words = (plan.network.name, step.framework.name, change, plan.batch, plan.phase, step.setting.threads or threads)
     parts: dict[str, float] = {}
     for part in forecast.parts:
@@ -48,11 +59,12 @@ def prediction(
         "/".join(map(str, words)),
         *words,
         seconds,
-        expected(forecast, seconds, plan.generations),
+        expected(forecast, seconds, plan.generations, noise),
         parts,
         effect.evidence,
         costs,
         reason=None if forecast.why is None else f"not predictable: {forecast.why}",
+        noise=noise,
     )
 
 

@@ -22,7 +22,7 @@ from macro.explaining.breakdown import Ceilings, place, taken_apart
 from macro.explaining.nominal import Work, work_of
 from macro.explaining.operation_work import alone
 from macro.explaining.rows import Row
-from macro.predicting.watched import started_with, steady, symbols
+from macro.predicting.watched import spread, started_with, steady, symbols
 from macro.timing.entry import Entry
 from macro.watching.perf import Sampler
 from macro.watching.program import Look, watch
@@ -63,6 +63,7 @@ def before(step: Step, seconds: float, say: Say) -> Before:
         found.system["a"] * found.threads,
         cells,
         dict(_rows(work)),
+        spread=spread(process.levels.get("P0", [])),
     )
 
 

@@ -35,10 +35,12 @@ def make(
     unchanged, twin = Entry(step.framework, step.setting), Entry(step.framework, step.setting, change=TWIN)
     changed = [Entry(step.framework, one.changed.setting, change=one.words) for one in foreseen]
     steps = [step, step, *(one.changed for one in foreseen)]
+    seconds = 0.0
     with place_of() as (folder, streams), ExitStack() as stack:
         looks = _all([unchanged, twin, *changed], steps, folder, streams, stack, say)
         going = [look for _, look in looks]
         for turn in rounds.in_turns(going, step.plan.seconds, random.Random(step.plan.seed), step.plan.fewest):
+            seconds = turn.seconds
             if not turn.number & turn.number - 1:  # 1, 2, 4, 8 …
                 say(f"{counted(turn.number, 'round')}, {turn.seconds:.0f} of {step.plan.seconds:.0f} s")
             for entry, look in looks:
@@ -54,7 +56,7 @@ def make(
             if look.gone:
                 say(f"{entry.change or 'as it is'}: {look.gone}; what was timed until then counts")
     taken = {entry.change or "as it is": [block["wall"] for _, _, block in entry.blocks] for entry, _ in looks}
-    file.append(Note(TOPIC, {"steps": taken}))
+    file.append(Note(TOPIC, {"steps": taken, "seconds": seconds}))
     told = [
         replace(one, told=judged.measured(one.told, unchanged, twin, entry, None, hopeless is not None))
         for one, entry in zip(foreseen, changed, strict=True)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from statistics import stdev
+from statistics import quantiles, stdev
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -29,6 +29,7 @@ from reports import units
 
 BUILT = ("batch", "layout", "made")
 LEAST = 4  # rounds of the unchanged step
+QUARTILES = 1.349  # standard deviations from the first to the third
 PREFIX = "kernelgap-whatif-"  # of a folder
 
 
@@ -63,6 +64,7 @@ def before(step: Step, seconds: float, say: Callable[[str], None], arrays: Path)
         cells,
         rows_of.rows(plan.network, plan.batch),
         large,
+        spread(process.levels["P0"]),
     )
 
 
@@ -89,6 +91,14 @@ def after(
 def steady(faults: Sequence[float]) -> tuple[float, float]:
     """Page faults of a plain step in the mean, and the standard error of that."""
     return mean(faults), stdev(faults) / len(faults) ** 0.5 if len(faults) > 1 else 0.0
+
+
+def spread(seconds: Sequence[float]) -> float:
+    """The standard deviation of a plain step from round to round, by its quartiles: means are trimmed, too."""
+    if len(seconds) < LEAST:
+        return 0.0
+    first, _, third = quantiles(seconds, n=4, method="inclusive")
+    return (third - first) / QUARTILES
 
 
 def _add(process: Watched, look: Look) -> None:

@@ -7,15 +7,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from kernels import heap
+from kernels import heap, state
+from kernels.devices import kind_of
 from kernels.errors import Unavailable
 from kernels.libs import preload
 from macro.frameworks import Framework, interpreter, remedy
 from macro.processes.job import Setting
+from micro.worker.client import Died
 from micro.worker.json_child import JsonChild
 from micro.worker.process import POOLS
 
 LOOP = Path(__file__).parents[1] / "worker" / "loop.py"
+SHOWN, LINE = 4096, 300  # bytes of a log that are read; characters of its last line
 START = 180.0  # seconds for a framework to import, build and compile; ten times as long where it tries kernels
 
 
@@ -34,8 +37,12 @@ class Process(JsonChild):
         environment |= preload.variables(setting.preload)
         environment |= {str(k): str(v) for k, v in framework.recipe.get("variables", {}).items()}
         environment |= {str(k): str(v) for k, v in setting.knobs.get("variables", {}).items()}
+        if kind_of(setting.device).whole:  # what was proven is what is timed, and compiles once
+            environment.setdefault("JAX_COMPILATION_CACHE_DIR", str(state.folder() / "jax"))
+            environment.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
         environment.pop("PYTHONPATH", None)
         words = [str(python), str(LOOP), str(framework.path), str(job)]
+        self._log = log, log.stat().st_size if log.exists() else 0
         with log.open("ab") as stream:
             try:
                 super().__init__(words, environment, stream)
@@ -62,6 +69,16 @@ class Process(JsonChild):
         if message.get("kind") == "failed":
             raise self.fault(str(message.get("reason")))
         raise self.fault(f"says {message.get('kind')!r} where {kind!r} was expected")
+
+    def _death(self) -> Died:
+        """With the last line that it printed, such as of a check that failed in C++: its log does not stay."""
+        died, (path, before) = super()._death(), self._log
+        with suppress(OSError), path.open("rb") as stream:
+            stream.seek(max(before, path.stat().st_size - SHOWN))
+            lines = stream.read().decode(errors="replace").split("\n")
+            if last := next((line.strip() for line in reversed(lines) if line.strip()), ""):
+                return Died(f"{died}; it printed last: {last[:LINE]}")
+        return died
 
     def _remedy(self) -> str:
         return f": {remedy(self.framework, self.device)}" if self.framework.recipe else ""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 STEPS = 10  # under the profiler
 NAME = "kernelgap steps"  # as macro/worker/device_clocks.py names them
 MARGIN = 0.01
+MORE = 1.2  # times a timed step, from which on a traced one tells less of it
 TOPIC = "device"
 WAITS = ("copies and clears beside none", "idle")
 
@@ -62,6 +63,7 @@ def _measure(
             own: dict[str, Any] = {"result": result.name, "framework": entry.framework.name, "devices": []}
             own["reason"] = None if result.seconds else result.reason or result.status
             own["timed"] = result.seconds is not None
+            own["step"] = result.seconds.median if result.seconds else None
             if result.seconds:
                 say(f"{entry.framework.name} under its profiler: {STEPS} steps")
                 own |= _traced(plan, entry, path)
@@ -112,6 +114,7 @@ def _text(sides: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             yield f"{side['framework']}: no trace of it: {side['reason']}"
             continue
         yield f"{side['framework']}, by its profiler, which takes time itself:"
+        yield from _slower(side)
         yield from device.text(side["devices"])
     if [len(side["devices"]) for side in sides] == [1, 1]:
         a, b = (_parts(side["devices"][0]) for side in sides)
@@ -120,6 +123,19 @@ def _text(sides: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         rows = [[*row, _signed(a.get(row[0], 0.0) - b.get(row[0], 0.0))] for row in rows]
         yield ""
         yield from aligned(["of a step", *(side["framework"] for side in sides), "more"], rows, left=1)
+
+
+def _slower(side: Mapping[str, Any]) -> Iterator[str]:
+    """How long a traced step takes beside a timed one, of one device."""
+    if not side.get("step") or len(side["devices"]) != 1:
+        return
+    (one,) = side["devices"]
+    traced, timed = one["seconds"] / one["steps"], side["step"]
+    longer = f"{traced / timed:.2f} times as long"
+    why = "" if traced <= MORE * timed else ": idle time below is the profiler's in part"
+    if side["framework"].partition("~")[0] == "jax":
+        why += "; XLA runs no CUDA graphs while it is profiled"
+    yield f"A step took {units.seconds(traced)} under it, {units.seconds(timed)} when it was timed, {longer}{why}."
 
 
 def _parts(one: Mapping[str, Any]) -> dict[str, float]:

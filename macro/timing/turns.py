@@ -10,12 +10,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from kernels.devices import kind_of
 from kernels.errors import SuiteError
 from macro.processes import job as job_files
 from macro.timing import groups
 from macro.timing.entry import HANGS, Entry, Plan, Taken
 from macro.timing.peak import Peak
 from reports.units import counted
+
+RAMP = 0.3  # seconds of steps of a GPU before those that count
 
 
 def take(
@@ -138,7 +141,7 @@ def _round(
         assert entry.process is not None
         patience = max(HANGS, 20 * entry.count * (entry.blocks[-1][2]["wall"] if entry.blocks else entry.warm))
         try:
-            for count in (entry.count,) if entry.long else (1, entry.count):
+            for count in (entry.count,) if entry.long else (_before(entry), entry.count):
                 reply = entry.process.ask(patience, "steps", do="steps", phase=plan.phase, count=count)
         except SuiteError as error:
             entry.fail(error)
@@ -146,6 +149,11 @@ def _round(
             continue
         blocks.append((entry, _block(reply)))
     return [(entry, {**block, **_ceiling(entry, peaks, fma)}) for entry, block in blocks]
+
+
+def _before(entry: Entry) -> int:
+    """Steps that are not counted: one; of a GPU, whose clock falls while others have their turns, RAMP seconds."""
+    return max(1, round(RAMP / entry.warm)) if kind_of(entry.setting.device).whole else 1
 
 
 def _ceiling(entry: Entry, peaks: Mapping[int, Peak], fma: Mapping[int, float | None]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ gives nanoseconds of each step, from mark to mark, by the device; None where it 
 
 import time
 
+FIRST = 2  # steps under a profiler before those that it is asked for: it sets itself up in the first
 STEPS = "kernelgap steps"  # the annotation around those that a profiler sees, until the last is done
 
 

@@ -1,8 +1,9 @@
 """A JAX program's steps on a GPU, by its own profiler, as a trace of Chrome's format with kineto's categories.
 
 Standard library and jax alone, in the style of Python 3.6. Of an xplane file: a GPU's plane has a line for each stream,
-with kernels, copies and clears; the host's lines have the driver's calls that launched them, by their correlation. On a
-processor that stands in for one the operations of its programs are its kernels.
+with kernels, copies and clears; the host's lines have the calls of the driver that launched them, by correlation.
+XLA runs no command buffers (CUDA graphs) while it is profiled. On a processor that stands in for one the operations of
+its programs are its kernels.
 """
 
 import gzip
@@ -18,7 +19,6 @@ import xplane
 GPU = re.compile(r"/device:GPU:(\d+)")
 STREAMS = 1 << 30  # numbers of them; a processor's thread has a longer one
 BETWEEN = re.compile(r"Memcpy([HD])2([HD])", re.I)  # as kineto writes it: HtoD
-CALLS = re.compile("cu(da)?[A-Z]")  # of the driver, and of the runtime
 
 
 def profile(jax, call, wait, count, path, card):
@@ -30,6 +30,9 @@ def profile(jax, call, wait, count, path, card):
     try:
         jax.profiler.start_trace(folder, profiler_options=options)
         try:
+            for _ in range(device_clocks.FIRST):
+                call()
+            wait()
             with jax.profiler.TraceAnnotation(device_clocks.STEPS):
                 for _ in range(count):
                     call()
@@ -78,7 +81,7 @@ def _of_host(what, stats, where):
         return "user_annotation", what, {}
     if where and "hlo_op" in stats:
         return "kernel", stats["hlo_op"], where
-    if not where and "correlation_id" in stats and CALLS.match(what):
+    if not where and "correlation_id" in stats:  # XLA names a launch as its kernel
         return "cuda_driver", what, {"correlation": stats["correlation_id"]}
     return None
 

@@ -31,6 +31,10 @@ for _name in OWN:  # a script may have files of these names
     _module.__name__ = "kernelgap_" + _name  # under which a compiler finds it that traces what calls it
     sys.modules[_module.__name__] = _module
 FOREIGN = "its own torch.profiler.profile starts in the midst of its steps, and there can be but one: run it without"
+ON_GPU = (
+    "its steps are on a GPU, of which this processor's time tells the launching alone: profile them with "
+    "ProfilerActivity.CUDA, export_chrome_trace('trace.json'), then python -m macro explain trace.json"
+)
 PATIENCE = 10.0  # seconds at most without an optimizer's step, after which a module's calls are looked at
 LOOK = 0.5  # seconds between two looks
 
@@ -156,6 +160,9 @@ class Watching(object):
             facts.update(torch_watch.identity(self.torch))
             held = [ref() for ref in self.optimizers.objects.values()] if self.optimizers else []
             optimizers = [one for one in held if one is not None]
+            if torch_watch.on_gpu(optimizers):
+                self.blocks.give_up("profiler", ON_GPU)
+                return
             facts["parameters"] = torch_watch.parameters(self.torch, optimizers)
         self.channel.send("hello", **facts)
         self.blocks.wait()

@@ -142,7 +142,7 @@ class Products(object):
 
     def _on_gpu(self, problem):
         """Seconds of each candidate, one at a time: what it works in is free for the next."""
-        from kernels.errors import SuiteError, Unavailable
+        from kernels.errors import Unavailable
 
         views, seconds = self._views(problem), {}
         for name in self.candidates[problem.op]:
@@ -153,8 +153,8 @@ class Products(object):
                     seconds[name] = suite_device.seconds(self.device, call, warm=not seconds)
             except Unavailable:
                 continue
-            except SuiteError as error:
-                FAULTS["%s, %s" % (problem.name, name)] = str(error)
+            except Exception as error:  # CuPy's too; where the context is lost all that follow fail alike
+                FAULTS["%s, %s" % (problem.name, name)] = "%s: %s" % (type(error).__name__, error)
         return seconds
 
     def _on_cores(self, problem):

@@ -51,6 +51,8 @@ def profile(torch, call, count, path):
     """So many of `call` under PyTorch's profiler, into a trace."""
     activity = torch.profiler.ProfilerActivity
     with torch.profiler.profile(activities=[activity.CPU, activity.CUDA]) as profiler:
+        for _ in range(device_clocks.FIRST):
+            call()
         torch.cuda.synchronize()
         with torch.profiler.record_function(device_clocks.STEPS):
             for _ in range(count):

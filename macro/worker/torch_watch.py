@@ -197,6 +197,12 @@ class Modules(object):
         return self.held[id(value)][1]
 
 
+def on_gpu(optimizers):
+    """Whether any of their parameters is there."""
+    groups = [group for optimizer in optimizers for group in optimizer.param_groups]
+    return any(p.device.type == "cuda" for group in groups for p in group["params"])
+
+
 def parameters(torch, optimizers):
     """How many each optimizer has, and their bytes."""
     told = []

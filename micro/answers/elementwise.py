@@ -11,7 +11,6 @@ from micro.planning.contest import Case, parse
 from reports import record, units
 from reports.record import Run
 
-COVERED = 4  # caches of a GPU that an operand fills before a read of as much tells of its memory
 LEVELS = ("L1", "L2", "L3")
 
 Sentence = Callable[[Case, Case, str], str]
@@ -131,8 +130,8 @@ def _where(contest: record.Contest, result: record.Result, case: Case, caches: l
         return text
     text += f", {units.scaled(result.bytes_per_second, 'B/s')}"
     reads = [x for x in contest.results if x.role == "ceiling" and x.op == "stream" and x.bytes_per_second]
-    if case.setting.device != "cpu" and nbytes <= COVERED * max(caches, default=0):
-        return text  # such a read is mostly its launches
+    if case.setting.device != "cpu" and result.ceiling is None:
+        return text  # a read of so little is mostly its launches
     near = min(reads, key=lambda x: abs(int(x.problem.get("size", 0)) - nbytes), default=None)
     if near is None or not near.bytes_per_second:
         return text

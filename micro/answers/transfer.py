@@ -80,6 +80,24 @@ def beside(run: Run) -> list[str]:
     return sentences
 
 
+def pageable(run: Run) -> list[str]:
+    """A sentence a size and way: memory that is not page-locked against memory that is."""
+    medians = {x.name: x.seconds.median for x in run.results if x.seconds}
+    sentences = []
+    for group in grouped(run, "pageable/"):
+        first, took = group[0].baseline, medians[group[0].comparison.baseline]
+        size = first.problem.size
+        told = ", ".join(
+            f"{way(x.contender)} {interval(x.comparison)} ({rate(size / medians[x.comparison.contender])})"
+            for x in group
+        )
+        sentences.append(
+            f"{units.binary(size)}, copied and waited for, times what {way(first)} takes ({units.seconds(took)}, "
+            f"{rate(size / took)}): {told}."
+        )
+    return sentences
+
+
 def processes(run: Run) -> list[str]:
     """A sentence a size: the ways into another process, beside a copy within one or beside each other."""
     medians = {x.name: x.seconds.median for x in run.results if x.seconds}

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from kernels import ceilings
 from kernels.catalog import find
+from kernels.devices import kind_of
 from micro.answers.band import chosen, undisturbed
 from micro.planning.contest import Case, parse
 from reports import flat, units
@@ -22,16 +23,13 @@ def answer(name: str, run: Run) -> list[str]:
     if result.seconds is None:
         return [f"{flat.plain(result.name)} {result.status}" + (f": {result.reason}." if result.reason else ".")]
     case = parse(result.name)
-    return [_rate(result), _work(case, result), *_ran(run, result), *_best(done), *_beside(result)]
+    return [_rate(case, result), _work(case, result), *_ran(run, result), *_best(done), *_beside(result)]
 
 
-def _rate(result: Result) -> str:
+def _rate(case: Case, result: Result) -> str:
     assert result.seconds is not None
     if result.ceiling is None:
-        reason = "it does no work that anything bounds"
-        if result.flops_per_second:
-            reason = f"no ceiling of {result.precision} arithmetic, or of what a GPU's caches bring, is known here"
-        return f"{flat.plain(result.name)} takes {units.seconds(result.seconds.median)}: {reason}."
+        return f"{flat.plain(result.name)} takes {units.seconds(result.seconds.median)}: {_unbounded(case, result)}."
     rate = units.scaled(result.flops_per_second or 0.0, "FLOP/s")
     near = (result.percent_of_ceiling or 0) / 100
     rest = "there is little left to gain" if near >= BOUND else f"a factor of {1 / max(near, 1e-9):.2g} is left"
@@ -39,6 +37,17 @@ def _rate(result: Result) -> str:
         f"{flat.plain(result.name)} takes {units.seconds(result.seconds.median)}: {rate}, "
         f"{units.percent(result.percent_of_ceiling)} of its ceiling ({result.ceiling}); {rest}."
     )
+
+
+def _unbounded(case: Case, result: Result) -> str:
+    """Why it has no ceiling."""
+    of_caller = case.problem.on_host and kind_of(result.device).own_clock
+    if of_caller or find(case.problem.op, case.variant).link:
+        return "what a call costs its caller, or a link brings to the host, has no ceiling that is known here"
+    of_caches = "what a GPU's caches bring" if result.bytes_per_second and kind_of(result.device).whole else ""
+    of_units = f"{result.precision} arithmetic" if result.flops_per_second else ""
+    lacking = " or of ".join(filter(None, (of_units, of_caches)))
+    return f"no ceiling of {lacking} is known here" if lacking else "it does no work that anything bounds"
 
 
 def _work(case: Case, result: Result) -> str:

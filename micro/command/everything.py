@@ -24,6 +24,7 @@ from reports import flat, units
 from reports.table import contrast
 
 if TYPE_CHECKING:
+    from kernels.devices.base import Device
     from micro.planning.benchmark import Benchmark, Useful
     from reports.record import Comparison, Contest, Run
 
@@ -93,9 +94,9 @@ def run(todo: Sequence[Part], device: str, budget: float, outputs: Outputs) -> I
     """One part after another, each with its share of the seconds that are left, and the run file so far. What stands
     in the file already is not measured again. What ran on a GPU `micro.names` tells."""
     opened = open_device(device)
+    todo = _fitting(todo, opened)
     total = sum(part.plan.budget.seconds for part in todo)
     contests = tuple(contest for part in todo for contest in part.plan.contests)
-    refuse_size(contests, {opened.name: opened.limits()})
     planned = [contest.name for contest in contests]
     with session("all", [opened], len(contests), outputs, planned=planned) as at:
         left = budget
@@ -113,6 +114,25 @@ def run(todo: Sequence[Part], device: str, budget: float, outputs: Outputs) -> I
             yield part, at.file.run
 
 
+def _fitting(todo: Sequence[Part], device: Device) -> list[Part]:
+    """Without the contests that cannot fit on it, each of which is told. Raises UsageError where none is left."""
+    limits, kept, refused = {device.name: device.limits()}, list[Part](), list[UsageError]()
+    for part in todo:
+        contests = []
+        for contest in part.plan.contests:
+            try:
+                refuse_size([contest], limits)
+                contests.append(contest)
+            except UsageError as error:
+                refused.append(error)
+                print(f"{part.title}: {contest.name} is left out: {error}", file=sys.stderr)
+        if contests:
+            kept.append(replace(part, plan=replace(part.plan, contests=tuple(contests))))
+    if refused and not kept:
+        raise refused[0]
+    return kept
+
+
 def _names(part: Part, todo: Sequence[Part], run: Run) -> set[str]:
     """A part's contests: those planned, and in a run's order those asked for after them."""
     names = {contest.name for contest in part.plan.contests}
@@ -120,7 +140,7 @@ def _names(part: Part, todo: Sequence[Part], run: Run) -> set[str]:
     last = None
     for contest in run.contests:
         last = owner.get(contest.contest, last)
-        if last is part:
+        if last and last.title == part.title:
             names.add(contest.contest)
     return names
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
 from kernels.devices import kind_of
@@ -15,7 +15,7 @@ from micro.worker.messages import Names
 from micro.worker.process import Workers
 from reports.record import Note, Run
 
-MOST = 64  # cases of one profiler session: what it notes stays in memory until it ends
+MOST = 16  # cases of one profiler session: what it notes stays in memory until it ends, as their operands do
 
 
 def unnamed(run: Run) -> dict[str, Case]:
@@ -26,14 +26,13 @@ def unnamed(run: Run) -> dict[str, Case]:
     return {name: case for name, case in cases.items() if not case.problem.on_host}
 
 
-def collect(run: Run, workers: Callable[[], AbstractContextManager[Workers]] = Workers) -> Note | None:
-    """The names of all that is unnamed, or none where there is nothing to name or no profiler.
+def collect(run: Run, workers: Callable[[], AbstractContextManager[Workers]] = Workers) -> Iterator[Note]:
+    """The names of all that is unnamed, some cases at a time; none where there is nothing to name or no profiler.
 
     Of a profiler of CUPTI's something stays in the process that it has seen: launches in it are slower from then on.
     So the workers are fresh ones, and they end here."""
     in_run = unnamed(run)
     cases = list(in_run.values())
-    by_name: dict[str, list[str]] = {}
     with workers() as own:
         for first in range(0, len(cases), MOST):
             some = cases[first : first + MOST]
@@ -47,5 +46,6 @@ def collect(run: Run, workers: Callable[[], AbstractContextManager[Workers]] = W
                     print(f"the kernels of {which} stay without a name: {error}", file=sys.stderr)
                     continue
                 kernels = dict(zip(mine, names, strict=True))
-                by_name |= {name: list(kernels[case]) for name, case in in_run.items() if kernels.get(case)}
-    return Note("kernels", {"names": by_name}) if by_name else None
+                by_name = {name: list(kernels[case]) for name, case in in_run.items() if kernels.get(case)}
+                if by_name:
+                    yield Note("kernels", {"names": by_name})

@@ -237,7 +237,7 @@ def name_kernels(at: Session) -> None:
     """What ran on a GPU, into the run file: after all that is timed, whose workers end here."""
     if command_names.unnamed(at.file.run):
         at.runner.checks.workers.end()
-        if note := command_names.collect(at.file.run):
+        for note in command_names.collect(at.file.run):
             at.file.append(note)
 
 

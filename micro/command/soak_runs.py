@@ -19,6 +19,8 @@ from reports.record import Run
 ROOT = Path(__file__).parents[2]
 NOT_ALL = 1  # exit code of a command of which a part failed, or all
 MISSING = 2  # exit code of a command that finds no framework
+# Of what is not gone on with: it is of an older commit, or of other turns.
+ANOTHER = ("made in another environment", "it holds other contests")
 
 
 class Failed(Exception):
@@ -58,7 +60,7 @@ def measured(
         part.unlink(missing_ok=True)
     again = part.exists()
     ran = _ran(words, part, ["--resume"] * again)
-    if again and ran.returncode == MISSING:  # such as of an older commit
+    if again and ran.returncode == MISSING and any(words in ran.stderr for words in ANOTHER):
         part.unlink(missing_ok=True)
         ran = _ran(words, part, [])
     made = kept(words, part) if ran.returncode == NOT_ALL else None

@@ -12,7 +12,7 @@ from kernels.errors import UsageError
 from kernels.ops.pages.problem import HUGE_PAGE, SMALL_PAGE, Pages
 from kernels.ops.transfer.gradients import GRADIENTS
 from kernels.ops.transfer.problem import ONE, Transfer
-from kernels.ops.transfer.variants import BESIDE, PEER, PLAIN, TEAM
+from kernels.ops.transfer.variants import AWAITED, BESIDE, PEER, PLAIN, TEAM
 from kernels.variant import DEFAULT
 from micro.planning.benchmark import Request
 from micro.planning.contest import Contest
@@ -21,6 +21,7 @@ KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 # Three and more in every level of the memory; not 512 MiB, whose answers take long to check and tell nothing new.
 CURVE = (*(KIB << i for i in range(19)), GIB)
 TEAMS = tuple(i * MIB for i in (1, 4, 16, 64, 128, 256, 1024))
+STAGED = (64 * KIB, MIB, 16 * MIB, 128 * MIB)  # of pageable memory: up to 64 KiB the driver takes a copy at once
 BETWEEN = (KIB, 256 * KIB, 4 * MIB, 64 * MIB)  # two processes
 LEAST = 64 * KIB  # below, thousands of copies within a process take as long as one into another
 PART = 16  # a contest takes up to 8 of its operands, and half of what is free may be taken
@@ -99,6 +100,22 @@ def beside(asked: Request) -> list[Contest]:
             tuple((0, i) for i in range(1, len(names))),
         )
         for problem in (Transfer(size) for size in (sizes(asked, (64 * MIB,)) if names else ()))
+    ]
+
+
+def pageable(asked: Request) -> list[Contest]:
+    """Pageable memory against pinned, each way, by the time of who waits for the copy. Where there is a GPU alone."""
+    by_way = [[name for name in ways(asked, AWAITED) if name.startswith(way)] for way in ("h2d", "d2h")]
+    return [
+        Contest(
+            f"pageable/{problem.name}/way:{names[0][:3]}",
+            "what does a copy cost from memory that is not page-locked, or to it?",
+            "variant",
+            tuple(asked.case(problem, name) for name in names),
+        )
+        for problem in (Transfer(size, clock="caller") for size in (sizes(asked, STAGED) if any(by_way) else ()))
+        for names in by_way
+        if names
     ]
 
 

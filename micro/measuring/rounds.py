@@ -213,7 +213,7 @@ class _Pace:
 
     def reach(self, count: int) -> None:
         """Go on to so many accepted rounds, or until the budget is spent."""
-        rounds = self._rounds
+        rounds, last = self._rounds, -math.inf
         most = rounds.taken + REJECTIONS * count
         while (missing := count - rounds.accepted) > 0 and (not rounds.looks or not self.full()):
             if rounds.taken >= most:
@@ -221,7 +221,10 @@ class _Pace:
             # No longer than a sign of life, nor than the budget.
             longest = min(BREATH, max(self._limit - time.monotonic(), 0.0)) if rounds.taken else BREATH
             chunk = max(1, min(missing, int(longest / max(self._took(), rounds.opened.round, 1e-9))))
-            rounds.take(self._crew.look(rounds.taken, chunk, self._patience))
+            # Canaries once a look, and as often as there are signs of life; not where rejected rounds are taken again.
+            canary = (now := time.monotonic()) - last >= BREATH
+            rounds.take(self._crew.look(rounds.taken, chunk, self._patience, canary))
+            last = now if canary else last
             self._progress(rounds.say())
 
 

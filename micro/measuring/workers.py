@@ -66,12 +66,12 @@ class Crew:
             all(settled[key].queues for key in self._keys),
         )
 
-    def look(self, first: int, rounds: int, patience: float) -> RoundBatch:
-        """Rounds `first` to `first + rounds`. Teams of threads, which are ceilings alone, have theirs behind those of a
-        single worker, so that no visit of a case follows another worker's."""
+    def look(self, first: int, rounds: int, patience: float, canary: bool = True) -> RoundBatch:
+        """Rounds `first` to `first + rounds`, the canaries before them. Teams of threads, which are ceilings alone,
+        have theirs behind those of a single worker, so that no visit of a case follows another worker's."""
         if self.lockstep:
-            return stack([self._round(first + i, patience, canary=i == 0) for i in range(rounds)])
-        total = self._look(self._keys[0], Look(first, rounds), patience)
+            return stack([self._round(first + i, patience, canary=canary and i == 0) for i in range(rounds)])
+        total = self._look(self._keys[0], Look(first, rounds, canary=canary), patience)
         for key in self._teams:
             total = _joined(total, self._look(key, Look(first, rounds, canary=False), patience))
         return total

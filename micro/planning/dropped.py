@@ -66,13 +66,16 @@ def refuse_nothing(
 
 
 def _refuse_absent(put: Put) -> None:
-    """Values of axes that no case has. Raises UsageError."""
+    """Values of axes that no case has; of a question of another operation alone, those of its own. Raises
+    UsageError."""
     asked = put.asked
     named = {axis: asked.axes[axis] for axis in asked.axes if axis in asked.given - set(put.benchmark.limiting)}
-    problems = [asdict(case.problem) for x in put.contests for case in x.cases if case.problem.op == asked.op]
+    every = [case.problem for contest in put.contests for case in contest.cases]
+    problems = [asdict(problem) for problem in every if problem.op == asked.op]
+    problems = problems or [one for one in map(asdict, every) if named.keys() & one.keys()]
     for beside in ({}, named):  # alone first: where one axis is nowhere what was named, no other is to blame
         for axis, wanted in named.items():
-            obeyed = [problem[axis] for problem in problems if _as_named(problem, beside, axis)]
+            obeyed = [problem.get(axis) for problem in problems if _as_named(problem, beside, axis)]
             for value in wanted:
                 if value not in obeyed:
                     text = f"{option_of(axis)} {plain(value)}"
@@ -113,7 +116,7 @@ def _values(contests: Sequence[Contest], axis: str) -> tuple[Any, ...]:
 
 def _as_named(problem: dict[str, Any], named: dict[str, tuple[Any, ...]], but: str) -> bool:
     """Whether a problem has everywhere what was named, `but` for one axis."""
-    return all(problem[axis] in wanted for axis, wanted in named.items() if axis != but)
+    return all(problem.get(axis) in wanted for axis, wanted in named.items() if axis != but)
 
 
 def _refuse_unused(put: Put, axis: Field[Any]) -> None:

@@ -198,7 +198,7 @@ class OpenContest:
         if not all(e.call > LONG and e.problem.footprint > limits.usable_cache for e in measured or self.entries):
             self.layout.spread()
         cases, asking = range(len(self._cases)), self._bench.speed.asking
-        a_round = sum(e.call * (e.launches + e.warm) + limits.visit for e in self.entries)
+        a_round = sum(e.seconds(self._device.kind.compiled) + limits.visit for e in self.entries)
         self.watch.looks(a_round)
         return ContestCost(
             tuple(max(e.launches for e in self._of(i)) for i in cases),

@@ -25,6 +25,7 @@ class Layout:
         self._placed = [_placed(entry, x) for entry in entries for x in entry.problem.operands()]
         self.owners = [entry for entry in entries for _ in entry.problem.operands()]
         self._single = True
+        self._bases: dict[int, Array] = {}  # where the arenas of an entry's operands begin
         self._place(0)
 
     def spread(self) -> None:
@@ -34,6 +35,7 @@ class Layout:
 
     def _place(self, room: int | None) -> None:
         self._arenas.lay_out(self._placed, room, self._least)
+        self._bases.clear()
         for entry in self._mine:
             entry.entry = None
 
@@ -85,10 +87,15 @@ class Layout:
             launches = [self.bound(entry, offsets, turn) for turn in turns]
             keep += launches
             return np.array([id(launch.call) for launch in launches], np.int64)
+        if id(entry) not in self._bases:
+            starts = [self._arenas.address(x, entry.data) for x in entry.problem.operands()]
+            self._bases[id(entry)] = np.array(starts)
+        base: Array = self._bases[id(entry)] + offsets
+        if entry.sets == 1:
+            return base
         operands = entry.problem.operands()
-        base = np.array([self._arenas.address(x, entry.data) for x in operands])
         shifts = [[turn * x.nbytes if x.name in entry.cold else 0 for x in operands] for turn in turns]
-        return np.concatenate([base + offsets + shift for shift in shifts])
+        return np.concatenate([base + shift for shift in shifts])
 
 
 def _placed(entry: Timed, operand: Any) -> Placed:

@@ -45,10 +45,11 @@ def orders(seed: int, first: int, rounds: int, count: int) -> Array:
     import numpy as np
 
     by_round = np.empty((rounds, count), np.int64)
-    for i in range(rounds):
-        number = first + i
-        order = np.random.default_rng((seed, number // 2, 1)).permutation(count)
-        by_round[i] = order[::-1] if number % 2 else order
+    for pair in range(first // 2, (first + rounds + 1) // 2):
+        order = np.random.default_rng((seed, pair, 1)).permutation(count)
+        for number, way in ((2 * pair, order), (2 * pair + 1, order[::-1])):
+            if first <= number < first + rounds:
+                by_round[number - first] = way
     return by_round
 
 

@@ -44,6 +44,11 @@ class Timed:
     entry: Any = None
     launch: Launch | None = None
 
+    def seconds(self, compiled: bool) -> float:
+        """Of a visit, as far as its call is known. The compiled loop warms up by single calls, where a launch is
+        several."""
+        return self.call * (self.launches + self.warm / (self.variant.times if compiled else 1))
+
 
 def launches(device: Device, entry: Timed, visit: float, fastest: float, captured: bool) -> int:
     """Of a visit of so many seconds: the same number for all measured cases, by the fastest; a ceiling has its own.

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 
 Box: TypeAlias = "tuple[slice, ...]"
+MANY = 8  # pieces of a processor's memory, from which on they are gathered at once
 FROM_MEMORY = [1, 0, 2]  # columns of moves, the other way
 TYPICAL = 2.0**-64, 2.0**10  # sizes of what is read and written, between which no rounding of it is out of the ordinary
 
@@ -237,8 +238,11 @@ def taken(device: Device, view: Any, places: Places) -> Array:
     """The outer product of the places along each axis, as float32 on the host."""
     import numpy as np
 
+    pieces = list(_pieces(places))
+    if device.kind.compiled and len(pieces) > MANY:
+        return np.array(device.get(view[np.ix_(*places)]))
     whole: Array | None = None
-    for inside, outside in _pieces(places):
+    for inside, outside in pieces:
         piece = device.get(view[outside])
         whole = np.empty(tuple(map(len, places)), piece.dtype) if whole is None else whole
         whole[inside] = piece

@@ -1,10 +1,13 @@
 """Rows of device "cuda" of transfers and of chains of loads: to the host and back what was given is there; and each
-way alone. On a real GPU where there is one; else on the fake CuPy, which refuses memory that is not page-locked."""
+way alone. On a real GPU where there is one; else on the fake CuPy, whose copies from memory that is not page-locked
+wait for their stream."""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -23,7 +26,8 @@ from kernels.variant import Variant
 from tests.gpu.conftest import REAL, missing
 from tests.gpu.rows import once, rows
 
-TRANSFERS = [Transfer(4), Transfer(4108), Transfer(1200, HUNDRED), Transfer(0, "resnet-56")]
+SIZES = [(4,), (4108,), (1200, HUNDRED), (0, "resnet-56")]
+TRANSFERS = [Transfer(*size, clock=clock) for clock in ("device", "caller") for size in SIZES]
 ROWS = rows("transfer", TRANSFERS)
 
 
@@ -84,8 +88,10 @@ def test_what_is_timed_is_one_way(device: Cuda, row: Variant[Any], problems: lis
             launch = part.prepare(problem, device, Setting(device=device.name))(buffers)
             device.sync()
             device.cp.journal.clear()
-            launch.call()
-            told = list(device.cp.journal)
+            with contextlib.nullcontext() if problem.on_host else held(device):
+                launch.call()
+                told = [x for x in device.cp.journal if x not in ("sync", "hold")]
+                assert ("sync" in device.cp.journal) == problem.on_host
             device.sync()
             copies = [x for x in told if x in ("memcpy", "copyto")]
             ways = 2 if row.name.startswith("both") else int(row.name != "products")
@@ -94,9 +100,19 @@ def test_what_is_timed_is_one_way(device: Cuda, row: Variant[Any], problems: lis
             assert len(told) <= launch.kernels
 
 
+@contextlib.contextmanager
+def held(device: Cuda) -> Iterator[None]:
+    """In which a copy that waits for its stream, as of memory that is not locked, is an error."""
+    device.hold()
+    try:
+        yield
+    finally:
+        device.release()
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(REAL, reason="the runtime tells nobody what it has locked")
-@pytest.mark.parametrize("kind", cuda_copies.KINDS)
+@pytest.mark.parametrize("kind", [kind for kind in cuda_copies.KINDS if kind != "pageable"])
 def test_memory_of_the_host_is_given_back(device: Cuda, kind: str) -> None:
     gc.collect()
     before = dict(device.cp.host_blocks)
@@ -109,6 +125,21 @@ def test_memory_of_the_host_is_given_back(device: Cuda, kind: str) -> None:
     del launch
     gc.collect()
     assert device.cp.host_blocks == before
+
+
+def test_a_copy_from_memory_that_is_not_locked_is_its_callers_time(device: Cuda) -> None:
+    """It waits for its stream, which may not be held then."""
+    row = find("transfer", "h2d-pageable")
+    assert "--clock caller" in str(row.accepts(Transfer(64)))
+    assert row.accepts(Transfer(64, clock="caller")) is None
+    assert "--clock device" in str(find("transfer", "d2d").accepts(Transfer(64, clock="caller")))
+    if REAL:
+        return
+    views = [device.view(device.allocate(x.nbytes), 0, x) for x in Transfer(64).operands()]
+    launch = cuda_copies.alone("pageable", "h2d", Transfer(64), device, None)(views)
+    with held(device), pytest.raises(AssertionError, match="still held"):
+        launch.call()
+    device.sync()
 
 
 def test_nothing_is_sent_back_within_a_process() -> None:

@@ -196,6 +196,13 @@ def test_the_question(gemm: Callable[..., Ran]) -> None:
     assert [x.variant for x in cases] == [row.name for row in VARIANTS] * 2
 
 
+def test_the_question_of_a_size_that_is_named(gemm: Callable[..., Ran]) -> None:
+    ran = gemm("--sparse", "--m", "64", "--n", "1,8", "--device", "fake", "--list")
+    assert [line.partition(" ")[0] for line in ran.out.splitlines() if line[0] != " "] == [
+        f"sparse/spmm/m:64/n:{batch}/k:4096/density:0.11" for batch in (1, 8)
+    ]
+
+
 def test_a_pruned_layer_of_any_size(
     own_state: object, in_process: Callable[..., Ran], capsys: pytest.CaptureFixture[str], light_fake: None
 ) -> None:

@@ -119,6 +119,21 @@ def test_it_is_explained_by_what_its_profiler_saw(command: Callable[..., Ran], t
     assert again.out[again.out.index("\nof a step ") :] == told.out[told.out.index("\nof a step ") :]
 
 
+@pytest.mark.parametrize(
+    ("framework", "timed", "says"),
+    [
+        ("pytorch", 2e-3, "A step took 2.00 ms under it, 2.00 ms when it was timed, 1.00 times as long."),
+        ("pytorch", 1e-3, "2.00 times as long: idle time below is the profiler's in part."),
+        ("jax~b", 2e-3, "1.00 times as long; XLA runs no CUDA graphs while it is profiled."),
+    ],
+)
+def test_a_traced_step_stands_beside_the_timed_one(framework: str, timed: float, says: str) -> None:
+    side = {"framework": framework, "step": timed, "devices": [{"seconds": 0.02, "steps": 10}]}
+    (told,) = on_device._slower(side)
+    assert told.endswith(says)
+    assert not list(on_device._slower({**side, "step": None})) and not list(on_device._slower({**side, "devices": []}))
+
+
 def test_a_framework_without_a_profiler_says_so(own_state: Path, tmp_path: Path) -> None:
     setting = Setting()
     files = job.write_arrays(SMALL, SMALL.batch, tmp_path)

@@ -12,3 +12,11 @@ def test_help_is_told(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         raise SystemExit(macro.main([command, "--help"]))
     assert not end.value.code and "usage: python -m macro" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["advise", "explain", "whatif"])
+def test_help_for_a_program_is_told(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        raise SystemExit(macro.main([command, "train.py", "--help"]))
+    told = " ".join(capsys.readouterr().out.split())
+    assert not end.value.code and ("of all: 15 % for kernels alone" in told) == (command == "advise")

@@ -21,10 +21,11 @@ from kernels.ops.launch import frameworks
 from kernels.ops.launch.problem import Calls
 from micro import launch
 from micro.command.line import main
-from micro.planning.benchmark import Request
+from micro.planning.benchmark import NothingWritten, Request
 from micro.planning.contest import parse
 from micro.planning.options import request
 from micro.planning.repeat import Repeat
+from micro.planning.request import planned
 from tests.conftest import Ran
 
 CPU = open_device("cpu")
@@ -71,6 +72,23 @@ def told(
 
 
 # The plan
+
+
+def test_a_gpus_own_clock_is_asked_of_a_stream_and_of_a_graph() -> None:
+    every = planned(*_asked("--gaps", "--device", "fake:cuda")).contests
+    assert [[case.variant for case in x.cases] for x in every] == [["cuda-c", "cuda-graph"]] * 2
+    assert not any(case.problem.on_host or case.skip for x in every for case in x.cases)
+    other = find("launch", "cupy-kernel")
+    assert (
+        "--clock caller" in str(other.accepts(Calls("empty", 1, "device"))) and other.accepts(Calls("empty", 1)) is None
+    )
+    with pytest.raises(NothingWritten):
+        planned(*_asked("--gaps"))
+
+
+def _asked(*words: str) -> tuple[Any, str, Any]:
+    meant, options = request(launch.BENCHMARK, "launch", words)
+    return meant, "launch", options
 
 
 def test_the_plain_command_is_the_ladder() -> None:

@@ -17,6 +17,7 @@ from kernels.ops.transfer import Transfer, copies, peers, variants
 from kernels.ops.transfer.gradients import GRADIENTS
 from kernels.variant import Variant
 from micro import transfer
+from micro.planning.benchmark import NothingWritten
 from micro.planning.contest import Case, Contest, parse
 from micro.planning.options import request
 from micro.planning.repeat import Repeat
@@ -268,3 +269,19 @@ def test_a_copy_beside_products_is_a_gpus_question() -> None:
     (contest,) = planned(meant, "transfer", arguments).contests
     assert [case.variant for case in contest.cases] == ["h2d-pinned", "products", "h2d-beside-products"]
     assert not [case.skip for case in contest.cases if case.skip]
+
+
+def test_memory_that_is_not_locked_is_set_beside_memory_that_is_each_way() -> None:
+    """By the caller's time, on a GPU alone."""
+    every = contests("--pageable", "--size", "65536", "--device", "fake:cuda")
+    assert [[case.variant for case in x.cases] for x in every] == [
+        ["h2d-pinned", "h2d-pageable"],
+        ["d2h-pinned", "d2h-pageable"],
+    ]
+    assert all(case.problem.on_host and case.skip is None for x in every for case in x.cases)
+    with pytest.raises(NothingWritten):
+        contests("--pageable")
+    (one,) = contests(
+        "--pageable", "--size", "65536", "--device", "fake:cuda", "--variant", "h2d-combined,h2d-pageable"
+    )
+    assert [case.variant for case in one.cases] == ["h2d-combined", "h2d-pageable"]

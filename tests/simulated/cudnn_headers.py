@@ -98,6 +98,8 @@ def numbers() -> dict[str, int]:
         "CUDNN_PROPAGATE_NAN": cudnn_layers.PROPAGATE,
         "CUDNN_BATCHNORM_SPATIAL": cudnn_layers.SPATIAL,
         "CUDNN_LRN_CROSS_CHANNEL_DIM1": cudnn_layers.ACROSS,
+        "CUDNN_OP_TENSOR_ADD": cudnn_layers.ADD,
+        "CUDNN_ACTIVATION_RELU": cudnn_layers.RELU,
         **{
             f"CUDNN_CONVOLUTION_{word}_ALGO_{name.removeprefix('ALGO_')}": i
             for word, names in algorithms.items()

@@ -53,6 +53,7 @@ SIMPLE = {
     "uint32_t": ctypes.c_uint32,
     "int64_t": ctypes.c_int64,
     "long long int": ctypes.c_longlong,
+    "unsigned long long": ctypes.c_ulonglong,
     "uint64_t": ctypes.c_uint64,
     "size_t": ctypes.c_size_t,
     "float": ctypes.c_float,

@@ -17,7 +17,7 @@ from kernels.libs import cudnn
 from kernels.ops.conv import layouts, truth
 from kernels.ops.conv.shape import Shape
 from tests.simulated.fake_cublas import REF, Enqueue, Reach, Text, anywhere, at_once, typed
-from tests.simulated.fake_cudnn_layers import Layers
+from tests.simulated.fake_cudnn_pointwise import Pointwise
 
 NOT_SUPPORTED, BAD = 3000, 2000
 SPACE = {0: 0, 1: 4096, 2: 8192}  # bytes that an algorithm asks for; others LARGE
@@ -45,7 +45,7 @@ class Words:
         words.value = b"in plain words"
 
 
-class Library(Layers):
+class Library(Pointwise):
     """`enqueue` is given the work of a call and the stream of its handle, `reach` where each operand lies."""
 
     def __init__(self, created: int = 0, enqueue: Enqueue = at_once, reach: Reach = anywhere) -> None:
@@ -53,7 +53,7 @@ class Library(Layers):
         self.stream: int | None = None
         self.made: dict[int, tuple[int, ...]] = {}  # what each descriptor was set to
         self.maths: dict[int, int] = {}
-        self.responses = {}
+        self.responses, self.dropouts = {}, {}
         self.ran: list[tuple[str, int, int]] = []  # passes, algorithms, arithmetic
         self.numbers = itertools.count(1)
         self.cudnnGetErrorString = Text()

@@ -52,6 +52,9 @@ def layers(on: cudnn.Cudnn) -> None:
     window, row = cudnn_layers.pooling(on, "max", 2, 2), cudnn_layers.of_channels(on, x[0])
     response = cudnn_layers.response(on, 5, 1e-4, 0.75, 2.0)
     pair = (0x900, 0xA00)
+    adding, rectifier = cudnn_layers.adding(on), cudnn_layers.rectifier(on)
+    states, mask = (0xB00, cudnn_layers.state_bytes(on)), (0xC00, cudnn_layers.mask_bytes(on, x[0]))
+    dropping = cudnn_layers.dropping(on, 0.5, states, 1)
     for call in (
         cudnn_layers.pool(on, window, x, y),
         cudnn_layers.pool_gradient(on, window, y, y, x, x),
@@ -60,6 +63,12 @@ def layers(on: cudnn.Cudnn) -> None:
         cudnn_layers.normalize_gradient(on, x, x, x, row, 0x900, pair, 1e-5, pair),
         cudnn_layers.respond(on, response, x, x),
         cudnn_layers.respond_gradient(on, response, x, x, x, x),
+        cudnn_layers.add(on, adding, x, x, x),
+        cudnn_layers.rectify(on, rectifier, x, x),
+        cudnn_layers.rectify_gradient(on, rectifier, x, x, x, x),
+        cudnn_layers.bias_gradient(on, x, x),
+        cudnn_layers.drop(on, dropping, x, x, mask),
+        cudnn_layers.drop_gradient(on, dropping, x, x, mask),
     ):
         call()
 
@@ -71,7 +80,7 @@ def told() -> Declarations:
 
 def test_every_function_is_called_and_declared(calls: list[Call], told: Declarations) -> None:
     assert cudnn_headers.symbols() == {x.site.symbol for x in calls} == set(told.functions)
-    assert len(told.functions) == 37
+    assert len(told.functions) == 51
 
 
 def test_every_call_is_as_declared(calls: list[Call], told: Declarations) -> None:

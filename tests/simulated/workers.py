@@ -57,15 +57,15 @@ class Scripted:
         most: int = 5000,
     ) -> None:
         self.cases, self.opened, self.row = tuple(cases), opened, row
-        self.looks, self.most = 0, most
+        self.looks, self.canaries, self.most = 0, 0, most
 
     def open(self, patience: float) -> ContestCost:
         return self.opened
 
-    def look(self, first: int, rounds: int, patience: float) -> RoundBatch:
+    def look(self, first: int, rounds: int, patience: float, canary: bool = True) -> RoundBatch:
         import numpy as np
 
-        self.looks += 1
+        self.looks, self.canaries = self.looks + 1, self.canaries + canary
         assert self.looks < self.most, "it goes on for ever"
         wall, cpu, lost = (np.array(x, float) for x in zip(*map(self.row, range(first, first + rounds))))  # noqa: B905
         return RoundBatch(wall, cpu, lost, np.zeros(wall.shape, int), {}, Counters(), 0, 0.0)

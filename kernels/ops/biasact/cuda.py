@@ -18,6 +18,11 @@ def kernel(problem: BiasAct) -> str:
     return f"biasact_{problem.phase}"
 
 
+def refused(problem: BiasAct) -> str | None:
+    """For rows that know no product."""
+    return "no product goes before it: --terms 0" if problem.terms else None
+
+
 def launches(problem: BiasAct, name: str) -> tuple[Geometry, ...]:
     """One launch, without the product before it. Raises UsageError."""
     if name != kernel(problem) or problem.terms:

@@ -1,4 +1,4 @@
-"""Bias and ReLU on a GPU by kernels of our own."""
+"""Bias and ReLU on a GPU, by kernels of our own and by cuDNN."""
 
 from __future__ import annotations
 
@@ -7,17 +7,12 @@ from typing import Any
 
 from kernels import grid
 from kernels.libs import cuda as cuda_library
-from kernels.ops.biasact import cuda
+from kernels.ops.biasact import cuda, cudnn_rows
 from kernels.ops.biasact.problem import BiasAct
 from kernels.variant import Variant
 
-
-def alone(problem: BiasAct) -> str | None:
-    """For rows that know no product."""
-    return "no product goes before it: --terms 0" if problem.terms else None
-
-
 VARIANTS: tuple[Variant[BiasAct], ...] = (
-    Variant("cuda", "cuda", "suite", grid.solving(cuda), accepts=alone, missing=cuda_library.missing),
+    Variant("cuda", "cuda", "suite", grid.solving(cuda), accepts=cuda.refused, missing=cuda_library.missing),
+    cudnn_rows.VARIANT,
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

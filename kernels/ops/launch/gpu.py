@@ -1,7 +1,8 @@
 """Rungs to a kernel on a GPU: what one call costs its caller, the device working on beside it.
 
 All reach the same two kernels of launch.cu, or a product of a library of the same size. The time is the
-caller's, until the call has returned; a launch of a chain is far below what the driver's queue holds.
+caller's, until the call has returned, unless the device's is asked for; a launch of a chain is far below what the
+driver's queue holds.
 """
 
 from __future__ import annotations

@@ -21,15 +21,23 @@ LINE = 16  # elements: one cache line
 class Calls(Problem):
     """gemm: c = a·b, 8×8 times 8×8, row-major. empty: nothing happens, and x stays as it was.
 
-    FLOPs, bytes and seconds are those of one call: a launch serves `chain` uses.
+    FLOPs, bytes and seconds are those of one call: a launch serves `chain` uses. `clock`: whose seconds they are.
     """
 
     op: ClassVar[str] = "launch"
     probes: ClassVar[tuple[str, ...]] = Gemm.probes
-    on_host: ClassVar[bool] = True
 
     kernel: str = axis("what is called", choices=("gemm", "empty"))
     chain: int = axis("calls in one launch, in a loop of the caller's own language", low=1)
+    clock: str = axis(
+        "whose: the caller's, or a GPU's, between whose kernels nobody is waited for",
+        "caller",
+        choices=("caller", "device"),
+    )
+
+    @property
+    def on_host(self) -> bool:
+        return self.clock == "caller"
 
     @property
     def flops(self) -> float:

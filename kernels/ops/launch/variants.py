@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,6 +13,8 @@ from kernels.ops.gemm.cuda_variants import numba_missing as numba_cuda_missing
 from kernels.ops.launch import frameworks, gpu, interpreted, native
 from kernels.ops.launch.problem import Calls
 from kernels.variant import DEFAULT, Variant
+
+OWN_CLOCK = "own clock"  # a role: timed by the device, too
 
 
 def only(kernel: str, why: str) -> Callable[[Calls], str | None]:
@@ -37,6 +40,18 @@ BLAS = PRODUCT("a BLAS has no call that does nothing: --kernel gemm")
 NUMPY = partial(openblas.load, "numpy")
 BUNDLED = partial(openblas.missing, "numpy")
 
+
+def of_its_caller(row: Variant[Calls]) -> Variant[Calls]:
+    """One that is timed by its caller alone."""
+
+    def accepts(problem: Calls) -> str | None:
+        if not problem.on_host:
+            return "what a GPU takes does not depend on who calls: --variant cuda-c,cuda-graph, or --clock caller"
+        return row.accepts(problem)
+
+    return replace(row, accepts=accepts)
+
+
 CUDA: tuple[Variant[Calls], ...] = (
     Variant(
         "nothing-cuda",
@@ -56,7 +71,7 @@ CUDA: tuple[Variant[Calls], ...] = (
         gpu.from_c,
         missing=cuda.missing,
         blas=told("cuLaunchKernel from a C loop"),
-        roles=(DEFAULT, "chain", "nothing-cuda:gemm", "nothing-cuda:empty"),
+        roles=(DEFAULT, "chain", "nothing-cuda:gemm", "nothing-cuda:empty", OWN_CLOCK),
     ),
     Variant(
         "cuda-graph",
@@ -66,7 +81,7 @@ CUDA: tuple[Variant[Calls], ...] = (
         missing=cuda.missing,
         kernel=cuda.kernel,
         blas=told("a captured graph of all the launches, replayed"),
-        roles=(DEFAULT, "chain"),
+        roles=(DEFAULT, "chain", OWN_CLOCK),
     ),
     Variant(
         "cuda-ctypes",
@@ -164,7 +179,7 @@ CUDA: tuple[Variant[Calls], ...] = (
         roles=(DEFAULT, "chain"),
     ),
 )
-VARIANTS: tuple[Variant[Calls], ...] = (
+CPU: tuple[Variant[Calls], ...] = (
     Variant(
         "nothing",
         "cpu",
@@ -311,6 +326,6 @@ VARIANTS: tuple[Variant[Calls], ...] = (
         accepts=PRODUCT("torch.compile makes nothing of a function without an operation: --kernel gemm"),
         roles=("slow",),
     ),
-    *CUDA,
 )
+VARIANTS = tuple(row if OWN_CLOCK in row.roles else of_its_caller(row) for row in (*CPU, *CUDA))
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

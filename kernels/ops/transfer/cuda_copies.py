@@ -1,8 +1,8 @@
 """Copies between a GPU's memory and the host's, by the runtime's asynchronous copy.
 
 A row's call takes x to the host and back to y, which is what is checked; what is timed in its place is one of the ways,
-or both at once on two streams. Pageable memory has no row: a copy from it waits for its stream, which is held while it
-is filled; `python -m micro.probes --only transfers` times it by the wall clock.
+or both at once on two streams. A copy from or to pageable memory waits for its stream, so that no stream may be held
+for it: its time is its caller's.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from kernels.launch import Bind
 
 TO_DEVICE, TO_HOST, WITHIN = 1, 2, 3  # cudaMemcpyKind
-# Page-locked; write-combined too; registered where it lay; by PyCUDA's allocator; by CuPy's pool.
-KINDS = ("pinned", "combined", "registered", "pycuda", "cupy")
+# Page-locked; write-combined too; registered where it lay; by PyCUDA's allocator; by CuPy's pool; not locked.
+KINDS = ("pinned", "combined", "registered", "pycuda", "cupy", "pageable")
 POOLED = 512  # bytes at least that CuPy's pool gives
 WAYS = ("h2d", "d2h", "both")
 TIES = 4  # two records and two waits, which tie a second stream to the first
@@ -31,15 +31,17 @@ Copy = tuple[int, int, int]  # to, from, bytes
 
 
 class Host:
-    """Page-locked memory of the host, its pages there; given back with the object."""
+    """Memory of the host, its pages there; given back with the object."""
 
     def __init__(self, device: Any, kind: str, nbytes: int) -> None:
         runtime = device.cp.cuda.runtime
-        if kind == "registered":
+        if kind in ("registered", "pageable"):
             import numpy as np
 
             self.block = np.ones(nbytes, np.uint8)
             self.place = int(self.block.ctypes.data)
+            if kind == "pageable":
+                return
             runtime.hostRegister(self.place, nbytes, 0)
             give_back = runtime.hostUnregister
         elif kind == "pycuda":  # which gives it back itself
@@ -67,13 +69,28 @@ def whole(kind: str, problem: Transfer, device: Any, setting: object) -> Bind:
     def bind(buffers: Sequence[Any]) -> Launch:
         x, y = (int(buffer.data.ptr) for buffer in buffers)
         steps = [*enqueued(device, problem, host.place, x, TO_HOST), *enqueued(device, problem, y, host.place)]
-        return _launch(steps, (host, *buffers))
+        return _launch(steps, (host, *buffers), kind)
 
     return bind
 
 
 def alone(kind: str, way: str, problem: Transfer, device: Any, setting: object) -> Bind:
-    """One of the ways, on memory of its own."""
+    """One of the ways, on memory of its own; with the wait for its end where that is the caller's time."""
+    bind = _one_way(kind, way, problem, device)
+    return (lambda buffers: awaited(bind(buffers), device)) if problem.on_host else bind
+
+
+def awaited(launch: Launch, device: Any) -> Launch:
+    """One that is over when its call is."""
+
+    def call() -> None:
+        launch.call()
+        device.sync()
+
+    return Launch(call, kernels=launch.kernels)
+
+
+def _one_way(kind: str, way: str, problem: Transfer, device: Any) -> Bind:
     there, back = Host(device, kind, problem.size), Host(device, kind, problem.size) if way == "both" else None
     side = Side(device) if way == "both" else None
 
@@ -82,7 +99,7 @@ def alone(kind: str, way: str, problem: Transfer, device: Any, setting: object) 
         down, up = enqueued(device, problem, y, there.place), enqueued(device, problem, there.place, x, TO_HOST)
         keep = (there, back, *buffers)
         if back is None or side is None:
-            return _launch(down if way == "h2d" else up, keep)
+            return _launch(down if way == "h2d" else up, keep, kind)
         return side.at_once(down, enqueued(device, problem, back.place, x, TO_HOST, side.stream), keep)
 
     return bind
@@ -123,8 +140,9 @@ def enqueued(
     return steps
 
 
-def _launch(steps: list[Callable[[], object]], keep: tuple[object, ...]) -> Launch:
-    return Launch(grid.in_turn(steps, keep), capturable=True, kernels=len(steps))
+def _launch(steps: list[Callable[[], object]], keep: tuple[object, ...], kind: str = "") -> Launch:
+    """What waits for its stream is captured in no graph."""
+    return Launch(grid.in_turn(steps, keep), capturable=kind != "pageable", kernels=len(steps))
 
 
 def within(problem: Transfer, device: Any, setting: object) -> Bind:

@@ -10,7 +10,7 @@ from typing import Any
 from kernels.libs import cublas, cuda, pycuda
 from kernels.ops.transfer import beside, cuda_copies
 from kernels.ops.transfer.problem import ONE, Transfer
-from kernels.ops.transfer.variants import BESIDE, PLAIN, at_once
+from kernels.ops.transfer.variants import AWAITED, BESIDE, PLAIN, at_once, within
 from kernels.problem import Work
 from kernels.variant import DEFAULT, Variant
 
@@ -22,7 +22,7 @@ def _way(kind: str, way: str, roles: tuple[str, ...]) -> Variant[Transfer]:
         "cuda",
         kind if kind in ("pycuda", "cupy") else "cuda",
         partial(cuda_copies.whole, kind),
-        accepts=at_once,
+        accepts=_by_caller if kind == "pageable" else at_once,
         missing=(lambda: cuda.missing() or pycuda.missing()) if kind == "pycuda" else cuda.missing,
         work=lambda problem: Work(0.0, float(problem.size * (2 if way == "both" else 1))),
         python=True,
@@ -46,7 +46,7 @@ def _beside(name: str, prepare: Callable[..., Any], nbytes: Callable[[Transfer],
         "cuda",
         "cublas",
         partial(cuda_copies.whole, "pinned"),
-        accepts=at_once,
+        accepts=within,
         missing=cublas.missing,
         work=lambda problem: Work(0.0, nbytes(problem)),
         python=True,
@@ -57,13 +57,19 @@ def _beside(name: str, prepare: Callable[..., Any], nbytes: Callable[[Transfer],
 
 
 def _one_buffer(problem: Transfer) -> str | None:
-    return at_once(problem) or (None if problem.buffers == ONE else "it copies a whole array: --buffers one")
+    return within(problem) or (None if problem.buffers == ONE else "it copies a whole array: --buffers one")
+
+
+def _by_caller(problem: Transfer) -> str | None:
+    if problem.on_host:
+        return at_once(problem)
+    return "a copy from pageable memory waits for its stream, which is held for the device's time: --clock caller"
 
 
 WITHIN: dict[str, Any] = {"missing": cuda.missing, "kernel": cuda.kernel}
 VARIANTS: tuple[Variant[Transfer], ...] = (
-    _way("pinned", "h2d", (DEFAULT, PLAIN, BESIDE)),
-    _way("pinned", "d2h", (DEFAULT,)),
+    _way("pinned", "h2d", (DEFAULT, PLAIN, BESIDE, AWAITED)),
+    _way("pinned", "d2h", (DEFAULT, AWAITED)),
     _way("pinned", "both", (DEFAULT,)),
     _way("combined", "h2d", (DEFAULT,)),
     _way("registered", "h2d", (DEFAULT,)),
@@ -72,9 +78,11 @@ VARIANTS: tuple[Variant[Transfer], ...] = (
     _way("pycuda", "d2h", (DEFAULT,)),
     _way("cupy", "h2d", (DEFAULT,)),
     _way("cupy", "d2h", (DEFAULT,)),
+    _way("pageable", "h2d", (AWAITED,)),
+    _way("pageable", "d2h", (AWAITED,)),
     _beside("products", beside.products, lambda problem: beside.SQUARE.bytes),
     _beside("h2d-beside-products", beside.both, lambda problem: float(problem.size)),
-    Variant("d2d", "cuda", "cuda", cuda_copies.within, accepts=at_once, roles=(DEFAULT,), **WITHIN),
+    Variant("d2d", "cuda", "cuda", cuda_copies.within, accepts=within, roles=(DEFAULT,), **WITHIN),
     Variant("d2d-cupy", "cuda", "cupy", cuda_copies.by_cupy, accepts=_one_buffer, python=True, roles=(), **WITHIN),
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -26,7 +26,7 @@ class Transfer(Problem):
     """y = x. `size` of 0: as many bytes as the gradient of `buffers` has, else USUAL. `buffers`: in one, in a hundred
     equal ones, or, of a network's gradient, in one for each layer, each by a call of its own. Where another process
     takes part: `waits`, when its word is awaited that all has arrived, and `back`, when it sends back what it got.
-    Raises UsageError for a size that is not the gradient's."""
+    Where a GPU does: `clock`, whose time it is. Raises UsageError for a size that is not the gradient's."""
 
     op: ClassVar[str] = "transfer"
 
@@ -37,6 +37,12 @@ class Transfer(Problem):
     waits: str = axis("when the other process's word is awaited", "once", choices=("once", "each"))
     back: str = axis(
         "when the other process sends back: after all, or along with what comes", "after", choices=("after", "along")
+    )
+
+    clock: str = axis(
+        "whose: the device's, or its caller's, who waits for the end of each copy",
+        "device",
+        choices=("device", "caller"),
     )
 
     def __post_init__(self) -> None:
@@ -50,6 +56,10 @@ class Transfer(Problem):
         if own and self.size != own:
             named = f"--size {self.size}: the gradient of --buffers {self.buffers}"
             raise UsageError(f"{named} has {own} bytes; leave one of the two out")
+
+    @property
+    def on_host(self) -> bool:
+        return self.clock == "caller"
 
     @property
     def count(self) -> int:

@@ -1,5 +1,5 @@
-"""What moves numbers: copies within a process, ways into another one. A GPU's (pinned, write-combined, registered;
-there, and back) are rows of cuda_variants.py, in the same roles."""
+"""What moves numbers: copies within a process, ways into another one. A GPU's (pinned, write-combined, registered,
+pageable; there, and back) are rows of cuda_variants.py, in the same roles."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from kernels.variant import DEFAULT, Variant
 
 PEER, TEAM, PLAIN = "peer", "team", "plain"  # roles: into another process; by several threads; for all
 BESIDE = "beside"  # of a GPU: a copy, products, and both at once
+AWAITED = "awaited"  # … and copies for whose end a caller waits
 
 
 def at_once(problem: Transfer) -> str | None:
@@ -24,16 +25,28 @@ def at_once(problem: Transfer) -> str | None:
     return None if problem.waits == "once" else "nobody's word is awaited within a process: --waits once"
 
 
+def by_device(problem: Transfer) -> str | None:
+    """For what nobody has to wait for, or no GPU's link is in."""
+    return None if problem.clock == "device" else "a caller waits for copies over a GPU's link alone: --clock device"
+
+
+def within(problem: Transfer) -> str | None:
+    """For copies of this processor's own memory, or of a GPU's."""
+    return at_once(problem) or by_device(problem)
+
+
 def _along(problem: Transfer) -> str | None:
     """For the route whose chunks can come back while others go."""
     if problem.back == "along" and (problem.buffers != ONE or problem.waits == "each"):
         return "it goes back chunk by chunk: --buffers one --waits once, or --back after"
-    return None
+    return by_device(problem)
 
 
 def _after(problem: Transfer) -> str | None:
     """For the others."""
-    return None if problem.back == "after" else "only shared memory is written in both directions at once: --back after"
+    if problem.back != "after":
+        return "only shared memory is written in both directions at once: --back after"
+    return by_device(problem)
 
 
 def _through_memory(problem: Transfer) -> Work:
@@ -47,16 +60,16 @@ def _peer(name: str, work: Callable[[Transfer], Work] | None = None) -> Variant[
 
 
 VARIANTS: tuple[Variant[Transfer], ...] = (
-    Variant("c", "cpu", "suite", partial(copies.own, False), accepts=at_once, roles=(DEFAULT, TEAM)),
-    Variant("c-stream", "cpu", "suite", partial(copies.own, True), accepts=at_once, roles=(DEFAULT, TEAM)),
-    Variant("memcpy", "cpu", "libc", copies.memcpy, accepts=at_once, roles=(DEFAULT, PLAIN)),
-    Variant("numpy", "cpu", "numpy", copies.numpy_copies, accepts=at_once, python=True),
+    Variant("c", "cpu", "suite", partial(copies.own, False), accepts=within, roles=(DEFAULT, TEAM)),
+    Variant("c-stream", "cpu", "suite", partial(copies.own, True), accepts=within, roles=(DEFAULT, TEAM)),
+    Variant("memcpy", "cpu", "libc", copies.memcpy, accepts=within, roles=(DEFAULT, PLAIN)),
+    Variant("numpy", "cpu", "numpy", copies.numpy_copies, accepts=within, python=True),
     Variant(
         "torch",
         "cpu",
         "torch",
         copies.torch_copies,
-        accepts=at_once,
+        accepts=within,
         missing=torch_library.missing,
         kernel=torch_library.kernel,
         python=True,

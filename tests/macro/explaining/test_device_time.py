@@ -92,6 +92,14 @@ def test_every_kernel_of_it_has_a_kind() -> None:
         ("triton_poi_fused_convolution_relu_0", "element-wise"),
         ("nvjet_tst_128x256_64x4_1x2_h_bz_TNT", "gemm"),
         ("triton_tem_fused_mm_3", "gemm"),
+        ("triton_red_fused_convolution_backward_2", "reduction"),
+        ("triton_poi_fused_max_pool2d_with_indices_1", "pooling"),
+        ("relu_dgrad", "element-wise"),
+        ("optimizer_momentum", "optimizer"),
+        ("columns_back", "convolution"),
+        ("frames_of", "convolution"),
+        ("cupy_sum__float32", "reduction"),
+        ("cupy_multiply__float32_float32_float32", "element-wise"),
     ],
 )
 def test_kinds_by_name(name: str, kind: str) -> None:

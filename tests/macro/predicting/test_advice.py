@@ -15,8 +15,9 @@ from macro.predicting.foreseen import Foreseen, joined, together
 from macro.processes import confirmed
 from macro.processes.job import Setting
 from reports.prediction import LEFT_OUT
-from reports.record import Contest, Expected
+from reports.record import Contest, Expected, Note
 from tests.macro.changes.test_changes import step
+from tests.reports import made
 
 
 def foreseen(words: str, seconds: float | None = None, error: float = 0.01, predicted: float | None = -0.1) -> Foreseen:
@@ -53,6 +54,12 @@ def test_what_costs_a_variable_alone_is_tried_in_any_case(words: str, predicted:
     assert advice.promising(foreseen(words, predicted=predicted)) is tried
 
 
+def test_what_rounds_may_be_off_by_makes_nothing_promising() -> None:
+    one = foreseen("fused-optimizer", predicted=0.0)
+    noisy = judged.prediction(step(), "fused-optimizer", "", 1.0, Effect(True, ""), Forecast(()), spread=1.0)
+    assert noisy.noise > 0.1 and not advice.promising(replace(one, told=noisy))
+
+
 def test_more_is_combined_as_long_as_it_helps() -> None:
     best = [foreseen("heap-keep", -0.2), foreseen("fused-optimizer", -0.1), foreseen("threads=2", -0.05)]
     two, other = foreseen("heap-keep+fused-optimizer", -0.3), foreseen("heap-keep+threads=2", -0.26)
@@ -75,11 +82,13 @@ def test_few_rounds_choose_what_is_timed_again_and_what_was_left_out_is_not() ->
 
 
 def test_what_starting_took_is_taken_from_what_is_left() -> None:
-    first = replace(step(), plan=replace(step().plan, seconds=30.0))
-    assert advice._starting(first, [], 70.0, 8) == (4.0, 0.0)  # a program's: of its budget
-    made = Contest("step/a", "?", "change", (), (), {"proving": 20.0, "measuring": 25.0})
-    assert advice._starting(first, [made], 70.0, 8) == (2.5, 20.0)
-    assert advice._starting(first, [], 0.0, 8) == (0.0, 0.0)  # all of it stood in the file
+    empty = made.run()
+    of_program = replace(empty, notes=(Note("turns", {"steps": {}, "seconds": 30.0}),))
+    assert advice._starting(of_program, (0, 0), 70.0, 8) == (4.0, 0.0)
+    assert advice._starting(of_program, (0, 1), 70.0, 8) == (0.0, 0.0)  # an earlier one's
+    turns = Contest("step/a", "?", "change", (), (), {"proving": 20.0, "measuring": 25.0})
+    assert advice._starting(replace(empty, contests=(turns,)), (0, 0), 70.0, 8) == (2.5, 20.0)
+    assert advice._starting(empty, (0, 0), 0.0, 8) == (0.0, 0.0)  # all of it stood in the file
 
 
 def test_what_helps_together_alone_is_advised_too() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 
@@ -66,6 +67,10 @@ def test_parts_add_up_and_their_errors_as_those_of_different_kernels() -> None:
     assert whole is not None and whole.seconds == -3.0
     assert (whole.low, whole.high) == pytest.approx((-3 - half, -3 + half))
     assert judged.expected(Forecast(why="who knows"), 10.0) is None
+    noisy = judged.expected(Forecast(parts), 10.0, noise=1.0)
+    assert noisy is not None and noisy.high - noisy.seconds == pytest.approx(
+        math.hypot(whole.high - whole.seconds, 1.0)
+    )
     four = judged.expected(Forecast(parts), 10.0, 4)
     assert four is not None
     assert (
@@ -77,7 +82,9 @@ def test_parts_add_up_and_their_errors_as_those_of_different_kernels() -> None:
 
 def test_parts_of_one_name_are_told_as_one() -> None:
     parts = Part("gemm", -1.0, -1.3, -0.7), Part("gemm", -2.0, -2.4, -1.6)
+    wide = judged.prediction(step(), "plain", "", 10.0, Effect(True, ""), Forecast(parts), spread=1.0).predicted
     told = judged.prediction(step(), "plain", "", 10.0, Effect(True, ""), Forecast(parts))
+    assert wide and told.predicted and wide.high > told.predicted.high and told.noise == 0.0
     assert told.parts == {"gemm": -3.0}
 
 

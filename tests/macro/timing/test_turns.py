@@ -49,6 +49,13 @@ def test_the_first_step_of_a_turn_counts_only_where_steps_are_long(
     assert process.asked == asked
 
 
+def test_of_a_gpu_steps_go_before_until_its_clock_is_up() -> None:
+    entry = Entry(find("pytorch"), Setting(device="cuda:0"))
+    for entry.warm, steps in ((1e-3, 300), (0.1, 3), (2.0, 1)):
+        assert turns._before(entry) == steps
+    assert turns._before(Entry(find("numpy"), Setting(), warm=1e-3)) == 1
+
+
 @pytest.mark.parametrize(
     ("steps", "whole"),
     [

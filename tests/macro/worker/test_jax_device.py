@@ -44,7 +44,7 @@ def space() -> bytes:
     """A kernel of 1,003 ns that waits 17 for its launch, a copy from the host, a clear, a sum of the profiler's."""
     host = plane(
         "/host:CPU",
-        [NAME, "cuLaunchKernel", "cuda_something_else", "a thought"],
+        [NAME, "sgemm", "another kernel", "MemcpyH2D"],
         line(
             1,
             "python",

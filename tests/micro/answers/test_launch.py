@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernels.ops.launch.problem import Calls
-from micro.answers.launch import ladder_answer
+from micro.answers.launch import gaps_answer, ladder_answer
 from micro.planning.contest import Case
 from reports.record import Comparison, Contest, Environment, Result, Run, Seconds
 
@@ -43,6 +43,15 @@ def scripted(name: str, *results: Result, width: float = 0.1) -> Contest:
             Comparison("x", "variant", first.name, other.name, ratio, low, high, 0.95, "slower", None, 0.01, 0.01)
         )
     return Contest(name, "?", "variant", (*results, PEAK), tuple(compared))
+
+
+def test_a_gap_is_told_in_a_stream_and_in_a_graph() -> None:
+    rows = [result("empty", 250, rung, seconds) for rung, seconds in (("cuda-c", 1.6e-6), ("cuda-graph", 0.8e-6))]
+    (said,) = gaps_answer(Run(Environment("0", {}, {}, "", ""), (scripted("gap/empty", *rows),)))
+    assert said == (
+        "250 times a function that does nothing, one behind another: 1.60 µs each by cuda-c, by cuda-graph 800 ns, "
+        "0.50 [0.45, 0.55] times as long."
+    )
 
 
 def answer(*contests: Contest) -> list[str]:

@@ -138,6 +138,16 @@ def test_what_hides_behind_products_is_said() -> None:
     assert answers.beside(run(contest("beside/x", *rows[:2]))) == []
 
 
+def test_what_memory_costs_that_is_not_locked_is_said() -> None:
+    moved = Transfer(64 * MIB, clock="caller")
+    rows = [(moved, "d2h-pinned", 1, 2e-3), (moved, "d2h-pageable", 1, 8e-3)]
+    assert answers.pageable(run(contest("pageable/x", *rows))) == [
+        "64 MiB, copied and waited for, times what d2h-pinned takes (2.00 ms, 33.6 GB/s): d2h-pageable "
+        "4.00 [3.80, 4.20] (8.39 GB/s)."
+    ]
+    assert answers.pageable(run(contest("pageable/x", rows[0]))) == []
+
+
 def test_shares_of_a_step_are_said_as_such() -> None:
     product = Gemm(64, 2048, 26752), "openblas", 1, 50e-3
     batch = Transfer(64 * 26752 * 4)

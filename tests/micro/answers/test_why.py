@@ -76,6 +76,15 @@ def test_the_nearest_cause_comes_first(own_state: Path) -> None:
     ]
 
 
+def test_without_a_ceiling_it_says_of_what_none_is_known(own_state: Path) -> None:
+    unknown: dict[str, Any] = {"ceiling": None, "percent_of_ceiling": None, "precision": "fp16"}
+    assert answer(case(**unknown))[0].endswith("no ceiling of fp16 arithmetic is known here.")
+    there = case(**unknown, bytes_per_second=1e9)
+    on_gpu = replace(there, device="fake:cuda", flops_per_second=None)
+    assert answer(on_gpu)[0].endswith("no ceiling of what a GPU's caches bring is known here.")
+    assert answer(replace(on_gpu, bytes_per_second=None))[0].endswith("it does no work that anything bounds.")
+
+
 @pytest.mark.parametrize(
     ("percent", "told"),
     [

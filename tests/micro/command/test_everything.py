@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -91,6 +92,21 @@ def test_a_gpu_that_is_not_here_is_one_line(micro: Command, monkeypatch: pytest.
         monkeypatch.setattr(module, "missing", lambda: "the driver was eaten")
     ran = micro("all", "--device", "cuda:0", "--small")
     assert (ran.code, ran.out, ran.err) == (2, "", "micro: --device cuda:0: the driver was eaten\n")
+
+
+def test_what_does_not_fit_is_left_out_and_said(
+    few: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A card of which others hold most goes on with the rest."""
+    found = parts("fake")
+    device: Any = SimpleNamespace(name="fake", limits=lambda: SimpleNamespace(memory=memory))
+    memory = 3 * sorted(max(c.problem.footprint for c in x.cases) for part in found for x in part.plan.contests)[0]
+    kept = everything._fitting(found, device)
+    assert 0 < sum(len(part.plan.contests) for part in kept) < sum(len(part.plan.contests) for part in found)
+    assert " is left out: " in capsys.readouterr().err
+    memory = 1
+    with pytest.raises(UsageError, match="are free"):
+        everything._fitting(found, device)
 
 
 def test_lines_without_a_place_in_a_visit_are_of_its_first_part(few: None) -> None:

@@ -56,7 +56,8 @@ def macro(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., list
                 if path.stem != cut:
                     file.append(Contest("step/x", "?", "change", (), ()))
                 file.close()
-            return subprocess.CompletedProcess(words, code, stderr="first\nmacro whatif: it is not here\n")
+            why = "its run was made in another environment" if again else "it is not here"
+            return subprocess.CompletedProcess(words, code, stderr=f"first\nmacro whatif: {why}\n")
 
         monkeypatch.setattr(soak_runs.subprocess, "run", run)
         monkeypatch.setattr(soak_runs.state, "folder", lambda: tmp_path)

@@ -21,8 +21,13 @@ def _quiet(light_fake: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("micro.worker.contest.canaries", lambda device: [])
 
 
-def lossy(lost: Callable[[int], Sequence[float]], opened: ContestCost = SHORT, **more: Any) -> Measurement:
-    """Rounds of two cases, the second 20 % slower, that lose what `lost` says."""
+def lossy(
+    lost: Callable[[int], Sequence[float]],
+    opened: ContestCost = SHORT,
+    crews: list[Scripted] | None = None,
+    **more: Any,
+) -> Measurement:
+    """Rounds of two cases, the second 20 % slower, that lose what `lost` says; who took them is one of `crews`."""
     count = len(opened.visits)
 
     def row(number: int) -> tuple[list[float], list[float], Sequence[float]]:
@@ -31,6 +36,8 @@ def lossy(lost: Callable[[int], Sequence[float]], opened: ContestCost = SHORT, *
 
     cases = more.pop("cases", (FIRST, SECOND))
     scripted: Any = Scripted(cases, opened, row, more.pop("most", 5000))
+    if crews is not None:
+        crews.append(scripted)
     return measure(scripted, [(0, 1)], Goal(more.pop("seconds", 30.0), 0.01, 0.01, **more), lambda text: None)
 
 
@@ -57,6 +64,13 @@ def test_a_round_in_which_one_visit_lost_time_is_rejected(case: int) -> None:
 
 def test_a_hundredth_lost_is_not_too_much() -> None:
     assert not lossy(lambda number: [0.01, 0.0099]).rejected.any()
+
+
+def test_rounds_that_are_taken_again_have_no_canaries() -> None:
+    """They stand before a look, and where it takes long once more."""
+    crews: list[Scripted] = []
+    m = lossy(lambda number: [0.02 if number % 3 == 0 else 0.0, 0.0], crews=crews)
+    assert m.rejected.any() and crews[0].canaries == 1 < crews[0].looks
 
 
 def test_long_visits_are_never_rejected() -> None:

@@ -73,7 +73,7 @@ def test_what_names_no_operand_or_one_twice_is_refused(text: str, why: str) -> N
 
 # What modifies a question
 
-ON_A_GPU = {"engines": " --device fake:cuda"}  # questions that nothing else answers
+ON_A_GPU = dict.fromkeys(("engines", "gaps"), " --device fake:cuda")  # questions that nothing else answers
 ALL = {(name, flag): question for name, one in BENCHMARKS.items() for flag, question in one.questions.items()}
 
 
@@ -149,7 +149,7 @@ def test_a_problem_that_stands_twice_in_a_file_is_measured_once(tmp_path: Path) 
         ("launch --isa default,avx2", "--isa default,avx2: --ladder takes one of them"),
         ("gemm --transpose --alpha 2", "--alpha 2: --transpose measures others"),
         ("gemm --transpose --n 64,128", "--n 128: --transpose measures others"),
-        ("gemm --sparse --m 64", "--m 64: --sparse measures others"),
+        ("gemm --sparse --alpha 2", "--alpha 2: --sparse measures others"),
         ("gemm --net fcn-r --n 7", "--n 7: --net measures others"),
         ("gemm --sparse --variant numpy", "--variant numpy: --sparse compares others"),
         ("gather --lookup --rule adagrad", "--rule adagrad: --lookup measures others"),

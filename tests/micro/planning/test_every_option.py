@@ -51,7 +51,13 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # Questions that a processor has no kernels for.
-OF_A_GPU = (("memory", "exchange"), ("transfer", "beside"), ("conv", "engines"))
+OF_A_GPU = (
+    ("memory", "exchange"),
+    ("transfer", "beside"),
+    ("transfer", "pageable"),
+    ("conv", "engines"),
+    ("launch", "gaps"),
+)
 
 
 def forms() -> Iterator[tuple[str, tuple[str, ...]]]:

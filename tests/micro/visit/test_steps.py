@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -39,14 +40,15 @@ def test_what_is_worth_most_comes_first(tmp_path: Path) -> None:
     asked = ([" ".join(step.command[:2]) for step in steps(part, tmp_path, True)] for part in visit_steps.PARTS)
     first, second, third, fourth, fifth = asked
     assert first[:2] == ["micro.probes --only", "micro all"]
-    assert second[:2] == ["pytest --tb=line", "micro all"]
+    assert second[0] == fourth[0] == "micro all" and second[-1] == fourth[-1] == "pytest --tb=line"
     assert third == ["micro.probes --part"] and fifth == [
-        "pytest --tb=line",
         "macro explain",
         "macro run",
         "macro explain",
         "macro explain",
+        "pytest --tb=line",
     ]
+    assert sum(step.seconds for step in steps(5, tmp_path, True)[:-1]) <= visit_steps.PARTS[5]
     for found in (first, second, fourth):
         timed = max(i for i, x in enumerate(found) if x == "micro all")
         assert min(i for i, x in enumerate(found) if x.startswith("micro.names")) > timed
@@ -63,6 +65,34 @@ def test_the_tests_say_why_each_failed_and_warnings_are_none(tmp_path: Path) -> 
     assert {x for step in tests for x in step.command if x.startswith("tests/")} == {
         f"tests/gpu/{path.name}" for path in (ROOT / "tests/gpu").glob("test_*.py") if path.stem != "test_lost"
     }
+
+
+def test_what_is_no_text_and_no_run_file_is_packed(tmp_path: Path) -> None:
+    """What brings files back takes eight of them; a second visit adds to those of the first."""
+    for name in ("gpu-5-kernels-a.json.gz", "gpu-5.txt", "gpu-5-kernels.jsonl", "other"):
+        (tmp_path / name).write_text(name)
+    (tmp_path / "gpu-2.wrong").mkdir()
+    (tmp_path / "gpu-2.wrong" / "x.npz").write_text("x")
+    gpu.pack(tmp_path)
+    (tmp_path / "gpu-5-jax-a.json.gz").write_text("more")
+    gpu.pack(tmp_path)
+    gpu.pack(tmp_path)
+    assert sorted(x.name for x in tmp_path.iterdir()) == ["gpu-5-kernels.jsonl", "gpu-5.txt", "gpu-traces.tar", "other"]
+    with tarfile.open(tmp_path / "gpu-traces.tar") as packed:
+        names = packed.getnames()
+    assert names == ["gpu-2.wrong", "gpu-2.wrong/x.npz", "gpu-5-kernels-a.json.gz", "gpu-5-jax-a.json.gz"]
+
+
+def test_what_is_packed_is_in_files_that_are_not_large_and_a_broken_one_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpu, "PACKED", 30_000)
+    (tmp_path / "gpu-traces.tar").write_bytes(b"cut off")
+    for letter in "ab":
+        (tmp_path / f"gpu-5-kernels-{letter}.json.gz").write_bytes(bytes(20_000))
+    gpu.pack(tmp_path)
+    assert sorted(x.name for x in tmp_path.iterdir()) == ["gpu-traces-2.tar", "gpu-traces-3.tar", "gpu-traces.tar"]
+    assert (tmp_path / "gpu-traces.tar").read_bytes() == b"cut off"
 
 
 @pytest.mark.parametrize(

@@ -215,6 +215,15 @@ def _entry(host: Host, problem: Problem) -> object:
     return host.contest.entries[0]
 
 
+def test_many_pieces_are_gathered_as_few_are() -> None:
+    rng = np.random.default_rng(1)
+    view, device = rng.standard_normal((64, 48), np.float32), open_device("cpu")
+    for count in (1, 3, 40):
+        places = tuple(np.sort(rng.permutation(extent)[:count]) for extent in view.shape)
+        assert np.array_equal(taken(device, view, places), view[np.ix_(*places)])
+        assert not np.shares_memory(taken(device, view, places), view)
+
+
 def test_any_places_are_taken() -> None:
     whole = np.arange(60, dtype=np.float32).reshape(3, 20)
     some = (np.array([0, 2]), np.array([1, 2, 3, 7, 19]))

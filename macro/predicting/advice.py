@@ -120,28 +120,38 @@ def promising(one: Foreseen) -> bool:
 
 
 def chosen(step: Step, tried: Sequence[Foreseen]) -> list[Foreseen]:
-    """Those that help most, as far as few rounds tell, and can be made together: of two allocators the better one."""
+    """Those that help most, as far as few rounds and kernels alone tell, and can be made together: of two allocators
+    the better one."""
     best: list[Foreseen] = []
-    for one in sorted((one for one in tried if may_help(one)), key=_seconds):
+    hopeful = [one for one in tried if may_help(one, _likely(one))]
+    for one in sorted(hopeful, key=_likely):
         if len(best) < BEST and applies(step, [*best, one]):
             best.append(one)
     return best
 
 
-def may_help(one: Foreseen) -> bool:
-    """Enough to be worth a word, as far as is known: it is timed again."""
-    left_out = LEFT_OUT in (one.told.reason or "")
-    return not left_out and -_seconds(one) > WORTH * one.told.step
+def may_help(one: Foreseen, seconds: float) -> bool:
+    """Whether so many seconds are enough to be worth a word, of what was not left out."""
+    return LEFT_OUT not in (one.told.reason or "") and -seconds > WORTH * one.told.step
 
 
 def saves(one: Foreseen) -> bool:
     """For certain, enough to be worth a word, and by more than two unchanged steps differ by."""
     found = one.told.measured
-    return found is not None and found.high < 0 and may_help(one) and -found.seconds > (one.told.resolution or 0.0)
+    if found is None or found.high >= 0 or not may_help(one, found.seconds):
+        return False
+    return -found.seconds > (one.told.resolution or 0.0)
 
 
 def _seconds(one: Foreseen) -> float:
     return one.told.measured.seconds if one.told.measured else 0.0
+
+
+def _likely(one: Foreseen) -> float:
+    """By what was measured in few rounds and what was predicted, each as its interval is narrow."""
+    known = [x for x in (one.told.measured, one.told.predicted) if x is not None] if one.told.measured else []
+    weights = [1 / max(x.high - x.low, 1e-9) ** 2 for x in known]
+    return sum(x.seconds * weight for x, weight in zip(known, weights, strict=True)) / sum(weights) if known else 0.0
 
 
 def _combinations(foreseer: Foreseer, best: Sequence[Foreseen]) -> list[Foreseen]:

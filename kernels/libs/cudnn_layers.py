@@ -163,9 +163,7 @@ def bias_gradient(on: Cudnn, dy: Operand, db: Operand) -> Callable[[], None]:
 
 def state_bytes(on: Cudnn) -> int:
     """Of the generators that `dropping` needs."""
-    size = SIZE()
-    on.call("cudnnDropoutGetStatesSize", on.handle, ctypes.byref(size))
-    return size.value
+    return _bytes(on, "cudnnDropoutGetStatesSize", on.handle)
 
 
 def dropping(on: Cudnn, rate: float, states: tuple[int, int], seed: int) -> ctypes.c_void_p:
@@ -179,9 +177,7 @@ def dropping(on: Cudnn, rate: float, states: tuple[int, int], seed: int) -> ctyp
 
 def mask_bytes(on: Cudnn, x: ctypes.c_void_p) -> int:
     """Of the mask that `drop` leaves to `drop_gradient`."""
-    size = SIZE()
-    on.call("cudnnDropoutGetReserveSpaceSize", x, ctypes.byref(size))
-    return size.value
+    return _bytes(on, "cudnnDropoutGetReserveSpaceSize", x)
 
 
 def drop(on: Cudnn, how: ctypes.c_void_p, x: Operand, y: Operand, mask: tuple[int, int]) -> Callable[[], None]:
@@ -194,6 +190,12 @@ def drop_gradient(
 ) -> Callable[[], None]:
     """The call of the gradient, by the mask of the last call forward."""
     return _ready(on, "cudnnDropoutBackward", how, *_given(dy), *_given(dx), POINTER(mask[0]), SIZE(mask[1]))
+
+
+def _bytes(on: Cudnn, name: str, of: ctypes.c_void_p) -> int:
+    size = SIZE()
+    on.call(name, of, ctypes.byref(size))
+    return size.value
 
 
 def _call(on: Cudnn, name: str, how: tuple[Any, ...], given: tuple[Operand, ...], to: Operand) -> Callable[[], None]:

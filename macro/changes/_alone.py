@@ -18,7 +18,7 @@ from kernels.ops.gemm.problem import Gemm
 from kernels.ops.pooling.problem import Pooling
 from kernels.ops.update.problem import Update
 from kernels.problem import Problem
-from macro.changes.base import CONFIDENCE
+from macro.changes.base import CONFIDENCE, ERRORS
 
 if TYPE_CHECKING:
     from micro.measuring.checks import Checks
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _WORKERS: ContextVar[Checks | None] = ContextVar("workers", default=None)
-NARROWER = 1.645 / 1.960  # of an interval of 95 %, one of 90
+NARROWER = ERRORS / 1.960  # of an interval of 95 %, one of 90
 SHARES = 2 / 3, 1 / 3  # of the time, of the tries of a kernel
 WIDE = 0.1  # its ratio shall be known to ± so much
 FEW = "a kernel by itself had too few rounds: a longer --budget"

@@ -16,6 +16,7 @@ from macro.watching.script import Script
 from macro.watching.watch import Side
 
 CONFIDENCE = 0.9  # of the interval of a prediction
+ERRORS = 1.645  # standard errors that this is on each side
 FUNCTIONS, FAULTS = "functions", "faults"  # what a changed process may be looked at for
 Key = tuple[tuple[str, ...], str]  # rows, kind
 
@@ -160,11 +161,10 @@ class Change:
     """One change of a setting, a library, a layout or a call. `takes`: what stands behind its `=`, in words; `costs`:
     what it changes beside the time; `code`: what is written into a program, where no variable does it; `saves`: the
     kinds of work that it can save at most; `measures`: those whose kernels `brings` measures, where they are others;
-    `memory`: other memory is allocated with it, so that page faults which come
-    or go are its own, beside what it brings; `looks`: what a changed process is watched for beside what it says, the
-    functions that run, its page faults, which are NaN where they are not looked at; `alone`: kernels are measured by
-    themselves for it; `tries`: the values at which `advise` has it. `applies` gives the reason why not, or None;
-    `brings` may raise SuiteError."""
+    `memory`: other memory is allocated with it, so that page faults which come or go are its own, beside what it
+    brings; `looks`: what a changed process is watched for beside what it says, the functions that run, its page faults,
+    which are NaN where they are not looked at; `alone`: kernels are measured by themselves for it; `tries`: the values
+    at which `advise` has it. `applies` gives the reason why not, or None; `brings` may raise SuiteError."""
 
     name: str
     about: str

@@ -149,9 +149,11 @@ def _seconds(one: Foreseen) -> float:
 
 def _likely(one: Foreseen) -> float:
     """By what was measured in few rounds and what was predicted, each as its interval is narrow."""
-    known = [x for x in (one.told.measured, one.told.predicted) if x is not None] if one.told.measured else []
+    if one.told.measured is None:
+        return 0.0
+    known = [x for x in (one.told.measured, one.told.predicted) if x is not None]
     weights = [1 / max(x.high - x.low, 1e-9) ** 2 for x in known]
-    return sum(x.seconds * weight for x, weight in zip(known, weights, strict=True)) / sum(weights) if known else 0.0
+    return sum(x.seconds * weight for x, weight in zip(known, weights, strict=True)) / sum(weights)
 
 
 def _combinations(foreseer: Foreseer, best: Sequence[Foreseen]) -> list[Foreseen]:

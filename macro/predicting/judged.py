@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from macro.changes.base import CONFIDENCE, Effect, Forecast, Step
+from macro.changes.base import CONFIDENCE, ERRORS, Effect, Forecast, Step
 from macro.predicting.foreseen import Foreseen
 from macro.timing.entry import Entry
 from macro.timing.results import by_round, clock, times
@@ -16,7 +16,6 @@ from reports.record import Expected, Prediction
 
 MODEL = 0.12  # of what kernels alone say: by so much a step may do else; from 79 pairs older than docs/whatif.md's
 BETWEEN = 0.03  # of a step: by so much two processes of it differ; from the same pairs
-NINE_OF_TEN = 1.645  # standard errors, of CONFIDENCE
 DIFFERENCE = 1.5  # variances of a round: of a step less the mean of two
 SOON = 3  # rounds from which on what does not help is left out
 CHOOSING = "timed in few rounds, to choose what is timed again"
@@ -50,7 +49,7 @@ def prediction(
     """The line that stands in the file before the changed step is timed. `seconds`: of the unchanged one, which
     has so many `threads` where its setting does not say; `spread`: their standard deviation from round to round."""
     plan = step.plan
-    noise = NINE_OF_TEN * spread * math.sqrt(DIFFERENCE / (plan.generations * plan.fewest))
+    noise = ERRORS * spread * math.sqrt(DIFFERENCE / (plan.generations * plan.fewest))
     words = (plan.network.name, step.framework.name, change, plan.batch, plan.phase, step.setting.threads or threads)
     parts: dict[str, float] = {}
     for part in forecast.parts:

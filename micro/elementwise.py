@@ -118,7 +118,7 @@ def _benchmark(problem: type[Problem], sweep: Sweep) -> Benchmark:
             Useful("--overview"),
             Useful("--activations", 241, 20.0),
             Useful("--softmax --only '^rivals|^fused.*batch:(64|256)/'", 242, 10.0),
-            Useful("--norm --only '^(rivals|mode)/'", 406, 5.0),
+            Useful("--norm --only '^(rivals|mode)/'", 406, 8.0),
             Useful("--pooling --only '^(rivals|pool)/'", 407, 5.0),
             Useful("--casts", 482, 5.0),
             Useful("--bias --only '^bias/'", 408, 4.0),

@@ -132,6 +132,8 @@ class Timed(Cuda):
                 noise = float(self._rng.lognormal(0, 0.003))
                 for _ in range(count):
                     self.cp.launch(variant.name, each * noise)
+                if problem.op == "transfer" and problem.on_host:
+                    self.sync()
 
             return lambda buffers: Launch(call, capturable=not variant.python, kernels=count * self.told)
 

@@ -61,6 +61,8 @@ def own_step(words: argparse.Namespace, arguments: Sequence[str]) -> tuple[Step,
     from macro.processes.job import Setting
     from macro.timing.entry import Plan
 
+    if words.script.suffix != ".py":
+        raise UsageError(f"{words.script}: nothing of a recording can be changed: name the program")
     if words.resume:
         raise UsageError("--resume: a program's processes are gone; name another file")
     if words.runs > 1:
@@ -137,7 +139,7 @@ def request(argv: Sequence[str]) -> WhatIfRequest:
     if is_own(argv, parser()):
         own, arguments = split(argv)
         words = _with_changes(own_options("whatif", __doc__, "2m", SHARES)).parse_intermixed_args(own)
-        _refuse_no_script(words)
+        _refuse_framework(words)
         step, seconds = own_step(words, arguments)
     else:
         words = parser().parse_intermixed_args(argv)
@@ -147,12 +149,10 @@ def request(argv: Sequence[str]) -> WhatIfRequest:
     return WhatIfRequest(step, _changes(words.changes, step), seconds, words.apart, outputs_of(vars(words)))
 
 
-def _refuse_no_script(words: argparse.Namespace) -> None:
-    """Raise UsageError for what is run as a program, and is none."""
+def _refuse_framework(words: argparse.Namespace) -> None:
+    """Raise UsageError for one that is named for a program."""
     from macro import frameworks
 
-    if words.script.suffix != ".py":
-        raise UsageError(f"{words.script}: nothing of a recording can be changed: name the program")
     if words.changes and words.changes[0] in frameworks.names():
         own = f"a network of your own is {words.script}:NAME"
         raise UsageError(f"{words.script} {words.changes[0]}: a program has its own framework; {own}")

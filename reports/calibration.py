@@ -129,5 +129,6 @@ def _holds(x: Prediction, error: bool) -> bool:
     assert x.predicted is not None and x.measured is not None
     over = x.measured.seconds > x.predicted.seconds
     half = x.predicted.high - x.predicted.seconds if over else x.predicted.seconds - x.predicted.low
-    own = (x.measured.high - x.measured.low) / 2 if error else 0.0
-    return abs(x.measured.seconds - x.predicted.seconds) <= math.hypot(half, own)
+    if error:  # for what was foreseen of it
+        half = math.sqrt(max(0.0, half**2 - x.noise**2) + ((x.measured.high - x.measured.low) / 2) ** 2)
+    return abs(x.measured.seconds - x.predicted.seconds) <= half

@@ -68,7 +68,7 @@ class Result:
     launches: int | None = None  # in one visit
     uses: int = 1  # that one launch serves; times are per use
     faults: int | None = None  # page faults of the whole contest
-    canary: dict[str, Any] | None = None  # seconds of kernels of known cost, look by look
+    canary: dict[str, Any] | None = None  # seconds of kernels of known cost, as often as they were taken
     setup_seconds: float | None = None  # compile, plan, pack, allocate
     workspace: int = 0  # bytes the kernel holds beside its operands
     workspace_limit: int | None = None  # bytes it was allowed there; null: as many as it likes
@@ -201,7 +201,7 @@ class Prediction:
     verdict: str | None = None  # confirmed, refuted, below resolution; null: see the reason
     reason: str | None = None  # why there is no prediction, no measurement, or no verdict
     contest: str | None = None  # in which it was measured
-    noise: float = 0.0  # seconds of the interval for what so many rounds will be off by
+    noise: float = 0.0  # seconds of the interval for what the rounds to be measured will be off by
     kind: str = "prediction"  # prediction
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import groupby
 
 from reports import family, flat, footnotes, next_run, older, stats, units
 from reports.record import READS, REASONED, Comparison, Result, Run
@@ -227,7 +228,9 @@ def _named(run: Run) -> dict[str, str]:
     for note in run.notes:
         for case, names in note.data.get("names", {}).items() if note.topic == "kernels" else ():
             if case in variants:
-                seen.setdefault(variants[case], {})[" + ".join(names)] = None
+                alike = [(name, sum(1 for _ in same)) for name, same in groupby(names)]
+                told = " + ".join(f"{count} × {name}" if count > 1 else name for name, count in alike)
+                seen.setdefault(variants[case], {})[told] = None
     return {
         variant: f"ran {next(iter(kernels))}" + (f" and {len(kernels) - 1} others" if len(kernels) > 1 else "")
         for variant, kernels in seen.items()

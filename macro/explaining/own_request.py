@@ -139,7 +139,8 @@ def add_script(options: argparse.ArgumentParser, budget: str, said: str = "secon
     options.add_argument("--step", metavar="WHERE", help="module:function, each call of which is a step; or: forward")
     options.add_argument("--stop", choices=STOPS, default="raise", help="how it is ended when enough was seen (raise)")
     options.add_argument("--threads", type=int, metavar="N", help="set in its environment (as the script has it)")
-    options.add_argument("--runs", type=int, default=1, metavar="N", help="processes of each, one after another (1)")
+    runs = "processes of each, one after another (1); of a changed step one"
+    options.add_argument("--runs", type=int, default=1, metavar="N", help=runs)
     options.add_argument("--budget", metavar="TIME", default=budget, help=f"{said} ({budget})")
     options.add_argument("--wait", metavar="TIME", default=PATIENCE, help=f"for its first steps ({PATIENCE})")
 

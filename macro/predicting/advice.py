@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -113,10 +112,8 @@ def promising(one: Foreseen) -> bool:
     predicted = one.told.predicted
     if all(not named.change.code for named in one.changes) or predicted is None:
         return True
-    step = one.told.step
-    between = judged.BETWEEN * step / math.sqrt(one.changed.plan.generations)
-    kernels = math.sqrt(max(0.0, (predicted.seconds - predicted.low) ** 2 - between**2 - one.told.noise**2))
-    return predicted.seconds - kernels < -WORTH * step
+    kernels = judged.of_kernels(one.told, one.changed.plan.generations)
+    return predicted.seconds - kernels < -WORTH * one.told.step
 
 
 def chosen(step: Step, tried: Sequence[Foreseen]) -> list[Foreseen]:

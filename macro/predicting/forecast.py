@@ -56,6 +56,7 @@ class Foreseer:
     held: dict[str, Prediction] = field(init=False)
     seen: dict[str, Seen | SuiteError] = field(init=False, default_factory=dict)  # by words
     shares: dict[str, float] = field(init=False, default_factory=dict)  # of `alone`, by words
+    made: int = field(init=False, default=0)  # changes in a round of the turns, as far as it is known
 
     def __post_init__(self) -> None:
         self.held = {one.change: one for one in self.file.run.predictions}
@@ -81,7 +82,7 @@ class Foreseer:
     def look(self, asked: Sequence[Named]) -> None:
         """See all changed steps that are new, some at once where there are cores, for nobody reads their clocks. What
         fails is told where it is predicted; equal work is proven of what is timed."""
-        new = [one for one in asked if one.words not in self.held]
+        new, self.made = [one for one in asked if one.words not in self.held], len(asked)
         if new and (why := perf.missing()):
             raise Unavailable(f"a prediction needs to see where the time goes: {why}")
         if new:
@@ -191,7 +192,7 @@ class Foreseer:
         if told := self.held.get(joined(changes)):
             return Foreseen(changes, changed, told)
         unknown = next((one.words for one in single if one.told.predicted is None), None)
-        parts = tuple(part for one in single for part in _parts(one, self.before.seconds))
+        parts = tuple(part for one in single for part in _parts(one, self.before.seconds, self.step.plan.generations))
         forecast = Forecast(why=f"{unknown} is not") if unknown else Forecast(parts)
         effect = Effect(True, "; ".join(one.told.effect for one in single))
         each = dict.fromkeys(cost for one in single for cost in one.told.costs.split("; ") if cost != "nothing")
@@ -203,8 +204,8 @@ class Foreseer:
     ) -> Foreseen:
         seconds, threads = self.before.seconds, self.before.identity.get("threads")
         threads = threads if isinstance(threads, int) else 1
-        spread = self.before.spread
-        told = judged.prediction(self.step, joined(changes), costs, seconds, effect, forecast, threads, spread)
+        noise = judged.of_rounds(self.step.plan, seconds, self.before.spread, max(1, self.made))
+        told = judged.prediction(self.step, joined(changes), costs, seconds, effect, forecast, threads, noise)
         told = replace(told, reason=why) if why else told
         self.file.append(told)
         seen = self.seen.get(joined(changes))
@@ -245,12 +246,14 @@ def memory_of(step: Step, before: Before) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _parts(one: Foreseen, step: float) -> Sequence[Part]:
+def _parts(one: Foreseen, step: float, processes: int) -> Sequence[Part]:
     """Of what is told, of a step of so many seconds; of a prediction from the file its sum."""
     if one.forecast is not None:
         return one.forecast.parts
-    told = judged.scaled(one.told.predicted, step / one.told.step)
-    return () if told is None else (around(one.words, told.seconds, told.high - told.seconds),)
+    told = judged.as_long(one.told, step)
+    if told.predicted is None:
+        return ()
+    return (around(one.words, told.predicted.seconds, judged.of_kernels(told, processes, model=False)),)
 
 
 def _said(seen: Seen) -> dict[str, Any]:

@@ -6,9 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from macro.changes.base import CONFIDENCE, ERRORS, Effect, Forecast, Step
+from macro.changes.base import CONFIDENCE, Effect, Forecast, Step
 from macro.predicting.foreseen import Foreseen
-from macro.timing.entry import Entry
+from macro.timing.entry import Entry, Plan
+from macro.timing.groups import BLOCK
 from macro.timing.results import by_round, clock, times
 from reports import stats
 from reports.prediction import LEFT_OUT, NEAR, UNDECIDED
@@ -16,7 +17,8 @@ from reports.record import Expected, Prediction
 
 MODEL = 0.12  # of what kernels alone say: by so much a step may do else; from 79 pairs older than docs/whatif.md's
 BETWEEN = 0.03  # of a step: by so much two processes of it differ; from the same pairs
-DIFFERENCE = 1.5  # variances of a round: of a step less the mean of two
+DIFFERENCE = 1.5  # variances of a round: of a step less the mean of two that are in memory with it
+UNCHANGED = 2  # steps beside the changed ones in a round
 SOON = 3  # rounds from which on what does not help is left out
 CHOOSING = "timed in few rounds, to choose what is timed again"
 FEW = "too few rounds: a longer --budget"
@@ -44,12 +46,11 @@ def prediction(
     effect: Effect,
     forecast: Forecast,
     threads: int = 1,
-    spread: float = 0.0,
+    noise: float = 0.0,
 ) -> Prediction:
     """The line that stands in the file before the changed step is timed. `seconds`: of the unchanged one, which
-    has so many `threads` where its setting does not say; `spread`: their standard deviation from round to round."""
+    has so many `threads` where its setting does not say; `noise`: as it is `of_rounds`."""
     plan = step.plan
-    noise = ERRORS * spread * math.sqrt(DIFFERENCE / (plan.generations * plan.fewest))
     words = (plan.network.name, step.framework.name, change, plan.batch, plan.phase, step.setting.threads or threads)
     parts: dict[str, float] = {}
     for part in forecast.parts:
@@ -65,6 +66,24 @@ def prediction(
         reason=None if forecast.why is None else f"not predictable: {forecast.why}",
         noise=noise,
     )
+
+
+def of_rounds(plan: Plan, seconds: float, spread: float, changes: int) -> float:
+    """By how many seconds a difference will be off, as CONFIDENCE has it, of a step that takes so long and of which one
+    round is off by `spread`: of as many rounds as its turns will have with so many changes made at once."""
+    a_round = (changes + UNCHANGED) * max(seconds, BLOCK)
+    rounds = max(plan.fewest, int(plan.seconds / plan.generations / a_round))
+    return spread * math.sqrt(DIFFERENCE / (plan.generations * rounds))
+
+
+def of_kernels(told: Prediction, processes: int, model: bool = True) -> float:
+    """Of a prediction's half-width what is of kernels alone, and of the model where that is wanted: without what
+    processes differ by and rounds will be off by."""
+    assert told.predicted is not None
+    half = told.predicted.seconds - told.predicted.low
+    beside = BETWEEN * told.step / math.sqrt(processes), told.noise
+    whole = 0.0 if model else MODEL * sum(map(abs, told.parts.values()))
+    return math.sqrt(max(0.0, half**2 - math.hypot(*beside, whole) ** 2))
 
 
 def measured(
@@ -85,15 +104,11 @@ def measured(
     half = found.half(1 - CONFIDENCE) if _several(changed) else math.hypot(found.half(1 - CONFIDENCE), same.center)
     brought = Expected(found.center, found.center - half, found.center + half, CONFIDENCE)
     step = sum(times(unchanged) + times(twin)) / len(times(unchanged) + times(twin))
-    told = replace(
-        told,
-        predicted=scaled(told.predicted, step / told.step),
-        parts={what: step / told.step * seconds for what, seconds in told.parts.items()},
-    )
+    told = as_long(told, step)
     verdict = judge(told.predicted, brought, resolution) if not short else None
     why = UNDECIDED if verdict is None and told.predicted else None if told.predicted else _lasting(told.reason)
     told = replace(told, reason=short or why if told.predicted else "; ".join(filter(None, (why, short))) or None)
-    return replace(told, step=step, measured=brought, resolution=resolution, verdict=verdict, contest=contest)
+    return replace(told, measured=brought, resolution=resolution, verdict=verdict, contest=contest)
 
 
 def _lasting(reason: str | None) -> str:
@@ -101,11 +116,14 @@ def _lasting(reason: str | None) -> str:
     return "; ".join(x for x in (reason or "").split("; ") if x != CHOOSING and not x.startswith(LEFT_OUT))
 
 
-def scaled(predicted: Expected | None, by: float) -> Expected | None:
-    """The same share of a step that takes so many times as long: it was watched at another time than it was timed."""
-    if predicted is None:
-        return None
-    return replace(predicted, seconds=by * predicted.seconds, low=by * predicted.low, high=by * predicted.high)
+def as_long(told: Prediction, step: float) -> Prediction:
+    """The same shares of a step that takes so many seconds: it was watched at another time than it was timed."""
+    by, predicted = step / told.step, told.predicted
+    if predicted is not None:
+        seconds = {name: by * getattr(predicted, name) for name in ("seconds", "low", "high")}
+        predicted = replace(predicted, **seconds)
+    parts = {what: by * seconds for what, seconds in told.parts.items()}
+    return replace(told, predicted=predicted, parts=parts, noise=by * told.noise, step=step)
 
 
 def _several(entry: Entry) -> bool:

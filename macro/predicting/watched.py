@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from statistics import quantiles, stdev
+from statistics import stdev
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import macro.explaining.rows as rows_of
 from kernels.errors import LaunchError
-from macro.changes.base import FAULTS, FUNCTIONS, Before, Seen, Step
+from macro.changes.base import CONFIDENCE, FAULTS, FUNCTIONS, Before, Seen, Step
 from macro.explaining.attribute import Attribution, attribute
 from macro.explaining.gap import mean
 from macro.explaining.shared import shared
@@ -25,11 +25,10 @@ from macro.timing.entry import Entry
 from macro.watching import library_log, rounds, watch
 from macro.watching.recording import Watched
 from macro.watching.watch import Look, Side
-from reports import units
+from reports import stats, units
 
 BUILT = ("batch", "layout", "made")
 LEAST = 4  # rounds of the unchanged step
-QUARTILES = 1.349  # standard deviations from the first to the third
 PREFIX = "kernelgap-whatif-"  # of a folder
 
 
@@ -94,11 +93,15 @@ def steady(faults: Sequence[float]) -> tuple[float, float]:
 
 
 def spread(seconds: Sequence[float]) -> float:
-    """The standard deviation of a plain step from round to round, by its quartiles: means are trimmed, too."""
+    """By how much one round of a plain step is off, as CONFIDENCE has it and as far as so few tell: by the error of
+    their mean, which is worked out as that of what is measured is. Nothing is known of fewer than LEAST."""
+    import numpy as np
+
     if len(seconds) < LEAST:
         return 0.0
-    first, _, third = quantiles(seconds, n=4, method="inclusive")
-    return (third - first) / QUARTILES
+    trimmed = stats.TRIMMED if len(seconds) >= stats.FEWEST else 0.0
+    found = stats.estimate(np.array(seconds), trimmed, independent=True)
+    return found.half(1 - CONFIDENCE) * math.sqrt(len(seconds))
 
 
 def _add(process: Watched, look: Look) -> None:

@@ -160,7 +160,7 @@ class Watching(object):
             facts.update(torch_watch.identity(self.torch))
             held = [ref() for ref in self.optimizers.objects.values()] if self.optimizers else []
             optimizers = [one for one in held if one is not None]
-            if torch_watch.on_gpu(optimizers):
+            if torch_watch.on_gpu(self.torch, optimizers):
                 self.blocks.give_up("profiler", ON_GPU)
                 return
             facts["parameters"] = torch_watch.parameters(self.torch, optimizers)

@@ -197,10 +197,13 @@ class Modules(object):
         return self.held[id(value)][1]
 
 
-def on_gpu(optimizers):
-    """Whether any of their parameters is there."""
+def on_gpu(torch, optimizers):
+    """Whether any of their parameters is there, or any other tensor."""
     groups = [group for optimizer in optimizers for group in optimizer.param_groups]
-    return any(p.device.type == "cuda" for group in groups for p in group["params"])
+    if any(p.device.type == "cuda" for group in groups for p in group["params"]):
+        return True
+    gpus = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
+    return any(torch.cuda.memory_allocated(one) for one in gpus)
 
 
 def parameters(torch, optimizers):

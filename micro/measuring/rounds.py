@@ -221,7 +221,7 @@ class _Pace:
             # No longer than a sign of life, nor than the budget.
             longest = min(BREATH, max(self._limit - time.monotonic(), 0.0)) if rounds.taken else BREATH
             chunk = max(1, min(missing, int(longest / max(self._took(), rounds.opened.round, 1e-9))))
-            # Canaries once a look, and as often as there are signs of life; not where rejected rounds are taken again.
+            # Canaries once a look, and at most as often as there are signs of life; none for rejected rounds again.
             canary = (now := time.monotonic()) - last >= BREATH
             rounds.take(self._crew.look(rounds.taken, chunk, self._patience, canary))
             last = now if canary else last

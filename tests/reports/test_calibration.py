@@ -44,6 +44,12 @@ def test_signs_errors_verdicts_and_intervals_are_counted() -> None:
     ]
 
 
+def test_the_error_that_was_foreseen_of_what_is_measured_counts_once() -> None:
+    one = made("heap-keep", -0.20, -0.223, "confirmed", half=0.02)
+    assert [calibration._holds(one, error) for error in (False, True)] == [False, True]
+    assert not calibration._holds(replace(one, noise=0.018), error=True)
+
+
 def test_shares_are_of_the_unchanged_step() -> None:
     assert calibration.share(AFTER, AFTER.measured) == "-11.0 [-13.0, -9.0]"
     assert calibration.share(AFTER, None) == "–"

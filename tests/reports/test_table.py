@@ -231,6 +231,11 @@ def test_kernels_that_a_profiler_saw_are_named() -> None:
     assert named(seen) == {"x": "X 1 (instruction set not known); ran pack + sgemm_128x64", "y": "NN = sgemm(N,N)"}
 
 
+def test_a_chain_of_one_kernel_is_told_once() -> None:
+    seen = Note("kernels", {"names": {FIRST.name: ["pack", *["empty"] * 128]}})
+    assert named(seen)["x"].endswith("; ran pack + 128 × empty")
+
+
 def test_other_kernels_of_other_cases_are_counted() -> None:
     first = Note("kernels", {"names": {FIRST.name: ["sgemm_nn"], OTHER: ["sgemm_nt"]}})
     later = Note("kernels", {"names": {SECOND.name: ["mine"], "gemm/of/another/run": ["nobody's"]}})

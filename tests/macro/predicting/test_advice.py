@@ -56,7 +56,7 @@ def test_what_costs_a_variable_alone_is_tried_in_any_case(words: str, predicted:
 
 def test_what_rounds_may_be_off_by_makes_nothing_promising() -> None:
     one = foreseen("fused-optimizer", predicted=0.0)
-    noisy = judged.prediction(step(), "fused-optimizer", "", 1.0, Effect(True, ""), Forecast(()), spread=1.0)
+    noisy = judged.prediction(step(), "fused-optimizer", "", 1.0, Effect(True, ""), Forecast(()), noise=0.4)
     assert noisy.noise > 0.1 and not advice.promising(replace(one, told=noisy))
 
 

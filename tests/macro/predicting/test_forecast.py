@@ -17,7 +17,7 @@ from kernels.devices.cpu import cores
 from macro import changes, frameworks
 from macro.changes import Named
 from macro.changes.base import FAULTS, FUNCTIONS, Asked, Change, Effect, Forecast, Part, Seen, Step
-from macro.predicting import forecast, watched
+from macro.predicting import forecast, judged, watched
 from macro.predicting.forecast import Foreseer
 from macro.processes.ahead import places
 from macro.watching.ends import Ended
@@ -130,6 +130,28 @@ def test_changes_that_measure_kernels_share_the_time_for_that(monkeypatch: pytes
     assert [x.told.reason for x in one.each([*asked, other, part])] == [None] * 4
     one.file.close()
     assert alone == pytest.approx([12.0, 12.0, 6.0])  # of half the step it cannot change anything
+
+
+def test_what_rounds_of_the_step_are_off_by_is_in_its_prediction(tmp_path: Path) -> None:
+    """Of a combination whose changes the file holds already, once."""
+    noise = []
+    for spread in (0.0, 0.5):
+        one = foreseer(tmp_path / f"{spread}.jsonl")
+        one.__dict__["before"] = before(spread=spread)
+        one.seen = {"plain": seen()}
+        told = one.single(Named(PLAIN)).told
+        assert told.predicted is not None
+        noise.append(told.noise)
+        again = foreseer()
+        again.__dict__["before"], again.held = one.before, {"plain": told}
+        whole = again.both([again.single(Named(PLAIN))] * 2).told
+        one.file.close()
+        assert whole.predicted is not None and whole.noise == told.noise
+        model, between = judged.MODEL * 0.2, judged.BETWEEN
+        assert whole.predicted.high - whole.predicted.seconds == pytest.approx(
+            math.hypot(0.01, 0.01, model, between, told.noise)
+        )
+    assert noise == [0.0, pytest.approx(0.5 * (1.5 / 6) ** 0.5)]
 
 
 def test_a_part_that_is_no_number_is_no_prediction() -> None:

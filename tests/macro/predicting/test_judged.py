@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
 from macro.changes.base import Effect, Forecast, Part
-from macro.predicting import judged, made
+from macro.predicting import judged, made, watched
 from macro.predicting.foreseen import Foreseen
 from macro.processes.job import Setting
 from macro.timing.entry import Entry
@@ -82,10 +83,50 @@ def test_parts_add_up_and_their_errors_as_those_of_different_kernels() -> None:
 
 def test_parts_of_one_name_are_told_as_one() -> None:
     parts = Part("gemm", -1.0, -1.3, -0.7), Part("gemm", -2.0, -2.4, -1.6)
-    wide = judged.prediction(step(), "plain", "", 10.0, Effect(True, ""), Forecast(parts), spread=1.0).predicted
+    wide = judged.prediction(step(), "plain", "", 10.0, Effect(True, ""), Forecast(parts), noise=1.0).predicted
     told = judged.prediction(step(), "plain", "", 10.0, Effect(True, ""), Forecast(parts))
     assert wide and told.predicted and wide.high > told.predicted.high and told.noise == 0.0
     assert told.parts == {"gemm": -3.0}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "runs", "step_seconds", "changes", "rounds"),
+    [
+        (60.0, 1, 1.0, 1, 20),  # of which each has three steps
+        (60.0, 1, 1.0, 4, 10),
+        (60.0, 1, 9.0, 1, 6),  # the fewest
+        (60.3, 1, 0.01, 1, 100),  # blocks of 0.2 s
+        (60.0, 4, 1.0, 1, 4 * 6),
+        (240.0, 4, 1.0, 1, 4 * 20),
+    ],
+)
+def test_what_rounds_will_be_off_by_is_of_as_many_as_there_is_time_for(
+    seconds: float, runs: int, step_seconds: float, changes: int, rounds: int
+) -> None:
+    plan = replace(step().plan, seconds=seconds, generations=runs)
+    assert judged.of_rounds(plan, step_seconds, 0.4, changes) == pytest.approx(0.4 * (1.5 / rounds) ** 0.5)
+
+
+def test_one_round_is_off_by_students_t_of_as_few_as_were_watched() -> None:
+    assert watched.spread([1.0, 1.1, 0.9, 1.2, 0.8]) == pytest.approx(2.132 * 0.1581, rel=1e-3)
+    assert watched.spread([1.0, 1.1, 0.9]) == 0.0
+    draw = random.Random(7)
+    many = [draw.gauss(1.0, 0.05) for _ in range(400)]
+    assert watched.spread(many) == pytest.approx(1.645 * 0.05, rel=0.2)
+    assert watched.spread([*many[:-1], 99.0]) == pytest.approx(watched.spread(many), rel=0.02)  # means are trimmed
+
+
+def test_a_step_that_is_timed_takes_longer_than_it_did_watched_and_so_does_all_that_was_told() -> None:
+    told = judged.prediction(
+        step(), "plain", "", 1.0, Effect(True, ""), Forecast((Part("a", -0.2, -0.3, -0.1),)), noise=0.04
+    )
+    longer = judged.as_long(told, 1.5)
+    assert longer.predicted and told.predicted and longer.step == 1.5 and longer.noise == pytest.approx(0.06)
+    assert longer.predicted.low == pytest.approx(1.5 * told.predicted.low) and longer.parts == {
+        "a": pytest.approx(-0.3)
+    }
+    assert judged.of_kernels(told, 1) == pytest.approx(math.hypot(0.1, judged.MODEL * 0.2))
+    assert judged.of_kernels(longer, 1, model=False) == pytest.approx(0.15)
 
 
 def test_the_error_of_the_model_is_of_all_that_changes_also_where_it_cancels_out() -> None:

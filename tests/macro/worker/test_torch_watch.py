@@ -7,7 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -27,6 +27,22 @@ from tests.macro.worker.zoo_layers import LAYERS, Zoo  # noqa: E402
 PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm")
 KINDS = ("gemm", "convolution", "recurrent cell", "normalization")
 COLUMNS = ("name", "start", "end", "thread", "sequence", "lane", "forward")
+
+
+@pytest.mark.parametrize(
+    ("device", "ready", "held", "there"),
+    [("cpu", False, 0, False), ("cuda", True, 0, True), ("cpu", True, 512, True), ("cpu", True, 0, False)],
+)
+def test_what_is_on_a_gpu_is_seen_with_an_optimizer_and_without(
+    device: str, ready: bool, held: int, there: bool, watch: ModuleType
+) -> None:
+    parameter = SimpleNamespace(device=SimpleNamespace(type=device))
+    optimizer = SimpleNamespace(param_groups=[{"params": [parameter]}])
+    gpus = SimpleNamespace(
+        is_initialized=lambda: ready, device_count=lambda: 2, memory_allocated=lambda one: held if one == 1 else 0
+    )
+    assert watch.on_gpu(SimpleNamespace(cuda=gpus), [optimizer]) is there
+    assert watch.on_gpu(SimpleNamespace(cuda=gpus), []) is bool(held)
 
 
 def seen(watch: ModuleType, step: Callable[[], object]) -> list[Called]:

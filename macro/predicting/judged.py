@@ -120,8 +120,7 @@ def as_long(told: Prediction, step: float) -> Prediction:
     """The same shares of a step that takes so many seconds: it was watched at another time than it was timed."""
     by, predicted = step / told.step, told.predicted
     if predicted is not None:
-        seconds = {name: by * getattr(predicted, name) for name in ("seconds", "low", "high")}
-        predicted = replace(predicted, **seconds)
+        predicted = Expected(by * predicted.seconds, by * predicted.low, by * predicted.high, predicted.confidence)
     parts = {what: by * seconds for what, seconds in told.parts.items()}
     return replace(told, predicted=predicted, parts=parts, noise=by * told.noise, step=step)
 

@@ -144,13 +144,20 @@ def _predictions(runs: Mapping[str, Run]) -> Iterator[str]:
 
     yield from calibration.sentences([x for run in runs.values() for x in run.predictions])
     yield ""
-    yield "| file | step | change | predicted, % of it | measured | resolution | verdict |"
+    yield "| file | step, batch | change | predicted, % of it | measured | resolution | verdict |"
     yield "|---|---|---|---|---|---|---|"
     for file, x in ((file, x) for file, run in runs.items() for x in run.predictions):
         verdict = (x.reason or HOPELESS).replace("|", "/") if word(x) == "–" else word(x)
         resolution = "–" if x.resolution is None else f"{100 * x.resolution / x.step:.1f}"
         ends = (calibration.share(x, of) for of in (x.predicted, x.measured))
-        yield f"| {file} | {x.network} {x.framework} | {x.change} | {' | '.join(ends)} | {resolution} | {verdict} |"
+        step = f"{x.network} {x.framework}, {x.batch}"
+        yield f"| {file} | {step} | {x.change} | {' | '.join(ends)} | {resolution} | {verdict} |"
+    yield ""
+    yield "The files' commands, without where they write to:"
+    yield ""
+    for file, run in runs.items():
+        command = re.sub(r"( -q)? -o \S+$", "", run.environment.command)
+        yield f"- {file}: `{command}`"
 
 
 PAGES = {"record.md": record, "method.md": method, "whatif.md": whatif}

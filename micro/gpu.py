@@ -125,7 +125,7 @@ def pack(out: Path) -> None:
         if path.suffix in (".txt", ".jsonl"):
             continue
         files = [path] if path.is_file() else [x for x in path.rglob("*") if x.is_file()]
-        with _tar(out, sum(x.stat().st_size for x in files)) as packed:
+        with _tar(out, sum(x.stat().st_size + tarfile.RECORDSIZE for x in files)) as packed:
             packed.add(path, path.name)
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 

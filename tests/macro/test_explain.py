@@ -203,7 +203,8 @@ def test_a_full_disk_costs_the_run_file_alone(
 def test_what_steers_a_library_from_outside_is_told(
     explain: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS", raising=False)  # set by us, where numba was imported
+    for ours in ("NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS", "MKL_INTERFACE_LAYER"):  # where these were loaded in this process
+        monkeypatch.delenv(ours, raising=False)
     monkeypatch.setenv("OPENBLAS_CORETYPE", "Haswell")
     told = explain("numpy", "numpy", "--budget", "0.1s")
     assert told.code == 0 and "obeyed by the libraries: OPENBLAS_CORETYPE=Haswell" in told.out

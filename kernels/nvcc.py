@@ -6,6 +6,7 @@ import functools
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Collection, Iterator
@@ -150,7 +151,7 @@ def _compile(command: list[str], source: Path, target: Path) -> None:
         binary, log = Path(folder) / "made.cubin", Path(folder) / "said.ptxas"
         words = [*command, str(source), "-o", str(binary)]
         try:
-            compilation = subprocess.run(words, capture_output=True, text=True, check=False, timeout=PATIENCE)
+            compilation = _ran(words)
         except subprocess.TimeoutExpired:
             raise BuildError(f"{source.name} is not compiled within {PATIENCE:.0f} s by {command[0]}") from None
         if compilation.returncode:
@@ -160,3 +161,15 @@ def _compile(command: list[str], source: Path, target: Path) -> None:
         log.write_text(compilation.stdout + compilation.stderr, "utf-8")
         os.replace(log, _words(target))
         os.replace(binary, target)
+
+
+def _ran(words: list[str]) -> subprocess.CompletedProcess[str]:
+    """With what it starts itself, of which nothing is left where it is not waited for. Raises TimeoutExpired."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, stdout=pipe, stderr=pipe, text=True, start_new_session=True) as compiler:
+        try:
+            told, complained = compiler.communicate(timeout=PATIENCE)
+        except BaseException:
+            os.killpg(compiler.pid, signal.SIGKILL)
+            raise
+    return subprocess.CompletedProcess(words, compiler.returncode, told, complained)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import gc
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -256,10 +257,11 @@ def stepwise(
         _warm_up(device, bound[0], visits, case, witness)
         counts[v] = 1 if witness and witness.once else launched[case]
         run = device.repeat(bound[0], int(counts[v]))
-        if host_clock and bool(visits.on_host) and visits.on_host[case]:
-            elapsed = _called(device, run, queue)
-        else:
-            elapsed, broke[v] = held(device, run, hold=holds and not unheld[case])
+        with _no_collection():
+            if host_clock and bool(visits.on_host) and visits.on_host[case]:
+                elapsed = _called(device, run, queue)
+            else:
+                elapsed, broke[v] = held(device, run, hold=holds and not unheld[case])
         if broke[v]:
             alone[case] += launched[case] == 1
             unheld[case], launched[case] = alone[case] >= ALONE, max(1, launched[case] // 2)
@@ -269,6 +271,18 @@ def stepwise(
     cell.value = -1
     charged = run_queue.charged(wall, cpu, queued)
     return Timed(wall, charged.took, charged.lost / wall, charged.waited, counts, broke)
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Python's collector, which may stop a caller for longer than a hold lasts, waits."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _warm_up(device: Device, launch: Launch, visits: Visits, case: int, witness: Stepped | None) -> None:

@@ -160,3 +160,14 @@ def test_wrong_variable_is_told_not_passed_over(tmp_path: Path, source: Path, mo
 
 def test_found_is_not_missing(fake: Fake) -> None:
     assert nvcc.missing() is None
+
+
+def test_of_a_compiler_that_hangs_nothing_is_left(fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """nvcc starts cicc and ptxas, which would go on."""
+    endless = tmp_path / "endless.cu"
+    endless.write_text("")
+    monkeypatch.setattr(nvcc, "PATIENCE", 0.5)
+    with pytest.raises(BuildError, match="is not compiled within"):
+        nvcc.cubin(endless, "sm_90")
+    status = Path("/proc", (fake.folder / "helper").read_text().strip(), "status")
+    assert not status.exists() or "State:\tZ" in status.read_text()

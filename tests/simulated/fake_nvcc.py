@@ -20,6 +20,7 @@ if [ "$1" = --version ]; then echo 'Cuda compilation tools'; echo '{version}'; e
 echo "$@" >> {folder}/calls
 case "$*" in *broken*)
     echo 'x.cu(1): warning: so'; echo 'x.cu(2): error: no such thing'; echo 'x.cu(3): error: nor that'; exit 2;;
+    *endless*) sleep 600 & echo $! > {folder}/helper; wait;;
 esac
 while [ "$1" != -o ]; do shift; done
 echo made > "$2"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import gc
 import itertools
 import math
 from collections.abc import Iterator
@@ -150,6 +151,15 @@ def test_what_a_call_costs_its_caller_is_told_by_the_callers_clock(cp: FakeCupy,
     timed = visited(device, launch(cp, False), visits(3, 2, False, on_host=True))
     assert cp.journal == ["kernel", "kernel", "sync", *["kernel"] * 3, "sync"]
     assert 0 < timed.cpu[0] < 1 and timed.wall[0] != pytest.approx(3 * SECONDS)
+
+
+def test_pythons_collector_stops_no_caller_in_a_visit(cp: FakeCupy, device: Cuda) -> None:
+    """It may take longer than a hold lasts."""
+    seen = list[bool]()
+    looking = Launch(lambda: seen.append(gc.isenabled()), capturable=False)
+    for on_host in (False, True):
+        visited(device, looking, visits(2, 1, False, on_host=on_host))
+    assert seen == [True, False, False] * 2 and gc.isenabled()
 
 
 def test_a_kernel_is_taken_from_nvccs_cubin_where_there_is_an_nvcc(

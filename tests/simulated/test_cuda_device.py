@@ -156,7 +156,12 @@ def test_what_a_call_costs_its_caller_is_told_by_the_callers_clock(cp: FakeCupy,
 def test_pythons_collector_stops_no_caller_in_a_visit(cp: FakeCupy, device: Cuda) -> None:
     """It may take longer than a hold lasts."""
     seen = list[bool]()
-    looking = Launch(lambda: seen.append(gc.isenabled()), capturable=False)
+
+    def look() -> None:
+        seen.append(gc.isenabled())
+        cp.launch("kernel", SECONDS)
+
+    looking = Launch(look, capturable=False)
     for on_host in (False, True):
         visited(device, looking, visits(2, 1, False, on_host=on_host))
     assert seen == [True, False, False] * 2 and gc.isenabled()

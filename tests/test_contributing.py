@@ -39,7 +39,7 @@ def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-SLOW = {"Add a framework"}  # trains a network of its own size four times, and is explained
+SLOW = {"Add a framework", "Add a variant"}  # one trains a network of its own size four times, the other measures
 
 
 @pytest.mark.parametrize(

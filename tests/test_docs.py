@@ -55,7 +55,7 @@ def run(words: list[str], folder: Path, state: Path | None = None) -> subprocess
     )
 
 
-SLOW = {"README.md-1"}  # the whole first question, with its pictures: CI runs it for real, too
+SLOW = {"README.md-1", "README.md-2"}  # whole questions, with pictures: CI runs the first for real, too
 
 
 @pytest.mark.parametrize(

@@ -151,6 +151,7 @@ def _rounds(path: Path) -> list[dict[str, Any]]:
     return [note.data for note in store.read(path).notes if note.topic == "round"]
 
 
+@pytest.mark.slow
 def test_it_goes_on_where_it_was_stopped(
     measured: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -136,7 +136,10 @@ def test_a_prediction_stands_in_the_file_before_the_change_is_timed(
 
 
 @PERF
-@pytest.mark.parametrize(("change", "reason"), [(OWN, "does other work than the reference"), (BREAKS, "TypeError")])
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [(OWN, "does other work than the reference"), pytest.param(BREAKS, "TypeError", marks=pytest.mark.slow)],
+)
 def test_a_change_that_does_other_work_or_breaks_is_told_and_not_timed(
     run: Callable[..., Ran], tmp_path: Path, change: str, reason: str
 ) -> None:

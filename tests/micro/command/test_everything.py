@@ -336,9 +336,8 @@ def lines(file: Path) -> list[bytes]:
     return file.read_bytes().splitlines(keepends=True) if file.exists() else []
 
 
-@pytest.mark.parametrize(
-    ("number", "after"), [(signal.SIGINT, 3), pytest.param(signal.SIGKILL, 9, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "after"), [(signal.SIGINT, 3), (signal.SIGKILL, 9)])
 def test_what_was_interrupted_is_taken_up_where_it_was(
     number: signal.Signals, after: int, started: Callable[[], subprocess.Popen[str]], tmp_path: Path
 ) -> None:

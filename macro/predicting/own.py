@@ -17,7 +17,7 @@ from typing import IO, TypeVar
 
 from kernels.libs import preload
 from kernels.ops.gemm.problem import Gemm
-from macro.changes.base import FAULTS, Before, Key, Seen, Step
+from macro.changes.base import FAULTS, FUNCTIONS, Before, Key, Seen, Step
 from macro.explaining.breakdown import Ceilings, place, taken_apart
 from macro.explaining.nominal import Work, work_of
 from macro.explaining.operation_work import alone
@@ -73,8 +73,9 @@ def after(step: Step, say: Say, stack: ExitStack, looks: Sequence[str]) -> Seen:
     folder, streams = stack.enter_context(place_of())
     look = started(Look, script(step, 1.0), folder, streams, stack, say)
     with look.told():
-        look.sampler = Sampler(look.program.pid, folder)
-        stack.callback(look.sampler.close)
+        if FUNCTIONS in looks:
+            look.sampler = Sampler(look.program.pid, folder)
+            stack.callback(look.sampler.close)
         look.settle()
         for number in range(ROUNDS if looks else 1):
             look.round(number, random.Random(0))
@@ -82,7 +83,8 @@ def after(step: Step, say: Say, stack: ExitStack, looks: Sequence[str]) -> Seen:
         about = started_with(look.program.pid)
         look.end()
     faults = steady(look.watched.faulted["P0"]) if FAULTS in looks else (math.nan, math.nan)
-    return Seen(symbols(look.watched), *about, *faults, _identity(look.recording))
+    functions = symbols(look.watched) if FUNCTIONS in looks else {}
+    return Seen(functions, *about, *faults, _identity(look.recording))
 
 
 def started(

@@ -23,10 +23,10 @@ run: .venv/done ## the first question, on this machine: the answer, a run file, 
 	@mkdir -p runs
 	@name=runs/transpose-$$(date +%Y%m%d-%H%M%S) && $(BIN)/python -m micro.gemm --transpose -o $$name.jsonl --figures $$name
 
-test: .venv/done ## the tests but for the slow ones, about four minutes on two cores; no timings are asserted
+test: .venv/done ## the tests but for the slow ones, about five minutes on two cores; no timings are asserted
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
 
-test-all: .venv/done ## every test, as CI runs them: nine minutes on two cores
+test-all: .venv/done ## every test, as CI runs them: some twenty minutes on two cores
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist worksteal
 
 check: .venv/done ## style, types

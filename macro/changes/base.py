@@ -97,8 +97,8 @@ class Seen:
 class Before(Seen):
     """The unchanged step, watched. `seconds` of a plain one, and of them the operating system's; `cells`: seconds by
     rows and kind; `rows` of the network by name; `side`: who was watched, with the products that its libraries log;
-    `huge`: the share of its own memory that lies in huge pages, where that is known; `spread`: by how
-    many seconds one round of it is off, as CONFIDENCE has it."""
+    `huge`: the share of its own memory that lies in huge pages, where that is known; `spread`: by how many seconds
+    one round of it is off, as CONFIDENCE has it."""
 
     side: Side
     seconds: float = 0.0

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 WORTH = 0.01  # of a step: a saving of less is no advice
 BEST = 3  # changes that are timed again, and combined
-UNCHANGED = 2  # steps in all turns: as it is, and its twin
 WATCHED, ALONE, FIRST = 0.05, 0.15, 0.1  # of the budget; the last is turns of all
 LAST = 1 - WATCHED - ALONE - FIRST  # at most, of turns of the best: what is left
 
@@ -48,7 +47,7 @@ def advise(step: Step, seconds: float, file: RunFile, say: Callable[[str], None]
         others = _combinations(foreseer, best) if best else []
         each, proving = _starting(file.run, known, time.monotonic() - started, len(wanted))
         left = began + seconds + proving + foreseer.proving - time.monotonic()
-        left -= each * (len(best) + len(others) + UNCHANGED)
+        left -= each * (len(best) + len(others) + judged.UNCHANGED)
         last = replace(step, plan=replace(step.plan, seconds=min(max(0.0, left), LAST * seconds)))
         told = foreseer.turns(last, [*best, *others], file, say) if best else []
     winner = combined(told[: len(best)], told[len(best) :])
@@ -69,7 +68,7 @@ def _starting(run: Run, known: tuple[int, int], took: float, count: int) -> tupl
     seconds: Mapping[str, float] = contests[-1].seconds if contests else {}
     proving = seconds.get("proving", 0.0)
     measuring = seconds.get("measuring", notes[-1]["seconds"] if notes else took)
-    return max(0.0, took - measuring - proving) / (count + UNCHANGED), proving
+    return max(0.0, took - measuring - proving) / (count + judged.UNCHANGED), proving
 
 
 def _candidates(step: Step) -> Sequence[Named]:

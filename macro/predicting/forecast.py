@@ -56,7 +56,7 @@ class Foreseer:
     held: dict[str, Prediction] = field(init=False)
     seen: dict[str, Seen | SuiteError] = field(init=False, default_factory=dict)  # by words
     shares: dict[str, float] = field(init=False, default_factory=dict)  # of `alone`, by words
-    made: int = field(init=False, default=0)  # changes in a round of the turns, as far as it is known
+    made: int = field(init=False, default=1)  # changes in a round of the turns, as far as it is known
 
     def __post_init__(self) -> None:
         self.held = {one.change: one for one in self.file.run.predictions}
@@ -204,7 +204,7 @@ class Foreseer:
     ) -> Foreseen:
         seconds, threads = self.before.seconds, self.before.identity.get("threads")
         threads = threads if isinstance(threads, int) else 1
-        noise = judged.of_rounds(self.step.plan, seconds, self.before.spread, max(1, self.made))
+        noise = judged.of_rounds(self.step.plan, seconds, self.before.spread, self.made)
         told = judged.prediction(self.step, joined(changes), costs, seconds, effect, forecast, threads, noise)
         told = replace(told, reason=why) if why else told
         self.file.append(told)

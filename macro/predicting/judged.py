@@ -18,7 +18,7 @@ from reports.record import Expected, Prediction
 MODEL = 0.12  # of what kernels alone say: by so much a step may do else; from 79 pairs older than docs/whatif.md's
 BETWEEN = 0.03  # of a step: by so much two processes of it differ; from the same pairs
 DIFFERENCE = 1.5  # variances of a round: of a step less the mean of two that are in memory with it
-UNCHANGED = 2  # steps beside the changed ones in a round
+UNCHANGED = 2  # steps in all turns: as it is, and its twin
 SOON = 3  # rounds from which on what does not help is left out
 CHOOSING = "timed in few rounds, to choose what is timed again"
 FEW = "too few rounds: a longer --budget"
@@ -32,10 +32,15 @@ def expected(forecast: Forecast, step: float, processes: int = 1, noise: float =
         return None
     center = sum(part.seconds for part in forecast.parts)
     model = MODEL * sum(abs(part.seconds) for part in forecast.parts)
-    beside = model, BETWEEN * step / math.sqrt(processes), noise
+    beside = model, _of_turns(step, processes, noise)
     below = math.hypot(*(part.seconds - part.low for part in forecast.parts), *beside)
     above = math.hypot(*(part.high - part.seconds for part in forecast.parts), *beside)
     return Expected(center, center - below, center + above, CONFIDENCE)
+
+
+def _of_turns(step: float, processes: int, noise: float) -> float:
+    """What is of no kernel: what processes of a step differ by, so many of each, and what rounds will be off by."""
+    return math.hypot(BETWEEN * step / math.sqrt(processes), noise)
 
 
 def prediction(
@@ -78,13 +83,12 @@ def of_rounds(plan: Plan, seconds: float, spread: float, changes: int) -> float:
 
 
 def of_kernels(told: Prediction, processes: int, model: bool = True) -> float:
-    """Of a prediction's half-width what is of kernels alone, and of the model where that is wanted: without what
-    processes differ by and rounds will be off by."""
+    """Of a prediction's half-width what is of kernels alone, and of the model where that is wanted."""
     assert told.predicted is not None
     half = told.predicted.seconds - told.predicted.low
-    beside = BETWEEN * told.step / math.sqrt(processes), told.noise
-    whole = 0.0 if model else MODEL * sum(map(abs, told.parts.values()))
-    return math.sqrt(max(0.0, half**2 - math.hypot(*beside, whole) ** 2))
+    of_model = 0.0 if model else MODEL * sum(map(abs, told.parts.values()))
+    rest = math.hypot(_of_turns(told.step, processes, told.noise), of_model)
+    return math.sqrt(max(0.0, half**2 - rest**2))
 
 
 def measured(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, replace
@@ -71,12 +71,12 @@ def tried(take: Callable[[float], T | None], seconds: float) -> T:
     raise Unavailable(FEW)
 
 
-def known(xs: Collection[Problem], how: Mapping[str, Any], seconds: float) -> dict[Problem, Ratio]:
-    """Their ratios; once more, in what time is left, of those that are known badly, of which the better one counts.
-    Raises SuiteError."""
+def known(xs: Mapping[Problem, str], how: Mapping[str, Any], seconds: float) -> dict[Problem, Ratio]:
+    """Their ratios, each with these of its operands cold; once more, in what time is left, of those that are known
+    badly, of which the better one counts. Raises SuiteError."""
     found: dict[Problem, Ratio] = {}
     for share in SHARES:
-        left = [x for x in xs if x not in found or found[x].high - found[x].low > 2 * WIDE]
+        left = {x: xs[x] for x in xs if x not in found or found[x].high - found[x].low > 2 * WIDE}
         for x, ratio in ratios(left, how, share * seconds).items() if left else ():
             if ratio is not None and (x not in found or ratio.high - ratio.low < found[x].high - found[x].low):
                 found[x] = ratio
@@ -85,19 +85,29 @@ def known(xs: Collection[Problem], how: Mapping[str, Any], seconds: float) -> di
     return found
 
 
-def ratios(xs: Collection[Problem], how: Mapping[str, Any], seconds: float) -> dict[Problem, Ratio | None]:
-    """The same of several problems of one kind, operands out of cache; None of what had too few rounds. But for
-    poolings they are in one run, whose kernels start once and share the time. Raises SuiteError."""
-    (kind,) = {type(x) for x in xs}
-    benchmark, how = BENCHMARKS[kind], {**how, "cold": "all"}
+def ratios(xs: Mapping[Problem, str], how: Mapping[str, Any], seconds: float) -> dict[Problem, Ratio | None]:
+    """The same of several problems of one kind; None of what had too few rounds. But for poolings those of which the
+    same operands are cold are in one run, whose kernels start once and share the time. Raises SuiteError."""
+    (kind,), whole = {type(x) for x in xs}, sum(x.flops for x in xs)
     if kind is Pooling:  # a file of problems is of a benchmark's first operation
         each_has = {x: seconds * x.bytes / sum(one.bytes for one in xs) for x in xs}
-        runs = {x: run(benchmark, {**_unvaried(x, how), **how}, each_has[x]) for x in xs}
+        runs = {
+            x: run(BENCHMARKS[kind], {**_unvaried(x, how), **how, "cold": cold}, each_has[x]) for x, cold in xs.items()
+        }
         return {x: _ratio(ran.results, ran.comparisons) for x, ran in runs.items()}
+    found: dict[Problem, Ratio | None] = {}
+    for cold in dict.fromkeys(xs.values()):
+        alike = [x for x in xs if xs[x] == cold]
+        found |= _of_one_run(alike, {**how, "cold": cold}, seconds * sum(x.flops for x in alike) / whole)
+    return found
+
+
+def _of_one_run(xs: Sequence[Problem], how: Mapping[str, Any], seconds: float) -> dict[Problem, Ratio | None]:
+    kind = type(xs[0])
     with tempfile.TemporaryDirectory(prefix="kernelgap-alone-") as folder:
         path = Path(folder, "problems.json")
         path.write_text(json.dumps({"source": "a step", "problems": [asdict(x) for x in xs]}), "utf-8")
-        ran = run(benchmark, {"shapes": path, **how}, seconds)
+        ran = run(BENCHMARKS[kind], {"shapes": path, **how}, seconds)
     base = {(one.contest, one.name): kind(**one.problem) for one in ran.results if one.role == "measured"}
     of = {one.contest: base[one.contest, one.baseline] for one in ran.comparisons}
     return {

@@ -13,7 +13,7 @@ from kernels.ops.conv.problem import Conv
 from kernels.ops.gemm.problem import Gemm
 from kernels.ops.pooling.problem import STRIDE, Pooling
 from kernels.problem import Problem
-from macro.changes import _alone
+from macro.changes import _alone, _reuse
 from macro.changes._alone import Ratio
 from macro.changes.base import Asked, Before, Forecast, Part, Step
 from macro.explaining import repeat
@@ -152,13 +152,14 @@ def alike(asked: Asked) -> dict[str, Any]:
 
 def each(asked: Asked, spent: Spent, how: Mapping[str, Any]) -> Forecast:
     """Of each problem the ratio alone times its seconds in the step: those that are at least a hundredth of it, which
-    share the time; what is smaller is taken to change as the rest of them does."""
+    share the time, operands in cache as the step has them; what is smaller is taken to change as the rest does."""
     large = {x: took for x, of in spent.items() if (took := sum(of.values())) >= LARGE * asked.before.seconds}
     if not large:
         return Forecast((unknown("kernels of which none takes a hundredth of the step", total(spent)),))
     fits = _alone.SHARES[0] * asked.alone / (2 * ROUNDS * sum(max(spent[x].values()) for x in large))
     of = {x: _alone.smaller(x, fits * x.flops, how.get("vary")) for x in large}
-    found = _alone.known(dict.fromkeys(of.values()), {**alike(asked), **how}, asked.alone)
+    cold = {of[x]: _reuse.cold(asked, max(spent[x], key=spent[x].__getitem__), x) for x in large}
+    found = _alone.known(cold, {**alike(asked), **how}, asked.alone)
     parts = [part(x.name, took, found[of[x]]) for x, took in large.items()]
     if small := total(spent) - sum(large.values()):
         share = sum(x.seconds for x in parts) / sum(large.values())

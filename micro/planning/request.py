@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, get_type_hints
@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 from kernels import heap, isa
 from kernels.catalog import NoSuchVariant, find, rows
 from kernels.devices import kind_of, missing
+from kernels.directions import DIRECTIONS
 from kernels.dtypes import DATA
 from kernels.errors import UsageError, choice
 from kernels.launch import Setting
+from kernels.problem import Problem
 from micro.planning import untimed, why, workspace
 from micro.planning.axes import along, by_variant, problems, values
 from micro.planning.benchmark import Benchmark, NothingWritten, Question, Request, default_rows
@@ -97,9 +99,9 @@ def _asked(benchmark: Benchmark, options: Options) -> Request:
     for axis, text in options.axes.items():
         words = ",".join(old[axis].get(word, word) for word in text.split(","))
         axes[axis] = values(words, hints[axis], option_of(axis))
-    operands = problems(benchmark.problem, {k: v[:1] for k, v in axes.items()})[0].operands()
     devices = values(options.device, str, "--device")
-    settings = _settings(options, devices, [x.name for x in operands], THREADS if benchmark.oversubscribed else 1)
+    operands = _operands(benchmark.problem, axes, options.shapes is not None)
+    settings = _settings(options, devices, operands, THREADS if benchmark.oversubscribed else 1)
     if options.variant:
         named = values(options.variant, str, "--variant")
     else:
@@ -113,6 +115,17 @@ def _asked(benchmark: Benchmark, options: Options) -> Request:
         raise UsageError(f"--device {options.device}: {'; '.join(absent.values())}")
     op, all_cold = benchmark.problem.op, options.cold == "all"
     return Request(op, axes, named, settings, options.flags, options.given, absent, options.net, all_cold)
+
+
+def _operands(kind: type[Problem], axes: Mapping[str, tuple[Any, ...]], of_file: bool) -> list[str]:
+    """Names of the problems' operands, in each direction that is asked; in every one of a file's, which is read
+    later."""
+    asked = {name: given[:1] for name, given in axes.items()}
+    for field in fields(kind):
+        choices = field.metadata["choices"]
+        if set(DIRECTIONS) & set(choices):
+            asked[field.name] = choices if of_file else axes.get(field.name, (field.default,))
+    return list(dict.fromkeys(operand.name for one in problems(kind, asked) for operand in one.operands()))
 
 
 def _find(op: str, name: str, devices: Sequence[str]) -> None:

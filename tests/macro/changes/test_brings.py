@@ -10,6 +10,7 @@ import pytest
 from kernels.errors import Unavailable
 from kernels.libs import torch as torch_library
 from kernels.ops.gemm.problem import Gemm
+from kernels.problem import Problem
 from macro import changes, networks
 from macro.changes import _alone, _heaps, _parts
 from macro.changes.base import Asked, Before, Seen, Step
@@ -228,9 +229,11 @@ def test_problems_of_one_kind_have_each_their_own_ratio() -> None:
     from kernels.ops.pooling.problem import Pooling
 
     products = [Gemm(m=16, n=512, k=512), Gemm(m=64, n=64, k=64)]
-    found = _alone.ratios(products, {"variant": "torch", "vary": "trans", "trans": "nn,nt"}, 2.0)
+    cold: dict[Problem, str] = {products[0]: "all", products[1]: "b"}
+    found = _alone.ratios(cold, {"variant": "torch", "vary": "trans", "trans": "nn,nt"}, 2.0)
     assert list(found) == products  # each found, of which a noisy one may have no interval
-    (pool,) = _alone.ratios([Pooling(16, 4, 8)], {"variant": "torch", "vary": "layout", "layout": "nchw,nhwc"}, 1.0)
+    how = {"variant": "torch", "vary": "layout", "layout": "nchw,nhwc"}
+    (pool,) = _alone.ratios({Pooling(16, 4, 8): "all"}, how, 1.0)
     assert isinstance(pool, Pooling)
 
 

@@ -65,6 +65,20 @@ def test_an_operand_that_a_problem_does_not_have_is_no_cold_one() -> None:
     assert empty.skip == "no operand a, b that could be cold: there are x"
 
 
+def test_operands_of_all_directions_that_are_asked_can_be_cold(tmp_path: Path) -> None:
+    sizes = "--n 2 --c 4 --h 8 --w 8 --k 4"
+    forward, dgrad = contests(f"conv {sizes} --direction forward,dgrad --cold w,dx --variant torch")
+    assert dgrad.cases[0].setting.cold == ("w", "dx") and "could be cold" not in (dgrad.cases[0].skip or "")
+    assert forward.cases[0].skip == "no operand dx that could be cold: there are x, w, y"
+    with pytest.raises(UsageError, match="--cold dw: the operands are dy, w, dx; or all"):
+        contests(f"conv {sizes} --direction dgrad --cold dw")
+    written = {"source": "here", "problems": [{"n": 2, "c": 4, "h": 8, "w": 8, "k": 4, "direction": "wgrad"}]}
+    path = tmp_path / "problems.json"
+    path.write_text(json.dumps(written), "utf-8")
+    (of_file,) = contests(f"conv --shapes {path} --cold dw --variant torch")
+    assert of_file.cases[0].setting.cold == ("dw",)
+
+
 @pytest.mark.parametrize(("text", "why"), [("a,a", "a value is named twice"), (",", "a value is named twice")])
 def test_what_names_no_operand_or_one_twice_is_refused(text: str, why: str) -> None:
     with pytest.raises(UsageError, match=f"^--cold {text}: {why}$"):

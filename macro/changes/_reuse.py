@@ -1,0 +1,104 @@
+"""Which operands of a step's kernels lie in cache where they are used: by the bytes that the step touches since it last
+touched each, its reuse distance (LRU stacks: Mattson, Gecsei, Slutz, Traiger 1970)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+
+from kernels.devices.cpu import caches
+from kernels.ops.conv.problem import Conv
+from kernels.ops.gemm.problem import Gemm
+from kernels.ops.update.problem import Update
+from kernels.problem import Problem
+from macro.changes.base import Asked
+from macro.explaining.rows import FLOAT, phase
+from macro.networks.base import Network
+from macro.networks.layer import Node, size
+
+# What a row touches, by the names that convolutions have for it; x and dx of each layer before it.
+ARRAYS = {
+    "forward": ("x", "w", "y"),
+    "activation": ("y",),
+    "loss": ("y", "dy"),
+    "activation gradient": ("y", "dy"),
+    "bias gradient": ("dy",),
+    "gradient": ("x", "y", "dy", "dx"),
+    "dgrad": ("dy", "w", "dx"),
+    "wgrad": ("x", "dy", "dw"),
+    "update": ("dw", "w"),
+}
+
+
+def cold(asked: Asked, row: str, x: Problem) -> str:
+    """The operands of a row's problem that a step has out of its last cache, as micro's --cold takes them: all of what
+    is no row of a network, or whose passes are measured at once."""
+    plan, (layer, _, role) = asked.unchanged.plan, row.rpartition(" ")
+    rows = distances(plan.network, plan.batch, plan.phase) if asked.unchanged.script is None else {}
+    if row not in rows or not isinstance(x, (Gemm, Conv, Update)):
+        return "all"
+    first, second, last = ARRAYS[role]
+    if _exchanged(asked, row, x):
+        first, second = second, first
+    since = {**rows.get(f"{layer} update", {}), **rows[row]}  # an update within wgrad has its weights
+    names = [operand.name for operand in x.operands()]
+    called = {**dict.fromkeys(names, last), **dict(zip(names, (first, second), strict=False)), "w": "w"}
+    far = [name for name in names if since.get(called[name], math.inf) > caches()[-1]]
+    return ",".join(far) if len(far) < len(names) else "all"
+
+
+def _exchanged(asked: Asked, row: str, x: Problem) -> bool:
+    """Whether the framework computes the transpose of the row's product, from its factors the other way round; of
+    square ones nobody knows."""
+    product = asked.before.rows[row].product if row in asked.before.rows else None
+    return isinstance(x, (Gemm, Update)) and product is not None and (x.m, x.n) != (product.m, product.n)
+
+
+@lru_cache(maxsize=8)
+def distances(network: Network, batch: int, phases: str) -> Mapping[str, Mapping[str, float]]:
+    """Of each row what it touches, and the bytes that were touched since it last was, its own among them; of memory
+    that a framework uses beside nothing is known."""
+    recent: dict[str, float] = {}  # what was touched last comes last
+    found: dict[str, dict[str, float]] = {}
+    for _ in range(2):  # what the first step of a process touches first, another has touched before
+        for node, role in _order(network, phases):
+            touched = {what: dict(_arrays(node, batch, what)) for what in ARRAYS.get(role, ())}
+            far = {what: max(_since(recent, name) for name in arrays) for what, arrays in touched.items()}
+            found[f"{node.name} {role}"] = far
+            for arrays in touched.values():
+                for name, taken in arrays.items():
+                    recent.pop(name, None)
+                    recent[name] = taken
+    return found
+
+
+def _order(network: Network, phases: str) -> Iterator[tuple[Node, str]]:
+    """Layers and roles as a step has them: forward, the loss, back, and all updates."""
+    nodes = network.nodes
+    yield from ((node, role) for node in nodes for role in node.roles if phase(role) == "forward")
+    if phases == "forward":
+        return
+    yield nodes[-1], "loss"
+    yield from ((node, role) for node in reversed(nodes) for role in node.roles if phase(role) == "backward")
+    if phases == "step":
+        yield from ((node, role) for node in nodes for role in node.roles if phase(role) == "update")
+
+
+def _arrays(node: Node, batch: int, what: str) -> Iterator[tuple[str, float]]:
+    """Names and bytes."""
+    if what in ("w", "dw"):
+        yield f"{what} {node.name}", float(FLOAT * node.count)
+    elif what in ("y", "dy"):
+        yield f"{what} {node.name}", float(FLOAT * batch * size(node.output))
+    else:
+        for source, shape in zip(node.sources, node.inputs, strict=True):
+            yield f"{what.replace('x', 'y')} {source}", float(FLOAT * batch * size(shape))
+
+
+def _since(recent: Mapping[str, float], name: str) -> float:
+    """The bytes touched since it was."""
+    if name not in recent:
+        return math.inf
+    order = list(recent)
+    return sum(recent[one] for one in order[order.index(name) :])

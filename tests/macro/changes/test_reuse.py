@@ -1,0 +1,86 @@
+"""Which operands a step has in cache, against reuse distances that are counted by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kernels.ops.conv.problem import Conv
+from kernels.ops.gemm.problem import Gemm
+from kernels.ops.pooling.problem import Pooling
+from kernels.ops.update.problem import Update
+from kernels.problem import Problem
+from macro import networks
+from macro.changes import _reuse
+from macro.changes.base import Asked
+from macro.explaining.rows import rows
+from macro.networks.base import Network
+from macro.watching.script import Script
+from tests.macro.changes.test_changes import NETWORK, before, seen, step
+
+INPUT, W1, Y1, W2, Y2 = 4 * 8 * 12, 4 * 130, 4 * 8 * 10, 4 * 44, 4 * 8 * 4  # bytes of the small network's arrays
+
+
+def asked(network: Network = NETWORK) -> Asked:
+    own = step()
+    own = replace(own, plan=replace(own.plan, network=network))
+    return Asked(before(rows=rows(network, 8)), seen(), own, own, 1.0)
+
+
+def distances(phases: str = "step") -> dict[str, dict[str, float]]:
+    return {row: dict(found) for row, found in _reuse.distances(NETWORK, 8, phases).items()}
+
+
+def test_what_was_just_written_is_as_near_as_it_is_large() -> None:
+    found = distances()
+    assert found["out forward"]["x"] == Y1
+    assert found["out wgrad"]["dy"] == Y2 + W2 + Y1  # the dgrad before it had weights too, and wrote one gradient
+
+
+def test_weights_wait_for_the_next_step() -> None:
+    found = distances()
+    assert found["out forward"]["w"] == W2 + INPUT + W1 + Y1
+    assert found["fc1 forward"]["x"] == INPUT + Y1 + 2 * (W1 + W2)  # fc1's wgrad had it last, before all updates
+
+
+@pytest.mark.parametrize(("phases", "has"), [("forward", False), ("gradient", False), ("step", True)])
+def test_a_phase_has_its_own_rows(phases: str, has: bool) -> None:
+    found = distances(phases)
+    assert ("fc1 update" in found) == has and ("fc1 wgrad" in found) == (phases != "forward")
+
+
+@pytest.mark.parametrize(
+    ("row", "problem", "cache", "far"),
+    [
+        ("out forward", Gemm(8, 4, 10), 1000, "b,c"),
+        ("out forward", Gemm(4, 8, 10), 1000, "a,c"),  # computed as its transpose
+        ("out forward", Gemm(8, 4, 10), 1 << 20, ""),
+        ("out forward", Gemm(8, 4, 10), 1, "all"),
+        ("fc1 wgrad", Update(12, 10, 8), 1 << 20, ""),
+        ("fc1 wgrad", Update(12, 10, 8), 1, "all"),
+        ("somewhere", Gemm(8, 4, 10), 1 << 20, "all"),
+        ("out forward", Pooling(8, 4, 8), 1 << 20, "all"),
+    ],
+)
+def test_operands_are_cold_that_come_back_after_more_than_a_cache(
+    row: str, problem: Problem, cache: int, far: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_reuse, "caches", lambda: (1, cache))
+    assert _reuse.cold(asked(), row, problem) == far
+
+
+def test_of_a_program_nothing_is_known() -> None:
+    own = step()
+    program = replace(own, script=Script(Path("train.py")))
+    found = Asked(before(rows=rows(NETWORK, 8)), seen(), program, program, 1.0)
+    assert _reuse.cold(found, "out forward", Gemm(8, 4, 10)) == "all"
+
+
+def test_of_a_graph_each_convolution_has_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = networks.find("resnet-56")
+    conv = next(x for row in rows(net, 8).values() for x in row.problems if isinstance(x, Conv))
+    monkeypatch.setattr(_reuse, "caches", lambda: (1, 1 << 40))
+    names = [row for row, one in rows(net, 8).items() if any(isinstance(x, Conv) for x in one.problems)]
+    assert names and {_reuse.cold(asked(net), row, conv) for row in names if row.endswith("forward")} == {""}

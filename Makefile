@@ -40,10 +40,10 @@ GPU = $(if $(filter file,$(origin PYTHON)),$(firstword $(wildcard $(BIN)/python)
 SITE := $(CURDIR)/.site
 INTO_SITE = $(GPU) -m pip install -q --no-index --no-deps --no-compile --upgrade --target "$(SITE)"
 
-gpu: ## all that a GPU is asked, into $OUT or gpu-out: PART=1 to 5, else what fits into nine minutes; without a GPU a test of itself
+gpu: ## all that a GPU is asked, into $OUT or gpu-out: PART=1 to 5, SECONDS=300, else what fits into nine minutes; without a GPU a test of itself
 	@if ls wheels/*.whl >/dev/null 2>&1; then rm -rf "$(SITE)"; \
 	  $(INTO_SITE) wheels/*.whl 2>/dev/null || for w in wheels/*.whl; do $(INTO_SITE) $$w 2>/dev/null || echo "gpu: $$w is not for this Python, or pip is missing"; done; fi
-	@PYTHONPATH="$(SITE)$${PYTHONPATH:+:$$PYTHONPATH}" $(GPU) -m micro.gpu $(if $(PART),--part $(PART)) $(if $(FAKE),--fake)
+	@PYTHONPATH="$(SITE)$${PYTHONPATH:+:$$PYTHONPATH}" $(GPU) -m micro.gpu $(if $(PART),--part $(PART)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(FAKE),--fake)
 
 FOR ?= 3.12
 WHEEL := --no-deps --only-binary=:all: --python-version $(FOR) --implementation cp -d wheels $(foreach v,2_28 2_27 2_24 2_17,--platform manylinux_$(v)_x86_64) --platform manylinux2014_x86_64

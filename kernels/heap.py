@@ -14,6 +14,9 @@ POLICIES: dict[str, dict[str, str]] = {
 }
 
 
+SHIMS = ("mkl_intel", "sgemm_openblas", "blis")  # names of what is preloaded for its products, and allocates as before
+
+
 def variables(asked: str) -> dict[str, str]:
     """What a process is started with. Raises UsageError for an unknown policy, another C library or
     an environment in which the default is none."""
@@ -21,10 +24,18 @@ def variables(asked: str) -> dict[str, str]:
         raise UsageError(f"--heap {asked}: there are {', '.join(POLICIES)}")
     if POLICIES[asked] and not _glibc():
         raise UsageError(f"--heap {asked}: this is for glibc's allocator; here only --heap default")
-    taken = sorted(os.environ.keys() & {*POLICIES[asked], "LD_PRELOAD"}) if POLICIES[asked] else []
+    taken = sorted(os.environ.keys() & POLICIES[asked].keys())
+    if POLICIES[asked] and any(not name.startswith(SHIMS) for name in preloaded()):
+        taken.append("LD_PRELOAD")
     if taken:
         raise UsageError(f"--heap {asked}: {', '.join(taken)} in this environment chooses already: unset it")
     return POLICIES[asked]
+
+
+def preloaded() -> list[str]:
+    """Names of the files that this environment has loaded before a process's own, without `lib`."""
+    files = os.environ.get("LD_PRELOAD", "").replace(":", " ").split()
+    return [os.path.basename(file).removeprefix("lib") for file in files]
 
 
 def _glibc() -> bool:

@@ -16,6 +16,7 @@ import itertools
 import json
 import os
 import shutil
+import signal
 import sys
 import tarfile
 import tempfile
@@ -55,12 +56,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     if here:
         os.environ.update(cached())
     seconds = asked.seconds or (steps.PARTS[asked.part] if asked.part else steps.WHOLE)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # a limit from outside ends it as Ctrl-C does
     try:
         return visit(asked.part, out, here, seconds)
     except KeyboardInterrupt:
         pack(out)
         print(f"gpu: interrupted; what was measured is in {out}", file=sys.stderr)
         return 130
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def cached() -> dict[str, str]:
@@ -108,9 +112,8 @@ def visit(part: int | None, out: Path, here: bool, seconds: float) -> int:
             if here and not codes and not ready(say):
                 return 2
             left = min(end - time.monotonic(), steps.PARTS[number])
-            by_name = steps.take(number, out, here, left, say, log)
+            by_name = steps.take(number, out, here, left, say, log, partial(pack, out))
             codes |= {f"{name} of part {number}": code for name, code in by_name.items()}
-    pack(out)
     failed = [name for name, code in codes.items() if code]
     print(f"gpu: {', '.join(sorted(x.name for x in out.iterdir()))} in {out}")
     if failed:

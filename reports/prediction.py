@@ -29,16 +29,17 @@ def _step(x: Prediction) -> tuple[str, str, int, str, int]:
 def _told(predictions: Sequence[Prediction]) -> Iterator[str]:
     first = next((x for x in predictions if x.measured), predictions[0])
     threads = units.counted(first.threads, "thread")
-    batch = f", batch {first.batch}" if first.batch else ""  # a program of one's own has none
+    where = f", batch {first.batch}, in {first.framework}" if first.batch else ""  # a program of one's own has none
     yield (
-        f"A {first.phase} of {first.network}{batch}, in {first.framework}, {threads}, takes "
+        f"A {first.phase} of {first.network}{where}, {threads}, takes "
         f"{units.seconds(first.step)}. Changes of it, in seconds of a step (changed less unchanged; 90 % intervals):"
     )
     yield from _aligned([HEAD, *map(_row, predictions)])
-    resolved = {x.contest: x for x in predictions if x.resolution is not None}
-    for x in resolved.values():
+    resolved = {(x.contest, x.resolution): x for x in predictions if x.resolution is not None}
+    for key, x in resolved.items():
         assert x.resolution is not None
-        of = f" ({', '.join(one.change for one in predictions if one.contest == x.contest)})" * (len(resolved) > 1)
+        names = [one.change for one in predictions if (one.contest, one.resolution) == key]
+        of = f" ({', '.join(names)})" * (len(resolved) > 1)
         yield (
             f"Resolution{of}: two unchanged steps in the same rounds are alike to within "
             f"{units.seconds(x.resolution)}, "

@@ -132,7 +132,7 @@ class Cpu:
     def limits(self) -> Limits:
         from kernels.devices.base import Limits
 
-        return Limits(memory(), cores(), caches(), features=features())
+        return Limits(memory(), cores(), _caches(), features=features())
 
 
 # Instructions that multiply coarser numbers, by the names of kernels/ops/fma and kernels/ops/mma, and their flags.
@@ -235,8 +235,7 @@ def _text(path: str) -> str:
         return ""
 
 
-def caches() -> tuple[int, ...]:
-    """Bytes of the first core's caches of data, the last level last."""
+def _caches() -> tuple[int, ...]:
     sizes = []
     units = {"K": 1 << 10, "M": 1 << 20}
     for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):

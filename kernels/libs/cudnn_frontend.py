@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from kernels.errors import LaunchError, Unavailable
+from kernels.errors import Unavailable
 from kernels.libs import _optional, cuda
 from kernels.libs.cudnn import Layer
 
@@ -124,7 +124,7 @@ def engine(cudnn: Any, op: str, layer: Layer, index: int, without: tuple[str, ..
         raise Unavailable(f"this release of cuDNN has engines 0 to {count - 1} for it")
     convolution.graph.create_execution_plan(index, {})
     if not convolution.graph.get_execution_plan_count():
-        raise LaunchError("no plan")
+        raise Unavailable("this engine makes no plan for it")
     return _without(cudnn, convolution, without)
 
 

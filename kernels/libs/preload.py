@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from kernels import build
+from kernels import build, heap
 from kernels.errors import SuiteError, Unavailable, UsageError
 from kernels.libs import openblas
 
@@ -57,6 +57,12 @@ def words(asked: str) -> tuple[str, ...]:
     if len(set(told)) < len(told) or len(set(told) & set(ALLOCATORS)) > 1:
         raise UsageError(f"--preload {asked}: each once, and one allocator")
     return told
+
+
+def given() -> tuple[str, ...]:
+    """Those that this environment has preloaded already, by the names of their files."""
+    names = heap.preloaded()
+    return tuple(word for word in WORDS if any(name.startswith(word.replace("-", "_")) for name in names))
 
 
 def joined(asked: str, more: str) -> str:

@@ -71,11 +71,16 @@ def fewer_faults(before: Before, after: Seen) -> Effect:
     return Effect(after.faults <= max(FEW, FEWER * before.faults), told)
 
 
+def replaced(step: Step) -> bool:
+    """Whether its allocator is another than glibc's, by its setting or this environment."""
+    return not {*preload.words(step.setting.preload), *preload.given()}.isdisjoint(preload.ALLOCATORS)
+
+
 def allocator(word: str, about: str) -> Change:
     """Another one, preloaded."""
 
     def applies(step: Step, value: str) -> str | None:
-        if set(preload.words(step.setting.preload)) & set(preload.ALLOCATORS) or step.setting.heap != "default":
+        if replaced(step) or step.setting.heap != "default":
             return "its heap is not the default any more"
         if TUNABLES in step.setting.knobs.get("variables", {}):
             return f"{TUNABLES} steers glibc's"
@@ -112,7 +117,7 @@ def keeps() -> Change:
             return "it keeps freed memory already"
         if TUNABLES in step.setting.knobs.get("variables", {}):
             return f"{TUNABLES} steers it already"
-        if set(preload.words(step.setting.preload)) & set(preload.ALLOCATORS):
+        if replaced(step):
             return "its allocator is not glibc's"
         try:
             variables("keep")

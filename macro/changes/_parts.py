@@ -28,6 +28,7 @@ OF_MALLOC = ("MALLOC_", "GLIBC_TUNABLES")  # how variables begin that change no 
 SLOW = 30e9  # FLOP/s of a product whose step has none that tells better
 PASSES = ("element-wise", "reduction", "softmax and loss", "normalization", "copy", "clear")  # over activations
 LARGE = 0.01  # of a step: what a kernel takes that is measured
+MOST = 0.1  # of a step: more is not left unknown in a prediction
 # Of a framework's row the kernel of this suite that makes the same calls.
 GEMMS = {"pytorch": "torch", "pytorch-compile": "torch", "keras-torch": "torch", "numpy": "numpy"}
 
@@ -92,13 +93,13 @@ def products(asked: Asked, how: Mapping[str, Any]) -> Forecast:
     variant = GEMMS.get(asked.unchanged.row)
     if variant is None:
         return Forecast(why=f"no kernel here calls the products of {asked.unchanged.framework.name}")
-    found = gathered(by_row(asked.before, Gemm, PRODUCTS))
+    found = _known(asked, Gemm, "other products", PRODUCTS)
     return with_rest(asked, "other products", PRODUCTS, found, each(asked, found, {"variant": variant, **how}))
 
 
 def convolutions(asked: Asked, how: Mapping[str, Any]) -> Forecast:
     """Each convolution of the step by itself, in the two cases that these options say."""
-    found = gathered(by_row(asked.before, Conv, CONVOLUTIONS))
+    found = _known(asked, Conv, "other convolutions", CONVOLUTIONS)
     return with_rest(asked, "other convolutions", CONVOLUTIONS, found, each(asked, found, how))
 
 
@@ -107,6 +108,16 @@ def with_rest(asked: Asked, what: str, kinds: Sequence[str], known: Spent, found
     rest = asked.before.kinds(*kinds) - total(known)
     more = (unknown(what, rest),) if rest >= LARGE * asked.before.seconds else ()
     return Forecast((*found.parts, *more), found.why)
+
+
+def _known(asked: Asked, kind: type[Problem], what: str, kinds: Sequence[str]) -> Spent:
+    """The problems of these kinds of work. Raises Unavailable where most of them are none that a kernel here does, and
+    take MOST of the step: nobody can say what becomes of it."""
+    found = gathered(by_row(asked.before, kind, kinds))
+    rest = asked.before.kinds(*kinds) - total(found)
+    if rest > max(total(found), MOST * asked.before.seconds):
+        raise Unavailable(f"{what} take {100 * rest / asked.before.seconds:.0f} % of the step; nothing calls them here")
+    return found
 
 
 def poolings(asked: Asked, how: Mapping[str, Any]) -> Forecast:

@@ -56,13 +56,14 @@ def preloaded(
         shown,
         lambda asked: _parts.swapped(asked, "preload"),
         costs="the last bits of results",
+        saves=_parts.PRODUCTS,
         looks=(FUNCTIONS,),
     )
 
 
 def applies(step: Step, word: str) -> str | None:
     """Why a library that changes MKL's products cannot be loaded before it."""
-    loaded = preload.words(step.setting.preload)
+    loaded = (*preload.words(step.setting.preload), *preload.given())
     if word in loaded:
         return "it is made already"
     return next((why for other, why in CHANGED.items() if other in loaded), None) or is_mkl(step) or absent(word)

@@ -1,15 +1,16 @@
-"""Which operands of a step's kernels lie in cache where they are used: by the bytes that the step touches since it last
+"""Whether a step has a kernel's operands in cache where it uses them: by the bytes that it touches since it last
 touched each, its reuse distance (LRU stacks: Mattson, Gecsei, Slutz, Traiger 1970)."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
-from kernels.devices.cpu import caches
+from kernels.devices import open_device
 from kernels.ops.conv.problem import Conv
 from kernels.ops.gemm.problem import Gemm
+from kernels.ops.optimizer.rules import RULES
 from kernels.ops.update.problem import Update
 from kernels.problem import Problem
 from macro.changes.base import Asked
@@ -27,13 +28,15 @@ ARRAYS = {
     "gradient": ("x", "y", "dy", "dx"),
     "dgrad": ("dy", "w", "dx"),
     "wgrad": ("x", "dy", "dw"),
-    "update": ("dw", "w"),
+    "update": ("dw", "w", "state"),
 }
+MOSTLY = 0.5  # of a kernel's bytes
 
 
 def cold(asked: Asked, row: str, x: Problem) -> str:
-    """The operands of a row's problem that a step has out of its last cache, as micro's --cold takes them: all of what
-    is no row of a network, or whose passes are measured at once."""
+    """What micro's --cold takes: all operands, or none where the step has most of their bytes in its last cache: a
+    visit has one long launch, before which nothing brings the one operand into cache and not the other. All of what is
+    no row of a network, or whose passes are measured at once."""
     plan, (layer, _, role) = asked.unchanged.plan, row.rpartition(" ")
     rows = distances(plan.network, plan.batch, plan.phase) if asked.unchanged.script is None else {}
     if row not in rows or not isinstance(x, (Gemm, Conv, Update)):
@@ -42,10 +45,11 @@ def cold(asked: Asked, row: str, x: Problem) -> str:
     if _exchanged(asked, row, x):
         first, second = second, first
     since = {**rows.get(f"{layer} update", {}), **rows[row]}  # an update within wgrad has its weights
-    names = [operand.name for operand in x.operands()]
+    operands, cache = x.operands(), open_device("cpu").limits().usable_cache
+    names = [operand.name for operand in operands]
     called = {**dict.fromkeys(names, last), **dict(zip(names, (first, second), strict=False)), "w": "w"}
-    far = [name for name in names if since.get(called[name], math.inf) > caches()[-1]]
-    return ",".join(far) if len(far) < len(names) else "all"
+    near = sum(one.nbytes for one in operands if since.get(called[one.name], math.inf) <= cache)
+    return "" if near > MOSTLY * sum(one.nbytes for one in operands) else "all"
 
 
 def _exchanged(asked: Asked, row: str, x: Problem) -> bool:
@@ -59,13 +63,14 @@ def _exchanged(asked: Asked, row: str, x: Problem) -> bool:
 def distances(network: Network, batch: int, phases: str) -> Mapping[str, Mapping[str, float]]:
     """Of each row what it touches, and the bytes that were touched since it last was, its own among them; of memory
     that a framework uses beside nothing is known."""
-    recent: dict[str, float] = {}  # what was touched last comes last
+    recent, kept = dict[str, float](), RULES[network.rule].state  # what was touched last comes last
     found: dict[str, dict[str, float]] = {}
     for _ in range(2):  # what the first step of a process touches first, another has touched before
         for node, role in _order(network, phases):
-            touched = {what: dict(_arrays(node, batch, what)) for what in ARRAYS.get(role, ())}
-            far = {what: max(_since(recent, name) for name in arrays) for what, arrays in touched.items()}
-            found[f"{node.name} {role}"] = far
+            touched = {what: dict(_arrays(node, batch, kept, what)) for what in ARRAYS.get(role, ())}
+            found[f"{node.name} {role}"] = {
+                what: max((_since(recent, name) for name in arrays), default=0.0) for what, arrays in touched.items()
+            }
             for arrays in touched.values():
                 for name, taken in arrays.items():
                     recent.pop(name, None)
@@ -85,10 +90,11 @@ def _order(network: Network, phases: str) -> Iterator[tuple[Node, str]]:
         yield from ((node, role) for node in nodes for role in node.roles if phase(role) == "update")
 
 
-def _arrays(node: Node, batch: int, what: str) -> Iterator[tuple[str, float]]:
-    """Names and bytes."""
-    if what in ("w", "dw"):
-        yield f"{what} {node.name}", float(FLOAT * node.count)
+def _arrays(node: Node, batch: int, kept: Sequence[str], what: str) -> Iterator[tuple[str, float]]:
+    """Names and bytes. `kept`: what an optimizer has beside the weights."""
+    if what in ("w", "dw", "state"):
+        names = kept if what == "state" else [what]
+        yield from ((f"{name} {node.name}", float(FLOAT * node.count)) for name in names)
     elif what in ("y", "dy"):
         yield f"{what} {node.name}", float(FLOAT * batch * size(node.output))
     else:

@@ -98,7 +98,8 @@ class Before(Seen):
     """The unchanged step, watched. `seconds` of a plain one, and of them the operating system's; `cells`: seconds by
     rows and kind; `rows` of the network by name; `side`: who was watched, with the products that its libraries log;
     `huge`: the share of its own memory that lies in huge pages, where that is known; `spread`: by how many seconds
-    one round of it is off, as CONFIDENCE has it."""
+    one round of it is off, as CONFIDENCE has it; `edits` of a program by name: what is written into it, and the seconds
+    that it saves at most."""
 
     side: Side
     seconds: float = 0.0
@@ -107,6 +108,7 @@ class Before(Seen):
     rows: Mapping[str, Row] = field(default_factory=dict)
     huge: float | None = None
     spread: float = 0.0
+    edits: Mapping[str, tuple[str, float]] = field(default_factory=dict)
 
     def kinds(self, *names: str) -> float:
         """Seconds of all cells of these kinds."""

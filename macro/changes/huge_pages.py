@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from kernels.libs import preload
 from kernels.ops.pages.problem import HUGE_PAGE, SMALL_PAGE
 from macro.changes import _heaps, _parts
 from macro.changes.base import FAULTS, Asked, Before, Change, Effect, Forecast, Seen, Step
@@ -16,7 +15,7 @@ SINCE = (2, 35)
 
 
 def applies(step: Step, value: str) -> str | None:
-    if set(preload.words(step.setting.preload)) & set(preload.ALLOCATORS):
+    if _heaps.replaced(step):
         return "its allocator is not glibc's"
     if step.setting.heap == "keep":
         return "freed memory is kept: there are no page faults to save"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from kernels import isa
+from kernels.devices.cpu import instruction_sets
 from kernels.errors import UsageError
+from kernels.own import NAMED
 from macro.changes import _parts, _products
 from macro.changes.base import FUNCTIONS, Asked, Before, Change, Effect, Forecast, Seen, Step
 
@@ -13,14 +15,16 @@ def applies(step: Step, value: str) -> str | None:
         isa.variables(value)
     except UsageError as error:
         return str(error).removeprefix("--isa ")
+    here, named = instruction_sets(), NAMED.get(value)
+    if value in isa.SETS and named not in here[:-1]:
+        return "this processor has no wider vectors" if named in here else "this processor has none of it"
     return None
 
 
 def took(before: Before, after: Seen) -> Effect:
-    was, now = before.identity, after.identity
-    told = [
-        (name, was.get(name), now.get(name)) for name in ("blas", "dnn", "dispatch") if was.get(name) != now.get(name)
-    ]
+    was, now = ({**one.identity, "capability": one.flag("capability")} for one in (before, after))
+    names = ("blas", "dnn", "dispatch", "capability")
+    told = [(name, was.get(name), now.get(name)) for name in names if was.get(name) != now.get(name)]
     if told:
         return Effect(True, "; ".join(f"{name} {a}, now {b}" for name, a, b in told))
     return _products.others(before, after)

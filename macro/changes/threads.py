@@ -21,6 +21,11 @@ def applies(step: Step, value: str) -> str | None:
     return f"it has {value} already" if int(value) == step.setting.threads else None
 
 
+def tries(step: Step) -> list[str]:
+    """One, half of the cores, all."""
+    return [str(count) for count in sorted({1, max(1, cores() // 2), cores()} - {step.setting.threads})]
+
+
 def took(before: Before, after: Seen) -> Effect:
     was, now = (x.identity.get("threads") for x in (before, after))
     return Effect(was != now, f"threads {was} before, {now} with it")
@@ -59,7 +64,7 @@ CHANGE = Change(
     took,
     brings,
     takes="2",
-    tries=lambda step: (str(cores()),),
+    tries=tries,
     costs="cores; the last bits of results",
     memory=True,
     looks=(FAULTS,),

@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from kernels.devices import kind_of
 from kernels.errors import LaunchError, SuiteError
 from macro.equality.answer import COUNTS, takes
 from macro.equality.proof import NETWORK, Verdict, key, prove, proven
@@ -121,7 +122,7 @@ def _ask(entries: Sequence[Entry], plan: Plan, folder: Path, say: Callable[[str]
             partial(_begun, plan, one, folder),
             one.setting.threads,
             takes(plan.network, one.batch or plan.batch),
-            one.framework.chooses,
+            one.framework.chooses or kind_of(one.setting.device).whole,  # as in answer.py: it compiles
         )
         for one in entries
     ]

@@ -22,12 +22,14 @@ OVERHEAD = (
 
 @dataclass(frozen=True)
 class Try:
-    """What may help: how many seconds at most, and what a user writes."""
+    """What may help: how many seconds at most, and what a user writes; `edit`: into the program, where no variable
+    does it."""
 
     name: str
     most: Callable[[Breakdown], float]
     do: str
     measure: str = ""
+    edit: bool = True
 
 
 def _kind(*names: str) -> Callable[[Breakdown], float]:
@@ -58,10 +60,11 @@ TRIES = (
     Try(
         "MKL's vendor check",
         _vendor,
-        "echo 'int mkl_serv_intel_cpu_true(void) { return 1; }' | gcc -shared -fPIC -xc - -o intel.so, then start the "
-        "program with LD_PRELOAD=$PWD/intel.so; other kernels, other roundings",
+        "echo 'int mkl_serv_intel_cpu_true(void) { return 1; }' | gcc -shared -fPIC -xc - -o mkl_intel.so, then "
+        "start the program with LD_PRELOAD=$PWD/mkl_intel.so; other kernels, other roundings",
+        edit=False,
     ),
-    Try("keep freed memory", _heap, f"start the program with {KEEP}", "--heap default,keep"),
+    Try("keep freed memory", _heap, f"start the program with {KEEP}", "--heap default,keep", edit=False),
     Try(
         "channels last",
         _kind("layout reorder"),
@@ -78,6 +81,11 @@ TRIES = (
     ),
     Try("no change of type", _kind("cast"), "keep tensors in the type that they are used in"),
 )
+
+
+def edits(found: Breakdown) -> dict[str, tuple[str, float]]:
+    """Of a program, by name: what is written into it, and the seconds of a step that it saves at most."""
+    return {one.name: (one.do, one.most(found)) for one in TRIES if one.edit}
 
 
 def sentences(found: Breakdown) -> list[str]:

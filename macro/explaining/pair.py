@@ -31,7 +31,7 @@ class _Side:
         return int(self.recording.program.get("threads") or 1)
 
 
-MEASURED = ("heap", "variables", "logged", "again", "without")  # of a program: not what it was asked to do
+MEASURED = ("heap", "variables", "logged", "again", "without", "peak")  # of a program: not what it was asked to do
 
 
 def _words(recording: Recording) -> dict[str, object]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from macro import changes
 from macro.changes import Named
-from macro.changes.base import Step
+from macro.changes.base import Before, Step
 from macro.predicting import judged, own_turns, typed
 from macro.predicting.forecast import Foreseer
 from macro.predicting.foreseen import Foreseen
@@ -34,10 +34,11 @@ def advise(step: Step, seconds: float, file: RunFile, say: Callable[[str], None]
     """Into the run file; the shell file of what helped most, which is empty but for a comment where nothing did. Of so
     many seconds is the whole, but for proofs of equal work and what the fewest rounds of the best changes take."""
     began = time.monotonic()
-    asked = list(_candidates(step))
+    asked = every = list(_candidates(step))
     with tempfile.TemporaryDirectory(prefix="kernelgap-advise-") as arrays:
         foreseer = Foreseer(step, seconds * WATCHED, seconds * ALONE, file, say, Path(arrays))
         say(f"{len(asked)} changes apply: {', '.join(one.words for one in asked)}")
+        asked = foreseer.worth(asked, WORTH)
         foreseer.look(asked)
         wanted = [one for one in foreseer.each(asked) if one.there and promising(one)]
         first = replace(step, plan=replace(step.plan, seconds=FIRST * seconds, fewest=judged.SOON))
@@ -55,20 +56,26 @@ def advise(step: Step, seconds: float, file: RunFile, say: Callable[[str], None]
         _confirm(step, winner, seconds, say)
     text = _shell(step, winner)
     order = [one.words for one in sorted(told[: len(best)], key=_seconds) if saves(one)]
-    edits = {name: list(about) for name, about in _edits(step, foreseer)}
-    data = {"edits": edits, "winner": winner.words if winner else None, "order": order, "shell": text, "worth": WORTH}
-    file.append(Note(TOPIC, {**data, "tried": [one.words for one in tried], "applied": len(asked)}))
+    data = {
+        "edits": edits(foreseer.before) if step.script else {},
+        "winner": winner.words if winner else None,
+        "order": order,
+        "shell": text,
+        "worth": WORTH,
+    }
+    file.append(Note(TOPIC, {**data, "tried": [one.words for one in tried], "applied": len(every)}))
     return text
 
 
 def _starting(run: Run, known: tuple[int, int], took: float, count: int) -> tuple[float, float]:
     """Of turns of so many changes that took so long, before which so many contests and notes were in the file: seconds
-    that each process took to start, and that proofs of equal work took. A program's turns leave a note."""
+    that each process took to start, and that proofs of equal work took. A program's turns leave a note, of each group
+    that took them."""
     contests, notes = run.contests[known[0] :], [x.data for x in run.notes[known[1] :] if x.topic == own_turns.TOPIC]
     seconds: Mapping[str, float] = contests[-1].seconds if contests else {}
     proving = seconds.get("proving", 0.0)
-    measuring = seconds.get("measuring", notes[-1]["seconds"] if notes else took)
-    return max(0.0, took - measuring - proving) / (count + judged.UNCHANGED), proving
+    measuring = seconds.get("measuring", sum(x["seconds"] for x in notes) if notes else took)
+    return max(0.0, took - measuring - proving) / (count + judged.UNCHANGED * max(1, len(notes))), proving
 
 
 def _candidates(step: Step) -> Sequence[Named]:
@@ -96,14 +103,10 @@ def _confirm(step: Step, winner: Foreseen | None, seconds: float, say: Callable[
         confirmed.forget(network, step.framework)
 
 
-def _edits(step: Step, foreseer: Foreseer) -> Iterator[tuple[str, tuple[str, float]]]:
-    """Of a program of one's own, the changes that are written into it: what, and the share of a step that the kinds of
-    work take which they can save."""
-    for change in map(changes.known, changes.names()):
-        if step.script is not None and change.code and change.saves:
-            share = foreseer.before.kinds(*change.saves) / foreseer.before.seconds
-            if share >= WORTH:
-                yield change.name, (change.code, share)
+def edits(before: Before) -> dict[str, tuple[str, float]]:
+    """What may be written into a program, and the share of a step that it saves at most, the largest first."""
+    shares = {name: (what, most / before.seconds) for name, (what, most) in before.edits.items()}
+    return dict(sorted((one for one in shares.items() if one[1][1] >= WORTH), key=lambda one: -one[1][1]))
 
 
 def promising(one: Foreseen) -> bool:
@@ -159,7 +162,10 @@ def _combinations(foreseer: Foreseer, best: Sequence[Foreseen]) -> list[Foreseen
 
 
 def applies(step: Step, together: Sequence[Foreseen]) -> bool:
-    """Whether each applies behind those before it."""
+    """Whether each applies behind those before it; one change has one value."""
+    made = [named.change for one in together for named in one.changes]
+    if any(made.count(change) > 1 for change in made):
+        return False
     for one in together:
         if any(named.refused(step) is not None for named in one.changes):
             return False
@@ -179,8 +185,8 @@ def combined(best: Sequence[Foreseen], others: Sequence[Foreseen]) -> Foreseen |
 
 
 def _shell(step: Step, winner: Foreseen | None) -> str:
-    batch = f", batch {step.plan.batch}" if step.script is None else ""
-    name = f"{step.plan.network.name}{batch}, in {step.framework.name}"
+    where = f", batch {step.plan.batch}, in {step.framework.name}" if step.script is None else ""
+    name = f"{step.plan.network.name}{where}"
     if winner is None:
         return f"# Nothing that was tried makes a {step.plan.phase} of {name} faster by {100 * WORTH:.0f} %.\n"
     found: Expected | None = winner.told.measured

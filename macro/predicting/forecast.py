@@ -63,6 +63,8 @@ class Foreseer:
 
     @cached_property
     def before(self) -> Before:
+        if why := perf.missing():
+            raise Unavailable(f"a prediction needs to see where the time goes: {why}")
         watch = partial(watched.before, arrays=self.arrays) if self.step.script is None else own.before
         return watch(self.step, self.watching, self.say)
 
@@ -70,7 +72,7 @@ class Foreseer:
     def turns(self) -> Callable[..., list[Foreseen]]:
         """What makes changes, in turns with the unchanged step: macro.predicting.made.make, or a program's own."""
         if self.step.script is not None:
-            return own_turns.make
+            return partial(own_turns.make, peak=int(self.before.identity.get("peak", 0)))
         identity = _said(self.before) if "before" in self.__dict__ else {}
         return partial(made.make, folder=self.arrays, identity=identity)
 
@@ -83,10 +85,9 @@ class Foreseer:
         """See all changed steps that are new, some at once where there are cores, for nobody reads their clocks. What
         fails is told where it is predicted; equal work is proven of what is timed."""
         new, self.made = [one for one in asked if one.words not in self.held], len(asked)
-        if new and (why := perf.missing()):
-            raise Unavailable(f"a prediction needs to see where the time goes: {why}")
-        if new:
-            _ = self.before  # where it cannot be watched, nothing changed of it can
+        if not new:
+            return
+        _ = self.before  # where it cannot be watched, nothing changed of it can
         began = time.monotonic()
         running, free = list[ExitStack](), SimpleQueue[list[int]]()
         for place in self._places(new):
@@ -99,16 +100,32 @@ class Foreseer:
                 for stack in running:
                     stack.close()
                 raise
-        if new:
-            took, steps = time.monotonic() - began, units.counted(len(new), "changed step")
-            self.say(f"{steps} looked at in {took:.0f} s; kernels by themselves and turns have the rest of --budget")
+        took, steps = time.monotonic() - began, units.counted(len(new), "changed step")
+        self.say(f"{steps} looked at in {took:.0f} s; kernels by themselves and turns have the rest of --budget")
+
+    def worth(self, asked: Sequence[Named], least: float) -> list[Named]:
+        """Without those that save kinds of work which take less than this share of the step, and threads that it has
+        already; of them the file says why nobody looked."""
+        return [one for one in asked if one.words in self.held or not self._needless(one, least)]
+
+    def _needless(self, named: Named, least: float) -> bool:
+        changed, change = named.made(self.step), named.change
+        share, why = self.before.kinds(*change.saves) / self.before.seconds, ""
+        if change.saves and not change.memory and share < least:
+            why = f"{' and '.join(change.saves)} take {100 * share:.1f} % of the step"
+        if self.step.script and changed.setting.threads == self.before.threads != self.step.setting.threads:
+            why = f"it has {units.counted(self.before.threads, 'thread')}"
+        if why:
+            self._kept([named], changed, change.costs, Effect(False, ""), UNTIMED, f"{NOT_TIMED}: {why}")
+        return bool(why)
 
     def _places(self, asked: Sequence[Named]) -> list[list[int]]:
         """The cores of each changed step that is looked at beside others; what times kernels as it is built runs
-        beside none, and what memory is too small for neither."""
+        beside none, and what memory is too small for neither. Programs share all cores."""
+        if self.step.script is not None:  # most of their time goes into starting, by one thread each
+            peak = int(self.before.identity.get("peak", 1))
+            return [sorted(os.sched_getaffinity(0))] * max(1, min(cores(), int(ROOM * memory() / peak)))
         every = places(self.step.setting.threads or cores())
-        if self.step.script is not None:
-            return every
         plans = [self.step.plan, *(named.made(self.step).plan for named in asked)]
         most = max(takes(plan.network, plan.batch) for plan in plans)
         fit = 1 if self.step.framework.chooses else int(ROOM * memory() / most)

@@ -15,22 +15,30 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, TypeVar
 
+from kernels.errors import LaunchError
 from kernels.libs import preload
+from kernels.ops.conv.problem import Conv
 from kernels.ops.gemm.problem import Gemm
+from kernels.problem import Problem
 from macro.changes.base import FAULTS, FUNCTIONS, Before, Key, Seen, Step
+from macro.explaining.advice import edits
 from macro.explaining.breakdown import Ceilings, place, taken_apart
 from macro.explaining.nominal import Work, work_of
 from macro.explaining.operation_work import alone
 from macro.explaining.rows import Row
 from macro.predicting.watched import spread, started_with, steady, symbols
 from macro.timing.entry import Entry
+from macro.watching import ends, reply
+from macro.watching.ends import Ended
 from macro.watching.perf import Sampler
-from macro.watching.program import Look, watch
-from macro.watching.recording import Recording
+from macro.watching.program import Look, children, watch
+from macro.watching.recording import Recording, Watched
 from macro.watching.script import Program, Script
 from macro.watching.watch import Side
 
 ROUNDS = 3  # of a changed program, for its page faults
+READY, MOST = 2, 16  # batches that each worker of PyTorch's data loader keeps ready; steps that do not count
+KINDS: Mapping[str, type[Problem]] = {"gemm": Gemm, "convolution": Conv}  # of work that is called by itself
 Say = Callable[[str], None]
 Watching = TypeVar("Watching", bound=Look)
 
@@ -64,14 +72,16 @@ def before(step: Step, seconds: float, say: Say) -> Before:
         cells,
         dict(_rows(work)),
         spread=spread(process.levels.get("P0", [])),
+        edits=edits(found),
     )
 
 
 def after(step: Step, say: Say, stack: ExitStack, looks: Sequence[str]) -> Seen:
-    """Some traced blocks of it, whose clocks nobody reads, and one where nothing is looked at; `stack` ends it. Raises
-    SuiteError, Ended."""
+    """Some blocks of it, whose clocks nobody reads, without a tracer, and one where nothing is looked at; `stack` ends
+    it. Raises SuiteError, Ended."""
     folder, streams = stack.enter_context(place_of())
-    look = started(Look, script(step, 1.0), folder, streams, stack, say)
+    look = started(Look if FUNCTIONS in looks else Plain, script(step, 1.0), folder, streams, stack, say)
+    look.torch = False
     with look.told():
         if FUNCTIONS in looks:
             look.sampler = Sampler(look.program.pid, folder)
@@ -79,12 +89,39 @@ def after(step: Step, say: Say, stack: ExitStack, looks: Sequence[str]) -> Seen:
         look.settle()
         for number in range(ROUNDS if looks else 1):
             look.round(number, random.Random(0))
+        if isinstance(look, Plain) and look.gone:
+            raise LaunchError(look.gone)
         look.read()
         about = started_with(look.program.pid)
         look.end()
     faults = steady(look.watched.faulted["P0"]) if FAULTS in looks else (math.nan, math.nan)
     functions = symbols(look.watched) if FUNCTIONS in looks else {}
     return Seen(functions, *about, *faults, _identity(look.recording))
+
+
+class Plain(Look):
+    """A program of which only plain steps are timed; `gone`: how it ended before it was asked to."""
+
+    gone: str | None = None
+
+    def settle(self) -> None:
+        """Without a tracer. Steps do not count that need not wait for what workers made ready in others' turns."""
+        self.torch = False
+        super().settle()
+        self.skip = max(self.skip, min(MOST, READY * children(self.program.pid)))
+
+    def round(self, number: int, order: random.Random) -> None:
+        self.seen = Watched(rounds=[number] * self.count)
+        try:
+            self.last = self._undisturbed(self.count)
+            self._level("P0", self._taken(self.last))
+            self.unread.append(self.seen)
+        except Ended as end:
+            self.gone = ends.late(end)
+
+    def block(self) -> dict[str, float]:
+        """Of the last round, as an entry has it."""
+        return {"wall": reply.seconds(self.last, False), "cpu": reply.seconds(self.last, True), "blocked": 0.0}
 
 
 def started(
@@ -100,12 +137,14 @@ def started(
 
 
 def _rows(work: Work) -> Iterator[tuple[str, Row]]:
-    """Of each row with products the largest, by which the others of it are taken to change."""
+    """Of each row with products or convolutions the largest, by which the others of it are taken to change."""
+    problems: dict[str, list[Problem]] = {}
     for (members, column), (_, call) in work.largest.items():
-        again = alone(call) if column == "gemm" else None
+        again = alone(call) if column in KINDS else None
         if again is not None and "dtype" not in again[1]:
-            path, phase = place(members[0])
-            yield members[0], Row(members[0], path, phase, (Gemm(**again[1]),), 0.0)
+            problems.setdefault(members[0], []).append(KINDS[column](**again[1]))
+    for name, of in problems.items():
+        yield name, Row(name, *place(name), tuple(of), 0.0)
 
 
 def _identity(recording: Recording) -> Mapping[str, object]:

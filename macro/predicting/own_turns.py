@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from kernels.devices.cpu import cores, memory
 from kernels.errors import SuiteError
 from macro.changes.base import Step
 from macro.predicting import judged, made
 from macro.predicting.foreseen import Foreseen
-from macro.predicting.own import Say, place_of, script, started
+from macro.predicting.own import Plain, Say, place_of, script, started
+from macro.processes.ahead import ROOM
+from macro.timing import results, turns
 from macro.timing.entry import TWIN, Entry
-from macro.watching import ends, rounds
+from macro.watching import rounds
 from macro.watching.ends import Ended
-from macro.watching.program import Look
-from macro.watching.recording import Watched
 from reports.record import Note
 from reports.units import counted
 
@@ -29,9 +31,24 @@ TOPIC = "turns"
 
 
 def make(
-    step: Step, foreseen: Sequence[Foreseen], file: RunFile, say: Say, hopeless: float | None = None
+    step: Step, foreseen: Sequence[Foreseen], file: RunFile, say: Say, peak: int, hopeless: float | None = None
 ) -> list[Foreseen]:
-    """All of these in turns with the unchanged program and another of it; as macro.predicting.made."""
+    """All of these in turns with the unchanged program and another of it; as macro.predicting.made. `peak`: bytes that
+    a process of it has at most: as many are made at once as memory has room for."""
+    at_once = max(1, int(ROOM * memory() / max(1, peak)) - judged.UNCHANGED)
+    groups = [foreseen[i : i + at_once] for i in range(0, len(foreseen), at_once)]
+    if len(groups) > 1:
+        say(
+            f"memory has room for {counted(at_once, 'change')} at once, so that they take turns in {len(groups)} groups"
+        )
+    told: list[Foreseen] = []
+    for group in groups:
+        seconds = step.plan.seconds * len(group) / len(foreseen)
+        told += _made(replace(step, plan=replace(step.plan, seconds=seconds)), group, file, say, hopeless)
+    return told
+
+
+def _made(step: Step, foreseen: Sequence[Foreseen], file: RunFile, say: Say, hopeless: float | None) -> list[Foreseen]:
     unchanged, twin = Entry(step.framework, step.setting), Entry(step.framework, step.setting, change=TWIN)
     changed = [Entry(step.framework, one.changed.setting, change=one.words) for one in foreseen]
     steps = [step, step, *(one.changed for one in foreseen)]
@@ -41,8 +58,7 @@ def make(
         going = [look for _, look in looks]
         for turn in rounds.in_turns(going, step.plan.seconds, random.Random(step.plan.seed), step.plan.fewest):
             seconds = turn.seconds
-            if not turn.number & turn.number - 1:  # 1, 2, 4, 8 …
-                say(f"{counted(turn.number, 'round')}, {turn.seconds:.0f} of {step.plan.seconds:.0f} s")
+            _progress(step, turn, say)
             for entry, look in looks:
                 if look in going and look.gone is None:
                     entry.blocks.append((0, turn.number, look.block()))
@@ -55,7 +71,7 @@ def make(
         for entry, look in looks:
             if look.gone:
                 say(f"{entry.change or 'as it is'}: {look.gone}; what was timed until then counts")
-    taken = {entry.change or "as it is": [block["wall"] for _, _, block in entry.blocks] for entry, _ in looks}
+    taken = {entry.change or "as it is": results.times(entry) for entry, _ in looks}
     file.append(Note(TOPIC, {"steps": taken, "seconds": seconds}))
     told = [
         replace(one, told=judged.measured(one.told, unchanged, twin, entry, None, hopeless is not None))
@@ -66,6 +82,14 @@ def make(
     return told
 
 
+def _progress(step: Step, turn: rounds.Turn, say: Say) -> None:
+    """Signs of life after a round; after the first also whether the budget is too small."""
+    if not turn.number & turn.number - 1:  # 1, 2, 4, 8 …
+        say(f"{counted(turn.number, 'round')}, {turn.seconds:.0f} of {step.plan.seconds:.0f} s")
+    for text in turns.over_budget(step.plan, 0, turn.seconds, 0.0) if turn.number == 1 else ():
+        say(text)
+
+
 def _all(
     entries: Sequence[Entry],
     steps: Sequence[Step],
@@ -74,38 +98,20 @@ def _all(
     stack: ExitStack,
     say: Say,
 ) -> list[tuple[Entry, Plain]]:
-    """All of them started and settled; one that fails has its reason, and the others go on."""
-    looks: list[tuple[Entry, Plain]] = []
-    for entry, one in zip(entries, steps, strict=True):
+    """All of them started and settled, some at once; one that fails has its reason, and the others go on."""
+
+    def settled(entry: Entry, one: Step) -> Plain | None:
         say(f"starting {one.plan.network.name}, {entry.change or 'as it is'}")
         try:
             look = started(Plain, script(one, one.plan.seconds), folder, streams, stack, say)
             with look.told():
                 look.settle()
-            looks.append((entry, look))
         except (SuiteError, Ended) as error:
             entry.status, entry.reason = "failed", str(error)
-    return looks
+            return None
+        entry.setting = replace(entry.setting, threads=int(look.recording.program["threads"]))
+        return look
 
-
-class Plain(Look):
-    """A program of which only plain steps are timed; `gone`: how it ended before it was asked to."""
-
-    gone: str | None = None
-
-    def settle(self) -> None:
-        """Without a tracer."""
-        self.torch = False
-        super().settle()
-
-    def round(self, number: int, order: random.Random) -> None:
-        self.seen = Watched(rounds=[number] * self.count)
-        try:
-            self._p0()
-        except Ended as end:
-            self.gone = ends.late(end)
-
-    def block(self) -> dict[str, float]:
-        """Of the last round, as an entry has it."""
-        seconds = self.seen.levels["P0"][-1]
-        return {"wall": seconds, "cpu": seconds, "blocked": 0.0}
+    pool = stack.enter_context(ThreadPoolExecutor(cores()))  # outlives them: they end with the threads that start them
+    looks = list(pool.map(settled, entries, steps))
+    return [(entry, look) for entry, look in zip(entries, looks, strict=True) if look is not None]

@@ -44,7 +44,8 @@ def kept(
         except (KeyboardInterrupt, SystemExit) as stop:
             stopped = 130 if isinstance(stop, KeyboardInterrupt) else int(str(stop.code))
             print(f"macro {name}: {_interrupted(file)}", file=sys.stderr)
-        failed = say(file.run, outputs, streams) if file.run.contests or not stopped else 0
+        timed = file.run.contests or any(one.measured for one in file.run.predictions)
+        failed = say(file.run, outputs, streams) if timed or not stopped else 0
     return stopped or failed or int(any(r.status in ("wrong", "failed") for r in file.run.results))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -47,14 +48,14 @@ class Program(JsonChild):
     """The script's process, alive from here on. Raises Unavailable where its interpreter does not start."""
 
     def __init__(self, script: Script, folder: Path, output: IO[bytes], errors: IO[bytes]) -> None:
-        job = folder / f"script-{len(list(folder.glob('script-*.json')))}.json"
         about = {"script": str(script.path), "arguments": list(script.arguments), "step": script.step}
-        job.write_text(json.dumps({**about, "stop": script.stop, "wait": script.patience}), "utf-8")
+        with tempfile.NamedTemporaryFile("w", prefix="script-", suffix=".json", dir=folder, delete=False) as job:
+            json.dump({**about, "stop": script.stop, "wait": script.patience}, job)
         environment = os.environ | perf.NAMED | {"KINETO_LOG_LEVEL": "6"} | heap.variables(script.heap or "default")
         if script.threads is not None:
             environment |= dict.fromkeys(POOLS, str(script.threads))
         environment |= script.variables
-        words = [str(script.python), str(RUNNER), str(job)]
+        words = [str(script.python), str(RUNNER), job.name]
         try:
             super().__init__(words, environment, output, errors)
         except OSError as error:

@@ -13,6 +13,7 @@ import time
 import weakref
 
 import names  # beside this file
+import recorder
 import torch_watch
 
 WARM = 3  # steps
@@ -35,6 +36,7 @@ class Boundary(object):
         self.blocks, self._ready, self.pid = blocks, ready, os.getpid()
         self.counts, self.began, self.how = {}, None, None
         self.held = lambda: False  # whether a profiler of the script's own is on
+        self.threads = {}  # what each had run for at the end of the first step
 
     @property
     def is_ready(self):
@@ -63,6 +65,7 @@ class Boundary(object):
             self.blocks.end()
             return
         self.counts[how], self.began = self.counts.get(how, 0) + 1, self.began or time.time()
+        self.threads = self.threads or recorder.by_thread()
         if self.counts[how] >= WARM and time.time() - self.began > SOON and not self.held():
             self.how = how
             self._ready(how)

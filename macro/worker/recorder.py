@@ -28,15 +28,29 @@ def now():
 
 def run_delay(folder="/proc/self/task"):
     """Nanoseconds that all threads of this process were queued for so far; None where this system does not tell."""
-    ran = delay = 0
+    told = by_thread(folder).values()
+    return sum(delay for _, delay in told) if any(ran for ran, _ in told) else None
+
+
+def by_thread(folder="/proc/self/task"):
+    """Nanoseconds that each thread of this process ran so far, and was queued for."""
+    told = {}
     for task in os.listdir(folder) if os.path.isdir(folder) else ():
         try:
             with open("%s/%s/schedstat" % (folder, task)) as stream:
-                words = [int(word) for word in stream.read().split()[:2]]
-            ran, delay = ran + words[0], delay + words[1]
-        except (OSError, IndexError, ValueError):  # a thread that has just ended
+                ran, delay = [int(word) for word in stream.read().split()[:2]]
+            told[task] = ran, delay
+        except (OSError, ValueError):  # a thread that has just ended
             continue
-    return delay if ran else None
+    return told
+
+
+def busy(before, folder="/proc/self/task"):
+    """How many threads have worked since: those that ran for a tenth or more of what the busiest did; 1 where the
+    system does not tell."""
+    ran = [now - before.get(task, (0, 0))[0] for task, (now, _) in by_thread(folder).items()]
+    most = max(ran) if ran else 0
+    return sum(one * 10 >= most for one in ran) if most > 0 else 1
 
 
 def blocked(since=None):

@@ -21,6 +21,7 @@ import blocks  # beside this file
 import boundary
 import loop
 import named_step
+import recorder
 import torch_others
 import torch_watch
 
@@ -153,9 +154,8 @@ class Watching(object):
         if self.forward is not None:
             self.forward.remove()
         facts = loop.observed()
-        facts.update(
-            python=sys.version.split()[0], step=how, framework="python", version=sys.version.split()[0], threads=1
-        )
+        facts.update(python=sys.version.split()[0], step=how, framework="python", version=sys.version.split()[0])
+        facts["threads"] = recorder.busy(self.boundary.threads)
         if self.torch is not None:
             facts.update(torch_watch.identity(self.torch))
             held = [ref() for ref in self.optimizers.objects.values()] if self.optimizers else []

@@ -15,7 +15,7 @@ from micro.worker.messages import Names
 from micro.worker.process import Workers
 from reports.record import Note, Run
 
-MOST = 16  # cases of one profiler session: what it notes stays in memory until it ends, as their operands do
+MOST = 8  # cases of one profiler session: what it notes stays in memory until it ends, as their operands do
 
 
 def unnamed(run: Run) -> dict[str, Case]:

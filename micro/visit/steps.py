@@ -23,6 +23,7 @@ MEANT = {
     2: "updates, optimizers, element-wise, other bindings",
     4: "convolutions, transfers, the rest",
 }  # of the parts with tests
+LIMITS = {2: (280.0, 45.0, 150.0), 4: (270.0, 90.0, 110.0)}  # seconds of what is measured, of names, of tests
 GRACE = 8.0  # seconds that a step has to say what it has, once it is told to end
 ROOM = 8 << 20  # bytes of a log: what collects it takes 16 MiB of a file
 TESTS = {  # of tests/gpu; on the fake device the last alone
@@ -67,10 +68,11 @@ def steps(part: int, out: Path, here: bool) -> tuple[Step, ...]:
     if part == 5:
         return _networks(out, here)
     if part in MEANT:
+        seconds = LIMITS[part]
         return (
-            Step(MEANT[part], (*benchmarks, *_budget(part, here)), 280.0),
-            Step("names", ("micro.names", str(measured)), 45.0),
-            _tests(TESTS[part] if here else TESTS[part][-1:], 150.0),
+            Step(MEANT[part], (*benchmarks, *_budget(part, here)), seconds[0]),
+            Step("names", ("micro.names", str(measured)), seconds[1]),
+            _tests(TESTS[part] if here else TESTS[part][-1:], seconds[2]),
         )
     named = tuple(str(run_file(out, other)) for other in (1, 2) if run_file(out, other).exists())
     ask = _probes("probes", measured, here, PARTS[3], "", "--part", "3")
@@ -78,29 +80,29 @@ def steps(part: int, out: Path, here: bool) -> tuple[Step, ...]:
 
 
 def _networks(out: Path, here: bool) -> tuple[Step, ...]:
-    """Whole steps: by kernel, in several frameworks, beside the processor's, of a network of few parameters first, in
-    small batches: what proves equal work is of the processor, seconds for these and minutes for large ones. On the
-    stand-in NumPy's, small ones."""
+    """Whole steps: by kernel, in several frameworks, beside the processor's, of networks of few parameters first, in
+    small batches: what proves equal work is of the processor, seconds for these and minutes for large ones, which come
+    last. Beside the processor's those of a network without convolutions, for which no library chooses an algorithm that
+    may round too much. On the stand-in NumPy's, small ones."""
     where, net, budget, batch = ("cuda:0", "alexnet-r", "20s", "128") if here else ("fake", "fcn-r", "1s", "2")
     more = ("--runs", "1", "--budget", budget, "--resume", "--batch", batch)
     pair, names = (("pytorch", "pytorch-compile"), "pytorch,jax") if here else (("numpy",) * 2, "numpy")
     explain = ("macro", "explain", net, *pair, "--device", where, *more, "-o")
-    run = ("macro", "run", net, "--frameworks", names, "--device")
+    run = ("macro", "run", "fcn-r", "--frameworks", names, "--device")
     beside = (*run, f"{where},cpu", *more, "-o", str(out / "gpu-5-cpu.jsonl"))
-    every = (
-        Step("steps by kernel", (*explain, str(out / "gpu-5-kernels.jsonl")), 140.0),
-        Step("steps beside the processor's", beside, 110.0),
-    )
+    first = Step("steps by kernel", (*explain, str(out / "gpu-5-kernels.jsonl")), 140.0)
+    second = Step("steps beside the processor's", beside, 110.0)
     if not here:
-        return every
+        return first, second
     jax = (*explain[:3], "jax", "kernels-only", *explain[5:], str(out / "gpu-5-jax.jsonl"))
     words = (*explain[:2], "alexnet-s", *explain[3:], str(out / "gpu-5-large.jsonl"))
     large = tuple(LARGE_BATCH if word == batch else word for word in words)
     return (
-        *every,
+        first,
+        _tests(TESTS[5], 100.0),
+        second,
         Step("steps of JAX and of kernels alone by kernel", jax, 140.0),
-        Step("steps of a larger network by kernel", large, 130.0),
-        _tests(TESTS[5], 150.0),
+        Step("steps of a larger network by kernel", large, 300.0),
     )
 
 
@@ -129,9 +131,17 @@ def _probes(name: str, answers: Path, here: bool, seconds: float, only: str, *mo
     return Step(name, ("micro.probes", *words, "-o", str(answers), *fake), seconds, signal.SIGTERM, True)
 
 
-def take(part: int, out: Path, here: bool, seconds: float, say: Callable[[str], None], log: IO[str]) -> dict[str, int]:
+def take(
+    part: int,
+    out: Path,
+    here: bool,
+    seconds: float,
+    say: Callable[[str], None],
+    log: IO[str],
+    after: Callable[[], None] = lambda: None,
+) -> dict[str, int]:
     """A part's steps, one after another; their exit codes, 124 of one that its limit ended. Each has the seconds that
-    are left, its own limit at most."""
+    are left, its own limit at most. `after` is called behind each."""
     end, codes = time.monotonic() + seconds, {}
     for step in steps(part, out, here):
         left = end - time.monotonic()
@@ -140,6 +150,7 @@ def take(part: int, out: Path, here: bool, seconds: float, say: Callable[[str], 
             codes[step.name] = 124
             continue
         codes[step.name] = _run(step, min(step.seconds, left - GRACE / 2), log, say)
+        after()
     return codes
 
 

@@ -170,3 +170,10 @@ def test_a_row_tells_how_many_kernels_it_enqueues(device: Cuda, row: Variant[Any
         assert told and not {"sync", "memcpy from the host"} & set(told), (problem.name, told)
         assert len(told) <= launch.kernels, (problem.name, launch.kernels, told)
         assert row.provider != "cupy" or 3 * len(told) >= launch.kernels, (problem.name, launch.kernels, told)
+
+
+@pytest.mark.parametrize(("mode", "most"), [("frozen", 65_535), ("train", 880_801)])
+def test_cudnn_is_not_given_more_images_than_it_takes(mode: str, most: int) -> None:
+    row = find("norm", "cudnn")
+    assert row.accepts(Norm(most, 1, 1, mode=mode)) is None
+    assert row.accepts(Norm(most + 1, 1, 1, mode=mode)) == f"cuDNN fails above {most} images: --images {most} or fewer"

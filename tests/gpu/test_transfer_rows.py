@@ -16,7 +16,7 @@ import pytest
 from kernels.catalog import find
 from kernels.devices.cuda import Cuda
 from kernels.launch import Setting
-from kernels.libs import cuda
+from kernels.libs import cuda, pycuda
 from kernels.ops.chase import Chase
 from kernels.ops.exchange import Exchange
 from kernels.ops.transfer import beside, cuda_copies
@@ -54,7 +54,7 @@ WAYS = [(kind, way) for kind in cuda_copies.KINDS for way in cuda_copies.WAYS]
 @pytest.mark.parametrize(("kind", "way"), WAYS)
 def test_what_is_timed_moves_what_it_says(device: Cuda, kind: str, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The host's memory is of ones at first; what is not written keeps what it had."""
-    if reason := cuda.missing() if REAL else None:
+    if reason := (pycuda.missing() if kind == "pycuda" else cuda.missing()) if REAL else None:
         pytest.skip(reason)
     hosts = list[cuda_copies.Host]()
 

@@ -77,6 +77,11 @@ def test_weights_are_csr(problem: Spmm) -> None:
     assert [x.dtype for x in (values, columns, pointers)] == ["f4", "i4", "i4"]
 
 
+def test_they_are_drawn_once() -> None:
+    one, other = (Spmm(64, 8, 32, density=0.5) for _ in range(2))
+    assert all(a is b for a, b in zip(one.weights(), other.weights(), strict=True))
+
+
 def test_they_are_the_same_for_every_kernel() -> None:
     for mine, others in zip(SHAPES[2].weights(), Spmm(65, 5, 33, 0.11).weights(), strict=True):
         assert np.array_equal(mine, others)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kernels.devices.cpu import instruction_sets
 from macro.__main__ import main
 from macro.changes import _alone
 from macro.watching import perf, rounds
@@ -164,8 +165,9 @@ def test_advice_is_of_all_changes_that_apply(
     ran = run("advise", "numpy", "--budget", "4s", "-o", str(path), "--shell", str(shell), "-q")
     assert ran.code == 0, ran.err
     (note,) = (line["data"] for line in lines(path) if line.get("topic") == "advice")
-    assert note["applied"] == 2 and set(note["tried"]) <= {"heap-keep", "isa=avx2"}
-    assert {x["change"] for x in lines(path) if x["kind"] == "prediction"} >= {"heap-keep", "isa=avx2"}
+    apply = {"heap-keep", *(["isa=avx2"] if "avx2" in instruction_sets()[:-1] else [])}
+    assert note["applied"] == len(apply) and set(note["tried"]) <= apply
+    assert {x["change"] for x in lines(path) if x["kind"] == "prediction"} >= apply
     assert shell.read_text() == note["shell"] and note["shell"].startswith("#")
     assert run("advise", "numpy", "--shell", str(shell)).code == 2
 

@@ -82,6 +82,14 @@ def test_a_table_says_what_was_predicted_and_what_came_of_it() -> None:
     assert lines[-1] == "  compile: not predictable: it fuses"
 
 
+def test_a_program_has_neither_batch_nor_framework_and_each_of_its_turns_a_resolution() -> None:
+    own = replace(AFTER, id="own", network="train.py", batch=0, contest=None)
+    coarse = replace(own, id="coarse", change="huge-pages", resolution=0.2)
+    told = prediction.text([own, coarse])
+    assert told.startswith("A step of train.py, 1 thread, takes 1.00 s.")
+    assert "Resolution (heap-keep): " in told and "Resolution (huge-pages): " in told
+
+
 def test_what_is_open_is_called_so_and_of_what_is_below_resolution_no_error_is_told() -> None:
     undecided = replace(AFTER, verdict=None, reason=prediction.UNDECIDED)
     assert (prediction.word(undecided), prediction.off(undecided)) == ("undecided", "9 %")

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from kernels.launch import Bind, Launch, Setting
 
 
+MOST_IMAGES = {"frozen": 65_535, "train": 880_801}  # above PyTorch takes its own (ATen/native/Normalization.cpp)
+
+
 def prepare(problem: Norm, device: Any, setting: Setting) -> Bind:
     """A call forward, of a step another one."""
     on = device.dnn()
@@ -68,6 +71,9 @@ def accepts(problem: Norm) -> str | None:
     """Why cuDNN's calls cannot do it."""
     if problem.mode == "frozen" and problem.step:
         return "cuDNN has no gradient of kept statistics: --phase forward, or --mode train"
+    most = MOST_IMAGES[problem.mode] if problem.method != "lrn" else problem.images
+    if problem.images > most:
+        return f"cuDNN fails above {most} images: --images {most} or fewer"
     return cudnn_layers.too_many(problem.count)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -223,6 +225,15 @@ def test_what_is_no_known_problem_may_change_too(monkeypatch: pytest.MonkeyPatch
     assert other.what == "other products" and (other.low, other.high) == pytest.approx((-0.15, 0.15))
 
 
+def test_where_most_of_what_changes_is_no_known_problem_nobody_can_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    from macro.explaining.rows import rows
+
+    monkeypatch.setattr(_alone, "ratios", lambda xs, how, seconds: dict.fromkeys(xs, _alone.Ratio(0.5, 0.5, 0.5)))
+    watched = before(cells={(("fc1 forward",), "gemm"): 0.1, (("net.a",), "gemm"): 0.3}, rows=rows(NETWORK, 8))
+    with pytest.raises(Unavailable, match="other products take 30 % of the step; nothing calls them here"):
+        _parts.products(asked(step(), watched), {})
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(torch_library.missing() is not None, reason="PyTorch is not installed")
 def test_problems_of_one_kind_have_each_their_own_ratio() -> None:
@@ -235,6 +246,21 @@ def test_problems_of_one_kind_have_each_their_own_ratio() -> None:
     how = {"variant": "torch", "vary": "layout", "layout": "nchw,nhwc"}
     (pool,) = _alone.ratios({Pooling(16, 4, 8): "all"}, how, 1.0)
     assert isinstance(pool, Pooling)
+
+
+def test_problems_that_are_cold_and_those_that_are_not_are_measured_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    near, far, other = (Gemm(m=size, n=512, k=512) for size in (512, 1024, 2048))
+    runs: list[tuple[str, list[int], float]] = []
+
+    def run(benchmark: str, options: dict[str, Any], seconds: float) -> Any:
+        problems = json.loads(options["shapes"].read_text())["problems"]
+        runs.append((options["cold"], [one["m"] for one in problems], seconds))
+        return SimpleNamespace(results=[], comparisons=[])
+
+    monkeypatch.setattr(_alone, "run", run)
+    found = _alone.ratios({near: "", far: "all", other: "all"}, {"variant": "torch"}, 7.0)
+    assert runs == [("", [512], pytest.approx(1.0)), ("all", [1024, 2048], pytest.approx(6.0))]
+    assert found == dict.fromkeys((near, far, other))
 
 
 def test_with_channels_last_convolutions_have_their_biases_and_poolings_are_measured(

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from macro import changes
-from macro.changes import mkl_dispatch
+from macro.changes import mkl_dispatch, threads
 from macro.changes.base import Effect, Forecast, Part, Step
 from macro.predicting import advice, judged, typed
 from macro.predicting.foreseen import Foreseen, joined, together
@@ -16,7 +16,7 @@ from macro.processes import confirmed
 from macro.processes.job import Setting
 from reports.prediction import LEFT_OUT
 from reports.record import Contest, Expected, Note
-from tests.macro.changes.test_changes import step
+from tests.macro.changes.test_changes import before, step
 from tests.reports import made
 
 
@@ -93,6 +93,8 @@ def test_what_starting_took_is_taken_from_what_is_left() -> None:
     of_program = replace(empty, notes=(Note("turns", {"steps": {}, "seconds": 30.0}),))
     assert advice._starting(of_program, (0, 0), 70.0, 8) == (4.0, 0.0)
     assert advice._starting(of_program, (0, 1), 70.0, 8) == (0.0, 0.0)  # an earlier one's
+    in_groups = replace(empty, notes=of_program.notes * 2)
+    assert advice._starting(in_groups, (0, 0), 84.0, 8) == (2.0, 0.0)
     turns = Contest("step/a", "?", "change", (), (), {"proving": 20.0, "measuring": 25.0})
     assert advice._starting(replace(empty, contests=(turns,)), (0, 0), 70.0, 8) == (2.5, 20.0)
     assert advice._starting(empty, (0, 0), 0.0, 8) == (0.0, 0.0)  # all of it stood in the file
@@ -109,6 +111,18 @@ def test_only_what_applies_together_is_combined(monkeypatch: pytest.MonkeyPatch)
     one, other = foreseen("mkl-dispatch", -0.2), foreseen("openblas-shim", -0.1)
     assert not advice.applies(step(), [one, other]) and not advice.applies(step(), [other, one])
     assert advice.applies(step(), [foreseen("heap-keep", -0.2), foreseen("fused-optimizer", -0.1)])
+
+
+def test_one_change_has_one_value_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "cores", lambda: 4)
+    one, two, keep = foreseen("threads=2"), foreseen("threads=4"), foreseen("heap-keep")
+    assert advice.applies(step(), [two, keep]) and not advice.applies(step(), [two, keep, one])
+
+
+def test_edits_of_a_program_are_told_that_may_save_enough() -> None:
+    told = {"channels last": ("a line", 0.02), "a fused optimizer": ("another", 0.3), "no change of type": ("", 0.001)}
+    found = advice.edits(before(edits=told))
+    assert list(found.items()) == [("a fused optimizer", ("another", 0.3)), ("channels last", ("a line", 0.02))]
 
 
 def test_the_best_that_can_be_made_together_are_timed_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ from macro.predicting import forecast, judged, watched
 from macro.predicting.forecast import Foreseer
 from macro.processes.ahead import places
 from macro.watching.ends import Ended
+from macro.watching.script import Script
 from reports import store
 from tests.macro.changes.test_changes import before, seen, step
 from tests.reports.test_prediction import environment
@@ -160,6 +161,29 @@ def test_a_part_that_is_no_number_is_no_prediction() -> None:
     told = replace(told, after=replace(told.after, faults=math.nan, faults_error=math.nan))
     found = foreseer()._brings(changes.find("heap-keep"), told)
     assert found.parts == () and found.why is not None and "a part is no number" in found.why
+
+
+def test_what_can_save_next_to_nothing_is_not_looked_at() -> None:
+    one = foreseer()
+    one.__dict__["before"] = before(cells={(("fc1 forward",), "gemm"): 0.004, (("fc1 update",), "optimizer"): 0.2})
+    products, optimizer = (replace(PLAIN, name=word, saves=(word,)) for word in ("gemm", "optimizer"))
+    faults = replace(products, name="faults", memory=True)  # page faults may go, too
+    asked = [Named(change) for change in (products, optimizer, faults, PLAIN)]
+    assert one.worth(asked, 0.01) == asked[1:]
+    (told,) = one.file.run.predictions
+    assert (told.change, told.reason) == ("gemm", "not timed: gemm take 0.4 % of the step")
+
+
+def test_threads_that_a_program_has_already_are_not_tried() -> None:
+    program = replace(step(threads=0), script=Script(Path("train.py")))
+    one = replace(foreseer(), step=program)
+    one.__dict__["before"] = before(identity={"threads": 1})
+    asked = [Named(changes.known("threads"), value) for value in ("1", "2")]
+    assert [named.words for named in one.worth(asked, 0.01)] == ["threads=2"]
+    assert one.file.run.predictions[0].reason == "not timed: it has 1 thread"
+    networks = replace(foreseer(), step=step(threads=2))  # NumPy says of its threads no number
+    networks.__dict__["before"] = before(identity={"threads": {"openblas": 2}})
+    assert networks.worth(asked[:1], 0.01) == asked[:1]
 
 
 def test_steps_are_looked_at_one_by_one_where_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:

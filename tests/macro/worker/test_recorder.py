@@ -182,3 +182,13 @@ def test_a_replay_times_each_call_and_says_what_it_was(recorder: ModuleType) -> 
     assert told["calls"] == [[["a"], "gemm"], [["b"], "free"]]
     assert [len(row) for row in told["seconds"]] == [2, 2]
     assert recorder.replayed(SimpleNamespace(), None, "step", 2, True) == {"calls": [], "seconds": []}
+
+
+def test_threads_count_that_work(recorder: ModuleType, tmp_path: Path) -> None:
+    for task, ran in (("1", 1000), ("2", 900), ("3", 140), ("4", 5)):
+        (tmp_path / task).mkdir()
+        (tmp_path / task / "schedstat").write_text(f"{ran} 7 3\n")
+    before = {"1": (100, 0), "2": (880, 0)}
+    assert recorder.busy(before, str(tmp_path)) == 2  # the first and the third: the second has ended its work
+    assert recorder.busy({}, str(tmp_path / "none")) == 1
+    assert recorder.run_delay(str(tmp_path)) == 28

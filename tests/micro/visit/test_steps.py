@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import tarfile
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -43,10 +45,10 @@ def test_what_is_worth_most_comes_first(tmp_path: Path) -> None:
     assert second[0] == fourth[0] == "micro all" and second[-1] == fourth[-1] == "pytest --tb=line"
     assert third == ["micro.probes --part"] and fifth == [
         "macro explain",
+        "pytest --tb=line",
         "macro run",
         "macro explain",
         "macro explain",
-        "pytest --tb=line",
     ]
     assert sum(step.seconds for step in steps(5, tmp_path, True)[:-1]) <= visit_steps.PARTS[5]
     for found in (first, second, fourth):
@@ -95,6 +97,27 @@ def test_what_is_packed_is_in_files_that_are_not_large_and_a_broken_one_stays(
     assert (tmp_path / "gpu-traces.tar").read_bytes() == b"cut off"
 
 
+def test_traces_are_packed_behind_each_step(tmp_path: Path, plan: Plan, modules: Callable[[str, str], None]) -> None:
+    modules("traces", f"open({str(tmp_path / 'out/gpu-1-a.json.gz')!r}, 'w').write('x')")
+    modules("looks", f"import os; print('there are', sorted(os.listdir({str(tmp_path / 'out')!r})))")
+    plan(Step("first", ("traces",), 10.0), Step("then", ("looks",), 10.0))
+    assert made("--seconds", "30", "--out", str(tmp_path / "out")) == 0
+    assert "there are ['gpu-1.txt', 'gpu-traces.tar']" in words(tmp_path / "out")
+
+
+def test_a_limit_from_outside_ends_it_as_an_interrupt_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def take(part: int, out: Path, *rest: object) -> dict[str, int]:
+        (out / "gpu-1-a.json.gz").write_text("x")
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(10)
+        return {}
+
+    monkeypatch.setattr(visit_steps, "take", take)
+    before = signal.getsignal(signal.SIGTERM)
+    assert made("--out", str(tmp_path)) == 130 and signal.getsignal(signal.SIGTERM) == before
+    assert (tmp_path / "gpu-traces.tar").exists()
+
+
 @pytest.mark.parametrize(
     ("out", "argument", "expected"),
     [("told", None, "told"), ("told", "other", "other"), ("", None, "gpu-out"), (None, None, "gpu-out")],
@@ -135,7 +158,7 @@ def test_without_a_part_it_does_what_fits_and_says_what_it_left(
     asked: list[int] = []
     monkeypatch.setattr(visit_steps, "LEAST", 100.0)
 
-    def take(part: int, out: Path, here: bool, seconds: float, say: object, log: object) -> dict[str, int]:
+    def take(part: int, *rest: object) -> dict[str, int]:
         asked.append(part)
         return {"x": 0}
 

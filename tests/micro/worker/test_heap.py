@@ -80,6 +80,14 @@ def test_another_c_library_has_no_policies(monkeypatch: pytest.MonkeyPatch) -> N
         heap.variables("keep")
 
 
+def test_a_shim_of_products_leaves_the_heap_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LD_PRELOAD", "/state/build/mkl_intel-1234.so")
+    assert heap.variables("keep")
+    monkeypatch.setenv("LD_PRELOAD", "/state/build/mkl_intel-1234.so:/usr/lib/libjemalloc.so.2")
+    with pytest.raises(UsageError, match="LD_PRELOAD in this environment chooses already"):
+        heap.variables("keep")
+
+
 @pytest.mark.parametrize("name", ["MALLOC_MMAP_MAX_", "LD_PRELOAD"])
 def test_a_default_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv(name, "0")

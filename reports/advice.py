@@ -32,7 +32,7 @@ def _told(data: dict[str, object], run: Run) -> Iterator[str]:
         yield f"  {number}. {one.change}: {_saves(one)}; predicted: {_agrees(one)}; changes: {one.costs}"
     if winner and "+" in str(winner):
         one = by_name[str(winner)]
-        yield f"  together: {_saves(one)}; the sum of them alone was predicted: {_agrees(one)}; changes: {one.costs}"
+        yield f"  together: {_saves(one)}; predicted from each alone: {_agrees(one)}; changes: {one.costs}"
     rest = [by_name[name] for name in tried if name not in order]
     if more := [one for one in rest if _certain(one)]:
         yield f"Saves too, and is not among the best that go together: {', '.join(map(_brought, more))}."

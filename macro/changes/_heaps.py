@@ -59,7 +59,8 @@ def faults(before: Before, after: Seen) -> Part:
     each, apart = one * (1 + 1 / before.threads) / 2, one * (1 - 1 / before.threads) / 2
     more = after.faults - before.faults
     error = CERTAIN / 2 * each * (before.faults_error**2 + after.faults_error**2) ** 0.5
-    return _parts.around("page faults", more * each, math.hypot(error, BESIDE * more * each) + abs(more) * apart)
+    half = math.hypot(error, BESIDE * more * each) + abs(more) * apart
+    return _parts.around("page faults", more * each, half, before.faults * each)
 
 
 def fewer_faults(before: Before, after: Seen) -> Effect:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -37,12 +38,32 @@ def part(what: str, seconds: float, ratio: Ratio) -> Part:
     """What becomes of so many seconds of a step."""
     change = seconds * (ratio.value - 1)
     half = max(ratio.high - ratio.value, ratio.value - ratio.low) * seconds
-    return around(what, change, half)
+    return around(what, change, half, seconds)
 
 
-def around(what: str, change: float, half: float) -> Part:
+def around(what: str, change: float, half: float, of: float = 0.0) -> Part:
     """With an error of so many seconds on both sides."""
-    return Part(what, change, change - half, change + half)
+    return Part(what, change, change - half, change + half, of)
+
+
+def at_once(parts: Sequence[Part]) -> list[Part]:
+    """Of several changes. Of what more than one of them changes, each leaves its ratio of what the others leave:
+    products on two threads take half of what better kernels take."""
+    by_name: dict[str, list[Part]] = {}
+    for one in parts:
+        by_name.setdefault(one.what, []).append(one)
+    merged = []
+    for what, same in by_name.items():
+        whole = same[0].of
+        if len(same) == 1 or not all(one.of for one in same):
+            merged += same
+            continue
+        ratios = [1 + one.seconds / whole for one in same]
+        left = math.prod(ratios)
+        rests = [math.prod(ratios[:i] + ratios[i + 1 :]) for i in range(len(same))]
+        half = math.hypot(*(rest * (one.high - one.low) / 2 for rest, one in zip(rests, same, strict=True)))
+        merged.append(around(what, whole * (left - 1), half, whole))
+    return merged
 
 
 def unknown(what: str, seconds: float) -> Part:
@@ -174,7 +195,7 @@ def each(asked: Asked, spent: Spent, how: Mapping[str, Any]) -> Forecast:
     parts = [part(x.name, took, found[of[x]]) for x, took in large.items()]
     if small := total(spent) - sum(large.values()):
         share = sum(x.seconds for x in parts) / sum(large.values())
-        parts.append(around("the smaller ones", share * small, abs(share * small)))
+        parts.append(around("the smaller ones", share * small, abs(share * small), small))
     return Forecast(tuple(parts))
 
 

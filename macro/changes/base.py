@@ -116,12 +116,14 @@ class Before(Seen):
 
 
 class Part(NamedTuple):
-    """A part of a prediction: seconds of a step, changed less unchanged, with an interval of CONFIDENCE."""
+    """A part of a prediction: seconds of a step, changed less unchanged, with an interval of CONFIDENCE; `of`: what it
+    takes unchanged, where another change may take another share of it."""
 
     what: str
     seconds: float
     low: float
     high: float
+    of: float = 0.0
 
 
 class Forecast(NamedTuple):

@@ -46,7 +46,7 @@ def brings(asked: Asked) -> Forecast:
     ones."""
     part = _heaps.faults(asked.before, asked.after)
     left = 1 - _heaps.new_memory(HUGE_PAGE) / _heaps.new_memory(SMALL_PAGE)
-    return Forecast((_parts.around(part.what, left * part.seconds, left * (part.high - part.seconds)),))
+    return Forecast((_parts.around(part.what, left * part.seconds, left * (part.high - part.seconds), part.of),))
 
 
 CHANGE = Change(

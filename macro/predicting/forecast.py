@@ -20,7 +20,7 @@ from kernels.errors import LaunchError, SuiteError, Unavailable
 from kernels.users import raised
 from macro.changes import Named, _alone
 from macro.changes._heaps import beside
-from macro.changes._parts import OF_MALLOC, around
+from macro.changes._parts import OF_MALLOC, around, at_once
 from macro.changes.base import Asked, Before, Effect, Forecast, Part, Seen, Step
 from macro.equality.answer import takes
 from macro.predicting import judged, made, own, own_turns, watched
@@ -112,7 +112,7 @@ class Foreseer:
         changed, change = named.made(self.step), named.change
         share, why = self.before.kinds(*change.saves) / self.before.seconds, ""
         if change.saves and not change.memory and share < least:
-            why = f"{' and '.join(change.saves)} take {100 * share:.1f} % of the step"
+            why = f"of the step {', '.join(change.saves)} take no more than {100 * share:.1f} %"
         if self.step.script and changed.setting.threads == self.before.threads != self.step.setting.threads:
             why = f"it has {units.counted(self.before.threads, 'thread')}"
         if why:
@@ -203,14 +203,14 @@ class Foreseer:
             return Forecast(why=f"its brings raises {raised(error)}")
 
     def both(self, single: Sequence[Foreseen]) -> Foreseen:
-        """All of these at once, as the sum of each: what they do to each other is what the measurement shows."""
+        """All of these at once, from what is told of each: what else they do to each other the measurement shows."""
         changes = [change for one in single for change in one.changes]
         changed = together(self.step, changes)
         if told := self.held.get(joined(changes)):
             return Foreseen(changes, changed, told)
         unknown = next((one.words for one in single if one.told.predicted is None), None)
-        parts = tuple(part for one in single for part in _parts(one, self.before.seconds, self.step.plan.generations))
-        forecast = Forecast(why=f"{unknown} is not") if unknown else Forecast(parts)
+        parts = [part for one in single for part in _parts(one, self.before.seconds, self.step.plan.generations)]
+        forecast = Forecast(why=f"{unknown} is not") if unknown else Forecast(tuple(at_once(parts)))
         effect = Effect(True, "; ".join(one.told.effect for one in single))
         each = dict.fromkeys(cost for one in single for cost in one.told.costs.split("; ") if cost != "nothing")
         costs = "; ".join(each) or "nothing"

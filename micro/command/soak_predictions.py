@@ -1,5 +1,5 @@
 """How right are predictions of what a change brings? Some thirty pairs of a step and a change, each predicted and
-then made, by eight commands whose run files stay: what is stopped or killed goes on.
+then made, by nine commands whose run files stay: what is stopped or killed goes on.
 
 A third of them should change nothing. Processes of one step differ, at times by more than a change brings, so each is
 started eight times; batches are small, so that the time goes into processes and not into steps."""
@@ -27,6 +27,7 @@ COMMANDS = {
     "fcn-r-pytorch": "fcn-r pytorch mkl-dispatch openblas-shim blis-shim threads=2 weights-transposed fused-optimizer "
     f"foreach-optimizer --batch 256 {HUGE}",
     "fcn-s-pytorch": f"fcn-s pytorch mkl-dispatch update-in-wgrad input-gradient {HUGE}",
+    "fcn-s-optimizers": f"fcn-s pytorch foreach-optimizer fused-optimizer {HUGE}",
     "fcn-s-pytorch-heap": "fcn-s pytorch heap-keep heap-jemalloc huge-pages",
     "alexnet-s-pytorch": "alexnet-s pytorch heap-keep huge-pages channels-last update-in-wgrad fused-optimizer",
     "alexnet-r-pytorch": "alexnet-r pytorch channels-last onednn-off openblas-shim weights-transposed "

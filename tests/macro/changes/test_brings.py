@@ -15,7 +15,7 @@ from kernels.ops.gemm.problem import Gemm
 from kernels.problem import Problem
 from macro import changes, networks
 from macro.changes import _alone, _heaps, _parts
-from macro.changes.base import Asked, Before, Seen, Step
+from macro.changes.base import Asked, Before, Part, Seen, Step
 from tests.macro.changes.test_changes import NETWORK, before, seen, step
 
 
@@ -232,6 +232,26 @@ def test_where_most_of_what_changes_is_no_known_problem_nobody_can_say(monkeypat
     watched = before(cells={(("fc1 forward",), "gemm"): 0.1, (("net.a",), "gemm"): 0.3}, rows=rows(NETWORK, 8))
     with pytest.raises(Unavailable, match="other products take 30 % of the step; nothing calls them here"):
         _parts.products(asked(step(), watched), {})
+
+
+def test_of_what_two_changes_change_each_leaves_its_ratio_of_what_the_other_leaves() -> None:
+    two, better, faults = Part("gemm", -0.5, -0.51, -0.49, 1.0), Part("gemm", -0.4, -0.44, -0.36, 1.0), _parts.around
+    both, rest = _parts.at_once([two, better, faults("page faults", -0.1, 0.02, 0.1)])
+    assert both.seconds == pytest.approx(-0.7) and both.of == 1.0
+    assert both.high - both.seconds == pytest.approx(((0.01 * 0.6) ** 2 + (0.04 * 0.5) ** 2) ** 0.5)
+    assert rest == faults("page faults", -0.1, 0.02, 0.1)
+    apart = [Part("gemm", -0.5, -0.6, -0.4), two]  # of one nothing is known but its sum
+    assert _parts.at_once(apart) == apart
+
+
+def test_page_faults_go_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_heaps, "new_memory", lambda page: 2e-6 if page == 4096 else 0.5e-6)
+    gone = seen(faults=0.0)
+    parts = [
+        changes.find(word).change.brings(asked(step(), before(), gone)).parts for word in ("heap-keep", "huge-pages")
+    ]
+    (both,) = _parts.at_once([*parts[0], *parts[1]])
+    assert both.seconds == pytest.approx(-0.2)  # all of the operating system's time, and no more
 
 
 @pytest.mark.slow

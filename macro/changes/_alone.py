@@ -29,6 +29,7 @@ _WORKERS: ContextVar[Checks | None] = ContextVar("workers", default=None)
 NARROWER = ERRORS / 1.960  # of an interval of 95 %, one of 90
 SHARES = 2 / 3, 1 / 3  # of the time, of the tries of a kernel
 WIDE = 0.1  # its ratio shall be known to ± so much
+USELESS = 1.0  # of a ratio: known no better it is not known
 FEW = "a kernel by itself had too few rounds: a longer --budget"
 LITTLE = 4 << 30  # bytes of memory that are free, below which workers do not stay
 LEAST = 256  # of a product's sizes, so that it stays a large one
@@ -80,7 +81,7 @@ def known(xs: Mapping[Problem, str], how: Mapping[str, Any], seconds: float) -> 
         for x, ratio in ratios(left, how, share * seconds).items() if left else ():
             if ratio is not None and (x not in found or ratio.high - ratio.low < found[x].high - found[x].low):
                 found[x] = ratio
-    if len(found) < len(xs):
+    if len(found) < len(xs) or any(x.high - x.low > 2 * USELESS * x.value for x in found.values()):
         raise Unavailable(FEW)
     return found
 

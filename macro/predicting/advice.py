@@ -45,7 +45,9 @@ def advise(step: Step, seconds: float, file: RunFile, say: Callable[[str], None]
         started, known = time.monotonic(), (len(file.run.contests), len(file.run.notes))
         tried = foreseer.turns(first, wanted, file, say, hopeless=WORTH) if wanted else []
         best = chosen(step, tried)
-        others = _combinations(foreseer, best) if best else []
+        swapped = swaps(step, tried, best)
+        others = _combinations(foreseer, best) + ([foreseer.both(swapped[:2])] if len(swapped) > 1 else [])
+        best += [one for one in swapped if one not in best]
         each, proving = _starting(file.run, known, time.monotonic() - started, len(wanted))
         left = began + seconds + proving + foreseer.proving - time.monotonic()
         left -= each * (len(best) + len(others) + judged.UNCHANGED)
@@ -129,6 +131,24 @@ def chosen(step: Step, tried: Sequence[Foreseen]) -> list[Foreseen]:
     return best
 
 
+def swaps(step: Step, tried: Sequence[Foreseen], best: Sequence[Foreseen]) -> list[Foreseen]:
+    """The best with one of them replaced by what it excludes, as an allocator does another, where few rounds cannot
+    tell which of both is better; nothing where there is no such."""
+    left = [one for one in tried if one not in best and may_help(one, _likely(one))]
+    for one in sorted(left, key=_likely):
+        against = [other for other in best if not applies(step, [other, one])]
+        other = [one if x in against else x for x in best]
+        if len(against) == 1 and _alike(one, against[0]) and applies(step, other):
+            return other
+    return []
+
+
+def _alike(one: Foreseen, other: Foreseen) -> bool:
+    """Whether both may have brought the same."""
+    a, b = one.told.measured, other.told.measured
+    return a is not None and b is not None and a.low <= b.high and b.low <= a.high
+
+
 def may_help(one: Foreseen, seconds: float) -> bool:
     """Whether so many seconds are enough to be worth a word, of what was not left out."""
     return LEFT_OUT not in (one.told.reason or "") and -seconds > WORTH * one.told.step
@@ -174,12 +194,12 @@ def applies(step: Step, together: Sequence[Foreseen]) -> bool:
 
 
 def combined(best: Sequence[Foreseen], others: Sequence[Foreseen]) -> Foreseen | None:
-    """The best one; then, those of few changes first, what adds more than two unchanged steps differ by."""
+    """The best one; then, those of few changes first, what saves more by more than two unchanged steps differ by."""
     winner = min((one for one in best if saves(one)), key=_seconds, default=None)
     if winner is None:  # little by little they may
         return min((one for one in others if saves(one)), key=_seconds, default=None)
     for more in sorted((one for one in others if saves(one)), key=lambda one: (len(one.changes), _seconds(one))):
-        if {*winner.names} < {*more.names} and _seconds(more) < _seconds(winner) - (more.told.resolution or 0.0):
+        if len(more.names) > len(winner.names) and _seconds(more) < _seconds(winner) - (more.told.resolution or 0.0):
             winner = more
     return winner
 

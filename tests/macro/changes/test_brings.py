@@ -210,9 +210,10 @@ def test_a_ratio_that_is_known_badly_is_measured_once_more(monkeypatch: pytest.M
     found = _parts.each(asked(step(), before()), {x: {"a": 0.1} for x in (good, bad, few)}, {})
     assert asked_for == [[good, bad, few], [bad, few]]
     assert [part.seconds for part in found.parts] == pytest.approx([-0.02, -0.01, -0.03])
-    monkeypatch.setattr(_alone, "ratios", lambda xs, how, seconds: dict.fromkeys(xs))
-    with pytest.raises(Unavailable, match="too few rounds"):
-        _parts.each(asked(step(), before()), {good: {"a": 0.1}}, {})
+    for useless in (None, _alone.Ratio(0.5, -0.1, 1.1)):
+        monkeypatch.setattr(_alone, "ratios", lambda xs, how, seconds, found=useless: dict.fromkeys(xs, found))
+        with pytest.raises(Unavailable, match="too few rounds"):
+            _parts.each(asked(step(), before()), {good: {"a": 0.1}}, {})
 
 
 def test_what_is_no_known_problem_may_change_too(monkeypatch: pytest.MonkeyPatch) -> None:

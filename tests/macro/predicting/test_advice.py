@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from macro import changes
-from macro.changes import mkl_dispatch, threads
+from macro.changes import _products, mkl_dispatch, threads
 from macro.changes.base import Effect, Forecast, Part, Step
 from macro.predicting import advice, judged, typed
 from macro.predicting.foreseen import Foreseen, joined, together
@@ -68,6 +68,7 @@ def test_more_is_combined_as_long_as_it_helps() -> None:
     assert advice.combined(best, [two, other, three]) is three
     assert advice.combined(best, [two, other]) is two
     assert advice.combined(best, [useless, other]) is other  # what does not help is left out
+    assert advice.combined(best, [foreseen("heap-tcmalloc+threads=2", -0.26)]).words == "heap-tcmalloc+threads=2"  # type: ignore[union-attr]
     assert advice.combined(best, [useless, three]) is three  # which is more than what it is made of
     assert advice.combined(best, [two, foreseen("heap-keep+fused-optimizer+threads=2", -0.305)]) is two
     assert advice.combined(best, []) is best[0]
@@ -86,6 +87,23 @@ def test_a_sure_prediction_counts_for_more_than_few_noisy_rounds() -> None:
     assert [one.words for one in advice.chosen(step(), [noisy, sure])] == ["mkl-dispatch"]
     unknown = foreseen("openblas-shim", -0.12, 0.1, predicted=None)
     assert [one.words for one in advice.chosen(step(), [unknown, sure])] == ["openblas-shim"]
+
+
+def test_an_allocator_that_few_rounds_cannot_tell_from_the_best_one_is_timed_again_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_products, "absent", lambda word: None)
+    keep, update, tcmalloc = (
+        foreseen("heap-keep", -0.2, 0.05),
+        foreseen("fused-optimizer", -0.1),
+        foreseen("heap-tcmalloc", -0.15, 0.05),
+    )
+    best = advice.chosen(step(), [keep, update, tcmalloc])
+    assert [one.words for one in best] == ["heap-keep", "fused-optimizer"]
+    assert advice.swaps(step(), [keep, update, tcmalloc], best) == [tcmalloc, update]
+    worse = foreseen("heap-tcmalloc", -0.05, 0.01)
+    assert advice.swaps(step(), [keep, update, worse], [keep, update]) == []
+    assert advice.swaps(step(), [keep, update], [keep, update]) == []
 
 
 def test_what_starting_took_is_taken_from_what_is_left() -> None:

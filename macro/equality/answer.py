@@ -98,10 +98,14 @@ def takes(network: Network, batch: int) -> float:
     return 4.0 * (8 * network.parameters + 4 * outputs) + ITSELF
 
 
+def by_itself(framework: Framework, setting: Setting) -> bool:
+    """Whether its process is to run beside no other: what compiles for a GPU does so on several cores, and what chooses
+    kernels by their times does so on a quiet machine."""
+    return framework.chooses or kind_of(setting.device).whole
+
+
 def _start(question: Question) -> Start:
-    held = takes(question.network, question.batch)
-    # What compiles for a GPU does so on several cores; what chooses kernels by their times is beside nobody.
-    alone = question.framework.chooses or kind_of(question.setting.device).whole
+    held, alone = takes(question.network, question.batch), by_itself(question.framework, question.setting)
     return Start(partial(_begun, question), question.setting.threads, held, alone)
 
 

@@ -9,9 +9,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from kernels.devices import kind_of
 from kernels.errors import LaunchError, SuiteError
-from macro.equality.answer import COUNTS, takes
+from macro.equality.answer import COUNTS, by_itself, takes
 from macro.equality.proof import NETWORK, Verdict, key, prove, proven
 from macro.processes import job as job_files
 from macro.processes.ahead import Start, ahead
@@ -122,7 +121,7 @@ def _ask(entries: Sequence[Entry], plan: Plan, folder: Path, say: Callable[[str]
             partial(_begun, plan, one, folder),
             one.setting.threads,
             takes(plan.network, one.batch or plan.batch),
-            one.framework.chooses or kind_of(one.setting.device).whole,  # as in answer.py: it compiles
+            by_itself(one.framework, one.setting),
         )
         for one in entries
     ]

@@ -46,7 +46,7 @@ def advise(step: Step, seconds: float, file: RunFile, say: Callable[[str], None]
         tried = foreseer.turns(first, wanted, file, say, hopeless=WORTH) if wanted else []
         best = chosen(step, tried)
         swapped = swaps(step, tried, best)
-        others = _combinations(foreseer, best) + ([foreseer.both(swapped[:2])] if len(swapped) > 1 else [])
+        others = [*_combinations(foreseer, best), *([foreseer.both(swapped)] if len(swapped) > 1 else [])]
         best += [one for one in swapped if one not in best]
         each, proving = _starting(file.run, known, time.monotonic() - started, len(wanted))
         left = began + seconds + proving + foreseer.proving - time.monotonic()
@@ -133,13 +133,16 @@ def chosen(step: Step, tried: Sequence[Foreseen]) -> list[Foreseen]:
 
 def swaps(step: Step, tried: Sequence[Foreseen], best: Sequence[Foreseen]) -> list[Foreseen]:
     """The best with one of them replaced by what it excludes, as an allocator does another, where few rounds cannot
-    tell which of both is better; nothing where there is no such."""
+    tell which of both is better: up to that one, or two of them; nothing where there is no such."""
     left = [one for one in tried if one not in best and may_help(one, _likely(one))]
     for one in sorted(left, key=_likely):
-        against = [other for other in best if not applies(step, [other, one])]
-        other = [one if x in against else x for x in best]
-        if len(against) == 1 and _alike(one, against[0]) and applies(step, other):
-            return other
+        against = [at for at, other in enumerate(best) if not applies(step, [other, one])]
+        if len(against) != 1 or not _alike(one, best[against[0]]):
+            continue
+        (at,) = against
+        swapped = [*best[:at], one, *best[at + 1 :]]
+        if applies(step, swapped):
+            return swapped[: max(2, at + 1)]
     return []
 
 

@@ -15,7 +15,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from kernels import heap
-from kernels.devices.cpu import cores, memory
+from kernels.devices.cpu import cores
 from kernels.errors import LaunchError, SuiteError, Unavailable
 from kernels.users import raised
 from macro.changes import Named, _alone
@@ -25,7 +25,7 @@ from macro.changes.base import Asked, Before, Effect, Forecast, Part, Seen, Step
 from macro.equality.answer import takes
 from macro.predicting import judged, made, own, own_turns, watched
 from macro.predicting.foreseen import NOT_TIMED, Foreseen, joined, together
-from macro.processes.ahead import ROOM, on, places
+from macro.processes.ahead import on, places, room_for
 from macro.watching import ends, perf
 from macro.watching.ends import Ended
 from reports import units
@@ -123,12 +123,11 @@ class Foreseer:
         """The cores of each changed step that is looked at beside others; what times kernels as it is built runs
         beside none, and what memory is too small for neither. Programs share all cores."""
         if self.step.script is not None:  # most of their time goes into starting, by one thread each
-            peak = int(self.before.identity.get("peak", 1))
-            return [sorted(os.sched_getaffinity(0))] * max(1, min(cores(), int(ROOM * memory() / peak)))
+            return [sorted(os.sched_getaffinity(0))] * min(cores(), room_for(self.before.identity.get("peak", 0)))
         every = places(self.step.setting.threads or cores())
         plans = [self.step.plan, *(named.made(self.step).plan for named in asked)]
         most = max(takes(plan.network, plan.batch) for plan in plans)
-        fit = 1 if self.step.framework.chooses else int(ROOM * memory() / most)
+        fit = 1 if self.step.framework.chooses else room_for(most)
         return every if fit >= len(every) else [sorted(os.sched_getaffinity(0))]
 
     def _after(self, named: Named, running: list[ExitStack], free: SimpleQueue[list[int]]) -> Seen | SuiteError:

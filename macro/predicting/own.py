@@ -81,7 +81,6 @@ def after(step: Step, say: Say, stack: ExitStack, looks: Sequence[str]) -> Seen:
     it. Raises SuiteError, Ended."""
     folder, streams = stack.enter_context(place_of())
     look = started(Look if FUNCTIONS in looks else Plain, script(step, 1.0), folder, streams, stack, say)
-    look.torch = False
     with look.told():
         if FUNCTIONS in looks:
             look.sampler = Sampler(look.program.pid, folder)
@@ -105,8 +104,7 @@ class Plain(Look):
     gone: str | None = None
 
     def settle(self) -> None:
-        """Without a tracer. Steps do not count that need not wait for what workers made ready in others' turns."""
-        self.torch = False
+        """Steps do not count that need not wait for what workers made ready in others' turns."""
         super().settle()
         self.skip = max(self.skip, min(MOST, READY * children(self.program.pid)))
 
@@ -127,12 +125,13 @@ class Plain(Look):
 def started(
     kind: type[Watching], one: Script, folder: Path, streams: tuple[IO[bytes], IO[bytes]], stack: ExitStack, say: Say
 ) -> Watching:
-    """A program whose first steps are over. Raises SuiteError, Ended."""
+    """A program whose first steps are over, and in which no tracer looks at operations. Raises SuiteError, Ended."""
     program = Program(one, folder, *streams)
     stack.callback(program.close)
     look = kind(one, program, say)
     with look.told():
         look.begin()
+    look.torch = False
     return look
 
 

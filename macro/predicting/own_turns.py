@@ -10,13 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from kernels.devices.cpu import cores, memory
+from kernels.devices.cpu import cores
 from kernels.errors import SuiteError
 from macro.changes.base import Step
 from macro.predicting import judged, made
 from macro.predicting.foreseen import Foreseen
 from macro.predicting.own import Plain, Say, place_of, script, started
-from macro.processes.ahead import ROOM
+from macro.processes.ahead import room_for
 from macro.timing import results, turns
 from macro.timing.entry import TWIN, Entry
 from macro.watching import rounds
@@ -35,7 +35,7 @@ def make(
 ) -> list[Foreseen]:
     """All of these in turns with the unchanged program and another of it; as macro.predicting.made. `peak`: bytes that
     a process of it has at most: as many are made at once as memory has room for."""
-    at_once = max(1, int(ROOM * memory() / max(1, peak)) - judged.UNCHANGED)
+    at_once = max(1, room_for(peak) - judged.UNCHANGED)
     groups = [foreseen[i : i + at_once] for i in range(0, len(foreseen), at_once)]
     if len(groups) > 1:
         say(

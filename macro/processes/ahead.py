@@ -46,6 +46,11 @@ def ahead(starts: Sequence[Start]) -> Generator[Process | SuiteError, None, None
             _end(process)
 
 
+def room_for(nbytes: float) -> int:
+    """How many processes of so many bytes each memory has room for; one in any case."""
+    return max(1, int(ROOM * memory() / max(1.0, nbytes)))
+
+
 def places(threads: int) -> list[list[int]]:
     """The cores of each of those that are at work at once, of so many threads; all cores where that is one alone."""
     free = sorted(os.sched_getaffinity(0))

@@ -68,11 +68,11 @@ def steps(part: int, out: Path, here: bool) -> tuple[Step, ...]:
     if part == 5:
         return _networks(out, here)
     if part in MEANT:
-        seconds = LIMITS[part]
+        measuring, naming, testing = LIMITS[part]
         return (
-            Step(MEANT[part], (*benchmarks, *_budget(part, here)), seconds[0]),
-            Step("names", ("micro.names", str(measured)), seconds[1]),
-            _tests(TESTS[part] if here else TESTS[part][-1:], seconds[2]),
+            Step(MEANT[part], (*benchmarks, *_budget(part, here)), measuring),
+            Step("names", ("micro.names", str(measured)), naming),
+            _tests(TESTS[part] if here else TESTS[part][-1:], testing),
         )
     named = tuple(str(run_file(out, other)) for other in (1, 2) if run_file(out, other).exists())
     ask = _probes("probes", measured, here, PARTS[3], "", "--part", "3")

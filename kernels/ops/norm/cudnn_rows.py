@@ -71,8 +71,7 @@ def accepts(problem: Norm) -> str | None:
     """Why cuDNN's calls cannot do it."""
     if problem.mode == "frozen" and problem.step:
         return "cuDNN has no gradient of kept statistics: --phase forward, or --mode train"
-    most = MOST_IMAGES[problem.mode] if problem.method != "lrn" else problem.images
-    if problem.images > most:
+    if problem.method == "batch" and problem.images > (most := MOST_IMAGES[problem.mode]):
         return f"cuDNN fails above {most} images: --images {most} or fewer"
     return cudnn_layers.too_many(problem.count)
 

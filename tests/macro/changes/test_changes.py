@@ -15,7 +15,7 @@ from kernels.libs import openblas, preload
 from kernels.libs import torch as torch_library
 from macro import changes, networks
 from macro.changes import Named, mkl_dispatch
-from macro.changes.base import Before, Effect, Seen, Step
+from macro.changes.base import Before, Seen, Step
 from macro.equality.proof import prove
 from macro.frameworks import find
 from macro.networks.base import chain
@@ -238,47 +238,6 @@ def test_a_heap_whose_variables_are_there_and_whose_faults_stay_has_no_effect() 
     change = changes.find("heap-keep").change
     assert not change.took(before(), seen(**{**KEPT, "faults": 8000.0})).there
     assert not change.took(before(), seen(faults=0.0)).there
-
-
-def test_threads_are_tried_that_it_does_not_have(monkeypatch: pytest.MonkeyPatch) -> None:
-    from macro.changes import threads
-
-    monkeypatch.setattr(threads, "cores", lambda: 8)
-    assert threads.tries(step(threads=1)) == ["4", "8"] and threads.tries(step(threads=0)) == ["1", "4", "8"]
-    monkeypatch.setattr(threads, "cores", lambda: 1)
-    assert threads.tries(step(threads=1)) == []
-
-
-@pytest.mark.parametrize(
-    ("here", "why"),
-    [
-        (("sse", "avx", "avx2", "avx512"), None),
-        (("sse", "avx", "avx2"), "this processor has no wider vectors"),
-        (("native",), "this processor has none of it"),
-    ],
-)
-def test_a_set_is_tried_that_is_narrower(
-    here: tuple[str, ...], why: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from macro.changes import isa
-
-    monkeypatch.setattr(isa, "instruction_sets", lambda: here)
-    assert isa.applies(step(), "avx2") == why and isa.applies(step(), "Haswell") is None
-    assert (isa.applies(step(), "sse4.2") is None) == ("sse" in here)
-
-
-def test_what_pytorch_says_of_its_instructions_shows_that_they_changed() -> None:
-    was, now = (seen(**flags(capability=word)) for word in ("AVX512", "AVX2"))
-    effect = changes.known("isa").took(before(identity=was.identity), now)
-    assert effect == Effect(True, "capability AVX512, now AVX2")
-
-
-@pytest.mark.parametrize("name", ["mkl_intel-1.so", "libjemalloc.so.2"])
-def test_what_the_environment_preloads_is_not_tried_again(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LD_PRELOAD", f"/somewhere/{name}")
-    word, other = ("mkl-dispatch", "heap-keep") if name.startswith("mkl") else ("heap-jemalloc", "mkl-dispatch")
-    assert changes.find(word).refused(step()) in ("it is made already", "its heap is not the default any more")
-    assert "already" not in (changes.find(other).refused(step()) or "")
 
 
 def test_where_a_process_had_no_page_faults_its_variables_alone_are_the_proof() -> None:

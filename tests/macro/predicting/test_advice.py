@@ -101,6 +101,8 @@ def test_an_allocator_that_few_rounds_cannot_tell_from_the_best_one_is_timed_aga
     best = advice.chosen(step(), [keep, update, tcmalloc])
     assert [one.words for one in best] == ["heap-keep", "fused-optimizer"]
     assert advice.swaps(step(), [keep, update, tcmalloc], best) == [tcmalloc, update]
+    first = [foreseen("update-in-wgrad", -0.5), update, keep]  # of the first two there is a combination already
+    assert advice.swaps(step(), [*first, tcmalloc], first) == [*first[:2], tcmalloc]
     worse = foreseen("heap-tcmalloc", -0.05, 0.01)
     assert advice.swaps(step(), [keep, update, worse], [keep, update]) == []
     assert advice.swaps(step(), [keep, update], [keep, update]) == []

@@ -19,6 +19,7 @@ from macro.changes import Named
 from macro.changes.base import FAULTS, FUNCTIONS, Asked, Change, Effect, Forecast, Part, Seen, Step
 from macro.predicting import forecast, judged, watched
 from macro.predicting.forecast import Foreseer
+from macro.processes import ahead
 from macro.processes.ahead import places
 from macro.watching.ends import Ended
 from macro.watching.script import Script
@@ -189,9 +190,9 @@ def test_threads_that_a_program_has_already_are_not_tried() -> None:
 def test_steps_are_looked_at_one_by_one_where_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the largest of them."""
     every = [sorted(os.sched_getaffinity(0))]
-    monkeypatch.setattr(forecast, "memory", lambda: 1 << 20)
+    monkeypatch.setattr(ahead, "memory", lambda: 1 << 20)
     assert foreseer()._places([]) == every
-    monkeypatch.setattr(forecast, "memory", lambda: 1 << 40)
+    monkeypatch.setattr(ahead, "memory", lambda: 1 << 40)
     assert foreseer()._places([]) == places(step().setting.threads or cores())
     assert foreseer()._places([changes.find(f"batch={1 << 32}")]) == every
 

@@ -10,6 +10,7 @@ import pytest
 
 from macro.predicting import own_turns
 from macro.predicting.own import Plain
+from macro.processes import ahead
 from macro.watching.program import Look
 from macro.watching.script import Script
 from tests.macro.changes.test_changes import step
@@ -29,7 +30,7 @@ def test_as_many_run_at_once_as_memory_has_room_for(
         return list(group)
 
     monkeypatch.setattr(own_turns, "_made", made)
-    monkeypatch.setattr(own_turns, "memory", lambda: 10 * GIB)
+    monkeypatch.setattr(ahead, "memory", lambda: 10 * GIB)
     three = [foreseen(word) for word in ("heap-keep", "heap-jemalloc", "mkl-dispatch")]
     own = step()
     own = replace(own, plan=replace(own.plan, seconds=6.0))

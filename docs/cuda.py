@@ -50,6 +50,7 @@ On an H100 ([gpu.md](gpu.md)): right, one launch at an odd shape against float64
 `exchange_add_shared`, which did not end before it was mended, launches of a contest."""
 VISIT = ROOT / "reports/reference/h100"
 RIGHT, NEVER, NOT = "H100: right", "never yet", "–"
+BEFORE, CHANGED = "H100: right, before it was changed", ("chase_build", "chase_touch", "chase_walk")
 IN_CONTESTS = {"exchange_add_shared"}  # judged where it was timed
 UNITS = {"stream": " B", "chase": " B", "launch": " ×"}
 
@@ -97,7 +98,7 @@ def _seen(name: str) -> str:
     """What is known of it on a GPU."""
     told = map(json.loads, (VISIT / "own-kernels.ndjson").read_text("utf-8").splitlines())
     right = {one["kernel"] for one in told if one.get("right")} | IN_CONTESTS
-    return RIGHT if name in right else NEVER
+    return NEVER if name not in right else BEFORE if name in CHANGED else RIGHT
 
 
 def _shape(problem: Problem) -> str:

@@ -58,7 +58,8 @@ def measured(benchmark: str, options: Mapping[str, Any], seconds: float) -> Rati
 
     def take(share: float) -> Ratio | None:
         ran = run(benchmark, options, share)
-        return _ratio(ran.results, ran.comparisons)
+        found = _ratio(ran.results, ran.comparisons)
+        return found if found is not None and _useful(found) else None
 
     return tried(take, seconds)
 
@@ -73,17 +74,19 @@ def tried(take: Callable[[float], T | None], seconds: float) -> T:
 
 
 def known(xs: Mapping[Problem, str], how: Mapping[str, Any], seconds: float) -> dict[Problem, Ratio]:
-    """Their ratios, each with these of its operands cold; once more, in what time is left, of those that are known
-    badly, of which the better one counts. Raises SuiteError."""
+    """Their ratios, each with these of its operands cold, as far as there are any of use; once more, in what time is
+    left, of those that are known badly, of which the better one counts. Raises SuiteError."""
     found: dict[Problem, Ratio] = {}
     for share in SHARES:
         left = {x: xs[x] for x in xs if x not in found or found[x].high - found[x].low > 2 * WIDE}
         for x, ratio in ratios(left, how, share * seconds).items() if left else ():
             if ratio is not None and (x not in found or ratio.high - ratio.low < found[x].high - found[x].low):
                 found[x] = ratio
-    if len(found) < len(xs) or any(x.high - x.low > 2 * USELESS * x.value for x in found.values()):
-        raise Unavailable(FEW)
-    return found
+    return {x: ratio for x, ratio in found.items() if _useful(ratio)}
+
+
+def _useful(ratio: Ratio) -> bool:
+    return ratio.high - ratio.low <= 2 * USELESS * ratio.value
 
 
 def ratios(xs: Mapping[Problem, str], how: Mapping[str, Any], seconds: float) -> dict[Problem, Ratio | None]:

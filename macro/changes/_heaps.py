@@ -60,7 +60,7 @@ def faults(before: Before, after: Seen) -> Part:
     more = after.faults - before.faults
     error = CERTAIN / 2 * each * (before.faults_error**2 + after.faults_error**2) ** 0.5
     half = math.hypot(error, BESIDE * more * each) + abs(more) * apart
-    return _parts.around("page faults", more * each, half, before.faults * each)
+    return _parts.around(_parts.PAGE_FAULTS, more * each, half, before.faults * each)
 
 
 def fewer_faults(before: Before, after: Seen) -> Effect:

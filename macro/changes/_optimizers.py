@@ -17,6 +17,8 @@ def optimizer(form: str, about: str) -> Change:
     def applies(step: Step, value: str) -> str | None:
         if why := _pytorch.refused(step, "optimizer", form, compiled=True):
             return why
+        if (other := step.knob("optimizer")) not in (None, "default"):
+            return f"it is {other} already"
         if form == "fused" and step.plan.network.rule not in FUSED["cpu"]:
             return f"PyTorch has no fused {step.plan.network.rule}"
         return None if step.plan.phase == "step" else f"there is no optimizer in a {step.plan.phase}"

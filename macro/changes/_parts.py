@@ -23,6 +23,8 @@ from macro.networks.layers.pool import Pool
 
 Spent: TypeAlias = "dict[Problem, dict[str, float]]"  # seconds of a step by problem and row
 PRODUCTS = ("gemm", "packing")
+HAVE_PRODUCTS = (*PRODUCTS, "recurrent cell", "attention")  # kinds of work that have products in them
+PAGE_FAULTS = "page faults"
 CONVOLUTIONS = ("convolution", "layout reorder")
 ROUNDS = 10  # of both cases of a kernel that fit into its seconds
 OF_MALLOC = ("MALLOC_", "GLIBC_TUNABLES")  # how variables begin that change no kernel
@@ -47,23 +49,27 @@ def around(what: str, change: float, half: float, of: float = 0.0) -> Part:
 
 
 def at_once(parts: Sequence[Part]) -> list[Part]:
-    """Of several changes. Of what more than one of them changes, each leaves its ratio of what the others leave:
-    products on two threads take half of what better kernels take."""
-    by_name: dict[str, list[Part]] = {}
+    """Of several changes. Of the same kernels, by name and seconds, that more than one of them changes, each leaves its
+    ratio of what the others leave: products on two threads take half of what better kernels take."""
+    alike: dict[tuple[str, float], list[Part]] = {}
     for one in parts:
-        by_name.setdefault(one.what, []).append(one)
+        alike.setdefault((one.what, one.of), []).append(one)
     merged = []
-    for what, same in by_name.items():
-        whole = same[0].of
-        if len(same) == 1 or not all(one.of for one in same):
-            merged += same
-            continue
-        ratios = [1 + one.seconds / whole for one in same]
-        left = math.prod(ratios)
-        rests = [math.prod(ratios[:i] + ratios[i + 1 :]) for i in range(len(same))]
-        half = math.hypot(*(rest * (one.high - one.low) / 2 for rest, one in zip(rests, same, strict=True)))
-        merged.append(around(what, whole * (left - 1), half, whole))
+    for (what, whole), same in alike.items():
+        merged += same if len(same) == 1 or not whole else [_of_all(what, whole, same)]
     return merged
+
+
+def _of_all(what: str, whole: float, same: Sequence[Part]) -> Part:
+    """Page faults that come add to each other, and what one costs is off alike for all changes."""
+    come = sum(max(0.0, one.seconds) for one in same) if what == PAGE_FAULTS else 0.0
+    ratios = [1 + (min(0.0, one.seconds) if what == PAGE_FAULTS else one.seconds) / whole for one in same]
+    change = (whole + come) * math.prod(ratios) - whole
+    rests = [math.prod(ratios[:i] + ratios[i + 1 :]) for i in range(len(same))]
+    half = math.hypot(*(rest * (one.high - one.low) / 2 for rest, one in zip(rests, same, strict=True)))
+    if what == PAGE_FAULTS:
+        half = max([half, *(abs(change) * (x.high - x.low) / 2 / abs(x.seconds) for x in same if x.seconds)])
+    return around(what, change, half, whole)
 
 
 def unknown(what: str, seconds: float) -> Part:
@@ -110,17 +116,18 @@ def swapped(asked: Asked, field: str) -> Forecast:
 
 
 def products(asked: Asked, how: Mapping[str, Any]) -> Forecast:
-    """Each product of the step by itself, in the two cases that these options say."""
+    """Each product of the step by itself, in the two cases that these options say; of those that recurrent cells and
+    attention have in them nothing is known."""
     variant = GEMMS.get(asked.unchanged.row)
     if variant is None:
         return Forecast(why=f"no kernel here calls the products of {asked.unchanged.framework.name}")
-    found = _known(asked, Gemm, "other products", PRODUCTS)
-    return with_rest(asked, "other products", PRODUCTS, found, each(asked, found, {"variant": variant, **how}))
+    found = _known(asked, Gemm, "other products", PRODUCTS, HAVE_PRODUCTS)
+    return with_rest(asked, "other products", HAVE_PRODUCTS, found, each(asked, found, {"variant": variant, **how}))
 
 
 def convolutions(asked: Asked, how: Mapping[str, Any]) -> Forecast:
     """Each convolution of the step by itself, in the two cases that these options say."""
-    found = _known(asked, Conv, "other convolutions", CONVOLUTIONS)
+    found = _known(asked, Conv, "other convolutions", CONVOLUTIONS, CONVOLUTIONS)
     return with_rest(asked, "other convolutions", CONVOLUTIONS, found, each(asked, found, how))
 
 
@@ -131,11 +138,11 @@ def with_rest(asked: Asked, what: str, kinds: Sequence[str], known: Spent, found
     return Forecast((*found.parts, *more), found.why)
 
 
-def _known(asked: Asked, kind: type[Problem], what: str, kinds: Sequence[str]) -> Spent:
-    """The problems of these kinds of work. Raises Unavailable where most of them are none that a kernel here does, and
-    take MOST of the step: nobody can say what becomes of it."""
+def _known(asked: Asked, kind: type[Problem], what: str, kinds: Sequence[str], have: Sequence[str]) -> Spent:
+    """The problems of these kinds of work. Raises Unavailable where most of those kinds that `have` such are none that
+    a kernel here does, and take MOST of the step: nobody can say what becomes of it."""
     found = gathered(by_row(asked.before, kind, kinds))
-    rest = asked.before.kinds(*kinds) - total(found)
+    rest = asked.before.kinds(*have) - total(found)
     if rest > max(total(found), MOST * asked.before.seconds):
         raise Unavailable(f"{what} take {100 * rest / asked.before.seconds:.0f} % of the step; nothing calls them here")
     return found
@@ -184,7 +191,8 @@ def alike(asked: Asked) -> dict[str, Any]:
 
 def each(asked: Asked, spent: Spent, how: Mapping[str, Any]) -> Forecast:
     """Of each problem the ratio alone times its seconds in the step: those that are at least a hundredth of it, which
-    share the time, operands in cache as the step has them; what is smaller is taken to change as the rest does."""
+    share the time, operands in cache as the step has them; what is smaller is taken to change as the rest does. Raises
+    Unavailable where of more than MOST of the step there is no ratio, and of all of them."""
     large = {x: took for x, of in spent.items() if (took := sum(of.values())) >= LARGE * asked.before.seconds}
     if not large:
         return Forecast((unknown("kernels of which none takes a hundredth of the step", total(spent)),))
@@ -192,11 +200,14 @@ def each(asked: Asked, spent: Spent, how: Mapping[str, Any]) -> Forecast:
     of = {x: _alone.smaller(x, fits * x.flops, how.get("vary")) for x in large}
     cold = {of[x]: _reuse.cold(asked, max(spent[x], key=spent[x].__getitem__), x) for x in large}
     found = _alone.known(cold, {**alike(asked), **how}, asked.alone)
-    parts = [part(x.name, took, found[of[x]]) for x, took in large.items()]
+    lost = {x: took for x, took in large.items() if of[x] not in found}
+    if len(lost) == len(large) or sum(lost.values()) > MOST * asked.before.seconds:
+        raise Unavailable(_alone.FEW)
+    parts = [part(x.name, took, found[of[x]]) for x, took in large.items() if x not in lost]
     if small := total(spent) - sum(large.values()):
-        share = sum(x.seconds for x in parts) / sum(large.values())
+        share = sum(x.seconds for x in parts) / sum(x.of for x in parts)
         parts.append(around("the smaller ones", share * small, abs(share * small), small))
-    return Forecast(tuple(parts))
+    return Forecast((*parts, *(unknown(x.name, took) for x, took in lost.items())))
 
 
 def added(asked: Asked, x: Problem, variant: str) -> Part:

@@ -56,7 +56,8 @@ def preloaded(
         shown,
         lambda asked: _parts.swapped(asked, "preload"),
         costs="the last bits of results",
-        saves=_parts.PRODUCTS,
+        saves=_parts.HAVE_PRODUCTS,
+        measures=_parts.PRODUCTS,
         looks=(FUNCTIONS,),
     )
 

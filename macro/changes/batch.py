@@ -50,7 +50,7 @@ def brings(asked: Asked) -> Forecast:
     passed = more * sum(took for (rows, kind), took in before.cells.items() if kind in grows and not _updates(rows))
     passes = Forecast((_parts.around("passes over activations", passed, abs(passed) / 10),))
     found = _parts.with_rest(
-        asked, "other products", _parts.PRODUCTS, _parts.gathered(rows), _parts.shared(asked, *parts)
+        asked, "other products", _parts.HAVE_PRODUCTS, _parts.gathered(rows), _parts.shared(asked, *parts)
     )
     return _parts.together(found, passes)
 

@@ -35,7 +35,7 @@ def brings(asked: Asked) -> Forecast:
     """Products, convolutions and poolings alone with as many; what passes over data as one pass of PyTorch's alone;
     the rest as it is."""
     before = asked.before
-    products = before.kinds(*_parts.PRODUCTS), lambda one: _parts.swapped(one, "threads")
+    products = before.kinds(*_parts.HAVE_PRODUCTS), lambda one: _parts.swapped(one, "threads")
     if _parts.GEMMS.get(asked.unchanged.row) != "torch":  # NumPy's passes have one thread, its convolutions partly more
         found, others = products[1](asked), before.kinds(*_parts.CONVOLUTIONS)
         return _parts.together(found, Forecast((_parts.unknown("convolutions", others),) if others else ()))

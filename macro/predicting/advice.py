@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 WORTH = 0.01  # of a step: a saving of less is no advice
 BEST = 3  # changes that are timed again, and combined
+COUNTED = 0.2  # seconds of an unchanged step, of so many the first of a turn counts of those that choose
 WATCHED, ALONE, FIRST = 0.05, 0.15, 0.1  # of the budget; the last is turns of all
 LAST = 1 - WATCHED - ALONE - FIRST  # at most, of turns of the best: what is left
 
@@ -41,23 +42,26 @@ def advise(step: Step, seconds: float, file: RunFile, say: Callable[[str], None]
         asked = foreseer.worth(asked, WORTH)
         foreseer.look(asked)
         wanted = [one for one in foreseer.each(asked) if one.there and promising(one)]
-        first = replace(step, plan=replace(step.plan, seconds=FIRST * seconds, fewest=judged.SOON))
+        plan = replace(step.plan, seconds=FIRST * seconds, fewest=judged.SOON, counted=COUNTED)
         started, known = time.monotonic(), (len(file.run.contests), len(file.run.notes))
-        tried = foreseer.turns(first, wanted, file, say, hopeless=WORTH) if wanted else []
+        tried = foreseer.turns(replace(step, plan=plan), wanted, file, say, hopeless=WORTH) if wanted else []
         best = chosen(step, tried)
-        swapped = swaps(step, tried, best)
-        others = [*_combinations(foreseer, best), *([foreseer.both(swapped)] if len(swapped) > 1 else [])]
-        best += [one for one in swapped if one not in best]
+        others = _combinations(foreseer, best)
         each, proving = _starting(file.run, known, time.monotonic() - started, len(wanted))
         left = began + seconds + proving + foreseer.proving - time.monotonic()
         left -= each * (len(best) + len(others) + judged.UNCHANGED)
+        if left > 0 and (swapped := swaps(step, tried, best)):
+            more = [one for one in swapped if one not in best]
+            others += [foreseer.both(swapped)] if len(swapped) > 1 else []
+            best += more
+            left -= each * (len(more) + (len(swapped) > 1))
         last = replace(step, plan=replace(step.plan, seconds=min(max(0.0, left), LAST * seconds)))
         told = foreseer.turns(last, [*best, *others], file, say) if best else []
     winner = combined(told[: len(best)], told[len(best) :])
     if step.script is None and (step.plan.phase, step.plan.batch) == ("step", step.plan.network.batch):
         _confirm(step, winner, seconds, say)
     text = _shell(step, winner)
-    order = [one.words for one in sorted(told[: len(best)], key=_seconds) if saves(one)]
+    order = [one.words for one in sorted(told[: len(best)], key=_seconds) if saves(one) and fits(step, one, winner)]
     data = {
         "edits": edits(foreseer.before) if step.script else {},
         "winner": winner.words if winner else None,
@@ -194,6 +198,11 @@ def applies(step: Step, together: Sequence[Foreseen]) -> bool:
             return False
         step = with_all(step, one.changes)
     return True
+
+
+def fits(step: Step, one: Foreseen, winner: Foreseen | None) -> bool:
+    """Whether it is in the winner, or can be made beside it."""
+    return winner is None or {*one.names} <= {*winner.names} or applies(step, [winner, one])
 
 
 def combined(best: Sequence[Foreseen], others: Sequence[Foreseen]) -> Foreseen | None:

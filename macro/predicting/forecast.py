@@ -87,7 +87,9 @@ class Foreseer:
         new, self.made = [one for one in asked if one.words not in self.held], len(asked)
         if not new:
             return
-        _ = self.before  # where it cannot be watched, nothing changed of it can
+        before = self.before  # where it cannot be watched, nothing changed of it can
+        if self.step.script is not None:
+            own_turns.check(self.step, before.identity.get("peak", 0))
         began = time.monotonic()
         running, free = list[ExitStack](), SimpleQueue[list[int]]()
         for place in self._places(new):
@@ -263,13 +265,14 @@ def memory_of(step: Step, before: Before) -> Iterator[None]:
 
 
 def _parts(one: Foreseen, step: float, processes: int) -> Sequence[Part]:
-    """Of what is told, of a step of so many seconds; of a prediction from the file its sum."""
+    """Of what is told, of a step of so many seconds; of a prediction from the file its sum, of the whole step: of
+    several such each leaves its share of it."""
     if one.forecast is not None:
         return one.forecast.parts
     told = judged.as_long(one.told, step)
     if told.predicted is None:
         return ()
-    return (around(one.words, told.predicted.seconds, judged.of_kernels(told, processes, model=False)),)
+    return (around("the step", told.predicted.seconds, judged.of_kernels(told, processes, model=False), step),)
 
 
 def _said(seen: Seen) -> dict[str, Any]:

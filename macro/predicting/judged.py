@@ -9,7 +9,7 @@ from dataclasses import replace
 from macro.changes.base import CONFIDENCE, Effect, Forecast, Step
 from macro.predicting.foreseen import Foreseen
 from macro.timing.entry import Entry, Plan
-from macro.timing.groups import BLOCK, COMPARED
+from macro.timing.groups import BLOCK
 from macro.timing.results import by_round, clock, times
 from reports import stats
 from reports.prediction import LEFT_OUT, NEAR, UNDECIDED
@@ -76,7 +76,7 @@ def prediction(
 def of_rounds(plan: Plan, seconds: float, spread: float, changes: int) -> float:
     """By how many seconds a difference will be off, as CONFIDENCE has it, of a step that takes so long and of which one
     round is off by `spread`: of as many rounds as its turns will have with so many changes made at once."""
-    first = seconds if seconds < COMPARED else 0.0  # of a turn, which does not count
+    first = seconds if seconds < plan.counted else 0.0  # of a turn, which does not count
     a_round = (changes + UNCHANGED) * (first + max(seconds, BLOCK))
     rounds = max(plan.fewest, int(plan.seconds / plan.generations / a_round))
     return spread * math.sqrt(DIFFERENCE / (plan.generations * rounds))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from kernels.devices.cpu import cores
-from kernels.errors import SuiteError
+from kernels.errors import SuiteError, Unavailable
 from macro.changes.base import Step
 from macro.predicting import judged, made
 from macro.predicting.foreseen import Foreseen
@@ -31,7 +31,7 @@ TOPIC = "turns"
 
 
 def make(
-    step: Step, foreseen: Sequence[Foreseen], file: RunFile, say: Say, peak: int, hopeless: float | None = None
+    step: Step, foreseen: Sequence[Foreseen], file: RunFile, say: Say, peak: float, hopeless: float | None = None
 ) -> list[Foreseen]:
     """All of these in turns with the unchanged program and another of it; as macro.predicting.made. `peak`: bytes that
     a process of it has at most: as many are made at once as memory has room for."""
@@ -46,6 +46,15 @@ def make(
         seconds = step.plan.seconds * len(group) / len(foreseen)
         told += _made(replace(step, plan=replace(step.plan, seconds=seconds)), group, file, say, hopeless)
     return told
+
+
+def check(step: Step, peak: float) -> None:
+    """Raises Unavailable where memory has no room for the unchanged program, its twin and one that is changed."""
+    if (room := room_for(peak)) <= judged.UNCHANGED:
+        raise Unavailable(
+            f"three processes of {step.plan.network.name} take turns, as it is, once more and changed, of "
+            f"{peak / 1e9:.1f} GB each; memory has room for {room}: give it smaller batches, or end what else runs"
+        )
 
 
 def _made(step: Step, foreseen: Sequence[Foreseen], file: RunFile, say: Say, hopeless: float | None) -> list[Foreseen]:

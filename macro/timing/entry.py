@@ -20,6 +20,7 @@ TWIN = "unchanged"  # the change of the same once more
 WARM = 2  # steps before the first block
 HANGS = 60.0  # seconds a block may take at least
 ALIKE = 2.0  # times as long as another a step is at most that is timed as that is
+COMPARED = 0.5  # seconds of an unchanged step, of so many the first of a turn counts, of changed ones too
 LONG = 1.0  # seconds: in a step of so many a cold cache and memory given back are a small part
 
 
@@ -70,7 +71,8 @@ class Entry:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is run: a network's phase in several entries. `asked`: the network as a command names it."""
+    """What is run: a network's phase in several entries. `asked`: the network as a command names it; `counted`: of an
+    unchanged step of so many seconds the first of a turn counts, of changed ones too."""
 
     network: Network
     batch: int
@@ -82,6 +84,7 @@ class Plan:
     ended: int = 0  # generations that had ended in it; one that was killed is not among them
     asked: str = ""
     fewest: int = FEWEST  # rounds of a generation
+    counted: float = COMPARED
 
     def place(self, generation: int) -> str:
         """Of a generation among all that a person asked for."""

@@ -20,7 +20,6 @@ from reports.units import counted
 BLOCK = 0.2  # seconds of steps in a block, at least
 ROOM = 0.8  # of the memory that is free when the first of a group starts
 REFERENCE = "pytorch"
-COMPARED = 0.7  # seconds of an unchanged step, of so many the first of a turn counts, of changed ones too
 
 
 def reference(entries: Sequence[Entry]) -> Entry:
@@ -133,14 +132,14 @@ def _likely(entry: Entry, known: Sequence[Entry]) -> int:
     return entry.peak or max(alike, default=0) or max(one.peak for one in known)
 
 
-def alike(entries: Sequence[Entry]) -> None:
+def alike(entries: Sequence[Entry], counted: float) -> None:
     """Steps that are about as long are timed alike, for they are compared: the first of a turn counts of those alone
     that are long, and longer by ALIKE than the longest of which it does not. Changed steps are all compared with the
-    unchanged one, and are timed as that is."""
+    unchanged one, and are timed as that is: if it takes so many seconds, the first counts."""
     if any(entry.change for entry in entries):
         unchanged = next((entry for entry in entries if entry.change in ("", TWIN)), entries[0])
         for entry in entries:
-            entry.long = unchanged.warm >= COMPARED
+            entry.long = unchanged.warm >= counted
         return
     short = 0.0
     for entry in sorted(entries, key=lambda entry: entry.warm):

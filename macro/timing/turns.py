@@ -61,7 +61,7 @@ def _generation(plan: Plan, entries: Sequence[Entry], generation: int, place: _P
         with ExitStack() as stack:  # in random order: else one would always be the first to be given memory
             tell = _prefixed(place.say, plan.place(generation))
             alive, left = groups.fill(plan, shared, mixed, entries, place.files, place.folder, stack, tell)
-            groups.alike(alive)
+            groups.alike(alive, plan.counted)
             share = plan.seconds / plan.generations * (count - len(left)) / len(wanted)
             told = replace(plan, seconds=share * plan.generations)  # as far as this group goes
             starting = time.monotonic() - began

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
@@ -25,6 +25,8 @@ MEANT = {
 }  # of the parts with tests
 LIMITS = {2: (280.0, 45.0, 150.0), 4: (270.0, 90.0, 110.0)}  # seconds of what is measured, of names, of tests
 GRACE = 8.0  # seconds that a step has to say what it has, once it is told to end
+SHORTEST = 2 * GRACE  # seconds of a step, of whichever share
+SPARE = 150.0  # seconds below which a step is not begun that has what the others left
 ROOM = 8 << 20  # bytes of a log: what collects it takes 16 MiB of a file
 TESTS = {  # of tests/gpu; on the fake device the last alone
     2: ("rows", "rungs", "update_rows", "elementwise_rows", "whole"),
@@ -38,13 +40,14 @@ MEASURING = {1: 60.0, 2: 110.0, 4: 150.0}  # seconds of the benchmarks' measurin
 @dataclass(frozen=True)
 class Step:
     """A module and its words; seconds that it has at most; the signal by which it is told to end, and then says what it
-    has. `timed`: it is told its seconds itself."""
+    has. `timed`: it is told its seconds itself; `spare`: it has what the others left, and is missed by none."""
 
     name: str
     command: tuple[str, ...]
     seconds: float
     stop: signal.Signals = signal.SIGINT
     timed: bool = False
+    spare: bool = False
 
 
 def run_file(out: Path, part: int) -> Path:
@@ -52,25 +55,29 @@ def run_file(out: Path, part: int) -> Path:
     return out / f"gpu-{part}.jsonl"
 
 
-def steps(part: int, out: Path, here: bool) -> tuple[Step, ...]:
-    """On a GPU that is `here`, or on the fake device."""
+def steps(part: int, out: Path, here: bool, share: float = 1.0) -> tuple[Step, ...]:
+    """On a GPU that is `here`, or on the fake device; in this share of a part's time."""
+    return tuple(replace(one, seconds=max(share * one.seconds, SHORTEST)) for one in _steps(part, out, here, share))
+
+
+def _steps(part: int, out: Path, here: bool, share: float) -> tuple[Step, ...]:
     measured = run_file(out, part)
     benchmarks = ("micro", "all", *_device(here), "--part", str(part), "-o", str(measured), "--resume")
     if part == 1:
         answers = out / "gpu-1-answers.jsonl"
         return (
             _probes("hold", answers, here, 45.0, "^hold$"),
-            Step("front door, bandwidth, launches, types", (*benchmarks, *_budget(1, here)), 150.0),
+            Step("front door, bandwidth, launches, types", (*benchmarks, *_budget(1, here, share)), 150.0),
             _probes("event loop", answers, here, 60.0, "^event_loop$"),
             Step("names", ("micro.names", str(measured)), 45.0),
             _probes("versions", answers, here, 40.0, "^versions$"),
         )
     if part == 5:
-        return _networks(out, here)
+        return _networks(out, here, share)
     if part in MEANT:
         measuring, naming, testing = LIMITS[part]
         return (
-            Step(MEANT[part], (*benchmarks, *_budget(part, here)), measuring),
+            Step(MEANT[part], (*benchmarks, *_budget(part, here, share)), measuring),
             Step("names", ("micro.names", str(measured)), naming),
             _tests(TESTS[part] if here else TESTS[part][-1:], testing),
         )
@@ -79,19 +86,19 @@ def steps(part: int, out: Path, here: bool) -> tuple[Step, ...]:
     return (*((Step("names", ("micro.names", *named), 60.0),) if named else ()), ask)
 
 
-def _networks(out: Path, here: bool) -> tuple[Step, ...]:
+def _networks(out: Path, here: bool, share: float) -> tuple[Step, ...]:
     """Whole steps: by kernel, in several frameworks, beside the processor's, of networks of few parameters first, in
     small batches: what proves equal work is of the processor, seconds for these and minutes for large ones, which come
     last. Beside the processor's those of a network without convolutions, for which no library chooses an algorithm that
     may round too much. On the stand-in NumPy's, small ones."""
-    where, net, budget, batch = ("cuda:0", "alexnet-r", "20s", "128") if here else ("fake", "fcn-r", "1s", "2")
-    more = ("--runs", "1", "--budget", budget, "--resume", "--batch", batch)
+    where, net, budget, batch = ("cuda:0", "alexnet-r", 10.0, "128") if here else ("fake", "fcn-r", 1.0, "2")
+    more = ("--runs", "1", "--budget", f"{share * budget:g}s", "--resume", "--batch", batch)
     pair, names = (("pytorch", "pytorch-compile"), "pytorch,jax") if here else (("numpy",) * 2, "numpy")
     explain = ("macro", "explain", net, *pair, "--device", where, *more, "-o")
     run = ("macro", "run", "fcn-r", "--frameworks", names, "--device")
     beside = (*run, f"{where},cpu", *more, "-o", str(out / "gpu-5-cpu.jsonl"))
-    first = Step("steps by kernel", (*explain, str(out / "gpu-5-kernels.jsonl")), 140.0)
-    second = Step("steps beside the processor's", beside, 110.0)
+    first = Step("steps by kernel", (*explain, str(out / "gpu-5-kernels.jsonl")), 160.0)
+    second = Step("steps beside the processor's", beside, 90.0)
     if not here:
         return first, second
     jax = (*explain[:3], "jax", "kernels-only", *explain[5:], str(out / "gpu-5-jax.jsonl"))
@@ -99,10 +106,10 @@ def _networks(out: Path, here: bool) -> tuple[Step, ...]:
     large = tuple(LARGE_BATCH if word == batch else word for word in words)
     return (
         first,
-        _tests(TESTS[5], 100.0),
+        _tests(TESTS[5], 110.0),
         second,
-        Step("steps of JAX and of kernels alone by kernel", jax, 140.0),
-        Step("steps of a larger network by kernel", large, 300.0),
+        Step("steps of JAX and of kernels alone by kernel", jax, 110.0),
+        Step("steps of a larger network by kernel", large, 300.0, spare=True),
     )
 
 
@@ -121,8 +128,8 @@ def _device(here: bool) -> tuple[str, ...]:
     return ("--device", device(here), *(() if here else ("--small",)))
 
 
-def _budget(part: int, here: bool) -> tuple[str, str]:
-    return "--budget", f"{MEASURING[part] if here else 3.0:.0f}s"
+def _budget(part: int, here: bool, share: float) -> tuple[str, str]:
+    return "--budget", f"{share * MEASURING[part] if here else 3.0:g}s"
 
 
 def _probes(name: str, answers: Path, here: bool, seconds: float, only: str, *more: str) -> Step:
@@ -141,10 +148,13 @@ def take(
     after: Callable[[], None] = lambda: None,
 ) -> dict[str, int]:
     """A part's steps, one after another; their exit codes, 124 of one that its limit ended. Each has the seconds that
-    are left, its own limit at most. `after` is called behind each."""
+    are left, its own limit at most, of fewer seconds than the part's its share. `after` is called behind each."""
     end, codes = time.monotonic() + seconds, {}
-    for step in steps(part, out, here):
+    for step in steps(part, out, here, min(1.0, seconds / PARTS[part])):
         left = end - time.monotonic()
+        if step.spare and left < SPARE:
+            say(f"{step.name}: not begun, {left:.0f} s are too few for it")
+            continue
         if left < GRACE:
             say(f"{step.name}: not begun, no time is left")
             codes[step.name] = 124

@@ -20,6 +20,8 @@
 #define __launch_bounds__(...)
 #define __align__(n) __attribute__((aligned(n)))
 #define __shared__ static __attribute__((section("shared_memory")))
+#define __isGlobal(at) true
+#define __builtin_assume(what) ((void)0)
 
 struct dim3 { unsigned x, y, z; };
 struct alignas(16) float4 { float x, y, z, w; };

@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[2]
 TYPES = {
     "float *": ("operand", "workspace"),
     "unsigned *": ("operand", "workspace"),
+    "wide_t *": ("workspace",),
     "int *": ("operand",),
     "unsigned short *": ("operand",),
     "index_t *": ("operand",),

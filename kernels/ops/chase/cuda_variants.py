@@ -42,7 +42,7 @@ VARIANTS: tuple[Variant[Chase], ...] = (
         prepare,
         accepts=cuda.refused,
         missing=cuda_library.missing,
-        blas=lambda problem: "i = next[i]",
+        blas=lambda problem: "p = *p",
     ),
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

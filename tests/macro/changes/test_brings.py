@@ -216,6 +216,21 @@ def test_a_ratio_that_is_known_badly_is_measured_once_more(monkeypatch: pytest.M
             _parts.each(asked(step(), before()), {good: {"a": 0.1}}, {})
 
 
+def test_of_a_small_kernel_that_had_too_few_rounds_nothing_is_known_and_of_a_change_most_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    good, few = (Gemm(m=m, n=512, k=512) for m in (16, 32))
+    halved = _alone.Ratio(0.5, 0.5, 0.5)
+    monkeypatch.setattr(_alone, "ratios", lambda xs, how, seconds: {x: halved if x == good else None for x in xs})
+    spent: dict[Any, dict[str, float]] = {good: {"a": 0.2}, few: {"a": 0.06}, Gemm(m=8, n=8, k=8): {"a": 0.002}}
+    known, smaller, lost = _parts.each(asked(step(), before()), spent, {}).parts
+    assert [part.seconds for part in (known, smaller, lost)] == pytest.approx([-0.1, -0.001, 0.0])
+    assert lost.what == few.name and (lost.low, lost.high) == pytest.approx((-0.03, 0.03))
+    spent[few] = {"a": 0.2}  # more than is left unknown
+    with pytest.raises(Unavailable, match="too few rounds"):
+        _parts.each(asked(step(), before()), spent, {})
+
+
 def test_what_is_no_known_problem_may_change_too(monkeypatch: pytest.MonkeyPatch) -> None:
     from macro.explaining.rows import rows
 
@@ -243,6 +258,8 @@ def test_of_what_two_changes_change_each_leaves_its_ratio_of_what_the_other_leav
     assert rest == faults("page faults", -0.1, 0.02, 0.1)
     apart = [Part("gemm", -0.5, -0.6, -0.4), two]  # of one nothing is known but its sum
     assert _parts.at_once(apart) == apart
+    others = [Part("the smaller ones", -2.5, -3.0, -2.0, 5.0), Part("the smaller ones", -50.0, -60.0, -40.0, 100.0)]
+    assert _parts.at_once(others) == others  # of other kernels
 
 
 def test_page_faults_go_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,6 +270,25 @@ def test_page_faults_go_once(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     (both,) = _parts.at_once([*parts[0], *parts[1]])
     assert both.seconds == pytest.approx(-0.2)  # all of the operating system's time, and no more
+    assert both.high - both.seconds == pytest.approx(parts[0][0].high - parts[0][0].seconds)  # what one costs
+
+
+def test_page_faults_that_come_add_to_each_other() -> None:
+    few, more = (_parts.around(_parts.PAGE_FAULTS, change, 0.3 * change, 0.01) for change in (0.3, 0.4))
+    (both,) = _parts.at_once([few, more])
+    assert both.seconds == pytest.approx(0.7) and both.high - both.seconds == pytest.approx(0.21)
+    (none,) = _parts.at_once([few, _parts.around(_parts.PAGE_FAULTS, -0.01, 0.003, 0.01)])
+    assert none.seconds == pytest.approx(-0.01)  # where freed memory is kept none come
+
+
+def test_of_products_that_another_kind_of_work_has_in_it_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    from macro.explaining.rows import rows
+
+    monkeypatch.setattr(_alone, "ratios", lambda xs, how, seconds: dict.fromkeys(xs, _alone.Ratio(0.5, 0.5, 0.5)))
+    watched = before(cells={(("fc1 forward",), "gemm"): 0.4, (("a",), "recurrent cell"): 0.2}, rows=rows(NETWORK, 8))
+    known, other = _parts.products(asked(step(), watched), {}).parts
+    assert known.seconds == pytest.approx(-0.2) and other.what == "other products"
+    assert (other.low, other.high) == pytest.approx((-0.1, 0.1))
 
 
 @pytest.mark.slow

@@ -108,6 +108,19 @@ def test_an_allocator_that_few_rounds_cannot_tell_from_the_best_one_is_timed_aga
     assert advice.swaps(step(), [keep, update], [keep, update]) == []
 
 
+def test_what_the_winner_excludes_is_not_among_what_helps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_products, "absent", lambda word: None)
+    winner = foreseen("heap-keep+fused-optimizer", -0.3)
+    told = {"heap-keep": True, "fused-optimizer": True, "heap-tcmalloc": False, "weights-transposed": True}
+    assert {words: advice.fits(step(), foreseen(words, -0.1), winner) for words in told} == told
+    assert advice.fits(step(), foreseen("heap-tcmalloc", -0.1), None)
+
+
+def test_of_an_optimizer_one_form_is_made() -> None:
+    fused, foreach = foreseen("fused-optimizer"), foreseen("foreach-optimizer")
+    assert not advice.applies(step(), [fused, foreach]) and not advice.applies(step(), [foreach, fused])
+
+
 def test_what_starting_took_is_taken_from_what_is_left() -> None:
     empty = made.run()
     of_program = replace(empty, notes=(Note("turns", {"steps": {}, "seconds": 30.0}),))

@@ -96,7 +96,7 @@ def test_parts_of_one_name_are_told_as_one() -> None:
         (60.0, 1, 1.0, 4, 10),
         (60.0, 1, 9.0, 1, 6),  # the fewest
         (63.3, 1, 0.01, 1, 100),  # blocks of 0.2 s, behind a step that does not count
-        (60.0, 1, 0.5, 2, 15),
+        (60.0, 1, 0.4, 2, 18),
         (60.0, 4, 1.0, 1, 4 * 6),
         (240.0, 4, 1.0, 1, 4 * 20),
     ],

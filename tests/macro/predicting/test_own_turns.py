@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from kernels.errors import Unavailable
 from macro.predicting import own_turns
 from macro.predicting.own import Plain
 from macro.processes import ahead
@@ -19,9 +20,9 @@ from tests.macro.predicting.test_advice import foreseen
 GIB = 1 << 30
 
 
-@pytest.mark.parametrize(("peak", "groups"), [(0, [3]), (GIB, [3]), (2 * GIB, [2, 1]), (40 * GIB, [1, 1, 1])])
+@pytest.mark.parametrize(("peak", "groups"), [(0, [3]), (GIB, [3]), (2 * GIB, [2, 1]), (2.5 * GIB, [1, 1, 1])])
 def test_as_many_run_at_once_as_memory_has_room_for(
-    peak: int, groups: list[int], monkeypatch: pytest.MonkeyPatch
+    peak: float, groups: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken: list[tuple[int, float]] = []
 
@@ -36,6 +37,12 @@ def test_as_many_run_at_once_as_memory_has_room_for(
     own = replace(own, plan=replace(own.plan, seconds=6.0))
     assert own_turns.make(own, three, cast(Any, None), lambda text: None, peak) == three
     assert taken == [(count, pytest.approx(2.0 * count)) for count in groups]
+
+
+def test_a_program_that_memory_has_no_room_for_three_of_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ahead, "memory", lambda: 10 * GIB)
+    with pytest.raises(Unavailable, match=r"of 4\.3 GB each; memory has room for 2: give it smaller batches"):
+        own_turns.check(step(), 4 * GIB)
 
 
 def test_a_block_has_both_clocks() -> None:

@@ -11,7 +11,7 @@ from macro.frameworks import find
 from macro.networks.base import chain
 from macro.processes.job import Setting
 from macro.timing import groups, turns
-from macro.timing.entry import LONG, Entry, Plan
+from macro.timing.entry import LONG, TWIN, Entry, Plan
 
 PLAN = Plan(chain("small", "a test", 8, (12, 4), rate=0.1), 8, "step", 0.0, 1)
 
@@ -43,7 +43,7 @@ def test_the_first_step_of_a_turn_counts_only_where_steps_are_long(
     entry, process = Entry(find("numpy"), Setting()), Stepping(seconds)
     monkeypatch.setattr(groups, "begin", lambda *of: process)
     assert groups._begin(PLAN, entry, {}, *(None,) * 2) and groups._warm(PLAN, entry)  # type: ignore[arg-type]
-    groups.alike([entry])
+    groups.alike([entry], PLAN.counted)
     entry.process, process.asked = process, []  # type: ignore[assignment]
     turns._round(PLAN, random.Random(1), [entry], {1: Peak()})  # type: ignore[arg-type]
     assert process.asked == asked
@@ -69,8 +69,15 @@ def test_of_a_gpu_steps_go_before_until_its_clock_is_up() -> None:
 )
 def test_steps_that_are_about_as_long_are_timed_alike(steps: tuple[float, ...], whole: tuple[float, ...]) -> None:
     entries = [Entry(find("numpy"), Setting(), warm=x) for x in steps]
-    groups.alike(entries)
+    groups.alike(entries, PLAN.counted)
     assert tuple(x.warm for x in sorted(entries, key=lambda x: x.warm) if x.long) == whole
+
+
+@pytest.mark.parametrize(("counted", "whole"), [(0.5, False), (0.2, True)])
+def test_changed_steps_are_timed_as_the_unchanged_one_is(counted: float, whole: bool) -> None:
+    twin, changed = (Entry(find("numpy"), Setting(), warm=x, change=word) for x, word in ((0.3, TWIN), (2.0, "a")))
+    groups.alike([changed, twin], counted)
+    assert (twin.long, changed.long) == (whole, whole)
 
 
 def test_each_has_the_peak_of_as_many_threads(monkeypatch: pytest.MonkeyPatch) -> None:

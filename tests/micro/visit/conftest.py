@@ -31,7 +31,7 @@ def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, s
 def plan(monkeypatch: pytest.MonkeyPatch) -> Plan:
     """`plan(steps)`: in the place of those of a visit."""
     monkeypatch.setattr(visit_steps, "GRACE", 0.5)
-    return lambda *made: monkeypatch.setattr(visit_steps, "steps", lambda part, out, here: made)
+    return lambda *made: monkeypatch.setattr(visit_steps, "steps", lambda part, out, here, share: made)
 
 
 def words(out: Path, name: str = "gpu-1.txt") -> str:

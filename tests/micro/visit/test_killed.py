@@ -24,7 +24,7 @@ from micro.visit import steps
 from micro.visit.steps import Step
 
 
-def few(part, out, here):
+def few(part, out, here, share):
     file = str(out / "gpu-1.jsonl")
     words = ("few", "all", "--device", "fake:cuda", "--small", "--budget", "1s", "-o", file, "--resume")
     asked = ("micro.probes", "-o", str(out / "answers.jsonl"), "--fake", "--only", "versions")

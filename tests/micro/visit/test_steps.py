@@ -59,6 +59,26 @@ def test_what_is_worth_most_comes_first(tmp_path: Path) -> None:
     assert [step.name for step in steps(3, tmp_path, True)] == ["names", "probes"]
 
 
+def test_of_less_time_each_step_has_its_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for part in visit_steps.PARTS:
+        whole, half = steps(part, tmp_path, True), steps(part, tmp_path, True, 0.5)
+        for one, other in zip(half, whole, strict=True):
+            assert one.seconds == max(other.seconds / 2, visit_steps.SHORTEST)
+            budgets = [x[x.index("--budget") + 1 :][:1] for x in (one.command, other.command) if "--budget" in x]
+            assert not budgets or 2 * float(budgets[0][0][:-1]) == float(budgets[1][0][:-1])
+    asked: list[float] = []
+    monkeypatch.setattr(visit_steps, "steps", lambda part, out, here, share: asked.append(share) or ())
+    for seconds in ("20", "999"):
+        assert made("--out", str(tmp_path), "--seconds", seconds) == 0
+    assert asked == [pytest.approx(20 / 240, rel=0.01), 1.0]
+
+
+def test_what_has_what_others_left_is_not_missed(plan: Plan, tmp_path: Path) -> None:
+    plan(Step("spare", ("this", "is", "no", "module"), 300.0, spare=True))
+    assert made("--out", str(tmp_path), "--seconds", "20") == 0
+    assert "spare: not begun, 20 s are too few for it" in words(tmp_path)
+
+
 def test_the_tests_say_why_each_failed_and_warnings_are_none(tmp_path: Path) -> None:
     tests = [step for part in (2, 4, 5) for step in steps(part, tmp_path, True) if step.name == "tests"]
     for step in tests:

@@ -33,6 +33,14 @@ def test_a_heap_brings_the_time_of_the_page_faults_that_go() -> None:
     assert none.seconds == 0 and none.low < 0 < none.high
 
 
+@pytest.mark.parametrize(
+    ("faults", "error", "there"),
+    [(0.0, 0.0, True), (5000.0, 5000.0, True), (5000.0, 100.0, False), (9000.0, 3000.0, False)],
+)
+def test_a_heap_that_still_grew_in_one_of_few_steps_keeps_its_memory(faults: float, error: float, there: bool) -> None:
+    assert _heaps.fewer_faults(before(), seen(faults=faults, faults_error=error)).there is there
+
+
 def test_page_faults_where_there_were_none_cost_what_one_costs_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_heaps, "new_memory", lambda page: 2e-6)
     none = before(faults=0.0, system=0.0)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, TypeAlias
 
+from kernels.devices import open_device
 from kernels.errors import Unavailable, UsageError
 from kernels.ops.conv.problem import Conv
 from kernels.ops.gemm.problem import Gemm
@@ -192,12 +193,14 @@ def alike(asked: Asked) -> dict[str, Any]:
 def each(asked: Asked, spent: Spent, how: Mapping[str, Any]) -> Forecast:
     """Of each problem the ratio alone times its seconds in the step: those that are at least a hundredth of it, which
     share the time, operands in cache as the step has them; what is smaller is taken to change as the rest does. Raises
-    Unavailable where of more than MOST of the step there is no ratio, and of all of them."""
+    Unavailable where of more than MOST of the step there is no ratio, and of all of them. What is far larger than the
+    last cache is measured in part: allocating, filling and checking it takes longer than its rounds."""
     large = {x: took for x, of in spent.items() if (took := sum(of.values())) >= LARGE * asked.before.seconds}
     if not large:
         return Forecast((unknown("kernels of which none takes a hundredth of the step", total(spent)),))
     fits = _alone.SHARES[0] * asked.alone / (2 * ROUNDS * sum(max(spent[x].values()) for x in large))
-    of = {x: _alone.smaller(x, fits * x.flops, how.get("vary")) for x in large}
+    part_of = {x: min(fits, 2 * open_device("cpu").limits().usable_cache / x.bytes) for x in large}
+    of = {x: _alone.smaller(x, part_of[x] * x.flops, how.get("vary")) for x in large}
     cold = {of[x]: _reuse.cold(asked, max(spent[x], key=spent[x].__getitem__), x) for x in large}
     found = _alone.known(cold, {**alike(asked), **how}, asked.alone)
     lost = {x: took for x, took in large.items() if of[x] not in found}

@@ -64,7 +64,7 @@ reference: .venv/done ## PyTorch's step against JAX's in both networks, five pro
 	  rm -f reports/reference/macro/explain-$$net.jsonl; mkdir -p docs/pictures/explain-$$net; \
 	  $(BIN)/python -m macro explain $$net pytorch jax --runs 5 -o reports/reference/macro/explain-$$net.jsonl --figures docs/pictures/explain-$$net >docs/explain-$$net.txt || exit; \
 	  sed -i '/^picture: /d; /^run file: /d' docs/explain-$$net.txt; \
-	  sed -i '/"topic":"watched"/d' reports/reference/macro/explain-$$net.jsonl; done
+	  sed -i '/"topic":"watched"/d' reports/reference/macro/explain-$$net.jsonl; rm -f reports/reference/macro/explain-$$net-?.kg; done
 
 golden: .venv/done ## rewrite the expected output of runs on the fake device and of stand-in frameworks; read the diff
 	GOLDEN=write $(BIN)/python -m pytest tests/golden tests/macro/test_golden.py tests/macro/explaining/test_documents.py

@@ -87,7 +87,10 @@ def sentences(made: Sequence[Prediction]) -> Iterator[str]:
             f"error {error} of the change, half-width of their intervals {half} of it (median)."
         )
     changes = units.counted(found.null, "change")
-    yield f"Of {changes} that changed nothing for certain {found.alarms} had been predicted to."
+    yield (
+        f"Of {changes} whose interval holds 0 and lies within ±{100 * LARGE:.0f} % of the step, {found.alarms} had "
+        "been predicted to change it by more than the resolution."
+    )
 
 
 def share(x: Prediction, of: Expected | None) -> str:

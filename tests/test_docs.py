@@ -8,7 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -86,10 +86,15 @@ def test_python(name: str, text: str, tmp_path: Path) -> None:
 
 
 def rows() -> Iterator[str]:
-    """The commands of README's table, whole: `… --full` goes on with the command before it, `--types` with its
-    module."""
+    """The commands of the tables of README and of docs/questions.md, whole, each once: `… --full` goes on with the
+    command before it, `--types` with its module."""
+    text = "\n".join((ROOT / name).read_text("utf-8") for name in ("README.md", "docs/questions.md"))
+    yield from dict.fromkeys(_told(re.findall(r"^\| (?:[^|`]+ \| )?(`[^|]+`)(?: \(\[[^|]*)? \|", text, re.M)))
+
+
+def _told(cells: Sequence[str]) -> Iterator[str]:
     before = ""
-    for cell in re.findall(r"^\| (`[^|]+`) \|", (ROOT / "README.md").read_text("utf-8"), re.M):
+    for cell in cells:
         for span in re.findall(r"`([^`]+)`", cell):
             if span.startswith("…"):
                 yield before.partition(" --")[0] + span[1:]

@@ -147,13 +147,16 @@ def _begun(plan: Plan, entry: Entry, folder: Path) -> Process:
 
 
 def _forecast(plan: Plan, entries: Sequence[Entry], proofs: int, start: float) -> str:
-    """What is about to happen, and about how long it takes. `start`: seconds that a process took to start."""
-    alive = sum(entry.status == "ok" for entry in entries)
+    """What is about to happen, and about how long it takes. `start`: seconds that a process took to start. Of changed
+    steps it is known how long one takes, of others what NumPy takes."""
+    alive = [entry for entry in entries if entry.status == "ok"]
     steps = max(COUNTS) * plan.network.flops(plan.batch) / REFERENCE
+    known = any(entry.change for entry in alive)
+    each = [entry.warm if known else steps / max(COUNTS) for entry in alive]
     proving = (proofs + REFERENCES) * (start + steps) if proofs else 0.0
-    starting = plan.generations * alive * (start + (WARM + 1) * steps / max(COUNTS))
+    starting = plan.generations * sum(start + (WARM + 1) * step for step in each)
     proofs_told = units.counted(proofs, "proof")
     return (
         f"about {proving + starting + plan.seconds:.0f} s: {proofs_told} of equal work ({proving:.0f} s), "
-        f"{plan.generations} × {alive} processes to start ({starting:.0f} s), {plan.seconds:.0f} s of measuring"
+        f"{plan.generations} × {len(alive)} processes to start ({starting:.0f} s), {plan.seconds:.0f} s of measuring"
     )

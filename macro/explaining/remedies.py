@@ -21,7 +21,8 @@ KEEP = " ".join(f"{name}={value}" for name, value in POLICIES["keep"].items())
 @dataclass(frozen=True)
 class Remedy:
     """`cause`: the column whose difference it is for; `applies`: to which of its cells, on the side that has
-    more of them; `type`: what a user types, or writes; `command`: what measures it, with the network and framework."""
+    more of them; `type`: what a user types, or writes; `command`: what measures it, of the network, the framework, or
+    the step of both at this batch."""
 
     name: str
     cause: str
@@ -36,7 +37,7 @@ REMEDIES = (
         "OS memory",
         lambda cell, side, entry: entry.setting.heap == "default",
         f"start the program with {KEEP}, or give each step the same buffers",
-        "python -m macro explain {net} {framework} {framework} --heap default,keep",
+        "python -m macro whatif {step} heap-keep",
     ),
     Remedy(
         "MKL's vendor check",
@@ -44,7 +45,7 @@ REMEDIES = (
         lambda cell, side, entry: (cell.seen[side] or "").startswith("mkl_blas_def"),
         "echo 'int mkl_serv_intel_cpu_true(void) { return 1; }' | gcc -shared -fPIC -xc - -o intel.so, then start the "
         "program with LD_PRELOAD=$PWD/intel.so; other kernels, other roundings",
-        "LD_PRELOAD=$PWD/intel.so python -m macro run {net} --frameworks {framework}",
+        "python -m macro whatif {step} mkl-dispatch",
     ),
     Remedy(
         "weights stored as they are read",
@@ -128,11 +129,14 @@ def _doubtful(gap: Gap) -> list[Bar]:
 
 
 def _said(gap: Gap, bars: Sequence[Bar], plan: Plan, sides: Sequence[Side]) -> Iterator[str]:
+    batch = f" --batch {plan.batch}" if plan.batch != plan.network.batch else ""
     for remedy, most, entry in sorted(_found(gap, bars, sides), key=lambda one: -one[1]):
+        net, framework = plan.named, entry.framework.name
+        command = remedy.command.format(net=net, framework=framework, step=f"{net} {framework}{batch}")
         witness = _account(sides) if remedy.cause == "OS memory" and bars and not bars[0].sure else ""
         yield (
-            f"{remedy.name}: up to {seconds(most)} of a {plan.phase} of {entry.framework.name}{witness}. Do: "
-            f"{remedy.type}. Measure: {remedy.command.format(net=plan.named, framework=entry.framework.name)}"
+            f"{remedy.name}: up to {seconds(most)} of a {plan.phase} of {framework}{witness}. Do: {remedy.type}. "
+            f"Measure: {command}"
         )
 
 

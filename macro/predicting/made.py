@@ -43,6 +43,8 @@ def make(
     twin = Entry(frameworks.find(f"{step.framework.name}~b"), step.setting, change=TWIN, identity=dict(identity))
     unchanged = Entry(step.framework, step.setting, identity=dict(identity))
     changed = [entered(step, one.changed, one.names, one.identity) for one in foreseen]
+    for entry in (twin, unchanged, *changed):
+        entry.warm = foreseen[0].told.step  # about, until it is started
     end = partial(drop, (unchanged, twin), changed, hopeless) if hopeless is not None else lambda: None
     contest = _take(step.plan, [unchanged, twin, *changed], file, say, folder, end)
     told, choosing = [], hopeless is not None

@@ -200,6 +200,6 @@ def _beside(rivals: Sequence[Pair], medians: Mapping[str, float]) -> str:
     size = units.binary(pair.contender.problem.size)
     return (
         f"{size}: our fastest copy by several threads, {way(pair.contender)}, takes "
-        f"{interval(x)} times the fastest other, {way(pair.baseline)}{several} ({verdict(x)}); promised is at most "
-        f"{PROMISED:.3f}: {held}."
+        f"{interval(x)} times the fastest other, {way(pair.baseline)}{several} ({verdict(x)}); the suite's own limit "
+        f"is {PROMISED:.3f}: {held}."
     )

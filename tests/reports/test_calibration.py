@@ -40,7 +40,8 @@ def test_signs_errors_verdicts_and_intervals_are_counted() -> None:
         "error is added.",
         "Of the 4 that change the step by 5 % or more, by 3 kinds of change, 3 were predictable: sign right in 2; "
         "1 confirmed, 2 refuted; median error 25 % of the change, half-width of their intervals 5 % of it (median).",
-        "Of 2 changes that changed nothing for certain 1 had been predicted to.",
+        "Of 2 changes whose interval holds 0 and lies within ±5 % of the step, 1 had been predicted to change it by "
+        "more than the resolution.",
     ]
 
 

@@ -8,6 +8,7 @@ from importlib import import_module
 
 import pytest
 
+from macro import changes, whatif
 from macro.explaining import document, gap, remedies
 from macro.explaining.attribute import attribute
 from macro.explaining.remedies import REMEDIES, Remedy
@@ -40,8 +41,7 @@ def test_page_faults_have_the_heap_as_remedy_unless_it_is_taken() -> None:
     assert line == (
         "To try: keep freed memory: up to 1.00 ms of a step of numpy. Do: start the program with MALLOC_MMAP_MAX_=0 "
         "MALLOC_TRIM_THRESHOLD_=68719476736 MALLOC_TOP_PAD_=67108864, or give each step the same buffers. Measure: "
-        "python -m macro explain "
-        "fcn-r numpy numpy --heap default,keep"
+        "python -m macro whatif fcn-r numpy --batch 128 heap-keep"
     )
     assert not told(side("numpy", [*FAST, "nothing"], heap="keep", more=(CLEARS,)), side("jax", FAST))
 
@@ -98,9 +98,12 @@ def test_a_fused_optimizer_is_no_advice_for_a_framework_without_one() -> None:
 
 @pytest.mark.parametrize("remedy", REMEDIES, ids=lambda one: one.name)
 def test_each_command_is_one_of_the_suite(remedy: Remedy) -> None:
-    words = shlex.split(remedy.command.format(net="fcn-r", framework="pytorch"))
+    step = "fcn-r pytorch --batch 64"
+    words = shlex.split(remedy.command.format(net="fcn-r", framework="pytorch", step=step))
     _, _, module, *rest = words[words.index("python") :]
-    if module == "macro":
+    if rest[0] == "whatif":  # whether it applies depends on the processor
+        assert all(changes.find(word) for word in whatif.parser().parse_intermixed_args(rest[1:]).changes)
+    elif module == "macro":
         import_module(f"macro.{rest[0]}").request(rest[1:])
     else:
         name = module.removeprefix("micro.")

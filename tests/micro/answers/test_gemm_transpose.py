@@ -45,8 +45,8 @@ USUAL = contest("nn-nt", 1, "numpy", 1.03, "unresolved", nn=2e-3)
 def test_the_published_shape_comes_first_and_the_odd_case_is_said_to_be_one() -> None:
     published, libraries, odd, *_ = said(contest("strategy", 1024, "openblas", 1.2, "slower"), ODD, USUAL)
     assert published == (
-        "Of the published shape (1024×3344 times 2048×3344 transposed) the product takes 1.20 [1.14, 1.26] times what "
-        f"it takes untransposed, in OpenBLAS on this machine (slower); {CLAIM}"
+        "Of the published M and N (1024×3344 times 2048×3344 transposed) the product takes 1.20 [1.14, 1.26] times "
+        f"what it takes untransposed, in OpenBLAS on this machine (slower); {CLAIM}"
     )
     assert (
         libraries
@@ -54,15 +54,15 @@ def test_the_published_shape_comes_first_and_the_odd_case_is_said_to_be_one() ->
     )
     assert odd == (
         "The largest difference that is certain, of one library at one M: NN in openblas-scipy at M = 1 takes longer "
-        "than NT, NT/NN is 0.320 [0.304, 0.336], chosen from 3 in the same rounds; certain in 2 of 3. There its 15.0 "
-        "ms stand beside 2.00 ms in numpy."
+        "than NT, NT/NN is 0.320 [0.304, 0.336], chosen from 3 in the same rounds; certain in 2 of 3. That takes 15.0 "
+        "ms there, and 2.00 ms in numpy."
     )
 
 
 def test_without_an_interval_at_the_published_shape_that_is_the_first_sentence() -> None:
     first, _, odd = said(contest("strategy", 1024, "openblas", None, "unresolved"), ODD, USUAL)
     assert first == (
-        "At the published shape (1024×3344 times 2048×3344 transposed) it is not certain what transposing costs in "
+        "At the published M and N (1024×3344 times 2048×3344 transposed) it is not certain what transposing costs in "
         f"OpenBLAS on this machine: 3 undisturbed rounds, again with --budget 120s; {CLAIM}"
     )
     assert odd.startswith("The largest difference that is certain, of one library at one M")

@@ -116,7 +116,7 @@ def test_a_team_says_from_where_it_pays_and_whether_the_promise_holds() -> None:
     pays, large = curves.team(run(*every))
     assert pays.startswith("c with 2 threads, times what one takes: 1 MiB 0.50 [") and "from 4 MiB on it surely" in pays
     assert "64 MiB: our fastest copy by several threads, c with 2 threads, takes 1.00 [0.95, 1.05]" in large
-    assert large.endswith("promised is at most 1.053: held.")
+    assert large.endswith("the suite's own limit is 1.053: held.")
     *_, slow = curves.team(run(team(64 * MIB, 2.0, 1.0, 0.5, "slower")))
     assert slow.endswith("NOT held.")
     never, _ = curves.team(run(team(64 * MIB, 1.0, 1.0, 1.0, "same")))

@@ -31,8 +31,8 @@ def _told(predictions: Sequence[Prediction]) -> Iterator[str]:
     threads = units.counted(first.threads, "thread")
     where = f", batch {first.batch}, in {first.framework}" if first.batch else ""  # a program of one's own has none
     yield (
-        f"A {first.phase} of {first.network}{where}, {threads}, takes "
-        f"{units.seconds(first.step)}. With each change, less without it (below zero: faster; 90 % intervals):"
+        f"A {first.phase} of {first.network}{where}, {threads}, takes {units.seconds(first.step)}. "
+        "Its time with each change less that without (below zero: faster; 90 % intervals):"
     )
     yield from _aligned([HEAD, *map(_row, predictions)])
     resolved = {(x.contest, x.resolution): x for x in predictions if x.resolution is not None}

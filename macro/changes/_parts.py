@@ -69,7 +69,8 @@ def _of_all(what: str, whole: float, same: Sequence[Part]) -> Part:
     rests = [math.prod(ratios[:i] + ratios[i + 1 :]) for i in range(len(same))]
     half = math.hypot(*(rest * (one.high - one.low) / 2 for rest, one in zip(rests, same, strict=True)))
     if what == PAGE_FAULTS:
-        half = max([half, *(abs(change) * (x.high - x.low) / 2 / abs(x.seconds) for x in same if x.seconds)])
+        known = [x for x in same if abs(x.seconds) > (x.high - x.low) / 4]  # to ± twice itself
+        half = max([half, *(abs(change) * (x.high - x.low) / 2 / abs(x.seconds) for x in known)])
     return around(what, change, half, whole)
 
 
@@ -241,8 +242,16 @@ def together(*forecasts: Forecast) -> Forecast:
 
 def shared(asked: Asked, *forecasts: tuple[float, Callable[[Asked], Forecast]]) -> Forecast:
     """Of parts of a step that are measured one after the other: each has of the time the share that it has of the
-    step, `seconds`; what takes none of it is not measured."""
-    whole = sum(seconds for seconds, _ in forecasts)
-    return together(
-        *(brings(replace(asked, alone=asked.alone * seconds / whole)) for seconds, brings in forecasts if seconds)
-    )
+    step, `seconds`; what takes none of it is not measured. Raises Unavailable where kernels of more than MOST of the
+    step had too few rounds."""
+    whole, found = sum(seconds for seconds, _ in forecasts), []
+    for seconds, brings in forecasts:
+        if not seconds:
+            continue
+        try:
+            found.append(brings(replace(asked, alone=asked.alone * seconds / whole)))
+        except Unavailable as error:
+            if str(error) != _alone.FEW or seconds > MOST * asked.before.seconds:
+                raise
+            found.append(Forecast((unknown("kernels that had too few rounds", seconds),)))
+    return together(*found)

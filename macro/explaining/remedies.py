@@ -81,7 +81,7 @@ REMEDIES = (
     Remedy(
         "parameters given back in place",
         "copy",
-        lambda cell, side, entry: "parameter copy" in cell.members,
+        lambda cell, side, entry: "parameter copy" in cell.members and entry.setting.knobs.get("donated") is False,
         "let the step take over its parameters' memory: jax.jit(step, donate_argnums=0)",
         "python -m macro run {net} --frameworks {framework} --heap default,keep",
     ),

@@ -57,7 +57,10 @@ def run_file(out: Path, part: int) -> Path:
 
 def steps(part: int, out: Path, here: bool, share: float = 1.0) -> tuple[Step, ...]:
     """On a GPU that is `here`, or on the fake device; in this share of a part's time."""
-    return tuple(replace(one, seconds=max(share * one.seconds, SHORTEST)) for one in _steps(part, out, here, share))
+    return tuple(
+        one if one.spare else replace(one, seconds=max(share * one.seconds, SHORTEST))
+        for one in _steps(part, out, here, share)
+    )
 
 
 def _steps(part: int, out: Path, here: bool, share: float) -> tuple[Step, ...]:

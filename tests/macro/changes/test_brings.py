@@ -15,7 +15,7 @@ from kernels.ops.gemm.problem import Gemm
 from kernels.problem import Problem
 from macro import changes, networks
 from macro.changes import _alone, _heaps, _parts
-from macro.changes.base import Asked, Before, Part, Seen, Step
+from macro.changes.base import Asked, Before, Forecast, Part, Seen, Step
 from tests.macro.changes.test_changes import NETWORK, before, seen, step
 
 
@@ -239,6 +239,27 @@ def test_of_a_small_kernel_that_had_too_few_rounds_nothing_is_known_and_of_a_cha
         _parts.each(asked(step(), before()), spent, {})
 
 
+@pytest.mark.parametrize(("seconds", "told"), [(0.05, True), (0.3, False)])
+def test_a_small_kind_of_work_that_had_too_few_rounds_is_unknown_alone(seconds: float, told: bool) -> None:
+    def few(asked: Asked) -> Forecast:
+        raise Unavailable(_alone.FEW)
+
+    def other(asked: Asked) -> Forecast:
+        raise Unavailable("nothing calls them here")
+
+    known = Forecast((Part("gemm", -0.1, -0.11, -0.09),))
+    of = asked(step(), before(seconds=1.0))
+    parts = (0.5, lambda one: known), (seconds, few)
+    if not told:
+        with pytest.raises(Unavailable, match="too few rounds"):
+            _parts.shared(of, *parts)
+        return
+    found = _parts.shared(of, *parts).parts
+    assert found[0] == known.parts[0] and (found[1].low, found[1].high) == (-seconds / 2, seconds / 2)
+    with pytest.raises(Unavailable, match="nothing calls them"):
+        _parts.shared(of, parts[0], (seconds, other))
+
+
 def test_what_is_no_known_problem_may_change_too(monkeypatch: pytest.MonkeyPatch) -> None:
     from macro.explaining.rows import rows
 
@@ -285,6 +306,8 @@ def test_page_faults_that_come_add_to_each_other() -> None:
     few, more = (_parts.around(_parts.PAGE_FAULTS, change, 0.3 * change, 0.01) for change in (0.3, 0.4))
     (both,) = _parts.at_once([few, more])
     assert both.seconds == pytest.approx(0.7) and both.high - both.seconds == pytest.approx(0.21)
+    (uncertain,) = _parts.at_once([few, _parts.around(_parts.PAGE_FAULTS, 1e-4, 3e-3, 0.01)])
+    assert uncertain.high - uncertain.seconds < 0.1  # and not thirty times what both bring
     (none,) = _parts.at_once([few, _parts.around(_parts.PAGE_FAULTS, -0.01, 0.003, 0.01)])
     assert none.seconds == pytest.approx(-0.01)  # where freed memory is kept none come
 

@@ -44,6 +44,13 @@ SIZES: Mapping[type[Problem], tuple[tuple[str, ...], int]] = {
 BENCHMARKS: Mapping[type[Problem], str] = {Gemm: "gemm", Update: "update", Conv: "conv", Pooling: "elementwise"}
 
 
+class TooFewRounds(Unavailable):
+    """Of a kernel by itself, whose ratio nobody knows then."""
+
+    def __init__(self) -> None:
+        super().__init__(FEW)
+
+
 @dataclass(frozen=True)
 class Ratio:
     """Time changed over time unchanged, with an interval of CONFIDENCE."""
@@ -66,11 +73,11 @@ def measured(benchmark: str, options: Mapping[str, Any], seconds: float) -> Rati
 
 def tried(take: Callable[[float], T | None], seconds: float) -> T:
     """Once more, in the time that is left, where there were too few rounds, as while others had the processor. Raises
-    Unavailable."""
+    TooFewRounds."""
     for share in SHARES:
         if (found := take(share * seconds)) is not None:
             return found
-    raise Unavailable(FEW)
+    raise TooFewRounds
 
 
 def known(xs: Mapping[Problem, str], how: Mapping[str, Any], seconds: float) -> dict[Problem, Ratio]:

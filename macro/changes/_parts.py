@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -47,31 +46,6 @@ def part(what: str, seconds: float, ratio: Ratio) -> Part:
 def around(what: str, change: float, half: float, of: float = 0.0) -> Part:
     """With an error of so many seconds on both sides."""
     return Part(what, change, change - half, change + half, of)
-
-
-def at_once(parts: Sequence[Part]) -> list[Part]:
-    """Of several changes. Of the same kernels, by name and seconds, that more than one of them changes, each leaves its
-    ratio of what the others leave: products on two threads take half of what better kernels take."""
-    alike: dict[tuple[str, float], list[Part]] = {}
-    for one in parts:
-        alike.setdefault((one.what, one.of), []).append(one)
-    merged = []
-    for (what, whole), same in alike.items():
-        merged += same if len(same) == 1 or not whole else [_of_all(what, whole, same)]
-    return merged
-
-
-def _of_all(what: str, whole: float, same: Sequence[Part]) -> Part:
-    """Page faults that come add to each other, and what one costs is off alike for all changes."""
-    come = sum(max(0.0, one.seconds) for one in same) if what == PAGE_FAULTS else 0.0
-    ratios = [1 + (min(0.0, one.seconds) if what == PAGE_FAULTS else one.seconds) / whole for one in same]
-    change = (whole + come) * math.prod(ratios) - whole
-    rests = [math.prod(ratios[:i] + ratios[i + 1 :]) for i in range(len(same))]
-    half = math.hypot(*(rest * (one.high - one.low) / 2 for rest, one in zip(rests, same, strict=True)))
-    if what == PAGE_FAULTS:
-        known = [x for x in same if abs(x.seconds) > (x.high - x.low) / 4]  # to ± twice itself
-        half = max([half, *(abs(change) * (x.high - x.low) / 2 / abs(x.seconds) for x in known)])
-    return around(what, change, half, whole)
 
 
 def unknown(what: str, seconds: float) -> Part:
@@ -194,19 +168,19 @@ def alike(asked: Asked) -> dict[str, Any]:
 def each(asked: Asked, spent: Spent, how: Mapping[str, Any]) -> Forecast:
     """Of each problem the ratio alone times its seconds in the step: those that are at least a hundredth of it, which
     share the time, operands in cache as the step has them; what is smaller is taken to change as the rest does. Raises
-    Unavailable where of more than MOST of the step there is no ratio, and of all of them. What is far larger than the
+    TooFewRounds where of more than MOST of the step there is no ratio, and of all of them. What is far larger than the
     last cache is measured in part: allocating, filling and checking it takes longer than its rounds."""
     large = {x: took for x, of in spent.items() if (took := sum(of.values())) >= LARGE * asked.before.seconds}
     if not large:
         return Forecast((unknown("kernels of which none takes a hundredth of the step", total(spent)),))
     fits = _alone.SHARES[0] * asked.alone / (2 * ROUNDS * sum(max(spent[x].values()) for x in large))
-    part_of = {x: min(fits, 2 * open_device("cpu").limits().usable_cache / x.bytes) for x in large}
-    of = {x: _alone.smaller(x, part_of[x] * x.flops, how.get("vary")) for x in large}
+    most = 2 * open_device("cpu").limits().usable_cache
+    of = {x: _alone.smaller(x, min(fits, most / x.bytes) * x.flops, how.get("vary")) for x in large}
     cold = {of[x]: _reuse.cold(asked, max(spent[x], key=spent[x].__getitem__), x) for x in large}
     found = _alone.known(cold, {**alike(asked), **how}, asked.alone)
     lost = {x: took for x, took in large.items() if of[x] not in found}
     if len(lost) == len(large) or sum(lost.values()) > MOST * asked.before.seconds:
-        raise Unavailable(_alone.FEW)
+        raise _alone.TooFewRounds
     parts = [part(x.name, took, found[of[x]]) for x, took in large.items() if x not in lost]
     if small := total(spent) - sum(large.values()):
         share = sum(x.seconds for x in parts) / sum(x.of for x in parts)
@@ -242,16 +216,16 @@ def together(*forecasts: Forecast) -> Forecast:
 
 def shared(asked: Asked, *forecasts: tuple[float, Callable[[Asked], Forecast]]) -> Forecast:
     """Of parts of a step that are measured one after the other: each has of the time the share that it has of the
-    step, `seconds`; what takes none of it is not measured. Raises Unavailable where kernels of more than MOST of the
-    step had too few rounds."""
+    step, `seconds`; what takes none of it is not measured. Raises TooFewRounds of kernels of more than MOST of the
+    step."""
     whole, found = sum(seconds for seconds, _ in forecasts), []
     for seconds, brings in forecasts:
         if not seconds:
             continue
         try:
             found.append(brings(replace(asked, alone=asked.alone * seconds / whole)))
-        except Unavailable as error:
-            if str(error) != _alone.FEW or seconds > MOST * asked.before.seconds:
+        except _alone.TooFewRounds:
+            if seconds > MOST * asked.before.seconds:
                 raise
             found.append(Forecast((unknown("kernels that had too few rounds", seconds),)))
     return together(*found)

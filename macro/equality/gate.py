@@ -150,10 +150,10 @@ def _forecast(plan: Plan, entries: Sequence[Entry], proofs: int, start: float) -
     """What is about to happen, and about how long it takes. `start`: seconds that a process took to start. Of changed
     steps it is known how long one takes, of others what NumPy takes."""
     alive = [entry for entry in entries if entry.status == "ok"]
-    steps = max(COUNTS) * plan.network.flops(plan.batch) / REFERENCE
+    numpy = plan.network.flops(plan.batch) / REFERENCE
     known = any(entry.change for entry in alive)
-    each = [entry.warm if known else steps / max(COUNTS) for entry in alive]
-    proving = (proofs + REFERENCES) * (start + steps) if proofs else 0.0
+    each = [entry.warm if known else numpy for entry in alive]
+    proving = (proofs + REFERENCES) * (start + max(COUNTS) * numpy) if proofs else 0.0
     starting = plan.generations * sum(start + (WARM + 1) * step for step in each)
     proofs_told = units.counted(proofs, "proof")
     return (

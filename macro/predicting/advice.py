@@ -52,9 +52,9 @@ def advise(step: Step, seconds: float, file: RunFile, say: Callable[[str], None]
         left -= each * (len(best) + len(others) + judged.UNCHANGED)
         if left > 0 and (swapped := swaps(step, tried, best)):
             more = [one for one in swapped if one not in best]
-            others += [foreseer.both(swapped)] if len(swapped) > 1 else []
-            best += more
-            left -= each * (len(more) + (len(swapped) > 1))
+            both = [foreseer.both(swapped)] if len(swapped) > 1 else []
+            best, others = [*best, *more], [*others, *both]
+            left -= each * (len(more) + len(both))
         last = replace(step, plan=replace(step.plan, seconds=min(max(0.0, left), LAST * seconds)))
         told = foreseer.turns(last, [*best, *others], file, say) if best else []
     winner = combined(told[: len(best)], told[len(best) :])

@@ -19,8 +19,9 @@ from kernels.devices.cpu import cores
 from kernels.errors import LaunchError, SuiteError, Unavailable
 from kernels.users import raised
 from macro.changes import Named, _alone
+from macro.changes._at_once import at_once
 from macro.changes._heaps import beside
-from macro.changes._parts import OF_MALLOC, around, at_once
+from macro.changes._parts import OF_MALLOC, around
 from macro.changes.base import Asked, Before, Effect, Forecast, Part, Seen, Step
 from macro.equality.answer import takes
 from macro.predicting import judged, made, own, own_turns, watched

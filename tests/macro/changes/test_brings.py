@@ -14,51 +14,13 @@ from kernels.libs import torch as torch_library
 from kernels.ops.gemm.problem import Gemm
 from kernels.problem import Problem
 from macro import changes, networks
-from macro.changes import _alone, _heaps, _parts
+from macro.changes import _alone, _parts
 from macro.changes.base import Asked, Before, Forecast, Part, Seen, Step
 from tests.macro.changes.test_changes import NETWORK, before, seen, step
 
 
 def asked(changed: Step, watched: Before, after: Seen | None = None) -> Asked:
     return Asked(watched, after or seen(), step(), changed, 10.0)
-
-
-def test_a_heap_brings_the_time_of_the_page_faults_that_go() -> None:
-    brings = changes.find("heap-keep").change.brings
-    (part,) = brings(asked(step(heap="keep"), before(), seen(faults=900.0))).parts
-    assert part.seconds == pytest.approx(-0.9 * 0.2) and part.low < part.seconds < part.high < 0
-    (more,) = brings(asked(step(preload="jemalloc"), before(), seen(faults=18_000.0))).parts
-    assert more.seconds == pytest.approx(0.2)
-    (none,) = brings(asked(step(heap="keep"), before(faults=3.0), seen(faults=2.0))).parts
-    assert none.seconds == 0 and none.low < 0 < none.high
-
-
-@pytest.mark.parametrize(
-    ("faults", "error", "there"),
-    [(0.0, 0.0, True), (5000.0, 5000.0, True), (5000.0, 100.0, False), (9000.0, 3000.0, False)],
-)
-def test_a_heap_that_still_grew_in_one_of_few_steps_keeps_its_memory(faults: float, error: float, there: bool) -> None:
-    assert _heaps.fewer_faults(before(), seen(faults=faults, faults_error=error)).there is there
-
-
-def test_page_faults_where_there_were_none_cost_what_one_costs_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_heaps, "new_memory", lambda page: 2e-6)
-    none = before(faults=0.0, system=0.0)
-    (more,) = changes.find("heap-jemalloc").change.brings(asked(step(), none, seen(faults=5000.0))).parts
-    assert more.seconds == pytest.approx(0.01) and more.low < more.seconds < more.high
-
-
-def test_huge_pages_save_what_large_pages_cost_less(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_heaps, "new_memory", lambda page: 2e-6 if page == 4096 else 0.5e-6)
-    (part,) = changes.find("huge-pages").change.brings(asked(step(), before(), seen(faults=0.0))).parts
-    assert part.seconds == pytest.approx(-0.75 * 0.2) and part.low < part.seconds < part.high
-
-
-@pytest.mark.parametrize(("faults", "certain"), [(10_000.0, False), (14_000.0, True), (1000.0, True)])
-def test_beside_another_change_page_faults_count_where_they_certainly_differ(faults: float, certain: bool) -> None:
-    found = _heaps.beside(before(faults_error=900.0), seen(faults=faults, faults_error=300.0))
-    assert bool(found) == certain
-    assert not found or (found[0].seconds > 0) == (faults > 9000)
 
 
 def test_products_are_swapped_by_their_ratios_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,7 +204,7 @@ def test_of_a_small_kernel_that_had_too_few_rounds_nothing_is_known_and_of_a_cha
 @pytest.mark.parametrize(("seconds", "told"), [(0.05, True), (0.3, False)])
 def test_a_small_kind_of_work_that_had_too_few_rounds_is_unknown_alone(seconds: float, told: bool) -> None:
     def few(asked: Asked) -> Forecast:
-        raise Unavailable(_alone.FEW)
+        raise _alone.TooFewRounds
 
     def other(asked: Asked) -> Forecast:
         raise Unavailable("nothing calls them here")
@@ -277,39 +239,6 @@ def test_where_most_of_what_changes_is_no_known_problem_nobody_can_say(monkeypat
     watched = before(cells={(("fc1 forward",), "gemm"): 0.1, (("net.a",), "gemm"): 0.3}, rows=rows(NETWORK, 8))
     with pytest.raises(Unavailable, match="other products take 30 % of the step; nothing calls them here"):
         _parts.products(asked(step(), watched), {})
-
-
-def test_of_what_two_changes_change_each_leaves_its_ratio_of_what_the_other_leaves() -> None:
-    two, better, faults = Part("gemm", -0.5, -0.51, -0.49, 1.0), Part("gemm", -0.4, -0.44, -0.36, 1.0), _parts.around
-    both, rest = _parts.at_once([two, better, faults("page faults", -0.1, 0.02, 0.1)])
-    assert both.seconds == pytest.approx(-0.7) and both.of == 1.0
-    assert both.high - both.seconds == pytest.approx(((0.01 * 0.6) ** 2 + (0.04 * 0.5) ** 2) ** 0.5)
-    assert rest == faults("page faults", -0.1, 0.02, 0.1)
-    apart = [Part("gemm", -0.5, -0.6, -0.4), two]  # of one nothing is known but its sum
-    assert _parts.at_once(apart) == apart
-    others = [Part("the smaller ones", -2.5, -3.0, -2.0, 5.0), Part("the smaller ones", -50.0, -60.0, -40.0, 100.0)]
-    assert _parts.at_once(others) == others  # of other kernels
-
-
-def test_page_faults_go_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_heaps, "new_memory", lambda page: 2e-6 if page == 4096 else 0.5e-6)
-    gone = seen(faults=0.0)
-    parts = [
-        changes.find(word).change.brings(asked(step(), before(), gone)).parts for word in ("heap-keep", "huge-pages")
-    ]
-    (both,) = _parts.at_once([*parts[0], *parts[1]])
-    assert both.seconds == pytest.approx(-0.2)  # all of the operating system's time, and no more
-    assert both.high - both.seconds == pytest.approx(parts[0][0].high - parts[0][0].seconds)  # what one costs
-
-
-def test_page_faults_that_come_add_to_each_other() -> None:
-    few, more = (_parts.around(_parts.PAGE_FAULTS, change, 0.3 * change, 0.01) for change in (0.3, 0.4))
-    (both,) = _parts.at_once([few, more])
-    assert both.seconds == pytest.approx(0.7) and both.high - both.seconds == pytest.approx(0.21)
-    (uncertain,) = _parts.at_once([few, _parts.around(_parts.PAGE_FAULTS, 1e-4, 3e-3, 0.01)])
-    assert uncertain.high - uncertain.seconds < 0.1  # and not thirty times what both bring
-    (none,) = _parts.at_once([few, _parts.around(_parts.PAGE_FAULTS, -0.01, 0.003, 0.01)])
-    assert none.seconds == pytest.approx(-0.01)  # where freed memory is kept none come
 
 
 def test_of_products_that_another_kind_of_work_has_in_it_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -420,13 +349,3 @@ def test_what_could_not_be_measured_alone_says_why(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(Run, "comparisons", (few,))
     with pytest.raises(Unavailable, match="too few rounds"):
         _alone.measured("gemm", {}, 1.0)
-
-
-def test_page_faults_of_several_threads_may_be_taken_at_once() -> None:
-    """The operating system's time is a sum over threads, a step's is the wall's."""
-    brings = changes.find("heap-keep").change.brings
-    (one,) = brings(asked(step(heap="keep"), before(), seen(faults=0.0))).parts
-    two = before(identity={"threads": {"intra-op": 2, "inter-op": 1}})
-    (part,) = brings(asked(step(heap="keep"), two, seen(faults=0.0))).parts
-    assert part.seconds == pytest.approx(0.75 * one.seconds)
-    assert part.low < one.seconds < 0.5 * one.seconds < part.high

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from kernels import suite
 from kernels.errors import UsageError, choice
 from kernels.problem import Problem
 from kernels.variant import CEILING, Variant
@@ -25,7 +26,7 @@ def problem_type(op: str) -> type[Problem]:
     """The problem class of an operation."""
     if op not in operations():
         raise UsageError(f"no operation {op!r}; there are: {', '.join(operations())}")
-    problem_class: type[Problem] = importlib.import_module(f"kernels.ops.{op}").PROBLEM
+    problem_class: type[Problem] = importlib.import_module(f"{suite.PREFIX}kernels.ops.{op}").PROBLEM
     return problem_class
 
 
@@ -33,9 +34,9 @@ def _tables(op: str, kernels: str = "*") -> Iterator[ModuleType]:
     """The modules of an operation's rows: variants.py, and one for each kind of kernels that needs imports of its own,
     as cuda_variants.py; imported only when it is reached."""
     problem_type(op)
-    yield importlib.import_module(f"kernels.ops.{op}.variants")
+    yield importlib.import_module(f"{suite.PREFIX}kernels.ops.{op}.variants")
     for path in sorted((Path(__file__).parent / "ops" / op).glob(f"{kernels}_variants.py")):
-        yield importlib.import_module(f"kernels.ops.{op}.{path.stem}")
+        yield importlib.import_module(f"{suite.PREFIX}kernels.ops.{op}.{path.stem}")
 
 
 @functools.cache

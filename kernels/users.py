@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from kernels import state, users_c
+from kernels import state, suite, users_c
 from kernels.dtypes import UNIT_ROUNDOFF
 from kernels.errors import UsageError, said
 from kernels.launch import Bind, Launch
@@ -49,11 +49,11 @@ def load(name: str) -> Variant[Any]:
     except UsageError as error:
         raise UsageError(f"--variant {name}: {error}") from None
     except (Exception, SystemExit) as error:  # the file is the user's: anything may be wrong with it
-        raise UsageError(f"--variant {name}: {raised(error)}") from None
+        raise UsageError(f"--variant {name}: {raised(error)}{_namesake(error)}") from None
     if isinstance(kernel, Variant):
         return kernel
     if not callable(kernel):
-        raise UsageError(f"--variant {name}: neither a function nor a Variant (kernels.variant.Variant)")
+        raise UsageError(f"--variant {name}: neither a function nor a Variant (from kernelgap import Variant)")
     precision = getattr(kernel, "precision", "fp32")
     if precision not in UNIT_ROUNDOFF:
         raise UsageError(f"--variant {name}: its precision {precision!r}: there are {', '.join(UNIT_ROUNDOFF)}")
@@ -104,6 +104,16 @@ def raised(error: BaseException) -> str:
     return said(error) + (f" ({lines[-1]})" if lines else "")
 
 
+def _namesake(error: BaseException) -> str:
+    """Return what to do where an import failed because the suite's names are not what the file's author expects."""
+    name = (error.name or "").partition(".")[0] if isinstance(error, ImportError) else ""
+    if name not in suite.ROOMS:
+        return ""
+    if suite.PREFIX:
+        return f": `{name}` is no part of this suite as it is installed: from kernelgap import Launch, Variant"
+    return f": in a checkout `{name}` is this suite's own folder; installed (pip install .) it leaves that name free"
+
+
 def _pickled(path: Path) -> tuple[Any, Path]:
     """A function that `name_of` kept, and where."""
     import pickle
@@ -124,6 +134,8 @@ def _attribute(place: str, name: str) -> tuple[Any, Path | None]:
 def module_of(place: str) -> ModuleType:
     """Of a file of a user's own, or by name."""
     if not place.endswith(".py"):
+        if os.getcwd() not in sys.path:  # neither a worker nor the command `kernelgap` has the current folder there
+            sys.path.append(os.getcwd())
         return importlib.import_module(place)
     # A name of its own: two files may be called alike, or like an installed package.
     name = f"{MODULE}{zlib.crc32(os.path.abspath(place).encode()):08x}"

@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _ran(command: str, words: Sequence[str]) -> int:
     """Its exit code; 1, and a line, where a file or the standard output cannot be written."""
     try:
-        code = int(importlib.import_module(f"macro.{command}").main(words))
+        code = int(importlib.import_module(f"{__package__}.{command}").main(words))
         print(end="", flush=True)
         return code
     except BrokenPipeError:

@@ -19,6 +19,13 @@ for `micro.ab`; `visit`, `probes` and `probing` are what `micro.gpu` asks a GPU.
 From Python: `run = micro.measure(micro.plan("gemm", m=[64, 128], variant="openblas,numpy", budget="5s"))`.
 """
 
+import sys
+from pathlib import Path
+
+if __name__ == "micro" and sys.path[0] != str(Path(__file__).parents[1]):
+    # `python -m micro.gemm` puts the current folder first, where a user's kernels.py or reports/ are not the suite's.
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from micro.command.api import measure, plan, workers
 
 __all__ = ["measure", "plan", "workers"]

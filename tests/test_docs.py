@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import kernelgap
 from kernels.errors import UsageError
 from macro import explain
 from macro.explaining import own_request as own
@@ -55,6 +56,7 @@ def run(words: list[str], folder: Path, state: Path | None = None) -> subprocess
     )
 
 
+INSTALLED = {name: (module, *words) for name, module, words in kernelgap.commands()}
 SLOW = {"README.md-1", "README.md-2"}  # whole questions, with pictures: CI runs the first for real, too
 
 
@@ -69,6 +71,9 @@ def test_commands(name: str, text: str, tmp_path: Path) -> None:
         if not command or command.startswith(ELSEWHERE):
             continue
         words = shlex.split(command)
+        if words[0] == "kernelgap":
+            words = ["python", "-m", *INSTALLED[words[1]], *words[2:]]
+            command = shlex.join(words)
         assert words[:2] == ["python", "-m"], f"{command}: neither a command of ours nor one CI runs"
         if own.is_own(words[4:], explain.parser()) and words[2:4] == ["macro", "explain"]:
             parsed(command)  # its script is the reader's

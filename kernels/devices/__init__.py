@@ -32,7 +32,7 @@ def _file(name: str) -> tuple[Any, str]:
     """The module of the device called `name`, and what stands behind its colon."""
     check_name(name)
     file, _, index = name.partition(":")
-    return importlib.import_module(f"kernels.devices.{file}"), index
+    return importlib.import_module(f"{__name__}.{file}"), index
 
 
 @functools.cache

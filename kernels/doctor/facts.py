@@ -12,6 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kernels import suite
 from kernels.steering import STEERING, variables
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def _compiler() -> str | None:
 
 def _commit() -> str | None:
     """Of this checkout; a `+` where files in it differ."""
-    root = Path(__file__).parents[2]
+    root = suite.ROOT
     if not (root / ".git").exists():
         return None
     try:

@@ -9,9 +9,9 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
+from kernels import suite
 from kernels.doctor.part import said
 from kernels.errors import SuiteError
 from kernels.libs import mkl, openblas
@@ -86,17 +86,14 @@ def _damaged(name: str, reason: str) -> Library:
 
 def _child(skip: list[str]) -> tuple[list[dict[str, Any]], str]:
     """The lines of a process that opens all but `skip`, and how it ended."""
-    root = str(Path(__file__).parents[2])
-    path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
-    command = [sys.executable, "-m", __name__, *skip]
     try:
         ran = subprocess.run(
-            command,
+            suite.child("kernels.doctor.libraries", *skip),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=PATIENCE,
             check=False,
-            env=os.environ | {"PYTHONPATH": path},
+            env=suite.environment(),
         )
     except subprocess.TimeoutExpired as error:
         return _lines(error.stdout or b""), f"no answer in {PATIENCE:g} s"

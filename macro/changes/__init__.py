@@ -70,7 +70,7 @@ def known(name: str) -> Change:
     """One that there is. Raises UsageError."""
     if name not in names():
         raise UsageError(f"{name}: there is no such change: {choice(name, names())} (or a file.py of your own)")
-    change: Change = importlib.import_module(f"macro.changes.{name.replace('-', '_')}").CHANGE
+    change: Change = importlib.import_module(f"{__name__}.{name.replace('-', '_')}").CHANGE
     return change
 
 

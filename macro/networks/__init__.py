@@ -65,4 +65,4 @@ def _stems() -> list[str]:
 
 
 def _module(stem: str) -> Any:
-    return importlib.import_module(f"macro.networks.{stem}")
+    return importlib.import_module(f"{__name__}.{stem}")

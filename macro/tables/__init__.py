@@ -18,5 +18,5 @@ def find(name: str) -> Table:
     """By name. Raises UsageError."""
     if name not in names():
         raise UsageError(f"table {name}: {choice(name, names())}")
-    table: Table = importlib.import_module(f"macro.tables.{name}").TABLE
+    table: Table = importlib.import_module(f"{__name__}.{name}").TABLE
     return table

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import suite_device  # beside this file
 
-ROOT = Path(__file__).resolve().parents[2]
+FOLDER = Path(__file__).resolve().parents[2]  # holds kernels
 # None that chooses in each process anew: what is timed is what was proven.
 ON_A_GPU = {
     "gemm": ("cublas", "cublaslt", "cuda-tiled"),
@@ -72,7 +72,7 @@ def _circumstances(job):
     chip = ON or processor()
     parts = [chip, job["threads"], job.get("preload"), steered, list(map(suite_device.installed, LIBRARIES))]
     found = hashlib.sha256(json.dumps(parts, sort_keys=True).encode())
-    for path in [Path(__file__).resolve(), *sorted((ROOT / "kernels").rglob("*.[pc]*"))]:
+    for path in [Path(__file__).resolve(), *sorted((FOLDER / "kernels").rglob("*.[pc]*"))]:
         if path.suffix in (".py", ".c", ".cu"):
             found.update(path.read_bytes())
     return found.hexdigest()[:24]

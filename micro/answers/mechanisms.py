@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kernels import suite
 from kernels.errors import UsageError
 
 if TYPE_CHECKING:
@@ -151,7 +153,8 @@ def _cells(one: Mechanism, outcome: Outcome | None) -> tuple[str, str, str, str]
         later = f"not built yet: {one.later.removeprefix(NOT_YET)}" if one.later else f"no command: {one.why_not}"
         return one.id, what, later, "–"
     where = " (on a GPU)" if one.test.gpu else ""
-    return one.id, what, f"python -m {one.test.command}{where}\n{one.test.arm}", _verdict(outcome)
+    module, *words = shlex.split(one.test.command)
+    return one.id, what, f"{suite.typed(module, *words)}{where}\n{one.test.arm}", _verdict(outcome)
 
 
 def _verdict(outcome: Outcome | None) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
+from kernels import suite
 from kernels.errors import LaunchError
 from micro.worker.json_child import JsonChild
 from micro.worker.process import ERRORS, POOLS
@@ -16,10 +16,9 @@ class Arm(JsonChild):
 
     def __init__(self, letter: str, python: str, repo: Path, threads: int, device: str = "cpu") -> None:
         self.letter = letter
-        path = os.pathsep.join([str(repo), *filter(None, [os.environ.get("PYTHONPATH")])])
-        # PYTHONSAFEPATH: else the current folder, which may be the other checkout, would come first.
-        environment = os.environ | dict.fromkeys(POOLS, str(threads)) | {"PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
-        super().__init__([python, "-m", "micro._arm", device, str(threads)], environment)
+        environment = suite.environment(repo) | dict.fromkeys(POOLS, str(threads))
+        module = "micro._arm" if (repo / "micro").is_dir() else "kernelgap.micro._arm"
+        super().__init__([python, "-m", module, device, str(threads)], environment)
 
     def call(self, do: str, *, patience: float, **given: Any) -> dict[str, Any]:
         """Its answer. Raises what it raised; LaunchError for a crash or a hang."""

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from kernels import suite
 from kernels.devices import open_device
 from kernels.errors import SuiteError, UsageError
 from micro.arms.client import Arm
@@ -34,7 +35,7 @@ class Place:
     """Where an arm lives: its Python, and its checkout."""
 
     python: str = sys.executable
-    repo: Path = Path(__file__).parents[2]
+    repo: Path = suite.ROOT
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
+from kernels import suite
 from kernels.devices import open_device
 from kernels.errors import SuiteError
 from kernels.users import raised
@@ -48,7 +48,9 @@ class Arm:
         """The cases of a command, and where it would run."""
         module, *rest = words
         name = module.rpartition(".")[2]
-        benchmark, arguments = request(importlib.import_module(module).BENCHMARK, name, rest, raising=True)
+        benchmark, arguments = request(
+            importlib.import_module(suite.PREFIX + module).BENCHMARK, name, rest, raising=True
+        )
         plan = planned(benchmark, name, arguments)
         cases = {case.name: case for contest in plan.contests for case in contest.cases}
         environment = machine.environment([self._host.device], " ".join(words))
@@ -57,7 +59,7 @@ class Arm:
                 {"name": name, "skip": case.skip, "threads": case.setting.threads} for name, case in cases.items()
             ],
             "environment": {"digest": environment.digest, "facts": environment.facts, "state": environment.state},
-            "root": str(Path(__file__).parents[2]),
+            "root": str(suite.ROOT),
         }
 
     def prepare(self, case: str, seed: int | None) -> dict[str, Any]:

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from kernels import suite
+
 if TYPE_CHECKING:
     from micro.measuring.checks import Checks
     from micro.planning.request import Plan
@@ -27,7 +29,7 @@ def plan(benchmark: str, **options: Any) -> Plan:
     from reports import formats
 
     try:
-        definition = importlib.import_module(f"micro.{benchmark}").BENCHMARK
+        definition = importlib.import_module(f"{suite.PREFIX}micro.{benchmark}").BENCHMARK
     except (ImportError, AttributeError):
         raise UsageError(f"{benchmark!r} is no benchmark: see `ls micro`, the files") from None
     for name in {"figures", "list", "profile", *formats.kinds()} & options.keys():

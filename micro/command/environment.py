@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kernels import suite
 from kernels.doctor import facts
 from kernels.state import folder as state_folder
 from micro.worker import run_queue
@@ -18,8 +19,6 @@ from reports.record import Environment
 
 if TYPE_CHECKING:
     from kernels.devices.base import Device
-
-ROOMS = ("kernels", "macro", "micro", "reports")
 
 
 def environment(devices: Sequence[Device], command: str) -> Environment:
@@ -45,13 +44,13 @@ def command_line() -> str:
     other program, a script or a notebook, its name alone: its words are none of ours."""
     import shlex
 
-    root, script, words = Path(__file__).parents[2], Path(sys.argv[0]), sys.argv[1:]
+    script, words = Path(sys.argv[0]), sys.argv[1:]
     spec = getattr(sys.modules["__main__"], "__spec__", None)
-    module = spec.name.removesuffix(".__main__") if spec else ""
-    if module.partition(".")[0] in ROOMS:
-        return shlex.join(["python", "-m", module, *words])
-    if any(script.resolve().is_relative_to(root / room) for room in ROOMS):
-        return shlex.join(["python", str(script.resolve().relative_to(root)), *words])
+    module = spec.name.removeprefix(suite.PREFIX) if spec else ""
+    if module.partition(".")[0] in suite.ROOMS:
+        return suite.typed(module, *words)
+    if any(script.resolve().is_relative_to(suite.FOLDER / room) for room in suite.ROOMS):
+        return shlex.join(["python", str(script.resolve().relative_to(suite.FOLDER)), *words])
     return f"from Python: {script.name or 'interactive'}"
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kernels import suite
 from kernels.catalog import find
 from kernels.devices import kind_of, open_device
 from kernels.errors import UsageError
@@ -50,7 +51,7 @@ class Part:
 def benchmarks() -> dict[str, Benchmark]:
     """By name: the files of `micro/` that have a BENCHMARK."""
     names = sorted(path.stem for path in HERE.glob("[a-z]*.py"))
-    modules = {name: importlib.import_module(f"micro.{name}") for name in names}
+    modules = {name: importlib.import_module(f"{suite.PREFIX}micro.{name}") for name in names}
     return {name: module.BENCHMARK for name, module in modules.items() if hasattr(module, "BENCHMARK")}
 
 

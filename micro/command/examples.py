@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from kernels import state
+from kernels import state, suite
 from reports import store
 from reports.record import Run
 
@@ -37,7 +36,7 @@ def explained(name: str, scripts: Sequence[Path], *words: str) -> Run:
         part = path.with_suffix(".part.jsonl")
         for stale in folder().glob(f"{name}.part*"):  # of one that was killed; recordings too
             stale.unlink()
-        command = [sys.executable, "-m", "macro", "explain", *map(str, scripts), "--heap", HEAP, *words]
+        command = suite.child("macro", "explain", *map(str, scripts), "--heap", HEAP, *words)
         command += ["-q", "-o", str(part)]
         ran = subprocess.run(
             command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from kernels import suite
 from micro.contests.selftest import NAME
 from reports import store
 from reports.record import Contest
@@ -42,7 +42,7 @@ class Generations:
 
     def words(self, network: str, output: Path) -> list[str]:
         """The command of one run."""
-        words = [sys.executable, "-m", "macro", "run", network, "--frameworks", ",".join(self.frameworks)]
+        words = suite.child("macro", "run", network, "--frameworks", ",".join(self.frameworks))
         return [*words, *self.options, "-o", str(output), "-q"]
 
 

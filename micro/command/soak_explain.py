@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import random
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kernels import suite
 from micro.command.figure import Figure
 from micro.command.injected import EXPECTED, written
 
@@ -60,7 +60,7 @@ def explanation(draw: Draw) -> dict[str, Any]:
 
 def document(words: Sequence[str]) -> dict[str, Any]:
     """That of `macro explain WORDS`, in a process of its own. Raises RuntimeError where there is none."""
-    command = [sys.executable, "-m", "macro", "explain", *words, "--json", "-", "-q"]
+    command = suite.child("macro", "explain", *words, "--json", "-", "-q")
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if not ran.stdout.startswith("{"):
         raise RuntimeError((ran.stderr.strip().splitlines() or ["it says nothing"])[-1])

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
 
+from kernels import suite
 from micro.command.figure import Figure
 from reports import store
 from reports.record import Comparison
@@ -36,7 +36,7 @@ def figures(framework: str = FRAMEWORK, times: int = TIMES, budget: str = BUDGET
 
 def run(framework: str, budget: str, output: Path) -> Comparison:
     """One run in a process of its own. Raises CalledProcessError."""
-    command = [sys.executable, "-m", "macro", "run", "fcn-r", "--frameworks", f"{framework},{framework}"]
+    command = suite.child("macro", "run", "fcn-r", "--frameworks", f"{framework},{framework}")
     command += ["--budget", budget, "-o", str(output), "-q"]
     subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
     return store.read(output).comparisons[0]

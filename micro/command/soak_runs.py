@@ -6,12 +6,11 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from kernels import state
+from kernels import state, suite
 from micro.worker.process import die_with
 from reports import store
 from reports.record import Run
@@ -72,7 +71,7 @@ def measured(
 
 def _ran(words: Sequence[str], part: Path, again: Sequence[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "macro", *words, "-o", str(part), *again],
+        suite.child("macro", *words, "-o", str(part), *again),
         cwd=ROOT,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kernels import suite
 from micro.command.figure import Figure
 from reports import store
 
@@ -67,7 +67,7 @@ def small(shapes: Path, folder: Path) -> tuple[Path, int]:
 
 def sweep(shapes: Path, output: Path) -> float:
     """One sweep in a process of its own; its wall seconds. Raises CalledProcessError."""
-    command = [sys.executable, "-m", "micro.gemm", "--shapes", str(shapes), "--vary", "trans"]
+    command = suite.child("micro.gemm", "--shapes", str(shapes), "--vary", "trans")
     command += ["--trans", "nn,nt", "--variant", "openblas", "--budget", "27s", "-o", str(output), "-q"]
     began = time.monotonic()
     subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, check=True)

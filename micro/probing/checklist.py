@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kernels import suite
 from micro.probing import facts, processes
 
 ABOUT = "Ask a machine with a GPU what only it can tell."
@@ -87,7 +88,7 @@ def ask(probe: Probe, seconds: float, settings: dict[str, str]) -> dict[str, Any
         answers.touch()
         with words.open("wb") as stream:
             process = subprocess.Popen(
-                [sys.executable, "-m", "micro.probing.child", probe.path, answers, str(os.getpid())],
+                suite.child("micro.probing.child", probe.path, answers, os.getpid()),
                 stdin=subprocess.DEVNULL,
                 stdout=stream,
                 stderr=stream,

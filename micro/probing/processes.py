@@ -20,9 +20,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from kernels import suite
 from kernels.errors import LaunchError
 
-ROOT = Path(__file__).parents[2]
+ROOT = suite.ROOT
 PR_SET_PDEATHSIG = 1
 
 
@@ -46,7 +47,7 @@ def follow(other: int) -> None:
 
 def leashed(command: Sequence[str]) -> list[str]:
     """The command as one that ends when this process does."""
-    return [sys.executable, "-m", "micro.probing.processes", str(os.getpid()), *command]
+    return suite.child("micro.probing.processes", os.getpid(), *command)
 
 
 def outlast(process: subprocess.Popen[Any], seconds: float) -> int | None:
@@ -72,13 +73,12 @@ def lines(file: Path) -> list[dict[str, Any]]:
 
 def path(more: dict[str, str] | None = None) -> dict[str, str]:
     """The environment in which a Python finds this checkout."""
-    folders = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    return os.environ | {"PYTHONPATH": folders, "PYTHONFAULTHANDLER": "1"} | (more or {})
+    return suite.environment() | {"PYTHONFAULTHANDLER": "1"} | (more or {})
 
 
 def inside(program: str, *words: object, seconds: float, **settings: str) -> Any:
     """What a program of `programs.py` answers in a process of its own, with `settings` in its environment."""
-    command = [sys.executable, "-m", "micro.probing.programs", program, str(os.getpid()), *map(str, words)]
+    command = suite.child("micro.probing.programs", program, os.getpid(), *words)
     try:
         ran = subprocess.run(
             command,

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kernels import nvcc
+from kernels import nvcc, suite
 from kernels.errors import Unavailable
 from micro.probing import processes
 
@@ -71,7 +70,7 @@ def run(command: Sequence[str], size: str, kernels: Sequence[str], seconds: floa
     with tempfile.TemporaryDirectory() as folder:
         log, words = Path(folder) / "kernels", Path(folder) / "words"
         log.touch()
-        program = [sys.executable, "-m", "micro.probing.programs", "own-kernels", str(os.getpid()), str(log), size]
+        program = suite.child("micro.probing.programs", "own-kernels", os.getpid(), log, size)
         with words.open("wb") as stream:
             process = subprocess.Popen(
                 processes.leashed([*command, *program, *kernels]),

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kernels import nvcc
+from kernels import nvcc, suite
 from kernels.libs import cuda
 from micro.probing import facts as probing_facts
 from micro.probing import processes
@@ -109,7 +109,7 @@ def numba() -> dict[str, Any]:
 
 def library(name: str) -> Callable[[], dict[str, Any]]:
     """One of NVIDIA's, where our own binding finds it."""
-    return lambda: {"version": importlib.import_module(f"kernels.libs.{name}").kernel()[0]}
+    return lambda: {"version": importlib.import_module(f"{suite.PREFIX}kernels.libs.{name}").kernel()[0]}
 
 
 def nvml() -> dict[str, Any]:
@@ -159,7 +159,7 @@ class Told:
 
 def asked(name: str) -> list[str]:
     """The command that checks one package."""
-    return [sys.executable, "-m", "micro.visit.preflight", name]
+    return suite.child("micro.visit.preflight", name)
 
 
 def check(say: Callable[[str], None], seconds: float = SECONDS) -> dict[str, Told]:

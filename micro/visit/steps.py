@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -14,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
+from kernels import suite
 from micro.probing import processes
 
 PARTS = {1: 240.0, 2: 480.0, 3: 480.0, 4: 480.0, 5: 520.0}  # seconds of each; of all that one call makes: WHOLE
@@ -171,7 +171,7 @@ def _run(step: Step, limit: float, log: IO[str], say: Callable[[str], None]) -> 
     began = time.monotonic()
     extra = ("--seconds", f"{max(limit - GRACE, 1.0):.0f}") if step.timed else ()
     process = subprocess.Popen(
-        processes.leashed([sys.executable, "-m", *step.command, *extra]),
+        processes.leashed(suite.child(*step.command, *extra)),
         cwd=processes.ROOT,
         stdin=subprocess.DEVNULL,
         stdout=log,

@@ -12,12 +12,12 @@ import tempfile
 import time
 from contextlib import suppress
 from multiprocessing.connection import Connection
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from kernels import heap as heap_asked
 from kernels import isa as isa_asked
+from kernels import suite
 from kernels.catalog import find
 from kernels.devices import kind_of, open_device
 from kernels.errors import BuildError, LaunchError, LeftRunning, NoRoom, SuiteError, Unavailable, WrongResult
@@ -76,14 +76,15 @@ class Worker:
         ours, theirs = os.pipe(), os.pipe()
         pool = max(1, min(len(cores()), REFERENCES)) if "threads" in kind_of(device).refuses else threads
         environment = (
-            (WAITING if threads > 1 else {}) | os.environ | dict.fromkeys(POOLS, str(pool)) | isa_asked.variables(isa)
+            (WAITING if threads > 1 else {})
+            | suite.environment()
+            | dict.fromkeys(POOLS, str(pool))
+            | isa_asked.variables(isa)
         )
         environment |= heap_asked.variables(heap) | before
-        root = str(Path(__file__).parents[2])
-        environment["PYTHONPATH"] = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
         handles = (theirs[0], ours[1], self._cell.fileno())
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "micro.worker.process", device, *map(str, (threads, rank, *handles, os.getpid()))],
+            suite.child("micro.worker.process", device, threads, rank, *handles, os.getpid()),
             env=environment,
             pass_fds=handles,
             stdin=subprocess.DEVNULL,

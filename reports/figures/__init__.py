@@ -26,7 +26,7 @@ def draw(run: Run, folder: Path, stem: str = "") -> list[Path]:
     paths = []
     with style.context("default"):  # not the reader's own matplotlibrc
         for kind in kinds():
-            for suffix, figure in importlib.import_module(f"reports.figures.{kind}").draw(run):
+            for suffix, figure in importlib.import_module(f"{__name__}.{kind}").draw(run):
                 path = folder / ("-".join(filter(None, (stem, kind, suffix))) + ".png")
                 figure.savefig(path, dpi=DPI)
                 paths.append(path)

@@ -48,4 +48,4 @@ def write_attribution(kind: str, run: Run, stream: IO[str]) -> None:
 
 
 def _module(kind: str) -> ModuleType:
-    return importlib.import_module(f"reports.formats.{kind}")
+    return importlib.import_module(f"{__name__}.{kind}")

@@ -268,3 +268,22 @@ def test_recordings_are_explained_again_and_compared(tmp_path: Path) -> None:
     assert both["step"].keys() == {"a", "b"} and both["gap"] > 0
     largest = max((cell for cell in both["cells"]), key=lambda cell: cell["a"] - cell["b"])
     assert largest["row"].startswith("net.fc2") and largest["phase"] in ("forward", "backward")
+
+
+NAMES = """
+import importlib.util, kernels
+suites = [x for x in ("micro", "macro", "reports") if (spec := importlib.util.find_spec(x)) and spec.origin]
+raise ValueError(f"{kernels.mine}, {suites}")
+"""
+
+
+def test_names_in_a_script_are_its_own(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(NAMES)
+    (tmp_path / "kernels.py").write_text("mine = 'my kernels'\n")
+    (tmp_path / "reports").mkdir()
+    # As `python -m macro` in that folder begins.
+    begin = f"import sys; sys.path[:0] = ['', {str(ROOT)!r}]; from macro.__main__ import main"
+    words = [sys.executable, "-c", f"{begin}; sys.exit(main(['explain', 'train.py', '-q']))"]
+    ran = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
+    assert ran.returncode == 1
+    assert "ValueError: my kernels, []" in ran.stderr.splitlines()[-1]

@@ -13,10 +13,9 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from kernels import build
+from kernels import build, suite
 from kernels.errors import SuiteError
 from kernels.ops.pages.problem import Pages
 from kernels.ops.pages.variants import SOURCE, held
@@ -65,11 +64,9 @@ def profiled(size: int, rounds: int = ROUNDS) -> Profile | str:
         return "perf is not installed"
     with tempfile.TemporaryDirectory() as folder:
         record = [perf, "record", "-q", "-g", "-e", "cpu-clock", "-c", str(PERIOD), "-o", f"{folder}/samples"]
-        child = [sys.executable, "-m", "kernels.ops.pages.accounting", str(size), str(rounds)]
-        root = str(Path(__file__).parents[3])
-        path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
+        child = suite.child("kernels.ops.pages.accounting", size, rounds)
         try:
-            ran = _ran([*record, "--", *child], os.environ | {"PYTHONPATH": path})
+            ran = _ran([*record, "--", *child], suite.environment())
             samples = _ran([perf, "script", "-i", f"{folder}/samples", "-F", "ip,sym"], dict(os.environ))
         except (OSError, subprocess.SubprocessError) as error:
             return f"perf may not be used: {str(error).splitlines()[0]}"

@@ -18,5 +18,5 @@ def find(kind: str) -> type[Layer]:
     """A kind by name. Raises ValueError."""
     if kind not in names():
         raise ValueError(f"kind {kind}: {choice(kind, names())}")
-    layer: type[Layer] = importlib.import_module(f"macro.networks.layers.{kind}").LAYER
+    layer: type[Layer] = importlib.import_module(f"{__name__}.{kind}").LAYER
     return layer

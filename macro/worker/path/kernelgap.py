@@ -9,20 +9,21 @@
         with step():
             ...
 
-A step is what runs inside; where nobody looks it does nothing. Standard library alone.
+A step is what runs inside; where nobody looks it does nothing. Standard library alone, and Python 3.6: it stands in for
+the package kernelgap, which exports the same class, where that is not installed.
 """
-
-begin = end = None  # called at both ends of a step, where somebody looks
 
 
 class step(object):
     """One step."""
 
+    begin = end = None  # called at both ends of a step, where somebody looks
+
     def __enter__(self):
-        if begin is not None:
-            begin()
+        if step.begin is not None:
+            step.begin()
         return self
 
     def __exit__(self, kind, error, trace):
-        if end is not None:
-            end()
+        if step.end is not None:
+            step.end()

@@ -1,0 +1,37 @@
+"""The suite as it is installed: where it lies, how its modules are run, and how a user types its commands.
+
+In a checkout the top-level names are kernels, micro, macro and reports. The wheel holds them in one package, kernelgap,
+so that it takes no other project's name; setup.py makes it from these files.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from pathlib import Path
+
+ROOMS = ("kernels", "macro", "micro", "reports")
+PREFIX = __name__.removesuffix("kernels.suite")  # of module names: empty in a checkout, "kernelgap." from the wheel
+FOLDER = Path(__file__).parents[1]  # holds kernels, micro, macro and reports
+ROOT = FOLDER.parent if PREFIX else FOLDER  # on the path of a Python that imports them
+
+
+def child(module: str, *words: object) -> list[str]:
+    """Return the command line that runs a module of the suite in this interpreter; it needs `environment`."""
+    return [sys.executable, "-m", PREFIX + module.removeprefix(PREFIX), *map(str, words)]
+
+
+def environment(root: Path = ROOT) -> dict[str, str]:
+    """Return the environment in which a Python finds the suite at `root` before any file of the current folder."""
+    path = os.pathsep.join([str(root), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return os.environ | {"PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
+
+
+def typed(module: str, *words: str) -> str:
+    """Return a command of the suite as a user types it: `python -m micro.gemm --k 64`, `kernelgap gemm --k 64`."""
+    module = module.removeprefix(PREFIX).removesuffix(".__main__")
+    if not PREFIX:
+        return shlex.join(["python", "-m", module, *words])
+    room, _, name = module.partition(".")
+    return shlex.join(["kernelgap", *filter(None, [name or ("doctor" if room == "kernels" else "")]), *words])

@@ -1,0 +1,122 @@
+"""One package: what setup.py makes of the checkout's names, and that other packages keep theirs."""
+
+from __future__ import annotations
+
+import collections
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import kernelgap
+from setup import ROOMS, in_wheel
+
+ROOT = Path(__file__).parents[1]
+LEFT = re.compile(rf"^\s*(?:from|import) (?:{ROOMS})\b|python3? -m (?:{ROOMS})\b", re.M)
+MINE = "from kernelgap import Launch\nimport kernels\ndef product(problem, a, b, c):\n    kernels.multiply(a, b, c)\n"
+MEASURED = """
+import kernels, kernelgap
+assert kernels.multiply and not hasattr(kernels, "catalog")
+run = kernelgap.measure(kernelgap.plan("gemm", m=[8], n=8, k=8, variant="numpy,mine.py:product", budget="0.2s"))
+print({r.variant: r.reason for r in run.results if r.role == "measured"})
+"""
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the package as the wheel has it, and other projects' modules of the suite's names."""
+    folder = tmp_path_factory.mktemp("site")
+    for room in ROOMS.split("|"):
+        ignored = shutil.ignore_patterns("__pycache__", "reference")
+        shutil.copytree(ROOT / room, folder / "kernelgap" / room, ignore=ignored)
+        (folder / f"{room}.py").write_text("raise ImportError('not the suite')\n")
+    (folder / "kernels.py").write_text("import numpy\ndef multiply(a, b, c): numpy.matmul(a, b, out=c)\n")
+    shutil.copy(ROOT / "kernelgap.py", folder / "kernelgap/__init__.py")
+    for path in (folder / "kernelgap").rglob("*.py"):
+        path.write_text(in_wheel(path.read_text()))
+    return folder
+
+
+def run(folder: Path, cwd: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"PYTHONPATH": str(folder), "PYTHONSAFEPATH": "1"}
+    return subprocess.run(
+        [sys.executable, *words], cwd=cwd, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("from kernels.errors import said", "from kernelgap.kernels.errors import said"),
+        ("    from micro import plan", "    from kernelgap.micro import plan"),
+        ("    import micro", "    from kernelgap import micro"),
+        ("import macro.explaining.rows as rows", "import kernelgap.macro.explaining.rows as rows"),
+        ("import micrometer", "import micrometer"),
+        ("'python -m micro.gemm --k 64'", "'kernelgap gemm --k 64'"),
+        ("'python -m macro explain train.py'", "'kernelgap explain train.py'"),
+        ("'python -m micro all'", "'kernelgap all'"),
+        ("'python -m micro --mechanisms'", "'kernelgap list --mechanisms'"),
+        ("'python -m kernels'", "'kernelgap doctor'"),
+    ],
+)
+def test_line_of_the_wheel(line: str, expected: str) -> None:
+    assert in_wheel(line) == expected
+
+
+def test_no_module_of_the_wheel_keeps_a_name_of_the_checkout() -> None:
+    paths = [path for room in ROOMS.split("|") for path in (ROOT / room).rglob("*.py")]
+    assert len(paths) > 500
+    left = {str(path): match[0] for path in paths if (match := LEFT.search(in_wheel(path.read_text())))}
+    assert left == {}
+
+
+def test_each_command_has_one_name() -> None:
+    names = collections.Counter(name for name, *_ in kernelgap.commands())
+    assert [name for name, count in names.items() if count > 1] == []
+    assert {"gemm", "explain", "doctor", "show", "all"} <= names.keys()
+
+
+def test_exported_names_are_the_suites() -> None:
+    from kernels.launch import Launch
+    from macro.worker.path.kernelgap import step
+
+    assert kernelgap.Launch is Launch and kernelgap.step is step
+    assert [name for name in kernelgap.__all__ if not hasattr(kernelgap, name)] == []
+    with pytest.raises(AttributeError, match="has no attribute 'launch'; it has step, plan"):
+        kernelgap.launch
+
+
+def test_import_of_kernelgap_is_light() -> None:
+    code = "import sys, kernelgap; print({'numpy', 'kernels.errors', 'micro', 'macro'} & set(sys.modules))"
+    assert run(ROOT, ROOT, "-c", code).stdout == "set()\n"
+
+
+def test_other_packages_keep_their_names(installed: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(MINE)
+    ran = run(installed, tmp_path, "-c", MEASURED)
+    assert (ran.stdout, ran.stderr) == ("{'numpy': None, 'mine.py:product': None}\n", "")
+
+
+def test_command_repeats_by_its_own_name(installed: Path, tmp_path: Path) -> None:
+    command = "import sys, kernelgap; sys.argv[0] = 'kernelgap'; sys.exit(kernelgap.main())"
+    words = "gemm --m 8 --n 8 --k 8 --variant numpy,naive --device fake --budget 1s -o run.jsonl -q"
+    ran = run(installed, tmp_path, "-c", command, *words.split())
+    assert ran.returncode == 0, ran.stderr
+    text = (tmp_path / "run.jsonl").read_text()
+    assert f'"command":"kernelgap {words}"' in text
+    assert '"repeat":"kernelgap gemm --m 8' in text
+    assert run(installed, tmp_path, "-c", command, "show", "run.jsonl").returncode == 0
+    unknown = run(installed, tmp_path, "-c", command, "gem")
+    assert (unknown.returncode, unknown.stderr[:35]) == (2, "kernelgap: no command gem; there ar")
+
+
+def test_kernel_of_a_clashing_name_is_refused_in_a_line(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("from kernels import get_kernel\n")
+    words = "--m 8 --n 8 --k 8 --variant numpy,mine.py:product --budget 1s"
+    ran = run(ROOT, tmp_path, "-m", "micro.gemm", *words.split())
+    assert ran.returncode == 2
+    assert ran.stderr.count("\n") == 1 and "in a checkout `kernels` is this suite's own folder" in ran.stderr

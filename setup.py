@@ -37,6 +37,12 @@ class OnePackage(build_py):
             shutil.rmtree(self.build_lib, ignore_errors=True)  # what an older build left would be packed too
             self.build_lib = str(Path(self.build_lib, "kernelgap"))
 
+    def run(self):
+        super().run()
+        if not self.editable_mode:
+            main = "import sys\n\nfrom kernelgap import main\n\nsys.exit(main())\n"
+            Path(self.build_lib, "__main__.py").write_text(main)
+
     def get_module_outfile(self, build_dir, package, module):
         top = not any(package) and not self.editable_mode
         return super().get_module_outfile(build_dir, package, "__init__" if top else module)

@@ -23,8 +23,13 @@ def child(module: str, *words: object) -> list[str]:
 
 
 def environment(root: Path = ROOT) -> dict[str, str]:
-    """Return the environment in which a Python finds the suite at `root` before any file of the current folder."""
-    path = os.pathsep.join([str(root), *filter(None, [os.environ.get("PYTHONPATH")])])
+    """Return the environment in which a Python finds the suite at `root` before any file of the current folder.
+
+    What pip has installed is found without help, and another Python has packages of its own.
+    """
+    path = os.environ.get("PYTHONPATH", "")
+    if not PREFIX or root != ROOT:
+        path = os.pathsep.join(filter(None, [str(root), path]))
     return os.environ | {"PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
 
 

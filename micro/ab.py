@@ -65,6 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def unpacked(values: Mapping[str, Any]) -> Duel:
     """What the parser read. Raises UsageError."""
+    from micro.arms.client import module_in
     from micro.arms.pairs import Duel, Place
     from micro.arms.results import Limits
 
@@ -78,7 +79,7 @@ def unpacked(values: Mapping[str, Any]) -> Duel:
     places = {}
     for arm in "ab":
         python, repo = values[f"python_{arm}"] or Place.python, values[f"repo_{arm}"] or Place.repo
-        if not (repo / "micro" / "_arm.py").is_file():
+        if module_in(repo) is None:
             raise UsageError(f"--repo-{arm} {repo}: no checkout of this suite with micro/_arm.py in it")
         places[arm] = Place(python, repo)
     gate = number(values["gate"], SHARE, "--gate", "5%") if values["gate"] is not None else None

@@ -11,14 +11,19 @@ from micro.worker.json_child import JsonChild
 from micro.worker.process import ERRORS, POOLS
 
 
+def module_in(repo: Path) -> str | None:
+    """Return the module that serves an arm there: of a checkout, or of an installed package; None where neither is."""
+    names = ("micro._arm", "kernelgap.micro._arm")
+    return next((name for name in names if (repo / f"{name.replace('.', '/')}.py").is_file()), None)
+
+
 class Arm(JsonChild):
     """A process that runs `micro._arm` of a checkout. Raises OSError where its Python cannot be started."""
 
     def __init__(self, letter: str, python: str, repo: Path, threads: int, device: str = "cpu") -> None:
         self.letter = letter
         environment = suite.environment(repo) | dict.fromkeys(POOLS, str(threads))
-        module = "micro._arm" if (repo / "micro").is_dir() else "kernelgap.micro._arm"
-        super().__init__([python, "-m", module, device, str(threads)], environment)
+        super().__init__([python, "-m", module_in(repo) or "micro._arm", device, str(threads)], environment)
 
     def call(self, do: str, *, patience: float, **given: Any) -> dict[str, Any]:
         """Its answer. Raises what it raised; LaunchError for a crash or a hang."""

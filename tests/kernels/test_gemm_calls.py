@@ -23,8 +23,8 @@ CALLS = [
 
 @pytest.mark.parametrize(("variant", "dtype", "trans", "text"), CALLS)
 def test_a_call_has_the_type_of_its_problem(variant: str, dtype: str, trans: str, text: str) -> None:
-    said = find("gemm", variant).blas(Gemm(8, 8, 8, trans, dtype=dtype))
-    assert said and said.partition(" m=")[0] == text
+    call = find("gemm", variant).blas(Gemm(8, 8, 8, trans, dtype=dtype))
+    assert call and call.partition(" m=")[0] == text
 
 
 @pytest.mark.skipif(bool(torch_library.missing()), reason="without PyTorch")

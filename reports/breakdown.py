@@ -30,6 +30,24 @@ class Part:
     calls: float = 0.0  # operations of a step
     repeat: str = ""  # the command that measures the largest of them alone
     bytes: float | None = None  # read and written at least, where its work is FLOP
+    dtype: str = ""  # float32, bfloat16 …: in which most of its FLOP are computed
+
+
+# The largest credible share of a ceiling: of multiply-adds as in micro. Of memory's a third more, as the triad that
+# measures it fetches the lines that it writes, which what works in place is spared.
+CREDIBLE = {"multiply-adds": 1.05, "memory": 1.4}
+# Which of a step's ceilings bounds products of a type.
+PEAKS = {"float32": "flops", "float64": "flops_f64", "bfloat16": "flops_bf16"}
+
+
+def large_types(types: dict[str, float]) -> str:
+    """Name the types that at least a hundredth of the FLOP is computed in."""
+    return " and ".join(name for name, flops in types.items() if flops >= 0.01 * sum(types.values()))
+
+
+def in_type(dtype: str) -> str:
+    """Name the types of products other than the usual one."""
+    return "" if dtype in ("", "float32") else f" in {dtype}"
 
 
 @dataclass(frozen=True)
@@ -47,6 +65,12 @@ class Share:
     percent: float | None = None  # of that
     least: float | None = None  # seconds that its work takes at the ceiling: a bound
     left: float | None = None  # seconds above that
+    dtype: str = ""  # the types in which its FLOP are computed, that of most first
+
+    @property
+    def excess(self) -> float:
+        """Return its share of the ceiling over the largest credible one: above 1 either figure is wrong."""
+        return (self.percent or 0.0) / CREDIBLE.get(self.ceiling or "", 1.0)
 
 
 @dataclass(frozen=True)
@@ -117,7 +141,8 @@ class Breakdown:
     started: dict[str, float] = field(
         default_factory=dict
     )  # on the heap that it starts with: seconds, low, high, faults
-    ceilings: dict[str, float] = field(default_factory=dict)  # FLOP/s, byte/s
+    ceilings: dict[str, float] = field(default_factory=dict)  # FLOP/s of float32 and of other types, byte/s
+    types: dict[str, float] = field(default_factory=dict)  # FLOP of a step by the type that they are computed in
     witnesses: tuple[Witness, ...] = ()
     fastest: tuple[Fastest, ...] = ()
     conditions: tuple[str, ...] = ()
@@ -127,3 +152,7 @@ class Breakdown:
     def share(self, name: str) -> float:
         """Of a kind, in the step."""
         return sum(kind.a for kind in self.kinds if kind.name == name) / self.step["a"]
+
+    def peak(self, dtype: str) -> float | None:
+        """Return the ceiling of products of a type in FLOP/s; older files name no type and have that of float32."""
+        return self.ceilings.get(PEAKS.get(dtype or "float32", ""))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from reports import units
 from reports.attribution import Unit, aligned
-from reports.breakdown import OPERATING, Breakdown, Fastest, Module, Share
+from reports.breakdown import OPERATING, Breakdown, Fastest, Module, Share, in_type
 from reports.quality import GRADES, NOWHERE, UNNAMED, Measure
 from reports.record import Note, Run
 from reports.store import Unreadable
@@ -16,6 +16,7 @@ SHOWN = 0.01  # of the step: smaller kinds and modules are summed
 WORDS = 46  # characters of a module's name
 BACKWARD = ("backward", "double backward", "recompute")
 FAULT = 0.25e-6  # seconds of a page fault, at least
+ABSURD = 1.2  # times the largest credible share of a ceiling, above which the quality is weak
 RATES = {"FLOP": "FLOP/s", "bytes": "B/s", "page faults": "faults/s"}
 
 
@@ -38,7 +39,7 @@ def of(run: Run) -> list[Breakdown]:
 
 def text(found: Breakdown) -> str:
     """What a person reads."""
-    lines = [*found.sentences, "", *_kinds(found), "", *_modules(found), ""]
+    lines = [*found.sentences, "", *_kinds(found), *_alarms(found), "", *_modules(found), ""]
     lines += [_fastest(one) for one in found.fastest]
     lines += _repeats(found)
     lines += [*_faults(found), *_witnesses(found), *found.conditions]
@@ -61,7 +62,7 @@ def unit_of(found: Breakdown) -> Unit:
 
 def _kinds(found: Breakdown) -> list[str]:
     unit, step = unit_of(found), found.step["a"]
-    shown = [share for share in found.kinds if share.a >= SHOWN * step]
+    shown = _shown(found)
     rest = [share for share in found.kinds if share.a < SHOWN * step]
     rows = [_kind(share, unit, step) for share in shown]
     if rest:
@@ -77,15 +78,36 @@ def _kinds(found: Breakdown) -> list[str]:
 
 def _kind(share: Share, unit: Unit, step: float) -> list[str]:
     rate = units.scaled(share.rate, RATES[share.unit]) if share.rate and share.unit in RATES else ""
+    is_above = share.excess > 1
     return [
-        share.name,
+        share.name + in_type(share.dtype),
         unit.number(share.a),
         f"{share.a / step:.0%}",
         f"[{unit.number(max(0.0, share.low))}, {unit.number(share.high)}]",
         rate,
-        f"{share.percent:.0%}" if share.percent else "",
-        unit.number(share.left) if share.left is not None else "",
+        f"{share.percent:.0%}{' !' * is_above}" if share.percent else "",
+        unit.number(share.left) if share.left is not None and not is_above else "",
     ]
+
+
+def _alarms(found: Breakdown) -> list[str]:
+    """Write a line for each kind of the table that beats its ceiling."""
+    causes = {
+        "memory": "most of what it touches was in a cache",
+        "multiply-adds": "the work is less, or coarser, than shapes and types say (Winograd, "
+        "torch.set_float32_matmul_precision)",
+    }
+    return [
+        f"! {share.name} is {share.percent:.0%} of its ceiling, which nothing can beat: others were busy while the "
+        f"ceiling was measured, or {causes.get(share.ceiling or '', 'its work is less')}."
+        for share in _shown(found)
+        if share.excess > 1
+    ]
+
+
+def _shown(found: Breakdown) -> list[Share]:
+    """Return the kinds that have a row of the table to themselves."""
+    return [share for share in found.kinds if share.a >= SHOWN * found.step["a"]]
 
 
 def _modules(found: Breakdown) -> list[str]:
@@ -152,6 +174,7 @@ def _measures(found: Breakdown) -> Sequence[Measure]:
         abs(found.faults.get("P3", 0.0) - found.faults.get("P0", 0.0)) * 0.25e-6 / step
     )  # a page's clearing at least
     apart = [one.name for one in found.witnesses if one.verdict == "disagree"]
+    above = [share for share in _shown(found) if share.excess > 1]
     return (
         Measure(vague, 0.1, 0.3, f"{vague:.1%} of a step is dispatch, Python or in no span", "a larger batch"),
         Measure(left, 0.05, 0.1, f"residual {left:.1%} of a step", "a longer --budget"),
@@ -164,4 +187,5 @@ def _measures(found: Breakdown) -> Sequence[Measure]:
             "another account disagrees, of " + " and ".join(f"`{name}`" for name in apart),
             "--heap keep" if OPERATING in apart else "a longer --budget",
         ),
+        *(Measure(x.excess, 1.0, ABSURD, f"{x.name} beats its ceiling", "a quiet machine") for x in above),
     )

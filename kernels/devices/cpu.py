@@ -196,11 +196,20 @@ def kind(index: str = "") -> Kind:
     return KIND
 
 
+SIBLINGS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
+
+
 def cores() -> int:
     """Cores this process may use: affinity, and the cgroup's quota rounded down."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     _, processors = quota()
     return allowed if processors is None else min(allowed, max(1, int(processors)))
+
+
+def physical_cores() -> int:
+    """Count the physical cores behind `cores()`: two hardware threads of a core count once."""
+    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(cores())
+    return min(cores(), len({_text(SIBLINGS.format(i)) or str(i) for i in allowed}))
 
 
 CGROUP_MEMORY = (  # limit and usage, second and first version

@@ -9,6 +9,8 @@ import tempfile
 from collections.abc import Callable
 from typing import Any
 
+from kernels.libs import onednn
+
 VARIABLES = ("ONEDNN_VERBOSE", "DNNL_VERBOSE")  # what a user turns the log on with
 
 
@@ -16,6 +18,15 @@ def executed(torch: Any, call: Callable[[], object]) -> list[tuple[str, str]]:
     """The primitives that `call` executes, in order, each with the name of its implementation."""
     fields = (line.split(",") for line in _logged(torch, call))
     return [(line[5], line[6]) for line in fields if line[2:4] == ["primitive", "exec"]]
+
+
+def named(torch: Any, call: Callable[[], object], *kinds: str) -> tuple[str | None, str | None] | None:
+    """Name oneDNN's implementation of the last primitive of these kinds, with the number of reorders around it, as a
+    variant's `kernel`; None where other kernels ran, which leave no line."""
+    primitives = executed(torch, call)
+    names = [name or kind for kind, name in primitives if kind in kinds]
+    reorders = sum(kind == "reorder" for kind, _ in primitives)
+    return onednn.named(f"torch {torch.__version__}, oneDNN", names[-1], reorders) if names else None
 
 
 def _logged(torch: Any, call: Callable[[], object]) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from kernels.heap import POLICIES
 from macro.explaining import kinds
 from macro.explaining.modules import PHASES
-from reports.breakdown import Breakdown, Module, Share
+from reports.breakdown import Breakdown, Module, Share, in_type, large_types
 from reports.units import scaled, seconds, signed
 
 LARGE = 0.05  # of a step: a kind or a module that is worth a word
@@ -113,7 +113,7 @@ def _step(found: Breakdown) -> str:
     torch = program.get("framework") == "pytorch"
     version = f"PyTorch {program['version']}" if torch else f"Python {program['python']}"
     threads = f"{found.threads} thread{'s' * (found.threads > 1)}"
-    rate = _rate(found.closure["a"].get("flops"), found.step["a"], found.ceilings.get("flops"))
+    rate = _rate(found)
     return (
         f"A step of {found.name} takes {seconds(found.step['a'])} [{seconds(low)}, {seconds(high)}] within this process"
         f"{rate}. {version}, {threads}, {_heap_words(found)}; a step ends with {program['step']}; "
@@ -121,12 +121,14 @@ def _step(found: Breakdown) -> str:
     )
 
 
-def _rate(flops: float | None, step: float, peak: float | None) -> str:
-    """FLOP of a step, their rate, its share of what this machine can."""
+def _rate(found: Breakdown) -> str:
+    """Write the FLOP of a step, their rate and type, the share of what this machine can."""
+    flops, step, peaks = sum(found.types.values()), found.step["a"], [found.peak(name) for name in found.types]
     if not flops:
         return ""
-    share = f", {flops / step / peak:.0%} of what this machine can ({scaled(peak, 'FLOP/s')})" if peak else ""
-    return f": {scaled(flops, 'FLOP')} at {scaled(flops / step, 'FLOP/s')}{share}"
+    least = sum(x / peak for x, peak in zip(found.types.values(), peaks, strict=True) if peak)
+    share = f", {least / step:.0%} of what this machine can ({scaled(flops / least, 'FLOP/s')})" if all(peaks) else ""
+    return f": {scaled(flops, 'FLOP')} at {scaled(flops / step, 'FLOP/s')}{in_type(large_types(found.types))}{share}"
 
 
 def _heap_words(found: Breakdown) -> str:
@@ -164,7 +166,7 @@ def _speed(share: Share) -> str:
     if share.rate is None or share.unit not in (kinds.FLOP, kinds.BYTES):
         return seconds(share.a)
     of = f", {share.percent:.0%} of {share.ceiling}" if share.percent else ""
-    return f"{seconds(share.a)}, {scaled(share.rate, unit)}{of}"
+    return f"{seconds(share.a)}, {scaled(share.rate, unit)}{in_type(share.dtype)}{of}"
 
 
 def _places(found: Breakdown) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from macro.explaining.rows import ROLES
 from macro.explaining.rows import phase as phase_of
 from macro.watching import perf
 from macro.watching.recording import Recording, Watched
-from reports.breakdown import OPERATING, Breakdown, Part, Share, Witness
+from reports.breakdown import OPERATING, PEAKS, Breakdown, Part, Share, Witness, large_types
 
 LEAST = 1e-7  # seconds of a step, below which a cell is left out of the document
 SYSTEM = ("OS memory", "OS other")
@@ -27,11 +27,27 @@ PHASE_OF = {word: WORDS[word] for word in sorted(WORDS, key=len, reverse=True)} 
 
 @dataclass(frozen=True)
 class Ceilings:
-    """Of this machine, with the program's threads: FLOP/s of fp32, bytes/s past caches; bytes of the last of them."""
+    """Ceilings of this machine, with the program's threads."""
 
-    flops: float | None
-    bytes: float | None
-    cache: int = 0
+    flops: float | None  # FLOP/s of float32
+    bytes: float | None  # a second, past caches
+    cache: int = 0  # bytes of the last of them
+    bf16: float | None = None  # FLOP/s by an instruction for bfloat16; None: there is none
+    notes: tuple[str, ...] = ()  # why one is not what was measured with so many threads
+
+    @property
+    def named(self) -> dict[str, float]:
+        """Return the known ceilings by their names in the document."""
+        flops = {PEAKS[name]: rate for name, rate in self.peaks.items()}
+        return {**flops, "bytes": self.bytes} if self.bytes else flops
+
+    @property
+    def peaks(self) -> dict[str, float]:
+        """Return FLOP/s by type: of float64 half as many, as its numbers in a register; of bfloat16 without an
+        instruction those of float32."""
+        if not self.flops:
+            return {}
+        return {"float32": self.flops, "float64": self.flops / 2, "bfloat16": max(self.flops, self.bf16 or 0.0)}
 
 
 def taken_apart(recording: Recording, took: float, ceilings: Ceilings) -> Breakdown:
@@ -67,8 +83,9 @@ def taken_apart(recording: Recording, took: float, ceilings: Ceilings) -> Breakd
         **gap.systems({"a": (processes, threads)}),
         closure={"a": closure(attributions, work)},
         started=_started(recording.started),
-        ceilings={name: x for name, x in (("flops", ceilings.flops), ("bytes", ceilings.bytes)) if x},
-        conditions=tuple(_conditions(recording, processes)),
+        ceilings=ceilings.named,
+        types=_types(work, work.typed),
+        conditions=(*_conditions(recording, processes), *_ceiling_notes(work, ceilings)),
         ended=recording.ended,
     )
     beside = *inside.witnesses(found, work), *knock.witnesses(found, recording, processes)
@@ -124,6 +141,7 @@ def _cells(
                 calls=float(work.calls[members, column]),
                 repeat=alone_command(largest[1]) if largest else "",
                 bytes=work.bytes.get((members, column)) if unit == kinds.FLOP else None,
+                dtype=next(iter(_types(work, [(members, column)])), ""),
             )
         )
     return sorted(cells, key=lambda cell: -cell.a)
@@ -165,9 +183,11 @@ def _shares(
         low, high = certain.ends(estimate)
         unit = kinds.find(name).unit
         rate = work / busy if work and busy > 0 else None
-        far = sum(done.far.get(((cell.row,), name), 0.0) for cell in known) >= 0.5 * work
-        bound = ceilings.flops if unit == kinds.FLOP else ceilings.bytes if unit == kinds.BYTES and far else None
-        least = work / bound if work and bound else None
+        types = _types(done, [((cell.row,), name) for cell in known])
+        least, ceiling = _least(types, ceilings), "multiply-adds"
+        if unit == kinds.BYTES:
+            far = sum(done.far.get(((cell.row,), name), 0.0) for cell in known) >= 0.5 * work
+            least, ceiling = work / ceilings.bytes if ceilings.bytes and work and far else None, "memory"
         shares.append(
             Share(
                 name=name,
@@ -177,13 +197,44 @@ def _shares(
                 work=work or None,
                 unit=unit,
                 rate=rate,
-                ceiling=None if not bound or not work else "multiply-adds" if unit == kinds.FLOP else "memory",
-                percent=rate / bound if rate and bound else None,
+                ceiling=ceiling if least else None,
+                percent=least / busy if least and busy > 0 else None,
                 least=least,
                 left=None if least is None else estimate.center - least,
+                dtype=large_types(types),
             )
         )
     return sorted(shares, key=lambda share: -share.a)
+
+
+def _types(work: Work, keys: Iterable[Key]) -> dict[str, float]:
+    """Sum the FLOP of cells by the type that they are computed in, the most first."""
+    typed: dict[str, float] = {}
+    for key in keys:
+        for name, flops in work.typed.get(key, {}).items():
+            typed[name] = typed.get(name, 0.0) + flops
+    return dict(sorted(typed.items(), key=lambda item: -item[1]))
+
+
+def _least(types: Mapping[str, float], ceilings: Ceilings) -> float | None:
+    """Return the seconds that FLOP of several types take, each at its ceiling; None where a type has none."""
+    if not types or not types.keys() <= ceilings.peaks.keys():
+        return None
+    return sum(flops / ceilings.peaks[name] for name, flops in types.items())
+
+
+def _ceiling_notes(work: Work, ceilings: Ceilings) -> Iterator[str]:
+    """Explain the ceilings of the types that a step computes in."""
+    types = _types(work, work.typed)
+    if not ceilings.flops or not types:
+        return
+    yield from ceilings.notes
+    if "float64" in types:
+        yield "the ceiling of float64 is half of float32's: a register holds half as many numbers"
+    if "bfloat16" in types and not ceilings.bf16:
+        yield "this processor has no instruction for bfloat16 that is measured here: its ceiling is float32's"
+    if unknown := sorted(types.keys() - ceilings.peaks.keys()):
+        yield f"no ceiling is known here of products in {', '.join(unknown)}: they have no share of one"
 
 
 def _levels(processes: Sequence[Watched]) -> dict[str, float]:

@@ -1,24 +1,72 @@
-"""What this machine can do at best with a program's threads: multiply-adds, and traffic past its caches."""
+"""What this machine can do at best with a program's threads: multiply-adds by type, and traffic past its caches."""
 
 from __future__ import annotations
 
+import time
+
 from macro.explaining.breakdown import Ceilings
 from macro.timing.peak import UNIT, Peak
+from reports.units import counted, scaled
 
 LOOKS = 3
 PRODUCT = 5e-3  # seconds of a burst
+COARSE = 0.2  # seconds of all bursts of an instruction for a coarse type
 BUDGET = "2s"
 TIMES = 4  # as large as the last-level cache that is of use
+NEAR = 0.95  # of several times one thread's rate: so much of it threads reach together, or the report says why not
 
 
 def measured(threads: int) -> Ceilings:
     """A few seconds, with nothing else at work."""
     from kernels.devices import open_device
+    from kernels.devices.cpu import physical_cores
 
+    limits = open_device("cpu").limits()
+    count, cores = min(threads, limits.cores), min(threads, physical_cores())
+    flops, why = of_threads(_single(1), _single(count) if count > 1 else None, count, cores)
+    bf16, _ = of_threads(_bf16(1), _bf16(count) if count > 1 else None, count, cores)
+    notes = [f"{threads} threads have {count} processors: the ceilings are those of {count}"] * (threads > count)
+    cache = limits.usable_cache
+    return Ceilings(flops, _traffic(count, TIMES * cache), cache, bf16, (*notes, *filter(None, [why])))
+
+
+def of_threads(alone: float | None, together: float | None, threads: int, cores: int) -> tuple[float | None, str]:
+    """Return the ceiling of so many threads on so many physical cores, from the rates of one thread alone and of all
+    together, and why all reach less than several times the one. A rate that others slow down is no ceiling."""
+    if alone is None or threads == 1:
+        return alone, ""
+    most, times = alone * cores, f"{threads} × one thread's {scaled(alone, 'FLOP/s')}"
+    if together is None:
+        return most, f"{threads} threads could not be started on cores of their own: the ceiling is {times}"
+    if together >= NEAR * alone * threads:
+        return max(together, most), ""
+    why = f"{threads} threads reached only {scaled(together, 'FLOP/s')} of {times}: "
+    if cores < threads:
+        return max(together, most), f"{why}they share {counted(cores, 'physical core')}"
+    return most, f"{why}others were busy, or all cores run at a lower clock than one; the latter is the ceiling"
+
+
+def _single(threads: int) -> float | None:
+    """Measure multiply-adds in float32, FLOP/s."""
     peak = Peak(threads)
-    looks = [took for _ in range(LOOKS) if (took := peak.look(PRODUCT))]
-    cache = open_device("cpu").limits().usable_cache
-    return Ceilings(UNIT / min(looks) if looks else None, _traffic(peak.threads, TIMES * cache), cache)
+    looks = [took for _ in range(LOOKS) if peak.threads == threads and (took := peak.look(PRODUCT))]
+    return UNIT * threads / min(looks) if looks else None
+
+
+def _bf16(threads: int) -> float | None:
+    """Measure products of bfloat16 by the fastest instruction for them, FLOP/s; None where there is none."""
+    from kernels.devices import kind_of, open_device
+    from kernels.ops.fma.fastest import bound, seconds
+    from micro.measuring.ceilings import coarse_peaks
+
+    rates = []
+    for problem in coarse_peaks("bf16", kind_of("cpu"), open_device("cpu").limits(), threads):
+        if launch := bound(problem):
+            end, least = time.perf_counter() + COARSE, float("inf")
+            while time.perf_counter() < end:
+                least = min(least, seconds(launch.call, time.perf_counter))
+            rates.append(problem.flops * launch.uses / least)
+    return max(rates, default=None)
 
 
 def _traffic(threads: int, size: int) -> float | None:

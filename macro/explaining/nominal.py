@@ -10,7 +10,7 @@ from typing import Any
 from macro.explaining import modules
 from macro.explaining.attribute import Key
 from macro.explaining.operation_call import Amount, Call
-from macro.explaining.operation_work import alone, amount
+from macro.explaining.operation_work import alone, amount, precision
 from macro.explaining.rows import OUTSIDE
 from macro.watching.recording import Called
 
@@ -23,6 +23,7 @@ class Work:
     bytes: dict[Key, float] = field(default_factory=dict)
     calls: Counter[Key] = field(default_factory=Counter)
     largest: dict[Key, tuple[float, Call]] = field(default_factory=dict)
+    typed: dict[Key, dict[str, float]] = field(default_factory=dict)  # FLOP by the type that they are computed in
     far: dict[Key, float] = field(default_factory=dict)  # bytes of calls that no cache holds
 
 
@@ -49,6 +50,9 @@ def _add(work: Work, key: Key, call: Call, done: Amount, cache: int) -> None:
     work.calls[key] += 1
     work.flops[key] = work.flops.get(key, 0.0) + done.flops
     work.bytes[key] = work.bytes.get(key, 0.0) + done.bytes
+    if done.flops:
+        typed, name = work.typed.setdefault(key, {}), precision(call)
+        typed[name] = typed.get(name, 0.0) + done.flops
     size = max(done.flops, done.bytes)
     if size > work.largest.get(key, (0.0, None))[0]:
         work.largest[key] = size, call

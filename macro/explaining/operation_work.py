@@ -20,6 +20,9 @@ FACTORS |= {"baddbmm": (1, 2), "addbmm": (1, 2), "_addmm_activation": (1, 2)}
 LINEAR = {"mkldnn_linear": (0, 1), "_weight_int8pack_mm": (0, 1), "mkldnn::_linear_pointwise": (0, 1)}
 LINEAR |= {"mkl::_mkl_linear": (0, 2), "onednn::qlinear_pointwise": (0, 3)}
 FACTORS |= LINEAR
+# A tensor's type, as the profiler names it, and the name of the type in which a product of such tensors is computed.
+COMPUTED = {"float": "float32", "double": "float64", "c10::BFloat16": "bfloat16", "c10::Half": "float16"}
+COMPUTED |= dict.fromkeys(("signed char", "unsigned char", "c10::qint8", "c10::quint8"), "int8")
 BACKWARD = "convolution_backward"
 # Which arguments are stride, padding, dilation and groups; one that is not among them is 1.
 CONVOLUTIONS = {
@@ -45,6 +48,12 @@ def amount(call: Call) -> Amount | None:
         return Amount(0.0, float(PASSES[of](call))) if of in PASSES and call.shapes else None
     except (LookupError, TypeError, ValueError, ArithmeticError):  # not in the tables, or recorded without shapes
         return None
+
+
+def precision(call: Call) -> str:
+    """Return the type in which a product is computed: that of its first factor."""
+    name = call.types[FACTORS.get(base(call), (0,))[0]]
+    return COMPUTED.get(name, name.removeprefix("c10::"))
 
 
 def alone(call: Call) -> tuple[str, dict[str, Any]] | None:

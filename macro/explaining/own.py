@@ -183,8 +183,9 @@ def _notes(asked: OwnRequest, recordings: Sequence[Recording], took: float, say:
     from macro.explaining import breakdown, ceilings, fastest, pair
     from reports import attribution, step
 
-    measured = ceilings.measured(int(recordings[0].program.get("threads") or 1))
-    found = [breakdown.whole(one, took, measured) for one in recordings]
+    counts = [int(one.program.get("threads") or 1) for one in recordings]
+    measured = {count: ceilings.measured(count) for count in dict.fromkeys(counts)}
+    found = [breakdown.whole(one, took, measured[count]) for one, count in zip(recordings, counts, strict=True)]
     if asked.kernels:
         say("measuring the largest operations by themselves")
         found = [replace(x, fastest=tuple(fastest.of(x, one))) for x, one in zip(found, recordings, strict=True)]

@@ -81,7 +81,7 @@ def untangled(ends: Sequence[tuple[float, float]], heights: Sequence[float]) -> 
 def _picture(found: Breakdown, run: Run) -> Figure:
     cells = points(found)
     best = max(cells, key=lambda x: x.rate or 0.0)
-    peak = found.ceilings.get("flops")
+    peak = found.peak(best.dtype)
     title = f"{found.name}: {best.column} reaches {units.scaled(best.rate or 0.0, 'FLOP/s')}"
     if peak and best.rate:
         title += f", {units.percent(100 * best.rate / peak)} of the ceiling"
@@ -90,23 +90,29 @@ def _picture(found: Breakdown, run: Run) -> Figure:
     about = [str(model or "unknown machine"), units.counted(found.threads, "thread"), run.environment.started[:10]]
     notes = [
         f"A point is a row of at least {units.percent(100 * LEAST)} of the step, the larger the more time it takes; "
-        "beside its name its share. FLOP and bytes are nominal, from shapes. The lines: multiply-adds in fp32, and "
+        "beside its name its share. FLOP and bytes are nominal, from shapes. The lines: multiply-adds in "
+        f"{_roofed(found, cells).dtype or 'float32'}, and "
         "memory past the caches; what is in a cache may be above the latter."
     ]
-    notes += [f"Not known here: the ceiling of {x}." for x in _unknown(found)]
+    notes += [f"Not known here: the ceiling of {x}." for x in _unknown(found, cells)]
     figure = _style.Sheet(title, about, _kinds.key([x.column for x in cells]), notes).figure(BODY)
     _plot(figure.subplots(), found, cells)
     return figure
 
 
-def _unknown(found: Breakdown) -> list[str]:
-    names = {"flops": "multiply-adds", "bytes": "memory"}
-    return [name for which, name in names.items() if not found.ceilings.get(which)]
+def _roofed(found: Breakdown, cells: Sequence[Part]) -> Part:
+    """Return the cell whose type has the highest ceiling, which is drawn."""
+    return max(cells, key=lambda x: found.peak(x.dtype) or 0.0)
+
+
+def _unknown(found: Breakdown, cells: Sequence[Part]) -> list[str]:
+    known = {"multiply-adds": found.peak(_roofed(found, cells).dtype), "memory": found.ceilings.get("bytes")}
+    return [name for name, rate in known.items() if not rate]
 
 
 def _plot(axes: Axes, found: Breakdown, cells: Sequence[Part]) -> None:
     at = [place(x) for x in cells]
-    peak, memory = found.ceilings.get("flops"), found.ceilings.get("bytes")
+    peak, memory = found.peak(_roofed(found, cells).dtype), found.ceilings.get("bytes")
     knee = [peak / memory] if peak and memory else []
     across = [*(x for x, _ in at), *knee]
     up = [*(y for _, y in at), peak or (memory or 0.0) * min(across)]

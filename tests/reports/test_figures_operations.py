@@ -59,6 +59,14 @@ def test_both_ceilings_meet_at_their_knee() -> None:
     assert "200 GFLOP/s" in seen and "memory 20.0 GB/s" in seen and "gemm reaches 100 GFLOP/s, 50 % of" in seen
 
 
+def test_the_roof_is_that_of_the_type() -> None:
+    cell = replace(part("net forward", 0.01, 3e9, 3e7), dtype="bfloat16")
+    made = found(cells=(cell,), ceilings={**FOUND.ceilings, "flops_bf16": 4e11})
+    assert {y for _, y in lines(made)["flops"]} == {4e11}
+    seen = words(one(operations.draw(noted(made))))
+    assert "75 % of the ceiling" in seen and "multiply-adds in bfloat16" in seen
+
+
 @pytest.mark.parametrize(("known", "missing"), [("flops", "memory"), ("bytes", "multiply-adds")])
 def test_one_ceiling_is_drawn_alone(known: str, missing: str) -> None:
     made = found(ceilings={known: FOUND.ceilings[known]})

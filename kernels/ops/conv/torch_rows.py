@@ -10,8 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kernels.launch import Launch
-from kernels.libs import onednn, torch_log, torch_memory
 from kernels.libs import torch as torch_library
+from kernels.libs import torch_log, torch_memory
 from kernels.ops.conv import nnpack_rows
 from kernels.ops.conv.problem import Conv, spread
 from kernels.problem import Work
@@ -36,7 +36,7 @@ def prepared(calls: Calls, needs: Callable[[Conv], int] | None = None) -> Callab
         torch.set_num_threads(setting.threads)
         torch.set_grad_enabled(False)
         sample = _bound(calls, problem, torch, [np.zeros(x.shape, np.float32) for x in problem.operands()])
-        named = _named(torch, sample)
+        named = torch_log.named(torch, sample, "convolution") or torch_library.kernel()
         workspace = needs(problem) if needs else torch_memory.peak(torch, sample)
 
         def bind(buffers: Sequence[Any]) -> Launch:
@@ -50,16 +50,6 @@ def prepared(calls: Calls, needs: Callable[[Conv], int] | None = None) -> Callab
 def _bound(calls: Calls, problem: Conv, torch: Any, buffers: Sequence[Any]) -> Call:
     first, second, result = (torch_library.tensor(torch, problem.plain(x)) for x in buffers)
     return calls(problem, torch, (first, second, result))
-
-
-def _named(torch: Any, call: Call) -> tuple[str | None, str | None]:
-    """Its oneDNN's implementation and how many reorders surround it, by its log; other kernels leave no line."""
-    primitives = torch_log.executed(torch, call)
-    convolutions = [name for kind, name in primitives if kind == "convolution"]
-    if not convolutions:
-        return torch_library.kernel()
-    reorders = sum(kind == "reorder" for kind, _ in primitives)
-    return onednn.named(f"torch {torch.__version__}, oneDNN", convolutions[-1], reorders)
 
 
 def default(problem: Conv, torch: Any, tensors: tuple[Any, Any, Any]) -> Call:

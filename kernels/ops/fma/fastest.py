@@ -6,12 +6,17 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from kernels.catalog import find
 from kernels.devices.cpu import open_device
 from kernels.errors import SuiteError
 from kernels.launch import Setting
 from kernels.ops.fma.problem import PEAK, Fma
+
+if TYPE_CHECKING:
+    from kernels.launch import Launch
+    from kernels.ops.mma import Mma
 
 FUSED = ("avx2", "avx512")  # sets of x86 with a fused multiply-add; no other is as fast as the narrower of them
 ROUNDS = 9
@@ -50,15 +55,21 @@ def peak_of(isa: str, steps: int = 16384, processors: int = 1) -> Fma:
 
 def prepared(problem: Fma) -> Callable[[], object] | None:
     """A call of it, by a thread for each of its processors; None where it does not compile, or there are too few."""
+    launch = bound(problem)
+    return None if launch is None else launch.call
+
+
+def bound(problem: Fma | Mma) -> Launch | None:
+    """Bind a peak kernel to operands of its own; None where it does not compile, or there are too few processors."""
     device = open_device()
     try:
-        bind = find("fma", "c").prepare(problem, device, Setting(problem.processors))
+        bind = find(problem.op, "c").prepare(problem, device, Setting(problem.processors))
     except SuiteError:
         return None
     blocks = [device.allocate(x.nbytes) for x in problem.operands()]
     for block in blocks:
         device.scatter(block, 1)
-    return bind([device.view(b, 0, x) for b, x in zip(blocks, problem.operands(), strict=True)]).call
+    return bind([device.view(b, 0, x) for b, x in zip(blocks, problem.operands(), strict=True)])
 
 
 def seconds(call: Callable[[], object], clock: Callable[[], float] = time.thread_time) -> float:

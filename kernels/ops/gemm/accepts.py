@@ -52,8 +52,17 @@ def transposes(uses: int) -> Accepts:
 
 def column_major(problem: Gemm) -> str:
     """The column-major call of a BLAS for a row-major product: Cᵀ = op(B)ᵀ·op(A)ᵀ, operands swapped."""
+    name, dtype = ("sgemm", "") if problem.dtype == "fp32" else ("gemm", f" of {problem.dtype}")
     first, second = problem.trans[1].upper(), problem.trans[0].upper()
-    return f"{problem.trans.upper()} = sgemm({first},{second}) m={problem.n} n={problem.m}"
+    return f"{problem.trans.upper()} = {name}({first},{second}){dtype} m={problem.n} n={problem.m}"
+
+
+def torch_call(problem: Gemm) -> str:
+    """Return the BLAS call that PyTorch makes in float32; in other types the function that is called."""
+    if problem.dtype == "fp32":
+        return column_major(problem)
+    name = "torch._int_mm" if problem.dtype == "int8" else "torch.mm"
+    return f"{problem.trans.upper()} = {name} of {problem.dtype}"
 
 
 def numpy_call(problem: Gemm) -> str:

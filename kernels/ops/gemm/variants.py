@@ -13,7 +13,7 @@ from kernels.launch import Bind, Launch
 from kernels.libs import mkl, numba, onednn, openblas
 from kernels.libs import torch as torch_library
 from kernels.ops.gemm import native, numba_cpu
-from kernels.ops.gemm.accepts import column_major, copied, numpy_call, plain, transposes, typed, up_to
+from kernels.ops.gemm.accepts import column_major, copied, numpy_call, plain, torch_call, transposes, typed, up_to
 from kernels.ops.gemm.problem import Gemm
 from kernels.problem import Work
 from kernels.variant import DEFAULT, Variant
@@ -35,22 +35,30 @@ def numpy_matmul(problem: Gemm, device: object, setting: object) -> Bind:
     return bind
 
 
-def torch_mm(problem: Gemm, device: object, setting: Any) -> Bind:
+def torch_mm(problem: Gemm, device: Any, setting: Any) -> Bind:
+    """In types other than float32 the kernel is named by one call on operands that are not measured."""
     torch = torch_library.load()
     torch.set_num_threads(setting.threads)
     torch.set_grad_enabled(False)
 
-    def bind(buffers: Sequence[Array]) -> Launch:
+    def call(buffers: Sequence[Array]) -> Callable[[], object]:
         a, b, c = (torch_library.tensor(torch, x) for x in buffers)
         left = a if problem.trans[0] == "n" else a.t()
         right = b if problem.trans[1] == "n" else b.t()
         multiply = torch._int_mm if problem.dtype == "int8" else torch.mm
-        return Launch(partial(multiply, left, right, out=c))
+        return partial(multiply, left, right, out=c)
 
-    return bind
+    if problem.dtype == "fp32":
+        return lambda buffers: Launch(call(buffers))
+    from kernels.libs import torch_log
+
+    sample = call([device.view(device.allocate(x.nbytes), 0, x) for x in problem.operands()])
+    unlogged = f"torch {torch.__version__}, a kernel that oneDNN does not log", None
+    kernel = torch_log.named(torch, sample, "matmul", "gemm_api") or unlogged
+    return lambda buffers: Launch(call(buffers), kernel=kernel)
 
 
-def torch_call(problem: Gemm) -> str | None:
+def torch_accepts(problem: Gemm) -> str | None:
     """Its product of int8 writes C without a gap."""
     if problem.dtype == "int8" and problem.ld_pad:
         return "torch._int_mm writes rows without padding: --ld-pad 0"
@@ -180,9 +188,9 @@ VARIANTS: tuple[Variant[Gemm], ...] = (
         "cpu",
         "torch",
         torch_mm,
-        accepts=typed("fp32", "bf16", "fp16", "int8", also=torch_call),
+        accepts=typed("fp32", "bf16", "fp16", "int8", also=torch_accepts),
         missing=torch_library.missing,
-        blas=column_major,
+        blas=torch_call,
         kernel=torch_library.kernel,
         python=True,
         roles=(*LIBRARY, "types"),

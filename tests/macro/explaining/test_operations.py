@@ -10,7 +10,7 @@ import pytest
 from kernels.ops.conv.problem import Conv
 from kernels.ops.gemm.problem import Gemm
 from macro.explaining.operation_call import Amount, Call
-from macro.explaining.operation_work import alone, amount
+from macro.explaining.operation_work import alone, amount, precision
 from macro.explaining.operations import NAMES, TABLE, kind, known
 
 BIG, ALL = (64, 100), 25600  # a tensor, and its bytes
@@ -30,6 +30,21 @@ def call(name: str, *inputs: Any, types: Mapping[int, str] | None = None, stride
             told.append(([], "" if x is None else "ScalarList" if isinstance(x, list) else "Scalar", x))
     shapes, of, arguments = zip(*told, strict=True) if told else ((), (), ())
     return Call(name if ":" in name else f"aten::{name}", shapes, of, arguments, strides)
+
+
+@pytest.mark.parametrize(
+    ("of", "dtype"),
+    [
+        (call("mm", (3, 4), (4, 5), types={0: "c10::BFloat16", 1: "c10::BFloat16"}), "bfloat16"),
+        (call("addmm", (5,), (3, 4), (4, 5), types={1: "double", 2: "double"}), "float64"),
+        (call("onednn::qlinear_pointwise", (3, 4), 1.0, 0, (4, 5), types={0: "unsigned char"}), "int8"),
+        (call("mkldnn_convolution", IMAGE, FILTERS, types={0: "c10::Half"}), "float16"),
+        (call("bmm", (2, 3, 4), (2, 4, 5), types={0: "c10::complex<float>"}), "complex<float>"),
+    ],
+    ids=lambda x: "" if isinstance(x, Call) else x,
+)
+def test_a_product_is_computed_in_the_type_of_its_factors(of: Call, dtype: str) -> None:
+    assert precision(of) == dtype
 
 
 def test_no_name_has_two_kinds() -> None:

@@ -1,0 +1,160 @@
+"""Ceilings by type and threads, and the shares that a step's products have of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from kernels.devices import cpu
+from kernels.launch import Launch
+from macro.explaining import advice, breakdown, ceilings
+from macro.explaining.breakdown import Ceilings
+from macro.timing.peak import UNIT
+from reports.breakdown import Breakdown, Share
+from tests.macro.explaining.test_knock import MODULE_B, recorded
+
+RATE = 100e9  # FLOP/s of one thread
+FLOAT, DOUBLE, BF16, HALF = "float", "double", "c10::BFloat16", "c10::Half"
+KNOWN = Ceilings(8e9, None, bf16=16e9)
+
+
+class Machine:
+    """A peak of RATE on each thread, of several threads together `slow` times that."""
+
+    slow = 1.0
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+
+    def look(self, product: float) -> float:
+        return UNIT / RATE / (self.slow if self.threads > 1 else 1.0)
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> type[Machine]:
+    """Two cores of their own, with nothing for bfloat16."""
+    machine = type("OneOfTwoCores", (Machine,), {})
+    monkeypatch.setattr("kernels.devices.cpu.cores", lambda: 2)
+    monkeypatch.setattr("kernels.devices.cpu.physical_cores", lambda: 2)
+    monkeypatch.setattr(ceilings, "Peak", machine)
+    monkeypatch.setattr(ceilings, "_bf16", lambda threads: None)
+    monkeypatch.setattr(ceilings, "_traffic", lambda threads, size: None)
+    return machine
+
+
+@pytest.mark.parametrize(("units", "rate"), [((), None), (("avx512bf16",), 16e9), (("avx512bf16", "amxbf16"), 32e9)])
+def test_bfloat16_has_its_fastest_instruction(
+    monkeypatch: pytest.MonkeyPatch, units: Sequence[str], rate: float | None
+) -> None:
+    """Launches of a second, each of 16 uses."""
+    problems = [SimpleNamespace(flops=1e9 * (i + 1)) for i, _ in enumerate(units)]
+    monkeypatch.setattr("micro.measuring.ceilings.coarse_peaks", lambda *_: problems)
+    monkeypatch.setattr("kernels.ops.fma.fastest.bound", lambda problem: Launch(lambda: None, uses=16))
+    monkeypatch.setattr("kernels.ops.fma.fastest.seconds", lambda call, clock: 1.0)
+    monkeypatch.setattr(ceilings, "COARSE", 1e-4)
+    assert ceilings._bf16(1) == rate
+
+
+def test_two_threads_have_two_threads_ceiling(machine: type[Machine]) -> None:
+    assert ceilings.measured(1).flops == pytest.approx(RATE)
+    assert ceilings.measured(2).flops == pytest.approx(2 * RATE) and not ceilings.measured(2).notes
+
+
+def test_a_disturbed_ceiling_is_replaced_and_named(machine: type[Machine]) -> None:
+    machine.slow = 0.6
+    measured = ceilings.measured(2)
+    assert measured.flops == pytest.approx(2 * RATE)
+    assert [note.partition(":")[0] for note in measured.notes] == [
+        "2 threads reached only 120 GFLOP/s of 2 × one thread's 100 GFLOP/s"
+    ]
+
+
+def test_more_threads_than_processors_have_those_of_the_processors(machine: type[Machine]) -> None:
+    measured = ceilings.measured(8)
+    assert measured.flops == pytest.approx(2 * RATE)
+    assert measured.notes == ("8 threads have 2 processors: the ceilings are those of 2",)
+
+
+@pytest.mark.parametrize(
+    ("together", "cores", "rate", "why"),
+    [
+        (2.1, 2, 2.1, ""),
+        (1.96, 2, 2.0, ""),
+        (1.2, 2, 2.0, "the latter is the ceiling"),
+        (1.2, 1, 1.2, "they share 1 physical core"),
+        (0.8, 1, 1.0, "they share 1 physical core"),
+        (None, 2, 2.0, "could not be started"),
+    ],
+)
+def test_a_ceiling_is_no_lower_than_its_cores(together: float | None, cores: int, rate: float, why: str) -> None:
+    ceiling, reason = ceilings.of_threads(RATE, together and together * RATE, 2, cores)
+    assert ceiling == pytest.approx(rate * RATE)
+    assert why in reason and bool(why) == bool(reason)
+
+
+def test_hardware_threads_of_a_core_count_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(cpu, "cores", lambda: 4)
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0, 1, 2, 3})
+    monkeypatch.setattr(cpu, "SIBLINGS", str(tmp_path / "{}"))
+    assert cpu.physical_cores() == 4  # where the system has no such files
+    for i, text in enumerate(("0,2", "1,3", "0,2", "1,3")):
+        (tmp_path / str(i)).write_text(text)
+    assert cpu.physical_cores() == 2
+
+
+def taken_apart(types: Sequence[str], known: Ceilings = KNOWN) -> Breakdown:
+    """A step of three products, two of one size and one of another, in these types."""
+    recording = recorded(10.0, "net.b", MODULE_B)
+    products = [i for i, call in enumerate(recording.called) if call.event.name == "aten::mm"]
+    for i, name in zip(products, types, strict=True):
+        recording.called[i] = recording.called[i]._replace(types=[name] * 2)
+    recording.program["python"] = "3.11"
+    return breakdown.taken_apart(recording, 1.0, known)
+
+
+def gemm(step: Breakdown) -> Share:
+    (share,) = [kind for kind in step.kinds if kind.name == "gemm"]
+    return share
+
+
+@pytest.mark.parametrize(("name", "times"), [(BF16, 0.5), (DOUBLE, 2.0)])
+def test_products_have_the_ceiling_of_their_type(name: str, times: float) -> None:
+    single, typed = gemm(taken_apart([FLOAT] * 3)), gemm(taken_apart([name] * 3))
+    assert single.percent and single.least and typed.percent == pytest.approx(times * single.percent)
+    assert typed.least == pytest.approx(times * single.least)
+
+
+def test_several_types_add_up_their_least_times() -> None:
+    single, step = gemm(taken_apart([FLOAT] * 3)), taken_apart([BF16, BF16, FLOAT])
+    assert single.least and single.least > (gemm(step).least or 0.0) > 0.5 * single.least
+    assert set(gemm(step).dtype.split(" and ")) == {"bfloat16", "float32"}
+    assert sum(step.types.values()) == step.closure["a"]["flops"]
+
+
+def test_a_type_without_a_ceiling_has_no_share() -> None:
+    step = taken_apart([HALF] * 3)
+    assert gemm(step).work and (gemm(step).percent, gemm(step).least, gemm(step).left) == (None, None, None)
+    assert "no ceiling is known here of products in float16: they have no share of one" in step.conditions
+    assert "of what this machine can" not in advice.sentences(step)[0] and "in float16" in advice.sentences(step)[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "kind"), [(DOUBLE, "FLOP/s in float64, ", "FLOP/s in float64, "), (FLOAT, "FLOP/s, ", "FLOP/s, ")]
+)
+def test_sentences_name_the_type(name: str, first: str, kind: str) -> None:
+    lines = advice.sentences(taken_apart([name] * 3))
+    assert first in lines[0] and kind in next(line for line in lines if line.startswith("By kind"))
+
+
+def test_without_an_instruction_bfloat16_has_the_ceiling_of_float32() -> None:
+    step = taken_apart([BF16] * 3, Ceilings(8e9, None))
+    assert gemm(step).percent == pytest.approx(gemm(taken_apart([FLOAT] * 3)).percent)
+    assert any("no instruction for bfloat16" in line for line in step.conditions)
+    assert not any("bfloat16" in line for line in taken_apart([BF16] * 3).conditions)
+
+
+def test_the_document_has_a_ceiling_of_each_type() -> None:
+    assert taken_apart([FLOAT] * 3).ceilings == {"flops": 8e9, "flops_f64": 4e9, "flops_bf16": 16e9}

@@ -1,0 +1,52 @@
+"""A share above its ceiling is an alarm: a line, a mark in the table, a lower quality."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from reports import step
+from reports.breakdown import Breakdown
+from tests.reports.made_step import FOUND, found
+
+
+def shared(percent: float, ceiling: str = "multiply-adds", dtype: str = "") -> Breakdown:
+    """A step whose products have this share of their ceiling, and no residual."""
+    gemm, *others = FOUND.kinds
+    above = replace(gemm, percent=percent, ceiling=ceiling, left=gemm.a - percent * gemm.a, dtype=dtype)
+    return found(kinds=(above, *others), residual={"a": 0.0})
+
+
+def row(made: Breakdown, name: str = "gemm") -> str:
+    return next(line for line in step.text(made).splitlines() if line.startswith(name))
+
+
+@pytest.mark.parametrize(
+    ("percent", "ceiling", "quality"),
+    [
+        (1.04, "multiply-adds", "strong"),
+        (1.07, "multiply-adds", "fair"),
+        (1.8, "multiply-adds", "weak"),
+        (1.3, "memory", "strong"),  # in place a third more than a triad
+        (1.5, "memory", "fair"),
+        (1.8, "memory", "weak"),
+    ],
+)
+def test_a_share_above_its_ceiling_lowers_the_quality(percent: float, ceiling: str, quality: str) -> None:
+    made = shared(percent, ceiling)
+    text, is_alarm = step.text(made), quality != "strong"
+    assert text.splitlines()[-1].startswith(f"Quality: {quality}")
+    assert ("gemm beats its ceiling" in text) == is_alarm
+    assert (f"! gemm is {percent:.0%} of its ceiling" in text) == is_alarm == (f"{percent:.0%} !" in row(made))
+    assert row(made).split()[-1].startswith("-") != is_alarm  # no saving from a figure that is wrong
+
+
+def test_a_kind_too_small_for_the_table_is_no_alarm() -> None:
+    small = replace(FOUND.kinds[-1], percent=3.0, ceiling="multiply-adds")
+    assert "strong" in step.quality(found(kinds=(*FOUND.kinds[:-1], small), residual={"a": 0.0}))
+
+
+@pytest.mark.parametrize(("dtype", "name"), [("bfloat16", "gemm in bfloat16 "), ("float32", "gemm  "), ("", "gemm  ")])
+def test_the_table_names_a_type_other_than_the_usual(dtype: str, name: str) -> None:
+    assert row(shared(0.5, dtype=dtype)).startswith(name)

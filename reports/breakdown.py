@@ -33,9 +33,6 @@ class Part:
     dtype: str = ""  # float32, bfloat16 …: in which most of its FLOP are computed
 
 
-# The largest credible share of a ceiling: of multiply-adds as in micro. Of memory's a third more, as the triad that
-# measures it fetches the lines that it writes, which what works in place is spared.
-CREDIBLE = {"multiply-adds": 1.05, "memory": 1.4}
 # Which of a step's ceilings bounds products of a type.
 PEAKS = {"float32": "flops", "float64": "flops_f64", "bfloat16": "flops_bf16"}
 
@@ -68,9 +65,9 @@ class Share:
     dtype: str = ""  # the types in which its FLOP are computed, that of most first
 
     @property
-    def excess(self) -> float:
-        """Return its share of the ceiling over the largest credible one: above 1 either figure is wrong."""
-        return (self.percent or 0.0) / CREDIBLE.get(self.ceiling or "", 1.0)
+    def is_above(self) -> bool:
+        """Whether its share of the ceiling, as printed, is more than 100 %: then one of the two figures is wrong."""
+        return round(100 * (self.percent or 0.0)) > 100
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ SHOWN = 0.01  # of the step: smaller kinds and modules are summed
 WORDS = 46  # characters of a module's name
 BACKWARD = ("backward", "double backward", "recompute")
 FAULT = 0.25e-6  # seconds of a page fault, at least
-ABSURD = 1.2  # times the largest credible share of a ceiling, above which the quality is weak
+ABSURD = 1.2  # share of a ceiling above which the quality is weak
 RATES = {"FLOP": "FLOP/s", "bytes": "B/s", "page faults": "faults/s"}
 
 
@@ -78,15 +78,14 @@ def _kinds(found: Breakdown) -> list[str]:
 
 def _kind(share: Share, unit: Unit, step: float) -> list[str]:
     rate = units.scaled(share.rate, RATES[share.unit]) if share.rate and share.unit in RATES else ""
-    is_above = share.excess > 1
     return [
         share.name + in_type(share.dtype),
         unit.number(share.a),
         f"{share.a / step:.0%}",
         f"[{unit.number(max(0.0, share.low))}, {unit.number(share.high)}]",
         rate,
-        f"{share.percent:.0%}{' !' * is_above}" if share.percent else "",
-        unit.number(share.left) if share.left is not None and not is_above else "",
+        f"{share.percent:.0%}{' !' * share.is_above}" if share.percent else "",
+        unit.number(share.left) if share.left is not None and not share.is_above else "",
     ]
 
 
@@ -101,7 +100,7 @@ def _alarms(found: Breakdown) -> list[str]:
         f"! {share.name} is {share.percent:.0%} of its ceiling, which nothing can beat: others were busy while the "
         f"ceiling was measured, or {causes.get(share.ceiling or '', 'its work is less')}."
         for share in _shown(found)
-        if share.excess > 1
+        if share.is_above
     ]
 
 
@@ -174,7 +173,7 @@ def _measures(found: Breakdown) -> Sequence[Measure]:
         abs(found.faults.get("P3", 0.0) - found.faults.get("P0", 0.0)) * 0.25e-6 / step
     )  # a page's clearing at least
     apart = [one.name for one in found.witnesses if one.verdict == "disagree"]
-    above = [share for share in _shown(found) if share.excess > 1]
+    above = [share for share in _shown(found) if share.is_above]
     return (
         Measure(vague, 0.1, 0.3, f"{vague:.1%} of a step is dispatch, Python or in no span", "a larger batch"),
         Measure(left, 0.05, 0.1, f"residual {left:.1%} of a step", "a longer --budget"),
@@ -187,5 +186,5 @@ def _measures(found: Breakdown) -> Sequence[Measure]:
             "another account disagrees, of " + " and ".join(f"`{name}`" for name in apart),
             "--heap keep" if OPERATING in apart else "a longer --budget",
         ),
-        *(Measure(x.excess, 1.0, ABSURD, f"{x.name} beats its ceiling", "a quiet machine") for x in above),
+        *(Measure(x.percent or 0.0, 1.0, ABSURD, f"{x.name} beats its ceiling", "a quiet machine") for x in above),
     )

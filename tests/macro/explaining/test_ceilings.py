@@ -158,3 +158,18 @@ def test_without_an_instruction_bfloat16_has_the_ceiling_of_float32() -> None:
 
 def test_the_document_has_a_ceiling_of_each_type() -> None:
     assert taken_apart([FLOAT] * 3).ceilings == {"flops": 8e9, "flops_f64": 4e9, "flops_bf16": 16e9}
+
+
+def test_traffic_counts_the_lines_that_a_triad_fetches(monkeypatch: pytest.MonkeyPatch) -> None:
+    rates = {"read": 30e9, "triad": 24e9}
+    asked: list[Sequence[str]] = []
+
+    def plan(op: str, kind: Sequence[str], **options: object) -> None:
+        asked.append(kind)
+
+    results = [
+        SimpleNamespace(role="measured", bytes_per_second=rate, problem={"kind": kind}) for kind, rate in rates.items()
+    ]
+    monkeypatch.setattr("micro.plan", plan)
+    monkeypatch.setattr("micro.measure", lambda plan: SimpleNamespace(results=results))
+    assert ceilings._traffic(1, 1 << 30) == pytest.approx(32e9) and asked == [["read", "triad"]]

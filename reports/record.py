@@ -146,6 +146,7 @@ class Contest:
     )  # what others took, see micro/worker/counters.py; a GPU's clocks at the end
     kind: str = "contest"  # contest
     loop: float | None = None  # seconds of the measuring loop between two launches, where calls are short
+    interrupted: bool = False  # has the rounds until an interrupt; a later line of the same name takes its place
 
 
 @dataclass(frozen=True)

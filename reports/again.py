@@ -1,11 +1,15 @@
-"""What to type where two runs have no verdict: both measured again, in more processes or in turns."""
+"""Why two runs have no verdict, and what to type: both measured again, in more processes or in turns."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
+from reports import canaries
 from reports.record import Run
+from reports.units import counted
 
 # Options of a benchmark by the number of their values: where results go, and how long cases are measured. `micro.ab`
 # has those of its own.
@@ -15,23 +19,70 @@ OUTPUTS |= dict.fromkeys(("--resume", "--keep-wrong", "-q", "-v"), 0)
 LIMITS = {"--budget": 1, "--target": 1, "--margin": 1, "--until": 1, "--device": 1}
 
 
-def sentences(first: Run, second: Run, processes: int) -> list[str]:
-    """Why there is none, and the commands that give one of so many processes."""
-    why = f"No verdict: from process to process times differ by a per cent or two, so it takes {processes} of each run."
+Kind: TypeAlias = Literal["processes", "rejected", "canary", "host"]
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why two results of different runs have no verdict."""
+
+    kind: Kind
+    reason: str  # in one line, for this pair of results
+    counts: tuple[int, int] = (0, 0)  # processes of each run, where they are too few
+    host: tuple[str, float] = ("", 0.0)  # the canary that differs most, and by what share, where that is too much
+
+
+def sentences(first: Run, second: Run, refusals: Sequence[Refusal | None], processes: int) -> list[str]:
+    """Say for each reason which refused a verdict what is wrong, then the commands that give a verdict."""
     commands = [_words(run) for run in (first, second)]
-    if not all(commands):
-        return [f"{why} `--replicate {processes}` gives a run so many; python -m micro.ab measures two in turns."]
-    plain = [_without(words, OUTPUTS) for words in commands]
-    a, b = (
+    plain = [_without(words, OUTPUTS) for words in commands] if all(commands) else None
+    lines = []
+    for kind in dict.fromkeys(refusal.kind for refusal in refusals if refusal):
+        alike = [refusal for refusal in refusals if refusal and refusal.kind == kind]
+        some = "" if len(alike) == len(refusals) else f" for {len(alike)} of {counted(len(refusals), 'case')}"
+        lines.append(f"No verdict{some}: {_why(kind, alike, plain, processes)}")
+    if lines and plain:
+        turns = shlex.join(_without(plain[0], LIMITS))
+        lines.append(f"Both in turns, on one machine: python -m micro.ab --repo-a OLD --repo-b NEW -- {turns}")
+    elif lines:
+        lines.append("python -m micro.ab measures two checkouts or environments in turns, on one machine.")
+    return lines
+
+
+def _why(kind: Kind, alike: Sequence[Refusal], plain: Sequence[Sequence[str]] | None, processes: int) -> str:
+    a, b = (min(refusal.counts[i] for refusal in alike) for i in (0, 1))
+    if kind == "processes":
+        return (
+            f"times differ from process to process by a percent or two, so a verdict takes {processes} processes of "
+            f"each run, and a has {a}, b has {b}. {_replicated((a, b), plain, processes)}"
+        )
+    if kind == "rejected":
+        return (
+            f"other work on the machine had the cores: of {processes} processes that a verdict takes, rounds were "
+            f"accepted in {a} of a and {b} of b. Measure again on a quiet machine."
+        )
+    if kind == "canary":
+        return "the runs have no canary in common, so nothing shows whether the host was the same."
+    worst = dict(sorted((refusal.host for refusal in alike), key=lambda canary: abs(canary[1])))
+    listed = ", ".join(
+        f"{canaries.words(name)} took {abs(share):.1%} {'longer' if share > 0 else 'less'} where b ran"
+        for name, share in worst.items()
+    )
+    return f"the host itself differed: {listed} ({canaries.LIMIT:.0%} is the limit). More processes cannot help."
+
+
+def _replicated(counts: tuple[int, int], plain: Sequence[Sequence[str]] | None, processes: int) -> str:
+    """Return the commands that measure the runs that have too few processes again."""
+    if not plain:
+        return f"`--replicate {processes}` gives a run so many."
+    lines = [
         shlex.join(["python", "-m", *words, "--replicate", str(processes), "-o", f"{name}{processes}.jsonl"])
         for words, name in zip(plain, "ab", strict=True)
-    )
-    other = f"the same, -o b{processes}.jsonl" if plain[0] == plain[1] else b
-    turns = shlex.join(_without(plain[0], LIMITS))
-    return [
-        f"{why} Where a ran: {a}; where b ran: {other}.",
-        f"Or both in turns, on this machine: python -m micro.ab --repo-a OLD --repo-b NEW -- {turns}",
     ]
+    if plain[0] == plain[1] and max(counts) < processes:
+        lines[1] = f"the same, -o b{processes}.jsonl"
+    listed = zip("ab", lines, counts, strict=True)
+    return "; ".join(f"where {name} ran: {line}" for name, line, count in listed if count < processes) + "."
 
 
 def _words(run: Run) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from reports import again, flat, next_run, stats
+from reports import again, canaries, flat, next_run, stats
 from reports.record import Comparison, Contest, Environment, Note, Result, Run
 
 
@@ -36,7 +36,7 @@ def _word(value: Any) -> str:
     return "none" if value is None else str(value)
 
 
-PROCESSES, CANARIES = 5, 0.02  # of each run, and how near their canaries must be, for a verdict between runs
+PROCESSES = 5  # of each run, for a verdict between runs
 MARGIN = 0.01
 APART = "measured apart: python -m micro.ab measures both together"
 
@@ -45,10 +45,11 @@ def runs(first: Run, second: Run, margin: float = MARGIN) -> Run:
     """Both runs as one, with a contest for each case they share, first against second.
 
     Where they ran comes first. Two runs have no verdict, unless each result holds five processes or more
-    and their canaries lie within 2 %; the spread between processes is then in the interval.
+    and the canaries that bear on it lie within 2 %; the spread between processes is then in the interval.
     """
     pairs = list(_shared(first, second))
-    contests = tuple(_contest(a, b, margin, len(pairs)) for a, b in pairs)
+    refusals = [_refusal(a, b) for a, b in pairs]
+    contests = tuple(_contest(a, b, margin, len(pairs), why) for (a, b), why in zip(pairs, refusals, strict=True))
     changed = environments(first.environment, second.environment)
     answer = [f"a: {first.environment.command} ({first.environment.started})"]
     answer += [f"b: {second.environment.command} ({second.environment.started})"]
@@ -57,8 +58,7 @@ def runs(first: Run, second: Run, margin: float = MARGIN) -> Run:
     answer += [f"Ratios of b inside a's range for the next run: {inside} of {foreseen}."] if foreseen else []
     missing = len(_measured(first)) + len(_measured(second)) - 2 * len(pairs)
     answer += [f"{missing} cases are in one of them only."] if missing else []
-    if any((comparison.reason or "").startswith(APART) for contest in contests for comparison in contest.comparisons):
-        answer += again.sentences(first, second, PROCESSES)
+    answer += again.sentences(first, second, refusals, PROCESSES)
     damaged = tuple(dict.fromkeys((*first.damaged, *second.damaged)))
     return Run(second.environment, contests, (Note("answer", {"sentences": answer}),), damaged=damaged)
 
@@ -82,7 +82,7 @@ def _shared(first: Run, second: Run) -> Iterator[tuple[Result, Result]]:
             yield result, next(x for x in rest.values() if x.name == result.name)
 
 
-def _contest(first: Result, second: Result, margin: float, family: int) -> Contest:
+def _contest(first: Result, second: Result, margin: float, family: int, refusal: again.Refusal | None) -> Contest:
     name = f"compare/{first.contest}/{first.name}"
     both = tuple(
         replace(result, name=f"{result.name}/run:{letter}", contest=name)
@@ -107,9 +107,9 @@ def _contest(first: Result, second: Result, margin: float, family: int) -> Conte
         without = next(result for result in (first, second) if result.seconds is None)
         why = without.status + (f": {without.reason}" if without.reason else "")
         comparison = replace(comparison, reason=why)
-    elif reason := _apart(first, second):
+    elif refusal:
         ratio = second.seconds.median / first.seconds.median
-        comparison = replace(comparison, ratio=ratio, reason=reason)
+        comparison = replace(comparison, ratio=ratio, reason=f"{APART}; {refusal.reason}")
     else:
         judgment = stats.between(_by_process(first), _by_process(second), margin, family)
         judged = replace(comparison, verdict=judgment.verdict, reason=judgment.reason, scope="between runs")
@@ -120,19 +120,26 @@ def _contest(first: Result, second: Result, margin: float, family: int) -> Conte
     return Contest(name, "is run b slower than run a?", "run", both, (comparison,))
 
 
-def _apart(first: Result, second: Result) -> str | None:
-    """Why two results of different runs have no verdict."""
-    counts = [max(1, len(_by_process(result))) for result in (first, second)]
+def _refusal(first: Result, second: Result) -> again.Refusal | None:
+    """Return why two timed results of different runs have no verdict; None where they have one."""
+    if first.seconds is None or second.seconds is None:
+        return None
+    counts = len(_by_process(first)) or 1, len(_by_process(second)) or 1
     if min(counts) < PROCESSES:
-        return f"{APART}; of {PROCESSES} processes that a verdict takes, these have {counts[0]} and {counts[1]}"
-    canaries = first.canary or {}, second.canary or {}
-    common = canaries[0].keys() & canaries[1].keys()
+        measured = [len(set(result.processes)) for result in (first, second)]
+        kind: again.Kind = "processes" if min(measured) < PROCESSES else "rejected"
+        reason = f"of {PROCESSES} processes that a verdict takes, these have {counts[0]} and {counts[1]}"
+        return again.Refusal(kind, reason, counts)
+    taken = first.canary or {}, second.canary or {}
+    common = [name for name in taken[0] if name in taken[1]]
     if not common:
-        return f"{APART}; no canary shows whether the host was the same"
-    for name in common:
-        a, b = (statistics.median(canary[name]) for canary in canaries)
-        if abs(b / a - 1) > CANARIES:
-            return f"{APART}; the host itself differed by {b / a - 1:+.1%} ({name})"
+        return again.Refusal("canary", "no canary shows whether the host was the same")
+    relevant = canaries.relevant(canaries.relevant(common, first), second)
+    shares = {name: statistics.median(taken[1][name]) / statistics.median(taken[0][name]) - 1 for name in relevant}
+    worst = max(shares, key=lambda name: abs(shares[name]))
+    if abs(shares[worst]) > canaries.LIMIT:
+        reason = f"the host itself differed by {shares[worst]:+.1%} ({worst})"
+        return again.Refusal("host", reason, host=(worst, shares[worst]))
     return None
 
 

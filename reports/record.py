@@ -83,6 +83,7 @@ class Result:
     digests: dict[str, str] | None = None  # of fields that are data, by field; null: it has none
     descriptor: str | None = None  # what another benchmark takes for it: of a convolution benchdnn's --dir and sizes
     waits: float | None = None  # share of its time that it waited voluntarily, which counts
+    footprint: int | None = None  # bytes of its working set; null: not known, as in an older file
     lost: float | None = None  # share of its rounds that were rejected or lost more than 1 % of their time to others
 
     def __post_init__(self) -> None:
@@ -145,6 +146,7 @@ class Contest:
     )  # what others took, see micro/worker/counters.py; a GPU's clocks at the end
     kind: str = "contest"  # contest
     loop: float | None = None  # seconds of the measuring loop between two launches, where calls are short
+    interrupted: bool = False  # has the rounds until an interrupt; a later line of the same name takes its place
 
 
 @dataclass(frozen=True)

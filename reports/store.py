@@ -89,7 +89,7 @@ class RunFile:
     def append(self, record: Contest | Note | Prediction) -> None:
         """Raises Unwritable; the record is then in `run`, and the file ends with the one before."""
         if isinstance(record, Contest):
-            self.run = replace(self.run, contests=(*self.run.contests, record))
+            self.run = replace(self.run, contests=_current((*self.run.contests, record)))
         elif isinstance(record, Prediction):
             self.run = replace(self.run, predictions=_with(self.run.predictions, record))
         else:
@@ -112,7 +112,7 @@ class RunFile:
             if self._regular:
                 with suppress(OSError):
                     os.truncate(self._stream.fileno(), start)
-            finished = len(self.run.contests) - isinstance(record, Contest)
+            finished = sum(not contest.interrupted for contest in self.run.contests if contest is not record)
             kept = f"{finished} finished contests are in it: make room and go on with --resume"
             remedy = kept if finished else "make room, or name another file"
             raise Unwritable(f"-o {self.path}: {error.strerror}; {remedy}") from None
@@ -199,6 +199,12 @@ def _with(predictions: Sequence[Prediction], one: Prediction) -> tuple[Predictio
     return tuple({**{x.id: x for x in predictions}, one.id: one}.values())
 
 
+def _current(contests: Sequence[Contest]) -> tuple[Contest, ...]:
+    """Drop interrupted contests that were measured anew."""
+    last = {contest.contest: contest for contest in contests}
+    return tuple(contest for contest in contests if not contest.interrupted or contest is last[contest.contest])
+
+
 def _collect(run: Run, path: Path, lines: Iterator[tuple[int, bytes]]) -> Run:
     import msgspec
 
@@ -221,5 +227,5 @@ def _collect(run: Run, path: Path, lines: Iterator[tuple[int, bytes]]) -> Run:
                 predictions = _with(predictions, msgspec.convert(record, Prediction))
         except msgspec.ValidationError as error:
             damaged.append(f"{path}, line {number}: {error}; passed over")
-    whole = replace(run, contests=tuple(contests), notes=tuple(notes))
+    whole = replace(run, contests=_current(contests), notes=tuple(notes))
     return replace(whole, predictions=predictions, damaged=tuple(damaged))

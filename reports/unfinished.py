@@ -13,17 +13,21 @@ ROUND, WATCHED = "round", "watched"  # topics of the notes that keep rounds of `
 
 
 def sentences(run: Run) -> Iterator[str]:
-    """Of each contest that has rounds and no end; of a file in which nothing has ended."""
+    """Name each contest that has rounds and no end, or say that nothing has ended."""
     ended = {contest.contest for contest in run.contests}
+    for contest in run.contests:
+        if contest.interrupted:
+            in_file = any(word.startswith("-o") for word in run.environment.command.split())
+            yield f"Unfinished: {contest.contest}, {contest.stopped}{_on(run) if in_file else '.'}"
     kept = Counter(str(note.data.get("contest")) for note in run.notes if note.topic == ROUND)
     told = bool(explained.texts(run))
     rounds = {contest: count for contest, count in kept.items() if contest not in ended}
     watched = sum(note.topic == WATCHED for note in run.notes)
     if watched and not told:
         rounds["the explanation"] = watched
-    for contest, count in rounds.items():
+    for name, count in rounds.items():
         lie = "lie" if count > 1 else "lies"
-        yield f"Unfinished: {contest}, of which {counted(count, 'round')} {lie} here{_on(run)}"
+        yield f"Unfinished: {name}, of which {counted(count, 'round')} {lie} here{_on(run)}"
     if not (ended or told or rounds or any("sentences" in note.data for note in run.notes)):
         yield f"Unfinished: no contest has ended here{_on(run)}"
 

@@ -21,9 +21,18 @@ def recipes() -> list[tuple[str, str]]:
     return [(s.partition("\n")[0], s) for s in sections if "```sh" in s]
 
 
-def copy(folder: Path) -> None:
+def add_files(text: str, folder: Path) -> None:
+    """Write the files of recipes to their places."""
+    for path, code in re.findall(r"```(?:python|c)\n(?:#|//) file: (\S+)\n(.*?)```", text, flags=re.S):
+        target = folder / path
+        assert not target.exists(), f"{path}: to add is to add a file"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(code)
+
+
+def copy(folder: Path, *more: str) -> None:
     """The suite without its tests."""
-    for name in ("kernels", "micro", "macro", "reports"):
+    for name in ("kernels", "micro", "macro", "reports", *more):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "reference"))
 
 
@@ -42,17 +51,16 @@ def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
 SLOW = {"Add a framework", "Add a variant"}  # one trains a network of its own size four times, the other measures
 
 
+WALKS = "arrows.py", "docstrings.py", "imports.py::test_heavy_packages_are_imported_in_functions", "rooms.py"
+
+
 @pytest.mark.parametrize(
     ("title", "text"),
     [pytest.param(*one, id=one[0], marks=[pytest.mark.slow] if one[0] in SLOW else []) for one in recipes()],
 )
 def test_recipe(title: str, text: str, tmp_path: Path) -> None:
     copy(tmp_path)
-    for path, code in re.findall(r"```(?:python|c)\n(?:#|//) file: (\S+)\n(.*?)```", text, flags=re.S):
-        target = tmp_path / path
-        assert not target.exists(), f"{path}: to add is to add a file"
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(code)
+    add_files(text, tmp_path)
     blocks = re.findall(r"```sh\n(.*?)\n```", text, flags=re.S)
     for command in (line for block in blocks for line in block.splitlines()):
         told = run(command, tmp_path)
@@ -60,6 +68,30 @@ def test_recipe(title: str, text: str, tmp_path: Path) -> None:
         assert "wrong" not in told.stdout and "failed" not in told.stdout
         if "," in command.partition("--variant")[2]:
             assert re.search(r"\b(slower|faster|same|unresolved)\b", told.stdout)
+
+
+def test_recipes_pass_ruff(tmp_path: Path) -> None:
+    copy(tmp_path)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    add_files((ROOT / "CONTRIBUTING.md").read_text(), tmp_path)
+    for words in ("check", "format --check"):
+        ran = run(f"python -m ruff {words} --no-cache .", tmp_path)
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+@pytest.mark.parametrize(
+    "words", ["mypy", "pytest " + " ".join(f"tests/test_{name}" for name in WALKS)], ids=["mypy", "pytest"]
+)
+@pytest.mark.slow
+def test_recipes_pass_checks_of_all_files(words: str, tmp_path: Path) -> None:
+    """All recipes together, in their places in the suite."""
+    cache = [".mypy_cache"] if (ROOT / ".mypy_cache").is_dir() else []
+    copy(tmp_path, "tests", "docs", *cache)
+    for name in ("pyproject.toml", "README.md", "CONTRIBUTING.md"):
+        shutil.copy(ROOT / name, tmp_path)
+    add_files((ROOT / "CONTRIBUTING.md").read_text(), tmp_path)
+    ran = run(f"python -m {words}", tmp_path)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
 def test_there_are_recipes() -> None:

@@ -16,9 +16,6 @@ BESIDE = (
     "numpy_layers",
     "numpy_losses",
     "numpy_optimizers",
-    "numpy_kind_activation",
-    "numpy_kind_dropout",
-    "numpy_kind_lrn",
     "suite_layers",
     "suite_passes",
     "layouts",
@@ -28,7 +25,9 @@ FILES = [
     for name in ("kernels", "micro", "reports", "macro")
     if (ROOT / name).is_dir()
     for path in sorted((ROOT / name).rglob("*.py"))
-    if (path.parent.name != "frameworks" or path.stem == "__init__") and path.stem not in BESIDE
+    if (path.parent.name != "frameworks" or path.stem == "__init__")
+    and path.stem not in BESIDE
+    and not path.stem.startswith("numpy_kind_")  # of a kind of layer, one of those
 ]
 SLOW = {"shutil", "subprocess", "tempfile", "random", "statistics", "json"}  # a tenth of a benchmark's start
 COMMANDS = (

@@ -182,7 +182,7 @@ def measure_plan(at: Session, plan: Plan, others: frozenset[str] = frozenset(), 
         at.file.append(Note(LOG, {"sentences": plan.log}))
     if left and not plan.outputs.quiet:
         print(forecast.announced(left, plan.budget), file=sys.stderr, flush=True)
-    taken = sum(done.seconds.get("measuring", 0.0) for done in so_far().contests)
+    taken = sum(done.seconds.get("measuring", 0.0) for done in _ended(so_far()))
     need = partial(forecast.first_look, limits=at.runner.limits)  # of one run of a contest
     share = sum(map(need, left)) / (sum(map(need, plan.contests)) or 1.0)
     rest = max(plan.budget.seconds - taken, plan.budget.seconds * share)
@@ -223,13 +223,14 @@ def _measure(at: Session, contests: Sequence[Contest], budget: Budget, count: in
     if count == 1:
         return measure_all(at, contests, budget, leaves=leaves)
     left = budget.seconds
-    for number, todo in replicates.passes(contests, count, at.file.run, at.runner.seed):
-        share = replace(budget, seconds=budget.seconds / count * len(todo) / len(contests))
-        fresh = replace(at, runner=at.runner.fresh(number))
-        left -= share.seconds - measure_all(fresh, todo, share, partial(replicates.keep, at.file, number))
-    taken = replicates.taken(at.file.run)
-    for contest in contests:
-        at.file.append(replicates.combined([taken[number, contest.name] for number in range(count)]))
+    try:
+        for number, todo in replicates.passes(contests, count, at.file.run, at.runner.seed):
+            share = replace(budget, seconds=budget.seconds / count * len(todo) / len(contests))
+            fresh = replace(at, runner=at.runner.fresh(number))
+            left -= share.seconds - measure_all(fresh, todo, share, partial(replicates.keep, at.file, number))
+    finally:
+        for combined in replicates.until_now(contests, count, at.file.run):
+            at.file.append(combined)
     return left
 
 
@@ -244,12 +245,16 @@ def name_kernels(at: Session) -> None:
 def _left(plan: Plan, run: Run, path: Path | None) -> list[Contest]:
     """The contests that a resumed run file does not hold yet. Raises UsageError."""
     for contest in plan.contests:
-        whole = [(recorded, plan.replicates) for recorded in run.contests]
+        whole = [(recorded, plan.replicates) for recorded in _ended(run)]
         for recorded, count in (*whole, *((recorded, 1) for recorded in replicates.taken(run).values())):
             if recorded.contest == contest.name and (how := _unlike(contest, recorded, count)):
                 raise UsageError(f"-o {path}: it holds {contest.name} {how}, {_commands(run)}: name another file")
-    done = {contest.contest for contest in run.contests}
-    return [contest for contest in plan.contests if contest.name not in done]
+    return _fresh(plan.contests, run)
+
+
+def _ended(run: Run) -> list[record.Contest]:
+    """The contests of a run but those that an interrupt cut short, which are measured anew."""
+    return [contest for contest in run.contests if not contest.interrupted]
 
 
 def _unlike(contest: Contest, done: record.Contest, count: int) -> str | None:
@@ -264,7 +269,9 @@ def _unlike(contest: Contest, done: record.Contest, count: int) -> str | None:
 
 def _interrupted(plan: Plan, file: store.RunFile) -> str:
     kept = f"they are in {file.path}, --resume goes on" if file.path else "-o FILE would have kept them"
-    ended = f"{len(file.run.contests)} of {counted(len(plan.contests), 'contest')} had ended"
+    ended = f"{len(_ended(file.run))} of {counted(len(plan.contests), 'contest')} had ended"
+    if short := len(file.run.contests) - len(_ended(file.run)):
+        ended += f", {short} more {'has its' if short == 1 else 'have their'} rounds until then"
     if plan.replicates > 1:
         ended += f", {len(replicates.taken(file.run))} of {plan.replicates * len(plan.contests)} runs of them"
     return f"micro.{plan.name}: interrupted; {ended}: {kept}"
@@ -297,7 +304,7 @@ def measure_all(
         rest = left - pace * sum(needs[i:])
         share = len(contest.cases) / sum(len(later.cases) for later in contests[i:])
         seconds = pace * needs[i] + rest * share if rest > 0 else left * needs[i] / sum(needs[i:])
-        done = at.runner.run(contest, seconds, budget, left)
+        done = at.runner.run(contest, seconds, budget, left, at.file.append)
         spent += done.seconds["measuring"]
         left = max(budget.seconds - spent, 0.0)
         (keep or at.file.append)(done)
@@ -307,7 +314,7 @@ def measure_all(
     return budget.seconds - spent
 
 
-def _fresh(contests: list[Contest], run: Run) -> list[Contest]:
-    """Those that have not been run: one that failed would be asked for again and again."""
-    done = {contest.contest for contest in run.contests}
+def _fresh(contests: Sequence[Contest], run: Run) -> list[Contest]:
+    """Those that have not been run to their end: one that failed would be asked for again and again."""
+    done = {contest.contest for contest in _ended(run)}
     return [contest for contest in contests if contest.name not in done]

@@ -9,7 +9,7 @@ import json
 
 from kernels import state
 from micro.worker.canaries import SMALL
-from reports import units
+from reports import canaries
 
 LEVELS = {"fma": 0.03, "small": 0.15, "large": 0.25}  # least excess over the median that is told
 SPREADS = 3.0  # … and it must be so many times the spread seen when quiet
@@ -61,11 +61,5 @@ class History:
         spread = (seen[len(seen) * 3 // 4] - seen[len(seen) // 4]) / median
         excess = took / median - 1
         if excess > max(LEVELS[level(name)], SPREADS * spread):
-            return f"slow host: {_words(name)} took {excess:.0%} more than usual here"
+            return f"slow host: {canaries.words(name)} took {excess:.0%} more than usual here"
         return None
-
-
-def _words(name: str) -> str:
-    """A canary's problem in a sentence."""
-    size = name.rpartition("size:")[2]
-    return f"a read of {units.binary(int(size))}" if size.isdigit() else "a chain of multiply-adds"

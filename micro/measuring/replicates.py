@@ -49,6 +49,18 @@ def taken(run: record.Run) -> dict[tuple[int, str], record.Contest]:
     return runs
 
 
+def until_now(contests: Sequence[Contest], count: int, run: record.Run) -> Iterator[record.Contest]:
+    """Combine the runs that each contest has, marked as interrupted where they are fewer than `count`."""
+    recorded = taken(run)
+    for contest in contests:
+        runs = [recorded[number, contest.name] for number in range(count) if (number, contest.name) in recorded]
+        if 0 < len(runs) < count:
+            stopped = f"interrupted after {len(runs)} of {count} runs"
+            runs[-1] = replace(runs[-1], stopped=stopped, interrupted=True)
+        if runs:
+            yield combined(runs) if len(runs) > 1 else runs[0]
+
+
 def combined(runs: Sequence[record.Contest]) -> record.Contest:
     """One record of several runs of a contest; `processes` of a sample is the number of its run."""
     last = runs[-1]

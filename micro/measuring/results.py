@@ -112,6 +112,7 @@ class Finished:
             axes=case.problem.said,
             digests=case.problem.digests() or None,
             descriptor=case.problem.descriptor,
+            footprint=case.problem.footprint,
             ceiling=case_ceilings.title(case) if case.role == "ceiling" else None,
             variant=case.variant,
             device=case.setting.device,

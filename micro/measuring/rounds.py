@@ -13,6 +13,7 @@ from micro.measuring.workers import Crew, stack
 from micro.planning.contest import Case
 from micro.worker.messages import ContestCost, RoundBatch
 from reports import stats
+from reports.units import counted
 
 if TYPE_CHECKING:
     from kernels.problem import Array
@@ -162,28 +163,43 @@ def _spare(rounds: _Rounds, crew: Crew, suspects: Sequence[int], patience: float
 
 
 def measure(
-    crew: Crew, pairs: Sequence[tuple[int, int]], goal: Goal, progress: Callable[[str], None], *, sparing: bool = False
+    crew: Crew,
+    pairs: Sequence[tuple[int, int]],
+    goal: Goal,
+    progress: Callable[[str], None],
+    *,
+    sparing: bool = False,
+    interrupted: Callable[[Measurement], None] | None = None,
 ) -> Measurement:
     """Run rounds until the ratio of every pair of cases (baseline, contender) is known: looks double up to
-    the budget. Without a pair, ENOUGH rounds are taken. `sparing`: raises TooSlow after the first."""
+    the budget. Without a pair, ENOUGH rounds are taken. `sparing`: raises TooSlow after the first. `interrupted`
+    receives the rounds until an interrupt, which is then raised again."""
     opened = crew.open(60.0 + 2 * goal.seconds)
     once = one_look(goal, opened)
     rounds = _Rounds(crew.cases, pairs, opened, goal.margin, once)
     if sparing and (suspects := slow(crew.cases, opened, goal)):
         _spare(rounds, crew, suspects, 60.0 + 2 * goal.seconds)
     pace = _Pace(crew, rounds, goal, progress, once)
-    stopped = "the most rounds were taken"
-    looks = stats.looks(opened.round) if pairs else stats.LOOKS
-    for wanted in [max(1, affordable(goal, opened))] if once else looks:
+    try:
+        return rounds.measurement(_stopped(rounds, pace, goal, once), pace.spent())
+    except (KeyboardInterrupt, SystemExit):
+        if interrupted and rounds.looks:
+            rounds.judge()
+            interrupted(rounds.measurement(f"interrupted after {counted(rounds.taken, 'round')}", pace.spent()))
+        raise
+
+
+def _stopped(rounds: _Rounds, pace: _Pace, goal: Goal, once: bool) -> str:
+    """Take rounds, look by look, and return why they ended."""
+    looks = stats.looks(rounds.opened.round) if rounds.pairs else stats.LOOKS
+    for wanted in [max(1, affordable(goal, rounds.opened))] if once else looks:
         pace.reach(wanted)
         settled = all(judgment.settled(goal.target) for judgment in rounds.judge().values())
-        if settled and (pairs or wanted >= ENOUGH):
-            stopped = "the answer is known"
-            break
+        if settled and (rounds.pairs or wanted >= ENOUGH):
+            return "the answer is known"
         if once or pace.full():
-            stopped = "the budget ran out"
-            break
-    return rounds.measurement(stopped, pace.spent())
+            return "the budget ran out"
+    return "the most rounds were taken"
 
 
 class _Pace:

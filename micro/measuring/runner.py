@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kernels.devices import kind_of
@@ -45,34 +46,42 @@ class Runner:
         checks = replace(self.checks, outcomes={}, answered=set())
         return replace(self, checks=checks, seed=self.seed ^ zlib.crc32(f"run {number}".encode()) >> 1)
 
-    def run(self, contest: Contest, seconds: float, budget: Budget, left: float = 0.0) -> record.Contest:
+    def run(
+        self,
+        contest: Contest,
+        seconds: float,
+        budget: Budget,
+        left: float = 0.0,
+        interrupted: Callable[[record.Contest], None] | None = None,
+    ) -> record.Contest:
         """The contest's record: a result for every case, a comparison for every pair. `left`: seconds that it may take
-        where its own pay for no interval."""
+        where its own pay for no interval. `interrupted` receives the record of the rounds until an interrupt, which is
+        then raised again."""
         began = time.monotonic()
         outcomes = [self._outcome(case) for case in contest.cases]
         setup = time.monotonic() - began
         margin = self._margin(contest, budget)
         goal = Goal(seconds, budget.target, margin, left=left)
+
+        def finished(cases: Sequence[Case], measurement: Measurement | None) -> record.Contest:
+            remarks = (
+                (*self._slow(contest, measurement), *self._broken_ceilings(contest, outcomes)) if measurement else ()
+            )
+            ceilings = [case for case in cases if case.role == "ceiling"]
+            rest = self.limits, self.repeat, self.checks.evidence
+            until = self.checks.until
+            done = Finished(contest, outcomes, measurement, ceilings, remarks, goal, until, setup, *rest).to_record()
+            done = replace(done, seconds={**done.seconds, "wall": time.monotonic() - began})
+            return next_run.foreseen(done, self.between)
+
+        def cut_short(cases: Sequence[Case], measurement: Measurement) -> None:
+            if interrupted:
+                interrupted(replace(finished(cases, measurement), interrupted=True))
+
         measured: tuple[Crew, Measurement] | None = None
         while self.checks.until == "time" and self._checked_again(contest, outcomes) and measured is None:
-            measured = self._measured(contest, outcomes, goal)
-        crew, measurement = measured or (None, None)
-        finished = Finished(
-            contest,
-            outcomes,
-            measurement,
-            [case for case in crew.cases if case.role == "ceiling"] if crew else [],
-            (*self._slow(contest, measurement), *self._broken_ceilings(contest, outcomes)) if measurement else (),
-            goal,
-            self.checks.until,
-            setup,
-            self.limits,
-            self.repeat,
-            self.checks.evidence,
-        )
-        done = finished.to_record()
-        done = replace(done, seconds={**done.seconds, "wall": time.monotonic() - began})
-        return next_run.foreseen(done, self.between)
+            measured = self._measured(contest, outcomes, goal, cut_short)
+        return finished(measured[0].cases, measured[1]) if measured else finished((), None)
 
     def _slow(self, contest: Contest, measurement: Measurement) -> list[str]:
         """Whether the host is slower than in earlier commands; where it is not, they gain one."""
@@ -98,7 +107,13 @@ class Runner:
     def _outcome(self, case: Case) -> Outcome:
         return self.checks.outcome(case, zlib.crc32(case.problem.drawn.name.encode()) ^ self.seed)
 
-    def _measured(self, contest: Contest, outcomes: list[Outcome], goal: Goal) -> tuple[Crew, Measurement] | None:
+    def _measured(
+        self,
+        contest: Contest,
+        outcomes: list[Outcome],
+        goal: Goal,
+        interrupted: Callable[[Sequence[Case], Measurement], None],
+    ) -> tuple[Crew, Measurement] | None:
         """The rounds of what is alive; None where one of them died or is left out, whose outcome then says so."""
         alive = _alive(outcomes)
         survivors = [contest.cases[i] for i in alive]
@@ -107,7 +122,14 @@ class Runner:
         measurement = None
         try:
             pairs = _renumbered(contest, alive)
-            measurement = measure(crew, pairs, goal, self.checks.progress, sparing=contest.sparing)
+            measurement = measure(
+                crew,
+                pairs,
+                goal,
+                self.checks.progress,
+                sparing=contest.sparing,
+                interrupted=partial(interrupted, crew.cases),
+            )
         except TooSlow as slow:
             for i, times in slow.times.items():
                 outcomes[alive[i]] = _left_out(outcomes[alive[i]], times, survivors[0])

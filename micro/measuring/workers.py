@@ -121,6 +121,9 @@ class Crew:
         worker = self._workers.get(key)
         try:
             return ask(worker, request, patience)
+        except (KeyboardInterrupt, SystemExit):
+            self._workers.drop(key)  # its answer is still to come, and would be read as that of the next request
+            raise
         except (KernelError, Unavailable) as error:
             running = worker.running()
             self.culprit = self._opened[key][running] if running >= 0 else running

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from kernels.errors import UsageError
 from kernels.ops.conv.line import Line
 from kernels.ops.conv.problem import Conv
+from kernels.ops.gemm.problem import Gemm
 
 NAMES = "mb|ic|oc|id|ih|iw|od|oh|ow|kd|kh|kw|sd|sh|sw|pd|ph|pw|dd|dh|dw|g"
 SIZE = re.compile(rf"({NAMES})(\d+)")
@@ -47,8 +48,8 @@ def problem(text: str, direction: str = "forward") -> Conv:
         raise ValueError(f"{text}: no convolution like mb16ic3ih32oc64oh32kh3ph1")
     sizes = SIZE.findall(match[1])
     said = {name: int(size) for name, size in sizes}
-    if len(said) < len(sizes):
-        raise ValueError(f"{text}: a size stands there twice")
+    if twice := [name for name, size in sizes if int(size) != said[name]]:
+        raise ValueError(f"{text}: {twice[0]} stands there twice, with two values")
     if any(name in said for name in ("id", "od", "kd")):
         raise NotTaken("3-d")
     down, across = _line(said, "h"), _line(said, "w")
@@ -128,12 +129,12 @@ def _line(said: Mapping[str, int], axis: str) -> Line | None:
 
 def is_list(text: str) -> bool:
     """Whether a file is one of convolutions in these words: its first line that is no remark says so."""
-    first = next((line for line in _lines(text)), (0, ""))[1]
+    first = next((line for line in numbered(text)), (0, ""))[1]
     return first.startswith("--") or is_descriptor(first)
 
 
-def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """With their numbers, without remarks."""
+def numbered(text: str) -> Iterator[tuple[int, str]]:
+    """Yield a file's lines with their numbers, without remarks."""
     for number, line in enumerate(text.splitlines(), 1):
         if bare := line.partition("#")[0].strip():
             yield number, bare
@@ -141,12 +142,11 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 @dataclass(frozen=True)
 class Listed:
-    """The convolutions of a file: each different one once, in every pass that is asked for; how many lines they are;
-    and how many are left out, by reason."""
+    """The problems of a file."""
 
-    problems: list[Conv]
-    taken: int
-    left_out: dict[str, int]
+    problems: Sequence[Conv | Gemm]  # each different one once, a convolution in every pass that is asked for
+    taken: int  # lines
+    left_out: dict[str, int]  # lines by reason
 
 
 def read(text: str) -> Listed:
@@ -155,7 +155,7 @@ def read(text: str) -> Listed:
     problems: dict[Conv, None] = {}
     left_out: dict[str, int] = {}
     taken = 0
-    for number, line in _lines(text):
+    for number, line in numbered(text):
         try:
             if line.startswith("--"):
                 directions = _directions(line)

@@ -17,17 +17,22 @@ from kernels.problem import Problem
 from micro.planning import benchdnn, cudnn_log
 
 MKL = re.compile(
-    r"MKL_VERBOSE SGEMM\(([NTC]),([NTC]),(\d+),(\d+),(\d+),"
+    r"MKL_VERBOSE SGEMM\(([NTCntc]),([NTCntc]),(\d+),(\d+),(\d+),"
     r"[^,]+,[^,]+,(\d+),[^,]+,(\d+),[^,]+,[^,]+,(\d+)\)"
 )
 CUBLAS = re.compile(r"I! cuBLAS .* function cublasStatus_t cublas(Sgemm_v2|GemmEx)\b.* called:")
 FIELD = re.compile(r"i!\s+(\w+): type=[^;]*; val=(?:[A-Z_0-9]+\()?(\d+)\)?")
+CPU = r"(?:onednn|dnnl|mkldnn)_verbose,(?:.*,)?exec,cpu,"  # dnnl before 2.6, mkldnn before 1.1
 ONEDNN = re.compile(  # weights packed beforehand have no such tag, and are no product of stored operands
-    r"onednn_verbose,.*,exec,cpu,(matmul|inner_product),[^ ]*,src:(f32|bf16|f16):[^ ]*:(ab|ba):[^ ]* "
-    r"wei:(?:f32|bf16|f16):[^ ]*:(ab|ba):.*,(?:(\d+)x(\d+):\d+x(\d+)|mb(\d+)ic(\d+)oc(\d+)),"
+    CPU + r"(matmul|inner_product),[^ ]*,src[:_](f32|bf16|f16):[^ ]*:(ab|ba):[^ ]* "  # src_f32 before 3.5
+    r"wei[:_](?:f32|bf16|f16):[^ ]*:(ab|ba):.*,"
+    r"(?:(\d+)x(\d+):\d+x(\d+)(?::\d+x\d+)?|m(\d+)n(?=\d+k(\d+),)(\d+)k\d+|mb(\d+)ic(\d+)oc(\d+)),"
 )
+MKLDNN = re.compile(r"mkldnn_verbose,exec,inner_product,[^ ]*,fsrc:nc fwei:(oi|io) .*,mb(\d+)ic(\d+)oc(\d+),")  # 0.x
+INTEGERS = re.compile(r"int8|[us]8|s16|bf16")  # in the name of a kernel of 0.x, whose lines name no types
+COMMA = re.compile(r"(mkldnn_verbose,.*,[^,\n]*\d[a-z][^,\n]*,\d+),(\d+)(?=\r?$)", re.M)  # of a time, by the locale
 ONEDNN_GEMM = re.compile(  # a call of its BLAS, dnnl_sgemm
-    r"onednn_verbose,.*,exec,cpu,gemm_api,[^ ]*,src_f32:[^ ]*:(ab|ba):[^ ]* wei_f32:[^ ]*:(ab|ba):.*,"
+    CPU + r"gemm_api,[^ ]*,src_f32:[^ ]*:(ab|ba):[^ ]* wei_f32:[^ ]*:(ab|ba):.*,"
     r"(\d+)x(\d+):\d+x(\d+),"
 )
 MKL_CALL = re.compile(r"MKL_VERBOSE (\w+)\(")
@@ -36,7 +41,9 @@ UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 CUBLAS_CALL = re.compile(
     r"I! cuBLAS .* function cublasStatus_t cublas(?!Create|Destroy|Set|Get|Logger)(\w+?)(?:_v2)?\("
 )
-ONEDNN_CALL = re.compile(r"(?:onednn|dnnl)_verbose,(?:.*,)?exec,[cg]pu[^,]*,(\w+),")  # the second before 2.6
+ONEDNN_CALL = re.compile(
+    r"(?:mkldnn_verbose,exec(?!,[cg]pu,)|(?:onednn|dnnl|mkldnn)_verbose,(?:.*,)?exec,[cg]pu[^,]*),(\w+),"
+)
 ONEDNN_TIME = re.compile(r",([\d.]+(?:e[+-]?\d+)?)$")  # milliseconds
 CONVOLUTION = re.compile(r",convolution,([^,]*),(\w+),([^,]*),")  # kernel, pass, tensors; before the time its sizes
 ALGORITHM = re.compile(r"\balg:convolution_(\w+)")
@@ -96,7 +103,7 @@ Call: TypeAlias = tuple[int, str, "Gemm | Conv | None", "float | None"]  # line,
 
 def read(text: str) -> Log:
     """All calls of a log."""
-    lines = text.splitlines()
+    lines = _lines(text)
     every = sorted((*_mkl(lines), *_cublas(lines), *_onednn(lines), *_cudnn(lines)), key=lambda call: call[0])
     return Log(_summed(((word, problem), Calls(1, seconds)) for _, word, problem, seconds in every))
 
@@ -104,13 +111,18 @@ def read(text: str) -> Log:
 def algorithms(text: str) -> dict[Conv, str]:
     """What oneDNN ran each convolution by: its implementation, and the algorithm where it is not in that name."""
     found: dict[Conv, str] = {}
-    for line in text.splitlines():
+    for line in _lines(text):
         match, chosen = CONVOLUTION.search(line), ALGORITHM.search(line)
         if match and ONEDNN_CALL.search(line):
             problem = _onednn_convolution(line)[1]
             if problem is not None:
                 found[problem] = match[1] + (f" ({chosen[1]})" if chosen and chosen[1] not in match[1] else "")
     return found
+
+
+def _lines(text: str) -> list[str]:
+    """Split a log into lines, times with a decimal point."""
+    return COMMA.sub(r"\1.\2", text).splitlines()
 
 
 def _column_major(ta: str, tb: str, m: int, n: int, k: int, lds: tuple[int, int, int], dtype: str) -> Gemm:
@@ -127,7 +139,7 @@ def _empty(*sizes: int) -> bool:
 
 
 def _flag(word: str) -> str:
-    return "n" if word in ("N", "0") else "t"
+    return "n" if word in ("N", "n", "0") else "t"
 
 
 def _mkl(lines: list[str]) -> Iterator[Call]:
@@ -186,6 +198,8 @@ def _onednn_convolution(line: str) -> tuple[str, Conv | None]:
     if not match or match[2] not in PASSES:
         return f"{word} (its pass is not understood)", None
     types = sorted({*TENSOR.findall(match[3]), *ROUNDED.findall(line)})
+    if not types and "mkldnn_verbose" in line:
+        types = INTEGERS.findall(match[1]) or ["f32"]
     if types != ["f32"]:
         return f"{word} ({', '.join(types)})", None
     try:
@@ -202,6 +216,9 @@ def _onednn_product(line: str) -> Gemm | None:
         m, k, n = map(int, match.groups()[2:])
         trans = "".join("nt"[tag == "ba"] for tag in match.groups()[:2])
         return None if _empty(m, k, n) else Gemm(m, n, k, trans)
+    if match := MKLDNN.search(line):
+        m, k, n = map(int, match.groups()[1:])
+        return None if _empty(m, k, n) or INTEGERS.search(line) else Gemm(m, n, k, "nt" if match[1] == "oi" else "nn")
     if not (match := ONEDNN.search(line)):
         return None
     kind, dtype, src, wei, *sizes = match.groups()

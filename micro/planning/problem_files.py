@@ -11,7 +11,7 @@ from typing import Any, get_type_hints
 from kernels.errors import UsageError
 from kernels.ops.conv.problem import Conv
 from kernels.ops.gemm.problem import Gemm
-from micro.planning import benchdnn, conv_layers, library_log, written
+from micro.planning import benchdnn, benchdnn_products, conv_layers, library_log, written
 from micro.planning.benchmark import Benchmark
 from micro.planning.library_log import Calls
 from micro.planning.network import SHAPES, document
@@ -42,6 +42,8 @@ def read(benchmark: Benchmark, path: Path) -> Written:
         return _described(benchmark, path, str(path))
     try:
         text = _found(path).read_text("utf-8", errors="replace")
+        if benchdnn_products.is_list(text):
+            return _described(benchmark, path, text, Gemm)
         if benchdnn.is_list(text):
             return _described(benchmark, path, text)
         if not text.lstrip().startswith("{"):
@@ -81,12 +83,13 @@ def _rows(benchmark: Benchmark, text: str) -> list[dict[str, Any]]:
     return [{name: row[name] for name in types if name in row} for row in record["problems"]]
 
 
-def _described(benchmark: Benchmark, path: Path, text: str) -> Written:
-    """Convolutions in benchdnn's words, a file of them or one."""
-    if benchmark.problem is not Conv:
-        raise UsageError(f"--shapes {path}: convolutions in benchdnn's words: python -m micro.conv takes them")
+def _described(benchmark: Benchmark, path: Path, text: str, kind: type[Conv | Gemm] = Conv) -> Written:
+    """Convolutions in benchdnn's words, a file of them or one; or a file of products."""
+    name, word = ("conv", "convolutions") if kind is Conv else ("gemm", "products")
+    if benchmark.problem is not kind:
+        raise UsageError(f"--shapes {path}: {word} in benchdnn's words: python -m micro.{name} takes them")
     try:
-        listed = benchdnn.read(text)
+        listed = benchdnn.read(text) if kind is Conv else benchdnn_products.read(text)
     except ValueError as error:
         raise UsageError(f"--shapes {path}: {error}") from None
     reasons = ", ".join(f"{reason} {units.counted(count, 'time')}" for reason, count in listed.left_out.items())
@@ -94,11 +97,12 @@ def _described(benchmark: Benchmark, path: Path, text: str) -> Written:
         raise UsageError(f"--shapes {path}: nothing in it can be measured: {reasons or 'it is empty'}")
     if listed.taken == 1 and not reasons:
         return Written(listed.problems)
+    cases = f"{len(listed.problems)} cases with their passes" if kind is Conv else f"{len(listed.problems)} different"
     return Written(
         listed.problems,
         [
-            f"{path.name}: {listed.taken} of {listed.taken + sum(listed.left_out.values())} convolutions are taken, "
-            f"{len(listed.problems)} cases with their passes; left out: {reasons or 'nothing'}."
+            f"{path.name}: {listed.taken} of {listed.taken + sum(listed.left_out.values())} {word} are taken, {cases}; "
+            f"left out: {reasons or 'nothing'}."
         ],
     )
 

@@ -149,6 +149,37 @@ def test_canaries_must_lie_within_two_per_cent(factor: float, comparable: bool) 
         assert found.ratio == pytest.approx(1.5)
 
 
+READS = [f"stream/kind:read/size:{size << 20}" for size in (4, 128)]
+
+
+@pytest.mark.parametrize(
+    ("footprint", "cold", "slow", "verdict"),
+    [
+        (48 << 10, (), READS[1], "slower"),
+        (48 << 10, (), READS[0], "not comparable"),
+        (48 << 10, ("a",), READS[1], "not comparable"),
+        (4 << 20, (), READS[1], "slower"),
+        ((4 << 20) + 1, (), READS[1], "not comparable"),
+        (1 << 30, (), READS[1], "not comparable"),
+        (1 << 30, (), READS[0], "not comparable"),
+        (None, (), READS[1], "not comparable"),
+    ],
+)
+def test_canaries_beyond_the_working_set_refuse_nothing(
+    footprint: int | None, cold: tuple[str, ...], slow: str, verdict: str
+) -> None:
+    """A read of main memory says nothing of operands that lie in a cache."""
+    both = [{name: [1e-3] for name in READS} | extra for extra in ({}, {slow: [1.05e-3]})]
+    first, second = (
+        result(seconds, canary=canary, footprint=footprint, cold=cold)
+        for seconds, canary in zip((FIVE, slower(0.5)), both, strict=True)
+    )
+    assert compared(first, second).verdict == verdict
+    sentences = said(compare.runs(run(first), run(second)))
+    assert ("the host itself differed: a read of" in sentences) is (verdict == "not comparable")
+    assert "--replicate" not in sentences
+
+
 @pytest.mark.parametrize("canary", [None, {"fma/isa:avx512": [1e-5]}])
 def test_without_a_common_canary_there_is_no_verdict(canary: Any) -> None:
     assert compared(result(FIVE), result(slower(0.5), canary=canary)).verdict == "not comparable"

@@ -14,6 +14,7 @@ from tests.reports.runs import CONTEST, ENVIRONMENT, NOTE
 COMMAND = "python -m macro run fcn-s -o a.jsonl"
 STOPPED = replace(ENVIRONMENT, command=COMMAND)
 ROUNDS = tuple(Note("round", {"contest": "step/network:fcn-s", "number": i}) for i in range(4))
+SHORT = replace(CONTEST, contest="d", stopped="interrupted after 7 rounds", interrupted=True)
 WATCHED = (Note("watched", {"side": 0}), Note("watched", {"side": 1}))
 
 
@@ -36,6 +37,11 @@ WATCHED = (Note("watched", {"side": 0}), Note("watched", {"side": 1}))
         (Run(replace(STOPPED, command="from Python: a.py")), ["Unfinished: no contest has ended here."]),
         (Run(STOPPED, (replace(CONTEST, contest="step/network:fcn-s"),), ROUNDS), []),
         (Run(STOPPED, (), (NOTE,)), []),
+        (Run(STOPPED, (SHORT, CONTEST)), [f"Unfinished: d, interrupted after 7 rounds; to go on: {COMMAND} --resume"]),
+        (
+            Run(replace(STOPPED, command="python -m micro.gemm"), (SHORT,)),
+            ["Unfinished: d, interrupted after 7 rounds."],
+        ),
     ],
 )
 def test_what_is_unfinished_is_said_with_the_command_that_goes_on(run: Run, sentences: list[str]) -> None:

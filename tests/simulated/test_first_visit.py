@@ -53,7 +53,7 @@ def test_the_front_door_has_seconds(monkeypatch: pytest.MonkeyPatch, own_state: 
         def __init__(self) -> None:
             self.limits = {"fake:cuda": gpu.limits()}
 
-        def run(self, contest: Any, seconds: float, budget: object, left: float) -> Any:
+        def run(self, contest: Any, seconds: float, budget: object, left: float, *_: object) -> Any:
             given[contest.name] = seconds
             return record.Contest(contest.name, contest.question, contest.differs, (), (), {"measuring": seconds})
 

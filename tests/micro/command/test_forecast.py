@@ -39,7 +39,7 @@ class Machine:
     def __init__(self, slower: float, setup: float = 0.0) -> None:
         self.slower, self.setup = slower, setup
 
-    def run(self, asked: Contest, seconds: float, budget: Budget, left: float) -> record.Contest:
+    def run(self, asked: Contest, seconds: float, budget: Budget, left: float, *_: object) -> record.Contest:
         round_ = self.slower * LOOK / 8
         rounds = max(1, min(8, int(max(seconds, left) / round_ + 1e-9)))
         names, like = [case.name for case in asked.cases], short(rounds)

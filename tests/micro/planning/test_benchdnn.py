@@ -94,6 +94,10 @@ def test_there_and_back() -> None:
         assert back.inside == one.inside, text
 
 
+def test_a_size_may_stand_there_twice_with_one_value() -> None:
+    assert problem("mb1ic3ih8oc4kh5_kh5ph2") == problem("mb1ic3ih8oc4kh5ph2")
+
+
 def test_every_pass_has_its_word() -> None:
     words = [Conv(1, 1, 3, 3, 1, direction=x).descriptor for x in ("forward", "dgrad", "wgrad")]
     assert words == [f"--dir={word} mb1ic1ih3oc1oh1kh3ph0" for word in ("FWD_D", "BWD_D", "BWD_W")]

@@ -41,6 +41,7 @@ def words(text: str) -> list[str]:
 SIZES = "mb16_ic96oc256_ih27oh27kh5sh1dh0ph2_iw27ow27kw5sw1dw0pw2"
 LAYER = Conv(16, 96, 27, 27, 256, 5, 5, pad=2)
 OLD = "src_{0}::blocked:aBcd16b:f0 wei_{0}::blocked:ABcd16b16a:f0 bia_undef::undef::f0 dst_{0}::blocked:aBcd16b:f0"
+OLDEST = "fsrc:nChw8c fwei:OIhw8i8o fbia:undef fdst:nChw8c"
 NEW = (
     "src:{0}:a:blocked:aBcd16b::f0 wei:{0}:a:blocked:ABcd16b16a::f0 bia:{0}:a:blocked:a::f0 dst:{0}:a:blocked:acdb::f0"
 )
@@ -61,6 +62,9 @@ def line(
 @pytest.mark.parametrize(
     "text",
     [
+        line("mkldnn_verbose,exec", OLDEST, attributes=","),
+        line("mkldnn_verbose,exec", OLDEST, attributes=",").replace("128.5", "128,5"),
+        line("mkldnn_verbose,exec,cpu", OLD, attributes=","),
         line("dnnl_verbose,exec,cpu", OLD, attributes=","),
         line("onednn_verbose,exec,cpu", OLD, attributes="attr-scratchpad:user ,"),
         line("onednn_verbose,1668519340.123,exec,cpu", OLD, attributes="attr-post-ops:eltwise_relu ,"),
@@ -114,6 +118,7 @@ def test_padding_groups_and_lines_of_pixels(sizes: str, problem: Conv) -> None:
         (line(sizes="mb1_ic1oc1_id3od1kd3sd1dd0pd0_ih3oh1kh3sh1dh0ph0_iw3ow1kw3sw1dw0pw0"), "(3-d)"),
         (line(sizes="mb1_ic1oc1_ih5oh3kh3sh1dh0ph0_iw5ow2kw3sw2dw0pw0"), "(two strides)"),
         (line(sizes="mb1_ic1oc1_ih9oh3kh3sh1dh0ph0_iw9ow3kw3sw1dw0pw0"), "(outputs left out)"),
+        (line("mkldnn_verbose,exec", OLDEST).replace("jit:", "jit_int8:"), "oneDNN convolution (int8)"),
         (line(sizes="mb1_ic1"), "(its sizes are not understood)"),
         (line(kind="backward_bias"), "(its pass is not understood)"),
         (line().replace(",convolution,", ",deconvolution,"), "oneDNN deconvolution"),

@@ -135,7 +135,39 @@ def test_a_call_is_a_product(line: str, problem: Gemm) -> None:
     assert products(line) == [problem]
 
 
+PLAIN = "src_f32::blocked:ab:f0 wei_f32::blocked:ab:f0 dst_f32::blocked:ab:f0"
+BEFORE = [  # lines of older versions
+    (mkl_line("t", "n", 128, 64, 256, (256, 256, 128)), Gemm(64, 128, 256, "nt")),
+    (mkl_line("n", "c", 128, 64, 256, (128, 64, 128)), Gemm(64, 128, 256, "tn")),
+    (f"dnnl_verbose,exec,cpu,matmul,gemm:jit,undef,{PLAIN},,,m64n128k256,0.5", Gemm(64, 128, 256)),
+    (f"mkldnn_verbose,exec,cpu,matmul,gemm:jit,undef,{PLAIN},,,m64n128k256,0.5", Gemm(64, 128, 256)),
+    (f"dnnl_verbose,exec,cpu,matmul,gemm:jit,undef,{PLAIN},,,64x256:256x128:64x128,0.5", Gemm(64, 128, 256)),
+    (f"onednn_verbose,exec,cpu,gemm_api,,undef,{PLAIN},,64x256:256x128,0.5", Gemm(64, 128, 256)),
+    (
+        "onednn_verbose,primitive,exec,cpu,matmul,gemm:jit:f32,undef,src_f32::blocked:ab::f0 wei_f32::blocked:ba::f0 "
+        "dst_f32::blocked:ab::f0,attr-scratchpad:user ,,64x256:256x128,0.5",
+        Gemm(64, 128, 256, "nt"),
+    ),
+    (
+        "mkldnn_verbose,exec,inner_product,gemm:blas,forward_inference,fsrc:nc fwei:oi fbia:x fdst:nc,,"
+        "mb64ic256oc128,0,5",
+        Gemm(64, 128, 256, "nt"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("line", "problem"), BEFORE)
+def test_a_call_of_an_older_version_is_a_product(line: str, problem: Gemm) -> None:
+    log = read(line)
+    (seconds,) = [calls.seconds for calls in log.of(Gemm).values()]
+    assert list(log.of(Gemm)) == [problem] and seconds == pytest.approx(72.02e-6 if "MKL_" in line else 0.5e-3)
+
+
 FOREIGN = [
+    f"dnnl_verbose,exec,cpu,matmul,gemm:jit,undef,{PLAIN.replace('ab', 'abc')},,,b8m64n128k256,0.5",
+    f"dnnl_verbose,exec,cpu,matmul,gemm:jit,undef,{PLAIN},oscale:0:nan;,,m-9n-9k-9,0.5",  # not known before it runs
+    "mkldnn_verbose,exec,inner_product,igemm_s8u8s32:blas,forward_inference,fsrc:nc fwei:oi fbia:x fdst:nc,,"
+    "mb64ic256oc128,0.5",
     HEAD,
     "epoch 1: loss 0.3, 128 steps",
     "MKL_VERBOSE SAXPY(128,0x7ffe09ba72c0,0x561326ed8600,1,0x561326ec8580,1) 72.02us CNR:OFF",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ OUTPUTS |= dict.fromkeys(("--resume", "--keep-wrong", "-q", "-v"), 0)
 LIMITS = {"--budget": 1, "--target": 1, "--margin": 1, "--until": 1, "--device": 1}
 
 
+BENCHMARK = re.compile(r"(python -m )?(?(1)micro[.]|kernelgap )\w+")
 Kind: TypeAlias = Literal["processes", "rejected", "canary", "host"]
 
 
@@ -42,7 +44,9 @@ def sentences(first: Run, second: Run, refusals: Sequence[Refusal | None], proce
         some = "" if len(alike) == len(refusals) else f" for {len(alike)} of {counted(len(refusals), 'case')}"
         lines.append(f"No verdict{some}: {_why(kind, alike, plain, processes)}")
     if lines and plain:
-        turns = shlex.join(_without(plain[0], LIMITS))
+        start = _start(shlex.join(plain[0]))
+        benchmark = f"micro.{start.split()[-1].removeprefix('micro.')}"
+        turns = shlex.join([benchmark, *_without(plain[0], LIMITS)[len(start.split()) :]])
         lines.append(f"Both in turns, on one machine: python -m micro.ab --repo-a OLD --repo-b NEW -- {turns}")
     elif lines:
         lines.append("python -m micro.ab measures two checkouts or environments in turns, on one machine.")
@@ -76,7 +80,7 @@ def _replicated(counts: tuple[int, int], plain: Sequence[Sequence[str]] | None, 
     if not plain:
         return f"`--replicate {processes}` gives a run so many."
     lines = [
-        shlex.join(["python", "-m", *words, "--replicate", str(processes), "-o", f"{name}{processes}.jsonl"])
+        shlex.join([*words, "--replicate", str(processes), "-o", f"{name}{processes}.jsonl"])
         for words, name in zip(plain, "ab", strict=True)
     ]
     if plain[0] == plain[1] and max(counts) < processes:
@@ -86,12 +90,16 @@ def _replicated(counts: tuple[int, int], plain: Sequence[Sequence[str]] | None, 
 
 
 def _words(run: Run) -> tuple[str, ...]:
-    """The benchmark of a run's command and its options; nothing of a command that is no benchmark's."""
-    if not run.environment.command.startswith("python -m "):
-        return ()
-    words = tuple(shlex.split(run.environment.command)[2:])
-    benchmarks = {result.repeat.split()[2] for result in run.results if "--variant" in result.repeat}
-    return words if words and words[0] in benchmarks else ()
+    """Return the words of a run's command; none of a command that is no benchmark's."""
+    command = run.environment.command
+    starts = {_start(result.repeat) for result in run.results if "--variant" in result.repeat}
+    return tuple(shlex.split(command)) if _start(command) and _start(command) in starts else ()
+
+
+def _start(command: str) -> str:
+    """Return how the command of a benchmark begins, in a checkout or as installed."""
+    begin = BENCHMARK.match(command)
+    return begin[0] if begin else ""
 
 
 def _without(words: Sequence[str], options: Mapping[str, int]) -> list[str]:

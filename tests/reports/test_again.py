@@ -94,3 +94,10 @@ def test_each_reason_has_its_sentence(kind: again.Kind, words: str) -> None:
     (first, second, _) = again.sentences(of(COMMAND), of(COMMAND), [again.Refusal(kind, "", (4, 5)), FEW], 5)
     assert first.startswith("No verdict for 1 of 2 cases: ") and words in first and "--replicate" not in first
     assert "--replicate 5" in second
+
+
+def test_run_of_the_installed_command_is_repeated_by_it() -> None:
+    installed = f"kernelgap gemm {CASES}"
+    why, turns = again.sentences(of(installed, f"{installed} --threads 1"), of(COMMAND), [FEW], 5)
+    assert f"where a ran: {installed} --replicate 5 -o a5.jsonl; where b ran: {COMMAND} --replicate 5" in why
+    assert turns.endswith(f"-- micro.gemm {CASES}")

@@ -32,6 +32,7 @@ def add_files(text: str, folder: Path) -> None:
 
 def copy(folder: Path, *more: str) -> None:
     """The suite without its tests."""
+    shutil.copy(ROOT / "kernelgap.py", folder)
     for name in ("kernels", "micro", "macro", "reports", *more):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "reference"))
 

@@ -12,7 +12,7 @@ from macro.explaining.attribute import Attribution, Key, attribute
 from macro.explaining.nominal import Work, alone_command, work_of
 from macro.explaining.rows import ROLES
 from macro.explaining.rows import phase as phase_of
-from macro.watching import perf
+from macro.watching import load, perf
 from macro.watching.recording import Recording, Watched
 from reports.breakdown import OPERATING, Breakdown, Part, Share, Witness
 
@@ -57,7 +57,7 @@ def taken_apart(recording: Recording, took: float, ceilings: Ceilings) -> Breakd
         rounds=sum(map(len, plain)),
         seconds=took,
         step={"a": step.center},
-        interval=certain.ends(step),
+        interval=certain.time_ends(step),
         cells=tuple(cell for cell in cells if cell.a >= LEAST),
         residual={"a": residual},
         kinds=shares,
@@ -70,6 +70,7 @@ def taken_apart(recording: Recording, took: float, ceilings: Ceilings) -> Breakd
         ceilings={name: x for name, x in (("flops", ceilings.flops), ("bytes", ceilings.bytes)) if x},
         conditions=tuple(_conditions(recording, processes)),
         ended=recording.ended,
+        busy=load.taken([one for process in processes for one in process.load]),
     )
     beside = *inside.witnesses(found, work), *knock.witnesses(found, recording, processes)
     return replace(found, witnesses=(*_witnesses(found), *beside))
@@ -216,7 +217,7 @@ def _started(started: Watched | None) -> dict[str, float]:
     if started is None:
         return {}
     estimate = certain.estimate([np.array(started.levels["P0"])])
-    low, high = certain.ends(estimate)
+    low, high = certain.time_ends(estimate)
     return {"seconds": estimate.center, "low": low, "high": high, "faults": float(np.mean(started.faults))}
 
 

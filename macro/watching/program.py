@@ -15,7 +15,7 @@ from kernels import heap
 from kernels.devices import open_device
 from kernels.errors import LaunchError, Unavailable, UsageError
 from macro.timing.entry import HANGS
-from macro.watching import ends, library_log, load, perf, reply, rounds
+from macro.watching import ends, forecast, library_log, load, perf, reply, rounds
 from macro.watching.ends import Ended
 from macro.watching.load import Load
 from macro.watching.perf import Sampler
@@ -32,6 +32,7 @@ FEW = 64  # … or so many pages, that a step has more than the one with fewest,
 SETTLING = 15.0  # seconds that a heap is waited for
 TRIES = 6  # of a block in a round
 TRACED = 3  # blocks with everything, before any counts
+LEAST = 2  # rounds of which there is an interval
 STARTED = 6  # blocks on the heap that the program starts with
 ENDING = 20.0  # seconds for a script to clean up
 Say: TypeAlias = Callable[[str], None]
@@ -50,6 +51,7 @@ def watch(
     then; `largest` chooses operations that are called again at the end, where libraries are asked for their logs too.
     `streams`: where they print to, and their errors. Raises SuiteError where one has no step, or fails before enough
     was seen."""
+    began = time.monotonic()
     with ExitStack() as stack:
         looks: list[Look] = []
         try:
@@ -65,6 +67,8 @@ def watch(
                     if missing and not look.torch:
                         raise Unavailable(f"{script.name}: it has no PyTorch, so that perf alone can tell: {missing}")
                     look.settle()
+            block = sum(look.block_seconds for look in looks)
+            say(forecast.settled(time.monotonic() - began, len(looks), scripts[0].seconds, block))
             _rounds(looks, keep)
             if largest:
                 _beside(looks, largest)
@@ -83,11 +87,11 @@ def watch(
 
 
 def _interrupted(looks: Sequence[Look], keep: Callable[[Sequence[Recording]], None]) -> None:
-    """Keep the rounds so far, if each script has one."""
+    """Keep the rounds so far, if each script has enough for an interval."""
     for look in looks:
         look.recording.ended = "interrupted"
         look.finish()
-    if all(look.watched.levels.get("P3") for look in looks):
+    if all(len(look.watched.levels.get("P3", [])) >= LEAST for look in looks):
         keep([look.recording for look in looks])
 
 
@@ -123,6 +127,7 @@ class Look:
         self.patience, self.count, self.traced, self.skip = 5 * HANGS, 1, 1, 1
         self.one_thread, self.faults, self.torch = True, 0.0, False
         self.load, self.since = list[Load](), (0.0, 0.0)  # of the last block; monotonic and perf's seconds when settled
+        self.block_seconds = 0.0  # of the last block, with what is done before and after it
         self.fewest = 0.0  # page faults of a step, of any block since its heap is steady
 
     @contextmanager
@@ -336,9 +341,10 @@ class Look:
     ) -> Reply:
         fifos = self.sampler.fifos if self.sampler and samples else None
         request = {"do": "block", "count": count, "skip": self.skip, "fifos": fifos, "spans": spans, "shapes": shapes}
-        before = load.others()
+        before, began = load.others(), time.monotonic()
         block = self._ask("block", self.patience * 2, **request, without=without, logs=logs)
         self.load = reply.load(block, load.others() - before)
+        self.block_seconds = time.monotonic() - began
         self.faults = sum(reply.faults(block)) / count
         self.recording.program["peak"] = block["peak"]  # bytes that it had in memory at most
         return block
@@ -361,7 +367,7 @@ class Look:
         self.recording.ended = ends.late(end)
         if end.how == "usage":
             raise UsageError(end.reason)
-        if not count:
+        if count < LEAST:
             raise LaunchError(f"{self.script.name}: {ends.early(end, self.recording.program)}")
 
     def finish(self) -> None:

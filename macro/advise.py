@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from macro.changes.base import Step
     from reports.store import RunFile
 
+STARTS = 5  # of a script, of changes that are looked at and of two turns: for a forecast
 SHARES = "15 %% for kernels alone, half or more for turns"  # of --budget
 
 
@@ -62,7 +63,9 @@ def main(argv: Sequence[str]) -> int:
     def measure(file: RunFile) -> None:
         from macro.predicting import advice
 
-        told.append(advice.advise(whatif.seeded(step, file), seconds, file, partial(command.say, outputs.quiet)))
+        say = partial(command.say, outputs.quiet)
+        whatif.say_forecast(step, STARTS, seconds, say)
+        told.append(advice.advise(whatif.seeded(step, file), seconds, file, say))
 
     code = session.kept("advise", outputs, [f"advise {step.told}"], measure)
     if words.shell is not None and told:

@@ -210,4 +210,5 @@ def heaps(text: str) -> list[str]:
 def say(quiet: bool, text: str) -> None:
     """Print a line of progress to stderr, unless `quiet`."""
     if not quiet:
-        print(text, file=sys.stderr, flush=True)
+        sys.stderr.write(f"{text}\n")  # at once: threads print too
+        sys.stderr.flush()

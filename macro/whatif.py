@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from macro.changes.base import Step
     from reports.store import RunFile
 
+STARTS = 2  # of a script and of its turns, beside a look at each change: for a forecast
 WATCHED = 0.25  # of the budget the unchanged step is watched
 ALONE = 0.25  # … and kernels are measured by themselves, all changes together
 SHARES = "of measuring: a fourth watches, a fourth kernels alone, half takes turns"  # of --budget
@@ -216,6 +217,14 @@ def _list(step: Step) -> int:
     return 0
 
 
+def say_forecast(step: Step, processes: int, seconds: float, say: Callable[[str], None]) -> None:
+    """Report how long a script's changes take in all; `processes` that start one after another."""
+    from macro.watching import forecast
+
+    if step.script:
+        say(forecast.changing(processes, seconds))
+
+
 def _measure(asked: WhatIfRequest, not_timed: list[str], file: RunFile) -> None:
     """Predict each, and of several all at once; then make them in turns, and judge. `not_timed` gets the others."""
     from macro.predicting.forecast import Foreseer
@@ -223,6 +232,7 @@ def _measure(asked: WhatIfRequest, not_timed: list[str], file: RunFile) -> None:
 
     say = partial(command.say, asked.outputs.quiet)
     step = seeded(asked.step, file)
+    say_forecast(step, STARTS + len(asked.changes), asked.seconds, say)
     with tempfile.TemporaryDirectory(prefix="kernelgap-whatif-") as folder:
         foreseer = Foreseer(step, asked.seconds * WATCHED, asked.seconds * ALONE, file, say, Path(folder))
         foreseer.look(asked.changes)

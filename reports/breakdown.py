@@ -145,6 +145,7 @@ class Breakdown:
     conditions: tuple[str, ...] = ()
     sentences: tuple[str, ...] = ()
     ended: str = ""
+    busy: float | None = None  # share of the processor time it could use that others took; null: not known
 
     def share(self, name: str) -> float:
         """Of a kind, in the step."""

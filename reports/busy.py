@@ -7,6 +7,7 @@ import statistics
 from reports.record import Run
 
 BUSY = 0.2  # share of a case's rounds, in the median of all cases, above which it is said
+TAKEN, HEAVY = 0.1, 0.3  # share of a watched script's processor time above which it is said, and its step is unreliable
 
 
 def sentence(run: Run) -> str | None:
@@ -26,3 +27,15 @@ def sentence(run: Run) -> str | None:
     if any(x.clock == "wall" and lost and not x.rejected for lost, x in timed):
         parts.append("Of several threads, or of long visits by the wall, they count, with what others took.")
     return " ".join(parts)
+
+
+def step_sentence(share: float | None, threads: int) -> str | None:
+    """State what others took from a watched script, and the remedy; `share`: of the processor time it could use."""
+    if share is None or share <= TAKEN:
+        return None
+    barriers = f"Each barrier of its {threads} threads waits for the slowest: " if threads > 1 else ""
+    remedy = "use --threads 1, or a quiet machine." if threads > 1 else "Use a quiet machine."
+    return (
+        f"This machine was busy: others took {share:.0%} of the processor time that this script could use. "
+        f"{barriers}{remedy}"
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reports import units
+from reports import busy, units
 from reports.attribution import Unit, aligned
 from reports.breakdown import OPERATING, Breakdown, Fastest, Module, Share, in_type
 from reports.quality import GRADES, NOWHERE, UNNAMED, Measure
@@ -160,7 +160,7 @@ def quality(found: Breakdown) -> str:
     """In one sentence how far to rely on it."""
     measures = _measures(found)
     worst = max(measures, key=lambda one: one.grade).grade
-    chosen = [one for one in measures if one.grade == worst] if worst else measures[:3]
+    chosen = [one for one in measures if one.grade == worst] if worst else measures[1:4]
     parts = [one.words + (f" ({one.remedy})" if worst else "") for one in chosen]
     return f"Quality: {GRADES[worst]}: {'; '.join(parts)}."
 
@@ -174,9 +174,12 @@ def _measures(found: Breakdown) -> Sequence[Measure]:
     )  # a page's clearing at least
     apart = [one.name for one in found.witnesses if one.verdict == "disagree"]
     above = [share for share in _shown(found) if share.is_above]
+    taken = found.busy or 0.0
+    longer = "a quiet machine" if taken > busy.TAKEN else "a longer --budget"
     return (
+        Measure(taken, busy.TAKEN, busy.HEAVY, f"others took {taken:.0%} of its processor time", "a quiet machine"),
         Measure(vague, 0.1, 0.3, f"{vague:.1%} of a step is dispatch, Python or in no span", "a larger batch"),
-        Measure(left, 0.05, 0.1, f"residual {left:.1%} of a step", "a longer --budget"),
+        Measure(left, 0.05, 0.1, f"residual {left:.1%} of a step", longer),
         Measure(looking, 0.1, 0.3, f"watching makes a step {looking:.0%} longer", "a larger batch"),
         Measure(faults, 0.02, 0.1, "a tracer changes the page faults of a step", "--heap keep"),
         Measure(
@@ -184,7 +187,7 @@ def _measures(found: Breakdown) -> Sequence[Measure]:
             0.5,
             2.0,
             "another account disagrees, of " + " and ".join(f"`{name}`" for name in apart),
-            "--heap keep" if OPERATING in apart else "a longer --budget",
+            "--heap keep" if OPERATING in apart else longer,
         ),
         *(Measure(x.percent or 0.0, 1.0, ABSURD, f"{x.name} beats its ceiling", "a quiet machine") for x in above),
     )

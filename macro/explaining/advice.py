@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from kernels.heap import POLICIES
 from macro.explaining import kinds
 from macro.explaining.modules import PHASES
+from reports import busy
 from reports.breakdown import Breakdown, Module, Share, in_type, large_types
 from reports.units import scaled, seconds, signed
 
@@ -38,7 +40,8 @@ def _kind(*names: str) -> Callable[[Breakdown], float]:
 
 def _heap(found: Breakdown) -> float:
     if found.started:
-        return found.started["seconds"] - found.step["a"]
+        difference, sure = _kept(found)
+        return difference if sure else 0.0
     return (
         sum(share.a for share in found.kinds if share.name == "OS memory") if found.program["heap"] != "keep" else 0.0
     )
@@ -92,6 +95,7 @@ def sentences(found: Breakdown) -> list[str]:
     """In the order in which a person asks."""
     return [
         _step(found),
+        *filter(None, [busy.step_sentence(found.busy, found.threads)]),
         *_as_started(found),
         _kinds(found),
         *_places(found),
@@ -140,9 +144,7 @@ def _as_started(found: Breakdown) -> Iterator[str]:
     if not found.started:
         return
     started, faults = found.started, found.faults.get("P0", 0.0)
-    difference = started["seconds"] - found.step["a"]
-    half = max(started["high"] - started["seconds"], found.interval[1] - found.step["a"])
-    sure = abs(difference) > half
+    difference, sure = _kept(found)
     chance = "" if sure else ", which may be chance"
     yield (
         f"Before, on the heap that it starts with, a step took {seconds(started['seconds'])} "
@@ -150,6 +152,15 @@ def _as_started(found: Breakdown) -> Iterator[str]:
         f"{faults:.0f}: keeping freed memory is {signed(-difference)}{chance}. All below is with freed memory kept, "
         "since a tracer changes what the default heap does."
     )
+
+
+def _kept(found: Breakdown) -> tuple[float, bool]:
+    """Seconds of a step that keeping freed memory saves, and whether their interval excludes zero. Both heaps were
+    watched one after the other, so that other load is in the difference."""
+    started, step = found.started, found.step["a"]
+    difference = started["seconds"] - step
+    half = math.hypot(started["high"] - started["seconds"], found.interval[1] - step)
+    return difference, abs(difference) > half and (found.busy or 0.0) <= busy.TAKEN
 
 
 def _kinds(found: Breakdown) -> str:
@@ -206,6 +217,8 @@ def _looking(found: Breakdown) -> Iterator[str]:
     words = {"P1": "spans", "P2": "samples", "P3": "both"}
     parts = [f"{words[name]} {levels[name] - 1:+.0%}" for name in words if name in levels]
     changed = ": tracing changed this step, whose operations are tiny" if levels.get("P3", 1) > 1.15 else ""
+    if (perf := found.program.get("perf")) is not None:
+        parts.append(f"perf took {perf:.1%} of a core")
     if parts:
         yield f"Looking costs: {', '.join(parts)}{changed}. The step's time is of plain ones, all else of watched ones."
 

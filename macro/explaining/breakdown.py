@@ -12,7 +12,7 @@ from macro.explaining.attribute import Attribution, Key, attribute
 from macro.explaining.nominal import Work, alone_command, work_of
 from macro.explaining.rows import ROLES
 from macro.explaining.rows import phase as phase_of
-from macro.watching import perf
+from macro.watching import load, perf
 from macro.watching.recording import Recording, Watched
 from reports.breakdown import OPERATING, PEAKS, Breakdown, Part, Share, Witness, large_types
 
@@ -73,7 +73,7 @@ def taken_apart(recording: Recording, took: float, ceilings: Ceilings) -> Breakd
         rounds=sum(map(len, plain)),
         seconds=took,
         step={"a": step.center},
-        interval=certain.ends(step),
+        interval=certain.time_ends(step),
         cells=tuple(cell for cell in cells if cell.a >= LEAST),
         residual={"a": residual},
         kinds=shares,
@@ -87,6 +87,7 @@ def taken_apart(recording: Recording, took: float, ceilings: Ceilings) -> Breakd
         types=_types(work, work.typed),
         conditions=(*_conditions(recording, processes), *_ceiling_notes(work, ceilings)),
         ended=recording.ended,
+        busy=load.taken([one for process in processes for one in process.load]),
     )
     beside = *inside.witnesses(found, work), *knock.witnesses(found, recording, processes)
     return replace(found, witnesses=(*_witnesses(found), *beside))
@@ -267,7 +268,7 @@ def _started(started: Watched | None) -> dict[str, float]:
     if started is None:
         return {}
     estimate = certain.estimate([np.array(started.levels["P0"])])
-    low, high = certain.ends(estimate)
+    low, high = certain.time_ends(estimate)
     return {"seconds": estimate.center, "low": low, "high": high, "faults": float(np.mean(started.faults))}
 
 

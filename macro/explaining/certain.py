@@ -55,6 +55,12 @@ def ends(difference: stats.Estimate) -> tuple[float, float]:
     return difference.center - half, difference.center + half
 
 
+def time_ends(seconds: stats.Estimate) -> tuple[float, float]:
+    """Return the 95 % interval of a time, which is never below zero."""
+    low, high = ends(seconds)
+    return max(0.0, low), high
+
+
 def differs(difference: stats.Estimate, error: float) -> bool:
     """Whether zero is outside the interval that misses with this probability."""
     return abs(difference.center) > difference.half(error)

@@ -104,8 +104,10 @@ def _recordings(
         return [kg.read(path) for path in asked.recordings], 0.0, 0
     whole: list[Recording] = []
     code = 0
+    say(_forecast(asked))
     for run in range(asked.runs):
-        say(f"process {run + 1} of {asked.runs} of each" if asked.runs > 1 else _forecast(asked))
+        if asked.runs > 1:
+            say(f"process {run + 1} of {asked.runs} of each")
         recordings, code = _watched(asked.scripts, outputs, say, partial(_keep, whole, paths))
         whole = _joined(whole, recordings)
         if code:
@@ -117,8 +119,11 @@ def _recordings(
 
 
 def _forecast(asked: OwnRequest) -> str:
+    from macro.watching import forecast
+
     first = asked.scripts[0]
-    return f"about {first.seconds:.0f} s of watching, after its first steps; what {first.name} prints follows"
+    about = forecast.explaining(len(asked.scripts), asked.runs, first.seconds)
+    return f"{about}; what {first.name} prints follows"
 
 
 def _joined(whole: Sequence[Recording], more: Sequence[Recording]) -> list[Recording]:
@@ -168,6 +173,7 @@ def _watched(
         except (KeyboardInterrupt, SystemExit) as stop:
             if not kept:
                 raise
+            say("interrupted: what was seen until now is explained")
             return list(kept[-1]), int(str(stop.code)) if isinstance(stop, SystemExit) else 130
 
 
@@ -183,6 +189,7 @@ def _notes(asked: OwnRequest, recordings: Sequence[Recording], took: float, say:
     from macro.explaining import breakdown, ceilings, fastest, pair
     from reports import attribution, step
 
+    say("measuring what this machine can do at best")
     counts = [int(one.program.get("threads") or 1) for one in recordings]
     measured = {count: ceilings.measured(count) for count in dict.fromkeys(counts)}
     found = [breakdown.whole(one, took, measured[count]) for one, count in zip(recordings, counts, strict=True)]

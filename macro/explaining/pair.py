@@ -11,7 +11,9 @@ from macro.explaining.attribute import Attribution, attribute
 from macro.explaining.rows import Row
 from macro.explaining.sentences import sentences
 from macro.explaining.subject import Subject
+from macro.watching import load
 from macro.watching.recording import Recording, Watched
+from reports import busy
 from reports.explanation import Explanation
 
 NAMED = 5  # cells at most that sentences name
@@ -31,7 +33,8 @@ class _Side:
         return int(self.recording.program.get("threads") or 1)
 
 
-MEASURED = ("heap", "variables", "logged", "again", "without", "peak")  # of a program: not what it was asked to do
+# Of a program: not what it was asked to do.
+MEASURED = ("heap", "variables", "logged", "again", "without", "peak", "perf")
 
 
 def _words(recording: Recording) -> dict[str, object]:
@@ -60,6 +63,7 @@ def explain(a: Recording, b: Recording, took: float) -> Explanation:
         (heaps[0], heaps[1]) if alike and heaps[0] != heaps[1] else None,
     )
     both = list(zip("ab", sides, strict=True))
+    gap_sentence, *rest = sentences(result, named, subject)
     return Explanation(
         network=_script(a),
         batch=0,
@@ -79,7 +83,7 @@ def explain(a: Recording, b: Recording, took: float) -> Explanation:
         identity=(a.program, b.program),
         conditions=tuple(_conditions(sides, names)),
         named=tuple(named),
-        sentences=(*sentences(result, named, subject), *_heap(result, subject)),
+        sentences=(gap_sentence, *_busy(sides), *rest, *_heap(result, subject)),
     )
 
 
@@ -160,6 +164,13 @@ def _conditions(sides: Sequence[_Side], names: Sequence[str]) -> list[str]:
         if side.recording.ended:
             conditions.append(f"{name}: {side.recording.ended}")
     return conditions
+
+
+def _busy(sides: Sequence[_Side]) -> list[str]:
+    """Name a busy machine, by the side from which others took more."""
+    shares = [load.taken([one for process in side.processes for one in process.load]) or 0.0 for side in sides]
+    sentence = busy.step_sentence(max(shares), sides[shares.index(max(shares))].threads)
+    return [sentence] if sentence else []
 
 
 def _heap(result: gap.Gap, subject: Subject) -> list[str]:

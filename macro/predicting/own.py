@@ -30,8 +30,8 @@ from macro.predicting.watched import spread, started_with, steady, symbols
 from macro.timing.entry import Entry
 from macro.watching import ends, reply
 from macro.watching.ends import Ended
-from macro.watching.perf import Sampler
-from macro.watching.program import Look, children, watch
+from macro.watching.load import children
+from macro.watching.program import Look, watch
 from macro.watching.recording import Recording, Watched
 from macro.watching.script import Program, Script
 from macro.watching.watch import Side
@@ -82,9 +82,6 @@ def after(step: Step, say: Say, stack: ExitStack, looks: Sequence[str]) -> Seen:
     folder, streams = stack.enter_context(place_of())
     look = started(Look if FUNCTIONS in looks else Plain, script(step, 1.0), folder, streams, stack, say)
     with look.told():
-        if FUNCTIONS in looks:
-            look.sampler = Sampler(look.program.pid, folder)
-            stack.callback(look.sampler.close)
         look.settle()
         for number in range(ROUNDS if looks else 1):
             look.round(number, random.Random(0))
@@ -106,7 +103,7 @@ class Plain(Look):
     def settle(self) -> None:
         """Steps do not count that need not wait for what workers made ready in others' turns."""
         super().settle()
-        self.skip = max(self.skip, min(MOST, READY * children(self.program.pid)))
+        self.skip = max(self.skip, min(MOST, READY * len(children(self.program.pid))))
 
     def round(self, number: int, order: random.Random) -> None:
         self.seen = Watched(rounds=[number] * self.count)
@@ -130,6 +127,8 @@ def started(
     stack.callback(program.close)
     look = kind(one, program, say)
     with look.told():
+        if kind is not Plain:
+            look.sample(folder, stack)
         look.begin()
     look.torch = False
     return look

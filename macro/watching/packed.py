@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from macro.watching.load import Load
 from macro.watching.perf import Sample, Switch
 from macro.watching.recording import Watched
 
@@ -39,6 +40,7 @@ class Packed:
     period: int = FIRST_PERIOD
     retaken: int = 0
     watched_system: list[float] = field(default_factory=list)
+    load: list[Load] = field(default_factory=list)
 
 
 class Kinds:
@@ -87,6 +89,7 @@ def packed(watched: Watched) -> Packed:
         watched.period,
         watched.retaken,
         watched.watched_system,
+        watched.load,
     )
 
 
@@ -107,7 +110,7 @@ def unpacked(note: Packed) -> Watched:
     watched.calls, watched.replays, watched.traces = note.calls, note.replays, note.traces
     watched.page_faults = _unpacked(note.page_faults, note.fault_kinds)
     watched.faulted, watched.period, watched.retaken = note.faulted, note.period, note.retaken
-    watched.watched_system = note.watched_system
+    watched.watched_system, watched.load = note.watched_system, note.load
     return watched
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from typing import NamedTuple
 
 from kernels.doctor.perf import rights
 from kernels.errors import LaunchError
+from macro.watching.load import processor_time
 
 # Nanoseconds of processor time between two samples of a thread, a prime, so that steps of whole milliseconds are not
 # seen at the same places again and again; a fourth of it cost a step 6 to 9 %.
@@ -90,6 +92,9 @@ def _events() -> list[str]:
 class Sampler:
     """perf attached to a process; it samples between `enable` and `disable` on `fifos`. Raises OSError.
 
+    Attach it before the process starts threads, which then inherit the main thread's events. A thread that is there
+    already has descriptors, and perf polls without pause once it ends, as a data loader's do at each epoch's end.
+
     On a signal perf ends its file and begins another one (--switch-output), which has the maps of the process too: each
     is whole by itself. The file that is being written is not: its header comes last.
     """
@@ -123,21 +128,56 @@ class Sampler:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
+                process_group=0,  # an interrupt typed at the terminal is the parent's alone
             )
+
+    def attached(self) -> None:
+        """Wait until perf is attached. Raises LaunchError."""
+        control, answer = handles = [os.open(fifo, os.O_RDWR) for fifo in self.fifos]
+        end = time.monotonic() + PATIENCE
+        try:
+            os.write(control, b"disable\n")
+            while not select.select([answer], [], [], POLL)[0]:
+                self._check(end)
+            os.read(answer, 64)
+        finally:
+            for handle in handles:
+                os.close(handle)
+
+    def renew(self) -> None:
+        """Drop what was seen; the next file has the maps of libraries that were loaded since. Raises LaunchError."""
+        for path in self._switched():
+            path.unlink()
 
     def read(self) -> Seen:
         """What was seen since the last time, while the process is alive. Raises LaunchError."""
+        seen = Seen([], [], [])
+        for path in self._switched():
+            command = ["perf", "script", "-i", str(path), "--ns", "--show-switch-events"]
+            command += ["-F", "pid,tid,time,event,ip,sym,dso"]
+            ran = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+            path.unlink()
+            more = parsed(ran.stdout, self.pid)
+            seen = Seen(seen.samples + more.samples, seen.switches + more.switches, seen.faults + more.faults)
+        return seen
+
+    def _switched(self) -> list[Path]:
+        """End perf's file; return all that were not read: several after an interrupt. Raises LaunchError."""
+        before, end = len(self._ended()), time.monotonic() + PATIENCE
         self._process.send_signal(signal.SIGUSR2)
-        end = time.monotonic() + PATIENCE
-        while not (ended := self._ended()):
-            if self._process.poll() is not None or time.monotonic() > end:
-                raise LaunchError(f"perf took no samples: {self.said()}")
+        while len(ended := self._ended()) <= before:
+            self._check(end)
             time.sleep(POLL)
-        command = ["perf", "script", "-i", str(ended[0]), "--ns", "--show-switch-events"]
-        command += ["-F", "pid,tid,time,event,ip,sym,dso"]
-        ran = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-        ended[0].unlink()
-        return parsed(ran.stdout, self.pid)
+        return ended
+
+    def _check(self, end: float) -> None:
+        """Raise LaunchError where perf has ended, or has not answered until `end`."""
+        if self._process.poll() is not None or time.monotonic() > end:
+            raise LaunchError(f"perf took no samples: {self.said()}")
+
+    def seconds(self) -> float:
+        """Processor time of perf so far."""
+        return processor_time(self._process.pid)
 
     def said(self) -> str:
         """The last line of perf's log."""

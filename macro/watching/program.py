@@ -15,8 +15,9 @@ from kernels import heap
 from kernels.devices import open_device
 from kernels.errors import LaunchError, Unavailable, UsageError
 from macro.timing.entry import HANGS
-from macro.watching import ends, library_log, perf, reply, rounds
+from macro.watching import ends, forecast, library_log, load, perf, reply, rounds
 from macro.watching.ends import Ended
+from macro.watching.load import Load
 from macro.watching.perf import Sampler
 from macro.watching.recording import Recording, Watched
 from macro.watching.rounds import GROWN, MANY, SELDOM
@@ -31,6 +32,7 @@ FEW = 64  # … or so many pages, that a step has more than the one with fewest,
 SETTLING = 15.0  # seconds that a heap is waited for
 TRIES = 6  # of a block in a round
 TRACED = 3  # blocks with everything, before any counts
+LEAST = 2  # rounds of which there is an interval
 STARTED = 6  # blocks on the heap that the program starts with
 ENDING = 20.0  # seconds for a script to clean up
 Say: TypeAlias = Callable[[str], None]
@@ -49,6 +51,7 @@ def watch(
     then; `largest` chooses operations that are called again at the end, where libraries are asked for their logs too.
     `streams`: where they print to, and their errors. Raises SuiteError where one has no step, or fails before enough
     was seen."""
+    began = time.monotonic()
     with ExitStack() as stack:
         looks: list[Look] = []
         try:
@@ -57,22 +60,23 @@ def watch(
                 stack.callback(program.close)
                 look = Look(script, program, say)
                 with look.told():
+                    if not (missing := perf.missing()):
+                        look.sample(folder, stack)
                     look.begin()
                     looks.append(look)
-                    if (missing := perf.missing()) and not look.torch:
+                    if missing and not look.torch:
                         raise Unavailable(f"{script.name}: it has no PyTorch, so that perf alone can tell: {missing}")
-                    if not missing:
-                        look.sampler = Sampler(program.pid, folder)
-                        stack.callback(look.sampler.close)
                     look.settle()
+            block = sum(look.block_seconds for look in looks)
+            say(forecast.settled(time.monotonic() - began, len(looks), scripts[0].seconds, block))
             _rounds(looks, keep)
             if largest:
                 _beside(looks, largest)
         except Ended:
             pass  # what was seen until then counts: each look says why it ended
         except (KeyboardInterrupt, SystemExit):
-            for look in looks:
-                look.recording.ended = "interrupted"
+            if len(looks) == len(scripts):
+                _interrupted(looks, keep)
             raise
         finally:
             for look in looks:
@@ -82,14 +86,13 @@ def watch(
         return [look.recording for look in looks]
 
 
-def children(pid: int) -> int:
-    """Processes that it has started and that live, such as workers of a data loader; 0 where the system does not
-    tell."""
-    found = 0
-    for path in Path(f"/proc/{pid}/task").glob("*/children"):
-        with suppress(OSError):  # of a thread that has just ended
-            found += len(path.read_text().split())
-    return found
+def _interrupted(looks: Sequence[Look], keep: Callable[[Sequence[Recording]], None]) -> None:
+    """Keep the rounds so far, if each script has enough for an interval."""
+    for look in looks:
+        look.recording.ended = "interrupted"
+        look.finish()
+    if all(len(look.watched.levels.get("P3", [])) >= LEAST for look in looks):
+        keep([look.recording for look in looks])
 
 
 def _rounds(looks: Sequence[Look], keep: Callable[[Sequence[Recording]], None]) -> None:
@@ -123,6 +126,8 @@ class Look:
         self.seen = Watched()
         self.patience, self.count, self.traced, self.skip = 5 * HANGS, 1, 1, 1
         self.one_thread, self.faults, self.torch = True, 0.0, False
+        self.load, self.since = list[Load](), (0.0, 0.0)  # of the last block; monotonic and perf's seconds when settled
+        self.block_seconds = 0.0  # of the last block, with what is done before and after it
         self.fewest = 0.0  # page faults of a step, of any block since its heap is steady
 
     @contextmanager
@@ -134,8 +139,16 @@ class Look:
             self.over(end)
             raise
 
+    def sample(self, folder: Path, stack: ExitStack) -> None:
+        """Attach perf, which `stack` ends, before the script begins. Raises LaunchError, OSError."""
+        self.sampler = Sampler(self.program.pid, folder)
+        stack.callback(self.sampler.close)
+        self.sampler.attached()
+
     def begin(self) -> None:
-        """Until its first steps are over. Raises Ended, UsageError."""
+        """Start the script and wait until its first steps are over. Raises Ended, UsageError."""
+        with suppress(Died):
+            self.program.send({"do": "begin"})
         end, held, begun = time.monotonic() + self.script.patience, False, False
         while (message := self._first(begun, end)) is not None and message["kind"] != "hello":
             begun = True
@@ -217,6 +230,9 @@ class Look:
                 self._block(self.traced, spans=True, samples=True)
             self._steady()
         self._knock()
+        if self.sampler:
+            self.sampler.renew()
+            self.since = time.monotonic(), self.sampler.seconds()
 
     def logged(self) -> None:
         """What its libraries say of their own calls, in steps that are not timed."""
@@ -304,9 +320,11 @@ class Look:
         return self._taken(self._block(count))
 
     def _taken(self, block: Reply) -> float:
-        """Seconds of a plain step; its page faults are kept, and its time in the operating system."""
+        """Seconds of a plain step; its page faults are kept, its time in the operating system, and who had the
+        cores."""
         self.seen.faults.append(self.faults)
         self.seen.system.append(reply.system(block))
+        self.seen.load += self.load
         return self._seconds(block)
 
     def _seconds(self, block: Reply) -> float:
@@ -323,20 +341,25 @@ class Look:
     ) -> Reply:
         fifos = self.sampler.fifos if self.sampler and samples else None
         request = {"do": "block", "count": count, "skip": self.skip, "fifos": fifos, "spans": spans, "shapes": shapes}
+        before, began = load.others(), time.monotonic()
         block = self._ask("block", self.patience * 2, **request, without=without, logs=logs)
+        self.load = reply.load(block, load.others() - before)
+        self.block_seconds = time.monotonic() - began
         self.faults = sum(reply.faults(block)) / count
         self.recording.program["peak"] = block["peak"]  # bytes that it had in memory at most
         return block
 
     def read(self) -> None:
         """What the rounds since the last time added, with perf's samples. Raises LaunchError."""
-        unread, self.unread = self.unread, []
-        if self.sampler and unread:
+        if self.sampler and self.unread:
+            now, perf_seconds = time.monotonic(), self.sampler.seconds()
+            self.recording.program["perf"] = (perf_seconds - self.since[1]) / (now - self.since[0])
             seen = self.sampler.read()
-            for one in unread:
+            for one in self.unread:
                 one.sampled(seen)
-        for one in unread:
+        for one in self.unread:
             self.watched.add(one)
+        self.unread = []
 
     def over(self, end: Ended) -> None:
         """The script ended before it was asked to: what was seen counts where it is enough. Raises SuiteError."""
@@ -344,7 +367,7 @@ class Look:
         self.recording.ended = ends.late(end)
         if end.how == "usage":
             raise UsageError(end.reason)
-        if not count:
+        if count < LEAST:
             raise LaunchError(f"{self.script.name}: {ends.early(end, self.recording.program)}")
 
     def finish(self) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from macro.timing.entry import FEWEST, Taken
+from macro.watching.load import Load
 from macro.watching.perf import PERIOD, Sample, Seen, Switch
 
 SIDES = 2
@@ -57,6 +58,7 @@ class Watched:
     traces: bool = True  # whether its adapter tells spans
     watched_system: list[float] = field(default_factory=list)  # as system, of P3
     retaken: int = 0  # blocks of watched steps that were taken again: its memory grew in them
+    load: list[Load] = field(default_factory=list)  # of each block of plain steps
 
     def level(self, name: str, seconds: float, faults: float) -> None:
         """A block of steps at this level: seconds and page faults of one."""
@@ -84,6 +86,7 @@ class Watched:
         self.replays += more.replays
         self.traces = self.traces and more.traces
         self.retaken += more.retaken
+        self.load += more.load
 
     def sampled(self, seen: Seen) -> None:
         """Keep what perf saw from its first step to its last."""

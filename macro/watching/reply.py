@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from macro.watching.load import Load
 from macro.watching.recording import Called, Event
 
 
@@ -30,6 +31,14 @@ def called(reply: Mapping[str, Any]) -> list[Called]:
 def system(reply: Mapping[str, Any]) -> float:
     """Seconds of a step in the operating system."""
     return float(sum(inside for _, _, _, inside, _ in reply["steps"])) * 1e-9 / len(reply["steps"])
+
+
+def load(reply: Mapping[str, Any], others: float) -> list[Load]:
+    """Who had the cores, where the script's system tells; `others`: seconds of other processes meanwhile."""
+    if not reply["load"]:
+        return []
+    ran, queued = reply["load"]
+    return [Load(ran * 1e-9, queued * 1e-9, others)]
 
 
 def faults(reply: Mapping[str, Any]) -> list[int]:

@@ -121,13 +121,16 @@ class Blocks(object):
         self.block_clocks = recorder.blocked()
 
     def _tell(self):
-        blocked = recorder.blocked(self.block_clocks)
+        clocks = recorder.blocked()
+        load = recorder.ran_and_queued(self.block_clocks, clocks)
         self._stop_looking()
         if self.request.get("without"):
             self.knocked[self.request["without"]].undo()
         self.looked = bool(self.request["spans"] and self.spans)
         told = self.spans.events() if self.looked else None
-        self.channel.send("block", steps=self.rows, blocked=blocked, traced=told, peak=peak(), printed=self.printed)
+        blocked = recorder.waited(self.block_clocks, clocks)
+        about = {"blocked": blocked, "load": load, "peak": peak(), "printed": self.printed}
+        self.channel.send("block", steps=self.rows, traced=told, **about)
         self.request = None
 
     def _knock(self, path):

@@ -69,6 +69,14 @@ def waited(since, until):
     return 0 if since[3] == until[3] else max(0, wall - cpu - (until[2] - since[2]))
 
 
+def ran_and_queued(since, until):
+    """Nanoseconds between two readings of the clocks of `blocked` that this process ran, and that its threads were
+    queued for; None where this system does not tell."""
+    if None in (since[2], until[2]):
+        return None
+    return until[1] - since[1], max(0, until[2] - since[2])  # less for a thread that has ended
+
+
 def stagger():
     """Up to a millisecond of work, about, so that samples do not begin with the first step."""
     for _ in range(100 * ord(os.urandom(1))):

@@ -237,6 +237,7 @@ def main(arguments):
         os.set_inheritable(handle, False)
     watching = Watching(job, channel, os.fdopen(read, "r"))
     watching.install(os.path.join(here, "path"))
+    watching.blocks.requests.readline()  # perf is attached by then: to this thread, whose children inherit it
     how, reason, code = ended(watching, job, channel)
     if watching.blocks.pid != os.getpid():
         sys.exit(code)  # a child that the script has forked

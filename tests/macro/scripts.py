@@ -17,6 +17,14 @@ def once(net=net, optimizer=optimizer):
 """
 FOREVER = "\nwhile True: once()\n"
 
+# Short epochs, of a data loader whose workers' threads end with each.
+EPOCHS = """
+from torch.utils.data import DataLoader, TensorDataset
+data = TensorDataset(torch.randn(2048, 256), torch.randint(10, (2048,)))
+while True:
+    for x, y in DataLoader(data, batch_size=64, num_workers=2): once()
+"""
+
 MARKED = """
 import time
 from kernelgap import step

@@ -16,7 +16,7 @@ import pytest
 
 from macro.watching import perf
 from tests import processes
-from tests.macro.scripts import FAILS, FOREVER, HEAD, MARKED, SHORT, TRAPS
+from tests.macro.scripts import EPOCHS, FAILS, FOREVER, HEAD, MARKED, SHORT, TRAPS
 
 ROOT = Path(__file__).parents[2]
 
@@ -114,6 +114,17 @@ def test_a_script_is_explained_however_it_is_written(name: str, tmp_path: Path) 
     assert wanted <= rows(document), sorted(rows(document))
     total = sum(cell["a"] for cell in document["cells"]) + document["residual"]["a"]
     assert total == pytest.approx(document["step"]["a"], rel=0.02)  # cells below 0.1 µs are left out
+
+
+@pytest.mark.slow
+def test_perf_rests_after_a_loaders_threads_have_ended(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    if perf.missing():
+        pytest.skip("no perf")
+    run = explain(tmp_path, HEAD + EPOCHS, "--threads", "1", "-o", str(tmp_path / "run.jsonl"))
+    assert run.code == 0, run.err
+    assert run.document()["program"]["perf"] < 0.2  # of a core: 0.65 where it polls without pause
+    assert "perf took" in "".join(run.document()["sentences"])
 
 
 @pytest.mark.slow

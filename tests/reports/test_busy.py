@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from reports import busy, formats
+from reports import busy, formats, step
 from reports.record import Run
-from tests.reports import made
+from tests.reports import made, made_step
 
 ROUNDS: dict[str, Any] = {"rounds": tuple(range(27)), "samples": (1e-6,) * 27}
 HEAD = "This machine was busy: in 89% of the rounds of a case (median) others took more than 1 % of it. "
@@ -43,3 +43,23 @@ def test_a_busy_machine_is_said_first_with_what_it_means_by_clock(clock: str, re
 def test_no_other_machine_is_called_busy(more: dict[str, Any]) -> None:
     """A file from before results had their share, and a GPU that was hot, are none."""
     assert busy.sentence(both(**({"clock": "wall"} | more))) is None
+
+
+def test_a_busy_script_names_share_and_remedy() -> None:
+    assert busy.step_sentence(None, 1) is None and busy.step_sentence(busy.TAKEN, 2) is None
+    head = "This machine was busy: others took 33% of the processor time that this script could use. "
+    assert busy.step_sentence(0.334, 1) == head + "Use a quiet machine."
+    barriers = "Each barrier of its 2 threads waits for the slowest: use --threads 1, or a quiet machine."
+    assert busy.step_sentence(0.334, 2) == head + barriers
+
+
+@pytest.mark.parametrize(("share", "grade"), [(None, "strong"), (0.09, "strong"), (0.2, "fair"), (0.5, "weak")])
+def test_a_busy_script_is_never_strong(share: float | None, grade: str) -> None:
+    quality = step.quality(made_step.found(busy=share, residual={"a": 0.001}))
+    assert quality.startswith(f"Quality: {grade}: ")
+    assert ("a quiet machine" in quality) == (grade != "strong")
+
+
+def test_a_longer_budget_is_no_remedy_on_a_busy_machine() -> None:
+    assert "(a longer --budget)" in step.quality(made_step.found(residual={"a": 0.05}))
+    assert "(a longer --budget)" not in step.quality(made_step.found(residual={"a": 0.05}, busy=0.5))

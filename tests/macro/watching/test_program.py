@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -12,8 +13,9 @@ import pytest
 
 from kernels.errors import LaunchError, SuiteError, Unavailable, UsageError
 from macro.timing.entry import FEWEST
-from macro.watching import perf, program
+from macro.watching import kg, load, perf, program
 from macro.watching.ends import Ended
+from macro.watching.load import Load
 from macro.watching.program import TRIES, Look, watch
 from macro.watching.recording import Recording, Watched
 from macro.watching.script import Script
@@ -32,7 +34,7 @@ class Program:
     def __init__(self, *messages: dict[str, Any], most: int = 10**9, last: object = None, faults: Sequence[int] = ()):
         self.messages, self.most, self.last, self.faults = list(messages), most, last, list(faults)
         self.asked: list[Mapping[str, Any]] = []
-        self.closed, self.now, self.pid = 0, 0, os.getpid()
+        self.closed, self.now, self.pid, self.load = 0, 0, os.getpid(), [8_000_000, 2_000_000]
 
     def send(self, request: Mapping[str, Any]) -> None:
         self.asked.append(request)
@@ -47,7 +49,7 @@ class Program:
         for _ in range(count):
             steps.append([self.now, self.now + STEP, STEP, 0, self.faults.pop(0) if self.faults else 0])
             self.now += STEP
-        return {"kind": "block", "steps": steps, "blocked": 0, "traced": None, "peak": 1}
+        return {"kind": "block", "steps": steps, "blocked": 0, "load": self.load, "traced": None, "peak": 1}
 
     def poll(self, patience: float) -> dict[str, Any] | None:
         if self.most < 0 and isinstance(self.last, BaseException):
@@ -64,9 +66,21 @@ class Program:
 
 
 class Sampler:
-    """Sees nothing."""
+    """Sees nothing, and takes half a core; `requests` of the script when it was attached."""
 
     fifos = ("control", "answer")
+
+    def __init__(self, fake: Program) -> None:
+        self.fake, self.requests = fake, list[object]()
+
+    def attached(self) -> None:
+        self.requests = list(self.fake.asked)
+
+    def renew(self) -> None:
+        pass
+
+    def seconds(self) -> float:
+        return time.monotonic() / 2
 
     def read(self) -> perf.Seen:
         return perf.Seen([], [], [])
@@ -76,7 +90,12 @@ class Sampler:
 
 
 def watched(
-    fake: Program, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: Script = SCRIPT, missing: str | None = None
+    fake: Program,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    script: Script = SCRIPT,
+    missing: str | None = None,
+    kept: list[Sequence[Recording]] | None = None,
 ) -> tuple[list[Recording], list[str]]:
     """What `watch` returns, and has said."""
     said: list[str] = []
@@ -86,9 +105,9 @@ def watched(
 
     monkeypatch.setattr(program, "Program", made)
     monkeypatch.setattr(perf, "missing", lambda: missing)
-    monkeypatch.setattr(program, "Sampler", lambda pid, folder: Sampler())
-    kept: list[Sequence[Recording]] = []
-    return watch([script], tmp_path, (io.BytesIO(), io.BytesIO()), said.append, kept.append), said
+    monkeypatch.setattr(program, "Sampler", lambda pid, folder: Sampler(fake))
+    keep = [].append if kept is None else kept.append
+    return watch([script], tmp_path, (io.BytesIO(), io.BytesIO()), said.append, keep), said
 
 
 def ended(how: str, reason: str = "", steps: int = 0) -> dict[str, Any]:
@@ -180,18 +199,40 @@ def test_without_perf_and_pytorch_nothing_can_be_told(monkeypatch: pytest.Monkey
         watched(Program(HELLO), monkeypatch, tmp_path, missing="no perf")
 
 
-def test_an_interrupt_is_passed_on_and_written_down(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    looks: list[Look] = []
-    plain = Look.__init__
-
-    def kept(self: Look, *words: Any) -> None:
-        plain(self, *words)
-        looks.append(self)
-
-    monkeypatch.setattr(Look, "__init__", kept)
+def test_an_interrupt_keeps_rounds_so_far(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    kept: list[Sequence[Recording]] = []
     with pytest.raises(KeyboardInterrupt):
-        watched(Program(HELLO, most=18, last=KeyboardInterrupt()), monkeypatch, tmp_path)
-    assert looks[0].recording.ended == "interrupted" and looks[0].watched.levels["P3"]
+        watched(Program(HELLO, most=18, last=KeyboardInterrupt()), monkeypatch, tmp_path, kept=kept)
+    ((recording,),) = kept
+    assert recording.ended == "interrupted"
+    assert 0 < len(recording.processes[-1].levels["P3"]) < FEWEST
+
+
+def test_an_interrupt_before_a_round_keeps_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    kept: list[Sequence[Recording]] = []
+    with pytest.raises(KeyboardInterrupt):
+        watched(Program(HELLO, most=1, last=KeyboardInterrupt()), monkeypatch, tmp_path, kept=kept)
+    assert not kept
+
+
+def test_perf_is_attached_before_the_script_begins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    samplers: list[Sampler] = []
+    plain = Sampler.attached
+    monkeypatch.setattr(Sampler, "attached", lambda self: (samplers.append(self), plain(self)))
+    fake = Program(HELLO)
+    watched(fake, monkeypatch, tmp_path)
+    assert [one.requests for one in samplers] == [[]] and fake.asked[0] == {"do": "begin"}
+
+
+def test_load_and_perfs_processor_time_are_recorded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    worked = iter(range(10**6))
+    monkeypatch.setattr(load, "others", lambda: float(next(worked)))
+    (recording,), _ = watched(Program(HELLO), monkeypatch, tmp_path)
+    assert recording.program["perf"] == pytest.approx(0.5, rel=0.01)
+    path = tmp_path / "x.kg"
+    kg.write(recording, path)
+    (process,) = kg.read(path).processes
+    assert process.load == [Load(0.008, 0.002, 1.0)] * FEWEST
 
 
 @pytest.mark.parametrize(("faults", "taken"), [([], 1), ([0, 9999], 2), ([9999] * 99, TRIES)])

@@ -3,7 +3,7 @@ NEW := -c 'import sys; sys.exit(sys.version_info < (3, 11))'
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do $$p $(NEW) 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
 
-.PHONY: help setup run test test-all check gpu wheels heavy soak reference golden docs clean
+.PHONY: help setup run test test-all bare check gpu wheels heavy soak reference golden docs clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
@@ -28,6 +28,9 @@ test: .venv/done ## the tests but for the slow ones, about five minutes on two c
 
 test-all: .venv/done ## every test, as CI runs them: some twenty minutes on two cores
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist worksteal
+
+bare: ## a minimal Debian 12 with what the README asks for, and run and test in it: root, debootstrap, 15 minutes
+	@.ci/bare
 
 check: .venv/done ## style, types
 	$(BIN)/ruff check .

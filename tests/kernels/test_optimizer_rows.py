@@ -161,8 +161,8 @@ def test_a_tensor_that_is_left_out_shows() -> None:
 @pytest.mark.parametrize("rule", [name for name, rule in RULES.items() if rule.squares])
 @pytest.mark.parametrize("row", ["c", "ctypes-each", "numpy", "torch-loop"])
 def test_squares_ask_for_data_that_is_not_negative(row: str, rule: str) -> None:
-    if find("optimizer", row).missing():
-        pytest.skip("not here")
+    if reason := find("optimizer", row).missing():
+        pytest.skip(reason)
     with pytest.raises(Unavailable, match=rf"^{rule} keeps squares, .*: --data uniform$"):
         find("optimizer", row).prepare(Optimizer(rule, 1, 8), CPU, Setting())
 

@@ -18,7 +18,7 @@ from reports.prediction import UNDECIDED
 from tests import processes
 from tests.conftest import Ran
 
-PERF = pytest.mark.skipif(perf.missing() is not None, reason="predictions need perf")
+PERF = pytest.mark.skipif(perf.missing() is not None, reason=str(perf.missing()))
 OWN = """
 from macro.changes.base import Change, Effect, Forecast
 CHANGE = Change("mine", "a test", lambda step, value: None, lambda step, value: step.with_knob("shares", 1.5),

@@ -181,7 +181,8 @@ def test_the_command_tells_a_sentence_a_comparison(told: Callable[..., Ran]) -> 
     assert {x["status"] for x in rows} <= {"ok", "contended", "skipped"}
     known = [x for x in document["comparisons"] if x["ratio"] is not None]
     assert len(known) >= 3
-    assert "the answers are one" in " ".join(ran.err.split())
+    timed = any(x["contest"].startswith("relu-place/") for x in known)  # a busy machine ends the budget before it
+    assert ("the answers are one" in " ".join(ran.err.split())) == timed
     assert len({x["op"] for x in rows}) == len(elementwise.BENCHMARKS)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -319,14 +320,21 @@ def test_a_flag_that_xla_ignores_has_no_effect() -> None:
     assert not change.took(before(), seen(symbols=Counter("dot"))).there
 
 
-def test_an_allocator_is_in_effect_where_it_is_mapped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.fixture
+def jemalloc(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """An empty file in place of jemalloc, for tests that look its path up and never load it."""
     monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
-    (tmp_path / "libjemalloc.so.2").touch()
+    library = tmp_path / "libjemalloc.so.2"
+    library.touch()
     preload.library.cache_clear()
+    yield library
+    preload.library.cache_clear()
+
+
+def test_an_allocator_is_in_effect_where_it_is_mapped(jemalloc: Path) -> None:
     change = changes.find("heap-jemalloc").change
-    assert change.took(before(), seen(maps=f"{tmp_path}/libjemalloc.so.2")).there
+    assert change.took(before(), seen(maps=str(jemalloc))).there
     assert not change.took(before(), seen()).there
-    preload.library.cache_clear()
 
 
 def test_the_page_names_every_change() -> None:
@@ -342,6 +350,7 @@ def test_a_family_of_few_samples_tells_nothing() -> None:
     assert change.took(before(symbols=Counter({AVX2: 8000, AVX512: 800})), seen(maps=mapped)).there
 
 
+@pytest.mark.usefixtures("jemalloc")
 @pytest.mark.parametrize("text", ["heap-jemalloc", "mkl-dispatch", "openblas-shim"])
 def test_what_is_mapped_without_it_shows_nothing(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preload, "missing", lambda words, maps: None if words[0] in maps else "not mapped")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from kernels.errors import LaunchError, SuiteError, Unavailable
@@ -41,9 +41,12 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 def alive(folder: Path) -> list[str]:
     """Processes whose command names the folder of this test."""
-    told = subprocess.run(["ps", "-eo", "pid,stat,args"], capture_output=True, text=True, check=True).stdout
-    lines = [line.split(None, 2) for line in told.splitlines()]
-    return [pid for pid, state, words in lines if str(folder) in words and not state.startswith("Z")]
+    listed = [process.info for process in psutil.process_iter(["cmdline", "status"])]
+    return [
+        command
+        for info in listed
+        if str(folder) in (command := " ".join(info["cmdline"] or ())) and info["status"] != psutil.STATUS_ZOMBIE
+    ]
 
 
 def started(framework: Framework, folder: Path) -> Process:

@@ -29,7 +29,7 @@ test: .venv/done ## the tests but for the slow ones, about five minutes on two c
 test-all: .venv/done ## every test, as CI runs them: some twenty minutes on two cores
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist worksteal
 
-bare: ## a minimal Debian 12 with what the README asks for, and run and test in it: root, debootstrap, 15 minutes
+bare: ## make run and make test in a minimal Debian 12, which root makes by debootstrap: ten to twenty minutes on two cores
 	@.ci/bare
 
 check: .venv/done ## style, types

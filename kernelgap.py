@@ -44,6 +44,10 @@ def __getattr__(name: str) -> Any:
     return home if HOMES[name].endswith(f".{name}") else getattr(home, name)
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def commands() -> Iterator[tuple[str, str, Sequence[str]]]:
     """Yield each command: its name, the module that runs it, and the words that this module wants first."""
     yield "doctor", "kernels", ()
@@ -63,13 +67,18 @@ def main() -> int:
     modules = {name: (module, words) for name, module, words in commands()}
     name = sys.argv[1] if len(sys.argv) > 1 else "--help"
     if name in ("-h", "--help"):
-        print("usage: kernelgap COMMAND …; kernelgap COMMAND --help lists its options\n")
+        print("usage: kernelgap COMMAND …; kernelgap COMMAND --help lists its options, kernelgap --version\n")
         by_module: dict[str, list[str]] = {}
         for command, (module, _) in modules.items():
             by_module.setdefault(module.partition(".")[0], []).append(command)
         about = {"kernels": "what is here", "micro": "kernels by themselves", "macro": "networks and programs"}
         for room, names in by_module.items():
             print(f"{about.get(room, 'run files')}: {', '.join(names)}")
+        return 0
+    if name == "--version":
+        from importlib.metadata import version
+
+        print(version("kernelgap"))
         return 0
     if name not in modules:
         print(f"kernelgap: no command {name}; there are {', '.join(modules)}", file=sys.stderr)

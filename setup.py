@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 from setuptools import find_packages, setup
@@ -15,6 +16,7 @@ WHEEL = (
     (rf"^(\s*)import ((?:{ROOMS})\.\S+ as )", r"\1import kernelgap.\2"),
     (rf"^(\s*)import ({ROOMS})$", r"\1from kernelgap import \2"),
     (r"python3? -m micro\.", "kernelgap "),
+    (r"\brun micro\.", "run kernelgap "),
     (r"python3? -m (?:micro all|macro|reports)\b", lambda match: "kernelgap" + " all" * ("micro" in match[0])),
     (r"python3? -m micro\b", "kernelgap list"),
     (r"python3? -m kernels\b", "kernelgap doctor"),
@@ -29,19 +31,26 @@ def in_wheel(source):
 
 
 class OnePackage(build_py):
-    """Builds the folders of the checkout into the package kernelgap, and kernelgap.py as its __init__.py."""
+    """The build of the package kernelgap from the folders of the checkout, with kernelgap.py as its __init__.py."""
 
     def finalize_options(self):
         super().finalize_options()
         if not self.editable_mode:
-            shutil.rmtree(self.build_lib, ignore_errors=True)  # what an older build left would be packed too
             self.build_lib = str(Path(self.build_lib, "kernelgap"))
 
     def run(self):
+        if self.editable_mode:
+            super().run()
+            return
+        package = Path(self.build_lib)
+        for path in (package, *(package.with_name(room) for room in ROOMS.split("|"))):
+            shutil.rmtree(path, ignore_errors=True)  # what an older build left would be packed too
         super().run()
-        if not self.editable_mode:
-            main = "import sys\n\nfrom kernelgap import main\n\nsys.exit(main())\n"
-            Path(self.build_lib, "__main__.py").write_text(main)
+        (package / "__main__.py").write_text("import sys\n\nfrom kernelgap import main\n\nsys.exit(main())\n")
+        if Path(".git").exists() and shutil.which("git"):
+            words = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]
+            commit = subprocess.run(words, capture_output=True, text=True)
+            (package / "commit.txt").write_text(commit.stdout)
 
     def get_module_outfile(self, build_dir, package, module):
         top = not any(package) and not self.editable_mode
@@ -56,7 +65,7 @@ class OnePackage(build_py):
 
 
 class OneName(egg_info):
-    """Says that the distribution brings the name kernelgap alone."""
+    """The metadata, in which kernelgap is the only name that the distribution brings."""
 
     def run(self):
         super().run()
@@ -102,7 +111,7 @@ if __name__ == "__main__":
         py_modules=["kernelgap"],
         entry_points={"console_scripts": ["kernelgap = kernelgap:main"]},
         packages=find_packages(include=["kernels*", "micro*", "macro*", "reports*"]),
-        package_data={"": ["*.c", "*.cu", "*.json", "*.txt"]},
+        package_data={"": ["*.c", "*.cu", "*.json", "*.txt"], "micro": ["shapes/*"]},
         install_requires=[
             "numpy>=2.0",
             "scipy>=1.14",

@@ -18,24 +18,22 @@ ROOT = FOLDER.parent if PREFIX else FOLDER  # on the path of a Python that impor
 
 
 def child(module: str, *words: object) -> list[str]:
-    """Return the command line that runs a module of the suite in this interpreter; it needs `environment`."""
-    return [sys.executable, "-m", PREFIX + module.removeprefix(PREFIX), *map(str, words)]
+    """Return the command line that runs a module of the suite in this interpreter; it needs `environment`.
+
+    By -P no file of the current folder stands in for one of the suite.
+    """
+    return [sys.executable, "-P", "-m", PREFIX + module, *map(str, words)]
 
 
 def environment(root: Path = ROOT) -> dict[str, str]:
-    """Return the environment in which a Python finds the suite at `root` before any file of the current folder.
-
-    What pip has installed is found without help, and another Python has packages of its own.
-    """
-    path = os.environ.get("PYTHONPATH", "")
-    if not PREFIX or root != ROOT:
-        path = os.pathsep.join(filter(None, [str(root), path]))
-    return os.environ | {"PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
+    """Return the environment in which a Python finds the suite at `root`."""
+    path = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
+    return os.environ | {"PYTHONPATH": path}
 
 
 def typed(module: str, *words: str) -> str:
     """Return a command of the suite as a user types it: `python -m micro.gemm --k 64`, `kernelgap gemm --k 64`."""
-    module = module.removeprefix(PREFIX).removesuffix(".__main__")
+    module = module.removesuffix(".__main__")
     if not PREFIX:
         return shlex.join(["python", "-m", module, *words])
     room, _, name = module.partition(".")

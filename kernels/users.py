@@ -49,7 +49,7 @@ def load(name: str) -> Variant[Any]:
     except UsageError as error:
         raise UsageError(f"--variant {name}: {error}") from None
     except (Exception, SystemExit) as error:  # the file is the user's: anything may be wrong with it
-        raise UsageError(f"--variant {name}: {raised(error)}{_namesake(error)}") from None
+        raise UsageError(f"--variant {name}: {raised(error)}{_import_hint(error)}") from None
     if isinstance(kernel, Variant):
         return kernel
     if not callable(kernel):
@@ -104,7 +104,7 @@ def raised(error: BaseException) -> str:
     return said(error) + (f" ({lines[-1]})" if lines else "")
 
 
-def _namesake(error: BaseException) -> str:
+def _import_hint(error: BaseException) -> str:
     """Return what to do where an import failed because the suite's names are not what the file's author expects."""
     name = (error.name or "").partition(".")[0] if isinstance(error, ImportError) else ""
     if name not in suite.ROOMS:
@@ -132,10 +132,13 @@ def _attribute(place: str, name: str) -> tuple[Any, Path | None]:
 
 
 def module_of(place: str) -> ModuleType:
-    """Of a file of a user's own, or by name."""
+    """Import a file of the user's, or a module by name; both find their neighbors and the current folder's files."""
+    beside = Path(f"{place.replace('.', '/')}.py")
+    if not place.endswith(".py") and beside.is_file():
+        place = str(beside)
+    folders = [os.getcwd(), *([os.path.dirname(os.path.abspath(place))] if place.endswith(".py") else [])]
+    sys.path += [folder for folder in dict.fromkeys(folders) if folder not in sys.path]  # a worker has neither there
     if not place.endswith(".py"):
-        if os.getcwd() not in sys.path:  # neither a worker nor the command `kernelgap` has the current folder there
-            sys.path.append(os.getcwd())
         return importlib.import_module(place)
     # A name of its own: two files may be called alike, or like an installed package.
     name = f"{MODULE}{zlib.crc32(os.path.abspath(place).encode()):08x}"

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kernels import suite
 from kernels.errors import UsageError
 from micro.command.line import guarded
 from micro.planning.options import EXPORTS, Parser, add_documents, outputs_of
@@ -69,9 +70,11 @@ def unpacked(values: Mapping[str, Any]) -> Duel:
     from micro.arms.pairs import Duel, Place
     from micro.arms.results import Limits
 
-    if not values["words"] or not values["words"][0].startswith("micro."):
+    name, *words = values["words"] or [""]
+    name = name.removeprefix("micro.")  # as typed in a checkout, or as installed
+    if not name or not (suite.FOLDER / "micro" / f"{name}.py").is_file():
         raise UsageError("name the command to measure behind --, such as -- micro.gemm --m 64,128")
-    for option in (word.partition("=")[0] for word in values["words"][1:]):
+    for option in (word.partition("=")[0] for word in words):
         if option in OURS:
             raise UsageError(f"{option} behind --: options that choose cases come here, all others before --")
     if values["processes"] < 6:
@@ -80,7 +83,7 @@ def unpacked(values: Mapping[str, Any]) -> Duel:
     for arm in "ab":
         python, repo = values[f"python_{arm}"] or Place.python, values[f"repo_{arm}"] or Place.repo
         if module_in(repo) is None:
-            raise UsageError(f"--repo-{arm} {repo}: no checkout of this suite with micro/_arm.py in it")
+            raise UsageError(f"--repo-{arm} {repo}: no checkout of this suite, nor has it kernelgap installed")
         places[arm] = Place(python, repo)
     gate = number(values["gate"], SHARE, "--gate", "5%") if values["gate"] is not None else None
     limits = Limits(
@@ -89,7 +92,7 @@ def unpacked(values: Mapping[str, Any]) -> Duel:
         number(values["margin"], SHARE, "--margin", "1%"),
         gate,
     )
-    return Duel(tuple(values["words"]), places, limits, outputs_of(values))
+    return Duel((f"micro.{name}", *words), places, limits, outputs_of(values))
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ def sentences(run: Run) -> Iterator[str]:
 def _on(run: Run) -> str:
     """The command that goes on, where it was one."""
     command = run.environment.command
-    if not command.startswith("python "):
+    if not command.startswith(("python ", "kernelgap ")):
         return "."
     resume = "" if "--resume" in command.split() else " --resume"
     return f"; to go on: {command}{resume}"

@@ -67,8 +67,11 @@ def _compiler() -> str | None:
 
 
 def _commit() -> str | None:
-    """Of this checkout; a `+` where files in it differ."""
+    """Return the commit of this checkout, or the one that the installed package was built from; a `+` where files
+    differ from it."""
     root = suite.ROOT
+    if suite.PREFIX:
+        return read(str(suite.FOLDER / "commit.txt")) or None
     if not (root / ".git").exists():
         return None
     try:

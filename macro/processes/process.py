@@ -40,7 +40,8 @@ class Process(JsonChild):
         if kind_of(setting.device).whole:  # what was proven is what is timed, and compiles once
             environment.setdefault("JAX_COMPILATION_CACHE_DIR", str(state.folder() / "jax"))
             environment.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
-        environment.pop("PYTHONPATH", None)
+        for name in ("PYTHONPATH", "PYTHONSAFEPATH"):  # the loop runs by path, with modules beside it
+            environment.pop(name, None)
         words = [str(python), str(LOOP), str(framework.path), str(job)]
         self._log = log, log.stat().st_size if log.exists() else 0
         with log.open("ab") as stream:

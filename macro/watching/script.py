@@ -55,6 +55,7 @@ class Program(JsonChild):
         if script.threads is not None:
             environment |= dict.fromkeys(POOLS, str(script.threads))
         environment |= script.variables
+        environment.pop("PYTHONSAFEPATH", None)  # the runner has modules beside it
         words = [str(script.python), str(RUNNER), job.name]
         try:
             super().__init__(words, environment, output, errors)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,11 @@ class Arm(JsonChild):
 
     def __init__(self, letter: str, python: str, repo: Path, threads: int, device: str = "cpu") -> None:
         self.letter = letter
-        environment = suite.environment(repo) | dict.fromkeys(POOLS, str(threads))
-        super().__init__([python, "-m", module_in(repo) or "micro._arm", device, str(threads)], environment)
+        # An installed package is found without help, and would lend the packages beside it to another Python.
+        is_installed = suite.PREFIX and repo == suite.ROOT
+        environment = {**os.environ} if is_installed else suite.environment(repo)
+        environment |= dict.fromkeys(POOLS, str(threads))
+        super().__init__([python, "-P", "-m", module_in(repo) or "micro._arm", device, str(threads)], environment)
 
     def call(self, do: str, *, patience: float, **given: Any) -> dict[str, Any]:
         """Its answer. Raises what it raised; LaunchError for a crash or a hang."""

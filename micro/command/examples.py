@@ -39,7 +39,13 @@ def explained(name: str, scripts: Sequence[Path], *words: str) -> Run:
         command = suite.child("macro", "explain", *map(str, scripts), "--heap", HEAP, *words)
         command += ["-q", "-o", str(part)]
         ran = subprocess.run(
-            command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False
+            command,
+            cwd=ROOT,
+            env=suite.environment(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
         )
         if ran.returncode:
             raise RuntimeError((ran.stderr.strip().splitlines() or ["it says nothing"])[-1])

@@ -66,7 +66,9 @@ def run(asked: Generations, number: int) -> Contest:
         if not network:
             network = str(Path(folder) / "stub.json")
             Path(network).write_text(json.dumps(stub_network()), "utf-8")
-        subprocess.run(asked.words(network, output), cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
+        subprocess.run(
+            asked.words(network, output), cwd=ROOT, env=suite.environment(), stdout=subprocess.DEVNULL, check=True
+        )
         return _renamed(store.read(output).contests[0], asked.contest(number))
 
 

@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
 
+from kernels import suite
 from kernels.errors import KernelError, SuiteError
 from micro.planning.benchmark import Benchmark
 from micro.planning.contest import Contest
@@ -30,8 +31,9 @@ def listed(contests: Iterable[Contest]) -> int:
 
 
 def guarded(name: str, body: Callable[[], int]) -> int:
-    """The body's exit code, or that of what ended it, told in one line. A terminated command ends like an
+    """Run `body`; turn exceptions and signals into one-line messages and exit codes. A terminated command ends like an
     interrupted one, its workers with it."""
+    name = suite.typed(name.replace(" ", ".")) if suite.PREFIX else name
 
     def end(number: int, frame: object) -> None:
         raise SystemExit(128 + number)

@@ -61,7 +61,7 @@ def explanation(draw: Draw) -> dict[str, Any]:
 def document(words: Sequence[str]) -> dict[str, Any]:
     """That of `macro explain WORDS`, in a process of its own. Raises RuntimeError where there is none."""
     command = suite.child("macro", "explain", *words, "--json", "-", "-q")
-    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    ran = subprocess.run(command, cwd=ROOT, env=suite.environment(), capture_output=True, text=True, check=False)
     if not ran.stdout.startswith("{"):
         raise RuntimeError((ran.stderr.strip().splitlines() or ["it says nothing"])[-1])
     told: dict[str, Any] = json.loads(ran.stdout)

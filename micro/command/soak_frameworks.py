@@ -38,7 +38,7 @@ def run(framework: str, budget: str, output: Path) -> Comparison:
     """One run in a process of its own. Raises CalledProcessError."""
     command = suite.child("macro", "run", "fcn-r", "--frameworks", f"{framework},{framework}")
     command += ["--budget", budget, "-o", str(output), "-q"]
-    subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
+    subprocess.run(command, cwd=ROOT, env=suite.environment(), stdout=subprocess.DEVNULL, check=True)
     return store.read(output).comparisons[0]
 
 

@@ -4,7 +4,6 @@ again."""
 from __future__ import annotations
 
 import os
-import shlex
 import subprocess
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -44,7 +43,7 @@ def kept(words: Sequence[str], whole: Path) -> Run | None:
         run = store.read(whole)
     except store.Unreadable:
         return None
-    asked = shlex.join(["python", "-m", "macro", *words, "-o"])  # as a run file keeps it, but for its own name
+    asked = suite.typed("macro", *words, "-o")  # as a run file keeps it, but for its own name
     return run if run.environment.command.startswith(f"{asked} ") else None
 
 
@@ -73,6 +72,7 @@ def _ran(words: Sequence[str], part: Path, again: Sequence[str]) -> subprocess.C
     return subprocess.run(
         suite.child("macro", *words, "-o", str(part), *again),
         cwd=ROOT,
+        env=suite.environment(),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,

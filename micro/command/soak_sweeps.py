@@ -70,7 +70,7 @@ def sweep(shapes: Path, output: Path) -> float:
     command = suite.child("micro.gemm", "--shapes", str(shapes), "--vary", "trans")
     command += ["--trans", "nn,nt", "--variant", "openblas", "--budget", "27s", "-o", str(output), "-q"]
     began = time.monotonic()
-    subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
+    subprocess.run(command, cwd=ROOT, env=suite.environment(), stdout=subprocess.DEVNULL, check=True)
     return time.monotonic() - began
 
 

@@ -46,7 +46,7 @@ def missing(here: bool = True) -> str | None:
 
 def driver(seconds: float = PATIENT * SECONDS) -> str | None:
     """Why the driver finds no GPU, asked in a process of its own: one may crash at it, or not come back."""
-    program = "from kernels.libs import cuda; print(cuda.driver_missing() or '')"
+    program = f"from {suite.PREFIX}kernels.libs import cuda; print(cuda.driver_missing() or '')"
     try:
         ran = subprocess.run(
             processes.leashed([sys.executable, "-c", program]),

@@ -60,6 +60,7 @@ def steps(part: int, out: Path, here: bool, share: float = 1.0) -> tuple[Step, .
     return tuple(
         one if one.spare else replace(one, seconds=max(share * one.seconds, SHORTEST))
         for one in _steps(part, out, here, share)
+        if one.name != "tests" or (suite.FOLDER / "tests").is_dir()  # a checkout has them
     )
 
 

@@ -58,8 +58,8 @@ def test_a_run_has_its_name_in_the_self_test(commands: list[list[str]]) -> None:
     assert done.contest == "selftest/rival/generations/few/2"
     assert {x.contest for x in (*done.results, *done.comparisons)} == {done.contest}
     (words,) = commands
-    assert words[1:4] == ["-m", "macro", "run"]
-    assert words[5:9] == ["--frameworks", "a.py:one,a.py:two,a.py:three", "--budget", "1s"]
+    assert words[1:5] == ["-P", "-m", "macro", "run"]
+    assert words[6:10] == ["--frameworks", "a.py:one,a.py:two,a.py:three", "--budget", "1s"]
 
 
 def test_each_framework_but_the_first_is_a_pair(commands: list[list[str]]) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kernels import suite
 from micro import selftest
 from micro.command import soak, soak_causes, soak_runs
 from micro.command.soak_causes import KINDS, Kind, Named
@@ -122,13 +122,13 @@ def macro(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Answer],
         asked: list[str] = []
 
         def run(words: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
-            assert words[:3] == [sys.executable, "-m", "macro"] and words[-2] == "-o"
+            assert words[:4] == suite.child("macro") and words[-2] == "-o"
             path = Path(words[-1])
             asked.append(path.stem)
             reply = answer(path.stem, words)
             if isinstance(reply, int):
                 return subprocess.CompletedProcess(words, reply, stderr="starting it\nmacro explain: it is not here\n")
-            write(path, " ".join(["python", *words[1:]]), reply)
+            write(path, " ".join(["python", *words[2:]]), reply)
             return subprocess.CompletedProcess(words, 0, stderr="")
 
         monkeypatch.setattr(soak_runs.subprocess, "run", run)
@@ -190,8 +190,8 @@ def test_equal_pairs_are_measured_as_unequal_ones_are(macro: Callable[[Answer], 
     forms: set[tuple[str, ...]] = set()
 
     def remembered(name: str, words: Sequence[str]) -> Explanation:
-        assert words[5] == words[6], "both sides are the same"
-        forms.add(tuple(words[7 : words.index("--runs")]))
+        assert words[6] == words[7], "both sides are the same"
+        forms.add(tuple(words[8 : words.index("--runs")]))
         return explained()
 
     macro(remembered)

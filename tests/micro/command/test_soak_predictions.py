@@ -50,7 +50,7 @@ def macro(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., list
             code = answer(path.stem, again)
             path.unlink(missing_ok=True)
             if code < 2:
-                file = RunFile(path, Environment("", {}, {}, " ".join(["python", *words[1:]]), ""))
+                file = RunFile(path, Environment("", {}, {}, " ".join(["python", *words[2:]]), ""))
                 for one in of(path.stem):
                     file.append(one)
                 if path.stem != cut:

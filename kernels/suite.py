@@ -38,3 +38,13 @@ def typed(module: str, *words: str) -> str:
         return shlex.join(["python", "-m", module, *words])
     room, _, name = module.partition(".")
     return shlex.join(["kernelgap", *filter(None, [name or ("doctor" if room == "kernels" else "")]), *words])
+
+
+def import_hint(error: BaseException) -> str:
+    """Return what to write where a user's file failed to import one of the suite's names."""
+    name = (error.name or "").partition(".")[0] if isinstance(error, ImportError) else ""
+    if name not in ROOMS:
+        return ""
+    if PREFIX:
+        return f": as it is installed the suite has `{name}` as kernelgap.{name}; a kernel needs kernelgap alone"
+    return f": in a checkout `{name}` is this suite's own folder; installed (pip install .) it leaves that name free"

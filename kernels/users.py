@@ -49,7 +49,7 @@ def load(name: str) -> Variant[Any]:
     except UsageError as error:
         raise UsageError(f"--variant {name}: {error}") from None
     except (Exception, SystemExit) as error:  # the file is the user's: anything may be wrong with it
-        raise UsageError(f"--variant {name}: {raised(error)}{_import_hint(error)}") from None
+        raise UsageError(f"--variant {name}: {raised(error)}") from None
     if isinstance(kernel, Variant):
         return kernel
     if not callable(kernel):
@@ -101,17 +101,7 @@ def raised(error: BaseException) -> str:
         for frame, number in traceback.walk_tb(error.__traceback__)
         if str(frame.f_globals.get("__name__")).startswith(MODULE)
     ]
-    return said(error) + (f" ({lines[-1]})" if lines else "")
-
-
-def _import_hint(error: BaseException) -> str:
-    """Return what to do where an import failed because the suite's names are not what the file's author expects."""
-    name = (error.name or "").partition(".")[0] if isinstance(error, ImportError) else ""
-    if name not in suite.ROOMS:
-        return ""
-    if suite.PREFIX:
-        return f": `{name}` is no part of this suite as it is installed: from kernelgap import Launch, Variant"
-    return f": in a checkout `{name}` is this suite's own folder; installed (pip install .) it leaves that name free"
+    return said(error) + (f" ({lines[-1]})" if lines else "") + suite.import_hint(error)
 
 
 def _pickled(path: Path) -> tuple[Any, Path]:

@@ -7,6 +7,7 @@ import runpy
 from pathlib import Path
 from typing import Any
 
+from kernels import suite
 from kernels.errors import UsageError, choice
 from macro.networks.base import Network, from_data
 from micro.planning.written import parsed
@@ -52,7 +53,9 @@ def _of_program(path: Path, name: str) -> Network:
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
     except (Exception, SystemExit) as error:  # whatever a user's file raises
-        raise UsageError(f"{path}: {type(error).__name__}: {' '.join(str(error).split())}") from None
+        raise UsageError(
+            f"{path}: {type(error).__name__}: {' '.join(str(error).split())}{suite.import_hint(error)}"
+        ) from None
     there = {key: x for key, x in own.items() if isinstance(x, Network)}
     there |= {x.name: x for x in there.values()}
     if name not in there:

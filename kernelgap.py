@@ -49,7 +49,7 @@ def __dir__() -> list[str]:
 
 
 def commands() -> Iterator[tuple[str, str, Sequence[str]]]:
-    """Yield each command: its name, the module that runs it, and the words that this module wants first."""
+    """Yield each command: its name, the module that runs it, and the words that this module needs first."""
     yield "doctor", "kernels", ()
     for name in ("list", "all"):
         yield name, "micro", (name,)
@@ -76,9 +76,12 @@ def main() -> int:
             print(f"{about.get(room, 'run files')}: {', '.join(names)}")
         return 0
     if name == "--version":
-        from importlib.metadata import version
+        from importlib import metadata
 
-        print(version("kernelgap"))
+        try:
+            print(metadata.version("kernelgap"))
+        except metadata.PackageNotFoundError:
+            print("a checkout that is not installed")
         return 0
     if name not in modules:
         print(f"kernelgap: no command {name}; there are {', '.join(modules)}", file=sys.stderr)

@@ -43,6 +43,8 @@ class OnePackage(build_py):
             super().run()
             return
         package = Path(self.build_lib)
+        if package.parent.resolve() == Path(__file__).parent.resolve():
+            raise SystemExit("--build-lib: the checkout itself would be overwritten: name another folder")
         for path in (package, *(package.with_name(room) for room in ROOMS.split("|"))):
             shutil.rmtree(path, ignore_errors=True)  # what an older build left would be packed too
         super().run()

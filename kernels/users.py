@@ -123,9 +123,8 @@ def _attribute(place: str, name: str) -> tuple[Any, Path | None]:
 
 def module_of(place: str) -> ModuleType:
     """Import a file of the user's, or a module by name; both find their neighbors and the current folder's files."""
-    beside = Path(f"{place.replace('.', '/')}.py")
-    if not place.endswith(".py") and beside.is_file():
-        place = str(beside)
+    if "." not in place and Path(f"{place}.py").is_file():  # before an installed module of that name
+        place = f"{place}.py"
     folders = [os.getcwd(), *([os.path.dirname(os.path.abspath(place))] if place.endswith(".py") else [])]
     sys.path += [folder for folder in dict.fromkeys(folders) if folder not in sys.path]  # a worker has neither there
     if not place.endswith(".py"):

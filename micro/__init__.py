@@ -22,7 +22,7 @@ From Python: `run = micro.measure(micro.plan("gemm", m=[64, 128], variant="openb
 import sys
 from pathlib import Path
 
-if __name__ == "micro" and sys.path[0] != str(Path(__file__).parents[1]):
+if __name__ == "micro" and sys.argv[:1] == ["-m"]:
     # `python -m micro.gemm` puts the current folder first, where a user's kernels.py or reports/ are not the suite's.
     sys.path.insert(0, str(Path(__file__).parents[1]))
 

@@ -26,7 +26,7 @@ Kind: TypeAlias = Literal["processes", "rejected", "canary", "host"]
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why two results of different runs have no verdict."""
+    """Reason that two results of different runs have no verdict."""
 
     kind: Kind
     reason: str  # in one line, for this pair of results

@@ -7,6 +7,7 @@ units throughout: seconds, bytes, FLOP.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,9 +38,9 @@ class Part:
 PEAKS = {"float32": "flops", "float64": "flops_f64", "bfloat16": "flops_bf16"}
 
 
-def large_types(types: dict[str, float]) -> str:
-    """Name the types that at least a hundredth of the FLOP is computed in."""
-    return " and ".join(name for name, flops in types.items() if flops >= 0.01 * sum(types.values()))
+def large(types: Mapping[str, float]) -> dict[str, float]:
+    """Return the types that at least a hundredth of the FLOP is computed in."""
+    return {name: flops for name, flops in types.items() if flops >= 0.01 * sum(types.values())}
 
 
 def in_type(dtype: str) -> str:
@@ -66,7 +67,7 @@ class Share:
 
     @property
     def is_above(self) -> bool:
-        """Whether its share of the ceiling, as printed, is more than 100 %: then one of the two figures is wrong."""
+        """True if its share of the ceiling, as printed, is more than 100 %: then one of the two figures is wrong."""
         return round(100 * (self.percent or 0.0)) > 100
 
 

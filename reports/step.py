@@ -160,7 +160,7 @@ def quality(found: Breakdown) -> str:
     """In one sentence how far to rely on it."""
     measures = _measures(found)
     worst = max(measures, key=lambda one: one.grade).grade
-    chosen = [one for one in measures if one.grade == worst] if worst else measures[1:4]
+    chosen = [one for one in measures if one.grade == worst] if worst else measures[:3]
     parts = [one.words + (f" ({one.remedy})" if worst else "") for one in chosen]
     return f"Quality: {GRADES[worst]}: {'; '.join(parts)}."
 
@@ -177,7 +177,6 @@ def _measures(found: Breakdown) -> Sequence[Measure]:
     taken = found.busy or 0.0
     longer = "a quiet machine" if taken > busy.TAKEN else "a longer --budget"
     return (
-        Measure(taken, busy.TAKEN, busy.HEAVY, f"others took {taken:.0%} of its processor time", "a quiet machine"),
         Measure(vague, 0.1, 0.3, f"{vague:.1%} of a step is dispatch, Python or in no span", "a larger batch"),
         Measure(left, 0.05, 0.1, f"residual {left:.1%} of a step", longer),
         Measure(looking, 0.1, 0.3, f"watching makes a step {looking:.0%} longer", "a larger batch"),
@@ -189,5 +188,6 @@ def _measures(found: Breakdown) -> Sequence[Measure]:
             "another account disagrees, of " + " and ".join(f"`{name}`" for name in apart),
             "--heap keep" if OPERATING in apart else longer,
         ),
+        Measure(taken, busy.TAKEN, busy.HEAVY, f"others took {taken:.0%} of its processor time", "a quiet machine"),
         *(Measure(x.percent or 0.0, 1.0, ABSURD, f"{x.name} beats its ceiling", "a quiet machine") for x in above),
     )

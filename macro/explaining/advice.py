@@ -10,7 +10,7 @@ from kernels.heap import POLICIES
 from macro.explaining import kinds
 from macro.explaining.modules import PHASES
 from reports import busy
-from reports.breakdown import Breakdown, Module, Share, in_type, large_types
+from reports.breakdown import Breakdown, Module, Share, in_type, large
 from reports.units import scaled, seconds, signed
 
 LARGE = 0.05  # of a step: a kind or a module that is worth a word
@@ -127,12 +127,13 @@ def _step(found: Breakdown) -> str:
 
 def _rate(found: Breakdown) -> str:
     """Write the FLOP of a step, their rate and type, the share of what this machine can."""
-    flops, step, peaks = sum(found.types.values()), found.step["a"], [found.peak(name) for name in found.types]
+    types, step = large(found.types), found.step["a"]
+    flops, peaks = sum(found.types.values()), [found.peak(name) for name in types]
     if not flops:
         return ""
-    least = sum(x / peak for x, peak in zip(found.types.values(), peaks, strict=True) if peak)
+    least = sum(x / peak for x, peak in zip(types.values(), peaks, strict=True) if peak)
     share = f", {least / step:.0%} of what this machine can ({scaled(flops / least, 'FLOP/s')})" if all(peaks) else ""
-    return f": {scaled(flops, 'FLOP')} at {scaled(flops / step, 'FLOP/s')}{in_type(large_types(found.types))}{share}"
+    return f": {scaled(flops, 'FLOP')} at {scaled(flops / step, 'FLOP/s')}{in_type(' and '.join(types))}{share}"
 
 
 def _heap_words(found: Breakdown) -> str:

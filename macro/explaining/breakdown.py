@@ -14,7 +14,7 @@ from macro.explaining.rows import ROLES
 from macro.explaining.rows import phase as phase_of
 from macro.watching import load, perf
 from macro.watching.recording import Recording, Watched
-from reports.breakdown import OPERATING, PEAKS, Breakdown, Part, Share, Witness, large_types
+from reports.breakdown import OPERATING, PEAKS, Breakdown, Part, Share, Witness, large
 
 LEAST = 1e-7  # seconds of a step, below which a cell is left out of the document
 SYSTEM = ("OS memory", "OS other")
@@ -34,6 +34,7 @@ class Ceilings:
     cache: int = 0  # bytes of the last of them
     bf16: float | None = None  # FLOP/s by an instruction for bfloat16; None: there is none
     notes: tuple[str, ...] = ()  # why one is not what was measured with so many threads
+    bf16_note: str = ""  # the same of bfloat16's
 
     @property
     def named(self) -> dict[str, float]:
@@ -202,7 +203,7 @@ def _shares(
                 percent=least / busy if least and busy > 0 else None,
                 least=least,
                 left=None if least is None else estimate.center - least,
-                dtype=large_types(types),
+                dtype=" and ".join(large(types)),
             )
         )
     return sorted(shares, key=lambda share: -share.a)
@@ -218,7 +219,8 @@ def _types(work: Work, keys: Iterable[Key]) -> dict[str, float]:
 
 
 def _least(types: Mapping[str, float], ceilings: Ceilings) -> float | None:
-    """Return the seconds that FLOP of several types take, each at its ceiling; None where a type has none."""
+    """Return the seconds that FLOP of several types take, each at its ceiling; None where a large type has none."""
+    types = large(types)
     if not types or not types.keys() <= ceilings.peaks.keys():
         return None
     return sum(flops / ceilings.peaks[name] for name, flops in types.items())
@@ -226,10 +228,12 @@ def _least(types: Mapping[str, float], ceilings: Ceilings) -> float | None:
 
 def _ceiling_notes(work: Work, ceilings: Ceilings) -> Iterator[str]:
     """Explain the ceilings of the types that a step computes in."""
-    types = _types(work, work.typed)
+    types = large(_types(work, work.typed))
     if not ceilings.flops or not types:
         return
     yield from ceilings.notes
+    if "bfloat16" in types and ceilings.bf16_note:
+        yield f"bfloat16: {ceilings.bf16_note}"
     if "float64" in types:
         yield "the ceiling of float64 is half of float32's: a register holds half as many numbers"
     if "bfloat16" in types and not ceilings.bf16:

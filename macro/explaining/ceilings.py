@@ -26,10 +26,10 @@ def measured(threads: int) -> Ceilings:
     limits = open_device("cpu").limits()
     count, cores = min(threads, limits.cores), min(threads, physical_cores())
     flops, why = of_threads(_single(1), _single(count) if count > 1 else None, count, cores)
-    bf16, _ = of_threads(_bf16(1), _bf16(count) if count > 1 else None, count, cores)
+    bf16, bf16_note = of_threads(_bf16(1), _bf16(count) if count > 1 else None, count, cores)
     notes = [f"{threads} threads have {count} processors: the ceilings are those of {count}"] * (threads > count)
     cache = limits.usable_cache
-    return Ceilings(flops, _traffic(count, TIMES * cache), cache, bf16, (*notes, *filter(None, [why])))
+    return Ceilings(flops, _traffic(count, TIMES * cache), cache, bf16, (*notes, *filter(None, [why])), bf16_note)
 
 
 def of_threads(alone: float | None, together: float | None, threads: int, cores: int) -> tuple[float | None, str]:

@@ -108,7 +108,13 @@ def _recordings(
     for run in range(asked.runs):
         if asked.runs > 1:
             say(f"process {run + 1} of {asked.runs} of each")
-        recordings, code = _watched(asked.scripts, outputs, say, partial(_keep, whole, paths))
+        try:
+            recordings, code = _watched(asked.scripts, outputs, say, partial(_keep, whole, paths))
+        except (KeyboardInterrupt, SystemExit) as stop:
+            if not whole:
+                raise
+            code = _code(stop)
+            break
         whole = _joined(whole, recordings)
         if code:
             break
@@ -174,7 +180,12 @@ def _watched(
             if not kept:
                 raise
             say("interrupted: what was seen until now is explained")
-            return list(kept[-1]), int(str(stop.code)) if isinstance(stop, SystemExit) else 130
+            return list(kept[-1]), _code(stop)
+
+
+def _code(stop: KeyboardInterrupt | SystemExit) -> int:
+    """Return the exit code of a command that was interrupted or terminated."""
+    return int(str(stop.code)) if isinstance(stop, SystemExit) else 130
 
 
 def _so_far(recordings: Sequence[Recording]) -> str:

@@ -16,7 +16,7 @@ class Load(NamedTuple):
 
     ran: float  # processor time of the script
     queued: float  # its threads were runnable, and another task had the core
-    others: float  # processor time of processes that are neither the script's nor this command's
+    others: float  # processor time of processes that are neither the script's nor this command's, before it too
 
 
 def taken(blocks: Sequence[Load]) -> float | None:
@@ -30,9 +30,14 @@ def taken(blocks: Sequence[Load]) -> float | None:
     return lost / (ran + queued) if ran + queued > 0 else 0.0
 
 
-def others() -> float:
-    """Seconds that the cores have worked so far, but for this process and all its descendants."""
-    return Counters.now().busy - _descendants_time(os.getpid())
+def others() -> float | None:
+    """Seconds that this process's cores have worked so far, but for it and all its descendants.
+
+    None where the system does not list children: a script's own time would count as that of others.
+    """
+    if not Path("/proc/thread-self/children").exists():
+        return None
+    return Counters.now().allowed - _descendants_time(os.getpid())
 
 
 def _descendants_time(pid: int) -> float:

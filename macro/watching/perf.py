@@ -156,8 +156,8 @@ class Sampler:
             command = ["perf", "script", "-i", str(path), "--ns", "--show-switch-events"]
             command += ["-F", "pid,tid,time,event,ip,sym,dso"]
             ran = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-            path.unlink()
             more = parsed(ran.stdout, self.pid)
+            path.unlink()
             seen = Seen(seen.samples + more.samples, seen.switches + more.switches, seen.faults + more.faults)
         return seen
 

@@ -140,7 +140,8 @@ class Look:
             raise
 
     def sample(self, folder: Path, stack: ExitStack) -> None:
-        """Attach perf, which `stack` ends, before the script begins. Raises LaunchError, OSError."""
+        """Attach perf, which `stack` ends, before the script begins. Raises SuiteError, Ended, OSError."""
+        self._first(False, time.monotonic() + self.script.patience)
         self.sampler = Sampler(self.program.pid, folder)
         stack.callback(self.sampler.close)
         self.sampler.attached()
@@ -149,7 +150,7 @@ class Look:
         """Start the script and wait until its first steps are over. Raises Ended, UsageError."""
         with suppress(Died):
             self.program.send({"do": "begin"})
-        end, held, begun = time.monotonic() + self.script.patience, False, False
+        end, held, begun = time.monotonic() + self.script.patience, False, self.sampler is not None
         while (message := self._first(begun, end)) is not None and message["kind"] != "hello":
             begun = True
             self.torch |= message["kind"] == "torch"
@@ -343,7 +344,7 @@ class Look:
         request = {"do": "block", "count": count, "skip": self.skip, "fifos": fifos, "spans": spans, "shapes": shapes}
         before, began = load.others(), time.monotonic()
         block = self._ask("block", self.patience * 2, **request, without=without, logs=logs)
-        self.load = reply.load(block, load.others() - before)
+        self.load = reply.load(block, before, load.others())
         self.block_seconds = time.monotonic() - began
         self.faults = sum(reply.faults(block)) / count
         self.recording.program["peak"] = block["peak"]  # bytes that it had in memory at most
@@ -355,11 +356,10 @@ class Look:
             now, perf_seconds = time.monotonic(), self.sampler.seconds()
             self.recording.program["perf"] = (perf_seconds - self.since[1]) / (now - self.since[0])
             seen = self.sampler.read()
-            for one in self.unread:
-                one.sampled(seen)
-        for one in self.unread:
-            self.watched.add(one)
-        self.unread = []
+            for watched in self.unread:
+                watched.sampled(seen)
+        while self.unread:  # an interrupt leaves no round to be added twice
+            self.watched.add(self.unread.pop(0))
 
     def over(self, end: Ended) -> None:
         """The script ended before it was asked to: what was seen counts where it is enough. Raises SuiteError."""

@@ -33,12 +33,12 @@ def system(reply: Mapping[str, Any]) -> float:
     return float(sum(inside for _, _, _, inside, _ in reply["steps"])) * 1e-9 / len(reply["steps"])
 
 
-def load(reply: Mapping[str, Any], others: float) -> list[Load]:
-    """Who had the cores, where the script's system tells; `others`: seconds of other processes meanwhile."""
-    if not reply["load"]:
+def load(reply: Mapping[str, Any], before: float | None, after: float | None) -> list[Load]:
+    """Return who had the cores; nothing where the system does not count it. Seconds of others, before and after."""
+    if not reply["load"] or before is None or after is None:
         return []
     ran, queued = reply["load"]
-    return [Load(ran * 1e-9, queued * 1e-9, others)]
+    return [Load(ran * 1e-9, queued * 1e-9, after - before)]
 
 
 def faults(reply: Mapping[str, Any]) -> list[int]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from kernels import heap
+from kernels import heap, suite
 from kernels.errors import Unavailable
 from macro.watching import perf
 from micro.worker.json_child import JsonChild
@@ -56,6 +56,9 @@ class Program(JsonChild):
             environment |= dict.fromkeys(POOLS, str(script.threads))
         environment |= script.variables
         environment.pop("PYTHONSAFEPATH", None)  # the runner has modules beside it
+        if not suite.PREFIX and "PYTHONPATH" in environment:  # a checkout's names are the script's own in there
+            folders = environment["PYTHONPATH"].split(os.pathsep)
+            environment["PYTHONPATH"] = os.pathsep.join(x for x in folders if x != str(suite.ROOT))
         words = [str(script.python), str(RUNNER), job.name]
         try:
             super().__init__(words, environment, output, errors)

@@ -237,7 +237,8 @@ def main(arguments):
         os.set_inheritable(handle, False)
     watching = Watching(job, channel, os.fdopen(read, "r"))
     watching.install(os.path.join(here, "path"))
-    watching.blocks.requests.readline()  # perf is attached by then: to this thread, whose children inherit it
+    if not watching.blocks.requests.readline():  # perf is attached by then: to this thread, whose children inherit it
+        sys.exit(1)  # nobody watches any more
     how, reason, code = ended(watching, job, channel)
     if watching.blocks.pid != os.getpid():
         sys.exit(code)  # a child that the script has forked

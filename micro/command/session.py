@@ -228,10 +228,17 @@ def _measure(at: Session, contests: Sequence[Contest], budget: Budget, count: in
             share = replace(budget, seconds=budget.seconds / count * len(todo) / len(contests))
             fresh = replace(at, runner=at.runner.fresh(number))
             left -= share.seconds - measure_all(fresh, todo, share, partial(replicates.keep, at.file, number))
-    finally:
-        for combined in replicates.until_now(contests, count, at.file.run):
-            at.file.append(combined)
+    except (KeyboardInterrupt, SystemExit):
+        _combine(at, contests, count)
+        raise
+    _combine(at, contests, count)
     return left
+
+
+def _combine(at: Session, contests: Sequence[Contest], count: int) -> None:
+    """Append the runs that each contest has so far as one record."""
+    for combined in replicates.until_now(contests, count, at.file.run):
+        at.file.append(combined)
 
 
 def name_kernels(at: Session) -> None:
@@ -315,6 +322,6 @@ def measure_all(
 
 
 def _fresh(contests: Sequence[Contest], run: Run) -> list[Contest]:
-    """Those that have not been run to their end: one that failed would be asked for again and again."""
+    """Return the contests not yet run to their end: one that failed would be asked for again and again."""
     done = {contest.contest for contest in _ended(run)}
     return [contest for contest in contests if contest.name not in done]

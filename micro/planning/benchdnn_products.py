@@ -46,7 +46,7 @@ def problem(text: str) -> Gemm:
     (*batch, m, k), (*others, rows, n) = ([int(size) for size in sizes.split("x")] for sizes in match.groups())
     if rows != k:
         raise ValueError(f"{text}: the source has {k} columns, the weights {rows} rows")
-    if (count := max(prod(batch), prod(others))) > 1:
+    if (count := max(prod(batch), prod(others)) if all((*batch, *others)) else 0) != 1:
         raise NotTaken(f"a batch of {count}")
     try:
         return Gemm(m, n, k)

@@ -14,7 +14,7 @@ from pathlib import Path
 class Counters:
     """Running totals, or the difference of two. Seconds, but for `throttled`, which counts periods, and
     `moved`, which counts looks during which the process lost or gained cores. `steal`: of the whole machine; `stolen`:
-    of a core on which this process may run."""
+    of a core on which this process may run; `allowed`: busy time of all cores on which it may run."""
 
     clock: float = 0.0
     busy: float = 0.0
@@ -24,13 +24,15 @@ class Counters:
     throttled: int = 0
     moved: int = 0
     stolen: float = 0.0
+    allowed: float = 0.0
 
     @classmethod
     def now(cls) -> Counters:
         tick = os.sysconf("SC_CLK_TCK")
         lines = _text(Path("/proc/stat")).splitlines()
         user, nice, system, _, _, irq, softirq, steal = _ticks(lines, "cpu")
-        own = [_ticks(lines, f"cpu{core}")[-1] for core in _own_cores()]
+        cores = [_ticks(lines, f"cpu{core}") for core in _own_cores()]
+        own = [ticks[-1] for ticks in cores]
         return cls(
             time.perf_counter(),
             (user + nice + system + irq + softirq) / tick,
@@ -40,6 +42,7 @@ class Counters:
             _throttled(),
             0,
             sum(own) / max(1, len(own)) / tick,
+            sum(sum(ticks[:3]) + sum(ticks[5:7]) for ticks in cores) / tick,
         )
 
     def __sub__(self, other: Counters) -> Counters:

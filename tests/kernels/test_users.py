@@ -258,3 +258,12 @@ def test_two_files_with_functions_of_one_name_join_one_contest(gemm: Gemm, place
 def test_a_name_that_a_file_lacks_is_told_with_those_it_has(place: Path) -> None:
     with pytest.raises(UsageError, match=r"mine\.py has no nope; it has right, zeros, "):
         load(f"{place}/mine.py:nope")
+
+
+def test_a_module_of_a_package_keeps_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "kernelgap_users_package"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    (folder / "kernels_of_mine.py").write_text(f"from . import __name__ as package\n{KERNELS}")
+    monkeypatch.chdir(tmp_path)
+    assert load("kernelgap_users_package.kernels_of_mine:right").kernel is not None

@@ -36,7 +36,7 @@ def numpy_matmul(problem: Gemm, device: object, setting: object) -> Bind:
 
 
 def torch_mm(problem: Gemm, device: Any, setting: Any) -> Bind:
-    """In types other than float32 the kernel is named by one call on operands that are not measured."""
+    """Bind torch.mm; in types other than float32 the kernel is named by one call on operands that are not measured."""
     torch = torch_library.load()
     torch.set_num_threads(setting.threads)
     torch.set_grad_enabled(False)

@@ -173,3 +173,9 @@ def test_traffic_counts_the_lines_that_a_triad_fetches(monkeypatch: pytest.Monke
     monkeypatch.setattr("micro.plan", plan)
     monkeypatch.setattr("micro.measure", lambda plan: SimpleNamespace(results=results))
     assert ceilings._traffic(1, 1 << 30) == pytest.approx(32e9) and asked == [["read", "triad"]]
+
+
+def test_a_trace_of_another_type_takes_no_share_away() -> None:
+    most = {"float32": 1e9, "complex64": 1e6}
+    assert breakdown._least(most, KNOWN) == pytest.approx(1e9 / 8e9)
+    assert breakdown._least({**most, "complex64": 1e9}, KNOWN) is None

@@ -34,7 +34,7 @@ def test_time_of_descendants_is_not_that_of_others(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(os, "getpid", lambda: 1)
     monkeypatch.setattr(load, "processor_time", times.__getitem__)
     monkeypatch.setattr(load, "children", children.__getitem__)
-    monkeypatch.setattr(load.Counters, "now", lambda: load.Counters(busy=10.0))
+    monkeypatch.setattr(load.Counters, "now", lambda: load.Counters(busy=30.0, allowed=10.0))
     assert load.others() == 2.0
 
 

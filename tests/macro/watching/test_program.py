@@ -103,6 +103,8 @@ def watched(
     def made(script: Script, folder: Path, output: IO[bytes], errors: IO[bytes]) -> Program:
         return fake
 
+    if missing is None and fake.messages[:1] != [BEGUN]:
+        fake.messages.insert(0, BEGUN)  # read before perf is attached
     monkeypatch.setattr(program, "Program", made)
     monkeypatch.setattr(perf, "missing", lambda: missing)
     monkeypatch.setattr(program, "Sampler", lambda pid, folder: Sampler(fake))

@@ -288,14 +288,13 @@ raise ValueError(f"{kernels.mine}, {suites}")
 """
 
 
-def test_names_in_a_script_are_its_own(tmp_path: Path) -> None:
+@pytest.mark.parametrize("more", [{}, {"PYTHONSAFEPATH": "1"}], ids=["as it is", "safe path"])
+def test_names_in_a_script_are_its_own(more: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(NAMES)
     (tmp_path / "kernels.py").write_text("mine = 'my kernels'\n")
     (tmp_path / "reports").mkdir()
-    # As `python -m macro` in that folder begins.
-    begin = f"import sys; sys.path[:0] = ['', {str(ROOT)!r}]; from macro.__main__ import main"
-    words = [sys.executable, "-c", f"{begin}; sys.exit(main(['explain', 'train.py', '-q']))"]
-    environment = os.environ | {"PYTHONSAFEPATH": "1"}  # the runner has modules beside it all the same
+    words = [sys.executable, "-m", "macro", "explain", "train.py", "-q"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)} | more
     ran = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=120)
     assert ran.returncode == 1
     assert "ValueError: my kernels, []" in ran.stderr.splitlines()[-1]

@@ -117,6 +117,8 @@ def test_in_another_environment_too(name: str, optimizer: str, beside: None, tmp
             process.expect("built")
             process.ask(60.0, "equal", do="equal", path=path, steps=[STEPS])
     except Unavailable as error:
+        if "No module named" in str(error):
+            pytest.skip(str(error))
         assert (name, str(error)) == ("cntk", f"there is no {optimizer} here") and optimizer not in OF_CNTK
         return
     with np.load(path) as arrays:

@@ -83,7 +83,7 @@ BENCHMARK = Benchmark(
         Useful("--curve"),
         Useful("--gradients"),
         Useful("--curve --size 1024,65536,1048576,16777216,134217728", 415, 20.0),
-        Useful("--gradients", 404, 10.0),
+        Useful("--gradients", 404, 12.0),
         Useful("--beside", 403, 6.0),
         Useful("--pageable", 403, 8.0),
     ),

@@ -71,8 +71,9 @@ def unpacked(values: Mapping[str, Any]) -> Duel:
     from micro.arms.results import Limits
 
     name, *words = values["words"] or [""]
-    name = name.removeprefix("micro.")  # as typed in a checkout, or as installed
-    if not name or not (suite.FOLDER / "micro" / f"{name}.py").is_file():
+    if name and (suite.FOLDER / "micro" / f"{name}.py").is_file():
+        name = f"micro.{name}"  # as the installed command has it
+    if not name.startswith("micro."):
         raise UsageError("name the command to measure behind --, such as -- micro.gemm --m 64,128")
     for option in (word.partition("=")[0] for word in words):
         if option in OURS:
@@ -92,7 +93,7 @@ def unpacked(values: Mapping[str, Any]) -> Duel:
         number(values["margin"], SHARE, "--margin", "1%"),
         gate,
     )
-    return Duel((f"micro.{name}", *words), places, limits, outputs_of(values))
+    return Duel((name, *words), places, limits, outputs_of(values))
 
 
 if __name__ == "__main__":

@@ -26,8 +26,9 @@ class Arm(JsonChild):
         # An installed package is found without help, and would lend the packages beside it to another Python.
         is_installed = suite.PREFIX and repo == suite.ROOT
         environment = {**os.environ} if is_installed else suite.environment(repo)
-        environment |= dict.fromkeys(POOLS, str(threads))
-        super().__init__([python, "-P", "-m", module_in(repo) or "micro._arm", device, str(threads)], environment)
+        # PYTHONSAFEPATH: else the current folder, which may be the other checkout, would come first.
+        environment |= dict.fromkeys(POOLS, str(threads)) | {"PYTHONSAFEPATH": "1"}
+        super().__init__([python, "-m", module_in(repo) or "micro._arm", device, str(threads)], environment)
 
     def call(self, do: str, *, patience: float, **given: Any) -> dict[str, Any]:
         """Its answer. Raises what it raised; LaunchError for a crash or a hang."""

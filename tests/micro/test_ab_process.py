@@ -62,7 +62,8 @@ def command(capfd: pytest.CaptureFixture[str], own_state: Path, in_process: Call
 BAD = {
     "": "--",
     "--": "--",
-    "-- gemm --m 8": "micro.gemm",
+    "-- gem --m 8": "micro.gemm",
+    "-- gemm --m 0": "arm a: --m 0",
     "-- reports show": "micro.gemm",
     "--processes 3 -- micro.gemm": "--processes 3",
     "--processes -1 -- micro.gemm": "--processes -1",

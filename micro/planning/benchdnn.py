@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -152,16 +152,27 @@ class Listed:
 def read(text: str) -> Listed:
     """Of a file: in all passes unless a --dir above it says which. Raises ValueError."""
     directions: tuple[str, ...] = tuple(dict.fromkeys(PASSES.values()))
-    problems: dict[Conv, None] = {}
+
+    def problems(line: str) -> list[Conv]:
+        nonlocal directions
+        if line.startswith("--"):
+            directions = _directions(line)
+            return []
+        return [problem(line, direction) for direction in directions]
+
+    return collected(text, problems)
+
+
+def collected(text: str, problems_of: Callable[[str], list[Any]]) -> Listed:
+    """Return the different problems of a file's lines; a line that gives none is an option. Raises ValueError."""
+    problems: dict[Any, None] = {}
     left_out: dict[str, int] = {}
     taken = 0
     for number, line in numbered(text):
         try:
-            if line.startswith("--"):
-                directions = _directions(line)
-                continue
-            problems |= dict.fromkeys(problem(line, direction) for direction in directions)
-            taken += 1
+            listed = problems_of(line)
+            problems |= dict.fromkeys(listed)
+            taken += bool(listed)
         except NotTaken as reason:
             left_out[str(reason)] = left_out.get(str(reason), 0) + 1
         except ValueError as error:

@@ -7,7 +7,7 @@ from math import prod
 
 from kernels.errors import UsageError
 from kernels.ops.gemm.problem import Gemm
-from micro.planning.benchdnn import Listed, NotTaken, numbered
+from micro.planning.benchdnn import Listed, NotTaken, collected, numbered
 
 SIZES = r"(?:\d+x)+\d+"
 NAMED = re.compile(rf"({SIZES}):({SIZES})(?::{SIZES})?(?:_?n.*)?")  # a result that is said follows from the operands
@@ -21,20 +21,7 @@ def is_list(text: str) -> bool:
 
 def read(text: str) -> Listed:
     """Return the products of a file, each different one once. Raises ValueError."""
-    problems: dict[Gemm, None] = {}
-    left_out: dict[str, int] = {}
-    taken = 0
-    for number, line in numbered(text):
-        if line == "--matmul":
-            continue
-        try:
-            problems[problem(line)] = None
-            taken += 1
-        except NotTaken as reason:
-            left_out[str(reason)] = left_out.get(str(reason), 0) + 1
-        except ValueError as error:
-            raise ValueError(f"line {number}: {error}") from None
-    return Listed(list(problems), taken, left_out)
+    return collected(text, lambda line: [] if line == "--matmul" else [problem(line)])
 
 
 def problem(text: str) -> Gemm:

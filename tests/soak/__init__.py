@@ -1,0 +1,1 @@
+"""Campaigns of hours, run by `make soak`."""

@@ -12,9 +12,8 @@ from micro.answers.conv import answer
 from micro.answers.conv_find import answer as regret
 from micro.answers.conv_norm_pool import answer as shares
 from micro.answers.conv_pareto import answer as frontier
-from micro.answers.conv_stages import plans_answer, stages_answer
 from micro.command.line import main
-from micro.contests import conv_engines, conv_find, conv_network, conv_pareto, conv_stages
+from micro.contests import conv_engines, conv_find, conv_network, conv_pareto
 from micro.contests import conv_forms as forms
 from micro.contests import conv_norm_pool as norm_pool
 from micro.contests import convolution as build
@@ -109,19 +108,6 @@ BENCHMARK = Benchmark(
             kept=0.4,
             several=("workspace",),
         ),
-        "stages": Question(
-            "how much of a call are its transforms, how much its products? (about 30 s)",
-            conv_stages.stages,
-            stages_answer,
-            all="three passes, more layers, every kernel that has stages",
-        ),
-        "plans": Question(
-            "what do FFTW's plans cost, and after how many calls does a longer search pay? (about 60 s)",
-            conv_stages.plans,
-            plans_answer,
-            60.0,
-            all="three passes, more layers",
-        ),
         "norm_and_pool": Question(
             "what do a network's normalizations and poolings take, beside its convolutions? (about 90 s)",
             norm_pool.contests,
@@ -139,7 +125,6 @@ BENCHMARK = Benchmark(
         Useful("", 410, 60.0),
         Useful("--fft", 420, 40.0),
         Useful("--winograd", 430, 20.0),
-        Useful("--stages", 401, 10.0),
         Useful("--engines", 409, 20.0),
     ),
     small="--n 1",

@@ -74,11 +74,6 @@ def plan(images: Array, spectra: Array, inverse: bool, rigor: str, aligned: bool
     return Plan(made, single)
 
 
-def search(images: Array, spectra: Array, inverse: bool, rigor: str) -> None:
-    """Plan as without wisdom, and keep none."""
-    _searched((images, spectra), inverse, rigor, True, 1, b"")
-
-
 def _searched(
     arrays: tuple[Array, Array], inverse: bool, rigor: str, aligned: bool, threads: int, known: bytes
 ) -> tuple[Any, bytes]:

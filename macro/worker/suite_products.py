@@ -43,7 +43,6 @@ CANDIDATES = {
         "im2col-blocks",
         "gemm-1x1",
         "winograd-4x3",
-        "nnpack-ft16x16",
         "fft-pyfftw",
         "fft-tiled-32-pyfftw",
     ),

@@ -17,8 +17,6 @@ from micro.planning.contest import parse
 from reports import record, stats, units
 from reports.record import Comparison, Run
 
-TRANSFORMS = ("fft", "-ft")  # in the names of those that do not
-
 
 @dataclass(frozen=True)
 class Size:
@@ -76,7 +74,7 @@ def _layers(run: Run) -> dict[str, Layer]:
             continue
         for one in contest.comparisons:
             contender, problem = parse(one.contender), parse(one.contender).problem
-            if any(word in contender.variant for word in TRANSFORMS):
+            if "fft" in contender.variant:
                 _add(layers.setdefault(_place(problem), Layer()), contest, one)
     return layers
 

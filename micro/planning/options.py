@@ -21,6 +21,11 @@ EXPORTS = tuple(formats.documents())  # what a person reads is always printed
 FLAGS = frozenset(("all", "full"))  # that modify a question
 SWEEPING = ("variant", "vary", "shapes", "net", "why", "profile")  # with these no default question is put
 USUAL = {"threads": "1", "isa": "default"}  # of options whose naming a question sees
+# Options of the release before, and what to type in their place.
+REMOVED = {
+    "--stages": "python -m macro explain FILE.py, for what runs inside a call",
+    "--plans": "python -m micro.conv --variant fft-pyfftw,fft-pyfftw-estimate,fft-pyfftw-patient",
+}
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,12 @@ class Parser(OneLineParser):
         """The axes that others call so."""
         word = option[2:].replace("-", "_").lower()
         return [option_of(axis) for axis in self.words.get(word) or self.words.get(word.removesuffix("s"), ())]
+
+    def suggested(self, message: str) -> str:
+        """Return the message with what to type in place of a removed option, else with the nearest option there is."""
+        words = message.split() if message.startswith("unrecognized") else []
+        removed = [f"{option} is no longer there: {REMOVED[option]}" for option in words if option in REMOVED]
+        return f"{message} ({'; '.join(removed)})" if removed else super().suggested(message)
 
     def error(self, message: str) -> NoReturn:
         if self.raising:

@@ -8,7 +8,6 @@ import re
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from kernels.catalog import find
@@ -16,7 +15,7 @@ from kernels.devices.cuda import Cuda
 from kernels.errors import LaunchError, Unavailable, UsageError, WrongResult
 from kernels.launch import Setting
 from kernels.libs import cudnn_frontend
-from kernels.ops.conv import cudnn_rows, stages
+from kernels.ops.conv import cudnn_rows
 from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.shape import PASSES
 from kernels.ops.fft import Fft
@@ -55,30 +54,6 @@ def test_convolutions(device: Cuda, row: Variant[Any], problems: list[Conv]) -> 
     elif every and row.name not in ALWAYS:  # which algorithms a library still has for these is its affair
         pytest.skip(refused[0])
     assert not (every and row.name in ALWAYS), refused
-
-
-@pytest.mark.parametrize("direction", PASSES)
-@pytest.mark.parametrize("name", stages.ON_CUDA)
-def test_the_last_stage_alone_writes_the_result(device: Cuda, name: str, direction: str) -> None:
-    """What is checked is the whole call; each of the other stages leaves the result as it was."""
-    problem = Conv(2, 3, 9, 7, 5, pad=1, direction=direction)
-    if reason := missing(find("conv", name)):
-        pytest.skip(reason)
-    every = {word: find("conv", f"stage:{name}:{word}") for word in stages.names(name, problem)}
-    assert len(every) == 4
-    for row in every.values():
-        once(device, row, problem)
-    x = problem.fill(np.random.default_rng(1))
-    views = [device.view(device.allocate(o.nbytes), 0, o) for o in problem.operands()]
-    for operand, view in zip(problem.operands(), views, strict=True):
-        device.put(view, x[operand.name] if operand.role == "in" else np.full(1, np.nan, "f4"))
-    setting, last = Setting(device=device.name), [*every][-1]
-    parts = {word: row.parts(problem) for word, row in every.items()}
-    binds = {word: part.prepare(problem, device, setting) for word, ((part, _),) in parts.items()}  # which share memory
-    for word, bind in binds.items():
-        bind(views).call()
-        assert np.isnan(device.get(views[2])).all() == (word != last), word
-    assert np.isfinite(device.get(views[2])).all()
 
 
 TRANSFORMS = [Fft(*size, way) for size in ((2, 3, 4), (5, 8, 9), (3, 16, 10)) for way in ("r2c", "c2r")]

@@ -12,7 +12,6 @@ from kernels.launch import Launch
 from kernels.libs import cublas
 from kernels.nvcc import Argument, Geometry, refuse_unknown
 from kernels.ops.conv.problem import Conv
-from kernels.ops.conv.staged import by_letter
 from kernels.ops.gemm.cublas import addresses
 from kernels.problem import Work
 
@@ -75,7 +74,7 @@ def prepare(problem: Conv, device: Any, setting: Setting) -> Bind:
     columns = device.allocate(at_once * each)
 
     def bind(buffers: Sequence[Any]) -> Launch:
-        at = {**by_letter(problem, addresses(buffers)), "columns": int(columns.data.ptr)}
+        at = {**problem.by_letter(addresses(buffers)), "columns": int(columns.data.ptr)}
         steps = [
             step
             for first in range(0, problem.n, at_once)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernels import grid
 from kernels.errors import UsageError
@@ -13,13 +12,9 @@ from kernels.libs import cublas, cuda, cufft
 from kernels.ops.conv import columns, fft, frames, implicit, winograd_cuda
 from kernels.ops.conv.kept import reads_filter
 from kernels.ops.conv.problem import Conv, spread
-from kernels.ops.conv.staged import Staged
 from kernels.ops.conv.winograd_rows import ALGORITHMS
 from kernels.ops.conv.winograd_rows import accepts as for_winograd
 from kernels.variant import DEFAULT, Variant
-
-if TYPE_CHECKING:
-    from kernels.launch import Setting
 
 KEPT = "cufft-kept"
 
@@ -68,7 +63,7 @@ def _winograd(m: int) -> Variant[Conv]:
         work=algorithm.work,
         kernel=cublas.kernel,
         judged=spread,
-        roles=(DEFAULT, "winograd", *["stages"] * (m == 4)),
+        roles=(DEFAULT, "winograd"),
     )
 
 
@@ -95,11 +90,7 @@ ROWS: tuple[Variant[Conv], ...] = (
         roles=(DEFAULT, "sums"),
     ),
     *map(_winograd, winograd_cuda.TILES),
-    _cufft("cufft", 1, fft.accepts, (DEFAULT, "fft", "stages")),
+    _cufft("cufft", 1, fft.accepts, (DEFAULT, "fft")),
     kept("8"),
 )
 FAMILIES = {KEPT: kept}
-STAGED: dict[str, Callable[[Conv, Any, Setting], Staged]] = {
-    "cufft": frames.staged,
-    **{f"cuda-winograd-{m}x3": partial(winograd_cuda.staged, m=m) for m in winograd_cuda.TILES},
-}

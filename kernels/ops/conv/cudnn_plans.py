@@ -20,7 +20,6 @@ from kernels.libs.cublas import dotted
 from kernels.libs.cudnn_frontend import Frontend, Graph
 from kernels.ops.conv.cudnn_rows import CHOSEN, KERNELS, accepts, layer, room
 from kernels.ops.conv.problem import Conv
-from kernels.ops.conv.staged import by_letter
 from kernels.ops.gemm.cublas import addresses, scratch
 from kernels.variant import DEFAULT, Variant
 
@@ -77,7 +76,7 @@ class _Plan:
 
     def call(self, problem: Conv, places: Sequence[int]) -> Callable[[], None]:
         """Ready to be called, of operands at these addresses."""
-        of = {self.graph.tensors[letter]: place for letter, place in by_letter(problem, places).items()}
+        of = {self.graph.tensors[letter]: place for letter, place in problem.by_letter(places).items()}
         ask, where = self.graph.graph.execute_plan_at_index, int(self.space.data.ptr)
         return partial(ask, of, where, self.index, handle=self.on.handle)
 

@@ -16,7 +16,6 @@ from kernels.libs import cuda, cudnn
 from kernels.ops.conv import fft, tiled
 from kernels.ops.conv.columns import refuse_room
 from kernels.ops.conv.problem import Conv, spread
-from kernels.ops.conv.staged import by_letter
 from kernels.ops.conv.winograd import Winograd
 from kernels.ops.conv.winograd_rows import accepts as for_winograd
 from kernels.ops.gemm.cublas import addresses, scratch
@@ -116,7 +115,7 @@ def _taken(made: cudnn.Convolution, row: Mapping[str, Any]) -> str:
 
 def _places(problem: Conv, made: cudnn.Convolution, found: Sequence[int]) -> tuple[int, int, int]:
     """Addresses of the operands in the order of cuDNN's calls."""
-    at, (first, second) = by_letter(problem, found), made.direction.reads
+    at, (first, second) = problem.by_letter(found), made.direction.reads
     return at[first], at[second], at[made.direction.writes]
 
 

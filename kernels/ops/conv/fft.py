@@ -21,7 +21,6 @@ from kernels.maths import FLOAT, INT64, POINTER
 from kernels.ops.conv.line import Line
 from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.shape import PASSES
-from kernels.ops.conv.staged import in_order, letters, total
 from kernels.problem import Work
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ class Products(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Part of a call, to be timed apart: `run` needs what the stages before it left."""
+    """Part of a call: `run` needs what the stages before it left."""
 
     name: str
     run: Callable[[], object]
@@ -92,19 +91,16 @@ def spectra_bytes(problem: Conv) -> int:
     return 8 * frequencies(problem) * sum(planes(problem).values())
 
 
-def by_stage(problem: Conv) -> dict[str, Work]:
-    """Transforms of planes, and products of complex numbers: of each stage, in order."""
+def work(problem: Conv, kept: bool = False) -> Work:
+    """Return the transforms of planes, the filter's unless it is `kept`, and the products of complex numbers.
+
+    Every spectrum moves at least once.
+    """
     down, across = lengths(problem)
     of_plane = 2.5 * down * across * log2(max(2, down * across))
-    sizes, counts = {x.name[-1]: float(x.nbytes) for x in problem.operands()}, planes(problem)
-    transforms = {name: Work(count * of_plane, sizes[name]) for name, count in counts.items()}
-    product = Work(8.0 * frequencies(problem) * problem.n * problem.c * problem.k, float(spectra_bytes(problem)))
-    return in_order(problem, transforms, product)
-
-
-def work(problem: Conv, kept: bool = False) -> Work:
-    """Of a whole call, the filter's transform in it or not; every spectrum moves at least once."""
-    return Work(total(by_stage(problem), kept), problem.bytes + spectra_bytes(problem))
+    transforms = sum(count for name, count in planes(problem).items() if not (kept and name == "w")) * of_plane
+    products = 8.0 * frequencies(problem) * problem.n * problem.c * problem.k
+    return Work(transforms + products, problem.bytes + spectra_bytes(problem))
 
 
 def transformable(problem: Conv) -> str | None:
@@ -199,7 +195,7 @@ def plan(
 
 def stages(made: Plan, buffers: dict[str, Array]) -> tuple[Stage, ...]:
     """Of a call, in order; `buffers` by the last letter of an operand's name."""
-    *inputs, output = letters(made.problem)
+    *inputs, output = made.problem.letters
     first = [Stage(f"transform {name}", into(made, name, buffers[name])) for name in inputs]
     return (*first, Stage("products", _multiply(made)), Stage(f"inverse {output}", out(made, output, buffers[output])))
 

@@ -3,7 +3,7 @@ spectrum made in each call, or kept."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -13,11 +13,10 @@ from kernels.launch import Launch
 from kernels.libs import fftw, openblas, pocketfft
 from kernels.libs import torch as torch_library
 from kernels.maths import alone
-from kernels.ops.conv import dft, fft
+from kernels.ops.conv import fft
 from kernels.ops.conv import kept as kept_of
 from kernels.ops.conv.kept import Held
 from kernels.ops.conv.problem import Conv, spread
-from kernels.ops.conv.staged import Staged, letters
 from kernels.variant import DEFAULT, Variant
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from kernels.problem import Array, Work
 
     Prepare = Callable[[Conv, Any, Setting], Bind]
-    Roles = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
+    Roles = tuple[tuple[str, ...], tuple[str, ...]]
     Parts = Callable[[dict[str, Array]], tuple[fft.Stage, ...]]  # of a call, of operands by their letter
 
 
@@ -77,11 +76,10 @@ def blas_of_one() -> Blas:
 
 def bound(problem: Conv, workspace: int, parts: Parts, kept: bool = False) -> Bind:
     """A call of all parts, one after another; of the filter's transform only where there is another filter."""
-    names = letters(problem)
     held = Held()
 
     def bind(buffers: Sequence[Array]) -> Launch:
-        named = dict(zip(names, buffers, strict=True))
+        named = problem.by_letter(buffers)
         runs = {part.name: part.run for part in parts(named)}
         transform = runs.pop("transform w") if kept else None
         every = tuple(runs.values())
@@ -98,32 +96,6 @@ def prepare(problem: Conv, device: Any, setting: Setting, *, library: fft.Librar
         kept_of.refuse_cold(setting)
     made = fft.plan(problem, device, blas_of_one(), library)
     return bound(problem, made.workspace, partial(fft.stages, made), kept)
-
-
-def staged(problem: Conv, device: Any, setting: Setting, *, library: fft.Library) -> Staged:
-    """Of the row that transforms the filter in each call."""
-    alone(setting)
-    made = fft.plan(problem, device, blas_of_one(), library)
-    parts = partial(fft.stages, made)
-    return Staged(bound(problem, made.workspace, parts), apart(problem, parts, fft.by_stage(problem)))
-
-
-def apart(problem: Conv, parts: Parts, names: Iterable[str]) -> dict[str, Bind]:
-    """Each stage bound by itself."""
-    return {name: bound(problem, 0, partial(_only, parts, name)) for name in names}
-
-
-def _only(parts: Parts, name: str, named: dict[str, Array]) -> tuple[fft.Stage, ...]:
-    return tuple(part for part in parts(named) if part.name == name)
-
-
-def by_matrix(problem: Conv, device: Any, setting: Setting, *, library: fft.Library) -> Bind:
-    """The filter's transform, or its gradient's, as a product."""
-    alone(setting)
-    made = fft.plan(problem, device, blas_of_one(), library, "xy")
-    spare, waves = dft.room(problem, device), dft.matrix(problem)
-    workspace = made.workspace + waves.nbytes + sum(x.nbytes for x in spare.values())
-    return bound(problem, workspace, partial(dft.stages, made, spare=spare, waves=waves))
 
 
 def keeping(
@@ -144,9 +116,9 @@ def missing(library: Callable[[], str | None] = lambda: None) -> Callable[[], st
 
 
 def _row(
-    name: str, provider: str, library: fft.Library, roles: Roles = ((), (), ()), **more: Any
+    name: str, provider: str, library: fft.Library, roles: Roles = ((), ()), **more: Any
 ) -> tuple[Variant[Conv], ...]:
-    """Each call with the filter's transform; without; with its transform as a product."""
+    """Return the row that transforms the filter in each call, and the row that keeps its spectrum."""
     row = Variant(
         f"fft-{name}",
         "cpu",
@@ -159,30 +131,20 @@ def _row(
         roles=roles[0],
         **more,
     )
-    kept = keeping(row, partial(prepare, library=library, kept=True), partial(fft.work, kept=True), roles[1])
-    matrix = replace(
-        row, roles=roles[2], name=f"{row.name}-dft", prepare=partial(by_matrix, library=library), work=dft.work
-    )
-    return row, kept, matrix
+    return row, keeping(row, partial(prepare, library=library, kept=True), partial(fft.work, kept=True), roles[1])
 
 
 ALWAYS, ASKED = (DEFAULT, "fft"), ("fft",)
-APART = ("stages",)  # the role of a row whose stages are timed apart by default
 SCIPY: dict[str, Any] = {"missing": missing(), "kernel": pocketfft.scipy_kernel}
 FFTW: dict[str, Any] = {"missing": missing(fftw.missing), "kernel": fftw.kernel}
 TORCH: dict[str, Any] = {"missing": missing(torch_library.missing), "kernel": torch_library.kernel}
 BY_FFTW: dict[str, fft.Library] = {rigor: partial(by_fftw, rigor=rigor) for rigor in fftw.RIGORS}
 ROWS: tuple[Variant[Conv], ...] = (
-    *_row("scipy", "scipy", by_scipy, ((*ALWAYS, *APART), ALWAYS, ASKED), **SCIPY),
-    *_row("pyfftw", "pyfftw", BY_FFTW["measure"], ((*ASKED, *APART), ALWAYS, ASKED), **FFTW),
+    *_row("scipy", "scipy", by_scipy, (ALWAYS, ALWAYS), **SCIPY),
+    *_row("pyfftw", "pyfftw", BY_FFTW["measure"], (ASKED, ALWAYS), **FFTW),
     *_row("pyfftw-estimate", "pyfftw", BY_FFTW["estimate"], **FFTW),
     *_row("pyfftw-patient", "pyfftw", BY_FFTW["patient"], **FFTW),
     # Planned for frames anywhere, as a caller's are: theirs are aligned all the same.
     *_row("pyfftw-unaligned", "pyfftw", partial(by_fftw, rigor="measure", aligned=False), **FFTW)[:1],
-    *_row("torch", "torch", by_torch, ((), ASKED, ()), **TORCH),
+    *_row("torch", "torch", by_torch, ((), ASKED), **TORCH),
 )
-STAGED: dict[str, Callable[[Conv, Any, Setting], Staged]] = {
-    "fft-scipy": partial(staged, library=by_scipy),
-    "fft-pyfftw": partial(staged, library=BY_FFTW["measure"]),
-    "fft-torch": partial(staged, library=by_torch),
-}

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,6 @@ from kernels.nvcc import Argument, Geometry, refuse_unknown
 from kernels.ops.conv import fft
 from kernels.ops.conv.columns import refuse_room
 from kernels.ops.conv.problem import Conv
-from kernels.ops.conv.staged import Staged, by_letter, letters
 from kernels.ops.gemm.cublas import addresses
 from kernels.problem import Work
 
@@ -74,7 +72,7 @@ class Made:
 def make(problem: Conv, device: Any, setting: Setting) -> Made:
     """Raises Unavailable."""
     lengths, counts = fft.lengths(problem), fft.planes(problem)
-    *_, output = letters(problem)
+    *_, output = problem.letters
     stream = device.stream.ptr
     plans = {name: cufft.plan(lengths, count, name == output, stream) for name, count in counts.items()}
     framed, nbytes = 4 * max(counts.values()) * lengths[0] * lengths[1], max(x.nbytes for x in plans.values())
@@ -89,21 +87,12 @@ def make(problem: Conv, device: Any, setting: Setting) -> Made:
     return Made(problem, device, device.blas(), frames, spectra, area, plans)
 
 
-def stages(made: Made, at: Mapping[str, int]) -> dict[str, list[Step]]:
-    """Of a call, by the names of fft.by_stage, in order; `at`: addresses of the operands by letter."""
-    *inputs, output = letters(made.problem)
-    return {
-        **{f"transform {name}": transform(made, name, at[name]) for name in inputs},
-        "products": [products(made)],
-        f"inverse {output}": inverse(made, output, at[output]),
-    }
-
-
 def steps(made: Made, at: Mapping[str, int], uses: int = 1) -> list[Step]:
-    """Of a call that uses the filter's transform so often."""
-    parts = stages(made, at)
-    kept = parts.pop("transform w", [])
-    return [*kept, *[step for part in parts.values() for step in part] * uses]
+    """Return the steps of a call that uses the filter's transform `uses` times; `at`: operands' addresses by letter."""
+    *inputs, output = made.problem.letters
+    filters = transform(made, "w", at["w"]) if "w" in inputs else []
+    others = [step for name in inputs if name != "w" for step in transform(made, name, at[name])]
+    return [*filters, *[*others, products(made), *inverse(made, output, at[output])] * uses]
 
 
 def transform(made: Made, name: str, place: int) -> list[Step]:
@@ -136,24 +125,10 @@ def products(made: Made) -> Step:
 
 def prepare(problem: Conv, device: Any, setting: Setting, *, uses: int = 1) -> Bind:
     """`uses`: of each transform of the filter."""
-    return _bind(make(problem, device, setting), partial(steps, uses=uses), uses)
-
-
-def staged(problem: Conv, device: Any, setting: Setting) -> Staged:
-    """With each stage by itself. cuFFT's inverse overwrites what it reads: again and again by itself it works on
-    infinity and NaN, in as many instructions, at less power."""
     made = make(problem, device, setting)
-    names = fft.by_stage(problem)
-    return Staged(_bind(made, steps), {name: _bind(made, partial(_only, name)) for name in names})
 
-
-def _only(name: str, made: Made, at: Mapping[str, int]) -> list[Step]:
-    return stages(made, at)[name]
-
-
-def _bind(made: Made, parts: Callable[[Made, Mapping[str, int]], list[Step]], uses: int = 1) -> Bind:
     def bind(buffers: Sequence[Any]) -> Launch:
-        ready = parts(made, by_letter(made.problem, addresses(buffers)))
+        ready = steps(made, problem.by_letter(addresses(buffers)), uses)
         call = grid.in_turn(ready, (made, *buffers))
         return Launch(call, uses=uses, workspace=made.workspace, capturable=True, kernels=cufft.KERNELS * len(ready))
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from kernels.directions import direction
 from kernels.errors import UsageError
@@ -15,7 +15,7 @@ from kernels.problem import Operand, Problem, Work, axis
 if TYPE_CHECKING:
     from kernels.problem import Array, Arrays
 
-
+T = TypeVar("T")
 PASSES = ("forward", "dgrad", "wgrad")
 SIDES = ("pad_top", "pad_left", "pad_bottom", "pad_right")
 # The axes by the words of frameworks and texts, with an s or without.
@@ -156,6 +156,15 @@ class Shape(Problem):
         if self.direction == "dgrad":
             return Operand("dy", y, "in"), Operand("w", w, "in"), Operand("dx", x, "out")
         return Operand("x", x, "in"), Operand("dy", y, "in"), Operand("dw", w, "out")
+
+    @property
+    def letters(self) -> list[str]:
+        """The last letters of the operands' names, which are the same in all passes: x, w, y."""
+        return [operand.name[-1] for operand in self.operands()]
+
+    def by_letter(self, values: Sequence[T]) -> dict[str, T]:
+        """Return what belongs to each operand, in their order, by these letters."""
+        return dict(zip(self.letters, values, strict=True))
 
     def plain(self, array: Array) -> Array:
         """An operand with the axes images or filters, channels, row, column; a view where that is possible."""

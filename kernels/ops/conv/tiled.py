@@ -22,7 +22,6 @@ from kernels.ops.conv import fft
 from kernels.ops.conv.fft import Extent, Plan, Stage
 from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.reading import Reading
-from kernels.ops.conv.staged import in_order, letters, total
 from kernels.problem import Work
 
 if TYPE_CHECKING:
@@ -94,21 +93,16 @@ def spectra_bytes(tiling: Tiling) -> int:
     return 8 * extent.frequencies * sum(extent.planes.values())
 
 
-def by_stage(problem: Conv, size: int) -> dict[str, Work]:
-    """Transforms of tiles and filters, and products of complex numbers: of each stage, in order. The spectra of a block
-    may stay in cache."""
+def work(problem: Conv, size: int, kept: bool = False) -> Work:
+    """Return the transforms of tiles and filters, the filter's unless it is `kept`, and the products.
+
+    The filter's spectrum moves at least once, those of a block may stay in cache.
+    """
     tiling = Tiling(problem, size)
     extent, of_frame = tiling.extent(tiling.tiles), 2.5 * size**2 * log2(size**2)
-    sizes = {x.name[-1]: float(x.nbytes) for x in problem.operands()}
-    transforms = {name: Work(count * of_frame, sizes[name]) for name, count in extent.planes.items()}
-    filters = 8.0 * extent.frequencies * extent.planes["w"]
-    return in_order(problem, transforms, Work(8.0 * extent.frequencies * tiling.tiles * problem.c * problem.k, filters))
-
-
-def work(problem: Conv, size: int, kept: bool = False) -> Work:
-    """Of a whole call, the filter's transform in it or not; the filter's spectrum moves at least once."""
-    stages = by_stage(problem, size)
-    return Work(total(stages, kept), problem.bytes + stages["products"].bytes)
+    transforms = sum(count for name, count in extent.planes.items() if not (kept and name == "w")) * of_frame
+    products = 8.0 * extent.frequencies * tiling.tiles * problem.c * problem.k
+    return Work(transforms + products, problem.bytes + 8.0 * extent.frequencies * extent.planes["w"])
 
 
 def accepts(problem: Conv, size: int) -> str | None:
@@ -130,20 +124,10 @@ def plan(problem: Conv, device: Any, blas: Blas, library: fft.Library, size: int
     return fft.plan(problem, device, blas, library, extent=tiling.extent(tiling.at_once))
 
 
-def stages(made: Plan, size: int, buffers: dict[str, Array]) -> tuple[Stage, ...]:
-    """Of a call, in order, each of all blocks, one after another at the same place: their times, not their answers."""
-    tiling = Tiling(made.problem, size)
-    of_blocks, of_filter = _of_blocks(made, tiling, buffers), _filter(made, buffers["w"])
-    return tuple(
-        of_filter if name == of_filter.name else Stage(name, _over(tiling, [of_blocks[name]]))
-        for name in by_stage(made.problem, size)
-    )
-
-
 def call(made: Plan, size: int, buffers: dict[str, Array]) -> tuple[Stage, ...]:
-    """A call, in order: the filter, and block by block what is done with the others."""
+    """Return the filter's stage and the stage that does the rest block by block, in order."""
     tiling = Tiling(made.problem, size)
-    each = Stage("tiles", _over(tiling, list(_of_blocks(made, tiling, buffers).values())))
+    each = Stage("tiles", _over(tiling, _of_blocks(made, tiling, buffers)))
     of_filter = _filter(made, buffers["w"])
     return (each, of_filter) if made.problem.direction == "wgrad" else (of_filter, each)
 
@@ -166,14 +150,11 @@ def _filter(made: Plan, w: Array) -> Stage:
     return Stage("transform w", fft.into(made, "w", w))
 
 
-def _of_blocks(made: Plan, tiling: Tiling, buffers: dict[str, Array]) -> dict[str, Callable[[Block], None]]:
-    """By stage, in order: those that are of a block."""
-    *inputs, output = letters(made.problem)
-    steps = {f"transform {name}": _into(made, tiling, name, buffers[name]) for name in inputs if name != "w"}
-    steps["products"] = _multiply(made)
-    if output != "w":
-        steps[f"inverse {output}"] = _out(made, tiling, output, buffers[output])
-    return steps
+def _of_blocks(made: Plan, tiling: Tiling, buffers: dict[str, Array]) -> list[Callable[[Block], None]]:
+    """Return the steps of a block, in order."""
+    *inputs, output = made.problem.letters
+    steps = [_into(made, tiling, name, buffers[name]) for name in inputs if name != "w"]
+    return [*steps, _multiply(made), *([_out(made, tiling, output, buffers[output])] if output != "w" else [])]
 
 
 def _geometry(tiling: Tiling, array: Array) -> dict[str, int]:

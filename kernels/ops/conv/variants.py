@@ -9,12 +9,9 @@ from kernels.ops.conv import (
     direct,
     fft_rows,
     im2col,
-    libxsmm_rows,
     ncnn_rows,
-    nnpack_rows,
     onednn_rows,
     onnxruntime_rows,
-    stages,
     tiled_rows,
     torch_rows,
     winograd_rows,
@@ -25,8 +22,6 @@ from kernels.variant import Variant
 VARIANTS: tuple[Variant[Conv], ...] = (
     *torch_rows.ROWS,
     *onednn_rows.ROWS,
-    *nnpack_rows.ROWS,
-    *libxsmm_rows.ROWS,
     *ncnn_rows.ROWS,
     *onnxruntime_rows.ROWS,
     *direct.ROWS,
@@ -35,4 +30,4 @@ VARIANTS: tuple[Variant[Conv], ...] = (
     *fft_rows.ROWS,
     *tiled_rows.ROWS,
 )
-FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {"stage": stages.stage, "plan": stages.planning}
+FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -349,18 +349,6 @@ static void sums(const winograd *p, int64_t block)
                  p->v + i * p->step_v, p->ld_from, block ? 1 : 0, p->u + i * p->step_u, p->ld_u);
 }
 
-/* The other stages alone too, of all blocks, one after another at the same place: their times, not their answers. */
-#define STAGE(name)                                         \
-    void winograd_##name(const winograd *p)                 \
-    {                                                       \
-        for (int64_t b = 0; b < blocks(p); b++) name(p, b); \
-    }
-STAGE(input)
-STAGE(products)
-STAGE(output)
-STAGE(gradient)
-STAGE(sums)
-
 /* All of it. */
 static void transformed(const winograd *p)
 {

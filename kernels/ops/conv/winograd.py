@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,6 @@ from kernels.ops.conv.cook_toom import TAPS, Matrix, cook_toom, points
 from kernels.ops.conv.layouts import BLOCK
 from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.reading import Reading
-from kernels.ops.conv.staged import Staged, in_order, total
 from kernels.problem import Work
 
 if TYPE_CHECKING:
@@ -180,18 +179,11 @@ class Winograd:
     def prepare(self, problem: Conv, device: Any, setting: Setting, *, kept: bool = False) -> Bind:
         if kept and "w" in setting.cold:
             raise Unavailable("it keeps the filter's transform and does not read the filter: no --cold w")
-        return self._binds(problem, device, setting)("kept" if kept else _whole(problem))
+        name = "kept" if kept else "filters" if problem.direction == "wgrad" else "images"
+        return self._bind(problem, device, setting, name)
 
-    def staged(self, problem: Conv, device: Any, setting: Setting) -> Staged:
-        binds = self._binds(problem, device, setting)
-        functions = ("input", "gradient", "sums", "filter_gradient")
-        if problem.direction != "wgrad":
-            functions = ("input", "filter", "products", "output")
-        alone = dict(zip(self.by_stage(problem), map(binds, functions), strict=True))
-        return Staged(binds(_whole(problem)), alone)
-
-    def _binds(self, problem: Conv, device: Any, setting: Setting) -> Callable[[str], Bind]:
-        """By the name of a function, winograd_NAME of winograd.c: all work in the same memory."""
+    def _bind(self, problem: Conv, device: Any, setting: Setting, name: str) -> Bind:
+        """Return the bind of winograd_NAME of winograd.c."""
         maths.alone(setting)
         blas = openblas.load("numpy")
         blas.set_threads(1)
@@ -201,52 +193,36 @@ class Winograd:
         block = device.allocate(4 * sum(floats.values()))
         block[:] = 0  # what lies beyond the last channel stays so
         place = block.ctypes.data
-        for name, count in floats.items():
-            setattr(argument, name, place)
+        for each, count in floats.items():
+            setattr(argument, each, place)
             place += 4 * count
         serial = itertools.count(1)
+        function = build.address(SOURCE, f"winograd_{name}", self.flags())
 
-        def bound(name: str) -> Bind:
-            function = build.address(SOURCE, f"winograd_{name}", self.flags())
+        def bind(buffers: Sequence[Array]) -> Launch:
+            copy = Argument.from_buffer_copy(argument)
+            copy.serial = next(serial)
+            names = ("first", "second", "result")
+            return launch(function, copy, names, buffers, workspace=block.nbytes, keep=(block,))
 
-            def bind(buffers: Sequence[Array]) -> Launch:
-                own = Argument.from_buffer_copy(argument)
-                own.serial = next(serial)
-                names = ("first", "second", "result")
-                return launch(function, own, names, buffers, workspace=block.nbytes, keep=(block,))
+        return bind
 
-            return bind
+    def work(self, problem: Conv, *, kept: bool = False) -> Work:
+        """Return the products and transforms of a call, the filter's transform unless it is `kept`.
 
-        return bound
-
-    def by_stage(self, problem: Conv) -> dict[str, Work]:
-        """Of each stage, in order: products, and transforms at so many operations for each line of a tile. V and M stay
-        in the cache."""
+        A transform is so many operations for each line of a tile. V and M stay in the cache.
+        """
         tiling = Tiling(problem, self.m)
         a, tiles = self.m + TAPS - 1, problem.n * tiling.down * tiling.across
         into, back = LINE[self.m]
-        sizes = {x.name[-1]: float(x.nbytes) for x in problem.operands()}
-        flops = {
-            "w": 5.0 * a * (a + TAPS) * problem.k * problem.c,
-            "x": 2.0 * a * into * tiles * tiling.read,
-            "y": 1.0 * (a + self.m) * back * tiles * tiling.written,
-        }
-        if tiling.reverse:
-            flops |= {"x": flops["y"], "y": flops["x"]}
-        products = Work(2.0 * a * a * tiles * problem.c * problem.k, 0.0)
-        return in_order(problem, {name: Work(flops[name], sizes[name]) for name in flops}, products)
-
-    def work(self, problem: Conv, *, kept: bool = False) -> Work:
-        """Of a whole call, the filter's transform in it or not."""
-        return Work(total(self.by_stage(problem), kept), problem.bytes)
+        filters = 5.0 * a * (a + TAPS) * problem.k * problem.c
+        images = 2.0 * a * into * tiles * tiling.read + 1.0 * (a + self.m) * back * tiles * tiling.written
+        products = 2.0 * a * a * tiles * problem.c * problem.k
+        return Work(images + products + (0.0 if kept else filters), problem.bytes)
 
 
 # Operations that transform one line of a tile of an image, and of an output.
 LINE = {2: (4, 4), 4: (19, 13), 6: (34, 30)}
-
-
-def _whole(problem: Conv) -> str:
-    return "filters" if problem.direction == "wgrad" else "images"
 
 
 def _text(matrix: Matrix) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,6 @@ from kernels.nvcc import Argument, Geometry, refuse_unknown
 from kernels.ops.conv.columns import refuse_room
 from kernels.ops.conv.cook_toom import TAPS
 from kernels.ops.conv.problem import Conv
-from kernels.ops.conv.staged import Staged, by_letter, letters
 from kernels.ops.gemm.cublas import addresses
 
 if TYPE_CHECKING:
@@ -64,11 +62,6 @@ def _of_tiles(problem: Conv, stage: str, m: int) -> tuple[int, ...]:
 
 def prepare(problem: Conv, device: Any, setting: Setting, *, m: int) -> Bind:
     """All tiles at once."""
-    return staged(problem, device, setting, m=m).bind
-
-
-def staged(problem: Conv, device: Any, setting: Setting, *, m: int) -> Staged:
-    """With each stage by itself."""
     on = device.blas()
     for name in KERNELS:
         device.function(SOURCE, name)  # compiled here, not where it is bound
@@ -79,20 +72,18 @@ def staged(problem: Conv, device: Any, setting: Setting, *, m: int) -> Staged:
     refuse_room(device, setting, cublas.WORKSPACE + nbytes)
     blocks = {name: device.allocate(4 * places * size) for name, size in sizes.items()}
 
-    def bind(only: str | None, buffers: Sequence[Any]) -> Launch:
-        at = by_letter(problem, addresses(buffers))
+    def bind(buffers: Sequence[Any]) -> Launch:
+        at = problem.by_letter(addresses(buffers))
         at |= {name.upper(): int(block.data.ptr) for name, block in blocks.items()}
-        steps = [step for name, step in _steps(problem, device, on, at, m).items() if only in (None, name)]
+        steps = _steps(problem, device, on, at, m)
         call, workspace = grid.in_turn(steps, (blocks, *buffers)), cublas.WORKSPACE + nbytes
         return Launch(call, workspace=workspace, capturable=True, kernels=cublas.KERNELS + len(steps))
 
-    *inputs, output = letters(problem)
-    names = (*(f"transform {name}" for name in inputs), "products", f"inverse {output}")
-    return Staged(partial(bind, None), {name: partial(bind, name) for name in names})
+    return bind
 
 
-def _steps(problem: Conv, device: Any, on: cublas.Handle, at: Mapping[str, int], m: int) -> dict[str, Step]:
-    """By stage. V is of x and M of y in all passes: what dgrad reads is M, what it makes V."""
+def _steps(problem: Conv, device: Any, on: cublas.Handle, at: Mapping[str, int], m: int) -> list[Step]:
+    """V is of x and M of y in all passes: what dgrad reads is M, what it makes V."""
 
     def launch(stage: str, source: str, target: str) -> Step:
         made = geometry(problem, f"winograd{m}_{stage}", (source, target))
@@ -104,13 +95,11 @@ def _steps(problem: Conv, device: Any, on: cublas.Handle, at: Mapping[str, int],
     none, plain = (cublas.N, cublas.N), (1.0, 0.0)
     if problem.direction == "wgrad":
         product = cublas.batched(on, "real", (cublas.T, cublas.N), (c, k, t), plain, v, tiles_of, u, places)
-        transforms = {"transform x": launch("image", "x", "V"), "transform y": launch("gradient", "y", "M")}
-        return {**transforms, "products": product, "inverse w": launch("dfilter", "U", "w")}
+        transforms = [launch("image", "x", "V"), launch("gradient", "y", "M")]
+        return [*transforms, product, launch("dfilter", "U", "w")]
     if problem.direction == "forward":
         product = cublas.batched(on, "real", none, (t, k, c), plain, v, u, tiles_of, places)
-        transforms = {"transform x": launch("image", "x", "V"), "transform w": launch("filter", "w", "U")}
-        return {**transforms, "products": product, "inverse y": launch("result", "M", "y")}
+        return [launch("image", "x", "V"), launch("filter", "w", "U"), product, launch("result", "M", "y")]
     turned = (at["U"], k, k * c)
     product = cublas.batched(on, "real", none, (t, c, k), plain, tiles_of, turned, v, places)
-    transforms = {"transform y": launch("image", "y", "M"), "transform w": launch("filter", "w", "U")}
-    return {**transforms, "products": product, "inverse x": launch("result", "V", "x")}
+    return [launch("image", "y", "M"), launch("filter", "w", "U"), product, launch("result", "V", "x")]

@@ -55,9 +55,8 @@ def row(name: str, algorithm: Winograd, growth: float, roles: tuple[str, ...], *
 # 0.9, 3.0 and 4.3. Twice that is allowed.
 ALGORITHMS: tuple[tuple[str, Winograd, float, tuple[str, ...]], ...] = (
     ("winograd-2x3", Winograd(("1",)), 1.0, ("winograd",)),
-    ("winograd-4x3", Winograd(("5/8", "3/2")), 4.0, (DEFAULT, "winograd", "stages")),
+    ("winograd-4x3", Winograd(("5/8", "3/2")), 4.0, (DEFAULT, "winograd")),
     ("winograd-4x3-textbook", Winograd(("1", "2")), 9.0, ()),
     ("winograd-6x3", Winograd(("1", "2", "1/2")), 15.0, ("winograd",)),  # of all triples of eighths the most precise
 )
-STAGED = {name: algorithm.staged for name, algorithm, *_ in ALGORITHMS}
 ROWS: tuple[Variant[Conv], ...] = tuple(row(*x, kept=kept) for kept in (False, True) for x in ALGORITHMS)

@@ -256,6 +256,16 @@ def test_damaged_wisdom_is_made_again(folder: Path, content: bytes) -> None:
 
 
 @needs_fftw
+def test_frames_anywhere_have_plans_of_their_own() -> None:
+    asked, row = problem("sides", "forward"), find("conv", "fft-pyfftw-unaligned")
+    check.check(CPU, asked, row, row.prepare(asked, CPU, Setting()), 1)
+    frames, spectra = np.zeros((8, 12, 10), "f4"), np.zeros((8, 12, 6), "c8")
+    for aligned in (True, False):
+        execute: Any = fftw.plan(frames, spectra, False, "estimate", aligned).execute
+        assert (fftw.UNALIGNED in execute.__self__.flags) == (not aligned)
+
+
+@needs_fftw
 def test_fftw_names_itself() -> None:
     name, isa = fftw.kernel()
     assert name is not None and name.startswith("pyfftw ") and "FFTW 3" in name

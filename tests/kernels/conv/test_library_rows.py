@@ -1,4 +1,4 @@
-"""Convolutions of PyTorch, oneDNN and NNPACK: right on odd problems, between guards, and named as what really ran."""
+"""Convolutions of PyTorch and oneDNN: right on odd problems, between guards, and named as what really ran."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from kernels.devices import open_device
 from kernels.devices.cpu import instruction_sets
 from kernels.errors import Unavailable, WrongResult
 from kernels.launch import Launch, Setting
-from kernels.libs import nnpack, onednn, torch_log
+from kernels.libs import onednn, torch_log
 from kernels.libs import torch as torch_library
-from kernels.ops.conv import nnpack_rows, onednn_rows, torch_rows
+from kernels.ops.conv import onednn_rows, torch_rows
 from kernels.ops.conv.problem import Conv, Spread
 from kernels.ops.conv.shape import PASSES
 from kernels.repeated import repeated
@@ -28,7 +28,7 @@ from micro.worker.client import ask
 from micro.worker.messages import Prepare
 from micro.worker.process import Worker
 
-ROWS = (*torch_rows.ROWS, *onednn_rows.ROWS, *nnpack_rows.ROWS)
+ROWS = (*torch_rows.ROWS, *onednn_rows.ROWS)
 AROUND = {"pad_top": 1, "pad_left": 1, "pad_bottom": 1, "pad_right": 1}
 SIDES = {"pad_top": 0, "pad_left": 1, "pad_bottom": 1, "pad_right": 0}
 FORMS: dict[str, dict[str, int]] = {
@@ -295,45 +295,3 @@ def test_winograds_work_is_its_tiles() -> None:
 def test_an_implementation_tells_its_instructions(name: str, isa: str | None) -> None:
     assert onednn.named("oneDNN 3.1.0", name, 0) == (f"oneDNN 3.1.0 {name}", isa)
     assert onednn.named("x", name, 1)[0] == f"x {name}, 1 reorder"
-
-
-# NNPACK
-
-
-@torch_here
-def test_nnpack_is_missing_where_torch_exports_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    nnpack.function.cache_clear()
-
-    def without(path: str) -> object:
-        raise AttributeError("nnp_initialize")
-
-    monkeypatch.setattr(nnpack.ctypes, "CDLL", without)
-    with pytest.raises(Unavailable, match="exports no NNPACK"):
-        nnpack.function()
-
-
-@torch_here
-def test_nnpack_runs_on_one_thread() -> None:
-    with pytest.raises(Unavailable, match="--threads 1"):
-        find("conv", "nnpack-ft16x16").prepare(problem(**AROUND), open_device("cpu"), Setting(threads=2))
-
-
-@pytest.mark.parametrize(
-    "name, fields, option",
-    [
-        ("nnpack-ft8x8", {"r": 9}, "--r 8"),
-        ("nnpack-wt8x8", {"r": 5}, "--r 3"),
-        ("nnpack-ft16x16", {"pad_top": 3}, "--pad-top 2"),
-        ("nnpack-ft16x16", {"stride": 2}, "--stride 1"),
-    ],
-)
-def test_nnpack_refuses(name: str, fields: dict[str, int], option: str) -> None:
-    assert option in str(find("conv", name).accepts(problem(**fields)))
-
-
-@pytest.mark.parametrize("direction", PASSES[:2])
-def test_nnpacks_work_is_its_tiles(direction: str) -> None:
-    """Of 8×8 with 3×3 filters 6×6 results: of 12×12 results four."""
-    one = problem(direction, n=8, c=256, k=256, h=12, w=12, **AROUND)
-    for name, products in (("nnpack-wt8x8", 2 * 64), ("nnpack-ft8x8", 4 * 64)):
-        assert 1 < work(name, one) / (products * 8 * 4 * 256 * 256) < 1.5

@@ -13,8 +13,7 @@ from kernels.catalog import find
 from kernels.devices import open_device
 from kernels.errors import Unavailable, WrongResult
 from kernels.launch import Setting
-from kernels.libs import openblas
-from kernels.ops.conv import fft_rows, tiled, tiled_rows
+from kernels.ops.conv import tiled, tiled_rows
 from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.shape import PASSES
 from kernels.ops.conv.tiled import Tiling
@@ -117,21 +116,6 @@ def test_work_and_workspace_are_those_of_the_formulas(direction: str) -> None:
 def test_the_workspace_does_not_grow_with_the_batch() -> None:
     few, many = (Conv(n, 64, 56, 56, 64, 5, 5, pad=2) for n in (4, 64))
     assert tiled.spectra_bytes(Tiling(many, 16)) <= 1.25 * tiled.spectra_bytes(Tiling(few, 16))
-
-
-@pytest.mark.parametrize("direction", PASSES)
-def test_stages_of_one_block_are_the_call(direction: str) -> None:
-    asked = replace(problem("sides", direction), n=1)
-    made = tiled.plan(asked, CPU, openblas.load("numpy"), fft_rows.by_scipy, 16)
-    x = asked.fill(np.random.default_rng(1))
-    (output,) = asked.outputs
-    answer = np.zeros(output.shape, "f4")
-    stages = tiled.stages(made, 16, {name[-1]: array for name, array in {**x, output.name: answer}.items()})
-    assert [stage.name for stage in stages] == list(tiled.by_stage(asked, 16))
-    for stage in stages:
-        assert not answer.any()
-        stage.run()
-    np.testing.assert_allclose(answer, asked.reference(x)[output.name], rtol=1e-4, atol=1e-3)
 
 
 # Wrong twins

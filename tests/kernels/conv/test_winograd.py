@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernels import build
 from kernels.catalog import find
 from kernels.devices import open_device
 from kernels.errors import Unavailable
-from kernels.launch import Launch, Setting
+from kernels.launch import Setting
 from kernels.ops.conv import winograd
 from kernels.ops.conv.cook_toom import TAPS, cook_toom, points
 from kernels.ops.conv.problem import Conv
@@ -232,7 +231,7 @@ def test_a_kept_filter_is_neither_cold_nor_a_gradient() -> None:
     assert row.constant == ("w",)
 
 
-# Room, work and stages
+# Room and work
 
 
 @pytest.mark.parametrize("direction", PASSES)
@@ -268,23 +267,6 @@ def test_executed_work_is_a_known_share_of_the_nominal(shape: Any, ratios: tuple
         assert problem.flops / work.flops == pytest.approx(ratio, abs=0.005)
         a = {"2": 4, "4": 6, "6": 8}[name.split("-")[1][0]]
         assert work.flops - kept.flops == 5 * a * (a + 3) * problem.k * problem.c
-
-
-@pytest.mark.parametrize("direction", PASSES)
-@OURS
-def test_stages_one_after_another_are_the_whole(name: str, direction: str) -> None:
-    algorithm = ALGORITHM[name]
-    problem = Conv(1, 4, 10, 10, 4, **SAME, direction=direction)
-    buffers = operands(problem, problem.fill(RNG()))
-    launch: Launch = find("conv", name).prepare(problem, CPU, Setting())(buffers)
-    launch.call()
-    whole, buffers[2][...] = buffers[2].copy(), np.nan
-    assert launch.entry is not None
-    stages = ("filter", "input", "products", "output")
-    for stage in stages if direction != "wgrad" else ("input", "gradient", "sums", "filter_gradient"):
-        function = build.address(winograd.SOURCE, f"winograd_{stage}", algorithm.flags())
-        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(function)(ctypes.addressof(launch.entry.argument))
-    np.testing.assert_array_equal(buffers[2], whole)
 
 
 def test_names_and_roles() -> None:

@@ -49,11 +49,11 @@ def test_fft_wins_from_the_smallest_filter_after_the_last_that_it_loses() -> Non
 
 def test_below_by_the_interval_and_certain_are_two_sizes() -> None:
     """The interval shown is the 95 % one; verdicts come from the 99 % one, and the margin."""
-    doubtful = contest(5, {"torch": 1.0, "fft-pyfftw-dft": 0.7}, half=DOUBTFUL)
-    told = said(doubtful, contest(7, {"torch": 1.0, "fft-pyfftw-dft": 0.5}))
-    assert told["fft-pyfftw-dft"] == "below torch from 5×5 on (0.70 [0.49, 0.91] there), certain from 7×7 on."
+    doubtful = contest(5, {"torch": 1.0, "fft-pyfftw": 0.7}, half=DOUBTFUL)
+    told = said(doubtful, contest(7, {"torch": 1.0, "fft-pyfftw": 0.5}))
+    assert told["fft-pyfftw"] == "below torch from 5×5 on (0.70 [0.49, 0.91] there), certain from 7×7 on."
     assert told[PLACE.replace("forward", "forward, 5×5")] == "nothing is certainly faster than torch."
-    assert said(doubtful)["fft-pyfftw-dft"].endswith("certain nowhere.")
+    assert said(doubtful)["fft-pyfftw"].endswith("certain nowhere.")
 
 
 def test_sizes_without_an_interval_are_named() -> None:
@@ -79,4 +79,4 @@ def test_the_fastest_that_sums_is_the_fairer_rival() -> None:
 
 
 def test_transforms_inside_a_library_are_told_too() -> None:
-    assert said(contest(7, {"torch": 1.0, "nnpack-ft16x16": 0.5}))["nnpack-ft16x16"].startswith("below torch from 7×7")
+    assert said(contest(7, {"torch": 1.0, "cudnn-fft": 0.5}))["cudnn-fft"].startswith("below torch from 7×7")

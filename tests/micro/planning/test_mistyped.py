@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
 
 import pytest
@@ -10,7 +11,7 @@ from kernels import catalog
 from kernels.devices import kind_of
 from kernels.errors import UsageError, choice
 from micro.command import everything
-from micro.planning.options import request
+from micro.planning.options import REMOVED, request
 from micro.planning.request import NEAREST, planned
 
 BENCHMARKS = everything.benchmarks()
@@ -43,6 +44,12 @@ def test_a_budget_below_zero_is_named() -> None:
 def test_an_axis_is_found_by_the_words_of_the_field(word: str, axes: str) -> None:
     with pytest.raises(UsageError, match=rf"\(did you mean {axes}\?\)"):
         request_of(f"conv --{word} 3")
+
+
+@pytest.mark.parametrize("option", REMOVED)
+def test_a_removed_option_names_its_successor(option: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(f"({option} is no longer there: python -m ")):
+        request_of(f"conv {option}")
 
 
 def test_other_words_name_axes_that_there_are() -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kernels.dtypes import UNIT_ROUNDOFF
 from kernels.launch import Bind, Setting
 from kernels.problem import Problem, Work
+from kernels.provider import Provider
 
 if TYPE_CHECKING:
     from kernels.devices.base import Device
@@ -68,3 +69,9 @@ class Variant(Generic[P]):
 
     def executed(self, problem: P) -> Work:
         return self.work(problem) if self.work else Work(problem.flops, problem.bytes)
+
+
+def row(provider: Provider, name: str, prepare: Callable[[P, Any, Setting], Bind], **fields: Any) -> Variant[P]:
+    """Return a variant with what its provider's variants have in common, unless `fields` of Variant say otherwise."""
+    common: dict[str, Any] = {"missing": provider.missing, "kernel": provider.kernel, "python": provider.python}
+    return Variant(name, provider.device, provider.name, prepare, **(common | fields))

@@ -25,6 +25,17 @@ class Blas:
     cgemm: int | None = None
 
 
+def describe(load: Callable[[], Blas]) -> Callable[[], tuple[str | None, str | None]]:
+    """Return what loads a library and names its version and kernels, and its instruction set."""
+
+    def kernel() -> tuple[str | None, str | None]:
+        library = load()
+        kernels = f" {library.kernels} kernels" if library.kernels else ""
+        return f"{library.version}{kernels}", library.isa
+
+    return kernel
+
+
 def symbol(library: ctypes.CDLL, names: Iterable[str]) -> tuple[str, ctypes._NamedFuncPointer] | None:
     """The first of `names` that the library exports."""
     for name in names:

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from kernels.libs import _optional
+from kernels.provider import Provider
 
 missing = partial(_optional.missing, "cffi")
 
@@ -18,3 +19,6 @@ def load() -> Any:
 def kernel() -> tuple[str | None, str | None]:
     """Its version; not its instruction set."""
     return f"cffi {load().__version__}", None
+
+
+CFFI = Provider("cffi", missing=missing, kernel=kernel, python=True)

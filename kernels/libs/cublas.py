@@ -12,6 +12,7 @@ from typing import Any
 
 from kernels.errors import LaunchError, Unavailable
 from kernels.libs import cuda
+from kernels.provider import Provider
 
 N, T, C = 0, 1, 2  # cublasOperation_t; the last is of the conjugate
 DEFAULT_MATH, PEDANTIC_MATH, TF32_MATH = 0, 2, 3  # cublasMath_t
@@ -235,3 +236,6 @@ def by_properties(library: str, property_of: Any) -> str | None:
             return None
         numbers.append(str(number.value))
     return f"{library} {'.'.join(numbers)}"
+
+
+CUBLAS = Provider("cublas", "cuda", missing, kernel)

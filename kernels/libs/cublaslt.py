@@ -16,6 +16,7 @@ from typing import Any
 from kernels.errors import LaunchError, Unavailable
 from kernels.libs import cublas, cuda
 from kernels.libs.cublas import FLOAT, INT, POINTER, T
+from kernels.provider import Provider
 
 ALIGNED = 256  # bytes: what the library takes for granted where it is not told; placements keep to 512
 SCALE = 0  # CUDA_R_32F: the type of alpha and beta
@@ -217,3 +218,6 @@ def _set(on: Handle, kind: str, descriptor: ctypes.c_void_p, attribute: int, val
     name = f"cublasLt{kind}SetAttribute"
     size = SIZE(ctypes.sizeof(value))
     on.check(name, getattr(on.api, name)(descriptor, INT(attribute), ctypes.byref(value), size))
+
+
+CUBLASLT = Provider("cublas", "cuda", missing, cublas.kernel)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kernels.errors import Unavailable
+from kernels.provider import Provider
 
 DRIVER = "libcuda.so.1"
 EXTRA = "pip install 'kernelgap[cuda13]'"
@@ -92,3 +93,7 @@ def kernel() -> tuple[str | None, str | None]:
         except importlib.metadata.PackageNotFoundError:
             continue
     return "CuPy", None
+
+
+CUDA_SUITE = Provider("suite", "cuda", missing)
+CUPY = Provider("cupy", "cuda", missing, kernel, python=True)

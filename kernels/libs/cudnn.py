@@ -15,6 +15,7 @@ from typing import Any
 from kernels.errors import LaunchError, Unavailable
 from kernels.libs import cuda
 from kernels.libs.cublas import dotted, prepared
+from kernels.provider import Provider
 
 FLOAT, CROSS_CORRELATION = 0, 1  # cudnnDataType_t, cudnnConvolutionMode_t
 FORMATS = {"nchw": 0, "nhwc": 1}  # cudnnTensorFormat_t
@@ -291,3 +292,6 @@ def convolution(on: Cudnn, name: str, layer: Layer) -> Convolution:
     on.call("cudnnSetConvolutionGroupCount", how, INT(layer.groups))
     first, second = (descriptors[operand] for operand in direction.reads)
     return Convolution(on, direction, first, second, how, descriptors[direction.writes])
+
+
+CUDNN = Provider("cudnn", "cuda", cuda.libraries_missing, python=True)

@@ -11,6 +11,7 @@ from typing import Any
 from kernels.errors import LaunchError, Unavailable
 from kernels.libs import cuda
 from kernels.libs.cublas import prepared
+from kernels.provider import Provider
 
 R2C, C2R = 0x2A, 0x2C  # cufftType
 KERNELS = 4  # of one call at most, as a guess: rows, columns, their exchange
@@ -96,3 +97,6 @@ def kernel() -> tuple[str | None, str | None]:
         return None, None
     major, rest = divmod(number.value, 1000)
     return f"cuFFT {major}.{rest // 100}.{rest % 100}", None
+
+
+CUFFT = Provider("cufft", "cuda", cuda.libraries_missing, kernel)

@@ -11,6 +11,7 @@ from typing import Any
 from kernels.errors import Unavailable
 from kernels.libs import cuda
 from kernels.libs.cublas import by_properties, prepared, refused
+from kernels.provider import Provider
 
 N = 0  # CUSPARSE_OPERATION_NON_TRANSPOSE
 INDEX_32, BASE_ZERO = 2, 0  # of row pointers and columns: CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO
@@ -142,3 +143,6 @@ def product(on: Handle, algorithm: str, a: Csr, n: int, b: int, c: int, work: in
 def kernel() -> tuple[str | None, str | None]:
     """The library's version, told without a handle; its kernels it does not name."""
     return by_properties("cuSPARSE", cuda.load("cusparse").cusparseGetProperty), None
+
+
+CUSPARSE = Provider("cusparse", "cuda", missing, kernel)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernels import build, state
 from kernels.libs import _optional
+from kernels.provider import Provider
 
 if TYPE_CHECKING:
     from kernels.problem import Array
@@ -103,3 +104,6 @@ def _wisdom(rigor: str) -> bytes:
         return b"" if rigor == "estimate" else (state.folder() / _file(rigor)).read_bytes()
     except OSError:
         return b""
+
+
+FFTW = Provider("pyfftw", missing=missing, kernel=kernel, python=True)

@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 from kernels.errors import Unavailable
-from kernels.libs.cblas import Blas, address
+from kernels.libs.cblas import Blas, address, describe
+from kernels.provider import Provider
 
 
 def missing() -> str | None:
@@ -76,3 +77,6 @@ def load() -> Blas:
         set_threads=library["MKL_Set_Num_Threads"],
         get_threads=library["MKL_Get_Max_Threads"],
     )
+
+
+MKL = Provider("mkl", missing=missing, kernel=describe(load))

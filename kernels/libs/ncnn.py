@@ -10,6 +10,7 @@ from typing import Any
 
 from kernels.errors import Unavailable
 from kernels.libs import _optional
+from kernels.provider import Provider
 
 RAW = b"\0\0\0\0"  # in front of weights: single precision as it lies
 # Coarser arithmetic than is asked for, or another processor.
@@ -53,3 +54,6 @@ def run(network: Any, image: Any) -> Any:
     extractor.input("x", image)
     extractor.extract("y", result)
     return result
+
+
+NCNN = Provider("ncnn", missing=missing, python=True)

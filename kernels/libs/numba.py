@@ -11,12 +11,19 @@ from typing import Any
 
 from kernels.errors import Unavailable, said
 from kernels.libs import _optional
+from kernels.libs import cuda as nvidia
+from kernels.provider import Provider
 
 QUIET = "NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS"
 REMEDY = "set CUDA_HOME to a CUDA toolkit, in whose nvvm folder numba finds libnvvm and libdevice"
 NEWER = "pip install --upgrade numba-cuda, or an older NumPy"
 
 missing = partial(_optional.missing, "numba")
+
+
+def cuda_missing() -> str | None:
+    """Return why Numba compiles nothing for a GPU here."""
+    return nvidia.missing() or missing()
 
 
 def load() -> Any:
@@ -68,3 +75,7 @@ def _toolkit() -> Path | None:
 def kernel() -> tuple[str | None, str | None]:
     """Its version, and no instruction set: LLVM takes what this processor has."""
     return f"numba {load().__version__}", None
+
+
+NUMBA = Provider("numba", missing=missing, kernel=kernel, python=True)
+NUMBA_CUDA = Provider("numba", "cuda", cuda_missing, kernel, python=True)

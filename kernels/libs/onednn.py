@@ -13,6 +13,7 @@ from typing import Any
 
 from kernels.errors import Unavailable
 from kernels.libs.cblas import Blas
+from kernels.provider import Provider
 
 PACKAGE = "onednn-cpu-gomp"
 PIN = f"{PACKAGE}==2023.1.0"
@@ -201,3 +202,6 @@ def load() -> OneDnn:
         raise Unavailable(
             f"{PACKAGE} is installed but cannot be used ({error}): pip install --force-reinstall {PIN}"
         ) from None
+
+
+ONEDNN = Provider("onednn", missing=missing)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kernels.libs import _optional
+from kernels.provider import Provider
 
 ERRORS = 3  # of its log, warnings are left out
 
@@ -42,3 +43,6 @@ def optimized(model: bytes, level: str) -> bytes:
         options.optimized_model_filepath = str(path)
         load().InferenceSession(model, options, providers=["CPUExecutionProvider"])
         return path.read_bytes()
+
+
+ONNXRUNTIME = Provider("onnxruntime", missing=missing, python=True)

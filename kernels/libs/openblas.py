@@ -9,11 +9,13 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib.util
+from functools import partial
 from pathlib import Path
 
 from kernels.errors import Unavailable
 from kernels.isa import FAMILIES
-from kernels.libs.cblas import Blas, address, symbol
+from kernels.libs.cblas import Blas, address, describe, symbol
+from kernels.provider import Provider
 
 
 def missing(owner: str) -> str | None:
@@ -74,3 +76,7 @@ def load(owner: str) -> Blas:
         get_threads=get("get_num_threads"),
         cgemm=address(cgemm[1]) if cgemm else None,
     )
+
+
+OPENBLAS = Provider("openblas", missing=partial(missing, "numpy"), kernel=describe(partial(load, "numpy")))
+OPENBLAS_SCIPY = Provider("openblas-scipy", missing=partial(missing, "scipy"), kernel=describe(partial(load, "scipy")))

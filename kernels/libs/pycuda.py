@@ -18,6 +18,7 @@ from typing import Any
 
 from kernels.errors import LaunchError, Unavailable, said
 from kernels.libs import cuda
+from kernels.provider import Provider
 
 EXTRA = "pip install 'kernelgap[pycuda]'"
 REBUILD = "pip install --force-reinstall --no-cache-dir --no-deps pycuda, which builds it for the CUDA that is here"
@@ -162,3 +163,6 @@ def _after(on: Side, event: ctypes.c_void_p, first: int, then: int) -> Callable[
         check("cuStreamWaitEvent", wait(behind, event, none))
 
     return call
+
+
+PYCUDA = Provider("pycuda", "cuda", missing, python=True)

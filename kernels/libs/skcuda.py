@@ -26,6 +26,7 @@ from typing import Any
 from kernels.errors import LaunchError, Unavailable, said
 from kernels.libs import cuda, cufft
 from kernels.libs.cublas import N, T
+from kernels.provider import Provider
 
 EXTRA = "pip install 'kernelgap[skcuda]'"
 AGAIN = "pip install --force-reinstall --no-deps scikit-cuda==0.5.3"
@@ -232,3 +233,6 @@ def _call(api: Any, name: str, arguments: tuple[Any, ...], failure: str = "cubla
 def _name(error: Exception) -> str:
     """scikit-cuda's exceptions have a name for each status and no text."""
     return type(error).__name__
+
+
+SKCUDA = Provider("skcuda", "cuda", missing, python=True)

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from kernels.libs import _optional
+from kernels.provider import Provider
 
 missing = partial(_optional.missing, "torch", " (README: the CPU build)")
 
@@ -35,3 +36,6 @@ def loops() -> tuple[str | None, str | None]:
     torch = load()
     word = torch.backends.cpu.get_cpu_capability()
     return f"torch {torch.__version__}, its own {word} loops", CAPABILITY.get(word)
+
+
+TORCH = Provider("torch", missing=missing, kernel=kernel, python=True)

@@ -10,6 +10,7 @@ from typing import Any
 
 from kernels.libs import cuda
 from kernels.libs import torch as torch_library
+from kernels.provider import Provider
 
 
 def missing() -> str | None:
@@ -57,3 +58,6 @@ def kernel() -> tuple[str | None, str | None]:
     """Its version, and the CUDA it is built for."""
     torch = torch_library.load()
     return f"torch {torch.__version__}, CUDA {torch.version.cuda}", None
+
+
+TORCH_CUDA = Provider("torch", "cuda", missing, kernel, python=True)

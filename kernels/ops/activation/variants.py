@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from kernels import grid, maths, own
-from kernels.libs import cuda as cuda_library
-from kernels.libs import numba, torch_cuda
-from kernels.libs import torch as torch_library
+from kernels.libs.cuda import CUDA_SUITE, CUPY
+from kernels.libs.numba import NUMBA
+from kernels.libs.torch import TORCH
+from kernels.libs.torch_cuda import TORCH_CUDA
 from kernels.ops.activation import cuda, gpu, libraries
 from kernels.ops.activation.problem import Activation
-from kernels.variant import DEFAULT, Variant
+from kernels.provider import NUMPY, SUITE
+from kernels.variant import DEFAULT, Variant, row
 
 SOURCE = Path(__file__).with_name("activation.c")
 LENGTH, LINE = 4, 16  # bytes of an element; elements of a cache line, which threads do not share
@@ -54,10 +56,9 @@ def _libm_kernel() -> tuple[str | None, str | None]:
 
 LIBRARY = (DEFAULT, "library")
 VARIANTS: tuple[Variant[Activation], ...] = (
-    Variant(
+    row(
+        SUITE,
         "c",
-        "cpu",
-        "suite",
         maths.prepared(SOURCE, lambda p: f"{p.phase}_{p.kind}", _argument, axis=_elements),
         kernel=_own_kernel,
         roles=LIBRARY,
@@ -70,48 +71,11 @@ VARIANTS: tuple[Variant[Activation], ...] = (
         accepts=_scalar,
         kernel=_libm_kernel,
     ),
-    Variant("numpy", "cpu", "numpy", libraries.numpy_chain, kernel=libraries.numpy_kernel, python=True, roles=LIBRARY),
-    Variant(
-        "torch",
-        "cpu",
-        "torch",
-        libraries.torch_out,
-        missing=torch_library.missing,
-        kernel=libraries.torch_kernel,
-        python=True,
-        roles=LIBRARY,
-    ),
-    Variant(
-        "numba",
-        "cpu",
-        "numba",
-        libraries.numba_loop,
-        accepts=_forward,
-        missing=numba.missing,
-        kernel=libraries.numba_kernel,
-        python=True,
-        roles=LIBRARY,
-    ),
-    Variant("cuda", "cuda", "suite", grid.solving(cuda), missing=cuda_library.missing, roles=LIBRARY),
-    Variant(
-        "cupy",
-        "cuda",
-        "cupy",
-        gpu.cupy_chain,
-        missing=cuda_library.missing,
-        kernel=cuda_library.kernel,
-        python=True,
-        roles=LIBRARY,
-    ),
-    Variant(
-        "torch-cuda",
-        "cuda",
-        "torch",
-        gpu.torch_out,
-        missing=torch_cuda.missing,
-        kernel=torch_cuda.kernel,
-        python=True,
-        roles=LIBRARY,
-    ),
+    row(NUMPY, "numpy", libraries.numpy_chain, kernel=libraries.numpy_kernel, roles=LIBRARY),
+    row(TORCH, "torch", libraries.torch_out, kernel=libraries.torch_kernel, roles=LIBRARY),
+    row(NUMBA, "numba", libraries.numba_loop, accepts=_forward, kernel=libraries.numba_kernel, roles=LIBRARY),
+    row(CUDA_SUITE, "cuda", grid.solving(cuda), roles=LIBRARY),
+    row(CUPY, "cupy", gpu.cupy_chain, roles=LIBRARY),
+    row(TORCH_CUDA, "torch-cuda", gpu.torch_out, roles=LIBRARY),
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kernels.launch import in_order
-from kernels.libs import cuda, cudnn, cudnn_layers
+from kernels.libs import cudnn, cudnn_layers
+from kernels.libs.cudnn import CUDNN
 from kernels.ops.biasact.cuda import refused
 from kernels.ops.biasact.problem import BiasAct
 from kernels.ops.gemm.cublas import addresses
-from kernels.variant import Variant
+from kernels.variant import Variant, row
 
 if TYPE_CHECKING:
     from kernels.launch import Bind, Launch, Setting
@@ -45,6 +46,4 @@ def accepts(problem: BiasAct) -> str | None:
     return refused(problem) or cudnn_layers.too_many(problem.count, "--rows")
 
 
-VARIANT: Variant[BiasAct] = Variant(
-    "cudnn", "cuda", "cudnn", prepare, accepts=accepts, missing=cuda.libraries_missing, python=True
-)
+VARIANT: Variant[BiasAct] = row(CUDNN, "cudnn", prepare, accepts=accepts)

@@ -13,9 +13,11 @@ from kernels import maths
 from kernels.errors import Unavailable
 from kernels.launch import Launch
 from kernels.libs import torch as torch_library
+from kernels.libs.torch import TORCH
 from kernels.native import launch
 from kernels.ops.biasact.problem import BiasAct
-from kernels.variant import Variant
+from kernels.provider import NUMPY, SUITE
+from kernels.variant import Variant, row
 
 if TYPE_CHECKING:
     from kernels.launch import Bind, Setting
@@ -139,31 +141,14 @@ def _own(words: str = "") -> Callable[[Any, Any, Any], Bind]:
     return maths.prepared(SOURCE, lambda p: f"biasact_{p.phase}{words}", _argument)
 
 
-TORCH: dict[str, Any] = {"missing": torch_library.missing, "kernel": torch_library.kernel, "python": True}
 VARIANTS: tuple[Variant[BiasAct], ...] = (
-    Variant("c", "cpu", "suite", _own(), accepts=_alone),
-    Variant("c-passes", "cpu", "suite", _own("_passes"), accepts=_alone),
-    Variant(
-        "numpy-c",
-        "cpu",
-        "numpy",
-        partial(product_then, symbol="biasact_forward"),
-        accepts=_product,
-        python=True,
-        roles=(),
-    ),
-    Variant(
-        "numpy-c-passes",
-        "cpu",
-        "numpy",
-        partial(product_then, symbol="biasact_forward_passes"),
-        accepts=_product,
-        python=True,
-        roles=(),
-    ),
-    Variant("numpy", "cpu", "numpy", numpy_chain, python=True),
-    Variant("torch", "cpu", "torch", partial(torch_out, inside=False), **TORCH),
-    Variant("torch-bias-inside", "cpu", "torch", partial(torch_out, inside=True), accepts=_product, **TORCH, roles=()),
-    Variant("onednn-both-inside", "cpu", "torch", onednn, accepts=_product, **TORCH, roles=()),
+    row(SUITE, "c", _own(), accepts=_alone),
+    row(SUITE, "c-passes", _own("_passes"), accepts=_alone),
+    row(NUMPY, "numpy-c", partial(product_then, symbol="biasact_forward"), accepts=_product, roles=()),
+    row(NUMPY, "numpy-c-passes", partial(product_then, symbol="biasact_forward_passes"), accepts=_product, roles=()),
+    row(NUMPY, "numpy", numpy_chain),
+    row(TORCH, "torch", partial(torch_out, inside=False)),
+    row(TORCH, "torch-bias-inside", partial(torch_out, inside=True), accepts=_product, roles=()),
+    row(TORCH, "onednn-both-inside", onednn, accepts=_product, roles=()),
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from kernels import grid, maths
 from kernels.launch import Launch
-from kernels.libs import cuda as cuda_library
 from kernels.libs import torch as torch_library
 from kernels.libs import torch_cuda
+from kernels.libs.cuda import CUDA_SUITE
+from kernels.libs.torch import TORCH
+from kernels.libs.torch_cuda import TORCH_CUDA
 from kernels.ops.cast import cuda
 from kernels.ops.cast.problem import FILL, Cast, doubles
-from kernels.variant import Variant
+from kernels.provider import LIBC, NUMPY, SUITE
+from kernels.variant import Variant, row
 
 if TYPE_CHECKING:
     from kernels.launch import Bind, Setting
@@ -97,23 +100,11 @@ def _clears(problem: Cast) -> str | None:
 
 
 VARIANTS: tuple[Variant[Cast], ...] = (
-    Variant("c", "cpu", "suite", maths.prepared(SOURCE, lambda p: f"cast_{p.convert.replace('-', '_')}", _argument)),
-    Variant(
-        "memset", "cpu", "libc", maths.prepared(SOURCE, lambda p: "cast_memset", _argument), accepts=_clears, roles=()
-    ),
-    Variant("numpy", "cpu", "numpy", numpy_copyto, accepts=_known, python=True),
-    Variant(
-        "torch", "cpu", "torch", torch_copy, missing=torch_library.missing, kernel=torch_library.kernel, python=True
-    ),
-    Variant("cuda", "cuda", "suite", grid.solving(cuda), missing=cuda_library.missing),
-    Variant(
-        "torch-cuda",
-        "cuda",
-        "torch",
-        torch_cuda_copy,
-        missing=torch_cuda.missing,
-        kernel=torch_cuda.kernel,
-        python=True,
-    ),
+    row(SUITE, "c", maths.prepared(SOURCE, lambda p: f"cast_{p.convert.replace('-', '_')}", _argument)),
+    row(LIBC, "memset", maths.prepared(SOURCE, lambda p: "cast_memset", _argument), accepts=_clears, roles=()),
+    row(NUMPY, "numpy", numpy_copyto, accepts=_known),
+    row(TORCH, "torch", torch_copy),
+    row(CUDA_SUITE, "cuda", grid.solving(cuda)),
+    row(TORCH_CUDA, "torch-cuda", torch_cuda_copy),
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -14,7 +14,8 @@ from kernels.maths import INT64, POINTER, alone
 from kernels.native import launch
 from kernels.ops.chain.problem import Chain
 from kernels.ops.transfer import peers
-from kernels.variant import Variant
+from kernels.provider import SUITE
+from kernels.variant import Variant, row
 
 if TYPE_CHECKING:
     from kernels.problem import Array
@@ -45,7 +46,5 @@ def prepare(route: str, problem: Chain, device: object, setting: Setting) -> Bin
     return bind
 
 
-VARIANTS: tuple[Variant[Chain], ...] = tuple(
-    Variant(route, "cpu", "suite", partial(prepare, route)) for route in peers.ROUTES
-)
+VARIANTS: tuple[Variant[Chain], ...] = tuple(row(SUITE, route, partial(prepare, route)) for route in peers.ROUTES)
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -7,10 +7,10 @@ from typing import Any
 
 from kernels import grid
 from kernels.launch import Bind, Launch
-from kernels.libs import cuda as cuda_library
+from kernels.libs.cuda import CUDA_SUITE
 from kernels.ops.chase import cuda
 from kernels.ops.chase.problem import Chase
-from kernels.variant import Variant
+from kernels.variant import Variant, row
 
 
 def prepare(problem: Chase, device: Any, setting: object) -> Bind:
@@ -35,14 +35,6 @@ def prepare(problem: Chase, device: Any, setting: object) -> Bind:
 
 
 VARIANTS: tuple[Variant[Chase], ...] = (
-    Variant(
-        "cuda",
-        "cuda",
-        "suite",
-        prepare,
-        accepts=cuda.refused,
-        missing=cuda_library.missing,
-        blas=lambda problem: "p = *p",
-    ),
+    row(CUDA_SUITE, "cuda", prepare, accepts=cuda.refused, blas=lambda problem: "p = *p"),
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -15,7 +15,8 @@ from kernels.launch import Bind, Launch
 from kernels.native import CALL, launch
 from kernels.ops.chase.problem import HUGE_PAGE, SMALL_PAGE, Chase
 from kernels.ops.pages.variants import HUGE, Held, huge_pages, refuse_size
-from kernels.variant import Variant
+from kernels.provider import SUITE
+from kernels.variant import Variant, row
 
 if TYPE_CHECKING:
     from kernels.problem import Array
@@ -74,7 +75,5 @@ def prepare(problem: Chase, device: object, setting: object) -> Bind:
     return bind
 
 
-VARIANTS: tuple[Variant[Chase], ...] = (
-    Variant("c", "cpu", "suite", prepare, accepts=accepts, blas=lambda problem: "p = *p"),
-)
+VARIANTS: tuple[Variant[Chase], ...] = (row(SUITE, "c", prepare, accepts=accepts, blas=lambda problem: "p = *p"),)
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

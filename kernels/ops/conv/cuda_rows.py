@@ -8,13 +8,15 @@ from typing import Any
 
 from kernels import grid
 from kernels.errors import UsageError
-from kernels.libs import cublas, cuda, cufft
+from kernels.libs import cublas
+from kernels.libs.cuda import CUDA_SUITE
+from kernels.libs.cufft import CUFFT
 from kernels.ops.conv import columns, fft, frames, implicit, winograd_cuda
 from kernels.ops.conv.kept import reads_filter
 from kernels.ops.conv.problem import Conv, spread
 from kernels.ops.conv.winograd_rows import ALGORITHMS
 from kernels.ops.conv.winograd_rows import accepts as for_winograd
-from kernels.variant import DEFAULT, Variant
+from kernels.variant import DEFAULT, Variant, row
 
 KEPT = "cufft-kept"
 
@@ -35,15 +37,12 @@ def kept(parameter: str = "") -> Variant[Conv]:
 
 
 def _cufft(name: str, uses: int, accepts: Any, roles: tuple[str, ...]) -> Variant[Conv]:
-    return Variant(
+    return row(
+        CUFFT,
         name,
-        "cuda",
-        "cufft",
         partial(frames.prepare, uses=uses),
         accepts=accepts,
-        missing=cuda.libraries_missing,
         work=partial(frames.work, uses=uses),
-        kernel=cufft.kernel,
         judged=spread,
         roles=roles,
     )
@@ -52,10 +51,9 @@ def _cufft(name: str, uses: int, accepts: Any, roles: tuple[str, ...]) -> Varian
 def _winograd(m: int) -> Variant[Conv]:
     """With the points and the growth of the processor's rows."""
     name, algorithm, growth, _ = next(x for x in ALGORITHMS if x[0] == f"winograd-{m}x3")
-    return Variant(
+    return row(
+        CUDA_SUITE,
         f"cuda-{name}",
-        "cuda",
-        "suite",
         partial(winograd_cuda.prepare, m=m),
         growth=growth,
         accepts=winograd,
@@ -68,20 +66,17 @@ def _winograd(m: int) -> Variant[Conv]:
 
 
 ROWS: tuple[Variant[Conv], ...] = (
-    Variant(
+    row(
+        CUDA_SUITE,
         "cuda-implicit",
-        "cuda",
-        "suite",
         grid.solving(implicit),
         accepts=implicit.refused,
-        missing=cuda.missing,
         work=Conv.direct_work,
         roles=(DEFAULT, "sums"),
     ),
-    Variant(
+    row(
+        CUDA_SUITE,
         "cuda-im2col",
-        "cuda",
-        "suite",
         columns.prepare,
         accepts=columns.accepts,
         missing=cublas.missing,

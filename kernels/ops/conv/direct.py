@@ -14,7 +14,8 @@ from kernels import build, maths, own
 from kernels.ops.conv.im2col import geometry
 from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.shape import PASSES
-from kernels.variant import DEFAULT, Variant
+from kernels.provider import SUITE
+from kernels.variant import DEFAULT, Variant, row
 
 if TYPE_CHECKING:
     from kernels.launch import Bind, Launch, Setting
@@ -85,5 +86,5 @@ def flags() -> tuple[str, ...]:
 
 
 ROWS: tuple[Variant[Conv], ...] = (
-    Variant("direct", "cpu", "suite", prepare, work=Conv.direct_work, roles=(DEFAULT, "sums", "layouts")),
+    row(SUITE, "direct", prepare, work=Conv.direct_work, roles=(DEFAULT, "sums", "layouts")),
 )

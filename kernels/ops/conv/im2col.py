@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from kernels import maths
 from kernels.errors import Unavailable
 from kernels.libs import openblas
+from kernels.libs.openblas import OPENBLAS
 from kernels.native import launch
 from kernels.ops.conv.problem import Conv
-from kernels.variant import DEFAULT, Variant
+from kernels.variant import DEFAULT, Variant, row
 
 if TYPE_CHECKING:
     from kernels.launch import Bind, Launch, Setting
@@ -121,24 +122,10 @@ def one_by_one(problem: Conv) -> str | None:
     return plain(problem)
 
 
-def _kernel() -> tuple[str | None, str | None]:
-    blas = openblas.load("numpy")
-    return f"{blas.version} {blas.kernels} kernels", blas.isa
-
-
 def _row(
     name: str, block: Block | None, roles: tuple[str, ...], accepts: Callable[[Conv], str | None]
 ) -> Variant[Conv]:
-    return Variant(
-        name,
-        "cpu",
-        "openblas",
-        partial(prepare, block=block),
-        accepts=accepts,
-        missing=partial(openblas.missing, "numpy"),
-        kernel=_kernel,
-        roles=roles,
-    )
+    return row(OPENBLAS, name, partial(prepare, block=block), accepts=accepts, roles=roles)
 
 
 ROWS: tuple[Variant[Conv], ...] = (

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 from kernels import build
 from kernels.errors import Unavailable
 from kernels.libs import onednn
+from kernels.libs.onednn import ONEDNN
 from kernels.native import launch
 from kernels.ops.conv.onednn_chain import NAMES, Chain
 from kernels.ops.conv.problem import Conv, spread
 from kernels.ops.conv.winograd import Winograd
 from kernels.problem import Work
-from kernels.variant import DEFAULT, Variant
+from kernels.variant import DEFAULT, Variant, row
 
 if TYPE_CHECKING:
     from kernels.launch import Bind, Launch, Setting
@@ -167,40 +168,27 @@ def by_its_kernel(problem: Conv) -> Conv:
 # Largest errors in shares of the bounds of a direct sum (kernels/ops/conv/allowed.py): of dense data 0.6, of sparse
 # 2.4, the images smallest; twice that is allowed.
 GROWTH = 5.0
-ONEDNN: dict[str, Any] = {"missing": onednn.missing}
 ROWS: tuple[Variant[Conv], ...] = (
-    Variant(
-        "onednn-direct",
-        "cpu",
-        "onednn",
-        prepared("direct"),
-        work=Conv.direct_work,
-        roles=(DEFAULT, "sums", "layouts"),
-        **ONEDNN,
-    ),
-    Variant(
+    row(ONEDNN, "onednn-direct", prepared("direct"), work=Conv.direct_work, roles=(DEFAULT, "sums", "layouts")),
+    row(
+        ONEDNN,
         "onednn-winograd",
-        "cpu",
-        "onednn",
         prepared("winograd"),
         growth=GROWTH,
         accepts=by_winograd,
         work=TILES.work,
         judged=spread,
         roles=(DEFAULT, "winograd", "layouts"),
-        **ONEDNN,
     ),
-    Variant("onednn-gemm", "cpu", "onednn", prepared("direct", "gemm"), accepts=by_gemm, roles=("search",), **ONEDNN),
-    Variant(
+    row(ONEDNN, "onednn-gemm", prepared("direct", "gemm"), accepts=by_gemm, roles=("search",)),
+    row(
+        ONEDNN,
         "onednn-auto",
-        "cpu",
-        "onednn",
         prepared("auto"),
         growth=GROWTH,
         accepts=wrong_by_winograd,
         work=at_least,
         judged=by_its_kernel,
         roles=(),
-        **ONEDNN,
     ),
 )

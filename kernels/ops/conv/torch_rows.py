@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from kernels.launch import Launch
 from kernels.libs import torch as torch_library
 from kernels.libs import torch_log, torch_memory
+from kernels.libs.torch import TORCH
 from kernels.ops.conv.problem import Conv, spread
 from kernels.problem import Work
-from kernels.variant import DEFAULT, Variant
+from kernels.variant import DEFAULT, Variant, row
 
 if TYPE_CHECKING:
     from kernels.launch import Bind, Setting
@@ -188,42 +189,28 @@ def sums_and_bias(problem: Conv) -> Work:
     return Work(problem.inside + problem.n * problem.k * problem.outputs_of_image, problem.bytes)
 
 
-TORCH: dict[str, Any] = {"missing": torch_library.missing, "kernel": torch_library.kernel, "python": True}
 ROWS: tuple[Variant[Conv], ...] = (
-    Variant(
-        "torch",
-        "cpu",
+    row(
+        TORCH,
         "torch",
         prepared(default),
         accepts=symmetric,
         work=Conv.direct_work,
         roles=(DEFAULT, "sums", "layouts", "heap"),
-        **TORCH,
     ),
-    Variant("torch-pad", "cpu", "torch", prepared(padded), accepts=strided, work=Conv.direct_work, roles=(), **TORCH),
-    Variant("torch-bias", "cpu", "torch", prepared(biased), accepts=with_bias, work=sums_and_bias, roles=(), **TORCH),
-    Variant(
-        "torch-relayout",
-        "cpu",
-        "torch",
-        prepared(between_conversions),
-        accepts=channels_before,
-        work=Conv.direct_work,
-        roles=(),
-        **TORCH,
+    row(TORCH, "torch-pad", prepared(padded), accepts=strided, work=Conv.direct_work, roles=()),
+    row(TORCH, "torch-bias", prepared(biased), accepts=with_bias, work=sums_and_bias, roles=()),
+    row(
+        TORCH, "torch-relayout", prepared(between_conversions), accepts=channels_before, work=Conv.direct_work, roles=()
     ),
-    Variant(
+    row(
+        TORCH,
         "torch-without-onednn",
-        "cpu",
-        "torch",
         prepared(without_onednn),
         growth=NNPACK_GROWTH,
         accepts=symmetric,
         judged=spread,
         roles=(),
-        **TORCH,
     ),
-    Variant(
-        "torch-im2col", "cpu", "torch", prepared(columns, columns_bytes), accepts=in_columns, roles=("heap",), **TORCH
-    ),
+    row(TORCH, "torch-im2col", prepared(columns, columns_bytes), accepts=in_columns, roles=("heap",)),
 )

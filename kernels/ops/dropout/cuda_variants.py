@@ -6,13 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from kernels import grid
-from kernels.libs import cuda as cuda_library
+from kernels.libs.cuda import CUDA_SUITE
 from kernels.ops.dropout import cuda, cudnn_rows
 from kernels.ops.dropout.problem import Dropout
-from kernels.variant import Variant
+from kernels.variant import Variant, row
 
-VARIANTS: tuple[Variant[Dropout], ...] = (
-    Variant("cuda", "cuda", "suite", grid.solving(cuda), missing=cuda_library.missing),
-    cudnn_rows.VARIANT,
-)
+VARIANTS: tuple[Variant[Dropout], ...] = (row(CUDA_SUITE, "cuda", grid.solving(cuda)), cudnn_rows.VARIANT)
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

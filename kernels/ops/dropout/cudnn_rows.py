@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kernels.launch import in_order
-from kernels.libs import cuda, cudnn, cudnn_layers
+from kernels.libs import cudnn, cudnn_layers
+from kernels.libs.cudnn import CUDNN
 from kernels.ops.dropout.problem import Dropout
 from kernels.ops.gemm.cublas import addresses
-from kernels.variant import Variant
+from kernels.variant import Variant, row
 
 if TYPE_CHECKING:
     from kernels.launch import Bind, Launch, Setting
@@ -35,12 +36,6 @@ def prepare(problem: Dropout, device: Any, setting: Setting) -> Bind:
     return bind
 
 
-VARIANT: Variant[Dropout] = Variant(
-    "cudnn",
-    "cuda",
-    "cudnn",
-    prepare,
-    accepts=lambda problem: cudnn_layers.too_many(problem.units, "--units"),
-    missing=cuda.libraries_missing,
-    python=True,
+VARIANT: Variant[Dropout] = row(
+    CUDNN, "cudnn", prepare, accepts=lambda problem: cudnn_layers.too_many(problem.units, "--units")
 )

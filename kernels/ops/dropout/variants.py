@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 from kernels import maths
 from kernels.launch import Launch
 from kernels.libs import torch as torch_library
+from kernels.libs.torch import TORCH
 from kernels.ops.dropout.problem import Dropout
-from kernels.variant import Variant
+from kernels.provider import NUMPY, SUITE
+from kernels.variant import Variant, row
 
 if TYPE_CHECKING:
     from kernels.launch import Bind, Setting
@@ -78,12 +80,10 @@ def _own(symbol: str, mask: bool) -> Callable[[Any, Any, Any], Bind]:
 
 
 VARIANTS: tuple[Variant[Dropout], ...] = (
-    Variant("c-counter", "cpu", "suite", _own("dropout_counter", False)),
-    Variant("c-mask", "cpu", "suite", _own("dropout_mask", True)),
-    Variant("c-mask-passes", "cpu", "suite", _own("dropout_mask_passes", True)),
-    Variant("numpy", "cpu", "numpy", numpy_mask, python=True),
-    Variant(
-        "torch", "cpu", "torch", torch_mask, missing=torch_library.missing, kernel=torch_library.kernel, python=True
-    ),
+    row(SUITE, "c-counter", _own("dropout_counter", False)),
+    row(SUITE, "c-mask", _own("dropout_mask", True)),
+    row(SUITE, "c-mask-passes", _own("dropout_mask_passes", True)),
+    row(NUMPY, "numpy", numpy_mask),
+    row(TORCH, "torch", torch_mask),
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

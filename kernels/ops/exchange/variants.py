@@ -6,20 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from kernels import grid
-from kernels.libs import cuda as cuda_library
+from kernels.libs.cuda import CUDA_SUITE
 from kernels.ops.exchange import cuda
 from kernels.ops.exchange.problem import Exchange
-from kernels.variant import Variant
+from kernels.variant import Variant, row
 
 INSTRUCTIONS = {"load": "LDS", "shuffle": "SHFL", "add-shared": "atomicAdd", "add-global": "atomicAdd"}
 VARIANTS: tuple[Variant[Exchange], ...] = (
-    Variant(
-        "cuda",
-        "cuda",
-        "suite",
-        grid.solving(cuda),
-        missing=cuda_library.missing,
-        blas=lambda problem: INSTRUCTIONS[problem.how],
-    ),
+    row(CUDA_SUITE, "cuda", grid.solving(cuda), blas=lambda problem: INSTRUCTIONS[problem.how]),
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

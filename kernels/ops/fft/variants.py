@@ -5,39 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kernels.libs import cuda, cufft, fftw, pocketfft, skcuda, torch_cuda
-from kernels.libs import torch as torch_library
+from kernels.libs import pocketfft
+from kernels.libs.cuda import CUPY
+from kernels.libs.cufft import CUFFT
+from kernels.libs.fftw import FFTW
+from kernels.libs.skcuda import SKCUDA
+from kernels.libs.torch import TORCH
+from kernels.libs.torch_cuda import TORCH_CUDA
 from kernels.ops.fft import gpu, libraries, own
 from kernels.ops.fft.problem import Fft
-from kernels.variant import Variant
+from kernels.provider import NUMPY, SCIPY, SUITE
+from kernels.variant import Variant, row
 
 VARIANTS: tuple[Variant[Fft], ...] = (
-    Variant("scipy", "cpu", "scipy", libraries.scipy_copied, kernel=pocketfft.scipy_kernel, python=True),
-    Variant(
-        "numpy",
-        "cpu",
-        "numpy",
-        libraries.numpy_out,
-        accepts=libraries.numpy_accepts,
-        kernel=pocketfft.numpy_kernel,
-        python=True,
-    ),
-    Variant("pyfftw", "cpu", "pyfftw", libraries.fftw_planned, missing=fftw.missing, kernel=fftw.kernel, python=True),
-    Variant(
-        "torch",
-        "cpu",
-        "torch",
-        libraries.torch_out,
-        missing=torch_library.missing,
-        kernel=torch_library.kernel,
-        python=True,
-    ),
-    Variant("c", "cpu", "suite", own.prepare, accepts=own.accepts),
-    Variant("cufft", "cuda", "cufft", gpu.by_cufft, missing=cuda.libraries_missing, kernel=cufft.kernel),
-    Variant("skcuda", "cuda", "skcuda", gpu.by_scikit, missing=skcuda.missing, python=True),
-    Variant("cupy", "cuda", "cupy", gpu.by_cupy, missing=cuda.missing, kernel=cuda.kernel, python=True),
-    Variant(
-        "torch-cuda", "cuda", "torch", gpu.by_torch, missing=torch_cuda.missing, kernel=torch_cuda.kernel, python=True
-    ),
+    row(SCIPY, "scipy", libraries.scipy_copied, kernel=pocketfft.scipy_kernel),
+    row(NUMPY, "numpy", libraries.numpy_out, accepts=libraries.numpy_accepts, kernel=pocketfft.numpy_kernel),
+    row(FFTW, "pyfftw", libraries.fftw_planned),
+    row(TORCH, "torch", libraries.torch_out),
+    row(SUITE, "c", own.prepare, accepts=own.accepts),
+    row(CUFFT, "cufft", gpu.by_cufft),
+    row(SKCUDA, "skcuda", gpu.by_scikit),
+    row(CUPY, "cupy", gpu.by_cupy),
+    row(TORCH_CUDA, "torch-cuda", gpu.by_torch),
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 from kernels import build, grid, team
 from kernels.errors import Unavailable
 from kernels.launch import Bind, Launch, Setting
-from kernels.libs import cuda as cuda_library
+from kernels.libs.cuda import CUDA_SUITE
 from kernels.native import launch
 from kernels.ops.fma import cuda
 from kernels.ops.fma.problem import ISA, NOTHING, PEAK, Fma
-from kernels.variant import CEILING, Variant
+from kernels.provider import SUITE
+from kernels.variant import CEILING, Variant, row
 
 if TYPE_CHECKING:
     from kernels.problem import Array
@@ -101,16 +102,12 @@ def on_gpu(problem: Fma) -> str | None:
 
 
 VARIANTS = (
-    Variant("c", "cpu", "suite", prepare, accepts=accepts, roles=(CEILING,)),
-    Variant(
+    row(SUITE, "c", prepare, accepts=accepts, roles=(CEILING,)),
+    row(
+        CUDA_SUITE,
         "cuda",
-        "cuda",
-        "suite",
+        grid.prepared(cuda.SOURCE, lambda problem, device: cuda.launches(problem, f"fma_chains{problem.chains}")),
         accepts=on_gpu,
-        missing=cuda_library.missing,
-        prepare=grid.prepared(
-            cuda.SOURCE, lambda problem, device: cuda.launches(problem, f"fma_chains{problem.chains}")
-        ),
         roles=(CEILING,),
     ),
 )

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 from kernels import build
 from kernels.errors import Unavailable
 from kernels.launch import Bind, Launch
-from kernels.libs import cuda as cuda_library
-from kernels.libs import torch as torch_library
-from kernels.libs import torch_cuda
+from kernels.libs.cuda import CUPY
+from kernels.libs.torch import TORCH
+from kernels.libs.torch_cuda import TORCH_CUDA
 from kernels.native import launch
 from kernels.ops.gather import libraries
 from kernels.ops.gather.problem import EPSILON, RATE, Gather
 from kernels.problem import Work
-from kernels.variant import DEFAULT, Variant
+from kernels.provider import NUMPY, SUITE
+from kernels.variant import DEFAULT, Variant, row
 
 if TYPE_CHECKING:
     from kernels.launch import Setting
@@ -95,53 +96,28 @@ def spread(problem: Gather) -> Work:
 
 
 LOOKUP, HOT, STEP = does("lookup"), does("lookup", _held), does("step")
-CUPY: dict[str, Any] = {
-    "device": "cuda",
-    "provider": "cupy",
-    "missing": cuda_library.missing,
-    "kernel": cuda_library.kernel,
-    "python": True,
-}
-TORCH: dict[str, Any] = {
-    "device": "cpu",
-    "provider": "torch",
-    "missing": torch_library.missing,
-    "kernel": torch_library.kernel,
-    "python": True,
-}
-TORCH_CUDA = TORCH | {"device": "cuda", "missing": torch_cuda.missing, "kernel": torch_cuda.kernel}
-NUMPY: dict[str, Any] = {"device": "cpu", "provider": "numpy", "python": True}
 VARIANTS: tuple[Variant[Gather], ...] = (
-    Variant("c", "cpu", "suite", own("lookup"), accepts=LOOKUP, roles=(DEFAULT, "shuffle")),
-    Variant("numpy", prepare=libraries.taken, accepts=LOOKUP, **NUMPY, roles=(DEFAULT, "shuffle")),
-    Variant("torch", prepare=libraries.torch_rows(hot=False), accepts=LOOKUP, **TORCH, roles=(DEFAULT, "shuffle")),
-    Variant("one-hot", prepare=libraries.multiplied, accepts=HOT, work=multiplied, constant=("ids",), **NUMPY),
-    Variant(
-        "torch-one-hot",
-        prepare=libraries.torch_rows(hot=True),
-        accepts=HOT,
-        work=multiplied,
-        constant=("ids",),
-        **TORCH,
-    ),
-    Variant("c-rows", "cpu", "suite", own("rows"), accepts=STEP, roles=("step",)),
-    Variant("c-dense", "cpu", "suite", own("dense"), accepts=STEP, work=spread, roles=("step",)),
-    Variant("numpy-rows", prepare=libraries.stepped(dense=False), accepts=STEP, **NUMPY, roles=("step",)),
-    Variant("numpy-dense", prepare=libraries.stepped(dense=True), accepts=STEP, work=spread, **NUMPY, roles=("step",)),
-    Variant("cupy", prepare=libraries.taken, accepts=LOOKUP, **CUPY, roles=(DEFAULT, "shuffle")),
-    Variant(
-        "torch-cuda", prepare=libraries.torch_rows(hot=False), accepts=LOOKUP, **TORCH_CUDA, roles=(DEFAULT, "shuffle")
-    ),
-    Variant("cupy-one-hot", prepare=libraries.multiplied, accepts=HOT, work=multiplied, constant=("ids",), **CUPY),
-    Variant(
+    row(SUITE, "c", own("lookup"), accepts=LOOKUP, roles=(DEFAULT, "shuffle")),
+    row(NUMPY, "numpy", libraries.taken, accepts=LOOKUP, roles=(DEFAULT, "shuffle")),
+    row(TORCH, "torch", libraries.torch_rows(hot=False), accepts=LOOKUP, roles=(DEFAULT, "shuffle")),
+    row(NUMPY, "one-hot", libraries.multiplied, accepts=HOT, work=multiplied, constant=("ids",)),
+    row(TORCH, "torch-one-hot", libraries.torch_rows(hot=True), accepts=HOT, work=multiplied, constant=("ids",)),
+    row(SUITE, "c-rows", own("rows"), accepts=STEP, roles=("step",)),
+    row(SUITE, "c-dense", own("dense"), accepts=STEP, work=spread, roles=("step",)),
+    row(NUMPY, "numpy-rows", libraries.stepped(dense=False), accepts=STEP, roles=("step",)),
+    row(NUMPY, "numpy-dense", libraries.stepped(dense=True), accepts=STEP, work=spread, roles=("step",)),
+    row(CUPY, "cupy", libraries.taken, accepts=LOOKUP, roles=(DEFAULT, "shuffle")),
+    row(TORCH_CUDA, "torch-cuda", libraries.torch_rows(hot=False), accepts=LOOKUP, roles=(DEFAULT, "shuffle")),
+    row(CUPY, "cupy-one-hot", libraries.multiplied, accepts=HOT, work=multiplied, constant=("ids",)),
+    row(
+        TORCH_CUDA,
         "torch-cuda-one-hot",
-        prepare=libraries.torch_rows(hot=True),
+        libraries.torch_rows(hot=True),
         accepts=HOT,
         work=multiplied,
         constant=("ids",),
-        **TORCH_CUDA,
     ),
-    Variant("cupy-rows", prepare=libraries.stepped(dense=False), accepts=STEP, **CUPY, roles=("step",)),
-    Variant("cupy-dense", prepare=libraries.stepped(dense=True), accepts=STEP, work=spread, **CUPY, roles=("step",)),
+    row(CUPY, "cupy-rows", libraries.stepped(dense=False), accepts=STEP, roles=("step",)),
+    row(CUPY, "cupy-dense", libraries.stepped(dense=True), accepts=STEP, work=spread, roles=("step",)),
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

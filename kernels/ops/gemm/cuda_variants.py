@@ -9,30 +9,30 @@ from typing import Any
 
 from kernels import grid
 from kernels.errors import UsageError
-from kernels.libs import cublas as cublas_library
-from kernels.libs import cublaslt, cuda, numba, pycuda, skcuda, torch_cuda
+from kernels.libs.cublas import CUBLAS
+from kernels.libs.cublaslt import CUBLASLT
+from kernels.libs.cuda import CUDA_SUITE, CUPY
+from kernels.libs.numba import NUMBA_CUDA
+from kernels.libs.pycuda import PYCUDA
+from kernels.libs.skcuda import SKCUDA
+from kernels.libs.torch_cuda import TORCH_CUDA
 from kernels.ops.gemm import cublas, gpu
 from kernels.ops.gemm import cuda as own
 from kernels.ops.gemm.accepts import column_major, copied, plain, transposes, typed, up_to
 from kernels.ops.gemm.problem import Gemm
 from kernels.problem import Work
-from kernels.variant import DEFAULT, Variant
+from kernels.provider import Provider
+from kernels.variant import DEFAULT, Variant, row
 
 EVERY = ("fp32", "tf32", "bf16", "fp16")
-
-
-def numba_missing() -> str | None:
-    return cuda.missing() or numba.missing()
 
 
 def _own(kernel: str) -> Callable[[Gemm, Any, object], Any]:
     return grid.prepared(own.SOURCE, lambda problem, device: own.launches(problem, kernel))
 
 
-def _row(name: str, provider: str, prepare: Any, *types: str, **more: Any) -> Variant[Gemm]:
-    more.setdefault("missing", cuda.missing)
-    accepts = typed(*types, also=more.pop("accepts", None))
-    return Variant(name, "cuda", provider, prepare, accepts=accepts, **more)
+def _row(provider: Provider, name: str, prepare: Any, *types: str, **more: Any) -> Variant[Gemm]:
+    return row(provider, name, prepare, accepts=typed(*types, also=more.pop("accepts", None)), **more)
 
 
 def then_nn(parameter: str = "") -> Variant[Gemm]:
@@ -55,13 +55,11 @@ def _strategy(family: str, parameter: str, uses: int, own: bool) -> Variant[Gemm
     name = f"{family}:{parameter}" if parameter else family
     by = "this suite's transposition" if own else "transposition by cublasSgeam"
     return _row(
+        CUBLAS,
         name,
-        "cublas",
         cublas.strategy(uses, own),
         "fp32",
-        missing=cublas_library.missing,
         accepts=transposes(uses),
-        kernel=cublas_library.kernel,
         blas=lambda problem: f"{by}, then NN = sgemm(N,N)",
         work=lambda problem: Work(problem.flops, problem.bytes + copied(problem) / uses),
     )
@@ -69,95 +67,26 @@ def _strategy(family: str, parameter: str, uses: int, own: bool) -> Variant[Gemm
 
 LIBRARY = (DEFAULT, "library")
 VARIANTS: tuple[Variant[Gemm], ...] = (
+    _row(CUBLAS, "cublas", cublas.product, *EVERY, blas=column_major, roles=(*LIBRARY, "strategy", "crossover")),
+    _row(CUBLASLT, "cublaslt", cublas.light(), *EVERY, blas=column_major, roles=LIBRARY),
+    _row(CUPY, "cupy-raw", gpu.cupy_raw, *EVERY, blas=column_major, roles=LIBRARY),
+    _row(CUPY, "cupy", gpu.cupy_matmul, "fp32", "fp16", accepts=plain, roles=LIBRARY),
+    _row(SKCUDA, "skcuda", gpu.scikit, "fp32", blas=column_major, roles=LIBRARY),
+    _row(PYCUDA, "pycuda", gpu.by_pycuda, "fp32"),
+    _row(TORCH_CUDA, "torch-cuda", gpu.torch_mm, *EVERY, accepts=plain, blas=column_major, roles=(*LIBRARY, "types")),
+    _row(CUBLASLT, "cublaslt-best", cublas.light(best=True), *EVERY, blas=column_major),
+    _row(CUDA_SUITE, "cuda-tiled", _own("sgemm_tiled"), "fp32"),
+    _row(CUDA_SUITE, "cuda-naive", _own("sgemm_naive"), "fp32", accepts=up_to(2000, "every term is read from memory")),
+    _row(NUMBA_CUDA, "numba-cuda-tiled", gpu.numba("sgemm_tiled"), "fp32", accepts=up_to(2000, "tiles of 16")),
     _row(
-        "cublas",
-        "cublas",
-        cublas.product,
-        *EVERY,
-        missing=cublas_library.missing,
-        blas=column_major,
-        kernel=cublas_library.kernel,
-        roles=(*LIBRARY, "strategy", "crossover"),
-    ),
-    _row(
-        "cublaslt",
-        "cublas",
-        cublas.light(),
-        *EVERY,
-        missing=cublaslt.missing,
-        blas=column_major,
-        kernel=cublas_library.kernel,
-        roles=LIBRARY,
-    ),
-    _row("cupy-raw", "cupy", gpu.cupy_raw, *EVERY, blas=column_major, python=True, kernel=cuda.kernel, roles=LIBRARY),
-    _row(
-        "cupy", "cupy", gpu.cupy_matmul, "fp32", "fp16", accepts=plain, python=True, kernel=cuda.kernel, roles=LIBRARY
-    ),
-    _row("skcuda", "skcuda", gpu.scikit, "fp32", missing=skcuda.missing, blas=column_major, python=True, roles=LIBRARY),
-    _row("pycuda", "pycuda", gpu.by_pycuda, "fp32", missing=pycuda.missing, python=True),
-    _row(
-        "torch-cuda",
-        "torch",
-        gpu.torch_mm,
-        *EVERY,
-        missing=torch_cuda.missing,
-        accepts=plain,
-        blas=column_major,
-        python=True,
-        kernel=torch_cuda.kernel,
-        roles=(*LIBRARY, "types"),
-    ),
-    _row(
-        "cublaslt-best",
-        "cublas",
-        cublas.light(best=True),
-        *EVERY,
-        missing=cublaslt.missing,
-        blas=column_major,
-        kernel=cublas_library.kernel,
-    ),
-    _row("cuda-tiled", "suite", _own("sgemm_tiled"), "fp32"),
-    _row("cuda-naive", "suite", _own("sgemm_naive"), "fp32", accepts=up_to(2000, "every term is read from memory")),
-    _row(
-        "numba-cuda-tiled",
-        "numba",
-        gpu.numba("sgemm_tiled"),
-        "fp32",
-        missing=numba_missing,
-        accepts=up_to(2000, "tiles of 16"),
-        python=True,
-        kernel=numba.kernel,
-    ),
-    _row(
+        NUMBA_CUDA,
         "numba-cuda-naive",
-        "numba",
         gpu.numba("sgemm_naive"),
         "fp32",
-        missing=numba_missing,
         accepts=up_to(2000, "every term is read from memory"),
-        python=True,
-        kernel=numba.kernel,
     ),
-    _row(
-        "cublas-pedantic",
-        "cublas",
-        cublas.pedantic,
-        "fp32",
-        missing=cublas_library.missing,
-        blas=column_major,
-        kernel=cublas_library.kernel,
-        roles=(),
-    ),
-    _row(
-        "cublaslt-pedantic",
-        "cublas",
-        cublas.light(strict=True),
-        "fp32",
-        missing=cublaslt.missing,
-        blas=column_major,
-        kernel=cublas_library.kernel,
-        roles=(),
-    ),
+    _row(CUBLAS, "cublas-pedantic", cublas.pedantic, "fp32", blas=column_major, roles=()),
+    _row(CUBLASLT, "cublaslt-pedantic", cublas.light(strict=True), "fp32", blas=column_major, roles=()),
     replace(then_nn(), roles=("strategy",)),
     replace(then_nn("geam"), roles=("strategy",)),
     replace(kept("8"), roles=("kept",)),

@@ -10,13 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 from kernels.errors import UsageError
 from kernels.launch import Bind, Launch
-from kernels.libs import mkl, numba, onednn, openblas
+from kernels.libs import mkl, onednn, openblas
 from kernels.libs import torch as torch_library
+from kernels.libs.cblas import describe
+from kernels.libs.mkl import MKL
+from kernels.libs.numba import NUMBA
+from kernels.libs.onednn import ONEDNN
+from kernels.libs.openblas import OPENBLAS, OPENBLAS_SCIPY
+from kernels.libs.torch import TORCH
 from kernels.ops.gemm import native, numba_cpu
 from kernels.ops.gemm.accepts import column_major, copied, numpy_call, plain, torch_call, transposes, typed, up_to
 from kernels.ops.gemm.problem import Gemm
 from kernels.problem import Work
-from kernels.variant import DEFAULT, Variant
+from kernels.provider import SUITE, Provider
+from kernels.variant import DEFAULT, Variant, row
 
 if TYPE_CHECKING:
     from kernels.libs.cblas import Blas
@@ -65,38 +72,19 @@ def torch_accepts(problem: Gemm) -> str | None:
     return plain(problem)
 
 
-def _kernel(load: Callable[[], Blas]) -> Callable[[], tuple[str | None, str | None]]:
-    def kernel() -> tuple[str | None, str | None]:
-        library = load()
-        kernels = f" {library.kernels} kernels" if library.kernels else ""
-        return f"{library.version}{kernels}", library.isa
-
-    return kernel
-
-
 SINGLE = typed("fp32")
 SLOW = "the textbook loops are slow"
 LONG_LAUNCH = 5e9  # FLOP: about 0.1 s on one core
-NUMPY = partial(openblas.load, "numpy")
-LIBRARIES: dict[str, tuple[Callable[[], Blas], Callable[[], str | None]]] = {
-    "openblas": (NUMPY, partial(openblas.missing, "numpy")),
-    "openblas-scipy": (partial(openblas.load, "scipy"), partial(openblas.missing, "scipy")),
-    "mkl": (mkl.load, mkl.missing),
+LIBRARIES: dict[str, tuple[Provider, Callable[[], Blas]]] = {
+    "openblas": (OPENBLAS, partial(openblas.load, "numpy")),
+    "openblas-scipy": (OPENBLAS_SCIPY, partial(openblas.load, "scipy")),
+    "mkl": (MKL, mkl.load),
 }
 
 
-def _library(name: str) -> Variant[Gemm]:
-    load, missing = LIBRARIES[name]
-    return Variant(
-        name,
-        "cpu",
-        name,
-        native.product(load),
-        missing=missing,
-        accepts=SINGLE,
-        blas=column_major,
-        kernel=_kernel(load),
-    )
+def _library(name: str, roles: tuple[str, ...]) -> Variant[Gemm]:
+    provider, load = LIBRARIES[name]
+    return row(provider, name, native.product(load), accepts=SINGLE, blas=column_major, roles=roles)
 
 
 def transpose_first(parameter: str = "") -> Variant[Gemm]:
@@ -126,22 +114,19 @@ def _apart(uses: int) -> Callable[[Gemm], tuple[tuple[Variant[Gemm], int], ...]]
 
 def _strategy(family: str, parameter: str, symbol: str, uses: int) -> Variant[Gemm]:
     library = parameter if parameter in LIBRARIES else "openblas"
-    load, missing = LIBRARIES[library]
+    provider, load = LIBRARIES[library]
     if family == "transpose-then-nn" and parameter not in ("", "somatcopy", *LIBRARIES):
         names = ", ".join(("somatcopy", *LIBRARIES))
         raise UsageError(f"--variant {family}:{parameter}: after the colon there are {names}")
     own = parameter != "somatcopy"
     by = "this suite's transposition" if own else "transposition by OpenBLAS's somatcopy"
     prepare = native.strategy(load, symbol, uses, own=own)
-    return Variant(
+    return row(
+        provider,
         f"{family}:{parameter}" if parameter else family,
-        "cpu",
-        library,
         prepare,
         accepts=typed("fp32", also=transposes(uses)),
-        missing=missing,
         blas=lambda problem: f"{by}, then NN = sgemm(N,N)",
-        kernel=_kernel(load),
         work=lambda problem: Work(problem.flops, problem.bytes + copied(problem) / uses),
     )
 
@@ -153,88 +138,47 @@ def nested(parameter: str = "") -> Variant[Gemm]:
     if counts is None:
         raise UsageError(f"--variant nested:{parameter}: give threads outside and inside, as nested:2x1")
     outer, inner = map(int, counts.groups())
-    load, missing = LIBRARIES["openblas"]
-    return Variant(
-        f"nested:{outer}x{inner}",
-        "cpu",
-        f"openblas {outer}x{inner}",  # a process of its own, of which a library's number of threads is one
-        native.nested(load, outer, inner),
-        missing=missing,
-        accepts=SINGLE,
-        blas=column_major,
-        kernel=_kernel(load),
-        roles=(),
-    )
+    provider, load = LIBRARIES["openblas"]
+    # A process of its own, of which a library's number of threads is one.
+    apart = replace(provider, name=f"openblas {outer}x{inner}")
+    prepare = native.nested(load, outer, inner)
+    return row(apart, f"nested:{outer}x{inner}", prepare, accepts=SINGLE, blas=column_major, roles=())
 
 
 LIBRARY = (DEFAULT, "library")
+IN_NUMPY = replace(OPENBLAS, missing=lambda: None, python=True)  # whichever BLAS is in it
 VARIANTS: tuple[Variant[Gemm], ...] = (
-    replace(_library("openblas"), roles=(*LIBRARY, "strategy", "crossover")),
-    replace(_library("openblas-scipy"), roles=(*LIBRARY, "crossover")),
-    Variant(
-        "numpy",
-        "cpu",
-        "openblas",
-        numpy_matmul,
-        accepts=typed("fp32", also=plain),
-        blas=numpy_call,
-        kernel=_kernel(NUMPY),
-        python=True,
-        roles=LIBRARY,
-    ),
-    replace(_library("mkl"), roles=(*LIBRARY, "crossover")),
-    Variant(
-        "torch",
-        "cpu",
+    _library("openblas", (*LIBRARY, "strategy", "crossover")),
+    _library("openblas-scipy", (*LIBRARY, "crossover")),
+    row(IN_NUMPY, "numpy", numpy_matmul, accepts=typed("fp32", also=plain), blas=numpy_call, roles=LIBRARY),
+    _library("mkl", (*LIBRARY, "crossover")),
+    row(
+        TORCH,
         "torch",
         torch_mm,
         accepts=typed("fp32", "bf16", "fp16", "int8", also=torch_accepts),
-        missing=torch_library.missing,
         blas=torch_call,
-        kernel=torch_library.kernel,
-        python=True,
         roles=(*LIBRARY, "types"),
     ),
-    Variant(
-        "onednn",
-        "cpu",
+    row(
+        ONEDNN,
         "onednn",
         native.product(onednn.blas, "dnnl_product"),
-        missing=onednn.missing,
+        kernel=describe(onednn.blas),
         accepts=SINGLE,
         blas=column_major,
-        kernel=_kernel(onednn.blas),
         roles=(DEFAULT,),
     ),
-    Variant("naive", "cpu", "suite", native.own("naive"), accepts=typed("fp32", also=up_to(0.3, SLOW)), roles=()),
-    Variant(
-        "blocked",
-        "cpu",
-        "suite",
-        native.own("blocked"),
-        accepts=typed("fp32", also=up_to(40, "our own product")),
-        roles=(),
+    row(SUITE, "naive", native.own("naive"), accepts=typed("fp32", also=up_to(0.3, SLOW)), roles=()),
+    row(SUITE, "blocked", native.own("blocked"), accepts=typed("fp32", also=up_to(40, "our own product")), roles=()),
+    row(
+        NUMBA, "numba-naive", numba_cpu.product(numba_cpu.naive), accepts=typed("fp32", also=up_to(0.3, SLOW)), roles=()
     ),
-    Variant(
-        "numba-naive",
-        "cpu",
-        "numba",
-        numba_cpu.product(numba_cpu.naive),
-        missing=numba.missing,
-        accepts=typed("fp32", also=up_to(0.3, SLOW)),
-        kernel=numba.kernel,
-        python=True,
-        roles=(),
-    ),
-    Variant(
+    row(
+        NUMBA,
         "numba-blocked",
-        "cpu",
-        "numba",
         numba_cpu.product(numba_cpu.blocked),
-        missing=numba.missing,
         accepts=typed("fp32", also=up_to(40, "no library")),
-        kernel=numba.kernel,
-        python=True,
         roles=(),
     ),
     replace(transpose_first(), roles=("strategy",)),

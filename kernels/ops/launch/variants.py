@@ -7,12 +7,21 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from kernels.libs import cffi, cublas, cuda, mkl, numba, openblas, pycuda, skcuda, torch_cuda
-from kernels.libs import torch as torch_library
-from kernels.ops.gemm.cuda_variants import numba_missing as numba_cuda_missing
+from kernels.libs import cuda, mkl, openblas
+from kernels.libs.cffi import CFFI
+from kernels.libs.cublas import CUBLAS
+from kernels.libs.cuda import CUDA_SUITE, CUPY
+from kernels.libs.mkl import MKL
+from kernels.libs.numba import NUMBA, NUMBA_CUDA
+from kernels.libs.openblas import OPENBLAS
+from kernels.libs.pycuda import PYCUDA
+from kernels.libs.skcuda import SKCUDA
+from kernels.libs.torch import TORCH
+from kernels.libs.torch_cuda import TORCH_CUDA
 from kernels.ops.launch import frameworks, gpu, interpreted, native
 from kernels.ops.launch.problem import Calls
-from kernels.variant import DEFAULT, Variant
+from kernels.provider import SUITE
+from kernels.variant import DEFAULT, Variant, row
 
 OWN_CLOCK = "own clock"  # a role: timed by the device, too
 
@@ -41,246 +50,143 @@ NUMPY = partial(openblas.load, "numpy")
 BUNDLED = partial(openblas.missing, "numpy")
 
 
-def of_its_caller(row: Variant[Calls]) -> Variant[Calls]:
+def of_its_caller(variant: Variant[Calls]) -> Variant[Calls]:
     """One that is timed by its caller alone."""
 
     def accepts(problem: Calls) -> str | None:
         if not problem.on_host:
             return "what a GPU takes does not depend on who calls: --variant cuda-c,cuda-graph, or --clock caller"
-        return row.accepts(problem)
+        return variant.accepts(problem)
 
-    return replace(row, accepts=accepts)
+    return replace(variant, accepts=accepts)
 
 
 CUDA: tuple[Variant[Calls], ...] = (
-    Variant(
+    row(
+        CUDA_SUITE,
         "nothing-cuda",
-        "cuda",
-        "suite",
         gpu.nothing,
         accepts=harness,
-        missing=cuda.missing,
         python=True,
         blas=told("", "a Python function whose loop makes no turn: what the harness adds to a launch"),
         roles=("harness",),
     ),
-    Variant(
+    row(
+        CUDA_SUITE,
         "cuda-c",
-        "cuda",
-        "suite",
         gpu.from_c,
-        missing=cuda.missing,
         blas=told("cuLaunchKernel from a C loop"),
         roles=(DEFAULT, "chain", "nothing-cuda:gemm", "nothing-cuda:empty", OWN_CLOCK),
     ),
-    Variant(
+    row(
+        CUDA_SUITE,
         "cuda-graph",
-        "cuda",
-        "suite",
         gpu.graph,
-        missing=cuda.missing,
         kernel=cuda.kernel,
         blas=told("a captured graph of all the launches, replayed"),
         roles=(DEFAULT, "chain", OWN_CLOCK),
     ),
-    Variant(
+    row(
+        CUDA_SUITE,
         "cuda-ctypes",
-        "cuda",
-        "suite",
         gpu.from_ctypes,
-        missing=cuda.missing,
         python=True,
         blas=told("cuLaunchKernel, arguments prepared"),
         roles=(DEFAULT, "nothing-cuda:gemm", "nothing-cuda:empty"),
     ),
-    Variant(
-        "cupy-kernel",
-        "cuda",
-        "cupy",
-        gpu.cupy_kernel,
-        missing=cuda.missing,
-        kernel=cuda.kernel,
-        python=True,
-        blas=told("function(grid, block, arguments) of CuPy"),
-    ),
-    Variant(
-        "pycuda",
-        "cuda",
-        "pycuda",
-        gpu.pycuda_kernel,
-        missing=pycuda.missing,
-        python=True,
-        blas=told("prepared_async_call of PyCUDA"),
-    ),
-    Variant(
-        "numba-cuda",
-        "cuda",
-        "numba",
-        gpu.numba_kernel,
-        missing=numba_cuda_missing,
-        kernel=numba.kernel,
-        python=True,
-        blas=told("a configured @cuda.jit kernel"),
-    ),
-    Variant(
-        "cublas",
-        "cuda",
+    row(CUPY, "cupy-kernel", gpu.cupy_kernel, blas=told("function(grid, block, arguments) of CuPy")),
+    row(PYCUDA, "pycuda", gpu.pycuda_kernel, blas=told("prepared_async_call of PyCUDA")),
+    row(NUMBA_CUDA, "numba-cuda", gpu.numba_kernel, blas=told("a configured @cuda.jit kernel")),
+    row(
+        CUBLAS,
         "cublas",
         gpu.CUBLAS,
         accepts=BLAS,
-        missing=cublas.missing,
-        kernel=cublas.kernel,
         python=True,
         blas=told("cublasSgemm through ctypes, arguments prepared"),
         roles=(DEFAULT, "chain"),
     ),
-    Variant(
-        "cupy-raw",
-        "cuda",
-        "cupy",
-        gpu.CUPY_RAW,
-        accepts=BLAS,
-        missing=cuda.missing,
-        kernel=cuda.kernel,
-        python=True,
-        blas=told("CuPy's binding of cublasSgemm"),
-    ),
-    Variant(
-        "cupy",
-        "cuda",
-        "cupy",
-        gpu.CUPY,
-        accepts=BLAS,
-        missing=cuda.missing,
-        kernel=cuda.kernel,
-        python=True,
-        blas=told("cupy.matmul(a, b, out=c)"),
-        roles=(DEFAULT, "chain"),
-    ),
-    Variant(
-        "skcuda",
-        "cuda",
-        "skcuda",
-        gpu.SKCUDA,
-        accepts=BLAS,
-        missing=skcuda.missing,
-        python=True,
-        blas=told("skcuda.cublas.cublasSgemm"),
-    ),
-    Variant(
+    row(CUPY, "cupy-raw", gpu.CUPY_RAW, accepts=BLAS, blas=told("CuPy's binding of cublasSgemm")),
+    row(CUPY, "cupy", gpu.CUPY, accepts=BLAS, blas=told("cupy.matmul(a, b, out=c)"), roles=(DEFAULT, "chain")),
+    row(SKCUDA, "skcuda", gpu.SKCUDA, accepts=BLAS, blas=told("skcuda.cublas.cublasSgemm")),
+    row(
+        TORCH_CUDA,
         "torch-cuda",
-        "cuda",
-        "torch",
         gpu.torch_call,
-        missing=torch_cuda.missing,
-        kernel=torch_cuda.kernel,
-        python=True,
         blas=told("torch.mm(a, b, out=c)", "Tensor.zero_() of no element"),
         roles=(DEFAULT, "chain"),
     ),
 )
 CPU: tuple[Variant[Calls], ...] = (
-    Variant(
+    row(
+        SUITE,
         "nothing",
-        "cpu",
-        "suite",
         native.nothing,
         accepts=harness,
         blas=told("", "an entry that returns at once: what the harness adds to a launch from C"),
         roles=("harness",),
     ),
-    Variant(
+    row(
+        SUITE,
         "c",
-        "cpu",
-        "suite",
         native.from_c,
         blas=told("our C function through a pointer, from a C loop"),
         roles=(DEFAULT, "chain", "nothing:gemm", "nothing:empty"),
     ),
-    Variant(
-        "openblas",
-        "cpu",
-        "openblas",
-        native.library(NUMPY),
-        accepts=BLAS,
-        missing=BUNDLED,
-        blas=told("cblas_sgemm from a C loop"),
-    ),
-    Variant(
-        "mkl",
-        "cpu",
-        "mkl",
-        native.library(mkl.load),
-        accepts=BLAS,
-        missing=mkl.missing,
-        blas=told("cblas_sgemm from a C loop"),
-    ),
-    Variant(
+    row(OPENBLAS, "openblas", native.library(NUMPY), accepts=BLAS, blas=told("cblas_sgemm from a C loop")),
+    row(MKL, "mkl", native.library(mkl.load), accepts=BLAS, blas=told("cblas_sgemm from a C loop")),
+    row(
+        SUITE,
         "nothing-python",
-        "cpu",
-        "suite",
         interpreted.nothing,
         python=True,
         accepts=harness,
         blas=told("", "a Python function whose loop makes no turn: what the harness adds to a launch from Python"),
         roles=("harness",),
     ),
-    Variant(
+    row(
+        SUITE,
         "python",
-        "cpu",
-        "suite",
         interpreted.python,
         python=True,
         accepts=EMPTY("a product in pure Python measures Python's arithmetic: --kernel empty"),
         blas=told("", "an empty Python function"),
         roles=(DEFAULT, "nothing-python:empty"),
     ),
-    Variant(
-        "numba",
-        "cpu",
+    row(
+        NUMBA,
         "numba",
         interpreted.numba_njit,
-        missing=numba.missing,
-        kernel=numba.kernel,
-        python=True,
         blas=told("an @njit function of the same loops", "an empty @njit function"),
         roles=(DEFAULT, "nothing-python:gemm"),
     ),
-    Variant(
-        "cffi",
-        "cpu",
+    row(
+        CFFI,
         "cffi",
         interpreted.cffi_abi,
-        missing=cffi.missing,
-        kernel=cffi.kernel,
-        python=True,
         blas=told("our C function, ABI mode, arguments prepared"),
         roles=(DEFAULT, "nothing-python:gemm"),
     ),
-    Variant(
+    row(
+        SUITE,
         "ctypes",
-        "cpu",
-        "suite",
         interpreted.ctypes_prepared,
         python=True,
         blas=told("our C function, arguments prepared"),
         roles=(DEFAULT, "chain", "nothing-python:gemm"),
     ),
-    Variant(
+    row(
+        SUITE,
         "ctypes-convert",
-        "cpu",
-        "suite",
         interpreted.ctypes_convert,
         python=True,
         blas=told("our C function, argtypes convert a Python int for each pointer"),
     ),
-    Variant(
+    row(
+        OPENBLAS,
         "ctypes-openblas",
-        "cpu",
-        "openblas",
         interpreted.ctypes_openblas,
         accepts=BLAS,
-        missing=BUNDLED,
         python=True,
         blas=told("cblas_sgemm, fourteen arguments prepared"),
     ),
@@ -303,29 +209,21 @@ CPU: tuple[Variant[Calls], ...] = (
         python=True,
         blas=told("scipy.linalg.blas.sgemm with overwrite_c"),
     ),
-    Variant(
-        "torch",
-        "cpu",
+    row(
+        TORCH,
         "torch",
         frameworks.eager,
-        missing=torch_library.missing,
-        kernel=torch_library.kernel,
-        python=True,
         blas=told("torch.mm(a, b, out=c)", "Tensor.zero_() of no element"),
         roles=(DEFAULT, "chain"),
     ),
-    Variant(
+    row(
+        TORCH,
         "torch-compile",
-        "cpu",
-        "torch",
         frameworks.compiled,
-        missing=torch_library.missing,
-        kernel=torch_library.kernel,
-        python=True,
         blas=told("torch.compile of a function of one torch.mm"),
         accepts=PRODUCT("torch.compile makes nothing of a function without an operation: --kernel gemm"),
         roles=("slow",),
     ),
 )
-VARIANTS = tuple(row if OWN_CLOCK in row.roles else of_its_caller(row) for row in (*CPU, *CUDA))
+VARIANTS = tuple(x if OWN_CLOCK in x.roles else of_its_caller(x) for x in (*CPU, *CUDA))
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

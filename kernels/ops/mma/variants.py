@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from kernels import build, grid, team
 from kernels.errors import Unavailable
-from kernels.libs import cuda as cuda_library
+from kernels.libs.cuda import CUDA_SUITE
 from kernels.native import launch
 from kernels.ops.mma import cuda
 from kernels.ops.mma.problem import GPU, Mma
-from kernels.variant import CEILING, Variant
+from kernels.provider import SUITE
+from kernels.variant import CEILING, Variant, row
 
 if TYPE_CHECKING:
     from kernels.launch import Bind, Launch, Setting
@@ -75,14 +76,12 @@ def of_core(problem: Mma) -> str | None:
 
 
 VARIANTS = (
-    Variant("c", "cpu", "suite", on_core, accepts=of_core, roles=(CEILING,)),
-    Variant(
+    row(SUITE, "c", on_core, accepts=of_core, roles=(CEILING,)),
+    row(
+        CUDA_SUITE,
         "cuda",
-        "cuda",
-        "suite",
         prepare,
         accepts=lambda problem: None if problem.unit in GPU else f"a GPU has no {problem.unit}",
-        missing=cuda_library.missing,
         roles=(CEILING,),
     ),
 )

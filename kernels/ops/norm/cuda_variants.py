@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from kernels import grid
-from kernels.libs import cuda as cuda_library
+from kernels.libs.cuda import CUDA_SUITE
 from kernels.ops.norm import cuda, cudnn_rows
 from kernels.ops.norm.problem import Norm
-from kernels.variant import Variant
+from kernels.variant import Variant, row
 
 VARIANTS: tuple[Variant[Norm], ...] = (
-    Variant("cuda", "cuda", "suite", grid.solving(cuda), accepts=cuda.refused, missing=cuda_library.missing),
+    row(CUDA_SUITE, "cuda", grid.solving(cuda), accepts=cuda.refused),
     cudnn_rows.VARIANT,
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

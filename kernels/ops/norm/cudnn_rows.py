@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kernels.launch import in_order
-from kernels.libs import cuda, cudnn, cudnn_layers
+from kernels.libs import cudnn, cudnn_layers
+from kernels.libs.cudnn import CUDNN
 from kernels.ops.gemm.cublas import addresses
 from kernels.ops.norm.problem import Norm
 from kernels.ops.norm.truth import ALPHA, BETA, BIAS, EPSILON, WIDTH
-from kernels.variant import Variant
+from kernels.variant import Variant, row
 
 if TYPE_CHECKING:
     from kernels.launch import Bind, Launch, Setting
@@ -76,6 +77,4 @@ def accepts(problem: Norm) -> str | None:
     return cudnn_layers.too_many(problem.count)
 
 
-VARIANT: Variant[Norm] = Variant(
-    "cudnn", "cuda", "cudnn", prepare, accepts=accepts, missing=cuda.libraries_missing, python=True
-)
+VARIANT: Variant[Norm] = row(CUDNN, "cudnn", prepare, accepts=accepts)

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 from kernels import maths
 from kernels.launch import Launch
 from kernels.libs import torch as torch_library
+from kernels.libs.torch import TORCH
 from kernels.ops.norm.problem import Norm
 from kernels.ops.norm.truth import ALPHA, BETA, BIAS, EPSILON, WIDTH
-from kernels.variant import Variant
+from kernels.provider import NUMPY, SUITE
+from kernels.variant import Variant, row
 
 if TYPE_CHECKING:
     from kernels.launch import Bind, Setting
@@ -163,13 +165,12 @@ def _own(words: str = "") -> Callable[[Any, Any, Any], Bind]:
     return maths.prepared(SOURCE, symbol, _argument, scratch)
 
 
-TORCH: dict[str, Any] = {"missing": torch_library.missing, "kernel": torch_library.kernel, "python": True}
 VARIANTS: tuple[Variant[Norm], ...] = (
-    Variant("c", "cpu", "suite", _own()),
-    Variant("c-two-passes", "cpu", "suite", _own("_two_passes"), accepts=_training, roles=()),
-    Variant("c-welford", "cpu", "suite", _own("_welford"), accepts=_training, roles=()),
-    Variant("c-ops", "cpu", "suite", _own("_ops"), accepts=_batch),
-    Variant("numpy", "cpu", "numpy", numpy_chain, accepts=_forward, python=True),
-    Variant("torch", "cpu", "torch", torch_out, **TORCH),
+    row(SUITE, "c", _own()),
+    row(SUITE, "c-two-passes", _own("_two_passes"), accepts=_training, roles=()),
+    row(SUITE, "c-welford", _own("_welford"), accepts=_training, roles=()),
+    row(SUITE, "c-ops", _own("_ops"), accepts=_batch),
+    row(NUMPY, "numpy", numpy_chain, accepts=_forward),
+    row(TORCH, "torch", torch_out),
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from kernels import grid
 from kernels.launch import Launch
-from kernels.libs import cuda as cuda_library
 from kernels.libs import torch_cuda
+from kernels.libs.cuda import CUDA_SUITE
+from kernels.libs.torch_cuda import TORCH_CUDA
 from kernels.ops.optimizer import cuda, frameworks
 from kernels.ops.optimizer.native import signed
 from kernels.ops.optimizer.problem import Optimizer
-from kernels.variant import DEFAULT, Variant
+from kernels.variant import DEFAULT, Variant, row
 
 if TYPE_CHECKING:
     from kernels.launch import Bind, Setting
@@ -100,32 +101,18 @@ def by_torch(how: str) -> Callable[[Optimizer, Any, Setting], Bind]:
 
 
 def _torch(how: str, rules: tuple[str, ...]) -> Variant[Optimizer]:
-    return Variant(
+    return row(
+        TORCH_CUDA,
         f"torch-{how}-cuda",
-        "cuda",
-        "torch",
         by_torch(how),
         accepts=frameworks.known(rules, how),
-        missing=torch_cuda.missing,
-        kernel=torch_cuda.kernel,
-        python=True,
         roles=(DEFAULT, "together"),
     )
 
 
 VARIANTS: tuple[Variant[Optimizer], ...] = (
-    Variant(
-        "cuda",
-        "cuda",
-        "suite",
-        own(each=False),
-        accepts=written,
-        missing=cuda_library.missing,
-        roles=(DEFAULT, "together", "traffic"),
-    ),
-    Variant(
-        "cuda-each", "cuda", "suite", own(each=True), accepts=each, missing=cuda_library.missing, roles=("together",)
-    ),
+    row(CUDA_SUITE, "cuda", own(each=False), accepts=written, roles=(DEFAULT, "together", "traffic")),
+    row(CUDA_SUITE, "cuda-each", own(each=True), accepts=each, roles=("together",)),
     _torch("loop", frameworks.RULES),
     _torch("foreach", frameworks.RULES),
     _torch("fused", frameworks.FUSED["cuda"]),

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from kernels.libs import torch as torch_library
+from kernels.libs.torch import TORCH
 from kernels.ops.optimizer import chains, frameworks, native
 from kernels.ops.optimizer.problem import Optimizer
 from kernels.problem import Work
-from kernels.variant import DEFAULT, Variant
+from kernels.provider import SUITE
+from kernels.variant import DEFAULT, Variant, row
 
 
 def each(problem: Optimizer) -> str | None:
@@ -33,24 +34,16 @@ def chained(problem: Optimizer) -> Work:
 
 
 def _torch(how: str, rules: tuple[str, ...]) -> Variant[Optimizer]:
-    return Variant(
-        f"torch-{how}",
-        "cpu",
-        "torch",
-        frameworks.cpu(how),
-        accepts=frameworks.known(rules, how),
-        missing=torch_library.missing,
-        kernel=torch_library.kernel,
-        python=True,
-        roles=(DEFAULT, "together"),
+    return row(
+        TORCH, f"torch-{how}", frameworks.cpu(how), accepts=frameworks.known(rules, how), roles=(DEFAULT, "together")
     )
 
 
 NUMPY = partial(Variant[Optimizer], device="cpu", provider="numpy", work=chained, python=True)
 VARIANTS: tuple[Variant[Optimizer], ...] = (
-    Variant("c", "cpu", "suite", native.whole, roles=(DEFAULT, "together", "traffic")),
-    Variant("c-each", "cpu", "suite", native.passes("optimizer_each"), roles=("together",)),
-    Variant("ctypes-each", "cpu", "suite", native.from_python, accepts=one_by_one, python=True, roles=("together",)),
+    row(SUITE, "c", native.whole, roles=(DEFAULT, "together", "traffic")),
+    row(SUITE, "c-each", native.passes("optimizer_each"), roles=("together",)),
+    row(SUITE, "ctypes-each", native.from_python, accepts=one_by_one, python=True, roles=("together",)),
     NUMPY("numpy", prepare=chains.numpy_chain(each=False), roles=(DEFAULT, "together")),
     NUMPY("numpy-each", prepare=chains.numpy_chain(each=True), accepts=each, roles=("together",)),
     _torch("loop", frameworks.RULES),

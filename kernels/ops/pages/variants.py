@@ -16,7 +16,8 @@ from kernels.launch import Bind, Launch, Setting
 from kernels.native import CALL, launch
 from kernels.ops.pages.problem import FEW, HUGE_PAGE, SMALL_PAGE, STRAY, Pages
 from kernels.problem import Problem
-from kernels.variant import Variant
+from kernels.provider import SUITE
+from kernels.variant import Variant, row
 
 if TYPE_CHECKING:
     from kernels.problem import Array
@@ -164,6 +165,6 @@ CALLED = {
 }
 
 VARIANTS: tuple[Variant[Pages], ...] = (
-    Variant("c", "cpu", "suite", prepare, accepts=accepts, blas=lambda problem: CALLED[problem.memory]),
+    row(SUITE, "c", prepare, accepts=accepts, blas=lambda problem: CALLED[problem.memory]),
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -7,10 +7,11 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from kernels.launch import in_order
-from kernels.libs import cuda, cudnn, cudnn_layers
+from kernels.libs import cudnn, cudnn_layers
+from kernels.libs.cudnn import CUDNN
 from kernels.ops.gemm.cublas import addresses
 from kernels.ops.pooling.problem import STRIDE, Pooling
-from kernels.variant import Variant
+from kernels.variant import Variant, row
 
 if TYPE_CHECKING:
     from kernels.launch import Bind, Launch, Setting
@@ -67,6 +68,4 @@ def accepts(problem: Pooling) -> str | None:
     return cudnn_layers.too_many(problem.inputs)
 
 
-VARIANT: Variant[Pooling] = Variant(
-    "cudnn", "cuda", "cudnn", prepare, accepts=accepts, missing=cuda.libraries_missing, python=True, judged=any_maximum
-)
+VARIANT: Variant[Pooling] = row(CUDNN, "cudnn", prepare, accepts=accepts, judged=any_maximum)

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 from kernels import maths
 from kernels.launch import Launch
 from kernels.libs import torch as torch_library
+from kernels.libs.torch import TORCH
 from kernels.ops.pooling.problem import STRIDE, Pooling
-from kernels.variant import Variant
+from kernels.provider import NUMPY, SUITE
+from kernels.variant import Variant, row
 
 if TYPE_CHECKING:
     from kernels.launch import Bind, Setting
@@ -142,14 +144,13 @@ def _fused(problem: Pooling) -> str:
     return "relu" if problem.relu == "yes" else problem.pool
 
 
-TORCH: dict[str, Any] = {"missing": torch_library.missing, "kernel": torch_library.kernel, "python": True}
 VARIANTS: tuple[Variant[Pooling], ...] = (
-    Variant("c", "cpu", "suite", _own(_fused)),
-    Variant("c-recompute", "cpu", "suite", _own(lambda p: "again"), accepts=_maxima, roles=()),
-    Variant("c-relu-before", "cpu", "suite", _own(lambda p: "before"), accepts=_relu, roles=()),
-    Variant("c-relu-after", "cpu", "suite", _own(lambda p: "after"), accepts=_relu, roles=()),
-    Variant("numpy", "cpu", "numpy", numpy_chain, accepts=_forward, python=True),
-    Variant("torch", "cpu", "torch", torch_out, **TORCH),
-    Variant("torch-relu-before", "cpu", "torch", partial(torch_out, relu="before"), accepts=_relu, **TORCH, roles=()),
+    row(SUITE, "c", _own(_fused)),
+    row(SUITE, "c-recompute", _own(lambda p: "again"), accepts=_maxima, roles=()),
+    row(SUITE, "c-relu-before", _own(lambda p: "before"), accepts=_relu, roles=()),
+    row(SUITE, "c-relu-after", _own(lambda p: "after"), accepts=_relu, roles=()),
+    row(NUMPY, "numpy", numpy_chain, accepts=_forward),
+    row(TORCH, "torch", torch_out),
+    row(TORCH, "torch-relu-before", partial(torch_out, relu="before"), accepts=_relu, roles=()),
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -16,7 +16,8 @@ from kernels.launch import Bind, Launch
 from kernels.native import CALL, launch
 from kernels.ops.fma.problem import ISA
 from kernels.ops.saxpy.problem import PASSES, SWEEP, WIDTHS, Saxpy
-from kernels.variant import Variant
+from kernels.provider import SUITE
+from kernels.variant import Variant, row
 
 if TYPE_CHECKING:
     from kernels.problem import Array
@@ -101,10 +102,9 @@ def compiled(name: str) -> tuple[str | None, str | None]:
 
 
 def _wide(name: str) -> Variant[Saxpy]:
-    return Variant(
+    return row(
+        SUITE,
         name,
-        "cpu",
-        "suite",
         partial(wide, name),
         accepts=partial(accepts, name),
         kernel=partial(compiled, name),
@@ -120,7 +120,7 @@ CALLED = {
 }
 
 VARIANTS: tuple[Variant[Saxpy], ...] = (
-    Variant("c", "cpu", "suite", prepare, blas=lambda problem: CALLED[problem.state]),
+    row(SUITE, "c", prepare, blas=lambda problem: CALLED[problem.state]),
     *map(_wide, WIDTHS),
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

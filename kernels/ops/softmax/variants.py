@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from kernels import grid, maths, own
-from kernels.libs import cuda as cuda_library
-from kernels.libs import numba, torch_cuda
-from kernels.libs import torch as torch_library
+from kernels.libs.cuda import CUDA_SUITE, CUPY
+from kernels.libs.numba import NUMBA
+from kernels.libs.torch import TORCH
+from kernels.libs.torch_cuda import TORCH_CUDA
 from kernels.ops.activation.libraries import numba_kernel, numpy_kernel, torch_kernel
 from kernels.ops.softmax import cuda, gpu, libraries
 from kernels.ops.softmax.problem import Softmax
-from kernels.variant import DEFAULT, Variant
+from kernels.provider import NUMPY, SUITE
+from kernels.variant import DEFAULT, Variant, row
 
 SOURCE = Path(__file__).with_name("softmax.c")
 LINE, MANY = 16, 8  # losses of a cache line, which threads do not share where each has lines enough
@@ -69,134 +71,64 @@ def _own_kernel() -> tuple[str | None, str | None]:
 INDEX = partial(plain, labels=("index",))
 LIBRARY = (DEFAULT, "library")
 VARIANTS: tuple[Variant[Softmax], ...] = (
-    Variant(
+    row(
+        SUITE,
         "c",
-        "cpu",
-        "suite",
         maths.prepared(SOURCE, _fused, _argument, lambda p: 4 * p.count * (p.before != "none"), _rows),
         accepts=_fused_accepts,
         kernel=_own_kernel,
         roles=(*LIBRARY, "parts", "doubled", "labels", "made", "losses"),
     ),
-    Variant(
+    row(
+        SUITE,
         "c-parts",
-        "cpu",
-        "suite",
         maths.prepared(SOURCE, lambda p: f"parts_{p.labels.replace('-', '')}", _argument, lambda p: 12 * p.count),
         accepts=plain,
         kernel=_own_kernel,
     ),
-    Variant(
+    row(
+        SUITE,
         "c-labels-made",
-        "cpu",
-        "suite",
         maths.prepared(SOURCE, lambda p: "step_made", _argument, lambda p: 4 * p.count),
         accepts=INDEX,
         kernel=_own_kernel,
         roles=("made",),
     ),
-    Variant(
-        "numpy",
-        "cpu",
+    row(
+        NUMPY,
         "numpy",
         partial(libraries.numpy_chain, parts=False),
         accepts=plain,
         kernel=numpy_kernel,
-        python=True,
         roles=(*LIBRARY, "parts", "labels"),
     ),
-    Variant(
-        "numpy-parts",
-        "cpu",
-        "numpy",
-        partial(libraries.numpy_chain, parts=True),
-        accepts=plain,
-        kernel=numpy_kernel,
-        python=True,
-    ),
-    Variant(
-        "torch",
-        "cpu",
+    row(NUMPY, "numpy-parts", partial(libraries.numpy_chain, parts=True), accepts=plain, kernel=numpy_kernel),
+    row(
+        TORCH,
         "torch",
         partial(libraries.torch_out, rows=libraries.torch_rows),
         accepts=partial(plain, before=True),
-        missing=torch_library.missing,
         kernel=torch_kernel,
-        python=True,
         roles=(*LIBRARY, "parts", "doubled", "labels"),
     ),
-    Variant(
-        "torch-autograd",
-        "cpu",
-        "torch",
-        libraries.torch_autograd,
-        accepts=plain,
-        missing=torch_library.missing,
-        kernel=torch_kernel,
-        python=True,
-        roles=LIBRARY,
-    ),
-    Variant(
+    row(TORCH, "torch-autograd", libraries.torch_autograd, accepts=plain, kernel=torch_kernel, roles=LIBRARY),
+    row(
+        TORCH,
         "torch-parts",
-        "cpu",
-        "torch",
         partial(libraries.torch_out, rows=libraries.torch_parts),
         accepts=plain,
-        missing=torch_library.missing,
         kernel=torch_kernel,
-        python=True,
     ),
-    Variant(
-        "numba",
-        "cpu",
-        "numba",
-        libraries.numba_rows,
-        accepts=INDEX,
-        missing=numba.missing,
-        kernel=numba_kernel,
-        python=True,
-        roles=LIBRARY,
-    ),
-    Variant(
-        "cuda",
-        "cuda",
-        "suite",
-        grid.solving(cuda),
-        accepts=plain,
-        missing=cuda_library.missing,
-        roles=(*LIBRARY, "labels"),
-    ),
-    Variant(
-        "cupy",
-        "cuda",
-        "cupy",
-        gpu.cupy_chain,
-        accepts=plain,
-        missing=cuda_library.missing,
-        kernel=cuda_library.kernel,
-        python=True,
-        roles=LIBRARY,
-    ),
-    Variant(
+    row(NUMBA, "numba", libraries.numba_rows, accepts=INDEX, kernel=numba_kernel, roles=LIBRARY),
+    row(CUDA_SUITE, "cuda", grid.solving(cuda), accepts=plain, roles=(*LIBRARY, "labels")),
+    row(CUPY, "cupy", gpu.cupy_chain, accepts=plain, roles=LIBRARY),
+    row(
+        TORCH_CUDA,
         "torch-cuda",
-        "cuda",
-        "torch",
         partial(gpu.torch_out, rows=libraries.torch_rows),
         accepts=partial(plain, before=True),
-        missing=torch_cuda.missing,
-        kernel=torch_cuda.kernel,
-        python=True,
         roles=(*LIBRARY, "parts", "doubled", "labels"),
     ),
-    Variant(
-        "torch-cuda-parts",
-        "cuda",
-        "torch",
-        partial(gpu.torch_out, rows=libraries.torch_parts),
-        accepts=plain,
-        missing=torch_cuda.missing,
-        kernel=torch_cuda.kernel,
-        python=True,
-    ),
+    row(TORCH_CUDA, "torch-cuda-parts", partial(gpu.torch_out, rows=libraries.torch_parts), accepts=plain),
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -9,13 +9,15 @@ from typing import Any
 from kernels import grid
 from kernels.launch import Bind, Launch
 from kernels.libs import cublas, cusparse
-from kernels.libs import cuda as cuda_library
+from kernels.libs.cublas import CUBLAS
+from kernels.libs.cuda import CUDA_SUITE
+from kernels.libs.cusparse import CUSPARSE
 from kernels.ops.gemm import Gemm
 from kernels.ops.gemm.cublas import addresses, call_of
 from kernels.ops.spmm import cuda
 from kernels.ops.spmm.problem import Spmm
 from kernels.ops.spmm.variants import executed
-from kernels.variant import DEFAULT, Variant
+from kernels.variant import DEFAULT, Variant, row
 
 
 def csr(problem: Spmm, device: Any, setting: object) -> Bind:
@@ -80,12 +82,12 @@ def dense(problem: Spmm, device: Any, setting: object) -> Bind:
 
 def _by_cusparse(name: str, algorithm: str, roles: tuple[str, ...]) -> Variant[Spmm]:
     prepare = partial(sparse, algorithm)
-    return Variant(name, "cuda", "cusparse", prepare, missing=cusparse.missing, kernel=cusparse.kernel, roles=roles)
+    return row(CUSPARSE, name, prepare, roles=roles)
 
 
 VARIANTS: tuple[Variant[Spmm], ...] = (
-    Variant("cublas-dense", "cuda", "cublas", dense, missing=cublas.missing, work=executed, kernel=cublas.kernel),
-    Variant("cuda-csr", "cuda", "suite", csr, missing=cuda_library.missing),
+    row(CUBLAS, "cublas-dense", dense, work=executed),
+    row(CUDA_SUITE, "cuda-csr", csr),
     _by_cusparse("cusparse", "default", (DEFAULT,)),
     _by_cusparse("cusparse-alg1", "alg1", ()),
     _by_cusparse("cusparse-alg2", "alg2", (DEFAULT,)),

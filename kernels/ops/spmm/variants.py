@@ -10,16 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels import build
-from kernels.catalog import find
 from kernels.launch import Bind, Launch
 from kernels.libs import openblas
 from kernels.libs import torch as torch_library
+from kernels.libs.openblas import OPENBLAS
+from kernels.libs.torch import TORCH
 from kernels.native import launch
 from kernels.ops.gemm import Gemm
 from kernels.ops.gemm.native import product
 from kernels.ops.spmm.problem import Spmm
 from kernels.problem import Work
-from kernels.variant import Variant
+from kernels.provider import SCIPY, SUITE
+from kernels.variant import Variant, row
 
 if TYPE_CHECKING:
     from kernels.problem import Array
@@ -110,19 +112,9 @@ def executed(problem: Spmm) -> Work:
 
 
 VARIANTS: tuple[Variant[Spmm], ...] = (
-    Variant(
-        "dense",
-        "cpu",
-        "openblas",
-        dense,
-        missing=partial(openblas.missing, "numpy"),
-        work=executed,
-        kernel=lambda: find("gemm", "openblas").kernel(),
-    ),
-    Variant("c-csr", "cpu", "suite", own),
-    Variant("scipy-csr", "cpu", "scipy", scipy_csr, python=True),
-    Variant(
-        "torch-csr", "cpu", "torch", torch_csr, missing=torch_library.missing, kernel=torch_library.kernel, python=True
-    ),
+    row(OPENBLAS, "dense", dense, work=executed),
+    row(SUITE, "c-csr", own),
+    row(SCIPY, "scipy-csr", scipy_csr),
+    row(TORCH, "torch-csr", torch_csr),
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

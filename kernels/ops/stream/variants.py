@@ -14,10 +14,14 @@ from kernels.launch import Bind, Launch, Setting
 from kernels.libs import cuda as cuda_library
 from kernels.libs import torch as torch_library
 from kernels.libs import torch_cuda
+from kernels.libs.cuda import CUDA_SUITE, CUPY
+from kernels.libs.torch import TORCH
+from kernels.libs.torch_cuda import TORCH_CUDA
 from kernels.native import launch
 from kernels.ops.stream import cuda
 from kernels.ops.stream.problem import Stream
-from kernels.variant import CEILING, DEFAULT, Variant
+from kernels.provider import LIBC, NUMPY, SUITE
+from kernels.variant import CEILING, DEFAULT, Variant, row
 
 if TYPE_CHECKING:
     from kernels.problem import Array
@@ -171,26 +175,14 @@ def torch_copy(problem: Stream, device: Any, setting: object) -> Bind:
 
 
 VARIANTS: tuple[Variant[Stream], ...] = (
-    Variant("c", "cpu", "suite", prepare, roles=(DEFAULT, CEILING)),
-    Variant("numpy", "cpu", "numpy", numpy_copyto, accepts=copies, python=True),
-    Variant("memcpy", "cpu", "libc", libc_memcpy, accepts=copies, roles=()),
-    Variant(
-        "torch",
-        "cpu",
-        "torch",
-        torch_cpu_copy,
-        accepts=copies,
-        missing=torch_library.missing,
-        kernel=torch_library.kernel,
-        python=True,
-        roles=(),
-    ),
-    Variant(
+    row(SUITE, "c", prepare, roles=(DEFAULT, CEILING)),
+    row(NUMPY, "numpy", numpy_copyto, accepts=copies),
+    row(LIBC, "memcpy", libc_memcpy, accepts=copies, roles=()),
+    row(TORCH, "torch", torch_cpu_copy, accepts=copies, roles=()),
+    row(
+        CUDA_SUITE,
         "cuda",
-        "cuda",
-        "suite",
-        missing=cuda_library.missing,
-        prepare=grid.prepared(
+        grid.prepared(
             cuda.SOURCE, lambda problem, device: cuda.launches(problem, f"stream_{problem.kind}", device.processors)
         ),
         roles=(DEFAULT, CEILING),
@@ -198,25 +190,7 @@ VARIANTS: tuple[Variant[Stream], ...] = (
     Variant(
         "memcpy-cuda", "cuda", "cuda", memcpy, accepts=copies, missing=cuda_library.missing, kernel=cuda_library.kernel
     ),
-    Variant(
-        "cupy",
-        "cuda",
-        "cupy",
-        cupy_copyto,
-        accepts=copies,
-        missing=cuda_library.missing,
-        kernel=cuda_library.kernel,
-        python=True,
-    ),
-    Variant(
-        "torch-cuda",
-        "cuda",
-        "torch",
-        torch_copy,
-        accepts=copies,
-        missing=torch_cuda.missing,
-        kernel=torch_cuda.kernel,
-        python=True,
-    ),
+    row(CUPY, "cupy", cupy_copyto, accepts=copies),
+    row(TORCH_CUDA, "torch-cuda", torch_copy, accepts=copies),
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

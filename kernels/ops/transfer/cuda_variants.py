@@ -7,17 +7,18 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from kernels.libs import cublas, cuda, pycuda
+from kernels.libs import cuda, pycuda
+from kernels.libs.cublas import CUBLAS
 from kernels.ops.transfer import beside, cuda_copies
 from kernels.ops.transfer.problem import ONE, Transfer
 from kernels.ops.transfer.variants import AWAITED, BESIDE, PLAIN, at_once, within
 from kernels.problem import Work
-from kernels.variant import DEFAULT, Variant
+from kernels.variant import DEFAULT, Variant, row
 
 
 def _way(kind: str, way: str, roles: tuple[str, ...]) -> Variant[Transfer]:
     """Of its bytes each crosses the link once."""
-    row = Variant(
+    call = Variant(
         f"{way}-{kind}",
         "cuda",
         kind if kind in ("pycuda", "cupy") else "cuda",
@@ -30,30 +31,27 @@ def _way(kind: str, way: str, roles: tuple[str, ...]) -> Variant[Transfer]:
         roles=roles,
         link=True,
     )
-    return _timed(row, partial(cuda_copies.alone, kind, way))
+    return _timed(call, partial(cuda_copies.alone, kind, way))
 
 
-def _timed(row: Variant[Transfer], prepare: Callable[..., Any]) -> Variant[Transfer]:
-    """The whole call of the row is checked; this is timed in its place."""
-    part = replace(row, name=f"{row.name} alone", prepare=prepare)
-    return replace(row, parts=lambda problem: ((part, 1),))
+def _timed(call: Variant[Transfer], prepare: Callable[..., Any]) -> Variant[Transfer]:
+    """Return the call, which is checked, with `prepare` timed in its place."""
+    part = replace(call, name=f"{call.name} alone", prepare=prepare)
+    return replace(call, parts=lambda problem: ((part, 1),))
 
 
 def _beside(name: str, prepare: Callable[..., Any], nbytes: Callable[[Transfer], float]) -> Variant[Transfer]:
     """Its seconds count, beside those of others; of its bytes there are at least so many."""
-    row = Variant(
+    call = row(
+        CUBLAS,
         name,
-        "cuda",
-        "cublas",
         partial(cuda_copies.whole, "pinned"),
         accepts=within,
-        missing=cublas.missing,
         work=lambda problem: Work(0.0, nbytes(problem)),
         python=True,
-        kernel=cublas.kernel,
         roles=(BESIDE,),
     )
-    return _timed(row, prepare)
+    return _timed(call, prepare)
 
 
 def _one_buffer(problem: Transfer) -> str | None:

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from kernels.libs import torch as torch_library
+from kernels.libs.torch import TORCH
 from kernels.ops.transfer import copies, peers
 from kernels.ops.transfer.problem import ONE, Transfer
 from kernels.problem import Work
-from kernels.variant import DEFAULT, Variant
+from kernels.provider import LIBC, NUMPY, SUITE
+from kernels.variant import DEFAULT, Variant, row
 
 PEER, TEAM, PLAIN = "peer", "team", "plain"  # roles: into another process; by several threads; for all
 BESIDE = "beside"  # of a GPU: a copy, products, and both at once
@@ -56,25 +57,15 @@ def _through_memory(problem: Transfer) -> Work:
 
 def _peer(name: str, work: Callable[[Transfer], Work] | None = None) -> Variant[Transfer]:
     accepts = _along if name == "shared" else _after
-    return Variant(name, "cpu", "suite", partial(peers.prepare, name), accepts=accepts, work=work, roles=(PEER,))
+    return row(SUITE, name, partial(peers.prepare, name), accepts=accepts, work=work, roles=(PEER,))
 
 
 VARIANTS: tuple[Variant[Transfer], ...] = (
-    Variant("c", "cpu", "suite", partial(copies.own, False), accepts=within, roles=(DEFAULT, TEAM)),
-    Variant("c-stream", "cpu", "suite", partial(copies.own, True), accepts=within, roles=(DEFAULT, TEAM)),
-    Variant("memcpy", "cpu", "libc", copies.memcpy, accepts=within, roles=(DEFAULT, PLAIN)),
-    Variant("numpy", "cpu", "numpy", copies.numpy_copies, accepts=within, python=True),
-    Variant(
-        "torch",
-        "cpu",
-        "torch",
-        copies.torch_copies,
-        accepts=within,
-        missing=torch_library.missing,
-        kernel=torch_library.kernel,
-        python=True,
-        roles=(DEFAULT, TEAM),
-    ),
+    row(SUITE, "c", partial(copies.own, False), accepts=within, roles=(DEFAULT, TEAM)),
+    row(SUITE, "c-stream", partial(copies.own, True), accepts=within, roles=(DEFAULT, TEAM)),
+    row(LIBC, "memcpy", copies.memcpy, accepts=within, roles=(DEFAULT, PLAIN)),
+    row(NUMPY, "numpy", copies.numpy_copies, accepts=within),
+    row(TORCH, "torch", copies.torch_copies, accepts=within, roles=(DEFAULT, TEAM)),
     _peer("shared", _through_memory),
     _peer("vm"),
     _peer("pipe", _through_memory),

@@ -12,11 +12,15 @@ from kernels import build, grid
 from kernels.errors import Unavailable
 from kernels.launch import Bind, Launch, Setting
 from kernels.libs import cublas, openblas, torch_cuda
-from kernels.libs import cuda as cuda_library
+from kernels.libs.cublas import CUBLAS
+from kernels.libs.cuda import CUDA_SUITE, CUPY
+from kernels.libs.openblas import OPENBLAS
+from kernels.libs.torch_cuda import TORCH_CUDA
 from kernels.native import launch
 from kernels.ops.transpose import cuda
 from kernels.ops.transpose.problem import Transpose
-from kernels.variant import Variant
+from kernels.provider import NUMPY, SUITE
+from kernels.variant import Variant, row
 
 if TYPE_CHECKING:
     from kernels.problem import Array
@@ -114,15 +118,13 @@ def _alone(setting: Setting) -> None:
 
 
 VARIANTS: tuple[Variant[Transpose], ...] = (
-    Variant("tiled", "cpu", "suite", tiled),
-    Variant("numpy", "cpu", "numpy", numpy_copyto, python=True),
-    Variant("somatcopy", "cpu", "openblas", somatcopy, missing=partial(openblas.missing, "numpy")),
-    Variant("cublas-geam", "cuda", "cublas", geam, missing=cublas.missing, kernel=cublas.kernel),
-    Variant("cuda-tiled", "cuda", "suite", _own("transpose_tiled"), missing=cuda_library.missing),
-    Variant("cuda-naive", "cuda", "suite", _own("transpose_naive"), missing=cuda_library.missing),
-    Variant("cupy", "cuda", "cupy", cupy_copyto, missing=cuda_library.missing, kernel=cuda_library.kernel, python=True),
-    Variant(
-        "torch-cuda", "cuda", "torch", torch_copy, missing=torch_cuda.missing, kernel=torch_cuda.kernel, python=True
-    ),
+    row(SUITE, "tiled", tiled),
+    row(NUMPY, "numpy", numpy_copyto),
+    row(OPENBLAS, "somatcopy", somatcopy),
+    row(CUBLAS, "cublas-geam", geam),
+    row(CUDA_SUITE, "cuda-tiled", _own("transpose_tiled")),
+    row(CUDA_SUITE, "cuda-naive", _own("transpose_naive")),
+    row(CUPY, "cupy", cupy_copyto),
+    row(TORCH_CUDA, "torch-cuda", torch_copy),
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

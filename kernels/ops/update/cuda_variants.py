@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from kernels import grid
 from kernels.launch import Launch, in_order
 from kernels.libs import cublas as cublas_library
-from kernels.libs import cuda as cuda_library
 from kernels.libs import pycuda, torch_cuda
+from kernels.libs.cuda import CUDA_SUITE
+from kernels.libs.pycuda import PYCUDA
 from kernels.ops.gemm.cublas import addresses, words
 from kernels.ops.gemm.gpu import tiles_by_pycuda
 from kernels.ops.gemm.problem import Gemm
@@ -22,7 +23,7 @@ from kernels.ops.update import frameworks
 from kernels.ops.update.accepts import called, fusable, fused_work, parts, rules, separate_work
 from kernels.ops.update.native import factors
 from kernels.ops.update.problem import Update
-from kernels.variant import DEFAULT, Variant
+from kernels.variant import DEFAULT, Variant, row
 
 if TYPE_CHECKING:
     from kernels.launch import Bind
@@ -179,28 +180,10 @@ VARIANTS: tuple[Variant[Update], ...] = (
     _cublas("fused", fused, "step", also=fusable, blas=called(separate=False), work=fused_work, roles=EVERY),
     _cublas("separate", separate, "step", also=WRITTEN, blas=called(separate=True), work=separate_work(1), roles=EVERY),
     _cublas("gradient", gradient, "wgrad", blas=called(separate=True), roles=()),
-    Variant(
-        "fused:pycuda",
-        "cuda",
-        "pycuda",
-        fused_by_pycuda,
-        missing=pycuda.missing,
-        accepts=parts("step", also=fusable),
-        work=fused_work,
-        python=True,
-        roles=(),
-    ),
+    row(PYCUDA, "fused:pycuda", fused_by_pycuda, accepts=parts("step", also=fusable), work=fused_work, roles=()),
     _torch("fused", frameworks.fused, "step", also=fusable, work=fused_work, roles=EVERY),
     _torch("separate", frameworks.separate, "step", also=rules(*PASSES, "clip"), work=separate_work(1), roles=EVERY),
     _torch("gradient", frameworks.gradient, "wgrad", roles=()),
-    Variant(
-        "cuda",
-        "cuda",
-        "suite",
-        own,
-        missing=cuda_library.missing,
-        accepts=parts("update", "clear", also=WRITTEN),
-        roles=("passes",),
-    ),
+    row(CUDA_SUITE, "cuda", own, accepts=parts("update", "clear", also=WRITTEN), roles=("passes",)),
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -1,0 +1,23 @@
+"""Providers: a library, a binding or this suite, and what all its variants have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Provider:
+    """Who a kernel is from."""
+
+    name: str
+    device: str = "cpu"  # the kind of device that its kernels are for
+    missing: Callable[[], str | None] = lambda: None  # why it is not here, told without importing it
+    kernel: Callable[[], tuple[str | None, str | None]] = lambda: (None, None)  # version and family, instruction set
+    python: bool = False  # each call passes through the interpreter
+
+
+SUITE = Provider("suite")
+NUMPY = Provider("numpy", python=True)
+SCIPY = Provider("scipy", python=True)
+LIBC = Provider("libc")

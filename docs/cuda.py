@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from kernels import nvcc  # noqa: E402
-from kernels.ops.gemm import numba_cuda  # noqa: E402
+from kernels.ops.gemm import gpu  # noqa: E402
 from kernels.problem import Problem  # noqa: E402
 from tests.simulated import cases, simulate  # noqa: E402
 
@@ -72,7 +72,7 @@ def simulated() -> dict[str, list[float]]:
 def page(twins: Mapping[str, Sequence[float]]) -> str:
     """The page, with these errors of the Numba twins."""
     rows = [COLUMNS, ("---",) * len(COLUMNS), *map(_row, cases.KERNELS)]
-    source = _link(Path(numba_cuda.__file__))
+    source = _link(Path(gpu.__file__))
     for name, errors in twins.items():
         shapes = ", ".join("×".join(map(str, shape)) for shape in simulate.SHAPES)
         compiled = (*("by Numba, at launch",) * len(cases.ARCHS), NOT)

@@ -5,19 +5,19 @@ from __future__ import annotations
 import functools
 import os
 import re
-import shutil
 import signal
-import subprocess
-import tempfile
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from kernels import build
 from kernels.errors import BuildError, Unavailable, UsageError
+
+if TYPE_CHECKING:
+    import subprocess
 
 FLAGS = ("-cubin", "-O3", "-Werror", "all-warnings", "-Xptxas", "-v")
 TOOLKIT = Path("/usr/local/cuda/bin/nvcc")
@@ -67,6 +67,8 @@ def refuse_unknown(source: Path, name: str, known: Collection[str]) -> None:
 
 def find() -> Path | None:
     """nvcc by $NVCC alone where that is set; else on PATH, where NVIDIA installs it, or in its wheel."""
+    import shutil  # here, as below: a plan is listed without
+
     asked = os.environ.get("NVCC")
     places = (asked,) if asked else _places()
     return next((Path(path) for place in places if (path := shutil.which(place))), None)
@@ -94,6 +96,8 @@ def missing() -> str | None:
 @functools.cache
 def version(path: Path) -> str:
     """The line of `nvcc --version` that names the release and the build."""
+    import subprocess
+
     reply = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
     return reply.stdout.strip().rpartition("\n")[2]
 
@@ -147,6 +151,9 @@ def _words(target: Path) -> Path:
 
 def _compile(command: list[str], source: Path, target: Path) -> None:
     """Both files under temporary names first: a reader never finds half of it."""
+    import subprocess
+    import tempfile
+
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         binary, log = Path(folder) / "made.cubin", Path(folder) / "said.ptxas"
         words = [*command, str(source), "-o", str(binary)]
@@ -165,6 +172,8 @@ def _compile(command: list[str], source: Path, target: Path) -> None:
 
 def _ran(words: list[str]) -> subprocess.CompletedProcess[str]:
     """With what it starts itself, of which nothing is left where it is not waited for. Raises TimeoutExpired."""
+    import subprocess
+
     pipe = subprocess.PIPE
     with subprocess.Popen(words, stdout=pipe, stderr=pipe, text=True, start_new_session=True) as compiler:
         try:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 
-from kernels.ops.optimizer.problem import Optimizer
-from kernels.ops.optimizer.rules import NAMES
+from kernels.ops.optimizer.problem import NAMES, Optimizer
 from micro.answers.optimizer import rules_answer, together_answer
 from micro.command.line import main
 from micro.planning.benchmark import Benchmark, Question, Request, Useful

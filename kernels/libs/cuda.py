@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 import functools
 import importlib.util
 from pathlib import Path
@@ -77,6 +76,8 @@ def load(name: str) -> ctypes.CDLL:
 
 def _installed(name: str) -> str | None:
     """One that pathfinder does not know, as it knew no cuDNN for long: of a wheel, or of the system."""
+    import ctypes.util  # here: a plan of products would wait for its modules of processes
+
     spec = importlib.util.find_spec("nvidia")
     folders = [Path(place, name, "lib") for place in (spec and spec.submodule_search_locations) or ()]
     wheels = sorted(str(path) for folder in folders for path in folder.glob(f"lib{name}.so.*"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernels.devices import open_device
-from kernels.ops.optimizer.frameworks import FUSED
+from kernels.ops.optimizer.libraries import FUSED
 from macro.changes import _alone, _parts, _pytorch
 from macro.changes.base import Asked, Before, Change, Effect, Forecast, Seen, Step
 
@@ -19,7 +19,7 @@ def optimizer(form: str, about: str) -> Change:
             return why
         if (other := step.knob("optimizer")) not in (None, "default"):
             return f"it is {other} already"
-        if form == "fused" and step.plan.network.rule not in FUSED["cpu"]:
+        if form == "fused" and step.plan.network.rule not in FUSED:
             return f"PyTorch has no fused {step.plan.network.rule}"
         return None if step.plan.phase == "step" else f"there is no optimizer in a {step.plan.phase}"
 

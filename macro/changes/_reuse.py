@@ -10,7 +10,7 @@ from functools import lru_cache
 from kernels.devices import open_device
 from kernels.ops.conv.problem import Conv
 from kernels.ops.gemm.problem import Gemm
-from kernels.ops.optimizer.rules import RULES
+from kernels.ops.optimizer.problem import RULES
 from kernels.ops.update.problem import Update
 from kernels.problem import Problem
 from macro.changes.base import Asked

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kernels.ops.gemm.problem import Gemm
-from kernels.ops.optimizer.rules import RULES
+from kernels.ops.optimizer.problem import RULES
 from kernels.problem import Problem
 from macro.networks.base import Network
 from macro.networks.layer import size

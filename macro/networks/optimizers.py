@@ -1,4 +1,4 @@
-"""How a step moves weights: rules of kernels/ops/optimizer/rules.py, as PyTorch documents them, from state that is
+"""How a step moves weights: rules of kernels/ops/optimizer/problem.py, as PyTorch documents them, from state that is
 nothing before the first step, for which adam's moments are corrected."""
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from kernels.ops.optimizer import rules
+from kernels.ops.optimizer.problem import RULES
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def rule(name: str, momentum: float) -> str:
 
 def flops(name: str, momentum: float) -> int:
     """Of a parameter in a step."""
-    return rules.RULES[rule(name, momentum)].flops
+    return RULES[rule(name, momentum)].flops
 
 
 def _find(name: str) -> Optimizer:

@@ -59,7 +59,7 @@ class Moved(object):
     """An optimizer whose rule the suite's kernel has for any step: weights and state in one pass."""
 
     def __init__(self, told, weights, products):
-        from kernels.ops.optimizer.rules import RULES
+        from kernels.ops.optimizer.problem import RULES
         from macro.networks.optimizers import rule
 
         self.rule = rule(told["optimizer"], told["momentum"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kernels.ops.optimizer.rules import RULES
+from kernels.ops.optimizer.problem import RULES
 from micro.answers.band import interval, verdict
 from micro.planning.contest import parse
 from reports import record, units

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernels.ops.transfer.gradients import GRADIENTS
+from kernels.ops.transfer.problem import GRADIENTS
 from micro.answers.band import Pair, grouped, interval
 from micro.answers.transfer_curve import rate, timed, way
 from micro.planning.contest import parse

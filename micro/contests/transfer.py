@@ -10,8 +10,7 @@ from kernels.devices import open_device
 from kernels.devices.cpu import memory
 from kernels.errors import UsageError
 from kernels.ops.pages.problem import HUGE_PAGE, SMALL_PAGE, Pages
-from kernels.ops.transfer.gradients import GRADIENTS
-from kernels.ops.transfer.problem import ONE, Transfer
+from kernels.ops.transfer.problem import GRADIENTS, ONE, Transfer
 from kernels.ops.transfer.variants import AWAITED, BESIDE, PEER, PLAIN, TEAM
 from kernels.variant import DEFAULT
 from micro.planning.benchmark import Request

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from kernels.moved import LENGTH
 from kernels.ops.chain.problem import Chain
 from kernels.ops.gemm.problem import Gemm
-from kernels.ops.transfer.gradients import GRADIENTS
-from kernels.ops.transfer.problem import HUNDRED, PIECES, Transfer
+from kernels.ops.transfer.problem import GRADIENTS, HUNDRED, PIECES, Transfer
 from kernels.ops.transfer.variants import PEER, PLAIN
 from micro.contests.transfer import KIB, MIB, sizes, ways
 from micro.planning.benchmark import Request

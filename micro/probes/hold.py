@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernels import grid
 from kernels.ops.launch import Calls
-from kernels.ops.launch import cuda as launch
+from kernels.ops.launch import gpu as launch
 from micro.probing import clock
 from micro.probing.facts import Facts, need
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kernels import nvcc
-from kernels.ops.fma.cuda import SOURCE
+from kernels.ops.fma.gpu import SOURCE
 from kernels.ops.fma.problem import CHAINS
 from tests.simulated.cases import ARCHS
 

@@ -19,7 +19,6 @@ from kernels.errors import LaunchError
 from kernels.launch import Setting
 from kernels.libs import driver
 from kernels.ops.launch import Calls, gpu
-from kernels.ops.launch import cuda as launch_cuda
 from kernels.ops.launch.problem import LINE
 from kernels.variant import Variant
 from micro.worker import guards
@@ -54,7 +53,7 @@ def assert_launched(device: Cuda, row: Variant[Any], problem: Calls) -> None:
     told = list(device.cp.journal)
     device.sync()  # before its memory goes
     assert {(grid, block) for _, grid, block in device.cp.started} <= {
-        ((1, 1, 1), launch_cuda.BLOCKS[f"launch_{problem.kernel}"])
+        ((1, 1, 1), gpu.BLOCKS[f"launch_{problem.kernel}"])
     }
     if row.name == "cuda-graph":
         assert told == ["graph of 3"]
@@ -66,7 +65,7 @@ def assert_launched(device: Cuda, row: Variant[Any], problem: Calls) -> None:
 @pytest.fixture
 def counting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """An empty kernel that is not: it counts its launches in the first element of x."""
-    source, count = launch_cuda.SOURCE.read_text("utf-8"), "{ if (threadIdx.x == 0) x[0] += 1; }"
+    source, count = gpu.SOURCE.read_text("utf-8"), "{ if (threadIdx.x == 0) x[0] += 1; }"
     assert source.count("launch_empty(float *x) {}") == 1
     file = tmp_path / "counting.cu"
     file.write_text(source.replace("launch_empty(float *x) {}", f"launch_empty(float *x) {count}"), "utf-8")
@@ -76,7 +75,7 @@ def counting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
             x[0, 0] += 1
 
     in_numba = FunctionType(empty.__code__, vars(gpu))  # where Numba's simulator looks for numba.cuda
-    monkeypatch.setattr(launch_cuda, "SOURCE", file)
+    monkeypatch.setattr(gpu, "SOURCE", file)
     monkeypatch.setattr(gpu, "_numba", lambda: {"empty": in_numba})
     gpu._jitted.cache_clear()
     yield

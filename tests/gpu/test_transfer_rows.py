@@ -19,7 +19,7 @@ from kernels.launch import Setting
 from kernels.libs import cuda, pycuda
 from kernels.ops.chase import Chase
 from kernels.ops.exchange import Exchange
-from kernels.ops.transfer import beside, cuda_copies
+from kernels.ops.transfer import gpu
 from kernels.ops.transfer.problem import HUNDRED, Transfer
 from kernels.problem import Problem
 from kernels.variant import Variant
@@ -48,7 +48,7 @@ def test_transfers(device: Cuda, row: Variant[Any], problems: list[Problem]) -> 
         once(device, row, problem)
 
 
-WAYS = [(kind, way) for kind in cuda_copies.KINDS for way in cuda_copies.WAYS]
+WAYS = [(kind, way) for kind in gpu.KINDS for way in gpu.WAYS]
 
 
 @pytest.mark.parametrize(("kind", "way"), WAYS)
@@ -56,19 +56,19 @@ def test_what_is_timed_moves_what_it_says(device: Cuda, kind: str, way: str, mon
     """The host's memory is of ones at first; what is not written keeps what it had."""
     if reason := (pycuda.missing() if kind == "pycuda" else cuda.missing()) if REAL else None:
         pytest.skip(reason)
-    hosts = list[cuda_copies.Host]()
+    hosts = list[gpu.Host]()
 
-    class Kept(cuda_copies.Host):
+    class Kept(gpu.Host):
         def __init__(self, *given: Any) -> None:
             super().__init__(*given)
             hosts.append(self)
 
-    monkeypatch.setattr(cuda_copies, "Host", Kept)
+    monkeypatch.setattr(gpu, "Host", Kept)
     problem = Transfer(0, "resnet-56")
     views = [device.view(device.allocate(x.nbytes), 0, x) for x in problem.operands()]
     for view, byte in zip(views, (2, 3), strict=True):
         device.put(view, np.full(problem.size, byte, np.uint8).view(np.float32).reshape(view.shape))
-    cuda_copies.alone(kind, way, problem, device, None)(views).call()
+    gpu.alone(kind, way, problem, device, None)(views).call()
     device.sync()
     x, y = (set(np.asarray(device.get(view)).reshape(-1).view(np.uint8).tolist()) for view in views)
     assert x == {2} and y == ({3} if way == "d2h" else {1})
@@ -96,7 +96,7 @@ def test_what_is_timed_is_one_way(device: Cuda, row: Variant[Any], problems: lis
             copies = [x for x in told if x in ("memcpy", "copyto")]
             ways = 2 if row.name.startswith("both") else int(row.name != "products")
             assert len(copies) == ways * len(problem.lengths)
-            assert told.count("library") == (beside.count(problem) if "products" in row.name else 0)
+            assert told.count("library") == (gpu.count(problem) if "products" in row.name else 0)
             assert len(told) <= launch.kernels
 
 
@@ -112,13 +112,13 @@ def held(device: Cuda) -> Iterator[None]:
 
 @pytest.mark.slow
 @pytest.mark.skipif(REAL, reason="the runtime tells nobody what it has locked")
-@pytest.mark.parametrize("kind", [kind for kind in cuda_copies.KINDS if kind != "pageable"])
+@pytest.mark.parametrize("kind", [kind for kind in gpu.KINDS if kind != "pageable"])
 def test_memory_of_the_host_is_given_back(device: Cuda, kind: str) -> None:
     gc.collect()
     before = dict(device.cp.host_blocks)
     problem = Transfer(4096)
     buffers = [device.view(device.allocate(x.nbytes), 0, x) for x in problem.operands()]
-    launch = cuda_copies.alone(kind, "both", problem, device, None)(buffers)
+    launch = gpu.alone(kind, "both", problem, device, None)(buffers)
     assert len(device.cp.host_blocks) == len(before) + 2
     launch.call()
     device.sync()
@@ -136,7 +136,7 @@ def test_a_copy_from_memory_that_is_not_locked_is_its_callers_time(device: Cuda)
     if REAL:
         return
     views = [device.view(device.allocate(x.nbytes), 0, x) for x in Transfer(64).operands()]
-    launch = cuda_copies.alone("pageable", "h2d", Transfer(64), device, None)(views)
+    launch = gpu.alone("pageable", "h2d", Transfer(64), device, None)(views)
     with held(device), pytest.raises(AssertionError, match="still held"):
         launch.call()
     device.sync()

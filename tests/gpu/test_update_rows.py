@@ -11,8 +11,7 @@ from kernels.catalog import find, variants
 from kernels.devices.cuda import Cuda
 from kernels.errors import Unavailable
 from kernels.launch import Setting
-from kernels.ops.optimizer.problem import Optimizer
-from kernels.ops.optimizer.rules import NAMES
+from kernels.ops.optimizer.problem import NAMES, Optimizer
 from kernels.ops.update.problem import PARTS, RULES, Update
 from kernels.variant import Variant
 from tests.gpu.conftest import REAL, missing

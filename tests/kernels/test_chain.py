@@ -12,7 +12,7 @@ from kernels.devices.cpu import Cpu
 from kernels.errors import UsageError, WrongResult
 from kernels.launch import Launch, Setting
 from kernels.ops.chain import Chain, variants
-from kernels.ops.transfer import peers
+from kernels.ops.transfer import native
 from kernels.variant import Variant
 from micro.worker.check import check
 
@@ -32,14 +32,14 @@ def test_every_way_is_right(variant: Variant[Any], share: int) -> None:
 
 @pytest.mark.parametrize("share", SHARES)
 def test_the_share_is_done_by_the_other_process(share: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[peers.Peer] = []
+    made: list[native.Peer] = []
 
-    class Kept(peers.Peer):
+    class Kept(native.Peer):
         def __init__(self, *of: Any, **more: Any) -> None:
             super().__init__(*of, **more)
             made.append(self)
 
-    monkeypatch.setattr(peers, "Peer", Kept)
+    monkeypatch.setattr(native, "Peer", Kept)
     bind = variants.prepare("shared", Chain(4096, 5, share), Cpu(), Setting())
     x = np.ones((1, 1024), "f4")
     bind([x, np.empty_like(x)]).call()

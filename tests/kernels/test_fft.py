@@ -15,7 +15,7 @@ from kernels.devices import open_device
 from kernels.errors import Unavailable, UsageError
 from kernels.launch import Setting
 from kernels.libs import fftw
-from kernels.ops.fft import Fft, libraries, own
+from kernels.ops.fft import Fft, libraries, native
 from kernels.ops.fft.problem import LIMIT
 from kernels.ops.fft.variants import VARIANTS
 from kernels.variant import Variant
@@ -51,7 +51,7 @@ def test_rows_are_right_or_say_why_not(row: Variant[Fft], size: tuple[int, int, 
 
 
 def test_our_lengths_are_powers_of_two() -> None:
-    accepted = [(h, w) for h in (16, 32, 48, 64) for w in (31, 32, 96, 128) if own.accepts(Fft(2, h, w)) is None]
+    accepted = [(h, w) for h in (16, 32, 48, 64) for w in (31, 32, 96, 128) if native.accepts(Fft(2, h, w)) is None]
     assert accepted == [(32, 32), (32, 128), (64, 32), (64, 128)]
 
 
@@ -63,7 +63,7 @@ WIDTHS = {"native": (), "avx2": ("-mno-avx512f",), "sse": ("-mno-avx",)}
 def test_ours_is_right_at_every_width_of_vectors(width: str, direction: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if WIDTHS[width] and platform.machine() != "x86_64":
         pytest.skip("instruction sets of another processor")
-    monkeypatch.setattr(own, "flags", lambda: (*maths.flags(), *WIDTHS[width]))
+    monkeypatch.setattr(native, "flags", lambda: (*maths.flags(), *WIDTHS[width]))
     for size in LONG:
         checked(find("fft", "c"), Fft(*size, direction))
 

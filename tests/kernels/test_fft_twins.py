@@ -14,7 +14,7 @@ from kernels.catalog import find
 from kernels.devices import open_device
 from kernels.errors import WrongResult
 from kernels.launch import Launch, Setting
-from kernels.ops.fft import Fft, own
+from kernels.ops.fft import Fft, native
 from kernels.variant import Variant
 from micro.worker import check as checking
 
@@ -107,11 +107,11 @@ def test_a_kernel_without_a_line_is_refused(
 ) -> None:
     before, after = LINES[name]
     source = tmp_path / "fft.c"
-    text = own.SOURCE.read_text("utf-8")
+    text = native.SOURCE.read_text("utf-8")
     assert before in text
     source.write_text(text.replace(before, after), "utf-8")
-    monkeypatch.setattr(own, "SOURCE", source)
-    monkeypatch.setattr(own, "flags", lambda: (*maths.flags(), "-Wno-error"))  # of what nobody calls then
+    monkeypatch.setattr(native, "SOURCE", source)
+    monkeypatch.setattr(native, "flags", lambda: (*maths.flags(), "-Wno-error"))  # of what nobody calls then
     one_way = {"no columns unpacked": "r2c", "no columns packed": "c2r", "not scaled": "c2r"}
     for direction in DIRECTIONS if name not in one_way else (one_way[name],):
         assert refusal(find("fft", "c"), Fft(2, 32, 64, direction)) is not None
@@ -119,6 +119,6 @@ def test_a_kernel_without_a_line_is_refused(
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_coarse_twiddles_are_refused(direction: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    waves = own.waves
-    monkeypatch.setattr(own, "waves", lambda problem: waves(problem).view("f4").astype("f2").astype("f4").view("c8"))
+    waves = native.waves
+    monkeypatch.setattr(native, "waves", lambda problem: waves(problem).view("f4").astype("f2").astype("f4").view("c8"))
     assert "times what its precision allows" in str(refusal(find("fft", "c"), Fft(2, 32, 64, direction)))

@@ -16,7 +16,7 @@ from kernels.devices import open_device
 from kernels.errors import WrongResult
 from kernels.launch import Launch, Setting
 from kernels.libs import numba, openblas, torch
-from kernels.ops.launch import frameworks, interpreted, native
+from kernels.ops.launch import libraries, native
 from kernels.ops.launch.problem import Calls
 from kernels.variant import Variant
 from micro.worker import check, guards
@@ -169,7 +169,7 @@ def test_a_blas_is_called_so_often(monkeypatch: pytest.MonkeyPatch, row: str, wi
 @pytest.mark.parametrize("count", [1, 3, 8])
 def test_a_python_loop_calls_so_often(count: int, chain: int) -> None:
     calls: list[tuple[Any, ...]] = []
-    made = interpreted.chained(lambda *x: calls.append(x), list(range(count)), chain)
+    made = libraries.chained(lambda *x: calls.append(x), list(range(count)), chain)
     assert made.uses == chain and not calls, "binding calls nothing"
     made.call()
     assert calls == [tuple(range(count))] * chain
@@ -188,7 +188,7 @@ def test_torch_is_called_so_often(monkeypatch: pytest.MonkeyPatch, chain: int) -
     monkeypatch.setattr(torch, "load", lambda: fake)
     for kernel, counter, size in (("gemm", product, 64), ("empty", zero, 0)):
         problem = Calls(kernel, chain)
-        frameworks.eager(problem, CPU, Setting())(views(problem)).call()
+        libraries.eager(problem, CPU, Setting())(views(problem)).call()
         assert len(counter.calls) == chain
         assert counter.calls[0][-1].size == size, "nothing is written where nothing is to be done"
 

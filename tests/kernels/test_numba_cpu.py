@@ -13,10 +13,10 @@ from kernels.catalog import find
 from kernels.devices import open_device
 from kernels.errors import Unavailable
 from kernels.launch import Setting
-from kernels.ops.gemm import Gemm, numba_cpu
+from kernels.ops.gemm import Gemm, libraries
 from micro.worker import check, guards
 
-LOOPS = {"numba-naive": numba_cpu.naive, "numba-blocked": numba_cpu.blocked}
+LOOPS = {"numba-naive": libraries.naive, "numba-blocked": libraries.blocked}
 LAYOUTS = ("nn", "nt", "tn", "tt")
 SHAPES = ((1, 1, 1), (5, 7, 6), (4, 9, 11), (3, 16, 8))  # with a block of 8: less, more, none left over
 compiled = pytest.mark.skipif(importlib.util.find_spec("numba") is None, reason="no numba: pip install numba")
@@ -26,14 +26,14 @@ compiled = pytest.mark.skipif(importlib.util.find_spec("numba") is None, reason=
 @pytest.mark.parametrize("loops", LOOPS.values())
 def test_loops(monkeypatch: pytest.MonkeyPatch, loops: Callable[..., None], trans: str) -> None:
     """C is NaN where it is not read, and the packed block wherever nothing was packed."""
-    monkeypatch.setattr(numba_cpu, "DEPTH", 8)
-    monkeypatch.setattr(numba_cpu, "WIDTH", 8)
+    monkeypatch.setattr(libraries, "DEPTH", 8)
+    monkeypatch.setattr(libraries, "WIDTH", 8)
     for shape, (alpha, beta) in itertools.product(SHAPES, ((1.0, 0.0), (0.5, 2.0))):
         problem = Gemm(*shape, trans, alpha=alpha, beta=beta)
         x = problem.fill(np.random.default_rng(3))
         c = x["c"].copy() if beta else np.full(shape[:2], np.nan, np.float32)
         left, right = (y if flag == "n" else y.T for y, flag in zip((x["a"], x["b"]), trans, strict=True))
-        pack = np.full((8, 8), np.nan, np.float32) if loops is numba_cpu.blocked else np.zeros((1, 1), "f4")
+        pack = np.full((8, 8), np.nan, np.float32) if loops is libraries.blocked else np.zeros((1, 1), "f4")
         loops(left, right, c, pack, np.float32(alpha), np.float32(beta))
         assert abs(c - problem.reference(x)["c"]).max() < 1e-5, problem.name
 
@@ -67,7 +67,7 @@ def test_a_launch_compiles_nothing() -> None:
     before = list(function.signatures)
     launch.call()
     assert len(before) == 1 and function.signatures == before
-    assert launch.workspace == 4 * numba_cpu.DEPTH * numba_cpu.WIDTH
+    assert launch.workspace == 4 * libraries.DEPTH * libraries.WIDTH
 
 
 @compiled

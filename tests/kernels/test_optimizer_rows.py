@@ -16,9 +16,8 @@ from kernels.devices import open_device
 from kernels.errors import Unavailable, UsageError, WrongResult
 from kernels.launch import Launch, Setting
 from kernels.libs import torch as torch_library
-from kernels.ops.optimizer import chains, frameworks
-from kernels.ops.optimizer.problem import Optimizer
-from kernels.ops.optimizer.rules import NAMES, RULES
+from kernels.ops.optimizer import libraries
+from kernels.ops.optimizer.problem import NAMES, RULES, Optimizer
 from kernels.variant import Variant
 from micro.worker import check, guards
 
@@ -61,7 +60,7 @@ def test_formulas_are_those_of_torch(rule: str) -> None:
     x = problem.fill(np.random.default_rng(8))
     g, *s = (torch.from_numpy(array.astype("f8")) for array in x.values())
     rows = [list(row.split(problem.size)) for row in s]
-    frameworks.step(torch, problem, list(g.split(problem.size)), rows, "loop")()
+    libraries.step(torch, problem, list(g.split(problem.size)), rows, "loop")()
     for row, want in zip(s, problem.reference(x).values(), strict=True):
         assert np.abs(row.numpy() - want).max() < 1e-12
 
@@ -184,7 +183,7 @@ def test_launched_again_and_again_nothing_leaves_the_normal_numbers() -> None:
 
 def test_chains_move_what_they_say() -> None:
     """Each function of a chain: 4 bytes for every array it reads, scalars none, and 4 for the one it writes."""
-    for rule, chain in chains.CHAINS.items():
+    for rule, chain in libraries.CHAINS.items():
         problem = Optimizer(rule, 1, 8)
         g, s, t = np.ones(8, "f4"), np.ones((3, 8), "f4"), np.ones((2, 8), "f4")
         f = {name: np.float32(0.5) for name in ("lr", "mu", "rho", "decay", "eps", "limit", "gain", "rest")}
@@ -194,7 +193,7 @@ def test_chains_move_what_they_say() -> None:
         moved = sum(
             4 * (sum(x.ndim > 0 for x in call.args) + ("out" in call.keywords) - _twice(call.args)) for call in calls
         )
-        assert moved == chains.BYTES[rule], rule
+        assert moved == libraries.BYTES[rule], rule
 
 
 def _twice(arguments: Sequence[Any]) -> int:

@@ -17,7 +17,7 @@ from kernels.devices import open_device
 from kernels.errors import Unavailable, UsageError
 from kernels.launch import Setting
 from kernels.libs import cffi, numba, torch
-from kernels.ops.launch import frameworks
+from kernels.ops.launch import libraries
 from kernels.ops.launch.problem import Calls
 from micro import launch
 from micro.command.line import main
@@ -209,7 +209,7 @@ def test_a_compiler_that_fails_is_one_line(monkeypatch: pytest.MonkeyPatch, own_
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "x")
     monkeypatch.setenv("TORCHINDUCTOR_COMPILE_THREADS", "1")
     with pytest.raises(Unavailable, match=r"^torch.compile cannot compile here \(.*none\): apt-get install g\+\+$"):
-        frameworks.compiled(Calls("gemm", 1), CPU, Setting())
+        libraries.compiled(Calls("gemm", 1), CPU, Setting())
 
 
 # The command on the fake device

@@ -13,8 +13,8 @@ from kernels.devices.cpu import Cpu, cores
 from kernels.errors import Unavailable, UsageError, WrongResult
 from kernels.launch import Launch, Setting
 from kernels.ops.chain import Chain
-from kernels.ops.transfer import Transfer, copies, peers, variants
-from kernels.ops.transfer.gradients import GRADIENTS
+from kernels.ops.transfer import Transfer, native, variants
+from kernels.ops.transfer.problem import GRADIENTS
 from kernels.variant import Variant
 from micro import transfer
 from micro.planning.benchmark import NothingWritten
@@ -102,10 +102,10 @@ def children() -> set[str]:
     return {pid for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()}
 
 
-@pytest.mark.parametrize("route", peers.ROUTES)
+@pytest.mark.parametrize("route", native.ROUTES)
 def test_the_other_process_ends_with_its_last_user(route: str) -> None:
     before = children()
-    bind = peers.prepare(route, PROBLEMS[1], Cpu(), Setting())
+    bind = native.prepare(route, PROBLEMS[1], Cpu(), Setting())
     (born,) = children() - before
     assert Path(f"/proc/{born}").exists()
     del bind
@@ -114,16 +114,16 @@ def test_the_other_process_ends_with_its_last_user(route: str) -> None:
 
 
 def test_a_way_that_the_system_forbids_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peers, "_usable", lambda route: False)
+    monkeypatch.setattr(native, "_usable", lambda route: False)
     with pytest.raises(Unavailable, match="route vm"):
-        peers.prepare("vm", PROBLEMS[0], Cpu(), Setting())
+        native.prepare("vm", PROBLEMS[0], Cpu(), Setting())
 
 
 def test_gradients_have_the_sizes_of_the_texts() -> None:
     assert {name: gradient.nbytes for name, gradient in GRADIENTS.items()} == BYTES
     assert [len(GRADIENTS[name].layers) for name in ("fcn-s", "resnet-50", "resnet-56")] == [4, 107, 111]
     x = np.arange(LAYERS.count)
-    assert [len(part) for part in copies.parts(LAYERS, x)] == [2432, 25632, 51264, 5770]
+    assert [len(part) for part in native.parts(LAYERS, x)] == [2432, 25632, 51264, 5770]
 
 
 @pytest.mark.parametrize(
@@ -157,10 +157,10 @@ def test_a_size_beside_a_network_is_refused_by_the_command() -> None:
 
 
 def test_a_route_is_tried_once_in_a_process() -> None:
-    peers._usable.cache_clear()
+    native._usable.cache_clear()
     for problem in PROBLEMS[:3]:
-        peers.prepare("pipe", problem, Cpu(), Setting())
-    assert peers._usable.cache_info().misses == 1
+        native.prepare("pipe", problem, Cpu(), Setting())
+    assert native._usable.cache_info().misses == 1
 
 
 def contests(*words: str) -> list[Contest]:
@@ -187,7 +187,7 @@ def test_each_question_compares_what_it_names() -> None:
     assert [[(c.problem.buffers, c.problem.waits) for c in x.cases] for x in peer] == [  # type: ignore[attr-defined]
         [("one", "once"), ("fcn-r", "once"), ("fcn-r", "each")]
     ]
-    assert {case.variant for x in contests("--processes") for case in x.cases} == {"memcpy", *peers.ROUTES}
+    assert {case.variant for x in contests("--processes") for case in x.cases} == {"memcpy", *native.ROUTES}
     assert {x.differs for x in contests("--first-touch")} == {"memory", "page"}
     assert len(contests("--gradients", "--size", "56823848")) == 1
 
@@ -235,8 +235,8 @@ def test_a_step_hands_over_a_batch_a_state_and_what_it_waits_for() -> None:
     assert [case.problem.name for case in fed.cases[:2]] == ["gemm/m:64/n:2048/k:26752", "transfer/size:6848512"]
     assert [case.problem.name for case in carried.cases[:2]] == ["gemm/m:128/n:1024/k:512", "transfer/size:524288"]
     assert fed.differs.startswith("work: differs") and carried.differs.startswith("work: differs")
-    assert [case.variant for case in fed.cases] == ["openblas", "memcpy", *peers.ROUTES]
-    assert [x.name.rpartition(":")[2] for x in waits] == list(peers.ROUTES)
+    assert [case.variant for case in fed.cases] == ["openblas", "memcpy", *native.ROUTES]
+    assert [x.name.rpartition(":")[2] for x in waits] == list(native.ROUTES)
     assert {x.differs for x in waits} == {"waits"}
     assert [case.problem.waits for case in waits[0].cases] == ["once", "each"]  # type: ignore[attr-defined]
     assert len(waits[0].cases[0].problem.lengths) == 100  # type: ignore[attr-defined]
@@ -249,7 +249,7 @@ def test_both_directions_differ_in_when_it_goes_back_alone() -> None:
 
 def test_a_chain_differs_in_its_share_alone() -> None:
     every = contests("--chain")
-    assert [x.cases[0].variant for x in every] == list(peers.ROUTES)
+    assert [x.cases[0].variant for x in every] == list(native.ROUTES)
     assert [case.problem for case in every[0].cases] == [Chain(1 << 18, 16, share) for share in (0, 1, 4, 16)]
 
 

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from kernels.launch import Setting
-from kernels.ops.optimizer.problem import Optimizer
-from kernels.ops.optimizer.rules import NAMES
+from kernels.ops.optimizer.problem import NAMES, Optimizer
 from kernels.ops.update.problem import Update
 from micro import optimizer, update
 from micro.command.line import main

@@ -14,40 +14,40 @@ import numpy as np
 from kernels.dtypes import UNIT_ROUNDOFF
 from kernels.nvcc import Geometry
 from kernels.ops.activation import Activation
-from kernels.ops.activation import cuda as activation
+from kernels.ops.activation import gpu as activation
 from kernels.ops.biasact import BiasAct
-from kernels.ops.biasact import cuda as biasact
+from kernels.ops.biasact import gpu as biasact
 from kernels.ops.cast import Cast
-from kernels.ops.cast import cuda as cast
+from kernels.ops.cast import gpu as cast
 from kernels.ops.cast.problem import KINDS
-from kernels.ops.chase import cuda as chase
+from kernels.ops.chase import gpu as chase
 from kernels.ops.chase.problem import LINE, Chase
 from kernels.ops.conv import Conv, columns, frames, implicit, winograd_cuda
 from kernels.ops.dropout import Dropout
-from kernels.ops.dropout import cuda as dropout
+from kernels.ops.dropout import gpu as dropout
 from kernels.ops.exchange import Exchange
-from kernels.ops.exchange import cuda as exchange
+from kernels.ops.exchange import gpu as exchange
 from kernels.ops.fma import Fma
-from kernels.ops.fma import cuda as fma
+from kernels.ops.fma import gpu as fma
 from kernels.ops.gemm import Gemm
-from kernels.ops.gemm import cuda as gemm
+from kernels.ops.gemm import gpu as gemm
 from kernels.ops.launch import Calls
-from kernels.ops.launch import cuda as launch
+from kernels.ops.launch import gpu as launch
 from kernels.ops.mma import Mma
-from kernels.ops.mma import cuda as mma
+from kernels.ops.mma import gpu as mma
 from kernels.ops.norm import Norm
-from kernels.ops.norm import cuda as norm
+from kernels.ops.norm import gpu as norm
 from kernels.ops.optimizer import Optimizer
-from kernels.ops.optimizer import cuda as optimizer
+from kernels.ops.optimizer import gpu as optimizer
 from kernels.ops.pooling import Pooling
-from kernels.ops.pooling import cuda as pooling
+from kernels.ops.pooling import gpu as pooling
 from kernels.ops.softmax import Softmax
-from kernels.ops.softmax import cuda as softmax
-from kernels.ops.spmm import cuda as spmm
+from kernels.ops.softmax import gpu as softmax
+from kernels.ops.spmm import gpu as spmm
 from kernels.ops.stream import Stream
-from kernels.ops.stream import cuda as stream
+from kernels.ops.stream import gpu as stream
 from kernels.ops.transpose import Transpose
-from kernels.ops.transpose import cuda as transpose
+from kernels.ops.transpose import gpu as transpose
 from kernels.problem import Problem
 from tests.simulated import launcher, parts
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from kernels.ops.gemm import Gemm, numba_cuda
+from kernels.ops.gemm import Gemm, gpu
 from tests.simulated import cases
 
 TILE = 4  # a system thread for each of a block: 16 of them
@@ -49,8 +49,8 @@ def errors(module: ModuleType, kernel: str) -> list[float]:
 
 def broken(old: str, new: str) -> ModuleType:
     """The twins with a piece of their source replaced."""
-    assert numba_cuda.__file__ is not None
-    with open(numba_cuda.__file__, encoding="utf-8") as file:
+    assert gpu.__file__ is not None
+    with open(gpu.__file__, encoding="utf-8") as file:
         text = file.read()
     assert old in text, old
     module = ModuleType("broken")
@@ -60,5 +60,5 @@ def broken(old: str, new: str) -> ModuleType:
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    twins = broken(*sys.argv[1:3]) if sys.argv[1:] else numba_cuda
+    twins = broken(*sys.argv[1:3]) if sys.argv[1:] else gpu
     print(json.dumps({name: errors(twins, name) for name in ("sgemm_naive", "sgemm_tiled")}))

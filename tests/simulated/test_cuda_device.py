@@ -19,7 +19,7 @@ from kernels.devices.cuda import EMPTY, KIND, Cuda
 from kernels.dtypes import decode
 from kernels.errors import BuildError, LaunchError, Unavailable
 from kernels.launch import Launch, Setting
-from kernels.ops.gemm import cuda as gemm
+from kernels.ops.gemm import gpu as gemm
 from kernels.ops.gemm.problem import Gemm
 from kernels.ops.launch.problem import Calls
 from micro.planning.contest import Case

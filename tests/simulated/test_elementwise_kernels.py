@@ -9,9 +9,9 @@ import pytest
 
 from kernels.errors import UsageError
 from kernels.ops.activation import Activation
-from kernels.ops.activation import cuda as activation
+from kernels.ops.activation import gpu as activation
 from kernels.ops.softmax import Softmax
-from kernels.ops.softmax import cuda as softmax
+from kernels.ops.softmax import gpu as softmax
 from kernels.problem import Problem
 from tests.simulated import cases, launcher
 from tests.slow import some

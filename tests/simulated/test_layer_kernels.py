@@ -10,13 +10,13 @@ import pytest
 
 from kernels.errors import UsageError
 from kernels.ops.biasact import BiasAct
-from kernels.ops.biasact import cuda as biasact
+from kernels.ops.biasact import gpu as biasact
 from kernels.ops.dropout import Dropout
-from kernels.ops.dropout import cuda as dropout
+from kernels.ops.dropout import gpu as dropout
 from kernels.ops.norm import Norm
-from kernels.ops.norm import cuda as norm
+from kernels.ops.norm import gpu as norm
 from kernels.ops.pooling import Pooling
-from kernels.ops.pooling import cuda as pooling
+from kernels.ops.pooling import gpu as pooling
 from kernels.problem import Problem
 from tests.simulated import cases, launcher
 from tests.slow import some

@@ -9,9 +9,9 @@ import pytest
 
 from kernels.errors import UsageError
 from kernels.ops.chase import Chase
-from kernels.ops.chase import cuda as chase
+from kernels.ops.chase import gpu as chase
 from kernels.ops.dropout import Dropout
-from kernels.ops.dropout import cuda as dropout
+from kernels.ops.dropout import gpu as dropout
 from tests.simulated import cases, launcher
 
 pytestmark = pytest.mark.skipif(launcher.missing() is not None, reason=launcher.missing() or "")

@@ -15,7 +15,7 @@ from kernels.catalog import find
 from kernels.devices.cuda import Cuda
 from kernels.errors import Unavailable, UsageError
 from kernels.launch import Setting
-from kernels.ops.mma import Mma, cuda
+from kernels.ops.mma import Mma, gpu
 from kernels.ops.mma.problem import EXACT, UNIT
 from tests.simulated import cases, launcher
 from tests.simulated.fake_cupy import FakeCupy
@@ -205,7 +205,7 @@ def test_the_bound_of_other_numbers_grows_with_the_square_of_the_steps() -> None
 @pytest.mark.parametrize("processors", [1, 108, 132])
 def test_operands_are_all_that_the_blocks_take(dtype: str, unit: str, processors: int) -> None:
     problem = Mma(dtype, unit, 64, processors)
-    (geometry,) = cuda.launches(problem, f"{unit}_{dtype}")
+    (geometry,) = gpu.launches(problem, f"{unit}_{dtype}")
     rows, cols, tile = {"mma": (256, 32, 16 * 8), "wgmma": (128, 256, 64 * 256)}[unit]
     depth = 8 if dtype == "tf32" else 16
     assert geometry.grid == (processors, 1, 1) and geometry.block == (256, 1, 1)
@@ -222,7 +222,7 @@ def test_what_is_no_such_problem_is_told() -> None:
     with pytest.raises(UsageError, match=r"--steps 1048576: take fewer than 1048576"):
         Mma("bf16", "mma", 1 << 20)
     with pytest.raises(UsageError, match="mma_bf16 is not for mma/dtype:bf16/unit:wgmma: take wgmma_bf16"):
-        cuda.launches(Mma("bf16", "wgmma"), "mma_bf16")
+        gpu.launches(Mma("bf16", "wgmma"), "mma_bf16")
 
 
 # On a device
@@ -269,8 +269,8 @@ def test_every_launch_asks_for_its_own_architecture() -> None:
 
     problem = Mma("fp16", "wgmma", 3)
     places = dict.fromkeys("abc", 0)
-    geometries = cuda.launches(problem, "wgmma_fp16")
-    grid.calls(cuda.SOURCES["wgmma"], geometries, places, SimpleNamespace(function=function))()
+    geometries = gpu.launches(problem, "wgmma_fp16")
+    grid.calls(gpu.SOURCES["wgmma"], geometries, places, SimpleNamespace(function=function))()
     assert asked == [("wgmma.cu", "wgmma_fp16", "sm_90a")]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kernels.ops.gemm import cuda, numba_cuda
+from kernels.ops.gemm import gpu
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.skipif(
@@ -35,7 +35,7 @@ def simulate(*change: str) -> subprocess.CompletedProcess[str]:
 def test_twins_are_right_in_the_simulator() -> None:
     done = simulate()
     assert done.returncode == 0, done.stderr[-2000:]
-    assert {name: len(errors) for name, errors in json.loads(done.stdout).items()} == dict.fromkeys(cuda.TILES, 3)
+    assert {name: len(errors) for name, errors in json.loads(done.stdout).items()} == dict.fromkeys(gpu.TILES, 3)
 
 
 @pytest.mark.slow
@@ -55,13 +55,13 @@ def test_broken_twin_is_refused(old: str, new: str) -> None:
     assert "AssertionError" in done.stderr or "IndexError" in done.stderr, done.stderr[-2000:]
 
 
-@pytest.mark.parametrize("kernel", cuda.TILES)
+@pytest.mark.parametrize("kernel", gpu.TILES)
 def test_geometry_covers_c(kernel: str) -> None:
-    blocks, (cols, rows) = numba_cuda.geometry(kernel, 33, 65)
+    blocks, (cols, rows) = gpu.geometry(kernel, 33, 65)
     assert (blocks - 1) * rows * cols < 40 * 96 <= blocks * rows * cols * 2
-    assert numba_cuda.geometry(kernel, 1, 1) == (1, (cols, rows))
+    assert gpu.geometry(kernel, 1, 1) == (1, (cols, rows))
 
 
 def test_importing_the_twins_does_not_import_numba() -> None:
-    told = "import sys, kernels.ops.gemm.numba_cuda; sys.exit('numba' in sys.modules)"
+    told = "import sys, kernels.ops.gemm.gpu; sys.exit('numba' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", told], cwd=ROOT, check=False).returncode == 0

@@ -18,7 +18,7 @@ from kernels.devices.cuda import Cuda
 from kernels.errors import Unavailable
 from kernels.launch import Launch, Setting
 from kernels.libs import numba
-from kernels.ops.gemm import Gemm, numba_cuda
+from kernels.ops.gemm import Gemm, gpu
 from kernels.ops.launch import Calls
 from kernels.ops.launch import gpu as rungs
 from kernels.problem import Problem
@@ -28,7 +28,7 @@ from tests.simulated.fake_numba import FakeNumba
 
 PRODUCT, RUNG = ("numba-cuda-tiled", Gemm(33, 65, 17)), ("numba-cuda", Calls("gemm", 3))
 ROWS = pytest.mark.parametrize(("name", "problem"), [PRODUCT, RUNG], ids=["product", "rung"])
-CACHES = (numba_cuda.kernels, rungs._jitted)
+CACHES = (gpu.kernels, rungs._jitted)
 
 
 @pytest.fixture

@@ -10,20 +10,20 @@ import pytest
 
 from kernels import nvcc
 from kernels.errors import UsageError
-from kernels.ops.optimizer import cuda
+from kernels.ops.optimizer import gpu
 from kernels.ops.optimizer.problem import Optimizer
 from tests.simulated import cases, launcher
 
 needs_shim = pytest.mark.skipif(launcher.missing() is not None, reason=launcher.missing() or "")
 needs_nvcc = pytest.mark.skipif(nvcc.missing() is not None, reason=nvcc.missing() or "")
 HOW: tuple[dict[str, Any], ...] = ({"align": 16}, {"align": 4, "backward": True})
-TEXT = cuda.SOURCE.read_text()
+TEXT = gpu.SOURCE.read_text()
 
 
 def right(problem: Optimizer, text: str = TEXT, each: bool = False, **how: Any) -> bool:
     """Whether the launches of a problem answer it."""
     x = problem.fill(np.random.default_rng(1))
-    launches = cuda.launches(problem, cuda.kernel(problem), 1, each)
+    launches = gpu.launches(problem, gpu.kernel(problem), 1, each)
     try:
         found = launcher.launch(text, launches, problem.operands(), x, **how)
     except launcher.LaunchFailed:
@@ -33,7 +33,7 @@ def right(problem: Optimizer, text: str = TEXT, each: bool = False, **how: Any) 
 
 @needs_shim
 @pytest.mark.parametrize("each", [False, True])
-@pytest.mark.parametrize("rule", cuda.RULES)
+@pytest.mark.parametrize("rule", gpu.RULES)
 def test_every_rule(rule: str, each: bool) -> None:
     for (tensors, size), how in ((x, y) for x in ((1, 17), (3, 333), (5, 1024)) for y in HOW):
         assert right(Optimizer(rule, tensors, size, eps=0.25, decay=0.1), each=each, **how)
@@ -69,28 +69,28 @@ def test_broken_kernel_is_refused(rule: str, old: str, new: str) -> None:
 
 def test_launches_cover_every_parameter_once() -> None:
     problem = Optimizer("adam", 5, 1000)
-    (whole,) = cuda.launches(problem, "optimizer_adam")
+    (whole,) = gpu.launches(problem, "optimizer_adam")
     assert whole.grid == (5, 1, 1) and whole.arguments[4:6] == (("int64", 0), ("int64", 5000))
-    each = cuda.launches(problem, "optimizer_adam", each=True)
+    each = gpu.launches(problem, "optimizer_adam", each=True)
     assert [x.arguments[4:6] for x in each] == [(("int64", 1000 * t), ("int64", 1000)) for t in range(5)]
-    (large,) = cuda.launches(Optimizer("sgd", 1, 1 << 28), "optimizer_sgd", processors=148)
+    (large,) = gpu.launches(Optimizer("sgd", 1, 1 << 28), "optimizer_sgd", processors=148)
     assert large.grid == (8 * 148, 1, 1)
 
 
 @pytest.mark.parametrize(("rule", "kernel"), [("rmsprop", "optimizer_adam"), ("adam", "optimizer_sgd"), ("sgd", "sgd")])
 def test_no_such_kernel(rule: str, kernel: str) -> None:
     with pytest.raises(UsageError, match=r"optimizer\.cu"):
-        cuda.launches(Optimizer(rule, 1, 8), kernel)
+        gpu.launches(Optimizer(rule, 1, 8), kernel)
     with pytest.raises(UsageError, match="makes copy"):
-        cuda.kernel(Optimizer("copy", 1, 8))
+        gpu.kernel(Optimizer("copy", 1, 8))
 
 
 @needs_nvcc
 @pytest.mark.parametrize("arch", cases.ARCHS)
 def test_compiled_within_registers_of_eight_blocks(arch: str, own_state: Path) -> None:
     """sgd and momentum: 32 registers a thread let eight blocks of 256 run. Adam's five arrays take 48: five."""
-    found = nvcc.resources(cuda.SOURCE, arch)
-    assert set(found) == set(cuda.KERNELS)
+    found = nvcc.resources(gpu.SOURCE, arch)
+    assert set(found) == set(gpu.KERNELS)
     for name, it in found.items():
         assert it.registers <= (48 if name == "optimizer_adam" else 32)
         assert (it.spill_stores, it.spill_loads, it.stack, it.shared) == (0, 0, 0, 0)

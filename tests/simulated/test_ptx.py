@@ -10,7 +10,7 @@ import pytest
 
 from kernels.dtypes import STORED
 from kernels.nvcc import Geometry
-from kernels.ops.mma import Mma, cuda
+from kernels.ops.mma import Mma, gpu
 from kernels.problem import Operand
 from tests.simulated import assembly, launcher
 
@@ -54,7 +54,7 @@ def scattered(matrix: Any, layout: tuple[tuple[int, ...], tuple[int, ...]]) -> A
 
 def own(unit: str) -> str:
     """What our source says before its kernels."""
-    return cuda.SOURCES[unit].read_text().partition('extern "C"')[0]
+    return gpu.SOURCES[unit].read_text().partition('extern "C"')[0]
 
 
 @pytest.mark.parametrize("dtype", LAYOUTS)
@@ -79,11 +79,11 @@ def test_fragments_of_a_warp_are_those_of_cutlass(dtype: str) -> None:
 
 def test_sums_of_a_warpgroup_lie_where_cutlass_has_them() -> None:
     """Of our kernel: which row and column a thread stores each of its 128 sums to."""
-    text = cuda.SOURCES["wgmma"].read_text()
+    text = gpu.SOURCES["wgmma"].read_text()
     head = own("wgmma").replace("= sum[i];", "= threadIdx.x % GROUP * SUMS + i;")
     assert head != own("wgmma")
     source = head + text[text.index('extern "C"') :]
-    geometry = cuda.launches(problem := Mma("bf16", "wgmma", 1), "wgmma_bf16")
+    geometry = gpu.launches(problem := Mma("bf16", "wgmma", 1), "wgmma_bf16")
     x = problem.fill(np.random.default_rng(1))
     got = launcher.launch(source, geometry, problem.operands(), x)["c"]
     at = places(C_WGMMA, 128)

@@ -22,8 +22,7 @@ from kernels.ops.fft.problem import Fft
 from kernels.ops.gather.problem import Gather
 from kernels.ops.gemm.problem import Gemm
 from kernels.ops.norm.problem import Norm
-from kernels.ops.optimizer.problem import Optimizer
-from kernels.ops.optimizer.rules import NAMES
+from kernels.ops.optimizer.problem import NAMES, Optimizer
 from kernels.ops.pooling.problem import Pooling
 from kernels.ops.saxpy.problem import Saxpy
 from kernels.ops.softmax.problem import Softmax

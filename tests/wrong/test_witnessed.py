@@ -15,8 +15,7 @@ from kernels.launch import Setting
 from kernels.ops.activation.problem import Activation
 from kernels.ops.gather.problem import Gather
 from kernels.ops.gemm.problem import Gemm
-from kernels.ops.optimizer.problem import Optimizer
-from kernels.ops.optimizer.rules import NAMES
+from kernels.ops.optimizer.problem import NAMES, Optimizer
 from kernels.ops.saxpy.problem import Saxpy
 from kernels.ops.stream.problem import Stream
 from kernels.ops.update.problem import RULES, Update

@@ -13,7 +13,7 @@ from kernels.libs.cuda import CUDA_SUITE, CUPY
 from kernels.libs.numba import NUMBA
 from kernels.libs.torch import TORCH
 from kernels.libs.torch_cuda import TORCH_CUDA
-from kernels.ops.activation import cuda, gpu, libraries
+from kernels.ops.activation import gpu, libraries
 from kernels.ops.activation.problem import Activation
 from kernels.provider import NUMPY, SUITE
 from kernels.variant import DEFAULT, Variant, row
@@ -74,7 +74,7 @@ VARIANTS: tuple[Variant[Activation], ...] = (
     row(NUMPY, "numpy", libraries.numpy_chain, kernel=libraries.numpy_kernel, roles=LIBRARY),
     row(TORCH, "torch", libraries.torch_out, kernel=libraries.torch_kernel, roles=LIBRARY),
     row(NUMBA, "numba", libraries.numba_loop, accepts=_forward, kernel=libraries.numba_kernel, roles=LIBRARY),
-    row(CUDA_SUITE, "cuda", grid.solving(cuda), roles=LIBRARY),
+    row(CUDA_SUITE, "cuda", grid.solving(gpu), roles=LIBRARY),
     row(CUPY, "cupy", gpu.cupy_chain, roles=LIBRARY),
     row(TORCH_CUDA, "torch-cuda", gpu.torch_out, roles=LIBRARY),
 )

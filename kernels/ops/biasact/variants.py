@@ -9,12 +9,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernels import maths
+from kernels import grid, maths
 from kernels.errors import Unavailable
 from kernels.launch import Launch
 from kernels.libs import torch as torch_library
+from kernels.libs.cuda import CUDA_SUITE
+from kernels.libs.cudnn import CUDNN
 from kernels.libs.torch import TORCH
 from kernels.native import launch
+from kernels.ops.biasact import gpu
 from kernels.ops.biasact.problem import BiasAct
 from kernels.provider import NUMPY, SUITE
 from kernels.variant import Variant, row
@@ -150,5 +153,7 @@ VARIANTS: tuple[Variant[BiasAct], ...] = (
     row(TORCH, "torch", partial(torch_out, inside=False)),
     row(TORCH, "torch-bias-inside", partial(torch_out, inside=True), accepts=_product, roles=()),
     row(TORCH, "onednn-both-inside", onednn, accepts=_product, roles=()),
+    row(CUDA_SUITE, "cuda", grid.solving(gpu), accepts=gpu.refused),
+    row(CUDNN, "cudnn", gpu.prepare, accepts=gpu.accepts),
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -15,7 +15,7 @@ from kernels.libs import torch_cuda
 from kernels.libs.cuda import CUDA_SUITE
 from kernels.libs.torch import TORCH
 from kernels.libs.torch_cuda import TORCH_CUDA
-from kernels.ops.cast import cuda
+from kernels.ops.cast import gpu
 from kernels.ops.cast.problem import FILL, Cast, doubles
 from kernels.provider import LIBC, NUMPY, SUITE
 from kernels.variant import Variant, row
@@ -104,7 +104,7 @@ VARIANTS: tuple[Variant[Cast], ...] = (
     row(LIBC, "memset", maths.prepared(SOURCE, lambda p: "cast_memset", _argument), accepts=_clears, roles=()),
     row(NUMPY, "numpy", numpy_copyto, accepts=_known),
     row(TORCH, "torch", torch_copy),
-    row(CUDA_SUITE, "cuda", grid.solving(cuda)),
+    row(CUDA_SUITE, "cuda", grid.solving(gpu)),
     row(TORCH_CUDA, "torch-cuda", torch_cuda_copy),
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -13,7 +13,7 @@ from kernels.launch import Bind, Launch, Setting
 from kernels.maths import INT64, POINTER, alone
 from kernels.native import launch
 from kernels.ops.chain.problem import Chain
-from kernels.ops.transfer import peers
+from kernels.ops.transfer import native
 from kernels.provider import SUITE
 from kernels.variant import Variant, row
 
@@ -35,8 +35,8 @@ class Argument(ctypes.Structure):
 def prepare(route: str, problem: Chain, device: object, setting: Setting) -> Bind:
     """The other process is there whether it has a share or not. Raises Unavailable where the system forbids it."""
     alone(setting)
-    peer = peers.Peer(route, (problem.count,), between=build.address(SOURCE, "chain_link"))
-    function, exchange = build.address(SOURCE, "chain_run"), build.address(peers.SOURCE, "transfer_exchange")
+    peer = native.Peer(route, (problem.count,), between=build.address(SOURCE, "chain_link"))
+    function, exchange = build.address(SOURCE, "chain_run"), build.address(native.SOURCE, "transfer_exchange")
     of = {"count": problem.count, "links": problem.links, "elsewhere": problem.elsewhere}
 
     def bind(buffers: Sequence[Array]) -> Launch:
@@ -46,5 +46,5 @@ def prepare(route: str, problem: Chain, device: object, setting: Setting) -> Bin
     return bind
 
 
-VARIANTS: tuple[Variant[Chain], ...] = tuple(row(SUITE, route, partial(prepare, route)) for route in peers.ROUTES)
+VARIANTS: tuple[Variant[Chain], ...] = tuple(row(SUITE, route, partial(prepare, route)) for route in native.ROUTES)
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

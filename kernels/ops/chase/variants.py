@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 from kernels import build
 from kernels.errors import Unavailable
 from kernels.launch import Bind, Launch
+from kernels.libs.cuda import CUDA_SUITE
 from kernels.native import CALL, launch
+from kernels.ops.chase import gpu
 from kernels.ops.chase.problem import HUGE_PAGE, SMALL_PAGE, Chase
 from kernels.ops.pages.variants import HUGE, Held, huge_pages, refuse_size
 from kernels.provider import SUITE
@@ -75,5 +77,8 @@ def prepare(problem: Chase, device: object, setting: object) -> Bind:
     return bind
 
 
-VARIANTS: tuple[Variant[Chase], ...] = (row(SUITE, "c", prepare, accepts=accepts, blas=lambda problem: "p = *p"),)
+VARIANTS: tuple[Variant[Chase], ...] = (
+    row(SUITE, "c", prepare, accepts=accepts, blas=lambda problem: "p = *p"),
+    row(CUDA_SUITE, "cuda", gpu.prepare, accepts=gpu.refused, blas=lambda problem: "p = *p"),
+)
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

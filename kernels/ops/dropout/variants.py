@@ -8,10 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernels import maths
+from kernels import grid, maths
 from kernels.launch import Launch
 from kernels.libs import torch as torch_library
+from kernels.libs.cuda import CUDA_SUITE
+from kernels.libs.cudnn import CUDNN
 from kernels.libs.torch import TORCH
+from kernels.ops.dropout import gpu
 from kernels.ops.dropout.problem import Dropout
 from kernels.provider import NUMPY, SUITE
 from kernels.variant import Variant, row
@@ -85,5 +88,7 @@ VARIANTS: tuple[Variant[Dropout], ...] = (
     row(SUITE, "c-mask-passes", _own("dropout_mask_passes", True)),
     row(NUMPY, "numpy", numpy_mask),
     row(TORCH, "torch", torch_mask),
+    row(CUDA_SUITE, "cuda", grid.solving(gpu)),
+    row(CUDNN, "cudnn", gpu.prepare, accepts=gpu.accepts),
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -7,12 +7,12 @@ from typing import Any
 
 from kernels import grid
 from kernels.libs.cuda import CUDA_SUITE
-from kernels.ops.exchange import cuda
+from kernels.ops.exchange import gpu
 from kernels.ops.exchange.problem import Exchange
 from kernels.variant import Variant, row
 
 INSTRUCTIONS = {"load": "LDS", "shuffle": "SHFL", "add-shared": "atomicAdd", "add-global": "atomicAdd"}
 VARIANTS: tuple[Variant[Exchange], ...] = (
-    row(CUDA_SUITE, "cuda", grid.solving(cuda), blas=lambda problem: INSTRUCTIONS[problem.how]),
+    row(CUDA_SUITE, "cuda", grid.solving(gpu), blas=lambda problem: INSTRUCTIONS[problem.how]),
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

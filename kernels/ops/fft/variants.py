@@ -12,7 +12,7 @@ from kernels.libs.fftw import FFTW
 from kernels.libs.skcuda import SKCUDA
 from kernels.libs.torch import TORCH
 from kernels.libs.torch_cuda import TORCH_CUDA
-from kernels.ops.fft import gpu, libraries, own
+from kernels.ops.fft import gpu, libraries, native
 from kernels.ops.fft.problem import Fft
 from kernels.provider import NUMPY, SCIPY, SUITE
 from kernels.variant import Variant, row
@@ -22,7 +22,7 @@ VARIANTS: tuple[Variant[Fft], ...] = (
     row(NUMPY, "numpy", libraries.numpy_out, accepts=libraries.numpy_accepts, kernel=pocketfft.numpy_kernel),
     row(FFTW, "pyfftw", libraries.fftw_planned),
     row(TORCH, "torch", libraries.torch_out),
-    row(SUITE, "c", own.prepare, accepts=own.accepts),
+    row(SUITE, "c", native.prepare, accepts=native.accepts),
     row(CUFFT, "cufft", gpu.by_cufft),
     row(SKCUDA, "skcuda", gpu.by_scikit),
     row(CUPY, "cupy", gpu.by_cupy),

@@ -13,7 +13,7 @@ from kernels.errors import Unavailable
 from kernels.launch import Bind, Launch, Setting
 from kernels.libs.cuda import CUDA_SUITE
 from kernels.native import launch
-from kernels.ops.fma import cuda
+from kernels.ops.fma import gpu
 from kernels.ops.fma.problem import ISA, NOTHING, PEAK, Fma
 from kernels.provider import SUITE
 from kernels.variant import CEILING, Variant, row
@@ -106,7 +106,7 @@ VARIANTS = (
     row(
         CUDA_SUITE,
         "cuda",
-        grid.prepared(cuda.SOURCE, lambda problem, device: cuda.launches(problem, f"fma_chains{problem.chains}")),
+        grid.prepared(gpu.SOURCE, lambda problem, device: gpu.launches(problem, f"fma_chains{problem.chains}")),
         accepts=on_gpu,
         roles=(CEILING,),
     ),

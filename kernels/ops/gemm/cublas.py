@@ -14,7 +14,7 @@ from kernels.launch import Launch
 from kernels.libs import cublas, cublaslt
 from kernels.ops.gemm.fastest import fastest
 from kernels.ops.gemm.problem import Gemm
-from kernels.ops.transpose import cuda as transpose
+from kernels.ops.transpose import gpu as transpose
 
 if TYPE_CHECKING:
     from kernels.launch import Bind

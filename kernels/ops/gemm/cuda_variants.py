@@ -17,7 +17,6 @@ from kernels.libs.pycuda import PYCUDA
 from kernels.libs.skcuda import SKCUDA
 from kernels.libs.torch_cuda import TORCH_CUDA
 from kernels.ops.gemm import cublas, gpu
-from kernels.ops.gemm import cuda as own
 from kernels.ops.gemm.accepts import column_major, copied, plain, transposes, typed, up_to
 from kernels.ops.gemm.problem import Gemm
 from kernels.problem import Work
@@ -28,7 +27,7 @@ EVERY = ("fp32", "tf32", "bf16", "fp16")
 
 
 def _own(kernel: str) -> Callable[[Gemm, Any, object], Any]:
-    return grid.prepared(own.SOURCE, lambda problem, device: own.launches(problem, kernel))
+    return grid.prepared(gpu.SOURCE, lambda problem, device: gpu.launches(problem, kernel))
 
 
 def _row(provider: Provider, name: str, prepare: Any, *types: str, **more: Any) -> Variant[Gemm]:
@@ -77,11 +76,11 @@ VARIANTS: tuple[Variant[Gemm], ...] = (
     _row(CUBLASLT, "cublaslt-best", cublas.light(best=True), *EVERY, blas=column_major),
     _row(CUDA_SUITE, "cuda-tiled", _own("sgemm_tiled"), "fp32"),
     _row(CUDA_SUITE, "cuda-naive", _own("sgemm_naive"), "fp32", accepts=up_to(2000, "every term is read from memory")),
-    _row(NUMBA_CUDA, "numba-cuda-tiled", gpu.numba("sgemm_tiled"), "fp32", accepts=up_to(2000, "tiles of 16")),
+    _row(NUMBA_CUDA, "numba-cuda-tiled", gpu.by_numba("sgemm_tiled"), "fp32", accepts=up_to(2000, "tiles of 16")),
     _row(
         NUMBA_CUDA,
         "numba-cuda-naive",
-        gpu.numba("sgemm_naive"),
+        gpu.by_numba("sgemm_naive"),
         "fp32",
         accepts=up_to(2000, "every term is read from memory"),
     ),

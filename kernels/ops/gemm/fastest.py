@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import statistics
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -24,6 +22,9 @@ def fastest(device: Any, calls: Sequence[Call]) -> int:
     Each is replayed as a graph behind a held stream: of calls that take microseconds, launched one by one, the gaps
     between launches would be compared.
     """
+    import random  # here: a plan is listed without
+    import statistics
+
     if len(calls) == 1:
         return 0
     seconds = _launched(device, calls)

@@ -1,27 +1,132 @@
-"""Products on a GPU that are called through Python packages: CuPy, scikit-cuda, PyCUDA, Numba, PyTorch."""
+"""Products on a GPU: our own kernels, by CuPy, PyTorch, PyCUDA, scikit-cuda and Numba."""
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels import nvcc
 from kernels.launch import Launch
-from kernels.libs import cublas, pycuda, skcuda, torch_cuda
-from kernels.libs import numba as numba_library
-from kernels.ops.gemm import cuda as own
-from kernels.ops.gemm import numba_cuda
+from kernels.libs import cublas, numba, pycuda, skcuda, torch_cuda
+from kernels.nvcc import Geometry, refuse_unknown
 from kernels.ops.gemm.cublas import addresses, words
 from kernels.ops.gemm.problem import Gemm
+from kernels.problem import Operand
 
 if TYPE_CHECKING:
     from kernels.launch import Bind
     from kernels.problem import Problem
 
-TILES = "sgemm_tiled"
+
+SOURCE = Path(__file__).with_name("gemm.cu")
+TILES = {"sgemm_naive": (8, 32), "sgemm_tiled": (64, 64)}  # rows and columns of C that a block computes
+BLOCKS = {"sgemm_naive": (32, 8, 1), "sgemm_tiled": (64, 1, 1)}
+
+
+def launches(problem: Gemm, kernel: str) -> tuple[Geometry, ...]:
+    """One launch; a transposed operand is one whose two strides are exchanged. Raises UsageError."""
+    refuse_unknown(SOURCE, kernel, TILES)
+    rows, cols = TILES[kernel]
+    a, b, c = problem.operands()
+    sizes = (problem.m, problem.n, problem.k, *_strides(a, problem.trans[0]), *_strides(b, problem.trans[1]), c.ld)
+    return (
+        Geometry(
+            kernel,
+            (-(-problem.m // rows) * -(-problem.n // cols), 1, 1),
+            BLOCKS[kernel],
+            (
+                *(("operand", x.name) for x in (a, b, c)),
+                ("float32", problem.alpha),
+                ("float32", problem.beta),
+                *(("int64", size) for size in sizes),
+            ),
+        ),
+    )
+
+
+def _strides(x: Operand, trans: str) -> tuple[int, int]:
+    """Elements from a row of op(X) to the next, and from a column to the next."""
+    return (x.ld, 1) if trans == "n" else (1, x.ld)
+
+
+TILE = 16
+NAIVE_ROWS, NAIVE_COLS = 8, 32
+
+Pair = tuple[int, int]
+
+cuda: Any = None  # numba.cuda from the first call of kernels() on: the simulator looks for it among the globals
+
+
+def geometry(kernel: str, m: int, n: int, tile: int = TILE) -> tuple[int, Pair]:
+    """Blocks, numbered row by row over C, and threads of a block, columns first."""
+    rows, cols = (tile, tile) if kernel == "sgemm_tiled" else (NAIVE_ROWS, NAIVE_COLS)
+    return -(-m // rows) * -(-n // cols), (cols, rows)
+
+
+@functools.cache
+def kernels(tile: int = TILE) -> dict[str, Any]:
+    """The jitted kernels by name, each to be launched as kernel[blocks, threads](a, b, c, alpha, beta).
+
+    Made once, so that each is compiled once for a layout of its operands. Raises Unavailable.
+    """
+    global cuda
+    cuda = numba.cuda()
+    float32 = numba.load().float32
+    return {f.__name__: cuda.jit(f) for f in (_naive(float32), _tiled(float32, tile))}
+
+
+def _naive(float32: Any) -> Any:
+
+    def sgemm_naive(a: Any, b: Any, c: Any, alpha: Any, beta: Any) -> None:
+        across = (c.shape[1] + NAIVE_COLS - 1) // NAIVE_COLS
+        i = cuda.blockIdx.x // across * NAIVE_ROWS + cuda.threadIdx.y
+        j = cuda.blockIdx.x % across * NAIVE_COLS + cuda.threadIdx.x
+        if i < c.shape[0] and j < c.shape[1]:
+            total = float32(0)
+            for p in range(a.shape[1]):
+                total += a[i, p] * b[p, j]
+            if beta == 0:  # C is not read: it may hold NaN
+                c[i, j] = alpha * total
+            else:
+                c[i, j] = alpha * total + beta * c[i, j]
+
+    return sgemm_naive
+
+
+def _tiled(float32: Any, tile: int) -> Any:
+    pitch = tile + 1  # a column then lies in different banks
+
+    def sgemm_tiled(a: Any, b: Any, c: Any, alpha: Any, beta: Any) -> None:
+        # Each on a line of its own: the simulator tells shared arrays apart by their line.
+        left = cuda.shared.array((tile, pitch), float32)
+        right = cuda.shared.array((tile, pitch), float32)
+        across = (c.shape[1] + tile - 1) // tile
+        y, x = cuda.threadIdx.y, cuda.threadIdx.x
+        i = cuda.blockIdx.x // across * tile + y
+        j = cuda.blockIdx.x % across * tile + x
+        total = float32(0)
+        for start in range(0, a.shape[1], tile):
+            left[y, x] = a[i, start + x] if i < a.shape[0] and start + x < a.shape[1] else 0
+            right[y, x] = b[start + y, j] if start + y < b.shape[0] and j < b.shape[1] else 0
+            cuda.syncthreads()
+            for p in range(tile):
+                total += left[y, p] * right[p, x]
+            cuda.syncthreads()
+        if i < c.shape[0] and j < c.shape[1]:
+            if beta == 0:
+                c[i, j] = alpha * total
+            else:
+                c[i, j] = alpha * total + beta * c[i, j]
+
+    return sgemm_tiled
+
+
+TILED = "sgemm_tiled"
 LETTERS = {"operand": "P", "float32": "f", "int64": "q"}  # of the module `struct`, by what a geometry passes
 
 
@@ -85,10 +190,10 @@ def tiles_by_pycuda(device: Any) -> Callable[[Gemm, Sequence[int]], Callable[[],
     """Of a product and its operands' addresses a launch of `sgemm_tiled` by PyCUDA's prepared_async_call, on a stream
     of its own that is tied to ours. Raises BuildError, LaunchError, Unavailable."""
     on = pycuda.open_side(device.stream.ptr)
-    kernel = pycuda.function(nvcc.cubin(own.SOURCE, device.arch), TILES)
+    kernel = pycuda.function(nvcc.cubin(SOURCE, device.arch), TILED)
 
     def launch(problem: Gemm, places: Sequence[int]) -> Callable[[], None]:
-        (geometry,) = own.launches(problem, TILES)
+        (geometry,) = launches(problem, TILED)
         given = dict(zip((x.name for x in problem.operands()), places, strict=True))
         arguments = [
             (
@@ -136,14 +241,14 @@ def torch_mm(problem: Gemm, device: Any, setting: object) -> Bind:
     return bind
 
 
-def numba(kernel: str) -> Callable[[Gemm, Any, object], Bind]:
-    """A kernel of numba_cuda.py, compiled for operands that lie as the problem's do."""
+def by_numba(kernel: str) -> Callable[[Gemm, Any, object], Bind]:
+    """A kernel in Python, compiled for operands that lie as the problem's do."""
 
     def prepare(problem: Gemm, device: Any, setting: object) -> Bind:
         import numpy as np
 
-        cuda = numba_library.cuda()
-        function, stream = numba_cuda.kernels()[kernel], cuda.external_stream(device.stream.ptr)
+        cuda = numba.cuda()
+        function, stream = kernels()[kernel], cuda.external_stream(device.stream.ptr)
         factors = np.float32(problem.alpha), np.float32(problem.beta)
 
         def passed(buffers: Sequence[Any]) -> tuple[Any, ...]:
@@ -152,9 +257,9 @@ def numba(kernel: str) -> Callable[[Gemm, Any, object], Bind]:
             return (*map(cuda.as_cuda_array, (left, right, c)), *factors)
 
         small = replace(problem, m=2, n=2, k=2)
-        blocks, threads = numba_cuda.geometry(kernel, small.m, small.n)
-        numba_library.compiled(function[blocks, threads, stream], passed(unread(small, device)))
-        blocks, threads = numba_cuda.geometry(kernel, problem.m, problem.n)
+        blocks, threads = geometry(kernel, small.m, small.n)
+        numba.compiled(function[blocks, threads, stream], passed(unread(small, device)))
+        blocks, threads = geometry(kernel, problem.m, problem.n)
         configured = function[blocks, threads, stream]
 
         def bind(buffers: Sequence[Any]) -> Launch:

@@ -18,7 +18,7 @@ from kernels.libs.numba import NUMBA
 from kernels.libs.onednn import ONEDNN
 from kernels.libs.openblas import OPENBLAS, OPENBLAS_SCIPY
 from kernels.libs.torch import TORCH
-from kernels.ops.gemm import native, numba_cpu
+from kernels.ops.gemm import libraries, native
 from kernels.ops.gemm.accepts import column_major, copied, numpy_call, plain, torch_call, transposes, typed, up_to
 from kernels.ops.gemm.problem import Gemm
 from kernels.problem import Work
@@ -172,12 +172,12 @@ VARIANTS: tuple[Variant[Gemm], ...] = (
     row(SUITE, "naive", native.own("naive"), accepts=typed("fp32", also=up_to(0.3, SLOW)), roles=()),
     row(SUITE, "blocked", native.own("blocked"), accepts=typed("fp32", also=up_to(40, "our own product")), roles=()),
     row(
-        NUMBA, "numba-naive", numba_cpu.product(numba_cpu.naive), accepts=typed("fp32", also=up_to(0.3, SLOW)), roles=()
+        NUMBA, "numba-naive", libraries.product(libraries.naive), accepts=typed("fp32", also=up_to(0.3, SLOW)), roles=()
     ),
     row(
         NUMBA,
         "numba-blocked",
-        numba_cpu.product(numba_cpu.blocked),
+        libraries.product(libraries.blocked),
         accepts=typed("fp32", also=up_to(40, "no library")),
         roles=(),
     ),

@@ -12,21 +12,36 @@ import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import repeat
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels import build, grid, nvcc
-from kernels.errors import Unavailable
+from kernels.errors import Unavailable, UsageError
 from kernels.launch import Launch
 from kernels.libs import cublas, driver, numba, pycuda, torch_cuda
 from kernels.native import CALL
+from kernels.nvcc import Geometry
 from kernels.ops.gemm import cublas as product
 from kernels.ops.gemm import gpu as product_by
-from kernels.ops.launch import cuda, interpreted, native
-from kernels.ops.launch.interpreted import chained
+from kernels.ops.launch import libraries, native
+from kernels.ops.launch.libraries import chained
 from kernels.ops.launch.problem import PRODUCT, Calls
 
 if TYPE_CHECKING:
     from kernels.launch import Bind
+
+
+SOURCE = Path(__file__).with_name("launch.cu")
+BLOCKS = {"launch_empty": (32, 1, 1), "launch_gemm": (8, 8, 1)}
+
+
+def launches(problem: Calls, kernel: str) -> tuple[Geometry, ...]:
+    """One launch of one block for each call of the chain, all alike. Raises UsageError."""
+    if kernel != f"launch_{problem.kernel}":
+        raise UsageError(f"{kernel} of {SOURCE.name} is not for {problem.name}: take launch_{problem.kernel}")
+    one = Geometry(kernel, (1, 1, 1), BLOCKS[kernel], tuple(("operand", x.name) for x in problem.operands()))
+    return (one,) * problem.chain
+
 
 Prepare = Callable[[Calls, Any, Any], "Bind"]
 numba_cuda: Any = None  # numba.cuda, once it is asked for: its simulator looks for it among the globals
@@ -44,19 +59,19 @@ class DriverLaunch(ctypes.Structure):
 
 def nothing(problem: Calls, device: Any, setting: object) -> Bind:
     """The harness alone. It enqueues no kernel; one at most, since 0 stands for an unknown number."""
-    bound = interpreted.nothing(problem, device, setting)
+    bound = libraries.nothing(problem, device, setting)
     return lambda buffers: replace(bound(buffers), kernels=1)
 
 
 def _one(problem: Calls) -> Any:
     """The geometry of one call."""
-    return cuda.launches(Calls(problem.kernel, 1), f"launch_{problem.kernel}")[0]
+    return launches(Calls(problem.kernel, 1), f"launch_{problem.kernel}")[0]
 
 
 def _cubin(problem: Calls, device: Any) -> Any:
     if reason := nvcc.missing():
         raise Unavailable(reason)
-    return nvcc.cubin(cuda.SOURCE, device.arch)
+    return nvcc.cubin(SOURCE, device.arch)
 
 
 def _ready(problem: Calls, device: Any) -> Callable[[Sequence[Any]], driver.Prepared]:
@@ -118,7 +133,7 @@ def graph(problem: Calls, device: Any, setting: object) -> Bind:
     """One replay of a captured graph of `chain` launches."""
     geometry = _one(problem)
     names = [x.name for x in problem.operands()]
-    bound = grid.bound(cuda.SOURCE, (geometry,), names, device)
+    bound = grid.bound(SOURCE, (geometry,), names, device)
 
     def bind(buffers: Sequence[Any]) -> Launch:
         one = bound(buffers)
@@ -130,7 +145,7 @@ def graph(problem: Calls, device: Any, setting: object) -> Bind:
 def cupy_kernel(problem: Calls, device: Any, setting: object) -> Bind:
     """The kernel as CuPy launches one: function(grid, block, arguments)."""
     geometry = _one(problem)
-    function = device.function(cuda.SOURCE, geometry.kernel)
+    function = device.function(SOURCE, geometry.kernel)
 
     def bind(buffers: Sequence[Any]) -> Launch:
         return chained(function, (geometry.grid, geometry.block, tuple(buffers)), problem.chain, kernels=1)

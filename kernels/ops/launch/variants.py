@@ -18,7 +18,7 @@ from kernels.libs.pycuda import PYCUDA
 from kernels.libs.skcuda import SKCUDA
 from kernels.libs.torch import TORCH
 from kernels.libs.torch_cuda import TORCH_CUDA
-from kernels.ops.launch import frameworks, gpu, interpreted, native
+from kernels.ops.launch import gpu, libraries, native
 from kernels.ops.launch.problem import Calls
 from kernels.provider import SUITE
 from kernels.variant import DEFAULT, Variant, row
@@ -138,7 +138,7 @@ CPU: tuple[Variant[Calls], ...] = (
     row(
         SUITE,
         "nothing-python",
-        interpreted.nothing,
+        libraries.nothing,
         python=True,
         accepts=harness,
         blas=told("", "a Python function whose loop makes no turn: what the harness adds to a launch from Python"),
@@ -147,7 +147,7 @@ CPU: tuple[Variant[Calls], ...] = (
     row(
         SUITE,
         "python",
-        interpreted.python,
+        libraries.python,
         python=True,
         accepts=EMPTY("a product in pure Python measures Python's arithmetic: --kernel empty"),
         blas=told("", "an empty Python function"),
@@ -156,21 +156,21 @@ CPU: tuple[Variant[Calls], ...] = (
     row(
         NUMBA,
         "numba",
-        interpreted.numba_njit,
+        libraries.numba_njit,
         blas=told("an @njit function of the same loops", "an empty @njit function"),
         roles=(DEFAULT, "nothing-python:gemm"),
     ),
     row(
         CFFI,
         "cffi",
-        interpreted.cffi_abi,
+        libraries.cffi_abi,
         blas=told("our C function, ABI mode, arguments prepared"),
         roles=(DEFAULT, "nothing-python:gemm"),
     ),
     row(
         SUITE,
         "ctypes",
-        interpreted.ctypes_prepared,
+        libraries.ctypes_prepared,
         python=True,
         blas=told("our C function, arguments prepared"),
         roles=(DEFAULT, "chain", "nothing-python:gemm"),
@@ -178,14 +178,14 @@ CPU: tuple[Variant[Calls], ...] = (
     row(
         SUITE,
         "ctypes-convert",
-        interpreted.ctypes_convert,
+        libraries.ctypes_convert,
         python=True,
         blas=told("our C function, argtypes convert a Python int for each pointer"),
     ),
     row(
         OPENBLAS,
         "ctypes-openblas",
-        interpreted.ctypes_openblas,
+        libraries.ctypes_openblas,
         accepts=BLAS,
         python=True,
         blas=told("cblas_sgemm, fourteen arguments prepared"),
@@ -194,7 +194,7 @@ CPU: tuple[Variant[Calls], ...] = (
         "numpy",
         "cpu",
         "openblas",
-        interpreted.numpy_matmul,
+        libraries.numpy_matmul,
         python=True,
         accepts=PRODUCT("NumPy has no call that does nothing: --kernel gemm"),
         blas=told("np.matmul(a, b, c)"),
@@ -204,7 +204,7 @@ CPU: tuple[Variant[Calls], ...] = (
         "scipy",
         "cpu",
         "openblas",
-        interpreted.scipy_sgemm,
+        libraries.scipy_sgemm,
         accepts=BLAS,
         python=True,
         blas=told("scipy.linalg.blas.sgemm with overwrite_c"),
@@ -212,14 +212,14 @@ CPU: tuple[Variant[Calls], ...] = (
     row(
         TORCH,
         "torch",
-        frameworks.eager,
+        libraries.eager,
         blas=told("torch.mm(a, b, out=c)", "Tensor.zero_() of no element"),
         roles=(DEFAULT, "chain"),
     ),
     row(
         TORCH,
         "torch-compile",
-        frameworks.compiled,
+        libraries.compiled,
         blas=told("torch.compile of a function of one torch.mm"),
         accepts=PRODUCT("torch.compile makes nothing of a function without an operation: --kernel gemm"),
         roles=("slow",),

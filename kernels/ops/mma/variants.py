@@ -11,7 +11,7 @@ from kernels import build, grid, team
 from kernels.errors import Unavailable
 from kernels.libs.cuda import CUDA_SUITE
 from kernels.native import launch
-from kernels.ops.mma import cuda
+from kernels.ops.mma import gpu
 from kernels.ops.mma.problem import GPU, Mma
 from kernels.provider import SUITE
 from kernels.variant import CEILING, Variant, row
@@ -26,8 +26,8 @@ def prepare(problem: Mma, device: Any, setting: object) -> Bind:
     if problem.unit == "wgmma" and device.arch != "sm_90":
         raise Unavailable(f"wgmma is Hopper's, sm_90a: {device.name} is {device.arch}")
     names = [x.name for x in problem.operands()]
-    geometries = cuda.launches(problem, cuda.kernel(problem))
-    return grid.bound(cuda.SOURCES[problem.unit], geometries, names, device)
+    geometries = gpu.launches(problem, gpu.kernel(problem))
+    return grid.bound(gpu.SOURCES[problem.unit], geometries, names, device)
 
 
 SOURCE = Path(__file__).with_name("mma.c")

@@ -9,12 +9,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernels import maths
+from kernels import grid, maths
 from kernels.launch import Launch
 from kernels.libs import torch as torch_library
+from kernels.libs.cuda import CUDA_SUITE
+from kernels.libs.cudnn import CUDNN
 from kernels.libs.torch import TORCH
-from kernels.ops.norm.problem import Norm
-from kernels.ops.norm.truth import ALPHA, BETA, BIAS, EPSILON, WIDTH
+from kernels.ops.norm import gpu
+from kernels.ops.norm.problem import ALPHA, BETA, BIAS, EPSILON, WIDTH, Norm
 from kernels.provider import NUMPY, SUITE
 from kernels.variant import Variant, row
 
@@ -172,5 +174,7 @@ VARIANTS: tuple[Variant[Norm], ...] = (
     row(SUITE, "c-ops", _own("_ops"), accepts=_batch),
     row(NUMPY, "numpy", numpy_chain, accepts=_forward),
     row(TORCH, "torch", torch_out),
+    row(CUDA_SUITE, "cuda", grid.solving(gpu), accepts=gpu.refused),
+    row(CUDNN, "cudnn", gpu.prepare, accepts=gpu.accepts),
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -12,7 +12,7 @@ from kernels import build, maths, own
 from kernels.errors import Unavailable
 from kernels.launch import Launch
 from kernels.native import launch
-from kernels.ops.optimizer import rules
+from kernels.ops.optimizer import problem as rules
 from kernels.ops.optimizer.problem import Optimizer
 
 if TYPE_CHECKING:

@@ -9,10 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernels import maths
+from kernels import grid, maths
 from kernels.launch import Launch
 from kernels.libs import torch as torch_library
+from kernels.libs.cuda import CUDA_SUITE
+from kernels.libs.cudnn import CUDNN
 from kernels.libs.torch import TORCH
+from kernels.ops.pooling import gpu
 from kernels.ops.pooling.problem import STRIDE, Pooling
 from kernels.provider import NUMPY, SUITE
 from kernels.variant import Variant, row
@@ -152,5 +155,7 @@ VARIANTS: tuple[Variant[Pooling], ...] = (
     row(NUMPY, "numpy", numpy_chain, accepts=_forward),
     row(TORCH, "torch", torch_out),
     row(TORCH, "torch-relu-before", partial(torch_out, relu="before"), accepts=_relu, roles=()),
+    row(CUDA_SUITE, "cuda", grid.solving(gpu), accepts=gpu.refused),
+    row(CUDNN, "cudnn", gpu.prepare, accepts=gpu.accepts, judged=gpu.any_maximum),
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -3,15 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kernels.errors import UsageError
 from kernels.launch import Launch
 from kernels.libs import torch_cuda
+from kernels.nvcc import Argument, Geometry
 from kernels.ops.softmax.libraries import array_sums, indexed, torch_parts
+from kernels.ops.softmax.problem import Softmax
 
 if TYPE_CHECKING:
     from kernels.launch import Bind
-    from kernels.ops.softmax.problem import Softmax
+
+
+SOURCE = Path(__file__).with_name("softmax.cu")
+KERNELS = ("softmax_index", "softmax_onehot")
+THREADS = 256
+
+
+def kernel(problem: Softmax) -> str:
+    """The name of the kernel that solves it."""
+    return f"softmax_{problem.labels.replace('-', '')}"
+
+
+def launches(problem: Softmax, name: str) -> tuple[Geometry, ...]:
+    """One launch, a block a row. Raises UsageError."""
+    if name != kernel(problem) or (problem.before, problem.want) != ("none", "step"):
+        raise UsageError(f"{name} of {SOURCE.name} is not for {problem.name}: take {kernel(problem)}")
+    places: tuple[Argument, ...] = tuple(("operand", x.name) for x in problem.operands())
+    return (Geometry(name, (problem.batch, 1, 1), (THREADS, 1, 1), (*places, ("int64", problem.classes))),)
 
 
 # Kernels, at most. CUB may sum a row in two passes, to memory of its own, which CuPy then copies to `out`. An array

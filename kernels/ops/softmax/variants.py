@@ -15,7 +15,7 @@ from kernels.libs.numba import NUMBA
 from kernels.libs.torch import TORCH
 from kernels.libs.torch_cuda import TORCH_CUDA
 from kernels.ops.activation.libraries import numba_kernel, numpy_kernel, torch_kernel
-from kernels.ops.softmax import cuda, gpu, libraries
+from kernels.ops.softmax import gpu, libraries
 from kernels.ops.softmax.problem import Softmax
 from kernels.provider import NUMPY, SUITE
 from kernels.variant import DEFAULT, Variant, row
@@ -120,7 +120,7 @@ VARIANTS: tuple[Variant[Softmax], ...] = (
         kernel=torch_kernel,
     ),
     row(NUMBA, "numba", libraries.numba_rows, accepts=INDEX, kernel=numba_kernel, roles=LIBRARY),
-    row(CUDA_SUITE, "cuda", grid.solving(cuda), accepts=plain, roles=(*LIBRARY, "labels")),
+    row(CUDA_SUITE, "cuda", grid.solving(gpu), accepts=plain, roles=(*LIBRARY, "labels")),
     row(CUPY, "cupy", gpu.cupy_chain, accepts=plain, roles=LIBRARY),
     row(
         TORCH_CUDA,

@@ -13,11 +13,15 @@ from kernels import build
 from kernels.launch import Bind, Launch
 from kernels.libs import openblas
 from kernels.libs import torch as torch_library
+from kernels.libs.cublas import CUBLAS
+from kernels.libs.cuda import CUDA_SUITE
+from kernels.libs.cusparse import CUSPARSE
 from kernels.libs.openblas import OPENBLAS
 from kernels.libs.torch import TORCH
 from kernels.native import launch
 from kernels.ops.gemm import Gemm
 from kernels.ops.gemm.native import product
+from kernels.ops.spmm import gpu
 from kernels.ops.spmm.problem import Spmm
 from kernels.problem import Work
 from kernels.provider import SCIPY, SUITE
@@ -116,5 +120,11 @@ VARIANTS: tuple[Variant[Spmm], ...] = (
     row(SUITE, "c-csr", own),
     row(SCIPY, "scipy-csr", scipy_csr),
     row(TORCH, "torch-csr", torch_csr),
+    row(CUBLAS, "cublas-dense", gpu.dense, work=executed),
+    row(CUDA_SUITE, "cuda-csr", gpu.csr),
+    row(CUSPARSE, "cusparse", partial(gpu.sparse, "default")),
+    row(CUSPARSE, "cusparse-alg1", partial(gpu.sparse, "alg1"), roles=()),
+    row(CUSPARSE, "cusparse-alg2", partial(gpu.sparse, "alg2")),
+    row(CUSPARSE, "cusparse-alg3", partial(gpu.sparse, "alg3"), roles=()),
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

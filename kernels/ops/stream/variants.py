@@ -18,7 +18,7 @@ from kernels.libs.cuda import CUDA_SUITE, CUPY
 from kernels.libs.torch import TORCH
 from kernels.libs.torch_cuda import TORCH_CUDA
 from kernels.native import launch
-from kernels.ops.stream import cuda
+from kernels.ops.stream import gpu
 from kernels.ops.stream.problem import Stream
 from kernels.provider import LIBC, NUMPY, SUITE
 from kernels.variant import CEILING, DEFAULT, Variant, row
@@ -183,7 +183,7 @@ VARIANTS: tuple[Variant[Stream], ...] = (
         CUDA_SUITE,
         "cuda",
         grid.prepared(
-            cuda.SOURCE, lambda problem, device: cuda.launches(problem, f"stream_{problem.kind}", device.processors)
+            gpu.SOURCE, lambda problem, device: gpu.launches(problem, f"stream_{problem.kind}", device.processors)
         ),
         roles=(DEFAULT, CEILING),
     ),

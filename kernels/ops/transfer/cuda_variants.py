@@ -9,7 +9,7 @@ from typing import Any
 
 from kernels.libs import cuda, pycuda
 from kernels.libs.cublas import CUBLAS
-from kernels.ops.transfer import beside, cuda_copies
+from kernels.ops.transfer import gpu
 from kernels.ops.transfer.problem import ONE, Transfer
 from kernels.ops.transfer.variants import AWAITED, BESIDE, PLAIN, at_once, within
 from kernels.problem import Work
@@ -22,7 +22,7 @@ def _way(kind: str, way: str, roles: tuple[str, ...]) -> Variant[Transfer]:
         f"{way}-{kind}",
         "cuda",
         kind if kind in ("pycuda", "cupy") else "cuda",
-        partial(cuda_copies.whole, kind),
+        partial(gpu.whole, kind),
         accepts=_by_caller if kind == "pageable" else at_once,
         missing=(lambda: cuda.missing() or pycuda.missing()) if kind == "pycuda" else cuda.missing,
         work=lambda problem: Work(0.0, float(problem.size * (2 if way == "both" else 1))),
@@ -31,7 +31,7 @@ def _way(kind: str, way: str, roles: tuple[str, ...]) -> Variant[Transfer]:
         roles=roles,
         link=True,
     )
-    return _timed(call, partial(cuda_copies.alone, kind, way))
+    return _timed(call, partial(gpu.alone, kind, way))
 
 
 def _timed(call: Variant[Transfer], prepare: Callable[..., Any]) -> Variant[Transfer]:
@@ -45,7 +45,7 @@ def _beside(name: str, prepare: Callable[..., Any], nbytes: Callable[[Transfer],
     call = row(
         CUBLAS,
         name,
-        partial(cuda_copies.whole, "pinned"),
+        partial(gpu.whole, "pinned"),
         accepts=within,
         work=lambda problem: Work(0.0, nbytes(problem)),
         python=True,
@@ -78,9 +78,9 @@ VARIANTS: tuple[Variant[Transfer], ...] = (
     _way("cupy", "d2h", (DEFAULT,)),
     _way("pageable", "h2d", (AWAITED,)),
     _way("pageable", "d2h", (AWAITED,)),
-    _beside("products", beside.products, lambda problem: beside.SQUARE.bytes),
-    _beside("h2d-beside-products", beside.both, lambda problem: float(problem.size)),
-    Variant("d2d", "cuda", "cuda", cuda_copies.within, accepts=within, roles=(DEFAULT,), **WITHIN),
-    Variant("d2d-cupy", "cuda", "cupy", cuda_copies.by_cupy, accepts=_one_buffer, python=True, roles=(), **WITHIN),
+    _beside("products", gpu.products, lambda problem: gpu.SQUARE.bytes),
+    _beside("h2d-beside-products", gpu.both, lambda problem: float(problem.size)),
+    Variant("d2d", "cuda", "cuda", gpu.within, accepts=within, roles=(DEFAULT,), **WITHIN),
+    Variant("d2d-cupy", "cuda", "cupy", gpu.by_cupy, accepts=_one_buffer, python=True, roles=(), **WITHIN),
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from kernels.libs.torch import TORCH
-from kernels.ops.transfer import copies, peers
+from kernels.ops.transfer import native
 from kernels.ops.transfer.problem import ONE, Transfer
 from kernels.problem import Work
 from kernels.provider import LIBC, NUMPY, SUITE
@@ -57,15 +57,15 @@ def _through_memory(problem: Transfer) -> Work:
 
 def _peer(name: str, work: Callable[[Transfer], Work] | None = None) -> Variant[Transfer]:
     accepts = _along if name == "shared" else _after
-    return row(SUITE, name, partial(peers.prepare, name), accepts=accepts, work=work, roles=(PEER,))
+    return row(SUITE, name, partial(native.prepare, name), accepts=accepts, work=work, roles=(PEER,))
 
 
 VARIANTS: tuple[Variant[Transfer], ...] = (
-    row(SUITE, "c", partial(copies.own, False), accepts=within, roles=(DEFAULT, TEAM)),
-    row(SUITE, "c-stream", partial(copies.own, True), accepts=within, roles=(DEFAULT, TEAM)),
-    row(LIBC, "memcpy", copies.memcpy, accepts=within, roles=(DEFAULT, PLAIN)),
-    row(NUMPY, "numpy", copies.numpy_copies, accepts=within),
-    row(TORCH, "torch", copies.torch_copies, accepts=within, roles=(DEFAULT, TEAM)),
+    row(SUITE, "c", partial(native.own, False), accepts=within, roles=(DEFAULT, TEAM)),
+    row(SUITE, "c-stream", partial(native.own, True), accepts=within, roles=(DEFAULT, TEAM)),
+    row(LIBC, "memcpy", native.memcpy, accepts=within, roles=(DEFAULT, PLAIN)),
+    row(NUMPY, "numpy", native.numpy_copies, accepts=within),
+    row(TORCH, "torch", native.torch_copies, accepts=within, roles=(DEFAULT, TEAM)),
     _peer("shared", _through_memory),
     _peer("vm"),
     _peer("pipe", _through_memory),

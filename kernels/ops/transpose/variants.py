@@ -17,7 +17,7 @@ from kernels.libs.cuda import CUDA_SUITE, CUPY
 from kernels.libs.openblas import OPENBLAS
 from kernels.libs.torch_cuda import TORCH_CUDA
 from kernels.native import launch
-from kernels.ops.transpose import cuda
+from kernels.ops.transpose import gpu
 from kernels.ops.transpose.problem import Transpose
 from kernels.provider import NUMPY, SUITE
 from kernels.variant import Variant, row
@@ -74,7 +74,7 @@ def numpy_copyto(problem: Transpose, device: object, setting: Setting) -> Bind:
 
 
 def _own(kernel: str) -> Callable[[Transpose, Any, object], Bind]:
-    return grid.prepared(cuda.SOURCE, lambda problem, device: cuda.launches(problem, kernel))
+    return grid.prepared(gpu.SOURCE, lambda problem, device: gpu.launches(problem, kernel))
 
 
 def geam(problem: Transpose, device: Any, setting: object) -> Bind:

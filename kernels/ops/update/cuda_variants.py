@@ -12,14 +12,16 @@ from kernels import grid
 from kernels.launch import Launch, in_order
 from kernels.libs import cublas as cublas_library
 from kernels.libs import pycuda, torch_cuda
+from kernels.libs.cublas import CUBLAS
 from kernels.libs.cuda import CUDA_SUITE
 from kernels.libs.pycuda import PYCUDA
+from kernels.libs.torch_cuda import TORCH_CUDA
 from kernels.ops.gemm.cublas import addresses, words
 from kernels.ops.gemm.gpu import tiles_by_pycuda
 from kernels.ops.gemm.problem import Gemm
 from kernels.ops.optimizer import Optimizer
-from kernels.ops.optimizer import cuda as optimizer
-from kernels.ops.update import frameworks
+from kernels.ops.optimizer import gpu as optimizer
+from kernels.ops.update import libraries
 from kernels.ops.update.accepts import called, fusable, fused_work, parts, rules, separate_work
 from kernels.ops.update.native import factors
 from kernels.ops.update.problem import Update
@@ -123,7 +125,7 @@ def own(problem: Update, device: Any, setting: object) -> Bind:
     return clear if problem.part == "clear" else apply
 
 
-def by_torch(step: frameworks.Step) -> Callable[[Update, Any, object], Bind]:
+def by_torch(step: libraries.Step) -> Callable[[Update, Any, object], Bind]:
     """torch's operators on the caller's stream, TF32 off: a switch of the whole process, set at each call."""
 
     def prepare(problem: Update, device: Any, setting: object) -> Bind:
@@ -133,7 +135,7 @@ def by_torch(step: frameworks.Step) -> Callable[[Update, Any, object], Bind]:
 
         def bind(buffers: Sequence[Any]) -> Launch:
             tensors = [torch_cuda.tensor(torch, x) for x in (*buffers, own)]
-            launch = frameworks.on_tensors(step, problem, tensors)
+            launch = libraries.on_tensors(step, problem, tensors)
 
             def run(keep: object = buffers) -> None:
                 strict()
@@ -148,30 +150,12 @@ def by_torch(step: frameworks.Step) -> Callable[[Update, Any, object], Bind]:
 
 
 def _cublas(name: str, prepare: Any, *of: str, **more: Any) -> Variant[Update]:
-    return Variant(
-        f"{name}:cublas",
-        "cuda",
-        "cublas",
-        prepare,
-        missing=cublas_library.missing,
-        kernel=cublas_library.kernel,
-        accepts=parts(*of, also=more.pop("also", None)),
-        **more,
-    )
+    return row(CUBLAS, f"{name}:cublas", prepare, accepts=parts(*of, also=more.pop("also", None)), **more)
 
 
-def _torch(name: str, step: frameworks.Step, *of: str, **more: Any) -> Variant[Update]:
-    return Variant(
-        f"{name}:torch-cuda",
-        "cuda",
-        "torch",
-        by_torch(step),
-        missing=torch_cuda.missing,
-        kernel=torch_cuda.kernel,
-        accepts=parts(*of, also=more.pop("also", None)),
-        python=True,
-        **more,
-    )
+def _torch(name: str, step: libraries.Step, *of: str, **more: Any) -> Variant[Update]:
+    accepts = parts(*of, also=more.pop("also", None))
+    return row(TORCH_CUDA, f"{name}:torch-cuda", by_torch(step), accepts=accepts, **more)
 
 
 WRITTEN = rules(*PASSES)
@@ -181,9 +165,9 @@ VARIANTS: tuple[Variant[Update], ...] = (
     _cublas("separate", separate, "step", also=WRITTEN, blas=called(separate=True), work=separate_work(1), roles=EVERY),
     _cublas("gradient", gradient, "wgrad", blas=called(separate=True), roles=()),
     row(PYCUDA, "fused:pycuda", fused_by_pycuda, accepts=parts("step", also=fusable), work=fused_work, roles=()),
-    _torch("fused", frameworks.fused, "step", also=fusable, work=fused_work, roles=EVERY),
-    _torch("separate", frameworks.separate, "step", also=rules(*PASSES, "clip"), work=separate_work(1), roles=EVERY),
-    _torch("gradient", frameworks.gradient, "wgrad", roles=()),
+    _torch("fused", libraries.fused, "step", also=fusable, work=fused_work, roles=EVERY),
+    _torch("separate", libraries.separate, "step", also=rules(*PASSES, "clip"), work=separate_work(1), roles=EVERY),
+    _torch("gradient", libraries.gradient, "wgrad", roles=()),
     row(CUDA_SUITE, "cuda", own, accepts=parts("update", "clear", also=WRITTEN), roles=("passes",)),
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

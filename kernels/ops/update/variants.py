@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kernels.libs.openblas import OPENBLAS
 from kernels.libs.torch import TORCH
 from kernels.ops.gemm.variants import LIBRARIES
-from kernels.ops.update import frameworks, native
+from kernels.ops.update import libraries, native
 from kernels.ops.update.accepts import called, fusable, fused_work, parts, rules, separate_work
 from kernels.ops.update.problem import Update
 from kernels.provider import SUITE
@@ -33,15 +33,15 @@ def _library(name: str, fused: tuple[str, ...], separate: tuple[str, ...]) -> tu
     )
 
 
-def _torch(name: str, step: frameworks.Step, *of: str, **more: Any) -> Variant[Update]:
-    return row(TORCH, f"{name}:torch", frameworks.cpu(step), accepts=parts(*of, also=more.pop("also", None)), **more)
+def _torch(name: str, step: libraries.Step, *of: str, **more: Any) -> Variant[Update]:
+    return row(TORCH, f"{name}:torch", libraries.cpu(step), accepts=parts(*of, also=more.pop("also", None)), **more)
 
 
-def _numpy(name: str, step: frameworks.Step) -> Variant[Update]:
+def _numpy(name: str, step: libraries.Step) -> Variant[Update]:
     return row(
         OPENBLAS,
         name,
-        frameworks.on_arrays(step),
+        libraries.on_arrays(step),
         accepts=parts("step", also=rules("sgd")),
         python=True,
         work=separate_work(2),
@@ -55,11 +55,11 @@ VARIANTS: tuple[Variant[Update], ...] = (
     *_library("openblas", fused=EVERY, separate=EVERY),
     *_library("openblas-scipy", fused=("all",), separate=()),
     *_library("mkl", fused=EVERY, separate=(DEFAULT,)),
-    _torch("fused", frameworks.fused, "step", also=fusable, work=fused_work, roles=EVERY),
-    _torch("separate", frameworks.separate, "step", also=rules(*PASSES), work=separate_work(1), roles=EVERY),
-    _torch("gradient", frameworks.gradient, "wgrad", roles=()),
-    _numpy("separate:numpy", frameworks.numpy_separate),
-    _numpy("temporaries:numpy", frameworks.temporaries),
+    _torch("fused", libraries.fused, "step", also=fusable, work=fused_work, roles=EVERY),
+    _torch("separate", libraries.separate, "step", also=rules(*PASSES), work=separate_work(1), roles=EVERY),
+    _torch("gradient", libraries.gradient, "wgrad", roles=()),
+    _numpy("separate:numpy", libraries.numpy_separate),
+    _numpy("temporaries:numpy", libraries.temporaries),
     row(SUITE, "c", native.own, accepts=parts("update", "clear", "scale"), roles=("passes",)),
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -10,8 +10,7 @@ import pytest
 
 import macro.frameworks
 from kernels.errors import Unavailable
-from kernels.ops.optimizer.problem import Optimizer
-from kernels.ops.optimizer.rules import RULES
+from kernels.ops.optimizer.problem import RULES, Optimizer
 from macro.equality import proof
 from macro.equality.answer import Question, answers, right
 from macro.frameworks import find, interpreter, remedy
@@ -45,8 +44,8 @@ def asked(network: Network, folder: Path) -> dict[str, Any]:
 
 
 def documented(network: Network, count: int, g: Any, rows: Any) -> Any:
-    """Weights and state after the `count`-th step, by kernels/ops/optimizer/rules.py, whose steps are late in training:
-    earlier ones of adam have another rate and epsilon."""
+    """Weights and state after the `count`-th step, by kernels/ops/optimizer/problem.py, whose steps are late in
+    training: earlier ones of adam have another rate and epsilon."""
     rate, epsilon = network.rate, network.epsilon
     if network.optimizer == "adam":
         first, second = 1 - network.momentum**count, 1 - network.rho**count

@@ -3,18 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kernels.errors import UsageError
 from kernels.launch import in_order
 from kernels.libs import cudnn, cudnn_layers
-from kernels.libs.cudnn import CUDNN
-from kernels.ops.biasact.cuda import refused
+from kernels.nvcc import Argument, Geometry
 from kernels.ops.biasact.problem import BiasAct
 from kernels.ops.gemm.cublas import addresses
-from kernels.variant import Variant, row
 
 if TYPE_CHECKING:
     from kernels.launch import Bind, Launch, Setting
+
+
+SOURCE = Path(__file__).with_name("biasact.cu")
+KERNELS = ("biasact_forward", "biasact_dgrad")
+THREADS, COLS = 256, 32  # of a block: elements forward; columns of the gradient
+
+
+def kernel(problem: BiasAct) -> str:
+    """The name of the kernel that solves it."""
+    return f"biasact_{problem.phase}"
+
+
+def refused(problem: BiasAct) -> str | None:
+    """For rows that know no product."""
+    return "no product goes before it: --terms 0" if problem.terms else None
+
+
+def launches(problem: BiasAct, name: str) -> tuple[Geometry, ...]:
+    """One launch, without the product before it. Raises UsageError."""
+    if name != kernel(problem) or problem.terms:
+        raise UsageError(f"{name} of {SOURCE.name} is not for {problem.name}: take {kernel(problem)} without a product")
+    forward = problem.phase == "forward"
+    places: tuple[Argument, ...] = tuple(("operand", x.name) for x in problem.operands())
+    blocks = -(-problem.count // THREADS) if forward else -(-problem.cols // COLS)
+    sizes: tuple[Argument, ...] = (("int64", problem.count if forward else problem.rows), ("int64", problem.cols))
+    return (Geometry(name, (blocks, 1, 1), (THREADS, 1, 1), (*places, *sizes)),)
 
 
 def prepare(problem: BiasAct, device: Any, setting: Setting) -> Bind:
@@ -44,6 +70,3 @@ def prepare(problem: BiasAct, device: Any, setting: Setting) -> Bind:
 def accepts(problem: BiasAct) -> str | None:
     """Why cuDNN's calls cannot do it."""
     return refused(problem) or cudnn_layers.too_many(problem.count, "--rows")
-
-
-VARIANT: Variant[BiasAct] = row(CUDNN, "cudnn", prepare, accepts=accepts)

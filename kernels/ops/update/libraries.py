@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from kernels.launch import Bind, Setting
     from kernels.problem import Array
 
+
 # step(problem, x, dy, state, g): `state` holds w, and the velocity where there is one; g is a gradient's room.
 Step = Callable[[Update, Any, Any, Sequence[Any], Any], Callable[[], object]]
 

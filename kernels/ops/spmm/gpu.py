@@ -2,34 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from kernels import grid
 from kernels.launch import Bind, Launch
 from kernels.libs import cublas, cusparse
-from kernels.libs.cublas import CUBLAS
-from kernels.libs.cuda import CUDA_SUITE
-from kernels.libs.cusparse import CUSPARSE
+from kernels.nvcc import Argument, Geometry, refuse_unknown
 from kernels.ops.gemm import Gemm
 from kernels.ops.gemm.cublas import addresses, call_of
-from kernels.ops.spmm import cuda
 from kernels.ops.spmm.problem import Spmm
-from kernels.ops.spmm.variants import executed
-from kernels.variant import DEFAULT, Variant, row
+
+SOURCE = Path(__file__).with_name("csr.cu")
+KERNELS = ("csr_rows",)
+THREADS = 128
+WEIGHTS = ("values", "columns", "pointers")  # of W, in the order of Spmm.weights
+
+
+def launches(problem: Spmm, name: str) -> tuple[Geometry, ...]:
+    """One launch. Raises UsageError."""
+    refuse_unknown(SOURCE, name, KERNELS)
+    across = -(-problem.n // THREADS)
+    places: tuple[Argument, ...] = tuple(("operand", x) for x in ("b", "c", *WEIGHTS))
+    numbers: tuple[Argument, ...] = (("int64", problem.n), ("int64", across))
+    return (Geometry(name, (problem.m * across, 1, 1), (THREADS, 1, 1), (*places, *numbers)),)
 
 
 def csr(problem: Spmm, device: Any, setting: object) -> Bind:
     """W is brought to the device once, as CSR."""
     kept = [device.cp.asarray(x) for x in problem.weights()]
-    weights = dict(zip(cuda.WEIGHTS, addresses(kept), strict=True))
-    geometries = cuda.launches(problem, cuda.KERNELS[0])
-    device.function(cuda.SOURCE, cuda.KERNELS[0])  # compiled here, not where it is bound
+    weights = dict(zip(WEIGHTS, addresses(kept), strict=True))
+    geometries = launches(problem, KERNELS[0])
+    device.function(SOURCE, KERNELS[0])  # compiled here, not where it is bound
 
     def bind(buffers: Sequence[Any]) -> Launch:
         b, c = addresses(buffers)
-        run = grid.calls(cuda.SOURCE, geometries, {**weights, "b": b, "c": c}, device)
+        run = grid.calls(SOURCE, geometries, {**weights, "b": b, "c": c}, device)
 
         def call(keep: object = (kept, *buffers)) -> None:
             run()
@@ -78,19 +87,3 @@ def dense(problem: Spmm, device: Any, setting: object) -> Bind:
         return Launch(call, workspace=workspace, capturable=True, kernels=cublas.KERNELS)
 
     return bind
-
-
-def _by_cusparse(name: str, algorithm: str, roles: tuple[str, ...]) -> Variant[Spmm]:
-    prepare = partial(sparse, algorithm)
-    return row(CUSPARSE, name, prepare, roles=roles)
-
-
-VARIANTS: tuple[Variant[Spmm], ...] = (
-    row(CUBLAS, "cublas-dense", dense, work=executed),
-    row(CUDA_SUITE, "cuda-csr", csr),
-    _by_cusparse("cusparse", "default", (DEFAULT,)),
-    _by_cusparse("cusparse-alg1", "alg1", ()),
-    _by_cusparse("cusparse-alg2", "alg2", (DEFAULT,)),
-    _by_cusparse("cusparse-alg3", "alg3", ()),
-)
-FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kernels.launch import Bind
     from kernels.problem import Array
 
+
 DEPTH, WIDTH = 256, 512  # of a packed block of op(B): half a megabyte, a share of a second-level cache
 UNROLL = 4  # terms that are added to a row of C while it is at hand
 

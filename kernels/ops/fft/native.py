@@ -16,6 +16,7 @@ from kernels.ops.fft.problem import Fft
 if TYPE_CHECKING:
     from kernels.problem import Array
 
+
 SOURCE = Path(__file__).with_name("fft.c")
 PAGE = 4096  # bytes
 LEAST = 32  # two of the widest vectors

@@ -4,18 +4,60 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kernels.errors import UsageError
 from kernels.launch import in_order
 from kernels.libs import cudnn, cudnn_layers
-from kernels.libs.cudnn import CUDNN
+from kernels.nvcc import Argument, Geometry
 from kernels.ops.gemm.cublas import addresses
 from kernels.ops.pooling.problem import STRIDE, Pooling
-from kernels.variant import Variant, row
 
 if TYPE_CHECKING:
     from kernels.launch import Bind, Launch, Setting
     from kernels.problem import Array, Arrays
+
+
+SOURCE = Path(__file__).with_name("pooling.cu")
+KERNELS = tuple(f"pooling_{pool}_{phase}" for pool in ("max", "avg") for phase in ("forward", "dgrad"))
+THREADS = 256  # of a block, each with a result or a pixel
+PLACES = 1 << 31  # of an image fit into 32 bits
+
+
+def kernel(problem: Pooling) -> str:
+    """The name of the last kernel that solves it."""
+    return f"pooling_{problem.pool}_{'dgrad' if problem.phase == 'step' else 'forward'}"
+
+
+def launches(problem: Pooling, name: str) -> tuple[Geometry, ...]:
+    """One launch, of a step two. Raises UsageError."""
+    if why := refused(problem):
+        raise UsageError(why)
+    if name != kernel(problem):
+        raise UsageError(f"{name} of {SOURCE.name} is not for {problem.name}: take {kernel(problem)}")
+    relu: Argument = ("int64", int(problem.relu == "yes"))
+    forward = _over(problem, f"pooling_{problem.pool}_forward", problem.edge, ("x", "y"), relu)
+    if problem.phase == "forward":
+        return (forward,)
+    maximum = problem.pool == "max"
+    read, more = (("x", "dy"), (relu,)) if maximum else (("dy",), ())
+    return forward, _over(problem, name, problem.size, (*read, "dx"), *more)
+
+
+def refused(problem: Pooling) -> str | None:
+    """Why there is no kernel for it."""
+    large = problem.inputs // problem.images >= PLACES
+    return f"--size {problem.size}, {problem.channels} channels: an image has fewer than 2^31 places" if large else None
+
+
+def _over(problem: Pooling, name: str, edge: int, operands: tuple[str, ...], *more: Argument) -> Geometry:
+    """A thread for each element of images of this edge, whole blocks for each image."""
+    blocks = -(-problem.channels * edge**2 // THREADS)
+    sizes = (blocks, problem.channels, problem.size, problem.edge, problem.window, problem.layout == "nhwc")
+    places: tuple[Argument, ...] = tuple(("operand", x) for x in operands)
+    numbers: tuple[Argument, ...] = tuple(("int64", int(x)) for x in sizes)
+    return Geometry(name, (problem.images * blocks, 1, 1), (THREADS, 1, 1), (*places, *numbers, *more))
 
 
 @dataclass(frozen=True)
@@ -66,6 +108,3 @@ def accepts(problem: Pooling) -> str | None:
     if problem.relu == "yes":
         return "cuDNN's poolings have no ReLU: --relu no"
     return cudnn_layers.too_many(problem.inputs)
-
-
-VARIANT: Variant[Pooling] = row(CUDNN, "cudnn", prepare, accepts=accepts, judged=any_maximum)

@@ -1,10 +1,14 @@
-"""How the kernels of chase.cu are launched."""
+"""A chain of loads by one thread of a GPU."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from kernels import grid
 from kernels.errors import UsageError
+from kernels.launch import Bind, Launch
 from kernels.nvcc import Argument, Geometry, refuse_unknown
 from kernels.ops.chase.problem import SMALL_PAGE, Chase
 
@@ -51,3 +55,24 @@ def launches(problem: Chase, name: str) -> tuple[Geometry, ...]:
 def refused(problem: Chase) -> str | None:
     """Why it cannot do it."""
     return None if problem.page == SMALL_PAGE else f"a GPU's pages are its own: --page {SMALL_PAGE}"
+
+
+def prepare(problem: Chase, device: Any, setting: object) -> Bind:
+    """The cycle is built once. What a cache may hold is read before each walk, as rivals' visits leave nothing of it
+    there: by as many threads as there are lines, microseconds beside a walk of some hundred; what a multiprocessor's
+    own may hold, by those that walk."""
+    block = device.allocate(problem.working_set)
+    places = {"workspace": int(block.data.ptr)}
+    grid.calls(SOURCE, (build(problem),), places, device)()
+    device.sync()
+    steps = (*((touch(problem),) if problem.lines <= CACHED else ()), walk(problem))
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        run = grid.calls(SOURCE, steps, {**places, "y": int(buffers[0].data.ptr)}, device)
+
+        def call(keep: object = (block, *buffers)) -> None:
+            run()
+
+        return Launch(call, uses=problem.steps, workspace=problem.working_set, capturable=True, kernels=len(steps))
+
+    return bind

@@ -1,0 +1,150 @@
+"""The step on a GPU: our own kernels over all tensors or one after another, and torch's three ways."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernels import grid
+from kernels.errors import UsageError
+from kernels.launch import Launch
+from kernels.libs import torch_cuda
+from kernels.nvcc import Argument, Geometry
+from kernels.ops.optimizer import libraries
+from kernels.ops.optimizer.native import signed
+from kernels.ops.optimizer.problem import Optimizer
+
+if TYPE_CHECKING:
+    from kernels.launch import Bind, Setting
+
+
+SOURCE = Path(__file__).with_name("optimizer.cu")
+# Which rules a kernel makes.
+KERNELS = {
+    "optimizer_sgd": ("sgd", "decay"),
+    "optimizer_momentum": ("momentum", "unit", "nesterov"),
+    "optimizer_adam": ("adam",),
+}
+RULES = tuple(rule for rules in KERNELS.values() for rule in rules)
+THREADS = 256
+RESIDENT = 8  # blocks of 256 that a multiprocessor of sm_80, sm_90 or sm_100 holds: 2048 threads
+H100 = 132  # multiprocessors (SXM); with a device, its own number is passed
+
+
+def kernel(problem: Optimizer) -> str:
+    """The kernel of a rule. Raises UsageError."""
+    for name, rule_names in KERNELS.items():
+        if problem.rule in rule_names:
+            return name
+    raise UsageError(f"no kernel of {SOURCE.name} makes {problem.rule}; there are {', '.join(RULES)}")
+
+
+def launches(problem: Optimizer, name: str, processors: int = H100, each: bool = False) -> tuple[Geometry, ...]:
+    """One launch over all parameters, or one a tensor. Raises UsageError."""
+    if name not in KERNELS or problem.rule not in KERNELS[name]:
+        raise UsageError(f"{name} of {SOURCE.name} is not for {problem.name}")
+    count = problem.size if each else problem.count
+    blocks = max(1, min(-(-count // (4 * THREADS)), RESIDENT * processors))
+    places: tuple[Argument, ...] = tuple(("operand", x.name) for x in problem.operands())
+    return tuple(
+        Geometry(
+            name, (blocks, 1, 1), (THREADS, 1, 1), (*places, ("int64", first), ("int64", count), *_rest(problem, name))
+        )
+        for first in range(0, problem.count, count)
+    )
+
+
+def _rest(problem: Optimizer, name: str) -> tuple[Argument, ...]:
+    """What else the kernel takes, in its order."""
+    lr: Argument = ("float32", problem.lr)
+    if name == "optimizer_sgd":
+        decay = problem.decay if problem.rule == "decay" else 0.0
+        return lr, ("float32", 1 - problem.lr * decay)
+    gain: Argument = ("float32", 1 - problem.mu if problem.rule in ("unit", "adam") else 1.0)
+    mu: Argument = ("float32", problem.mu)
+    if name == "optimizer_momentum":
+        return lr, mu, gain, ("float32", 1.0 if problem.rule == "nesterov" else 0.0)
+    return lr, mu, gain, ("float32", problem.rho), ("float32", 1 - problem.rho), ("float32", problem.eps)
+
+
+# torch's operators, which are kernels: of a tensor in its loop; of all tensors in a foreach form, which may have fewer.
+OPERATORS = {
+    "sgd": 1,
+    "decay": 2,
+    "momentum": 3,
+    "unit": 3,
+    "nesterov": 4,
+    "rmsprop": 5,
+    "adagrad": 5,
+    "adadelta": 11,
+    "adam": 7,
+    "clip": 3,
+    "norm": 4,
+}
+SHARE = 8  # those of norm that are made once: the norm of the norms, its parts, and what it leaves of the gradient
+COUNTED = ("adagrad", "adam")  # whose fused forms count their steps on the device
+# A launch of torch's for many tensors takes at least so many of them, and so many chunks of so many elements.
+TENSORS, CHUNKS, CHUNK = 30, 320, 65536
+
+
+def enqueued(problem: Optimizer, how: str) -> int:
+    """Kernels of a step of torch's, at most."""
+    joined = -(-problem.tensors // 128)  # stacked so many at a time
+    once = SHARE + joined if problem.rule == "norm" else 0
+    if how == "loop":
+        return OPERATORS[problem.rule] * problem.tensors + once
+    chunks = problem.tensors * -(-problem.size // CHUNK)
+    launches = 1 + problem.tensors // TENSORS + chunks // CHUNKS
+    each = OPERATORS[problem.rule] if how == "foreach" else 1 + (problem.rule in COUNTED)
+    return each * launches + once
+
+
+def written(problem: Optimizer) -> str | None:
+    """For our own kernels."""
+    if problem.rule in RULES:
+        return None
+    return f"written for {', '.join(RULES)}: --rule {RULES[0]}"
+
+
+def written_for_few(problem: Optimizer) -> str | None:
+    """For a launch a tensor, each of which is described before."""
+    return written(problem) or libraries.few(problem)
+
+
+def prepared(each: bool) -> Callable[[Optimizer, Any, Setting], Bind]:
+    """One launch over all tensors, or one for each."""
+
+    def geometries(problem: Optimizer, device: Any) -> Any:
+        return launches(problem, kernel(problem), device.processors, each)
+
+    prepare_grid = grid.prepared(SOURCE, geometries)
+
+    def prepare(problem: Optimizer, device: Any, setting: Setting) -> Bind:
+        signed(problem, setting)
+        return prepare_grid(problem, device, setting)
+
+    return prepare
+
+
+def by_torch(how: str) -> Callable[[Optimizer, Any, Setting], Bind]:
+    """torch.optim on the operands' own memory."""
+
+    def prepare(problem: Optimizer, device: Any, setting: Setting) -> Bind:
+        signed(problem, setting)
+        torch = torch_cuda.load(device)
+        if how == "fused":
+            libraries.tried(torch, problem, how, device.name)
+
+        def bind(buffers: Sequence[Any]) -> Launch:
+            g, *s = (torch_cuda.tensor(torch, x) for x in buffers)
+            launch = libraries.on_tensors(torch, problem, g, s, how)
+
+            def run(keep: object = buffers) -> None:
+                launch.call()
+
+            return Launch(run, kernels=enqueued(problem, how))
+
+        return bind
+
+    return prepare

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kernels.errors import UsageError
-from kernels.ops.conv.line import Line
 from kernels.ops.conv.problem import Conv
+from kernels.ops.conv.taps import Line
 from kernels.ops.gemm.problem import Gemm
 
 NAMES = "mb|ic|oc|id|ih|iw|od|oh|ow|kd|kh|kw|sd|sh|sw|pd|ph|pw|dd|dh|dw|g"

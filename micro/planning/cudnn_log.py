@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from kernels.errors import UsageError
-from kernels.ops.conv.line import Line
 from kernels.ops.conv.problem import Conv
+from kernels.ops.conv.taps import Line
 from micro.planning.benchdnn import Layer, NotTaken
 
 CALL = re.compile(r"I! CuDNN \(v.*?\) function cudnn(\w+)\(\) called")

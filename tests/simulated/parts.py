@@ -12,7 +12,7 @@ from kernels.nvcc import Geometry
 from kernels.ops.conv import columns, fft, frames, winograd_cuda
 from kernels.ops.conv.cook_toom import TAPS, cook_toom, points
 from kernels.ops.conv.problem import Conv
-from kernels.ops.conv.winograd_rows import ALGORITHMS
+from kernels.ops.conv.winograd import ALGORITHMS
 from kernels.ops.spmm.gpu import WEIGHTS
 from kernels.ops.spmm.problem import Spmm
 from kernels.problem import Operand, axis

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernels.ops.conv.line import Line
+from kernels.ops.conv.taps import Line
 
 PASSES = {"forward": "FWD_D", "dgrad": "BWD_D", "wgrad": "BWD_W"}
 USUAL = {"sh": 1, "sw": 1, "dh": 0, "dw": 0}

@@ -17,7 +17,7 @@ from kernels.ops.conv import fft, tiled
 from kernels.ops.conv.columns import refuse_room
 from kernels.ops.conv.problem import Conv, spread
 from kernels.ops.conv.winograd import Winograd
-from kernels.ops.conv.winograd_rows import accepts as for_winograd
+from kernels.ops.conv.winograd import accepts as for_winograd
 from kernels.ops.gemm.cublas import addresses, scratch
 from kernels.problem import Work
 from kernels.variant import DEFAULT, Variant

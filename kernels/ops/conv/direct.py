@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 LAYOUT = HERE / "layout.c"
 PAGE = 4096  # bytes
-NARROW = 8  # outputs of a group: half a vector, where one has 16 lanes
+FEW = 8  # outputs of a group: half a vector, where one has 16 lanes
 LAYOUTS = ("nchw", "nhwc", "nchw16c")  # by their numbers there
 
 
@@ -67,8 +67,8 @@ def file_of(problem: Conv) -> str:
     """Which file of ours, whose function has its name. Lanes that hold the outputs of a group stay idle where they are
     few."""
     outputs = problem.c if problem.direction == "dgrad" else problem.k
-    if outputs // problem.groups <= NARROW:
-        return "narrow"
+    if outputs // problem.groups <= FEW:
+        return "few_channels"
     return "filters" if problem.direction == "wgrad" else "direct"
 
 

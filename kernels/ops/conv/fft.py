@@ -9,22 +9,35 @@ from the padding on (Mathieu, Henaff, LeCun 2013, arXiv:1312.5851).
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from math import log2
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kernels import build
+from kernels.errors import Unavailable
+from kernels.launch import Launch
+from kernels.libs import fftw, openblas, pocketfft
+from kernels.libs import torch as torch_library
 from kernels.libs.cblas import Blas
-from kernels.maths import FLOAT, INT64, POINTER
-from kernels.ops.conv.line import Line
-from kernels.ops.conv.problem import Conv
+from kernels.maths import FLOAT, INT64, POINTER, alone
+from kernels.ops.conv import cached_filter
+from kernels.ops.conv.cached_filter import Held
+from kernels.ops.conv.problem import Conv, spread
 from kernels.ops.conv.shape import PASSES
+from kernels.ops.conv.taps import Line
 from kernels.problem import Work
+from kernels.variant import DEFAULT, Variant
 
 if TYPE_CHECKING:
+    from kernels.launch import Bind, Setting
     from kernels.problem import Array
+
+    Prepare = Callable[[Conv, Any, Setting], Bind]
+    Roles = tuple[tuple[str, ...], tuple[str, ...]]
+
 
 SOURCE = Path(__file__).with_name("fft.c")
 BLOCK = 1 << 19  # bytes of frames that are transformed at a time: they and their spectra lie in a second-level cache
@@ -275,3 +288,126 @@ def _multiply(made: Plan) -> Callable[[], None]:
         product(place)
 
     return run
+
+
+# Of a call, of operands by their letter.
+Parts: TypeAlias = "Callable[[dict[str, Array]], tuple[Stage, ...]]"
+
+
+def by_scipy(frames: Array, spectra: Array, inverse: bool) -> Callable[[], Array]:
+    """pocketfft; it allocates its results."""
+    from scipy import fft as scipy_fft
+
+    if inverse:
+        return partial(scipy_fft.irfft2, spectra, s=frames.shape[1:], norm="forward", overwrite_x=True, workers=1)
+    return partial(scipy_fft.rfft2, frames, workers=1)
+
+
+def by_fftw(frames: Array, spectra: Array, inverse: bool, *, rigor: str, aligned: bool = True) -> Callable[[], Array]:
+    execute = fftw.plan(frames, spectra, inverse, rigor, aligned).execute
+    result = frames if inverse else spectra
+
+    def transform() -> Array:
+        execute()
+        return result
+
+    return transform
+
+
+def by_torch(frames: Array, spectra: Array, inverse: bool) -> Callable[[], Array]:
+    """MKL's; it allocates its results, which costs less than to write into `out`."""
+    torch = torch_library.load()
+    torch.set_num_threads(1)
+    torch.set_grad_enabled(False)
+    of, back = torch.from_numpy(frames), torch.from_numpy(spectra)
+    size = frames.shape[1:]
+
+    def transform() -> Array:
+        result = torch.fft.irfft2(back, s=size, norm="forward") if inverse else torch.fft.rfft2(of)
+        array: Array = result.contiguous().numpy()
+        return array
+
+    return transform
+
+
+def blas_of_one() -> Blas:
+    """On one thread. Raises Unavailable."""
+    blas = openblas.load("numpy")
+    blas.set_threads(1)
+    if blas.cgemm is None or blas.get_threads() != 1:
+        raise Unavailable(f"{blas.name} has no product of complex numbers on one thread")
+    return blas
+
+
+def bound(problem: Conv, workspace: int, parts: Parts, kept: bool = False) -> Bind:
+    """A call of all parts, one after another; of the filter's transform only where there is another filter."""
+    held = Held()
+
+    def bind(buffers: Sequence[Array]) -> Launch:
+        named = problem.by_letter(buffers)
+        runs = {part.name: part.run for part in parts(named)}
+        transform = runs.pop("transform w") if kept else None
+        every = tuple(runs.values())
+        if transform is None:
+            return Launch(lambda: [run() for run in every], workspace=workspace)
+        return Launch(cached_filter.keeping(named["w"], transform, every, held), workspace=workspace)
+
+    return bind
+
+
+def prepare(problem: Conv, device: Any, setting: Setting, *, library: Library, kept: bool = False) -> Bind:
+    alone(setting)
+    if kept:
+        cached_filter.refuse_cold(setting)
+    made = plan(problem, device, blas_of_one(), library)
+    return bound(problem, made.workspace, partial(stages, made), kept)
+
+
+def keeping(
+    row: Variant[Conv], prepare: Prepare, work: Callable[[Conv], Work], roles: tuple[str, ...]
+) -> Variant[Conv]:
+    """The row that keeps its filter's spectrum."""
+
+    def accepts(problem: Conv) -> str | None:
+        return cached_filter.reads_filter(problem) or row.accepts(problem)
+
+    return replace(
+        row, name=f"{row.name}-kept", prepare=prepare, accepts=accepts, work=work, roles=roles, constant=("w",)
+    )
+
+
+def missing(library: Callable[[], str | None] = lambda: None) -> Callable[[], str | None]:
+    return lambda: library() or openblas.missing("numpy")
+
+
+def _row(name: str, provider: str, library: Library, roles: Roles = ((), ()), **more: Any) -> tuple[Variant[Conv], ...]:
+    """Return the row that transforms the filter in each call, and the row that keeps its spectrum."""
+    row = Variant(
+        f"fft-{name}",
+        "cpu",
+        provider,
+        partial(prepare, library=library),
+        accepts=accepts,
+        work=work,
+        judged=spread,
+        python=True,
+        roles=roles[0],
+        **more,
+    )
+    return row, keeping(row, partial(prepare, library=library, kept=True), partial(work, kept=True), roles[1])
+
+
+ALWAYS, ASKED = (DEFAULT, "fft"), ("fft",)
+SCIPY: dict[str, Any] = {"missing": missing(), "kernel": pocketfft.scipy_kernel}
+FFTW: dict[str, Any] = {"missing": missing(fftw.missing), "kernel": fftw.kernel}
+TORCH: dict[str, Any] = {"missing": missing(torch_library.missing), "kernel": torch_library.kernel}
+BY_FFTW: dict[str, Library] = {rigor: partial(by_fftw, rigor=rigor) for rigor in fftw.RIGORS}
+ROWS: tuple[Variant[Conv], ...] = (
+    *_row("scipy", "scipy", by_scipy, (ALWAYS, ALWAYS), **SCIPY),
+    *_row("pyfftw", "pyfftw", BY_FFTW["measure"], (ASKED, ALWAYS), **FFTW),
+    *_row("pyfftw-estimate", "pyfftw", BY_FFTW["estimate"], **FFTW),
+    *_row("pyfftw-patient", "pyfftw", BY_FFTW["patient"], **FFTW),
+    # Planned for frames anywhere, as a caller's are: theirs are aligned all the same.
+    *_row("pyfftw-unaligned", "pyfftw", partial(by_fftw, rigor="measure", aligned=False), **FFTW)[:1],
+    *_row("torch", "torch", by_torch, ((), ASKED), **TORCH),
+)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, ClassVar
 
 from kernels import bounds
-from kernels.ops.conv import allowed, excerpts, projected, truth
+from kernels.ops.conv import excerpts, projected, truth
 from kernels.ops.conv.shape import Shape
 from kernels.problem import GRADED, Evidence, Excerpt
 
@@ -56,13 +56,13 @@ class Conv(Shape):
     def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
         """Of dense data of mean zero: errors of single terms average out like the terms."""
         name = self.outputs[0].name
-        return {name: self.laid(allowed.of_factors(u, "dense") * allowed.of_sums(self, "dense", *self.inputs(x)), name)}
+        return {name: self.laid(truth.of_factors(u, "dense") * truth.of_sums(self, "dense", *self.inputs(x)), name)}
 
     def compare(self, x: Arrays, got: Arrays, u: float, probe: str) -> list[Evidence]:
         channels = self.k if self.direction == "forward" else self.c
         if self.flops > DEAR and self.groups == 1 and channels >= FEW:
             return projected.compare(self, x, got, u, probe)
-        return [allowed.in_full(self, x, got, u, probe)]
+        return [truth.in_full(self, x, got, u, probe)]
 
     def excerpt(self, rng: np.random.Generator) -> Excerpt:
         return Excerpt(*excerpts.part(self, rng))

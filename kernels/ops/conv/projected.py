@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kernels.ops.conv import allowed, excerpts, truth
+from kernels.ops.conv import excerpts, truth
 from kernels.problem import Evidence, once
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def _projections(problem: Shape, x: Arrays, got: Arrays, u: float, probe: str, r
     error = np.abs(_times(vectors, answer, 1) - want)
     bound = once(x, ("projected", type(problem), probe), lambda: _allowed(problem, inputs, probe))
     return Evidence(
-        operands[2].name, "freivalds", error, allowed.of_factors(u, probe) * np.broadcast_to(bound, error.shape)
+        operands[2].name, "freivalds", error, truth.of_factors(u, probe) * np.broadcast_to(bound, error.shape)
     )
 
 
@@ -73,7 +73,7 @@ def _allowed(problem: Shape, inputs: tuple[Array, Array], probe: str) -> Array:
         np.sqrt(np.square(a, dtype=np.float64).sum(axis=channel, keepdims=True)) if i == which else a
         for i, a in enumerate(inputs)
     )
-    return allowed.of_sums(_with_channels(problem, 1), probe, *one)
+    return truth.of_sums(_with_channels(problem, 1), probe, *one)
 
 
 def _with_channels(problem: Shape, count: int) -> Shape:
@@ -98,4 +98,4 @@ def _part(problem: Shape, x: Arrays, got: Arrays, u: float, probe: str, rng: np.
     part, places = excerpts.part(problem, rng)
     arrays = {name: {**x, **got}[name][np.ix_(*at)] for name, at in places.items()}
     output = problem.outputs[0].name
-    return allowed.in_full(part, arrays, {output: arrays.pop(output)}, u, probe)
+    return truth.in_full(part, arrays, {output: arrays.pop(output)}, u, probe)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 from kernels.directions import direction
 from kernels.errors import UsageError
 from kernels.ops.conv import benchdnn, layouts
-from kernels.ops.conv.line import Line
+from kernels.ops.conv.taps import Line
 from kernels.problem import Operand, Problem, Work, axis
 
 if TYPE_CHECKING:

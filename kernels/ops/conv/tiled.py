@@ -12,21 +12,25 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from math import log2
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kernels import build
-from kernels.maths import INT64, POINTER
-from kernels.ops.conv import fft
-from kernels.ops.conv.fft import Extent, Plan, Stage
-from kernels.ops.conv.problem import Conv
-from kernels.ops.conv.reading import Reading
+from kernels.maths import INT64, POINTER, alone
+from kernels.ops.conv import cached_filter, fft
+from kernels.ops.conv.dgrad_as_forward import Reading
+from kernels.ops.conv.fft import ASKED, BY_FFTW, FFTW, SCIPY, Extent, Plan, Stage
+from kernels.ops.conv.problem import Conv, spread
 from kernels.problem import Work
+from kernels.variant import Variant
 
 if TYPE_CHECKING:
+    from kernels.launch import Bind, Setting
     from kernels.libs.cblas import Blas
     from kernels.problem import Array
+
 
 SOURCE = Path(__file__).with_name("tiled.c")
 NEAR, LEAST = 8 << 20, 32  # bytes of a block's spectra, and how many tiles it has at least: products want rows
@@ -226,3 +230,43 @@ def _library() -> ctypes.CDLL:
     library.tiled_out.argtypes = (*library.tiled_in.argtypes, ctypes.c_float)
     library.tiled_in.restype = library.tiled_out.restype = None
     return library
+
+
+SIZES = (16, 32)
+
+
+def prepare(
+    problem: Conv, device: Any, setting: Setting, *, library: fft.Library, size: int, kept: bool = False
+) -> Bind:
+    alone(setting)
+    if kept:
+        cached_filter.refuse_cold(setting)
+    made = plan(problem, device, fft.blas_of_one(), library, size)
+    return fft.bound(problem, made.workspace, partial(call, made, size), kept)
+
+
+def _rows(size: int, library: str, how: fft.Library, roles: tuple[str, ...], **more: Any) -> tuple[Variant[Conv], ...]:
+    row = Variant(
+        f"fft-tiled-{size}-{library}",
+        "cpu",
+        library,
+        partial(prepare, library=how, size=size),
+        accepts=partial(accepts, size=size),
+        work=partial(work, size=size),
+        judged=spread,
+        python=True,
+        roles=roles,
+        **more,
+    )
+    kept = partial(prepare, library=how, size=size, kept=True)
+    return row, fft.keeping(row, kept, partial(work, size=size, kept=True), ASKED if roles else ())
+
+
+ROWS: tuple[Variant[Conv], ...] = tuple(
+    row
+    for size in SIZES
+    for row in (
+        *_rows(size, "scipy", fft.by_scipy, (), **SCIPY),
+        *_rows(size, "pyfftw", BY_FFTW["measure"], ASKED, **FFTW),
+    )
+)

@@ -18,10 +18,10 @@ from kernels.devices import open_device
 from kernels.errors import Unavailable, WrongResult
 from kernels.launch import Setting
 from kernels.libs import fftw, openblas
-from kernels.ops.conv import fft, fft_rows
-from kernels.ops.conv.line import Line
+from kernels.ops.conv import fft
 from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.shape import PASSES
+from kernels.ops.conv.taps import Line
 from kernels.variant import Variant
 from micro.worker import check
 
@@ -37,7 +37,7 @@ FORMS: dict[str, dict[str, int]] = {
     "beyond": {"h": 2, "w": 2, "pad_top": 4, "pad_left": 4, "pad_bottom": 4, "pad_right": 4},
     "single": {"n": 1, "c": 1, "k": 1},
 }
-ROWS = [row for row in fft_rows.ROWS if not row.missing()]
+ROWS = [row for row in fft.ROWS if not row.missing()]
 SCIPY, KEPT = find("conv", "fft-scipy"), find("conv", "fft-scipy-kept")
 
 
@@ -80,7 +80,7 @@ def test_rows_are_right_or_say_why_not(row: Variant[Conv], form: str, monkeypatc
 )
 def test_what_is_refused_names_the_remedy(fields: dict[str, Any], option: str) -> None:
     asked = Conv(**{"n": 2, "c": 4, "h": 9, "w": 7, "k": 6, **fields})
-    assert all(option in (row.accepts(asked) or "") for row in fft_rows.ROWS)
+    assert all(option in (row.accepts(asked) or "") for row in fft.ROWS)
 
 
 def test_a_kept_spectrum_is_not_timed_cold() -> None:
@@ -114,7 +114,7 @@ def test_work_and_workspace_are_those_of_the_formulas() -> None:
 
 def test_a_call_is_its_stages() -> None:
     asked = problem("sides", "forward")
-    made = fft.plan(asked, CPU, openblas.load("numpy"), fft_rows.by_scipy)
+    made = fft.plan(asked, CPU, openblas.load("numpy"), fft.by_scipy)
     x = asked.fill(np.random.default_rng(1))
     y = np.zeros(asked.outputs[0].shape, "f4")
     stages = fft.stages(made, {"x": x["x"], "w": x["w"], "y": y})
@@ -150,7 +150,7 @@ def test_a_frame_without_room_for_the_padding_is_refused(direction: str, monkeyp
 
 
 def missing_tap(frames: Any, spectra: Any, inverse: bool) -> Callable[[], Any]:
-    transform = fft_rows.by_scipy(frames, spectra, inverse)
+    transform = fft.by_scipy(frames, spectra, inverse)
 
     def run() -> Any:
         if not inverse:
@@ -163,7 +163,7 @@ def missing_tap(frames: Any, spectra: Any, inverse: bool) -> Callable[[], Any]:
 @pytest.mark.parametrize("direction", PASSES)
 def test_a_missing_tap_is_refused(direction: str) -> None:
     def prepare(asked: Conv, device: Any, setting: Any) -> Any:
-        return fft_rows.prepare(asked, device, setting, library=missing_tap)
+        return fft.prepare(asked, device, setting, library=missing_tap)
 
     refused(replace(SCIPY, prepare=prepare), problem("sides", direction))
 

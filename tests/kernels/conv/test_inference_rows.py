@@ -14,14 +14,15 @@ from kernels.devices import open_device
 from kernels.errors import Unavailable, WrongResult
 from kernels.launch import Setting
 from kernels.libs import ncnn, onnxruntime
-from kernels.ops.conv import ncnn_rows, onnx_model, onnxruntime_rows
-from kernels.ops.conv.ncnn_rows import Choice
+from kernels.ops.conv import ncnn as ncnn_rows
+from kernels.ops.conv import onnxruntime as onnx_model
+from kernels.ops.conv.ncnn import Choice
 from kernels.ops.conv.problem import Conv
 from kernels.variant import Variant
 from micro.worker import check
 
 CPU = open_device("cpu")
-ROWS = (*ncnn_rows.ROWS, *onnxruntime_rows.ROWS)
+ROWS = (*ncnn_rows.ROWS, *onnx_model.ROWS)
 SIDES = {"pad_top": 0, "pad_left": 1, "pad_bottom": 2, "pad_right": 1}
 FORMS: dict[str, dict[str, int]] = {
     "3x3": {"pad": 1},

@@ -17,7 +17,8 @@ from kernels.errors import Unavailable, WrongResult
 from kernels.launch import Launch, Setting
 from kernels.libs import onednn, torch_log
 from kernels.libs import torch as torch_library
-from kernels.ops.conv import onednn_rows, torch_rows
+from kernels.ops.conv import onednn as onednn_rows
+from kernels.ops.conv import torch as torch_rows
 from kernels.ops.conv.problem import Conv, Spread
 from kernels.ops.conv.shape import PASSES
 from kernels.repeated import repeated

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from kernels.errors import UsageError
-from kernels.ops.conv import allowed, projected, truth
+from kernels.ops.conv import projected, truth
 from kernels.ops.conv.problem import Conv, Spread, spread
 from kernels.ops.conv.shape import PASSES
 from kernels.problem import Inputs
@@ -228,6 +228,6 @@ def test_what_is_no_convolution_is_refused(fields: dict[str, Any], word: str) ->
 def test_a_kernel_that_transforms_is_judged_by_planes() -> None:
     problem = Conv(1, 4, 9, 9, 4, direction="forward")
     x = problem.fill(np.random.default_rng(6), "sparse")
-    local, wide = (allowed.of_sums(p, "sparse", *p.inputs(x)) for p in (problem, spread(problem)))
-    assert wide.shape == local.shape and (wide * (allowed.SPARSE / allowed.PLANES) >= local * 0.999).all()
+    local, wide = (truth.of_sums(p, "sparse", *p.inputs(x)) for p in (problem, spread(problem)))
+    assert wide.shape == local.shape and (wide * (truth.SPARSE / truth.PLANES) >= local * 0.999).all()
     assert replace(spread(problem), n=2).__class__ is Spread

@@ -13,7 +13,7 @@ from kernels.catalog import find
 from kernels.devices import open_device
 from kernels.errors import Unavailable, WrongResult
 from kernels.launch import Setting
-from kernels.ops.conv import tiled, tiled_rows
+from kernels.ops.conv import tiled
 from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.shape import PASSES
 from kernels.ops.conv.tiled import Tiling
@@ -33,7 +33,7 @@ FORMS: dict[str, dict[str, int]] = {
     "beyond": {"h": 2, "w": 2, "pad_top": 20, "pad_left": 4, "pad_bottom": 4, "pad_right": 4},
     "single": {"n": 1, "c": 1, "k": 1, "h": 33},
 }
-ROWS = [row for row in tiled_rows.ROWS if not row.missing()]
+ROWS = [row for row in tiled.ROWS if not row.missing()]
 SCIPY, KEPT = find("conv", "fft-tiled-16-scipy"), find("conv", "fft-tiled-16-scipy-kept")
 
 

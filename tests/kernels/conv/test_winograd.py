@@ -20,8 +20,7 @@ from kernels.ops.conv import winograd
 from kernels.ops.conv.cook_toom import TAPS, cook_toom, points
 from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.shape import PASSES
-from kernels.ops.conv.winograd import Tiling
-from kernels.ops.conv.winograd_rows import ALGORITHMS, ROWS
+from kernels.ops.conv.winograd import ALGORITHMS, ROWS, Tiling
 from micro.worker import check
 
 CPU = open_device("cpu")

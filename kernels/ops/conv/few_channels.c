@@ -258,7 +258,7 @@ static void filters_of(const plan *q, int64_t group)
                 p->w[at(b.filter, group * q->outputs + k) + at(b.channel, c) + tap * b.tap] = sum_of(load(sums));
 }
 
-void narrow(const problem *p)
+void few_channels(const problem *p)
 {
     int64_t size, filters;
     plan q = plan_of(p, &size);
@@ -278,7 +278,7 @@ void narrow(const problem *p)
 }
 
 /* Bytes. */
-int64_t narrow_workspace(const problem *p)
+int64_t few_channels_workspace(const problem *p)
 {
     int64_t size;
     plan_of(p, &size);

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from kernels.ops.conv.problem import Conv
     from kernels.problem import Array
 
+
 SAMPLES = 64  # elements of a kept filter by which another one is told at the same place
 
 

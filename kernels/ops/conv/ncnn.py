@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING, Any
 from kernels.errors import Unavailable
 from kernels.launch import Launch
 from kernels.libs import ncnn
-from kernels.ops.conv import kept as kept_of
+from kernels.ops.conv import cached_filter
 from kernels.ops.conv.problem import Conv, spread
-from kernels.ops.conv.winograd_rows import ALGORITHMS
+from kernels.ops.conv.winograd import ALGORITHMS
 from kernels.variant import DEFAULT, Variant
 
 if TYPE_CHECKING:
     from kernels.launch import Bind, Setting
     from kernels.problem import Array, Work
+
 
 FEW = 8  # channels of images and of results up to which it takes no Winograd
 TILES = {2: "use_winograd23_convolution", 4: "use_winograd43_convolution", 6: "use_winograd63_convolution"}
@@ -61,10 +62,10 @@ def text(problem: Conv) -> str:
 def prepare(problem: Conv, device: Any, setting: Setting, *, choice: Choice) -> Bind:
     import numpy as np
 
-    kept_of.refuse_cold(setting)
+    cached_filter.refuse_cold(setting)
     network = partial(ncnn.net, text(problem), options=choice.options, threads=setting.threads)
     kernel = _named(problem, choice, setting.threads)
-    held = kept_of.Held()
+    held = cached_filter.Held()
 
     def bind(buffers: Sequence[Array]) -> Launch:
         x, w, y = buffers
@@ -74,7 +75,7 @@ def prepare(problem: Conv, device: Any, setting: Setting, *, choice: Choice) -> 
             for image, result in zip(images, y, strict=True):
                 np.copyto(result, np.asarray(ncnn.run(held.made, image)))
 
-        call = kept_of.keeping(w, lambda: network(weights=w.tobytes()), [run], held)
+        call = cached_filter.keeping(w, lambda: network(weights=w.tobytes()), [run], held)
         return Launch(call, kernel=(kernel, None))
 
     return bind
@@ -164,7 +165,7 @@ def _row(name: str, choice: Choice, growth: float = 1.0, roles: tuple[str, ...] 
     )
 
 
-# Largest errors in shares of the bounds of a direct sum (kernels/ops/conv/allowed.py), of 10 problems of 3 to 512
+# Largest errors in shares of the bounds of a direct sum (kernels/ops/conv/truth.py), of 10 problems of 3 to 512
 # channels and 7 to 224 rows: 0.1, 0.43, 3.3. More than twice that is allowed.
 GROWTH = {2: 1.0, 4: 2.0, 6: 8.0}
 WINOGRAD: dict[int, dict[str, Any]] = {

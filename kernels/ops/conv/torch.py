@@ -20,11 +20,12 @@ from kernels.variant import DEFAULT, Variant, row
 if TYPE_CHECKING:
     from kernels.launch import Bind, Setting
 
+
 Call: TypeAlias = "Callable[[], object]"
 Calls: TypeAlias = "Callable[[Conv, Any, tuple[Any, Any, Any]], Call]"  # of a problem, PyTorch, three plain tensors
 GRADIENTS = {"dgrad": [True, False, False], "wgrad": [False, True, False]}
 # Error growth of its NNPACK's F(6,3), twice the largest seen in shares of the bounds of a direct sum
-# (kernels/ops/conv/allowed.py): 3.4 of dense data, 9.5 of sparse ones, the images smallest.
+# (kernels/ops/conv/truth.py): 3.4 of dense data, 9.5 of sparse ones, the images smallest.
 NNPACK_GROWTH = 16.0
 
 

@@ -1,0 +1,160 @@
+"""ONNX Runtime's convolution, forward alone: a model of one node whose filter is a constant, ordered when it is loaded,
+channels in blocks; and one whose filter is an input, by im2col and a product."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kernels.launch import Launch
+from kernels.libs import onnxruntime
+from kernels.ops.conv import cached_filter
+from kernels.ops.conv.problem import Conv
+from kernels.variant import DEFAULT, Variant
+
+if TYPE_CHECKING:
+    from kernels.launch import Bind, Setting
+    from kernels.problem import Array
+
+
+IR, OPSET = 8, 13  # what any release of the last years reads
+FLOAT, INT, INTS = 1, 2, 7  # TensorProto.FLOAT; AttributeProto's types
+VARINT, BYTES = 0, 2  # how a field lies
+
+
+def model(problem: Conv, weights: bytes | None) -> bytes:
+    """y = Conv(x, w): the filter a constant of the model where its weights are given, else an input."""
+    filters = (problem.k, problem.c // problem.groups, problem.r, problem.s)
+    down, across = problem.lines
+    shapes = {
+        "x": (problem.n, problem.c, problem.h, problem.w),
+        "w": filters,
+        "y": (problem.n, problem.k, down.outputs, across.outputs),
+    }
+    constant = _field(5, _tensor("w", filters, weights)) if weights is not None else b""
+    inputs = b"".join(_field(11, _value(name, shapes[name])) for name in ("x", "w") if name == "x" or not constant)
+    graph = _field(1, _node(problem)) + _field(2, b"conv") + constant + inputs + _field(12, _value("y", shapes["y"]))
+    return _field(1, IR) + _field(7, graph) + _field(8, _field(2, OPSET))
+
+
+def _varint(value: int) -> bytes:
+    """Seven bits a byte, the lowest first."""
+    parts = bytearray()
+    while value > 127:
+        parts.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*parts, value])
+
+
+def _field(number: int, value: int | bytes) -> bytes:
+    if isinstance(value, int):
+        return _varint(number << 3 | VARINT) + _varint(value)
+    return _varint(number << 3 | BYTES) + _varint(len(value)) + value
+
+
+def _node(problem: Conv) -> bytes:
+    names = _field(1, b"x") + _field(1, b"w") + _field(2, b"y") + _field(4, b"Conv")
+    pads = (problem.pad_top, problem.pad_left, problem.pad_bottom, problem.pad_right)
+    lists = {
+        "kernel_shape": (problem.r, problem.s),
+        "strides": (problem.stride,) * 2,
+        "dilations": (problem.dilation,) * 2,
+        "pads": pads,
+    }
+    attributes = [_attribute(name, values) for name, values in lists.items()]
+    group = _field(1, b"group") + _field(3, problem.groups) + _field(20, INT)
+    return names + b"".join(_field(5, each) for each in (*attributes, group))
+
+
+def _attribute(name: str, values: Sequence[int]) -> bytes:
+    return _field(1, name.encode()) + b"".join(_field(8, value) for value in values) + _field(20, INTS)
+
+
+def _tensor(name: str, shape: Sequence[int], raw: bytes) -> bytes:
+    return b"".join(_field(1, size) for size in shape) + _field(2, FLOAT) + _field(8, name.encode()) + _field(9, raw)
+
+
+def _value(name: str, shape: Sequence[int]) -> bytes:
+    sizes = b"".join(_field(1, _field(1, size)) for size in shape)
+    return _field(1, name.encode()) + _field(2, _field(1, _field(1, FLOAT) + _field(2, sizes)))
+
+
+def constant(problem: Conv, device: Any, setting: Setting) -> Bind:
+    """The filter is a constant of the model."""
+    cached_filter.refuse_cold(setting)
+    zeros = bytes(problem.operands()[1].nbytes)
+    kernel = _named(model(problem, zeros), "all")
+    held = cached_filter.Held()
+
+    def bind(buffers: Sequence[Array]) -> Launch:
+        x, w, y = buffers
+        own: list[Any] = [None, None]  # the session that is bound to these, and how
+
+        def make() -> object:
+            return onnxruntime.session(model(problem, w.tobytes()), setting.threads, "all")
+
+        def run() -> None:
+            if own[0] is not held.made:
+                own[:] = held.made, _bound(held.made, {"x": x}, y)
+            own[0].run_with_iobinding(own[1])
+
+        return Launch(cached_filter.keeping(w, make, [run], held), kernel=(kernel, None))
+
+    return bind
+
+
+def given(problem: Conv, device: Any, setting: Setting) -> Bind:
+    """The filter is an input."""
+    text = model(problem, None)
+    session, kernel = onnxruntime.session(text, setting.threads, "basic"), _named(text, "basic")
+
+    def bind(buffers: Sequence[Array]) -> Launch:
+        x, w, y = buffers
+        binding = _bound(session, {"x": x, "w": w}, y)
+
+        def call(keep: object = buffers) -> None:
+            session.run_with_iobinding(binding)
+
+        return Launch(call, kernel=(kernel, None))
+
+    return bind
+
+
+def _bound(session: Any, inputs: dict[str, Array], y: Array) -> Any:
+    """To the operands where they lie."""
+    import numpy as np
+
+    binding = session.io_binding()
+    for name, array in inputs.items():
+        binding.bind_input(name, "cpu", 0, np.float32, array.shape, array.ctypes.data)
+    binding.bind_output("y", "cpu", 0, np.float32, y.shape, y.ctypes.data)
+    return binding
+
+
+def _named(model: bytes, level: str) -> str:
+    """By the operations of the model that is run."""
+    text = onnxruntime.optimized(model, level)
+    copies = [name for name in ("ReorderInput", "ReorderOutput") if name.encode() in text]
+    how = ", ".join(["channels in blocks (NCHWc)", *copies]) if copies else "Conv of plain images"
+    return f"onnxruntime {onnxruntime.load().__version__}, {how}"
+
+
+def accepts(problem: Conv) -> str | None:
+    """Why it cannot do it."""
+    if problem.direction != "forward":
+        return "it has a forward pass alone: --direction forward"
+    if problem.layout != "nchw":
+        return "it has no such layout: --layout nchw"
+    return None
+
+
+def _row(name: str, prepare: Callable[[Conv, Any, Setting], Bind], **more: Any) -> Variant[Conv]:
+    return Variant(
+        name, "cpu", "onnxruntime", prepare, accepts=accepts, missing=onnxruntime.missing, python=True, **more
+    )
+
+
+ROWS: tuple[Variant[Conv], ...] = (
+    _row("onnxruntime", constant, work=Conv.direct_work, constant=("w",), roles=(DEFAULT,)),
+    _row("onnxruntime-im2col", given, roles=()),
+)

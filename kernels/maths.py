@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernels import build, own
+from kernels import build, openmp
 from kernels.errors import Unavailable
 from kernels.launch import Setting
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MATHS = Path(__file__).with_name("maths.c")
 POINTER, INT64, FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
-ALONE = own.Axis("", 1, {})  # of one thread, which divides nothing
+ALONE = openmp.Axis("", 1, {})  # of one thread, which divides nothing
 
 
 @functools.cache
@@ -45,7 +45,7 @@ def prepared(
     symbol: Callable[[Any], str],
     argument: Callable[[Any], tuple[ctypes.Structure, tuple[object, ...]]],
     scratch: Callable[[Any], int] = lambda problem: 0,
-    axis: Callable[[Any], own.Axis] | None = None,
+    axis: Callable[[Any], openmp.Axis] | None = None,
     told: bool = True,
 ) -> Callable[[Any, Any, Any], Bind]:
     """A `prepare` for `symbol(problem)` of a C file. `argument(problem)` is a fresh structure, its fields named as
@@ -58,9 +58,9 @@ def prepared(
         if outer is None:
             alone(setting)
             outer = ALONE
-        compiler_flags = (*flags(), *own.flags(setting))
+        compiler_flags = (*flags(), *openmp.flags(setting))
         function = build.address(source, symbol(problem), compiler_flags)
-        kernel = own.compiled(source, compiler_flags, setting) if told else None
+        kernel = openmp.compiled(source, compiler_flags, setting) if told else None
         names = [operand.name for operand in problem.operands()]
         size = scratch(problem)
         block = device.allocate(size) if size else None
@@ -70,7 +70,7 @@ def prepared(
             if block is not None:
                 structure.scratch = block.ctypes.data
             held = (block, *kept)
-            made = own.launched(function, structure, names, buffers, setting, outer, workspace=size, keep=held)
+            made = openmp.launched(function, structure, names, buffers, setting, outer, workspace=size, keep=held)
             return replace(made, kernel=kernel) if kernel else made
 
         return bind

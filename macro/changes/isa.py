@@ -5,7 +5,7 @@ from __future__ import annotations
 from kernels import isa
 from kernels.devices.cpu import instruction_sets
 from kernels.errors import UsageError
-from kernels.own import NAMED
+from kernels.openmp import NAMED
 from macro.changes import _parts, _products
 from macro.changes.base import FUNCTIONS, Asked, Before, Change, Effect, Forecast, Seen, Step
 

@@ -10,6 +10,7 @@ from kernels.catalog import problem_type
 from kernels.devices.cpu import cores, features, instruction_sets
 from kernels.errors import UsageError
 from kernels.isa import SETS
+from kernels.openmp import NAMED
 from kernels.ops.activation.problem import Activation
 from kernels.ops.conv.problem import Conv
 from kernels.ops.fft.problem import Fft
@@ -19,7 +20,6 @@ from kernels.ops.mma.problem import CORE, Mma
 from kernels.ops.optimizer.problem import Optimizer
 from kernels.ops.softmax.problem import Softmax
 from kernels.ops.stream.problem import Stream
-from kernels.own import NAMED
 from micro.planning.axes import problems
 from micro.planning.benchmark import Request
 from micro.planning.contest import Case, Contest

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from kernels import grid, maths, own
+from kernels import grid, maths, openmp
 from kernels.libs.cuda import CUDA_SUITE, CUPY
 from kernels.libs.numba import NUMBA
 from kernels.libs.torch import TORCH
@@ -32,8 +32,8 @@ def _argument(problem: Activation) -> tuple[ctypes.Structure, tuple[object, ...]
     return Argument(count=problem.count), ()
 
 
-def _elements(problem: Activation) -> own.Axis:
-    return own.Axis("count", problem.count, dict.fromkeys(("x", "dy", "y"), LENGTH), LINE)
+def _elements(problem: Activation) -> openmp.Axis:
+    return openmp.Axis("count", problem.count, dict.fromkeys(("x", "dy", "y"), LENGTH), LINE)
 
 
 def _scalar(problem: Activation) -> str | None:

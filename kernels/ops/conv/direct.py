@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernels import build, maths, own
+from kernels import build, maths, openmp
 from kernels.ops.conv.im2col import geometry
 from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.shape import PASSES
@@ -43,8 +43,8 @@ def prepare(problem: Conv, device: Any, setting: Setting) -> Bind:
     name = file_of(problem)
     if problem.direction == "wgrad":  # all images are summed
         maths.alone(setting)
-    source, compiler_flags = HERE / f"{name}.c", (*flags(), *own.flags(setting))
-    function, kernel = build.address(source, name, compiler_flags), own.compiled(source, compiler_flags, setting)
+    source, compiler_flags = HERE / f"{name}.c", (*flags(), *openmp.flags(setting))
+    function, kernel = build.address(source, name, compiler_flags), openmp.compiled(source, compiler_flags, setting)
     numbers = {"layout": LAYOUTS.index(problem.layout), "direction": PASSES.index(problem.direction)}
     fields = geometry(problem) | numbers
     each = workspace(name, Argument(**fields), compiler_flags)
@@ -52,12 +52,12 @@ def prepare(problem: Conv, device: Any, setting: Setting) -> Bind:
     scratch = device.allocate(size)
     fields["scratch"] = scratch.ctypes.data
     images = {x.name[-1]: x.nbytes // problem.n for x in problem.operands() if x.name[-1] != "w"}
-    axis = own.Axis("images", problem.n, images, apart={"scratch": each})
+    axis = openmp.Axis("images", problem.n, images, apart={"scratch": each})
 
     def bind(buffers: Sequence[Array]) -> Launch:
         names = [operand.name[-1] for operand in problem.operands()]
         argument = Argument(**fields)
-        made = own.launched(function, argument, names, buffers, setting, axis, workspace=size, keep=(scratch,))
+        made = openmp.launched(function, argument, names, buffers, setting, axis, workspace=size, keep=(scratch,))
         return replace(made, kernel=kernel) if kernel else made
 
     return bind

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernels import build, own
+from kernels import build, openmp
 from kernels.launch import Bind, Launch, Setting
 from kernels.maths import INT64, POINTER, flags
 from kernels.ops.fft.problem import Fft
@@ -48,22 +48,22 @@ def accepts(problem: Fft) -> str | None:
 
 def prepare(problem: Fft, device: Any, setting: Setting) -> Bind:
     """Raises Unavailable, BuildError."""
-    compiler_flags = (*flags(), *own.flags(setting))
+    compiler_flags = (*flags(), *openmp.flags(setting))
     function = build.address(SOURCE, f"fft_{problem.direction}", compiler_flags)
-    kernel = own.compiled(SOURCE, compiler_flags, setting)
+    kernel = openmp.compiled(SOURCE, compiler_flags, setting)
     size = build.load(SOURCE, compiler_flags).fft_workspace
     size.argtypes, size.restype = (INT64, INT64), INT64
     table, each = waves(problem), -(-size(problem.h, problem.w) // PAGE) * PAGE
     block = device.allocate(each * setting.threads)
     images = {x.name: x.nbytes // problem.batch for x in problem.operands()}
-    axis = own.Axis("batch", problem.batch, images, apart={"workspace": each})
+    axis = openmp.Axis("batch", problem.batch, images, apart={"workspace": each})
 
     def bind(buffers: Sequence[Array]) -> Launch:
         argument = Argument(
             workspace=block.ctypes.data, waves=table.ctypes.data, batch=problem.batch, h=problem.h, w=problem.w
         )
         held = block.nbytes + table.nbytes
-        made = own.launched(function, argument, "xy", buffers, setting, axis, workspace=held, keep=(block, table))
+        made = openmp.launched(function, argument, "xy", buffers, setting, axis, workspace=held, keep=(block, table))
         return replace(made, kernel=kernel) if kernel else made
 
     return bind

@@ -8,8 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernels import build
-from kernels import own as own_kernels
+from kernels import build, openmp
 from kernels.native import launch
 from kernels.ops.gemm.problem import Gemm
 
@@ -121,9 +120,9 @@ def nested(load: Callable[[], Blas], outer: int, inner: int) -> Callable[[Gemm, 
         _threads(blas, replace(setting, threads=inner))
         function, fields = build.address(HERE / "cblas.c", "cblas_product"), _fields(problem, blas)
         row = fields["lda"] if problem.trans[0] == "n" else 1
-        rows = own_kernels.Axis("m", problem.m, {"a": 4 * row, "c": 4 * fields["ldc"]})
+        rows = openmp.Axis("m", problem.m, {"a": 4 * row, "c": 4 * fields["ldc"]})
         ours = replace(setting, threads=outer)
-        return lambda buffers: own_kernels.launched(function, Product(**fields), "abc", buffers, ours, rows)
+        return lambda buffers: openmp.launched(function, Product(**fields), "abc", buffers, ours, rows)
 
     return prepare
 
@@ -177,8 +176,8 @@ def own(name: str) -> Callable[[Gemm, object, Setting], Bind]:
     """naive.c or blocked.c."""
 
     def prepare(problem: Gemm, device: Any, setting: Setting) -> Bind:
-        source, flags = HERE / f"{name}.c", own_kernels.flags(setting)
-        function, kernel = build.address(source, f"gemm_{name}", flags), own_kernels.compiled(source, flags, setting)
+        source, flags = HERE / f"{name}.c", openmp.flags(setting)
+        function, kernel = build.address(source, f"gemm_{name}", flags), openmp.compiled(source, flags, setting)
         a, b, c = problem.operands()
         fields: dict[str, Any] = {"m": problem.m, "n": problem.n, "k": problem.k, "ldc": c.ld}
         fields |= {"alpha": problem.alpha, "beta": problem.beta}
@@ -191,11 +190,11 @@ def own(name: str) -> Callable[[Gemm, object, Setting], Bind]:
             block = device.allocate(size)
             fields["pack"], keep = block.ctypes.data, (block,)
         strides = {"a": 4 * fields["a_row"], "c": 4 * fields["ldc"]}
-        rows = own_kernels.Axis("m", problem.m, strides, GRAIN, {"pack": each})
+        rows = openmp.Axis("m", problem.m, strides, GRAIN, {"pack": each})
 
         def bind(buffers: Sequence[Array]) -> Launch:
             product = Own(**fields)
-            made = own_kernels.launched(function, product, "abc", buffers, setting, rows, workspace=size, keep=keep)
+            made = openmp.launched(function, product, "abc", buffers, setting, rows, workspace=size, keep=keep)
             return replace(made, kernel=kernel) if kernel else made
 
         return bind

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernels import build, maths, own
+from kernels import build, maths, openmp
 from kernels.errors import Unavailable
 from kernels.launch import Launch
 from kernels.native import launch
@@ -56,9 +56,9 @@ def fields(problem: Optimizer, flags: tuple[str, ...] = ()) -> dict[str, Any]:
     }
 
 
-def _elements(problem: Optimizer) -> own.Axis:
+def _elements(problem: Optimizer) -> openmp.Axis:
     """Of all tensors, as one."""
-    return own.Axis("size", problem.tensors * problem.size, dict.fromkeys(PLACES, 4), LINE)
+    return openmp.Axis("size", problem.tensors * problem.size, dict.fromkeys(PLACES, 4), LINE)
 
 
 def whole(problem: Optimizer, device: object, setting: Setting) -> Bind:
@@ -66,13 +66,13 @@ def whole(problem: Optimizer, device: object, setting: Setting) -> Bind:
     signed(problem, setting)
     if problem.rule == "norm":
         maths.alone(setting)
-    flags = own.flags(setting)
-    function, kernel = build.address(SOURCE, "optimizer_all", flags), own.compiled(SOURCE, flags, setting)
+    flags = openmp.flags(setting)
+    function, kernel = build.address(SOURCE, "optimizer_all", flags), openmp.compiled(SOURCE, flags, setting)
     values = fields(problem, flags) | ({"tensors": 1} if setting.threads > 1 else {})
 
     def bind(buffers: Sequence[Array]) -> Launch:
         names = PLACES[: len(buffers)]
-        made = own.launched(function, Argument(**values), names, buffers, setting, _elements(problem))
+        made = openmp.launched(function, Argument(**values), names, buffers, setting, _elements(problem))
         return replace(made, kernel=kernel) if kernel else made
 
     return bind

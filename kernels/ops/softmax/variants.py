@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kernels import grid, maths, own
+from kernels import grid, maths, openmp
 from kernels.libs.cuda import CUDA_SUITE, CUPY
 from kernels.libs.numba import NUMBA
 from kernels.libs.torch import TORCH
@@ -37,10 +37,10 @@ def _argument(problem: Softmax) -> tuple[ctypes.Structure, tuple[object, ...]]:
     return Argument(batch=problem.batch, classes=problem.classes), ()
 
 
-def _rows(problem: Softmax) -> own.Axis:
+def _rows(problem: Softmax) -> openmp.Axis:
     row = 4 * problem.classes
     strides = {"x": row, "t": row, "labels": 8, "dx": row, "loss": 4, "scratch": row}
-    return own.Axis("batch", problem.batch, strides, LINE if problem.batch >= MANY * LINE else 1)
+    return openmp.Axis("batch", problem.batch, strides, LINE if problem.batch >= MANY * LINE else 1)
 
 
 def _fused(problem: Softmax) -> str:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernels import build, grid, own, team
+from kernels import build, grid, openmp, team
 from kernels.launch import Bind, Launch, Setting
 from kernels.libs import cuda as cuda_library
 from kernels.libs import torch as torch_library
@@ -65,11 +65,11 @@ def _read_by_several(problem: Stream, threads: int, flags: tuple[str, ...]) -> B
     reading it. A thread that is late leaves slices to the others. Raises Unavailable."""
     import numpy as np
 
-    own = -(-problem.count // threads)
-    slices = max(1, 4 * own // SLICE)
-    length = -(-own // slices)
+    share = -(-problem.count // threads)
+    slices = max(1, 4 * share // SLICE)
+    length = -(-share // slices)
     again = max(1, PASS // (4 * length)) if slices == 1 else 1
-    passes = max(1, -(-LAUNCH // (4 * own * again)))
+    passes = max(1, -(-LAUNCH // (4 * share * again)))
     names = ("stream_read_part", "stream_read_done")
     part, done = (build.address(SOURCE, name, flags) for name in names)
     members = team.gather(threads)
@@ -92,8 +92,8 @@ def _read(problem: Stream, flags: tuple[str, ...]) -> Bind:
 
 
 def prepare(problem: Stream, device: object, setting: Setting) -> Bind:
-    flags = own.flags(setting)
-    kernel = own.compiled(SOURCE, flags, setting)
+    flags = openmp.flags(setting)
+    kernel = openmp.compiled(SOURCE, flags, setting)
     made = _traffic(problem, setting, flags)
 
     def bind(buffers: Sequence[Array]) -> Launch:
@@ -108,8 +108,8 @@ def _traffic(problem: Stream, setting: Setting, flags: tuple[str, ...]) -> Bind:
         return _read_by_several(problem, setting.threads, flags) if several else _read(problem, flags)
     function = build.address(SOURCE, f"stream_{problem.kind}", flags)
     names = [operand.name for operand in problem.operands()]
-    axis = own.Axis("count", problem.count, dict.fromkeys("aby", 4), LINE)
-    return lambda buffers: own.launched(function, Argument(count=problem.count), names, buffers, setting, axis)
+    axis = openmp.Axis("count", problem.count, dict.fromkeys("aby", 4), LINE)
+    return lambda buffers: openmp.launched(function, Argument(count=problem.count), names, buffers, setting, axis)
 
 
 def copies(problem: Stream) -> str | None:

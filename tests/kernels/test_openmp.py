@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kernels import build, own, registers
+from kernels import build, openmp, registers
 from kernels.catalog import find
 from kernels.devices import open_device
 from kernels.devices.cpu import instruction_sets
@@ -41,7 +41,7 @@ KERNELS: tuple[tuple[Any, str], ...] = (
     (Stream("copy", 4 * 1003), "c"),
     (Stream("triad", 4 * 1003), "c"),
 )
-SETS = [word for word in MARCH if own.NAMED[word] in instruction_sets()]
+SETS = [word for word in MARCH if openmp.NAMED[word] in instruction_sets()]
 
 
 def checked(problem: Any, variant: str, setting: Setting) -> tuple[str | None, str | None] | None:
@@ -71,10 +71,10 @@ def test_each_is_right_in_every_set_and_tells_it(problem: Any, variant: str, isa
 def test_a_set_that_is_not_here_or_no_set_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kernels.devices.cpu.instruction_sets", lambda: ("sse",))
     with pytest.raises(Unavailable, match="this processor has no avx512"):
-        own.flags(Setting(isa="avx512"))
+        openmp.flags(Setting(isa="avx512"))
     with pytest.raises(Unavailable, match="family of OpenBLAS"):
-        own.flags(Setting(isa="Haswell"))
-    assert own.flags(Setting()) == () and own.compiled(activation.SOURCE, (), Setting()) is None
+        openmp.flags(Setting(isa="Haswell"))
+    assert openmp.flags(Setting()) == () and openmp.compiled(activation.SOURCE, (), Setting()) is None
 
 
 def test_code_that_does_not_use_the_set_says_which_it_uses(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_code_that_does_not_use_the_set_says_which_it_uses(tmp_path: Path) -> No
     source = tmp_path / "scalar.c"
     source.write_text("float half(float x) { return x * 0.5f; }\n")
     setting = Setting(isa=SETS[-1])
-    words, observed = own.compiled(source, own.flags(setting), setting) or (None, None)
+    words, observed = openmp.compiled(source, openmp.flags(setting), setting) or (None, None)
     assert observed == "sse4.2" and words is not None and "128-bit" in words
 
 
@@ -94,9 +94,9 @@ def test_without_a_disassembler_the_compiler_is_believed(monkeypatch: pytest.Mon
     registers.widest.cache_clear()
     monkeypatch.setattr(shutil, "which", lambda name: None)
     setting = Setting(isa=SETS[0])
-    build_flags = (*own.flags(setting), "-DALONE")
+    build_flags = (*openmp.flags(setting), "-DALONE")
     monkeypatch.setattr(build, "shared", lambda source, flags: Path("nowhere.so"))
-    words, observed = own.compiled(activation.SOURCE, build_flags, setting) or (None, None)
+    words, observed = openmp.compiled(activation.SOURCE, build_flags, setting) or (None, None)
     assert observed == SETS[0] and words is not None and "compiler's word" in words
     registers.widest.cache_clear()
 
@@ -104,12 +104,14 @@ def test_without_a_disassembler_the_compiler_is_believed(monkeypatch: pytest.Mon
 @pytest.mark.parametrize("harm", [{"strides": {"x": 4, "y": 0}}, {"total": 9_000}, {"strides": {"x": 8, "y": 4}}])
 def test_parts_in_wrong_places_are_refused(harm: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     problem = Activation(10_007, "sigmoid")
-    right = own.launched
+    right = openmp.launched
 
-    def wrong(function: int, argument: Any, names: Any, buffers: Any, setting: Any, axis: own.Axis, **more: Any) -> Any:
+    def wrong(
+        function: int, argument: Any, names: Any, buffers: Any, setting: Any, axis: openmp.Axis, **more: Any
+    ) -> Any:
         return right(function, argument, names, buffers, setting, replace(axis, **harm), **more)
 
-    monkeypatch.setattr(own, "launched", wrong)
+    monkeypatch.setattr(openmp, "launched", wrong)
     with pytest.raises(WrongResult):
         checked(problem, "c", Setting(2))
 

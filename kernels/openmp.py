@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kernels.launch import Launch, Setting
     from kernels.problem import Array
 
+
 SOURCE = Path(__file__).with_name("divided.c")
 OPENMP = ("-fopenmp",)
 POINTER, INT64 = ctypes.c_void_p, ctypes.c_int64

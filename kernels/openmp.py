@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernels import build, registers
+from kernels import build
 from kernels.errors import Unavailable
 from kernels.isa import BITS, MARCH
 from kernels.native import launch
@@ -18,6 +19,23 @@ from kernels.native import launch
 if TYPE_CHECKING:
     from kernels.launch import Launch, Setting
     from kernels.problem import Array
+
+
+WIDEST = {"zmm": 512, "ymm": 256, "xmm": 128}  # bits
+
+
+@functools.cache
+def widest(path: Path) -> int | None:
+    """Bits of the widest register in the code of a shared object; None where there is none, or no disassembler that
+    tells (objdump, which comes with the assembler that gcc calls)."""
+    import shutil
+    import subprocess
+
+    if (tool := shutil.which("objdump")) is None:
+        return None
+    code = subprocess.run([tool, "-d", "--no-show-raw-insn", str(path)], capture_output=True, text=True, check=False)
+    named = set(re.findall(r"%([xyz]mm)\d", code.stdout))
+    return max((WIDEST[name] for name in named), default=None)
 
 
 SOURCE = Path(__file__).with_name("divided.c")
@@ -73,7 +91,7 @@ def compiled(source: Path, compiler_flags: tuple[str, ...], setting: Setting) ->
     no instruction set is asked for."""
     if setting.isa == "default":
         return None
-    bits = registers.widest(build.shared(source, compiler_flags))
+    bits = widest(build.shared(source, compiler_flags))
     words = f"compiled for {setting.isa}"
     if bits is None:
         return f"{words}, by the compiler's word: its code could not be looked at", setting.isa

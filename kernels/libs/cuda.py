@@ -97,4 +97,5 @@ def kernel() -> tuple[str | None, str | None]:
 
 
 CUDA_SUITE = Provider("suite", "cuda", missing)
+CUDA_RUNTIME = Provider("cuda", "cuda", missing, kernel)
 CUPY = Provider("cupy", "cuda", missing, kernel, python=True)

@@ -68,28 +68,19 @@ def plan(images: Array, spectra: Array, inverse: bool, rigor: str, aligned: bool
 
     Wisdom is kept by rigor: FFTW takes what a longer search found wherever there is some, and MEASURE would be
     PATIENT."""
-    known = _wisdom(rigor)
-    made, single = _searched((images, spectra), inverse, rigor, aligned, threads, known)
-    if rigor != "estimate" and set(single.splitlines()) != set(known.splitlines()):  # their order changes
-        state.write_bytes(_file(rigor), single)
-    return Plan(made, single)
-
-
-def _searched(
-    arrays: tuple[Array, Array], inverse: bool, rigor: str, aligned: bool, threads: int, known: bytes
-) -> tuple[Any, bytes]:
-    """pyFFTW's plan, and the wisdom with what was found for it."""
-    pyfftw = load()
+    pyfftw, known = load(), _wisdom(rigor)
     pyfftw.forget_wisdom()
     if known:
         pyfftw.import_wisdom((b"", known, b""))
     flags = [f"FFTW_{rigor.upper()}", *(["FFTW_DESTROY_INPUT"] if inverse else []), *([] if aligned else [UNALIGNED])]
     direction = "FFTW_BACKWARD" if inverse else "FFTW_FORWARD"
-    first, second = (arrays[1], arrays[0]) if inverse else arrays
-    planned = pyfftw.FFTW(first, second, axes=(1, 2), direction=direction, flags=flags, threads=threads)
+    arrays = (spectra, images) if inverse else (images, spectra)
+    planned = pyfftw.FFTW(*arrays, axes=(1, 2), direction=direction, flags=flags, threads=threads)
     single: bytes = pyfftw.export_wisdom()[1]
     pyfftw.forget_wisdom()
-    return planned, single
+    if rigor != "estimate" and set(single.splitlines()) != set(known.splitlines()):  # their order changes
+        state.write_bytes(_file(rigor), single)
+    return Plan(planned, single)
 
 
 def _file(rigor: str) -> str:

@@ -8,7 +8,6 @@ from kernels.catalog import find
 from kernels.devices import open_device
 from kernels.launch import Setting
 from kernels.libs import torch as torch_library
-from kernels.libs import torch_log
 from kernels.ops.gemm.problem import Gemm
 
 CALLS = [
@@ -41,7 +40,7 @@ def test_torch_names_the_kernel_of_a_type_by_its_log(
 ) -> None:
     import torch
 
-    monkeypatch.setattr(torch_log, "executed", lambda torch, call: call() is None or log)
+    monkeypatch.setattr(torch_library, "executed", lambda torch, call: call() is None or log)
     device, problem = open_device("cpu"), Gemm(8, 8, 8, dtype=dtype)
     bind = find("gemm", "torch").prepare(problem, device, Setting())
     views = [device.view(device.allocate(x.nbytes), 0, x) for x in problem.operands()]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kernels import build, openmp, registers
+from kernels import build, openmp
 from kernels.catalog import find
 from kernels.devices import open_device
 from kernels.devices.cpu import instruction_sets
@@ -91,14 +91,14 @@ def test_code_that_does_not_use_the_set_says_which_it_uses(tmp_path: Path) -> No
 def test_without_a_disassembler_the_compiler_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     if not SETS:
         pytest.skip("no set of x86")
-    registers.widest.cache_clear()
+    openmp.widest.cache_clear()
     monkeypatch.setattr(shutil, "which", lambda name: None)
     setting = Setting(isa=SETS[0])
     build_flags = (*openmp.flags(setting), "-DALONE")
     monkeypatch.setattr(build, "shared", lambda source, flags: Path("nowhere.so"))
     words, observed = openmp.compiled(activation.SOURCE, build_flags, setting) or (None, None)
     assert observed == SETS[0] and words is not None and "compiler's word" in words
-    registers.widest.cache_clear()
+    openmp.widest.cache_clear()
 
 
 @pytest.mark.parametrize("harm", [{"strides": {"x": 4, "y": 0}}, {"total": 9_000}, {"strides": {"x": 8, "y": 4}}])

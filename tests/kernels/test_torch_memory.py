@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from kernels.libs import torch as torch_library
-from kernels.libs import torch_memory
 
 pytestmark = pytest.mark.skipif(torch_library.missing() is not None, reason=str(torch_library.missing()))
 
@@ -22,6 +21,6 @@ def test_what_is_given_back_counts_while_it_is_held(capfd: pytest.CaptureFixture
         before.neg_()
         del second, third
 
-    assert torch_memory.peak(torch, call) == 4 * 2100
-    assert torch_memory.peak(torch, lambda: before.neg_()) == 0
+    assert torch_library.peak(torch, call) == 4 * 2100
+    assert torch_library.peak(torch, lambda: before.neg_()) == 0
     assert capfd.readouterr() == ("", "")

@@ -22,6 +22,8 @@ from kernels.launch import Launch
 from kernels.libs import fftw, openblas, pocketfft
 from kernels.libs import torch as torch_library
 from kernels.libs.cblas import Blas
+from kernels.libs.fftw import FFTW
+from kernels.libs.torch import TORCH
 from kernels.maths import FLOAT, INT64, POINTER, alone
 from kernels.ops.conv import cached_filter
 from kernels.ops.conv.cached_filter import Held
@@ -29,7 +31,8 @@ from kernels.ops.conv.problem import Conv, spread
 from kernels.ops.conv.shape import PASSES
 from kernels.ops.conv.taps import Line
 from kernels.problem import Work
-from kernels.variant import DEFAULT, Variant
+from kernels.provider import SCIPY, Provider
+from kernels.variant import DEFAULT, Variant, row
 
 if TYPE_CHECKING:
     from kernels.launch import Bind, Setting
@@ -182,16 +185,13 @@ class Plan:
         return int(self.frames.nbytes + self.spectra.nbytes + sum(x.nbytes for x in self.whole.values()))
 
 
-def plan(
-    problem: Conv, device: Any, blas: Blas, library: Library, names: str = "xwy", extent: Extent | None = None
-) -> Plan:
-    """Allocate, and let the library plan, for the operands whose names end so: whole images unless an extent says
-    otherwise."""
+def plan(problem: Conv, device: Any, blas: Blas, library: Library, extent: Extent | None = None) -> Plan:
+    """Allocate, and let the library plan, for whole images unless an extent says otherwise."""
     import numpy as np
 
     extent = extent or Extent(lengths(problem), planes(problem))
     down, across = extent.lengths
-    counts, most = {name: extent.planes[name] for name in names}, max(TILE, BLOCK // (4 * down * across))
+    counts, most = extent.planes, max(TILE, BLOCK // (4 * down * across))
     evenly = {name: -(-count // -(-count // most)) for name, count in counts.items()}
     blocks = {name: -(-each // TILE) * TILE for name, each in evenly.items()}
     largest = max(blocks.values())
@@ -364,50 +364,40 @@ def prepare(problem: Conv, device: Any, setting: Setting, *, library: Library, k
 
 
 def keeping(
-    row: Variant[Conv], prepare: Prepare, work: Callable[[Conv], Work], roles: tuple[str, ...]
+    each: Variant[Conv], prepare: Prepare, work: Callable[[Conv], Work], roles: tuple[str, ...]
 ) -> Variant[Conv]:
-    """The row that keeps its filter's spectrum."""
+    """Return the row that keeps its filter's spectrum."""
 
     def accepts(problem: Conv) -> str | None:
-        return cached_filter.reads_filter(problem) or row.accepts(problem)
+        return cached_filter.reads_filter(problem) or each.accepts(problem)
 
     return replace(
-        row, name=f"{row.name}-kept", prepare=prepare, accepts=accepts, work=work, roles=roles, constant=("w",)
+        each, name=f"{each.name}-kept", prepare=prepare, accepts=accepts, work=work, roles=roles, constant=("w",)
     )
 
 
-def missing(library: Callable[[], str | None] = lambda: None) -> Callable[[], str | None]:
-    return lambda: library() or openblas.missing("numpy")
+def beside_openblas(provider: Provider) -> Provider:
+    """Return the provider of transforms whose products are OpenBLAS's."""
+    return replace(provider, missing=lambda: provider.missing() or openblas.missing("numpy"))
 
 
-def _row(name: str, provider: str, library: Library, roles: Roles = ((), ()), **more: Any) -> tuple[Variant[Conv], ...]:
+def _rows(provider: Provider, name: str, library: Library, roles: Roles = ((), ())) -> tuple[Variant[Conv], ...]:
     """Return the row that transforms the filter in each call, and the row that keeps its spectrum."""
-    row = Variant(
-        f"fft-{name}",
-        "cpu",
-        provider,
-        partial(prepare, library=library),
-        accepts=accepts,
-        work=work,
-        judged=spread,
-        python=True,
-        roles=roles[0],
-        **more,
-    )
-    return row, keeping(row, partial(prepare, library=library, kept=True), partial(work, kept=True), roles[1])
+    how = partial(prepare, library=library)
+    each = row(provider, f"fft-{name}", how, accepts=accepts, work=work, judged=spread, roles=roles[0])
+    return each, keeping(each, partial(how, kept=True), partial(work, kept=True), roles[1])
 
 
 ALWAYS, ASKED = (DEFAULT, "fft"), ("fft",)
-SCIPY: dict[str, Any] = {"missing": missing(), "kernel": pocketfft.scipy_kernel}
-FFTW: dict[str, Any] = {"missing": missing(fftw.missing), "kernel": fftw.kernel}
-TORCH: dict[str, Any] = {"missing": missing(torch_library.missing), "kernel": torch_library.kernel}
-BY_FFTW: dict[str, Library] = {rigor: partial(by_fftw, rigor=rigor) for rigor in fftw.RIGORS}
+BY_SCIPY = beside_openblas(replace(SCIPY, kernel=pocketfft.scipy_kernel))
+BY_PYFFTW, BY_TORCH = beside_openblas(FFTW), beside_openblas(TORCH)
+SEARCHED: dict[str, Library] = {rigor: partial(by_fftw, rigor=rigor) for rigor in fftw.RIGORS}
 ROWS: tuple[Variant[Conv], ...] = (
-    *_row("scipy", "scipy", by_scipy, (ALWAYS, ALWAYS), **SCIPY),
-    *_row("pyfftw", "pyfftw", BY_FFTW["measure"], (ASKED, ALWAYS), **FFTW),
-    *_row("pyfftw-estimate", "pyfftw", BY_FFTW["estimate"], **FFTW),
-    *_row("pyfftw-patient", "pyfftw", BY_FFTW["patient"], **FFTW),
+    *_rows(BY_SCIPY, "scipy", by_scipy, (ALWAYS, ALWAYS)),
+    *_rows(BY_PYFFTW, "pyfftw", SEARCHED["measure"], (ASKED, ALWAYS)),
+    *_rows(BY_PYFFTW, "pyfftw-estimate", SEARCHED["estimate"]),
+    *_rows(BY_PYFFTW, "pyfftw-patient", SEARCHED["patient"]),
     # Planned for frames anywhere, as a caller's are: theirs are aligned all the same.
-    *_row("pyfftw-unaligned", "pyfftw", partial(by_fftw, rigor="measure", aligned=False), **FFTW)[:1],
-    *_row("torch", "torch", by_torch, ((), ASKED), **TORCH),
+    *_rows(BY_PYFFTW, "pyfftw-unaligned", partial(by_fftw, rigor="measure", aligned=False))[:1],
+    *_rows(BY_TORCH, "torch", by_torch, ((), ASKED)),
 )

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 from kernels.errors import Unavailable
 from kernels.launch import Launch
 from kernels.libs import ncnn
+from kernels.libs.ncnn import NCNN
 from kernels.ops.conv import cached_filter
 from kernels.ops.conv.problem import Conv, spread
 from kernels.ops.conv.winograd import ALGORITHMS
-from kernels.variant import DEFAULT, Variant
+from kernels.variant import DEFAULT, Variant, row
 
 if TYPE_CHECKING:
     from kernels.launch import Bind, Setting
@@ -151,18 +152,8 @@ def least(problem: Conv) -> Work:
 
 
 def _row(name: str, choice: Choice, growth: float = 1.0, roles: tuple[str, ...] = (), **more: Any) -> Variant[Conv]:
-    return Variant(
-        name,
-        "cpu",
-        "ncnn",
-        partial(prepare, choice=choice),
-        growth=growth,
-        missing=ncnn.missing,
-        constant=("w",),
-        python=True,
-        roles=roles,
-        **({"accepts": accepts} | more),
-    )
+    more = {"accepts": accepts} | more
+    return row(NCNN, name, partial(prepare, choice=choice), growth=growth, constant=("w",), roles=roles, **more)
 
 
 # Largest errors in shares of the bounds of a direct sum (kernels/ops/conv/truth.py), of 10 problems of 3 to 512

@@ -3,14 +3,15 @@ channels in blocks; and one whose filter is an input, by im2col and a product.""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kernels.launch import Launch
 from kernels.libs import onnxruntime
+from kernels.libs.onnxruntime import ONNXRUNTIME
 from kernels.ops.conv import cached_filter
 from kernels.ops.conv.problem import Conv
-from kernels.variant import DEFAULT, Variant
+from kernels.variant import Variant, row
 
 if TYPE_CHECKING:
     from kernels.launch import Bind, Setting
@@ -148,13 +149,7 @@ def accepts(problem: Conv) -> str | None:
     return None
 
 
-def _row(name: str, prepare: Callable[[Conv, Any, Setting], Bind], **more: Any) -> Variant[Conv]:
-    return Variant(
-        name, "cpu", "onnxruntime", prepare, accepts=accepts, missing=onnxruntime.missing, python=True, **more
-    )
-
-
 ROWS: tuple[Variant[Conv], ...] = (
-    _row("onnxruntime", constant, work=Conv.direct_work, constant=("w",), roles=(DEFAULT,)),
-    _row("onnxruntime-im2col", given, roles=()),
+    row(ONNXRUNTIME, "onnxruntime", constant, accepts=accepts, work=Conv.direct_work, constant=("w",)),
+    row(ONNXRUNTIME, "onnxruntime-im2col", given, accepts=accepts, roles=()),
 )

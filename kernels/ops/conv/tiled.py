@@ -21,10 +21,11 @@ from kernels import build
 from kernels.maths import INT64, POINTER, alone
 from kernels.ops.conv import cached_filter, fft
 from kernels.ops.conv.dgrad_as_forward import Reading
-from kernels.ops.conv.fft import ASKED, BY_FFTW, FFTW, SCIPY, Extent, Plan, Stage
+from kernels.ops.conv.fft import Extent, Plan, Stage
 from kernels.ops.conv.problem import Conv, spread
 from kernels.problem import Work
-from kernels.variant import Variant
+from kernels.provider import Provider
+from kernels.variant import Variant, row
 
 if TYPE_CHECKING:
     from kernels.launch import Bind, Setting
@@ -245,28 +246,18 @@ def prepare(
     return fft.bound(problem, made.workspace, partial(call, made, size), kept)
 
 
-def _rows(size: int, library: str, how: fft.Library, roles: tuple[str, ...], **more: Any) -> tuple[Variant[Conv], ...]:
-    row = Variant(
-        f"fft-tiled-{size}-{library}",
-        "cpu",
-        library,
-        partial(prepare, library=how, size=size),
-        accepts=partial(accepts, size=size),
-        work=partial(work, size=size),
-        judged=spread,
-        python=True,
-        roles=roles,
-        **more,
-    )
-    kept = partial(prepare, library=how, size=size, kept=True)
-    return row, fft.keeping(row, kept, partial(work, size=size, kept=True), ASKED if roles else ())
+def _rows(provider: Provider, size: int, how: fft.Library, roles: tuple[str, ...]) -> tuple[Variant[Conv], ...]:
+    call = partial(prepare, library=how, size=size)
+    takes, executes, name = partial(accepts, size=size), partial(work, size=size), f"fft-tiled-{size}-{provider.name}"
+    each = row(provider, name, call, accepts=takes, work=executes, judged=spread, roles=roles)
+    return each, fft.keeping(each, partial(call, kept=True), partial(executes, kept=True), roles)
 
 
 ROWS: tuple[Variant[Conv], ...] = tuple(
-    row
+    each
     for size in SIZES
-    for row in (
-        *_rows(size, "scipy", fft.by_scipy, (), **SCIPY),
-        *_rows(size, "pyfftw", BY_FFTW["measure"], ASKED, **FFTW),
+    for each in (
+        *_rows(fft.BY_SCIPY, size, fft.by_scipy, ()),
+        *_rows(fft.BY_PYFFTW, size, fft.SEARCHED["measure"], fft.ASKED),
     )
 )

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kernels.launch import Launch
 from kernels.libs import torch as torch_library
-from kernels.libs import torch_log, torch_memory
 from kernels.libs.torch import TORCH
 from kernels.ops.conv.problem import Conv, spread
 from kernels.problem import Work
@@ -40,8 +39,8 @@ def prepared(calls: Calls, needs: Callable[[Conv], int] | None = None) -> Callab
         torch.set_num_threads(setting.threads)
         torch.set_grad_enabled(False)
         sample = _bound(calls, problem, torch, [np.zeros(x.shape, np.float32) for x in problem.operands()])
-        named = torch_log.named(torch, sample, "convolution") or torch_library.kernel()
-        workspace = needs(problem) if needs else torch_memory.peak(torch, sample)
+        named = torch_library.named(torch, sample, "convolution") or torch_library.kernel()
+        workspace = needs(problem) if needs else torch_library.peak(torch, sample)
 
         def bind(buffers: Sequence[Any]) -> Launch:
             return Launch(_bound(calls, problem, torch, buffers), workspace=workspace, kernel=named)

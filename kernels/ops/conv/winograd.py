@@ -5,23 +5,23 @@ from __future__ import annotations
 import ctypes
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels import build, maths
-from kernels.catalog import find
 from kernels.errors import Unavailable
 from kernels.launch import Bind, Launch, Setting
 from kernels.libs import openblas
+from kernels.libs.openblas import OPENBLAS
 from kernels.native import launch
 from kernels.ops.conv.cook_toom import TAPS, Matrix, cook_toom, points
 from kernels.ops.conv.dgrad_as_forward import Reading
 from kernels.ops.conv.layouts import BLOCK
 from kernels.ops.conv.problem import Conv, spread
 from kernels.problem import Work
-from kernels.variant import DEFAULT, Variant
+from kernels.variant import DEFAULT, Variant, row
 
 if TYPE_CHECKING:
     from kernels.problem import Array
@@ -251,22 +251,18 @@ def called(problem: Conv) -> str:
     return f"{form}, one a place of a tile"
 
 
-def row(name: str, algorithm: Winograd, growth: float, roles: tuple[str, ...], *, kept: bool = False) -> Variant[Conv]:
-    more: dict[str, Any] = {"constant": ("w",)} if kept else {}
-    return Variant(
+def _row(name: str, algorithm: Winograd, growth: float, roles: tuple[str, ...], *, kept: bool) -> Variant[Conv]:
+    return row(
+        replace(OPENBLAS, name="suite"),
         f"{name}-kept" if kept else name,
-        "cpu",
-        "suite",
         partial(algorithm.prepare, kept=kept),
         growth=growth,
         accepts=partial(accepts, kept=kept),
-        missing=partial(openblas.missing, "numpy"),
         work=partial(algorithm.work, kept=kept),
+        constant=("w",) if kept else (),
         blas=called,
-        kernel=lambda: find("gemm", "openblas").kernel(),
         judged=spread,
         roles=() if kept else roles,
-        **more,
     )
 
 
@@ -279,4 +275,4 @@ ALGORITHMS: tuple[tuple[str, Winograd, float, tuple[str, ...]], ...] = (
     ("winograd-4x3-textbook", Winograd(("1", "2")), 9.0, ()),
     ("winograd-6x3", Winograd(("1", "2", "1/2")), 15.0, ("winograd",)),  # of all triples of eighths the most precise
 )
-ROWS: tuple[Variant[Conv], ...] = tuple(row(*x, kept=kept) for kept in (False, True) for x in ALGORITHMS)
+ROWS: tuple[Variant[Conv], ...] = tuple(_row(*x, kept=kept) for kept in (False, True) for x in ALGORITHMS)

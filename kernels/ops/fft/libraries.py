@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kernels.launch import Bind, Launch, Setting
-from kernels.libs import fftw, torch_memory
+from kernels.libs import fftw
 from kernels.libs import torch as torch_library
 from kernels.maths import alone
 from kernels.ops.fft.problem import Fft
@@ -75,7 +75,7 @@ def torch_out(problem: Fft, device: object, setting: Setting) -> Bind:
     def call(buffers: Sequence[Array]) -> Callable[[], Any]:
         return torch_transform(torch, problem, *map(torch.from_numpy, numbers(problem, buffers)))
 
-    held = torch_memory.peak(torch, call([np.zeros(x.shape, np.float32) for x in problem.operands()]))
+    held = torch_library.peak(torch, call([np.zeros(x.shape, np.float32) for x in problem.operands()]))
     return lambda buffers: Launch(call(buffers), workspace=held)
 
 

@@ -57,11 +57,10 @@ def torch_mm(problem: Gemm, device: Any, setting: Any) -> Bind:
 
     if problem.dtype == "fp32":
         return lambda buffers: Launch(call(buffers))
-    from kernels.libs import torch_log
 
     sample = call([device.view(device.allocate(x.nbytes), 0, x) for x in problem.operands()])
     unlogged = f"torch {torch.__version__}, a kernel that oneDNN does not log", None
-    kernel = torch_log.named(torch, sample, "matmul", "gemm_api") or unlogged
+    kernel = torch_library.named(torch, sample, "matmul", "gemm_api") or unlogged
     return lambda buffers: Launch(call(buffers), kernel=kernel)
 
 

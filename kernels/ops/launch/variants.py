@@ -47,7 +47,6 @@ PRODUCT = partial(only, "gemm")
 EMPTY = partial(only, "empty")
 BLAS = PRODUCT("a BLAS has no call that does nothing: --kernel gemm")
 NUMPY = partial(openblas.load, "numpy")
-BUNDLED = partial(openblas.missing, "numpy")
 
 
 def of_its_caller(variant: Variant[Calls]) -> Variant[Calls]:

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from kernels import build, grid, openmp, team
 from kernels.launch import Bind, Launch, Setting
-from kernels.libs import cuda as cuda_library
 from kernels.libs import torch as torch_library
 from kernels.libs import torch_cuda
-from kernels.libs.cuda import CUDA_SUITE, CUPY
+from kernels.libs.cuda import CUDA_RUNTIME, CUDA_SUITE, CUPY
 from kernels.libs.torch import TORCH
 from kernels.libs.torch_cuda import TORCH_CUDA
 from kernels.native import launch
@@ -187,9 +186,7 @@ VARIANTS: tuple[Variant[Stream], ...] = (
         ),
         roles=(DEFAULT, CEILING),
     ),
-    Variant(
-        "memcpy-cuda", "cuda", "cuda", memcpy, accepts=copies, missing=cuda_library.missing, kernel=cuda_library.kernel
-    ),
+    row(CUDA_RUNTIME, "memcpy-cuda", memcpy, accepts=copies),
     row(CUPY, "cupy", cupy_copyto, accepts=copies),
     row(TORCH_CUDA, "torch-cuda", torch_copy, accepts=copies),
 )

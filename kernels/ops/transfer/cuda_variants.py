@@ -9,25 +9,26 @@ from typing import Any
 
 from kernels.libs import cuda, pycuda
 from kernels.libs.cublas import CUBLAS
+from kernels.libs.cuda import CUDA_RUNTIME, CUPY
 from kernels.ops.transfer import gpu
 from kernels.ops.transfer.problem import ONE, Transfer
 from kernels.ops.transfer.variants import AWAITED, BESIDE, PLAIN, at_once, within
 from kernels.problem import Work
+from kernels.provider import Provider
 from kernels.variant import DEFAULT, Variant, row
+
+BY_PYCUDA = Provider("pycuda", "cuda", lambda: cuda.missing() or pycuda.missing(), cuda.kernel, python=True)
 
 
 def _way(kind: str, way: str, roles: tuple[str, ...]) -> Variant[Transfer]:
     """Of its bytes each crosses the link once."""
-    call = Variant(
+    call = row(
+        {"pycuda": BY_PYCUDA, "cupy": CUPY}.get(kind, CUDA_RUNTIME),
         f"{way}-{kind}",
-        "cuda",
-        kind if kind in ("pycuda", "cupy") else "cuda",
         partial(gpu.whole, kind),
         accepts=_by_caller if kind == "pageable" else at_once,
-        missing=(lambda: cuda.missing() or pycuda.missing()) if kind == "pycuda" else cuda.missing,
         work=lambda problem: Work(0.0, float(problem.size * (2 if way == "both" else 1))),
         python=True,
-        kernel=cuda.kernel,
         roles=roles,
         link=True,
     )
@@ -64,7 +65,6 @@ def _by_caller(problem: Transfer) -> str | None:
     return "a copy from pageable memory waits for its stream, which is held for the device's time: --clock caller"
 
 
-WITHIN: dict[str, Any] = {"missing": cuda.missing, "kernel": cuda.kernel}
 VARIANTS: tuple[Variant[Transfer], ...] = (
     _way("pinned", "h2d", (DEFAULT, PLAIN, BESIDE, AWAITED)),
     _way("pinned", "d2h", (DEFAULT, AWAITED)),
@@ -80,7 +80,7 @@ VARIANTS: tuple[Variant[Transfer], ...] = (
     _way("pageable", "d2h", (AWAITED,)),
     _beside("products", gpu.products, lambda problem: gpu.SQUARE.bytes),
     _beside("h2d-beside-products", gpu.both, lambda problem: float(problem.size)),
-    Variant("d2d", "cuda", "cuda", gpu.within, accepts=within, roles=(DEFAULT,), **WITHIN),
-    Variant("d2d-cupy", "cuda", "cupy", gpu.by_cupy, accepts=_one_buffer, python=True, roles=(), **WITHIN),
+    row(CUDA_RUNTIME, "d2d", gpu.within, accepts=within),
+    row(CUPY, "d2d-cupy", gpu.by_cupy, accepts=_one_buffer, roles=()),
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

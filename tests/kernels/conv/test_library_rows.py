@@ -15,7 +15,7 @@ from kernels.devices import open_device
 from kernels.devices.cpu import instruction_sets
 from kernels.errors import Unavailable, WrongResult
 from kernels.launch import Launch, Setting
-from kernels.libs import onednn, torch_log
+from kernels.libs import onednn
 from kernels.libs import torch as torch_library
 from kernels.ops.conv import onednn as onednn_rows
 from kernels.ops.conv import torch as torch_rows
@@ -136,7 +136,7 @@ def test_the_log_is_read_once_and_left_as_it_was(
         monkeypatch.delenv("ONEDNN_VERBOSE", raising=False)
     else:
         monkeypatch.setenv("ONEDNN_VERBOSE", asked)
-    assert torch_log.executed(torch, lambda: os.write(1, lines.encode())) == [("reorder", "jit:uni")]
+    assert torch_library.executed(torch, lambda: os.write(1, lines.encode())) == [("reorder", "jit:uni")]
     assert levels == [1, level]
     os.write(1, b"after")
     assert capfd.readouterr().out == "after"

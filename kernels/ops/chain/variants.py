@@ -36,7 +36,7 @@ def prepare(route: str, problem: Chain, device: object, setting: Setting) -> Bin
     """The other process is there whether it has a share or not. Raises Unavailable where the system forbids it."""
     alone(setting)
     peer = native.Peer(route, (problem.count,), between=build.address(SOURCE, "chain_link"))
-    function, exchange = build.address(SOURCE, "chain_run"), build.address(native.SOURCE, "transfer_exchange")
+    function, exchange = build.address(SOURCE, "chain_run"), build.address(native.PEER, "transfer_exchange")
     of = {"count": problem.count, "links": problem.links, "elsewhere": problem.elsewhere}
 
     def bind(buffers: Sequence[Array]) -> Launch:

@@ -16,8 +16,9 @@ from kernels.isa import BITS, MARCH
 from kernels.native import launch
 
 if TYPE_CHECKING:
-    from kernels.launch import Launch, Setting
+    from kernels.launch import Launch
     from kernels.problem import Array
+    from kernels.setting import Setting
 
 SOURCE = Path(__file__).with_name("divided.c")
 OPENMP = ("-fopenmp",)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from kernels.dtypes import UNIT_ROUNDOFF
-from kernels.launch import Bind, Setting
+from kernels.launch import Bind
 from kernels.problem import Problem, Work
+from kernels.setting import Setting
 
 if TYPE_CHECKING:
     from kernels.devices.base import Device

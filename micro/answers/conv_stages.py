@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from micro.answers.band import Pair, grouped, interval
 from micro.answers.conv import place, where
 from micro.answers.sums import accepted
 from micro.answers.update_parts import summed
+from micro.findings.select import Pair, grouped, interval
 from micro.planning.contest import parse
 from reports import record, units
 from reports.record import Comparison, Run

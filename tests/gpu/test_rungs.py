@@ -16,11 +16,11 @@ import pytest
 from kernels.catalog import find
 from kernels.devices.cuda import Cuda
 from kernels.errors import LaunchError
-from kernels.launch import Setting
 from kernels.libs import driver
 from kernels.ops.launch import Calls, gpu
 from kernels.ops.launch import cuda as launch_cuda
 from kernels.ops.launch.problem import LINE
+from kernels.setting import Setting
 from kernels.variant import Variant
 from micro.worker import guards
 from tests.gpu.conftest import REAL, missing

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from kernels.launch import Setting
 from kernels.ops.optimizer.problem import Optimizer
 from kernels.ops.optimizer.rules import NAMES
 from kernels.ops.update.problem import Update
+from kernels.setting import Setting
 from micro import optimizer, update
 from micro.command.line import main
 from micro.planning.benchmark import Benchmark, Request

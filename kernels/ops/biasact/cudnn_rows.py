@@ -13,7 +13,8 @@ from kernels.ops.gemm.cublas import addresses
 from kernels.variant import Variant
 
 if TYPE_CHECKING:
-    from kernels.launch import Bind, Launch, Setting
+    from kernels.launch import Bind, Launch
+    from kernels.setting import Setting
 
 
 def prepare(problem: BiasAct, device: Any, setting: Setting) -> Bind:

@@ -18,7 +18,8 @@ from kernels.ops.biasact.problem import BiasAct
 from kernels.variant import Variant
 
 if TYPE_CHECKING:
-    from kernels.launch import Bind, Setting
+    from kernels.launch import Bind
+    from kernels.setting import Setting
 
 SOURCE = Path(__file__).with_name("biasact.c")
 

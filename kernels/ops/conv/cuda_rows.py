@@ -19,7 +19,7 @@ from kernels.ops.conv.winograd_rows import accepts as for_winograd
 from kernels.variant import DEFAULT, Variant
 
 if TYPE_CHECKING:
-    from kernels.launch import Setting
+    from kernels.setting import Setting
 
 KEPT = "cufft-kept"
 

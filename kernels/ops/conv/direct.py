@@ -17,8 +17,9 @@ from kernels.ops.conv.shape import PASSES
 from kernels.variant import DEFAULT, Variant
 
 if TYPE_CHECKING:
-    from kernels.launch import Bind, Launch, Setting
+    from kernels.launch import Bind, Launch
     from kernels.problem import Array
+    from kernels.setting import Setting
 
 HERE = Path(__file__).parent
 LAYOUT = HERE / "layout.c"

@@ -21,9 +21,10 @@ from kernels.ops.conv.staged import Staged, letters
 from kernels.variant import DEFAULT, Variant
 
 if TYPE_CHECKING:
-    from kernels.launch import Bind, Setting
+    from kernels.launch import Bind
     from kernels.libs.cblas import Blas
     from kernels.problem import Array, Work
+    from kernels.setting import Setting
 
     Prepare = Callable[[Conv, Any, Setting], Bind]
     Roles = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]

@@ -20,8 +20,9 @@ from kernels.ops.conv.shape import PASSES
 from kernels.variant import Variant
 
 if TYPE_CHECKING:
-    from kernels.launch import Bind, Setting
+    from kernels.launch import Bind
     from kernels.problem import Array
+    from kernels.setting import Setting
 
 SOURCE = Path(__file__).with_name("libxsmm.c")
 NAMES = ("first", "second", "result")

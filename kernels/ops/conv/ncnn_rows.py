@@ -21,8 +21,9 @@ from kernels.ops.conv.winograd_rows import ALGORITHMS
 from kernels.variant import DEFAULT, Variant
 
 if TYPE_CHECKING:
-    from kernels.launch import Bind, Setting
+    from kernels.launch import Bind
     from kernels.problem import Array, Work
+    from kernels.setting import Setting
 
 FEW = 8  # channels of images and of results up to which it takes no Winograd
 TILES = {2: "use_winograd23_convolution", 4: "use_winograd43_convolution", 6: "use_winograd63_convolution"}

@@ -24,8 +24,9 @@ from kernels.problem import Work
 from kernels.variant import DEFAULT, Variant
 
 if TYPE_CHECKING:
-    from kernels.launch import Bind, Launch, Setting
+    from kernels.launch import Bind, Launch
     from kernels.problem import Array
+    from kernels.setting import Setting
 
 SOURCE = Path(__file__).with_name("nnpack.c")
 NAMES = ("first", "second", "result")

@@ -23,9 +23,10 @@ from kernels.problem import Work
 from kernels.variant import DEFAULT, Variant
 
 if TYPE_CHECKING:
-    from kernels.launch import Bind, Launch, Setting
+    from kernels.launch import Bind, Launch
     from kernels.libs.onednn import Handle, OneDnn
     from kernels.problem import Array
+    from kernels.setting import Setting
 
 SOURCE = Path(__file__).with_name("onednn.c")
 PASSES = {  # the library's own name, and what it calls the operands

@@ -14,8 +14,9 @@ from kernels.ops.conv.problem import Conv
 from kernels.variant import DEFAULT, Variant
 
 if TYPE_CHECKING:
-    from kernels.launch import Bind, Setting
+    from kernels.launch import Bind
     from kernels.problem import Array
+    from kernels.setting import Setting
 
 
 def constant(problem: Conv, device: Any, setting: Setting) -> Bind:

@@ -19,8 +19,9 @@ from kernels.problem import Work
 from kernels.variant import Variant
 
 if TYPE_CHECKING:
-    from kernels.launch import Bind, Setting
+    from kernels.launch import Bind
     from kernels.problem import Array
+    from kernels.setting import Setting
 
 ROWS: dict[str, Variant[Conv]] = {x.name: x for x in (*fft_rows.ROWS, *tiled_rows.ROWS, *winograd_rows.ROWS)}
 STAGED: Mapping[str, Callable[[Conv, Any, Setting], Staged]] = {

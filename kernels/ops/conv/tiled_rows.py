@@ -16,8 +16,9 @@ from kernels.ops.conv.staged import Staged
 from kernels.variant import Variant
 
 if TYPE_CHECKING:
-    from kernels.launch import Bind, Setting
+    from kernels.launch import Bind
     from kernels.ops.conv import fft
+    from kernels.setting import Setting
 
 SIZES = (16, 32)
 

@@ -18,7 +18,8 @@ from kernels.problem import Work
 from kernels.variant import DEFAULT, Variant
 
 if TYPE_CHECKING:
-    from kernels.launch import Bind, Setting
+    from kernels.launch import Bind
+    from kernels.setting import Setting
 
 Call: TypeAlias = "Callable[[], object]"
 Calls: TypeAlias = "Callable[[Conv, Any, tuple[Any, Any, Any]], Call]"  # of a problem, PyTorch, three plain tensors

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernels import build, maths
 from kernels.errors import Unavailable
-from kernels.launch import Bind, Launch, Setting
+from kernels.launch import Bind, Launch
 from kernels.libs import openblas
 from kernels.native import launch
 from kernels.ops.conv.cook_toom import TAPS, Matrix, cook_toom, points
@@ -20,6 +20,7 @@ from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.reading import Reading
 from kernels.ops.conv.staged import Staged, in_order, total
 from kernels.problem import Work
+from kernels.setting import Setting
 
 if TYPE_CHECKING:
     from kernels.problem import Array

@@ -15,7 +15,8 @@ from kernels.ops.dropout.problem import Dropout
 from kernels.variant import Variant
 
 if TYPE_CHECKING:
-    from kernels.launch import Bind, Setting
+    from kernels.launch import Bind
+    from kernels.setting import Setting
 
 SOURCE = Path(__file__).with_name("dropout.c")
 

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from kernels import build, grid, team
 from kernels.errors import Unavailable
-from kernels.launch import Bind, Launch, Setting
+from kernels.launch import Bind, Launch
 from kernels.libs import cuda as cuda_library
 from kernels.native import launch
 from kernels.ops.fma import cuda
 from kernels.ops.fma.problem import ISA, NOTHING, PEAK, Fma
+from kernels.setting import Setting
 from kernels.variant import CEILING, Variant
 
 if TYPE_CHECKING:

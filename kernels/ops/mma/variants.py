@@ -16,8 +16,9 @@ from kernels.ops.mma.problem import GPU, Mma
 from kernels.variant import CEILING, Variant
 
 if TYPE_CHECKING:
-    from kernels.launch import Bind, Launch, Setting
+    from kernels.launch import Bind, Launch
     from kernels.problem import Array
+    from kernels.setting import Setting
 
 
 def prepare(problem: Mma, device: Any, setting: object) -> Bind:

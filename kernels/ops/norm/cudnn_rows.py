@@ -13,7 +13,8 @@ from kernels.ops.norm.truth import ALPHA, BETA, BIAS, EPSILON, WIDTH
 from kernels.variant import Variant
 
 if TYPE_CHECKING:
-    from kernels.launch import Bind, Launch, Setting
+    from kernels.launch import Bind, Launch
+    from kernels.setting import Setting
 
 
 MOST_IMAGES = {"frozen": 65_535, "train": 880_801}  # above PyTorch takes its own (ATen/native/Normalization.cpp)

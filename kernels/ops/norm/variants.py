@@ -17,7 +17,8 @@ from kernels.ops.norm.truth import ALPHA, BETA, BIAS, EPSILON, WIDTH
 from kernels.variant import Variant
 
 if TYPE_CHECKING:
-    from kernels.launch import Bind, Setting
+    from kernels.launch import Bind
+    from kernels.setting import Setting
 
 SOURCE = Path(__file__).with_name("norm.c")
 GRADIENTS = ("dx", "dscale", "dshift")

@@ -12,8 +12,9 @@ from kernels.ops.optimizer.problem import Optimizer
 from kernels.ops.optimizer.rules import SMALLEST_NORM
 
 if TYPE_CHECKING:
-    from kernels.launch import Bind, Setting
+    from kernels.launch import Bind
     from kernels.problem import Array
+    from kernels.setting import Setting
 
 Call: TypeAlias = Callable[[], object]
 # Bytes of a parameter that each chain moves: 12 for a function of two arrays, 8 of one.

@@ -15,7 +15,8 @@ from kernels.ops.optimizer.problem import Optimizer
 from kernels.variant import DEFAULT, Variant
 
 if TYPE_CHECKING:
-    from kernels.launch import Bind, Setting
+    from kernels.launch import Bind
+    from kernels.setting import Setting
 
 # torch's operators, which are kernels: of a tensor in its loop; of all tensors in a foreach form, which may have fewer.
 OPERATORS = {

@@ -15,8 +15,9 @@ from kernels.ops.optimizer.native import signed
 from kernels.ops.optimizer.problem import Optimizer
 
 if TYPE_CHECKING:
-    from kernels.launch import Bind, Setting
+    from kernels.launch import Bind
     from kernels.problem import Array
+    from kernels.setting import Setting
 
 LATE = 1e6  # steps before this one: powers of the decays are zero there, corrections of the bias one
 DESCENTS = ("sgd", "decay", "momentum", "unit", "nesterov")

@@ -13,8 +13,9 @@ from kernels.ops.pooling.problem import STRIDE, Pooling
 from kernels.variant import Variant
 
 if TYPE_CHECKING:
-    from kernels.launch import Bind, Launch, Setting
+    from kernels.launch import Bind, Launch
     from kernels.problem import Array, Arrays
+    from kernels.setting import Setting
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ from kernels.ops.pooling.problem import STRIDE, Pooling
 from kernels.variant import Variant
 
 if TYPE_CHECKING:
-    from kernels.launch import Bind, Setting
+    from kernels.launch import Bind
+    from kernels.setting import Setting
 
 SOURCE = Path(__file__).with_name("pooling.c")
 

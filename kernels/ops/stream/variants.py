@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels import build, grid, own, team
-from kernels.launch import Bind, Launch, Setting
+from kernels.launch import Bind, Launch
 from kernels.libs import cuda as cuda_library
 from kernels.libs import torch as torch_library
 from kernels.libs import torch_cuda
 from kernels.native import launch
 from kernels.ops.stream import cuda
 from kernels.ops.stream.problem import Stream
+from kernels.setting import Setting
 from kernels.variant import CEILING, DEFAULT, Variant
 
 if TYPE_CHECKING:

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from kernels import build, grid
 from kernels.errors import Unavailable
-from kernels.launch import Bind, Launch, Setting
+from kernels.launch import Bind, Launch
 from kernels.libs import cublas, openblas, torch_cuda
 from kernels.libs import cuda as cuda_library
 from kernels.native import launch
 from kernels.ops.transpose import cuda
 from kernels.ops.transpose.problem import Transpose
+from kernels.setting import Setting
 from kernels.variant import Variant
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ import pytest
 from kernels.catalog import find
 from kernels.devices import open_device
 from kernels.errors import WrongResult
-from kernels.launch import Setting
 from kernels.libs import openblas
 from kernels.ops.conv import dft, fft, fft_rows
 from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.shape import PASSES
+from kernels.setting import Setting
 from micro.worker import check
 
 CPU = open_device("cpu")

@@ -12,11 +12,11 @@ import pytest
 from kernels.catalog import find
 from kernels.devices import open_device
 from kernels.errors import Unavailable, WrongResult
-from kernels.launch import Setting
 from kernels.libs import ncnn, onnxruntime
 from kernels.ops.conv import ncnn_rows, onnx_model, onnxruntime_rows
 from kernels.ops.conv.ncnn_rows import Choice
 from kernels.ops.conv.problem import Conv
+from kernels.setting import Setting
 from kernels.variant import Variant
 from micro.worker import check
 

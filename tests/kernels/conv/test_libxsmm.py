@@ -11,10 +11,10 @@ import pytest
 
 from kernels.catalog import find
 from kernels.devices import open_device
-from kernels.launch import Setting
 from kernels.libs import libxsmm
 from kernels.ops.conv import libxsmm_rows
 from kernels.ops.conv.problem import Conv
+from kernels.setting import Setting
 from micro.worker import check
 
 CPU = open_device("cpu")

@@ -12,11 +12,11 @@ import pytest
 from kernels.catalog import find, is_user
 from kernels.devices import open_device
 from kernels.errors import UsageError
-from kernels.launch import Setting
 from kernels.libs import fftw
 from kernels.ops.conv import fft, stages
 from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.shape import PASSES
+from kernels.setting import Setting
 from kernels.variant import Variant
 from micro.worker import check
 

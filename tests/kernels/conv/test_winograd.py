@@ -16,13 +16,14 @@ from kernels import build
 from kernels.catalog import find
 from kernels.devices import open_device
 from kernels.errors import Unavailable
-from kernels.launch import Launch, Setting
+from kernels.launch import Launch
 from kernels.ops.conv import winograd
 from kernels.ops.conv.cook_toom import TAPS, cook_toom, points
 from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.shape import PASSES
 from kernels.ops.conv.winograd import Tiling
 from kernels.ops.conv.winograd_rows import ALGORITHMS, ROWS
+from kernels.setting import Setting
 from micro.worker import check
 
 CPU = open_device("cpu")

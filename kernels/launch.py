@@ -1,4 +1,4 @@
-"""How a kernel is asked to run, and one call of it, ready to be timed."""
+"""One call of a kernel, ready to be timed."""
 
 from __future__ import annotations
 
@@ -6,42 +6,6 @@ import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """How, not what. `device`, `threads`, `isa`, the instruction set or kernel family that libraries are asked
-    for, `heap`, the allocator's policy, and `preload`, libraries loaded before its own, are fixed per process; `cold`
-    names the operands not in cache, `data` what all are drawn from; `workspace`: bytes that a kernel may hold beside
-    its operands, None: as many as it likes.
-    """
-
-    threads: int = 1
-    cold: tuple[str, ...] = ()
-    device: str = "cpu"
-    isa: str = "default"
-    data: str = "normal"
-    heap: str = "default"
-    preload: str = "none"
-    workspace: int | None = None
-
-    @property
-    def name(self) -> str:
-        """Threads, and the others where they differ from their default."""
-        words = [f"threads:{self.threads}"]
-        if self.device != "cpu":
-            words.insert(0, f"device:{self.device}")
-        if self.isa != "default":
-            words.append(f"isa:{self.isa}")
-        if self.data != "normal":
-            words.append(f"data:{self.data}")
-        if self.heap != "default":
-            words.append(f"heap:{self.heap}")
-        if self.preload != "none":
-            words.append(f"preload:{self.preload}")
-        if self.workspace is not None:
-            words.append(f"workspace:{self.workspace}")
-        return "/".join(words + ([f"cold:{'+'.join(self.cold)}"] if self.cold else []))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernels import build, openmp
 from kernels.errors import Unavailable
-from kernels.launch import Setting
+from kernels.setting import Setting
 
 if TYPE_CHECKING:
     from kernels.launch import Bind, Launch

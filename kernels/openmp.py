@@ -17,8 +17,9 @@ from kernels.isa import BITS, MARCH
 from kernels.native import launch
 
 if TYPE_CHECKING:
-    from kernels.launch import Launch, Setting
+    from kernels.launch import Launch
     from kernels.problem import Array
+    from kernels.setting import Setting
 
 
 WIDEST = {"zmm": 512, "ymm": 256, "xmm": 128}  # bits

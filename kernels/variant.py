@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kernels.dtypes import UNIT_ROUNDOFF
-from kernels.launch import Bind, Setting
+from kernels.launch import Bind
 from kernels.problem import Problem, Work
 from kernels.provider import Provider
+from kernels.setting import Setting
 
 if TYPE_CHECKING:
     from kernels.devices.base import Device

@@ -13,10 +13,10 @@ from kernels import ceilings
 from kernels.catalog import bounding
 from kernels.devices import kind_of
 from kernels.errors import UsageError
-from kernels.launch import Setting
 from kernels.ops.fma.fastest import peak_of
 from kernels.ops.mma.problem import CORE
 from kernels.ops.stream import Stream
+from kernels.setting import Setting
 from micro.command.line import guarded, listed
 from micro.measuring import ceilings as case_ceilings
 from micro.planning.contest import Budget, Case, Contest

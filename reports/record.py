@@ -84,6 +84,7 @@ class Result:
     descriptor: str | None = None  # what another benchmark takes for it: of a convolution benchdnn's --dir and sizes
     waits: float | None = None  # share of its time that it waited voluntarily, which counts
     footprint: int | None = None  # bytes of its working set; null: not known, as in an older file
+    settings: dict[str, Any] | None = None  # by name, changed ones that have no field here
     lost: float | None = None  # share of its rounds that were rejected or lost more than 1 % of their time to others
 
     def __post_init__(self) -> None:

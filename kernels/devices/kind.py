@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypeAlias
 
+from kernels.setting import Setting
+
 ALIGNMENT = 64  # bytes: a cache line of a CPU, and its widest vector
-# Fields of kernels.launch.Setting beside the device itself.
-SETTINGS = ("threads", "cold", "isa", "data", "heap", "preload", "workspace")
+SETTINGS = tuple(x.name for x in fields(Setting) if x.name != "device")
 PROCESSOR = "processor"  # the clock of a device whose kernels run in the thread that calls them
 
 # compiled: our loop in C calls C functions between two readings of the clock. held: everything is enqueued behind a

@@ -123,7 +123,7 @@ def kernel(problem, variant, buffers, threads):
     """The call of a kernel of the suite on these buffers."""
     from kernels.catalog import find
     from kernels.devices.cpu import open_device
-    from kernels.launch import Setting
+    from kernels.setting import Setting
 
     return find(problem.op, variant).prepare(problem, open_device(), Setting(threads))(buffers).call
 

@@ -92,7 +92,7 @@ class Products(object):
     once for a processor, its libraries and so many threads, in the state folder: what is timed is what was proven."""
 
     def __init__(self, job):
-        from kernels.launch import Setting
+        from kernels.setting import Setting
 
         self.device = suite_device.opened(job)
         self.on_gpu = self.device.kind.kernels != "cpu"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from micro.answers.band import Band, interval, pairs
 from micro.answers.memory import NAMES
 from micro.answers.page_costs import knee, timed
+from micro.findings.select import Band, interval, pairs
 from reports import units
 from reports.record import Run
 

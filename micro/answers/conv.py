@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from micro.answers.band import interval
 from micro.answers.conv_fft import crossovers
+from micro.findings.select import interval
 from micro.planning.contest import parse
 from reports import record, units
 from reports.record import Run

@@ -12,7 +12,7 @@ from kernels.catalog import find
 from kernels.errors import UsageError
 from kernels.ops.conv.problem import Conv
 from micro.answers import sums
-from micro.answers.band import interval, undisturbed
+from micro.findings.select import interval, undisturbed
 from micro.planning.contest import parse
 from reports import record, stats, units
 from reports.record import Comparison, Run

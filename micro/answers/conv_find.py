@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from micro.answers import conv
-from micro.answers.band import interval
+from micro.findings.select import interval
 from micro.planning.contest import parse
 from reports import units
 from reports.frontier import timed

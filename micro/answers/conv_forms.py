@@ -8,7 +8,8 @@ from typing import Any
 
 from kernels.heap import POLICIES
 from micro.answers import conv, sums
-from micro.answers.band import grouped, interval, pairs, verdict
+from micro.findings.phrase import Phrase, said_by
+from micro.findings.select import Pair, pairs
 from micro.planning.contest import parse
 from reports import units
 from reports.record import Contest, Result, Run
@@ -28,7 +29,7 @@ def _listed(ratios: dict[str, str | None]) -> str:
 
 def relayout(run: Run) -> list[str]:
     """What conversions around a layer cost, and whether they pay; what one costs beside a copy."""
-    return [*_converted(run), *_turned(run), *_faulting(run, "relayout/conv/")]
+    return [*_CONVERTED(run), *_TURNED(run), *_faulting(run, "relayout/conv/")]
 
 
 def _faulting(run: Run, kind: str) -> list[str]:
@@ -40,24 +41,24 @@ def _faulting(run: Run, kind: str) -> list[str]:
     return [f"{', '.join(own)} asks for memory in each call; --heap keep leaves the page faults of that out."]
 
 
-def _converted(run: Run) -> Iterator[str]:
-    for group in grouped(run, "relayout/conv/"):
-        case, against = group[0].contender, []
-        for pair in group:
-            layout, variant = pair.baseline.problem.layout, pair.baseline.variant
-            lie = f"on images stored as {layout}" if layout != case.problem.layout else "on them as they lie"
-            against.append(f"{interval(pair.comparison)} times what {variant} takes {lie}")
-        yield (
-            f"{conv.where(case.problem)}: {case.variant}, which converts images from {case.problem.layout} and back, "
-            f"takes {' and '.join(against)}."
-        )
+def _lie(pair: Pair) -> str:
+    layout = pair.baseline.problem.layout
+    return f"on images stored as {layout}" if layout != pair.contender.problem.layout else "on them as they lie"
 
 
-def _turned(run: Run) -> Iterator[str]:
-    for group in grouped(run, "relayout/transpose/"):
-        ratios = ", ".join(f"{pair.contender.variant} {interval(pair.comparison)}" for pair in group)
-        matrix = group[0].contender.problem
-        yield f"A transposition of {matrix.rows}×{matrix.cols} against a copy of as many bytes: {ratios}."
+_WORDS = {"where": conv.where, "lie": _lie}
+_CONVERTED = Phrase(
+    "relayout/conv/",
+    "{q:where}: {b.variant}, which converts images from {q.layout} and back, takes {items}.",
+    "{ratio} times what {a.variant} takes {pair:lie}",
+    words=_WORDS,
+    join=" and ",
+)
+_TURNED = Phrase(
+    "relayout/transpose/",
+    "A transposition of {q.rows}×{q.cols} against a copy of as many bytes: {items}.",
+    "{b.variant} {ratio}",
+)
 
 
 def first(run: Run) -> list[str]:
@@ -104,41 +105,48 @@ def _part(case: Any) -> str:
     return f"{case.problem.direction}{' with bias' if case.variant == 'torch-bias' else ''}"
 
 
+_PADDED = (
+    Phrase(
+        "pad-op/",
+        "{p:where}: with an operation that pads {a.variant} takes {ratio} times what it takes with padding as its "
+        "argument.",
+        by="",
+        words=_WORDS,
+    ),
+    Phrase(
+        "pad-sides/",
+        "{p:where}: with {q.pad_top} rows of zeros above and {q.pad_bottom} below, as TensorFlow pads, {b.variant} "
+        "takes {ratio} times what {a.variant} takes with {p.pad} all around.",
+        by="",
+        words=_WORDS,
+    ),
+    Phrase(
+        "pad-none/",
+        "{p:where}: without padding {b.variant} takes {ratio} times what it takes with it, for {work:.2f} of the work.",
+        by="",
+        words=_WORDS,
+    ),
+)
+_KEPT = Phrase(
+    "heap/",
+    "{p:where}: with a heap that keeps its memory {a.variant} takes {ratio} times what it takes with glibc's default "
+    "one ({verdict}).",
+    by="",
+    words=_WORDS,
+)
+
+
 def pad_op(run: Run) -> list[str]:
-    """An operation against the argument; padding that differs by side; none."""
-    sentences = [
-        f"{conv.where(a.problem)}: with an operation that pads {a.variant} takes {interval(one)} times what it takes "
-        "with padding as its argument."
-        for _, one, a, _ in pairs(run, "pad-op/")
-    ]
-    for _, one, a, b in pairs(run, "pad-sides/"):
-        sentences.append(
-            f"{conv.where(a.problem)}: with {b.problem.pad_top} rows of zeros above and "
-            f"{b.problem.pad_bottom} below, as TensorFlow pads, {b.variant} takes {interval(one)} "
-            f"times what {a.variant} takes with {a.problem.pad} all around."
-        )
-    for _, one, a, b in pairs(run, "pad-none/"):
-        share = b.problem.flops / a.problem.flops
-        sentences.append(
-            f"{conv.where(a.problem)}: without padding {b.variant} takes {interval(one)} times what it takes with it, "
-            f"for {share:.2f} of the work."
-        )
-    return [*sentences, *_faulting(run, "pad-op/")]
+    """Compare an operation that pads with the argument, sides that differ, and no padding."""
+    return [*said_by(run, _PADDED), *_faulting(run, "pad-op/")]
 
 
 def heap_cost(run: Run) -> list[str]:
-    """What a heap that keeps its memory saves, and how a program gets one."""
-    sentences, saved = [], False
-    for _, one, a, _ in pairs(run, "heap/"):
-        saved |= one.verdict == "faster"
-        sentences.append(
-            f"{conv.where(a.problem)}: with a heap that keeps its memory {a.variant} takes {interval(one)} times what "
-            f"it takes with glibc's default one ({verdict(one)})."
-        )
-    if saved:
-        typed = " ".join(f"{name}={value}" for name, value in POLICIES["keep"].items())
-        sentences.append(f"What to do: start the program with {typed}, or give each step the same buffers.")
-    return sentences
+    """Return what a heap that keeps its memory saves, and how a program gets one."""
+    typed = " ".join(f"{name}={value}" for name, value in POLICIES["keep"].items())
+    saved = any(pair.comparison.verdict == "faster" for pair in pairs(run, "heap/"))
+    advice = [f"What to do: start the program with {typed}, or give each step the same buffers."] if saved else []
+    return [*_KEPT(run), *advice]
 
 
 def one_by_one(run: Run) -> list[str]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from micro.answers.band import interval
 from micro.answers.conv import where
+from micro.findings.select import interval
 from micro.planning.contest import parse
 from reports import units
 from reports.frontier import FRONTIER, STEPS, frontier, timed

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernels.catalog import find
 from micro.answers import conv
-from micro.answers.band import interval
+from micro.findings.select import interval
 from micro.planning.contest import parse
 from micro.planning.conv_layers import KIND, PREFIX, read
 from micro.planning.network import known

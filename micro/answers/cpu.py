@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from micro.answers.band import grouped, interval
-from micro.answers.simd import faster
+from micro.findings.phrase import Phrase
+from micro.findings.select import faster, grouped, interval
 from micro.planning.contest import parse
 from reports import record, stats, units
 from reports.record import Run
@@ -245,14 +245,9 @@ def oversubscribe(run: Run) -> list[str]:
     return sentences
 
 
-def clock(run: Run) -> list[str]:
-    """What a millisecond of each set leaves behind."""
-    sentences = []
-    for group in grouped(run, "clock/"):
-        told = ", ".join(
-            f"{SETS.get(x.contender.problem.after, x.contender.problem.after)} {interval(x.comparison)}" for x in group
-        )
-        sentences.append(
-            f"128-bit multiply-adds just after a millisecond of wider ones, times what they take after SSE: {told}."
-        )
-    return sentences
+clock = Phrase(  # what a millisecond of each set leaves behind
+    "clock/",
+    "128-bit multiply-adds just after a millisecond of wider ones, times what they take after SSE: {items}.",
+    "{q.after:set} {ratio}",
+    words={"set": _called},
+)

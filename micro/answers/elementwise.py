@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import Any
 
-from micro.answers.band import verdict
+from micro.findings.select import verdict
 from micro.planning.contest import Case, parse
 from reports import record, units
 from reports.record import Run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from micro.answers.band import Pair, grouped, interval
+from micro.findings.select import Pair, grouped, interval
 from reports.record import Run
 
 TITLES: Mapping[str, str] = {

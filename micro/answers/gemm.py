@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
-from micro.answers.band import Band, Pair, chosen, interval, pairs, undisturbed, verdict
+from micro.findings.select import Band, Pair, chosen, interval, pairs, undisturbed, verdict
 from micro.planning.benchmark import Request
 from micro.planning.contest import Case, Contest, parse
 from reports import units

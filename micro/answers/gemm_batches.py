@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from micro.answers.band import grouped, interval
-from reports.record import Run
+from micro.findings.phrase import Phrase
 
-
-def answer(run: Run) -> list[str]:
-    """A sentence a library: the same samples in smaller batches, times what they take at once."""
-    sentences = []
-    for group in grouped(run, "batches/"):
-        whole = group[0].baseline.problem
-        told = ", ".join(f"{x.contender.problem.m} {interval(x.comparison)}" for x in group)
-        sentences.append(
-            f"{whole.m} samples through {whole.k} → {whole.n} by {group[0].baseline.variant}, in batches of so many, "
-            f"times what they take at once: {told}."
-        )
-    return sentences
+answer = Phrase(
+    "batches/",
+    "{p.m} samples through {p.k} → {p.n} by {a.variant}, in batches of so many, times what they take at once: {items}.",
+    "{q.m} {ratio}",
+)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from micro.answers.band import chosen, grouped, interval
+from micro.findings.phrase import Phrase
+from micro.findings.select import chosen
 from micro.planning.contest import parse
 from reports import record, units
 from reports.record import Run
@@ -28,22 +29,12 @@ def ladder_answer(run: Run) -> list[str]:
     return [*sentences, *_chains(run)]
 
 
-def gaps_answer(run: Run) -> list[str]:
-    """A sentence a kernel: from its end to that of the next one."""
-    medians = {x.name: x.seconds.median for x in run.results if x.seconds}
-    sentences = []
-    for group in grouped(run, "gap/"):
-        first, took = group[0].baseline, medians[group[0].comparison.baseline]
-        told = ", ".join(
-            f"by {x.contender.variant} {units.seconds(medians[x.comparison.contender])}, {interval(x.comparison)} "
-            "times as long"
-            for x in group
-        )
-        sentences.append(
-            f"{first.problem.chain} times {WHAT[first.problem.kernel]}, one behind another: {units.seconds(took)} each "
-            f"by {first.variant}, {told}."
-        )
-    return sentences
+gaps_answer = Phrase(  # from the end of a kernel to that of the next one
+    "gap/",
+    "{p.chain} times {p.kernel:what}, one behind another: {seconds_a:seconds} each by {a.variant}, {items}.",
+    "by {b.variant} {seconds_b:seconds}, {ratio} times as long",
+    words={"what": WHAT.__getitem__},
+)
 
 
 def _times(contest: record.Contest) -> dict[str, tuple[Any, float]]:

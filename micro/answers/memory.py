@@ -7,8 +7,8 @@ from typing import Any
 
 from kernels.faults import Cost
 from kernels.ops.pages.accounting import Account, Profile
-from micro.answers.band import Band, interval, pairs, verdict
 from micro.answers.page_costs import faults, timed
+from micro.findings.select import Band, interval, pairs, verdict
 from micro.planning.protocol import LONG
 from reports import record, stats, units
 from reports.record import Run

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kernels.ops.optimizer.problem import RULES
-from micro.answers.band import interval, verdict
+from micro.findings.phrase import GAIN, Phrase
+from micro.findings.select import interval
 from micro.planning.contest import parse
 from reports import record, units
 from reports.record import Comparison, Run
@@ -30,7 +31,7 @@ def _size(problem: Any) -> str:
 
 def rules_answer(run: Run) -> list[str]:
     """Traffic of the rules, their implementations, momentum of unit gain."""
-    return [*_traffic(run), *_ways(run), *_gain(run)]
+    return [*_traffic(run), *WAYS(run), *GAIN(run)]
 
 
 def _traffic(run: Run) -> Iterator[str]:
@@ -59,21 +60,9 @@ def _rate(rule: str, rates: Mapping[str, float], bare: float) -> str:
     return f"{units.scaled(rate, 'B/s')}{share}"
 
 
-def _ways(run: Run) -> Iterator[str]:
-    """Every implementation against our pass, rule by rule."""
-    for _, rows in _contests(run, "ways/"):
-        first = rows[0][1]
-        ratios = ", ".join(f"{second.variant} {interval(comparison)}" for comparison, _, second in rows)
-        yield f"{first.problem.rule} of {_size(first.problem)}, times {first.variant}: {ratios}."
-
-
-def _gain(run: Run) -> Iterator[str]:
-    for _, rows in _contests(run, "gain/"):
-        comparison, first, second = rows[0]
-        yield (
-            f"Momentum of unit gain at lr {second.problem.lr:g} makes the steps of the plain one at lr "
-            f"{first.problem.lr:g}, and takes {interval(comparison)} times as long ({verdict(comparison)})."
-        )
+WAYS = Phrase(  # every implementation against our pass, rule by rule
+    "ways/", "{p.rule} of {p:size}, times {a.variant}: {items}.", "{b.variant} {ratio}", words={"size": _size}
+)
 
 
 def together_answer(run: Run) -> list[str]:

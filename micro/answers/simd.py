@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from micro.answers.band import Band, pairs
+from micro.findings.select import Band, faster, pairs
 from micro.planning.contest import parse
 from reports import record, units
 from reports.record import Comparison, Run
@@ -55,10 +55,3 @@ def _widest(update: Comparison | None, run: Run) -> list[str]:
     sentence = f"AVX-512 is {faster(update)} times as fast as AVX2; multiply-adds in registers {faster(peak)}."
     gain = peak.ratio / update.ratio
     return [sentence, PEAK.say(gain, f"{gain:.2f}")]
-
-
-def faster(comparison: Comparison) -> str:
-    """How many times as fast the contender is: the ratio of time, turned over."""
-    ends = [1 / x if x else None for x in (comparison.high, comparison.low)]
-    assert comparison.ratio is not None
-    return units.ratio(1 / comparison.ratio, *ends)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kernels.ops.transfer.problem import GRADIENTS
-from micro.answers.band import Pair, grouped, interval
 from micro.answers.transfer_curve import rate, timed, way
+from micro.findings.phrase import Phrase, said_by
 from micro.planning.contest import parse
 from reports import units
 from reports.record import Run
@@ -43,21 +43,22 @@ def published() -> str:
     )
 
 
-def layers(run: Run) -> list[str]:
-    """A sentence a network and way."""
-    sentences = []
-    for group in grouped(run, "layers/"):
-        problem = group[0].contender.problem
-        parts = " and ".join(_form(pair) for pair in group)
-        net = GRADIENTS.get(problem.buffers)
-        what = f"{net.title}: in {len(problem.lengths)} buffers, one a layer," if net else "in a hundred equal buffers"
-        sentences.append(f"{way(group[0].baseline)}, {what} {parts} times what one buffer takes.")
-    return sentences
+def _buffers(problem: Any) -> str:
+    net = GRADIENTS.get(problem.buffers)
+    return f"{net.title}: in {len(problem.lengths)} buffers, one a layer," if net else "in a hundred equal buffers"
 
 
-def _form(pair: Pair) -> str:
-    each = ", a word awaited for each," if pair.contender.problem.waits == "each" else ""
-    return f"{interval(pair.comparison)}{each}"
+layers = Phrase(
+    "layers/",
+    "{a:way}, {q:buffers} {items} times what one buffer takes.",
+    "{ratio}{q:each}",
+    join=" and ",
+    words={
+        "way": way,
+        "buffers": _buffers,
+        "each": lambda problem: ", a word awaited for each," if problem.waits == "each" else "",
+    },
+)
 
 
 def beside(run: Run) -> list[str]:
@@ -80,56 +81,31 @@ def beside(run: Run) -> list[str]:
     return sentences
 
 
-def pageable(run: Run) -> list[str]:
-    """A sentence a size and way: memory that is not page-locked against memory that is."""
-    medians = {x.name: x.seconds.median for x in run.results if x.seconds}
-    sentences = []
-    for group in grouped(run, "pageable/"):
-        first, took = group[0].baseline, medians[group[0].comparison.baseline]
-        size = first.problem.size
-        told = ", ".join(
-            f"{way(x.contender)} {interval(x.comparison)} ({rate(size / medians[x.comparison.contender])})"
-            for x in group
-        )
-        sentences.append(
-            f"{units.binary(size)}, copied and waited for, times what {way(first)} takes ({units.seconds(took)}, "
-            f"{rate(size / took)}): {told}."
-        )
-    return sentences
-
-
-def processes(run: Run) -> list[str]:
-    """A sentence a size: the ways into another process, beside a copy within one or beside each other."""
-    medians = {x.name: x.seconds.median for x in run.results if x.seconds}
-    sentences = []
-    for group in grouped(run, "process/"):
-        first = group[0].baseline
-        own = [pair for pair in group if pair.comparison.baseline == group[0].comparison.baseline]
-        told = ", ".join(
-            f"{way(x.contender)} {interval(x.comparison)} ({units.seconds(medians[x.comparison.contender])})"
-            for x in own
-        )
-        took = units.seconds(medians[group[0].comparison.baseline])
-        size = units.binary(first.problem.size)
-        sentences.append(f"{size} into another process, times what {way(first)} takes ({took}): {told}.")
-    return sentences
+pageable = Phrase(  # memory that is not page-locked against memory that is
+    "pageable/",
+    "{p.size:bytes}, copied and waited for, times what {a:way} takes ({seconds_a:seconds}, {rate_a:rate}): {items}.",
+    "{b:way} {ratio} ({rate_b:rate})",
+    words={"way": way},
+)
+processes = Phrase(  # beside a copy within one process
+    "process/",
+    "{p.size:bytes} into another process, times what {a:way} takes ({seconds_a:seconds}): {items}.",
+    "{b:way} {ratio} ({seconds_b:seconds})",
+    when=lambda pair: pair.comparison.baseline == pair.contest.comparisons[0].baseline,
+    words={"way": way},
+)
+_pages = Phrase(
+    "memory/",
+    "A copy of {q.size:bytes} in huge pages takes {ratio} times one in small ones.",
+    when=lambda pair: pair.baseline.problem.page != pair.contender.problem.page,
+)
+_new = Phrase(
+    "memory/",
+    "A copy of {q.size:bytes} into new memory, pages of {q.page:bytes}, takes {ratio} times one into touched memory.",
+    when=lambda pair: pair.baseline.problem.page == pair.contender.problem.page,
+)
 
 
 def first_touch(run: Run) -> list[str]:
-    """New memory against touched, huge pages against small."""
-    sentences = []
-    for group in grouped(run, "memory/"):
-        pair = group[0]
-        first, second = pair.baseline.problem, pair.contender.problem
-        size = units.binary(second.size)
-        if first.page != second.page:
-            sentences.append(
-                f"A copy of {size} in huge pages takes {interval(pair.comparison)} times one in small ones."
-            )
-        else:
-            page = units.binary(second.page)
-            sentences.append(
-                f"A copy of {size} into new memory, pages of {page}, takes {interval(pair.comparison)} times one into "
-                "touched memory."
-            )
-    return sentences
+    """Compare new memory with touched memory, and huge pages with small ones."""
+    return said_by(run, (_new, _pages))

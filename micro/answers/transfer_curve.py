@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from micro.answers.band import Pair, chosen, grouped, interval, verdict
+from micro.findings.select import Pair, chosen, grouped, interval, verdict
 from micro.planning.contest import parse
 from reports import record, units
 from reports.record import Run

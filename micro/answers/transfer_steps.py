@@ -3,11 +3,11 @@ meanwhile, and computed in another memory."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
 from kernels.ops.transfer.problem import PIECES
-from micro.answers.band import Pair, grouped, interval, verdict
 from micro.answers.transfer_curve import way
+from micro.findings.phrase import Phrase, said_by
 from reports import units
 from reports.record import Comparison, Run
 
@@ -23,63 +23,63 @@ def _share(comparison: Comparison) -> str:
     return f"{100 * middle:.2g} [{100 * low:.2g}, {100 * high:.2g}] %"
 
 
-def feed(run: Run) -> list[str]:
-    """A batch and a state as shares of the products beside them; waits."""
-    sentences = [
-        f"The feed of a batch, {_size(group)}, is {_shares(group)} of the first product ({_product(group)})."
-        for group in grouped(run, "feed/")
-    ]
-    sentences += [
-        f"A recurrent state of {_size(group)}, carried out and in at each step, is {_shares(group)} of the step's "
-        f"products ({_product(group)}, in each of two layers)."
-        for group in grouped(run, "carried/")
-    ]
-    for (pair,) in grouped(run, "wait/"):
-        size = units.binary(pair.contender.problem.size / PIECES)
-        sentences.append(
-            f"A hundred steps that hand over {size} each by {way(pair.contender)} take {interval(pair.comparison)} "
-            f"times as long with a wait in each as with one for all ({verdict(pair.comparison)})."
-        )
-    return _marked(run, sentences)
-
-
-def _size(group: Sequence[Pair]) -> str:
-    return units.binary(group[0].contender.problem.size)
-
-
-def _shares(group: Sequence[Pair]) -> str:
-    return ", ".join(f"{_share(pair.comparison)} by {way(pair.contender)}" for pair in group)
-
-
-def _product(group: Sequence[Pair]) -> str:
-    """`64×26752 times 26752×2048 by openblas`"""
-    case = group[0].baseline
+def _product(case: Any) -> str:
+    """Return `64×26752 times 26752×2048 by openblas`."""
     x = case.problem
     return f"{x.m}×{x.k} times {x.k}×{x.n} by {way(case)}"
 
 
+_WORDS = {"way": way, "product": _product, "share": _share, "piece": lambda x: units.binary(x.size / PIECES)}
+_STEPS = (
+    Phrase(
+        "feed/",
+        "The feed of a batch, {q.size:bytes}, is {items} of the first product ({a:product}).",
+        "{comparison:share} by {b:way}",
+        words=_WORDS,
+    ),
+    Phrase(
+        "carried/",
+        "A recurrent state of {q.size:bytes}, carried out and in at each step, is {items} of the step's products "
+        "({a:product}, in each of two layers).",
+        "{comparison:share} by {b:way}",
+        words=_WORDS,
+    ),
+    Phrase(
+        "wait/",
+        "A hundred steps that hand over {q:piece} each by {b:way} take {ratio} times as long with a wait in each as "
+        "with one for all ({verdict}).",
+        words=_WORDS,
+    ),
+)
+_DUPLEX = Phrase(
+    "duplex/",
+    "{q.size:bytes} there and back by {b:way}, each part sent back as soon as it came: {ratio} times what one "
+    "direction after the other takes ({verdict}).",
+    by="",
+    words=_WORDS,
+)
+_CHAIN = Phrase(
+    "interrupted/",
+    "Of {q.links} element-wise kernels over {q.size:bytes} so many in another process, reached by {b:way}, over none: "
+    "{items} times as long.",
+    "{q.elsewhere}: {ratio}",
+    words=_WORDS,
+)
+
+
+def feed(run: Run) -> list[str]:
+    """Return a batch and a state as shares of the products beside them, and what waits cost."""
+    return _marked(run, said_by(run, _STEPS))
+
+
 def duplex(run: Run) -> list[str]:
-    """Both directions at once over one after the other."""
-    sentences = [
-        f"{_size(group)} there and back by {way(pair.contender)}, each part sent back as soon as it came: "
-        f"{interval(pair.comparison)} times what one direction after the other takes ({verdict(pair.comparison)})."
-        for group in grouped(run, "duplex/")
-        for pair in group
-    ]
-    return _marked(run, sentences)
+    """Compare both directions at once with one after the other."""
+    return _marked(run, _DUPLEX(run))
 
 
 def chain(run: Run) -> list[str]:
-    """By way and share of the chain."""
-    sentences = []
-    for group in grouped(run, "interrupted/"):
-        x = group[0].contender.problem
-        told = ", ".join(f"{pair.contender.problem.elsewhere}: {interval(pair.comparison)}" for pair in group)
-        sentences.append(
-            f"Of {x.links} element-wise kernels over {units.binary(x.size)} so many in another process, reached by "
-            f"{way(group[0].contender)}, over none: {told} times as long."
-        )
-    return _marked(run, sentences)
+    """Compare chains of kernels by the share that another process computes."""
+    return _marked(run, _CHAIN(run))
 
 
 def _marked(run: Run, sentences: list[str]) -> list[str]:

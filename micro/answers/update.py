@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from micro.answers.band import Band, interval, pairs, verdict
 from micro.answers.gemm import Bracket
 from micro.answers.update_parts import CLOSED, cleared, sums
+from micro.findings.phrase import GAIN, Phrase, said_by
+from micro.findings.select import Band, Pair, interval, pairs
 from micro.planning.benchmark import Request
 from micro.planning.contest import Contest, parse
 from reports import record
@@ -28,10 +29,10 @@ def _at(layer: Any) -> str:
 
 
 def fused_answer(run: Run) -> list[str]:
-    """The ratio of each layer and library, the sums that explain it, the rows they do not; other rules."""
+    """Return the ratio of each layer and library, the sums that explain it, the rows they do not, and other rules."""
     sentences, rows, closed = [], 0, 0
     for contest, comparison, first, _ in pairs(run, "fused/"):
-        library = first.variant.partition(":")[2]
+        library = _library(first)
         totals = sums(contest)
         rows, closed = rows + len(totals), closed + sum(x.closed for x in totals)
         head = f"{_at(first.problem)}, {library}: separate takes {interval(comparison)} times the fused product"
@@ -42,7 +43,7 @@ def fused_answer(run: Run) -> list[str]:
         sentences.append(
             f"{rows - closed} of {rows} rows unexplained: their parts miss them by more than {CLOSED:.0%}."
         )
-    return [*sentences, *_ways(run), *_rules(run), *_tied(run), *_gain(run), *_bands(run)]
+    return [*sentences, *said_by(run, OTHERS), *_bands(run)]
 
 
 def _bands(run: Run) -> Iterator[str]:
@@ -52,51 +53,46 @@ def _bands(run: Run) -> Iterator[str]:
             yield BANDS[layer.k].of(comparison)
 
 
-def _ways(run: Run) -> Iterator[str]:
-    """Every way against the first, of each layer."""
-    ratios: dict[str, list[str]] = {}
-    for _, comparison, first, second in pairs(run, "ways/"):
-        head = f"{_at(first.problem)}, against {first.variant}"
-        ratios.setdefault(head, []).append(f"{second.variant} {interval(comparison)}")
-    for head, rest in ratios.items():
-        yield f"{head}: {', '.join(rest)}."
+def _library(case: Any) -> str:
+    return str(case.variant.partition(":")[2])
 
 
-def _rules(run: Run) -> Iterator[str]:
-    """What each rule costs when it is separate, and what fusing saves where one product can express it."""
-    ratios: dict[str, list[str]] = {}
-    for _, comparison, first, second in pairs(run, "rules/"):
-        head = f"{_at(first.problem)}, {first.variant.partition(':')[2]}"
-        rule = second.problem.rule
-        fused = first.variant.startswith("fused")
-        words = (
-            f"{rule} separate/fused {interval(comparison)}" if fused else f"{rule}/sgd separate {interval(comparison)}"
-        )
-        ratios.setdefault(head, []).append(words)
-    for head, rest in ratios.items():
-        yield f"{head}: {', '.join(rest)}; nesterov, clip and norm need the gradient by itself."
+def _form(case: Any) -> str:
+    return str(case.variant.partition(":")[0])
 
 
-def _tied(run: Run) -> Iterator[str]:
-    for _, comparison, first, second in pairs(run, "tied/"):
-        names = {
-            "two-buffers": "two gradients and their sum",
-            "separate": "one gradient that the second product adds to",
-        }
-        kind, base = second.variant.partition(":")[0], first.variant.partition(":")[0]
-        against = names.get(base, "both products onto W")
-        yield (
-            f"Two layers on one W, {_at(first.problem)}, {first.variant.partition(':')[2]}: {names[kind]} "
-            f"take{'s' if kind == 'separate' else ''} {interval(comparison)} times {against}."
-        )
+def _rule(pair: Pair) -> str:
+    """Return `adam separate/fused`, or `adam/sgd separate`."""
+    rule = pair.contender.problem.rule
+    return f"{rule} separate/fused" if pair.baseline.variant.startswith("fused") else f"{rule}/sgd separate"
 
 
-def _gain(run: Run) -> Iterator[str]:
-    for _, comparison, first, second in pairs(run, "gain/"):
-        yield (
-            f"Momentum of unit gain at lr {second.problem.lr:g} makes the steps of the plain one at lr "
-            f"{first.problem.lr:g}, and takes {interval(comparison)} times as long ({verdict(comparison)})."
-        )
+TIED = {
+    "two-buffers": "two gradients and their sum take",
+    "separate": "one gradient that the second product adds to takes",
+}
+AGAINST = {"two-buffers": "two gradients and their sum", "separate": "one gradient that the second product adds to"}
+_WORDS = {
+    "at": _at,
+    "library": _library,
+    "rule": _rule,
+    "tied": lambda case: TIED[_form(case)],
+    "against": lambda case: AGAINST.get(_form(case), "both products onto W"),
+}
+OTHERS = (
+    Phrase("ways/", "{p:at}, against {a.variant}: {items}.", "{b.variant} {ratio}", "{p:at} {a.variant}", words=_WORDS),
+    Phrase(
+        "rules/",
+        "{p:at}, {a:library}: {items}; nesterov, clip and norm need the gradient by itself.",
+        "{pair:rule} {ratio}",
+        "{p:at} {a:library}",
+        words=_WORDS,
+    ),
+    Phrase(
+        "tied/", "Two layers on one W, {p:at}, {a:library}: {b:tied} {ratio} times {a:against}.", by="", words=_WORDS
+    ),
+    GAIN,
+)
 
 
 def _sizes(run: Run) -> dict[tuple[str, int, int], dict[int, Comparison]]:

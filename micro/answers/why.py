@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kernels import ceilings
 from kernels.catalog import find
 from kernels.devices import kind_of
-from micro.answers.band import chosen, undisturbed
+from micro.findings.select import chosen, undisturbed
 from micro.planning.contest import Case, parse
 from reports import flat, units
 from reports.record import Contest, Result, Run

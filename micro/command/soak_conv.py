@@ -21,8 +21,8 @@ from kernels import state
 from kernels.devices import open_device
 from kernels.doctor import facts
 from kernels.errors import KernelError, LeftRunning, Unavailable, WrongResult
-from kernels.launch import Setting
 from kernels.ops.conv.problem import Conv
+from kernels.setting import Setting
 from kernels.variant import Variant
 from micro.command.figure import Figure
 from micro.contests import conv_checks

@@ -19,6 +19,7 @@ from kernels.errors import BuildError, LaunchError, Unavailable
 from kernels.libs import openblas
 from kernels.libs.cblas import symbol
 from kernels.ops.gemm.problem import Gemm
+from kernels.setting import Setting
 from micro.command.figure import Figure
 from micro.planning.contest import Case
 from micro.planning.protocol import ACROSS
@@ -107,7 +108,7 @@ class Suite:
     """A worker with the same product as its one case; `visit` is what a contest across workers does."""
 
     def __init__(self, size: int, seed: int) -> None:
-        self._worker, self._round = Worker("cpu", 1), 0
+        self._worker, self._round = Worker(Setting()), 0
         case = Case(Gemm(size, size, size), "openblas")
         ask(self._worker, Prepare(case), PATIENCE)
         calls = ask(self._worker, Open((case,), (True,), seed), PATIENCE)

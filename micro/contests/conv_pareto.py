@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kernels.launch import Setting
 from kernels.ops.conv import im2col
 from kernels.ops.conv.shape import PASSES
+from kernels.setting import Setting
 from micro.contests.conv_find import searched
 from micro.contests.convolution import LAYERS, contests
 from micro.planning.again import again

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kernels.launch import Setting
 from kernels.ops.gemm import Gemm
 from kernels.ops.stream import Stream
+from kernels.setting import Setting
 from micro.contests.selftest import NAME
 from micro.planning.contest import Case, Contest
 from reports.next_run import CPU, FIXED, LOCKSTEP, ONE_LOOK, PYTHON, THREADS, WALL

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kernels import devices
 from kernels.catalog import bounding, find
-from kernels.launch import Setting
 from kernels.ops.fma import Fma
 from kernels.ops.fma.fastest import fastest, peak_of
 from kernels.ops.mma import Mma
 from kernels.ops.mma.problem import CORE, GPU
 from kernels.ops.stream import Stream
+from kernels.setting import Setting
 from micro.planning.contest import Case
 from reports import stats, units
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import median
@@ -22,6 +22,7 @@ from reports import record, stats
 
 if TYPE_CHECKING:
     from kernels.devices.base import Limits
+    from kernels.setting import Setting
 
 
 WAITS = 0.01  # of its time: a case that waits more says so
@@ -115,15 +116,8 @@ class Finished:
             footprint=case.problem.footprint,
             ceiling=case_ceilings.title(case) if case.role == "ceiling" else None,
             variant=case.variant,
-            device=case.setting.device,
-            threads=case.setting.threads,
             status="planned",
-            cold=case.setting.cold,
-            data=case.setting.data,
-            isa=None if case.setting.isa == "default" else case.setting.isa,
-            heap=case.setting.heap,
-            preload=case.setting.preload,
-            workspace_limit=case.setting.workspace,
+            **_recorded(case.setting),
             precision=row.computes(case.problem),
             blas=row.blas(case.problem),
             repeat=self.repeat.line(case),
@@ -244,6 +238,15 @@ class Finished:
             if refusal := self._shares[i].refusal:
                 return f"{self.contest.cases[i].name} wrong: {refusal}"
         return None
+
+
+def _recorded(setting: Setting) -> dict[str, Any]:
+    """Return the fields of a result that hold a setting; a knob without a field of its own stands in `settings`."""
+    known = {x.name for x in fields(record.Result)} - {"settings", "workspace"}
+    values = setting.values | {"isa": setting.isa if "isa" in setting.changed else None}
+    others = {name: values[name] for name in setting.changed if name not in (*known, "workspace")}
+    mine = {name: value for name, value in values.items() if name in known}
+    return mine | {"workspace_limit": setting.workspace, "settings": others or None}
 
 
 def _disturbance(m: Measurement, at: int, case: Case) -> str:

@@ -12,7 +12,7 @@ from micro.planning.protocol import ACROSS, VISIT
 from micro.worker.client import Died, ask
 from micro.worker.messages import Close, ContestCost, Look, Message, Open, R, RoundBatch, Settle
 from micro.worker.placement import orders
-from micro.worker.process import Workers
+from micro.worker.process import Key, Workers
 
 if TYPE_CHECKING:
     from kernels.problem import Array
@@ -76,7 +76,7 @@ class Crew:
             total = _joined(total, self._look(key, Look(first, rounds, canary=False), patience))
         return total
 
-    def _look(self, key: tuple[object, ...], request: Look, patience: float) -> RoundBatch:
+    def _look(self, key: Key, request: Look, patience: float) -> RoundBatch:
         return _widened(self._ask(key, request, patience), self._opened[key], len(self.cases))
 
     def _round(self, number: int, patience: float, canary: bool) -> RoundBatch:
@@ -117,7 +117,7 @@ class Crew:
         for key in self._opened:
             self._ask(key, Close(), 60.0)
 
-    def _ask(self, key: tuple[object, ...], request: Message[R], patience: float) -> R:
+    def _ask(self, key: Key, request: Message[R], patience: float) -> R:
         worker = self._workers.get(key)
         try:
             return ask(worker, request, patience)
@@ -139,7 +139,7 @@ def _apart(case: Case) -> bool:
     return case.role == "measured" or case.setting.threads > 1
 
 
-def _home(workers: Workers, ceiling: Case, cases: Sequence[Case]) -> tuple[object, ...]:
+def _home(workers: Workers, ceiling: Case, cases: Sequence[Case]) -> Key:
     """Where a ceiling of one thread is visited: with the first case of its device, of one thread if there is such."""
     near = [x for x in cases if x.role == "measured" and x.setting.device == ceiling.setting.device]
     return workers.key(min(near, key=lambda case: case.setting.threads))

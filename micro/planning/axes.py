@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, fields, replace
 from typing import Any
 
 from kernels.errors import UsageError
-from kernels.launch import Setting
 from kernels.problem import Problem
+from kernels.setting import ALONG, DEFAULTS, Setting
 from micro.planning.benchmark import Request
-from micro.planning.contest import SETTINGS, Case, Contest
+from micro.planning.contest import Case, Contest
 
 
-def values(text: str, kind: type, option: str) -> tuple[Any, ...]:
+def values(text: str, kind: Callable[[str], Any], option: str) -> tuple[Any, ...]:
     """`5`, `1,8,64`, `64:1024:*2`, `1:9:+4`: the values of an axis. Raises UsageError."""
     points: list[Any] = []
     for word in text.split(","):
         try:
-            points += _range(word, kind) if ":" in word and kind is not str else [kind(word)]
+            points += _range(word, kind) if ":" in word and kind in (int, float) else [kind(word)]
         except (ValueError, OverflowError):
-            what = {int: "a whole number", float: "a number"}.get(kind, "a word")
+            what = "a whole number" if kind is int else "a number" if kind is float else "a word"
             raise UsageError(f"{option} {text}: {word!r} is not {what}, nor a range like 64:1024:*2") from None
     if not points:
         raise UsageError(f"{option} {text}: an empty range; give first:last:step with the first below the last")
@@ -30,7 +30,7 @@ def values(text: str, kind: type, option: str) -> tuple[Any, ...]:
     return tuple(points)
 
 
-def _range(word: str, kind: type) -> list[Any]:
+def _range(word: str, kind: Callable[[str], Any]) -> list[Any]:
     first, last, step = word.split(":")
     value, end, by = kind(first), kind(last), kind(step.lstrip("*+"))
     if (step[0] == "*" and (by <= 1 or value <= 0)) or (step[0] != "*" and by <= 0):
@@ -70,12 +70,12 @@ def _pairs(asked: Request, cases: Sequence[Case]) -> tuple[tuple[int, int], ...]
 
 def _several(settings: Sequence[Setting]) -> list[str]:
     """What the settings differ in."""
-    return [name for name in SETTINGS if len({asdict(x)[name] for x in settings}) > 1]
+    return [name for name in ALONG if len({asdict(x)[name] for x in settings}) > 1]
 
 
 def along(asked: Request, problems: Sequence[Problem], field: str) -> list[Contest]:
     """`--vary FIELD`: one contest for all problems that agree in everything else, per variant and setting."""
-    if field in SETTINGS:
+    if field in ALONG:
         return _along_setting(asked, problems, field)
     groups: dict[tuple[Any, ...], list[Problem]] = {}
     for problem in problems:
@@ -96,14 +96,14 @@ def _along_setting(asked: Request, problems: Sequence[Problem], field: str) -> l
     """One contest for all settings that agree in everything else, per problem and variant."""
     groups: dict[tuple[str, Setting], list[Setting]] = {}
     for variant, setting in asked.pairs():
-        rest = replace(setting, **{field: asdict(Setting())[field]})
+        rest = replace(setting, **{field: DEFAULTS[field]})
         groups.setdefault((variant, rest), []).append(setting)
     contests = []
     for problem in problems:
         for (variant, rest), settings in groups.items():
             plain = "" if rest == Setting() else f"/{asked.at(problem, rest).name}"
             cases = tuple(asked.case(problem, variant, setting) for setting in settings)
-            question = f"what does {SETTINGS[field]} change for {variant} at {problem.name}?"
+            question = f"what does {ALONG[field]} change for {variant} at {problem.name}?"
             name = f"{problem.name}/vary:{field}/variant:{variant}{plain}"
             contests.append(Contest(name, question, field, cases))
     return contests

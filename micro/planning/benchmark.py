@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from kernels.catalog import find, rows
 from kernels.devices import kind_of, missing, open_device, running
 from kernels.errors import Unavailable, UsageError
-from kernels.launch import Setting
 from kernels.problem import Problem
+from kernels.setting import Setting
 from kernels.variant import DEFAULT
 from micro.planning.contest import Case, Contest
 

@@ -10,18 +10,9 @@ from typing import Any, Literal, TypeAlias, get_type_hints
 
 from kernels.catalog import problem_type
 from kernels.errors import UsageError
-from kernels.launch import Setting
 from kernels.problem import Problem
+from kernels.setting import KNOBS, Setting
 
-SETTINGS = {
-    "device": "the device",
-    "threads": "the number of threads",
-    "isa": "the instruction set",
-    "data": "what the operands hold",
-    "heap": "the allocator's policy",
-    "preload": "what is loaded before its libraries",
-    "workspace": "the bytes allowed beside the operands",
-}
 Role: TypeAlias = Literal["measured", "canary", "ceiling"]
 
 
@@ -104,11 +95,9 @@ def parse(name: str) -> Case:
     kind = problem_type(op)
     hints = _hints(kind)  # type: ignore[arg-type]  # mypy takes an instance's __hash__ for the class's
     own = {x.name: hints[x.name](pairs.pop(x.name)) for x in fields(kind) if x.name in pairs}
-    cold = tuple(pairs["cold"].split("+")) if "cold" in pairs else ()
     variant = pairs["variant"].replace("%2F", "/").replace("%25", "%")
-    limit = int(pairs.pop("workspace")) if "workspace" in pairs else None
-    given = {key: pairs[key] for key in SETTINGS if key in pairs and key != "threads"}
-    return Case(kind(**own), variant, Setting(int(pairs["threads"]), cold, workspace=limit, **given))
+    given = {name: knob.parse(pairs[name]) for name, knob in KNOBS.items() if name in pairs}
+    return Case(kind(**own), variant, Setting(**given))
 
 
 @cache

@@ -9,8 +9,9 @@ from typing import Any
 
 from kernels.errors import UsageError
 from kernels.problem import plain
+from kernels.setting import ALONG
 from micro.planning.benchmark import Benchmark, NothingWritten, Request, default_rows
-from micro.planning.contest import SETTINGS, Contest
+from micro.planning.contest import Contest
 from micro.planning.options import option_of
 
 
@@ -39,7 +40,7 @@ def refuse_in_question(put: Put) -> None:
     of its cases; axes and variants that change none of its contests. Raises UsageError."""
     for device in dict.fromkeys(setting.device for setting in put.asked.settings):
         own = [asdict(setting) for setting in put.asked.settings if setting.device == device]
-        for name in SETTINGS:
+        for name in ALONG:
             several = dict.fromkeys(str(setting[name]) for setting in own)
             if len(several) > 1 and name not in put.several:
                 raise UsageError(f"--{name} {','.join(several)}: {put.flag} takes one of them")

@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import Any, NoReturn
 
 from kernels.errors import UsageError
+from kernels.setting import DEFAULTS, KNOBS
 from micro.planning.benchmark import Benchmark
-from micro.planning.workspace import UNLIMITED
 from reports import formats
 from reports.parser import OneLineParser
 
@@ -20,7 +20,6 @@ LADDER = ("plan", "build", "run", "check", "time")
 EXPORTS = tuple(formats.documents())  # what a person reads is always printed
 FLAGS = frozenset(("all", "full"))  # that modify a question
 SWEEPING = ("variant", "vary", "shapes", "net", "why", "profile")  # with these no default question is put
-USUAL = {"threads": "1", "isa": "default"}  # of options whose naming a question sees
 # Options of the release before, and what to type in their place.
 REMOVED = {
     "--stages": "python -m macro explain FILE.py, for what runs inside a call",
@@ -43,9 +42,9 @@ class Outputs:
 
 @dataclass(frozen=True)
 class Options:
-    """A benchmark's command line. `axes` and the other texts are as they were typed; `flags` are questions, and
-    `full`, `all`; `given`: the axes a person named, `variant`, `data`, `threads` and `isa` among them; `profile`: the
-    two pipes of `perf`, empty where they are to be made."""
+    """A benchmark's command line. `axes`, `settings` and the other texts are as they were typed; `flags` are questions,
+    and `full`, `all`; `given`: the axes and settings a person named, and `variant`; `profile`: the two pipes of `perf`,
+    empty where they are to be made."""
 
     axes: Mapping[str, str]
     flags: frozenset[str]
@@ -54,14 +53,7 @@ class Options:
     shapes: Path | None
     net: str
     vary: str | None
-    device: str
-    threads: str
-    isa: str
-    heap: str
-    preload: str
-    workspace: str
-    data: str
-    cold: str
+    settings: Mapping[str, str]
     budget: str | None
     target: str
     margin: str | None
@@ -132,10 +124,10 @@ def unpacked(benchmark: Benchmark, values: Mapping[str, Any]) -> Options:
         flags.add(benchmark.default)
     rest = {option.name: values[option.name] for option in fields(Options) if option.name in values}
     rest |= {"net": values["net"] or "", "listing": values["list"], "outputs": outputs_of(values)}
-    rest |= {"data": benchmark.data if values["data"] is None else values["data"]}
-    rest |= {name: usual if values[name] is None else values[name] for name, usual in USUAL.items()}
-    given = frozenset((*axes, *(name for name in ("variant", "data", *USUAL) if values[name])))
-    return Options(axes=axes, flags=frozenset(flags), given=given, **rest)
+    usual = {name: knob.typed(DEFAULTS[name]) for name, knob in KNOBS.items()} | {"data": benchmark.data}
+    settings = {name: text if values[name] is None else values[name] for name, text in usual.items()}
+    given = frozenset((*axes, *(name for name in ("variant", *KNOBS) if values[name] is not None)))
+    return Options(axes=axes, flags=frozenset(flags), given=given, settings=settings, **rest)
 
 
 def outputs_of(values: Mapping[str, Any]) -> Outputs:
@@ -194,20 +186,9 @@ def _add_axes(options: argparse.ArgumentParser, benchmark: Benchmark) -> None:
 
 
 def _add_settings(how: argparse._ArgumentGroup) -> None:
+    for name, knob in KNOBS.items():
+        how.add_argument(option_of(name), metavar=knob.metavar, help=knob.about)
     for option, default, metavar, about in (
-        ("--device", "cpu", "NAMES", "cpu, cuda:0, or both: cpu,cuda:0 (default cpu)"),
-        ("--threads", None, "N", "threads of the libraries (default 1; a question about them has its own)"),
-        (
-            "--isa",
-            None,
-            "SETS",
-            "instruction sets that libraries may take, such as default,avx2; or an OpenBLAS family",
-        ),
-        ("--heap", "default", "POLICIES", "of glibc's allocator, such as default,keep"),
-        ("--preload", "none", "NAMES", "libraries before a kernel's own, such as none,mkl-intel; joined by +"),
-        ("--workspace", UNLIMITED, "BYTES", "a kernel may hold beside its operands, such as 0,8MiB (unlimited)"),
-        ("--data", None, "KINDS", "what is multiplied: normal, uniform, integers, zeros"),
-        ("--cold", "", "OPERANDS", "operands out of cache, such as a,b; or all (the others are not warmed up)"),
         ("--budget", None, "TIME", "time of measuring for the whole command, such as 20s"),
         ("--target", "1%", "SHARE", "half-width of a ratio to stop at (1%%)"),
         ("--margin", None, "SHARE", "ratios within ± this count as the same (the target; 4%% if memory-bound)"),

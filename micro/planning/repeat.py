@@ -6,9 +6,8 @@ import shlex
 from dataclasses import asdict, dataclass, fields
 
 from kernels.devices import kind_of
-from kernels.launch import Setting
+from kernels.setting import KNOBS
 from micro.planning.contest import Case
-from micro.planning.workspace import typed
 
 PEAKS = {"fma": "peak/fp32", "mma": "peak/coarse"}  # contests of micro.cpu's grid
 
@@ -36,15 +35,11 @@ class Repeat:
             return "python -m micro.ceiling" + threads + (device if kind_of(case.setting.device).own_clock else "")
         words = [f"python -m micro.{self.command}", *self._axes(case)]
         words.append(f"--variant {shlex.quote(case.variant)} --threads {case.setting.threads}")
-        values, defaults = asdict(case.setting), asdict(Setting())
-        for name in ("isa", "data", "heap", "preload"):
-            if values[name] != defaults[name] or (case.problem.op, name) in self.swept:
-                words.append(f"--{name} {values[name]}")
-        if case.setting.workspace is not None:
-            words.append(f"--workspace {typed(case.setting.workspace)}")
-        if case.setting.cold:
-            words.append(f"--cold {','.join(case.setting.cold)}")
-        return " ".join(words) + (device if case.setting.device != Setting().device else "")
+        for name in KNOBS:
+            swept = (case.problem.op, name) in self.swept
+            if name not in ("threads", "device") and (swept or name in case.setting.changed):
+                words.append(f"--{name} {KNOBS[name].typed(case.setting.values[name])}")
+        return " ".join(words) + device * ("device" in case.setting.changed)
 
     def _axes(self, case: Case) -> list[str]:
         values, words = asdict(case.problem), []

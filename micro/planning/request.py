@@ -9,18 +9,16 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, get_type_hints
 
-from kernels import heap, isa
 from kernels.catalog import NoSuchVariant, find, rows
 from kernels.devices import kind_of, missing
 from kernels.directions import DIRECTIONS
-from kernels.dtypes import DATA
 from kernels.errors import UsageError, choice
-from kernels.launch import Setting
 from kernels.problem import Problem
-from micro.planning import untimed, why, workspace
+from kernels.setting import ALONG, DEFAULTS, KNOBS, Setting
+from micro.planning import untimed, why
 from micro.planning.axes import along, by_variant, problems, values
 from micro.planning.benchmark import Benchmark, NothingWritten, Question, Request, default_rows
-from micro.planning.contest import SETTINGS, Budget, Contest
+from micro.planning.contest import Budget, Contest
 from micro.planning.options import FLAGS, Options, Outputs, option_of
 
 if TYPE_CHECKING:
@@ -99,7 +97,8 @@ def _asked(benchmark: Benchmark, options: Options) -> Request:
     for axis, text in options.axes.items():
         words = ",".join(old[axis].get(word, word) for word in text.split(","))
         axes[axis] = values(words, hints[axis], option_of(axis))
-    devices = values(options.device, str, "--device")
+    typed = options.settings["device"]
+    devices = values(typed, str, "--device")
     operands = _operands(benchmark.problem, axes, options.shapes is not None)
     settings = _settings(options, devices, operands, THREADS if benchmark.oversubscribed else 1)
     if options.variant:
@@ -107,13 +106,13 @@ def _asked(benchmark: Benchmark, options: Options) -> Request:
     else:
         named = tuple(dict.fromkeys(name for setting in settings for name in default_rows(benchmark, setting.device)))
     if not named and not options.flags & benchmark.questions.keys():  # a question may be of another operation
-        raise NothingWritten(f"--device {options.device}: nothing here is written for it yet")
+        raise NothingWritten(f"--device {typed}: nothing here is written for it yet")
     for variant in named:
         _find(benchmark.problem.op, variant, devices)
     absent = {name: reason for name in devices if (reason := missing(name))} if len(devices) > 1 else {}
     if len(absent) == len(devices):
-        raise UsageError(f"--device {options.device}: {'; '.join(absent.values())}")
-    op, all_cold = benchmark.problem.op, options.cold == "all"
+        raise UsageError(f"--device {typed}: {'; '.join(absent.values())}")
+    op, all_cold = benchmark.problem.op, options.settings["cold"] == "all"
     return Request(op, axes, named, settings, options.flags, options.given, absent, options.net, all_cold)
 
 
@@ -139,49 +138,25 @@ def _find(op: str, name: str, devices: Sequence[str]) -> None:
 
 def _settings(options: Options, devices: Sequence[str], operands: list[str], most: int) -> tuple[Setting, ...]:
     """On each device those that it obeys; of a processor at most so many threads a core."""
-    cold, threads = _cold(options.cold, operands), values(options.threads, int, "--threads")
-    sets, data = values(options.isa, str, "--isa"), values(options.data, str, "--data")
-    heaps, limits = values(options.heap, str, "--heap"), workspace.limits(options.workspace)
-    preloads = values(options.preload, str, "--preload")
-    for word in sets:
-        isa.variables(word)
-    for word in heaps:
-        heap.variables(word)
-    if options.preload != Setting().preload:
-        _refuse_preloads(preloads)
-    for word in data:
-        if word not in DATA:
-            raise UsageError(f"--data {word}: {choice(word, DATA)}")
+    texts, cold = options.settings, _cold(options.settings["cold"], operands)
+    chosen = {name: values(texts[name], KNOBS[name].value, option_of(name)) for name in ALONG if name != "device"}
+    processors = [device for device in devices if "threads" not in kind_of(device).refuses]
     settings: list[Setting] = []
     for device in devices:
-        refuses = kind_of(device).refuses
-        some_cold = bool(cold) and not (kind_of(device).flushes and len(cold) == len(operands))
-        for name, value, asked in (
-            ("cold", options.cold, some_cold),
-            ("isa", options.isa, options.isa != "default"),
-            ("heap", options.heap, options.heap != "default"),
-            ("preload", options.preload, options.preload != Setting().preload),
-            ("threads", options.threads, threads != (1,) and all("threads" in kind_of(one).refuses for one in devices)),
-        ):
-            if asked and name in refuses:
-                raise UsageError(f"--{name} {value}: {device}: {refuses[name]}")
-        if "threads" not in refuses:
-            _refuse_threads(threads, most)
-        counts = [1] if "threads" in refuses else threads
-        settings += [
-            Setting(count, cold, device, *more)
-            for count in counts
-            for more in itertools.product(sets, data, heaps, preloads, limits)
-        ]
+        kind, asked = kind_of(device), {name for name, several in chosen.items() if several != (DEFAULTS[name],)}
+        if cold and not (kind.flushes and len(cold) == len(operands)):
+            asked.add("cold")
+        if processors:  # a device beside them has no threads to choose
+            asked.discard("threads")
+        for name in KNOBS:
+            if name in asked and name in kind.refuses:
+                raise UsageError(f"{option_of(name)} {texts[name]}: {device}: {kind.refuses[name]}")
+        if device in processors:
+            _refuse_threads(chosen["threads"], most)
+        here = chosen if device in processors else chosen | {"threads": (DEFAULTS["threads"],)}
+        combinations = itertools.product(*here.values())
+        settings += [Setting(cold=cold, device=device, **dict(zip(here, x, strict=True))) for x in combinations]
     return tuple(settings)
-
-
-def _refuse_preloads(words: Sequence[str]) -> None:
-    """Raises UsageError."""
-    from kernels.libs import preload  # and what compiles shims: a command without --preload starts without it
-
-    for word in words:
-        preload.words(word)
 
 
 def _refuse_threads(threads: Sequence[int], most: int) -> None:
@@ -254,7 +229,7 @@ def _contests(
     sizes = list(written.problems) if written else problems(benchmark.problem, asked.axes)
     if not options.vary:
         return by_variant(asked, sizes)
-    names = [field.name for field in fields(benchmark.problem)] + list(SETTINGS)
+    names = [field.name for field in fields(benchmark.problem)] + list(ALONG)
     if options.vary not in names:
         raise UsageError(f"--vary {options.vary}: {choice(options.vary, names)}")
     if written:
@@ -303,7 +278,7 @@ def _built(question: Question, asked: Request) -> list[Contest]:
 
 def _spread(problems: list[Any], asked: Request, field: str) -> list[Any]:
     """Problems of a file, each at every value asked of the varied field."""
-    if field in SETTINGS:
+    if field in ALONG:
         return problems
     if field not in asked.given:
         raise UsageError(f"--vary {field}: give its values, as {option_of(field)} X,Y")

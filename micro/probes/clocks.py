@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from kernels.catalog import find
 from kernels.errors import said
-from kernels.launch import Launch, Setting
+from kernels.launch import Launch
 from kernels.libs import nvml
 from kernels.ops.gemm import Gemm
+from kernels.setting import Setting
 from micro.probing import clock
 from micro.probing.facts import Facts, need
 

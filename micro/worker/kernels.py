@@ -13,8 +13,8 @@ from kernels.catalog import find, is_user
 from kernels.errors import LeftRunning, Unavailable, WrongResult
 from kernels.isa import refusal as refuse_isa
 from kernels.variant import Variant
+from kernels.workspace import enough
 from micro.planning.contest import Case
-from micro.planning.workspace import enough
 from micro.worker import check as checking
 from micro.worker import evidence as worker_evidence
 from micro.worker import guards, process_state

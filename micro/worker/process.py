@@ -13,15 +13,13 @@ import time
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeAlias
 
-from kernels import heap as heap_asked
-from kernels import isa as isa_asked
 from kernels import suite
 from kernels.catalog import find
 from kernels.devices import kind_of, open_device
 from kernels.errors import BuildError, LaunchError, LeftRunning, NoRoom, SuiteError, Unavailable, WrongResult
-from kernels.libs import preload as preloaded
+from kernels.setting import Setting
 from kernels.users import raised
 from micro.planning.contest import Case
 from micro.worker import fences
@@ -40,6 +38,7 @@ POOLS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_
 WAITING = {"OPENBLAS_THREAD_TIMEOUT": "18", "GOMP_SPINCOUNT": "30000", "OMP_PROC_BIND": "true"}
 REFERENCES = 8  # threads at most of what the worker of another device computes on the processor
 PR_SET_PDEATHSIG = 1
+Key: TypeAlias = tuple[Setting, str]  # what is fixed per process, and of several threads whose pool it is
 ERRORS = {error.__name__: error for error in (WrongResult, LeftRunning, NoRoom, Unavailable, BuildError, LaunchError)}
 
 
@@ -58,33 +57,21 @@ class Worker:
     not run on them has all cores for its float64 references, its compilers and its driver's threads, and is pinned
     while it measures."""
 
-    def __init__(
-        self,
-        device: str,
-        threads: int,
-        isa: str = "default",
-        heap: str = "default",
-        preload: str = preloaded.NONE,
-        rank: int = 0,
-    ) -> None:
+    def __init__(self, setting: Setting, rank: int = 0) -> None:
         """Raises Unavailable where what it is to be started with is not here."""
-        before = preloaded.variables(preload)
+        before = setting.variables()
         self._running = -1
         self._cell = tempfile.TemporaryFile()
         self._cell.write((-1).to_bytes(4, "little", signed=True))
         self._cell.flush()
         ours, theirs = os.pipe(), os.pipe()
-        pool = max(1, min(len(cores()), REFERENCES)) if "threads" in kind_of(device).refuses else threads
-        environment = (
-            (WAITING if threads > 1 else {})
-            | suite.environment()
-            | dict.fromkeys(POOLS, str(pool))
-            | isa_asked.variables(isa)
-        )
-        environment |= heap_asked.variables(heap) | before
+        threads, refuses = setting.threads, kind_of(setting.device).refuses
+        pool = max(1, min(len(cores()), REFERENCES)) if "threads" in refuses else threads
+        waiting = WAITING if threads > 1 else {}
+        environment = waiting | suite.environment() | dict.fromkeys(POOLS, str(pool)) | before
         handles = (theirs[0], ours[1], self._cell.fileno())
         self._process = subprocess.Popen(
-            suite.child("micro.worker.process", device, threads, rank, *handles, os.getpid()),
+            suite.child("micro.worker.process", setting.device, threads, rank, *handles, os.getpid()),
             env=environment,
             pass_fds=handles,
             stdin=subprocess.DEVNULL,
@@ -157,30 +144,29 @@ class Workers:
     """The workers of a command, one for each set of settings that is fixed per process."""
 
     def __init__(self) -> None:
-        self._alive: dict[tuple[Any, ...], Client] = {}
+        self._alive: dict[Key, Client] = {}
 
     @staticmethod
-    def key(case: Case) -> tuple[Any, ...]:
+    def key(case: Case) -> Key:
         """What is fixed per process; with several threads the pool too: two in a process spin against each other."""
         setting = case.setting
-        place = (setting.device, setting.threads, setting.isa, setting.heap, setting.preload)
-        pool = find(case.problem.op, case.variant).provider if setting.threads > 1 else None
-        return (*place, pool) if pool else place
+        pool = find(case.problem.op, case.variant).provider if setting.threads > 1 else ""
+        return setting.process, pool
 
-    def get(self, key: tuple[Any, ...]) -> Client:
+    def get(self, key: Key) -> Client:
         if key not in self._alive:
-            device, threads, isa, heap, preload = key[:5]
-            if kind_of(device).scripted:
-                self._alive[key] = Local(Host(open_device(device), 0))
+            setting, _ = key
+            if kind_of(setting.device).scripted:
+                self._alive[key] = Local(Host(open_device(setting.device), 0))
             else:
-                self._alive[key] = Worker(device, threads, isa, heap, preload)
+                self._alive[key] = Worker(setting)
         return self._alive[key]
 
-    def alive(self, key: tuple[Any, ...]) -> Client | None:
+    def alive(self, key: Key) -> Client | None:
         """The worker of these settings, where it has been started and has not died."""
         return self._alive.get(key)
 
-    def drop(self, key: tuple[Any, ...]) -> None:
+    def drop(self, key: Key) -> None:
         """Forget a worker that died."""
         if (worker := self._alive.pop(key, None)) is not None:
             worker.close()

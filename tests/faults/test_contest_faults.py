@@ -148,12 +148,13 @@ def test_what_was_checked_in_a_worker_that_died_is_checked_again(monkeypatch: py
 
 PARENT = """
 from kernels.ops.gemm.problem import Gemm
+from kernels.setting import Setting
 from micro.planning.contest import Case
 from micro.worker.client import ask
 from micro.worker.messages import Check
 from micro.worker.process import Worker
 
-worker = Worker("cpu", 1)
+worker = Worker(Setting())
 print(worker._process.pid, flush=True)
 ask(worker, Check(Case(Gemm(8, 8, 8), "tests.wrong.kernels:LOOPS"), 1), 60.0)
 """

@@ -14,8 +14,9 @@ from kernels.catalog import find, variants
 from kernels.devices.cuda import Cuda
 from kernels.dtypes import BYTES
 from kernels.errors import Unavailable
-from kernels.launch import Launch, Setting
+from kernels.launch import Launch
 from kernels.problem import Problem
+from kernels.setting import Setting
 from kernels.variant import Variant
 from micro.worker import check, guards, turns
 from tests.gpu.conftest import REAL, missing

@@ -13,12 +13,12 @@ import pytest
 from kernels.catalog import find
 from kernels.devices.cuda import Cuda
 from kernels.errors import LaunchError, Unavailable, UsageError, WrongResult
-from kernels.launch import Setting
 from kernels.libs import cudnn_frontend
 from kernels.ops.conv import cudnn_rows
 from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.shape import PASSES
 from kernels.ops.fft import Fft
+from kernels.setting import Setting
 from kernels.variant import Variant
 from tests.gpu.conftest import REAL, missing
 from tests.gpu.rows import once, rows, tried, tries

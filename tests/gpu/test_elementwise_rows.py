@@ -10,7 +10,7 @@ import pytest
 
 from kernels.catalog import find
 from kernels.devices.cuda import Cuda
-from kernels.launch import Launch, Setting
+from kernels.launch import Launch
 from kernels.libs import torch_cuda
 from kernels.ops.activation.problem import Activation
 from kernels.ops.biasact.problem import BiasAct
@@ -25,6 +25,7 @@ from kernels.ops.spmm.problem import Spmm
 from kernels.ops.stream.problem import Stream
 from kernels.ops.transpose.problem import Transpose
 from kernels.problem import Problem
+from kernels.setting import Setting
 from kernels.variant import Variant
 from micro.worker import guards
 from tests.gpu.conftest import REAL, missing

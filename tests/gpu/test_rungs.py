@@ -16,10 +16,10 @@ import pytest
 from kernels.catalog import find
 from kernels.devices.cuda import Cuda
 from kernels.errors import LaunchError
-from kernels.launch import Setting
 from kernels.libs import driver
 from kernels.ops.launch import Calls, gpu
 from kernels.ops.launch.problem import LINE
+from kernels.setting import Setting
 from kernels.variant import Variant
 from micro.worker import guards
 from tests.gpu.conftest import REAL, missing

@@ -15,13 +15,13 @@ import pytest
 
 from kernels.catalog import find
 from kernels.devices.cuda import Cuda
-from kernels.launch import Setting
 from kernels.libs import cuda, pycuda
 from kernels.ops.chase import Chase
 from kernels.ops.exchange import Exchange
 from kernels.ops.transfer import gpu
 from kernels.ops.transfer.problem import HUNDRED, Transfer
 from kernels.problem import Problem
+from kernels.setting import Setting
 from kernels.variant import Variant
 from tests.gpu.conftest import REAL, missing
 from tests.gpu.rows import once, rows

@@ -10,9 +10,9 @@ import pytest
 from kernels.catalog import find, variants
 from kernels.devices.cuda import Cuda
 from kernels.errors import Unavailable
-from kernels.launch import Setting
 from kernels.ops.optimizer.problem import NAMES, Optimizer
 from kernels.ops.update.problem import PARTS, RULES, Update
+from kernels.setting import Setting
 from kernels.variant import Variant
 from tests.gpu.conftest import REAL, missing
 from tests.gpu.rows import enqueued, once, rows

@@ -11,9 +11,9 @@ import pytest
 from kernels.catalog import find
 from kernels.devices.cuda import Cuda
 from kernels.errors import Unavailable
-from kernels.launch import Setting
 from kernels.ops.gemm import Gemm
 from kernels.ops.launch import Calls
+from kernels.setting import Setting
 from micro.measuring.rounds import Goal, Measurement, measure
 from micro.measuring.workers import Crew
 from micro.planning.contest import Case

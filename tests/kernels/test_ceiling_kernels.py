@@ -20,7 +20,6 @@ from kernels.catalog import find
 from kernels.devices import open_device
 from kernels.devices.cpu import features, instruction_sets
 from kernels.errors import Unavailable, UsageError
-from kernels.launch import Setting
 from kernels.ops.fma import Fma, fastest
 from kernels.ops.fma import variants as fma
 from kernels.ops.fma.problem import ISA, PEAK
@@ -28,6 +27,7 @@ from kernels.ops.mma import Mma
 from kernels.ops.mma import variants as mma
 from kernels.ops.mma.problem import CORE
 from kernels.ops.stream import Stream
+from kernels.setting import Setting
 from micro.worker import check
 from micro.worker.process_state import cores
 

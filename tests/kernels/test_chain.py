@@ -10,9 +10,10 @@ import pytest
 
 from kernels.devices.cpu import Cpu
 from kernels.errors import UsageError, WrongResult
-from kernels.launch import Launch, Setting
+from kernels.launch import Launch
 from kernels.ops.chain import Chain, variants
 from kernels.ops.transfer import native
+from kernels.setting import Setting
 from kernels.variant import Variant
 from micro.worker.check import check
 

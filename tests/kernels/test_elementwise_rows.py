@@ -12,7 +12,7 @@ import pytest
 from kernels.catalog import find, variants
 from kernels.devices import open_device
 from kernels.errors import UsageError, WrongResult
-from kernels.launch import Launch, Setting
+from kernels.launch import Launch
 from kernels.ops.activation import Activation
 from kernels.ops.biasact import BiasAct
 from kernels.ops.cast import Cast
@@ -22,6 +22,7 @@ from kernels.ops.norm import Norm
 from kernels.ops.pooling import Pooling
 from kernels.ops.softmax import Softmax
 from kernels.problem import Problem
+from kernels.setting import Setting
 from kernels.variant import Variant
 from micro.worker.check import Passed, check
 

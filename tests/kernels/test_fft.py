@@ -13,11 +13,11 @@ from kernels import maths
 from kernels.catalog import find
 from kernels.devices import open_device
 from kernels.errors import Unavailable, UsageError
-from kernels.launch import Setting
 from kernels.libs import fftw
 from kernels.ops.fft import Fft, libraries, native
 from kernels.ops.fft.problem import LIMIT
 from kernels.ops.fft.variants import VARIANTS
+from kernels.setting import Setting
 from kernels.variant import Variant
 from micro.planning.contest import Case, parse
 from micro.worker import check as checking

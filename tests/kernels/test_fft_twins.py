@@ -13,8 +13,9 @@ from kernels import maths
 from kernels.catalog import find
 from kernels.devices import open_device
 from kernels.errors import WrongResult
-from kernels.launch import Launch, Setting
+from kernels.launch import Launch
 from kernels.ops.fft import Fft, native
+from kernels.setting import Setting
 from kernels.variant import Variant
 from micro.worker import check as checking
 

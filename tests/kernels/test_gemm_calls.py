@@ -6,9 +6,9 @@ import pytest
 
 from kernels.catalog import find
 from kernels.devices import open_device
-from kernels.launch import Setting
 from kernels.libs import torch as torch_library
 from kernels.ops.gemm.problem import Gemm
+from kernels.setting import Setting
 
 CALLS = [
     ("torch", "fp32", "nn", "NN = sgemm(N,N)"),

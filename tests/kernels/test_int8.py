@@ -13,9 +13,9 @@ from kernels.catalog import find
 from kernels.devices import open_device
 from kernels.dtypes import UNIT_ROUNDOFF
 from kernels.errors import WrongResult
-from kernels.launch import Setting
 from kernels.ops.gemm import problem as gemm_problem
 from kernels.ops.gemm.problem import Gemm
+from kernels.setting import Setting
 from kernels.variant import Variant
 from micro.gemm import BENCHMARK
 from micro.worker import check as checking

@@ -14,10 +14,11 @@ import pytest
 from kernels.catalog import find, variants
 from kernels.devices import open_device
 from kernels.errors import WrongResult
-from kernels.launch import Launch, Setting
+from kernels.launch import Launch
 from kernels.libs import numba, openblas, torch
 from kernels.ops.launch import libraries, native
 from kernels.ops.launch.problem import Calls
+from kernels.setting import Setting
 from kernels.variant import Variant
 from micro.worker import check, guards
 

@@ -14,7 +14,7 @@ import pytest
 from kernels.catalog import find
 from kernels.devices import open_device
 from kernels.errors import WrongResult
-from kernels.launch import Launch, Setting
+from kernels.launch import Launch
 from kernels.native import CALL
 from kernels.ops.chase import variants as chase
 from kernels.ops.chase.problem import Chase, place
@@ -23,6 +23,7 @@ from kernels.ops.pages import variants as pages
 from kernels.ops.pages.problem import HUGE_PAGE, SMALL_PAGE, Pages
 from kernels.ops.saxpy import variants as saxpy
 from kernels.ops.saxpy.problem import Saxpy
+from kernels.setting import Setting
 from micro.worker import check, guards
 
 CPU = open_device("cpu")

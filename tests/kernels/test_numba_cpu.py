@@ -12,8 +12,8 @@ import pytest
 from kernels.catalog import find
 from kernels.devices import open_device
 from kernels.errors import Unavailable
-from kernels.launch import Setting
 from kernels.ops.gemm import Gemm, libraries
+from kernels.setting import Setting
 from micro.worker import check, guards
 
 LOOPS = {"numba-naive": libraries.naive, "numba-blocked": libraries.blocked}

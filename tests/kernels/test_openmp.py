@@ -15,7 +15,6 @@ from kernels.devices import open_device
 from kernels.devices.cpu import instruction_sets
 from kernels.errors import Unavailable, WrongResult
 from kernels.isa import BITS, MARCH
-from kernels.launch import Setting
 from kernels.ops.activation import variants as activation
 from kernels.ops.activation.problem import Activation
 from kernels.ops.conv.problem import Conv
@@ -24,6 +23,7 @@ from kernels.ops.gemm.problem import Gemm
 from kernels.ops.optimizer.problem import Optimizer
 from kernels.ops.softmax.problem import Softmax
 from kernels.ops.stream.problem import Stream
+from kernels.setting import Setting
 from micro.worker import check
 
 CPU = open_device("cpu")

@@ -14,10 +14,11 @@ import pytest
 from kernels.catalog import find, variants
 from kernels.devices import open_device
 from kernels.errors import Unavailable, UsageError, WrongResult
-from kernels.launch import Launch, Setting
+from kernels.launch import Launch
 from kernels.libs import torch as torch_library
 from kernels.ops.optimizer import libraries
 from kernels.ops.optimizer.problem import NAMES, RULES, Optimizer
+from kernels.setting import Setting
 from kernels.variant import Variant
 from micro.worker import check, guards
 

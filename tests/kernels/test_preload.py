@@ -11,6 +11,7 @@ import pytest
 
 from kernels.errors import Unavailable, UsageError
 from kernels.libs import preload
+from kernels.setting import Setting
 from micro.worker.process import Worker
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="preloading is for Linux")
@@ -92,7 +93,7 @@ def test_a_shim_answers_before_any_other_library(word: str, program: str) -> Non
 @LINUX
 def test_a_worker_has_loaded_what_it_was_started_with() -> None:
     for asked in (preload.NONE, "mkl-intel"):
-        worker = Worker("cpu", 1, preload=asked)
+        worker = Worker(Setting(preload=asked))
         maps = Path(f"/proc/{worker._process.pid}/maps").read_text()
         worker.close()
         assert preload.missing(["mkl-intel"], maps) == (None if asked == "mkl-intel" else "mkl-intel")

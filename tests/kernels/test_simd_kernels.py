@@ -14,10 +14,10 @@ from kernels import build
 from kernels.catalog import find
 from kernels.devices import open_device
 from kernels.errors import WrongResult
-from kernels.launch import Setting
 from kernels.ops.saxpy import variants as saxpy
 from kernels.ops.saxpy.problem import WIDTHS, Saxpy
 from kernels.ops.stream import Stream
+from kernels.setting import Setting
 from micro.worker import check
 
 CPU = open_device("cpu")

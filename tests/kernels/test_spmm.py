@@ -13,10 +13,11 @@ import pytest
 from kernels.catalog import find
 from kernels.devices import open_device
 from kernels.errors import UsageError, WrongResult
-from kernels.launch import Launch, Setting
+from kernels.launch import Launch
 from kernels.ops.gemm.problem import Gemm
 from kernels.ops.spmm.problem import Spmm
 from kernels.ops.spmm.variants import VARIANTS
+from kernels.setting import Setting
 from kernels.variant import Variant
 from micro import gemm as benchmark
 from micro.gemm import PRUNED

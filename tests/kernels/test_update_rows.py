@@ -15,8 +15,9 @@ from kernels.catalog import find, variants
 from kernels.devices import open_device
 from kernels.dtypes import UNIT_ROUNDOFF
 from kernels.errors import UsageError, WrongResult
-from kernels.launch import Launch, Setting
+from kernels.launch import Launch
 from kernels.ops.update.problem import PARTS, RULES, WITH_VELOCITY, Update
+from kernels.setting import Setting
 from kernels.variant import Variant
 from micro.worker import check, guards
 

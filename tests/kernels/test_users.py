@@ -20,8 +20,9 @@ from kernels.catalog import find
 from kernels.devices import open_device
 from kernels.devices.fake import Fake
 from kernels.errors import LaunchError, UsageError, WrongResult
-from kernels.launch import Launch, Setting
+from kernels.launch import Launch
 from kernels.ops.gemm.problem import Gemm as Problem
+from kernels.setting import Setting
 from kernels.users import load
 from kernels.variant import Variant
 from micro.planning.contest import Case, parse

@@ -11,9 +11,9 @@ import pytest
 from kernels import build, catalog, users_c
 from kernels.devices import open_device
 from kernels.errors import UsageError, WrongResult
-from kernels.launch import Setting
 from kernels.ops.gemm.problem import Gemm
 from kernels.ops.stream.problem import Stream
+from kernels.setting import Setting
 from kernels.users import load
 from kernels.variant import Variant
 from micro.worker import check, guards

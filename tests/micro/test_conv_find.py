@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from kernels.catalog import find
-from kernels.launch import Setting
 from kernels.ops.conv.problem import Conv
+from kernels.setting import Setting
 from micro import conv
 from micro.answers.conv_find import CALLS, answer
 from micro.contests import conv_find

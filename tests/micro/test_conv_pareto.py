@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from kernels.errors import UsageError
-from kernels.launch import Setting
 from kernels.ops.conv import im2col
 from kernels.ops.conv.problem import Conv
+from kernels.setting import Setting
 from micro import conv
 from micro.answers.conv_pareto import answer
 from micro.contests import conv_pareto

@@ -12,8 +12,8 @@ import pytest
 from kernels.catalog import find
 from kernels.devices.cpu import Cpu
 from kernels.errors import UsageError
-from kernels.launch import Setting
 from kernels.ops.fma.problem import Fma
+from kernels.setting import Setting
 from micro import cpu, gemm
 from micro.answers import cpu as answers
 from micro.answers import gemm_batches

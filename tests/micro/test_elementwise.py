@@ -12,8 +12,8 @@ import pytest
 
 from kernels.catalog import find
 from kernels.errors import UsageError
-from kernels.launch import Setting
 from kernels.ops.activation import Activation
+from kernels.setting import Setting
 from micro import elementwise
 from micro.answers.elementwise import SENTENCES
 from micro.command.line import main

@@ -13,8 +13,9 @@ import pytest
 from kernels.catalog import find
 from kernels.devices.cpu import Cpu
 from kernels.errors import UsageError, WrongResult
-from kernels.launch import Launch, Setting
+from kernels.launch import Launch
 from kernels.ops.gather import Gather, variants
+from kernels.setting import Setting
 from kernels.variant import Variant
 from micro import gather
 from micro.command.line import main

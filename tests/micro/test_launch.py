@@ -15,10 +15,10 @@ import pytest
 from kernels.catalog import find
 from kernels.devices import open_device
 from kernels.errors import Unavailable, UsageError
-from kernels.launch import Setting
 from kernels.libs import cffi, numba, torch
 from kernels.ops.launch import libraries
 from kernels.ops.launch.problem import Calls
+from kernels.setting import Setting
 from micro import launch
 from micro.command.line import main
 from micro.planning.benchmark import NothingWritten, Request

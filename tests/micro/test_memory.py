@@ -14,12 +14,12 @@ import pytest
 from kernels.catalog import find
 from kernels.devices import open_device
 from kernels.errors import Unavailable, UsageError
-from kernels.launch import Setting
 from kernels.ops.chase.problem import Chase
 from kernels.ops.fma import Fma
 from kernels.ops.pages import variants as pages
 from kernels.ops.pages.problem import HUGE_PAGE, SMALL_PAGE, Pages
 from kernels.ops.saxpy.problem import Saxpy
+from kernels.setting import Setting
 from micro import memory
 from micro.command.everything import benchmarks
 from micro.command.line import main

@@ -11,10 +11,11 @@ import pytest
 
 from kernels.devices.cpu import Cpu, cores
 from kernels.errors import Unavailable, UsageError, WrongResult
-from kernels.launch import Launch, Setting
+from kernels.launch import Launch
 from kernels.ops.chain import Chain
 from kernels.ops.transfer import Transfer, native, variants
 from kernels.ops.transfer.problem import GRADIENTS
+from kernels.setting import Setting
 from kernels.variant import Variant
 from micro import transfer
 from micro.planning.benchmark import NothingWritten

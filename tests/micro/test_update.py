@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from kernels.launch import Setting
 from kernels.ops.optimizer.problem import NAMES, Optimizer
 from kernels.ops.update.problem import Update
+from kernels.setting import Setting
 from micro import optimizer, update
 from micro.command.line import main
 from micro.planning.benchmark import Benchmark, Request

@@ -74,7 +74,7 @@ def test_a_library_is_of_the_text_it_was_made_from(monkeypatch: pytest.MonkeyPat
 
 
 def test_several_threads_are_refused() -> None:
-    from kernels.launch import Setting
+    from kernels.setting import Setting
 
     with pytest.raises(Unavailable, match="--threads 1"):
         maths.alone(Setting(threads=2))

@@ -15,10 +15,10 @@ import pytest
 from kernels import build
 from kernels.devices import open_device
 from kernels.errors import Unavailable
-from kernels.launch import Setting
 from kernels.ops.optimizer import native as optimizer
 from kernels.ops.update import native as update
 from kernels.ops.update.problem import Update
+from kernels.setting import Setting
 from micro.worker import guards
 
 CPU = open_device("cpu")

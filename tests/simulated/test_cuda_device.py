@@ -18,10 +18,11 @@ from kernels.catalog import find
 from kernels.devices.cuda import EMPTY, KIND, Cuda
 from kernels.dtypes import decode
 from kernels.errors import BuildError, LaunchError, Unavailable
-from kernels.launch import Launch, Setting
+from kernels.launch import Launch
 from kernels.ops.gemm import gpu as gemm
 from kernels.ops.gemm.problem import Gemm
 from kernels.ops.launch.problem import Calls
+from kernels.setting import Setting
 from micro.planning.contest import Case
 from micro.planning.protocol import VISIT, WARM
 from micro.worker import contest

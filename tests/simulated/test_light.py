@@ -12,9 +12,9 @@ import pytest
 from kernels.catalog import find
 from kernels.devices.cuda import Cuda
 from kernels.errors import LaunchError, Unavailable
-from kernels.launch import Setting
 from kernels.libs import cuda
 from kernels.ops.gemm import Gemm, fastest
+from kernels.setting import Setting
 from kernels.steering import STEERING, variables
 from tests.simulated import fake_gpu
 from tests.simulated.fake_cupy import FakeCupy

@@ -11,8 +11,8 @@ import pytest
 
 from kernels.devices import open_device
 from kernels.devices.cuda import Cuda
-from kernels.launch import Setting
 from kernels.ops.gemm import Gemm
+from kernels.setting import Setting
 from micro.measuring.workers import Crew
 from micro.planning.contest import Case
 from micro.worker.client import Local
@@ -44,7 +44,7 @@ def hosts(cp: FakeCupy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
 @pytest.fixture
 def crew(hosts: dict[str, Host]) -> Crew:
     serves = {name: Local(host) for name, host in hosts.items()}
-    workers: Any = SimpleNamespace(key=Workers.key, get=lambda key: serves[key[0]])
+    workers: Any = SimpleNamespace(key=Workers.key, get=lambda key: serves[key[0].device])
     cases = Case(PROBLEM, "openblas"), Case(PROBLEM, "cupy", Setting(device="cuda:0"))
     return Crew(workers, cases, seed=1)
 

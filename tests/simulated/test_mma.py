@@ -14,9 +14,9 @@ from kernels import grid, nvcc
 from kernels.catalog import find
 from kernels.devices.cuda import Cuda
 from kernels.errors import Unavailable, UsageError
-from kernels.launch import Setting
 from kernels.ops.mma import Mma, gpu
 from kernels.ops.mma.problem import EXACT, UNIT
+from kernels.setting import Setting
 from tests.simulated import cases, launcher
 from tests.simulated.fake_cupy import FakeCupy
 from tests.simulated.test_kernels import HOW, changed

@@ -16,12 +16,13 @@ from kernels import nvcc
 from kernels.catalog import find
 from kernels.devices.cuda import Cuda
 from kernels.errors import Unavailable
-from kernels.launch import Launch, Setting
+from kernels.launch import Launch
 from kernels.libs import numba
 from kernels.ops.gemm import Gemm, gpu
 from kernels.ops.launch import Calls
 from kernels.ops.launch import gpu as rungs
 from kernels.problem import Problem
+from kernels.setting import Setting
 from micro.worker import guards
 from tests.simulated.fake_cupy import FakeCupy
 from tests.simulated.fake_numba import FakeNumba

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from kernels.errors import BuildError, Unavailable
-from kernels.launch import Launch, Setting
+from kernels.launch import Launch
 from kernels.ops.optimizer.problem import Optimizer
 from kernels.ops.softmax import Softmax
+from kernels.setting import Setting
 from micro import __main__ as command
 from micro.measuring.canary_history import History
 from micro.measuring.ceilings import STEPS

@@ -14,11 +14,11 @@ import pytest
 from kernels.catalog import find
 from kernels.devices import open_device
 from kernels.errors import WrongResult
-from kernels.launch import Setting
 from kernels.ops.gemm import problem as gemm_problem
 from kernels.ops.gemm.problem import Gemm
 from kernels.ops.stream.problem import Stream
 from kernels.problem import Problem
+from kernels.setting import Setting
 from kernels.variant import Variant
 from micro.measuring.checks import Checks
 from micro.planning.contest import Case
@@ -191,7 +191,7 @@ def test_a_tail_of_32_terms_is_missed_at_every_k(k: int, dtype: str) -> None:
 
 @pytest.mark.parametrize("problem", [SMALL, Gemm(400, 400, 64), TRIAD], ids=lambda problem: problem.name)
 def test_a_read_of_which_nothing_is_used_is_a_crash_that_says_so(problem: Problem) -> None:
-    worker = Worker("cpu", 1)
+    worker = Worker(Setting())
     try:
         reason = r"^crashes: its process died of SIGSEGV: it reads or writes beyond its operands$"
         with pytest.raises(Died, match=reason):

@@ -13,7 +13,7 @@ from kernels.catalog import variants
 from kernels.devices import open_device
 from kernels.dtypes import DATA, decode, encode, stored_as
 from kernels.errors import WrongResult
-from kernels.launch import Launch, Setting
+from kernels.launch import Launch
 from kernels.ops.activation.problem import Activation
 from kernels.ops.biasact.problem import BiasAct
 from kernels.ops.cast.problem import KINDS, Cast
@@ -31,6 +31,7 @@ from kernels.ops.stream.problem import Stream
 from kernels.ops.transpose.problem import Transpose
 from kernels.ops.update.problem import RULES, Update
 from kernels.problem import Problem
+from kernels.setting import Setting
 from kernels.variant import Variant
 from micro.worker import check as checking
 

@@ -14,7 +14,7 @@ from kernels.catalog import operations
 from kernels.devices import open_device
 from kernels.dtypes import decode, encode
 from kernels.errors import LaunchError, WrongResult
-from kernels.launch import Launch, Setting
+from kernels.launch import Launch
 from kernels.ops.activation.problem import Activation
 from kernels.ops.biasact.problem import BiasAct
 from kernels.ops.cast.problem import Cast
@@ -37,6 +37,7 @@ from kernels.ops.transfer.problem import Transfer
 from kernels.ops.transpose.problem import Transpose
 from kernels.ops.update.problem import Update
 from kernels.problem import Operand, Problem, axis
+from kernels.setting import Setting
 from kernels.variant import Variant
 from micro.worker.check import check
 

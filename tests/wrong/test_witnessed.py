@@ -11,7 +11,6 @@ import pytest
 from kernels.catalog import variants
 from kernels.devices import open_device
 from kernels.errors import WrongResult
-from kernels.launch import Setting
 from kernels.ops.activation.problem import Activation
 from kernels.ops.gather.problem import Gather
 from kernels.ops.gemm.problem import Gemm
@@ -20,6 +19,7 @@ from kernels.ops.saxpy.problem import Saxpy
 from kernels.ops.stream.problem import Stream
 from kernels.ops.update.problem import RULES, Update
 from kernels.problem import Problem
+from kernels.setting import Setting
 from micro.planning.contest import Case
 from micro.planning.protocol import VISIT
 from micro.worker import process_state

@@ -12,8 +12,8 @@ import pytest
 from kernels.catalog import find
 from kernels.devices import open_device
 from kernels.errors import LaunchError, UsageError, WrongResult
-from kernels.launch import Setting
 from kernels.ops.gemm.problem import Gemm
+from kernels.setting import Setting
 from kernels.variant import Variant
 from micro.measuring import ceilings
 from micro.planning.contest import Case
@@ -120,7 +120,7 @@ def test_split_bf16_needs_the_sparse_probe(k: int) -> None:
 @pytest.mark.parametrize("name", DIES)
 def test_kernel_that_does_not_come_back(name: str) -> None:
     kind, reason = DIES[name]
-    worker = Worker("cpu", 1)
+    worker = Worker(Setting())
     try:
         with pytest.raises(kind, match=reason):
             ask(worker, Check(Case(SQUARE, wrong(name)), 1), 1.0 if "hangs" in reason else 60.0)

@@ -13,8 +13,9 @@ from kernels.maths import alone
 from kernels.ops.activation.problem import Activation
 
 if TYPE_CHECKING:
-    from kernels.launch import Bind, Setting
+    from kernels.launch import Bind
     from kernels.problem import Array
+    from kernels.setting import Setting
 
 
 BY_MKL = ("exp", "tanh")  # PyTorch's functions that are not loops of its own, where it has MKL

@@ -14,7 +14,8 @@ from kernels.ops.biasact.problem import BiasAct
 from kernels.ops.gemm.cublas import addresses
 
 if TYPE_CHECKING:
-    from kernels.launch import Bind, Launch, Setting
+    from kernels.launch import Bind, Launch
+    from kernels.setting import Setting
 
 
 SOURCE = Path(__file__).with_name("biasact.cu")

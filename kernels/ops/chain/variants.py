@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels import build
-from kernels.launch import Bind, Launch, Setting
+from kernels.launch import Bind, Launch
 from kernels.maths import INT64, POINTER, alone
 from kernels.native import launch
 from kernels.ops.chain.problem import Chain
 from kernels.ops.transfer import native
 from kernels.provider import SUITE
+from kernels.setting import Setting
 from kernels.variant import Variant, row
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from kernels.errors import Unavailable
 
 if TYPE_CHECKING:
-    from kernels.launch import Setting
     from kernels.ops.conv.problem import Conv
     from kernels.problem import Array
+    from kernels.setting import Setting
 
 
 SAMPLES = 64  # elements of a kept filter by which another one is told at the same place

@@ -16,7 +16,8 @@ from kernels.ops.gemm.cublas import addresses
 from kernels.problem import Work
 
 if TYPE_CHECKING:
-    from kernels.launch import Bind, Setting
+    from kernels.launch import Bind
+    from kernels.setting import Setting
 
 SOURCE = Path(__file__).with_name("columns.cu")
 KERNELS = ("columns_of", "columns_back")

@@ -24,7 +24,8 @@ from kernels.ops.gemm.cublas import addresses, scratch
 from kernels.variant import DEFAULT, Variant
 
 if TYPE_CHECKING:
-    from kernels.launch import Bind, Setting
+    from kernels.launch import Bind
+    from kernels.setting import Setting
 
 OPS = {"forward": "fprop", "dgrad": "dgrad", "wgrad": "wgrad"}
 TILES = "WINOGRAD_TILE_13x13"  # simulated, they round 300 to 17,000 times as coarsely as is allowed a sum

@@ -23,7 +23,8 @@ from kernels.problem import Work
 from kernels.variant import DEFAULT, Variant
 
 if TYPE_CHECKING:
-    from kernels.launch import Bind, Setting
+    from kernels.launch import Bind
+    from kernels.setting import Setting
 
 PASSES = {"forward": "forward", "dgrad": "backward data", "wgrad": "backward filter"}
 KERNELS = 32  # of one call at most: transforms and products of a few blocks of the batch. A guess

@@ -18,8 +18,9 @@ from kernels.provider import SUITE
 from kernels.variant import DEFAULT, Variant, row
 
 if TYPE_CHECKING:
-    from kernels.launch import Bind, Launch, Setting
+    from kernels.launch import Bind, Launch
     from kernels.problem import Array
+    from kernels.setting import Setting
 
 HERE = Path(__file__).parent
 LAYOUT = HERE / "layout.c"

@@ -35,8 +35,9 @@ from kernels.provider import SCIPY, Provider
 from kernels.variant import DEFAULT, Variant, row
 
 if TYPE_CHECKING:
-    from kernels.launch import Bind, Setting
+    from kernels.launch import Bind
     from kernels.problem import Array
+    from kernels.setting import Setting
 
     Prepare = Callable[[Conv, Any, Setting], Bind]
     Roles = tuple[tuple[str, ...], tuple[str, ...]]

@@ -17,8 +17,9 @@ from kernels.ops.conv.problem import Conv
 from kernels.variant import DEFAULT, Variant, row
 
 if TYPE_CHECKING:
-    from kernels.launch import Bind, Launch, Setting
+    from kernels.launch import Bind, Launch
     from kernels.problem import Array
+    from kernels.setting import Setting
 
 SOURCE = Path(__file__).with_name("im2col.c")
 LIMIT = 512 << 10  # bytes of columns where a workspace is limited: they stay in a core's second cache

@@ -22,8 +22,9 @@ from kernels.ops.conv.winograd import ALGORITHMS
 from kernels.variant import DEFAULT, Variant, row
 
 if TYPE_CHECKING:
-    from kernels.launch import Bind, Setting
+    from kernels.launch import Bind
     from kernels.problem import Array, Work
+    from kernels.setting import Setting
 
 
 FEW = 8  # channels of images and of results up to which it takes no Winograd

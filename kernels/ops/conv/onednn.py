@@ -24,9 +24,10 @@ from kernels.problem import Work
 from kernels.variant import DEFAULT, Variant, row
 
 if TYPE_CHECKING:
-    from kernels.launch import Bind, Launch, Setting
+    from kernels.launch import Bind, Launch
     from kernels.libs.onednn import Handle, OneDnn
     from kernels.problem import Array
+    from kernels.setting import Setting
 
 
 Described: TypeAlias = "tuple[Handle, dict[int, Handle]]"  # a primitive, and the memory of its arguments

@@ -14,8 +14,9 @@ from kernels.ops.conv.problem import Conv
 from kernels.variant import Variant, row
 
 if TYPE_CHECKING:
-    from kernels.launch import Bind, Setting
+    from kernels.launch import Bind
     from kernels.problem import Array
+    from kernels.setting import Setting
 
 
 IR, OPSET = 8, 13  # what any release of the last years reads

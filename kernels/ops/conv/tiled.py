@@ -28,9 +28,10 @@ from kernels.provider import Provider
 from kernels.variant import Variant, row
 
 if TYPE_CHECKING:
-    from kernels.launch import Bind, Setting
+    from kernels.launch import Bind
     from kernels.libs.cblas import Blas
     from kernels.problem import Array
+    from kernels.setting import Setting
 
 
 SOURCE = Path(__file__).with_name("tiled.c")

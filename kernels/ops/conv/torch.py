@@ -17,7 +17,8 @@ from kernels.problem import Work
 from kernels.variant import DEFAULT, Variant, row
 
 if TYPE_CHECKING:
-    from kernels.launch import Bind, Setting
+    from kernels.launch import Bind
+    from kernels.setting import Setting
 
 
 Call: TypeAlias = "Callable[[], object]"

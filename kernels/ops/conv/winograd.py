@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernels import build, maths
 from kernels.errors import Unavailable
-from kernels.launch import Bind, Launch, Setting
+from kernels.launch import Bind, Launch
 from kernels.libs import openblas
 from kernels.libs.openblas import OPENBLAS
 from kernels.native import launch
@@ -21,6 +21,7 @@ from kernels.ops.conv.dgrad_as_forward import Reading
 from kernels.ops.conv.layouts import BLOCK
 from kernels.ops.conv.problem import Conv, spread
 from kernels.problem import Work
+from kernels.setting import Setting
 from kernels.variant import DEFAULT, Variant, row
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from kernels.ops.conv.problem import Conv
 from kernels.ops.gemm.cublas import addresses
 
 if TYPE_CHECKING:
-    from kernels.launch import Bind, Setting
+    from kernels.launch import Bind
+    from kernels.setting import Setting
 
 SOURCE = Path(__file__).with_name("winograd.cu")
 TILES = (2, 4)  # outputs of a tile, down and across

@@ -9,11 +9,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kernels.launch import Bind, Launch, Setting
+from kernels.launch import Bind, Launch
 from kernels.libs import fftw
 from kernels.libs import torch as torch_library
 from kernels.maths import alone
 from kernels.ops.fft.problem import Fft
+from kernels.setting import Setting
 
 if TYPE_CHECKING:
     from kernels.problem import Array

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels import build, openmp
-from kernels.launch import Bind, Launch, Setting
+from kernels.launch import Bind, Launch
 from kernels.maths import INT64, POINTER, flags
 from kernels.ops.fft.problem import Fft
+from kernels.setting import Setting
 
 if TYPE_CHECKING:
     from kernels.problem import Array

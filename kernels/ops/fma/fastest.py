@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from kernels.catalog import find
 from kernels.devices.cpu import open_device
 from kernels.errors import SuiteError
-from kernels.launch import Setting
 from kernels.ops.fma.problem import PEAK, Fma
+from kernels.setting import Setting
 
 if TYPE_CHECKING:
     from kernels.launch import Launch

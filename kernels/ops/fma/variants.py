@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from kernels import build, grid, team
 from kernels.errors import Unavailable
-from kernels.launch import Bind, Launch, Setting
+from kernels.launch import Bind, Launch
 from kernels.libs.cuda import CUDA_SUITE
 from kernels.native import launch
 from kernels.ops.fma import gpu
 from kernels.ops.fma.problem import ISA, NOTHING, PEAK, Fma
 from kernels.provider import SUITE
+from kernels.setting import Setting
 from kernels.variant import CEILING, Variant, row
 
 if TYPE_CHECKING:

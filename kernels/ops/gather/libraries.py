@@ -12,7 +12,8 @@ from kernels.libs import torch as torch_library
 from kernels.ops.gather.problem import EPSILON, RATE, Gather
 
 if TYPE_CHECKING:
-    from kernels.launch import Bind, Setting
+    from kernels.launch import Bind
+    from kernels.setting import Setting
 
 PRODUCT = 2  # kernels of cuBLAS, at most: parts of a long sum are added up by a second
 # CuPy's of a step, by rule and whether of the whole table. Each operator is one; `w[ids] -= x` takes, subtracts and

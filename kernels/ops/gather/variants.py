@@ -21,8 +21,8 @@ from kernels.provider import NUMPY, SUITE
 from kernels.variant import DEFAULT, Variant, row
 
 if TYPE_CHECKING:
-    from kernels.launch import Setting
     from kernels.problem import Array
+    from kernels.setting import Setting
 
 SOURCE = Path(__file__).with_name("gather.c")
 POINTER, INT64, FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float

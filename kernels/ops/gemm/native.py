@@ -13,9 +13,10 @@ from kernels.native import launch
 from kernels.ops.gemm.problem import Gemm
 
 if TYPE_CHECKING:
-    from kernels.launch import Bind, Launch, Setting
+    from kernels.launch import Bind, Launch
     from kernels.libs.cblas import Blas
     from kernels.problem import Array
+    from kernels.setting import Setting
 
 HERE = Path(__file__).parent
 POINTER, INT64, INT32, FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32, ctypes.c_float

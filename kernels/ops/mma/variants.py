@@ -17,8 +17,9 @@ from kernels.provider import SUITE
 from kernels.variant import CEILING, Variant, row
 
 if TYPE_CHECKING:
-    from kernels.launch import Bind, Launch, Setting
+    from kernels.launch import Bind, Launch
     from kernels.problem import Array
+    from kernels.setting import Setting
 
 
 def prepare(problem: Mma, device: Any, setting: object) -> Bind:

@@ -15,7 +15,8 @@ from kernels.ops.gemm.cublas import addresses
 from kernels.ops.norm.problem import ALPHA, BETA, BIAS, EPSILON, KEPT, WIDTH, Norm
 
 if TYPE_CHECKING:
-    from kernels.launch import Bind, Launch, Setting
+    from kernels.launch import Bind, Launch
+    from kernels.setting import Setting
 
 
 SOURCE = Path(__file__).with_name("norm.cu")

@@ -21,7 +21,8 @@ from kernels.provider import NUMPY, SUITE
 from kernels.variant import Variant, row
 
 if TYPE_CHECKING:
-    from kernels.launch import Bind, Setting
+    from kernels.launch import Bind
+    from kernels.setting import Setting
 
 SOURCE = Path(__file__).with_name("norm.c")
 GRADIENTS = ("dx", "dscale", "dshift")

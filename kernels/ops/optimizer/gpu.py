@@ -16,7 +16,8 @@ from kernels.ops.optimizer.native import signed
 from kernels.ops.optimizer.problem import Optimizer
 
 if TYPE_CHECKING:
-    from kernels.launch import Bind, Setting
+    from kernels.launch import Bind
+    from kernels.setting import Setting
 
 
 SOURCE = Path(__file__).with_name("optimizer.cu")

@@ -15,8 +15,9 @@ from kernels.ops.optimizer.native import gain, signed
 from kernels.ops.optimizer.problem import SMALLEST_NORM, Optimizer
 
 if TYPE_CHECKING:
-    from kernels.launch import Bind, Setting
+    from kernels.launch import Bind
     from kernels.problem import Array
+    from kernels.setting import Setting
 
 
 Call: TypeAlias = Callable[[], object]

@@ -16,8 +16,9 @@ from kernels.ops.optimizer import problem as rules
 from kernels.ops.optimizer.problem import Optimizer
 
 if TYPE_CHECKING:
-    from kernels.launch import Bind, Setting
+    from kernels.launch import Bind
     from kernels.problem import Array
+    from kernels.setting import Setting
 
 SOURCE = Path(__file__).with_name("optimizer.c")
 POINTER, INT64, FLOAT = maths.POINTER, maths.INT64, maths.FLOAT

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from kernels import build
 from kernels.errors import Unavailable
-from kernels.launch import Bind, Launch, Setting
+from kernels.launch import Bind, Launch
 from kernels.native import CALL, launch
 from kernels.ops.pages.problem import FEW, HUGE_PAGE, SMALL_PAGE, STRAY, Pages
 from kernels.problem import Problem
 from kernels.provider import SUITE
+from kernels.setting import Setting
 from kernels.variant import Variant, row
 
 if TYPE_CHECKING:

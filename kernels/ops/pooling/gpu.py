@@ -15,8 +15,9 @@ from kernels.ops.gemm.cublas import addresses
 from kernels.ops.pooling.problem import STRIDE, Pooling
 
 if TYPE_CHECKING:
-    from kernels.launch import Bind, Launch, Setting
+    from kernels.launch import Bind, Launch
     from kernels.problem import Array, Arrays
+    from kernels.setting import Setting
 
 
 SOURCE = Path(__file__).with_name("pooling.cu")

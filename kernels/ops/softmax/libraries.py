@@ -13,7 +13,8 @@ from kernels.maths import alone
 from kernels.ops.softmax.problem import Softmax
 
 if TYPE_CHECKING:
-    from kernels.launch import Bind, Setting
+    from kernels.launch import Bind
+    from kernels.setting import Setting
 
 
 def numpy_chain(problem: Softmax, device: object, setting: Setting, *, parts: bool) -> Bind:

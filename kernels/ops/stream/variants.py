@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels import build, grid, openmp, team
-from kernels.launch import Bind, Launch, Setting
+from kernels.launch import Bind, Launch
 from kernels.libs import torch as torch_library
 from kernels.libs import torch_cuda
 from kernels.libs.cuda import CUDA_RUNTIME, CUDA_SUITE, CUPY
@@ -20,6 +20,7 @@ from kernels.native import launch
 from kernels.ops.stream import gpu
 from kernels.ops.stream.problem import Stream
 from kernels.provider import LIBC, NUMPY, SUITE
+from kernels.setting import Setting
 from kernels.variant import CEILING, DEFAULT, Variant, row
 
 if TYPE_CHECKING:

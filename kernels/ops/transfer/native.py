@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from kernels import build, team
 from kernels.errors import Unavailable
-from kernels.launch import Bind, Launch, Setting
+from kernels.launch import Bind, Launch
 from kernels.libs import torch as torch_library
 from kernels.maths import INT64, POINTER, alone
 from kernels.native import launch
 from kernels.ops.transfer.problem import Transfer
+from kernels.setting import Setting
 
 if TYPE_CHECKING:
     from kernels.problem import Array

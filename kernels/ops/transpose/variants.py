@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernels import build, grid
 from kernels.errors import Unavailable
-from kernels.launch import Bind, Launch, Setting
+from kernels.launch import Bind, Launch
 from kernels.libs import cublas, openblas, torch_cuda
 from kernels.libs.cublas import CUBLAS
 from kernels.libs.cuda import CUDA_SUITE, CUPY
@@ -20,6 +20,7 @@ from kernels.native import launch
 from kernels.ops.transpose import gpu
 from kernels.ops.transpose.problem import Transpose
 from kernels.provider import NUMPY, SUITE
+from kernels.setting import Setting
 from kernels.variant import Variant, row
 
 if TYPE_CHECKING:

@@ -11,8 +11,9 @@ from kernels.ops.update.native import factors
 from kernels.ops.update.problem import Update
 
 if TYPE_CHECKING:
-    from kernels.launch import Bind, Setting
+    from kernels.launch import Bind
     from kernels.problem import Array
+    from kernels.setting import Setting
 
 
 # step(problem, x, dy, state, g): `state` holds w, and the velocity where there is one; g is a gradient's room.

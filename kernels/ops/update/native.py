@@ -13,9 +13,10 @@ from kernels.native import launch
 from kernels.ops.update.problem import Update
 
 if TYPE_CHECKING:
-    from kernels.launch import Bind, Launch, Setting
+    from kernels.launch import Bind, Launch
     from kernels.libs.cblas import Blas
     from kernels.problem import Array
+    from kernels.setting import Setting
 
 SOURCE = Path(__file__).with_name("update.c")
 PLAIN = ("-fno-tree-loop-distribute-patterns",)  # the pass that clears stays stores: no call of memset

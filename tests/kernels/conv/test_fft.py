@@ -16,12 +16,12 @@ from kernels import state
 from kernels.catalog import find
 from kernels.devices import open_device
 from kernels.errors import Unavailable, WrongResult
-from kernels.launch import Setting
 from kernels.libs import fftw, openblas
 from kernels.ops.conv import fft
 from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.shape import PASSES
 from kernels.ops.conv.taps import Line
+from kernels.setting import Setting
 from kernels.variant import Variant
 from micro.worker import check
 

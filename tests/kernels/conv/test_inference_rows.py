@@ -12,12 +12,12 @@ import pytest
 from kernels.catalog import find
 from kernels.devices import open_device
 from kernels.errors import Unavailable, WrongResult
-from kernels.launch import Setting
 from kernels.libs import ncnn, onnxruntime
 from kernels.ops.conv import ncnn as ncnn_rows
 from kernels.ops.conv import onnxruntime as onnx_model
 from kernels.ops.conv.ncnn import Choice
 from kernels.ops.conv.problem import Conv
+from kernels.setting import Setting
 from kernels.variant import Variant
 from micro.worker import check
 

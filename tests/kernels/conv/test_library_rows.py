@@ -14,7 +14,7 @@ from kernels.catalog import find
 from kernels.devices import open_device
 from kernels.devices.cpu import instruction_sets
 from kernels.errors import Unavailable, WrongResult
-from kernels.launch import Launch, Setting
+from kernels.launch import Launch
 from kernels.libs import onednn
 from kernels.libs import torch as torch_library
 from kernels.ops.conv import onednn as onednn_rows
@@ -22,6 +22,7 @@ from kernels.ops.conv import torch as torch_rows
 from kernels.ops.conv.problem import Conv, Spread
 from kernels.ops.conv.shape import PASSES
 from kernels.repeated import repeated
+from kernels.setting import Setting
 from kernels.variant import Variant
 from micro.planning.contest import Case
 from micro.worker import check
@@ -260,7 +261,7 @@ def test_a_worker_records_what_ran() -> None:
     """Of the launch, not of the row: with fewer instructions it is another kernel."""
     if "avx2" not in instruction_sets():
         pytest.skip("no AVX2 here")
-    worker = Worker("cpu", 1, "avx2")
+    worker = Worker(Setting(isa="avx2"))
     try:
         reply = ask(worker, Prepare(Case(problem(**AROUND), "onednn-direct", Setting(isa="avx2"))), 60.0)
     finally:

@@ -11,8 +11,8 @@ import pytest
 
 from kernels.devices import open_device
 from kernels.errors import Unavailable
-from kernels.launch import Setting
 from kernels.ops.conv.problem import Conv
+from kernels.setting import Setting
 from kernels.variant import Variant
 from micro.contests.conv_checks import ODD, kernels
 from micro.worker import check

@@ -11,10 +11,10 @@ import pytest
 
 from kernels.devices import open_device
 from kernels.errors import Unavailable, WrongResult
-from kernels.launch import Setting
 from kernels.ops.conv import direct, im2col
 from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.shape import PASSES
+from kernels.setting import Setting
 from kernels.variant import Variant
 from micro.worker import check as checking
 

@@ -12,11 +12,11 @@ import pytest
 from kernels.catalog import find
 from kernels.devices import open_device
 from kernels.errors import Unavailable, WrongResult
-from kernels.launch import Setting
 from kernels.ops.conv import tiled
 from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.shape import PASSES
 from kernels.ops.conv.tiled import Tiling
+from kernels.setting import Setting
 from kernels.variant import Variant
 from micro.worker import check
 

@@ -13,10 +13,11 @@ import pytest
 from kernels.catalog import find, rows
 from kernels.devices import open_device
 from kernels.errors import WrongResult
-from kernels.launch import Bind, Launch, Setting
+from kernels.launch import Bind, Launch
 from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.shape import PASSES
 from kernels.problem import Inputs
+from kernels.setting import Setting
 from kernels.variant import Variant
 from micro.contests.conv_checks import kernels
 from micro.worker import check as checking

@@ -15,12 +15,12 @@ import pytest
 from kernels.catalog import find
 from kernels.devices import open_device
 from kernels.errors import Unavailable
-from kernels.launch import Setting
 from kernels.ops.conv import winograd
 from kernels.ops.conv.cook_toom import TAPS, cook_toom, points
 from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.shape import PASSES
 from kernels.ops.conv.winograd import ALGORITHMS, ROWS, Tiling
+from kernels.setting import Setting
 from micro.worker import check
 
 CPU = open_device("cpu")

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from kernels.launch import Setting
 from kernels.ops.chain import Chain
 from kernels.ops.gemm import Gemm
 from kernels.ops.transfer import Transfer
 from kernels.problem import Problem
+from kernels.setting import Setting
 from micro.answers import transfer as answers
 from micro.answers import transfer_curve as curves
 from micro.answers import transfer_steps as steps

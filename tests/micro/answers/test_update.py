@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from kernels.launch import Setting
 from kernels.ops.optimizer.problem import Optimizer
 from kernels.ops.update.problem import Update
+from kernels.setting import Setting
 from micro import update
 from micro.answers.optimizer import rules_answer, together_answer
 from micro.answers.update import batch_answer, brackets, fused_answer, refine_batch

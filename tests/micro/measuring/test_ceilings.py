@@ -13,7 +13,6 @@ import pytest
 from kernels.catalog import bounding, find
 from kernels.devices import kind_of
 from kernels.devices.base import Limits
-from kernels.launch import Setting
 from kernels.ops.conv.problem import Conv
 from kernels.ops.exchange import Exchange
 from kernels.ops.fma import Fma
@@ -26,6 +25,7 @@ from kernels.ops.saxpy.problem import PASSES
 from kernels.ops.stream import Stream
 from kernels.ops.transfer import Transfer
 from kernels.ops.update import Update
+from kernels.setting import Setting
 from micro.measuring import ceilings as case_ceilings
 from micro.planning.contest import Case
 

@@ -12,9 +12,10 @@ import pytest
 from kernels.devices.base import V
 from kernels.devices.fake import Fake
 from kernels.errors import BuildError
-from kernels.launch import Launch, Setting
+from kernels.launch import Launch
 from kernels.ops.gemm.problem import Gemm
 from kernels.ops.mma import Mma
+from kernels.setting import Setting
 from micro.measuring import ceilings
 from micro.measuring.canary_history import History
 from micro.measuring.checks import Checks

@@ -12,7 +12,7 @@ import pytest
 
 from kernels.devices.base import Elapsed
 from kernels.devices.fake import Fake
-from kernels.launch import Setting
+from kernels.setting import Setting
 from micro.measuring.clocks import clocks
 from micro.measuring.rounds import CONTENDED, Goal, measure
 from micro.planning.contest import Case, Contest

@@ -13,8 +13,9 @@ import pytest
 from kernels.catalog import find
 from kernels.devices.fake import Fake
 from kernels.errors import LaunchError, NoRoom, Unavailable, WrongResult
-from kernels.launch import Launch, Setting
+from kernels.launch import Launch
 from kernels.ops.gemm.problem import Gemm
+from kernels.setting import Setting
 from micro.measuring.canary_history import History
 from micro.measuring.checks import Checks
 from micro.measuring.runner import Runner

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernels.launch import Setting
 from kernels.ops.gemm import Gemm
+from kernels.setting import Setting
 from micro.measuring.path import path
 from micro.measuring.rounds import Goal
 from micro.planning.contest import Case

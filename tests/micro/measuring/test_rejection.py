@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kernels.launch import Setting
+from kernels.setting import Setting
 from micro.measuring.rounds import Goal, Measurement, measure
 from micro.planning.contest import Case
 from micro.worker.messages import ContestCost

@@ -10,8 +10,8 @@ import pytest
 
 from kernels.devices import open_device
 from kernels.errors import LaunchError
-from kernels.launch import Setting
 from kernels.ops.gemm import Gemm
+from kernels.setting import Setting
 from micro.measuring import ceilings
 from micro.measuring.workers import Crew
 from micro.planning.contest import Case

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kernels.launch import Setting
 from kernels.ops.gemm.problem import Gemm
+from kernels.setting import Setting
 from micro.planning.again import again
 from micro.planning.benchmark import Request
 from micro.planning.contest import Case

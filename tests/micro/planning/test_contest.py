@@ -11,11 +11,11 @@ import pytest
 from kernels.catalog import operations, problem_type
 from kernels.devices.base import Limits
 from kernels.errors import UsageError
-from kernels.launch import Setting
 from kernels.ops.fma import Fma
 from kernels.ops.gemm.problem import Gemm
 from kernels.ops.stream import Stream
 from kernels.problem import Operand, Problem, axis
+from kernels.setting import Setting
 from micro.measuring.checks import refuse_size
 from micro.planning.axes import along, by_variant, problems, values
 from micro.planning.benchmark import Request

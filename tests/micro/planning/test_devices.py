@@ -14,9 +14,9 @@ from kernels import devices
 from kernels.catalog import find
 from kernels.devices.base import Limits
 from kernels.errors import Unavailable, UsageError
-from kernels.launch import Setting
 from kernels.libs import cuda
 from kernels.ops.gemm.problem import Gemm
+from kernels.setting import Setting
 from micro.planning.axes import along, by_variant
 from micro.planning.benchmark import Request, default_rows, outside_caches
 from micro.planning.contest import parse

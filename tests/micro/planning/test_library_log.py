@@ -379,7 +379,7 @@ def test_torch_tells_its_products_of_half_precision() -> None:
 OURS = """
 from kernels.devices import open_device
 from kernels.catalog import find
-from kernels.launch import Setting
+from kernels.setting import Setting
 from micro.worker import check, guards
 from micro.planning.contest import parse
 device = open_device("cpu")

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from kernels.errors import UsageError
+from kernels.workspace import enough, limit, typed
+from micro.planning.axes import values
 from micro.planning.contest import parse
-from micro.planning.workspace import enough, limits, typed
 from tests.conftest import Ran
 
 SIZE = ("--m", "8", "--n", "8", "--k", "8")
@@ -33,6 +34,10 @@ ROW = Variant("holds.py:ROW", "cpu", "mine", prepare, python=True)
 """
 
 
+def limits(text: str) -> tuple[int | None, ...]:
+    return values(text, limit, "--workspace")
+
+
 def test_limits() -> None:
     assert limits("0,512KiB,8MiB,1GiB,4096,7B,unlimited") == (0, 512 << 10, 8 << 20, 1 << 30, 4096, 7, None)
 
@@ -40,7 +45,7 @@ def test_limits() -> None:
 @pytest.mark.parametrize("text", ["", "8MB", "8 MiB", "-1", "1.5MiB", "8MiB,", "none", "1e6"])
 def test_what_is_no_number_of_bytes_is_refused_with_one(text: str) -> None:
     with pytest.raises(
-        UsageError, match=r"^--workspace .*is no number of bytes such as 512KiB or 8MiB, nor unlimited$"
+        UsageError, match=r"^--workspace: .*is no number of bytes such as 512KiB or 8MiB, nor unlimited$"
     ):
         limits(text)
 

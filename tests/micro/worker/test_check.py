@@ -14,10 +14,11 @@ from kernels.catalog import find
 from kernels.devices import open_device
 from kernels.devices.kind import ALIGNMENT
 from kernels.errors import WrongResult
-from kernels.launch import Launch, Setting
+from kernels.launch import Launch
 from kernels.ops.gemm import problem as gemm
 from kernels.ops.gemm.problem import Gemm
 from kernels.problem import Evidence
+from kernels.setting import Setting
 from kernels.variant import Variant
 from micro.worker import check, turns
 from micro.worker.check import Passed

@@ -15,9 +15,10 @@ import pytest
 
 from kernels.devices import open_device
 from kernels.errors import WrongResult
-from kernels.launch import Launch, Setting
+from kernels.launch import Launch
 from kernels.ops.norm.problem import Norm
 from kernels.problem import Operand, Problem, axis
+from kernels.setting import Setting
 from kernels.variant import Variant
 from micro.planning.contest import Case
 from micro.worker import check, evidence

@@ -8,8 +8,8 @@ import pytest
 
 from kernels.devices import open_device
 from kernels.devices.base import Limits
-from kernels.launch import Setting
 from kernels.ops.gemm import Gemm
+from kernels.setting import Setting
 from micro.planning.contest import Case
 from micro.planning.protocol import VISIT
 from micro.worker.host import Host

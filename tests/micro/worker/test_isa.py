@@ -17,10 +17,10 @@ from kernels.devices import open_device
 from kernels.devices.cpu import instruction_sets
 from kernels.errors import Unavailable, UsageError
 from kernels.isa import FAMILIES, SETS, refusal, variables
-from kernels.launch import Setting
 from kernels.libs import openblas
 from kernels.ops.activation.problem import Activation
 from kernels.ops.gemm.problem import Gemm
+from kernels.setting import Setting
 from micro.planning.contest import Case, parse
 from micro.worker.client import ask
 from micro.worker.kernels import Kernels
@@ -45,7 +45,7 @@ def prepared() -> Prepared:
     """What a worker that was started so says of a variant."""
 
     def of(asked: str, variant: str) -> Any:
-        worker = Worker("cpu", 1, asked)
+        worker = Worker(Setting(isa=asked))
         try:
             return ask(worker, Prepare(Case(SMALL, variant, Setting(isa=asked))), 60.0)
         finally:

@@ -11,6 +11,7 @@ import pytest
 
 from kernels.errors import Unavailable
 from kernels.ops.gemm import Gemm
+from kernels.setting import Setting
 from micro.planning.contest import Case
 from micro.worker import process
 from micro.worker.client import Died, ask, ask_all
@@ -31,7 +32,7 @@ def begin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[
     workers: list[Worker] = []
 
     def ranks(count: int) -> list[Worker]:
-        workers.extend(Worker("cpu", 1, rank=rank) for rank in range(count))
+        workers.extend(Worker(Setting(), rank=rank) for rank in range(count))
         return workers
 
     yield ranks
@@ -82,7 +83,7 @@ def test_a_worker_of_a_device_that_is_not_here_leaves_nothing(
     monkeypatch: pytest.MonkeyPatch, begin: Callable[..., list[Worker]], tmp_path: Path
 ) -> None:
     with pytest.raises(Unavailable) as raised:
-        Worker("cuda:7", 1)
+        Worker(Setting(device="cuda:7"))
     assert "cuda" in str(raised.value).lower()
     assert [x for x in marked(tmp_path) if x.pid != os.getpid()] == []
 

@@ -10,6 +10,7 @@ import pytest
 
 from kernels.errors import LaunchError, WrongResult
 from kernels.ops.gemm import Gemm
+from kernels.setting import Setting
 from micro.planning.contest import Case
 from micro.worker.client import Died, ask, ask_all
 from micro.worker.messages import Check, Look, Prepare, Settle
@@ -38,7 +39,7 @@ def ranks(tmp_path: Path) -> Iterator[tuple[list[Worker], list[Case]]]:
             "    np.matmul(a, b, out=c)\n"
         )
         paths.append(path)
-    workers = [Worker("cpu", 1, rank=rank) for rank in range(2)]
+    workers = [Worker(Setting(), rank=rank) for rank in range(2)]
     try:
         yield workers, [Case(SMALL, f"{path}:meets") for path in paths]
     finally:
@@ -64,7 +65,7 @@ def test_one_rank_alone_waits_for_the_other(ranks: tuple[list[Worker], list[Case
 
 def test_an_answer_is_not_left_for_the_next_request() -> None:
     """Where one rank fails, the other's answer is taken all the same."""
-    workers = [Worker("cpu", 1, rank=rank) for rank in range(2)]
+    workers = [Worker(Setting(), rank=rank) for rank in range(2)]
     wrong, right = Case(SMALL, "tests.wrong.kernels:WRITES_NOTHING"), Case(SMALL, "openblas")
     try:
         with pytest.raises(WrongResult):
@@ -81,7 +82,7 @@ def test_ranks_have_cores_of_their_own() -> None:
     if len(every) < 2:
         assert oversubscribed(2, 1)
         return
-    workers = [Worker("cpu", 1, rank=rank) for rank in range(2)]
+    workers = [Worker(Setting(), rank=rank) for rank in range(2)]
     try:
         cores = [os.sched_getaffinity(worker._process.pid) for worker in workers]
     finally:
@@ -113,7 +114,7 @@ def test_the_cores_of_a_rank(monkeypatch: pytest.MonkeyPatch, threads: int, rank
 
 
 def test_a_look_without_a_contest_is_refused() -> None:
-    worker = Worker("cpu", 1)
+    worker = Worker(Setting())
     try:
         for request in (Look(0, 1), Settle([], 1e-3)):
             with pytest.raises(LaunchError, match="no contest is open"):

@@ -10,7 +10,7 @@ import pytest
 
 from kernels.catalog import find
 from kernels.devices import open_device
-from kernels.launch import Launch, Setting
+from kernels.launch import Launch
 from kernels.ops.activation.problem import Activation
 from kernels.ops.gather.problem import Gather
 from kernels.ops.gemm.problem import DTYPES, Gemm
@@ -19,6 +19,7 @@ from kernels.ops.pages.problem import Pages
 from kernels.ops.softmax.problem import Softmax
 from kernels.ops.stream.problem import Stream
 from kernels.problem import GRADED, SPECIAL, Problem
+from kernels.setting import Setting
 from kernels.variant import Variant
 from micro.worker import check, fences, turns
 from micro.worker.guards import Fenced

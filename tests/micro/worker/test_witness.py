@@ -16,12 +16,13 @@ import pytest
 from kernels.devices import open_device
 from kernels.devices.fake import Fake
 from kernels.errors import WrongResult
-from kernels.launch import Bind, Launch, Setting
+from kernels.launch import Bind, Launch
 from kernels.ops.conv.problem import Conv
 from kernels.ops.gemm import Gemm
 from kernels.ops.softmax.problem import Softmax
 from kernels.ops.stream import Stream
 from kernels.problem import Problem
+from kernels.setting import Setting
 from kernels.variant import Variant
 from micro.measuring.canary_history import History
 from micro.measuring.checks import Checks

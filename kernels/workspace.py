@@ -10,21 +10,14 @@ UNLIMITED = "unlimited"
 UNITS = {"GiB": 1 << 30, "MiB": 1 << 20, "KiB": 1 << 10, "B": 1}
 
 
-def limits(text: str) -> tuple[int | None, ...]:
-    """`0,1MiB,unlimited`: bytes of each, None without a limit. Raises UsageError."""
-    named = tuple(_limit(word, text) for word in text.split(","))
-    if len(set(named)) < len(named):
-        raise UsageError(f"--workspace {text}: a value is named twice")
-    return named
-
-
-def _limit(word: str, text: str) -> int | None:
+def limit(word: str) -> int | None:
+    """Return the bytes of a word such as `1MiB`, None of `unlimited`. Raises UsageError."""
     match = re.fullmatch(r"([0-9]+)(GiB|MiB|KiB|B|)", word)
     if match:
         return int(match[1]) * UNITS.get(match[2], 1)
     if word == UNLIMITED:
         return None
-    raise UsageError(f"--workspace {text}: {word!r} is no number of bytes such as 512KiB or 8MiB, nor {UNLIMITED}")
+    raise UsageError(f"--workspace: {word!r} is no number of bytes such as 512KiB or 8MiB, nor {UNLIMITED}")
 
 
 def typed(limit: int | None) -> str:

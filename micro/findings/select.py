@@ -41,6 +41,13 @@ def interval(comparison: Comparison) -> str:
     return units.ratio(comparison.ratio, comparison.low, comparison.high)
 
 
+def faster(comparison: Comparison) -> str:
+    """How many times as fast the contender is: the ratio of time, turned over."""
+    ends = [1 / x if x else None for x in (comparison.high, comparison.low)]
+    assert comparison.ratio is not None
+    return units.ratio(1 / comparison.ratio, *ends)
+
+
 def verdict(comparison: Comparison) -> str:
     """In a word; at which level, where the interval beside it excludes 1 and the verdict does not follow."""
     return f"unresolved at {100 * stats.JUDGED:.0f} %" if table.but_shown(comparison) else comparison.verdict

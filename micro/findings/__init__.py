@@ -1,0 +1,1 @@
+"""What a run says: comparisons are selected, grouped, reduced and phrased, by rows of data."""

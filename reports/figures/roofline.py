@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from reports import older, units
 from reports.figures import _axes, _groups, _style
-from reports.figures._layers import place
+from reports.figures._groups import place
 from reports.record import READS, Contest, Result, Run
 
 if TYPE_CHECKING:

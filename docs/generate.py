@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from reports.record import Prediction, Run
+    from reports.record import Run
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
@@ -22,7 +22,6 @@ from reports.flat import plain  # noqa: E402
 SELFTESTS = "reports/reference/selftest*.jsonl"  # complete runs: added to, never exchanged
 PREDICTIONS = "reports/reference/macro/whatif/*.jsonl"  # made on one machine
 HOPELESS = "not timed: by its prediction it saves less than 1 %"  # of advice, which tries no edit that does
-SIMULATED = "simulated"  # a figure of older files that is none: constants of the code, which tests ask now
 KINDS = {"Environment": "environment", "Contest": "contest", "Note": "note", "Prediction": "prediction"}
 
 
@@ -78,7 +77,7 @@ def _selftest(run: Run) -> str:
         "|---|---|---|---|",
     ]
     for one in data["figures"]:
-        if one["promised"] and not one["name"].endswith(SIMULATED):
+        if one["promised"]:
             held = "yes" if one["held"] else f"not judged: {one['busy']}" if one["busy"] else "**no**"
             lines.append(f"| {one['name']} | {one['found']} | {one['promised']} | {held} |")
     return "\n".join([*lines, *_paths(data.get("paths", ()))])
@@ -124,18 +123,7 @@ def _long(run: Run) -> Run:
 
     rounds = {(x.contest, plain(x.name).rpartition("/change:")[2]): len(x.rounds) for x in run.results}
     kept = [x for x in run.predictions if x.measured is None or rounds.get((str(x.contest), x.change), 0) >= ROUNDS]
-    return replace(run, predictions=tuple(_judged(x) for x in kept if "+" not in x.change))
-
-
-def _judged(x: Prediction) -> Prediction:
-    """By the rule of today: older files have verdicts without one that is open."""
-    from macro.predicting.judged import judge
-    from reports.prediction import UNDECIDED
-
-    if x.verdict is None or x.measured is None or x.resolution is None:
-        return x
-    verdict = judge(x.predicted, x.measured, x.resolution)
-    return replace(x, verdict=verdict, reason=x.reason if verdict else UNDECIDED)
+    return replace(run, predictions=tuple(x for x in kept if "+" not in x.change))
 
 
 def _predictions(runs: Mapping[str, Run]) -> Iterator[str]:

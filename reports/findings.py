@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from reports import explained, table, units
+from reports import table, texts, units
 from reports.record import Comparison, Result, Run
 
 WORDS = {"slower": "slower", "faster": "faster", "same": "the same", "unresolved": "unresolved"}
@@ -14,7 +14,7 @@ def said(run: Run) -> list[str]:
     """What the notes say; of those of one plan, which name it, the last of each topic."""
     last: dict[object, list[str]] = {}
     for i, note in enumerate(run.notes):
-        if note.topic not in explained.TOPICS:
+        if note.topic not in texts.TOPICS:
             last[(note.topic, note.data["of"]) if "of" in note.data else i] = note.data.get("sentences", [])
     return [sentence for sentences in last.values() for sentence in sentences]
 

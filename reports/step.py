@@ -34,7 +34,7 @@ def of(run: Run) -> list[Breakdown]:
     try:
         return [msgspec.convert(one.data, Breakdown) for one in run.notes if one.topic == TOPIC]
     except msgspec.ValidationError as error:
-        raise Unreadable(f"the run holds a step that is none: {error}") from None
+        raise Unreadable(f"the run, of commit {run.commit}, holds a step that is none: {error}") from None
 
 
 def text(found: Breakdown) -> str:

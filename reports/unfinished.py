@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from reports import explained
+from reports import texts
 from reports.record import Run
 from reports.units import counted
 
@@ -20,7 +20,7 @@ def sentences(run: Run) -> Iterator[str]:
             in_file = any(word.startswith("-o") for word in run.environment.command.split())
             yield f"Unfinished: {contest.contest}, {contest.stopped}{_on(run) if in_file else '.'}"
     kept = Counter(str(note.data.get("contest")) for note in run.notes if note.topic == ROUND)
-    told = bool(explained.texts(run))
+    told = bool(texts.of(run))
     rounds = {contest: count for contest, count in kept.items() if contest not in ended}
     watched = sum(note.topic == WATCHED for note in run.notes)
     if watched and not told:
@@ -28,7 +28,7 @@ def sentences(run: Run) -> Iterator[str]:
     for name, count in rounds.items():
         lie = "lie" if count > 1 else "lies"
         yield f"Unfinished: {name}, of which {counted(count, 'round')} {lie} here{_on(run)}"
-    if not (ended or told or rounds or any("sentences" in note.data for note in run.notes)):
+    if not (ended or told or rounds or any(note.data.keys() & {"sentences", "figures"} for note in run.notes)):
         yield f"Unfinished: no contest has ended here{_on(run)}"
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, TypeAlias
 
-from reports import flat, older, units
+from reports import flat, units
 from reports.record import Comparison, Contest, Result, Run
 
 Facts: TypeAlias = Mapping[str, Any]
@@ -105,7 +105,7 @@ def slugged(text: str) -> str:
 def facts(result: Result) -> dict[str, Any]:
     """What tells a case from others: variant and layout first, then the problem, then the setting; of a changed step
     the change, which is what differs in its setting."""
-    forms = older.axes(result)
+    forms = result.axes
     problem = {axis: _value(value, forms.get(axis)) for axis, value in result.problem.items()}
     words = {axis: value for axis, value in problem.items() if isinstance(value, Word)}
     if "/changes:" in result.contest:

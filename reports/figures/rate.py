@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from reports import older, units
+from reports import units
 from reports.figures import _axes, _groups, _rows, _style, _sweep
-from reports.record import READS, Contest, Result, Run
+from reports.record import Contest, Result, Run
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,7 +45,7 @@ class Rate:
 
     @property
     def by_reads(self) -> bool:
-        return self.ceiling is not None and (self.result.ceiling or "").startswith(READS)
+        return self.ceiling is not None and self.result.by_reads
 
 
 @dataclass(frozen=True)
@@ -125,12 +125,12 @@ def _executed(x: Result) -> bool:
 def _bounds(contest: Contest) -> Bounds:
     """Multiply-adds and tensor cores by name and number of threads, as they were measured in a contest's own rounds:
     where its cases' ticks stand and, over all contests, the lines."""
-    measured = [x for x in contest.results if x.role == "ceiling" and not older.ceiling(x).startswith(READS)]
+    measured = [x for x in contest.results if x.role == "ceiling" and not x.by_reads]
     counts = {x.threads for x in contest.results if x.role == "measured"}
-    teams = {x.threads for x in measured if _by_all(older.ceiling(x))}
+    teams = {x.threads for x in measured if _by_all(x.ceiling or "")}
     bounds: Bounds = {}
     for x in measured:
-        name = older.ceiling(x)
+        name = x.ceiling or ""
         for count in [x.threads] if _by_all(name) else counts - teams:
             bounds[_of_threads(name, count), count] = (x.flops_per_second or 0.0) * (1 if _by_all(name) else count)
     return bounds
@@ -151,7 +151,7 @@ def _by_all(ceiling: str) -> bool:
 
 
 def _of_threads(ceiling: str, count: int) -> str:
-    """Its name: of one thread's, as all are of older files, how many times it counts."""
+    """Return its name; of a ceiling of one thread with how many times it counts."""
     plain = count == 1 or ceiling.endswith((" threads", " 1 thread"))
     return ceiling if plain else f"{ceiling}, {count} × 1 thread"
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import IO, TYPE_CHECKING
 
-from reports import busy, explained, findings, steps, table, unfinished
+from reports import busy, findings, steps, table, texts, unfinished
 from reports.record import Run
 
 if TYPE_CHECKING:
@@ -33,12 +33,12 @@ def write(run: Run, stream: IO[str], *, verbose: bool = False) -> None:
         console.print(disturbed, style="bold", markup=False, soft_wrap=True)
     for sentence in findings.said(run):
         console.print(sentence, style="bold", markup=False)
-    attributions = explained.texts(run)
+    attributions = texts.of(run)
     for text in attributions:
         console.print(text, markup=False, soft_wrap=True)
     ratios = table.comparisons(run)
     # Some hold the ratios and times that a person wants.
-    whole = bool(explained.tables(run) or run.predictions) and not verbose
+    whole = bool(texts.tables(run) or run.predictions) and not verbose
     if ratios.rows and not whole:
         _table(console, ratios)
         if finding := findings.sentence(run):

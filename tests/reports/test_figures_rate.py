@@ -69,7 +69,7 @@ def test_traffic_is_counted_in_bytes() -> None:
 
 def test_peaks_of_tensor_cores() -> None:
     problem = {"dtype": "bf16", "unit": "wgmma", "steps": 4096, "processors": 132}
-    cores = replace(FMA, op="mma", problem=problem, flops_per_second=8e9)
+    cores = replace(FMA, op="mma", problem=problem, flops_per_second=8e9, ceiling="tensor cores bf16, wgmma")
     told = words(one(rate.draw(run(Contest("c", "?", "m", (case(1), case(2), cores), ())))))
     assert "tensor cores bf16, wgmma: 8.00 GFLOP/s" in told and "FMA" not in told.partition("tensor")[0]
 

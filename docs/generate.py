@@ -26,18 +26,18 @@ KINDS = {"Environment": "environment", "Contest": "contest", "Note": "note", "Pr
 
 
 def record() -> str:
-    """docs/record.md: every field of every record, from the comments in reports/record.py."""
+    """Return docs/record.md: its own head, then every field of every record by the comments in reports/record.py."""
     source = (ROOT / "reports/record.py").read_text("utf-8")
     comments = {
         token.start[0]: token.string.lstrip("# ")
         for token in tokenize.generate_tokens(io.StringIO(source).readline)
         if token.type == tokenize.COMMENT
     }
-    said = [(ROOT / "docs/record.head.md").read_text("utf-8").rstrip()]
+    pages = [(ROOT / "docs/record.md").read_text("utf-8").partition("\n## ")[0].rstrip()]
     for node in ast.parse(source).body:
         if isinstance(node, ast.ClassDef) and node.name != "Run":
-            said.append(_class(node, comments))
-    return "\n\n".join(said) + "\n"
+            pages.append(_class(node, comments))
+    return "\n\n".join(pages) + "\n"
 
 
 def _class(node: ast.ClassDef, comments: dict[int, str]) -> str:

@@ -162,8 +162,8 @@ def curve(op: str = "transfer", factors: tuple[float, ...] = (1, 1, 1, 1)) -> Ru
         )
         rows.append(Contest(moved.contest, "how long?", "variant", (moved,), ()))
     facts = {"device": {"model": "Some CPU", "caches": [49152, 2 << 20, 1 << 30]}}
-    made = run(*rows)
-    return replace(made, environment=replace(made.environment, facts=facts))
+    swept = run(*rows)
+    return replace(swept, environment=replace(swept.environment, facts=facts))
 
 
 def test_caches_are_marked_where_both_operands_fill_them() -> None:

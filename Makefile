@@ -75,7 +75,6 @@ golden: .venv/done ## rewrite the expected output of runs on the fake device and
 docs: .venv/done ## rewrite the pages that come from the code
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/cuda.py
-	$(BIN)/python -m docs.rooms
 
 clean: ## remove the environment and what was built
 	rm -rf .venv build *.egg-info

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -35,8 +34,8 @@ def explained(cells: tuple[Cell, ...], gap: float = 0.01) -> Explanation:
     both: dict[str, Any] = {"a": 0.1, "b": 0.1 - gap}
     bars = [Bar(x.column, x.a, x.b, x.low, x.high, True) for x in cells]
     words: Any = ("mlp.py", 0, "step", 1, "wall", 1, 1.0, "a", "b")
-    made = Explanation(*words, both, gap, (gap, gap), 0.0, cells, both, both, both, (), {}, both, both)
-    return replace(made, bars={"cause": tuple(bars)})
+    rest: Any = (gap, (gap, gap), 0.0, cells, both, both, both, (), {}, both, both)
+    return Explanation(*words, both, *rest, bars={"cause": tuple(bars)})
 
 
 def test_the_right_kind_module_and_size_are_right() -> None:

@@ -54,7 +54,7 @@ def test_layers_are_put_in_an_order_without_crossings() -> None:
     assert (top.index("commands") < top.index("formats")) == (bottom.index("figures") < bottom.index("records"))
 
 
-KNOWS_KINDS = ("kernels", "macro/frameworks", "macro/worker", "micro/probes", "micro/gpu")  # what is of one device
+KNOWS_KINDS = ("kernels", "macro/frameworks", "macro/worker")  # what is of one device
 
 
 def test_only_rooms_of_a_device_name_its_kind() -> None:

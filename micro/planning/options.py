@@ -21,6 +21,9 @@ EXPORTS = tuple(formats.documents())  # what a person reads is always printed
 FLAGS = frozenset(("all", "full"))  # that modify a question
 SWEEPING = ("variant", "vary", "shapes", "net", "why", "profile")  # with these no default question is put
 USUAL = {"threads": "1", "isa": "default"}  # of options whose naming a question sees
+REMOVED = {  # command and option of the release before this one -> what to type instead
+    "python -m micro.selftest --soak": "type python -m tests.soak, in a checkout"
+}
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,14 @@ class Parser(OneLineParser):
         """The axes that others call so."""
         word = option[2:].replace("-", "_").lower()
         return [option_of(axis) for axis in self.words.get(word) or self.words.get(word.removesuffix("s"), ())]
+
+    def suggested(self, message: str) -> str:
+        """Return the message with what to type instead of an option that was removed or mistyped."""
+        for word in message.split()[2:] if message.startswith("unrecognized arguments: ") else ():
+            option = word.partition("=")[0]
+            if instead := REMOVED.get(f"{self.prog} {option}"):
+                return f"{option} is no option any more: {instead}"
+        return super().suggested(message)
 
     def error(self, message: str) -> NoReturn:
         if self.raising:

@@ -60,7 +60,7 @@ heavy: .venv/done ## MKL, torch, Numba, cffi, pyFFTW, oneDNN with Winograd, ncnn
 
 soak: .venv/done ## the figures that issues promise, measured: three or four hours, on a quiet machine
 	$(BIN)/python -m micro.selftest --full
-	$(BIN)/python -m micro.selftest --soak
+	$(BIN)/python -m tests.soak
 
 reference: .venv/done ## PyTorch's step against JAX's in both networks, five processes each: run files, tables, pictures in docs/ (11 minutes)
 	for net in fcn-s fcn-r; do \

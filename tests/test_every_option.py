@@ -80,7 +80,7 @@ VALUES: Mapping[str, Mapping[str, str]] = {
     },
     "all": {"--device": "fake", "--budget": "7s", "--replicate": "5", "--small": ""},
     "ceiling": {"--device": "fake", "--threads": "2"},
-    "selftest": {"--full": "", "--soak": "", "--explain": ""},
+    "selftest": {"--full": "", "--explain": ""},
     "run": {
         **FRAMEWORKS,
         "--device": "fake",

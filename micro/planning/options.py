@@ -21,7 +21,8 @@ EXPORTS = tuple(formats.documents())  # what a person reads is always printed
 FLAGS = frozenset(("all", "full"))  # that modify a question
 SWEEPING = ("variant", "vary", "shapes", "net", "why", "profile")  # with these no default question is put
 REMOVED = {  # command and option of the release before this one -> what to type instead
-    "python -m micro --part": "type python -m micro all --device cuda:0 --budget 8m: what matters most comes first"
+    "python -m micro --part": "type python -m micro all --device cuda:0 --budget 8m: what matters most comes first",
+    "python -m micro.selftest --soak": "type python -m tests.soak, in a checkout",
 }
 
 

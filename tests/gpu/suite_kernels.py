@@ -22,7 +22,7 @@ from kernels import nvcc
 from kernels.catalog import find
 from kernels.devices.cuda import KIND
 from kernels.errors import SuiteError, UsageError, said
-from kernels.launch import Launch, Setting
+from kernels.launch import Launch
 from kernels.ops.activation import Activation
 from kernels.ops.biasact import BiasAct
 from kernels.ops.cast import Cast
@@ -46,6 +46,7 @@ from kernels.ops.spmm import Spmm
 from kernels.ops.stream import Stream
 from kernels.ops.transpose import Transpose
 from kernels.problem import Problem
+from kernels.setting import Setting
 from tests.gpu.session import processes
 
 if TYPE_CHECKING:

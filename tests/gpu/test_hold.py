@@ -9,8 +9,9 @@ import pytest
 
 from kernels.catalog import find
 from kernels.devices.cuda import Cuda
-from kernels.launch import Launch, Setting
+from kernels.launch import Launch
 from kernels.ops.launch import Calls
+from kernels.setting import Setting
 from micro.worker import guards
 
 DEPTH = 2000  # launches: more than the queue of a stream takes

@@ -1,4 +1,4 @@
-"""`micro.selftest --soak conv`: what it asks, what it keeps, and that wrong answers and crashes are told."""
+"""`python -m tests.soak conv`: what it checks, what it keeps, and that wrong answers and crashes are reported."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ from kernels.errors import LaunchError, LeftRunning, Unavailable, WrongResult
 from kernels.launch import Launch
 from kernels.ops.conv.problem import Conv
 from kernels.variant import Variant
-from micro.command import soak, soak_conv
-from micro.command.soak_conv import Record
-from micro.contests import conv_checks
 from micro.planning.contest import Case
-from micro.worker import shared_check
 from micro.worker.client import Died
-from micro.worker.shared_check import CheckShared, Right
+from micro.worker.process import Workers
+from tests.soak import conv, conv_checks
+from tests.soak.conv import Record
+from tests.soak.conv_checks import CheckShared, Right
 
 Reply = Callable[[Case], Right]
 SMALL, LARGE = Conv(1, 2, 3, 3, 2), Conv(2, 4, 9, 9, 4)
@@ -39,16 +38,16 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Reply], 
     """`asked(reply)`: two kernels, three passes of two problems, a file of its own; the cases that were asked for, and
     `dropped` where a worker was given up."""
     problems = [replace(x, direction=each) for x in (LARGE, SMALL) for each in ("forward", "dgrad", "wgrad")]
-    monkeypatch.setattr(soak_conv, "KINDS", {"small": lambda: iter(problems)})
+    monkeypatch.setattr(conv, "KINDS", {"small": lambda: iter(problems)})
     monkeypatch.setattr(conv_checks, "kernels", lambda: [FINE, CHOOSY, row("absent", missing=lambda: "pip install it")])
-    monkeypatch.setattr("micro.command.soak_conv.state.folder", lambda: tmp_path)
-    monkeypatch.setattr(soak_conv, "EACH", 0.0)  # by which few kernels of a large one would cost less
+    monkeypatch.setattr("tests.soak.conv.state.folder", lambda: tmp_path)
+    monkeypatch.setattr(conv, "EACH", 0.0)  # by which few kernels of a large one would cost less
 
     def simulated(reply: Reply) -> list[str]:
         calls: list[str] = []
 
-        class Workers:
-            def __enter__(self) -> Workers:
+        class Pretended:
+            def __enter__(self) -> Pretended:
                 return self
 
             def __exit__(self, *of: object) -> None: ...
@@ -67,8 +66,8 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Reply], 
             calls.append(f"{case.variant} {case.problem.name}")
             return reply(case)
 
-        monkeypatch.setattr(soak_conv, "Workers", Workers)
-        monkeypatch.setattr(soak_conv, "ask", ask)
+        monkeypatch.setattr(conv, "Workers", Pretended)
+        monkeypatch.setattr(conv, "ask", ask)
         return calls
 
     return simulated
@@ -91,16 +90,16 @@ def test_the_cheapest_come_first_and_what_is_right_is_not_asked_again(
     asked: Callable[[Reply], list[str]], tmp_path: Path
 ) -> None:
     calls = asked(right)
-    absent, forecast, small, other, whole = soak_conv.figures()
+    absent, forecast, small, other, every = conv.figures("small")
     assert absent.found == "absent: pip install it"
     assert forecast.found.startswith("2 distinct, 6 with their batches, layouts and passes, 2 kernels: 9 of 9 checks")
     assert str(tmp_path) in forecast.found
     assert len(calls) == 9 and all(SMALL.name[:12] in call for call in calls[:6])
     assert small.name == SMALL.name and small.found.startswith("6 right; at most 0.25 of its bound, fine on")
     assert other.found.startswith("3 right; 3 refused; at most 0.5 of its bound")
-    assert whole.found.startswith("9 right; 3 refused") and whole.held
+    assert every.found.startswith("9 right; 3 refused") and every.held
     again = asked(right)
-    forecast = [*soak_conv.figures()][1]
+    forecast = [*conv.figures("small")][1]
     assert again == [] and "0 of 9 checks are left, about 0 min" in forecast.found
     lines = [json.loads(line) for line in only(tmp_path).read_text().splitlines()]
     assert [("head" in line) for line in lines] == [True, *[False] * 12, True]
@@ -133,16 +132,16 @@ def test_what_is_not_right_is_told_and_asked_again(
         return right(case)
 
     calls = asked(reply)
-    *_, small, other, whole = soak_conv.figures()
+    *_, small, other, every = conv.figures("small")
     assert calls.count("dropped") == dropped
-    assert small.held == whole.held == held and other.held
+    assert small.held == every.held == held and other.held
     where = f"choosy on {replace(SMALL, direction='dgrad').name} {outcome}: {error}"
-    assert (where in small.found) == (where in whole.found) == (not held)
+    assert (where in small.found) == (where in every.found) == (not held)
     assert f"5 right; 1 {outcome}" in small.found
     calls = asked(right)
-    *_, whole = soak_conv.figures()
-    assert whole.held and len(calls) == (0 if held else 1)
-    assert ("9 right; 3 refused" in whole.found) == (not held)
+    *_, every = conv.figures("small")
+    assert every.held and len(calls) == (0 if held else 1)
+    assert ("9 right; 3 refused" in every.found) == (not held)
 
 
 def test_it_goes_on_behind_a_kill(asked: Callable[[Reply], list[str]], tmp_path: Path) -> None:
@@ -153,54 +152,31 @@ def test_it_goes_on_behind_a_kill(asked: Callable[[Reply], list[str]], tmp_path:
 
     asked(killed)
     with pytest.raises(KeyboardInterrupt):
-        list(soak_conv.figures("small"))
+        list(conv.figures("small"))
     file = only(tmp_path)
     file.write_bytes(file.read_bytes()[:-9])  # the last line is cut short
     calls = asked(right)
-    *_, whole = soak_conv.figures("small")
-    assert len(calls) == 4 and whole.found.startswith("9 right; 3 refused")
+    *_, every = conv.figures("small")
+    assert len(calls) == 4 and every.found.startswith("9 right; 3 refused")
     assert len(Record(file).lines) == 9 and len(Record(file).refused) == 3
     assert file.read_text().count('\n{"head"') == 1, "the cut line has an end of its own"
 
 
 def test_a_rule_that_changes_is_followed(asked: Callable[[Reply], list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
     asked(right)
-    list(soak_conv.figures())
+    list(conv.figures("small"))
     monkeypatch.setattr(conv_checks, "kernels", lambda: [row("fine", accepts=lambda problem: "none"), row("choosy")])
     calls = asked(right)
-    *_, whole = soak_conv.figures()
+    *_, every = conv.figures("small")
     assert len(calls) == 3 and all(call.startswith("choosy") for call in calls)
-    assert whole.found.startswith("6 right; 6 refused")
+    assert every.found.startswith("6 right; 6 refused")
 
 
-def test_everything_is_asked() -> None:
-    for problems in (conv_checks.odd(), conv_checks.layers(1), conv_checks.layers(16)):
-        every = [*problems]
-        assert len({*every}) == len(every)
-        counts = [sum(x.direction == direction for x in every) for direction in ("forward", "dgrad", "wgrad")]
-        assert len({*counts}) == 1 and counts[0] >= 50
-    names = [one.name for one in conv_checks.kernels()]
-    assert "fft-pyfftw-kept" in names and not any("patient" in name for name in names)
-    assert {f"conv:{kind}" for kind in ("odd", "batch-1", "batch-16")} < soak.PIECES.keys()
-
-
-@pytest.mark.parametrize(
-    "some",
-    [
-        lambda x: x.r % 2 == 0,
-        lambda x: x.groups == x.c > 1,
-        lambda x: x.dilation > 1,
-        lambda x: (x.r, x.s, x.stride) == (1, 1, 2),
-        lambda x: x.n == x.c == x.h > 1,
-        lambda x: x.h == x.w == 1,
-        lambda x: x.pad_top > x.r // 2,
-        lambda x: x.r != x.s,
-        lambda x: x.pad_top != x.pad_bottom,
-    ],
-    ids=["even", "depthwise", "dilated", "1×1 stride 2", "N = C = H", "pixel", "beyond half", "R ≠ S", "sides"],
-)
-def test_odd_shapes_are_odd_in_each_way(some: Callable[[Conv], bool]) -> None:
-    assert {x.layout for x in conv_checks.odd() if some(x)} >= {"nchw", "nhwc"}
+def test_a_worker_answers_a_shared_check() -> None:
+    """The class of the message lies in no folder of the product."""
+    with Workers() as workers:
+        reply = conv.outcome(workers, Case(SMALL, "direct", conv.POSITIVE))
+    assert reply["outcome"] == "right", reply
 
 
 def test_a_shared_check_is_a_check(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,12 +192,12 @@ def test_a_shared_check_is_a_check(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(Conv, "reference", counting)
     names = ("direct", "winograd-2x3", "winograd-6x3", "winograd-2x3-kept", "winograd-6x3-kept")
-    replies = [CheckShared(Case(problem, name, soak_conv.POSITIVE), 1).on(host) for name in names]
+    replies = [CheckShared(Case(problem, name, conv.POSITIVE), 1).on(host) for name in names]
     assert all(0 < reply.share < 1 for reply in replies)
     assert len(counted) == 2 * 4  # dense, sparse, positive, and graded for those whose growth is 1
     with pytest.raises(WrongResult):
         CheckShared(Case(problem, f"{__file__}:HALVES"), 1).on(host)
-    shared_check._drawn.cache_clear()
+    conv_checks._drawn.cache_clear()
 
 
 def _halves(problem: Conv, device: Any, setting: Any) -> Any:

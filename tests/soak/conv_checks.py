@@ -1,18 +1,31 @@
-"""What `micro.selftest --soak conv` checks: every layer of the texts in three passes at two batches, and odd shapes."""
+"""Checks of `python -m tests.soak conv`: every layer of the texts in three passes at two batches, and odd shapes; and
+the check, whose inputs and float64 reference all rivals share."""
 
 from __future__ import annotations
 
+import functools
+import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from kernels.catalog import rows
+from kernels.catalog import find, rows
+from kernels.devices import open_device
 from kernels.errors import UsageError
 from kernels.ops.conv.layouts import LAYOUTS
 from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.shape import PASSES
 from kernels.variant import Variant
+from micro.planning.contest import Case
 from micro.planning.conv_layers import distinct_layers
+from micro.worker import check as checking
+from micro.worker.guards import Bench
+from micro.worker.turns import Drawn
+
+if TYPE_CHECKING:
+    from kernels.problem import Problem
+    from micro.worker.messages import Serves
 
 BATCHES = (1, 16)
 SEARCHES = "patient"  # in the names of kernels whose plans take seconds to minutes a shape: a question of their own
@@ -44,20 +57,54 @@ ODD = {
 
 
 def kernels() -> list[Variant[Conv]]:
-    """Those of a processor; such as keep an input together, because they need inputs of their own."""
+    """Return those of a processor; together such as keep an input, because they need inputs of their own."""
     return sorted((row for row in rows(Conv.op, "cpu") if SEARCHES not in row.name), key=lambda row: row.constant)
 
 
 def layers(batch: int) -> Iterator[Conv]:
-    """What is different of all networks, pass by pass."""
+    """Yield the different layers of all networks, pass by pass."""
     for layer in distinct_layers(batch):
         yield from (replace(layer.problem, direction=direction) for direction in PASSES)
 
 
 def odd() -> Iterator[Conv]:
-    """In every layout that can hold them."""
+    """Yield the odd shapes in every layout that can hold them."""
     for shape in ODD.values():
         for layout in LAYOUTS:
             with suppress(UsageError):  # in blocks of channels no others fit
                 placed = replace(shape, layout=layout)
                 yield from (replace(placed, direction=direction) for direction in PASSES)
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """A kernel whose answers are right."""
+
+    share: float  # the worst error over its bound
+    kernel: str | None  # as its library names it
+    seconds: float  # of preparing and checking
+
+
+@dataclass(frozen=True)
+class CheckShared:
+    """A message to a worker: prepare a kernel, check it, keep nothing of it. Cases of the same problem and constant
+    inputs are to follow each other: only the last inputs are kept."""
+
+    case: Case
+    seed: int
+
+    def on(self, host: Serves) -> Right:
+        """Answer with what is right of it; raise as the two steps do in a run."""
+        began, problem, setting = time.perf_counter(), self.case.problem, self.case.setting
+        device = open_device(setting.device)
+        variant = device.adopt(find(problem.op, self.case.variant))
+        bind = variant.prepare(problem, device, setting)
+        kernel, _ = bind(Bench(device, problem).views).kernel or variant.kernel()
+        inputs = checking.Asked(_drawn(problem, self.seed, variant.constant), setting.data)
+        passed, _ = checking.check(device, problem, variant, bind, self.seed, inputs)
+        return Right(passed.error / passed.bound if passed.bound else 0.0, kernel, time.perf_counter() - began)
+
+
+@functools.lru_cache(maxsize=1)
+def _drawn(problem: Problem, seed: int, constant: tuple[str, ...]) -> Drawn:
+    return Drawn(problem, seed, constant)

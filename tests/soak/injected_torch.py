@@ -1,7 +1,6 @@
 """PyTorch's adapter with a hook on the model's largest layer, for `macro explain` to find the cause of.
 
-It is a framework's file as a user writes one, named by its path: the process of the framework runs it, in PyTorch's
-environment. What the hook computes is thrown away, so the work is equal.
+It is a framework's file as a user writes it, named by its path. The hook's result is thrown away: the work is equal.
 """
 
 from __future__ import annotations
@@ -14,24 +13,18 @@ ROWS = {"twice": {"hook": "twice"}, "copied": {"hook": "copied"}}
 RECIPE = {"environment": "pytorch", "python": "3.11"}
 TUNED: dict[str, Any] = {}
 
-PLAIN = Path(__file__).resolve().parents[2] / "macro/frameworks/pytorch.py"
-
-
-def _plain() -> Any:
-    spec = importlib.util.spec_from_file_location("plain_pytorch", PLAIN)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-plain = _plain()
+_spec = importlib.util.spec_from_file_location(
+    "plain_pytorch", Path(__file__).resolve().parents[2] / "macro/frameworks/pytorch.py"
+)
+assert _spec is not None and _spec.loader is not None
+plain: Any = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(plain)
 configure, available, identity = plain.configure, plain.available, plain.identity
 trace, record = plain.trace, plain.record
 
 
 def twice(layer: Any, inputs: Any, output: Any) -> None:
-    """The layer's product once more."""
+    """Compute the layer's product once more."""
     import torch
 
     with torch.no_grad():
@@ -39,7 +32,7 @@ def twice(layer: Any, inputs: Any, output: Any) -> None:
 
 
 def copied(layer: Any, inputs: Any, output: Any) -> None:
-    """A copy of its weights."""
+    """Copy its weights."""
     layer.weight.detach().clone()
 
 
@@ -47,7 +40,7 @@ HOOKS = {"twice": twice, "copied": copied}
 
 
 def build(job: Any) -> Any:
-    """PyTorch's model; after its largest layer's forward pass the hook of this row is called."""
+    """Return PyTorch's model with this row's hook after the forward pass of its largest layer."""
     import torch
 
     model = plain.build(job)

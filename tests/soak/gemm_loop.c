@@ -1,11 +1,11 @@
 /* What the suite is held against: cblas_sgemm of an OpenBLAS in a plain loop, C = A * B, row-major, one
  * thread, without Python and without the suite.
  *
- * usage: gemm_loop LIBRARY SGEMM 32|64 SET_THREADS M N K [SECONDS]
+ * usage: gemm_loop LIBRARY SGEMM 32|64 SET_THREADS M N K SECONDS
  *
  * SGEMM and SET_THREADS are names of symbols, 32 or 64 the bits of the library's integers, SECONDS what a
- * visit fills (60e-6). Each line "go N" on stdin is answered by N lines, the seconds of one call in each of
- * N visits. Exit 2 with one line on stderr for anything it cannot do. */
+ * visit fills. Each line on stdin is answered by the seconds of one call in a visit. Exit 2 with one line on
+ * stderr for anything it cannot do. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <math.h>
@@ -19,7 +19,7 @@
 
 enum { ROW_MAJOR = 101, NO_TRANS = 111, LINE = 64, WARM = 2, HUGE_PAGE = 2 << 20 };
 
-static const double VISIT = 60e-6;    /* seconds */
+static const double SHORT = 60e-6;    /* seconds of a visit from which the clock tells */
 static const double CPU_CLOCK = 1e-3; /* seconds of a visit from which the thread's own clock times it */
 static const int64_t ROOM = 8 << 20;  /* bytes of play for placements, at least */
 
@@ -150,9 +150,9 @@ static int64_t filling(double seconds, double call)
 /* Seconds of one call, roughly: a cold first one tells nothing. */
 static double calibrate(product *p)
 {
-    double call = VISIT;
+    double call = SHORT;
     for (int i = 0; i < 4; i++) {
-        call = visit(p, 0, filling(VISIT, call), CLOCK_MONOTONIC);
+        call = visit(p, 0, filling(SHORT, call), CLOCK_MONOTONIC);
         if (call < 1e-9) call = 1e-9;
     }
     return call;
@@ -164,22 +164,11 @@ static void serve(product *p, double seconds)
     int64_t count = filling(seconds, call);
     int is_long = seconds >= CPU_CLOCK || call >= CPU_CLOCK;
     clockid_t clock = is_long ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
-    char line[64], rest;
-    long visits;
+    char line[64];
     while (fgets(line, sizeof line, stdin)) {
-        line[strcspn(line, "\n")] = 0;
-        if (sscanf(line, "go %ld %c", &visits, &rest) != 1 || visits < 1) fail("not \"go N\": ", line);
-        for (long i = 0; i < visits; i++) printf("%.9e\n", visit(p, WARM, count, clock));
+        printf("%.9e\n", visit(p, WARM, count, clock));
         fflush(stdout);
     }
-}
-
-static int64_t number(const char *text)
-{
-    char *end;
-    long long value = strtoll(text, &end, 10);
-    if (*end || value < 1 || value > 1 << 20) fail("not a number from 1 to 1048576: ", text);
-    return value;
 }
 
 static void *find(void *library, const char *name)
@@ -191,13 +180,9 @@ static void *find(void *library, const char *name)
 
 int main(int argc, char **argv)
 {
-    if (argc != 8 && argc != 9)
-        fail("usage: gemm_loop LIBRARY SGEMM 32|64 SET_THREADS M N K [SECONDS]", "");
-    if (strcmp(argv[3], "32") && strcmp(argv[3], "64")) fail("integers have 32 or 64 bits, not ", argv[3]);
+    if (argc != 9) fail("usage: gemm_loop LIBRARY SGEMM 32|64 SET_THREADS M N K SECONDS", "");
     product p = {.wide = !strcmp(argv[3], "64")};
-    p.m = number(argv[5]), p.n = number(argv[6]), p.k = number(argv[7]);
-    double seconds = argc == 9 ? atof(argv[8]) : VISIT;
-    if (!(seconds > 0 && seconds < 60)) fail("not seconds between 0 and 60: ", argv[8]);
+    p.m = atoll(argv[5]), p.n = atoll(argv[6]), p.k = atoll(argv[7]);
     void *library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
     if (!library) fail("", dlerror());
     p.sgemm = find(library, argv[2]);
@@ -205,6 +190,6 @@ int main(int argc, char **argv)
     state = (uint64_t)getpid() << 32 ^ (uint64_t)(now(CLOCK_REALTIME) * 1e9);
     p.in = reserve(lines(p.m * p.k) + lines(p.k * p.n));
     p.out = reserve(lines(p.m * p.n));
-    serve(&p, seconds);
+    serve(&p, atof(argv[8]));
     return 0;
 }

@@ -1,7 +1,7 @@
 """Is every kernel of a convolution right, in every pass of every layer of the texts, and on odd shapes?
 
-Each is checked as before it is timed, of positive data too, on inputs that its rivals share: the reference in float64
-is found once. What was right stays in a file, so that what is stopped or killed goes on behind it.
+Each is checked as before it is timed, on positive data too, with inputs that its rivals share. What was right stays in
+a file, so that what is stopped or killed goes on behind it.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from kernels.ops.conv.problem import Conv
 from kernels.setting import Setting
 from kernels.variant import Variant
 from micro.command.figure import Figure
-from micro.contests import conv_checks
 from micro.planning.contest import Case
 from micro.worker.client import Died, ask
 from micro.worker.process import Workers
-from micro.worker.shared_check import CheckShared
+from tests.soak import conv_checks
+from tests.soak.conv_checks import CheckShared
 
 KINDS: dict[str, Callable[[], Iterator[Conv]]] = {
     "odd": conv_checks.odd,
@@ -53,7 +53,7 @@ class Record:
     refused: dict[str, dict[str, list[str]]] = field(default_factory=dict)  # by problem and reason, kernels
 
     def __post_init__(self) -> None:
-        """What is there; a line that was cut short is ended, and nothing else."""
+        """Read what is there; end a line that was cut short."""
         text = self.path.read_text("utf-8") if self.path.exists() else ""
         if text and not text.endswith("\n"):
             self._write("")
@@ -70,7 +70,7 @@ class Record:
             self.refused[line["problem"]] = line["refused"]
 
     def append(self, line: dict[str, Any]) -> None:
-        """It is in the file when this returns."""
+        """Write a line; it is in the file when this returns."""
         self._write(json.dumps(line, ensure_ascii=False))
         self._keep(line)
 
@@ -79,12 +79,12 @@ class Record:
             print(text, file=stream)
 
     def outcome(self, problem: Conv, row: Variant[Conv]) -> str | None:
-        """The last one, if any."""
+        """Return the last outcome of a kernel on a problem, if any."""
         return self.lines.get((problem.name, row.name), {}).get("outcome")
 
 
 def record() -> Record:
-    """Of this processor and what is installed; which cores are free does not matter."""
+    """Return the record of this processor and what is installed; which cores are free does not matter."""
     every = facts.facts([open_device("cpu")])
     here = {name: every["device"][name] for name in ("model", "isa")}
     here |= {name: every[name] for name in ("compiler", "python", "variables")}
@@ -103,26 +103,25 @@ def _version(name: str) -> str | None:
         return None
 
 
-def figures(*names: str) -> Iterator[Figure]:
-    """Of these kinds, or of all: how much there is to do; each layer or shape, the cheapest first; and all of them."""
+def figures(name: str) -> Iterator[Figure]:
+    """Yield how much of a kind there is to do; each layer or shape, the cheapest first; and all of them."""
     kept, rows = record(), conv_checks.kernels()
     missing = {row.name: why for row in rows if (why := row.missing())}
     if missing:
         yield Figure("not installed", "; ".join(f"{name}: {why}" for name, why in missing.items()), "", True)
     here = [row for row in rows if row.name not in missing]
-    for name in names or KINDS:
-        problems = sorted(KINDS[name](), key=lambda problem: sum(seconds(problem, row) for row in here))
-        yield forecast(name, problems, here, kept)
-        with Workers() as workers:
-            for shape, passes in _together(problems).items():
-                for problem in passes:
-                    check(workers, problem, here, kept)
-                yield judged(shape.name, passes, here, kept)
-        yield judged(f"all of {name}", problems, here, kept)
+    problems = sorted(KINDS[name](), key=lambda problem: sum(seconds(problem, row) for row in here))
+    yield forecast(name, problems, here, kept)
+    with Workers() as workers:
+        for shape, passes in _together(problems).items():
+            for problem in passes:
+                check(workers, problem, here, kept)
+            yield judged(shape.name, passes, here, kept)
+    yield judged(f"all of {name}", problems, here, kept)
 
 
 def _together(problems: Iterable[Conv]) -> dict[Conv, list[Conv]]:
-    """The passes of each layer."""
+    """Return the passes of each layer."""
     by_layer: dict[Conv, list[Conv]] = {}
     for problem in problems:
         by_layer.setdefault(replace(problem, direction="forward"), []).append(problem)
@@ -130,12 +129,12 @@ def _together(problems: Iterable[Conv]) -> dict[Conv, list[Conv]]:
 
 
 def seconds(problem: Conv, row: Variant[Conv]) -> float:
-    """About what a check takes; nothing where the kernel refuses."""
+    """Return what a check takes, about; nothing where the kernel refuses."""
     return 0.0 if row.accepts(problem) else EACH + LAUNCHES * row.executed(problem).flops / RATE
 
 
 def forecast(name: str, problems: Sequence[Conv], rows: Sequence[Variant[Conv]], kept: Record) -> Figure:
-    """How many layers, kernels and checks; how many are left, and about how long they take."""
+    """Return how many layers, kernels and checks there are, how many are left, and about how long they take."""
     every = [(problem, row) for problem in problems for row in rows if not row.accepts(problem)]
     left = [seconds(problem, row) for problem, row in every if kept.outcome(problem, row) not in KNOWN]
     distinct = {replace(problem, n=1, direction="forward", layout="nchw") for problem in problems}
@@ -147,20 +146,20 @@ def forecast(name: str, problems: Sequence[Conv], rows: Sequence[Variant[Conv]],
 
 
 def check(workers: Workers, problem: Conv, rows: Sequence[Variant[Conv]], kept: Record) -> None:
-    """Every kernel on one problem, but for those that are known."""
+    """Check every kernel on a problem, but for those that are known."""
     refused: dict[str, list[str]] = {}
     for row in rows:
         if why := row.accepts(problem):
             refused.setdefault(why, []).append(row.name)
         elif kept.outcome(problem, row) not in KNOWN:
-            reply = asked(workers, Case(problem, row.name, POSITIVE))
+            reply = outcome(workers, Case(problem, row.name, POSITIVE))
             kept.append({"problem": problem.name, "variant": row.name, **reply})
     if kept.refused.get(problem.name, {}) != refused:
         kept.append({"problem": problem.name, "refused": refused})
 
 
-def asked(workers: Workers, case: Case) -> dict[str, Any]:
-    """What becomes of a kernel in a worker; its crash costs it alone."""
+def outcome(workers: Workers, case: Case) -> dict[str, Any]:
+    """Return the outcome of a check in a worker; a crash costs its kernel alone."""
     began, key = time.monotonic(), workers.key(case)
     try:
         right = ask(workers.get(key), CheckShared(case, zlib.crc32(case.problem.name.encode())), PATIENCE)
@@ -178,7 +177,7 @@ def _outcome(error: Exception) -> str:
 
 
 def judged(name: str, problems: Sequence[Conv], rows: Sequence[Variant[Conv]], kept: Record) -> Figure:
-    """How many are right, the one that is nearest to its bound, and every one that is not right by name."""
+    """Return how many are right, which is nearest to its bound, and by name those that are not right."""
     accepted = [(problem, row.name) for problem in problems for row in rows if not row.accepts(problem)]
     lines = [line for problem, name in accepted if (line := kept.lines.get((problem.name, name)))]
     counts = Counter(line["outcome"] for line in lines)

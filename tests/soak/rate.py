@@ -42,7 +42,7 @@ NAMES = ("scipy_cblas_sgemm64_", "scipy_cblas_sgemm", "cblas_sgemm64_", "cblas_s
 
 
 def build(folder: Path, flags: Sequence[str] = ()) -> Path:
-    """gemm_loop.c compiled into `folder`. Raises BuildError, Unavailable."""
+    """Compile gemm_loop.c into `folder`. Raises BuildError, Unavailable."""
     program = folder / "gemm_loop"
     command = [compiler()[0], "-O2", *flags, str(SOURCE), "-o", str(program), "-ldl", "-lm"]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -52,7 +52,7 @@ def build(folder: Path, flags: Sequence[str] = ()) -> Path:
 
 
 def entry() -> list[str]:
-    """gemm_loop's first four arguments for NumPy's OpenBLAS. Raises Unavailable."""
+    """Return gemm_loop's first four arguments for NumPy's OpenBLAS. Raises Unavailable."""
     blas = openblas.load("numpy")
     sgemm = symbol(ctypes.CDLL(str(blas.path)), NAMES)
     if sgemm is None:
@@ -62,7 +62,7 @@ def entry() -> list[str]:
 
 
 def figures() -> Iterator[Figure]:
-    """The rate of each size. Raises BuildError, LaunchError, Unavailable."""
+    """Yield the rate of each size. Raises BuildError, LaunchError, Unavailable."""
     import numpy as np
 
     rng = np.random.default_rng()
@@ -87,10 +87,10 @@ class Loop:
             os.sched_setaffinity(self._process.pid, sorted(os.sched_getaffinity(0))[-1:])
 
     def visit(self) -> float:
-        """Seconds of one call. Raises LaunchError."""
+        """Return the seconds of a call. Raises LaunchError."""
         assert self._process.stdin is not None and self._process.stdout is not None
         try:
-            self._process.stdin.write("go 1\n")
+            self._process.stdin.write("\n")
             self._process.stdin.flush()
         except BrokenPipeError:
             pass  # it has said why on stderr
@@ -115,7 +115,7 @@ class Suite:
         ask(self._worker, Settle(calls, ACROSS), PATIENCE)
 
     def visit(self) -> float:
-        """Seconds of one use, by the processor's clock like the loop's: a visit fills a millisecond."""
+        """Return the seconds of a use, by the processor's clock like the loop's: a visit fills a millisecond."""
         look: Any = ask(self._worker, Look(self._round, 1, only=0), PATIENCE)
         self._round += 1
         return float(look.cpu[0, 0])
@@ -125,7 +125,7 @@ class Suite:
 
 
 def pair(program: Path, size: int, rounds: int, rng: np.random.Generator) -> Array:
-    """Logarithms of the loop's time over the suite's in each round, from two fresh processes."""
+    """Return the logarithms of the loop's time over the suite's in each round, from two fresh processes."""
     import numpy as np
 
     with closing(Suite(size, int(rng.integers(1 << 31)))) as suite, closing(Loop(program, size)) as loop:
@@ -139,7 +139,7 @@ def pair(program: Path, size: int, rounds: int, rng: np.random.Generator) -> Arr
 
 
 def judged(size: int, pairs: Sequence[Array]) -> Figure:
-    """What the logarithms of all pairs say together, and the center of each pair of processes."""
+    """Return what all pairs say together, and the center of each pair of processes."""
     import numpy as np
 
     name, promised = f"rate of {size}x{size}x{size} against a C loop", f"at least {PROMISED}"

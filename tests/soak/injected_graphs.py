@@ -1,42 +1,21 @@
 """JAX's and TensorFlow's adapters with something added to the forward pass of one layer of a network, to be found by
 `macro explain`. What it computes is added as next to nothing: the work stays equal, and no compiler may leave it out.
-How many instructions of it there are in the program that is compiled stands in a file beside the adapter's.
-
-`written(folder, framework, what, layer, many)` writes a file of a user's that runs it; the knobs say what is added.
+How many instructions of it there are in the program that is compiled stands in the file `counted`.
 """
 
 from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import Any
 
-HERE = Path(__file__).resolve()
-FRAMEWORKS = HERE.parents[2] / "macro/frameworks"
+FRAMEWORKS = Path(__file__).resolve().parents[2] / "macro/frameworks"
 STEP = 1e-3  # by so much more each time what is computed again is multiplied: no compiler finds it twice
 LITTLE = 1e-30  # of it is added: no number of a layer is changed by so little
 SCOPE = "added"  # around it, in the layer's own
-COUNTED = "added.txt"  # the file
-PLUGIN = '''"""A framework of the user's."""
-import importlib.util
-
-ROWS = {knobs!r}
-RECIPE = {recipe!r}
-TUNED = {{}}
-spec = importlib.util.spec_from_file_location("injected_graphs", {here!r})
-made = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(made)
-plain = made.adapter({framework!r})
-configure, available, identity, kinds = plain.configure, plain.available, plain.identity, plain.kinds
-trace = plain.trace
-
-
-def build(job):
-    return made.build(plain, job)
-'''
-Added: TypeAlias = "Callable[[Any, Any, int, Callable[[Any], Any]], Any]"
 ENVIRONMENTS = {"jax": "jax", "tensorflow-graph": "tensorflow"}
 # What is added, and the kinds of work that it may be found as.
 EXPECTED = {
@@ -49,28 +28,19 @@ EXPECTED = {
 }
 
 
-def written(folder: Path, framework: str, what: str, layer: str, many: int) -> Path:
-    """An adapter that does it; its path."""
-    path = folder / "plugin.py"
-    own = {"mode": "graph"} if framework.startswith("tensorflow") else {}
-    knobs = {"plugin": {**own, "what": what, "layer": layer, "many": many, "counted": str(folder / COUNTED)}}
-    recipe = {"environment": ENVIRONMENTS[framework], "python": "3.11"}
-    values = {"knobs": knobs, "recipe": recipe, "here": str(HERE), "framework": ENVIRONMENTS[framework]}
-    path.write_text(PLUGIN.format(**values), encoding="utf-8")
-    return path
-
-
-def adapter(framework: str) -> ModuleType:
-    """The suite's own."""
-    spec = importlib.util.spec_from_file_location(f"plain_{framework}", FRAMEWORKS / f"{framework}.py")
+def exported(knobs: dict[str, Any]) -> dict[str, Any]:
+    """Return what an adapter of these knobs defines."""
+    name = knobs["adapter"]
+    spec = importlib.util.spec_from_file_location(f"plain_{name}", FRAMEWORKS / f"{name}.py")
     assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    plain = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(plain)
+    names = ("configure", "available", "identity", "kinds", "trace")
+    return {name: getattr(plain, name) for name in names} | {"build": partial(build, plain)}
 
 
 def build(plain: ModuleType, job: dict[str, Any]) -> Any:
-    """Its model; the builder of the layer's kind gives what has the addition behind it."""
+    """Return the plain adapter's model, in which the builder of the layer's kind adds the injection."""
     stem = "tf" if job["knobs"].get("mode") else "jax"
     layers: Any = importlib.import_module(f"{stem}_layers")  # beside the worker's loop
     wrap = _in_tensorflow if stem == "tf" else _in_jax
@@ -78,16 +48,16 @@ def build(plain: ModuleType, job: dict[str, Any]) -> Any:
     class Added(layers.Kinds):  # type: ignore[misc]
         builders: dict[str, Any]
 
-        def __init__(self, library: Any, told: Sequence[dict[str, Any]]) -> None:
-            super().__init__(library, told)
+        def __init__(self, library: Any, layers_data: Sequence[dict[str, Any]]) -> None:
+            super().__init__(library, layers_data)
             self.builders = {kind: self._with(library, make) for kind, make in self.builders.items()}
 
         def _with(self, library: Any, make: Callable[[Any], Any]) -> Callable[[Any], Any]:
-            def made(told: dict[str, Any]) -> Any:
-                call = make(told)
-                return wrap(library, call, job["knobs"]) if told["name"] == job["knobs"]["layer"] else call
+            def wrapped(layer: dict[str, Any]) -> Any:
+                call = make(layer)
+                return wrap(library, call, job["knobs"]) if layer["name"] == job["knobs"]["layer"] else call
 
-            return made
+            return wrapped
 
     layers.Kinds = Added
     model = plain.build(job)
@@ -97,13 +67,13 @@ def build(plain: ModuleType, job: dict[str, Any]) -> Any:
 
 
 def _in_programs(model: Any) -> int:
-    """Instructions of what is added in XLA's program of a step."""
+    """Return the number of instructions of the injection in XLA's program of a step."""
     call, arguments = model.programs()[-1]
     return str(call.lower(*arguments).compile().as_text()).count(f"{SCOPE}/")
 
 
 def _in_graphs(model: Any) -> int:
-    """Nodes of what is added in the graphs of a gradient that TensorFlow runs, its optimizer's work done."""
+    """Return the number of nodes of the injection in the optimized graphs that TensorFlow runs for a gradient."""
     from tensorflow.python.eager import context  # type: ignore[import-untyped]
 
     context.enable_run_metadata()
@@ -112,7 +82,7 @@ def _in_graphs(model: Any) -> int:
         ran = context.export_run_metadata().function_graphs
     finally:
         context.disable_run_metadata()
-    graphs = [graph for one in ran for graph in (one.post_optimization_graph, *one.partition_graphs)]
+    graphs = [graph for function in ran for graph in (function.post_optimization_graph, *function.partition_graphs)]
     return max((_nodes(graph) for graph in graphs), default=0)
 
 
@@ -122,7 +92,7 @@ def _nodes(graph: Any) -> int:
 
 
 def _in_jax(jax: Any, call: Any, knobs: dict[str, Any]) -> Any:
-    """`call(p, state, x)` gives its output and new state."""
+    """Wrap `call(p, state, x)`, which returns its output and new state."""
     np, still, barrier = jax.numpy, jax.lax.stop_gradient, jax.lax.optimization_barrier
 
     def multiplied(x: Any, i: int) -> Any:
@@ -139,8 +109,8 @@ def _in_jax(jax: Any, call: Any, knobs: dict[str, Any]) -> Any:
 
     def added(p: Any, state: Any, y: Any, given: Any) -> Any:
         seen = barrier(still(y))  # made once: else each of these computes again what is fused into `y`
-        last: Any = 0.0  # of the last one: one behind the other, all have the same memory for their own
-        for i in range(knobs["many"]):
+        last: Any = 0.0  # of the last addition: in a chain all use the same memory
+        for i in range(knobs["amount"]):
             if knobs["what"] == "operation again":
                 frozen = {name: still(array) for name, array in p.items()}
                 again = call(frozen, state, *(barrier(still(x) * (1 + STEP * (1 + i)) + last) for x in given))[0]
@@ -159,7 +129,7 @@ def _in_jax(jax: Any, call: Any, knobs: dict[str, Any]) -> Any:
 
 
 def _in_tensorflow(tf: Any, call: Any, knobs: dict[str, Any]) -> Any:
-    """`call(p, state, kept, x)` gives its output; new state goes into `kept`."""
+    """Wrap `call(p, state, kept, x)`, which returns its output and puts new state into `kept`."""
     still = tf.stop_gradient
 
     def first(y: Any) -> Any:
@@ -187,7 +157,7 @@ def _in_tensorflow(tf: Any, call: Any, knobs: dict[str, Any]) -> Any:
         value = tf.numpy_function(_sleep, [first(y)], tf.float32)
         return tf.ensure_shape(value, [])
 
-    made = {
+    add = {
         "operation again": again,
         "copies": copied,
         "product": multiplied,
@@ -200,15 +170,15 @@ def _in_tensorflow(tf: Any, call: Any, knobs: dict[str, Any]) -> Any:
         y = call(p, state, kept, *given)
         seen = still(y)
         with tf.name_scope(SCOPE):
-            for i in range(knobs["many"]):
-                y = y + LITTLE * still(made(p, state, seen, given, i))
+            for i in range(knobs["amount"]):
+                y = y + LITTLE * still(add(p, state, seen, given, i))
         return y
 
     return applied
 
 
 def _sleep(value: Any) -> Any:
-    """A millisecond."""
+    """Sleep for a millisecond."""
     import time
 
     import numpy as np

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -38,8 +37,8 @@ def explained(*cells: Cell, gap: float = 0.01) -> Explanation:
     bars = [Bar(x.column, x.a, x.b, x.low, x.high, True) for x in cells]
     words: Any = ("mlp.py", 0, "step", 1, "wall", 1, 1.0, "a", "b")
     none: dict[str, Any] = {"a": {}, "b": {}}
-    explanation = Explanation(*words, both, gap, (gap, gap), 0.0, cells, both, none, none, (), {}, both, both)
-    return replace(explanation, bars={"cause": tuple(bars)})
+    rest = both, gap, (gap, gap), 0.0, cells, both, none, none, (), {}, both, both
+    return Explanation(*words, *rest, bars={"cause": tuple(bars)})
 
 
 @pytest.mark.parametrize(

@@ -46,11 +46,11 @@ INTO_SITE = $(GPU) -m pip install -q --no-index --no-deps --no-compile --upgrade
 gpu: ## all that a GPU is asked, into $OUT or gpu-out: PART=1 to 5, SECONDS=300, else what fits into nine minutes; without a GPU a test of itself
 	@if ls wheels/*.whl >/dev/null 2>&1; then rm -rf "$(SITE)"; \
 	  $(INTO_SITE) wheels/*.whl 2>/dev/null || for w in wheels/*.whl; do $(INTO_SITE) $$w 2>/dev/null || echo "gpu: $$w is not for this Python, or pip is missing"; done; fi
-	@PYTHONPATH="$(SITE)$${PYTHONPATH:+:$$PYTHONPATH}" $(GPU) -m micro.gpu $(if $(PART),--part $(PART)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(FAKE),--fake)
+	@PYTHONPATH="$(SITE)$${PYTHONPATH:+:$$PYTHONPATH}" $(GPU) -m tests.gpu.session $(if $(PART),--part $(PART)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(FAKE),--fake)
 
 FOR ?= 3.12
 WHEEL := --no-deps --only-binary=:all: --python-version $(FOR) --implementation cp -d wheels $(foreach v,2_28 2_27 2_24 2_17,--platform manylinux_$(v)_x86_64) --platform manylinux2014_x86_64
-CARRIED := msgspec==0.22.0 nvidia-cudnn-frontend==1.26.0 cupti-python==13.0.1 scikit-cuda==0.5.3 pytools==2026.1.1 platformdirs==4.14.5 siphash24==1.9 Mako==1.4.3
+CARRIED := msgspec==0.22.0 nvidia-cudnn-frontend==1.26.0 scikit-cuda==0.5.3 pytools==2026.1.1 platformdirs==4.14.5 siphash24==1.9 Mako==1.4.3
 
 wheels: .venv/done ## what `make gpu` wants beside CUDA, CuPy and PyTorch, for Python 3.12 (FOR=3.13: another) on x86-64, into wheels/
 	for w in $(CARRIED); do $(BIN)/pip download -q $(WHEEL) $$w || exit; done
@@ -60,7 +60,7 @@ heavy: .venv/done ## MKL, torch, Numba, cffi, pyFFTW, oneDNN with Winograd, ncnn
 
 soak: .venv/done ## the figures that issues promise, measured: three or four hours, on a quiet machine
 	$(BIN)/python -m micro.selftest --full
-	$(BIN)/python -m micro.selftest --soak
+	$(BIN)/python -m tests.soak
 
 reference: .venv/done ## PyTorch's step against JAX's in both networks, five processes each: run files, tables, pictures in docs/ (11 minutes)
 	for net in fcn-s fcn-r; do \
@@ -75,7 +75,6 @@ golden: .venv/done ## rewrite the expected output of runs on the fake device and
 docs: .venv/done ## rewrite the pages that come from the code
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/cuda.py
-	$(BIN)/python -m docs.rooms
 
 clean: ## remove the environment and what was built
 	rm -rf .venv build *.egg-info

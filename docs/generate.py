@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from reports.record import Prediction, Run
+    from reports.record import Run
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
@@ -22,23 +22,22 @@ from reports.flat import plain  # noqa: E402
 SELFTESTS = "reports/reference/selftest*.jsonl"  # complete runs: added to, never exchanged
 PREDICTIONS = "reports/reference/macro/whatif/*.jsonl"  # made on one machine
 HOPELESS = "not timed: by its prediction it saves less than 1 %"  # of advice, which tries no edit that does
-SIMULATED = "simulated"  # a figure of older files that is none: constants of the code, which tests ask now
 KINDS = {"Environment": "environment", "Contest": "contest", "Note": "note", "Prediction": "prediction"}
 
 
 def record() -> str:
-    """docs/record.md: every field of every record, from the comments in reports/record.py."""
+    """Return docs/record.md: its own head, then every field of every record by the comments in reports/record.py."""
     source = (ROOT / "reports/record.py").read_text("utf-8")
     comments = {
         token.start[0]: token.string.lstrip("# ")
         for token in tokenize.generate_tokens(io.StringIO(source).readline)
         if token.type == tokenize.COMMENT
     }
-    said = [(ROOT / "docs/record.head.md").read_text("utf-8").rstrip()]
+    pages = [(ROOT / "docs/record.md").read_text("utf-8").partition("\n## ")[0].rstrip()]
     for node in ast.parse(source).body:
         if isinstance(node, ast.ClassDef) and node.name != "Run":
-            said.append(_class(node, comments))
-    return "\n\n".join(said) + "\n"
+            pages.append(_class(node, comments))
+    return "\n\n".join(pages) + "\n"
 
 
 def _class(node: ast.ClassDef, comments: dict[int, str]) -> str:
@@ -78,7 +77,7 @@ def _selftest(run: Run) -> str:
         "|---|---|---|---|",
     ]
     for one in data["figures"]:
-        if one["promised"] and not one["name"].endswith(SIMULATED):
+        if one["promised"]:
             held = "yes" if one["held"] else f"not judged: {one['busy']}" if one["busy"] else "**no**"
             lines.append(f"| {one['name']} | {one['found']} | {one['promised']} | {held} |")
     return "\n".join([*lines, *_paths(data.get("paths", ()))])
@@ -124,18 +123,7 @@ def _long(run: Run) -> Run:
 
     rounds = {(x.contest, plain(x.name).rpartition("/change:")[2]): len(x.rounds) for x in run.results}
     kept = [x for x in run.predictions if x.measured is None or rounds.get((str(x.contest), x.change), 0) >= ROUNDS]
-    return replace(run, predictions=tuple(_judged(x) for x in kept if "+" not in x.change))
-
-
-def _judged(x: Prediction) -> Prediction:
-    """By the rule of today: older files have verdicts without one that is open."""
-    from macro.predicting.judged import judge
-    from reports.prediction import UNDECIDED
-
-    if x.verdict is None or x.measured is None or x.resolution is None:
-        return x
-    verdict = judge(x.predicted, x.measured, x.resolution)
-    return replace(x, verdict=verdict, reason=x.reason if verdict else UNDECIDED)
+    return replace(run, predictions=tuple(x for x in kept if "+" not in x.change))
 
 
 def _predictions(runs: Mapping[str, Run]) -> Iterator[str]:

@@ -89,12 +89,10 @@ def axis(
     low: float | None = None,
     choices: tuple[str, ...] = (),
     said: Literal["", "word", "bytes"] = "",
-    old: Mapping[str, str] = MappingProxyType({}),
 ) -> Any:
     """A field that is an axis: becomes an option, a part of the name and a column. A report says its name and its
-    value; of a `word` the value alone, of `bytes` with a binary prefix. `old`: words of earlier run files, and the
-    choices that they are."""
-    metadata = {"help": help, "low": low, "choices": choices, "said": said, "old": old}
+    value; of a `word` the value alone, of `bytes` with a binary prefix."""
+    metadata = {"help": help, "low": low, "choices": choices, "said": said}
     return dataclasses.field(default=default, metadata=metadata)
 
 
@@ -157,9 +155,6 @@ class Problem:
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             value, rule = getattr(self, field.name), field.metadata
-            if value in rule["old"]:
-                value = rule["old"][value]
-                object.__setattr__(self, field.name, value)
             option = "--" + field.name.replace("_", "-")
             if rule["choices"] and value not in rule["choices"]:
                 raise UsageError(f"{option} {value}: there are {', '.join(rule['choices'])}")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from types import MappingProxyType
 from typing import Any
 
+from kernels import suite
 from kernels.dtypes import DATA
 from kernels.errors import UsageError, choice
 from kernels.heap import variables as heap_variables
@@ -52,20 +54,20 @@ def _data(word: str) -> str:
     return word
 
 
+def _library() -> Any:
+    """Return the module that knows what is preloaded. It compiles shims: a command without --preload starts without."""
+    return importlib.import_module(f"{suite.PREFIX}kernels.libs.preload")
+
+
 def _preload(word: str) -> str:
     if word != "none":
-        from kernels.libs import preload  # compiles shims: a command without --preload starts without it
-
-        preload.words(word)
+        _library().words(word)
     return word
 
 
 def _preloaded(word: str) -> Mapping[str, str]:
-    if word == "none":
-        return {}
-    from kernels.libs import preload
-
-    return preload.variables(word)
+    variables: Mapping[str, str] = {} if word == "none" else _library().variables(word)
+    return variables
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,7 +138,7 @@ def _measure(asked: TableRequest, file: RunFile) -> None:
     from kernels.devices.cpu import cores
     from macro.running import session
     from macro.tables import _text
-    from reports import explained, units
+    from reports import texts, units
     from reports.record import Note
 
     seed, say = int(file.run.environment.state["seed"]), partial(command.say, asked.outputs.quiet)
@@ -153,7 +153,7 @@ def _measure(asked: TableRequest, file: RunFile) -> None:
         session.contest(replace(one.plan, seed=seed), one.entries, "default", MARGIN, file, say)
     told = _text.text(asked.table, file.run, cores())
     if told not in [note.data.get("text") for note in file.run.notes]:
-        file.append(Note(explained.TABLE, {"table": asked.table.name, "text": told}))
+        file.append(Note(texts.TABLE, {"table": asked.table.name, "text": told}))
 
 
 def _carry(past: Sequence[Cells], now: Cells) -> None:

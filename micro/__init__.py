@@ -14,7 +14,7 @@ A measurement has eight steps, each in its folder:
 8. What the records say is said in sentences: `answers`; tables, pictures and documents: the folder `reports`.
 
 A file of this folder is a command that a person runs, a folder is machinery. `arms` takes step 4 to 6 in two checkouts
-for `micro.ab`; `visit`, `probes` and `probing` are what `micro.gpu` asks a GPU.
+for `micro.ab`.
 
 From Python: `run = micro.measure(micro.plan("gemm", m=[64, 128], variant="openblas,numpy", budget="5s"))`.
 """

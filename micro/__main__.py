@@ -12,7 +12,7 @@ from pathlib import Path
 from kernels.devices import check_name
 from kernels.errors import Unavailable, UsageError
 from micro.command.line import guarded
-from micro.planning.options import Outputs, Parser, outputs_of
+from micro.planning.options import Parser, outputs_of
 from micro.planning.request import TIME, number, replicates
 
 BUDGET = "180s"
@@ -25,7 +25,6 @@ def parser() -> Parser:
     options.add_argument("--device", default="cpu", help="cpu, cuda:0 (default cpu)")
     options.add_argument("--budget", default=BUDGET, metavar="TIME", help=f"time of measuring ({BUDGET})")
     options.add_argument("--replicate", default="1", metavar="N", help="measure all N times in fresh processes (1)")
-    options.add_argument("--part", type=int, choices=(1, 2, 4), help="of a visit to a GPU (all that measure)")
     options.add_argument("--small", action="store_true", help="sizes that take no time: a test of the whole")
     options.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
     options.add_argument("--resume", action="store_true", help="go on with the run in -o FILE, if there is one")
@@ -52,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.what == "list":
         _refuse_unused(options, arguments, "the list")
         return guarded("micro", _listed)
-    return guarded("micro", lambda: _all(arguments, outputs_of(vars(arguments))))
+    return guarded("micro", lambda: measure(arguments))
 
 
 def _refuse_unused(options: Parser, arguments: argparse.Namespace, what: str) -> None:
@@ -77,15 +76,16 @@ def _listed() -> int:
     return 0
 
 
-def _all(words: argparse.Namespace, outputs: Outputs) -> int:
+def measure(words: argparse.Namespace, ranks: range | None = None) -> int:
+    """Measure the useful lines of all benchmarks, or on a GPU those of some ranks; return the exit code."""
     from micro.command import everything
 
-    device = words.device
+    device, outputs = words.device, outputs_of(vars(words))
     if outputs.resume and outputs.output is None:
         raise UsageError("--resume: it needs a run file, -o FILE")
     check_name(device)
     budget, count = number(words.budget, TIME, "--budget", "180s"), replicates(words.replicate)
-    todo, failed, checked = everything.parts(device, words.small, words.part), False, 0
+    todo, failed, checked = everything.parts(device, words.small, ranks or everything.ALL), False, 0
     todo = [replace(part, plan=replace(part.plan, replicates=count)) for part in todo]
     try:
         for i, (part, run) in enumerate(everything.run(todo, device, budget, outputs), 1):

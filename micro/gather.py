@@ -91,7 +91,7 @@ BENCHMARK = Benchmark(
         ),
         "shuffle": Question("what do rows in random order cost an epoch? (about 20 s)", shuffle, seconds=20.0),
     },
-    useful=(Useful("--lookup"), Useful("--step"), Useful("--lookup", 251, 10.0), Useful("--step", 252, 10.0)),
+    useful=(Useful("--lookup"), Useful("--step"), Useful("--lookup", 160, 10.0), Useful("--step", 170, 10.0)),
     small="--rows 16 --width 8 --batch 4",
     default="lookup",
     sweeping=("does", "order", "rule"),

@@ -111,7 +111,7 @@ BENCHMARK = Benchmark(
             gaps_answer,
         ),
     },
-    useful=(Useful("--ladder"), Useful("--ladder", 140, 15.0), Useful("--gaps", 142, 4.0)),
+    useful=(Useful("--ladder"), Useful("--ladder", 50, 15.0), Useful("--gaps", 60, 4.0)),
     small="--chain 2",
     default="ladder",
     sweeping=("clock",),

@@ -126,7 +126,7 @@ BENCHMARK = Benchmark(
     "--overview.",
     sweep={"what": ("clear",), "memory": ("touched", "fresh"), "size": (contests.SIZE,), "page": (SMALL_PAGE,)},
     questions=QUESTIONS,
-    useful=(Useful("--overview"), Useful("--latency", 404, 10.0), Useful("--exchange", 470, 8.0)),
+    useful=(Useful("--overview"), Useful("--latency", 260, 10.0), Useful("--exchange", 360, 8.0)),
     small="--size 262144",
     default="overview",
     sweeping=("what", "memory", "pause", "behind"),

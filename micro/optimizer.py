@@ -117,7 +117,7 @@ BENCHMARK = Benchmark(
             all="every rule and implementation",
         ),
     },
-    useful=(Useful("--rules"), Useful("--together"), Useful("--rules", 231, 20.0), Useful("--together", 232, 15.0)),
+    useful=(Useful("--rules"), Useful("--together"), Useful("--rules", 120, 20.0), Useful("--together", 130, 15.0)),
     small="--tensors 2 --size 64",
     default="rules",
     sweeping=("lr", "mu", "rho", "decay", "eps", "limit"),

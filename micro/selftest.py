@@ -21,16 +21,6 @@ def parser() -> argparse.ArgumentParser:
     how.add_argument(
         "--full", action="store_true", help="an hour: every path 20 times, more pairs, a spinner on every core"
     )
-    how.add_argument(
-        "--soak",
-        nargs="?",
-        const="",
-        metavar="PARTS",
-        help="what takes minutes a figure: rate, elementwise, sweeps, frameworks, explain, graphs, predictions, "
-        "causes, own, conv (the last five go on where they were stopped; parts of them: causes:heap, causes:twice, "
-        "causes:copy, causes:equal, own:injected, own:equal, own:knock, own:plain, conv:odd, conv:batch-1, "
-        "conv:batch-16)",
-    )
     how.add_argument("--explain", action="store_true", help="what is promised, how it is tested, and what is not")
     options.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
     options.add_argument("--resume", action="store_true", help="go on with the run in -o FILE, if there is one")
@@ -53,16 +43,10 @@ def _asked(arguments: argparse.Namespace) -> Callable[[], int]:
         return _explain
     if arguments.resume and not arguments.output:
         raise UsageError("--resume: it needs a run file, -o FILE")
-    if arguments.soak is None:
-        from micro.command.selftest import Options, run
+    from micro.command.selftest import Options, run
 
-        words = (arguments.full, arguments.output, arguments.json, arguments.quiet, arguments.resume)
-        return partial(run, Options(*words))
-    if arguments.output:
-        raise UsageError("-o: --soak keeps no run file; --json FILE keeps its figures")
-    from micro.command import soak
-
-    return partial(soak.run, arguments.soak, arguments.json)
+    words = (arguments.full, arguments.output, arguments.json, arguments.quiet, arguments.resume)
+    return partial(run, Options(*words))
 
 
 def _explain() -> int:

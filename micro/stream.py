@@ -15,9 +15,9 @@ BENCHMARK = Benchmark(
     questions={},
     useful=(
         Useful(),
-        Useful("--size {memory}", 121, 6.0),
-        Useful("--kind read,triad --size {memory} --variant cuda", 122, 4.0),
-        Useful("--size 16777216", 262, 5.0),
+        Useful("--size {memory}", 20, 6.0),
+        Useful("--kind read,triad --size {memory} --variant cuda", 30, 4.0),
+        Useful("--size 16777216", 190, 5.0),
     ),
     small="--size 4096",
 )

@@ -201,9 +201,9 @@ BENCHMARK = Benchmark(
     useful=(
         Useful("--fused"),
         Useful("--batch"),
-        Useful("--fused --not m:26752", 221, 20.0),
-        Useful(FROM_MEMORY, 222, 4.0),
-        Useful("--batch --only 'cublas$'", 223, 8.0),
+        Useful("--fused --not m:26752", 90, 20.0),
+        Useful(FROM_MEMORY, 100, 4.0),
+        Useful("--batch --only 'cublas$'", 110, 8.0),
     ),
     small="--m 8 --n 16 --k 4",
     default="fused",

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from reports import closures, quality, units
+from reports import consistency, quality, units
 from reports.explanation import RESIDUAL, Bar, Cell, Explanation
 from reports.record import Note, Run
 from reports.store import Unreadable
@@ -17,13 +16,6 @@ SHOWN = 0.01  # of the larger step: smaller cells are summed by cause
 CHANCE, ALONE = "may be chance", "†"
 ALONE_SENTENCE = f"{ALONE} its own 95 % interval excludes 0; certain is what does so with all causes tested at once"
 PARTS = "work, rate"
-RENAMED = {  # kinds of work in older files
-    "framework": "dispatch",
-    "softmax": "softmax and loss",
-    "update": "optimizer",
-    "idle": "waiting",
-    "barrier and spin": "spin",
-}
 LEGEND = {  # rows and causes whose names do not say it, the two last ones always
     "dgrad": "product for the gradient of a layer's input",
     "wgrad": "product for the gradient of a layer's weights",
@@ -47,36 +39,16 @@ def note(explanation: Explanation, stopped: str | None = None) -> Note:
 
 
 def of(run: Run) -> list[Explanation]:
-    """The explanations that a run holds; one that was stopped only where it was not gone on with. Raises Unreadable for
-    one with fields of another kind."""
+    """Return the explanations of a run; a stopped one only where it was not gone on with. Raises Unreadable."""
     import msgspec
 
     notes = [note for note in run.notes if note.topic == TOPIC]
     try:
         return [
-            msgspec.convert(_renamed(one.data), Explanation)
-            for one in notes
-            if one is notes[-1] or not one.data.get("stopped")
+            msgspec.convert(one.data, Explanation) for one in notes if one is notes[-1] or not one.data.get("stopped")
         ]
     except msgspec.ValidationError as error:
-        raise Unreadable(f"the run holds an attribution that is none: {error}") from None
-
-
-def _renamed(data: Mapping[str, Any]) -> dict[str, Any]:
-    """With the names that kinds of work have now."""
-    changed: dict[str, Any] = {
-        where: [{**cell, "column": RENAMED.get(cell["column"], cell["column"])} for cell in data[where]]
-        for where in ("cells", "named")
-        if data.get(where)
-    }
-    fall, bars = data.get("waterfall", {}), data.get("bars", {})
-    if "cause" in fall:
-        causes = [(RENAMED.get(name, name), gap) for name, gap in fall["cause"]]
-        changed["waterfall"] = {**fall, "cause": causes}
-    if "cause" in bars:
-        renamed = [{**bar, "name": RENAMED.get(bar["name"], bar["name"])} for bar in bars["cause"]]
-        changed["bars"] = {**bars, "cause": renamed}
-    return {**data, **changed}
+        raise Unreadable(f"the run, of commit {run.commit}, holds an attribution that is none: {error}") from None
 
 
 def text(explained: Explanation) -> str:
@@ -84,7 +56,7 @@ def text(explained: Explanation) -> str:
     least = SHOWN * max(explained.step.values())
     lines = [*explained.sentences, "", *_causes(explained, least), "", *_cells(explained, least)]
     lines += [_legend(explained, least)]
-    lines += [_by(what, _bars(explained, what), least) for what in explained.waterfall if what != "cause"]
+    lines += [_by(what, explained.bars[what], least) for what in explained.waterfall if what != "cause"]
     for side, products in explained.products.items():
         if products:
             calls = ", ".join(f"{x['trans'].upper()} {x['m']}×{x['n']}×{x['k']}" for x in products)
@@ -95,24 +67,9 @@ def text(explained: Explanation) -> str:
             f"{x.row}: {units.seconds(x.took)} in the step; {x.best} by itself, the fastest here, operands out of "
             f"cache, {units.seconds(x.seconds)}: {x.left:.0%} is left ({x.repeat})"
         )
-    lines += [*closures.lines(explained), *explained.conditions]
+    lines += [*consistency.lines(explained), *explained.conditions]
     lines.append("A cause is a candidate saving until it is changed: removing one changes the others.")
     return "\n".join([*lines, quality.sentence(explained)])
-
-
-def _bars(explained: Explanation, what: str) -> Sequence[Bar]:
-    """The largest first, the residual last; of an older run file without intervals."""
-    if what in explained.bars:
-        return explained.bars[what]
-    causes = {name for name, _ in explained.waterfall[what]} if what == "cause" else set()
-    times = {name: (_column(explained, name, "a"), _column(explained, name, "b")) for name in causes}
-    sides = [(name, *times.get(name, (gap, 0.0))) for name, gap in explained.waterfall[what]]
-    bars = [Bar(name, a, b, None, None, False) for name, a, b in sides]
-    return [*bars, Bar(RESIDUAL, explained.residual["a"], explained.residual["b"], None, None, False)]
-
-
-def _column(explained: Explanation, column: str, side: str) -> float:
-    return sum(cell.seconds(side) for cell in explained.cells if cell.column == column)
 
 
 def _algorithms(explained: Explanation, side: str) -> Iterator[str]:
@@ -127,7 +84,7 @@ def _algorithms(explained: Explanation, side: str) -> Iterator[str]:
 
 def _causes(explained: Explanation, least: float) -> list[str]:
     """The gap by cause: those of at least `least` seconds, the others as one line, the residual, the steps."""
-    unit, bars = Unit.of(explained), _bars(explained, "cause")
+    unit, bars = Unit.of(explained), explained.bars["cause"]
     shown = [bar for bar in bars if max(bar.a, bar.b) >= least or bar.name == RESIDUAL]
     rest = [bar for bar in bars if bar not in shown]
     if rest:

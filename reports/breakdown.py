@@ -135,7 +135,7 @@ class Breakdown:
     faults: dict[str, float]  # page faults of a step by level, the heap that it starts with as `started`
     system: dict[str, float]  # seconds of plain steps in the operating system, by its own account, of each thread
     closure: dict[str, dict[str, float | None]]
-    watched_system: dict[str, float] = field(default_factory=dict)  # the same of watched steps; empty in older files
+    watched_system: dict[str, float] = field(default_factory=dict)  # the same of watched steps
     started: dict[str, float] = field(
         default_factory=dict
     )  # on the heap that it starts with: seconds, low, high, faults
@@ -153,5 +153,5 @@ class Breakdown:
         return sum(kind.a for kind in self.kinds if kind.name == name) / self.step["a"]
 
     def peak(self, dtype: str) -> float | None:
-        """Return the ceiling of products of a type in FLOP/s; older files name no type and have that of float32."""
+        """Return the ceiling of products of a type in FLOP/s; float32 where no type is known."""
         return self.ceilings.get(PEAKS.get(dtype or "float32", ""))

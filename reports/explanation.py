@@ -115,7 +115,7 @@ class Explanation:
     system: dict[str, float]  # by side, seconds of a plain step in the operating system, by its own account, a thread
     products: dict[str, tuple[dict[str, Any], ...]] = field(default_factory=dict)  # by side, as its libraries logged
     algorithms: dict[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)  # by side: convolution, its kernel
-    watched_system: dict[str, float] = field(default_factory=dict)  # the same of watched steps; empty in older files
+    watched_system: dict[str, float] = field(default_factory=dict)  # the same of watched steps
     identity: tuple[dict[str, Any], ...] = ()  # of A and B: version, libraries, threads …
     conditions: tuple[str, ...] = ()  # what these figures cannot know
     named: tuple[Cell, ...] = ()  # the cells that the sentences name
@@ -124,6 +124,8 @@ class Explanation:
     bars: dict[str, tuple[Bar, ...]] = field(default_factory=dict)  # by cause, layer, phase: they sum to the gap
 
     def __post_init__(self) -> None:
+        if "cause" not in self.bars:
+            raise ValueError("an explanation without `bars`, which earlier commits did not write")
         for what in (self.step, self.residual, self.closure, self.levels):
             if not what.keys() >= {"a", "b"}:
                 raise ValueError(f"an explanation without its side {'b' if 'a' in what else 'a'}")

@@ -1,20 +1,23 @@
-"""The comparisons of a run summed up in one sentence."""
+"""Sentences about a run as a whole: its notes, its comparisons in one sentence, what has no end yet."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Iterator
 
-from reports import explained, table, units
+from reports import table, texts, units
 from reports.record import Comparison, Result, Run
 
+ROUND, WATCHED = "round", "watched"  # topics of the notes that keep rounds of `macro run` and of `macro explain`
 WORDS = {"slower": "slower", "faster": "faster", "same": "the same", "unresolved": "unresolved"}
 
 
-def said(run: Run) -> list[str]:
-    """What the notes say; of those of one plan, which name it, the last of each topic."""
+def notes(run: Run) -> list[str]:
+    """Return the sentences of the notes; of a plan, which its notes name, the last of each topic."""
     last: dict[object, list[str]] = {}
     for i, note in enumerate(run.notes):
-        if note.topic not in explained.TOPICS:
+        if note.topic not in texts.TOPICS:
             last[(note.topic, note.data["of"]) if "of" in note.data else i] = note.data.get("sentences", [])
     return [sentence for sentences in last.values() for sentence in sentences]
 
@@ -46,3 +49,32 @@ def sentence(run: Run) -> str | None:
 def _cases(results: tuple[Result, ...], comparison: Comparison) -> tuple[Result, Result]:
     by_name = {result.name: result for result in results if result.role == "measured"}
     return by_name[comparison.contender], by_name[comparison.baseline]
+
+
+def unfinished(run: Run) -> Iterator[str]:
+    """Name each contest that has rounds and no end, or say that nothing has ended."""
+    ended = {contest.contest for contest in run.contests}
+    for contest in run.contests:
+        if contest.interrupted:
+            in_file = any(word.startswith("-o") for word in run.environment.command.split())
+            yield f"Unfinished: {contest.contest}, {contest.stopped}{_on(run) if in_file else '.'}"
+    kept = Counter(str(note.data.get("contest")) for note in run.notes if note.topic == ROUND)
+    has_texts = bool(texts.of(run))
+    rounds = {contest: count for contest, count in kept.items() if contest not in ended}
+    watched = sum(note.topic == WATCHED for note in run.notes)
+    if watched and not has_texts:
+        rounds["the explanation"] = watched
+    for name, count in rounds.items():
+        lie = "lie" if count > 1 else "lies"
+        yield f"Unfinished: {name}, of which {units.counted(count, 'round')} {lie} here{_on(run)}"
+    if not (ended or has_texts or rounds or any(note.data.keys() & {"sentences", "figures"} for note in run.notes)):
+        yield f"Unfinished: no contest has ended here{_on(run)}"
+
+
+def _on(run: Run) -> str:
+    """Return the command that goes on with a run, where a command began it."""
+    command = run.environment.command
+    if not command.startswith(("python ", "kernelgap ")):
+        return "."
+    resume = "" if "--resume" in command.split() else " --resume"
+    return f"; to go on: {command}{resume}"

@@ -14,8 +14,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import fields
 from typing import Any
 
-from reports import older
-from reports.record import READS, Comparison, Contest, Environment, Result, Run
+from reports.record import Comparison, Contest, Environment, Result, Run
 
 COLUMNS = (
     "contest",
@@ -104,8 +103,8 @@ def _peaks(contest: Contest, case: Result) -> dict[str, float | None]:
     own = [x for x in timed if x.threads == case.threads] or [x for x in timed if x.threads == 1]
     peaks: dict[str, float | None] = {}
     for column, reads in (("peak_flops_per_second", False), ("peak_bytes_per_second", True)):
-        kind = [x for x in own if older.ceiling(x).startswith(READS) == reads]
-        meant = [x for x in kind if (case.ceiling or "").startswith(older.ceiling(x))] or kind
+        kind = [x for x in own if x.by_reads == reads]
+        meant = [x for x in kind if (case.ceiling or "").startswith(x.ceiling or "")] or kind
         rates = [x.bytes_per_second if reads else x.flops_per_second for x in meant]
         rate = rates[0] if len(rates) == 1 else None
         peaks[column] = rate * (case.threads // meant[0].threads) if rate else None

@@ -14,11 +14,11 @@ from reports import stats
 from reports.record import Comparison, Contest, Environment
 
 LEVEL = 0.975  # of each end of a 95 % interval
-# The paths that the self-test measures: clocks, then what else sets a contest apart.
+# The paths of contests, which the self-test measures: clocks, then what else sets a contest apart.
 WALL, CPU, ONE_LOOK, FIXED = "wall", "cpu", "one look", "fixed placement"
 PYTHON, THREADS, LOCKSTEP = "python", "threads", "lockstep"
-GENERATIONS = "generations"  # of processes, as `macro run` has them
-PATHS = (WALL, CPU, ONE_LOOK, FIXED, PYTHON, THREADS, LOCKSTEP, GENERATIONS)
+PATHS = (WALL, CPU, ONE_LOOK, FIXED, PYTHON, THREADS, LOCKSTEP)
+GENERATIONS = "generations"  # of processes, the path of whole steps; their spread comes from another measurement
 
 
 @dataclass(frozen=True)

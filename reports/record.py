@@ -78,12 +78,12 @@ class Result:
     identity: dict[str, Any] | None = None  # of a framework: version, libraries, threads, flags, affinity
     proof: str | None = None  # of a framework: what its equal work was proven against
     step: dict[str, float] | None = None  # of a framework: system seconds, faults, switches, peak bytes …
-    axes: dict[str, str] | None = None  # by axis: word (its value needs no name) or bytes; null: an older file
+    axes: dict[str, str] = field(default_factory=dict)  # by axis: word (its value needs no name) or bytes
     witnesses: int = 0  # visits of which a timed launch was compared with float64, at its place and on its data
     digests: dict[str, str] | None = None  # of fields that are data, by field; null: it has none
     descriptor: str | None = None  # what another benchmark takes for it: of a convolution benchdnn's --dir and sizes
     waits: float | None = None  # share of its time that it waited voluntarily, which counts
-    footprint: int | None = None  # bytes of its working set; null: not known, as in an older file
+    footprint: int | None = None  # bytes of its working set; null: not known
     settings: dict[str, Any] | None = None  # by name, changed ones that have no field here
     lost: float | None = None  # share of its rounds that were rejected or lost more than 1 % of their time to others
 
@@ -92,6 +92,11 @@ class Result:
             raise ValueError(f"{self.name}: a result {self.status} {'has' if self.seconds else 'lacks'} a time")
         if self.status in REASONED and not self.reason:
             raise ValueError(f"{self.name}: a result {self.status} without its reason")
+
+    @property
+    def by_reads(self) -> bool:
+        """True for a ceiling in bytes a second, and for a case whose nearer ceiling is such a one."""
+        return (self.ceiling or "").startswith(READS)
 
 
 @dataclass(frozen=True)
@@ -127,7 +132,7 @@ class Comparison:
     next_low: float | None = None  # the same command again: its ratio lies above this
     next_high: float | None = None  # … and below this, 95 times in 100; null: the spread between runs is not known
     replicates: tuple[Replicate, ...] = ()  # what each of several runs said, where there were several
-    interval: str | None = None  # what it is over, and how their mean is trimmed; null: none, or an older file
+    interval: str | None = None  # what it is over, and how their mean is trimmed; null: none
     p: float | None = None  # smallest error at which the verdict would stand, its looks counted; null: as above
 
 
@@ -217,6 +222,11 @@ class Run:
     notes: tuple[Note, ...] = ()  # in the order written
     predictions: tuple[Prediction, ...] = ()  # of each change the last line
     damaged: tuple[str, ...] = ()  # lines of the file that were passed over, and why; not in a file
+
+    @property
+    def commit(self) -> str:
+        """Commit of the version that wrote the run."""
+        return str(self.environment.facts.get("commit"))
 
     @property
     def results(self) -> tuple[Result, ...]:

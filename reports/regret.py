@@ -5,12 +5,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reports.frontier import timed
-
 if TYPE_CHECKING:
     from reports.record import Contest, Result
 
 FOUND, CHANGING, REGRET = "find", "changing", "regret"  # the first words of their names
+
+
+def timed(contest: Contest) -> list[tuple[float, Result]]:
+    """Return the seconds of each case that has a time, the fastest first."""
+    cases = [(x.seconds.median, x) for x in contest.results if x.role == "measured" and x.seconds]
+    return sorted(cases, key=lambda pair: pair[0])
 
 
 def fastest(contest: Contest) -> tuple[Result, Result] | None:

@@ -34,7 +34,7 @@ def of(run: Run) -> list[Breakdown]:
     try:
         return [msgspec.convert(one.data, Breakdown) for one in run.notes if one.topic == TOPIC]
     except msgspec.ValidationError as error:
-        raise Unreadable(f"the run holds a step that is none: {error}") from None
+        raise Unreadable(f"the run, of commit {run.commit}, holds a step that is none: {error}") from None
 
 
 def text(found: Breakdown) -> str:
@@ -169,9 +169,7 @@ def _measures(found: Breakdown) -> Sequence[Measure]:
     step = found.step["a"]
     vague = sum(x.a for x in found.cells if x.row == NOWHERE or x.column.startswith((*UNNAMED, "interpreter"))) / step
     left, looking = abs(found.residual["a"]) / step, found.levels["a"].get("P3", 1.0) - 1
-    faults = (
-        abs(found.faults.get("P3", 0.0) - found.faults.get("P0", 0.0)) * 0.25e-6 / step
-    )  # a page's clearing at least
+    faults = abs(found.faults.get("P3", 0.0) - found.faults.get("P0", 0.0)) * FAULT / step
     apart = [one.name for one in found.witnesses if one.verdict == "disagree"]
     above = [share for share in _shown(found) if share.is_above]
     taken = found.busy or 0.0

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 
-from reports import family, flat, footnotes, next_run, older, stats, units
+from reports import flat, footnotes, multiple_testing, next_run, stats, units
 from reports.record import READS, REASONED, Comparison, Result, Run
 
 
@@ -56,7 +56,7 @@ def comparisons(run: Run) -> Table:
     rows: list[Ratio] = []
     remarks: list[str] = []  # of single comparisons
     mixed = False
-    keeps = iter(family.kept(run.comparisons))
+    keeps = iter(multiple_testing.kept(run.comparisons))
     home = f"device:{run.environment.facts.get('device', {}).get('name')}"  # told in the last line
     for contest in run.contests:
         by_name = {result.name: result for result in contest.results if result.role == "measured"}
@@ -76,7 +76,7 @@ def comparisons(run: Run) -> Table:
     rows = [replace(row, at=" ".join(word for word in row.at.split(" ") if word not in shared) or "–") for row in rows]
     head, *cells = ([cell for name, cell in asdict(row).items() if name not in needless] for row in (HEAD, *rows))
     notes = tuple(f"({i}) {footnotes.of_all(run, remark)}" for i, remark in enumerate(remarks, start=1))
-    notes += tuple(filter(None, [family.sentence(run.comparisons), _unresolved(run), _contended(rows)]))
+    notes += tuple(filter(None, [multiple_testing.sentence(run.comparisons), _unresolved(run), _contended(rows)]))
     title = f"Ratios of time, {' '.join(shared)}" if shared else "Ratios of time"
     return Table(title, tuple(head), tuple(map(tuple, cells)), notes)
 
@@ -178,7 +178,7 @@ def contrast(contender: Result, baseline: Result) -> tuple[str, str, str]:
     shared = [word for word in first if word in second and word != "threads:1"]
     only = [[word for word in words if word not in others] for words, others in ((first, second), (second, first))]
     keys = sorted({word.partition(":")[0] for words in only for word in words})
-    words = {"variant", *(axis for axis, form in older.axes(contender).items() if form == "word")}
+    words = {"variant", *(axis for axis, form in contender.axes.items() if form == "word")}
     plain = words if len(keys) > 1 else set(keys)  # the field need not be named when it is the only one
     texts = []
     for result, has in ((contender, only[0]), (baseline, only[1])):
@@ -250,7 +250,7 @@ def ceilings(run: Run) -> tuple[str, ...]:
     order: dict[str, tuple[float, ...]] = {}
     for result in run.results:
         if result.role == "ceiling" and result.seconds:
-            name = older.ceiling(result)
+            name = result.ceiling or ""
             reads = name.startswith(READS)
             rate = (result.bytes_per_second if reads else result.flops_per_second) or 0.0
             best[name] = max(best.get(name, 0.0), rate)

@@ -1,7 +1,8 @@
-"""Which file imports which, and the rooms that the files stand in: for tests of the house and for docs/rooms.py.
+"""Which file imports which, and the rooms that the files stand in: for tests of the house.
 
 A room is a folder of one of the four packages, or a few files that stand directly in it. `ROOMS` names those of each
-package from the top down: a room imports the rooms after it and none before. A new folder is put where it belongs.
+package from the top down: a room imports the rooms after it and none before. A new folder is put where it belongs,
+here and in CONTRIBUTING.md.
 """
 
 from __future__ import annotations
@@ -33,14 +34,12 @@ ROOMS = {
     ),
     "micro": (
         "commands",
-        "visit",
-        "probes",
-        "probing",
         "api",
         "arms",
         "command",
         "contests",
         "answers",
+        "findings",
         "measuring",
         "worker",
         "planning",
@@ -114,16 +113,6 @@ def room(name: str) -> tuple[str, str]:
     package, *rest = modules()[name].relative_to(ROOT).with_suffix("").parts
     files = FILES[package]
     return package, rest[0] if len(rest) > 1 else files.get(rest[0], files["*"])
-
-
-def arrows() -> dict[str, list[tuple[str, str]]]:
-    """By package, its rooms' arrows: importer and imported."""
-    found: dict[str, set[tuple[str, str]]] = {package: set() for package in ROOMS}
-    for one in imports():
-        (package, first), (other, second) = room(one.importer), room(one.imported)
-        if package == other and first != second:
-            found[package].add((first, second))
-    return {package: sorted(pairs) for package, pairs in found.items()}
 
 
 def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:

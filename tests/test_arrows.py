@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from itertools import pairwise
 
 import pytest
@@ -15,6 +16,7 @@ ARROWS = {
     "micro": {"micro", "kernels", "reports"},
     "macro": {"macro", "micro", "kernels", "reports"},
 }
+KNOWS_KINDS = ("kernels", "macro/frameworks", "macro/worker", "micro/probes", "micro/gpu")  # what is of one device
 
 
 def strays(node: ast.AST, package: str) -> list[str]:
@@ -62,6 +64,12 @@ def test_every_room_has_its_place() -> None:
     placed = {(package, room) for package, rooms in house.ROOMS.items() for room in rooms}
     assert used - placed == set(), "put the new folder into ROOMS of tests/house.py, above what it imports"
     assert placed - used <= {("micro", "shapes")}, "folders of data alone, others are gone"
+
+
+def test_contributing_lists_the_rooms() -> None:
+    text = (house.ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    listed = re.findall(r"^\| `(\w+)/` \| (.*) \|$", text, re.M)
+    assert {package: tuple(rooms.split(", ")) for package, rooms in listed} == house.ROOMS
 
 
 def test_imports_follow_the_arrows_between_folders() -> None:
@@ -148,3 +156,21 @@ def test_an_arrow_upwards_is_named() -> None:
 )
 def test_a_circle_is_named_once(graph: dict[str, set[str]], found: list[list[str]]) -> None:
     assert sorted(house.circles(graph)) == sorted(found)
+
+
+def test_only_rooms_of_a_device_name_its_kind() -> None:
+    """Elsewhere a device's `Kind` has what depends on it."""
+    paths = [path for folder in ("micro", "macro", "reports") for path in sorted((house.ROOT / folder).rglob("*.py"))]
+    naming = [path.relative_to(house.ROOT).as_posix() for path in paths if '"cuda"' in path.read_text("utf-8")]
+    assert [name for name in naming if not name.startswith(KNOWS_KINDS)] == []
+
+
+def test_attributes_are_asked_for_by_names_that_can_be_read() -> None:
+    computed = []
+    for path in (path for folder in ("micro", "macro") for path in sorted((house.ROOT / folder).rglob("*.py"))):
+        if "worker" in path.parts:
+            continue
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr":
+                computed += [] if isinstance(node.args[1], ast.Constant) else [f"{path.name}:{node.lineno}"]
+    assert computed == []

@@ -41,6 +41,30 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert "://" in target or (page.parent / target).exists(), target
 
 
+REFERENCE = ROOT / "reports/reference"
+
+
+def expanded(name: str) -> list[str]:
+    """Return the names that a shell makes of braces."""
+    before, brace, rest = name.partition("{")
+    words, _, after = rest.partition("}")
+    return [before + word + end for word in words.split(",") for end in expanded(after)] if brace else [name]
+
+
+def test_reference_files_are_those_of_their_table() -> None:
+    cells = re.findall(r"^\| (`.*?`(?:, `.*?`)*) \|", (REFERENCE / "README.md").read_text("utf-8"), flags=re.M)
+    listed = {name for cell in cells for words in re.findall(r"`(.*?)`", cell) for name in expanded(words)}
+    files = {x.relative_to(REFERENCE).as_posix(): x.stat().st_size for x in REFERENCE.rglob("*") if x.is_file()}
+    assert listed == files.keys() - {"README.md"}
+    assert sum(files.values()) < 4_000_000, "keep what a page cites, without samples"
+
+
+@pytest.mark.parametrize("page", EVERY, ids=lambda page: page.name)
+def test_reference_files_that_a_page_names_exist(page: Path) -> None:
+    named = re.findall(r"reports/reference/[\w/.-]*\w", page.read_text("utf-8"))
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
 def blocks(kind: str) -> list[tuple[str, str]]:
     found = []
     for page in PAGES:

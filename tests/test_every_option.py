@@ -28,8 +28,8 @@ def duel(words: list[str]) -> object:
 
 def of_all(words: list[str]) -> object:
     """What `micro all` plans; its two numbers are read where it begins to measure."""
-    read = everything.parser().parse_args([*words, "--small"] if "--part" in words else words)
-    todo = parts(read.device, read.small, read.part)
+    read = everything.parser().parse_args(words)
+    todo = parts(read.device, read.small)
     return [(part.title, part.plan.contests) for part in todo], read.budget, read.replicate
 
 
@@ -78,9 +78,9 @@ VALUES: Mapping[str, Mapping[str, str]] = {
         "--margin": "7%",
         "--gate": "7%",
     },
-    "all": {"--device": "fake", "--budget": "7s", "--replicate": "5", "--part": "1", "--small": ""},
+    "all": {"--device": "fake", "--budget": "7s", "--replicate": "5", "--small": ""},
     "ceiling": {"--device": "fake", "--threads": "2"},
-    "selftest": {"--full": "", "--soak": "", "--explain": ""},
+    "selftest": {"--full": "", "--explain": ""},
     "run": {
         **FRAMEWORKS,
         "--device": "fake",
@@ -132,7 +132,7 @@ def test_an_option_changes_what_is_asked_or_is_refused(name: str, option: str) -
     either((name, *words), option, used, refusal)
 
 
-@pytest.mark.parametrize("option", ["--device", "--budget", "--replicate", "--part", "--small", "-o", "--resume", "-q"])
+@pytest.mark.parametrize("option", ["--device", "--budget", "--replicate", "--small", "-o", "--resume", "-q"])
 @pytest.mark.parametrize("what", [[], ["--mechanisms"]], ids=["list", "mechanisms"])
 def test_what_measures_nothing_has_no_option_of_measuring(
     what: list[str], option: str, capsys: pytest.CaptureFixture[str]

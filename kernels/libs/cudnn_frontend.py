@@ -134,12 +134,6 @@ def _without(cudnn: Any, convolution: Graph, notes: tuple[str, ...]) -> Graph:
     return convolution
 
 
-def number(name: str) -> int:
-    """Of the engine, from a plan's name, as eng38_k2=0_k13=2; -1 where it says none."""
-    match = re.match(r"eng(\d+)", name)
-    return int(match[1]) if match else -1
-
-
 def refused(error: Exception) -> bool:
     """Whether it says that a plan is not for this problem, this GPU or these notes."""
     return "NotSupported" in type(error).__name__ or any(text in str(error) for text in REFUSALS)

@@ -11,9 +11,8 @@ from micro.answers import conv
 from micro.findings.select import interval
 from micro.planning.contest import parse
 from reports import units
-from reports.frontier import timed
 from reports.record import Comparison, Contest, Result, Run
-from reports.regret import CHANGING, FOUND, REGRET, common, fastest
+from reports.regret import CHANGING, FOUND, REGRET, common, fastest, timed
 
 CALLS = 2  # of each algorithm in a search: one warms it up, one is timed
 

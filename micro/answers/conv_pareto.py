@@ -8,8 +8,10 @@ from micro.answers.conv import where
 from micro.findings.select import interval
 from micro.planning.contest import parse
 from reports import units
-from reports.frontier import FRONTIER, STEPS, frontier, timed
 from reports.record import Contest, Result, Run
+from reports.regret import timed
+
+FRONTIER, STEPS = "pareto", "steps"  # first words of contests: of all cases, and of those that are left, again
 
 
 def answer(run: Run) -> list[str]:
@@ -17,6 +19,21 @@ def answer(run: Run) -> list[str]:
     again = {x.contest.partition("/")[2]: x for x in run.contests if x.contest.startswith(f"{STEPS}/")}
     every = [contest for contest in run.contests if contest.contest.startswith(f"{FRONTIER}/")]
     return [sentence for x in every for sentence in _steps(x, again.get(x.contest.partition("/")[2]))]
+
+
+def frontier(contest: Contest) -> list[Result]:
+    """Return the cases that nothing beats with as few bytes beside the operands, by these bytes.
+
+    Each is faster than all that hold no more, by the margin of the comparisons at least.
+    """
+    margin = max((x.margin for x in contest.comparisons), default=0.0)
+    steps: list[Result] = []
+    least = float("inf")
+    for seconds, case in sorted(timed(contest), key=lambda pair: pair[1].workspace):
+        if seconds < least * (1 - margin):
+            steps.append(case)
+            least = seconds
+    return steps
 
 
 def _steps(contest: Contest, again: Contest | None) -> Iterator[str]:

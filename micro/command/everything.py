@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from reports.record import Comparison, Contest, Run
 
 HERE = Path(__file__).parents[1]
-FIRST = 100  # the place of a line that has none in a visit: in its first part
+ALL = range(sys.maxsize)  # every rank
 MEMORY = "{memory}"  # in a useful line: bytes outside the device's caches
 
 
@@ -41,7 +41,7 @@ class Part:
     name: str
     words: str
     plan: Plan
-    visit: int = 0
+    rank: int = 0
 
     @property
     def title(self) -> str:
@@ -55,22 +55,22 @@ def benchmarks() -> dict[str, Benchmark]:
     return {name: module.BENCHMARK for name, module in modules.items() if hasattr(module, "BENCHMARK")}
 
 
-def parts(device: str, small: bool = False, only: int | None = None) -> list[Part]:
-    """What is worth running of each on this device, what is worth most first; `only` of one part of a visit to a GPU.
-    `small`: the same at sizes that take no time, where lines that differ in their sizes alone are one."""
-    if only is not None and not (kind_of(device).whole or kind_of(device).scripted):
-        raise UsageError(f"--part {only}: a visit to a GPU has parts, {device} has none; leave it out")
+def parts(device: str, small: bool = False, ranks: range = ALL) -> list[Part]:
+    """Return the useful command lines of every benchmark for this device, the most valuable first.
+
+    `small` takes sizes that need no time, where lines that differ only in their sizes become the same.
+    """
     candidates = []
     for name, benchmark in benchmarks().items():
         for line in benchmark.useful:
-            if bool(line.visit) == kind_of(device).whole and only in (None, (line.visit or FIRST) // 100):
+            if bool(line.rank) == kind_of(device).whole and line.rank in ranks:
                 with suppress(NothingWritten):
                     candidates.append(_part(benchmark, name, line, device, small))
     candidates = [part for part in candidates if _written(part, kind_of(device).kernels)]
     if not candidates:
         raise UsageError(f"--device {device}: no benchmark has anything for it yet")
     kept: dict[tuple[str, ...], Part] = {}
-    for part in sorted(candidates, key=lambda part: part.visit):
+    for part in sorted(candidates, key=lambda part: part.rank):
         kept.setdefault(tuple(contest.name for contest in part.plan.contests), part)
     return list(kept.values())
 
@@ -88,12 +88,12 @@ def _part(benchmark: Benchmark, name: str, line: Useful, device: str, small: boo
         asked = asked.replace(MEMORY, str(outside_caches(device)))
     words = " ".join(filter(None, (asked, benchmark.small if small else "", seconds, f"-q --device {device}")))
     meant, options = request(benchmark, name, shlex.split(words), raising=True)
-    return Part(name, asked, planned(meant, name, options), line.visit)
+    return Part(name, asked, planned(meant, name, options), line.rank)
 
 
 def run(todo: Sequence[Part], device: str, budget: float, outputs: Outputs) -> Iterator[tuple[Part, Run]]:
     """One part after another, each with its share of the seconds that are left, and the run file so far. What stands
-    in the file already is not measured again. What ran on a GPU `micro.names` tells."""
+    in the file already is not measured again. `micro.names` adds the names of kernels that ran on a GPU."""
     opened = open_device(device)
     todo = _fitting(todo, opened)
     total = sum(part.plan.budget.seconds for part in todo)

@@ -3,62 +3,38 @@
 from __future__ import annotations
 
 import random
-import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from statistics import median
 
-from micro.command import generations
 from micro.command.figure import Figure, rate
-from micro.command.generations import Generations
 from micro.command.spread import ENOUGH, LEAST, MOST, WIDEST, PairFigures, Runs, certainly_below
 from micro.contests.rivals import Rival
 from micro.planning.contest import Contest
 from reports import record, stats
-from reports.next_run import GENERATIONS, Spread
+from reports.next_run import Spread
 
 Take = Callable[[Contest, float], record.Contest]  # a contest and its seconds, measured or out of the run file
 
 
-@dataclass(frozen=True)
-class RivalRuns:
-    """Of these rivals and commands; `broken`: commands that failed, and how."""
-
-    rivals: Sequence[Rival]
-    commands: Sequence[Generations]
-    seed: int
-    broken: list[str] = field(default_factory=list)
-
-    def take(self, number: int, take: Take, done: Mapping[str, record.Contest]) -> Iterator[record.Contest]:
-        """Run `number` of every pair, in an order of its own; of commands those that the file does not hold, which
-        are still to be written."""
-        todo: list[Rival | Generations] = [*self.rivals, *(x for x in self.commands if number < x.runs)]
-        for one in random.Random(f"{self.seed} {number}").sample(todo, len(todo)):
-            if isinstance(one, Rival):
-                take(one.contest(number), one.seconds)
-            elif one.contest(number) not in done:
-                try:
-                    yield generations.run(one, number)
-                except subprocess.CalledProcessError as error:
-                    self.broken.append(f"macro run of {one.name} ended with exit code {error.returncode}")
-
-    def runs(self, count: int, done: Mapping[str, record.Contest]) -> list[Runs]:
-        """Of each pair, those that are in the file."""
-        runs = []
-        for rival in self.rivals:
-            seen = [done[name].comparisons[0] for i in range(count) if (name := rival.contest(i).name) in done]
-            runs.append(_runs(rival.path, rival.name, rival.twin, seen, rival.took))
-        for command in self.commands:
-            contests = [done[name] for i in range(command.runs) if (name := command.contest(i)) in done]
-            for i, pair in enumerate(command.pairs):
-                seen = [contest.comparisons[i] for contest in contests]
-                runs.append(_runs(GENERATIONS, pair, False, seen, lambda path: path == (GENERATIONS,)))
-        return runs
+def take(rivals: Sequence[Rival], number: int, seed: int, measure: Take) -> None:
+    """Measure run `number` of every pair, in an order of its own."""
+    for rival in random.Random(f"{seed} {number}").sample(rivals, len(rivals)):
+        measure(rival.contest(number), rival.seconds)
 
 
-def _runs(
-    path: str, pair: str, twin: bool, seen: Sequence[record.Comparison], took: Callable[[tuple[str, ...]], bool]
+def runs(rivals: Sequence[Rival], count: int, done: Mapping[str, record.Contest]) -> list[Runs]:
+    """Return the runs of each pair that are in the file."""
+    every = []
+    for rival in rivals:
+        seen = [done[name].comparisons[0] for i in range(count) if (name := rival.contest(i).name) in done]
+        every.append(of_pair(rival.path, rival.name, seen, rival.took, rival.twin))
+    return every
+
+
+def of_pair(
+    path: str, pair: str, seen: Sequence[record.Comparison], took: Callable[[tuple[str, ...]], bool], twin: bool = False
 ) -> Runs:
+    """Return the runs of a pair that took its path and have a ratio; the others are counted as strayed."""
     intervals = tuple(
         stats.Interval(x.ratio, x.low, x.high, 0.0)
         for x in seen

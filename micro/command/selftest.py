@@ -16,7 +16,7 @@ from typing import Any
 from kernels import state
 from kernels.devices import open_device
 from kernels.ops.fma import Fma
-from micro.command import figure, generations, known_pairs, rival_runs, spread
+from micro.command import figure, known_pairs, rival_runs, spread
 from micro.command.figure import Figure
 from micro.command.outputs import for_people, open_outputs
 from micro.command.session import Session, session
@@ -83,9 +83,7 @@ class Selftest:
     def __init__(self, at: Session, full: bool) -> None:
         self._at, self._full = at, full
         self._known = {contest.contest: contest for contest in at.file.run.contests}
-        chosen = rivals.rivals(open_device("cpu").limits().cores, full)
-        commands = (generations.STUBS, *generations.REAL) if full else ()
-        self._rivals = rival_runs.RivalRuns(chosen, commands, at.runner.seed)
+        self._rivals = rivals.rivals(open_device("cpu").limits().cores, full)
         self._passes, self._seconds = rivals.RUNS[full], selftest.SECONDS[full]
 
     def figures(self) -> list[Figure]:
@@ -101,13 +99,11 @@ class Selftest:
         for number in range(self._passes):
             self._at.progress.begin(f"run {number + 1} of {self._passes} of every pair of rivals")
             runner = self._at.runner.fresh(number)
-            for done in self._rivals.take(number, self._taker(runner), self._known):
-                self._keep(done)
+            rival_runs.take(self._rivals, number, self._at.runner.seed, self._taker(runner))
             pairs += [self._pair(one, runner) for one in quiet[number :: self._passes]]
         lines = [known_pairs.left_out(vague, needs, self._seconds)]
         lines += known_pairs.figures(pairs, False, self._full, noisy, same)
         lines += rival_runs.figures(self._runs, self._pairs, self._spreads, noisy)
-        lines += [Figure(text, "", "no failure", False) for text in dict.fromkeys(self._rivals.broken)]
         rest = self._at.runner.fresh(self._passes)
         lines += [*self._biases(noisy), *self._memory(rest)]
         if self._full:
@@ -117,7 +113,7 @@ class Selftest:
 
     @cached_property
     def _runs(self) -> list[spread.Runs]:
-        return self._rivals.runs(self._passes, self._known)
+        return rival_runs.runs(self._rivals, self._passes, self._known)
 
     @cached_property
     def _spreads(self) -> dict[str, Any]:

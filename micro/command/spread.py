@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from statistics import fmean, median
 from typing import Any
 
-from reports import family, next_run, stats
+from reports import multiple_testing, next_run, stats
 from reports.next_run import Spread
 
 LEAST, MOST = 0.93, 0.98  # share of next runs inside, of all pairs together; of no pair certainly below the least
@@ -139,7 +139,7 @@ def certainly_below(every: Sequence[PairFigures], least: float = LEAST) -> list[
     from scipy.special import bdtr
 
     chances = [float(bdtr(one.inside, one.runs - 1, least)) for one in every]
-    below = [(p, one) for p, one, count in zip(chances, every, family.holm(chances), strict=True) if count]
+    below = [(p, one) for p, one, count in zip(chances, every, multiple_testing.holm(chances), strict=True) if count]
     return [one for _, one in sorted(below, key=lambda pair: pair[0])]
 
 

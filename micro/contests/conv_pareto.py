@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from kernels.ops.conv import im2col
 from kernels.ops.conv.shape import PASSES
 from kernels.setting import Setting
+from micro.answers.conv_pareto import FRONTIER, STEPS, frontier
 from micro.contests.conv_find import searched
 from micro.contests.convolution import LAYERS, contests
 from micro.planning.again import again
 from micro.planning.benchmark import Request
 from micro.planning.contest import Contest
-from reports.frontier import FRONTIER, STEPS, frontier
 
 if TYPE_CHECKING:
     from reports.record import Run

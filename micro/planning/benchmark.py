@@ -40,14 +40,11 @@ def outside_caches(device: str) -> int:
 
 @dataclass(frozen=True)
 class Useful:
-    """A command line of a benchmark that is worth running of it. `visit`: its place in a visit to a GPU, across all
-    benchmarks, what is worth most first; its hundreds are the part of the visit. Without one it is run where a core is
-    timed. `seconds` of measuring, where not what its question takes by default. `{memory}` in the words: bytes that
-    come from the device's memory, not from its caches."""
+    """A command line of a benchmark that `python -m micro all` runs."""
 
-    words: str = ""
-    visit: int = 0
-    seconds: float | None = None
+    words: str = ""  # {memory} stands for bytes that come from the device's memory, not from its caches
+    rank: int = 0  # order on a GPU across all benchmarks, the most valuable line lowest; 0: a line for other devices
+    seconds: float | None = None  # of measuring; None: what the question takes by default
 
 
 @dataclass(frozen=True)

@@ -93,10 +93,8 @@ def planned(benchmark: Benchmark, name: str, options: Options) -> Plan:
 def _asked(benchmark: Benchmark, options: Options) -> Request:
     hints = get_type_hints(benchmark.problem)
     axes = dict(benchmark.sweep)
-    old = {axis.name: axis.metadata["old"] for axis in fields(benchmark.problem)}
     for axis, text in options.axes.items():
-        words = ",".join(old[axis].get(word, word) for word in text.split(","))
-        axes[axis] = values(words, hints[axis], option_of(axis))
+        axes[axis] = values(text, hints[axis], option_of(axis))
     typed = options.settings["device"]
     devices = values(typed, str, "--device")
     operands = _operands(benchmark.problem, axes, options.shapes is not None)

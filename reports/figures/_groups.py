@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, TypeAlias
 
-from reports import flat, older, units
-from reports.figures._layers import place
+from reports import flat, units
 from reports.record import Comparison, Contest, Result, Run
 
 Facts: TypeAlias = Mapping[str, Any]
@@ -28,6 +27,7 @@ LAYER = (
     "direction",
     *SIDES,
 )  # of a convolution
+FORMS = ("stride", "dilation", "groups")  # of a convolution, named where they are not 1
 UNCHANGED = "unchanged"
 
 
@@ -105,7 +105,7 @@ def slugged(text: str) -> str:
 def facts(result: Result) -> dict[str, Any]:
     """What tells a case from others: variant and layout first, then the problem, then the setting; of a changed step
     the change, which is what differs in its setting."""
-    forms = older.axes(result)
+    forms = result.axes
     problem = {axis: _value(value, forms.get(axis)) for axis, value in result.problem.items()}
     words = {axis: value for axis, value in problem.items() if isinstance(value, Word)}
     if "/changes:" in result.contest:
@@ -130,6 +130,19 @@ def _change(name: str) -> str:
     if found is None:
         return UNCHANGED
     return f"{UNCHANGED}, once more" if found[1] == UNCHANGED else flat.plain(found[1])
+
+
+def place(problem: Mapping[str, Any]) -> str:
+    """Return `5×5, 96→256, 27×27, stride 4`: a convolution without its batch and direction."""
+    text = "{r}×{s}, {c}→{k}, {h}×{w}".format_map(problem)
+    return text + "".join(f", {name} {problem[name]}" for name in FORMS if problem[name] > 1)
+
+
+def layer(result: Result) -> str:
+    """Return `3×3, 256→384, 13×13, stride 2, batch 16`: a convolution without its direction."""
+    x: Any = result.problem
+    words = [place(x), f"batch {x['n']}"]
+    return ", ".join(words if x["layout"] == "nchw" else [*words, x["layout"]])
 
 
 def briefly(results: Sequence[Result]) -> list[Facts]:

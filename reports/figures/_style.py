@@ -28,6 +28,7 @@ FIXED = {
     "torch": ("#CC79A7", "v"),
 }
 OTHERS = ("#E69F00", "#882255", "#332288", "#999933", "#6B4E2E")
+LEAST = 3  # letters and an ellipsis: a shorter beginning says nothing
 MARKERS = "sDo^vph<>"  # those that can be told apart when hollow
 
 
@@ -64,6 +65,22 @@ def clipped(text: str, most: int) -> str:
     """The text, its middle left out where it is too long."""
     most = max(most, 5)
     return text if len(text) <= most else f"{text[: most // 2]}…{text[len(text) - (most - 1) // 2 :]}"
+
+
+@functools.lru_cache(4096)
+def inches(text: str, points: float) -> float:
+    """Return the width of one line of text."""
+    from matplotlib.textpath import TextPath
+
+    return float(TextPath((0, 0), shown(text), size=points).get_extents().width) / 72 if text.strip() else 0.0
+
+
+def fitted(text: str, room: float, points: float) -> str:
+    """Return the text, its end left out where it is wider than so many inches; nothing where no beginning fits."""
+    if inches(text, points) <= room:
+        return text
+    cuts = (f"{text[:most].rstrip()}…" for most in range(len(text) - 1, LEAST - 1, -1))
+    return next((cut for cut in cuts if inches(cut, points) <= room), "")
 
 
 def where(run: Run) -> str:

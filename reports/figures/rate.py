@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from reports import older, units
-from reports.figures import _axes, _caches, _groups, _rows, _style, _sweep
-from reports.record import READS, Contest, Result, Run
+from reports import units
+from reports.figures import _axes, _groups, _rows, _style, _sweep
+from reports.record import Contest, Result, Run
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,6 +20,9 @@ LEAN = 1 / 3  # operations a byte; where all cases do fewer, bytes are what coun
 WIDE = 12  # from this ratio of largest to smallest on the axis is logarithmic
 MOST_PEAKS = 3  # lines with their names over the rows; with more the ceilings of the rows tell
 PREFIXES = {1e12: "T", 1e9: "G", 1e6: "M", 1e3: "k", 1.0: ""}
+MOVES = ("stream", "transfer")  # operations that touch each byte of their operands once
+LOADS = "chase"  # the operation whose use is one load, of a size in all: a rate in bytes says nothing of it
+FULL: Any = {"color": _style.SOFT, "linestyle": (0, (6, 3)), "linewidth": 0.8}  # a line where a cache is full
 DOTTED: Any = {"color": _style.SOFT, "linestyle": (0, (1, 1)), "linewidth": 2.5}
 
 
@@ -42,7 +45,7 @@ class Rate:
 
     @property
     def by_reads(self) -> bool:
-        return self.ceiling is not None and (self.result.ceiling or "").startswith(READS)
+        return self.ceiling is not None and self.result.by_reads
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,7 @@ def draw(run: Run) -> list[tuple[str, Figure]]:
     pictures = []
     looks = _style.looks(run)
     for group in _groups.groups(run):
-        timed = [x for x in group.measured if x.seconds and x.op != _caches.LOADS]
+        timed = [x for x in group.measured if x.seconds and x.op != LOADS]
         lean = all((x.flops_per_second or 0.0) < LEAN * (x.bytes_per_second or 0.0) for x in timed)
         bounds = {contest.contest: _bounds(contest) for contest in group.contests}
         rates = tuple(rate for x in timed if (rate := _rate(x, lean, bounds.get(x.contest, {}))))
@@ -96,7 +99,7 @@ def draw(run: Run) -> list[tuple[str, Figure]]:
         if untimed:
             sheet.notes.append(f"Not drawn, without a time: {untimed} of {len(group.measured)} cases.")
         sweep = _sweep.sweep([_groups.facts(x.result) for x in rates])
-        full = _caches.sizes(run, timed, sweep.field) if sweep else {}
+        full = cache_sizes(run, timed, sweep.field) if sweep else {}
         pictures.append((group.slug, _lines(sheet, content, sweep, full) if sweep else _table(sheet, content)))
     return pictures
 
@@ -122,12 +125,12 @@ def _executed(x: Result) -> bool:
 def _bounds(contest: Contest) -> Bounds:
     """Multiply-adds and tensor cores by name and number of threads, as they were measured in a contest's own rounds:
     where its cases' ticks stand and, over all contests, the lines."""
-    measured = [x for x in contest.results if x.role == "ceiling" and not older.ceiling(x).startswith(READS)]
+    measured = [x for x in contest.results if x.role == "ceiling" and not x.by_reads]
     counts = {x.threads for x in contest.results if x.role == "measured"}
-    teams = {x.threads for x in measured if _by_all(older.ceiling(x))}
+    teams = {x.threads for x in measured if _by_all(x.ceiling or "")}
     bounds: Bounds = {}
     for x in measured:
-        name = older.ceiling(x)
+        name = x.ceiling or ""
         for count in [x.threads] if _by_all(name) else counts - teams:
             bounds[_of_threads(name, count), count] = (x.flops_per_second or 0.0) * (1 if _by_all(name) else count)
     return bounds
@@ -148,7 +151,7 @@ def _by_all(ceiling: str) -> bool:
 
 
 def _of_threads(ceiling: str, count: int) -> str:
-    """Its name: of one thread's, as all are of older files, how many times it counts."""
+    """Return its name; of a ceiling of one thread with how many times it counts."""
     plain = count == 1 or ceiling.endswith((" threads", " 1 thread"))
     return ceiling if plain else f"{ceiling}, {count} × 1 thread"
 
@@ -190,12 +193,12 @@ def _lines(sheet: _style.Sheet, content: Rates, sweep: _sweep.Sweep, full: Mappi
         sheet.entries.append((_style.handle(**DOTTED), "ceiling"))
     elif any(x.by_reads for x in content.rates):
         sheet.entries.append((_style.handle(**DOTTED), "ceiling of reading the operands, where it is the lower one"))
-    sheet.entries += _caches.entry(full)
+    sheet.entries += _cache_key(full)
     figure = sheet.figure(_sweep.height(sweep, 3.6))
     for axes, facet, peaks in zip(_sweep.panels(figure, sweep), sweep.facets, flat, strict=True):
         _frame(axes, content, peaks, upright=True)
         _sweep.along(axes, sweep.field, facet, apart=False)
-        _caches.mark(axes, full)
+        _mark_caches(axes, full)
         _curve(axes, content.rates, facet, reads_only=bool(peaks))
         for line in facet.lines:
             points = [(x, content.rates[i]) for x, i in line.points]
@@ -250,3 +253,42 @@ def _table(sheet: _style.Sheet, content: Rates) -> Figure:
     axes.set_xlabel(content.label, fontsize=_style.TEXT)
     _rows.finish(axes)
     return figure
+
+
+def cache_sizes(run: Run, results: Iterable[Result], field: str) -> dict[int, float]:
+    """Return by bytes of each cache the value of the field at which the operands fill it; nothing for operations that
+    do more than move bytes, and where that value differs from case to case."""
+    device = run.environment.facts.get("device")
+    caches = device.get("caches", []) if isinstance(device, dict) else []
+    shares = set()
+    for x in results:
+        if (x.ceiling or "").startswith("link "):
+            continue
+        value = x.problem.get(field)
+        if x.op not in MOVES or not isinstance(value, int) or not x.seconds or not x.bytes_per_second:
+            return {}
+        shares.add(round(x.bytes_per_second * x.seconds.median / value, 2))
+    return {cache: cache / min(shares) for cache in caches} if len(shares) == 1 and min(shares) > 0 else {}
+
+
+def _mark_caches(axes: Axes, full: Mapping[int, float]) -> None:
+    """Draw a line at each cache that lies on the axis, with its size at the upper end."""
+    low, high = axes.get_xlim()
+    for cache, at in full.items():
+        if low < at < high:
+            axes.axvline(at, zorder=0.8, **FULL)
+            axes.annotate(
+                units.binary(cache),
+                (at, 1.0),
+                (3, -3),
+                xycoords=axes.get_xaxis_transform(),
+                textcoords="offset points",
+                va="top",
+                fontsize=_style.SMALL,
+                color=_style.SOFT,
+            )
+
+
+def _cache_key(full: Mapping[int, float]) -> list[tuple[Any, str]]:
+    """Return the entry of the key."""
+    return [(_style.handle(**FULL), "a cache is full (as the system tells of it)")] if full else []

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from reports import units
 from reports.figures import _axes, _rows, _style
-from reports.figures._layers import layer
+from reports.figures._groups import layer
 from reports.record import Comparison, Contest, Result, Run
 from reports.regret import CHANGING, FOUND, REGRET, common, fastest
 

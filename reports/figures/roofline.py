@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from reports import older, units
+from reports import units
 from reports.figures import _axes, _groups, _style
-from reports.figures._layers import place
-from reports.record import READS, Contest, Result, Run
+from reports.figures._groups import place
+from reports.record import Contest, Result, Run
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,8 +64,8 @@ def _panels(contests: Sequence[Contest]) -> list[Panel]:
     panels = []
     for contest in contests:
         timed, bounds = _timed(contest), [x for x in contest.results if x.role == "ceiling"]
-        peaks = [x for x in bounds if not older.ceiling(x).startswith(READS)]
-        reads = [x.bytes_per_second for x in bounds if older.ceiling(x).startswith(READS) and x.bytes_per_second]
+        peaks = [x for x in bounds if not x.by_reads]
+        reads = [x.bytes_per_second for x in bounds if x.by_reads and x.bytes_per_second]
         peak = max((_of_all(x, timed[0].threads) for x in peaks), default=0.0)
         if peak and reads:
             panels.append(Panel(place(timed[0].problem), tuple(timed), peak, statistics.median(reads)))
@@ -74,7 +74,7 @@ def _panels(contests: Sequence[Contest]) -> list[Panel]:
 
 def _of_all(bound: Result, threads: int) -> float:
     """FLOP a second of as many threads as the cases have."""
-    alone = not older.ceiling(bound).endswith(" threads")
+    alone = not (bound.ceiling or "").endswith(" threads")
     return (bound.flops_per_second or 0.0) * (threads if alone else 1)
 
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from reports import step, units
 from reports.breakdown import Breakdown, Module
-from reports.figures import _axes, _kinds, _room, _style
+from reports.figures import _axes, _style
 from reports.record import Run
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -24,6 +25,52 @@ PAD = 0.05  # inches of a box that no letter takes
 MENTIONED = 8  # boxes without name or time that the notes tell
 HATCHED: dict[str, Any] = {"facecolor": "white", "edgecolor": _style.SOFT, "hatch": "////", "linewidth": 0.8}
 ROWS = "plain step", "modules"
+# Of kinds of work: arithmetic mostly cool, moving warm, dispatch gray.
+COLORS = {
+    "gemm": "#0072B2",
+    "convolution": "#2A2178",
+    "recurrent cell": "#8A7BE0",
+    "attention": "#00A6B8",
+    "normalization": "#009E5A",
+    "pooling": "#A2D45E",
+    "embedding": "#6F7F1D",
+    "element-wise": "#6CC0F0",
+    "reduction": "#A9DCD3",
+    "softmax and loss": "#0B5A3A",
+    "optimizer": "#E58FC0",
+    "copy": "#F0E442",
+    "clear": "#FBF3B4",
+    "cast": "#BFA400",
+    "layout reorder": "#D55E00",
+    "packing": "#F0A020",
+    "random numbers": "#B0209A",
+    "OS memory": "#7A1747",
+    "malloc": "#E8837A",
+    "OS other": "#B03A48",
+    "dispatch": "#777777",
+    "interpreter": "#A6A6A6",
+    "tracer": "#CDB5E6",
+    "data": "#6B4526",
+    "communication": "#C8A582",
+    "waiting": "#F4EFE8",
+    "spin": "#3F3F3F",
+}
+OTHER = "#D4D4D4"  # several kinds, or one that is not known
+BRIGHT = 0.36  # luminance from which on letters are dark
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The scale of both axes of time: seconds from end to end, and inches."""
+
+    most: float
+    wide: float
+
+    def inches(self, seconds: float) -> float:
+        return seconds * self.wide / self.most
+
+    def seconds(self, inches: float) -> float:
+        return inches * self.most / self.wide
 
 
 @dataclass(frozen=True)
@@ -46,11 +93,11 @@ class Box:
         name = own.path if own.path.startswith("(") or own.depth == 0 else own.path.rpartition(".")[2]
         return f"{name} ×{own.count}" if own.count > 1 else name
 
-    def label(self, scale: _room.Scale) -> str:
+    def label(self, scale: Scale) -> str:
         """Name and below it the time where they fit, else the name, cut or left out."""
         room, time = scale.inches(self.width) - PAD, units.seconds(self.width)
-        name = _room.fitted(self.name, room, POINTS)
-        return f"{name}\n{time}" if name and _room.inches(time, POINTS) <= room else name
+        name = _style.fitted(self.name, room, POINTS)
+        return f"{name}\n{time}" if name and _style.inches(time, POINTS) <= room else name
 
 
 def draw(run: Run) -> list[tuple[str, Figure]]:
@@ -99,12 +146,12 @@ def _picture(found: Breakdown, run: Run) -> Figure:
     bars = [*kinds(found, placed), ("residual", found.residual["a"])]
     names = [_style.clipped(name, 30) for name, _ in bars]
     most = 1.02 * max(found.step["a"], found.interval[1], *(box.start + box.width for box in placed))
-    room = _style.WIDTH - 0.4 - max(_room.inches(name, _style.SMALL) for name in [*names, *ROWS])
-    scale = _room.Scale(most, room)
+    room = _style.WIDTH - 0.4 - max(_style.inches(name, _style.SMALL) for name in [*names, *ROWS])
+    scale = Scale(most, room)
     levels = 1 + max((box.level for box in placed), default=0)
     order = [name for name, _ in bars]
     colors = sorted((box.module.column for box in placed), key=lambda x: order.index(x) if x in order else len(order))
-    sheet = _style.Sheet(_title(found), _about(found, run), _kinds.key(colors), _notes(found, placed, scale))
+    sheet = _style.Sheet(_title(found), _about(found, run), key(colors), _notes(found, placed, scale))
     sheet.entries.append((_hatch(), "residual"))
     heights = [ROW * (levels + 1) + FRAME, KIND * len(bars) + FRAME]
     figure = sheet.figure(sum(heights))
@@ -148,7 +195,7 @@ def _about(found: Breakdown, run: Run) -> list[str]:
     ]
 
 
-def _notes(found: Breakdown, placed: Sequence[Box], scale: _room.Scale) -> list[str]:
+def _notes(found: Breakdown, placed: Sequence[Box], scale: Scale) -> list[str]:
     notes = [
         "The bar on top is the plain step with its interval, boxes are of watched ones, and nothing is rescaled: they "
         f"differ by the residual, {units.signed(found.residual['a'])}. A box has the color of the kind that takes "
@@ -164,7 +211,7 @@ def _notes(found: Breakdown, placed: Sequence[Box], scale: _room.Scale) -> list[
     return notes
 
 
-def _tree(axes: Axes, found: Breakdown, placed: Sequence[Box], scale: _room.Scale) -> None:
+def _tree(axes: Axes, found: Breakdown, placed: Sequence[Box], scale: Scale) -> None:
     """The plain step on top, the outermost modules below it, the residual behind the shorter of both."""
     whole, residual = found.step["a"], found.residual["a"]
     _box(axes, 0, 0.0, whole, facecolor=_style.GUIDE, edgecolor=_style.SOFT, linewidth=0.8)
@@ -178,11 +225,11 @@ def _tree(axes: Axes, found: Breakdown, placed: Sequence[Box], scale: _room.Scal
         weight="bold",
     )
     for box in placed:
-        color = _kinds.color(box.module.column)
+        color = kind_color(box.module.column)
         _box(axes, box.level + 1, box.start, box.width, facecolor=color, edgecolor="white", linewidth=0.8)
         if label := box.label(scale):
             middle, row = box.start + box.width / 2, box.level + 1
-            style: dict[str, Any] = {"fontsize": POINTS, "color": _kinds.ink(color), "linespacing": 1.1}
+            style: dict[str, Any] = {"fontsize": POINTS, "color": ink(color), "linespacing": 1.1}
             axes.text(middle, row, _lines(label), ha="center", va="center", **style)
     end = max((box.start + box.width for box in placed if box.level == 0), default=0.0)
     row, start = (1, end) if residual > 0 else (0, whole)
@@ -202,12 +249,12 @@ def _box(axes: Axes, row: int, start: float, width: float, **style: Any) -> None
     axes.barh([row], [width], left=start, height=0.9, zorder=2, **style)
 
 
-def _bars(axes: Axes, found: Breakdown, bars: Sequence[tuple[str, float]], scale: _room.Scale) -> None:
+def _bars(axes: Axes, found: Breakdown, bars: Sequence[tuple[str, float]], scale: Scale) -> None:
     """Each from where the one before ends; the residual leads to the plain step."""
     at = 0.0
     for i, (name, value) in enumerate(bars):
         last = i == len(bars) - 1
-        style = HATCHED if last else {"color": _kinds.color(name)}
+        style = HATCHED if last else {"color": kind_color(name)}
         axes.barh([i], [abs(value)], left=min(at, at + value), height=0.72, zorder=2, **style)
         label = f"{units.signed(value) if last else units.seconds(value)}, {_share(found, value)}"
         _beside(axes, i, sorted((at, at + value)), label, scale)
@@ -217,16 +264,16 @@ def _bars(axes: Axes, found: Breakdown, bars: Sequence[tuple[str, float]], scale
     axes.set_ylim(len(bars) - 0.4, -0.6)
 
 
-def _beside(axes: Axes, row: int, ends: Sequence[float], label: str, scale: _room.Scale) -> None:
+def _beside(axes: Axes, row: int, ends: Sequence[float], label: str, scale: Scale) -> None:
     """Behind the bar, before it, or in it, where there is room first."""
-    room = scale.seconds(_room.inches(label, _style.SMALL) + 0.2)
+    room = scale.seconds(_style.inches(label, _style.SMALL) + 0.2)
     at, side = (ends[1], "left") if ends[1] + room <= scale.most else (ends[0], "right")
     if side == "right" and room > ends[0]:
         at, side = ends[1], "right"
     from matplotlib.colors import to_hex
 
     inside = at == ends[1] and side == "right"
-    color = _kinds.ink(to_hex(axes.patches[-1].get_facecolor())) if inside else _style.INK
+    color = ink(to_hex(axes.patches[-1].get_facecolor())) if inside else _style.INK
     style: dict[str, Any] = {"fontsize": _style.SMALL, "color": color, "va": "center", "zorder": 5}
     if not inside:
         style["bbox"] = {"facecolor": "white", "linewidth": 0, "pad": 1}
@@ -245,3 +292,22 @@ def _frame(axes: Axes, found: Breakdown, most: float, words: str) -> None:
     axes.axvline(found.step["a"], color=_style.SOFT, linewidth=0.9, linestyle=(0, (3, 2)), zorder=1)
     axes.set_xlabel(f"{unit.name} of a step", fontsize=_style.SMALL, color=_style.INK)
     axes.set_title(words, fontsize=_style.TEXT, color=_style.INK, loc="left")
+
+
+def kind_color(name: str) -> str:
+    """Return the color of a kind of work; gray where it is not known."""
+    return COLORS.get(name, OTHER)
+
+
+def ink(ground: str) -> str:
+    """Return the color of letters on this ground."""
+    red, green, blue = (int(ground[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    return _style.INK if 0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2 > BRIGHT else "white"
+
+
+def key(names: list[str]) -> list[tuple[Artist, str]]:
+    """Return the entries of the key: kinds by name, and last the gray of the others if one has it."""
+    known = [name for name in dict.fromkeys(names) if name in COLORS]
+    signs = [(_style.handle(marker="s", markersize=8, color=COLORS[name]), name) for name in known]
+    gray = (_style.handle(marker="s", markersize=8, color=OTHER), "several kinds, or unknown")
+    return [*signs, gray] if len(known) < len(set(names)) else signs

@@ -61,8 +61,6 @@ def _title(explained: Explanation) -> str:
     title = f"A {explained.phase} of {explained.network}, batch {explained.batch}, takes {a} and {b}"
     if low <= 0 <= high:
         return f"{title}; the difference may be chance"
-    if "cause" not in explained.bars:
-        return title  # an older run does not say what is certain
     certain = [bar for bar in explained.bars["cause"] if bar.sure and bar.gap * explained.gap > 0]
     if not certain:
         return f"{title}; no cause of the difference is certain"
@@ -159,8 +157,8 @@ def _waterfall(axes: Axes, explained: Explanation, bars: Sequence[tuple[str, flo
 
 
 def _doubtful(explained: Explanation) -> set[str]:
-    """Names of the causes whose difference may be chance; none of an older run, which does not say."""
-    return {_style.clipped(bar.name, 34) for bar in explained.bars.get("cause", ()) if not bar.sure}
+    """Return the names of the causes whose difference may be chance."""
+    return {_style.clipped(bar.name, 34) for bar in explained.bars["cause"] if not bar.sure}
 
 
 def _cells(explained: Explanation) -> list[Cell]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import IO
 
-from reports import busy, explained, findings, steps, table, unfinished
+from reports import busy, findings, steps, table, texts
 from reports.record import Run
 
 ENDINGS = (".md", ".markdown")
@@ -13,13 +13,13 @@ ENDINGS = (".md", ".markdown")
 def write(run: Run, stream: IO[str]) -> None:
     if disturbed := busy.sentence(run):
         stream.write(f"{disturbed}\n\n")
-    for sentence in findings.said(run):
+    for sentence in findings.notes(run):
         stream.write(f"{sentence}\n\n")
     write_attribution(run, stream)
     for content in (table.comparisons(run), steps.steps(run)):
         if content and content.rows:
             _write_table(content, stream)
-    for remark in (*table.kernels(run), *table.troubles(run), *unfinished.sentences(run)):
+    for remark in (*table.kernels(run), *table.troubles(run), *findings.unfinished(run)):
         stream.write(f"\n{remark}\n")
 
 
@@ -33,5 +33,5 @@ def _write_table(content: table.Table, stream: IO[str]) -> None:
 
 def write_attribution(run: Run, stream: IO[str]) -> None:
     """What a person reads, its columns kept."""
-    for text in explained.texts(run):
+    for text in texts.of(run):
         stream.write(f"```text\n{text}\n```\n")

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import IO, TYPE_CHECKING
 
-from reports import busy, explained, findings, steps, table, unfinished
+from reports import busy, findings, steps, table, texts
 from reports.record import Run
 
 if TYPE_CHECKING:
@@ -31,14 +31,14 @@ def write(run: Run, stream: IO[str], *, verbose: bool = False) -> None:
     console, wide = (_console(stream, width) for width in (WIDTH, WIDE))
     if disturbed := busy.sentence(run):
         console.print(disturbed, style="bold", markup=False, soft_wrap=True)
-    for sentence in findings.said(run):
+    for sentence in findings.notes(run):
         console.print(sentence, style="bold", markup=False)
-    attributions = explained.texts(run)
+    attributions = texts.of(run)
     for text in attributions:
         console.print(text, markup=False, soft_wrap=True)
     ratios = table.comparisons(run)
     # Some hold the ratios and times that a person wants.
-    whole = bool(explained.tables(run) or run.predictions) and not verbose
+    whole = bool(texts.tables(run) or run.predictions) and not verbose
     if ratios.rows and not whole:
         _table(console, ratios)
         if finding := findings.sentence(run):
@@ -49,7 +49,7 @@ def write(run: Run, stream: IO[str], *, verbose: bool = False) -> None:
     cases = table.results(run)
     if cases.rows and (verbose or not (ratios.rows or attributions or timed)):
         _table(wide, cases)
-    for line in unfinished.sentences(run):
+    for line in findings.unfinished(run):
         console.print(line, markup=False, soft_wrap=True)
     for line in (*_sections(run), *_last(run, attributed=bool(attributions))):
         console.print(line, markup=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""What is reported of kept runs of `explain`, `whatif`, `advise` and `table`: figures, and the text beside.
+"""What is reported of kept runs of `explain`, `whatif` and `advise`: figures, and the text beside.
 
 `GOLDEN=write` rewrites both.
 """
@@ -23,13 +23,12 @@ FILES = {
     "explain": KEPT / "explain-fcn-s.jsonl",
     "whatif": KEPT / "whatif/fcn-s-pytorch.jsonl",
     "advise": KEPT / "whatif/fcn-r-advise.jsonl",
-    "table": KEPT / "shi7-alexnet-r.jsonl",
 }
 
 
 def numbers(*values: Any) -> str:
-    """Return numbers to six digits, `-` for None."""
-    return " ".join("-" if x is None else f"{x:.6g}" for x in values)
+    """Return numbers to five digits, `-` for None."""
+    return " ".join("-" if x is None else f"{x:.5g}" for x in values)
 
 
 def figures(run: Run) -> Iterator[str]:

@@ -12,7 +12,6 @@ from kernels.catalog import find
 from kernels.devices.cuda import Cuda
 from kernels.errors import Unavailable
 from kernels.ops.gemm import Gemm
-from kernels.ops.launch import Calls
 from kernels.setting import Setting
 from micro.measuring.rounds import Goal, Measurement, measure
 from micro.measuring.workers import Crew
@@ -85,43 +84,6 @@ def test_a_flag_of_one_operand_is_a_contest(quick: Cuda) -> None:
 def test_a_contest_that_cannot_be_captured(quick: Cuda) -> None:
     found = contest(quick, case("cuda-naive", Gemm(8, 8, 8)), case("cupy", Gemm(8, 8, 8)), seconds=2.0)
     assert found.judgments[0, 1].shown is not None
-
-
-def test_what_is_held_has_not_begun(device: Cuda) -> None:
-    """An event behind the holding kernel has not passed until that lets go."""
-    device.sync()
-    device.hold()
-    mark = device.mark()
-    assert not mark.done
-    device.release()
-    device.sync()
-    assert mark.done
-
-
-def test_a_held_stream_takes_all_launches_of_a_visit(device: Cuda) -> None:
-    """Were its queue too short, the caller would have waited until the holding kernel lost its patience."""
-    row, problem = find("launch", "cupy-kernel"), Calls("empty", 1)
-    bench = guards.Bench(device, problem)
-    launch = row.prepare(problem, device, Setting(device=device.name))(bench.views)
-    launch.call()  # a first one may load it
-    device.sync()
-    device.hold()
-    mark = device.mark()
-    for _ in range(device.kind.queue):
-        launch.call()
-    assert not mark.done
-    device.release()
-    device.sync()
-
-
-def test_time_runs_from_the_release(device: Cuda) -> None:
-    """What is enqueued while the stream is held lies between the marks without a gap."""
-    device.hold()
-    marks = [device.mark() for _ in range(3)]
-    device.release()
-    device.sync()
-    gaps = [device.between(marks[i], marks[i + 1]).wall for i in range(2)]
-    assert all(0 <= gap < 1e-3 for gap in gaps)
 
 
 @pytest.mark.parametrize("variant", ["cublas", "cublaslt", "cuda-tiled", "cuda-transpose-then-nn"])

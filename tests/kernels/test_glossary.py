@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from kernels.catalog import operations, problem_type
-from kernels.directions import DIRECTIONS, OLD, direction
+from kernels.directions import DIRECTIONS, direction
 from kernels.errors import UsageError
 from kernels.ops.activation import Activation
 from kernels.problem import Problem
@@ -68,10 +68,7 @@ def test_every_output_has_an_answer_and_a_bound(op: str) -> None:
         assert all(array.dtype == np.float64 for array in want.values()), problem.name
 
 
-def test_words_of_earlier_run_files_are_read() -> None:
-    assert OLD == {"backward": "dgrad", "gradient": "wgrad", "apply": "update", "loss": "forward"}
-    assert Activation(8, "tanh", "backward") == Activation(8, "tanh", "dgrad")
-    assert Activation(8, "tanh", "backward").name == "activation/count:8/kind:tanh/phase:dgrad"
+def test_a_word_that_is_no_direction_is_refused() -> None:
     with pytest.raises(UsageError, match="there are forward, dgrad"):
         Activation(8, "tanh", "sideways")
 

@@ -50,9 +50,12 @@ def test_a_batch_beyond_memory_is_a_line(tmp_path: Path) -> None:
     ("words", "said"),
     [
         (("macro", "env", "list"), "macro env: No space left on device"),
-        (("reports", "show", "reports/reference/ab/same-1.jsonl"), "reports show: stdout: No space left on device"),
         (
-            ("reports", "show", "--csv", "reports/reference/ab/same-1.jsonl"),
+            ("reports", "show", "reports/reference/transpose-full.jsonl"),
+            "reports show: stdout: No space left on device",
+        ),
+        (
+            ("reports", "show", "--csv", "reports/reference/transpose-full.jsonl"),
             "reports show: stdout: No space left on device",
         ),
     ],

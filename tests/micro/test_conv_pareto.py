@@ -11,13 +11,12 @@ from kernels.ops.conv import im2col
 from kernels.ops.conv.problem import Conv
 from kernels.setting import Setting
 from micro import conv
-from micro.answers.conv_pareto import answer
+from micro.answers.conv_pareto import answer, frontier
 from micro.contests import conv_pareto
 from micro.planning.benchmark import Request
 from micro.planning.contest import Contest
 from micro.planning.options import request
 from micro.planning.request import planned
-from reports.frontier import frontier
 from tests.micro.conv_runs import contest, result, run
 
 LAYER = Conv(16, 64, 27, 27, 64, 3, 3, pad=1)

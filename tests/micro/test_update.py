@@ -227,7 +227,7 @@ def test_useful_lines_of_optimizers_ask_what_they_are_for(kind: str, number: int
 def useful(benchmark: Benchmark, name: str, kind: str, number: int) -> set[str]:
     """What the contests of a useful line ask, at its small size; in each something can be measured."""
     device = {"cpu": "cpu", "cuda": "fake:cuda"}[kind]
-    lines = [line for line in benchmark.useful if bool(line.visit) == (kind == "cuda")]
+    lines = [line for line in benchmark.useful if bool(line.rank) == (kind == "cuda")]
     line = shlex.split(lines[number].words)
     meant, arguments = request(benchmark, name, [*line, *benchmark.small.split(), "--device", device])
     contests = planned(meant, name, arguments).contests
@@ -237,8 +237,8 @@ def useful(benchmark: Benchmark, name: str, kind: str, number: int) -> set[str]:
 
 
 def test_every_useful_line_is_looked_at() -> None:
-    assert [bool(line.visit) for line in update.BENCHMARK.useful] == [False, False, True, True, True]
-    assert [bool(line.visit) for line in optimizer.BENCHMARK.useful] == [False, False, True, True]
+    assert [bool(line.rank) for line in update.BENCHMARK.useful] == [False, False, True, True, True]
+    assert [bool(line.rank) for line in optimizer.BENCHMARK.useful] == [False, False, True, True]
 
 
 @pytest.mark.parametrize("argv", [["--together", "--budget", "2s"], ["--tensors", "2,4"], ["--rules"]])

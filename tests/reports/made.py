@@ -34,6 +34,7 @@ def case(m: int, trans: str = "nn", variant: str = "openblas", contest: str = "c
         bytes_per_second=1e9,
         percent_of_ceiling=40.0,
         ceiling="FMA avx2",
+        axes={"trans": "word"},
         samples=tuple(seconds * (1 + i / 100) for i in range(10)),
         rounds=tuple(range(10)),
     )
@@ -50,7 +51,7 @@ def convolution(edge: int, variant: str, seconds: float, **problem: Any) -> Resu
 
 
 FMA = replace(
-    case(1), name="fma", role="ceiling", op="fma", problem={"isa": "avx2"}, flops_per_second=5e9, ceiling=None
+    case(1), name="fma", role="ceiling", op="fma", problem={"isa": "avx2"}, flops_per_second=5e9, ceiling="FMA avx2"
 )
 
 

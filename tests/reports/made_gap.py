@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from reports.explanation import Agreement, Cell, Explanation
+from reports.explanation import RESIDUAL, Agreement, Bar, Cell, Explanation
 
 
 def cell(row: str, column: str, a: float, b: float, sure: bool = True) -> Cell:
@@ -17,6 +17,26 @@ CELLS = [
     cell("fc1 wgrad", "OS memory", 0.0, 0.030),
     cell("fc1 activation", "element-wise", 0.020, 0.010, sure=False),
 ]
+
+
+def _bars(cells: list[Cell]) -> tuple[Bar, ...]:
+    """Return the cells' causes, each certain where its cells are, and the residual."""
+    by_cause: dict[str, list[Cell]] = {}
+    for x in cells:
+        by_cause.setdefault(x.column, []).append(x)
+    bars = [
+        Bar(
+            name,
+            sum(x.a for x in of),
+            sum(x.b for x in of),
+            sum(x.low for x in of),
+            sum(x.high for x in of),
+            all(x.sure for x in of),
+        )
+        for name, of in by_cause.items()
+    ]
+    residual = (seconds - sum(x.seconds(side) for x in cells) for side, seconds in (("a", 0.3), ("b", 0.48)))
+    return *bars, Bar(RESIDUAL, *residual, None, None, False)
 
 
 def told(cells: list[Cell] = CELLS, **changes: Any) -> Explanation:
@@ -48,5 +68,6 @@ def told(cells: list[Cell] = CELLS, **changes: Any) -> Explanation:
         faults={},
         system={},
         conditions=("1 process of each",),
+        bars={"cause": _bars(cells)},
     )
     return replace(made, **changes)

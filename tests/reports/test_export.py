@@ -14,7 +14,7 @@ from reports import formats, store
 from reports.__main__ import main
 
 ROOT = Path(__file__).parents[2]
-SMALL = ROOT / "reports" / "reference" / "transpose-small-skylakex.jsonl"
+SMALL = Path(__file__).with_name("transpose.jsonl")
 KINDS = formats.kinds()
 
 

@@ -1,4 +1,4 @@
-"""Pictures of predictions and of advice: who is drawn, and where."""
+"""The picture of predictions: which are drawn, and where."""
 
 from __future__ import annotations
 
@@ -6,12 +6,9 @@ from dataclasses import replace
 
 from matplotlib.figure import Figure
 
-from reports.advice import TOPIC
-from reports.figures import advice, predictions
-from reports.record import Expected, Note, Prediction, Run
+from reports.figures import predictions
+from reports.record import Expected, Prediction, Run
 from tests.reports.test_prediction import AFTER, BEFORE, UNKNOWN, environment
-
-NOTE = Note(TOPIC, {"winner": "heap-keep", "order": ["heap-keep"], "tried": ["heap-keep"], "worth": 0.01, "shell": ""})
 
 
 def named(change: str, predicted: float | None, measured: float, verdict: str | None) -> Prediction:
@@ -22,8 +19,8 @@ def named(change: str, predicted: float | None, measured: float, verdict: str | 
     return replace(AFTER, id=change, change=change, predicted=said, measured=around(measured), verdict=verdict)
 
 
-def drawn(kind: object, *of: Prediction, notes: tuple[Note, ...] = ()) -> Figure:
-    ((suffix, figure),) = kind.draw(Run(environment(), predictions=of, notes=notes))  # type: ignore[attr-defined]
+def drawn(*of: Prediction) -> Figure:
+    ((suffix, figure),) = predictions.draw(Run(environment(), predictions=of))
     assert suffix == ""
     figure.canvas.draw()
     return figure
@@ -31,7 +28,7 @@ def drawn(kind: object, *of: Prediction, notes: tuple[Note, ...] = ()) -> Figure
 
 def test_only_what_was_predicted_and_measured_is_a_point() -> None:
     assert predictions.draw(Run(environment(), predictions=(BEFORE, UNKNOWN))) == []
-    figure = drawn(predictions, AFTER, UNKNOWN, named("threads=2", -0.4, -0.3, "refuted"))
+    figure = drawn(AFTER, UNKNOWN, named("threads=2", -0.4, -0.3, "refuted"))
     (axes,) = figure.axes
     points = {
         tuple(round(float(x), 6) for (x,) in line.get_data()) for line in axes.lines if len(line.get_data()[0]) == 1
@@ -43,13 +40,13 @@ def test_only_what_was_predicted_and_measured_is_a_point() -> None:
 
 def test_of_many_the_refuted_alone_are_named() -> None:
     many = [named(f"isa={i}", -0.01 * i, -0.01 * i, "confirmed") for i in range(1, 12)]
-    figure = drawn(predictions, *many, named("threads=2", -0.4, -0.1, "refuted"))
+    figure = drawn(*many, named("threads=2", -0.4, -0.1, "refuted"))
     assert [text.get_text() for text in figure.axes[0].texts] == ["threads=2"]
     assert figure.axes[0].get_xscale() == figure.axes[0].get_yscale() == "symlog"
 
 
 def test_of_several_steps_it_is_said_whose_change_it_was() -> None:
-    figure = drawn(predictions, AFTER, replace(AFTER, id="other", network="large"))
+    figure = drawn(AFTER, replace(AFTER, id="other", network="large"))
     assert {text.get_text() for text in figure.axes[0].texts} == {
         "heap-keep, small pytorch",
         "heap-keep, large pytorch",
@@ -57,31 +54,6 @@ def test_of_several_steps_it_is_said_whose_change_it_was() -> None:
 
 
 def test_whiskers_are_the_intervals() -> None:
-    (axes,) = drawn(predictions, AFTER).axes
+    (axes,) = drawn(AFTER).axes
     ends = {tuple(round(float(x), 6) for x in line.get_xdata()) for line in axes.lines if line.get_zorder() == 2}
     assert ends == {(-13.0, -9.0), (-11.0, -11.0)}
-
-
-def test_advice_goes_from_the_step_as_it_was_to_what_is_best() -> None:
-    both = named("heap-keep+threads=2", -0.5, -0.45, "confirmed")
-    slow = named("onednn-off", None, 0.3, None)
-    figure = drawn(advice, AFTER, both, slow, notes=(replace(NOTE, data={**NOTE.data, "winner": both.change}),))
-    (axes,) = figure.axes
-    assert [label.get_text() for label in axes.get_yticklabels()] == [
-        "as it was",
-        "onednn-off",
-        "heap-keep",
-        "heap-keep+threads=2",
-    ]
-    assert [round(bar.get_width(), 6) for bar in axes.patches] == [100.0, 130.0, 89.0, 55.0]
-    assert figure.texts[0].get_text() == "heap-keep+threads=2: a step takes 45.0 % less"
-
-
-def test_where_nothing_helps_the_title_says_so() -> None:
-    figure = drawn(
-        advice,
-        named("threads=2", -0.1, 0.1, "refuted"),
-        notes=(replace(NOTE, data={**NOTE.data, "winner": None, "order": []}),),
-    )
-    assert figure.texts[0].get_text() == "Nothing that was tried certainly makes the step faster"
-    assert advice.draw(Run(environment(), predictions=(AFTER,))) == []

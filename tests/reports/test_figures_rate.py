@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from reports.figures import rate
-from reports.record import Contest
-from tests.reports.made import FMA, SWEEP, case, contest, convolution, marks, one, run, words
+from reports.record import Contest, Result, Run, Seconds
+from tests.reports.made import FMA, SWEEP, case, contest, convolution, marks, one, readable, run, words
 
 
 def test_rates_over_a_size() -> None:
@@ -69,7 +69,7 @@ def test_traffic_is_counted_in_bytes() -> None:
 
 def test_peaks_of_tensor_cores() -> None:
     problem = {"dtype": "bf16", "unit": "wgmma", "steps": 4096, "processors": 132}
-    cores = replace(FMA, op="mma", problem=problem, flops_per_second=8e9)
+    cores = replace(FMA, op="mma", problem=problem, flops_per_second=8e9, ceiling="tensor cores bf16, wgmma")
     told = words(one(rate.draw(run(Contest("c", "?", "m", (case(1), case(2), cores), ())))))
     assert "tensor cores bf16, wgmma: 8.00 GFLOP/s" in told and "FMA" not in told.partition("tensor")[0]
 
@@ -142,3 +142,51 @@ def test_convolutions_are_drawn_by_what_they_execute() -> None:
     (axes,) = figure.axes
     assert axes.get_xlabel() == "GFLOP/s, executed"
     assert "2.00 GFLOP/s" in words(figure) and "40 % of FMA avx2" in words(figure)
+
+
+def curve(op: str = "transfer", factors: tuple[float, ...] = (1, 1, 1, 1)) -> Run:
+    """Copies of four sizes at 10 GB/s each way, times a factor, on a machine with three caches."""
+    rows = []
+    for size, factor in zip((1024, 65536, 1 << 20, 1 << 26), factors, strict=True):
+        seconds = size / 1e10
+        moved = replace(
+            case(1, variant="memcpy", contest=f"curve/size:{size}"),
+            name=f"{op}/size:{size}/variant:memcpy/threads:1",
+            op=op,
+            problem={"size": size},
+            seconds=Seconds(seconds, 0.9 * seconds, 1.1 * seconds, 0.95),
+            flops_per_second=0.0,
+            bytes_per_second=factor * 2e10,
+            ceiling=None,
+            percent_of_ceiling=None,
+        )
+        rows.append(Contest(moved.contest, "how long?", "variant", (moved,), ()))
+    facts = {"device": {"model": "Some CPU", "caches": [49152, 2 << 20, 1 << 30]}}
+    swept = run(*rows)
+    return replace(swept, environment=replace(swept.environment, facts=facts))
+
+
+def test_caches_are_marked_where_both_operands_fill_them() -> None:
+    figure = one(rate.draw(curve()))
+    text = words(figure)
+    lines = [x for x in figure.axes[0].lines if x.get_linewidth() == rate.FULL["linewidth"]]
+    assert [list(x.get_xdata()) for x in lines] == [[24576] * 2, [1 << 20] * 2]  # the last cache is off the axis
+    assert "48 KiB" in text and "2 MiB" in text and "a cache is full" in text
+    readable(figure)
+
+
+def test_only_plain_moves_mark_caches() -> None:
+    def marked(shown: Run) -> list[int]:
+        return list(rate.cache_sizes(shown, shown.results, "size"))
+
+    assert marked(curve()) == [49152, 2 << 20, 1 << 30]
+    assert marked(curve("gemm")) == marked(curve(factors=(1, 2, 3, 4))) == []
+    assert rate.cache_sizes(run(), curve().results, "size") == {}
+
+
+def test_loads_have_no_rate() -> None:
+    def loads(op: str) -> Result:
+        return case(1, op=op, problem={"working_set": 4096}, flops_per_second=None, bytes_per_second=6e9)
+
+    assert rate.draw(run(Contest("latency", "how long?", "page", (loads("chase"),), ()))) == []
+    assert rate.draw(run(Contest("latency", "how long?", "page", (loads("stream"),), ())))

@@ -13,7 +13,7 @@ from matplotlib.colors import to_hex
 from macro.explaining.kinds import KINDS
 from reports import step
 from reports.breakdown import Breakdown
-from reports.figures import _kinds, _room
+from reports.figures import _style
 from reports.figures import step as pictures
 from reports.record import Run
 from tests.reports.made import one, readable, words
@@ -64,12 +64,12 @@ def test_what_is_drawn_has_the_records_widths() -> None:
 
 def test_boxes_have_the_color_of_their_kind_and_the_key_names_it() -> None:
     figure = one(pictures.draw(noted(FOUND)))
-    gemm, convolution, copy = (_kinds.COLORS[name] for name in ("gemm", "convolution", "copy"))
-    assert colors(figure.axes[0])[1:] == [gemm, gemm, gemm, convolution, copy, _kinds.OTHER, "#FFFFFF"]
+    gemm, convolution, copy = (pictures.COLORS[name] for name in ("gemm", "convolution", "copy"))
+    assert colors(figure.axes[0])[1:] == [gemm, gemm, gemm, convolution, copy, pictures.OTHER, "#FFFFFF"]
     (key,) = figure.legends
     entries = [x.get_text().strip() for x in key.get_texts()]
     assert entries == ["gemm", "convolution", "copy", "several kinds, or unknown", "residual"]
-    assert [to_hex(x.get_color()).upper() for x in key.get_lines()] == [gemm, convolution, copy, _kinds.OTHER]
+    assert [to_hex(x.get_color()).upper() for x in key.get_lines()] == [gemm, convolution, copy, pictures.OTHER]
 
 
 def test_a_residual_below_nothing_is_behind_the_plain_step() -> None:
@@ -94,7 +94,7 @@ def test_kinds_are_stacked_up_to_the_plain_step() -> None:
     assert drawn[-1][1] + drawn[-1][2] == pytest.approx(FOUND.step["a"])
     names = [x.get_text() for x in below.get_yticklabels()]
     assert names == ["gemm", "convolution", "copy", "data", "residual"]
-    assert colors(below)[:4] == [_kinds.COLORS[name] for name in names[:4]]
+    assert colors(below)[:4] == [pictures.COLORS[name] for name in names[:4]]
     texts = [x.get_text() for x in below.texts]
     assert texts == ["61.2 ms, 61 %", "19.5 ms, 20 %", "9.50 ms, 9 %", "800 µs, 1 %", "+9.00 ms, 9 %"]
     assert below.get_xlabel() == "ms of a step" and below.get_xlim() == figure.axes[0].get_xlim()
@@ -131,21 +131,21 @@ def test_labels_lie_in_their_boxes_and_the_notes_tell_the_others() -> None:
 
 
 def test_a_text_is_cut_to_its_room() -> None:
-    whole = _room.inches("convolution", 9)
-    assert _room.fitted("convolution", whole, 9) == "convolution"
-    cut = _room.fitted("convolution", whole / 2, 9)
-    assert cut.endswith("…") and "convolution".startswith(cut[:-1]) and _room.inches(cut, 9) <= whole / 2
-    assert not _room.fitted("convolution", 0.1, 9)
+    whole = _style.inches("convolution", 9)
+    assert _style.fitted("convolution", whole, 9) == "convolution"
+    cut = _style.fitted("convolution", whole / 2, 9)
+    assert cut.endswith("…") and "convolution".startswith(cut[:-1]) and _style.inches(cut, 9) <= whole / 2
+    assert not _style.fitted("convolution", 0.1, 9)
 
 
 def test_every_kind_has_a_color_of_its_own() -> None:
-    assert {kind.name for kind in KINDS} == set(_kinds.COLORS)
+    assert {kind.name for kind in KINDS} == set(pictures.COLORS)
     every = {
-        name: [int(x[i : i + 2], 16) for i in (1, 3, 5)] for name, x in {**_kinds.COLORS, "": _kinds.OTHER}.items()
+        name: [int(x[i : i + 2], 16) for i in (1, 3, 5)] for name, x in {**pictures.COLORS, "": pictures.OTHER}.items()
     }
     for (name, a), (other, b) in itertools.combinations(every.items(), 2):
         assert sum(abs(x - y) for x, y in zip(a, b, strict=True)) >= 40, (name, other)
-    assert _kinds.ink(_kinds.COLORS["convolution"]) == "white" != _kinds.ink(_kinds.COLORS["copy"])
+    assert pictures.ink(pictures.COLORS["convolution"]) == "white" != pictures.ink(pictures.COLORS["copy"])
 
 
 def test_two_of_a_name_are_two_pictures() -> None:

@@ -1,12 +1,17 @@
-"""What the notes of a run say."""
+"""Sentences above and below the tables: notes, what is unfinished, a busy machine."""
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
+from typing import Any
 
-from reports.findings import said
-from reports.record import Note
-from tests.reports.runs import NOTE, RUN
+import pytest
+
+from reports import busy, findings, formats, step
+from reports.record import Note, Run
+from tests.reports import made, made_step
+from tests.reports.runs import CONTEST, ENVIRONMENT, NOTE, RUN
 
 
 def test_of_one_plan_the_last_note_of_a_topic_stands_for_those_before() -> None:
@@ -17,4 +22,103 @@ def test_of_one_plan_the_last_note_of_a_topic_stands_for_those_before() -> None:
         Note("answer", {"sentences": ["A is faster."], "of": "a"}),
         Note("lacks", {"sentences": [], "of": "a"}),
     )
-    assert said(replace(RUN, notes=notes)) == ["It does.", "2 contests are missing.", "A is faster."]
+    assert findings.notes(replace(RUN, notes=notes)) == ["It does.", "2 contests are missing.", "A is faster."]
+
+
+COMMAND = "python -m macro run fcn-s -o a.jsonl"
+STOPPED = replace(ENVIRONMENT, command=COMMAND)
+ROUNDS = tuple(Note("round", {"contest": "step/network:fcn-s", "number": i}) for i in range(4))
+SHORT = replace(CONTEST, contest="d", stopped="interrupted after 7 rounds", interrupted=True)
+WATCHED = (Note("watched", {"side": 0}), Note("watched", {"side": 1}))
+
+
+@pytest.mark.parametrize(
+    ("run", "sentences"),
+    [
+        (
+            Run(STOPPED, (), ROUNDS),
+            [f"Unfinished: step/network:fcn-s, of which 4 rounds lie here; to go on: {COMMAND} --resume"],
+        ),
+        (
+            Run(STOPPED, (CONTEST,), ROUNDS[:1]),
+            [f"Unfinished: step/network:fcn-s, of which 1 round lies here; to go on: {COMMAND} --resume"],
+        ),
+        (
+            Run(replace(STOPPED, command=COMMAND + " --resume"), (), WATCHED),
+            [f"Unfinished: the explanation, of which 2 rounds lie here; to go on: {COMMAND} --resume"],
+        ),
+        (Run(STOPPED), [f"Unfinished: no contest has ended here; to go on: {COMMAND} --resume"]),
+        (Run(replace(STOPPED, command="from Python: a.py")), ["Unfinished: no contest has ended here."]),
+        (Run(STOPPED, (replace(CONTEST, contest="step/network:fcn-s"),), ROUNDS), []),
+        (Run(STOPPED, (), (NOTE,)), []),
+        (Run(STOPPED, (), (Note("selftest", {"figures": []}),)), []),
+        (Run(STOPPED, (SHORT, CONTEST)), [f"Unfinished: d, interrupted after 7 rounds; to go on: {COMMAND} --resume"]),
+        (
+            Run(replace(STOPPED, command="python -m micro.gemm"), (SHORT,)),
+            ["Unfinished: d, interrupted after 7 rounds."],
+        ),
+    ],
+)
+def test_what_is_unfinished_is_said_with_the_command_that_goes_on(run: Run, sentences: list[str]) -> None:
+    assert list(findings.unfinished(run)) == sentences
+
+
+@pytest.mark.parametrize("kind", ["text", "markdown"])
+def test_no_empty_table_stands_for_it(kind: str) -> None:
+    stream = io.StringIO()
+    formats.write(kind, Run(STOPPED, (), ROUNDS), stream)
+    assert "4 rounds lie here" in stream.getvalue()
+    assert "case" not in stream.getvalue() and "contender" not in stream.getvalue()
+
+
+DISTURBED: dict[str, Any] = {"rounds": tuple(range(27)), "samples": (1e-6,) * 27}
+HEAD = "This machine was busy: in 89% of the rounds of a case (median) others took more than 1 % of it. "
+
+
+def both(**more: Any) -> Run:
+    """A contest of two cases, both disturbed alike."""
+    contest = made.contest(8)
+    return made.run(replace(contest, results=tuple(replace(x, **(DISTURBED | more)) for x in contest.results)))
+
+
+@pytest.mark.parametrize(
+    ("clock", "rejected", "words"),
+    [
+        ("cpu", 0, "By processor time (clock cpu) these rounds count, for what others took is not in it."),
+        ("wall", 24, "By the wall they are rejected, 24 of 27, and are in no ratio."),
+        ("wall", 0, "Of several threads, or of long visits by the wall, they count, with what others took."),
+    ],
+)
+def test_a_busy_machine_is_said_first_with_what_it_means_by_clock(clock: str, rejected: int, words: str) -> None:
+    disturbed = both(clock=clock, rejected=tuple(range(rejected)), lost=24 / 27)
+    assert busy.sentence(disturbed) == HEAD + words
+    for kind in ("text", "markdown"):
+        stream = io.StringIO()
+        formats.write(kind, disturbed, stream)
+        assert stream.getvalue().splitlines()[0] == HEAD + words
+
+
+@pytest.mark.parametrize("more", [{"lost": 0.2}, {"lost": None}, {"clock": "event", "lost": 1.0}])
+def test_no_other_machine_is_called_busy(more: dict[str, Any]) -> None:
+    """A file from before results had their share, and a GPU that was hot, are none."""
+    assert busy.sentence(both(**({"clock": "wall"} | more))) is None
+
+
+def test_a_busy_script_names_share_and_remedy() -> None:
+    assert busy.step_sentence(None, 1) is None and busy.step_sentence(busy.TAKEN, 2) is None
+    head = "This machine was busy: others took 33% of the processor time that this script could use. "
+    assert busy.step_sentence(0.334, 1) == head + "Use a quiet machine."
+    barriers = "Each barrier of its 2 threads waits for the slowest: use --threads 1, or a quiet machine."
+    assert busy.step_sentence(0.334, 2) == head + barriers
+
+
+@pytest.mark.parametrize(("share", "grade"), [(None, "strong"), (0.09, "strong"), (0.2, "fair"), (0.5, "weak")])
+def test_a_busy_script_is_never_strong(share: float | None, grade: str) -> None:
+    quality = step.quality(made_step.found(busy=share, residual={"a": 0.001}))
+    assert quality.startswith(f"Quality: {grade}: ")
+    assert ("a quiet machine" in quality) == (grade != "strong")
+
+
+def test_a_longer_budget_is_no_remedy_on_a_busy_machine() -> None:
+    assert "(a longer --budget)" in step.quality(made_step.found(residual={"a": 0.05}))
+    assert "(a longer --budget)" not in step.quality(made_step.found(residual={"a": 0.05}, busy=0.5))

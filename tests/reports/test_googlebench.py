@@ -18,7 +18,6 @@ from reports import flat, formats, store
 from reports.record import Contest, Environment, Result, Run
 from tests.conftest import Ran
 
-REFERENCE = Path(__file__).parents[2] / "reports" / "reference"
 COMPARE = Path("/usr/share/benchmark/compare.py")
 needs_compare = pytest.mark.skipif(
     not COMPARE.exists(), reason=f"no {COMPARE}: apt-get install -y --no-install-recommends libbenchmark-tools"
@@ -27,7 +26,7 @@ needs_compare = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def run() -> Run:
-    return store.read(REFERENCE / "transpose-small-skylakex.jsonl")
+    return store.read(Path(__file__).with_name("transpose.jsonl"))
 
 
 def exported(run: Run) -> Any:
@@ -189,13 +188,18 @@ def test_compare_sets_two_variants_side_by_side(gemm: Callable[..., Ran], tmp_pa
 
 
 @needs_compare
-def test_a_contest_that_names_one_variant_does_not_keep_two_apart(tmp_path: Path) -> None:
-    run = store.read(REFERENCE / "crossover-1.jsonl")
-    contest = run.contests[0]
-    assert contest.contest.endswith("/variant:openblas"), "and its contender is transpose-then-nn:openblas"
-    run = replace(run, contests=(contest,))
-    told = compare(tmp_path, "filters", [run], "variant:openblas", "variant:transpose-then-nn:openblas")
-    a, b = (one.seconds for one in contest.results if one.role == "measured")
+def test_a_contest_that_names_one_variant_does_not_keep_two_apart(run: Run, tmp_path: Path) -> None:
+    strategies = run.contests[0]
+    nt, copied = (
+        next(x for x in strategies.results if x.variant == variant and x.problem.get("trans") == "nt")
+        for variant in ("openblas", "transpose-then-nn")
+    )
+    contest = replace(
+        strategies, contest=f"{strategies.contest}/variant:openblas", results=(nt, copied), comparisons=()
+    )
+    filters = f"variant:{nt.variant}", f"variant:{copied.variant}"
+    told = compare(tmp_path, "filters", [replace(run, contests=(contest,))], *filters)
+    a, b = nt.seconds, copied.seconds
     assert a and b
     (change,) = next(row for name, row in told.items() if name.endswith("_median"))["measurements"]
     assert math.isclose(1 + change["cpu"], b.median / a.median)

@@ -95,6 +95,7 @@ def test_it_stands_beside_the_interval() -> None:
     [
         (("cpu",), "between runs: not known here (cpu), run micro.selftest --full"),
         (("event",), "between runs: not known here (event)"),
+        (("generations",), "between runs: not known here (generations)"),
         (("wall", "threads"), "between runs: wall 1 %; not known here (threads), run micro.selftest --full"),
         ((), None),
     ],

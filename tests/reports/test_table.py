@@ -74,9 +74,23 @@ SECONDS = Seconds(1e-6, 0.9e-6, 1.1e-6, 0.95)
 FIRST = Result(f"{BASE}/variant:x/threads:1", "c", "measured", "gemm", {"m": 1}, "x", "cpu", 1, "ok", seconds=SECONDS)
 SECOND = replace(FIRST, name=f"{BASE}/variant:y/threads:1", variant="y", percent_of_ceiling=40.0)
 COMPARED = Comparison("c", "variant", FIRST.name, SECOND.name, 1.5, 1.4, 1.6, 0.95, "slower", None, 0.01, 0.01)
-FMA = replace(FIRST, name="fma/isa:avx2", role="ceiling", op="fma", problem={"isa": "avx2"}, flops_per_second=5e10)
+FMA = replace(
+    FIRST,
+    name="fma/isa:avx2",
+    role="ceiling",
+    op="fma",
+    problem={"isa": "avx2"},
+    flops_per_second=5e10,
+    ceiling="FMA avx2",
+)
 READ = replace(
-    FIRST, name="stream", role="ceiling", op="stream", problem={"kind": "read", "size": 49152}, bytes_per_second=2e10
+    FIRST,
+    name="stream",
+    role="ceiling",
+    op="stream",
+    problem={"kind": "read", "size": 49152},
+    bytes_per_second=2e10,
+    ceiling="read 48 KiB",
 )
 
 
@@ -181,7 +195,9 @@ def test_the_table_of_cases_leaves_ceilings_out() -> None:
 def test_the_best_of_each_ceiling() -> None:
     slow = replace(FMA, flops_per_second=1e10)
     tensor = {"dtype": "bf16", "unit": "wgmma", "steps": 4096, "processors": 132}
-    cores = replace(FMA, op="mma", problem=tensor, flops_per_second=9e14, bytes_per_second=3e10)
+    cores = replace(
+        FMA, op="mma", problem=tensor, flops_per_second=9e14, bytes_per_second=3e10, ceiling="tensor cores bf16, wgmma"
+    )
     told = table.ceilings(run(FIRST, slow, FMA, slow, cores, READ))
     assert told == ("FMA avx2 50.0 GFLOP/s", "tensor cores bf16, wgmma 900 TFLOP/s", "read 48 KiB 20.0 GB/s")
 

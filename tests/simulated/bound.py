@@ -27,9 +27,6 @@ OTHERS = {
     ("kernels/libs/cudnn.py", "call"): "cuDNN's, which tests/simulated/cudnn_headers.py has",
     ("kernels/libs/cudnn.py", "launch"): "the same",
     ("kernels/libs/cudnn_layers.py", "_ready"): "the same",
-    ("micro/probes/skcuda_blas.py", "ask"): "scikit-cuda's, in Python",
-    ("micro/probes/skcuda_blas.py", "product"): "scikit-cuda's, in Python",
-    ("micro/probes/skcuda_blas.py", "transposed"): "scikit-cuda's, in Python",
 }
 
 
@@ -60,7 +57,7 @@ def _everywhere() -> frozenset[Site]:
 def files(*suffixes: str) -> Iterator[Path]:
     for folder in FOLDERS:
         for path in sorted((ROOT / folder).rglob("*")):
-            if path.suffix in suffixes and not path.name.startswith(("test_", "stand_in")):
+            if path.suffix in suffixes and not path.name.startswith("test_"):
                 yield path
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from ctypes import c_uint8
-from types import SimpleNamespace
+from importlib.machinery import ModuleSpec
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,6 @@ import numpy as np
 from kernels.ops.conv import truth
 from kernels.ops.conv.shape import Shape
 from tests.simulated.fake_cublas import Enqueue, Reach, anywhere, at_once
-from tests.simulated.stand_in import module as named
 
 NOTES: dict[int, set[str]] = {
     0: set(),
@@ -172,7 +172,8 @@ class Pygraph:
 
 def module(enqueue: Enqueue = at_once, reach: Reach = anywhere, ran: Callable[[str], None] = lambda name: None) -> Any:
     """The frontend's module. `ran` is told each plan that is executed."""
-    made: Any = named("cudnn")
+    made: Any = ModuleType("cudnn")
+    made.__spec__ = ModuleSpec("cudnn", None)
     how = SimpleNamespace(enqueue=enqueue, reach=reach, ran=ran, stream=None, handles=0)
 
     def create_handle() -> int:

@@ -1,16 +1,12 @@
-"""pynvml without a driver: one that answers each question by a table, one whose counters grow."""
+"""pynvml without a driver: it answers each question by a table."""
 
 from __future__ import annotations
 
 from importlib.machinery import ModuleSpec
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
-from kernels.libs import nvml
-from micro.probes import clocks
-
 BUS = "0000:17:00.0"
-HANDLE = 7
 
 
 class NVMLError(Exception):
@@ -60,39 +56,3 @@ def module(change: dict[str, Any] | None = None) -> Any:
         if answer is not None:
             setattr(made, name, asked(answer))
     return made
-
-
-class Counting:
-    """pynvml, of a card that does not tell the thermal violations; power is drawn while it is asked."""
-
-    NVMLError = NVMLError
-
-    def __init__(self) -> None:
-        self.joules = 0
-
-    def nvmlDeviceGetClockInfo(self, handle: int, which: int) -> int:
-        return {nvml.SM: 1980, nvml.MEMORY: 2619}[which]
-
-    def nvmlDeviceGetTemperature(self, handle: int, which: int) -> int:
-        return 41
-
-    def nvmlDeviceGetPowerUsage(self, handle: int) -> int:
-        self.joules += 5
-        return 123_000
-
-    def nvmlDeviceGetCurrentClocksEventReasons(self, handle: int) -> int:
-        return 0
-
-    def nvmlDeviceGetViolationStatus(self, handle: int, policy: int) -> Any:
-        assert handle == HANDLE
-        if policy == clocks.THERMAL:
-            raise NVMLError
-        return SimpleNamespace(violationTime=1000 + self.joules)
-
-    def nvmlDeviceGetTotalEnergyConsumption(self, handle: int) -> int:
-        return self.joules
-
-    def nvmlDeviceGetFieldValues(self, handle: int, fields: list[int]) -> list[Any]:
-        (field,) = fields
-        value = SimpleNamespace(uiVal=1, ullVal=field)
-        return [SimpleNamespace(nvmlReturn=3 if field == 271 else 0, valueType=3, value=value)]

@@ -17,7 +17,6 @@ from kernels.errors import LaunchError, Unavailable
 from kernels.libs import cublas, cublaslt, cuda, cufft, cusparse, driver, pycuda, skcuda
 from kernels.ops.launch import gpu
 from kernels.ops.launch.problem import Calls
-from micro.probes import versions
 from tests.simulated import declarations
 from tests.simulated.bound import ROOT, Site
 from tests.simulated.declarations import Kind
@@ -121,7 +120,6 @@ def called() -> list[Call]:
         _pycuda_events(library)
         assert cuda.driver_missing() is None
         assert skcuda._soname() == "libcublas.so.0.0"
-        versions.driver()
     return library.calls + [_c(site, *where) for site, where in IN_C.items()]
 
 

@@ -7,6 +7,7 @@ import importlib.util
 import json
 from copy import deepcopy
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -98,6 +99,12 @@ def test_every_number_is_nvidias(told: Declarations) -> None:
     assert {name: theirs[name] for name in cudnn_headers.numbers()} == cudnn_headers.numbers()
     for word, names in zip(("FWD", "BWD_DATA", "BWD_FILTER"), FILTERS, strict=True):
         assert theirs[f"CUDNN_CONVOLUTION_{word}_ALGO_COUNT"] == len(names)
+
+
+def test_cudnn_without_a_device_is_unavailable() -> None:
+    library = SimpleNamespace(cudnnCreate=lambda handle: 1001, cudnnGetErrorString=lambda status: b"NOT_INITIALIZED")
+    with pytest.raises(Unavailable, match="cudnnCreate answers 1001: NOT_INITIALIZED"):
+        cudnn.open_handle(library)
 
 
 @pytest.mark.parametrize("word", ["Fwd", "BwdData", "BwdFilter"])

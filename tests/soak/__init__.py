@@ -1,1 +1,1 @@
-"""Campaigns of hours, run by `make soak`."""
+"""Campaigns of hours: `python -m tests.soak` measures what is promised; tests.soak.mutants judges the tests."""

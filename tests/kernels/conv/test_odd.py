@@ -14,8 +14,8 @@ from kernels.errors import Unavailable
 from kernels.ops.conv.problem import Conv
 from kernels.setting import Setting
 from kernels.variant import Variant
-from micro.contests.conv_checks import ODD, kernels
 from micro.worker import check
+from tests.soak.conv_checks import ODD, kernels
 
 CPU = open_device("cpu")
 SHAPES = (

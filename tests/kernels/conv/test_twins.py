@@ -19,8 +19,8 @@ from kernels.ops.conv.shape import PASSES
 from kernels.problem import Inputs
 from kernels.setting import Setting
 from kernels.variant import Variant
-from micro.contests.conv_checks import kernels
 from micro.worker import check as checking
+from tests.soak.conv_checks import kernels
 
 CPU = open_device("cpu")
 U = 2.0**-24

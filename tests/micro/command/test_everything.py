@@ -109,10 +109,17 @@ def test_what_does_not_fit_is_left_out_and_said(
         everything._fitting(found, device)
 
 
-def test_lines_without_a_place_in_a_visit_are_of_its_first_part(few: None) -> None:
-    assert [part.title for part in parts("fake", True, 1)] == [part.title for part in parts("fake", True)]
+def test_lines_of_some_ranks_are_planned_alone(few: None) -> None:
+    assert [part.rank for part in parts(DEVICE, ranks=range(20, 80))] == [20, 30, 40, 70]
     with pytest.raises(UsageError, match="--device fake: no benchmark has anything for it yet"):
-        parts("fake", True, 2)
+        parts("fake", ranks=range(20, 80))
+
+
+def test_a_removed_option_says_what_to_type_instead(micro: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    for word in (("--part", "1"), ("--part=1",)):
+        ran = micro("all", *word)
+        assert ran.code == 2 and ran.err.count("\n") == 1
+        assert ran.err.startswith("python -m micro: --part is no option any more: type python -m micro all --device")
 
 
 def test_a_line_that_names_the_variants_of_another_device_is_left_out(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from micro.command import generations, rival_runs
+from micro.command import rival_runs
 from micro.contests import rivals
 from reports import next_run as paths
 from reports.record import Comparison
@@ -20,7 +20,6 @@ def test_every_path_has_five_rivals() -> None:
     assert {one.path for one in every if one.twin} == set(rivals.SECONDS) - {paths.PYTHON}
     names = [one.contest(0).name for one in every]
     assert len(set(names)) == len(names)
-    assert len(generations.STUBS.pairs) == 5 and len(generations.REAL) == 2
 
 
 def test_one_core_has_no_pairs_of_two_threads() -> None:
@@ -50,20 +49,5 @@ def test_a_run_that_took_another_path_does_not_count(path: str, took: tuple[str,
     assert one.took(took) == counts
     told = Comparison("c", "kernel", "a", "b", 1.5, 1.4, 1.6, 0.95, "slower", None, 0.01, 0.01, path=took)
     known: Any = {one.contest(0).name: SimpleNamespace(comparisons=(told,))}
-    (found,) = rival_runs.RivalRuns([one], [], 0).runs(1, known)
+    (found,) = rival_runs.runs([one], 1, known)
     assert (len(found.intervals), found.strayed) == ((1, 0) if counts else (0, 1))
-
-
-def test_the_stubs_are_those_of_the_file() -> None:
-    from macro.frameworks import find
-
-    assert [find(name).name for name in generations.STUBS.frameworks] == list(generations.STUBS.frameworks)
-
-
-def test_the_network_of_the_stubs_is_one() -> None:
-    from macro.networks.base import from_data
-
-    told = generations.stub_network()
-    nodes = from_data(told).nodes
-    wanted = [(x["name"], x["inputs"], x["outputs"], x["activation"], x["first"]) for x in told["layers"]]
-    assert [(x.name, x.inputs[0][0], x.output[0], x.activation, x.first) for x in nodes] == wanted

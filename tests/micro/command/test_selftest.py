@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from micro import selftest
-from micro.command import known_pairs, soak
+from micro.command import known_pairs
 from micro.command import selftest as command
-from micro.command.figure import Figure
 from micro.contests import rivals
 from micro.contests import selftest as pairs_of
 from micro.measuring.runner import Runner
@@ -166,24 +165,14 @@ def test_later_reports_carry_the_spreads(
         (("--resume",), "--resume: it needs a run file"),
         (("--full", "--explain"), "not allowed with"),
         (("--json", "nowhere/figures.json"), "--json nowhere/figures.json: No such file"),
-        (("--soak", "rate", "--json", "nowhere/figures.json"), "--json nowhere/figures.json: No such file"),
+        (("--soak", "causes"), "--soak is no option any more: type python -m tests.soak, in a checkout"),
+        (("--soak=rate", "-q"), "--soak is no option any more"),
     ],
 )
 def test_usage(
-    made: list[str],
-    words: Sequence[str],
-    says: str,
-    capsys: pytest.CaptureFixture[str],
-    in_process: Callable[..., Ran],
-    monkeypatch: pytest.MonkeyPatch,
+    made: list[str], words: Sequence[str], says: str, capsys: pytest.CaptureFixture[str], in_process: Callable[..., Ran]
 ) -> None:
     """Said before anything is measured."""
-
-    def soaked() -> Iterator[Figure]:
-        made.append("soak")
-        yield Figure("", "", "", True)
-
-    monkeypatch.setitem(soak.PARTS, "rate", soaked)
     ran = in_process(capsys, selftest.main, words)
     assert ran.code == 2 and says in ran.err and not made
 

@@ -289,7 +289,7 @@ def test_a_crash_of_a_ceiling_costs_the_ceiling(quiet: None, ceiling: int) -> No
 def test_a_worker_that_dies_at_its_start_fails_its_case(quiet: None, monkeypatch: pytest.MonkeyPatch) -> None:
     from micro.worker import process
 
-    def stillborn(device: str, threads: int, isa: str, heap: str, preload: str) -> None:
+    def stillborn(setting: object) -> None:
         raise Died("ends its process with exit code 1")
 
     monkeypatch.setattr(process, "Worker", stillborn)

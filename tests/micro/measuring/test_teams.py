@@ -63,8 +63,8 @@ def crew(workers: Any, *measured: Case) -> Crew:
     return Crew(workers, (*measured, *ceilings.cases(measured, LIMITS)), seed=1)
 
 
-POOL = ("fake", 2, "default", "default", "none", "openblas")
-TEAM = ("fake", 2, "default", "default", "none", "suite")
+POOL = (Setting(2, device="fake"), "openblas")
+TEAM = (Setting(2, device="fake"), "suite")
 
 
 def test_a_team_has_a_worker_of_its_own_and_its_rounds_behind_those_of_the_cases() -> None:
@@ -115,7 +115,7 @@ def test_one_thread_and_two_take_turns_and_each_has_its_ceilings() -> None:
     visits: dict[Any, int] = {}
     for key, _ in workers.looks():
         visits[key] = visits.get(key, 0) + 1
-    alone = ("fake", 1, "default", "default", "none")
+    alone = (Setting(device="fake"), "")
     assert visits == {POOL: 2, TEAM: 2 * 2, alone: 3 * 2}
     assert sum(x.canary for _, x in workers.looks()) == 1
     assert next(key for key, x in workers.looks() if x.canary) in (POOL, alone)

@@ -20,7 +20,7 @@ from micro.arms.server import Arm
 from micro.command import everything
 from micro.command.line import main
 from micro.planning.benchmark import NothingWritten, default_rows
-from micro.planning.contest import Case, Contest, parse
+from micro.planning.contest import Case, Contest
 from micro.planning.options import request
 from micro.planning.repeat import Repeat
 from micro.planning.request import planned
@@ -117,24 +117,6 @@ def test_an_axis_that_the_default_question_does_not_read_is_not_dropped(name: st
 def test_a_question_takes_no_other_contests(words: list[str]) -> None:
     with pytest.raises(UsageError, match=f"^{words[0]} {words[1]}: a question sets its own contests"):
         contests("gemm", "--transpose", *words)
-
-
-def test_two_words_for_one_direction_are_one_value_named_twice() -> None:
-    with pytest.raises(UsageError, match="named twice"):
-        contests("elementwise", "--count", "64", "--phase", "backward,dgrad")
-
-
-@pytest.mark.parametrize(
-    ("old", "now"),
-    [
-        ("update/m:8/n:8/k:8/part:gradient", "part:wgrad"),
-        ("update/m:8/n:8/k:8/part:apply", "part:update"),
-        ("softmax/batch:4/classes:8/want:loss", "want:forward"),
-        ("activation/count:8/phase:backward", "phase:dgrad"),
-    ],
-)
-def test_names_of_earlier_run_files_are_read(old: str, now: str) -> None:
-    assert now in parse(f"{old}/variant:c/threads:1").name
 
 
 COMMITTED = {path.name: path for path in sorted(REFERENCE.rglob("*.jsonl"))}

@@ -1,1 +1,0 @@
-"""How probes are run, and what they share: facts, processes, clocks, tools."""

@@ -1,1 +1,0 @@
-"""A session on a GPU: what it needs, and its steps, the most valuable first."""

@@ -1,0 +1,125 @@
+"""What is checked before a session: the driver and the packages."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kernels.libs import cuda
+from tests.gpu.session import preflight
+from tests.gpu.session.processes import ROOT
+
+
+@pytest.fixture
+def driver(tmp_path: Path) -> Path:
+    """A folder with a library by the name of NVIDIA's driver, in which nothing is."""
+    if shutil.which("cc") is None:
+        pytest.skip("no C compiler")
+    folder = tmp_path / "driver"
+    folder.mkdir()
+    source = folder / "x.c"
+    source.write_text("int cuInit(unsigned flags) { return 100; }\n")
+    subprocess.run(["cc", "-shared", "-fPIC", source, "-o", folder / cuda.DRIVER], check=True)
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(cuda.driver_here(), reason="a driver is here")
+@pytest.mark.parametrize("how", ["module", "make"])
+def test_a_driver_without_cupy_is_one_line(how: str, driver: Path, tmp_path: Path) -> None:
+    """Nor is the fake device measured in its place, unless that is asked for."""
+    if how == "make" and shutil.which("make") is None:
+        pytest.skip("no make")
+    command = {
+        "module": [sys.executable, "-m", "tests.gpu.session", "--part", "1", "--out", str(tmp_path / "out")],
+        "make": ["make", "-s", "gpu", "PART=1", f"OUT={tmp_path / 'out'}", f"PYTHON={sys.executable}"],
+    }[how]
+    ran = subprocess.run(
+        command,
+        cwd=ROOT,
+        env=os.environ | {"LD_LIBRARY_PATH": str(driver)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    lines = [line for line in ran.stderr.splitlines() if not line.startswith("make")]
+    assert ran.returncode == 2 and len(lines) == 1, ran
+    assert lines[0].startswith("gpu: an NVIDIA driver is here, cupy not: ") and "--fake" in lines[0]
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_is_needed_and_missing_is_named_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuda, "package", lambda name: name if name in ("cupy", "msgspec") else None)
+    assert (preflight.missing() or "").startswith("an NVIDIA driver is here, msgspec, cupy not: ")
+    monkeypatch.setattr(cuda, "package", lambda name: None)
+    monkeypatch.setattr(preflight, "driver", lambda: "it counts no GPU")
+    assert preflight.missing() == "it counts no GPU; --fake tests without a GPU"
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("return 100;", "finds no GPU (cuInit answers 100)"),
+        ("for (;;) sleep(1);", "does not answer within 2 s"),
+        ("abort();", "does not answer (killed by SIGABRT)"),
+    ],
+)
+def test_a_driver_that_does_not_serve(body: str, reason: str, driver: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = driver / "x.c"
+    source.write_text(f"#include <stdlib.h>\n#include <unistd.h>\nint cuInit(unsigned flags) {{ {body} return 0; }}\n")
+    subprocess.run(["cc", "-shared", "-fPIC", source, "-o", driver / cuda.DRIVER], check=True)
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(driver))
+    text = preflight.driver(2.0 if "for" in body else 60.0) or ""
+    assert text.startswith("the NVIDIA driver is here and ") and reason in text
+
+
+@pytest.mark.slow
+def test_every_package_has_its_outcome(monkeypatch: pytest.MonkeyPatch, modules: Callable[[str, str], None]) -> None:
+    """Whether it works, raises, never answers or crashes."""
+    text = "import sys, os, time, json\n{}\nprint(json.dumps(dict(version='1')))"
+    for name, body in {"works": "", "raises": "1 // 0", "hangs": "time.sleep(60)", "dies": "os.abort()"}.items():
+        modules(name, text.format(body))
+    monkeypatch.setattr(preflight, "CHECKS", dict.fromkeys(("works", "raises", "hangs", "dies"), dict))
+    monkeypatch.setattr(preflight, "command", lambda name: [sys.executable, "-m", name])
+    lines: list[str] = []
+    outcomes = preflight.check(lines.append, 6.0)
+    assert outcomes["works"].facts == {"version": "1"} and outcomes["works"].reason is None
+    assert outcomes["raises"].reason == "exit code 1: ZeroDivisionError: integer division or modulo by zero"
+    assert (outcomes["hangs"].reason or "").startswith("no answer within")
+    assert (outcomes["dies"].reason or "").startswith("killed by SIGABRT: ") and len(lines) == 4
+
+
+WRAPS = """
+try:
+    raise OSError("libcudart.so.13 is not here")
+except OSError as error:
+    raise ImportError("=====\\nFailed to import\\n=====") from error
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("import atexit; atexit.register(print, 'goodbye')", None),
+        ("import sys; sys.stderr.write('x' * (1 << 20))", None),
+        ("import atexit, os; atexit.register(os.abort)", None),
+        ("import os; os._exit(0)", "exit code 0: without a word"),
+        ("import sys; sys.exit(3)", "SystemExit: 3"),
+        ("raise RuntimeError('first\\nsecond')", "RuntimeError: first"),
+        (WRAPS, "OSError: libcudart.so.13 is not here"),
+    ],
+)
+def test_a_package_may_say_what_it_likes(
+    body: str, reason: str | None, monkeypatch: pytest.MonkeyPatch, modules: Callable[[str, str], None]
+) -> None:
+    """More than a pipe holds, or at its exit, or nothing: no preflight ends by it, and it says why."""
+    modules("pycuda", body)
+    monkeypatch.setattr(preflight, "CHECKS", {"pycuda": dict})
+    assert preflight.check(lambda line: None, 20.0)["pycuda"].reason == reason

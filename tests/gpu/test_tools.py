@@ -1,0 +1,282 @@
+"""The suite's kernels under compute-sanitizer and Nsight Compute where a GPU is; and, on programs that stand in for the
+tools and write what they write, whether that is understood.
+
+A stand-in takes the real command, launches nothing, and writes the lines that the launching process would have written.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kernels import nvcc
+from kernels.errors import Unavailable
+from tests.gpu import suite_kernels, tools
+from tests.gpu.conftest import REAL
+from tests.gpu.session import processes
+from tests.processes import gone
+
+SECONDS = 160.0  # of a tool over all kernels: compute-sanitizer took 36 s on an H100
+SMALL = [kernel.kernel for kernel in suite_kernels.SMALL]
+LARGE = {kernel.kernel: kernel.problem.bytes for kernel in suite_kernels.LARGE}
+SHARES = {"softmax_index": 1.5}  # of what their problems count, at most; all others 1.1 (1.396 and 1.074 on an H100)
+ANNOUNCED = {("initcheck", "dropout_key")}  # reads memory that nobody wrote, as its file says
+BANNER = "========= COMPUTE-SANITIZER\n"
+CLEAN = BANNER + "========= ERROR SUMMARY: 0 errors\n"
+RACE = """========= COMPUTE-SANITIZER
+========= Error: Race reported between Write access at transpose_tiled+0x140 in transpose.cu:40
+=========     and Read access at transpose_tiled+0xe0 in transpose.cu:46 [4 hazards]
+=========
+========= RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)
+"""
+UNWRITTEN = """========= COMPUTE-SANITIZER
+========= Uninitialized __global__ memory read of size 4 bytes
+=========     at softmax_index+0x130
+=========     by thread (0,0,0) in block (0,0,0)
+=========     Address 0x7f3c7ec000fc
+=========
+========= Uninitialized __global__ memory read of size 4 bytes
+=========     at softmax_index+0x150
+=========     by thread (31,0,0) in block (1,0,0)
+=========     Address 0x7f3c7ec001fc
+=========
+========= Host API memory access error at host access to 0x1303fd1400 of size 25600 bytes
+=========     Uninitialized access at 0x1303fd4600 on access by cudaMemcpy source.
+=========
+========= ERROR SUMMARY: 3 errors
+"""
+REFUSED = """========= COMPUTE-SANITIZER
+========= Error: Device not supported
+=========
+========= Target application returned an error
+========= ERROR SUMMARY: 1 error
+"""
+HEAD = (
+    '"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size",'
+    '"Device","CC","dram__bytes_read.sum","dram__bytes_write.sum"\n'
+    '"","","","","","","","","","","","byte","byte"\n'
+)
+PLACE = '"1234","python3.12","127.0.0.1"'
+GRID = '"1","7","(256, 1, 1)","(1056, 1, 1)","0","9.0"'
+BEFORE = """==PROF== Connected to process 1234 (/usr/bin/python3.12)
+==PROF== Profiling "stream_read" - 0: 0%....50%....100% - 1 pass
+==PROF== Disconnected from process 1234
+"""
+NO_RIGHT = """==PROF== Connected to process 1234 (/usr/bin/python3.12)
+==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Performance Counters on the target device 0.
+==WARNING== No kernels were profiled.
+"""  # noqa: E501  as it says it
+NOT_LOADED = "Failed to initialize the profiler: LibraryNotLoaded. Check that a compatible driver library is loaded.\n"
+
+Write = Callable[[str, str], None]
+
+
+def tool(name: str) -> str:
+    """Return the path of a tool; skip the test where it or a GPU is not here."""
+    if not REAL:
+        pytest.skip("no GPU: kernels are watched on one alone")
+    try:
+        return tools.find(name)
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.fixture(scope="module")
+def sanitizer() -> str:
+    """compute-sanitizer, which works on one kernel at least."""
+    path = tool("compute-sanitizer")
+    if reason := tools.sanitizer_refusal(tools.sanitize(path, "memcheck", ["transpose_tiled"], 30.0)):
+        pytest.skip(f"compute-sanitizer does not work here: {reason}")
+    return path
+
+
+@pytest.mark.parametrize("name", tools.SANITIZERS)
+def test_no_kernel_strays_races_or_reads_what_nobody_wrote(name: str, sanitizer: str) -> None:
+    ran = tools.sanitize(sanitizer, name, (), SECONDS)
+    assert [x for x in tools.errors(ran) if (name, x) not in ANNOUNCED] == [], ran.words[-3000:]
+    assert (ran.faults(), [x["kernel"] for x in ran.kernels], ran.end) == ({}, SMALL, "exit code 0")
+
+
+@pytest.fixture(scope="module")
+def counted() -> dict[str, float]:
+    """The bytes that each large kernel moves, by Nsight Compute."""
+    path, first = tool("ncu"), ["softmax_index"]
+    if reason := tools.profiler_refusal(tools.count_bytes(path, "small", first, 30.0)):
+        pytest.skip(f"ncu does not work here: {reason}")
+    return tools.moved(tools.count_bytes(path, "large", [*LARGE], SECONDS).words)
+
+
+@pytest.mark.parametrize("kernel", LARGE)
+def test_a_kernel_moves_the_bytes_that_its_problem_counts(kernel: str, counted: dict[str, float]) -> None:
+    assert 0.9 <= counted[kernel] / LARGE[kernel] <= SHARES.get(kernel, 1.1)
+
+
+@pytest.fixture
+def program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Write:
+    """`program("ncu", text)`: a shell script on PATH; `launched` writes the lines of the kernels."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+
+    def write(name: str, text: str) -> None:
+        (folder / name).write_text(f"""#!/bin/sh
+while [ "$1" != tests.gpu.suite_kernels ]; do shift; done
+file=$3 size=$4
+shift 4
+if [ "$size" = large ]; then all="{" ".join(LARGE)}"; else all="{" ".join(SMALL)}"; fi
+kernels="${{*:-$all}}"
+launched() {{ for k in $kernels; do echo "{{\\"kernel\\": \\"$k\\"$1}}" >>"$file"; done; }}
+{text}
+""")
+        (folder / name).chmod(0o755)
+
+    return write
+
+
+def prints(text: str) -> str:
+    return f"cat <<'END'\n{text}END\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "errors"),
+    [(CLEAN, {}), (RACE, {"transpose_tiled": 1}), (UNWRITTEN, {"softmax_index": 2, "elsewhere": 1})],
+    ids=["clean", "race", "unwritten"],
+)
+def test_errors_are_counted_by_kernel(program: Write, text: str, errors: dict[str, int]) -> None:
+    program("compute-sanitizer", f"launched ', \"right\": true'\n{prints(text)}")
+    ran = tools.sanitize("compute-sanitizer", "memcheck", (), 20.0)
+    assert tools.sanitizer_refusal(ran) is None
+    assert (tools.errors(ran), ran.faults(), ran.end) == (errors, {}, "exit code 0")
+    assert [x["kernel"] for x in ran.kernels] == SMALL
+
+
+def test_what_was_not_launched_or_not_right_is_a_fault() -> None:
+    kernels = [
+        {"kernel": "sgemm_naive", "right": True},
+        {"kernel": "sgemm_tiled", "right": False},
+        {"kernel": "transpose_naive", "error": "illegal address"},
+    ]
+    faults = tools.Ran(BANNER, "no end within 9 s", kernels).faults()
+    assert faults == {"sgemm_tiled": "wrong", "transpose_naive": "illegal address"}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (
+            f"""launched ', "error": "CUDARuntimeError: cudaErrorUnknown"'\n{prints(REFUSED)}exit 1""",
+            "Error: Device not supported; CUDARuntimeError: cudaErrorUnknown; exit code 1",
+        ),
+        (prints(CLEAN), "========= ERROR SUMMARY: 0 errors; exit code 0"),  # it ran nothing, and says so of that
+        (
+            "echo 'libsanitizer-collection.so: cannot open shared object file' >&2; exit 127",
+            "libsanitizer-collection.so: cannot open shared object file; exit code 127",
+        ),
+    ],
+    ids=["refuses", "runs nothing", "a library is missing"],
+)
+def test_a_sanitizer_that_does_not_work_says_why(program: Write, text: str, reason: str) -> None:
+    program("compute-sanitizer", text)
+    ran = tools.sanitize("compute-sanitizer", "memcheck", ["transpose_tiled"], 20.0)
+    assert tools.sanitizer_refusal(ran) == reason
+
+
+def table(counts: dict[str, list[tuple[str, str]]]) -> str:
+    rows = [(i, name, *count) for name, some in counts.items() for i, count in enumerate(some)]
+    lines = [f'"{i}",{PLACE},"{name}(const float *, int)",{GRID},"{a}","{b}"' for i, name, a, b in rows]
+    return BEFORE + HEAD + "\n".join(lines) + "\n"
+
+
+def test_bytes_are_summed_over_the_launches_of_a_kernel(program: Write) -> None:
+    launches = {"stream_read": [("268,435,456", "4224"), ("4224", "32")], "stream_copy": [("1,000.5", "n/a")]}
+    program("ncu", f"launched\n{prints(table(launches))}")
+    ran = tools.count_bytes("ncu", "large", [*launches], 20.0)
+    assert tools.profiler_refusal(ran) is None and [x["kernel"] for x in ran.kernels] == [*launches]
+    moved = tools.moved(ran.words)
+    assert moved["stream_read"] == 2**28 + 2 * 4224 + 32 and str(moved["stream_copy"]) == "nan"
+    moved = tools.moved(ran.words.replace('"byte","byte"', '"Mbyte","Kbyte"'))
+    assert moved["stream_read"] == pytest.approx((2**28 + 4224) * 1e6 + (4224 + 32) * 1e3)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (f"launched\n{prints(NO_RIGHT)}exit 1", "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission"),
+        (f"{prints(NOT_LOADED)}exit 9", NOT_LOADED.strip() + "; exit code 9"),
+        ("exit 3", "without a word; exit code 3"),
+    ],
+    ids=["no right", "no library", "silent"],
+)
+def test_a_profiler_that_does_not_work_says_why(program: Write, text: str, reason: str) -> None:
+    program("ncu", text)
+    assert (tools.profiler_refusal(tools.count_bytes("ncu", "small", ["x"], 20.0)) or "").startswith(reason)
+
+
+def test_a_tool_is_found_beside_nvcc_and_where_toolkits_have_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(nvcc, "find", lambda: tmp_path / "a/nvcc")
+    monkeypatch.setattr(tools, "TOOLKIT", tmp_path / "b")
+    monkeypatch.setattr(tools, "NSIGHT", tmp_path / "c")
+    with pytest.raises(Unavailable, match="no ncu: it comes with the CUDA toolkit"):
+        tools.find("ncu")
+    for folder in ("c/2025.1", "c/2025.3", "b/compute-sanitizer", "b/bin", "a"):
+        path = tmp_path / folder / "ncu"
+        path.parent.mkdir(parents=True)
+        path.touch(0o755)
+        assert tools.find("ncu") == str(path)
+
+
+@pytest.mark.slow
+def test_neither_a_tool_nor_what_it_started_outlives_its_time(program: Write, tmp_path: Path) -> None:
+    program("ncu", f"launched\nsleep 60 &\necho $$ $! >{tmp_path}/pids\necho begun\nwait")
+    ran = tools.run(["ncu", "x"], "small", ["fma_chains10"], 3.0)
+    assert (ran.words, ran.end, ran.kernels) == ("begun\n", "no end within 3 s", [{"kernel": "fma_chains10"}])
+    assert all(gone(int(pid)) for pid in (tmp_path / "pids").read_text().split())
+
+
+WATCHER = """
+import os, sys
+from tests.gpu import tools
+start = f"echo $$ >tool; {sys.executable} program.py {os.getpid()} & exec sleep 60"
+tools.run(["sh", "-c", f"cd {sys.argv[1]}; {start}"], "small", [], 60.0)
+"""
+PROGRAM = """
+import os, sys, time
+from tests.gpu.session import processes
+open("program", "w").write(f"{os.getpid()}\\n")
+processes.follow(int(sys.argv[1]))
+time.sleep(60)
+"""
+
+
+def test_a_tool_and_its_program_end_with_a_test_that_is_killed(tmp_path: Path) -> None:
+    """The program is no child of the test, and the tool does not end it."""
+    (tmp_path / "program.py").write_text(PROGRAM)
+    words = [sys.executable, "-c", WATCHER, tmp_path]
+    watcher = subprocess.Popen(words, cwd=processes.ROOT, env=processes.environment())
+    files = [tmp_path / name for name in ("tool", "program")]
+    for _ in range(2000):
+        if all(file.exists() and file.read_text().endswith("\n") for file in files):
+            break
+        time.sleep(0.01)
+    pids = [int(file.read_text()) for file in files]
+    watcher.send_signal(signal.SIGKILL)
+    watcher.wait()
+    assert [gone(pid) for pid in pids] == [True, True]
+
+
+@pytest.mark.skipif(REAL, reason="a GPU is here")
+def test_a_program_without_a_gpu_says_what_it_lacks() -> None:
+    call = "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))"
+    ran = tools.run([sys.executable, "-c", call], "small", [], 60.0)
+    assert ran.end == "exit code 1" and re.search("cupy|CUDA|driver", processes.last(ran.words))

@@ -1,1 +1,0 @@
-"""Tests of the probes and of what asks them."""

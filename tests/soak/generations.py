@@ -1,0 +1,152 @@
+"""Do runs of `macro run` say the same again? Generations of framework processes, the whole command each time: stand-in
+frameworks and real ones, whose spread later reports carry, and a framework against itself."""
+
+from __future__ import annotations
+
+import functools
+import json
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from kernels import state
+from kernels.devices import open_device
+from kernels.doctor import facts
+from micro.command import rival_runs, spread
+from micro.command.figure import Figure
+from micro.command.selftest import better
+from reports.next_run import GENERATIONS, Spread
+from reports.record import Comparison
+from tests.soak import injected_numpy, kept
+
+STUB = "tests/soak/injected_numpy.py"  # as the commands name it, which run in kept.ROOT
+BATCH, SIZES = 768, (256, 512, 512, 10)  # of a network whose step takes about 20 ms
+STARTS = 12  # seconds of a command beside its budget, about
+SEED = 7
+HELD, WIDE = 18 / 20, 0.03  # promised of a framework against itself: share of intervals that hold 1, half-width
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command of `macro run` that compares its first framework with each of the others."""
+
+    name: str
+    network: str  # "": the stubs'
+    frameworks: tuple[str, ...]
+    options: tuple[str, ...]
+    budget: int  # seconds
+    runs: int
+
+    @property
+    def pairs(self) -> list[str]:
+        """The names of its pairs."""
+        first, *others = (framework.rpartition(":")[2] for framework in self.frameworks)
+        return [f"{self.name} {other}/{first}" for other in others]
+
+    def words(self) -> list[str]:
+        """Return the words of each of its runs."""
+        network = self.network or str(_stub_network())
+        words = ["run", network, "--frameworks", ",".join(self.frameworks), *self.options]
+        return [*words, "--budget", f"{self.budget}s", "-q"]
+
+
+STUBS = Command("stubs", "", tuple(f"{STUB}:{row}" for row in injected_numpy.ROWS), (), 12, 20)
+RIVALS = ("numpy", "kernels-only")
+CAMPAIGNS = {
+    "spread": (
+        STUBS,
+        Command("fcn-r", "fcn-r", RIVALS, ("--batch", "128"), 15, 5),
+        Command("fcn-r forward", "fcn-r", RIVALS, ("--batch", "256", "--phase", "forward"), 15, 5),
+    ),
+    "itself": (Command("pytorch against itself", "fcn-r", ("pytorch", "pytorch"), (), 60, 20),),
+}
+
+
+def figures(name: str) -> Iterator[Figure]:
+    """Yield how long a campaign takes, and what its runs say together. Raises Failed."""
+    commands = CAMPAIGNS[name]
+    files = {_file(command, number): command.words() for command in commands for number in range(command.runs)}
+    yield kept.forecast(f"runs of {name}", files, STARTS + max(command.budget for command in commands))
+    done = _measured(commands)
+    if name == "itself":
+        yield against_itself(commands[0].name, [comparisons[0] for comparisons in done[commands[0]]])
+    else:
+        yield from spreads(done)
+
+
+def _measured(commands: Sequence[Command]) -> dict[Command, list[tuple[Comparison, ...]]]:
+    """Return the comparisons of every run, commands taking turns in random order. Raises Failed."""
+    done: dict[Command, list[tuple[Comparison, ...]]] = {command: [] for command in commands}
+    for number in range(max(command.runs for command in commands)):
+        turn = [command for command in commands if number < command.runs]
+        for command in random.Random(f"{SEED} {number}").sample(turn, len(turn)):
+            done[command].append(kept.run(command.words(), _file(command, number)).contests[0].comparisons)
+    return done
+
+
+def _file(command: Command, number: int) -> Path:
+    """Return the run file of a run, on this machine as it is installed now."""
+    return kept.folder("soak-generations") / f"{_machine()}-{command.name.replace(' ', '-')}-{number + 1:02}.jsonl"
+
+
+@functools.cache
+def _machine() -> str:
+    """Return what figures of this machine are kept by."""
+    return facts.machine(facts.facts([open_device("cpu")]))
+
+
+def spreads(done: dict[Command, list[tuple[Comparison, ...]]]) -> Iterator[Figure]:
+    """Yield how far runs lie apart and how often the next run was foreseen; keep it for reports of this machine."""
+    runs = [
+        rival_runs.of_pair(
+            GENERATIONS, pair, [comparisons[i] for comparisons in each], lambda path: path == (GENERATIONS,)
+        )
+        for command, each in done.items()
+        for i, pair in enumerate(command.pairs)
+    ]
+    between = spread.between(runs)
+    yield from rival_runs.figures(runs, spread.figures(runs, between), between, None)
+    yield _remembered(between)
+
+
+def _remembered(between: dict[str, Spread]) -> Figure:
+    """Add the spread to the figures of the last self-test of this machine, where it is known better than before."""
+    file, name = f"selftest/{_machine()}.json", "kept for later reports"
+    try:
+        document: dict[str, Any] = json.loads((state.folder() / file).read_bytes())
+    except (OSError, ValueError):
+        return Figure(name, "no: run python -m micro.selftest, then this again, which measures nothing anew", "", True)
+    document["between"] = better({path: asdict(sd) for path, sd in between.items()}, document.get("between") or {})
+    return Figure(name, str(state.write(file, json.dumps(document))), "", True)
+
+
+def against_itself(name: str, comparisons: Sequence[Comparison]) -> Figure:
+    """Return how many of the intervals hold 1, and how wide they are."""
+    ends = [(x.ratio, x.low, x.high) for x in comparisons if x.ratio and x.low is not None and x.high is not None]
+    hits = sum(low <= 1 <= high for _, low, high in ends)
+    widths = [(high - low) / 2 / ratio for ratio, low, high in ends]
+    width = median(widths + [float("inf")] * (len(comparisons) - len(ends)))
+    text = f"{hits} of {len(comparisons)} intervals hold 1, median half-width {width:.2%}"
+    return Figure(name, text, f"{HELD:.0%} and {WIDE:.0%}", hits >= HELD * len(comparisons) and width <= WIDE)
+
+
+def _stub_network() -> Path:
+    """Write the network of the stubs; return its file."""
+    last = len(SIZES) - 2
+    layers = [
+        {
+            "name": "out" if i == last else f"fc{i + 1}",
+            "inputs": SIZES[i],
+            "outputs": SIZES[i + 1],
+            "activation": "none" if i == last else "sigmoid",
+            "first": i == 0,
+        }
+        for i in range(last + 1)
+    ]
+    head = {"network": "stub", "source": "the self-test", "batch": BATCH, "rate": 0.05, "momentum": 0.9}
+    path = kept.folder("soak-generations") / "stub.json"
+    path.write_text(json.dumps({**head, "layers": layers}), "utf-8")
+    return path

@@ -1,0 +1,187 @@
+"""JAX's and TensorFlow's adapters with something added to the forward pass of one layer of a network, to be found by
+`macro explain`. What it computes is added as next to nothing: the work stays equal, and no compiler may leave it out.
+How many instructions of it there are in the program that is compiled stands in the file `counted`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+FRAMEWORKS = Path(__file__).resolve().parents[2] / "macro/frameworks"
+STEP = 1e-3  # by so much more each time what is computed again is multiplied: no compiler finds it twice
+LITTLE = 1e-30  # of it is added: no number of a layer is changed by so little
+SCOPE = "added"  # around it, in the layer's own
+ENVIRONMENTS = {"jax": "jax", "tensorflow-graph": "tensorflow"}
+# What is added, and the kinds of work that it may be found as.
+EXPECTED = {
+    "operation again": ("convolution", "pooling", "normalization"),
+    "product": ("gemm",),
+    "copies": ("copy", "packing", "layout reorder"),
+    "element-wise": ("element-wise",),
+    "sums": ("reduction",),
+    "sleep": ("waiting",),
+}
+
+
+def exported(knobs: dict[str, Any]) -> dict[str, Any]:
+    """Return what an adapter of these knobs defines."""
+    name = knobs["adapter"]
+    spec = importlib.util.spec_from_file_location(f"plain_{name}", FRAMEWORKS / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    plain = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(plain)
+    names = ("configure", "available", "identity", "kinds", "trace")
+    return {name: getattr(plain, name) for name in names} | {"build": partial(build, plain)}
+
+
+def build(plain: ModuleType, job: dict[str, Any]) -> Any:
+    """Return the plain adapter's model, in which the builder of the layer's kind adds the injection."""
+    stem = "tf" if job["knobs"].get("mode") else "jax"
+    layers: Any = importlib.import_module(f"{stem}_layers")  # beside the worker's loop
+    wrap = _in_tensorflow if stem == "tf" else _in_jax
+
+    class Added(layers.Kinds):  # type: ignore[misc]
+        builders: dict[str, Any]
+
+        def __init__(self, library: Any, layers_data: Sequence[dict[str, Any]]) -> None:
+            super().__init__(library, layers_data)
+            self.builders = {kind: self._with(library, make) for kind, make in self.builders.items()}
+
+        def _with(self, library: Any, make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+            def wrapped(layer: dict[str, Any]) -> Any:
+                call = make(layer)
+                return wrap(library, call, job["knobs"]) if layer["name"] == job["knobs"]["layer"] else call
+
+            return wrapped
+
+    layers.Kinds = Added
+    model = plain.build(job)
+    compiled = _in_graphs(model) if stem == "tf" else _in_programs(model)
+    Path(job["knobs"]["counted"]).write_text(str(compiled), encoding="utf-8")
+    return model
+
+
+def _in_programs(model: Any) -> int:
+    """Return the number of instructions of the injection in XLA's program of a step."""
+    call, arguments = model.programs()[-1]
+    return str(call.lower(*arguments).compile().as_text()).count(f"{SCOPE}/")
+
+
+def _in_graphs(model: Any) -> int:
+    """Return the number of nodes of the injection in the optimized graphs that TensorFlow runs for a gradient."""
+    from tensorflow.python.eager import context  # type: ignore[import-untyped]
+
+    context.enable_run_metadata()
+    try:
+        model.gradient()
+        ran = context.export_run_metadata().function_graphs
+    finally:
+        context.disable_run_metadata()
+    graphs = [graph for function in ran for graph in (function.post_optimization_graph, *function.partition_graphs)]
+    return max((_nodes(graph) for graph in graphs), default=0)
+
+
+def _nodes(graph: Any) -> int:
+    every = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
+    return sum(f"{SCOPE}/" in node.name for node in every)
+
+
+def _in_jax(jax: Any, call: Any, knobs: dict[str, Any]) -> Any:
+    """Wrap `call(p, state, x)`, which returns its output and new state."""
+    np, still, barrier = jax.numpy, jax.lax.stop_gradient, jax.lax.optimization_barrier
+
+    def multiplied(x: Any, i: int) -> Any:
+        flat = barrier(still(x).reshape(x.shape[0], -1) * (1 + STEP * (1 + i)))
+        return np.max(barrier(flat.T @ flat))
+
+    def slept(y: Any, i: int) -> Any:
+        return jax.pure_callback(_sleep, jax.ShapeDtypeStruct((), np.float32), y.ravel()[0])
+
+    def applied(p: Any, state: Any, *given: Any) -> Any:
+        y, kept = call(p, state, *given)
+        with jax.named_scope(SCOPE):
+            return added(p, state, y, given), kept
+
+    def added(p: Any, state: Any, y: Any, given: Any) -> Any:
+        seen = barrier(still(y))  # made once: else each of these computes again what is fused into `y`
+        last: Any = 0.0  # of the last addition: in a chain all use the same memory
+        for i in range(knobs["amount"]):
+            if knobs["what"] == "operation again":
+                frozen = {name: still(array) for name, array in p.items()}
+                again = call(frozen, state, *(barrier(still(x) * (1 + STEP * (1 + i)) + last) for x in given))[0]
+                last = LITTLE * still(barrier(again)).ravel()[0]
+                y = y + LITTLE * still(barrier(again))
+            elif knobs["what"] == "element-wise":
+                last = barrier(np.tanh(np.log1p(np.exp(-np.abs(seen * (1 + STEP * (1 + i)) + last)))))
+            elif knobs["what"] == "sums":
+                total = np.sum(barrier(seen * (1 + STEP * (1 + i)) + last), axis=0, keepdims=True)
+                y, last = y + LITTLE * total, LITTLE * total.ravel()[0]
+            else:
+                y = y + LITTLE * (multiplied(given[0], i) if knobs["what"] == "product" else slept(seen, i))
+        return y + LITTLE * last if knobs["what"] == "element-wise" else y
+
+    return applied
+
+
+def _in_tensorflow(tf: Any, call: Any, knobs: dict[str, Any]) -> Any:
+    """Wrap `call(p, state, kept, x)`, which returns its output and puts new state into `kept`."""
+    still = tf.stop_gradient
+
+    def first(y: Any) -> Any:
+        return tf.reshape(y, [-1])[0]
+
+    def again(p: Any, state: Any, y: Any, given: Any, i: int) -> Any:
+        return call(
+            {name: still(x) for name, x in p.items()}, state, {}, *(still(x) * (1 + STEP * (1 + i)) for x in given)
+        )
+
+    def copied(p: Any, state: Any, y: Any, given: Any, i: int) -> Any:
+        return tf.reduce_max(tf.transpose(y * (1.0 + STEP * (1 + i)), list(range(len(y.shape)))[::-1]))
+
+    def multiplied(p: Any, state: Any, y: Any, given: Any, i: int) -> Any:
+        flat = tf.reshape(still(given[0]), [y.shape[0], -1]) * (1.0 + STEP * (1 + i))
+        return tf.reduce_max(tf.matmul(flat, flat, transpose_a=True))
+
+    def curved(p: Any, state: Any, y: Any, given: Any, i: int) -> Any:
+        return tf.tanh(tf.math.softplus(y * (1.0 + STEP * (1 + i))))
+
+    def summed(p: Any, state: Any, y: Any, given: Any, i: int) -> Any:
+        return tf.reduce_sum(y * (1.0 + STEP * (1 + i)), axis=0, keepdims=True)
+
+    def slept(p: Any, state: Any, y: Any, given: Any, i: int) -> Any:
+        value = tf.numpy_function(_sleep, [first(y)], tf.float32)
+        return tf.ensure_shape(value, [])
+
+    add = {
+        "operation again": again,
+        "copies": copied,
+        "product": multiplied,
+        "element-wise": curved,
+        "sums": summed,
+        "sleep": slept,
+    }[knobs["what"]]
+
+    def applied(p: Any, state: Any, kept: Any, *given: Any) -> Any:
+        y = call(p, state, kept, *given)
+        seen = still(y)
+        with tf.name_scope(SCOPE):
+            for i in range(knobs["amount"]):
+                y = y + LITTLE * still(add(p, state, seen, given, i))
+        return y
+
+    return applied
+
+
+def _sleep(value: Any) -> Any:
+    """Sleep for a millisecond."""
+    import time
+
+    import numpy as np
+
+    time.sleep(1e-3)
+    return np.float32(value)

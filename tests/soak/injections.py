@@ -1,0 +1,213 @@
+"""Does `explain` name what was added to one layer of a framework? Injections into NumPy, drawn at random, into JAX and
+into TensorFlow's graphs, each against the framework as it comes; and NumPy against itself.
+
+Right is what is named first: its row or layer, its kind of work, and its size, which is the seconds that were added, or
+the gap of plain steps where that is no fixed time.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from micro.command.figure import Figure
+from reports import units
+from reports.explanation import Cell, Explanation
+from tests.soak import injected_graphs, injected_numpy, kept
+
+PLUGIN = '''"""A framework of the user's."""
+import importlib.util
+
+ROWS = {rows!r}
+RECIPE = {recipe!r}
+TUNED = {{}}
+spec = importlib.util.spec_from_file_location("adapter", {source!r})
+adapter = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(adapter)
+globals().update(adapter.exported(ROWS["plugin"]))
+'''
+OFF = 0.1  # of the gap that a size may be off, or the resolution, where that is more
+LAYERS, SHARES = ("fc2", "fc3"), (0.05, 0.30)  # of FCN-R, and of a step: an injection into NumPy
+DRAWS, EMPTY, SEED = 24, 8, 1
+SECONDS = {"numpy": 60, "graphs": 110}  # that an explanation takes, about
+RIGHT = 11  # promised of the twelve in graphs
+BATCH = {"alexnet-r": 64, "resnet-56": 16}
+DRAWN = {  # network, kind of injection, layer, how many of it
+    "jax": (
+        ("alexnet-r", "operation again", "conv2", 3),
+        ("alexnet-r", "product", "fc", 30),
+        ("alexnet-r", "sums", "conv1", 8),
+        ("resnet-56", "operation again", "stage2.4.conv1", 24),
+        ("resnet-56", "operation again", "stage1.4.conv1", 12),
+        ("alexnet-r", "operation again", "pool1", 6),
+    ),
+    "tensorflow-graph": (
+        ("alexnet-r", "operation again", "conv2", 3),
+        ("alexnet-r", "product", "fc", 30),
+        ("resnet-56", "element-wise", "stage1.4.add", 80),
+        ("alexnet-r", "sums", "conv1", 4),
+        ("resnet-56", "sleep", "stage2.3.norm1", 60),
+        ("resnet-56", "copies", "stage1.4.norm1", 240),
+    ),
+}
+CANNOT = {  # be made in JAX
+    "element-wise in a ResNet": "XLA computes all sums of a stage in one loop, and what is added to one with them",
+    "copies": "XLA leaves them out, or makes them part of what reads them",
+    "sleep": "no span of its profiler tells what a callback waits",
+}
+
+
+@dataclass(frozen=True)
+class Injection:
+    """Something added to a layer of a network in a framework."""
+
+    framework: str
+    network: str
+    what: str | None  # None: nothing
+    layer: str
+    amount: float  # share of a step in NumPy, else how many
+
+    @property
+    def title(self) -> str:
+        """Its name in a figure."""
+        amount = f"{self.amount:.1%} of a step" if self.framework == "numpy" else f"{self.amount} times"
+        return f"{self.framework}, {self.network}, {self.layer}: {self.what}, {amount}"
+
+    def write(self, plugin: Path) -> None:
+        """Write the adapter that makes it, a framework's file as a user has it."""
+        knobs = {"what": self.what, "layer": self.layer, "amount": self.amount}
+        recipe: dict[str, str] = {}
+        if self.framework != "numpy":
+            recipe = {"environment": injected_graphs.ENVIRONMENTS[self.framework], "python": "3.11"}
+            knobs |= {"adapter": recipe["environment"], "counted": str(plugin.with_suffix(".txt"))}
+            knobs |= {"mode": "graph"} if self.framework.startswith("tensorflow") else {}
+        source = injected_graphs if recipe else injected_numpy
+        values = {"rows": {"plugin": knobs}, "recipe": recipe, "source": str(source.__file__)}
+        before = plugin.read_text("utf-8") if plugin.exists() else ""
+        if (text := PLUGIN.format(**values)) != before:
+            plugin.with_suffix(".jsonl").unlink(missing_ok=True)  # of another injection, or of another checkout
+            plugin.write_text(text, encoding="utf-8")
+
+    def words(self, plugin: Path) -> list[str]:
+        """Return the words of the `macro explain` that should name it."""
+        words = ["explain", self.network, f"{plugin}:plugin", self.framework]
+        if self.framework == "numpy":
+            threads = injected_numpy.EXPECTED[self.what].threads if self.what else 1
+            return [*words, "--runs", "1", "--threads", str(threads), "--budget", "30s", "-q"]
+        return [*words, "--batch", str(BATCH[self.network]), "--budget", "40s", "-q"]
+
+
+def numpy_injections() -> list[Injection]:
+    """Return those into NumPy: all kinds in turn, layers and sizes by seed; then some that are nothing."""
+    draw, kinds = random.Random(SEED), list(injected_numpy.EXPECTED)
+    drawn = [
+        Injection("numpy", "fcn-r", kinds[i % len(kinds)], draw.choice(LAYERS), draw.uniform(*SHARES))
+        for i in range(DRAWS)
+    ]
+    return drawn + [Injection("numpy", "fcn-r", None, LAYERS[0], 0.0)] * EMPTY
+
+
+def graph_injections() -> list[Injection]:
+    """Return those into JAX and TensorFlow, six each."""
+    return [Injection(framework, *values) for framework, drawn in DRAWN.items() for values in drawn]
+
+
+def in_numpy() -> Iterator[Figure]:
+    """Yield each explanation of an injection into NumPy, and how many are right."""
+    right = quiet = 0
+    plugins = _plugins("numpy", numpy_injections())
+    yield _forecast(plugins, SECONDS["numpy"])
+    for plugin, injection in plugins.items():
+        explained = kept.explanation(injection.words(plugin), plugin.with_suffix(".jsonl"))
+        if not injection.what:
+            quiet += not explained.named
+            continue
+        right += (is_right := named_in_numpy(injection, explained))
+        yield Figure(injection.title, f"{_first(explained)}: {'right' if is_right else 'WRONG'}", "", True)
+    yield Figure("injections named first, of the right size", f"{right} of {DRAWS}", "all", right == DRAWS)
+    yield Figure("runs without an injection that name nothing", f"{quiet} of {EMPTY}", "all", quiet == EMPTY)
+
+
+def in_graphs() -> Iterator[Figure]:
+    """Yield each explanation of an injection into a graph, and how many are right."""
+    right = 0
+    plugins = _plugins("graphs", graph_injections())
+    yield _forecast(plugins, SECONDS["graphs"])
+    for what, why in CANNOT.items():
+        yield Figure(f"jax: {what}", f"cannot be made, and is not counted: {why}", "", True)
+    for plugin, injection in plugins.items():
+        explained = kept.explanation(injection.words(plugin), plugin.with_suffix(".jsonl"))
+        compiled = int(plugin.with_suffix(".txt").read_text("utf-8"))
+        right += (is_right := named_in_graph(injection, explained, compiled))
+        more = f"{injection.layer} takes {units.signed(_more(injection.layer, explained))}"
+        text = f"{compiled} instructions compiled; {_first(explained)}; {more}"
+        yield Figure(injection.title, f"{text}: {'right' if is_right else 'WRONG'}", "", True)
+    yield Figure("named first, layer, kind and size", f"{right} of {len(plugins)}", f"at least {RIGHT}", right >= RIGHT)
+
+
+def _plugins(name: str, drawn: list[Injection]) -> dict[Path, Injection]:
+    """Return the adapters of the injections, written."""
+    folder = kept.folder(f"soak-{name}")
+    plugins = {folder / f"{number:02}.py": injection for number, injection in enumerate(drawn, 1)}
+    for plugin, injection in plugins.items():
+        injection.write(plugin)
+    return plugins
+
+
+def _forecast(plugins: dict[Path, Injection], each: float) -> Figure:
+    commands = {plugin.with_suffix(".jsonl"): injection.words(plugin) for plugin, injection in plugins.items()}
+    return kept.forecast("injections", commands, each)
+
+
+def _first(explained: Explanation) -> str:
+    """Format the cell that is named first, and the truth."""
+    first = next(iter(explained.named), None)
+    named = f"named {first.row}, {first.column}, {units.signed(first.gap)}" if first else "nothing named"
+    return f"{named} of {units.signed(_truth(explained))}"
+
+
+def named_in_numpy(injection: Injection, explained: Explanation) -> bool:
+    """Return whether the first cell named is the injection: its row, its column, its size."""
+    first = next(iter(explained.named), None)
+    if first is None or injection.what is None:
+        return False
+    expected = injected_numpy.EXPECTED[injection.what]
+    if first.column not in expected.columns:
+        return False
+    if expected.row is None:  # it is in no row of its own, and has no size of its own
+        return True
+    return first.row == expected.row.format(layer=injection.layer) and _near(first.gap, explained)
+
+
+def named_in_graph(injection: Injection, explained: Explanation, compiled: int) -> bool:
+    """Return whether the injection was compiled, what is named first is of its kind and in its layer, and all that this
+    layer takes more is the gap: an addition has memory and small operations of its own."""
+    first = next(iter(explained.named), None)
+    if not compiled or first is None or not _of(injection.layer, first):
+        return False
+    columns = injected_graphs.EXPECTED[str(injection.what)]
+    return first.column in columns and _near(_more(injection.layer, explained), explained)
+
+
+def _near(size: float, explained: Explanation) -> bool:
+    truth = _truth(explained)
+    return abs(size - truth) <= max(OFF * abs(truth), explained.resolution)
+
+
+def _truth(explained: Explanation) -> float:
+    """Return the seconds that were injected, or the gap."""
+    identity: dict[str, Any] = next(iter(explained.identity), {})
+    return float(identity.get("injected") or explained.gap)
+
+
+def _of(layer: str, cell: Cell) -> bool:
+    """Return whether a cell is of this layer, among others that one operation serves."""
+    return layer in re.split(r"[ ,;]+", cell.row)
+
+
+def _more(layer: str, explained: Explanation) -> float:
+    return sum(cell.gap for cell in explained.cells if _of(layer, cell))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -59,6 +59,12 @@ def bounding(op: str, kernels: str) -> str:
     raise UsageError(f"{op}: no row for {kernels} is a ceiling")
 
 
+def families(table: ModuleType) -> Mapping[str, Callable[[str], Variant[Any]]]:
+    """Return what makes the variants of a table whose names have a parameter, by the word before the colon."""
+    by_word: Mapping[str, Callable[[str], Variant[Any]]] = getattr(table, "FAMILIES", {})
+    return by_word
+
+
 class NoSuchVariant(UsageError):
     """A word that is no row of a table, nor a kernel of the user's own."""
 
@@ -71,7 +77,7 @@ def is_user(op: str, name: str) -> bool:
     single = re.fullmatch(TIMES, name)
     one = single[1] if single else name
     family = one.partition(":")[0]
-    matches = (family in table.FAMILIES or one in {row.name for row in table.VARIANTS} for table in _tables(op))
+    matches = (family in families(table) or one in {row.name for row in table.VARIANTS} for table in _tables(op))
     return ":" in one and not any(matches)
 
 
@@ -89,9 +95,8 @@ def find(op: str, name: str) -> Variant[Any]:
             if row.name == name:
                 variant: Variant[Any] = row
                 return variant
-        if family in table.FAMILIES:
-            member: Variant[Any] = table.FAMILIES[family](parameter)
-            return member
+        if family in families(table):
+            return families(table)[family](parameter)
     if parameter:
         from kernels import users
 

@@ -95,7 +95,6 @@ VARIANTS = (
     Variant("again", "cpu", "numpy", prepare(0.0, True), python=True, roles=("both",)),
     Variant("off", "cpu", "numpy", prepare(1.0, False), python=True, roles=()),
 )
-FAMILIES = {}
 ''',
     "micro/tally.py": '''
 """Values of classes: two questions."""
@@ -150,7 +149,6 @@ def accepts(problem):
 
 
 VARIANTS = (Variant("board-product", "board", "board", prepare, accepts=accepts, python=True),)
-FAMILIES = {}
 '''
 
 
@@ -243,7 +241,6 @@ VARIANTS = (
     Variant("blit", "shader", "card", prepare, python=True, roles=(DEFAULT, CEILING)),
     Variant("burning", "shader", "card", burning, python=True, roles=()),
 )
-FAMILIES = {}
 ''',
 }
 

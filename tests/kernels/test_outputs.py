@@ -74,7 +74,6 @@ def prepare(problem, device, setting):
 
 
 VARIANTS = (Variant("numpy", "cpu", "numpy", prepare, python=True),)
-FAMILIES = {}
 """,
     "micro/pick.py": """
 import sys

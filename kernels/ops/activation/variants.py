@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import platform
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from kernels import grid, maths, openmp
 from kernels.libs.cuda import CUDA_SUITE, CUPY
@@ -78,4 +76,3 @@ VARIANTS: tuple[Variant[Activation], ...] = (
     row(CUPY, "cupy", gpu.cupy_chain, roles=LIBRARY),
     row(TORCH_CUDA, "torch-cuda", gpu.torch_out, roles=LIBRARY),
 )
-FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -157,4 +157,3 @@ VARIANTS: tuple[Variant[BiasAct], ...] = (
     row(CUDA_SUITE, "cuda", grid.solving(gpu), accepts=gpu.refused),
     row(CUDNN, "cudnn", gpu.prepare, accepts=gpu.accepts),
 )
-FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -108,4 +108,3 @@ VARIANTS: tuple[Variant[Cast], ...] = (
     row(CUDA_SUITE, "cuda", grid.solving(gpu)),
     row(TORCH_CUDA, "torch-cuda", torch_cuda_copy),
 )
-FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

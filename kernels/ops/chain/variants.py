@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kernels import build
 from kernels.launch import Bind, Launch
@@ -48,4 +48,3 @@ def prepare(route: str, problem: Chain, device: object, setting: Setting) -> Bin
 
 
 VARIANTS: tuple[Variant[Chain], ...] = tuple(row(SUITE, route, partial(prepare, route)) for route in native.ROUTES)
-FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kernels import build
 from kernels.errors import Unavailable
@@ -81,4 +81,3 @@ VARIANTS: tuple[Variant[Chase], ...] = (
     row(SUITE, "c", prepare, accepts=accepts, blas=lambda problem: "p = *p"),
     row(CUDA_SUITE, "cuda", gpu.prepare, accepts=gpu.refused, blas=lambda problem: "p = *p"),
 )
-FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from kernels.ops.conv import direct, fft, im2col, ncnn, onednn, onnxruntime, tiled, torch, winograd
 from kernels.ops.conv.problem import Conv
 from kernels.variant import Variant
@@ -20,4 +17,3 @@ VARIANTS: tuple[Variant[Conv], ...] = (
     *fft.ROWS,
     *tiled.ROWS,
 )
-FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -92,4 +92,3 @@ VARIANTS: tuple[Variant[Dropout], ...] = (
     row(CUDA_SUITE, "cuda", grid.solving(gpu)),
     row(CUDNN, "cudnn", gpu.prepare, accepts=gpu.accepts),
 )
-FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

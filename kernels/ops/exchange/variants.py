@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from kernels import grid
 from kernels.libs.cuda import CUDA_SUITE
 from kernels.ops.exchange import gpu
@@ -15,4 +12,3 @@ INSTRUCTIONS = {"load": "LDS", "shuffle": "SHFL", "add-shared": "atomicAdd", "ad
 VARIANTS: tuple[Variant[Exchange], ...] = (
     row(CUDA_SUITE, "cuda", grid.solving(gpu), blas=lambda problem: INSTRUCTIONS[problem.how]),
 )
-FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from kernels.libs import pocketfft
 from kernels.libs.cuda import CUPY
 from kernels.libs.cufft import CUFFT
@@ -28,4 +25,3 @@ VARIANTS: tuple[Variant[Fft], ...] = (
     row(CUPY, "cupy", gpu.by_cupy),
     row(TORCH_CUDA, "torch-cuda", gpu.by_torch),
 )
-FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

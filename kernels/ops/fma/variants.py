@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kernels import build, grid, team
 from kernels.errors import Unavailable
@@ -17,7 +17,7 @@ from kernels.ops.fma import gpu
 from kernels.ops.fma.problem import ISA, NOTHING, PEAK, Fma
 from kernels.provider import SUITE
 from kernels.setting import Setting
-from kernels.variant import CEILING, Variant, row
+from kernels.variant import CEILING, row
 
 if TYPE_CHECKING:
     from kernels.problem import Array
@@ -112,4 +112,3 @@ VARIANTS = (
         roles=(CEILING,),
     ),
 )
-FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -120,4 +120,3 @@ VARIANTS: tuple[Variant[Gather], ...] = (
     row(CUPY, "cupy-rows", libraries.stepped(dense=False), accepts=STEP, roles=("step",)),
     row(CUPY, "cupy-dense", libraries.stepped(dense=True), accepts=STEP, work=spread, roles=("step",)),
 )
-FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from kernels.libs import cuda, mkl, openblas
 from kernels.libs.cffi import CFFI
@@ -225,4 +224,3 @@ CPU: tuple[Variant[Calls], ...] = (
     ),
 )
 VARIANTS = tuple(x if OWN_CLOCK in x.roles else of_its_caller(x) for x in (*CPU, *CUDA))
-FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

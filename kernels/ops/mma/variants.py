@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from kernels.native import launch
 from kernels.ops.mma import gpu
 from kernels.ops.mma.problem import GPU, Mma
 from kernels.provider import SUITE
-from kernels.variant import CEILING, Variant, row
+from kernels.variant import CEILING, row
 
 if TYPE_CHECKING:
     from kernels.launch import Bind, Launch
@@ -86,4 +86,3 @@ VARIANTS = (
         roles=(CEILING,),
     ),
 )
-FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

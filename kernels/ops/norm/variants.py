@@ -178,4 +178,3 @@ VARIANTS: tuple[Variant[Norm], ...] = (
     row(CUDA_SUITE, "cuda", grid.solving(gpu), accepts=gpu.refused),
     row(CUDNN, "cudnn", gpu.prepare, accepts=gpu.accepts),
 )
-FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from kernels.libs.cuda import CUDA_SUITE
 from kernels.libs.torch import TORCH
 from kernels.libs.torch_cuda import TORCH_CUDA
@@ -52,4 +49,3 @@ VARIANTS: tuple[Variant[Optimizer], ...] = (
         for how in libraries.FORMS
     ),
 )
-FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -168,4 +168,3 @@ CALLED = {
 VARIANTS: tuple[Variant[Pages], ...] = (
     row(SUITE, "c", prepare, accepts=accepts, blas=lambda problem: CALLED[problem.memory]),
 )
-FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -159,4 +159,3 @@ VARIANTS: tuple[Variant[Pooling], ...] = (
     row(CUDA_SUITE, "cuda", grid.solving(gpu), accepts=gpu.refused),
     row(CUDNN, "cudnn", gpu.prepare, accepts=gpu.accepts, judged=gpu.any_maximum),
 )
-FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -4,11 +4,11 @@ is run before a visit and not timed."""
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kernels import build
 from kernels.errors import Unavailable
@@ -123,4 +123,3 @@ VARIANTS: tuple[Variant[Saxpy], ...] = (
     row(SUITE, "c", prepare, blas=lambda problem: CALLED[problem.state]),
     *map(_wide, WIDTHS),
 )
-FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -4,10 +4,8 @@ a GPU ours, CuPy, PyTorch."""
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from kernels import grid, maths, openmp
 from kernels.libs.cuda import CUDA_SUITE, CUPY
@@ -131,4 +129,3 @@ VARIANTS: tuple[Variant[Softmax], ...] = (
     ),
     row(TORCH_CUDA, "torch-cuda-parts", partial(gpu.torch_out, rows=libraries.torch_parts), accepts=plain),
 )
-FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

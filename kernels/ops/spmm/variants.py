@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -127,4 +127,3 @@ VARIANTS: tuple[Variant[Spmm], ...] = (
     row(CUSPARSE, "cusparse-alg2", partial(gpu.sparse, "alg2")),
     row(CUSPARSE, "cusparse-alg3", partial(gpu.sparse, "alg3"), roles=()),
 )
-FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

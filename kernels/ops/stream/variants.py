@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -191,4 +191,3 @@ VARIANTS: tuple[Variant[Stream], ...] = (
     row(CUPY, "cupy", cupy_copyto, accepts=copies),
     row(TORCH_CUDA, "torch-cuda", torch_copy, accepts=copies),
 )
-FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

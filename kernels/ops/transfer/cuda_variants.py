@@ -83,4 +83,3 @@ VARIANTS: tuple[Variant[Transfer], ...] = (
     row(CUDA_RUNTIME, "d2d", gpu.within, accepts=within),
     row(CUPY, "d2d-cupy", gpu.by_cupy, accepts=_one_buffer, roles=()),
 )
-FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from kernels.libs.torch import TORCH
 from kernels.ops.transfer import native
@@ -71,4 +70,3 @@ VARIANTS: tuple[Variant[Transfer], ...] = (
     _peer("pipe", _through_memory),
     _peer("tcp", _through_memory),
 )
-FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -128,4 +128,3 @@ VARIANTS: tuple[Variant[Transpose], ...] = (
     row(CUPY, "cupy", cupy_copyto),
     row(TORCH_CUDA, "torch-cuda", torch_copy),
 )
-FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -170,4 +170,3 @@ VARIANTS: tuple[Variant[Update], ...] = (
     _torch("gradient", libraries.gradient, "wgrad", roles=()),
     row(CUDA_SUITE, "cuda", own, accepts=parts("update", "clear", also=WRITTEN), roles=("passes",)),
 )
-FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kernels.libs.openblas import OPENBLAS
@@ -62,4 +61,3 @@ VARIANTS: tuple[Variant[Update], ...] = (
     _numpy("temporaries:numpy", libraries.temporaries),
     row(SUITE, "c", native.own, accepts=parts("update", "clear", "scale"), roles=("passes",)),
 )
-FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -69,6 +69,8 @@ def _one_machine(own_state: Path, light_fake: None, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("micro.measuring.runner.time", CLOCK)
     monkeypatch.setattr("kernels.devices.cpu._cpuinfo", lambda: {"flags": "sse2 avx avx2 fma"})
     monkeypatch.setattr("kernels.devices.cpu.quota", lambda: (None, None))
+    for place in ("kernels.devices.cpu.memory", "micro.contests.transfer.memory"):
+        monkeypatch.setattr(place, lambda: 64 << 30)
     monkeypatch.setattr("os.sched_getaffinity", lambda process: {0, 1})
     monkeypatch.setattr("kernels.libs.openblas.missing", lambda owner: None)
     unsteered(monkeypatch)

@@ -11,7 +11,6 @@ import shlex
 import sys
 from pathlib import Path
 
-ROOMS = ("kernels", "macro", "micro", "reports")
 PREFIX = __name__.removesuffix("kernels.suite")  # of module names: empty in a checkout, "kernelgap." from the wheel
 FOLDER = Path(__file__).parents[1]  # holds kernels, micro, macro and reports
 ROOT = FOLDER.parent if PREFIX else FOLDER  # on the path of a Python that imports them
@@ -40,10 +39,23 @@ def typed(module: str, *words: str) -> str:
     return shlex.join(["kernelgap", *filter(None, [name or ("doctor" if room == "kernels" else "")]), *words])
 
 
+def subcommand(name: str, *words: str) -> str:
+    """Return a command that a package's own front door runs, as a user types it: `python -m PACKAGE NAME`.
+
+    The package is found by the command's file, as a package names none that stands above it."""
+    package = next(path.parent.name for path in FOLDER.glob(f"*/{name}.py"))
+    return typed(package, name, *words)
+
+
+def is_package(name: str) -> bool:
+    """Return whether this is one of the suite's packages."""
+    return bool(name) and (FOLDER / name / "__init__.py").is_file()
+
+
 def import_hint(error: BaseException) -> str:
     """Return what to write where a user's file failed to import one of the suite's names."""
     name = (error.name or "").partition(".")[0] if isinstance(error, ImportError) else ""
-    if name not in ROOMS:
+    if not is_package(name):
         return ""
     if PREFIX:
         return f": as it is installed the suite has `{name}` as kernelgap.{name}; a kernel needs kernelgap alone"

@@ -33,7 +33,7 @@ def parser() -> Parser:
         nargs="*",
         metavar="FILE",
         type=Path,
-        help="every mechanism, the command that tests it, its last verdict: in these run files, or in those here",
+        help="every mechanism, the command that tests it, its last verdict: in these run files or folders, or in runs/",
     )
     options.add_argument("-q", dest="quiet", action="store_true", help="no progress, the answers alone")
     return options

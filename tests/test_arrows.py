@@ -16,6 +16,8 @@ ARROWS = {
     "micro": {"micro", "kernels", "reports"},
     "macro": {"macro", "micro", "kernels", "reports"},
 }
+BEYOND = {"kernels/suite.py", "micro/__init__.py"}  # may compute the folder that holds the packages
+LOADS_FILES = {"kernels/users.py"}  # files of a user's own kernels
 KNOWS_KINDS = ("kernels", "macro/frameworks", "macro/worker")  # what is of one device
 
 
@@ -30,6 +32,48 @@ def hidden(node: ast.AST) -> list[int]:
     """Lines that import in a way in which no arrow is seen: relative to their folder, or by `__import__`."""
     relative = [x.lineno for x in ast.walk(node) if isinstance(x, ast.ImportFrom) and x.level]
     return relative + [x.lineno for x in ast.walk(node) if isinstance(x, ast.Name) and x.id == "__import__"]
+
+
+def climbs(node: ast.AST) -> int:
+    """Return how many folders an expression goes up from `__file__`: `.parent`, `.parents[2]`."""
+    ups = 0
+    while not isinstance(node, ast.Name):
+        match node:
+            case ast.Subscript(value=ast.Attribute(value=value, attr="parents"), slice=ast.Constant(value=int(n))):
+                node, ups = value, ups + n + 1
+            case ast.Attribute(value=value, attr=attr):
+                node, ups = value, ups + (attr == "parent")
+            case ast.Call(args=[ast.Name(id="__file__")]):
+                return ups
+            case ast.Call(func=func):
+                node = func
+            case _:
+                return 0
+    return 0
+
+
+def evasions(node: ast.Module, file: str) -> list[str]:
+    """Return where a file reaches by a path or a string what its package may not import.
+
+    A name of tests/, docs/ or macro, reports/reference, a folder above the packages, a module loaded by its path."""
+    package = file.partition("/")[0]
+    named = r"(\.\./)*(tests|docs)([/.]\S*)?|\S*reports/reference\S*"
+    if package != "macro":
+        named += r"|(\.\./)*macro([/.]\S*)?|(.*\s)?-m macro\b.*"
+    texts = {id(x.value) for x in ast.walk(node) if isinstance(x, ast.Expr)}  # docstrings
+    wrong = []
+    for x in ast.walk(node):
+        match x:
+            case ast.Constant(value=str(text)) if id(x) not in texts and re.fullmatch(named, text, re.S):
+                wrong.append(f"line {x.lineno}: {text}")
+            case ast.BinOp(op=ast.Div(), right=ast.Constant(value="reference")):
+                wrong.append(f"line {x.lineno}: reports/reference")
+            case ast.Attribute(attr="spec_from_file_location") if package != "macro" and file not in LOADS_FILES:
+                wrong.append(f"line {x.lineno}: a module by its path")
+            case ast.Subscript() | ast.Attribute() if package != "macro" and file not in BEYOND:
+                if climbs(x) > file.count("/"):
+                    wrong.append(f"line {x.lineno}: a folder above {package}/")
+    return list(dict.fromkeys(wrong))
 
 
 def upwards(
@@ -52,6 +96,37 @@ def test_imports_follow_the_arrows_between_packages() -> None:
 def test_no_import_is_hidden() -> None:
     found = {name: hidden(house.tree(path)) for name, path in house.modules().items()}
     assert {name: lines for name, lines in found.items() if lines} == {}, "write the full name of the module"
+
+
+def test_no_string_or_path_reaches_what_may_not_be_imported() -> None:
+    files = {path.relative_to(house.ROOT).as_posix(): path for path in house.modules().values()}
+    wrong = {file: evasions(house.tree(path), file) for file, path in files.items()}
+    assert {file: lines for file, lines in wrong.items() if lines} == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "file"),
+    [
+        ('Path(__file__).parents[2] / "frameworks"', "micro/command/x.py"),
+        ('Path(__file__).resolve().parent.parent.joinpath("x")', "micro/x.py"),
+        ('ROOT / "macro/frameworks/pytorch.py"', "micro/measuring/x.py"),
+        ('importlib.util.spec_from_file_location("adapter", path)', "micro/command/x.py"),
+        ('[sys.executable, "-m", "macro", "run"]', "micro/command/x.py"),
+        ('subprocess.run("python -m macro explain x.py", shell=True)', "kernels/x.py"),
+        ('suite.child("macro.run")', "reports/x.py"),
+        ('pytest.main(["tests/gpu"])', "macro/x.py"),
+        ('ROOT / "docs/examples/mlp.py"', "micro/x.py"),
+        ('Path("reports") / "reference"', "micro/answers/x.py"),
+        ('open("../reports/reference/h100/answers.ndjson")', "macro/x.py"),
+    ],
+)
+def test_a_string_or_path_that_reaches_up_is_red(text: str, file: str) -> None:
+    assert len(evasions(ast.parse(text), file)) == 1
+
+
+@pytest.mark.parametrize("text", ['"""macro"""', 'Path(__file__).parents[1] / "shapes"', '"macros", "docsis"'])
+def test_a_string_or_path_that_stays_below_is_green(text: str) -> None:
+    assert evasions(ast.parse(text), "micro/command/x.py") == []
 
 
 @pytest.mark.parametrize("text", ["from . import x", "from ..low import x", "__import__('micro.worker')"])

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 FILE = Path(__file__).with_name("mechanisms.json")
 RUNS = Path("runs")  # where `make run` writes
-REFERENCE = Path(__file__).parents[2] / "reports" / "reference"
 WIDTHS = (4, 36, 40, 34)  # of the columns; with two blanks between them 120
 NOT_YET = "not yet: "
 SOURCES = {
@@ -83,17 +82,17 @@ def mechanisms(path: Path = FILE) -> tuple[Mechanism, ...]:
 
 
 def runs(given: Sequence[Path]) -> list[tuple[str, Run]]:
-    """Name and records of run files, the latest first: those given; or the ones in runs/ and reports/reference, of
-    which one that cannot be read is passed over. Raises UsageError."""
+    """Name and records of run files, the latest first: those given, or in a folder that is
+    given, or in runs/. A file of a folder that cannot be read is passed over. Raises UsageError."""
     from reports.store import Unreadable, read
 
-    paths = given or [*sorted(RUNS.rglob("*.jsonl")), *sorted(REFERENCE.rglob("*.jsonl"))]
+    paths = [x for path in given or [RUNS] for x in (sorted(path.rglob("*.jsonl")) if path.is_dir() else [path])]
     files = []
     for path in paths:
         try:
             files.append((path.name, read(path)))
         except Unreadable as error:
-            if given:
+            if path in given:
                 raise UsageError(f"--mechanisms: {error}") from None
     return sorted(files, key=lambda x: x[1].environment.started, reverse=True)
 
@@ -139,8 +138,8 @@ def _summary(entries: Sequence[Mechanism], outcomes: Mapping[str, Outcome | None
     answered = sum(outcome is not None for outcome in outcomes.values())
     without = sum(one.why_not is not None for one in entries)
     yield f"{len(entries)} mechanisms:"
-    yield f"  {answered:3} with a verdict: by the run files that were read ({files}; without names those in runs/ and"
-    yield "      in reports/reference); of several the latest that has a ratio speaks"
+    yield f"  {answered:3} with a verdict: by the run files that were read ({files}; without names those in runs/);"
+    yield "      of several the latest that has a ratio speaks"
     yield f"  {tested - answered:3} with a command, and no verdict in these files: type what their row says, and -o"
     yield "      runs/NAME.jsonl behind it; it is read here the next time"
     yield f"  {without:3} without a command: their row says why"

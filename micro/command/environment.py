@@ -48,10 +48,11 @@ def command_line() -> str:
     script, words = Path(sys.argv[0]), sys.argv[1:]
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     module = spec.name.removeprefix(suite.PREFIX) if spec else ""
-    if module.partition(".")[0] in suite.ROOMS:
+    if suite.is_package(module.partition(".")[0]):
         return suite.typed(module, *words)
-    if any(script.resolve().is_relative_to(suite.FOLDER / room) for room in suite.ROOMS):
-        return shlex.join(["python", str(script.resolve().relative_to(suite.FOLDER)), *words])
+    place = script.resolve()
+    if place.is_relative_to(suite.FOLDER) and suite.is_package(place.relative_to(suite.FOLDER).parts[0]):
+        return shlex.join(["python", str(place.relative_to(suite.FOLDER)), *words])
     return f"from Python: {script.name or 'interactive'}"
 
 

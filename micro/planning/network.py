@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from kernels import suite
 from kernels.errors import UsageError, choice
 from kernels.ops.gemm.problem import Gemm
 from micro.planning.written import check, parsed
@@ -65,7 +66,8 @@ def document(text: bytes) -> dict[str, Any]:
     record: dict[str, Any] = parsed(text)
     layers = record["layers"] if isinstance(record, dict) and isinstance(record.get("layers"), list) else []
     if any(isinstance(layer, dict) and layer.keys() & {"kind", "after"} for layer in layers):
-        raise ValueError("it is a graph: `python -m macro shapes FILE` writes its shapes, which --net NAME then has")
+        shapes = suite.subcommand("shapes", "FILE")
+        raise ValueError(f"it is a graph: `{shapes}` writes its shapes, which --net NAME then has")
     check(record, NETWORK, ("network", "batch"))
     for i, layer in enumerate(record.get("layers", ()), 1):
         check(layer, LAYER, ("name", "inputs", "outputs"), f"layer {i}: ")

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NoReturn
 
+from kernels import suite
 from kernels.errors import UsageError
 from kernels.setting import DEFAULTS, KNOBS
 from micro.planning.benchmark import Benchmark
@@ -22,8 +23,8 @@ FLAGS = frozenset(("all", "full"))  # that modify a question
 SWEEPING = ("variant", "vary", "shapes", "net", "why", "profile")  # with these no default question is put
 # Options of the release before, and what to type in their place.
 REMOVED = {
-    "--stages": "python -m macro explain FILE.py, for what runs inside a call",
-    "--plans": "python -m micro.conv --variant fft-pyfftw,fft-pyfftw-estimate,fft-pyfftw-patient",
+    "--stages": f"{suite.subcommand('explain', 'FILE.py')}, for what runs inside a call",
+    "--plans": suite.typed("micro.conv", "--variant", "fft-pyfftw,fft-pyfftw-estimate,fft-pyfftw-patient"),
 }
 
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from micro.answers import mechanisms as mechanism_table
 from micro.answers.mechanisms import NOT_YET, SOURCES, Mechanism, Trial, mechanisms
 from micro.planning.contest import Contest
 from micro.planning.options import request
@@ -138,7 +137,6 @@ def table(
     from micro.__main__ import main
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(mechanism_table, "REFERENCE", tmp_path / "reference")
     return lambda *files: in_process(capsys, main, ["--mechanisms", *map(str, files)])
 
 

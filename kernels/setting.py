@@ -1,14 +1,12 @@
-"""How a kernel is asked to run, not what: a field with its knob, from which option, name, worker and record follow."""
+"""The settings of a kernel's run: option, name, worker and record follow from a field and its knob."""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from types import MappingProxyType
 from typing import Any
 
-from kernels import suite
 from kernels.dtypes import DATA
 from kernels.errors import UsageError, choice
 from kernels.heap import variables as heap_variables
@@ -18,18 +16,17 @@ from kernels.workspace import UNLIMITED, limit, typed
 
 @dataclass(frozen=True)
 class Knob:
-    """What follows from one field of a Setting. `value` reads one word of the command line, and raises UsageError or
-    ValueError; `start`: variables of the environment that a process is started with so that it obeys."""
+    """Everything that follows from one field of Setting."""
 
     about: str  # for --help
     metavar: str
     effect: str = ""  # "what does EFFECT change?"; empty where no contest is made along it
     fixed: bool = False  # for the life of a process
-    value: Callable[[str], Any] = str
+    value: Callable[[str], Any] = str  # reads a word of the command line; raises UsageError or ValueError
     typed: Callable[[Any], str] = str  # as a person types a value
     named: Callable[[Any], str] = str  # in the name of a case
     parse: Callable[[str], Any] = str  # the reverse of `named`
-    start: Callable[[Any], Mapping[str, str]] | None = None
+    start: Callable[[Any], Mapping[str, str]] | None = None  # variables of a process that obeys
     place: int = 1  # among the words of a name
 
 
@@ -54,20 +51,20 @@ def _data(word: str) -> str:
     return word
 
 
-def _library() -> Any:
-    """Return the module that knows what is preloaded. It compiles shims: a command without --preload starts without."""
-    return importlib.import_module(f"{suite.PREFIX}kernels.libs.preload")
-
-
 def _preload(word: str) -> str:
     if word != "none":
-        _library().words(word)
+        from kernels.libs import preload  # compiles shims: a command without --preload starts without it
+
+        preload.words(word)
     return word
 
 
 def _preloaded(word: str) -> Mapping[str, str]:
-    variables: Mapping[str, str] = {} if word == "none" else _library().variables(word)
-    return variables
+    if word == "none":
+        return {}
+    from kernels.libs import preload
+
+    return preload.variables(word)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +139,11 @@ class Setting:
     @property
     def name(self) -> str:
         """Threads, and the others where they differ from their default."""
-        words = [f"{x}:{KNOBS[x].named(value)}" for x, value in self.values.items() if x in ("threads", *self.changed)]
+        words = []
+        for name, of in KNOBS.items():
+            value = getattr(self, name)
+            if name == "threads" or value != DEFAULTS[name]:
+                words.append(f"{name}:{of.named(value)}")
         return "/".join(words)
 
     @property
@@ -153,11 +154,11 @@ class Setting:
     @property
     def changed(self) -> tuple[str, ...]:
         """The knobs that are not at their default."""
-        return tuple(name for name, value in self.values.items() if value != DEFAULTS[name])
+        return tuple(name for name, default in DEFAULTS.items() if getattr(self, name) != default)
 
     @property
     def process(self) -> Setting:
-        """What is fixed per process, all else at its default."""
+        """The setting with what is fixed per process, and all else at its default."""
         return Setting(**{name: value for name, value in self.values.items() if KNOBS[name].fixed})
 
     def variables(self) -> dict[str, str]:
@@ -171,5 +172,7 @@ class Setting:
 
 _FIELDS = {x.name: x.metadata["knob"] for x in fields(Setting)}
 KNOBS: Mapping[str, Knob] = MappingProxyType(dict(sorted(_FIELDS.items(), key=lambda item: item[1].place)))
-DEFAULTS: Mapping[str, Any] = MappingProxyType(asdict(Setting()))
+_DEFAULTS = asdict(Setting())
+DEFAULTS: Mapping[str, Any] = MappingProxyType({name: _DEFAULTS[name] for name in KNOBS})
+REFUSABLE = tuple(name for name in _FIELDS if name != "device")  # a device may refuse each of them
 ALONG = MappingProxyType({name: x.effect for name, x in KNOBS.items() if x.effect})  # contests are made along these

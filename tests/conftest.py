@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import signal
 import sys
@@ -47,6 +48,15 @@ def load(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def unsteered(patch: pytest.MonkeyPatch) -> None:
+    """Remove the width of a terminal and the variables that steer a library."""
+    from kernels.steering import STEERING
+
+    patch.delenv("COLUMNS", raising=False)
+    for name in [name for name in os.environ if name.startswith(STEERING)]:
+        patch.delenv(name)
 
 
 @pytest.fixture(autouse=True)

@@ -52,7 +52,7 @@ ROOMS = {
 FILES = {
     "macro": {"command": "command", "*": "commands"},
     "micro": {"__init__": "api", "*": "commands"},
-    "kernels": dict.fromkeys(("variant", "catalog", "maths", "own", "repeated", "users"), "variants")
+    "kernels": dict.fromkeys(("variant", "catalog", "maths", "own", "repeated", "setting", "users"), "variants")
     | {"__main__": "commands", "*": "nouns"},
     "reports": {"__main__": "commands", "*": "records"},
 }

@@ -16,7 +16,7 @@ ARROWS = {
     "micro": {"micro", "kernels", "reports"},
     "macro": {"macro", "micro", "kernels", "reports"},
 }
-KNOWS_KINDS = ("kernels", "macro/frameworks", "macro/worker", "micro/probes", "micro/gpu")  # what is of one device
+KNOWS_KINDS = ("kernels", "macro/frameworks", "macro/worker")  # what is of one device
 
 
 def strays(node: ast.AST, package: str) -> list[str]:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from kernels.setting import Setting
-
 ALIGNMENT = 64  # bytes: a cache line of a CPU, and its widest vector
-SETTINGS = tuple(x.name for x in fields(Setting) if x.name != "device")
 PROCESSOR = "processor"  # the clock of a device whose kernels run in the thread that calls them
 
 # compiled: our loop in C calls C functions between two readings of the clock. held: everything is enqueued behind a
@@ -69,13 +66,8 @@ class Kind:
         """Whether launches are C functions that a compiled loop on this machine can call."""
         return self.visit == "compiled"
 
-    @property
-    def obeys(self) -> tuple[str, ...]:
-        """The settings that it obeys."""
-        return tuple(name for name in SETTINGS if name not in self.refuses)
-
-    def to_record(self) -> dict[str, Any]:
-        """What an environment and the doctor say of it."""
+    def to_record(self, settings: Iterable[str]) -> dict[str, Any]:
+        """Return what an environment and the doctor report of it; `settings`: names of those that it may obey."""
         return {
             "kind": self.name,
             "kernels": self.kernels,
@@ -83,6 +75,6 @@ class Kind:
             "tick": self.tick,
             "visit": self.visit,
             "alignment": self.alignment,
-            "obeys": list(self.obeys),
+            "obeys": [name for name in settings if name not in self.refuses],
             "ceilings": list(self.ceilings),
         }

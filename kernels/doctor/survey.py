@@ -17,6 +17,7 @@ from kernels.doctor import allocator, bindings, figures, packages, perf, system,
 from kernels.doctor.libraries import Library, Opened, Pool, open_all
 from kernels.doctor.part import Part, absent, said
 from kernels.errors import SuiteError
+from kernels.setting import REFUSABLE
 
 T = TypeVar("T")
 
@@ -130,7 +131,7 @@ def _device(kind: str) -> dict[str, Any]:
             **device.describe(),
             "cores": limits.cores,
             "memory": limits.memory,
-            **device.kind.to_record(),
+            **device.kind.to_record(REFUSABLE),
             "rows": _rows(device.kind.kernels),
         }
     except SuiteError as error:

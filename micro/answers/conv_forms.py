@@ -8,7 +8,7 @@ from typing import Any
 
 from kernels.heap import POLICIES
 from micro.answers import conv, sums
-from micro.findings.phrase import Phrase, said_by
+from micro.findings.phrase import Phrase, sentences
 from micro.findings.select import Pair, pairs
 from micro.planning.contest import parse
 from reports import units
@@ -138,7 +138,7 @@ _KEPT = Phrase(
 
 def pad_op(run: Run) -> list[str]:
     """Compare an operation that pads with the argument, sides that differ, and no padding."""
-    return [*said_by(run, _PADDED), *_faulting(run, "pad-op/")]
+    return [*sentences(run, _PADDED), *_faulting(run, "pad-op/")]
 
 
 def heap_cost(run: Run) -> list[str]:

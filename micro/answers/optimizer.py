@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kernels.ops.optimizer.rules import RULES
-from micro.findings.phrase import GAIN, Phrase
+from micro.findings.phrase import Phrase
 from micro.findings.select import interval
 from micro.planning.contest import parse
 from reports import record, units
@@ -60,6 +60,12 @@ def _rate(rule: str, rates: Mapping[str, float], bare: float) -> str:
     return f"{units.scaled(rate, 'B/s')}{share}"
 
 
+GAIN = Phrase(
+    "gain/",
+    "Momentum of unit gain at lr {q.lr:g} makes the steps of the plain one at lr {p.lr:g}, and takes {ratio} times as "
+    "long ({verdict}).",
+    by="",
+)
 WAYS = Phrase(  # every implementation against our pass, rule by rule
     "ways/", "{p.rule} of {p:size}, times {a.variant}: {items}.", "{b.variant} {ratio}", words={"size": _size}
 )

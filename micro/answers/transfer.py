@@ -6,7 +6,7 @@ from typing import Any
 
 from kernels.ops.transfer.gradients import GRADIENTS
 from micro.answers.transfer_curve import rate, timed, way
-from micro.findings.phrase import Phrase, said_by
+from micro.findings.phrase import Phrase, sentences
 from micro.planning.contest import parse
 from reports import units
 from reports.record import Run
@@ -108,4 +108,4 @@ _new = Phrase(
 
 def first_touch(run: Run) -> list[str]:
     """Compare new memory with touched memory, and huge pages with small ones."""
-    return said_by(run, (_new, _pages))
+    return sentences(run, (_new, _pages))

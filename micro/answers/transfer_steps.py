@@ -7,7 +7,7 @@ from typing import Any
 
 from kernels.ops.transfer.problem import PIECES
 from micro.answers.transfer_curve import way
-from micro.findings.phrase import Phrase, said_by
+from micro.findings.phrase import Phrase, sentences
 from reports import units
 from reports.record import Comparison, Run
 
@@ -69,7 +69,7 @@ _CHAIN = Phrase(
 
 def feed(run: Run) -> list[str]:
     """Return a batch and a state as shares of the products beside them, and what waits cost."""
-    return _marked(run, said_by(run, _STEPS))
+    return _marked(run, sentences(run, _STEPS))
 
 
 def duplex(run: Run) -> list[str]:

@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from micro.answers.gemm import Bracket
+from micro.answers.optimizer import GAIN
 from micro.answers.update_parts import CLOSED, cleared, sums
-from micro.findings.phrase import GAIN, Phrase, said_by
+from micro.findings.phrase import Phrase
+from micro.findings.phrase import sentences as of_phrases
 from micro.findings.select import Band, Pair, interval, pairs
 from micro.planning.benchmark import Request
 from micro.planning.contest import Contest, parse
@@ -43,7 +45,7 @@ def fused_answer(run: Run) -> list[str]:
         sentences.append(
             f"{rows - closed} of {rows} rows unexplained: their parts miss them by more than {CLOSED:.0%}."
         )
-    return [*sentences, *said_by(run, OTHERS), *_bands(run)]
+    return [*sentences, *of_phrases(run, OTHERS), *_bands(run)]
 
 
 def _bands(run: Run) -> Iterator[str]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernels import suite
 from kernels.doctor import facts
+from kernels.setting import REFUSABLE
 from kernels.state import folder as state_folder
 from micro.worker import run_queue
 from reports.record import Environment
@@ -33,7 +34,7 @@ def environment(devices: Sequence[Device], command: str) -> Environment:
         "megahertz": _clock(),
         "run_delay": run_queue.told(),
         "selftest": _selftest(machine),
-        "devices": {one.name: one.kind.to_record() for one in devices},
+        "devices": {one.name: one.kind.to_record(REFUSABLE) for one in devices},
     }
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     return Environment(facts.digest(all_facts), all_facts, state, command, started)

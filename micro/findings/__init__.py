@@ -1,1 +1,1 @@
-"""What a run says: comparisons are selected, grouped, reduced and phrased, by rows of data."""
+"""Sentences about a run, by rows of data: comparisons are selected, grouped, reduced and phrased."""

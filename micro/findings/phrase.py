@@ -52,15 +52,7 @@ class Phrase:
         return self.join.join(_Writer(self.words).vformat(self.item, (), places) for places in group)
 
 
-GAIN = Phrase(
-    "gain/",
-    "Momentum of unit gain at lr {q.lr:g} makes the steps of the plain one at lr {p.lr:g}, and takes {ratio} times as "
-    "long ({verdict}).",
-    by="",
-)
-
-
-def said_by(run: Run, answers: Iterable[Callable[[Run], list[str]]]) -> list[str]:
+def sentences(run: Run, answers: Iterable[Callable[[Run], list[str]]]) -> list[str]:
     """Return the sentences of several answers, one after another."""
     return [sentence for answer in answers for sentence in answer(run)]
 

@@ -42,7 +42,7 @@ def interval(comparison: Comparison) -> str:
 
 
 def faster(comparison: Comparison) -> str:
-    """How many times as fast the contender is: the ratio of time, turned over."""
+    """Return how many times as fast the contender is: the ratio of time, turned over."""
     ends = [1 / x if x else None for x in (comparison.high, comparison.low)]
     assert comparison.ratio is not None
     return units.ratio(1 / comparison.ratio, *ends)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 WAITS = 0.01  # of its time: a case that waits more says so
 LOOP = 0.005  # of the shorter of two calls: a loop that is more is told, and a call through the interpreter
 INTERPRETED = 5e-6  # seconds of one, about
+RECORDED = {x.name for x in fields(record.Result)} - {"settings", "workspace"}  # its workspace is what a kernel holds
 STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # shares of a call in which it is told
 
 
@@ -242,11 +243,10 @@ class Finished:
 
 def _recorded(setting: Setting) -> dict[str, Any]:
     """Return the fields of a result that hold a setting; a knob without a field of its own stands in `settings`."""
-    known = {x.name for x in fields(record.Result)} - {"settings", "workspace"}
     values = setting.values | {"isa": setting.isa if "isa" in setting.changed else None}
-    others = {name: values[name] for name in setting.changed if name not in (*known, "workspace")}
-    mine = {name: value for name, value in values.items() if name in known}
-    return mine | {"workspace_limit": setting.workspace, "settings": others or None}
+    recorded = {name: value for name, value in values.items() if name in RECORDED}
+    others = {name: values[name] for name in setting.changed if name not in (*RECORDED, "workspace")}
+    return recorded | {"workspace_limit": setting.workspace, "settings": others or None}
 
 
 def _disturbance(m: Measurement, at: int, case: Case) -> str:

@@ -135,7 +135,7 @@ def _find(op: str, name: str, devices: Sequence[str]) -> None:
 
 
 def _settings(options: Options, devices: Sequence[str], operands: list[str], most: int) -> tuple[Setting, ...]:
-    """On each device those that it obeys; of a processor at most so many threads a core."""
+    """Return the settings of each device. Raise UsageError where it does not obey one, or for too many threads."""
     texts, cold = options.settings, _cold(options.settings["cold"], operands)
     chosen = {name: values(texts[name], KNOBS[name].value, option_of(name)) for name in ALONG if name != "device"}
     processors = [device for device in devices if "threads" not in kind_of(device).refuses]

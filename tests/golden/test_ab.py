@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kernels.steering import STEERING
 from micro.worker.client import Died
+from tests.conftest import unsteered
 from tests.simulated.arms import NAMES, Script, command, failing, slower
 
 HERE = Path(__file__).parent / "ab"
@@ -28,9 +28,7 @@ RUNS = {  # the arms, further words, the exit code
 @pytest.fixture(autouse=True)
 def _one_machine(own_state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No figures of a self-test, no width of a terminal, no variable that steers a library."""
-    monkeypatch.delenv("COLUMNS", raising=False)
-    for name in [name for name in os.environ if name.startswith(STEERING)]:
-        monkeypatch.delenv(name)
+    unsteered(monkeypatch)
 
 
 @pytest.mark.parametrize("name", RUNS)

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kernels.steering import STEERING
-from tests.conftest import Ran
+from tests.conftest import Ran, unsteered
 
 HERE = Path(__file__).parent
 SIZE = ("--m", "64", "--n", "64", "--k", "64")
@@ -28,9 +27,7 @@ def _one_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("micro.worker.contest.DEAR", 0)
     monkeypatch.setattr("kernels.devices.cpu.instruction_sets", lambda: ("avx", "avx2"))
     monkeypatch.setattr("kernels.libs.openblas.missing", lambda owner: None)
-    monkeypatch.delenv("COLUMNS", raising=False)
-    for name in [name for name in os.environ if name.startswith(STEERING)]:
-        monkeypatch.delenv(name)
+    unsteered(monkeypatch)
 
 
 def body(text: str) -> str:

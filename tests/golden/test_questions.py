@@ -1,4 +1,4 @@
-"""What every question reports on the fake device: figures, and the text beside. `GOLDEN=write` rewrites both."""
+"""Figures and text of every question on the fake device, as expected. `GOLDEN=write` rewrites both."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from kernels.steering import STEERING
 from micro.command.everything import benchmarks
 from micro.command.line import main
 from reports import store
 from reports.record import Run
-from tests.conftest import Ran
+from tests.conftest import Ran, unsteered
 from tests.golden.scripted import CLOCK, ScriptedHost
 
 HERE = Path(__file__).parent / "questions"
@@ -70,11 +69,11 @@ def _one_machine(own_state: Path, light_fake: None, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("micro.measuring.runner.time", CLOCK)
     monkeypatch.setattr("kernels.devices.cpu._cpuinfo", lambda: {"flags": "sse2 avx avx2 fma"})
     monkeypatch.setattr("kernels.devices.cpu.quota", lambda: (None, None))
+    for place in ("kernels.devices.cpu.memory", "micro.contests.transfer.memory"):
+        monkeypatch.setattr(place, lambda: 64 << 30)
     monkeypatch.setattr("os.sched_getaffinity", lambda process: {0, 1})
     monkeypatch.setattr("kernels.libs.openblas.missing", lambda owner: None)
-    monkeypatch.delenv("COLUMNS", raising=False)
-    for name in [name for name in os.environ if name.startswith(STEERING)]:
-        monkeypatch.delenv(name)
+    unsteered(monkeypatch)
 
 
 @pytest.mark.parametrize("scope", [pytest.param(x, marks=[pytest.mark.slow] * (x in SLOW)) for x in SCOPES])

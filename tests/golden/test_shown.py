@@ -1,4 +1,4 @@
-"""What is reported of kept runs of `explain`, `whatif` and `advise`: figures, and the text beside.
+"""Figures and text of kept runs of `explain`, `whatif` and `advise`, as expected.
 
 `GOLDEN=write` rewrites both.
 """

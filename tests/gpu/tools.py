@@ -7,7 +7,6 @@ import math
 import os
 import re
 import shutil
-import subprocess
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -82,15 +81,7 @@ def run(command: Sequence[str], size: str, kernels: Sequence[str], seconds: floa
         log.touch()
         program = suite.child("tests.gpu.suite_kernels", os.getpid(), log, size)
         with words.open("wb") as stream:
-            process = subprocess.Popen(
-                processes.leashed([*command, *program, *kernels]),
-                stdin=subprocess.DEVNULL,
-                stdout=stream,
-                stderr=stream,
-                process_group=0,
-                env=processes.environment(),
-                cwd=processes.ROOT,
-            )
+            process = processes.start([*command, *program, *kernels], stream)
             code = processes.outlast(process, seconds)
         end = f"no end within {seconds:.0f} s" if code is None else processes.end(code)
         return Ran(words.read_text("utf-8", "replace"), end, processes.lines(log))

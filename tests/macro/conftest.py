@@ -73,3 +73,11 @@ def small(tmp_path: Path, own_state: Path, monkeypatch: pytest.MonkeyPatch) -> P
     path = tmp_path / "small.json"
     path.write_text(json.dumps(SMALL.data()))
     return path
+
+
+@pytest.fixture
+def another_vendor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A processor of another vendor than MKL's."""
+    from macro.changes import mkl_dispatch
+
+    monkeypatch.setattr(mkl_dispatch, "vendor", lambda: "AuthenticAMD")

@@ -15,14 +15,13 @@ from pathlib import Path
 import pytest
 
 from kernels import state
-from kernels.steering import STEERING
 from macro.__main__ import main
 from macro.networks.base import chain
 from macro.timing import groups
 from macro.timing.peak import Peak
 from macro.watching import perf, rounds
 from tests.builds import share
-from tests.conftest import Ran
+from tests.conftest import Ran, unsteered
 from tests.simulated import frameworks
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -66,9 +65,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setattr(rounds, "BLOCK", 0.1)
         patch.setattr(perf, "missing", lambda: "not in this test")
         patch.setattr(Peak, "look", lambda self, product: 1 / 64)
-        patch.delenv("COLUMNS", raising=False)
-        for name in [name for name in os.environ if name.startswith(STEERING)]:
-            patch.delenv(name)
+        unsteered(patch)
         state.folder.cache_clear()
         yield folder
     state.folder.cache_clear()

@@ -81,8 +81,8 @@ def test_another_question_is_left_alone(argv: list[str]) -> None:
 
 
 def test_data_that_a_person_named_is_left_alone() -> None:
-    assert request(optimizer.BENCHMARK, "optimizer", ["--rules"])[1].data == "uniform"
-    assert request(optimizer.BENCHMARK, "optimizer", ["--rules", "--data", "normal"])[1].data == "normal"
+    assert request(optimizer.BENCHMARK, "optimizer", ["--rules"])[1].settings["data"] == "uniform"
+    assert request(optimizer.BENCHMARK, "optimizer", ["--rules", "--data", "normal"])[1].settings["data"] == "normal"
 
 
 def test_a_layer_has_its_forms_and_their_parts() -> None:

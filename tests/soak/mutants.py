@@ -46,7 +46,7 @@ parallel = True
 sigterm = True
 context = ${{MUTANTS_TEST-}}
 source = {sources}
-disable_warnings = no-data-collected, module-not-imported, module-not-measured, module-not-imported
+disable_warnings = no-data-collected, module-not-imported, module-not-measured
 """
 
 
@@ -174,7 +174,7 @@ def moved(mutant: Mutation, everything: Sequence[Mutation]) -> Mutation | None:
         same = other.file == mutant.file, other.function.split(".")[-1] == mutant.function.split(".")[-1]
         return all(same), *same, -abs(other.line - mutant.line)
 
-    same_text = [x for x in everything if replace(x, file="", function="", line=0, column=0) == mutant_text(mutant)]
+    same_text = [x for x in everything if mutant_text(x) == mutant_text(mutant)]
     return max(same_text, key=alike, default=None)
 
 

@@ -1,4 +1,4 @@
-"""What the tests of a session share: steps of their own, and what a session leaves."""
+"""Fixtures of the tests of a session: steps, and the files that a session leaves."""
 
 from __future__ import annotations
 

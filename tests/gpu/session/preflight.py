@@ -184,17 +184,8 @@ def check(say: Callable[[str], None], seconds: float = SECONDS) -> dict[str, Out
 
 
 def _start(name: str, output: Path) -> subprocess.Popen[bytes]:
-    """Start a check whose output goes to a file, which no amount of it fills, as it would a pipe."""
     with output.open("wb") as stream:
-        return subprocess.Popen(
-            processes.leashed(command(name)),
-            stdin=subprocess.DEVNULL,
-            stdout=stream,
-            stderr=stream,
-            process_group=0,
-            env=processes.environment(),
-            cwd=processes.ROOT,
-        )
+        return processes.start(command(name), stream)
 
 
 def _outcome(name: str, process: subprocess.Popen[bytes], output: Path, seconds: float) -> Outcome:

@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from kernels import suite
 
@@ -47,6 +47,19 @@ def follow(other: int) -> None:
 def leashed(command: Sequence[str]) -> list[str]:
     """Return the command as one that ends when this process does."""
     return suite.child("tests.gpu.session.processes", os.getpid(), *command)
+
+
+def start(command: Sequence[str], output: IO[bytes]) -> subprocess.Popen[bytes]:
+    """Start a leashed command in a group of its own. Its output goes to a file, which no amount of it fills."""
+    return subprocess.Popen(
+        leashed(command),
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        process_group=0,
+        env=environment(),
+        cwd=ROOT,
+    )
 
 
 def outlast(process: subprocess.Popen[Any], seconds: float) -> int | None:

@@ -63,11 +63,6 @@ def flags(**of: object) -> dict[str, Any]:
     return {"identity": {"flags": {**seen().identity["flags"], **of}}}
 
 
-@pytest.fixture
-def another_vendor(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mkl_dispatch, "vendor", lambda: "AuthenticAMD")
-
-
 def test_a_change_is_named_as_its_file() -> None:
     for name in changes.names():
         assert changes.known(name).name == name

@@ -82,6 +82,7 @@ def test_few_rounds_choose_what_is_timed_again_and_what_was_left_out_is_not() ->
     assert [one.words for one in advice.chosen(step(), [out, unsure])] == ["heap-keep"] and not advice.saves(unsure)
 
 
+@pytest.mark.usefixtures("another_vendor")
 def test_a_sure_prediction_counts_for_more_than_few_noisy_rounds() -> None:
     noisy, sure = foreseen("openblas-shim", -0.12, 0.1, predicted=-0.03), foreseen("mkl-dispatch", -0.07, 0.1)
     assert [one.words for one in advice.chosen(step(), [noisy, sure])] == ["mkl-dispatch"]

@@ -226,9 +226,21 @@ def test_perf_is_attached_before_the_script_begins(monkeypatch: pytest.MonkeyPat
     assert [one.requests for one in samplers] == [[]] and fake.asked[0] == {"do": "begin"}
 
 
+class Clock:
+    """Stands for the module `time`: a millisecond passes with each reading."""
+
+    now = 0.0
+
+    def monotonic(self) -> float:
+        self.now += 1e-3
+        return self.now
+
+
 def test_load_and_perfs_processor_time_are_recorded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    worked = iter(range(10**6))
+    worked, clock = iter(range(10**6)), Clock()
     monkeypatch.setattr(load, "others", lambda: float(next(worked)))
+    monkeypatch.setattr(program, "time", clock)
+    monkeypatch.setattr(Sampler, "seconds", lambda self: clock.now / 2)
     (recording,), _ = watched(Program(HELLO), monkeypatch, tmp_path)
     assert recording.program["perf"] == pytest.approx(0.5, rel=0.01)
     path = tmp_path / "x.kg"

@@ -127,8 +127,8 @@ def _long(run: Run) -> Run:
 
 
 def _predictions(runs: Mapping[str, Run]) -> Iterator[str]:
-    from reports import calibration
     from reports.prediction import word
+    from tests.soak import calibration
 
     yield from calibration.sentences([x for run in runs.values() for x in run.predictions])
     yield ""

@@ -1,4 +1,4 @@
-"""Predictions in run files, what a person reads of them, and how right they are, taken together."""
+"""Predictions in run files, and what a person reads of them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from reports import advice, calibration, prediction, store, texts
+from reports import advice, prediction, store, texts
 from reports.formats import json as json_format
 from reports.record import Environment, Expected, Note, Prediction, Run
 
@@ -143,50 +143,3 @@ def test_what_saves_and_is_not_combined_is_told_apart() -> None:
 
 def test_they_are_what_a_person_reads() -> None:
     assert texts.of(Run(environment(), predictions=(AFTER,))) == [prediction.text([AFTER])]
-
-
-def pair(change: str, predicted: float | None, measured: float, verdict: str | None, half: float = 0.01) -> Prediction:
-    said = None if predicted is None else Expected(predicted, predicted - half, predicted + half, 0.9)
-    found = Expected(measured, measured - 0.02, measured + 0.02, 0.9)
-    return replace(AFTER, id=change, change=change, predicted=said, measured=found, verdict=verdict)
-
-
-def test_nothing_is_said_of_what_was_not_measured() -> None:
-    assert list(calibration.sentences([BEFORE])) == []
-
-
-def test_signs_errors_verdicts_and_intervals_are_counted() -> None:
-    told = list(
-        calibration.sentences(
-            [
-                pair("heap-keep", -0.20, -0.20, "confirmed"),
-                pair("threads=2", -0.30, -0.40, "refuted"),
-                pair("threads=3", 0.10, -0.10, "refuted"),
-                pair("compile", None, -0.10, None),
-                pair("isa=avx2", 0.0, 0.005, "below resolution"),
-                pair("mkl-dispatch", 0.05, 0.005, "refuted"),
-                pair("batch=4", 0.04, 0.025, "confirmed"),
-            ]
-        )
-    )
-    assert told == [
-        "7 pairs of step and change measured, 6 of them predicted; two unchanged steps are alike to within 2 % of the "
-        "step (median).",
-        "What was measured lies inside the 90 % interval of its prediction in 2 of 6; in 3 once the measurement's own "
-        "error is added.",
-        "Of the 4 that change the step by 5 % or more, by 3 kinds of change, 3 were predictable: sign right in 2; "
-        "1 confirmed, 2 refuted; median error 25 % of the change, half-width of their intervals 5 % of it (median).",
-        "Of 2 changes whose interval holds 0 and lies within ±5 % of the step, 1 had been predicted to change it by "
-        "more than the resolution.",
-    ]
-
-
-def test_the_error_that_was_foreseen_of_what_is_measured_counts_once() -> None:
-    one = pair("heap-keep", -0.20, -0.223, "confirmed", half=0.02)
-    assert [calibration._holds(one, error) for error in (False, True)] == [False, True]
-    assert not calibration._holds(replace(one, noise=0.018), error=True)
-
-
-def test_shares_are_of_the_unchanged_step() -> None:
-    assert calibration.share(AFTER, AFTER.measured) == "-11.0 [-13.0, -9.0]"
-    assert calibration.share(AFTER, None) == "–"

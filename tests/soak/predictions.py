@@ -13,10 +13,10 @@ from functools import partial
 from pathlib import Path
 
 from micro.command.figure import Figure
-from reports import calibration, prediction
-from reports.calibration import Calibration
+from reports import prediction
 from reports.record import Prediction, Run
-from tests.soak import kept
+from tests.soak import calibration, kept
+from tests.soak.calibration import Calibration
 
 SIZES = ("batch", "threads", "isa")
 MINUTES = 11  # about what a command takes

@@ -11,8 +11,8 @@ import pytest
 
 from macro import changes
 from reports.record import Contest, Expected, Prediction
-from tests.reports.test_prediction import AFTER
-from tests.soak import predictions
+from tests.reports.test_prediction import AFTER, BEFORE
+from tests.soak import calibration, predictions
 from tests.soak.conftest import Answer, Record
 
 CONTEST = Contest("step/x", "?", "change", (), ())
@@ -104,3 +104,53 @@ def test_changes_exist_and_none_has_a_sixth_of_them() -> None:
     assert {changes.known(kind).name for kind in kinds} == set(kinds)
     assert len(kinds) >= 30 and max(map(kinds.count, kinds)) <= 5
     assert sum(kind in ("threads", "isa", "batch") for kind in kinds) <= 3
+
+
+def verdict_pair(
+    change: str, predicted: float | None, measured: float, verdict: str | None, half: float = 0.01
+) -> Prediction:
+    """Return a prediction whose interval has a `half` width, measured to within 0.02 s."""
+    expected = None if predicted is None else Expected(predicted, predicted - half, predicted + half, 0.9)
+    ends = Expected(measured, measured - 0.02, measured + 0.02, 0.9)
+    return replace(AFTER, id=change, change=change, predicted=expected, measured=ends, verdict=verdict)
+
+
+def test_unmeasured_pairs_have_no_sentences() -> None:
+    assert list(calibration.sentences([BEFORE])) == []
+
+
+def test_signs_errors_verdicts_and_intervals_are_counted() -> None:
+    sentences = list(
+        calibration.sentences(
+            [
+                verdict_pair("heap-keep", -0.20, -0.20, "confirmed"),
+                verdict_pair("threads=2", -0.30, -0.40, "refuted"),
+                verdict_pair("threads=3", 0.10, -0.10, "refuted"),
+                verdict_pair("compile", None, -0.10, None),
+                verdict_pair("isa=avx2", 0.0, 0.005, "below resolution"),
+                verdict_pair("mkl-dispatch", 0.05, 0.005, "refuted"),
+                verdict_pair("batch=4", 0.04, 0.025, "confirmed"),
+            ]
+        )
+    )
+    assert sentences == [
+        "7 pairs of step and change measured, 6 of them predicted; two unchanged steps are alike to within 2 % of the "
+        "step (median).",
+        "What was measured lies inside the 90 % interval of its prediction in 2 of 6; in 3 once the measurement's own "
+        "error is added.",
+        "Of the 4 that change the step by 5 % or more, by 3 kinds of change, 3 were predictable: sign right in 2; "
+        "1 confirmed, 2 refuted; median error 25 % of the change, half-width of their intervals 5 % of it (median).",
+        "Of 2 changes whose interval holds 0 and lies within ±5 % of the step, 1 had been predicted to change it by "
+        "more than the resolution.",
+    ]
+
+
+def test_a_foreseen_error_counts_once() -> None:
+    near = verdict_pair("heap-keep", -0.20, -0.223, "confirmed", half=0.02)
+    assert [calibration._holds(near, error) for error in (False, True)] == [False, True]
+    assert not calibration._holds(replace(near, noise=0.018), error=True)
+
+
+def test_shares_are_of_the_unchanged_step() -> None:
+    assert calibration.share(AFTER, AFTER.measured) == "-11.0 [-13.0, -9.0]"
+    assert calibration.share(AFTER, None) == "–"

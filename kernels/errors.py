@@ -44,9 +44,9 @@ class LaunchError(KernelError):
 
 
 class WrongResult(KernelError):
-    """A kernel's answer is wrong; says in which way. `found` is what was compared, where something was."""
+    """A kernel's answer is wrong; says in which way. `evidence` is what was compared, where something was."""
 
-    found: Any = None
+    evidence: Any = None
 
 
 class LeftRunning(WrongResult):
@@ -67,6 +67,6 @@ def choice(word: str, choices: Iterable[str], most: int | None = None) -> str:
     return f"there are {', '.join(names[:most])} and {len(names) - most} more"
 
 
-def said(error: BaseException) -> str:
+def summary(error: BaseException) -> str:
     """What a stranger's code raised, on one line."""
     return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"

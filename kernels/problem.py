@@ -29,7 +29,7 @@ class Operand:
     """One array of a problem: row-major, `shape` in elements, `ld` elements from a row to the next. `below`: of labels,
     indices and lengths, inputs of whole numbers from 0 on, the first that is too large; 0 of every other.
     `nonnegative`: of second moments and other sums of squares, drawn without a sign, checked and timed.
-    `own`: an input whose values the operation alone can draw (`indices`), as rows of which one element is 1."""
+    `drawn_by_index`: an input whose values the operation alone can draw (`indices`), as rows of which one element is 1."""
 
     name: str
     shape: tuple[int, ...]
@@ -38,7 +38,7 @@ class Operand:
     pad: int = 0
     below: int = 0
     nonnegative: bool = False
-    own: bool = False
+    drawn_by_index: bool = False
 
     @property
     def ld(self) -> int:
@@ -88,11 +88,11 @@ def axis(
     *,
     low: float | None = None,
     choices: tuple[str, ...] = (),
-    said: Literal["", "word", "bytes"] = "",
+    shown: Literal["", "word", "bytes"] = "",
 ) -> Any:
     """A field that is an axis: becomes an option, a part of the name and a column. A report says its name and its
     value; of a `word` the value alone, of `bytes` with a binary prefix."""
-    metadata = {"help": help, "low": low, "choices": choices, "said": said}
+    metadata = {"help": help, "low": low, "choices": choices, "shown": shown}
     return dataclasses.field(default=default, metadata=metadata)
 
 
@@ -179,9 +179,9 @@ class Problem:
         return None
 
     @property
-    def said(self) -> dict[str, str]:
+    def shown(self) -> dict[str, str]:
         """How a report says those axes of which it says something else than name and value."""
-        return {x.name: x.metadata["said"] for x in dataclasses.fields(self) if x.metadata["said"]}
+        return {x.name: x.metadata["shown"] for x in dataclasses.fields(self) if x.metadata["shown"]}
 
     @property
     def drawn(self) -> Problem:
@@ -239,7 +239,7 @@ class Problem:
         what is the operation's own."""
         read = [x for x in self.operands() if x.role != "out"]
         data = probe if probe in DATA else "normal"
-        filled = {x.name: self.indices(x, rng) if x.below or x.own else _random(rng, x, data) for x in read}
+        filled = {x.name: self.indices(x, rng) if x.below or x.drawn_by_index else _random(rng, x, data) for x in read}
         if probe == GRADED:
             _grade(filled, [(x, self.graded[x.name]) for x in read if x.name in self.graded], rng)
         return filled

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernels import state, suite, users_c
 from kernels.dtypes import UNIT_ROUNDOFF
-from kernels.errors import UsageError, said
+from kernels.errors import UsageError, summary
 from kernels.launch import Bind, Launch
 from kernels.variant import Variant
 
@@ -87,7 +87,7 @@ def name_of(function: Callable[..., Any]) -> str:
         content = cloudpickle.dumps(function)
     except Exception as error:  # of whatever it refers to
         raise UsageError(
-            f"variant {own or function!r}: it cannot be pickled ({said(error)}): put it into a file"
+            f"variant {own or function!r}: it cannot be pickled ({summary(error)}): put it into a file"
         ) from None
     name = re.sub(r"\W+", "_", own.rpartition(".")[2]).strip("_") or "function"
     path = state.write_bytes(f"functions/{name}-{hashlib.sha256(content).hexdigest()[:12]}{PICKLED}", content)
@@ -101,7 +101,7 @@ def raised(error: BaseException) -> str:
         for frame, number in traceback.walk_tb(error.__traceback__)
         if str(frame.f_globals.get("__name__")).startswith(MODULE)
     ]
-    return said(error) + (f" ({lines[-1]})" if lines else "") + suite.import_hint(error)
+    return summary(error) + (f" ({lines[-1]})" if lines else "") + suite.import_hint(error)
 
 
 def _pickled(path: Path) -> tuple[Any, Path]:

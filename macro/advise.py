@@ -67,7 +67,7 @@ def main(argv: Sequence[str]) -> int:
         whatif.say_forecast(step, STARTS, seconds, say)
         told.append(advice.advise(whatif.seeded(step, file), seconds, file, say))
 
-    code = session.kept("advise", outputs, [f"advise {step.told}"], measure)
+    code = session.kept("advise", outputs, [f"advise {step.key}"], measure)
     if words.shell is not None and told:
         words.shell.write_text(told[0], "utf-8")
     return code

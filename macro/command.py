@@ -136,7 +136,7 @@ def setting(
     plain = Setting(threads, heap, {"variables": told} if told else {}, device=device)
     if device != "cpu":
         return plain
-    tuned = confirmed.found(net, framework, threads, heap) if division == "tuned" else None
+    tuned = confirmed.find(net, framework, threads, heap) if division == "tuned" else None
     if tuned is None:
         return plain
     both = {**tuned.knobs.get("variables", {}), **told}
@@ -170,7 +170,7 @@ def unchanged(net: Network, framework: Framework, division: str, device: str = "
     """Why a division says nothing of a framework; None where it does."""
     if division == "tuned" and device != "cpu":
         return f"what is confirmed is of steps on the processor, not on {device}"
-    if division == "default" or confirmed.found(net, framework, 1, "default") is not None:
+    if division == "default" or confirmed.find(net, framework, 1, "default") is not None:
         return None
     return f"nothing is confirmed here for {framework.name}: python -m macro advise {net.name} {framework.name}"
 

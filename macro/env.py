@@ -141,7 +141,7 @@ def attempt(row: Framework) -> dict[str, Any]:
                 process.expect("built")
                 process.ask(60.0, "steps", do="steps", phase="step", count=1)
             except SuiteError as error:
-                last: dict[str, Any] = process.said[-1] if process.said else {}
+                last: dict[str, Any] = process.messages[-1] if process.messages else {}
                 return {"runs": False, "why": str(last.get("reason") or error)}
     return {"runs": True, "version": version, "seconds": round(time.monotonic() - began, 1)}
 

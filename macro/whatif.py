@@ -177,7 +177,7 @@ def _joined(step: Step, changes: Sequence[Named]) -> str | None:
     for one in changes:
         if why := one.refused(step):
             return f"{one.words}: {why}"
-        step = one.made(step)
+        step = one.apply(step)
     return None
 
 
@@ -191,7 +191,7 @@ def main(argv: Sequence[str]) -> int:
         return _list(asked.step)
     words = " ".join(one.words for one in asked.changes)
     code = session.kept(
-        "whatif", asked.outputs, [f"whatif {asked.step.told} {words}"], partial(_measure, asked, not_timed)
+        "whatif", asked.outputs, [f"whatif {asked.step.key} {words}"], partial(_measure, asked, not_timed)
     )
     return code or int(bool(not_timed))
 

@@ -40,7 +40,7 @@ def contests(device: str, limits: Limits, threads: int = 1) -> list[Contest]:
     threads of reads alone, as many of each instruction set and level at once."""
     setting, device_kind = Setting(threads, device=device), kind_of(device)
     _refuse(device_kind, device, limits, threads)
-    plan = [_units(setting, device_kind, limits)] if device_kind.whole else _of_cores(setting, device_kind, limits)
+    plan = [_units(setting, device_kind, limits)] if device_kind.undivided else _of_cores(setting, device_kind, limits)
     plan = [contest for contest in plan if contest.cases]
     if "stream" not in device_kind.ceilings:
         return plan
@@ -116,7 +116,7 @@ def collect(run: Run) -> ceilings.Ceilings:
 def _unit(problem: Mapping[str, Any], kind: Kind) -> str:
     """`avx2`; of a GPU `fp32`, `bf16 wgmma`."""
     if "isa" in problem:
-        return "fp32" if kind.whole else str(problem["isa"])
+        return "fp32" if kind.undivided else str(problem["isa"])
     return f"{problem['dtype']} {problem['unit']}"
 
 

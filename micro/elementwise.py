@@ -37,7 +37,7 @@ ABOUT = (
 
 def _overview(asked: Request) -> list[Contest]:
     """The contest or two of each question that say most, of those in which something can be measured here."""
-    if asked.device.whole:  # of which every second contest is one of its memory
+    if asked.device.undivided:  # of which every second contest is one of its memory
         return [*build.activations(asked), *build.fused(asked)[:2]]
     contests = [
         *build.functions(asked)[:1],

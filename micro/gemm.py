@@ -32,7 +32,7 @@ CUBE = "--m 4096 --n 4096 --k 4096"
 
 def _base(asked: Request) -> Gemm:
     """The published product, on a CPU at an eighth of its K unless --full, with whatever axis a person named."""
-    base = PUBLISHED if "full" in asked.flags or asked.device.whole else replace(PUBLISHED, k=EIGHTH)
+    base = PUBLISHED if "full" in asked.flags or asked.device.undivided else replace(PUBLISHED, k=EIGHTH)
     named = ("m", "n", "k", "dtype")
     return replace(base, **{name: asked.axes[name][0] for name in asked.given if name in named})
 
@@ -76,7 +76,7 @@ def transpose(asked: Request) -> list[Contest]:
     absent = [layouts(asked, base, library) for library in missing]
     lead = next(iter(asked.rows("strategy")), None)
     # Of a GPU's other libraries alone nothing is transposed first: the strategies are the first one's.
-    first = [strategies(asked, base)] if lead and (lead in here or not asked.device.whole or not here) else []
+    first = [strategies(asked, base)] if lead and (lead in here or not asked.device.undivided or not here) else []
     if "full" in asked.flags:
         rest = [layouts(asked, base, library) for library in here if library != lead]
         return [*first, *rest, *absent]
@@ -89,7 +89,7 @@ def transpose(asked: Request) -> list[Contest]:
     ]
     if "all" not in asked.flags:
         # A GPU takes the whole product in no time: all four flags of it, in the library that leads.
-        flags = [layouts(asked, base, lead, ("nt", "tn", "tt"))] if lead and first and asked.device.whole else []
+        flags = [layouts(asked, base, lead, ("nt", "tn", "tt"))] if lead and first and asked.device.undivided else []
         return [*first, *flags, *sweep, *absent]
     kept = [name for uses in (1, 8) for name in _kept(asked, uses)]
     every = [layouts(asked, base, library, ("nt", "tn", "tt")) for library in here]
@@ -133,7 +133,7 @@ def _cold(asked: Request, libraries: list[str]) -> list[Contest]:
 def _transposing_first(asked: Request, library: str) -> str:
     """The strategy that transposes, then lets this library multiply: a GPU's is its first one's."""
     _, first, *_ = asked.rows("strategy")
-    return first if asked.device.whole else f"{first}:{library}"
+    return first if asked.device.undivided else f"{first}:{library}"
 
 
 def crossover_at(asked: Request, m: int, library: str) -> Contest:

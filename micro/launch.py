@@ -34,7 +34,7 @@ def _kernels(asked: Request) -> tuple[str, ...]:
 
 def _length(asked: Request) -> int:
     """Of a launch that nobody named."""
-    queue = asked.device.queue if asked.device.whole else 0
+    queue = asked.device.queue if asked.device.undivided else 0
     return max(1, queue // QUARTER) if queue else CHAIN
 
 

@@ -70,7 +70,7 @@ def rules(asked: Request) -> list[Contest]:
         contests += [traffic(asked, tensors, size, name) for name in asked.rows("traffic")]
         contests += [ways(asked, rule, tensors, size) for rule in wanted if rule != "copy"]
         contests += [gain(asked, tensors, size, name) for name in asked.rows("traffic")]
-    if asked.device.whole and not {"size", "tensors"} & asked.given:  # the sizes above lie in its caches
+    if asked.device.undivided and not {"size", "tensors"} & asked.given:  # the sizes above lie in its caches
         streamed, where = asked.memory // LEAST, ", from a GPU's memory"
         contests += [traffic(asked, 1, streamed, name, STREAMED_RULES, where) for name in asked.rows("traffic")]
         contests += [ways(asked, rule, 1, streamed) for rule in wanted if rule == "adam"]

@@ -54,7 +54,7 @@ def _passes(asked: Request, layer: Update) -> list[Case]:
 
 
 def _far(asked: Request) -> tuple[tuple[int, int, int], ...]:
-    return FAR if asked.device.whole else ()
+    return FAR if asked.device.undivided else ()
 
 
 def _named(asked: Request) -> bool:

@@ -139,7 +139,7 @@ def export(arguments: argparse.Namespace) -> int:
         with ExitStack() as stack:
             stream = documents.opened(output, stack)
             formats.write(arguments.kind, run, stream)
-            documents.whole(stream)
+            documents.finish(stream)
     except OSError as error:
         print(f"reports export: -o {output}: {error.strerror}; name a file in a folder that is there", file=sys.stderr)
         return 2

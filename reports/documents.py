@@ -34,7 +34,7 @@ def opened(path: Path, stack: ExitStack) -> IO[str]:
     return stream
 
 
-def whole(stream: IO[str]) -> None:
+def finish(stream: IO[str]) -> None:
     """All of a document is in it. Raises OSError."""
     stream.flush()
     if stream is not sys.stdout:

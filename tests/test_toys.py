@@ -174,7 +174,7 @@ KIND = Kind(
     alignment=256,
     refuses={"threads": "it has one queue"},
     ceilings=("stream",),
-    whole=True,
+    undivided=True,
     sticky=True,
 )
 

@@ -56,7 +56,7 @@ def run(folder: Path, cwd: Path, *words: str) -> subprocess.CompletedProcess[str
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("from kernels.errors import said", "from kernelgap.kernels.errors import said"),
+        ("from kernels.errors import summary", "from kernelgap.kernels.errors import summary"),
         ("    from micro import plan", "    from kernelgap.micro import plan"),
         ("    import micro", "    from kernelgap import micro"),
         ("import macro.explaining.rows as rows", "import kernelgap.macro.explaining.rows as rows"),

@@ -19,7 +19,7 @@ from kernels.devices.base import Elapsed, Limits, V, written_for
 from kernels.devices.cpu import NORMALS
 from kernels.devices.kind import Kind
 from kernels.dtypes import BYTES, STORED, decode, drawn, encode, stored_as
-from kernels.errors import BuildError, LaunchError, Unavailable, UsageError, said
+from kernels.errors import BuildError, LaunchError, Unavailable, UsageError, summary
 from kernels.libs import cublas, cuda, cudnn, cudnn_frontend, cusparse, nvml, torch_cuda
 from kernels.pace import Pace
 
@@ -67,7 +67,7 @@ KIND = Kind(
     ceilings=("fma", "mma", "stream"),
     isas=lambda: ("cuda",),
     dtypes=("fp32", "tf32", "bf16", "fp16"),
-    whole=True,
+    undivided=True,
     caches=(50 << 20,),  # an H100's second level
     first_answer=60.0,
     sticky=True,
@@ -153,7 +153,7 @@ class Cuda:
         try:
             kernel: Callable[..., object] = self._modules[source].get_function(name)
         except Exception as error:  # NVRTC compiles here, and CuPy's own exceptions have no common base
-            raise BuildError(f"{source.name}: {said(error)}") from None
+            raise BuildError(f"{source.name}: {summary(error)}") from None
         return kernel
 
     def blas(self) -> cublas.Handle:

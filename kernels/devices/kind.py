@@ -28,8 +28,8 @@ class Kind:
     `refuses`: settings that it does not obey, and why; `flushes`: whether its caches can be emptied as a whole, of one
     that refuses single operands out of cache. `ceilings`: operations of which a row bounds everything else;
     `isas`: its instruction sets of multiply-adds, narrowest first. `dtypes`: element types that its units multiply.
-    `whole`: one launch takes all of it, so that what takes one core seconds takes it no time. `caches`: bytes, from the
-    first level to the last, of a usual one: for a plan where none is here to be asked.
+    `undivided`: one launch takes all of it, so that what takes one core seconds takes it no time. `caches`: bytes, from
+    the first level to the last, of a usual one: for a plan where none is here to be asked.
 
     `first_answer`: seconds at least that a provider's first kernel has to load and compile. `sticky`: an error may stay
     with the process that had it. `profiler`: the tool that looks at one launch of it. `scripted`: its time is a
@@ -49,7 +49,7 @@ class Kind:
     ceilings: tuple[str, ...] = ()
     isas: Callable[[], tuple[str, ...]] = tuple
     dtypes: tuple[str, ...] = ("fp32",)
-    whole: bool = False
+    undivided: bool = False
     caches: tuple[int, ...] = ()
     first_answer: float = 0.0
     sticky: bool = False

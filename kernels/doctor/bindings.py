@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kernels.doctor.part import said
+from kernels.doctor.part import summary
 from kernels.libs import cublas, cublaslt, cuda, cusparse, numba, nvml, pycuda, skcuda, torch_cuda
 
 BINDINGS: dict[str, Callable[[], str | None]] = {
@@ -32,4 +32,4 @@ def _asked(missing: Callable[[], str | None]) -> str | None:
     try:
         return missing()
     except Exception as error:  # a package in pieces raises what it likes
-        return said(error)
+        return summary(error)

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from kernels import suite
-from kernels.doctor.part import said
+from kernels.doctor.part import summary
 from kernels.errors import SuiteError
 from kernels.libs import mkl, openblas
 from kernels.libs.cblas import Blas
@@ -98,7 +98,7 @@ def _child(skip: list[str]) -> tuple[list[dict[str, Any]], str]:
     except subprocess.TimeoutExpired as error:
         return _lines(error.stdout or b""), f"no answer in {PATIENCE:g} s"
     except (OSError, ValueError) as error:
-        return [], said(error)
+        return [], summary(error)
     return _lines(ran.stdout), _end(ran.returncode, ran.stderr)
 
 
@@ -136,7 +136,7 @@ def library(name: str) -> Library:
     except SuiteError as error:  # its text names the command
         return Library(False, reason=str(error))
     except Exception as error:  # a damaged library lacks symbols, is cut short …
-        return _damaged(name, said(error))
+        return _damaged(name, summary(error))
     asked = os.environ.get("OPENBLAS_CORETYPE") if blas.kernels else None
     return Library(True, blas.version, blas.kernels, blas.isa, asked, os.path.realpath(blas.path))
 
@@ -148,7 +148,7 @@ def pools() -> dict[str, Any]:
 
         records = threadpoolctl.threadpool_info()
     except (Exception, SystemExit) as error:
-        return {"pools": None, "why": said(error)}
+        return {"pools": None, "why": summary(error)}
     keys = {"library": "internal_api", "threads": "num_threads", "path": "filepath"}
     fields = Pool.__dataclass_fields__
     return {"pools": [{field: pool.get(keys.get(field, field)) for field in fields} for pool in records]}

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-from kernels.doctor.part import Part, absent, said
+from kernels.doctor.part import Part, absent, summary
 from kernels.libs import mkl, onednn
 
 
@@ -62,7 +62,7 @@ def package(wanted: Wanted) -> Part:
         version: str | None = distribution.metadata["Version"] if distribution else None
         gone = _gone(distribution) if distribution else []
     except Exception as error:  # broken metadata and finders raise what they like
-        return _half(said(error), wanted)
+        return _half(summary(error), wanted)
     if distribution is None:
         return _half("no metadata", wanted) if there else absent("not installed", wanted.install)
     if not version:

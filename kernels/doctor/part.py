@@ -27,7 +27,7 @@ def absent(reason: str, install: str | None) -> Part:
     return Part(False, reason=reason, install=install)
 
 
-def said(error: BaseException) -> str:
+def summary(error: BaseException) -> str:
     """An exception on one line."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

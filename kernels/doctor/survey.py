@@ -15,7 +15,7 @@ from kernels.catalog import operations, rows
 from kernels.devices import kinds, open_device
 from kernels.doctor import allocator, bindings, figures, packages, perf, system, tools
 from kernels.doctor.libraries import Library, Opened, Pool, open_all
-from kernels.doctor.part import Part, absent, said
+from kernels.doctor.part import Part, absent, summary
 from kernels.errors import SuiteError
 from kernels.setting import REFUSABLE
 
@@ -70,7 +70,7 @@ def survey() -> Found:
         try:
             return fact()
         except Exception as error:
-            not_told[name] = said(error)
+            not_told[name] = summary(error)
             return None
 
     where = attempt("state", state.folder)  # first, and once: its cache is not made for threads
@@ -137,14 +137,14 @@ def _device(kind: str) -> dict[str, Any]:
     except SuiteError as error:
         return {"here": False, "reason": str(error)}
     except (Exception, SystemExit) as error:  # its driver or package is damaged
-        return {"here": False, "reason": said(error)}
+        return {"here": False, "reason": summary(error)}
 
 
 def _tool(name: str, future: Future[Part]) -> Part:
     try:
         return future.result()
     except Exception as error:
-        return absent(said(error), tools.install(name))
+        return absent(summary(error), tools.install(name))
 
 
 def document(inventory: Found) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kernels import build
-from kernels.doctor.part import Part, absent, run, said
+from kernels.doctor.part import Part, absent, run, summary
 from kernels.errors import Unavailable
 from kernels.nvcc import find as find_nvcc
 
@@ -49,7 +49,7 @@ def c_compiler() -> Part:
     try:
         complaint = _trial(path)
     except (OSError, subprocess.TimeoutExpired) as error:
-        complaint = said(error)
+        complaint = summary(error)
     if complaint:
         return Part(False, version or None, f"{path} does not compile: {complaint}", install("cc"))
     return Part(True, version)
@@ -89,7 +89,7 @@ def _asked(tool: str, names: Sequence[str | None]) -> Part:
     try:
         reply = run([path, "--version"])
     except (OSError, subprocess.TimeoutExpired) as error:
-        return absent(f"{path} does not run: {said(error)}", install(tool))
+        return absent(f"{path} does not run: {summary(error)}", install(tool))
     lines = [line.strip() for line in (reply.stdout + reply.stderr).splitlines() if line.strip()]
     if reply.returncode or not lines:
         # Ubuntu's perf is a script that finds no perf for the running kernel.

@@ -7,7 +7,7 @@ import importlib.util
 from collections.abc import Callable
 from typing import Any
 
-from kernels.errors import Unavailable, said
+from kernels.errors import Unavailable, summary
 
 
 def missing(name: str, hint: str = "") -> str | None:
@@ -22,6 +22,6 @@ def load(name: str, probe: Callable[[Any], object]) -> Any:
         probe(module)
     except Exception as error:  # whatever a broken installation raises
         raise Unavailable(
-            f"{name} is installed but cannot be used ({said(error)}): pip install --force-reinstall {name}"
+            f"{name} is installed but cannot be used ({summary(error)}): pip install --force-reinstall {name}"
         ) from None
     return module

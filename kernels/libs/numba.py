@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kernels.errors import Unavailable, said
+from kernels.errors import Unavailable, summary
 from kernels.libs import _optional
 from kernels.libs import cuda as nvidia
 from kernels.provider import Provider
@@ -44,7 +44,7 @@ def cuda() -> Any:
     try:
         return importlib.import_module("numba.cuda")
     except Exception as error:  # whatever a broken installation raises
-        raise Unavailable(f"numba.cuda cannot be imported ({said(error)}): {REMEDY}") from None
+        raise Unavailable(f"numba.cuda cannot be imported ({summary(error)}): {REMEDY}") from None
 
 
 def compiled(kernel: Callable[..., object], arguments: Sequence[object]) -> None:
@@ -58,7 +58,7 @@ def compiled(kernel: Callable[..., object], arguments: Sequence[object]) -> None
         if isinstance(error, AttributeError) and "numpy" not in str(error):
             raise
         remedy = NEWER if isinstance(error, AttributeError) else REMEDY
-        raise Unavailable(f"numba.cuda cannot compile ({said(error)}): {remedy}") from None
+        raise Unavailable(f"numba.cuda cannot compile ({summary(error)}): {remedy}") from None
 
 
 def _toolkit() -> Path | None:

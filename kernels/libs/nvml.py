@@ -10,7 +10,7 @@ import importlib
 from dataclasses import dataclass
 from typing import Any
 
-from kernels.errors import Unavailable, said
+from kernels.errors import Unavailable, summary
 from kernels.libs import cuda
 from kernels.pace import Pace
 
@@ -99,7 +99,7 @@ def open_gpu(bus_id: str) -> Gpu:
         api.nvmlInit()
         return Gpu(api, api.nvmlDeviceGetHandleByPciBusId(bus_id))
     except Exception as error:  # NVML's own, which has no name before the import, and those of a broken package
-        raise Unavailable(f"NVML has no GPU at {bus_id} ({said(error)}): see nvidia-smi") from None
+        raise Unavailable(f"NVML has no GPU at {bus_id} ({summary(error)}): see nvidia-smi") from None
 
 
 def _answer(api: Any, names: str, *arguments: Any) -> Any:

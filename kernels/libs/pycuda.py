@@ -16,7 +16,7 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any
 
-from kernels.errors import LaunchError, Unavailable, said
+from kernels.errors import LaunchError, Unavailable, summary
 from kernels.libs import cuda
 from kernels.provider import Provider
 
@@ -48,7 +48,7 @@ def load() -> Any:
         driver.init()
         _enter(driver)
     except Exception as error:  # built for another CUDA, half there, no GPU
-        raise Unavailable(f"pycuda is installed but cannot be used ({said(error)}): {REBUILD}") from None
+        raise Unavailable(f"pycuda is installed but cannot be used ({summary(error)}): {REBUILD}") from None
     return driver
 
 
@@ -77,7 +77,7 @@ def function(cubin: Path, name: str) -> Any:
     try:
         return driver.module_from_file(str(cubin)).get_function(name)
     except driver.Error as error:
-        raise LaunchError(f"{name} of {cubin.name}: {said(error)}") from None
+        raise LaunchError(f"{name} of {cubin.name}: {summary(error)}") from None
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def launch(
         if shared > ON_REQUEST:
             kernel.set_attribute(on.driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, shared)
     except failed as error:
-        raise LaunchError(said(error)) from None
+        raise LaunchError(summary(error)) from None
     start = partial(kernel.prepared_async_call, grid, block, on.stream, *(x for _, x in arguments), shared_size=shared)
     aside = _after(on, on.fork, on.caller, on.stream.handle)
     back = _after(on, on.join, on.stream.handle, on.caller)
@@ -147,7 +147,7 @@ def launch(
             for _ in repeat(None, count):
                 start()
         except failed as error:
-            raise LaunchError(said(error)) from None
+            raise LaunchError(summary(error)) from None
         back()
 
     return call

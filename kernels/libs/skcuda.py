@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from kernels.errors import LaunchError, Unavailable, said
+from kernels.errors import LaunchError, Unavailable, summary
 from kernels.libs import cuda, cufft
 from kernels.libs.cublas import N, T
 from kernels.provider import Provider
@@ -48,7 +48,7 @@ def load(part: str = "cublas") -> Any:
     except Unavailable:
         raise
     except Exception as error:  # whatever an old package raises on a new Python
-        raise Unavailable(f"scikit-cuda is installed but cannot be used ({said(error)}): {AGAIN}") from None
+        raise Unavailable(f"scikit-cuda is installed but cannot be used ({summary(error)}): {AGAIN}") from None
 
 
 def _import(part: str) -> Any:

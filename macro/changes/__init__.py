@@ -31,7 +31,7 @@ class Named:
             return f"it is an edit of the program: {self.change.code}"
         try:
             why = self.change.applies(step, self.value)
-            if why is None and not isinstance(self.made(step), Step):
+            if why is None and not isinstance(self.apply(step), Step):
                 return "its make gives no Step"
             return why
         except Exception as error:
@@ -39,12 +39,12 @@ class Named:
 
     def edit(self, step: Step) -> str:
         """What is written into a program; nothing where a variable does it."""
-        made = self.made(step)
+        made = self.apply(step)
         knobs = ({**one.setting.knobs, "variables": None} for one in (step, made))
         alike = next(knobs) == next(knobs) and step.framework == made.framework
         return "" if alike else self.change.code
 
-    def made(self, step: Step) -> Step:
+    def apply(self, step: Step) -> Step:
         return self.change.make(step, self.value)
 
 

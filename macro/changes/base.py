@@ -41,7 +41,7 @@ class Step:
         return any(node.layer.kind == kind for node in self.plan.network.nodes)
 
     @property
-    def told(self) -> str:
+    def key(self) -> str:
         """Network, framework and setting, as a run file knows them by."""
         plan, setting = self.plan, self.setting
         knobs = json.dumps(setting.knobs, sort_keys=True, default=str)

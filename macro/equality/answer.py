@@ -101,7 +101,7 @@ def takes(network: Network, batch: int) -> float:
 def by_itself(framework: Framework, setting: Setting) -> bool:
     """Whether its process is to run beside no other: what compiles for a GPU does so on several cores, and what chooses
     kernels by their times does so on a quiet machine."""
-    return framework.chooses or kind_of(setting.device).whole
+    return framework.chooses or kind_of(setting.device).undivided
 
 
 def _start(question: Question) -> Start:

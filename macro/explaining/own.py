@@ -218,7 +218,7 @@ def say_all(run: Run, outputs: Outputs, streams: Mapping[str, IO[str]]) -> int:
     """The text, the documents, the pictures; 1 where one of them cannot be written."""
     from micro.command.outputs import for_people, written
     from reports import formats
-    from reports.documents import whole
+    from reports.documents import finish
 
     people = for_people(outputs)
 
@@ -228,7 +228,7 @@ def say_all(run: Run, outputs: Outputs, streams: Mapping[str, IO[str]]) -> int:
 
     def document(kind: str, stream: IO[str]) -> None:
         formats.write_attribution(kind, run, stream)
-        whole(stream)
+        finish(stream)
 
     documents = [(f"--{kind}", partial(document, kind, stream), stream) for kind, stream in streams.items()]
     return written([("stdout", text, people), *documents], run, outputs)

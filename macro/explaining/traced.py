@@ -61,7 +61,7 @@ def main(argv: Sequence[str]) -> int:
             try:
                 json.dump({"trace": str(words.trace), "step": words.step, "devices": told}, stream, indent=1)
                 stream.write("\n")
-                documents.whole(stream)
+                documents.finish(stream)
             except OSError as error:
                 raise UsageError(f"--json {words.json}: {error.strerror or error}") from None
     return 0

@@ -200,7 +200,7 @@ def from_data(data: dict[str, Any]) -> Network:
     if any(type(x) is not int for x in given):
         raise ValueError(f"input: {given}, give whole numbers")
     about = {"name": data["network"], "source": str(data.get("source", "")), "batch": data["batch"]}
-    moves = {"rate": float(data["rate"]), **optimizers.said(data)}
+    moves = {"rate": float(data["rate"]), **optimizers.with_defaults(data)}
     places = {"input": tuple(given), "loss": data.get("loss", LOSSES[0])}
     network = Network(layers=tuple(layer for layer, _ in rows), **about, **moves, **places)
     for node, (_, told) in zip(network.nodes, rows, strict=True):

@@ -31,7 +31,7 @@ FIELDS = tuple(field.name for field in fields(Optimizer))
 LEAST = 1e-15  # of an epsilon, whose square some frameworks add below the root
 
 
-def said(data: Mapping[str, Any]) -> dict[str, Any]:
+def with_defaults(data: Mapping[str, Any]) -> dict[str, Any]:
     """What a file says of it, with what it leaves out. Raises ValueError."""
     name = data.get("optimizer", "sgd")
     usual = asdict(_find(name))

@@ -117,11 +117,11 @@ def edits(before: Before) -> dict[str, tuple[str, float]]:
 
 def promising(one: Foreseen) -> bool:
     """What costs a variable alone is tried in any case; of the rest what kernels alone do not rule out."""
-    predicted = one.told.predicted
+    predicted = one.prediction.predicted
     if all(not named.change.code for named in one.changes) or predicted is None:
         return True
-    kernels = judged.of_kernels(one.told, one.changed.plan.generations)
-    return predicted.seconds - kernels < -WORTH * one.told.step
+    kernels = judged.of_kernels(one.prediction, one.changed.plan.generations)
+    return predicted.seconds - kernels < -WORTH * one.prediction.step
 
 
 def chosen(step: Step, tried: Sequence[Foreseen]) -> list[Foreseen]:
@@ -152,32 +152,32 @@ def swaps(step: Step, tried: Sequence[Foreseen], best: Sequence[Foreseen]) -> li
 
 def _alike(one: Foreseen, other: Foreseen) -> bool:
     """Whether both may have brought the same."""
-    a, b = one.told.measured, other.told.measured
+    a, b = one.prediction.measured, other.prediction.measured
     return a is not None and b is not None and a.low <= b.high and b.low <= a.high
 
 
 def may_help(one: Foreseen, seconds: float) -> bool:
     """Whether so many seconds are enough to be worth a word, of what was not left out."""
-    return LEFT_OUT not in (one.told.reason or "") and -seconds > WORTH * one.told.step
+    return LEFT_OUT not in (one.prediction.reason or "") and -seconds > WORTH * one.prediction.step
 
 
 def saves(one: Foreseen) -> bool:
     """For certain, enough to be worth a word, and by more than two unchanged steps differ by."""
-    found = one.told.measured
+    found = one.prediction.measured
     if found is None or found.high >= 0 or not may_help(one, found.seconds):
         return False
-    return -found.seconds > (one.told.resolution or 0.0)
+    return -found.seconds > (one.prediction.resolution or 0.0)
 
 
 def _seconds(one: Foreseen) -> float:
-    return one.told.measured.seconds if one.told.measured else 0.0
+    return one.prediction.measured.seconds if one.prediction.measured else 0.0
 
 
 def _likely(one: Foreseen) -> float:
     """By what was measured in few rounds and what was predicted, each as its interval is narrow."""
-    if one.told.measured is None:
+    if one.prediction.measured is None:
         return 0.0
-    known = [x for x in (one.told.measured, one.told.predicted) if x is not None]
+    known = [x for x in (one.prediction.measured, one.prediction.predicted) if x is not None]
     weights = [1 / max(x.high - x.low, 1e-9) ** 2 for x in known]
     return sum(x.seconds * weight for x, weight in zip(known, weights, strict=True)) / sum(weights)
 
@@ -211,7 +211,9 @@ def combined(best: Sequence[Foreseen], others: Sequence[Foreseen]) -> Foreseen |
     if winner is None:  # little by little they may
         return min((one for one in others if saves(one)), key=_seconds, default=None)
     for more in sorted((one for one in others if saves(one)), key=lambda one: (len(one.changes), _seconds(one))):
-        if len(more.names) > len(winner.names) and _seconds(more) < _seconds(winner) - (more.told.resolution or 0.0):
+        if len(more.names) > len(winner.names) and _seconds(more) < _seconds(winner) - (
+            more.prediction.resolution or 0.0
+        ):
             winner = more
     return winner
 
@@ -221,7 +223,7 @@ def _shell(step: Step, winner: Foreseen | None) -> str:
     name = f"{step.plan.network.name}{where}"
     if winner is None:
         return f"# Nothing that was tried makes a {step.plan.phase} of {name} faster by {100 * WORTH:.0f} %.\n"
-    found: Expected | None = winner.told.measured
+    found: Expected | None = winner.prediction.measured
     assert found is not None
-    about = f"{winner.words}: a {step.plan.phase} of {name} takes {-100 * found.seconds / winner.told.step:.1f} % less."
+    about = f"{winner.words}: a {step.plan.phase} of {name} takes {-100 * found.seconds / winner.prediction.step:.1f} % less."
     return typed.shell(step, winner.changed, [named.edit(step) for named in winner.changes], about)

@@ -112,7 +112,7 @@ class Foreseer:
         return [one for one in asked if one.words in self.held or not self._needless(one, least)]
 
     def _needless(self, named: Named, least: float) -> bool:
-        changed, change = named.made(self.step), named.change
+        changed, change = named.apply(self.step), named.change
         share, why = self.before.kinds(*change.saves) / self.before.seconds, ""
         if change.saves and not change.memory and share < least:
             why = f"of the step {', '.join(change.saves)} take no more than {100 * share:.1f} %"
@@ -128,13 +128,13 @@ class Foreseer:
         if self.step.script is not None:  # most of their time goes into starting, by one thread each
             return [sorted(os.sched_getaffinity(0))] * min(cores(), room_for(self.before.identity.get("peak", 0)))
         every = places(self.step.setting.threads or cores())
-        plans = [self.step.plan, *(named.made(self.step).plan for named in asked)]
+        plans = [self.step.plan, *(named.apply(self.step).plan for named in asked)]
         most = max(takes(plan.network, plan.batch) for plan in plans)
         fit = 1 if self.step.framework.chooses else room_for(most)
         return every if fit >= len(every) else [sorted(os.sched_getaffinity(0))]
 
     def _after(self, named: Named, running: list[ExitStack], free: SimpleQueue[list[int]]) -> Seen | SuiteError:
-        changed = named.made(self.step)
+        changed = named.apply(self.step)
         same = (changed.plan.network, changed.plan.batch) == (self.step.plan.network, self.step.plan.batch)
         arrays = self.arrays if same else None
         after = partial(watched.after, arrays=arrays) if self.step.script is None else own.after
@@ -164,7 +164,7 @@ class Foreseer:
 
     def single(self, named: Named) -> Foreseen:
         """One change that was looked at. A step that does not run, or shows nothing of the change, is not timed."""
-        changed = named.made(self.step)
+        changed = named.apply(self.step)
         if told := self.held.get(named.words):
             return Foreseen([named], changed, told)
         effect, forecast, why = self._told(named, changed, self.seen[named.words])
@@ -210,11 +210,11 @@ class Foreseer:
         changed = together(self.step, changes)
         if told := self.held.get(joined(changes)):
             return Foreseen(changes, changed, told)
-        unknown = next((one.words for one in single if one.told.predicted is None), None)
+        unknown = next((one.words for one in single if one.prediction.predicted is None), None)
         parts = [part for one in single for part in _parts(one, self.before.seconds, self.step.plan.generations)]
         forecast = Forecast(why=f"{unknown} is not") if unknown else Forecast(tuple(at_once(parts)))
-        effect = Effect(True, "; ".join(one.told.effect for one in single))
-        each = dict.fromkeys(cost for one in single for cost in one.told.costs.split("; ") if cost != "nothing")
+        effect = Effect(True, "; ".join(one.prediction.effect for one in single))
+        each = dict.fromkeys(cost for one in single for cost in one.prediction.costs.split("; ") if cost != "nothing")
         costs = "; ".join(each) or "nothing"
         return self._kept(changes, changed, costs, effect, forecast, "")
 
@@ -270,7 +270,7 @@ def _parts(one: Foreseen, step: float, processes: int) -> Sequence[Part]:
     several such each leaves its share of it."""
     if one.forecast is not None:
         return one.forecast.parts
-    told = judged.as_long(one.told, step)
+    told = judged.as_long(one.prediction, step)
     if told.predicted is None:
         return ()
     return (around("the step", told.predicted.seconds, judged.of_kernels(told, processes, model=False), step),)

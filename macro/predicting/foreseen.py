@@ -20,7 +20,7 @@ class Foreseen:
 
     changes: Sequence[Named]
     changed: Step
-    told: Prediction
+    prediction: Prediction
     identity: Mapping[str, Any] = field(default_factory=dict)
     forecast: Forecast | None = None
 
@@ -36,7 +36,7 @@ class Foreseen:
     @property
     def there(self) -> bool:
         """Whether it is in the process, so that it is worth timing."""
-        return NOT_TIMED not in (self.told.reason or "")
+        return NOT_TIMED not in (self.prediction.reason or "")
 
 
 def joined(changes: Sequence[Named]) -> str:
@@ -47,5 +47,5 @@ def joined(changes: Sequence[Named]) -> str:
 def together(step: Step, changes: Sequence[Named]) -> Step:
     """With all of these."""
     for one in changes:
-        step = one.made(step)
+        step = one.apply(step)
     return step

@@ -144,7 +144,7 @@ def refused(told: Prediction, why: str) -> Prediction:
 
 def failed(one: Foreseen) -> bool:
     """Whether it was to be timed and could not be; a longer run would not help."""
-    return one.told.measured is None and FEW not in (one.told.reason or "")
+    return one.prediction.measured is None and FEW not in (one.prediction.reason or "")
 
 
 def judge(predicted: Expected | None, brought: Expected, resolution: float) -> str | None:

@@ -44,13 +44,13 @@ def make(
     unchanged = Entry(step.framework, step.setting, identity=dict(identity))
     changed = [entered(step, one.changed, one.names, one.identity) for one in foreseen]
     for entry in (twin, unchanged, *changed):
-        entry.warm = foreseen[0].told.step  # about, until it is started
+        entry.warm = foreseen[0].prediction.step  # about, until it is started
     end = partial(drop, (unchanged, twin), changed, hopeless) if hopeless is not None else lambda: None
     contest = _take(step.plan, [unchanged, twin, *changed], file, say, folder, end)
     told, choosing = [], hopeless is not None
     for one, entry in zip(foreseen, changed, strict=True):
-        told.append(replace(one, told=judged.measured(one.told, unchanged, twin, entry, contest, choosing)))
-        file.append(told[-1].told)
+        told.append(replace(one, prediction=judged.measured(one.prediction, unchanged, twin, entry, contest, choosing)))
+        file.append(told[-1].prediction)
     return told
 
 

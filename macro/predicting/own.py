@@ -81,7 +81,7 @@ def after(step: Step, say: Say, stack: ExitStack, looks: Sequence[str]) -> Seen:
     it. Raises SuiteError, Ended."""
     folder, streams = stack.enter_context(place_of())
     look = started(Look if FUNCTIONS in looks else Plain, script(step, 1.0), folder, streams, stack, say)
-    with look.told():
+    with look.record_end():
         look.settle()
         for number in range(ROUNDS if looks else 1):
             look.round(number, random.Random(0))
@@ -126,7 +126,7 @@ def started(
     program = Program(one, folder, *streams)
     stack.callback(program.close)
     look = kind(one, program, say)
-    with look.told():
+    with look.record_end():
         if kind is not Plain:
             look.sample(folder, stack)
         look.begin()

@@ -83,11 +83,11 @@ def _made(step: Step, foreseen: Sequence[Foreseen], file: RunFile, say: Say, hop
     taken = {entry.change or "as it is": results.times(entry) for entry, _ in looks}
     file.append(Note(TOPIC, {"steps": taken, "seconds": seconds}))
     told = [
-        replace(one, told=judged.measured(one.told, unchanged, twin, entry, None, hopeless is not None))
+        replace(one, prediction=judged.measured(one.prediction, unchanged, twin, entry, None, hopeless is not None))
         for one, entry in zip(foreseen, changed, strict=True)
     ]
     for one in told:
-        file.append(one.told)
+        file.append(one.prediction)
     return told
 
 
@@ -113,7 +113,7 @@ def _all(
         say(f"starting {one.plan.network.name}, {entry.change or 'as it is'}")
         try:
             look = started(Plain, script(one, one.plan.seconds), folder, streams, stack, say)
-            with look.told():
+            with look.record_end():
                 look.settle()
         except (SuiteError, Ended) as error:
             entry.status, entry.reason = "failed", str(error)

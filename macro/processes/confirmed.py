@@ -41,7 +41,7 @@ def budget(network: Network, framework: Framework) -> float:
     return 0.0
 
 
-def found(network: Network, framework: Framework, threads: int, heap: str) -> Setting | None:
+def find(network: Network, framework: Framework, threads: int, heap: str) -> Setting | None:
     """With so many threads; None where nothing was confirmed."""
     with suppress(OSError, ValueError, KeyError):
         told: dict[str, Any] = json.loads((state.folder() / _name(network, framework)).read_text("utf-8"))

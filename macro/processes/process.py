@@ -31,13 +31,13 @@ class Process(JsonChild):
             raise Unavailable(f"no environment for {framework.name}: {remedy(framework, setting.device)}")
         self.framework, self.device = framework, setting.device
         self._start = 10 * START if framework.chooses else START
-        self.said: list[dict[str, Any]] = []
+        self.messages: list[dict[str, Any]] = []
         self._maps = "ONEDNN_JIT_PROFILE" in setting.knobs.get("variables", {})
         environment = os.environ | dict.fromkeys(POOLS, str(setting.threads)) | heap.variables(setting.heap)
         environment |= preload.variables(setting.preload)
         environment |= {str(k): str(v) for k, v in framework.recipe.get("variables", {}).items()}
         environment |= {str(k): str(v) for k, v in setting.knobs.get("variables", {}).items()}
-        if kind_of(setting.device).whole:  # what was proven is what is timed, and compiles once
+        if kind_of(setting.device).undivided:  # what was proven is what is timed, and compiles once
             environment.setdefault("JAX_COMPILATION_CACHE_DIR", str(state.folder() / "jax"))
             environment.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
         for name in ("PYTHONPATH", "PYTHONSAFEPATH"):  # the loop runs by path, with modules beside it
@@ -61,7 +61,7 @@ class Process(JsonChild):
         """The next message, of this kind. Raises Unavailable for what cannot run here, LaunchError for what
         failed, died, hung or spoke out of turn; the process is then gone."""
         message = self.receive(self._start if patience is None else patience, kind)
-        self.said.append(message)
+        self.messages.append(message)
         if message.get("kind") == kind:
             return message
         if message.get("kind") == "unavailable":

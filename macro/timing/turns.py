@@ -153,7 +153,7 @@ def _round(
 
 def _before(entry: Entry) -> int:
     """Steps that are not counted: one; of a GPU, whose clock falls while others have their turns, RAMP seconds."""
-    return max(1, round(RAMP / entry.warm)) if kind_of(entry.setting.device).whole else 1
+    return max(1, round(RAMP / entry.warm)) if kind_of(entry.setting.device).undivided else 1
 
 
 def _ceiling(entry: Entry, peaks: Mapping[int, Peak], fma: Mapping[int, float | None]) -> dict[str, Any]:

@@ -173,13 +173,13 @@ class Sampler:
     def _check(self, end: float) -> None:
         """Raise LaunchError where perf has ended, or has not answered until `end`."""
         if self._process.poll() is not None or time.monotonic() > end:
-            raise LaunchError(f"perf took no samples: {self.said()}")
+            raise LaunchError(f"perf took no samples: {self.last_message()}")
 
     def seconds(self) -> float:
         """Processor time of perf so far."""
         return processor_time(self._process.pid)
 
-    def said(self) -> str:
+    def last_message(self) -> str:
         """The last line of perf's log."""
         lines = self._log.read_text("utf-8", "replace").strip().splitlines()
         return lines[-1] if lines else "it says nothing"

@@ -59,7 +59,7 @@ def watch(
                 program = Program(script, folder, *streams)
                 stack.callback(program.close)
                 look = Look(script, program, say)
-                with look.told():
+                with look.record_end():
                     if not (missing := perf.missing()):
                         look.sample(folder, stack)
                     look.begin()
@@ -109,7 +109,7 @@ def _rounds(looks: Sequence[Look], keep: Callable[[Sequence[Recording]], None]) 
 def _beside(looks: Sequence[Look], largest: Callable[[Recording], Sequence[dict[str, Any]]]) -> None:
     """What its libraries log, and its largest operations by themselves."""
     for look in looks:
-        with look.told():
+        with look.record_end():
             if look.torch:
                 look.logged()
                 look.again(largest(look.recording))
@@ -131,7 +131,7 @@ class Look:
         self.fewest = 0.0  # page faults of a step, of any block since its heap is steady
 
     @contextmanager
-    def told(self) -> Iterator[None]:
+    def record_end(self) -> Iterator[None]:
         """What ends the script in here is told, or is an error where too little was seen. Raises Ended, SuiteError."""
         try:
             yield
@@ -277,7 +277,7 @@ class Look:
         self.seen = Watched(rounds=[number] * self.traced, traces=self.torch)
         looks: list[Callable[[], object]] = [self._p0, self._p3]
         looks += [partial(self._without, path) for path in self.script.knock_out]
-        with self.told():
+        with self.record_end():
             for look in order.sample(looks, len(looks)):
                 look()
             if number % SELDOM == 0:

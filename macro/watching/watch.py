@@ -260,7 +260,7 @@ class Look:
             for one in unread:
                 one.sampled(seen)
             if not any(one.samples for one in unread):
-                raise LaunchError(f"perf took no samples: {self.sampler.said()}")
+                raise LaunchError(f"perf took no samples: {self.sampler.last_message()}")
         return unread
 
     def settled(self) -> Watched:

@@ -88,15 +88,15 @@ def of_file(run: Run, written: Written) -> list[str]:
 
     by_name = {problem.name: problem for problem in written.problems}
     contests = [contest for contest in run.contests if contest.contest in by_name]
-    steps = math.gcd(*(calls.count for calls in written.calls.values())) if written.whole else 1
+    steps = math.gcd(*(calls.count for calls in written.calls.values())) if written.log else 1
     uses = []
     for contest in contests:
         problem = by_name[contest.contest]
         calls = written.calls[problem]
-        part = share(calls, written.whole) if written.whole else ""
+        part = share(calls, written.log) if written.log else ""
         uses.append(Use(calls.count, steps, part, then=written.then.get(problem, "")))
     multiples = f" (the log's calls come in multiples of {steps}, which are taken for its steps)" if steps > 1 else ""
-    whole = "The log" if written.whole and steps == 1 else "A step"
+    whole = "The log" if written.log and steps == 1 else "A step"
     return ranked(contests, uses, f"{whole}'s convolutions{multiples}")
 
 

@@ -44,7 +44,7 @@ def _unbounded(case: Case, result: Result) -> str:
     of_caller = case.problem.on_host and kind_of(result.device).own_clock
     if of_caller or find(case.problem.op, case.variant).link:
         return "what a call costs its caller, or a link brings to the host, has no ceiling that is known here"
-    of_caches = "what a GPU's caches bring" if result.bytes_per_second and kind_of(result.device).whole else ""
+    of_caches = "what a GPU's caches bring" if result.bytes_per_second and kind_of(result.device).undivided else ""
     of_units = f"{result.precision} arithmetic" if result.flops_per_second else ""
     lacking = " or of ".join(filter(None, (of_units, of_caches)))
     return f"no ceiling of {lacking} is known here" if lacking else "it does no work that anything bounds"

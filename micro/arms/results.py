@@ -124,7 +124,7 @@ def _result(case: Case, i: int, contest: str, canary: dict[str, list[float]], co
         "cpu",
         one.setting.threads,
         "planned",
-        axes=one.problem.said,
+        axes=one.problem.shown,
         cold=one.setting.cold,
         precision=row.computes(one.problem),
         repeat=command,

@@ -63,7 +63,7 @@ def parts(device: str, small: bool = False, ranks: range = ALL) -> list[Part]:
     candidates = []
     for name, benchmark in benchmarks().items():
         for line in benchmark.useful:
-            if bool(line.rank) == kind_of(device).whole and line.rank in ranks:
+            if bool(line.rank) == kind_of(device).undivided and line.rank in ranks:
                 with suppress(NothingWritten):
                     candidates.append(_part(benchmark, name, line, device, small))
     candidates = [part for part in candidates if _written(part, kind_of(device).kernels)]

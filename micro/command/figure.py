@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import IO, Any
 
 from reports import stats
-from reports.documents import whole
+from reports.documents import finish
 
 HEAD = ("figure", "found", "promised", "held")
 
@@ -18,7 +18,7 @@ class Figure:
     """One line: what was found, what is promised, and whether it holds; `busy` says why it is not judged."""
 
     name: str
-    found: str
+    value: str
     promised: str
     held: bool
     busy: str | None = None
@@ -32,7 +32,7 @@ class Figure:
 
     def say(self) -> str:
         verdict = "held" if self.held else f"not judged: {self.busy}" if self.busy else "NOT HELD"
-        return f"{self.name}: {self.found}" + (f"; promised {self.promised}: {verdict}" if self.promised else "")
+        return f"{self.name}: {self.value}" + (f"; promised {self.promised}: {verdict}" if self.promised else "")
 
 
 def rate(name: str, hits: int, trials: int, least: float, unjudged: str | None = None, most: float = 1.0) -> Figure:
@@ -83,7 +83,7 @@ def write(kept: dict[str, Any], stream: IO[str] | None) -> None:
     """A document to the open file of `--json`, if there is one."""
     if stream is not None:
         print(json.dumps(kept), file=stream)
-        whole(stream)
+        finish(stream)
 
 
 def table(figures: Sequence[Figure], stream: IO[str]) -> None:
@@ -97,5 +97,5 @@ def table(figures: Sequence[Figure], stream: IO[str]) -> None:
     for name in HEAD:
         shown.add_column(name, overflow="fold")
     for one in figures:
-        shown.add_row(*map(Text, (one.name, one.found, one.promised, one.judgment)))
+        shown.add_row(*map(Text, (one.name, one.value, one.promised, one.judgment)))
     Console(file=stream, highlight=False, width=None if stream.isatty() else 100).print(shown)

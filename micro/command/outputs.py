@@ -65,7 +65,7 @@ def say(run: Run, outputs: Outputs, opened: Mapping[str, IO[str]]) -> int:
 
     def export(kind: str, stream: IO[str]) -> None:
         formats.write(kind, run, stream)
-        documents.whole(stream)
+        documents.finish(stream)
 
     wanted: list[Output] = [("stdout", text, people)]
     wanted += [(f"--{kind}", partial(export, kind, stream), stream) for kind, stream in opened.items()]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernels.catalog import find
 from kernels.devices import open_device
-from kernels.errors import LaunchError, SuiteError, Unavailable, UsageError, said
+from kernels.errors import LaunchError, SuiteError, Unavailable, UsageError, summary
 from kernels.isa import refusal, variables
 from micro.measuring.checks import refuse_size
 from micro.planning.contest import Case, Contest, one_case
@@ -55,7 +55,7 @@ def run(contests: Sequence[Contest], control: str, command: str) -> int:
     except SuiteError:
         raise
     except Exception as error:
-        raise LaunchError(f"raises {said(error)}") from error
+        raise LaunchError(f"raises {summary(error)}") from error
     print(f"{flat.plain(case.name)}: one warmed launch, {units.seconds(took)}")
     if not control:
         print(gpu_line(command) if device.kind.profiler == "ncu" else line(command))

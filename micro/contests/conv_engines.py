@@ -26,7 +26,7 @@ COARSE = ("cudnn-guessed-tf32", "cudnn-find:default", "cudnn-plan:a:tf32", "cudn
 
 def build(asked: Request) -> list[Contest]:
     """In single precision the engines that are known to answer in it; all of them, and all in TF32. On a GPU alone."""
-    if not asked.device.whole:
+    if not asked.device.undivided:
         return []
     layers = [LAYERS[name] for name in (LAYERS if "all" in asked.flags else FEW)]
     found = []

@@ -104,7 +104,7 @@ def activations(asked: Request) -> list[Contest]:
         for count in (HIDDEN, IMAGES)
         for kind, phase in wanted
     ]
-    if asked.device.whole:  # input and output; its caches hold what AlexNet-S gives
+    if asked.device.undivided:  # input and output; its caches hold what AlexNet-S gives
         asks, count = f"who is fastest{_from_memory(asked)}?", asked.memory // 8
         contests += [
             variants(asked, "activation", asks, Activation(count, kind, phase), _libraries(asked, phase))
@@ -138,7 +138,7 @@ def places(asked: Request) -> list[Contest]:
     question = "does writing over the input save time"
     kinds = (("relu", "forward"), ("sigmoid", "forward"), ("relu", "dgrad"))
     wanted = [(count, kind, f"{question}?") for count in (IMAGES, HIDDEN) for kind in kinds]
-    if asked.device.whole:  # in place there is one operand
+    if asked.device.undivided:  # in place there is one operand
         wanted.append((asked.memory // 4, kinds[0], f"{question}{_from_memory(asked)}?"))
     return [
         along(asked, "place", asks, Activation(count, *kind), name, "place", ("out", "in"))
@@ -162,10 +162,10 @@ def fused(asked: Request) -> list[Contest]:
     question = "what does it cost to take softmax, log, product and sum one after another"
     pairs, rivals = asked.rows("parts", op=Softmax.op), asked.rows("library", op=Softmax.op)
     contests = []
-    shapes = dict.fromkeys((*_shapes(asked), *((WHOLE,) if asked.device.whole else ())))
+    shapes = dict.fromkeys((*_shapes(asked), *((WHOLE,) if asked.device.undivided else ())))
     for batch, classes in shapes:
         onehot = Softmax(batch, classes, "one-hot")
-        far = _from_memory(asked) if asked.device.whole and (batch, classes) == WHOLE else ""
+        far = _from_memory(asked) if asked.device.undivided and (batch, classes) == WHOLE else ""
         contests += [
             variants(asked, "fused", question + far + "?", onehot, (x, f"{x}-parts"), x)
             for x in named_among(asked, pairs)

@@ -20,7 +20,7 @@ DIFFERS = "work: differs (the batch; each case does as many products as make up 
 def batches(asked: Request) -> list[Contest]:
     """The whole of SAMPLES, or of the largest that is named, at once, against parts of it one after another. Raises
     UsageError."""
-    if asked.device.whole:
+    if asked.device.undivided:
         return []
     named = sorted(asked.axes["m"], reverse=True) if "m" in asked.given else BATCHES
     layer = replace(LAYER, m=named[0], **{x: asked.axes[x][0] for x in ("n", "k", "trans") if x in asked.given})

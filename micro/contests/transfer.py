@@ -44,7 +44,7 @@ def sizes(asked: Request, default: Sequence[int], part: int = PART) -> list[int]
 def _free(asked: Request) -> int:
     """Bytes of the first device's memory, or of the host's where that is less of what ways to a device hold there."""
     device = open_device(asked.settings[0].device).limits().memory
-    return min(device, PART * memory() // HELD) if asked.device.whole else device
+    return min(device, PART * memory() // HELD) if asked.device.undivided else device
 
 
 def ways(asked: Request, *roles: str) -> tuple[str, ...]:

@@ -101,7 +101,7 @@ def peak(kind: Kind, limits: Limits, threads: int = 1) -> Fma:
     """Multiply-adds in registers, by the fastest instructions of a core or on all multiprocessors of a GPU; by several
     threads so many of each that starting them is little of it."""
     sets = kind.isas()
-    if kind.whole:
+    if kind.undivided:
         return peak_of(sets[-1], STEPS, limits.cores)
     return peak_of(sets[-1] if kind.scripted else fastest(sets), STEPS if threads == 1 else TEAM_STEPS, threads)
 
@@ -114,7 +114,7 @@ def tensor_peaks(dtype: str, limits: Limits) -> list[Mma]:
 
 def coarse_peaks(dtype: str, kind: Kind, limits: Limits, threads: int = 1) -> list[Mma]:
     """Products of a coarser type by each instruction that the device has for it."""
-    if kind.whole:
+    if kind.undivided:
         return tensor_peaks(dtype, limits) if dtype in COARSE else []
     return [Mma(dtype, unit, CORE_STEPS, threads) for unit in CORE.get(dtype, ()) if unit in limits.features]
 
@@ -260,7 +260,7 @@ def _bounds(case: Case, all_cases: Sequence[Case], measurement: Measurement, fea
             bounds[quickest] = of_one_kind[quickest]
     if precision == "fp32" and not coarse:
         bounds |= single
-    elif precision in WIDENED and not coarse and not devices.kind_of(case.setting.device).whole:
+    elif precision in WIDENED and not coarse and not devices.kind_of(case.setting.device).undivided:
         bounds |= {f"{name} in place of {precision}": ("shown", rates) for name, (_, rates) in single.items()}
     return bounds
 
@@ -290,7 +290,7 @@ def _of_memory(case: Case, limits: Mapping[str, Limits]) -> bool:
     """Whether a read of as much tells of the memory: a GPU's of little is mostly its launches, two of them."""
     here = limits[case.setting.device]
     cache = max(here.caches, default=here.usable_cache)
-    return not devices.kind_of(case.setting.device).whole or case.problem.footprint > COVERED * cache
+    return not devices.kind_of(case.setting.device).undivided or case.problem.footprint > COVERED * cache
 
 
 def _refusal(least: Mapping[str, Array], times: Array) -> str | None:

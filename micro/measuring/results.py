@@ -111,7 +111,7 @@ class Finished:
             role=case.role,
             op=case.problem.op,
             problem=asdict(case.problem),
-            axes=case.problem.said,
+            axes=case.problem.shown,
             digests=case.problem.digests() or None,
             descriptor=case.problem.descriptor,
             footprint=case.problem.footprint,

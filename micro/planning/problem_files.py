@@ -26,13 +26,13 @@ OF_PRODUCTS = "a log with products: run the application with MKL_VERBOSE=1, ONED
 @dataclass(frozen=True)
 class Written:
     """What a file holds: each different problem once, those of a log by their time, and what the file says besides.
-    `calls`: how often a log, or a step of a network, has each; `whole`: all calls of a log, with those that are left
+    `calls`: how often a log, or a step of a network, has each; `log`: all calls of a log, with those that are left
     out; `then`: what was published of a problem."""
 
     problems: Sequence[Any]
     sentences: Sequence[str] = ()
     calls: Mapping[Any, Calls] = field(default_factory=dict)
-    whole: Calls | None = None
+    log: Calls | None = None
     then: Mapping[Any, str] = field(default_factory=dict)
 
 
@@ -151,11 +151,11 @@ def _elsewhere(benchmark: Benchmark, path: Path, log: library_log.Log) -> str:
     return f"; its {word}: python -m micro.{name} --shapes {path}" if log.of(kind) else ""
 
 
-def _listed(others: Mapping[str, Calls], whole: Calls | None) -> str:
+def _listed(others: Mapping[str, Calls], log: Calls | None) -> str:
     """What else was called, the longest first."""
     ranked = sorted(others.items(), key=lambda item: (-(item[1].seconds or 0.0), -item[1].count))
     return ", ".join(
-        f"{name} {units.counted(calls.count, 'time')}{share(calls, whole) if whole else ''}" for name, calls in ranked
+        f"{name} {units.counted(calls.count, 'time')}{share(calls, log) if log else ''}" for name, calls in ranked
     )
 
 

@@ -46,7 +46,7 @@ def arena(operand: Operand, data: str) -> Arena:
     """Inputs lie apart from outputs, and each element type and kind of data in an arena of its own. So do indices,
     and other values that are the problem's own; and what is written and never negative, of any data: what lay at its
     place in an earlier round must have been so too."""
-    if operand.below or operand.own:
+    if operand.below or operand.drawn_by_index:
         return INDICES, operand.dtype, INDICES
     if operand.nonnegative and data in ("normal", "integers"):
         data = MAGNITUDES

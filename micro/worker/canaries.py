@@ -27,7 +27,7 @@ def canaries(device: Device) -> list[tuple[Problem, Variant[Any]]]:
     problems: list[Problem] = [Stream("read", SMALL), Stream("read", 4 * limits.usable_cache)]
     if "fma" in kind.ceilings:
         one = Fma(kind.isas()[-1])
-        problems.insert(0, replace(one, steps=WHOLE_STEPS, processors=limits.cores) if kind.whole else one)
+        problems.insert(0, replace(one, steps=WHOLE_STEPS, processors=limits.cores) if kind.undivided else one)
     return [
         (problem, device.adopt(find(problem.op, bounding(problem.op, kind.kernels))))
         for problem in problems

@@ -213,7 +213,7 @@ def _compared(place: Place, variant: Variant[Any], probe: str, answer: Answer, w
             worst = _weigh(place, answer, evidence, worst)
         except WrongResult as error:
             refused = WrongResult(_of_copies(judged, answer, evidence, u) or str(error))
-            refused.found = Found(probe, answer.x, answer.got, evidence)
+            refused.evidence = Found(probe, answer.x, answer.got, evidence)
             raise refused from None
     return worst
 

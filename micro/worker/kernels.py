@@ -116,9 +116,9 @@ class Kernels:
     def leave(self, case: Case, error: WrongResult) -> None:
         """The evidence of an answer that is wrong, in the folder that was given when it was checked."""
         seed, folder, keep = self._evidence.get(case, (0, None, False))
-        if folder is not None and error.found is not None:
+        if folder is not None and error.evidence is not None:
             with suppress(OSError):  # no room for it: the kernel is wrong all the same
-                worker_evidence.write(folder, case, seed, str(error), error.found, keep)
+                worker_evidence.write(folder, case, seed, str(error), error.evidence, keep)
 
     def _inputs(self, problem: Problem, seed: int, constant: tuple[str, ...]) -> Drawn | None:
         """The problem's, as its rivals before had them; of the problems asked for last as many as KEPT bytes hold. On a

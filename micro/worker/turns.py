@@ -117,7 +117,7 @@ def another(problem: Problem, x: dict[str, Array], constant: Sequence[str], rng:
         if operand.role == "out" or operand.name in constant:
             continue
         at = tuple(int(rng.integers(extent)) for extent in operand.shape)
-        if operand.below or operand.own:
+        if operand.below or operand.drawn_by_index:
             moves[operand.name] = at[:1], problem.indices(operand, rng)[at[0]]
         else:
             moves[operand.name] = at, _value(operand, x[operand.name], at, rng)

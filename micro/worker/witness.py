@@ -121,7 +121,7 @@ class Witness:
         for evidence in variant.judged(problem).compare(x, got, variant.u(problem), probe):
             if not (evidence.error <= evidence.bound).all():  # NaN is not
                 error = WrongResult(self._reason(got[evidence.operand], evidence))
-                error.found = Found("timed", dict(x), got, evidence)
+                error.evidence = Found("timed", dict(x), got, evidence)
                 raise error
 
     def _reason(self, got: Array, evidence: Evidence) -> str:
@@ -214,7 +214,7 @@ def _change(rng: np.random.Generator, entry: Timed, excerpt: Excerpt, x: dict[st
         o
         for o in entry.problem.operands()
         if o.role == "in"
-        and not (o.below or o.own)
+        and not (o.below or o.drawn_by_index)
         and o.name not in entry.variant.constant
         and o.name not in excerpt.given
     ]

@@ -185,7 +185,7 @@ def plain(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def said(key: str, value: Any) -> str:
+def words(key: str, value: Any) -> str:
     """`M = 64`, `nt`, `2 threads`: a field of a case in words."""
     text = plain(value)
     if isinstance(value, Word):
@@ -198,7 +198,7 @@ def said(key: str, value: Any) -> str:
 
 
 def case_label(case: Facts, keys: Sequence[str]) -> str:
-    return ", ".join(said(key, case[key]) for key in keys if case.get(key) is not None)
+    return ", ".join(words(key, case[key]) for key in keys if case.get(key) is not None)
 
 
 def case_labels(results: Sequence[Result]) -> list[str]:
@@ -226,7 +226,7 @@ def contrast(contender: Facts, baseline: Facts) -> tuple[str, str]:
     """In what the two of a comparison differ, in words."""
     keys = [key for key in contender if contender[key] != baseline.get(key)]
     first, second = (
-        ", ".join(f"default {key}" if case.get(key) is None else said(key, case[key]) for key in keys)
+        ", ".join(f"default {key}" if case.get(key) is None else words(key, case[key]) for key in keys)
         for case in (contender, baseline)
     )
     return first or "the second", second or "the first"

@@ -154,7 +154,7 @@ def along(axes: Axes, field: str, facet: Facet, apart: bool) -> Callable[[float,
     labels = [_groups.plain(x) for x in values]
     _axes.ticks(axes.xaxis, values, _spaced([(x - places[0]) / span for x in places], labels, _share(axes)))
     axes.grid(axis="x", color=_style.GUIDE, linewidth=0.8)
-    axes.set_xlabel(_groups.said(field, "").strip(" ="), fontsize=_style.TEXT)
+    axes.set_xlabel(_groups.words(field, "").strip(" ="), fontsize=_style.TEXT)
 
     def place(x: float, line: int) -> float:
         return back(forth(x) + spread * (line / max(1, count - 1) - 0.5))

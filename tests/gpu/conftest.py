@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kernels.devices.cuda import Cuda, open_device
-from kernels.errors import said
+from kernels.errors import summary
 from kernels.libs import cuda
 from kernels.ops.conv import cudnn_rows
 from kernels.ops.gemm import fastest
@@ -32,7 +32,7 @@ LOST = re.compile(  # as CuPy and Numba name them, as torch words them, as our o
 def lost(error: BaseException | None) -> bool:
     """Whether CUDA's context is: the error then sticks, and all that follows fails with the same text."""
     while error is not None:
-        if LOST.search(said(error)) and not isinstance(error, AssertionError):
+        if LOST.search(summary(error)) and not isinstance(error, AssertionError):
             return True
         error = error.__cause__ or error.__context__
     return False
@@ -43,7 +43,7 @@ def pytest_exception_interact(node: pytest.Item, call: pytest.CallInfo[None]) ->
     run where the GPU is lost to this process."""
     assert call.excinfo is not None
     error = call.excinfo.value
-    told = " ".join((f"{node.nodeid}: {said(error)}", *getattr(error, "__notes__", ())))
+    told = " ".join((f"{node.nodeid}: {summary(error)}", *getattr(error, "__notes__", ())))
     if reporter := node.config.pluginmanager.get_plugin("terminalreporter"):
         reporter.ensure_newline()
         reporter.write_line(f"FAILED {told}")

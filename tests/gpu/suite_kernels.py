@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from kernels import nvcc
 from kernels.catalog import find
 from kernels.devices.cuda import KIND
-from kernels.errors import SuiteError, UsageError, said
+from kernels.errors import SuiteError, UsageError, summary
 from kernels.launch import Launch
 from kernels.ops.activation import Activation
 from kernels.ops.biasact import BiasAct
@@ -231,7 +231,7 @@ def launch_each(device: Cuda, size: str, names: Sequence[str], report: Callable[
         try:
             facts = (checked if some is SMALL else launched)(device, kernel)
         except Exception as error:  # what watches it may say why
-            facts = {"error": said(error)}
+            facts = {"error": summary(error)}
         report({"kernel": kernel.kernel, **facts})
 
 

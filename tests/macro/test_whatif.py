@@ -86,7 +86,7 @@ def test_several_are_made_all_at_once_too_but_apart(
         taken.extend(one.words for one in told)
         figures = {"b": SimpleNamespace(measured=None, reason="numpy failed: it died")}
         fine = SimpleNamespace(measured=1.0, reason=None)
-        return [SimpleNamespace(words=one.words, told=figures.get(one.words, fine)) for one in told]
+        return [SimpleNamespace(words=one.words, prediction=figures.get(one.words, fine)) for one in told]
 
     foreseer.turns = make
     monkeypatch.setattr(forecast, "Foreseer", lambda *of: foreseer)

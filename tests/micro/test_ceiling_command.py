@@ -95,7 +95,7 @@ def test_what_bounds_a_device_alone_is_measured(
 ) -> None:
     known = kind_of("cuda:0")
     isas = known.isas if "fma" in bounded else tuple
-    monkeypatch.setattr(ceiling, "kind_of", lambda name: replace(known, ceilings=bounded, isas=isas, whole=whole))
+    monkeypatch.setattr(ceiling, "kind_of", lambda name: replace(known, ceilings=bounded, isas=isas, undivided=whole))
     found = ceiling.contests("cuda:0", Limits(1 << 30, 4, (), features=()))
     assert [contest.name for contest in found] == names
     here = {case.problem.op for contest in found for case in contest.cases}

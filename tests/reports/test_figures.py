@@ -219,13 +219,13 @@ def test_pairs_in_words() -> None:
     assert _groups.pair_label(second, first, [], short=True) == "nt / nn"
     assert _groups.contrast(cold, first) == ("cold a+b", "warm")
     assert _groups.contrast(avx2, first) == ("avx2", "default isa")
-    assert _groups.said("threads", 1) == "1 thread" and _groups.said("ld_pad", 16) == "ld_pad 16"
+    assert _groups.words("threads", 1) == "1 thread" and _groups.words("ld_pad", 16) == "ld_pad 16"
 
 
 @pytest.mark.parametrize(("axes", "told"), [({}, "size 4096"), ({"size": "bytes"}, "size 4 KiB")])
 def test_a_number_is_one_of_bytes_where_the_record_says_so(axes: dict[str, str], told: str) -> None:
     known = _groups.facts(case(8, problem={"size": 4096}, axes=axes))
-    assert _groups.said("size", known["size"]) == told
+    assert _groups.words("size", known["size"]) == told
 
 
 def test_a_word_stands_first_and_without_its_name() -> None:

@@ -74,7 +74,7 @@ GEMM, MEMORY, BOTH, NONE = (
 )
 def test_a_kind_is_held_by_its_share(kind: Kind, seen: list[Named], text: str, held: bool) -> None:
     figure = causes.together(kind, seen)
-    assert (figure.found, figure.held) == (text, held)
+    assert (figure.value, figure.held) == (text, held)
 
 
 @pytest.mark.usefixtures("own_state")
@@ -92,8 +92,8 @@ def test_every_pair_of_a_kind_is_measured(macro: Callable[[Answer], list[str]], 
     stems = macro(lambda stem, again: [attribution.note(explained(bar("OS memory", 0.1)))])
     first, *pairs, last = causes.figures("heap")
     assert stems == [f"heap-{number:02}" for number in range(1, 11)] and len(pairs) == 10
-    assert first.found.startswith("10 of 10 are to be measured, about 16 min")
-    assert last.held and last.found == "OS memory is certain in 10 of 10; wrong: nothing"
+    assert first.value.startswith("10 of 10 are to be measured, about 16 min")
+    assert last.held and last.value == "OS memory is certain in 10 of 10; wrong: nothing"
 
 
 def test_equal_pairs_are_watched_as_unequal_ones_are() -> None:

@@ -91,16 +91,16 @@ def test_the_cheapest_come_first_and_what_is_right_is_not_asked_again(
 ) -> None:
     calls = asked(right)
     absent, forecast, small, other, every = conv.figures("small")
-    assert absent.found == "absent: pip install it"
-    assert forecast.found.startswith("2 distinct, 6 with their batches, layouts and passes, 2 kernels: 9 of 9 checks")
-    assert str(tmp_path) in forecast.found
+    assert absent.value == "absent: pip install it"
+    assert forecast.value.startswith("2 distinct, 6 with their batches, layouts and passes, 2 kernels: 9 of 9 checks")
+    assert str(tmp_path) in forecast.value
     assert len(calls) == 9 and all(SMALL.name[:12] in call for call in calls[:6])
-    assert small.name == SMALL.name and small.found.startswith("6 right; at most 0.25 of its bound, fine on")
-    assert other.found.startswith("3 right; 3 refused; at most 0.5 of its bound")
-    assert every.found.startswith("9 right; 3 refused") and every.held
+    assert small.name == SMALL.name and small.value.startswith("6 right; at most 0.25 of its bound, fine on")
+    assert other.value.startswith("3 right; 3 refused; at most 0.5 of its bound")
+    assert every.value.startswith("9 right; 3 refused") and every.held
     again = asked(right)
     forecast = [*conv.figures("small")][1]
-    assert again == [] and "0 of 9 checks are left, about 0 min" in forecast.found
+    assert again == [] and "0 of 9 checks are left, about 0 min" in forecast.value
     lines = [json.loads(line) for line in only(tmp_path).read_text().splitlines()]
     assert [("head" in line) for line in lines] == [True, *[False] * 12, True]
     assert lines[1] == {
@@ -136,12 +136,12 @@ def test_what_is_not_right_is_told_and_asked_again(
     assert calls.count("dropped") == dropped
     assert small.held == every.held == held and other.held
     where = f"choosy on {replace(SMALL, direction='dgrad').name} {outcome}: {error}"
-    assert (where in small.found) == (where in every.found) == (not held)
-    assert f"5 right; 1 {outcome}" in small.found
+    assert (where in small.value) == (where in every.value) == (not held)
+    assert f"5 right; 1 {outcome}" in small.value
     calls = asked(right)
     *_, every = conv.figures("small")
     assert every.held and len(calls) == (0 if held else 1)
-    assert ("9 right; 3 refused" in every.found) == (not held)
+    assert ("9 right; 3 refused" in every.value) == (not held)
 
 
 def test_it_goes_on_behind_a_kill(asked: Callable[[Reply], list[str]], tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_it_goes_on_behind_a_kill(asked: Callable[[Reply], list[str]], tmp_path:
     file.write_bytes(file.read_bytes()[:-9])  # the last line is cut short
     calls = asked(right)
     *_, every = conv.figures("small")
-    assert len(calls) == 4 and every.found.startswith("9 right; 3 refused")
+    assert len(calls) == 4 and every.value.startswith("9 right; 3 refused")
     assert len(Record(file).lines) == 9 and len(Record(file).refused) == 3
     assert file.read_text().count('\n{"head"') == 1, "the cut line has an end of its own"
 
@@ -169,7 +169,7 @@ def test_a_rule_that_changes_is_followed(asked: Callable[[Reply], list[str]], mo
     calls = asked(right)
     *_, every = conv.figures("small")
     assert len(calls) == 3 and all(call.startswith("choosy") for call in calls)
-    assert every.found.startswith("6 right; 6 refused")
+    assert every.value.startswith("6 right; 6 refused")
 
 
 def test_a_worker_answers_a_shared_check() -> None:

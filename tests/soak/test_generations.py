@@ -41,10 +41,10 @@ def stems(macro: Callable[[Answer], list[str]], monkeypatch: pytest.MonkeyPatch)
 
 def test_every_run_counts_that_took_its_path(stems: list[str]) -> None:
     first, spread, *_ = figures = list(generations.figures("spread"))
-    assert first.found.startswith("6 of 6 are to be measured") and len(set(stems)) == 6
-    assert spread.name == "between runs, generations" and spread.found.startswith("sd 0.7")
-    assert "worst few two/one" in spread.found, "the other pair took another path"
-    assert figures[-1].found.startswith("no: run python -m micro.selftest")
+    assert first.value.startswith("6 of 6 are to be measured") and len(set(stems)) == 6
+    assert spread.name == "between runs, generations" and spread.value.startswith("sd 0.7")
+    assert "worst few two/one" in spread.value, "the other pair took another path"
+    assert figures[-1].value.startswith("no: run python -m micro.selftest")
 
 
 def test_the_spread_is_kept_with_the_self_test(stems: list[str]) -> None:
@@ -75,7 +75,7 @@ def test_a_framework_against_itself(ratios: list[tuple[float | None, float]], he
         ends = (ratio - half, ratio + half) if ratio else (None, None)
         seen.append(replace(one_pair, ratio=ratio, low=ends[0], high=ends[1]))
     figure = generations.against_itself("it against itself", seen)
-    assert figure.held is held and text in figure.found
+    assert figure.held is held and text in figure.value
 
 
 @pytest.mark.usefixtures("own_state")

@@ -71,8 +71,8 @@ def test_injections_and_empty_runs_are_counted(macro: Any, monkeypatch: pytest.M
     nothing = explained("fc2 wgrad", "waiting", 0.1, 0.1, named=False)
     stems = macro(lambda stem, again: [attribution.note(first_is_right if stem < "03" else nothing)])
     _, *drawn, named, quiet = injections.in_numpy()
-    assert [figure.found.rpartition(": ")[2] for figure in drawn] == ["right", "WRONG"] and len(stems) == 5
-    assert (named.found, named.held, quiet.found, quiet.held) == ("1 of 2", False, "3 of 3", True)
+    assert [figure.value.rpartition(": ")[2] for figure in drawn] == ["right", "WRONG"] and len(stems) == 5
+    assert (named.value, named.held, quiet.value, quiet.held) == ("1 of 2", False, "3 of 3", True)
     plugin = kept.folder("soak-numpy") / "02.py"
     plugin.write_text(plugin.read_text("utf-8") + "# of an older table\n", "utf-8")
     list(injections.in_numpy())

@@ -77,7 +77,7 @@ def test_a_partly_failed_run_counts_if_complete(macro: Callable[[Answer], list[s
 def test_the_forecast_counts_what_is_left(own_state: Path, path: Path) -> None:
     write(path, WORDS, [CONTEST])
     other = path.with_name("pair-02.jsonl")
-    assert kept.forecast("pairs", {path: WORDS, other: WORDS}, 90.0, 30.0).found.startswith(
+    assert kept.forecast("pairs", {path: WORDS, other: WORDS}, 90.0, 30.0).value.startswith(
         "1 of 2 are to be measured, about 2 min; run files stay in "
     )
-    assert kept.forecast("pairs", {path: WORDS}, 90.0, 30.0).found.startswith("0 of 1 are to be measured, about 0 min")
+    assert kept.forecast("pairs", {path: WORDS}, 90.0, 30.0).value.startswith("0 of 1 are to be measured, about 0 min")

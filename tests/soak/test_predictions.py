@@ -61,7 +61,7 @@ def test_a_command_that_fails_costs_its_pairs(
     name = "fcn-s-pytorch"
     stems = macro(lambda stem, again: (code, of(stem, cut=cut)) if stem == name else of(stem))
     figures = {figure.name: figure for figure in predictions.figures()}
-    assert stems == list(predictions.COMMANDS) and figures["pairs"].found.startswith(pairs)
+    assert stems == list(predictions.COMMANDS) and figures["pairs"].value.startswith(pairs)
     assert (name in figures) is (pairs == "32,") and not (name in figures and figures[name].held)
 
 

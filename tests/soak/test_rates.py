@@ -41,11 +41,11 @@ def test_the_loop_refuses_in_one_line(program: Path, place: int, text: str) -> N
 def test_a_rate_below_the_promise_is_not_held() -> None:
     wobble = np.random.default_rng(1).normal(0, 0.002, (5, 40))
     figure = rate.judged(64, list(wobble))
-    assert figure.held and figure.name.startswith("rate of 64x64x64") and figure.found.startswith("1.000 [")
+    assert figure.held and figure.name.startswith("rate of 64x64x64") and figure.value.startswith("1.000 [")
     figure = rate.judged(256, list(wobble + np.log(0.95)))
-    assert not figure.held and figure.found.startswith("0.950 [")
+    assert not figure.held and figure.value.startswith("0.950 [")
     figure = rate.judged(64, [np.zeros(2)])
-    assert (figure.found, figure.held) == ("too few rounds for an interval", False)
+    assert (figure.value, figure.held) == ("too few rounds for an interval", False)
 
 
 def rivals(*ratios: float | None, width: float = 0.01) -> list[tuple[str, Comparison]]:
@@ -66,14 +66,14 @@ def test_the_best_rival_counts() -> None:
     assert not elementwise.judged(promise, rivals(1.3, 0.93, None, 1.1)).held
     assert elementwise.judged(promise, rivals(0.945)).held, "it is missed where the whole interval lies below"
     figure = elementwise.judged(promise, rivals(None))
-    assert (figure.found, figure.held) == ("nothing could be measured: skipped", False)
+    assert (figure.value, figure.held) == ("nothing could be measured: skipped", False)
 
 
 def test_softmax_is_judged_by_the_bytes_of_both() -> None:
     promise = next(elementwise.softmax())
     assert promise.bytes_of_both == pytest.approx(1, abs=1e-4)
     figure = elementwise.judged(promise, rivals(0.6))
-    assert figure.found == "0.600 [0.590, 0.610] of the rate of a read of 13.1 MiB" and not figure.held
+    assert figure.value == "0.600 [0.590, 0.610] of the rate of a read of 13.1 MiB" and not figure.held
 
 
 def test_every_case_can_be_measured() -> None:

@@ -60,7 +60,7 @@ def test_equal_pairs_that_name_a_cell_are_counted(macro: Callable[[Answer], list
     named, nothing = explained(cell("net.fc1 forward", "copy", 0.01)), explained(cell("net.fc1 forward", "copy", 1e-4))
     macro(lambda stem, again: [attribution.note(named if stem in ("equal-02", "equal-05") else nothing)])
     *_, last = scripts.equal()
-    assert (last.found, last.held) == ("2 of 20", False)
+    assert (last.value, last.held) == ("2 of 20", False)
 
 
 @pytest.mark.parametrize(
@@ -84,9 +84,9 @@ def test_a_script_runs_again_if_a_row_disagrees(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(scripts, "_without", without)
     *rows, last = scripts.knocked_out()
     assert runs == ["cnn 1", "lstm 1", "transformer 1", "mlp 1", "mlp 2"]
-    assert len(rows) == 12 and last.found == "9 of 12" and not last.held
+    assert len(rows) == 12 and last.value == "9 of 12" and not last.held
     text = "its rows say 10.0 ms (10.0% of a step), steps without it are −20.0 ms: disagree; again: its"
-    assert text in rows[-1].found
+    assert text in rows[-1].value
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_pairs_go_on_until_their_mean_is_known(
     monkeypatch.setattr(scripts, "_watched_step", lambda script, number: 0.01 * by * (1 + spread * (-1) ** number))
     monkeypatch.setattr(scripts, "_printed_step", lambda script, number: 0.01)
     figures = list(scripts.plain())
-    assert [x.held for x in figures] == [held] * 4 and figures[0].found.endswith(f" of {pairs} pairs")
+    assert [x.held for x in figures] == [held] * 4 and figures[0].value.endswith(f" of {pairs} pairs")
 
 
 @pytest.mark.usefixtures("own_state")

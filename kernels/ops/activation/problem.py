@@ -30,7 +30,7 @@ class Activation(Problem):
     op: ClassVar[str] = "activation"
 
     count: int = axis("elements", low=1)
-    kind: str = axis("which function", "relu", choices=("relu", "sigmoid", "tanh", "exp"), said="word")
+    kind: str = axis("which function", "relu", choices=("relu", "sigmoid", "tanh", "exp"), shown="word")
     phase: str = direction("the function or its gradient", "forward", "dgrad")
     place: str = axis("where the result goes", "out", choices=("out", "in"))
 

@@ -26,7 +26,7 @@ class Chain(Problem):
 
     op: ClassVar[str] = "chain"
 
-    size: int = axis("bytes of the vector", low=LENGTH, said="bytes")
+    size: int = axis("bytes of the vector", low=LENGTH, shown="bytes")
     links: int = axis("kernels one after another", 16, low=1)
     elsewhere: int = axis("of them in another process", 0, low=0)
 

@@ -31,8 +31,8 @@ class Chase(Problem):
     op: ClassVar[str] = "chase"
     probes: ClassVar[tuple[str, ...]] = ("dense", "again")
 
-    working_set: int = axis("bytes in all", low=1024, said="bytes")
-    page: int = axis("bytes of its pages: 4096, 2097152", SMALL_PAGE, said="bytes")
+    working_set: int = axis("bytes in all", low=1024, shown="bytes")
+    page: int = axis("bytes of its pages: 4096, 2097152", SMALL_PAGE, shown="bytes")
 
     def __post_init__(self) -> None:
         super().__post_init__()

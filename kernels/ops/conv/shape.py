@@ -63,7 +63,7 @@ class Shape(Problem):
     dilation: int = axis("rows and columns from one tap of a filter to the next", 1, low=1)
     groups: int = axis("parts of the channels, each with filters of its own", 1, low=1)
     direction: str = direction("which of the three passes", PASSES[0], *PASSES)
-    layout: str = axis("order of the axes", "nchw", choices=layouts.LAYOUTS, said="word")
+    layout: str = axis("order of the axes", "nchw", choices=layouts.LAYOUTS, shown="word")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -71,7 +71,7 @@ class Exchange(Problem):
     def operands(self) -> tuple[Operand, ...]:
         words = {"add-shared": (self.processors, self.spread), "add-global": (1, self.spread)}
         shape = (self.processors, THREADS)
-        return Operand("x", shape, "in", own=True), Operand("y", words.get(self.how, shape), "out")
+        return Operand("x", shape, "in", drawn_by_index=True), Operand("y", words.get(self.how, shape), "out")
 
     def indices(self, x: Operand, rng: np.random.Generator) -> Array:
         """Small whole numbers, whose sums are exact: what is timed has them too."""

@@ -33,7 +33,7 @@ class Fft(Problem):
     batch: int = axis("images", 64, low=1)
     h: int = axis("height of an image", 64, low=2)
     w: int = axis("width of an image", 64, low=2)
-    direction: str = axis("real to complex, or back", "r2c", choices=("r2c", "c2r"), said="word")
+    direction: str = axis("real to complex, or back", "r2c", choices=("r2c", "c2r"), shown="word")
 
     @property
     def count(self) -> int:

@@ -40,7 +40,7 @@ class Gemm(Problem):
     n: int = axis("columns of C", low=1)
     k: int = axis("terms of each sum", low=1)
     trans: str = axis(
-        "which operand is stored transposed: A first, then B", "nn", choices=("nn", "nt", "tn", "tt"), said="word"
+        "which operand is stored transposed: A first, then B", "nn", choices=("nn", "nt", "tn", "tt"), shown="word"
     )
     dtype: str = axis("element type; tf32 is fp32 in memory, int8 is summed in int32", "fp32", choices=DTYPES)
     alpha: float = axis("factor of the product", 1.0)

@@ -8,7 +8,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kernels import state
-from kernels.errors import Unavailable, said
+from kernels.errors import Unavailable, summary
 from kernels.launch import Launch
 from kernels.libs import cffi as cffi_library
 from kernels.libs import numba as numba_library
@@ -65,7 +65,7 @@ def compiled(problem: Calls, device: Any, setting: Any) -> Bind:
     try:
         function(*(torch.zeros(x.shape) for x in problem.operands()))
     except Exception as error:  # whatever its compilers raise
-        raise Unavailable(f"torch.compile cannot compile here ({said(error)}): apt-get install g++") from None
+        raise Unavailable(f"torch.compile cannot compile here ({summary(error)}): apt-get install g++") from None
     return lambda buffers: chained(function, [torch.from_numpy(x) for x in buffers], problem.chain)
 
 

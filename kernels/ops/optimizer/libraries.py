@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kernels.errors import Unavailable, said
+from kernels.errors import Unavailable, summary
 from kernels.launch import Launch
 from kernels.libs import torch as torch_library
 from kernels.ops.optimizer.native import gain, signed
@@ -303,7 +303,8 @@ def tried(torch: Any, problem: Optimizer, how: str, place: str) -> None:
         if not isinstance(error, NotImplementedError) and "fused" not in str(error):
             raise
         raise Unavailable(
-            f"torch {torch.__version__} has no {how} {problem.rule} on {place} ({said(error)}): take another --variant"
+            f"torch {torch.__version__} has no {how} {problem.rule} on {place} ({summary(error)}): "
+            "take another --variant"
         ) from None
 
 

@@ -35,7 +35,7 @@ class Pages(Problem):
 
     what: str = axis("what is done with the memory", choices=("clear", "copy", "map"))
     memory: str = axis("where it comes from", choices=("touched", "fresh", "mapped", "default", "keep"))
-    size: int = axis("bytes", low=CHUNK, said="bytes")
+    size: int = axis("bytes", low=CHUNK, shown="bytes")
     page: int = axis("bytes of its pages: 4096, 2097152", SMALL_PAGE)
     pause: float = axis("seconds between giving memory back and mapping it afresh", 0.0, low=0)
     behind: int = axis("bytes given back with it, and touched again before the launch", 0, low=0)

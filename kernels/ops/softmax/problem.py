@@ -65,7 +65,7 @@ class Softmax(Problem):
 
     def operands(self) -> tuple[Operand, ...]:
         shape = (self.batch, self.classes)
-        truth = Operand("t", shape, "in", own=True)
+        truth = Operand("t", shape, "in", drawn_by_index=True)
         if self.labels == "index":
             truth = Operand("labels", (self.batch,), "in", "int64", below=self.classes)
         dx = (Operand("dx", shape, "out"),) if self.want == "step" else ()

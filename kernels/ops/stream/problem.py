@@ -24,8 +24,8 @@ class Stream(Problem):
 
     op: ClassVar[str] = "stream"
 
-    kind: str = axis("which traffic", choices=("read", "copy", "triad"), said="word")
-    size: int = axis("bytes of each array", low=64, said="bytes")
+    kind: str = axis("which traffic", choices=("read", "copy", "triad"), shown="word")
+    size: int = axis("bytes of each array", low=64, shown="bytes")
 
     @property
     def count(self) -> int:

@@ -81,9 +81,9 @@ class Transfer(Problem):
 
     op: ClassVar[str] = "transfer"
 
-    size: int = axis("bytes in all; 0: those of the gradient of --buffers, else 1 MiB", low=LENGTH, said="bytes")
+    size: int = axis("bytes in all; 0: those of the gradient of --buffers, else 1 MiB", low=LENGTH, shown="bytes")
     buffers: str = axis(
-        "one, a hundred equal ones, or a network's: one a layer", ONE, choices=(ONE, HUNDRED, *GRADIENTS), said="word"
+        "one, a hundred equal ones, or a network's: one a layer", ONE, choices=(ONE, HUNDRED, *GRADIENTS), shown="word"
     )
     waits: str = axis("when the other process's word is awaited", "once", choices=("once", "each"))
     back: str = axis(

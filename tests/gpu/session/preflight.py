@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from kernels import nvcc, suite
-from kernels.errors import Unavailable, said
+from kernels.errors import Unavailable, summary
 from kernels.libs import cuda
 from tests.gpu.session import processes
 
@@ -207,7 +207,7 @@ def answer(name: str) -> dict[str, Any]:
         first = error
         while first.__cause__:
             first = first.__cause__
-        line = " ".join((str(first) if isinstance(first, Unavailable) else said(first)).split())[:600]
+        line = " ".join((str(first) if isinstance(first, Unavailable) else summary(first)).split())[:600]
         return {"error": f"unavailable: {line}" if isinstance(first, Unavailable | ImportError) else line}
 
 

@@ -57,7 +57,7 @@ def test_what_costs_a_variable_alone_is_tried_in_any_case(words: str, predicted:
 def test_what_rounds_may_be_off_by_makes_nothing_promising() -> None:
     one = foreseen("fused-optimizer", predicted=0.0)
     noisy = judged.prediction(step(), "fused-optimizer", "", 1.0, Effect(True, ""), Forecast(()), noise=0.4)
-    assert noisy.noise > 0.1 and not advice.promising(replace(one, told=noisy))
+    assert noisy.noise > 0.1 and not advice.promising(replace(one, prediction=noisy))
 
 
 def test_more_is_combined_as_long_as_it_helps() -> None:
@@ -78,7 +78,7 @@ def test_more_is_combined_as_long_as_it_helps() -> None:
 def test_few_rounds_choose_what_is_timed_again_and_what_was_left_out_is_not() -> None:
     unsure = foreseen("heap-keep", -0.1, 0.2)
     out = foreseen("threads=2", -0.2)
-    out = replace(out, told=replace(out.told, reason=f"{LEFT_OUT} 3 rounds"))
+    out = replace(out, prediction=replace(out.prediction, reason=f"{LEFT_OUT} 3 rounds"))
     assert [one.words for one in advice.chosen(step(), [out, unsure])] == ["heap-keep"] and not advice.saves(unsure)
 
 
@@ -163,7 +163,9 @@ def test_the_best_that_can_be_made_together_are_timed_again(monkeypatch: pytest.
     monkeypatch.setattr(mkl_dispatch, "vendor", lambda: "AuthenticAMD")
     savings = {"openblas-shim": -0.1, "mkl-dispatch": -0.2, "heap-keep": -0.3, "fused-optimizer": -0.001}
     tried = [foreseen(words, seconds, 0.0005) for words, seconds in savings.items()]
-    coarse = [replace(one, told=replace(one.told, resolution=0.5)) for one in tried]  # few rounds: timed again
+    coarse = [
+        replace(one, prediction=replace(one.prediction, resolution=0.5)) for one in tried
+    ]  # few rounds: timed again
     assert [one.words for one in advice.chosen(step(), coarse)] == ["heap-keep", "mkl-dispatch"]
     assert not any(advice.saves(one) for one in coarse)
     many = [*tried, foreseen("weights-transposed", -0.05), foreseen("foreach-optimizer", -0.04)]
@@ -175,16 +177,16 @@ def test_what_won_is_kept_for_division_tuned_but_for_threads(own_state: object) 
     said = list[str]()
     confirm = partial(advice._confirm, step(), seconds=300.0, say=said.append)
     confirm(foreseen("heap-keep+threads=2", -0.3))
-    assert confirmed.found(network, pytorch, 1, "default") == Setting(1, "keep")
+    assert confirmed.find(network, pytorch, 1, "default") == Setting(1, "keep")
     advice._confirm(step(), None, 60.0, said.append)
-    assert confirmed.found(network, pytorch, 1, "default") == Setting(1, "keep")
+    assert confirmed.find(network, pytorch, 1, "default") == Setting(1, "keep")
     assert said == ["--division tuned stays what a longer advice confirmed; --budget 300s replaces it"]
     confirm(foreseen("threads=2", -0.3))
-    assert confirmed.found(network, pytorch, 1, "default") is None
+    assert confirmed.find(network, pytorch, 1, "default") is None
     confirm(foreseen("compile", -0.3))
-    assert confirmed.found(network, pytorch, 1, "default") == Setting(1, "default", {"compile": True})
+    assert confirmed.find(network, pytorch, 1, "default") == Setting(1, "default", {"compile": True})
     confirm(None)
-    assert confirmed.found(network, pytorch, 1, "default") is None
+    assert confirmed.find(network, pytorch, 1, "default") is None
 
 
 def test_the_shell_file_sets_what_differs_and_says_what_is_to_be_written() -> None:

@@ -104,7 +104,7 @@ def test_changed_steps_are_looked_at_and_what_fails_is_told(monkeypatch: pytest.
     monkeypatch.setattr("macro.predicting.watched.after", after)
     asked = [changes.find("heap-keep"), Named(PLAIN), changes.find("batch=3")]
     one.look(asked)
-    told = [one.single(named).told for named in asked]
+    told = [one.single(named).prediction for named in asked]
     one.file.close()
     assert told[0].reason is not None and "small: the script failed: it died" in told[0].reason
     assert told[1].reason is None and told[1].predicted is not None
@@ -129,7 +129,7 @@ def test_changes_that_measure_kernels_share_the_time_for_that(monkeypatch: pytes
     asked = [Named(replace(PLAIN, name=name, brings=brings)) for name in "ab"]
     part = Named(replace(PLAIN, name="part", brings=brings, saves=("optimizer",)))
     one.look([*asked, other, part])
-    assert [x.told.reason for x in one.each([*asked, other, part])] == [None] * 4
+    assert [x.prediction.reason for x in one.each([*asked, other, part])] == [None] * 4
     one.file.close()
     assert alone == pytest.approx([12.0, 12.0, 6.0])  # of half the step it cannot change anything
 
@@ -141,12 +141,12 @@ def test_what_rounds_of_the_step_are_off_by_is_in_its_prediction(tmp_path: Path)
         one = foreseer(tmp_path / f"{spread}.jsonl")
         one.__dict__["before"] = before(spread=spread)
         one.seen = {"plain": seen()}
-        told = one.single(Named(PLAIN)).told
+        told = one.single(Named(PLAIN)).prediction
         assert told.predicted is not None
         noise.append(told.noise)
         again = foreseer()
         again.__dict__["before"], again.held = one.before, {"plain": told}
-        whole = again.both([again.single(Named(PLAIN))] * 2).told
+        whole = again.both([again.single(Named(PLAIN))] * 2).prediction
         one.file.close()
         assert whole.predicted is not None and whole.noise == told.noise
         assert whole.predicted.seconds == pytest.approx(-0.19)
@@ -210,7 +210,7 @@ def test_what_a_change_raises_is_told_with_its_place(tmp_path: Path, monkeypatch
     none = replace(PLAIN, name="none", took=lambda before, after: None)  # type: ignore[arg-type, return-value]
     off = replace(PLAIN, name="off", took=lambda before, after: Effect(False, "as before"))
     one.seen = dict.fromkeys(("plain", "none", "off"), seen())
-    reasons = [one.single(Named(change)).told.reason or "" for change in (broken, none, off)]
+    reasons = [one.single(Named(change)).prediction.reason or "" for change in (broken, none, off)]
     one.file.close()
     assert re.fullmatch(r"not timed: its took raises ZeroDivisionError: .* \(test_forecast.py, line \d+\)", reasons[0])
     assert reasons[1] == "not timed: its took raises TypeError: took gives no Effect"
@@ -229,15 +229,15 @@ def test_several_at_once_are_the_sum_of_each_and_stand_in_the_file(tmp_path: Pat
     ]
     both = one.both(single)
     assert both.words == "heap-keep+fused-optimizer" and both.changed.setting.heap == "keep"
-    assert both.told.predicted is not None and both.told.predicted.seconds == pytest.approx(-0.2)
-    assert both.told.effect == "heap-keep; fused-optimizer" and both.told.costs == "memory; bits"
+    assert both.prediction.predicted is not None and both.prediction.predicted.seconds == pytest.approx(-0.2)
+    assert both.prediction.effect == "heap-keep; fused-optimizer" and both.prediction.costs == "memory; bits"
     assert [x.change for x in one.file.run.predictions] == ["heap-keep", "fused-optimizer", "heap-keep+fused-optimizer"]
     one.file.close()
     assert store.read(tmp_path / "run.jsonl").predictions == one.file.run.predictions
     again = foreseer()
     again.__dict__["before"] = before()
     unknown = again._kept([named[0]], step(), "", Effect(True, ""), Forecast(why="it fuses"), "")
-    assert again.both([unknown, single[1]]).told.reason == "not predictable: heap-keep is not"
+    assert again.both([unknown, single[1]]).prediction.reason == "not predictable: heap-keep is not"
 
 
 def test_steps_that_are_looked_at_at_once_have_cores_of_their_own() -> None:

@@ -66,8 +66,8 @@ def test_a_well_one_says_what_it_is_and_steps(folder: Path) -> None:
     assert hello["framework"] == "numpy" and hello["affinity"]
     assert sum(built["parameters"].values()) == TINY.parameters
     assert len(told["wall_ns"]) == 3 and all(x > 0 for x in told["wall_ns"])
-    assert [message["seq"] for message in process.said] == [1, 2, 3]
-    stamps = [message["t_mono_ns"] for message in process.said]
+    assert [message["seq"] for message in process.messages] == [1, 2, 3]
+    stamps = [message["t_mono_ns"] for message in process.messages]
     assert stamps == sorted(stamps)
 
 

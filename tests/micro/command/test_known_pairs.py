@@ -29,8 +29,8 @@ def test_contended_pairs_are_no_quiet_ones() -> None:
     """Nor do they excuse anything: those that are left are judged."""
     found = [pair()] * 300 + [pair(verdict="slower", contended=True)] * 100
     made = [*known_pairs.figures(found, False, True, None)]
-    assert named(made, "pairs that were quiet").found == "300 of 400"
-    assert named(made, promises.NOT_DIFFERENT).found.startswith("300 of 300")
+    assert named(made, "pairs that were quiet").value == "300 of 400"
+    assert named(made, promises.NOT_DIFFERENT).value.startswith("300 of 300")
     broken = [*known_pairs.figures([*found, *[pair(verdict="slower")] * 20], False, True, None)]
     assert named(broken, promises.NOT_DIFFERENT).judgment == "NO"
 
@@ -92,16 +92,16 @@ def test_a_kernel_is_not_asked_for_what_its_rounds_cannot_tell() -> None:
     vague = known_pairs.vague(needs, seconds)
     assert vague == {"identical": ["triad", "copy"], "+5 %": ["copy"], "+2 %": ["64³"]}
     assert known_pairs.vague({"+2 %": {"triad": 0.019}}, dict.fromkeys(seconds, 4.0))["+2 %"] == []
-    said = known_pairs.left_out(vague, needs, seconds).found
+    said = known_pairs.left_out(vague, needs, seconds).value
     assert promises.FIVE + ": copy 10 % of the 4 % to the margin are noise" in said
-    assert known_pairs.left_out({"identical": []}, needs, seconds).found == "none"
+    assert known_pairs.left_out({"identical": []}, needs, seconds).value == "none"
 
 
 def test_vague_kernels_may_be_unresolved_and_may_not_be_called_different() -> None:
     pairs = [pair()] * 300 + [pair(kernel="copy", verdict="unresolved", seconds=9.0)] * 300
     made = [*known_pairs.figures(pairs, False, True, None, ["copy"])]
-    assert named(made, promises.SAME).found.startswith("300 of 300")
-    assert named(made, promises.NOT_DIFFERENT).found.startswith("600 of 600")
+    assert named(made, promises.SAME).value.startswith("300 of 300")
+    assert named(made, promises.NOT_DIFFERENT).value.startswith("600 of 600")
     assert named(made, "seconds a pair").held
     made = [*known_pairs.figures(pairs[300:], False, True, None, ["copy"])]
     assert named(made, "seconds a pair").judgment == "not judged: there are none"

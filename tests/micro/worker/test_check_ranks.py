@@ -89,7 +89,7 @@ def fault(shape: str, change: Callable[[Array], object]) -> tuple[str, dict[str,
     """What is said of a wrong answer, and the numbers that are left."""
     with pytest.raises(WrongResult) as error:
         checked(shape, change)
-    return str(error.value), evidence._numbers(error.value.found)
+    return str(error.value), evidence._numbers(error.value.evidence)
 
 
 def last_off(want: Array) -> None:

@@ -29,7 +29,8 @@ class Operand:
     """One array of a problem: row-major, `shape` in elements, `ld` elements from a row to the next. `below`: of labels,
     indices and lengths, inputs of whole numbers from 0 on, the first that is too large; 0 of every other.
     `nonnegative`: of second moments and other sums of squares, drawn without a sign, checked and timed.
-    `drawn_by_index`: an input whose values the operation alone can draw (`indices`), as rows of which one element is 1."""
+    `drawn_by_index`: an input whose values the operation alone can draw (`indices`), as rows that are zero but for
+    one 1."""
 
     name: str
     shape: tuple[int, ...]

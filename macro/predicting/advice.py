@@ -225,5 +225,6 @@ def _shell(step: Step, winner: Foreseen | None) -> str:
         return f"# Nothing that was tried makes a {step.plan.phase} of {name} faster by {100 * WORTH:.0f} %.\n"
     found: Expected | None = winner.prediction.measured
     assert found is not None
-    about = f"{winner.words}: a {step.plan.phase} of {name} takes {-100 * found.seconds / winner.prediction.step:.1f} % less."
+    saved = -100 * found.seconds / winner.prediction.step
+    about = f"{winner.words}: a {step.plan.phase} of {name} takes {saved:.1f} % less."
     return typed.shell(step, winner.changed, [named.edit(step) for named in winner.changes], about)

@@ -10,7 +10,7 @@ from kernels.devices import open_device
 from kernels.devices.cpu import memory
 from kernels.errors import UsageError
 from kernels.ops.pages.problem import HUGE_PAGE, SMALL_PAGE, Pages
-from kernels.ops.transfer.problem import GRADIENTS, ONE, Transfer
+from kernels.ops.transfer.problem import GRADIENTS, SINGLE, Transfer
 from kernels.ops.transfer.variants import AWAITED, BESIDE, PEER, PLAIN, TEAM
 from kernels.variant import DEFAULT
 from micro.planning.benchmark import Request
@@ -122,7 +122,7 @@ def layers(asked: Request) -> list[Contest]:
     """One buffer against one a layer, by way; in another process' memory with a word awaited for each, too."""
     contests = []
     for net in _named(asked, "buffers", PIECES):
-        if net == ONE:
+        if net == SINGLE:
             raise UsageError(f"--buffers {net}: --layers sets it against one a layer; name a network")
         parts = Transfer(0, str(net))
         whole = Transfer(parts.size)

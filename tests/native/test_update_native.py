@@ -131,4 +131,4 @@ def test_threads_that_are_not_given_are_told() -> None:
     with pytest.raises(Unavailable, match="stubborn runs 2 threads where 1 were asked"):
         update.library(lambda: blas, "update_fused")(Update(4, 4, 4), CPU, Setting())
     with pytest.raises(Unavailable, match="--threads 1"):
-        update.own(Update(4, 4, 4, part="update"), CPU, Setting(threads=2))
+        update.c_pass(Update(4, 4, 4, part="update"), CPU, Setting(threads=2))

@@ -118,9 +118,9 @@ def first(*operands: Array) -> bytes:
 
 def two_faces(problem: Gemm, device: Any, setting: Any) -> Bind:
     """What is called is right; what the compiled loop calls computes four fifths of the rows."""
-    whole = native.own("blocked")(problem, device, setting)
+    whole = native.c_kernel("blocked")(problem, device, setting)
     rows = Gemm(problem.m * SHARE[0] // SHARE[1], problem.n, problem.k, problem.trans, ld_pad=problem.ld_pad)
-    part = native.own("blocked")(rows, device, setting)
+    part = native.c_kernel("blocked")(rows, device, setting)
 
     def bind(buffers: Sequence[Array]) -> Launch:
         face, other = whole(buffers), part(buffers).entry

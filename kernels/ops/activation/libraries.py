@@ -116,10 +116,10 @@ def numba_loop(problem: Activation, device: Any, setting: Setting) -> Bind:
     import numpy as np
 
     alone(setting)
-    one, zero = np.float32(1), np.float32(0)
+    unit, zero = np.float32(1), np.float32(0)
     functions: dict[str, Callable[[Any], Any]] = {
         "relu": lambda x: max(x, zero),
-        "sigmoid": lambda x: one / (one + math.exp(-x)),
+        "sigmoid": lambda x: unit / (unit + math.exp(-x)),
         "tanh": lambda x: math.tanh(x),
         "exp": lambda x: math.exp(x),
     }

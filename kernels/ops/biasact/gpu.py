@@ -49,19 +49,19 @@ def prepare(problem: BiasAct, device: Any, setting: Setting) -> Bind:
     columns their channels."""
     on = device.dnn()
     rectifier, adding = cudnn_layers.rectifier(on), cudnn_layers.adding(on)
-    whole, row = (cudnn.tensor(on, (rows, problem.cols, 1, 1)) for rows in (problem.rows, 1))
+    matrix, row = (cudnn.tensor(on, (rows, problem.cols, 1, 1)) for rows in (problem.rows, 1))
     names = [operand.name for operand in problem.operands()]
 
     def bind(buffers: Sequence[Any]) -> Launch:
         at = dict(zip(names, addresses(buffers), strict=True))
-        x = (whole, at["x"])
+        x = (matrix, at["x"])
         if problem.phase == "forward":
-            y = (whole, at["y"])
+            y = (matrix, at["y"])
             summed = cudnn_layers.add(on, adding, x, (row, at["b"]), y)
             calls = [summed, cudnn_layers.rectify(on, rectifier, y, y)]
         else:
-            dx = (whole, at["dx"])
-            gradient = cudnn_layers.rectify_gradient(on, rectifier, x, (whole, at["dy"]), x, dx)
+            dx = (matrix, at["dx"])
+            gradient = cudnn_layers.rectify_gradient(on, rectifier, x, (matrix, at["dy"]), x, dx)
             calls = [gradient, cudnn_layers.bias_gradient(on, dx, (row, at["db"]))]
         return in_order(calls, buffers, cudnn_layers.KERNELS, kernel=cudnn.kernel())
 

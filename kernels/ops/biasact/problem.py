@@ -84,8 +84,8 @@ class BiasAct(Problem):
         rows, cols = places.tile(rng, self.rows, self.cols, max(1, self.terms))
         if self.phase == "dgrad":  # sums are down whole columns
             rows, cols = places.every((self.rows,))[0], places.rows(rng, self.cols, self.rows)
-        one, terms = places.every((1, self.terms))
-        of = {"a": (rows, terms), "w": (terms, cols), "b": (one, cols), "db": (one, cols)}
+        row, terms = places.every((1, self.terms))
+        of = {"a": (rows, terms), "w": (terms, cols), "b": (row, cols), "db": (row, cols)}
         part = replace(self, rows=len(rows), cols=len(cols))
         return Excerpt(part, {x.name: of.get(x.name, (rows, cols)) for x in self.operands()})
 

@@ -141,13 +141,13 @@ def _product(problem: BiasAct) -> str | None:
     return None if problem.terms else "a product goes before it: --terms 1 or more"
 
 
-def _own(words: str = "") -> Callable[[Any, Any, Any], Bind]:
+def _c_kernel(words: str = "") -> Callable[[Any, Any, Any], Bind]:
     return maths.prepared(SOURCE, lambda p: f"biasact_{p.phase}{words}", _argument)
 
 
 VARIANTS: tuple[Variant[BiasAct], ...] = (
-    row(SUITE, "c", _own(), accepts=_alone),
-    row(SUITE, "c-passes", _own("_passes"), accepts=_alone),
+    row(SUITE, "c", _c_kernel(), accepts=_alone),
+    row(SUITE, "c-passes", _c_kernel("_passes"), accepts=_alone),
     row(NUMPY, "numpy-c", partial(product_then, symbol="biasact_forward"), accepts=_product, roles=()),
     row(NUMPY, "numpy-c-passes", partial(product_then, symbol="biasact_forward_passes"), accepts=_product, roles=()),
     row(NUMPY, "numpy", numpy_chain),

@@ -78,10 +78,10 @@ class Cast(Problem):
         return {"x": words.view(np.float32)[None]}
 
     def excerpt(self, rng: np.random.Generator) -> Excerpt:
-        one, some = places.every((1,))[0], places.elements(rng, self.values)
+        row, some = places.every((1,))[0], places.elements(rng, self.values)
         words = (2 * some[:, None] + places.every((2,))[0]).ravel()
         double = self.types is not None and self.types[0] == "f64"
-        of = {"x": (one, words if double else some), "y": (one, some)}
+        of = {"x": (row, words if double else some), "y": (row, some)}
         return Excerpt(replace(self, values=len(some)), {x.name: of[x.name] for x in self.operands()})
 
     def reference(self, x: Arrays) -> dict[str, Array]:

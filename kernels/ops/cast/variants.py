@@ -62,7 +62,7 @@ def torch_copy(problem: Cast, device: object, setting: Setting) -> Bind:
 
     def bind(buffers: Sequence[Any]) -> Launch:
         *x, y = buffers
-        sources = [torch_library.tensor(torch, _source(problem, one)) for one in x]
+        sources = [torch_library.tensor(torch, _source(problem, buffer)) for buffer in x]
         return Launch(_torch_pass(problem, torch_library.tensor(torch, y), sources))
 
     return bind
@@ -81,7 +81,7 @@ def torch_cuda_copy(problem: Cast, device: Any, setting: object) -> Bind:
     def bind(buffers: Sequence[Any]) -> Launch:
         *x, y = buffers
         double = problem.types is not None and problem.types[0] == "f64"
-        sources = [torch_cuda.tensor(torch, one.view("f8") if double else one) for one in x]
+        sources = [torch_cuda.tensor(torch, buffer.view("f8") if double else buffer) for buffer in x]
         run = _torch_pass(problem, torch_cuda.tensor(torch, y), sources)
 
         def call(keep: object = buffers) -> None:

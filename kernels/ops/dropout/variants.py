@@ -79,14 +79,14 @@ def torch_mask(problem: Dropout, device: object, setting: Setting) -> Bind:
     return lambda buffers: Launch(partial(run, *(torch_library.tensor(torch, x) for x in buffers)))
 
 
-def _own(symbol: str, mask: bool) -> Callable[[Any, Any, Any], Bind]:
+def _c_kernel(symbol: str, mask: bool) -> Callable[[Any, Any, Any], Bind]:
     return maths.prepared(SOURCE, lambda p: symbol, _argument, lambda p: p.units + 64 if mask else 0)
 
 
 VARIANTS: tuple[Variant[Dropout], ...] = (
-    row(SUITE, "c-counter", _own("dropout_counter", False)),
-    row(SUITE, "c-mask", _own("dropout_mask", True)),
-    row(SUITE, "c-mask-passes", _own("dropout_mask_passes", True)),
+    row(SUITE, "c-counter", _c_kernel("dropout_counter", False)),
+    row(SUITE, "c-mask", _c_kernel("dropout_mask", True)),
+    row(SUITE, "c-mask-passes", _c_kernel("dropout_mask_passes", True)),
     row(NUMPY, "numpy", numpy_mask),
     row(TORCH, "torch", torch_mask),
     row(CUDA_SUITE, "cuda", grid.solving(gpu)),

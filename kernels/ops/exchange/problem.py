@@ -94,8 +94,8 @@ class Exchange(Problem):
         sums = np.zeros(self.operands()[1].shape)
         rows = given if self.how == "add-shared" else given.reshape(1, -1)
         for first in range(0, rows.shape[1], self.spread):
-            one = rows[:, first : first + self.spread]
-            sums[:, : one.shape[1]] += one
+            words = rows[:, first : first + self.spread]
+            sums[:, : words.shape[1]] += words
         return {"y": self.steps * sums}
 
     def _loaded(self, given: Array) -> Array:

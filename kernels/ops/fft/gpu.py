@@ -81,7 +81,7 @@ def by_torch(problem: Fft, device: Any, setting: object) -> Bind:
     held = sum(x.nbytes for x in problem.operands())
 
     def bind(buffers: Sequence[Any]) -> Launch:
-        x, y = (torch_cuda.tensor(torch, one) for one in numbers(problem, buffers))
+        x, y = (torch_cuda.tensor(torch, array) for array in numbers(problem, buffers))
         run = torch_transform(torch, problem, x, y)
 
         def call(keep: object = buffers) -> None:

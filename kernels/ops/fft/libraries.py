@@ -95,20 +95,20 @@ def fftw_planned(problem: Fft, device: Any, setting: Setting) -> Bind:
     room = [device.allocate(x.nbytes).view(np.float32).reshape(x.shape) for x in problem.operands()]
     source, target = numbers(problem, room)
     images, spectra = (target, source) if back else (source, target)
-    made = fftw.plan(images, spectra, back, "measure", threads=setting.threads)
-    told = fftw.kernel()[0], made.isa
+    plan = fftw.plan(images, spectra, back, "measure", threads=setting.threads)
+    kernel = fftw.kernel()[0], plan.isa
     if not back:
-        return lambda buffers: Launch(made.on(*numbers(problem, buffers)), kernel=told)
+        return lambda buffers: Launch(plan.on(*numbers(problem, buffers)), kernel=kernel)
     copy, share = room[0], np.float32(1 / problem.count)
 
     def bind(buffers: Sequence[Array]) -> Launch:
         x, y = buffers
-        transform = made.on(source, y)
+        transform = plan.on(source, y)
 
         def run() -> None:
             np.multiply(x, share, out=copy)
             transform()
 
-        return Launch(run, workspace=copy.nbytes, kernel=told)
+        return Launch(run, workspace=copy.nbytes, kernel=kernel)
 
     return bind

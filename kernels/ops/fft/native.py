@@ -43,8 +43,8 @@ def waves(problem: Fft) -> Array:
 
 def accepts(problem: Fft) -> str | None:
     """Why it cannot: its passes are of radix 4 and 2, its vectors of full lanes."""
-    whole = all(n >= LEAST and n & (n - 1) == 0 for n in (problem.h, problem.w))
-    return None if whole else f"its lengths are powers of two from {LEAST} on: --h 64 --w 64"
+    fits = all(n >= LEAST and n & (n - 1) == 0 for n in (problem.h, problem.w))
+    return None if fits else f"its lengths are powers of two from {LEAST} on: --h 64 --w 64"
 
 
 def prepare(problem: Fft, device: Any, setting: Setting) -> Bind:
@@ -64,7 +64,9 @@ def prepare(problem: Fft, device: Any, setting: Setting) -> Bind:
             workspace=block.ctypes.data, waves=table.ctypes.data, batch=problem.batch, h=problem.h, w=problem.w
         )
         held = block.nbytes + table.nbytes
-        made = openmp.launched(function, argument, "xy", buffers, setting, axis, workspace=held, keep=(block, table))
-        return replace(made, kernel=kernel) if kernel else made
+        launched = openmp.launched(
+            function, argument, "xy", buffers, setting, axis, workspace=held, keep=(block, table)
+        )
+        return replace(launched, kernel=kernel) if kernel else launched
 
     return bind

@@ -69,8 +69,8 @@ class Fft(Problem):
 
     def excerpt(self, rng: np.random.Generator) -> Excerpt:
         some = places.rows(rng, self.batch, self.count)
-        whole = {x.name: (some, *places.every(x.shape[1:])) for x in self.operands()}
-        return Excerpt(replace(self, batch=len(some)), whole)
+        where = {x.name: (some, *places.every(x.shape[1:])) for x in self.operands()}
+        return Excerpt(replace(self, batch=len(some)), where)
 
     def reference(self, x: Arrays) -> dict[str, Array]:
         import numpy as np
@@ -94,10 +94,10 @@ class Fft(Problem):
 
 def _factors(n: int) -> int:
     """The sum of its prime factors."""
-    whole, factor = 0, 2
+    total, factor = 0, 2
     while factor * factor <= n:
         while n % factor == 0:
             n //= factor
-            whole += factor
+            total += factor
         factor += 1
-    return whole + (n if n > 1 else 0)
+    return total + (n if n > 1 else 0)

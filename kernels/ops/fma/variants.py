@@ -68,9 +68,9 @@ def _after(problem: Fma, function: int) -> Bind:
     before = {"before_d": place, "before_x": place + numbers.strides[0], "before_steps": BURST}
 
     def bind(buffers: Sequence[Array]) -> Launch:
-        made = launch(function, After(steps=problem.steps, **before), ("d", "x"), buffers, keep=(numbers,))
-        assert made.entry is not None
-        return replace(made, entry=replace(made.entry, single=(burst, After.before_d.offset)))
+        base = launch(function, After(steps=problem.steps, **before), ("d", "x"), buffers, keep=(numbers,))
+        assert base.entry is not None
+        return replace(base, entry=replace(base.entry, single=(burst, After.before_d.offset)))
 
     return bind
 

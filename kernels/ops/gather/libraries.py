@@ -77,18 +77,18 @@ def stepped(dense: bool) -> Callable[[Gather, Any, Setting], Bind]:
 
     def prepare(problem: Gather, device: Any, setting: Setting) -> Bind:
         xp = arrays(device, setting)
-        whole = xp.empty((problem.rows, problem.width), "f4") if dense else None
+        dense_gradient = xp.empty((problem.rows, problem.width), "f4") if dense else None
 
         def bind(buffers: Sequence[Any]) -> Launch:
             ids, g, w, *state = buffers
 
             def call() -> None:
-                if whole is None:
+                if dense_gradient is None:
                     step(g, ids)
                     return
-                whole.fill(0)
-                whole[ids] = g
-                step(whole, slice(None))
+                dense_gradient.fill(0)
+                dense_gradient[ids] = g
+                step(dense_gradient, slice(None))
 
             def step(gradient: Any, where: Any) -> None:
                 if problem.rule == "sgd":
@@ -98,7 +98,7 @@ def stepped(dense: bool) -> Callable[[Gather, Any, Setting], Bind]:
                 v[where] += gradient * gradient
                 w[where] -= RATE * gradient / (xp.sqrt(v[where]) + EPSILON)
 
-            size = 0 if whole is None else whole.nbytes
+            size = 0 if dense_gradient is None else dense_gradient.nbytes
             return Launch(call, workspace=size, kernels=KERNELS[problem.rule, dense])
 
         return bind

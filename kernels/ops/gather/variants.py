@@ -39,7 +39,7 @@ class Argument(ctypes.Structure):
     )
 
 
-def own(form: str) -> Callable[[Gather, Any, Setting], Bind]:
+def c_kernel(form: str) -> Callable[[Gather, Any, Setting], Bind]:
     """`lookup`, or a step of the `rows`, or of all the table (`dense`)."""
 
     def prepare(problem: Gather, device: Any, setting: Setting) -> Bind:
@@ -47,7 +47,7 @@ def own(form: str) -> Callable[[Gather, Any, Setting], Bind]:
             raise Unavailable("this kernel runs on one thread: --threads 1")
         function = build.address(SOURCE, f"gather_{form}" + (f"_{problem.rule}" if form != "lookup" else ""))
         names = [operand.name for operand in problem.operands()]
-        whole = device.allocate(4 * problem.rows * problem.width) if form == "dense" else None
+        dense_gradient = device.allocate(4 * problem.rows * problem.width) if form == "dense" else None
 
         def bind(buffers: Sequence[Array]) -> Launch:
             argument = Argument(
@@ -56,10 +56,10 @@ def own(form: str) -> Callable[[Gather, Any, Setting], Bind]:
                 batch=problem.batch,
                 rate=RATE,
                 epsilon=EPSILON,
-                whole=whole.ctypes.data if whole is not None else None,
+                whole=dense_gradient.ctypes.data if dense_gradient is not None else None,
             )
-            size = 0 if whole is None else whole.nbytes
-            return launch(function, argument, names, buffers, workspace=size, keep=(whole,))
+            size = 0 if dense_gradient is None else dense_gradient.nbytes
+            return launch(function, argument, names, buffers, workspace=size, keep=(dense_gradient,))
 
         return bind
 
@@ -97,13 +97,13 @@ def spread(problem: Gather) -> Work:
 
 LOOKUP, HOT, STEP = does("lookup"), does("lookup", _held), does("step")
 VARIANTS: tuple[Variant[Gather], ...] = (
-    row(SUITE, "c", own("lookup"), accepts=LOOKUP, roles=(DEFAULT, "shuffle")),
+    row(SUITE, "c", c_kernel("lookup"), accepts=LOOKUP, roles=(DEFAULT, "shuffle")),
     row(NUMPY, "numpy", libraries.taken, accepts=LOOKUP, roles=(DEFAULT, "shuffle")),
     row(TORCH, "torch", libraries.torch_rows(hot=False), accepts=LOOKUP, roles=(DEFAULT, "shuffle")),
     row(NUMPY, "one-hot", libraries.multiplied, accepts=HOT, work=multiplied, constant=("ids",)),
     row(TORCH, "torch-one-hot", libraries.torch_rows(hot=True), accepts=HOT, work=multiplied, constant=("ids",)),
-    row(SUITE, "c-rows", own("rows"), accepts=STEP, roles=("step",)),
-    row(SUITE, "c-dense", own("dense"), accepts=STEP, work=spread, roles=("step",)),
+    row(SUITE, "c-rows", c_kernel("rows"), accepts=STEP, roles=("step",)),
+    row(SUITE, "c-dense", c_kernel("dense"), accepts=STEP, work=spread, roles=("step",)),
     row(NUMPY, "numpy-rows", libraries.stepped(dense=False), accepts=STEP, roles=("step",)),
     row(NUMPY, "numpy-dense", libraries.stepped(dense=True), accepts=STEP, work=spread, roles=("step",)),
     row(CUPY, "cupy", libraries.taken, accepts=LOOKUP, roles=(DEFAULT, "shuffle")),

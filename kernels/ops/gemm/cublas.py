@@ -115,7 +115,7 @@ def scratch(problem: Problem, device: Any) -> tuple[Any, list[int]]:
     return blocks, addresses(blocks)
 
 
-def strategy(uses: int, own: bool) -> Callable[[Gemm, Any, object], Bind]:
+def strategy(uses: int, tiled: bool) -> Callable[[Gemm, Any, object], Bind]:
     """Transpose what is stored transposed, with our tiles or cublasSgeam, then `uses` products of it as NN."""
 
     def prepare(problem: Gemm, device: Any, setting: object) -> Bind:
@@ -126,12 +126,12 @@ def strategy(uses: int, own: bool) -> Callable[[Gemm, Any, object], Bind]:
         lds = {name: x.shape[0] if name in copies else x.ld for name, x in stored.items()}
         workspace = cublas.WORKSPACE + sum(int(block.nbytes) for block in copies.values())
         sizes, scale = (problem.n, problem.m, problem.k), (problem.alpha, problem.beta)
-        kernels = len(copies) * (1 if own else cublas.KERNELS) + uses * cublas.KERNELS
+        kernels = len(copies) * (1 if tiled else cublas.KERNELS) + uses * cublas.KERNELS
 
         def bind(buffers: Sequence[Any]) -> Launch:
             at = dict(zip("abc", addresses(buffers), strict=True))
             copy_at = {name: int(block.data.ptr) for name, block in copies.items()}
-            steps = [transposed(device, on, stored[name], at[name], copy_at[name], own) for name in copies]
+            steps = [transposed(device, on, stored[name], at[name], copy_at[name], tiled) for name in copies]
             a, b, c = ((place, lds[name]) for name, place in (at | copy_at).items())
             steps += [cublas.sgemm(on, (cublas.N, cublas.N), sizes, scale, b, a, c)] * uses
 
@@ -150,10 +150,12 @@ def _room(device: Any, x: Operand) -> Any:
     return block
 
 
-def transposed(device: Any, on: cublas.Handle, x: Operand, source: int, target: int, own: bool) -> Callable[[], object]:
+def transposed(
+    device: Any, on: cublas.Handle, x: Operand, source: int, target: int, tiled: bool
+) -> Callable[[], object]:
     """One call that writes xᵀ, packed, to the address `target`: with our tiles, or by cublasSgeam."""
     rows, cols = x.shape
-    if not own:  # column-major: x is cols × rows there, and its transpose rows × cols
+    if not tiled:  # column-major: x is cols × rows there, and its transpose rows × cols
         return cublas.sgeam_transpose(on, rows, cols, (source, x.ld), (target, rows))
     geometry = transpose.tiles("transpose_tiled", rows, cols, x.ld, rows)
     return grid.calls(transpose.SOURCE, (geometry,), {"x": source, "y": target}, device)

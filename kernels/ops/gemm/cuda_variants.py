@@ -26,7 +26,7 @@ from kernels.variant import DEFAULT, Variant, row
 EVERY = ("fp32", "tf32", "bf16", "fp16")
 
 
-def _own(kernel: str) -> Callable[[Gemm, Any, object], Any]:
+def _cuda_kernel(kernel: str) -> Callable[[Gemm, Any, object], Any]:
     return grid.prepared(gpu.SOURCE, lambda problem, device: gpu.launches(problem, kernel))
 
 
@@ -38,7 +38,7 @@ def then_nn(parameter: str = "") -> Variant[Gemm]:
     """`cuda-transpose-then-nn[:geam]`: our tiles, or cublasSgeam, then cuBLAS's NN."""
     if parameter not in ("", "geam"):
         raise UsageError(f"--variant cuda-transpose-then-nn:{parameter}: after the colon there is geam")
-    return _strategy("cuda-transpose-then-nn", parameter, 1, own=not parameter)
+    return _strategy("cuda-transpose-then-nn", parameter, 1, tiled=not parameter)
 
 
 def kept(parameter: str = "") -> Variant[Gemm]:
@@ -47,16 +47,16 @@ def kept(parameter: str = "") -> Variant[Gemm]:
         raise UsageError(
             f"--variant cuda-kept-transpose:{parameter}: give the number of uses, as cuda-kept-transpose:8"
         )
-    return _strategy("cuda-kept-transpose", parameter or "8", int(parameter or 8), own=True)
+    return _strategy("cuda-kept-transpose", parameter or "8", int(parameter or 8), tiled=True)
 
 
-def _strategy(family: str, parameter: str, uses: int, own: bool) -> Variant[Gemm]:
+def _strategy(family: str, parameter: str, uses: int, tiled: bool) -> Variant[Gemm]:
     name = f"{family}:{parameter}" if parameter else family
-    by = "this suite's transposition" if own else "transposition by cublasSgeam"
+    by = "this suite's transposition" if tiled else "transposition by cublasSgeam"
     return _row(
         CUBLAS,
         name,
-        cublas.strategy(uses, own),
+        cublas.strategy(uses, tiled),
         "fp32",
         accepts=transposes(uses),
         blas=lambda problem: f"{by}, then NN = sgemm(N,N)",
@@ -74,8 +74,14 @@ VARIANTS: tuple[Variant[Gemm], ...] = (
     _row(PYCUDA, "pycuda", gpu.by_pycuda, "fp32"),
     _row(TORCH_CUDA, "torch-cuda", gpu.torch_mm, *EVERY, accepts=plain, blas=column_major, roles=(*LIBRARY, "types")),
     _row(CUBLASLT, "cublaslt-best", cublas.light(best=True), *EVERY, blas=column_major),
-    _row(CUDA_SUITE, "cuda-tiled", _own("sgemm_tiled"), "fp32"),
-    _row(CUDA_SUITE, "cuda-naive", _own("sgemm_naive"), "fp32", accepts=up_to(2000, "every term is read from memory")),
+    _row(CUDA_SUITE, "cuda-tiled", _cuda_kernel("sgemm_tiled"), "fp32"),
+    _row(
+        CUDA_SUITE,
+        "cuda-naive",
+        _cuda_kernel("sgemm_naive"),
+        "fp32",
+        accepts=up_to(2000, "every term is read from memory"),
+    ),
     _row(NUMBA_CUDA, "numba-cuda-tiled", gpu.by_numba("sgemm_tiled"), "fp32", accepts=up_to(2000, "tiles of 16")),
     _row(
         NUMBA_CUDA,

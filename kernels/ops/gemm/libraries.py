@@ -45,20 +45,20 @@ def blocked(a: Array, b: Array, c: Array, pack: Array, alpha: Any, beta: Any) ->
         width = min(WIDTH, n - first)
         for start in range(0, k, DEPTH):
             depth = min(DEPTH, k - start)
-            whole = (depth + UNROLL - 1) // UNROLL * UNROLL
-            for p in range(whole):
+            padded = (depth + UNROLL - 1) // UNROLL * UNROLL
+            for p in range(padded):
                 for j in range(width):
                     pack[p, j] = b[start + p, first + j] if p < depth else 0
             for i in range(m):
                 row = c[i, first : first + width]
-                for p in range(0, whole, UNROLL):
+                for p in range(0, padded, UNROLL):
                     w = alpha * a[i, start + p]
                     x = alpha * a[i, start + p + 1] if p + 1 < depth else w * 0
                     y = alpha * a[i, start + p + 2] if p + 2 < depth else w * 0
                     z = alpha * a[i, start + p + 3] if p + 3 < depth else w * 0
-                    one, two, three, four = pack[p], pack[p + 1], pack[p + 2], pack[p + 3]
+                    b0, b1, b2, b3 = pack[p], pack[p + 1], pack[p + 2], pack[p + 3]
                     for j in range(len(row)):
-                        row[j] += w * one[j] + x * two[j] + y * three[j] + z * four[j]
+                        row[j] += w * b0[j] + x * b1[j] + y * b2[j] + z * b3[j]
 
 
 def product(loops: Loops) -> Callable[[Gemm, Any, Any], Bind]:

@@ -51,7 +51,7 @@ class Strategy(ctypes.Structure):
     )
 
 
-class Own(ctypes.Structure):
+class StridedProduct(ctypes.Structure):
     """`product` of naive.c and blocked.c."""
 
     _fields_ = (
@@ -128,7 +128,7 @@ def nested(load: Callable[[], Blas], outer: int, inner: int) -> Callable[[Gemm, 
     return prepare
 
 
-def strategy(load: Callable[[], Blas], symbol: str, uses: int, own: bool) -> Callable[[Gemm, object, Setting], Bind]:
+def strategy(load: Callable[[], Blas], symbol: str, uses: int, tiled: bool) -> Callable[[Gemm, object, Setting], Bind]:
     """Transpose what is stored transposed, with our kernel or the library's, around `uses` products."""
 
     def prepare(problem: Gemm, device: Any, setting: Setting) -> Bind:
@@ -138,7 +138,7 @@ def strategy(load: Callable[[], Blas], symbol: str, uses: int, own: bool) -> Cal
         _threads(blas, setting)
         function = build.address(HERE / "cblas.c", symbol)
         fields = _fields(problem, blas) | {"uses": uses}
-        if own:
+        if tiled:
             fields["transpose"] = build.address(HERE / "transpose.c", "transpose_tiled")
         elif blas.omatcopy is None:
             raise Unavailable(f"{blas.name} exports no cblas_somatcopy")
@@ -173,7 +173,7 @@ def _workspace(source: Path, flags: tuple[str, ...]) -> int:
     return -(-int(function()) // PAGE) * PAGE
 
 
-def own(name: str) -> Callable[[Gemm, object, Setting], Bind]:
+def c_kernel(name: str) -> Callable[[Gemm, object, Setting], Bind]:
     """naive.c or blocked.c."""
 
     def prepare(problem: Gemm, device: Any, setting: Setting) -> Bind:
@@ -194,9 +194,9 @@ def own(name: str) -> Callable[[Gemm, object, Setting], Bind]:
         rows = openmp.Axis("m", problem.m, strides, GRAIN, {"pack": each})
 
         def bind(buffers: Sequence[Array]) -> Launch:
-            product = Own(**fields)
-            made = openmp.launched(function, product, "abc", buffers, setting, rows, workspace=size, keep=keep)
-            return replace(made, kernel=kernel) if kernel else made
+            product = StridedProduct(**fields)
+            launched = openmp.launched(function, product, "abc", buffers, setting, rows, workspace=size, keep=keep)
+            return replace(launched, kernel=kernel) if kernel else launched
 
         return bind
 

@@ -184,11 +184,11 @@ class Gemm(Problem):
         error = np.abs(_times(got, v) - want)
         with np.errstate(invalid="ignore", divide="ignore"):
             share = np.where(error > 0, error / scale, 0.0)
-        whole = np.sqrt(np.mean(share * share, keepdims=True))
+        overall = np.sqrt(np.mean(share * share, keepdims=True))
         bound = np.broadcast_to(FREIVALDS_LIMIT * self._walk(u) * scale, error.shape)
         return [
             Evidence("c", "freivalds", error, bound),
-            Evidence("c", "freivalds", whole, np.full(whole.shape, FREIVALDS_WHOLE * self._walk(u))),
+            Evidence("c", "freivalds", overall, np.full(overall.shape, FREIVALDS_WHOLE * self._walk(u))),
         ]
 
     def _walk(self, u: float) -> float:

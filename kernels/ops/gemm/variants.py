@@ -96,8 +96,8 @@ def kept(parameter: str = "") -> Variant[Gemm]:
     if parameter and not (re.fullmatch("[0-9]+", parameter) and int(parameter)):
         raise UsageError(f"--variant kept-transpose:{parameter}: give the number of uses, as kept-transpose:8")
     uses = int(parameter or 8)
-    whole = _strategy("kept-transpose", str(uses), "cblas_transpose_first", uses)
-    return replace(whole, parts=_apart(uses))
+    variant = _strategy("kept-transpose", str(uses), "cblas_transpose_first", uses)
+    return replace(variant, parts=_apart(uses))
 
 
 def _apart(uses: int) -> Callable[[Gemm], tuple[tuple[Variant[Gemm], int], ...]]:
@@ -117,9 +117,9 @@ def _strategy(family: str, parameter: str, symbol: str, uses: int) -> Variant[Ge
     if family == "transpose-then-nn" and parameter not in ("", "somatcopy", *LIBRARIES):
         names = ", ".join(("somatcopy", *LIBRARIES))
         raise UsageError(f"--variant {family}:{parameter}: after the colon there are {names}")
-    own = parameter != "somatcopy"
-    by = "this suite's transposition" if own else "transposition by OpenBLAS's somatcopy"
-    prepare = native.strategy(load, symbol, uses, own=own)
+    tiled = parameter != "somatcopy"
+    by = "this suite's transposition" if tiled else "transposition by OpenBLAS's somatcopy"
+    prepare = native.strategy(load, symbol, uses, tiled=tiled)
     return row(
         provider,
         f"{family}:{parameter}" if parameter else family,
@@ -168,8 +168,10 @@ VARIANTS: tuple[Variant[Gemm], ...] = (
         blas=column_major,
         roles=(DEFAULT,),
     ),
-    row(SUITE, "naive", native.own("naive"), accepts=typed("fp32", also=up_to(0.3, SLOW)), roles=()),
-    row(SUITE, "blocked", native.own("blocked"), accepts=typed("fp32", also=up_to(40, "our own product")), roles=()),
+    row(SUITE, "naive", native.c_kernel("naive"), accepts=typed("fp32", also=up_to(0.3, SLOW)), roles=()),
+    row(
+        SUITE, "blocked", native.c_kernel("blocked"), accepts=typed("fp32", also=up_to(40, "our own product")), roles=()
+    ),
     row(
         NUMBA, "numba-naive", libraries.product(libraries.naive), accepts=typed("fp32", also=up_to(0.3, SLOW)), roles=()
     ),

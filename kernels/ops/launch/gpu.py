@@ -39,8 +39,8 @@ def launches(problem: Calls, kernel: str) -> tuple[Geometry, ...]:
     """One launch of one block for each call of the chain, all alike. Raises UsageError."""
     if kernel != f"launch_{problem.kernel}":
         raise UsageError(f"{kernel} of {SOURCE.name} is not for {problem.name}: take launch_{problem.kernel}")
-    one = Geometry(kernel, (1, 1, 1), BLOCKS[kernel], tuple(("operand", x.name) for x in problem.operands()))
-    return (one,) * problem.chain
+    geometry = Geometry(kernel, (1, 1, 1), BLOCKS[kernel], tuple(("operand", x.name) for x in problem.operands()))
+    return (geometry,) * problem.chain
 
 
 Prepare = Callable[[Calls, Any, Any], "Bind"]
@@ -63,7 +63,7 @@ def nothing(problem: Calls, device: Any, setting: object) -> Bind:
     return lambda buffers: replace(bound(buffers), kernels=1)
 
 
-def _one(problem: Calls) -> Any:
+def _geometry(problem: Calls) -> Any:
     """The geometry of one call."""
     return launches(Calls(problem.kernel, 1), f"launch_{problem.kernel}")[0]
 
@@ -75,19 +75,19 @@ def _cubin(problem: Calls, device: Any) -> Any:
 
 
 def _ready(problem: Calls, device: Any) -> Callable[[Sequence[Any]], driver.Prepared]:
-    geometry = _one(problem)
+    geometry = _geometry(problem)
     kernel = driver.function(_cubin(problem, device), geometry.kernel)
 
-    def made(buffers: Sequence[Any]) -> driver.Prepared:
+    def prepare(buffers: Sequence[Any]) -> driver.Prepared:
         places = product.addresses(buffers)
         return driver.prepared(kernel, geometry.grid, geometry.block, device.stream.ptr, places)
 
-    return made
+    return prepare
 
 
 def from_c(problem: Calls, device: Any, setting: object) -> Bind:
     """cuLaunchKernel, `chain` times from a loop in C."""
-    prepare, geometry = _ready(problem, device), _one(problem)
+    prepare, geometry = _ready(problem, device), _geometry(problem)
     loop = CALL(build.address(native.SOURCE, "call_driver"))
     start = ctypes.cast(driver.api().cuLaunchKernel, ctypes.c_void_p).value
 
@@ -131,20 +131,20 @@ def from_ctypes(problem: Calls, device: Any, setting: object) -> Bind:
 
 def graph(problem: Calls, device: Any, setting: object) -> Bind:
     """One replay of a captured graph of `chain` launches."""
-    geometry = _one(problem)
+    geometry = _geometry(problem)
     names = [x.name for x in problem.operands()]
     bound = grid.bound(SOURCE, (geometry,), names, device)
 
     def bind(buffers: Sequence[Any]) -> Launch:
-        one = bound(buffers)
-        return Launch(device.repeat(one, problem.chain), uses=problem.chain, kernels=problem.chain * one.kernels)
+        launch = bound(buffers)
+        return Launch(device.repeat(launch, problem.chain), uses=problem.chain, kernels=problem.chain * launch.kernels)
 
     return bind
 
 
 def cupy_kernel(problem: Calls, device: Any, setting: object) -> Bind:
     """The kernel as CuPy launches one: function(grid, block, arguments)."""
-    geometry = _one(problem)
+    geometry = _geometry(problem)
     function = device.function(SOURCE, geometry.kernel)
 
     def bind(buffers: Sequence[Any]) -> Launch:
@@ -155,7 +155,7 @@ def cupy_kernel(problem: Calls, device: Any, setting: object) -> Bind:
 
 def pycuda_kernel(problem: Calls, device: Any, setting: object) -> Bind:
     """PyCUDA's prepared_async_call, on a stream of its own that is tied to ours once a launch."""
-    geometry, on = _one(problem), pycuda.open_side(device.stream.ptr)
+    geometry, on = _geometry(problem), pycuda.open_side(device.stream.ptr)
     kernel = pycuda.function(_cubin(problem, device), geometry.kernel)
 
     def bind(buffers: Sequence[Any]) -> Launch:
@@ -174,7 +174,7 @@ def numba_kernel(problem: Calls, device: Any, setting: object) -> Bind:
     """A @cuda.jit kernel of the same size, compiled and configured once."""
     module = numba.cuda()
     stream = module.external_stream(device.stream.ptr)
-    configured = _jitted(problem.kernel)[1, _one(problem).block[:2], stream]
+    configured = _jitted(problem.kernel)[1, _geometry(problem).block[:2], stream]
     numba.compiled(configured, [module.as_cuda_array(x) for x in product_by.unread(problem, device)])
 
     def bind(buffers: Sequence[Any]) -> Launch:
@@ -245,14 +245,14 @@ def library(prepare: Callable[[Any, Any, Any], Bind]) -> Prepare:
     return prepared
 
 
-def chained_call(one: Launch, chain: int) -> Launch:
-    call = one.call
+def chained_call(launch: Launch, chain: int) -> Launch:
+    call = launch.call
 
     def run() -> None:
         for _ in repeat(None, chain):
             call()
 
-    return Launch(run, uses=chain, kernels=chain * one.kernels)
+    return Launch(run, uses=chain, kernels=chain * launch.kernels)
 
 
 CUBLAS, CUPY_RAW = library(product.product), library(product_by.cupy_raw)

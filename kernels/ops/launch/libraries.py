@@ -150,13 +150,13 @@ def ctypes_openblas(problem: Calls) -> Callable[[Sequence[Array]], Call]:
     """cblas_sgemm with its fourteen arguments, all prepared."""
     blas = openblas.load("numpy")
     function = ctypes.CFUNCTYPE(None)(blas.sgemm)
-    whole = ctypes.c_int64 if blas.wide else ctypes.c_int
+    integer = ctypes.c_int64 if blas.wide else ctypes.c_int
     how = [ctypes.c_int(x) for x in (ROW_MAJOR, NO_TRANS, NO_TRANS)]
-    n, one, zero = whole(N), ctypes.c_float(1), ctypes.c_float(0)
+    n, alpha, beta = integer(N), ctypes.c_float(1), ctypes.c_float(0)
 
     def call(buffers: Sequence[Array]) -> Call:
         a, b, c = (ctypes.c_void_p(x.ctypes.data) for x in buffers)
-        return function, (*how, n, n, n, one, a, n, b, n, zero, c, n)
+        return function, (*how, n, n, n, alpha, a, n, b, n, beta, c, n)
 
     return call
 

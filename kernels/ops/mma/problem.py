@@ -33,7 +33,7 @@ CORE = {"bf16": ("avx512bf16", "amxbf16"), "int8": ("avxvnni", "avx512vnni", "am
 UNSIGNED = ("avx512vnni", "avxvnni")  # whose a is of bytes without a sign
 BITS = {"tf32": 11, "bf16": 8, "fp16": 11, "int8": 7}  # of a significand, the leading one among them
 EXACT = 2**24  # whole numbers up to here are exact in float32, and so are their sums, however it rounds
-WHOLE = 2**31 - 1  # up to here in int32
+EXACT_INT32 = 2**31 - 1  # up to here in int32
 UNIT = 2.0**-23  # a unit in the last place, of the largest addend: what a truncation may lose
 
 
@@ -120,9 +120,9 @@ class Mma(Problem):
         (a, of_a), (b, of_b) = self._in
         bits = min(BITS[self.dtype], (EXACT // self.steps).bit_length() - 1)
         size = rng.integers(2 ** (bits - 1), 2**bits, of_a)
-        one = np.zeros(of_b, "f4")
-        one[np.arange(of_b[0]), rng.integers(0, of_b[1], of_b[0])] = rng.choice((-1.0, 1.0), of_b[0])
-        return {a: (size * rng.choice((-1, 1), of_a)).astype("f4"), b: one}
+        selector = np.zeros(of_b, "f4")
+        selector[np.arange(of_b[0]), rng.integers(0, of_b[1], of_b[0])] = rng.choice((-1.0, 1.0), of_b[0])
+        return {a: (size * rng.choice((-1, 1), of_a)).astype("f4"), b: selector}
 
     def reference(self, x: Arrays) -> dict[str, Array]:
         return {"c": self.steps * (x["a"].astype("f8") @ x["b"].astype("f8").T)}
@@ -140,8 +140,8 @@ class Mma(Problem):
 
         a, b = x["a"].astype("f8"), x["b"].astype("f8")
         products = np.abs(a) @ np.abs(b).T
-        whole = all((one == np.rint(one)).all() for one in (a, b))
-        if whole and self.steps * products.max() <= (WHOLE if self.dtype == "int8" else EXACT):
+        integers = all((array == np.rint(array)).all() for array in (a, b))
+        if integers and self.steps * products.max() <= (EXACT_INT32 if self.dtype == "int8" else EXACT):
             return {"c": np.zeros_like(want["c"])}
         largest = self.steps * (np.abs(want["c"]) / 2 + products)
         return {"c": 1.5 * self.depth * UNIT * largest}

@@ -53,7 +53,7 @@ def launches(problem: Norm, name: str) -> tuple[Geometry, ...]:
     if name != kernel(problem):
         raise UsageError(f"{name} of {SOURCE.name} is not for {problem.name}: take {kernel(problem)}")
     of_step = (name.replace("dgrad", "forward"), name)
-    return tuple(_launch(problem, one) for one in (of_step if problem.step else (name,)))
+    return tuple(_launch(problem, kernel_name) for kernel_name in (of_step if problem.step else (name,)))
 
 
 def _launch(problem: Norm, name: str) -> Geometry:

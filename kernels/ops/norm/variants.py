@@ -154,7 +154,7 @@ def _batch(problem: Norm) -> str | None:
     return None if problem.method == "batch" else "written for --method batch"
 
 
-def _own(words: str = "") -> Callable[[Any, Any, Any], Bind]:
+def _c_kernel(words: str = "") -> Callable[[Any, Any, Any], Bind]:
     def scratch(problem: Norm) -> int:
         if words == "_ops":
             return 4 * (problem.count + problem.channels)
@@ -169,10 +169,10 @@ def _own(words: str = "") -> Callable[[Any, Any, Any], Bind]:
 
 
 VARIANTS: tuple[Variant[Norm], ...] = (
-    row(SUITE, "c", _own()),
-    row(SUITE, "c-two-passes", _own("_two_passes"), accepts=_training, roles=()),
-    row(SUITE, "c-welford", _own("_welford"), accepts=_training, roles=()),
-    row(SUITE, "c-ops", _own("_ops"), accepts=_batch),
+    row(SUITE, "c", _c_kernel()),
+    row(SUITE, "c-two-passes", _c_kernel("_two_passes"), accepts=_training, roles=()),
+    row(SUITE, "c-welford", _c_kernel("_welford"), accepts=_training, roles=()),
+    row(SUITE, "c-ops", _c_kernel("_ops"), accepts=_batch),
     row(NUMPY, "numpy", numpy_chain, accepts=_forward),
     row(TORCH, "torch", torch_out),
     row(CUDA_SUITE, "cuda", grid.solving(gpu), accepts=gpu.refused),

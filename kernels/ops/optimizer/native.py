@@ -62,7 +62,7 @@ def _elements(problem: Optimizer) -> openmp.Axis:
     return openmp.Axis("size", problem.tensors * problem.size, dict.fromkeys(PLACES, 4), LINE)
 
 
-def whole(problem: Optimizer, device: object, setting: Setting) -> Bind:
+def all_tensors(problem: Optimizer, device: object, setting: Setting) -> Bind:
     """All tensors as one; several threads divide it, where a rule needs nothing of all of it first."""
     signed(problem, setting)
     if problem.rule == "norm":
@@ -73,8 +73,8 @@ def whole(problem: Optimizer, device: object, setting: Setting) -> Bind:
 
     def bind(buffers: Sequence[Array]) -> Launch:
         names = PLACES[: len(buffers)]
-        made = openmp.launched(function, Argument(**values), names, buffers, setting, _elements(problem))
-        return replace(made, kernel=kernel) if kernel else made
+        launched = openmp.launched(function, Argument(**values), names, buffers, setting, _elements(problem))
+        return replace(launched, kernel=kernel) if kernel else launched
 
     return bind
 

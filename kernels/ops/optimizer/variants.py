@@ -33,7 +33,7 @@ def chained(problem: Optimizer) -> Work:
 
 TOGETHER = (DEFAULT, "together")
 VARIANTS: tuple[Variant[Optimizer], ...] = (
-    row(SUITE, "c", native.whole, roles=(*TOGETHER, "traffic")),
+    row(SUITE, "c", native.all_tensors, roles=(*TOGETHER, "traffic")),
     row(SUITE, "c-each", native.passes("optimizer_each"), roles=("together",)),
     row(SUITE, "ctypes-each", native.from_python, accepts=one_by_one, python=True, roles=("together",)),
     row(NUMPY, "numpy", libraries.numpy_chain(each=False), work=chained, roles=TOGETHER),

@@ -16,7 +16,7 @@ CHUNK = 4096  # bytes worked on at a time, whatever the pages are; the last line
 SUMS = 1 << 24  # sums are told modulo this, which a float32 holds exactly
 STRAY = 0.02  # share of the faults that may be others', or missing
 FEW = 8  # faults of a stack, a counter, a page begun: not the memory's
-OWN = ("fresh", "mapped", "default")  # memory that is new at every launch
+NEW = ("fresh", "mapped", "default")  # memory that is new at every launch
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,8 @@ class Pages(Problem):
         written = worked * value
         if self.what == "copy":
             written = value * sum(1 + chunk % 13 for chunk in range(worked))
-        marked = 0 if self.memory in OWN else worked
-        faults = self.pages if self.memory in OWN and worked else 0
+        marked = 0 if self.memory in NEW else worked
+        faults = self.pages if self.memory in NEW and worked else 0
         return {"y": np.array([[written % SUMS, marked % SUMS, faults, worked % SUMS]], np.float64)}
 
     def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:

@@ -41,7 +41,7 @@ def _argument(problem: Pooling) -> tuple[ctypes.Structure, tuple[object, ...]]:
     return Argument(**named), ()
 
 
-def _own(kind: Callable[[Pooling], str]) -> Callable[[Any, Any, Any], Bind]:
+def _c_kernel(kind: Callable[[Pooling], str]) -> Callable[[Any, Any, Any], Bind]:
     def scratch(problem: Pooling) -> int:
         """Indices, and ReLU's result or gradient where it is a pass of its own."""
         floats = {"before": problem.inputs, "after": problem.results}.get(kind(problem), 0)
@@ -80,12 +80,12 @@ def torch_out(problem: Pooling, device: object, setting: Setting, *, relu: str =
     torch = torch_library.load()
     torch.set_num_threads(setting.threads)
     torch.set_grad_enabled(False)
-    whole = problem.phase == "step"
+    has_gradient = problem.phase == "step"
     run = _average(problem, torch) if problem.pool == "avg" else _largest(problem, torch, relu == "before")
 
     def bind(buffers: Sequence[Any]) -> Launch:
         tensors = [torch_library.tensor(torch, problem.planes(x)) for x in buffers]
-        x, dy, y, dx = tensors if whole else (tensors[0], None, tensors[1], None)
+        x, dy, y, dx = tensors if has_gradient else (tensors[0], None, tensors[1], None)
         return Launch(partial(run, x, dy, y, dx))
 
     return bind
@@ -149,10 +149,10 @@ def _fused(problem: Pooling) -> str:
 
 
 VARIANTS: tuple[Variant[Pooling], ...] = (
-    row(SUITE, "c", _own(_fused)),
-    row(SUITE, "c-recompute", _own(lambda p: "again"), accepts=_maxima, roles=()),
-    row(SUITE, "c-relu-before", _own(lambda p: "before"), accepts=_relu, roles=()),
-    row(SUITE, "c-relu-after", _own(lambda p: "after"), accepts=_relu, roles=()),
+    row(SUITE, "c", _c_kernel(_fused)),
+    row(SUITE, "c-recompute", _c_kernel(lambda p: "again"), accepts=_maxima, roles=()),
+    row(SUITE, "c-relu-before", _c_kernel(lambda p: "before"), accepts=_relu, roles=()),
+    row(SUITE, "c-relu-after", _c_kernel(lambda p: "after"), accepts=_relu, roles=()),
     row(NUMPY, "numpy", numpy_chain, accepts=_forward),
     row(TORCH, "torch", torch_out),
     row(TORCH, "torch-relu-before", partial(torch_out, relu="before"), accepts=_relu, roles=()),

@@ -47,8 +47,8 @@ class Swept:
         self.place = ctypes.c_void_p(None)
 
     def __del__(self) -> None:
-        whole = Argument(sweep=SWEEP, swept=ctypes.addressof(self.place))
-        self._release(ctypes.addressof(whole))
+        argument = Argument(sweep=SWEEP, swept=ctypes.addressof(self.place))
+        self._release(ctypes.addressof(argument))
 
 
 def prepare(problem: Saxpy, device: object, setting: object) -> Bind:

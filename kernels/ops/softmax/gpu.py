@@ -46,7 +46,7 @@ def cupy_kernels(problem: Softmax) -> int:
     """Of array_sums: maximum, difference, exp, sum, quotient; log, sum with the maximum; and what the labels take."""
     shares = 2 * REDUCED + 3
     if problem.labels == "index":
-        return shares + 2 + PICKED + 1 + (PICKED + 1 + PICKED)  # y[own] -= 1 picks, subtracts and puts back
+        return shares + 2 + PICKED + 1 + (PICKED + 1 + PICKED)  # y[labels] -= 1 picks, subtracts and puts back
     return shares + 2 + 1 + REDUCED + 2
 
 

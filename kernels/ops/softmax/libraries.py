@@ -49,36 +49,36 @@ def _softmax(xp: Any, x: Any, to: Any, edge: Sequence[Any]) -> None:
     xp.divide(to, total, out=to)
 
 
-def array_sums(xp: Any, x: Any, own: Any, out: Sequence[Any], edge: Sequence[Any], spare: Any) -> None:
+def array_sums(xp: Any, x: Any, labels: Any, out: Sequence[Any], edge: Sequence[Any], spare: Any) -> None:
     """NumPy or CuPy, into dx and loss: loss = log of the sum + maximum − score."""
     y, loss = out
     _softmax(xp, x, y, edge)
     top, total = edge
     xp.log(total, out=total)
     xp.add(total[:, 0], top[:, 0], out=loss)
-    if isinstance(own, tuple):
-        xp.subtract(loss, x[own], out=loss)
-        y[own] -= 1
+    if isinstance(labels, tuple):
+        xp.subtract(loss, x[labels], out=loss)
+        y[labels] -= 1
     else:
-        xp.multiply(own, x, out=spare)
+        xp.multiply(labels, x, out=spare)
         xp.sum(spare, axis=1, keepdims=True, out=total)
         xp.subtract(loss, total[:, 0], out=loss)
-        xp.subtract(y, own, out=y)
+        xp.subtract(y, labels, out=y)
 
 
-def array_parts(xp: Any, x: Any, own: Any, out: Sequence[Any], edge: Sequence[Any], spare: Any) -> None:
+def array_parts(xp: Any, x: Any, labels: Any, out: Sequence[Any], edge: Sequence[Any], spare: Any) -> None:
     """NumPy or CuPy, into dx and loss: softmax, log, product, sum."""
     y, loss = out
     _softmax(xp, x, y, edge)
     xp.log(y, out=spare)
-    if isinstance(own, tuple):
-        xp.negative(spare[own], out=loss)
-        y[own] -= 1
+    if isinstance(labels, tuple):
+        xp.negative(spare[labels], out=loss)
+        y[labels] -= 1
     else:
-        xp.multiply(own, spare, out=spare)
+        xp.multiply(labels, spare, out=spare)
         xp.sum(spare, axis=1, out=loss)
         xp.negative(loss, out=loss)
-        xp.subtract(y, own, out=y)
+        xp.subtract(y, labels, out=y)
 
 
 def torch_rows(problem: Softmax, torch: Any, place: str) -> Any:

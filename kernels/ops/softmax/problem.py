@@ -134,8 +134,8 @@ class Softmax(Problem):
         slack = LIMIT * u * (1 + depth / 8)
         if self.before == "softmax":
             second = _softmax(p) + t
-            whole = (second * p).sum(axis=1, keepdims=True)
-            gradient = 4 * slack * p * (second + whole)
+            expected = (second * p).sum(axis=1, keepdims=True)
+            gradient = 4 * slack * p * (second + expected)
         else:
             # One more where a log-softmax came before: what it left of the sum, of rounding, is multiplied too.
             gradient = slack * p * (1 if self.before == "none" else 4) + 2 * u * t

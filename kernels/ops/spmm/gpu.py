@@ -74,11 +74,11 @@ def sparse(algorithm: str, problem: Spmm, device: Any, setting: object) -> Bind:
 
 def dense(problem: Spmm, device: Any, setting: object) -> Bind:
     """cublasSgemm on W with its zeros."""
-    on, whole = device.blas(), Gemm(problem.m, problem.n, problem.k)
+    on, gemm = device.blas(), Gemm(problem.m, problem.n, problem.k)
     kept = device.cp.asarray(problem.dense())
 
     def bind(buffers: Sequence[Any]) -> Launch:
-        run = call_of(on, whole, addresses([kept, *buffers]))
+        run = call_of(on, gemm, addresses([kept, *buffers]))
 
         def call(keep: object = (kept, *buffers)) -> None:
             run()

@@ -78,18 +78,18 @@ class Spmm(Problem):
         import numpy as np
 
         values, columns, pointers = self.weights()
-        whole = np.zeros((self.m, self.k), np.float32)
-        whole[np.repeat(np.arange(self.m), np.diff(pointers)), columns] = values
-        return whole
+        matrix = np.zeros((self.m, self.k), np.float32)
+        matrix[np.repeat(np.arange(self.m), np.diff(pointers)), columns] = values
+        return matrix
 
     def digests(self) -> dict[str, str]:
         """Of W, for which its density stands."""
         import hashlib
 
-        whole = hashlib.sha256()
+        digest = hashlib.sha256()
         for array in self.weights():
-            whole.update(array.tobytes())
-        return {"density": f"sha256:{whole.hexdigest()[:12]}"}
+            digest.update(array.tobytes())
+        return {"density": f"sha256:{digest.hexdigest()[:12]}"}
 
     def _csr(self, absolute: bool = False) -> Any:
         import numpy as np

@@ -44,7 +44,7 @@ class Argument(ctypes.Structure):
     )
 
 
-def own(problem: Spmm, device: Any, setting: object) -> Bind:
+def c_csr(problem: Spmm, device: Any, setting: object) -> Bind:
     function = build.address(SOURCE, "spmm_csr")
     kept = problem.weights()
     places = dict(zip(("values", "columns", "pointers"), (x.ctypes.data for x in kept), strict=True))
@@ -96,28 +96,28 @@ def torch_csr(problem: Spmm, device: object, setting: Any) -> Bind:
 
 def dense(problem: Spmm, device: Any, setting: Any) -> Bind:
     """cblas_sgemm of OpenBLAS on W with its zeros."""
-    whole = Gemm(problem.m, problem.n, problem.k)
-    bound = product(NUMPY)(whole, device, setting)
+    gemm = Gemm(problem.m, problem.n, problem.k)
+    bound = product(NUMPY)(gemm, device, setting)
     weights = problem.dense()
 
     def bind(buffers: Sequence[Array]) -> Launch:
-        whole_launch = bound([weights, *buffers])
-        entry = whole_launch.entry
+        gemm_launch = bound([weights, *buffers])
+        entry = gemm_launch.entry
         assert entry is not None
         moved = type(entry)(entry.function, entry.argument, entry.slots[1:], (entry.keep, weights))
-        return Launch(whole_launch.call, workspace=weights.nbytes, entry=moved)
+        return Launch(gemm_launch.call, workspace=weights.nbytes, entry=moved)
 
     return bind
 
 
 def executed(problem: Spmm) -> Work:
-    whole = Gemm(problem.m, problem.n, problem.k)
-    return Work(whole.flops, whole.bytes)
+    gemm = Gemm(problem.m, problem.n, problem.k)
+    return Work(gemm.flops, gemm.bytes)
 
 
 VARIANTS: tuple[Variant[Spmm], ...] = (
     row(OPENBLAS, "dense", dense, work=executed),
-    row(SUITE, "c-csr", own),
+    row(SUITE, "c-csr", c_csr),
     row(SCIPY, "scipy-csr", scipy_csr),
     row(TORCH, "torch-csr", torch_csr),
     row(CUBLAS, "cublas-dense", gpu.dense, work=executed),

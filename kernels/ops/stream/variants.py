@@ -94,10 +94,10 @@ def _read(problem: Stream, flags: tuple[str, ...]) -> Bind:
 def prepare(problem: Stream, device: object, setting: Setting) -> Bind:
     flags = openmp.flags(setting)
     kernel = openmp.compiled(SOURCE, flags, setting)
-    made = _traffic(problem, setting, flags)
+    traffic = _traffic(problem, setting, flags)
 
     def bind(buffers: Sequence[Array]) -> Launch:
-        return replace(made(buffers), kernel=kernel)
+        return replace(traffic(buffers), kernel=kernel)
 
     return bind
 

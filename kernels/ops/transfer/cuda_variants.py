@@ -11,7 +11,7 @@ from kernels.libs import cuda, pycuda
 from kernels.libs.cublas import CUBLAS
 from kernels.libs.cuda import CUDA_RUNTIME, CUPY
 from kernels.ops.transfer import gpu
-from kernels.ops.transfer.problem import ONE, Transfer
+from kernels.ops.transfer.problem import SINGLE, Transfer
 from kernels.ops.transfer.variants import AWAITED, BESIDE, PLAIN, at_once, within
 from kernels.problem import Work
 from kernels.provider import Provider
@@ -25,7 +25,7 @@ def _way(kind: str, way: str, roles: tuple[str, ...]) -> Variant[Transfer]:
     call = row(
         {"pycuda": BY_PYCUDA, "cupy": CUPY}.get(kind, CUDA_RUNTIME),
         f"{way}-{kind}",
-        partial(gpu.whole, kind),
+        partial(gpu.round_trip, kind),
         accepts=_by_caller if kind == "pageable" else at_once,
         work=lambda problem: Work(0.0, float(problem.size * (2 if way == "both" else 1))),
         python=True,
@@ -46,7 +46,7 @@ def _beside(name: str, prepare: Callable[..., Any], nbytes: Callable[[Transfer],
     call = row(
         CUBLAS,
         name,
-        partial(gpu.whole, "pinned"),
+        partial(gpu.round_trip, "pinned"),
         accepts=within,
         work=lambda problem: Work(0.0, nbytes(problem)),
         python=True,
@@ -56,7 +56,7 @@ def _beside(name: str, prepare: Callable[..., Any], nbytes: Callable[[Transfer],
 
 
 def _one_buffer(problem: Transfer) -> str | None:
-    return within(problem) or (None if problem.buffers == ONE else "it copies a whole array: --buffers one")
+    return within(problem) or (None if problem.buffers == SINGLE else "it copies a whole array: --buffers one")
 
 
 def _by_caller(problem: Transfer) -> str | None:

@@ -66,7 +66,7 @@ class Host:
         weakref.finalize(self, give_back, self.place).atexit = False  # then the context may be gone
 
 
-def whole(kind: str, problem: Transfer, device: Any, setting: object) -> Bind:
+def round_trip(kind: str, problem: Transfer, device: Any, setting: object) -> Bind:
     """x to the host, and from there to y."""
     host = Host(device, kind, problem.size)
 
@@ -193,8 +193,8 @@ def both(problem: Transfer, device: Any, setting: object) -> Bind:
     def bind(buffers: Sequence[Any]) -> Launch:
         _, y = addresses(buffers)
         copies = enqueued(device, problem, y, host.place, TO_DEVICE, side.stream)
-        made = side.at_once([multiply] * many, copies, (host, keep, *buffers))
-        return replace(made, kernels=cublas.KERNELS * many + len(copies) + TIES)
+        launch = side.at_once([multiply] * many, copies, (host, keep, *buffers))
+        return replace(launch, kernels=cublas.KERNELS * many + len(copies) + TIES)
 
     return bind
 

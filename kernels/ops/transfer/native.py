@@ -44,7 +44,7 @@ def lengths(problem: Transfer) -> Any:
     return (INT64 * len(problem.lengths))(*problem.lengths)
 
 
-def own(past: bool, problem: Transfer, device: object, setting: Setting) -> Bind:
+def c_copy(past: bool, problem: Transfer, device: object, setting: Setting) -> Bind:
     """Raises Unavailable where there are no such stores, or too few cores."""
     if past and not build.load(SOURCE).transfer_streams():
         raise Unavailable("this processor has no stores past the caches that are known here")
@@ -101,8 +101,8 @@ def torch_copies(problem: Transfer, device: object, setting: Setting) -> Bind:
     torch.set_num_threads(setting.threads)
 
     def bind(buffers: Sequence[Array]) -> Launch:
-        made = ([torch_library.tensor(torch, part) for part in parts(problem, x)] for x in reversed(buffers))
-        pairs = list(zip(*made, strict=True))
+        tensors = ([torch_library.tensor(torch, part) for part in parts(problem, x)] for x in reversed(buffers))
+        pairs = list(zip(*tensors, strict=True))
 
         def run() -> None:
             for target, source in pairs:

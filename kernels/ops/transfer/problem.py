@@ -67,7 +67,7 @@ GRADIENTS: Mapping[str, Gradient] = {
 }
 
 
-ONE, HUNDRED = "one", "hundred"
+SINGLE, HUNDRED = "one", "hundred"
 PIECES = 100  # buffers of HUNDRED
 USUAL = 1 << 20  # bytes
 
@@ -83,7 +83,10 @@ class Transfer(Problem):
 
     size: int = axis("bytes in all; 0: those of the gradient of --buffers, else 1 MiB", low=LENGTH, shown="bytes")
     buffers: str = axis(
-        "one, a hundred equal ones, or a network's: one a layer", ONE, choices=(ONE, HUNDRED, *GRADIENTS), shown="word"
+        "one, a hundred equal ones, or a network's: one a layer",
+        SINGLE,
+        choices=(SINGLE, HUNDRED, *GRADIENTS),
+        shown="word",
     )
     waits: str = axis("when the other process's word is awaited", "once", choices=("once", "each"))
     back: str = axis(
@@ -97,16 +100,16 @@ class Transfer(Problem):
     )
 
     def __post_init__(self) -> None:
-        own = GRADIENTS[self.buffers].nbytes if self.buffers in GRADIENTS else 0
+        nbytes = GRADIENTS[self.buffers].nbytes if self.buffers in GRADIENTS else 0
         grain = LENGTH * (PIECES if self.buffers == HUNDRED else 1)
         if self.size == 0:
-            object.__setattr__(self, "size", own or USUAL // grain * grain)
+            object.__setattr__(self, "size", nbytes or USUAL // grain * grain)
         super().__post_init__()
         if self.size % grain:
             raise UsageError(f"--size {self.size}: take a multiple of {grain}")
-        if own and self.size != own:
+        if nbytes and self.size != nbytes:
             named = f"--size {self.size}: the gradient of --buffers {self.buffers}"
-            raise UsageError(f"{named} has {own} bytes; leave one of the two out")
+            raise UsageError(f"{named} has {nbytes} bytes; leave one of the two out")
 
     @property
     def on_host(self) -> bool:
@@ -121,7 +124,7 @@ class Transfer(Problem):
         """Numbers of each buffer; they lie one behind the other."""
         if self.buffers == HUNDRED:
             return (self.count // PIECES,) * PIECES
-        return (self.count,) if self.buffers == ONE else GRADIENTS[self.buffers].layers
+        return (self.count,) if self.buffers == SINGLE else GRADIENTS[self.buffers].layers
 
     @property
     def flops(self) -> float:
@@ -145,7 +148,7 @@ class Transfer(Problem):
         return Operand("x", row, "in"), Operand("y", row, "out")
 
     def excerpt(self, rng: np.random.Generator) -> Excerpt:
-        return moved.some(self, rng, self.count, buffers=ONE)
+        return moved.some(self, rng, self.count, buffers=SINGLE)
 
     def reference(self, x: Arrays) -> dict[str, Array]:
         return {"y": moved.truth(x["x"])}

@@ -8,7 +8,7 @@ from functools import partial
 
 from kernels.libs.torch import TORCH
 from kernels.ops.transfer import native
-from kernels.ops.transfer.problem import ONE, Transfer
+from kernels.ops.transfer.problem import SINGLE, Transfer
 from kernels.problem import Work
 from kernels.provider import LIBC, NUMPY, SUITE
 from kernels.variant import DEFAULT, Variant, row
@@ -37,7 +37,7 @@ def within(problem: Transfer) -> str | None:
 
 def _along(problem: Transfer) -> str | None:
     """For the route whose chunks can come back while others go."""
-    if problem.back == "along" and (problem.buffers != ONE or problem.waits == "each"):
+    if problem.back == "along" and (problem.buffers != SINGLE or problem.waits == "each"):
         return "it goes back chunk by chunk: --buffers one --waits once, or --back after"
     return by_device(problem)
 
@@ -60,8 +60,8 @@ def _peer(name: str, work: Callable[[Transfer], Work] | None = None) -> Variant[
 
 
 VARIANTS: tuple[Variant[Transfer], ...] = (
-    row(SUITE, "c", partial(native.own, False), accepts=within, roles=(DEFAULT, TEAM)),
-    row(SUITE, "c-stream", partial(native.own, True), accepts=within, roles=(DEFAULT, TEAM)),
+    row(SUITE, "c", partial(native.c_copy, False), accepts=within, roles=(DEFAULT, TEAM)),
+    row(SUITE, "c-stream", partial(native.c_copy, True), accepts=within, roles=(DEFAULT, TEAM)),
     row(LIBC, "memcpy", native.memcpy, accepts=within, roles=(DEFAULT, PLAIN)),
     row(NUMPY, "numpy", native.numpy_copies, accepts=within),
     row(TORCH, "torch", native.torch_copies, accepts=within, roles=(DEFAULT, TEAM)),

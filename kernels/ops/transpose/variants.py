@@ -74,7 +74,7 @@ def numpy_copyto(problem: Transpose, device: object, setting: Setting) -> Bind:
     return lambda buffers: Launch(partial(np.copyto, buffers[1], buffers[0].T))
 
 
-def _own(kernel: str) -> Callable[[Transpose, Any, object], Bind]:
+def _cuda_kernel(kernel: str) -> Callable[[Transpose, Any, object], Bind]:
     return grid.prepared(gpu.SOURCE, lambda problem, device: gpu.launches(problem, kernel))
 
 
@@ -123,8 +123,8 @@ VARIANTS: tuple[Variant[Transpose], ...] = (
     row(NUMPY, "numpy", numpy_copyto),
     row(OPENBLAS, "somatcopy", somatcopy),
     row(CUBLAS, "cublas-geam", geam),
-    row(CUDA_SUITE, "cuda-tiled", _own("transpose_tiled")),
-    row(CUDA_SUITE, "cuda-naive", _own("transpose_naive")),
+    row(CUDA_SUITE, "cuda-tiled", _cuda_kernel("transpose_tiled")),
+    row(CUDA_SUITE, "cuda-naive", _cuda_kernel("transpose_naive")),
     row(CUPY, "cupy", cupy_copyto),
     row(TORCH_CUDA, "torch-cuda", torch_copy),
 )

@@ -40,25 +40,25 @@ PASSES = {"sgd": "sgd", "tied": "sgd", "decay": "decay", "momentum": "momentum",
 
 
 def _by_cublas(device: Any) -> Multiply:
-    return lambda one, places: cublas_library.sgemm(device.blas(), *words(one, places))
+    return lambda gemm, places: cublas_library.sgemm(device.blas(), *words(gemm, places))
 
 
 def _products(by: Multiply, problem: Update, x: int, dy: int, to: int, alpha: float, beta: float) -> list[Call]:
     """The products into the address `to`, each after the first added to it."""
     calls: list[Call] = []
     for i in range(problem.products):
-        one = Gemm(problem.m, problem.n, problem.k, "tn", alpha=alpha, beta=1.0 if i else beta)
+        gemm = Gemm(problem.m, problem.n, problem.k, "tn", alpha=alpha, beta=1.0 if i else beta)
         shift = FLOAT * i * problem.k
         places = (x + shift * problem.m, dy + shift * problem.n, to)
-        calls.append(by(one, places))
+        calls.append(by(gemm, places))
     return calls
 
 
 def _pass(device: Any, problem: Update, g: int, *state: int) -> Call:
     """The rule's pass by a kernel of optimizer.cu, on the weights and the velocity where there is one."""
-    one = Optimizer(PASSES[problem.rule], 1, problem.count, lr=problem.lr, mu=problem.mu, decay=problem.decay)
-    geometries = optimizer.launches(one, optimizer.kernel(one), device.processors)
-    places = zip((x.name for x in one.operands()), (g, *state), strict=True)
+    step = Optimizer(PASSES[problem.rule], 1, problem.count, lr=problem.lr, mu=problem.mu, decay=problem.decay)
+    geometries = optimizer.launches(step, optimizer.kernel(step), device.processors)
+    places = zip((x.name for x in step.operands()), (g, *state), strict=True)
     return grid.calls(optimizer.SOURCE, geometries, dict(places), device)
 
 
@@ -90,13 +90,13 @@ def fused_by_pycuda(problem: Update, device: Any, setting: object) -> Bind:
 def separate(problem: Update, device: Any, setting: object) -> Bind:
     """cublasSgemm with beta = 0 into a gradient of its own, then the rule's pass."""
     device.blas()
-    by, own = _by_cublas(device), device.allocate(FLOAT * problem.count)
-    g = int(own.data.ptr)
+    by, room = _by_cublas(device), device.allocate(FLOAT * problem.count)
+    g = int(room.data.ptr)
 
     def bind(buffers: Sequence[Any]) -> Launch:
         x, dy, *state = addresses(buffers)
         calls = [*_products(by, problem, x, dy, g, 1 / problem.k, 0.0), _pass(device, problem, g, *state)]
-        return by_library(calls, (own, buffers), workspace=cublas_library.WORKSPACE + int(own.nbytes))
+        return by_library(calls, (room, buffers), workspace=cublas_library.WORKSPACE + int(room.nbytes))
 
     return bind
 
@@ -112,7 +112,7 @@ def gradient(problem: Update, device: Any, setting: object) -> Bind:
     return bind
 
 
-def own(problem: Update, device: Any, setting: object) -> Bind:
+def cuda_pass(problem: Update, device: Any, setting: object) -> Bind:
     """The pass alone, or a gradient cleared."""
 
     def clear(buffers: Sequence[Any]) -> Launch:
@@ -131,10 +131,10 @@ def by_torch(step: libraries.Step) -> Callable[[Update, Any, object], Bind]:
     def prepare(problem: Update, device: Any, setting: object) -> Bind:
         torch = torch_cuda.load(device)
         strict = torch_cuda.arithmetic(torch)
-        own = device.allocate(FLOAT * problem.count).view("f4").reshape(problem.m, problem.n)
+        room = device.allocate(FLOAT * problem.count).view("f4").reshape(problem.m, problem.n)
 
         def bind(buffers: Sequence[Any]) -> Launch:
-            tensors = [torch_cuda.tensor(torch, x) for x in (*buffers, own)]
+            tensors = [torch_cuda.tensor(torch, x) for x in (*buffers, room)]
             launch = libraries.on_tensors(step, problem, tensors)
 
             def run(keep: object = buffers) -> None:
@@ -168,5 +168,5 @@ VARIANTS: tuple[Variant[Update], ...] = (
     _torch("fused", libraries.fused, "step", also=fusable, work=fused_work, roles=EVERY),
     _torch("separate", libraries.separate, "step", also=rules(*PASSES, "clip"), work=separate_work(1), roles=EVERY),
     _torch("gradient", libraries.gradient, "wgrad", roles=()),
-    row(CUDA_SUITE, "cuda", own, accepts=parts("update", "clear", also=WRITTEN), roles=("passes",)),
+    row(CUDA_SUITE, "cuda", cuda_pass, accepts=parts("update", "clear", also=WRITTEN), roles=("passes",)),
 )

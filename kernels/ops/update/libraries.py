@@ -27,10 +27,10 @@ def cpu(step: Step) -> Callable[[Update, Any, Setting], Bind]:
         torch = torch_library.load()
         torch.set_num_threads(setting.threads)
         torch.set_grad_enabled(False)
-        own = device.allocate(4 * problem.count).view("f4").reshape(problem.m, problem.n)
+        room = device.allocate(4 * problem.count).view("f4").reshape(problem.m, problem.n)
 
         def bind(buffers: Sequence[Array]) -> Launch:
-            return on_tensors(step, problem, [torch_library.tensor(torch, x) for x in (*buffers, own)])
+            return on_tensors(step, problem, [torch_library.tensor(torch, x) for x in (*buffers, room)])
 
         return bind
 
@@ -144,11 +144,11 @@ def on_arrays(step: Step) -> Callable[[Update, Any, object], Bind]:
     """NumPy's on the operands as they are."""
 
     def prepare(problem: Update, device: Any, setting: object) -> Bind:
-        own = device.allocate(4 * problem.count).view("f4").reshape(problem.m, problem.n)
+        room = device.allocate(4 * problem.count).view("f4").reshape(problem.m, problem.n)
 
         def bind(buffers: Sequence[Array]) -> Launch:
             x, dy, *state = buffers
-            return Launch(step(problem, x, dy, state, own), workspace=own.nbytes)
+            return Launch(step(problem, x, dy, state, room), workspace=room.nbytes)
 
         return bind
 

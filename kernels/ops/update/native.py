@@ -66,9 +66,7 @@ def address(symbol: str) -> int:
     return build.address(SOURCE, symbol, PLAIN)
 
 
-def library(
-    load: Callable[[], Blas], symbol: str, buffers_of_its_own: int = 0
-) -> Callable[[Update, Any, Setting], Bind]:
+def library(load: Callable[[], Blas], symbol: str, gradients: int = 0) -> Callable[[Update, Any, Setting], Bind]:
     """A function of update.c on a library, with so many gradients that it holds itself."""
 
     def prepare(problem: Update, device: Any, setting: Setting) -> Bind:
@@ -77,14 +75,14 @@ def library(
         if (got := blas.get_threads()) != setting.threads:
             raise Unavailable(f"{blas.name} runs {got} threads where {setting.threads} were asked")
         values = fields(problem) | {"sgemm": blas.sgemm, "wide": blas.wide}
-        blocks = [device.allocate(4 * problem.count) for _ in range(buffers_of_its_own)]
+        blocks = [device.allocate(4 * problem.count) for _ in range(gradients)]
         values |= {name: block.ctypes.data for name, block in zip(("g", "other"), blocks)}  # noqa: B905
         return _bind(address(symbol), values, problem, tuple(blocks))
 
     return prepare
 
 
-def own(problem: Update, device: object, setting: Setting) -> Bind:
+def c_pass(problem: Update, device: object, setting: Setting) -> Bind:
     """The pass that the problem's part names."""
     if setting.threads != 1:
         raise Unavailable("our own passes run on one thread: --threads 1")

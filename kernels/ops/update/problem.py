@@ -97,8 +97,8 @@ class Update(Problem):
     def flops(self) -> float:
         product = 2.0 * self.products * self.count * self.k
         apply = float(APPLY_FLOPS[self.rule] * self.count)
-        whole = product + apply
-        return {"step": whole, "wgrad": product, "update": apply, "clear": 0.0, "scale": 1.0 * self.count}[self.part]
+        step = product + apply
+        return {"step": step, "wgrad": product, "update": apply, "clear": 0.0, "scale": 1.0 * self.count}[self.part]
 
     @property
     def bytes(self) -> float:

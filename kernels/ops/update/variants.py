@@ -59,5 +59,5 @@ VARIANTS: tuple[Variant[Update], ...] = (
     _torch("gradient", libraries.gradient, "wgrad", roles=()),
     _numpy("separate:numpy", libraries.numpy_separate),
     _numpy("temporaries:numpy", libraries.temporaries),
-    row(SUITE, "c", native.own, accepts=parts("update", "clear", "scale"), roles=("passes",)),
+    row(SUITE, "c", native.c_pass, accepts=parts("update", "clear", "scale"), roles=("passes",)),
 )

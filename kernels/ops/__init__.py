@@ -1,1 +1,1 @@
-"""One folder is one operation: its problem, its table of variants, its sources."""
+"""Operations: each folder holds a problem, its table of variants and its sources."""

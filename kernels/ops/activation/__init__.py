@@ -1,4 +1,4 @@
-"""y = f(x), element by element, and its gradient."""
+"""Activation functions, y = f(x) element by element, and their gradients."""
 
 from kernels.ops.activation.problem import Activation
 

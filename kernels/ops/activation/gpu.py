@@ -1,4 +1,4 @@
-"""Activations on a GPU by CuPy, one of its ufuncs after another, and by PyTorch's operators."""
+"""Activations on a GPU by CuPy, a chain of its ufuncs, and by PyTorch's operators."""
 
 from __future__ import annotations
 
@@ -21,16 +21,19 @@ if TYPE_CHECKING:
 SOURCE = Path(__file__).with_name("activation.cu")
 KINDS = ("relu", "sigmoid", "tanh", "exp")
 KERNELS = tuple(f"{kind}_{phase}" for phase in ("forward", "dgrad") for kind in KINDS)
-THREADS = 256  # of a block, each with four elements
+THREADS = 256  # of a block, four elements each
 
 
 def kernel(problem: Activation) -> str:
-    """The name of the kernel that solves it."""
+    """Return the name of the kernel that solves `problem`."""
     return f"{problem.kind}_{problem.phase}"
 
 
 def launches(problem: Activation, name: str) -> tuple[Geometry, ...]:
-    """One launch, four elements a thread; in place, input and output are one address. Raises UsageError."""
+    """Return one launch of four elements a thread; in place, input and output share an address.
+
+    Raises UsageError.
+    """
     if name != kernel(problem):
         raise UsageError(f"{name} of {SOURCE.name} is not for {problem.name}: take {kernel(problem)}")
     places: tuple[Argument, ...] = tuple(("operand", source) for source in (*problem.sources, "y"))
@@ -49,7 +52,7 @@ def cupy_chain(problem: Activation, device: Any, setting: object) -> Bind:
         cp.add(y, 1, y)
         cp.reciprocal(y, y)
 
-    # Each with its kernels: a ufunc is one.
+    # With its number of kernels: one for each ufunc
     steps: dict[tuple[str, str], tuple[int, Callable[..., object]]] = {
         ("relu", "forward"): (1, lambda x, y: cp.maximum(x, 0, y)),
         ("sigmoid", "forward"): (4, sigmoid),
@@ -75,6 +78,6 @@ def torch_out(problem: Activation, device: Any, setting: object) -> Bind:
         def call(keep: object = buffers) -> None:
             run()
 
-        return Launch(call, kernels=1)  # each is one operator of elements
+        return Launch(call, kernels=1)  # each is one element-wise operator
 
     return bind

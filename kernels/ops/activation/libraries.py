@@ -1,4 +1,4 @@
-"""Activations by NumPy, PyTorch and Numba, each into memory that is there already."""
+"""Activations by NumPy, PyTorch and Numba, each into preallocated memory."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from kernels.setting import Setting
 
 
-BY_MKL = ("exp", "tanh")  # PyTorch's functions that are not loops of its own, where it has MKL
+BY_MKL = ("exp", "tanh")  # kinds that PyTorch computes by MKL where it has MKL
 
 
 def inputs(problem: Activation, buffers: Sequence[Any]) -> list[Any]:
-    """What is read, in order; in place the last of them is what is written."""
+    """Return the buffers that are read, in order; in place the last of them is also the result."""
     return list(buffers) if problem.place == "in" else list(buffers[:-1])
 
 
 def numpy_chain(problem: Activation, device: object, setting: Setting) -> Bind:
-    """One ufunc after another, each through the whole array."""
+    """Prepare a chain of ufuncs, each a pass over the whole array."""
     import numpy as np
 
     alone(setting)
@@ -59,7 +59,7 @@ def _numpy_sigmoid(np: Any, x: Array, y: Array) -> None:
 
 
 def numpy_kernel() -> tuple[str | None, str | None]:
-    """NumPy's version; its loops for exp and tanh are its own, of the widest set it found."""
+    """Return NumPy's version and the widest SIMD set of its loops for exp and tanh."""
     import importlib
 
     import numpy as np
@@ -71,7 +71,7 @@ def numpy_kernel() -> tuple[str | None, str | None]:
 
 
 def torch_steps(torch: Any) -> dict[tuple[str, str], Callable[..., object]]:
-    """The operators with their output given; the same ones run on a GPU."""
+    """Return the operators that write to a given output, by kind and phase; CPU and GPU share them."""
     aten = torch.ops.aten
     return {
         ("relu", "forward"): lambda x, y: aten.clamp_min.out(x, 0, out=y),
@@ -100,7 +100,10 @@ def torch_out(problem: Activation, device: object, setting: Setting) -> Bind:
 
 
 def torch_kernel() -> tuple[str | None, str | None]:
-    """Version, and whose functions: profiles show MKL's VML under exp and tanh, torch's vectors elsewhere."""
+    """Return torch's version and the library of its functions.
+
+    Profiles show MKL's VML under exp and tanh, torch's own vectors elsewhere.
+    """
     torch = torch_library.load()
     inside = "exp and tanh by MKL VML" if torch.backends.mkl.is_available() else "exp and tanh by SLEEF"
     return (
@@ -110,7 +113,7 @@ def torch_kernel() -> tuple[str | None, str | None]:
 
 
 def numba_loop(problem: Activation, device: Any, setting: Setting) -> Bind:
-    """A plain loop over the elements; LLVM makes vectors of it where there is no call in it."""
+    """Prepare a plain loop over the elements; LLVM vectorizes it where it contains no call."""
     import math
 
     import numpy as np
@@ -141,7 +144,7 @@ def numba_loop(problem: Activation, device: Any, setting: Setting) -> Bind:
 
 
 def numba_kernel() -> tuple[str | None, str | None]:
-    """Version, and where its scalar functions come from."""
+    """Return Numba's version and the library of its scalar functions."""
     module = numba.load()
     library = "Intel SVML" if module.config.USING_SVML else "libm"
     return f"numba {module.__version__}, {library}", None

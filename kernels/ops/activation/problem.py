@@ -1,4 +1,4 @@
-"""Activations: y = f(x) of each element, or dx = dy · f′, the derivative computed from y, which frameworks keep."""
+"""Activations: y = f(x) of each element, or dx = dy · f′, with f′ computed from y."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
     from kernels.problem import Array, Arrays
 
-ULP = 16.0  # allowed, in unit roundoffs: libraries promise 4 ULP and less, half precision makes 8192
+ULP = 16.0  # allowed, in unit roundoffs: libraries promise at most 4 ULP, half precision errs by 8192
 SMALLEST = 2.0**-126  # below it results may be flushed to zero
 
 
 @dataclass(frozen=True)
 class Activation(Problem):
-    """forward: y = f(x); dgrad: y = dy · f′, x being the forward's result. In place, y is the last input too.
+    """Activation y = f(x), or its gradient (dgrad) y = dy · f′, where x is the forward's result.
 
-    Counted as one operation an element, whatever f: by traffic they are all alike. sigmoid, tanh and exp of a NaN are
-    NaN; of what ReLU makes of one nothing is asked, as libraries do not agree.
+    In place, y is the last input too. Each element counts as one operation, whatever f: all are bound by traffic.
+    sigmoid, tanh and exp of a NaN are NaN; ReLU of a NaN is not checked, as libraries differ there.
     """
 
     op: ClassVar[str] = "activation"
@@ -44,7 +44,7 @@ class Activation(Problem):
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """What is read, in order; in place the last of them is y."""
+        """Names of the operands that are read, in order; in place the last of them is y."""
         names = ("x",) if self.phase == "forward" else ("x", "dy")
         return names if self.place == "out" else (*names[:-1], "y")
 
@@ -70,7 +70,7 @@ class Activation(Problem):
         return x
 
     def _function(self, x: Array) -> Array:
-        """f in float64."""
+        """Return f(x) in float64."""
         import numpy as np
 
         if self.kind == "relu":
@@ -81,7 +81,7 @@ class Activation(Problem):
             return np.asarray(np.tanh(x) if self.kind == "tanh" else np.exp(x))
 
     def _slope(self, y: Array) -> Array:
-        """f′ in float64, where f is y."""
+        """Return f′ in float64, computed from y = f(x)."""
         if self.kind == "relu":
             return (y > 0).astype("f8")
         slope: Array = {"sigmoid": y * (1 - y), "tanh": 1 - y * y, "exp": y}[self.kind]

@@ -1,4 +1,4 @@
-"""Activations: our vectors, the C library's functions, NumPy, PyTorch, Numba; on a GPU ours, CuPy, PyTorch."""
+"""Activations on a CPU (ours, libm, NumPy, PyTorch, Numba) and on a GPU (ours, CuPy, PyTorch)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LENGTH, LINE = 4, 16  # bytes of an element; elements of a cache line, which thr
 
 
 class Argument(ctypes.Structure):
-    """`argument` of activation.c."""
+    """C struct `argument` of activation.c."""
 
     _fields_ = (*((name, maths.POINTER) for name in ("x", "dy", "y")), ("count", maths.INT64))
 
@@ -65,7 +65,7 @@ VARIANTS: tuple[Variant[Activation], ...] = (
         "libm",
         "cpu",
         "libc",
-        maths.prepared(SOURCE, lambda p: f"libm_{p.kind}", _argument, told=False),  # it chooses by itself
+        maths.prepared(SOURCE, lambda p: f"libm_{p.kind}", _argument, told=False),  # libm dispatches by itself
         accepts=_scalar,
         kernel=_libm_kernel,
     ),

@@ -1,4 +1,4 @@
-"""Bias and ReLU by cuDNN, a call each."""
+"""Bias and ReLU by our CUDA kernels and by cuDNN, one call for each step."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ THREADS, COLS = 256, 32  # of a block: elements forward; columns of the gradient
 
 
 def kernel(problem: BiasAct) -> str:
-    """The name of the kernel that solves it."""
+    """Return the name of the kernel that solves `problem`."""
     return f"biasact_{problem.phase}"
 
 
 def refused(problem: BiasAct) -> str | None:
-    """For rows that know no product."""
+    """Return why a row without a product cannot run `problem`, or None."""
     return "no product goes before it: --terms 0" if problem.terms else None
 
 
 def launches(problem: BiasAct, name: str) -> tuple[Geometry, ...]:
-    """One launch, without the product before it. Raises UsageError."""
+    """Return the one launch of bias and ReLU, without a product before them. Raises UsageError."""
     if name != kernel(problem) or problem.terms:
         raise UsageError(f"{name} of {SOURCE.name} is not for {problem.name}: take {kernel(problem)} without a product")
     forward = problem.phase == "forward"
@@ -45,8 +45,10 @@ def launches(problem: BiasAct, name: str) -> tuple[Geometry, ...]:
 
 
 def prepare(problem: BiasAct, device: Any, setting: Setting) -> Bind:
-    """The sum, then its maximum where it lies; or the maximum's gradient, then its sums. Rows are images of one pixel,
-    columns their channels."""
+    """Prepare cuDNN's sum and its maximum in place, or the maximum's gradient and its column sums.
+
+    Rows are images of one pixel, columns are their channels.
+    """
     on = device.dnn()
     rectifier, adding = cudnn_layers.rectifier(on), cudnn_layers.adding(on)
     matrix, row = (cudnn.tensor(on, (rows, problem.cols, 1, 1)) for rows in (problem.rows, 1))
@@ -69,5 +71,5 @@ def prepare(problem: BiasAct, device: Any, setting: Setting) -> Bind:
 
 
 def accepts(problem: BiasAct) -> str | None:
-    """Why cuDNN's calls cannot do it."""
+    """Return why cuDNN's calls cannot run `problem`, or None."""
     return refused(problem) or cudnn_layers.too_many(problem.count, "--rows")

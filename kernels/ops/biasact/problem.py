@@ -1,4 +1,4 @@
-"""What follows the product of a fully connected layer: y = max(x + b, 0), and what its gradient begins with."""
+"""Epilogue of a fully connected layer, y = max(x + b, 0), and the first part of its gradient."""
 
 from __future__ import annotations
 
@@ -21,10 +21,12 @@ LIMIT = 16.0  # unit roundoffs of a sum, as for a product
 
 @dataclass(frozen=True)
 class BiasAct(Problem):
-    """forward: y = max(x + b, 0), rows × cols, b a row; with `terms`, x is the product of a, rows × terms, and w,
-    terms × cols. dgrad: from x, what the forward gave, and dy: dx is dy where x > 0, db, the gradient of b,
-    its sums down the columns, which a library's epilogue gives with it. An infinity stays one, or becomes 0 where it is
-    negative; of what the maximum makes of a NaN nothing is asked."""
+    """Bias and ReLU: y = max(x + b, 0) with x rows × cols and b a row, or their gradients (dgrad).
+
+    With `terms`, x is the product of a, rows × terms, and w, terms × cols. dgrad takes the forward's result as x:
+    dx is dy where x > 0, and db sums dx down the columns, which a library's epilogue computes with it.
+    Infinities pass through or become 0 if negative; the maximum of a NaN is not checked.
+    """
 
     op: ClassVar[str] = "biasact"
 

@@ -1,5 +1,7 @@
-"""Bias and ReLU: ours in one pass and in two, after NumPy's product or alone; NumPy, PyTorch with the bias inside
-its product, oneDNN with both inside."""
+"""Bias and ReLU: our C in one pass and in two, NumPy, PyTorch and oneDNN.
+
+Our passes follow NumPy's product or stand alone; PyTorch adds the bias inside its product, oneDNN applies both there.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ SOURCE = Path(__file__).with_name("biasact.c")
 
 
 class Argument(ctypes.Structure):
-    """`argument` of biasact.c."""
+    """C struct `argument` of biasact.c."""
 
     _fields_ = (
         *((name, maths.POINTER) for name in ("x", "dy", "b", "y", "dx", "db")),
@@ -44,7 +46,7 @@ def _argument(problem: BiasAct) -> tuple[ctypes.Structure, tuple[object, ...]]:
 
 
 def product_then(problem: BiasAct, device: object, setting: Setting, *, symbol: str) -> Bind:
-    """NumPy's product into y, then ours over y in place."""
+    """Prepare NumPy's product into y, then our pass over y in place."""
     import numpy as np
 
     maths.alone(setting)
@@ -86,7 +88,7 @@ def numpy_chain(problem: BiasAct, device: object, setting: Setting) -> Bind:
 
 
 def torch_out(problem: BiasAct, device: object, setting: Setting, *, inside: bool) -> Bind:
-    """`inside`: the bias is added by the product, torch.addmm."""
+    """Prepare PyTorch's operators; with `inside`, the product torch.addmm adds the bias."""
     torch = torch_library.load()
     torch.set_num_threads(setting.threads)
     torch.set_grad_enabled(False)
@@ -111,8 +113,10 @@ def torch_out(problem: BiasAct, device: object, setting: Setting, *, inside: boo
 
 
 def onednn(problem: BiasAct, device: object, setting: Setting) -> Bind:
-    """oneDNN's product with bias and ReLU behind it, by PyTorch's operator for it; it answers in memory of its own,
-    which is copied to y. w is turned once, as a layer keeps it."""
+    """Prepare oneDNN's product with bias and ReLU, by PyTorch's operator for it.
+
+    The operator allocates its result, which is copied to y; w is transposed once, as a layer keeps it.
+    """
     torch = torch_library.load()
     torch.set_num_threads(setting.threads)
     torch.set_grad_enabled(False)

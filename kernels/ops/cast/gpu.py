@@ -1,4 +1,4 @@
-"""How the kernels of cast.cu are launched."""
+"""Launch geometry of the kernels of cast.cu."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ KERNELS = tuple(map(_named, KINDS))
 
 
 def kernel(problem: Cast) -> str:
-    """The name of the kernel that solves it."""
+    """Return the name of the kernel that solves `problem`."""
     return _named(problem.convert)
 
 
 def launches(problem: Cast, name: str) -> tuple[Geometry, ...]:
-    """One launch. Raises UsageError."""
+    """Return the one launch of `problem`. Raises UsageError."""
     if name != kernel(problem):
         raise UsageError(f"{name} of {SOURCE.name} is not for {problem.name}: take {kernel(problem)}")
     places: tuple[Argument, ...] = tuple(("operand", x.name) for x in problem.operands())

@@ -1,4 +1,4 @@
-"""One pass over an array that changes its element type, or sets it."""
+"""One pass over an array that converts its element type, or sets it."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ KINDS = ("f64-f32", "f32-f32", "f32-bf16", "bf16-f32", "clear", "fill")
 
 @dataclass(frozen=True)
 class Cast(Problem):
-    """y = x in another type; clear: y = 0; fill: y = 1.5, neither of which reads anything.
+    """Conversion of x to another type, or a clear (y = 0) or fill (y = 1.5), which read nothing.
 
-    Operands have no type of 8 bytes: a double is two words of x, as it lies in memory. NaN stays NaN, as infinity
-    stays what it is.
+    Operands have no 8-byte type: a double is two words of x, as in memory. NaN and infinity are kept.
     """
 
     op: ClassVar[str] = "cast"
@@ -34,7 +33,7 @@ class Cast(Problem):
 
     @property
     def types(self) -> tuple[str, str] | None:
-        """From, to; None where nothing is read."""
+        """Source and target type; None for a clear or fill."""
         before, _, after = self.convert.partition("-")
         return (before, after) if after else None
 
@@ -100,7 +99,7 @@ class Cast(Problem):
 
 
 def doubles(x: Array) -> Array:
-    """The doubles that lie in pairs of words."""
+    """Return a float64 view of pairs of 32-bit words."""
     import numpy as np
 
     return np.ascontiguousarray(x).view(np.float64)

@@ -1,4 +1,4 @@
-"""Conversions, clears and fills: ours, the C library's memset, NumPy, PyTorch; on a GPU ours and PyTorch."""
+"""Conversions, clears and fills: ours, memset, NumPy, PyTorch; on a GPU ours and PyTorch."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SOURCE = Path(__file__).with_name("cast.c")
 
 
 class Argument(ctypes.Structure):
-    """`argument` of cast.c."""
+    """C struct `argument` of cast.c."""
 
     _fields_ = (("x", maths.POINTER), ("y", maths.POINTER), ("values", maths.INT64))
 
@@ -69,7 +69,7 @@ def torch_copy(problem: Cast, device: object, setting: Setting) -> Bind:
 
 
 def _torch_pass(problem: Cast, to: Any, sources: Sequence[Any]) -> Callable[[], Any]:
-    """Into a tensor, from another one where it is no clear or fill."""
+    """Return the call that fills or clears the tensor `to`, or copies the source into it."""
     if sources:
         return partial(to.copy_, sources[0])
     return partial(to.fill_, FILL) if problem.convert == "fill" else partial(to.zero_)

@@ -1,4 +1,4 @@
-"""Element-wise kernels one after another, some of them in another memory."""
+"""Chains of element-wise kernels, some of which run in another process."""
 
 from kernels.ops.chain.problem import Chain
 

@@ -1,4 +1,4 @@
-"""A chain of element-wise kernels, some of which only another process has."""
+"""A chain of element-wise kernels, some of which only another process can run."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ if TYPE_CHECKING:
     from kernels.problem import Array, Arrays
 
 KEPT = 63 / 64  # of a number in each kernel, the rest goes toward 1; as in chain.c
-MOST = 64  # kernels: of more a missing one would be hidden by the rounding of the others
+MOST = 64  # kernels: among more, rounding would hide a missing one
 
 
 @dataclass(frozen=True)
 class Chain(Problem):
-    """y = x after `links` kernels v ← 63/64 v + 1/64, each over the whole vector; `elsewhere` of them, evenly spread,
-    in another process, which gets the vector and sends it back. Raises UsageError."""
+    """Chain from x to y of `links` kernels v ← 63/64 v + 1/64, each over the whole vector.
+
+    Another process, which receives the vector and returns it, runs `elsewhere` of them, evenly spread.
+    Raises UsageError.
+    """
 
     op: ClassVar[str] = "chain"
 
@@ -49,7 +52,7 @@ class Chain(Problem):
 
     @property
     def bytes(self) -> float:
-        """Each kernel reads and writes the vector."""
+        """Bytes moved: each kernel reads and writes the vector."""
         return 2.0 * self.size * self.links
 
     @property
@@ -72,7 +75,7 @@ class Chain(Problem):
         return {"y": share * moved.truth(x["x"]) + (1 - share)}
 
     def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
-        """Two roundings a kernel, of no more than |x| + 1."""
+        """Bound two roundings a kernel, each of at most |x| + 1."""
         import numpy as np
 
         return {"y": 2 * self.links * u * (np.abs(x["x"].astype("f8")) + 1)}

@@ -1,4 +1,4 @@
-"""A chain by each way into another process, which does its share there."""
+"""Chains through each route to another process, which runs its share there."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SOURCE = Path(__file__).with_name("chain.c")
 
 
 class Argument(ctypes.Structure):
-    """`argument` of chain.c."""
+    """C struct `argument` of chain.c."""
 
     _fields_ = (
         *((name, POINTER) for name in ("x", "y", "peer", "exchange")),
@@ -34,7 +34,10 @@ class Argument(ctypes.Structure):
 
 
 def prepare(route: str, problem: Chain, device: object, setting: Setting) -> Bind:
-    """The other process is there whether it has a share or not. Raises Unavailable where the system forbids it."""
+    """Prepare the chain; the other process is started even if it has no share.
+
+    Raises Unavailable where the system forbids the route.
+    """
     alone(setting)
     peer = native.Peer(route, (problem.count,), between=build.address(SOURCE, "chain_link"))
     function, exchange = build.address(SOURCE, "chain_run"), build.address(native.PEER, "transfer_exchange")

@@ -1,4 +1,4 @@
-"""Loads that wait for each other: the latency of memory."""
+"""Dependent loads: the latency of memory."""
 
 from kernels.ops.chase.problem import PROBLEM, Chase
 

@@ -1,4 +1,4 @@
-"""A chain of loads by one thread of a GPU."""
+"""A chain of dependent loads by one thread of a GPU."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ THREADS, WARP = 256, 32  # of a block that builds; of the one that walks, whose 
 
 
 def bits(problem: Chase) -> int:
-    """Of the number of a line."""
+    """Return the bits of a line's number."""
     return max(1, (problem.lines - 1).bit_length())
 
 
 def build(problem: Chase) -> Geometry:
-    """The cycle, as large as the working set, into a workspace."""
+    """Return the launch that writes the cycle, as large as the working set, into a workspace."""
     blocks = -(-problem.lines // THREADS)
     numbers: tuple[Argument, ...] = (("int64", problem.lines), ("int64", bits(problem)))
     return Geometry("chase_build", (blocks, 1, 1), (THREADS, 1, 1), (("workspace", problem.working_set), *numbers))
 
 
 def touch(problem: Chase) -> Geometry:
-    """All of it read once, by as many threads as it has lines."""
+    """Return the launch that reads the cycle once, one thread a line."""
     blocks = -(-problem.lines // THREADS)
     places: tuple[Argument, ...] = (("workspace", problem.working_set), ("int64", problem.lines))
     return Geometry("chase_touch", (blocks, 1, 1), (THREADS, 1, 1), places)
 
 
 def walk(problem: Chase) -> Geometry:
-    """One launch along it."""
+    """Return the launch that walks the cycle."""
     places: tuple[Argument, ...] = (("operand", "y"), ("workspace", problem.working_set))
     numbers: tuple[Argument, ...] = tuple(("int64", x) for x in (problem.lines, bits(problem), problem.steps))
     return Geometry("chase_walk", (1, 1, 1), (WARP, 1, 1), (*places, *numbers))
 
 
 def launches(problem: Chase, name: str) -> tuple[Geometry, ...]:
-    """The cycle, all of it read, and a walk along it. Raises UsageError."""
+    """Return three launches: build the cycle, read it once, walk it. Raises UsageError."""
     if why := refused(problem):
         raise UsageError(why)
     refuse_unknown(SOURCE, name, KERNELS)
@@ -53,14 +53,16 @@ def launches(problem: Chase, name: str) -> tuple[Geometry, ...]:
 
 
 def refused(problem: Chase) -> str | None:
-    """Why it cannot do it."""
+    """Return why a GPU cannot run `problem`, or None."""
     return None if problem.page == SMALL_PAGE else f"a GPU's pages are its own: --page {SMALL_PAGE}"
 
 
 def prepare(problem: Chase, device: Any, setting: object) -> Bind:
-    """The cycle is built once. What a cache may hold is read before each walk, as rivals' visits leave nothing of it
-    there: by as many threads as there are lines, microseconds beside a walk of some hundred; what a multiprocessor's
-    own may hold, by those that walk."""
+    """Prepare a walk along a cycle that is built once.
+
+    Before each walk the lines a cache may hold are read again, as other contestants' samples evict them: by one thread
+    a line, microseconds beside a walk of some hundred; a multiprocessor's own cache is filled by the walking threads.
+    """
     block = device.allocate(problem.working_set)
     places = {"workspace": int(block.data.ptr)}
     grid.calls(SOURCE, (build(problem),), places, device)()

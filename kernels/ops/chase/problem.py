@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 LINE = 64  # bytes
 SMALL_PAGE, HUGE_PAGE = 4096, 2 << 20  # bytes
-STOPS = 16  # places on the way that are told
+STOPS = 16  # places along the walk that are reported
 FEWEST, MOST = 1 << 14, 1 << 16  # loads in a launch
 EXACT = 1 << 24  # a float32 holds every line number below it
 ODD, MASK32 = 2654435761, (1 << 32) - 1
@@ -22,10 +22,10 @@ ROUNDS = ((0x9E3779B1, 0x7F4A7C15), (0x85EBCA6B, 0x165667B1), (0xC2B2AE35, 0x27D
 
 @dataclass(frozen=True)
 class Chase(Problem):
-    """Each line holds the address of the next; the start is drawn from y, which gets the lines passed.
+    """Dependent loads: each line holds the next one's address; y seeds the start and gets the lines.
 
-    A launch is of 2^14 loads at least, in a small set several times around, and of 2^16 at most. Before a visit
-    a set that a cache may hold is read once, so that those loads find it as a long walk would have left it.
+    A launch has 2^14 to 2^16 loads, several times around in a small set. A set that a cache may hold is read once
+    before a sample, so that the loads find the cache as a long walk would have left it.
     """
 
     op: ClassVar[str] = "chase"
@@ -47,7 +47,7 @@ class Chase(Problem):
 
     @property
     def steps(self) -> int:
-        """Loads in a launch; not so many from stop to stop that it is back where it was."""
+        """Loads in a launch; the distance between stops is no multiple of the cycle's length."""
         every = -(-min(max(self.lines, FEWEST), MOST) // STOPS)
         return STOPS * (every + (every % self.lines == 0))
 
@@ -57,19 +57,19 @@ class Chase(Problem):
 
     @property
     def bytes(self) -> float:
-        """Of one load, the line that it brings."""
+        """Bytes of one load: the line that it fetches."""
         return float(LINE)
 
     @property
     def footprint(self) -> int:
-        """With the memory it maps itself, whole pages of it."""
+        """Bytes in all, with the whole pages that the kernel maps itself."""
         return super().footprint + -(-self.working_set // self.page) * self.page + self.page
 
     def operands(self) -> tuple[Operand, ...]:
         return (Operand("y", (1, STOPS), "inout"),)
 
     def reference(self, x: Arrays) -> dict[str, Array]:
-        """The lines at which the walk is after each sixteenth of its loads."""
+        """Return the line reached after each sixteenth of the loads."""
         import numpy as np
 
         bits = int(np.asarray(x["y"], np.float32).reshape(-1)[:1].view(np.uint32)[0])
@@ -79,13 +79,15 @@ class Chase(Problem):
         return {"y": np.array([stops], np.float64)}
 
     def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
-        """A line is right or wrong."""
+        """Allow no error: a line is right or wrong."""
         return {"y": 0.0 * want["y"]}
 
 
 def place(i: int, lines: int) -> int:
-    """The line at position i of the cycle: a one-to-one scramble of the least power of two that holds them,
-    applied again where it leads outside."""
+    """Return the line at position i of the cycle.
+
+    The cycle is a bijective scramble of the least power of two ≥ `lines`, applied again while it leads outside.
+    """
     bits = max(1, (lines - 1).bit_length())
     mask, shift = (1 << bits) - 1, bits // 2 + 1
     while True:

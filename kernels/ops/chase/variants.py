@@ -1,4 +1,4 @@
-"""One row: a chain of loads in C, in memory of its own."""
+"""A chain of dependent loads, in C and in CUDA C, in memory that the kernel maps itself."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ POINTER = ctypes.c_void_p
 
 
 class Region(ctypes.Structure):
-    """`region` of chase.c."""
+    """C struct `region` of chase.c."""
 
     _fields_ = (
         ("base", POINTER),
@@ -38,13 +38,13 @@ class Region(ctypes.Structure):
 
 
 class Argument(ctypes.Structure):
-    """`argument` of chase.c."""
+    """C struct `argument` of chase.c."""
 
     _fields_ = (("y", POINTER), ("r", POINTER))
 
 
 def accepts(problem: Chase) -> str | None:
-    """Pages this machine does not give."""
+    """Return which of the problem's pages this machine lacks, or None."""
     if problem.page == SMALL_PAGE != os.sysconf("SC_PAGESIZE"):
         return f"the pages of this machine are of {os.sysconf('SC_PAGESIZE')} bytes"
     if problem.page == HUGE_PAGE and huge_pages() not in ("always", "madvise"):
@@ -53,7 +53,7 @@ def accepts(problem: Chase) -> str | None:
 
 
 def cycle(problem: Chase) -> Held:
-    """All its lines in memory of its own. Raises Unavailable where there is not the memory for it."""
+    """Map and link all lines of the cycle. Raises Unavailable where memory is short."""
     refuse_size(problem)
     release = CALL(build.address(SOURCE, "release"))
     small = int(huge_pages() == "always")
@@ -64,7 +64,7 @@ def cycle(problem: Chase) -> Held:
 
 
 def prepare(problem: Chase, device: object, setting: object) -> Bind:
-    """Raises Unavailable where there is not the memory for it."""
+    """Prepare the walk. Raises Unavailable where memory is short."""
     kept = cycle(problem)
     function, ready = build.address(SOURCE, "walk"), build.address(SOURCE, "ready")
 

@@ -1,4 +1,4 @@
-"""Dropout by cuDNN, its mask stored."""
+"""Dropout by our CUDA kernels and by cuDNN, which stores its mask."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 SOURCE = Path(__file__).with_name("dropout.cu")
 KERNELS = ("dropout_key", "dropout_both")
 THREADS, WARP, KEY = 256, 32, 4  # of a block; of the one that makes the key; bytes of it
-ALL = 1 << 32  # what a share is a share of
+ALL = 1 << 32  # scale of a share in 32 bits
 
 
 def kernel(problem: Dropout) -> str:
-    """The name of the last kernel that solves it."""
+    """Return the name of the last kernel that solves `problem`."""
     return "dropout_both"
 
 
 def launches(problem: Dropout, name: str) -> tuple[Geometry, ...]:
-    """The key, then both ways. Raises UsageError."""
+    """Return two launches: draw the key, then forward and backward. Raises UsageError."""
     refuse_unknown(SOURCE, name, KERNELS)
     key: Argument = ("workspace", KEY)
     places: tuple[Argument, ...] = tuple(("operand", x.name) for x in problem.operands())
@@ -46,7 +46,7 @@ def launches(problem: Dropout, name: str) -> tuple[Geometry, ...]:
 
 
 def prepare(problem: Dropout, device: Any, setting: Setting) -> Bind:
-    """A call each way; every call forward draws another mask."""
+    """Prepare a cuDNN call for each direction; every forward call draws another mask."""
     import random
 
     on = device.dnn()
@@ -66,5 +66,5 @@ def prepare(problem: Dropout, device: Any, setting: Setting) -> Bind:
 
 
 def accepts(problem: Dropout) -> str | None:
-    """Return why cuDNN's calls cannot do it."""
+    """Return why cuDNN's calls cannot run `problem`, or None."""
     return cudnn_layers.too_many(problem.units, "--units")

@@ -1,4 +1,4 @@
-"""Dropout: the forward scales what it keeps, the backward must drop the same elements."""
+"""Dropout: the forward scales the kept elements; the backward must drop the same ones."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ SIGMAS = 6.0  # how far a count may lie from its expectation
 
 @dataclass(frozen=True)
 class Dropout(Problem):
-    """y = x·mask/(1 − rate) and dx = dy·mask/(1 − rate), of one random mask. Masks differ from kernel to kernel, so
-    what is checked is: each element is dropped or scaled, both results drop the same ones, and how many are kept,
-    alone and in neighboring pairs, is what chance would keep."""
+    """Dropout with one random mask: y = x·mask/(1 − rate) and dx = dy·mask/(1 − rate).
+
+    Kernels draw different masks, so the check is: each element is dropped or scaled, both results drop the same
+    ones, and the counts of kept elements and of kept neighboring pairs agree with chance.
+    """
 
     op: ClassVar[str] = "dropout"
 
@@ -59,7 +61,7 @@ class Dropout(Problem):
         return Excerpt(replace(self, units=len(row[1])), {x.name: row for x in self.operands()})
 
     def reference(self, x: Arrays) -> dict[str, Array]:
-        """With a mask of NumPy's."""
+        """Return the results for a mask of NumPy's."""
         import numpy as np
 
         kept = np.random.default_rng(1).random((1, self.units)) >= self.rate
@@ -82,7 +84,7 @@ class Dropout(Problem):
         ]
 
     def _counted(self, first: Array, nonzero: Array) -> list[Evidence]:
-        """How many are kept, alone and in pairs, of those that are `nonzero`: where x is zero, so is y."""
+        """Compare the shares of kept elements and kept pairs with chance, where x is `nonzero`."""
         import numpy as np
 
         neighbors, both = first[:-1] & first[1:], nonzero[:-1] & nonzero[1:]

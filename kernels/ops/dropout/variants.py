@@ -1,4 +1,4 @@
-"""Dropout: ours with its mask recomputed, stored, or made in a pass of its own; NumPy's and PyTorch's generators."""
+"""Dropout: our mask recomputed, stored or drawn in a separate pass; NumPy's and PyTorch's generators."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SOURCE = Path(__file__).with_name("dropout.c")
 
 
 class Argument(ctypes.Structure):
-    """`argument` of dropout.c."""
+    """C struct `argument` of dropout.c."""
 
     _fields_ = (
         *((name, maths.POINTER) for name in ("x", "dy", "y", "dx", "scratch")),
@@ -65,7 +65,7 @@ def numpy_mask(problem: Dropout, device: object, setting: Setting) -> Bind:
 
 
 def torch_mask(problem: Dropout, device: object, setting: Setting) -> Bind:
-    """What nn.Dropout runs in training: native_dropout, whose answer is new memory, copied; and its backward."""
+    """Prepare nn.Dropout's training path: native_dropout, whose new result is copied, and its backward."""
     torch = torch_library.load()
     torch.set_num_threads(setting.threads)
     torch.set_grad_enabled(False)

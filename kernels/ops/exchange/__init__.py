@@ -1,4 +1,4 @@
-"""Data that threads of a GPU hand each other: banks of shared memory, shuffles, additions to shared words."""
+"""Data exchange between threads of a GPU: banks of shared memory, shuffles, additions to shared words."""
 
 from kernels.ops.exchange.problem import PROBLEM, Exchange
 

@@ -1,4 +1,4 @@
-"""How the kernels of exchange.cu are launched."""
+"""Launch geometry of the kernels of exchange.cu."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ KERNELS = (*(f"exchange_{how.replace('-', '_')}" for how in HOW), CLEAR)
 
 
 def kernel(problem: Exchange) -> str:
-    """The name of the kernel that solves it."""
+    """Return the name of the kernel that solves `problem`."""
     return f"exchange_{problem.how.replace('-', '_')}"
 
 
 def launches(problem: Exchange, name: str) -> tuple[Geometry, ...]:
-    """A block a multiprocessor; what all blocks add to is cleared before. Raises UsageError."""
+    """Return one block a multiprocessor; words that all blocks add to are cleared before. Raises UsageError."""
     refuse_unknown(SOURCE, name, KERNELS)
     shared = problem.how == "add-global"
     if name not in (kernel(problem), *((CLEAR,) if shared else ())):

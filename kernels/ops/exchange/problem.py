@@ -1,4 +1,4 @@
-"""Threads of a GPU that hand each other words, and do next to nothing else."""
+"""Threads of a GPU that exchange words and do next to nothing else."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
     from kernels.problem import Array, Arrays
 
-THREADS = 1024  # of a block, of which a multiprocessor has one; and words of its shared memory
+THREADS = 1024  # of a block, one a multiprocessor; and words of its shared memory
 WARP = 32
-DISTANCES = (1, 2, 4, 8, 16)  # of the lanes of a warp that swap, step after step
+DISTANCES = (1, 2, 4, 8, 16)  # between lanes of a warp that swap, step by step
 MOST = 7  # the largest number of an input
 EXACT = 1 << 24  # whole numbers up to here are exact in float32, in whatever order they are added
 HOW = ("load", "shuffle", "add-shared", "add-global")
@@ -23,17 +23,17 @@ HOW = ("load", "shuffle", "add-shared", "add-global")
 
 @dataclass(frozen=True)
 class Exchange(Problem):
-    """`load`: a lane reads words of shared memory one behind the other, its neighbor `spread` words further: lanes
-    whose words are in one bank of 32 wait for each other. `shuffle`: lanes of a warp swap what they have, and add one.
-    `add-shared`, `add-global`: threads add to one of `spread` words, neighbors to neighbors, of the block's shared
-    memory or of all blocks' memory.
+    """Exchange of words between threads of a GPU, by one of the ways in `how`.
 
-    All numbers are small and whole, so that each sum is exact: one that is off by one step, or by one word, is wrong.
+    All numbers are small integers, so that each sum is exact: an error of one step or one word shows.
     """
 
     op: ClassVar[str] = "exchange"
     within: ClassVar[bool] = True
 
+    # load: a lane reads successive words of shared memory, its neighbor `spread` words further; words in one of the 32
+    # banks conflict. shuffle: lanes of a warp swap their values and add one. add-shared, add-global: threads add to
+    # `spread` words, neighbors to neighbors, of the block's shared memory or of memory that all blocks share.
     how: str = axis("what is done", choices=HOW)
     spread: int = axis("load: words from lane to lane; add: words that are added to", 1, low=0)
     steps: int = axis("times that each thread does it", 1024, low=1)
@@ -49,12 +49,12 @@ class Exchange(Problem):
 
     @property
     def threads(self) -> int:
-        """Of all blocks."""
+        """Threads of all blocks."""
         return THREADS * self.processors
 
     @property
     def crowd(self) -> int:
-        """How many of them add to one word at most."""
+        """Most threads that add to one word."""
         if not self.how.startswith("add"):
             return 1
         return -(-(self.threads if self.how == "add-global" else THREADS) // self.spread)
@@ -65,7 +65,7 @@ class Exchange(Problem):
 
     @property
     def bytes(self) -> float:
-        """What is handed over, a word a thread and step."""
+        """Bytes exchanged: one word for each thread and step."""
         return 4.0 * self.threads * self.steps
 
     def operands(self) -> tuple[Operand, ...]:
@@ -74,7 +74,7 @@ class Exchange(Problem):
         return Operand("x", shape, "in", drawn_by_index=True), Operand("y", words.get(self.how, shape), "out")
 
     def indices(self, x: Operand, rng: np.random.Generator) -> Array:
-        """Small whole numbers, whose sums are exact: what is timed has them too."""
+        """Return small integers, whose sums are exact; the timed data has them too."""
         import numpy as np
 
         most = min(MOST, EXACT // (self.steps * self.crowd))
@@ -99,7 +99,7 @@ class Exchange(Problem):
         return {"y": self.steps * sums}
 
     def _loaded(self, given: Array) -> Array:
-        """The sum of so many words, around and around, from where each thread begins."""
+        """Return each thread's sum of `steps` words, read around and around from its first one."""
         import numpy as np
 
         thread = np.arange(THREADS)
@@ -110,7 +110,7 @@ class Exchange(Problem):
         return summed
 
     def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
-        """A sum is right or wrong."""
+        """Allow no error: a sum is right or wrong."""
         return {"y": 0.0 * want["y"]}
 
 

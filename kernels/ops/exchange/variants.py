@@ -1,4 +1,4 @@
-"""One row: our kernels in CUDA C."""
+"""Exchanges between threads by our kernels in CUDA C."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Discrete Fourier transforms of real images, and back."""
+"""Discrete Fourier transforms of real images, and their inverses."""
 
 from kernels.ops.fft.problem import Fft
 

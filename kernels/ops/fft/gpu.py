@@ -1,7 +1,8 @@
 """Transforms on a GPU by cuFFT, through our binding, scikit-cuda, CuPy and PyTorch.
 
-Back, cuFFT destroys the spectrum and does not divide by the number of places: whoever calls it is given a copy that is
-divided, by CuPy."""
+cuFFT's inverse destroys the spectrum and does not divide by the number of elements: our binding and scikit-cuda get
+a copy that CuPy has divided.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +23,13 @@ COPIES = 3  # kernels of a package around cuFFT's at most: the spectrum kept, nu
 
 
 class Plan(Protocol):
-    """Of our binding, or of scikit-cuda."""
+    """A cuFFT plan of our binding or of scikit-cuda."""
 
     def call(self, source: int, target: int) -> Callable[[], None]: ...
 
 
 def by_cufft(problem: Fft, device: Any, setting: object) -> Bind:
-    """In a work area that is allocated here."""
+    """Prepare cuFFT through our binding, in a work area allocated here."""
     plan = cufft.plan((problem.h, problem.w), problem.batch, problem.direction == "c2r", device.stream.ptr, behind=True)
     area = device.allocate(max(1, plan.nbytes))
     plan.work_in(int(area.data.ptr))
@@ -36,7 +37,7 @@ def by_cufft(problem: Fft, device: Any, setting: object) -> Bind:
 
 
 def by_scikit(problem: Fft, device: Any, setting: object) -> Bind:
-    """In a work area that cuFFT allocates."""
+    """Prepare cuFFT through scikit-cuda, in a work area that cuFFT allocates."""
     size = problem.h, problem.w
     return _planned(
         problem, device, skcuda.transforms(size, problem.batch, problem.direction == "c2r", device.stream.ptr), None, 0
@@ -59,7 +60,10 @@ def _planned(problem: Fft, device: Any, plan: Plan, area: object, nbytes: int) -
 
 
 def by_cupy(problem: Fft, device: Any, setting: object) -> Bind:
-    """It allocates its result, which is copied, and keeps its plans; back, a copy of the spectrum too."""
+    """Prepare CuPy's transform, which allocates its result, copied to y, and caches its plans.
+
+    The inverse also copies the spectrum.
+    """
     fft, back = device.cp.fft, problem.direction == "c2r"
     source, target = problem.operands()
 
@@ -76,7 +80,7 @@ def by_cupy(problem: Fft, device: Any, setting: object) -> Bind:
 
 
 def by_torch(problem: Fft, device: Any, setting: object) -> Bind:
-    """It allocates its result, `out` or not, and copies it there itself."""
+    """Prepare PyTorch's transform, which allocates its result even with `out`, and copies it there."""
     torch = torch_cuda.load(device)
     held = sum(x.nbytes for x in problem.operands())
 

@@ -1,6 +1,6 @@
-"""The transforms of SciPy, NumPy, FFTW and PyTorch, in single precision, from operand to operand.
+"""Single-precision transforms of SciPy, NumPy, FFTW and PyTorch, from operand to operand.
 
-Back, FFTW destroys the spectrum and does not divide by the number of places: it is given a copy that is divided.
+FFTW's inverse destroys the spectrum and does not divide by the number of elements: it gets a divided copy.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def numbers(problem: Fft, buffers: Sequence[Any]) -> tuple[Any, Any]:
-    """Both operands, of which the spectrum is one of complex numbers; NumPy's arrays, or CuPy's."""
+    """Return both operands, the spectrum viewed as complex64; NumPy's arrays, or CuPy's."""
     import numpy as np
 
     x, y = buffers
@@ -29,7 +29,7 @@ def numbers(problem: Fft, buffers: Sequence[Any]) -> tuple[Any, Any]:
 
 
 def scipy_copied(problem: Fft, device: object, setting: Setting) -> Bind:
-    """They allocate their result, which is copied: they take no output."""
+    """Prepare scipy.fft, whose functions take no output: the result is copied to y."""
     import numpy as np
     from scipy import fft
 
@@ -46,13 +46,15 @@ def scipy_copied(problem: Fft, device: object, setting: Setting) -> Bind:
 
 
 def numpy_accepts(problem: Fft) -> str | None:
-    """Where it does not compute in single precision: it multiplies by 1, an integer, and so takes its loop for doubles;
-    back it multiplies by a float."""
+    """Return why NumPy's transform would not be in single precision, or None.
+
+    Forward it scales by the integer 1 and so runs its loop for doubles; the inverse scales by a float.
+    """
     return None if problem.direction == "c2r" else "to a spectrum NumPy computes in double precision: --direction c2r"
 
 
 def numpy_out(problem: Fft, device: object, setting: Setting) -> Bind:
-    """irfftn: irfft2 forgets its `out` (NumPy 2.4). What it makes of the columns it allocates."""
+    """Prepare np.fft.irfftn, since irfft2 ignores its `out` (NumPy 2.4); the columns' result is allocated."""
     import numpy as np
 
     alone(setting)
@@ -66,7 +68,7 @@ def numpy_out(problem: Fft, device: object, setting: Setting) -> Bind:
 
 
 def torch_out(problem: Fft, device: object, setting: Setting) -> Bind:
-    """It allocates its result, `out` or not, and copies it there itself."""
+    """Prepare PyTorch's transform, which allocates its result even with `out`, and copies it there."""
     import numpy as np
 
     torch = torch_library.load()
@@ -81,14 +83,14 @@ def torch_out(problem: Fft, device: object, setting: Setting) -> Bind:
 
 
 def torch_transform(torch: Any, problem: Fft, x: Any, y: Any) -> Callable[[], Any]:
-    """From tensor to tensor."""
+    """Return the call of PyTorch's transform from tensor x to tensor y."""
     if problem.direction == "r2c":
         return partial(torch.fft.rfft2, x, out=y)
     return partial(torch.fft.irfft2, x, s=(problem.h, problem.w), out=y)
 
 
 def fftw_planned(problem: Fft, device: Any, setting: Setting) -> Bind:
-    """Measured plans, made for memory of their own. Raises Unavailable."""
+    """Prepare FFTW plans measured on scratch memory. Raises Unavailable."""
     import numpy as np
 
     back = problem.direction == "c2r"

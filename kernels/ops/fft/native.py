@@ -1,4 +1,4 @@
-"""The kernel of fft.c; several threads have images of their own."""
+"""Transforms by the kernel of fft.c; each thread has a share of the images."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ LEAST = 32  # two of the widest vectors
 
 
 class Argument(ctypes.Structure):
-    """`argument` of fft.c; `batch` images from x and y on, which may be any of a problem's."""
+    """C struct `argument` of fft.c.
+
+    It covers `batch` images from x and y on, which may be any of a problem's.
+    """
 
     _fields_ = (
         *((name, POINTER) for name in ("x", "y", "workspace", "waves")),
@@ -33,7 +36,7 @@ class Argument(ctypes.Structure):
 
 
 def waves(problem: Fft) -> Array:
-    """The circle in w steps, then in h steps: clockwise to a spectrum, the other way round back."""
+    """Return the unit circle in w steps, then in h steps: clockwise to a spectrum, counterclockwise back."""
     import numpy as np
 
     turn = -2j if problem.direction == "r2c" else 2j
@@ -42,13 +45,13 @@ def waves(problem: Fft) -> Array:
 
 
 def accepts(problem: Fft) -> str | None:
-    """Why it cannot: its passes are of radix 4 and 2, its vectors of full lanes."""
+    """Return why fft.c cannot run `problem`, or None: its passes have radix 4 and 2 and full vectors."""
     fits = all(n >= LEAST and n & (n - 1) == 0 for n in (problem.h, problem.w))
     return None if fits else f"its lengths are powers of two from {LEAST} on: --h 64 --w 64"
 
 
 def prepare(problem: Fft, device: Any, setting: Setting) -> Bind:
-    """Raises Unavailable, BuildError."""
+    """Prepare the kernel of fft.c. Raises Unavailable, BuildError."""
     compiler_flags = (*flags(), *openmp.flags(setting))
     function = build.address(SOURCE, f"fft_{problem.direction}", compiler_flags)
     kernel = openmp.compiled(SOURCE, compiler_flags, setting)

@@ -1,4 +1,4 @@
-"""The discrete Fourier transform of a batch of real images, or its inverse."""
+"""Discrete Fourier transforms of a batch of real images, and their inverses."""
 
 from __future__ import annotations
 
@@ -14,18 +14,17 @@ if TYPE_CHECKING:
 
     from kernels.problem import Array, Arrays
 
-LIMIT = 8.0  # of u √stages times the root mean square of what is right: honest kernels reach 0.2 to 4.3
+LIMIT = 8.0  # × u √stages × root mean square of the correct result: correct kernels reach 0.2 to 4.3
 
 
 @dataclass(frozen=True)
 class Fft(Problem):
-    """r2c: y = Σ x e^(-2πi(jk/h + lm/w)) over an image's h × w places, of `batch` images; the half spectrum, w/2 + 1
-    columns, whose conjugates the others are. c2r: the image of a half spectrum, divided by h·w.
+    """Transform of `batch` real images (r2c), y = Σ x e^(-2πi(jk/h + lm/w)), or its inverse (c2r).
 
-    A complex number is two neighbors, real and imaginary part: a spectrum is batch × h × 2(w/2 + 1) floats. What no
-    real image has, an imaginary part at its own mirror image, counts for nothing, as in NumPy and all other libraries.
-    FLOPs are nominal, 2.5 N log2 N an image of N places, as benchFFT counts them (Frigo, Johnson 2005). How far in its
-    image a NaN or an infinity reaches differs between honest algorithms.
+    r2c yields the half spectrum, w/2 + 1 columns, whose conjugates are the others; c2r divides by h·w. A complex number
+    is two neighboring floats, so a spectrum is batch × h × 2(w/2 + 1). Imaginary parts that no real image has are
+    ignored, as in NumPy and all other libraries. FLOPs are nominal, 2.5 N log2 N for N pixels, as in benchFFT (Frigo,
+    Johnson 2005). How far a NaN or an infinity spreads in its image differs between correct algorithms.
     """
 
     op: ClassVar[str] = "fft"
@@ -37,13 +36,15 @@ class Fft(Problem):
 
     @property
     def count(self) -> int:
-        """Places of an image."""
+        """Pixels of an image."""
         return self.h * self.w
 
     @property
     def stages(self) -> float:
-        """Half the sum of the prime factors of N, log2 N where they are all two. A transform of p places may be made of
-        sums of p terms, one after another, whose error is the random sum of their partial ones': √(p/2) u."""
+        """Half the sum of the prime factors of N, which is log2 N where all are two.
+
+        A transform of length p may be computed as sums of p terms, whose random error is √(p/2) u.
+        """
         return sum(map(_factors, (self.h, self.w))) / 2
 
     @property
@@ -81,9 +82,11 @@ class Fft(Problem):
         return {"y": np.fft.irfft2(given.view(np.complex128), s=(self.h, self.w))}
 
     def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
-        """Errors of the stages are independent and add up like a random walk, each u times the root mean square of what
-        is there (Gentleman, Sande 1966; the certain bound in chapter 24 of Higham, Accuracy and Stability, grows as
-        log2 N, not as its root): that of the answer, everywhere in an image. Of a spectrum it is the image's norm."""
+        """Bound the error of each image by LIMIT · u · √stages times the root mean square of its result.
+
+        Errors of the stages are independent and add up like a random walk (Gentleman, Sande 1966); the worst-case bound
+        (Higham, Accuracy and Stability, chapter 24) grows as log2 N. The RMS of a spectrum is the norm of its image.
+        """
         import numpy as np
 
         image = x["x"] if self.direction == "r2c" else want["y"]
@@ -93,7 +96,7 @@ class Fft(Problem):
 
 
 def _factors(n: int) -> int:
-    """The sum of its prime factors."""
+    """Return the sum of the prime factors of n."""
     total, factor = 0, 2
     while factor * factor <= n:
         while n % factor == 0:

@@ -1,4 +1,4 @@
-"""Transforms of images: ours, SciPy's and NumPy's pocketfft, FFTW, and MKL inside PyTorch; on a GPU cuFFT's."""
+"""Transforms of images: ours, SciPy's and NumPy's pocketfft, FFTW, PyTorch's MKL; on a GPU cuFFT's."""
 
 from __future__ import annotations
 

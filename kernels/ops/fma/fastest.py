@@ -1,5 +1,7 @@
-"""Which instruction set multiplies and adds fastest here: the widest one may be held to a lower clock, or have half as
-many units."""
+"""Search for the instruction set that multiplies and adds fastest on this processor.
+
+The widest one may lower the clock or have half as many units.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +22,16 @@ if TYPE_CHECKING:
 
 FUSED = ("avx2", "avx512")  # sets of x86 with a fused multiply-add; no other is as fast as the narrower of them
 ROUNDS = 9
-QUIET = ROUNDS // 4  # of a set's calls, fastest first: what stops a core for some of them makes none faster
-BETTER = 1.02  # times as fast as a wider one a set must be, so that noise names none
+QUIET = ROUNDS // 4  # index into a set's times, fastest first: interruptions only make calls slower
+BETTER = 1.02  # speedup over a wider set that is no noise
 
 
 @functools.cache
 def fastest(sets: tuple[str, ...]) -> str:
-    """Of these, narrowest first, that one; measured once a process, by its thread's processor time, in turns."""
+    """Return the fastest of `sets` (narrowest first), measured once a process in alternating rounds.
+
+    The clock is the thread's processor time.
+    """
     contenders = [name for name in sets if name in FUSED] or [sets[-1]]
     calls = {name: call for name in contenders if (call := prepared(peak_of(name)))}
     if len(contenders) == 1 or len(calls) < len(contenders):
@@ -34,13 +39,13 @@ def fastest(sets: tuple[str, ...]) -> str:
     times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(ROUNDS):
         for name, call in calls.items():
-            call()  # the clock of what was before is none of its own
+            call()  # untimed: the set before left its clock
             times[name].append(seconds(call))
     return chosen({name: peak_of(name).flops / sorted(took)[QUIET] for name, took in times.items()})
 
 
 def chosen(rates: dict[str, float]) -> str:
-    """The widest of these, narrowest first, unless another is faster than noise makes it."""
+    """Return the widest of `rates` (narrowest first), unless another is faster by more than noise."""
     best = list(rates)[-1]
     for name in list(rates)[-2::-1]:
         if rates[name] > BETTER * rates[best]:
@@ -49,18 +54,18 @@ def chosen(rates: dict[str, float]) -> str:
 
 
 def peak_of(isa: str, steps: int = 16384, processors: int = 1) -> Fma:
-    """As many chains as it has registers for."""
+    """Return the peak problem of an instruction set, with as many chains as its registers hold."""
     return Fma(isa, steps, PEAK[isa], processors)
 
 
 def prepared(problem: Fma) -> Callable[[], object] | None:
-    """A call of it, by a thread for each of its processors; None where it does not compile, or there are too few."""
+    """Return a call of `problem` by one thread a core; None without a compiler or enough cores."""
     launch = bound(problem)
     return None if launch is None else launch.call
 
 
 def bound(problem: Fma | Mma) -> Launch | None:
-    """Bind a peak kernel to operands of its own; None where it does not compile, or there are too few processors."""
+    """Bind a peak kernel to its operands; None if it does not compile or the cores are too few."""
     device = open_device()
     try:
         bind = find(problem.op, "c").prepare(problem, device, Setting(problem.processors))
@@ -73,7 +78,7 @@ def bound(problem: Fma | Mma) -> Launch | None:
 
 
 def seconds(call: Callable[[], object], clock: Callable[[], float] = time.thread_time) -> float:
-    """Of this thread's processor time, or by another clock."""
+    """Return the seconds of a call on `clock`, by default this thread's processor time."""
     start = clock()
     call()
     return max(clock() - start, 1e-9)

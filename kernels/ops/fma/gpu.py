@@ -1,4 +1,4 @@
-"""How the kernel of fma.cu is launched."""
+"""Launch geometry of the kernel of fma.cu."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ THREADS = ISA["cuda"][0]
 
 
 def launches(problem: Fma, kernel: str, processors: int | None = None) -> tuple[Geometry, ...]:
-    """One launch, a block a multiprocessor: the peak of a device is a problem of all that it has.
+    """Return one launch of a block a multiprocessor: a device's peak is a problem of all of them.
 
-    `processors`, where given, are the device's: a problem for fewer is no peak of it, one for more takes two
-    turns. Raises UsageError.
+    `processors`, where given, is the device's number: fewer blocks miss the peak, more need a second wave.
+    Raises UsageError.
     """
     if problem.isa != "cuda" or kernel != f"fma_chains{problem.chains}" or kernel not in KERNELS:
         there = ", ".join(KERNELS)

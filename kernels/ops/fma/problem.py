@@ -1,4 +1,4 @@
-"""Multiply-adds in registers. Enough chains reach the peak; one chain is a delay of known length."""
+"""Multiply-adds in registers: enough chains reach the peak, one chain is a delay of known length."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from kernels.problem import Operand, Problem, axis
 if TYPE_CHECKING:
     from kernels.problem import Array, Arrays
 
-# Floats in a register, and the flags that name exactly this instruction set to gcc and clang. Of cuda, the
-# threads of the one block that a multiprocessor runs: fma.cu says why so many.
+# Floats in a register, and the flags that select exactly this instruction set in gcc and clang. For cuda, the
+# threads of the one block that a multiprocessor runs: see fma.cu for why so many.
 ISA = {
     "sse": (4, MARCH["sse4.2"]),
     "avx": (8, MARCH["avx"]),
@@ -26,18 +26,18 @@ ISA = {
     "avx512fp16": (32, (*MARCH["avx512"], "-mavx512fp16")),
     "cuda": (512, ()),
 }
-HALF = ("avx512fp16",)  # whose numbers are of half precision
-CHAINS = 10  # of x86: latency 4, two a cycle, so that eight would just do
+HALF = ("avx512fp16",)  # sets with numbers of half precision
+CHAINS = 10  # on x86: latency 4, two a cycle, so that eight would just do
 # Chains with which each reaches its peak anywhere: sixteen for four multiply-adds a cycle of latency 4 (Neoverse V1),
 # where they and two constants have registers; else as many as have.
 PEAK = {"sse": 14, "avx": 14, "avx2": 14, "avx512": 16, "native": 16, "avx512fp16": 16, "cuda": CHAINS}
 NOTHING, BEFORE = "none", ("sse", "avx", "avx2", "avx512")
-PASSES, LEAST = 64, 1024  # slices of each thread of several, which one that is late leaves to others; steps of one
+PASSES, LEAST = 64, 1024  # slices of each of several threads, which a late one leaves to others; least steps of a slice
 
 
 @dataclass(frozen=True)
 class Fma(Problem):
-    """`steps` times x ← x/2 + d, in every lane of each chain. x carries over from launch to launch."""
+    """Multiply-adds x ← x/2 + d, `steps` times in every lane of each chain; x stays between launches."""
 
     op: ClassVar[str] = "fma"
 
@@ -59,7 +59,7 @@ class Fma(Problem):
 
     @property
     def lanes(self) -> int:
-        """Numbers in a register of each thread, or CUDA threads in all: each has its own chains."""
+        """Numbers in a register of each thread, or CUDA threads in all: each has chains of its own."""
         return ISA[self.isa][0] * self.processors
 
     @property
@@ -72,8 +72,10 @@ class Fma(Problem):
 
     @property
     def slice(self) -> int:
-        """Steps of a slice, of which each of several threads has `passes`. After one of LEAST steps x is as after any
-        number of them, so that it does not matter who does how many."""
+        """Steps of one slice; each of several threads has `passes` slices.
+
+        After LEAST steps x no longer changes, so that it does not matter which thread executes how many.
+        """
         return self.steps // self.passes
 
     @property
@@ -96,7 +98,7 @@ class Fma(Problem):
 
     @property
     def _halvings(self) -> int:
-        """Where two steps are x - x/2 and x + d, half as many: fma.c says where."""
+        """Halvings in `steps`: half as many where two steps are x − x/2 and x + d (see fma.c)."""
         in_pairs = self.isa != "cuda" and platform.machine() == "aarch64"
         return self.steps - self.steps // 2 if in_pairs else self.steps
 

@@ -1,4 +1,4 @@
-"""One kernel, compiled for each instruction set, and its like for a GPU."""
+"""Multiply-adds by one C kernel, compiled for each instruction set, and by its CUDA counterpart."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class Argument(ctypes.Structure):
 
 
 class After(ctypes.Structure):
-    """What fma_chains takes, for what is timed and, behind it, for what is executed before."""
+    """Arguments of fma_chains: those of the timed call, then those of the burst before it."""
 
     _fields_ = (*Argument._fields_, *((f"before_{name}", kind) for name, kind in Argument._fields_))
 
 
 class Shared(ctypes.Structure):
-    """What fma_part takes."""
+    """Arguments of fma_part."""
 
     _fields_ = (*team.PLAN, *Argument._fields_)
 
@@ -57,8 +57,10 @@ def prepare(problem: Fma, device: object, setting: Setting) -> Bind:
 
 
 def _after(problem: Fma, function: int) -> Bind:
-    """Behind a burst of multiply-adds of another instruction set, on numbers of its own, in place of the launches by
-    which a visit warms up."""
+    """Bind the call behind an untimed burst of multiply-adds of another instruction set.
+
+    The burst, on numbers of its own, replaces the launches that warm up a sample.
+    """
     import numpy as np
 
     lanes, flags = ISA[problem.after]
@@ -76,7 +78,7 @@ def _after(problem: Fma, function: int) -> Bind:
 
 
 def _by_several(problem: Fma, setting: Setting, flags: tuple[str, ...]) -> Bind:
-    """A thread on each core. Raises Unavailable."""
+    """Bind one thread on each core. Raises Unavailable."""
     if setting.threads != problem.processors:
         raise Unavailable(f"{problem.name} takes {problem.processors} threads: --threads {problem.processors}")
     function, members = build.address(SOURCE, "fma_part", flags), team.gather(problem.processors)

@@ -1,4 +1,4 @@
-"""Rows of a table: picked, or stepped."""
+"""Rows of a table, looked up or updated."""
 
 from kernels.ops.gather.problem import Gather
 

@@ -1,4 +1,4 @@
-"""Rows by NumPy or CuPy, whose calls are the same, and by PyTorch."""
+"""Row lookups and updates by NumPy or CuPy, which share an interface, and by PyTorch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kernels.setting import Setting
 
 PRODUCT = 2  # kernels of cuBLAS, at most: parts of a long sum are added up by a second
-# CuPy's of a step, by rule and whether of the whole table. Each operator is one; `w[ids] -= x` takes, subtracts and
+# CuPy's kernels of a step, by rule and whether it is dense. Each operator is one; `w[ids] -= x` takes, subtracts and
 # puts back, `w[:] -= x` subtracts alone; a whole gradient is cleared and spread first.
 KERNELS = {
     ("sgd", False): 1 + 3,
@@ -27,7 +27,7 @@ KERNELS = {
 
 
 def arrays(device: Any, setting: Setting) -> Any:
-    """CuPy on a device that has it, else NumPy, its products on as many threads as are asked for."""
+    """Return CuPy on a device that has it, else NumPy with the setting's number of BLAS threads."""
     if hasattr(device, "cp"):
         return device.cp
     import numpy as np
@@ -40,14 +40,14 @@ def arrays(device: Any, setting: Setting) -> Any:
 
 
 def one_hot(problem: Gather, xp: Any) -> Any:
-    """Batch × rows of zeros, with a one in each."""
+    """Return a batch × rows matrix of zeros with a single 1 in each row."""
     matrix = xp.zeros((problem.batch, problem.rows), "f4")
     matrix[xp.arange(problem.batch), xp.asarray(problem.ids())] = 1
     return matrix
 
 
 def taken(problem: Gather, device: Any, setting: Setting) -> Bind:
-    """`take`, into memory that is there."""
+    """Prepare `take` into preallocated memory."""
     xp = arrays(device, setting)
     # NumPy copies what it takes once more where an index might be out of range; CuPy has no modes here.
     more = {} if hasattr(device, "cp") else {"mode": "clip"}
@@ -60,7 +60,7 @@ def taken(problem: Gather, device: Any, setting: Setting) -> Bind:
 
 
 def multiplied(problem: Gather, device: Any, setting: Setting) -> Bind:
-    """The product of a one-hot matrix, made beforehand, and the table."""
+    """Prepare the product of a one-hot matrix, built beforehand, and the table."""
     xp = arrays(device, setting)
     hot = one_hot(problem, xp)
     product = PRODUCT if problem.named > 1 else 4  # CuPy makes one number by a product of elements, CUB's sum, a copy
@@ -73,7 +73,10 @@ def multiplied(problem: Gather, device: Any, setting: Setting) -> Bind:
 
 
 def stepped(dense: bool) -> Callable[[Gather, Any, Setting], Bind]:
-    """A step of the rows alone, or of the whole table after the gradient was spread into one as large."""
+    """Return a prepare of the update of the named rows, or, if `dense`, of the whole table.
+
+    The dense update first spreads the gradient into an array of the table's size.
+    """
 
     def prepare(problem: Gather, device: Any, setting: Setting) -> Bind:
         xp = arrays(device, setting)
@@ -107,8 +110,10 @@ def stepped(dense: bool) -> Callable[[Gather, Any, Setting], Bind]:
 
 
 def torch_rows(hot: bool) -> Callable[[Gather, Any, Setting], Bind]:
-    """`index_select`, or the product with a one-hot matrix: on a GPU in single precision whatever ran before, since
-    rows that TF32 rounds are no rows of the table."""
+    """Return a prepare of `index_select`, or, if `hot`, of the product with a one-hot matrix.
+
+    On a GPU each call sets single precision: rows that TF32 rounds are no rows of the table.
+    """
 
     def prepare(problem: Gather, device: Any, setting: Setting) -> Bind:
         import numpy as np

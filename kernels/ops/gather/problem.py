@@ -1,4 +1,4 @@
-"""The rows of a table that a batch names: looked up, or stepped by an optimizer."""
+"""Rows of a table that a batch names: looked up, or updated by an optimizer."""
 
 from __future__ import annotations
 
@@ -14,25 +14,20 @@ if TYPE_CHECKING:
 
     from kernels.problem import Array, Arrays
 
-# The step climbs: of data in [0, 1) no table turns into a negative sum of squares.
+# The step climbs: with data in [0, 1) no sum of squares becomes negative.
 RATE, EPSILON = -0.125, 1e-8
-NAMED = 64  # rows that a witness looks at
+NAMED = 64  # named rows of an excerpt
 LIMIT = 16.0  # unit roundoffs of a step
 
 
 @dataclass(frozen=True)
 class Gather(Problem):
-    """lookup: y, batch × width, gets the rows of the table. step: the rows of w follow g, a row of gradient each.
-    sgd: w −= lr·g. adagrad: v += g², w −= lr·g / (√v + ε).
+    """Lookup of named rows of a table into y, batch × width, or an optimizer's step of those rows by g.
 
-    Which rows is told by ids, int64: what PyTorch takes and NumPy and CuPy index with. They are the same in every round
-    and for all kernels, so that one may hold them as one-hot rows instead. No row is named twice: sorting and summing
-    repeated ones is another question.
-
-    Of a NaN in the table nothing is asked: a product with one-hot rows multiplies it by zeros.
-
-    A pass over the whole table, with a gradient of zeros in rows that were not named, leaves those as they are,
-    and so it is the same step. Adam is no rule of these two: its moments decay in those rows too.
+    `ids` (int64, as PyTorch, NumPy and CuPy index) are the same in every round and for all kernels, so that a kernel
+    may hold them as one-hot rows. No row is named twice: sorting and summing duplicates is another question.
+    A NaN in the table is not checked: a one-hot product multiplies it by zeros. A pass over the whole table with zero
+    gradients elsewhere is the same step; Adam is no rule here, since its moments decay in those rows too.
     """
 
     op: ClassVar[str] = "gather"
@@ -41,6 +36,7 @@ class Gather(Problem):
     width: int = axis("elements of a row", low=1)
     batch: int = axis("rows that are named", low=1)
     does: str = axis("what is done with them", "lookup", choices=("lookup", "step"))
+    # sgd: w −= lr·g. adagrad: v += g², w −= lr·g / (√v + ε)
     rule: str = axis("how a step follows its gradient", "sgd", choices=("sgd", "adagrad"))
     order: str = axis("where they lie", "scattered", choices=("scattered", "block"))
 
@@ -53,7 +49,7 @@ class Gather(Problem):
 
     @property
     def named(self) -> int:
-        """Elements of the rows that are named."""
+        """Elements of the named rows."""
         return self.batch * self.width
 
     @property
@@ -67,8 +63,7 @@ class Gather(Problem):
 
     @property
     def bytes(self) -> float:
-        """Their numbers, and rows that are named alone: read and written; a gradient read, table and state read and
-        written."""
+        """Bytes moved: ids and gradients are read, named rows of table and state read and written."""
         return 8.0 * self.batch + (8.0 if self.does == "lookup" else 12.0 + 8.0 * self.squares) * self.named
 
     @property
@@ -79,7 +74,7 @@ class Gather(Problem):
         few, table = (self.batch, self.width), (self.rows, self.width)
         ids = Operand("ids", (self.batch,), "in", "int64", below=self.rows)
         if self.does == "lookup":
-            # A ceiling takes inputs to be read whole; of the table a few rows are, so it stands with the outputs.
+            # A ceiling counts inputs as read completely; few rows of the table are, so it is listed as an output.
             return ids, Operand("y", few, "out"), Operand("table", table, "inout")
         v = (Operand("v", table, "inout", nonnegative=True),) if self.squares else ()
         return ids, Operand("g", few, "in"), Operand("w", table, "inout"), *v
@@ -88,7 +83,7 @@ class Gather(Problem):
         return self.ids()
 
     def ids(self) -> Array:
-        """The rows that are named, int64: the same for all kernels."""
+        """Return the named rows, int64: the same for all kernels."""
         import numpy as np
 
         rng = np.random.default_rng((self.rows, self.batch))
@@ -106,7 +101,7 @@ class Gather(Problem):
         return x
 
     def excerpt(self, rng: np.random.Generator) -> Excerpt:
-        """Some named rows and some others; there they have other numbers."""
+        """Return some named and some other rows, renumbered."""
         import numpy as np
 
         ids = self.ids()
@@ -135,7 +130,7 @@ class Gather(Problem):
         return {"w": w, "v": v}
 
     def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
-        """A row that is copied or not named is exact."""
+        """Bound the steps' roundings; rows that are copied or not named are exact."""
         import numpy as np
 
         if self.does == "lookup":

@@ -1,4 +1,4 @@
-"""Rows picked, or multiplied out by a one-hot matrix; rows stepped, or the whole table."""
+"""Rows looked up or multiplied by a one-hot matrix; updates of the named rows or of the whole table."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MOST = 1 << 28  # elements of a one-hot matrix: a GiB
 
 
 class Argument(ctypes.Structure):
-    """`argument` of gather.c."""
+    """C struct `argument` of gather.c."""
 
     _fields_ = (
         *((name, POINTER) for name in ("table", "g", "w", "v", "y", "whole", "ids")),
@@ -40,7 +40,7 @@ class Argument(ctypes.Structure):
 
 
 def c_kernel(form: str) -> Callable[[Gather, Any, Setting], Bind]:
-    """`lookup`, or a step of the `rows`, or of all the table (`dense`)."""
+    """Return a prepare of our C kernel: "lookup", or a step of the "rows" or of the table ("dense")."""
 
     def prepare(problem: Gather, device: Any, setting: Setting) -> Bind:
         if setting.threads != 1:
@@ -67,7 +67,7 @@ def c_kernel(form: str) -> Callable[[Gather, Any, Setting], Bind]:
 
 
 def does(what: str, also: Callable[[Gather], str | None] | None = None) -> Callable[[Gather], str | None]:
-    """For kernels of one of the two."""
+    """Return the condition that `problem.does` is `what`, and that `also` holds."""
 
     def accepts(problem: Gather) -> str | None:
         if problem.does != what:
@@ -84,13 +84,13 @@ def _held(problem: Gather) -> str | None:
 
 
 def multiplied(problem: Gather) -> Work:
-    """A product: matrix, table and result."""
+    """Return the work of the one-hot product: matrix, table and result."""
     b, r, w = problem.batch, problem.rows, problem.width
     return Work(2.0 * b * r * w, 4.0 * (b * r + r * w + b * w))
 
 
 def spread(problem: Gather) -> Work:
-    """A gradient of the table's size written, filled and read, and every row with its state read and written."""
+    """Return the work of a dense step: a gradient written, filled and read; all rows and state updated."""
     share, each = problem.rows / problem.batch, 16.0 + 8.0 * problem.squares
     return Work(problem.flops * share, 8.0 * (problem.batch + problem.named) + each * problem.rows * problem.width)
 

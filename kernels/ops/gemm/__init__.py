@@ -1,4 +1,4 @@
-"""C = alpha · op(A) · op(B) + beta · C."""
+"""General matrix product, C = alpha · op(A) · op(B) + beta · C."""
 
 from kernels.ops.gemm.problem import Gemm
 

@@ -1,4 +1,4 @@
-"""Conditions that several rows of the table put on a product, and the reasons they give."""
+"""Conditions on a product that several rows of the tables share, with their reasons."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Accepts: TypeAlias = Callable[[Gemm], str | None]
 
 
 def typed(*types: str, also: Accepts | None = None) -> Accepts:
-    """For calls that know these element types, and what is asked besides."""
+    """Return the condition that the element type is one of `types`, and that `also` holds."""
 
     def accepts(problem: Gemm) -> str | None:
         if problem.dtype not in types:
@@ -22,14 +22,14 @@ def typed(*types: str, also: Accepts | None = None) -> Accepts:
 
 
 def plain(problem: Gemm) -> str | None:
-    """For calls that have neither alpha nor beta."""
+    """Return why a call without alpha and beta cannot compute `problem`, or None."""
     if problem.alpha != 1 or problem.beta != 0:
         return "its call has no alpha and beta: --alpha 1 --beta 0"
     return None
 
 
 def up_to(gflop: float, why: str) -> Accepts:
-    """Refuse what would take minutes."""
+    """Return the condition that a product has at most `gflop`, so that it takes no minutes."""
 
     def accepts(problem: Gemm) -> str | None:
         return f"{why}: at most {gflop:g} GFLOP here" if problem.flops > gflop * 1e9 else None
@@ -38,7 +38,7 @@ def up_to(gflop: float, why: str) -> Accepts:
 
 
 def transposes(uses: int) -> Accepts:
-    """For strategies that copy what is stored transposed."""
+    """Return the condition of strategies that copy transposed operands and then multiply `uses` times."""
 
     def accepts(problem: Gemm) -> str | None:
         if problem.trans == "nn":
@@ -51,7 +51,7 @@ def transposes(uses: int) -> Accepts:
 
 
 def column_major(problem: Gemm) -> str:
-    """The column-major call of a BLAS for a row-major product: Cᵀ = op(B)ᵀ·op(A)ᵀ, operands swapped."""
+    """Return the column-major BLAS call of a row-major product: Cᵀ = op(B)ᵀ·op(A)ᵀ, operands swapped."""
     name, dtype = ("sgemm", "") if problem.dtype == "fp32" else ("gemm", f" of {problem.dtype}")
     first, second = problem.trans[1].upper(), problem.trans[0].upper()
     return f"{problem.trans.upper()} = {name}({first},{second}){dtype} m={problem.n} n={problem.m}"
@@ -66,13 +66,13 @@ def torch_call(problem: Gemm) -> str:
 
 
 def numpy_call(problem: Gemm) -> str:
-    """What np.matmul makes of it (numpy/_core/src/umath/matmul.c.src): GEMV for a vector, else GEMM."""
+    """Return np.matmul's BLAS call: GEMV for a vector, else GEMM (numpy/_core/src/umath/matmul.c.src)."""
     if problem.m == 1 or problem.n == 1:
         return f"{problem.trans.upper()} = cblas_sgemv"
     return column_major(problem)
 
 
 def copied(problem: Gemm) -> float:
-    """Bytes that a copy of what is stored transposed reads and writes."""
+    """Return the bytes that a copy of the transposed operands reads and writes."""
     sizes = {x.name: x.nbytes for x in problem.operands()}
     return 2.0 * sum(sizes[name] for name, layout in zip("ab", problem.trans, strict=True) if layout == "t")

@@ -27,7 +27,10 @@ Words = tuple[tuple[int, int], tuple[int, int, int], tuple[float, float], Place,
 
 
 def words(problem: Gemm, places: Sequence[int]) -> Words:
-    """Flags, sizes, factors and operands (address, ld) of the column-major call; `places` are A, B, C."""
+    """Return the column-major call's flags, sizes, factors and operands (address, ld).
+
+    `places` are the addresses of A, B and C.
+    """
     a, b, c = problem.operands()
     flags = (int(problem.trans[1] == "t"), int(problem.trans[0] == "t"))
     sizes = (problem.n, problem.m, problem.k)
@@ -40,7 +43,7 @@ def addresses(buffers: Sequence[Any]) -> list[int]:
 
 
 def call_of(on: cublas.Handle, problem: Gemm, places: Sequence[int]) -> Callable[[], None]:
-    """cublasSgemm under the default math mode, which is strict; other types by cublasGemmEx."""
+    """Return a call of cublasSgemm, strict in its default math mode, or of cublasGemmEx for other types."""
     if problem.dtype == "fp32":
         return cublas.sgemm(on, *words(problem, places))
     return cublas.gemm_ex(on, problem.dtype, *words(problem, places))
@@ -57,7 +60,7 @@ def product(problem: Gemm, device: Any, setting: object) -> Bind:
 
 
 def pedantic(problem: Gemm, device: Any, setting: object) -> Bind:
-    """cublasGemmEx with CUBLAS_COMPUTE_32F_PEDANTIC: nothing but single precision, whatever is set elsewhere."""
+    """Prepare cublasGemmEx with CUBLAS_COMPUTE_32F_PEDANTIC: single precision, whatever is set elsewhere."""
     on = device.blas()
 
     def bind(buffers: Sequence[Any]) -> Launch:
@@ -68,8 +71,10 @@ def pedantic(problem: Gemm, device: Any, setting: object) -> Bind:
 
 
 def light(best: bool = False, strict: bool = False) -> Callable[[Gemm, Any, object], Bind]:
-    """cuBLASLt by the heuristic's first offer, or by the fastest of OFFERS on scratch operands. `strict`: with the
-    pedantic compute type."""
+    """Return a prepare of cuBLASLt with the heuristic's first algorithm, or, if `best`, the fastest.
+
+    The trial takes up to OFFERS algorithms on scratch operands; `strict` selects the pedantic compute type.
+    """
 
     def prepare(problem: Gemm, device: Any, setting: object) -> Bind:
         on = cublaslt.beside(device.blas())
@@ -106,7 +111,7 @@ def light(best: bool = False, strict: bool = False) -> Callable[[Gemm, Any, obje
 
 
 def scratch(problem: Problem, device: Any) -> tuple[Any, list[int]]:
-    """Operands of normal numbers, whose values do not matter, and their addresses."""
+    """Return operands of normal numbers, whose values do not matter, and their addresses."""
     blocks = []
     for x in problem.operands():
         block = device.allocate(x.nbytes)
@@ -116,7 +121,10 @@ def scratch(problem: Problem, device: Any) -> tuple[Any, list[int]]:
 
 
 def strategy(uses: int, tiled: bool) -> Callable[[Gemm, Any, object], Bind]:
-    """Transpose what is stored transposed, with our tiles or cublasSgeam, then `uses` products of it as NN."""
+    """Return a prepare that transposes operands and then multiplies as NN, `uses` times.
+
+    The transposition is by our tiles if `tiled`, else by cublasSgeam.
+    """
 
     def prepare(problem: Gemm, device: Any, setting: object) -> Bind:
         on = device.blas()
@@ -144,7 +152,7 @@ def strategy(uses: int, tiled: bool) -> Callable[[Gemm, Any, object], Bind]:
 
 
 def _room(device: Any, x: Operand) -> Any:
-    """For a packed copy. A use without its copy reads normal numbers."""
+    """Allocate a packed copy of x, filled with normal numbers for a use without its copy."""
     block = device.allocate(4 * x.shape[0] * x.shape[1])
     device.scatter(block, x.shape[0])
     return block
@@ -153,7 +161,7 @@ def _room(device: Any, x: Operand) -> Any:
 def transposed(
     device: Any, on: cublas.Handle, x: Operand, source: int, target: int, tiled: bool
 ) -> Callable[[], object]:
-    """One call that writes xᵀ, packed, to the address `target`: with our tiles, or by cublasSgeam."""
+    """Return a call that writes xᵀ, packed, to the address `target`: by our tiles, or by cublasSgeam."""
     rows, cols = x.shape
     if not tiled:  # column-major: x is cols × rows there, and its transpose rows × cols
         return cublas.sgeam_transpose(on, rows, cols, (source, x.ld), (target, rows))
@@ -162,7 +170,7 @@ def transposed(
 
 
 def _launch(call: Callable[[], None], workspace: int, buffers: Sequence[Any]) -> Launch:
-    """Of one product, which keeps the buffers whose addresses its call holds."""
+    """Return the launch of one product; it keeps the buffers whose addresses the call holds."""
 
     def run(keep: object = tuple(buffers)) -> None:
         call()

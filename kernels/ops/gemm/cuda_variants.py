@@ -1,4 +1,4 @@
-"""The products on a GPU: own kernels as the ladder up to cuBLAS, cuBLAS through every binding, strategies."""
+"""Products on a GPU: our kernels, cuBLAS through every binding, and strategies."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def _row(provider: Provider, name: str, prepare: Any, *types: str, **more: Any) 
 
 
 def then_nn(parameter: str = "") -> Variant[Gemm]:
-    """`cuda-transpose-then-nn[:geam]`: our tiles, or cublasSgeam, then cuBLAS's NN."""
+    """Return `cuda-transpose-then-nn[:geam]`: our tiles, or cublasSgeam, then cuBLAS's NN."""
     if parameter not in ("", "geam"):
         raise UsageError(f"--variant cuda-transpose-then-nn:{parameter}: after the colon there is geam")
     return _strategy("cuda-transpose-then-nn", parameter, 1, tiled=not parameter)
 
 
 def kept(parameter: str = "") -> Variant[Gemm]:
-    """`cuda-kept-transpose[:uses]`: one copy serves that many products."""
+    """Return `cuda-kept-transpose[:uses]`: one copy serves that many products."""
     if parameter and not re.fullmatch("[1-9][0-9]*", parameter):
         raise UsageError(
             f"--variant cuda-kept-transpose:{parameter}: give the number of uses, as cuda-kept-transpose:8"

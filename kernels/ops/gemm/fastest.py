@@ -1,4 +1,4 @@
-"""Which of several calls is the fastest on a GPU, by a short trial before the measurement."""
+"""Choice of the fastest of several calls on a GPU, by a short trial before the measurement."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 from kernels.errors import LaunchError
 from kernels.launch import Launch
 
-REPLAY, LONG = 20, 2e-3  # launches in a captured graph; fewer where they would take more seconds than that
+REPLAY, LONG = 20, 2e-3  # launches in a captured graph, fewer beyond so many seconds
 WARM = 0.3  # seconds of launches before them: a card that was idle runs at its lowest clock
-ROUNDS = 5  # in which each takes its turn, in an order of the round's own; the median counts
+ROUNDS = 5  # each call once a round, in shuffled order; the median counts
 
 Call = Callable[[], object]
 
 
 def fastest(device: Any, calls: Sequence[Call]) -> int:
-    """The place of the fastest. A call that refuses to be launched is left out. Raises LaunchError where all refuse.
+    """Return the index of the fastest call, leaving out those that fail to launch.
 
-    Each is replayed as a graph behind a held stream: of calls that take microseconds, launched one by one, the gaps
-    between launches would be compared.
+    Each is replayed as a graph behind a held stream: microsecond calls launched one by one would compare the gaps
+    between launches. Raises LaunchError where all fail.
     """
     import random  # here: a plan is listed without
     import statistics
@@ -41,7 +41,7 @@ def fastest(device: Any, calls: Sequence[Call]) -> int:
 
 
 def _launched(device: Any, calls: Sequence[Call]) -> dict[int, float]:
-    """Seconds of one launch of those that can be launched, by their places; the first one loaded its kernel."""
+    """Return the seconds of one launch, by index, of the calls that launch; an untimed launch goes before."""
     seconds: dict[int, float] = {}
     refusal = None
     for place, call in enumerate(calls):
@@ -67,7 +67,7 @@ def _warm(device: Any, graphs: Sequence[Call]) -> None:
 
 
 def held(device: Any, run: Call) -> float:
-    """Seconds by the device's own marks, with no gap between the first one and the launch."""
+    """Return seconds between the device's marks, with no gap between the first one and the launch."""
     device.hold()
     try:
         start = device.mark()

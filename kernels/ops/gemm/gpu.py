@@ -1,4 +1,4 @@
-"""Products on a GPU: our own kernels, by CuPy, PyTorch, PyCUDA, scikit-cuda and Numba."""
+"""Products on a GPU: our own kernels, and by CuPy, PyTorch, PyCUDA, scikit-cuda and Numba."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BLOCKS = {"sgemm_naive": (32, 8, 1), "sgemm_tiled": (64, 1, 1)}
 
 
 def launches(problem: Gemm, kernel: str) -> tuple[Geometry, ...]:
-    """One launch; a transposed operand is one whose two strides are exchanged. Raises UsageError."""
+    """Return one launch; a transposed operand has its two strides exchanged. Raises UsageError."""
     refuse_unknown(SOURCE, kernel, TILES)
     rows, cols = TILES[kernel]
     a, b, c = problem.operands()
@@ -50,7 +50,7 @@ def launches(problem: Gemm, kernel: str) -> tuple[Geometry, ...]:
 
 
 def _strides(x: Operand, trans: str) -> tuple[int, int]:
-    """Elements from a row of op(X) to the next, and from a column to the next."""
+    """Return the elements from a row of op(X) to the next, and from a column to the next."""
     return (x.ld, 1) if trans == "n" else (1, x.ld)
 
 
@@ -63,16 +63,16 @@ cuda: Any = None  # numba.cuda from the first call of kernels() on: the simulato
 
 
 def geometry(kernel: str, m: int, n: int, tile: int = TILE) -> tuple[int, Pair]:
-    """Blocks, numbered row by row over C, and threads of a block, columns first."""
+    """Return the blocks, numbered row by row over C, and the threads of a block, columns first."""
     rows, cols = (tile, tile) if kernel == "sgemm_tiled" else (NAIVE_ROWS, NAIVE_COLS)
     return -(-m // rows) * -(-n // cols), (cols, rows)
 
 
 @functools.cache
 def kernels(tile: int = TILE) -> dict[str, Any]:
-    """The jitted kernels by name, each to be launched as kernel[blocks, threads](a, b, c, alpha, beta).
+    """Return the jitted kernels by name, launched as kernel[blocks, threads](a, b, c, alpha, beta).
 
-    Made once, so that each is compiled once for a layout of its operands. Raises Unavailable.
+    Cached, so that each is compiled once for a layout of its operands. Raises Unavailable.
     """
     global cuda
     cuda = numba.cuda()
@@ -102,7 +102,7 @@ def _tiled(float32: Any, tile: int) -> Any:
     pitch = tile + 1  # a column then lies in different banks
 
     def sgemm_tiled(a: Any, b: Any, c: Any, alpha: Any, beta: Any) -> None:
-        # Each on a line of its own: the simulator tells shared arrays apart by their line.
+        # One a line: the simulator identifies shared arrays by their line.
         left = cuda.shared.array((tile, pitch), float32)
         right = cuda.shared.array((tile, pitch), float32)
         across = (c.shape[1] + tile - 1) // tile
@@ -131,8 +131,10 @@ LETTERS = {"operand": "P", "float32": "f", "int64": "q"}  # of the module `struc
 
 
 def cupy_raw(problem: Gemm, device: Any, setting: object) -> Bind:
-    """CuPy's thin binding of cublasSgemm and cublasGemmEx on the handle that CuPy keeps. It asks for the
-    stream's state and sets it at each call, and so cannot be captured."""
+    """Prepare CuPy's thin binding of cublasSgemm and cublasGemmEx on the handle that CuPy keeps.
+
+    It queries the stream's state and sets it at each call, and so cannot be captured.
+    """
     import numpy as np
 
     binding: Any = importlib.import_module("cupy_backends.cuda.libs.cublas")
@@ -160,7 +162,7 @@ def cupy_raw(problem: Gemm, device: Any, setting: object) -> Bind:
 
 
 def cupy_matmul(problem: Gemm, device: Any, setting: object) -> Bind:
-    """cupy.matmul(a, b, out=c): TF32 only where CUPY_TF32=1 was set before. It copies padded operands."""
+    """Prepare cupy.matmul(a, b, out=c), which copies padded operands; TF32 only under CUPY_TF32=1."""
     kernels = cublas.KERNELS + (len(problem.operands()) if problem.ld_pad else 0)
 
     def bind(buffers: Sequence[Any]) -> Launch:
@@ -187,8 +189,10 @@ def scikit(problem: Gemm, device: Any, setting: object) -> Bind:
 
 
 def tiles_by_pycuda(device: Any) -> Callable[[Gemm, Sequence[int]], Callable[[], None]]:
-    """Of a product and its operands' addresses a launch of `sgemm_tiled` by PyCUDA's prepared_async_call, on a stream
-    of its own that is tied to ours. Raises BuildError, LaunchError, Unavailable."""
+    """Return a function of a product and its addresses that gives a launch of `sgemm_tiled` by PyCUDA.
+
+    prepared_async_call runs on PyCUDA's stream, tied to ours. Raises BuildError, LaunchError, Unavailable.
+    """
     on = pycuda.open_side(device.stream.ptr)
     kernel = pycuda.function(nvcc.cubin(SOURCE, device.arch), TILED)
 
@@ -208,7 +212,7 @@ def tiles_by_pycuda(device: Any) -> Callable[[Gemm, Sequence[int]], Callable[[],
 
 
 def by_pycuda(problem: Gemm, device: Any, setting: object) -> Bind:
-    """Our tiles, launched by PyCUDA."""
+    """Prepare our tiles, launched by PyCUDA."""
     launch = tiles_by_pycuda(device)
 
     def bind(buffers: Sequence[Any]) -> Launch:
@@ -223,7 +227,7 @@ def by_pycuda(problem: Gemm, device: Any, setting: object) -> Bind:
 
 
 def torch_mm(problem: Gemm, device: Any, setting: object) -> Bind:
-    """torch.mm into c. TF32 is a switch of the whole process, so each call sets it as its problem says."""
+    """Prepare torch.mm into c; each call sets TF32 for its problem, as the switch is process-wide."""
     torch = torch_cuda.load(device)
     choose, product = torch_cuda.arithmetic(torch, problem.dtype), torch.mm
 
@@ -242,7 +246,7 @@ def torch_mm(problem: Gemm, device: Any, setting: object) -> Bind:
 
 
 def by_numba(kernel: str) -> Callable[[Gemm, Any, object], Bind]:
-    """A kernel in Python, compiled for operands that lie as the problem's do."""
+    """Return a prepare of the Numba kernel, compiled for the layout of the problem's operands."""
 
     def prepare(problem: Gemm, device: Any, setting: object) -> Bind:
         import numpy as np
@@ -276,5 +280,5 @@ def by_numba(kernel: str) -> Callable[[Gemm, Any, object], Bind]:
 
 
 def unread(problem: Problem, device: Any) -> list[Any]:
-    """Operands for a launch whose result is not read."""
+    """Return operands for a launch whose result is not read."""
     return [device.view(device.allocate(x.nbytes), 0, x) for x in problem.operands()]

@@ -1,4 +1,4 @@
-"""Products on one core in Numba: the textbook loops, and the same in blocks with B packed."""
+"""Products on one core in Numba: the textbook loops, and blocked loops with B packed."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def blocked(a: Array, b: Array, c: Array, pack: Array, alpha: Any, beta: Any) ->
 
 
 def product(loops: Loops) -> Callable[[Gemm, Any, Any], Bind]:
-    """Compiled here, for the very types and layouts that it will be called with."""
+    """Return a prepare that compiles `loops` for the types and layouts of its call."""
 
     def prepare(problem: Gemm, device: Any, setting: Any) -> Bind:
         import numpy as np

@@ -1,4 +1,4 @@
-"""Binds the C side of the products: cblas.c around a library, naive.c, blocked.c, transpose.c."""
+"""Bindings of the C side of the products: cblas.c around a library, naive.c, blocked.c, transpose.c."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OPERANDS = (("a", POINTER), ("b", POINTER), ("c", POINTER))
 
 
 class Product(ctypes.Structure):
-    """`product` of cblas.c."""
+    """C struct `product` of cblas.c."""
 
     _fields_ = (
         *OPERANDS,
@@ -38,7 +38,7 @@ class Product(ctypes.Structure):
 
 
 class Strategy(ctypes.Structure):
-    """`strategy` of cblas.c. The product's fields stand in it directly, so that slots are found by name."""
+    """C struct `strategy` of cblas.c, with the product's fields inlined for lookup by name."""
 
     _anonymous_ = ("p",)
     _fields_ = (
@@ -52,7 +52,7 @@ class Strategy(ctypes.Structure):
 
 
 class StridedProduct(ctypes.Structure):
-    """`product` of naive.c and blocked.c."""
+    """C struct `product` of naive.c and blocked.c."""
 
     _fields_ = (
         *OPERANDS,
@@ -82,7 +82,7 @@ def _fields(problem: Gemm, blas: Blas) -> dict[str, Any]:
 
 
 def _threads(blas: Blas, setting: Setting) -> None:
-    """Set, and read back: libraries cap the number silently."""
+    """Set the number of threads and read it back, since libraries cap it silently."""
     from kernels.errors import Unavailable
 
     blas.set_threads(setting.threads)
@@ -92,7 +92,7 @@ def _threads(blas: Blas, setting: Setting) -> None:
 
 
 def product(load: Callable[[], Blas], symbol: str = "cblas_product") -> Callable[[Gemm, object, Setting], Bind]:
-    """A library's own cblas_sgemm; `symbol`: of cblas.c, how it is called."""
+    """Return a prepare of a library's cblas_sgemm, called by the function `symbol` of cblas.c."""
 
     def prepare(problem: Gemm, device: object, setting: Setting) -> Bind:
         blas = load()
@@ -109,8 +109,10 @@ def product(load: Callable[[], Blas], symbol: str = "cblas_product") -> Callable
 
 
 def nested(load: Callable[[], Blas], outer: int, inner: int) -> Callable[[Gemm, object, Setting], Bind]:
-    """So many threads of ours, each with rows of its own of A, which it gives to a library's product of `inner`
-    threads."""
+    """Return a prepare of `outer` threads, each of which multiplies a share of A's rows by the library.
+
+    The library uses `inner` threads for each.
+    """
 
     def prepare(problem: Gemm, device: object, setting: Setting) -> Bind:
         from kernels.errors import Unavailable
@@ -129,7 +131,7 @@ def nested(load: Callable[[], Blas], outer: int, inner: int) -> Callable[[Gemm, 
 
 
 def strategy(load: Callable[[], Blas], symbol: str, uses: int, tiled: bool) -> Callable[[Gemm, object, Setting], Bind]:
-    """Transpose what is stored transposed, with our kernel or the library's, around `uses` products."""
+    """Return a prepare that transposes by our kernel or the library's, then multiplies `uses` times."""
 
     def prepare(problem: Gemm, device: Any, setting: Setting) -> Bind:
         from kernels.errors import Unavailable
@@ -167,14 +169,14 @@ def strategy(load: Callable[[], Blas], symbol: str, uses: int, tiled: bool) -> C
 
 
 def _workspace(source: Path, flags: tuple[str, ...]) -> int:
-    """Bytes of packed operands of a thread, whole pages."""
+    """Return the bytes of a thread's packed operands, in whole pages."""
     function = build.load(source, flags).gemm_blocked_workspace
     function.restype = ctypes.c_int64
     return -(-int(function()) // PAGE) * PAGE
 
 
 def c_kernel(name: str) -> Callable[[Gemm, object, Setting], Bind]:
-    """naive.c or blocked.c."""
+    """Return a prepare of naive.c or blocked.c."""
 
     def prepare(problem: Gemm, device: Any, setting: Setting) -> Bind:
         source, flags = HERE / f"{name}.c", openmp.flags(setting)

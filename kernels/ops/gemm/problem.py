@@ -16,21 +16,21 @@ if TYPE_CHECKING:
     from kernels.problem import Array, Arrays
 
 FREIVALDS_FLOPS = 10e9  # above it a float64 product costs more than the measurement
-# Honest sums, one term after the other, make 0.4 u |aᵢ| |B| in the mean and up to 1.8 u in one of 12 000 values.
+# Correct sequential sums err by 0.4 u |aᵢ| |B| in the mean and by up to 1.8 u in 1 of 12 000 values.
 FREIVALDS_WHOLE, FREIVALDS_LIMIT = 1.0, 4.0
 DTYPES = ("fp32", "tf32", "bf16", "fp16", "int8")
 SPARSE_NONZEROS = 16
-SAMPLE = 256  # elements of a row that tell whether most are idle
+SAMPLE = 256  # elements of a row that show whether most are idle
 NEGLIGIBLE = 2.0**-30  # of the largest product: an idle term of a sparse probe, which a float64 reference may leave out
 ENTRIES = 64
 
 
 @dataclass(frozen=True)
 class Gemm(Problem):
-    """op(A) is M×K, op(B) K×N, C M×N. trans "nt": A as it is, B stored N×K and read transposed.
+    """Product with op(A) M×K, op(B) K×N, C M×N; trans "nt" stores B as N×K and reads it transposed.
 
-    A NaN in A makes its row of C NaN, an infinity in B makes its column infinite, whatever else is there: as in IEEE
-    754, and unless alpha is 0, where a BLAS reads neither. Of whole numbers there are none.
+    A NaN in A makes its row of C NaN, an infinity in B makes its column infinite, as in IEEE 754, unless alpha is 0,
+    where a BLAS reads neither. int8 has neither.
     """
 
     op: ClassVar[str] = "gemm"
@@ -62,7 +62,7 @@ class Gemm(Problem):
 
     @property
     def sum_dtype(self) -> str:
-        """Of C."""
+        """Element type of C."""
         return "int32" if self.dtype == "int8" else self.dtype
 
     @property
@@ -75,7 +75,7 @@ class Gemm(Problem):
 
     @property
     def graded(self) -> dict[str, int]:
-        """Rows of op(A), and so of C; fewer orders of magnitude than fp16 has are no probe, and int8 has none."""
+        """Axis of A that holds op(A)'s rows; fp16 has too few orders of magnitude for a probe, int8 none."""
         return {} if self.dtype in ("fp16", "int8") else {"a": 0 if self.trans[0] == "n" else 1}
 
     @property
@@ -92,27 +92,29 @@ class Gemm(Problem):
         )
 
     def fill(self, rng: np.random.Generator, probe: str = "dense") -> dict[str, Array]:
-        """Sparse, and graded: few terms a sum, so that nothing averages a loss of precision away. The others are small,
-        not zero: a kernel must not know the probe by its zeros. Whole numbers have none that are small."""
+        """Draw the operands; the sparse and graded probes keep few terms a sum, so that errors show.
+
+        The other terms are small, not zero, so that a kernel cannot recognize the probe; in int8 they are zero.
+        """
         x = super().fill(rng, probe)
         if probe in ("sparse", GRADED) and self.k > SPARSE_NONZEROS:
             a, b = self._mathematical(x)
             used = rng.permutation(self.k)[:SPARSE_NONZEROS]
             columns, rows = a[:, used], b[used, :]
-            for factor in (a, b):  # all but a few columns one by one would take ten times as long
+            for factor in (a, b):  # indexing all other columns would take ten times as long
                 factor *= 0 if self.dtype == "int8" else bounds.IDLE
             a[:, used], b[used, :] = columns, rows
             x = {name: rounded(array, self.dtype) if name in "ab" else array for name, array in x.items()}
         return x
 
     def _mathematical(self, x: Arrays) -> tuple[Array, Array]:
-        """Views of op(A), M×K, and op(B), K×N."""
+        """Return views of op(A), M×K, and op(B), K×N."""
         a = x["a"] if self.trans[0] == "n" else x["a"].T
         b = x["b"] if self.trans[1] == "n" else x["b"].T
         return a, b
 
     def _terms(self, x: Arrays) -> tuple[Array, Array]:
-        """op(A) and op(B) in float64, without the terms of the sum that are negligible in every row."""
+        """Return op(A) and op(B) in float64, without terms of the sum that are negligible in every row."""
         import numpy as np
 
         a, b = self._mathematical(x)
@@ -158,8 +160,10 @@ class Gemm(Problem):
         return {"c": self._allowed(bound, want["c"], u, a.shape[1])}
 
     def _allowed(self, absolute: Array, want: Array, u: float, terms: int) -> Array:
-        """As any product's; of inputs that lie in memory in the precision in which they are multiplied nothing is
-        rounded on the way. Results below the normal numbers are whole multiples of the least one."""
+        """Return the largest |error| of a product; inputs stored in the precision of the product are exact.
+
+        Results below the normal numbers are multiples of the least positive one.
+        """
         exact = STORED[self.dtype] != "f4" and u <= UNIT_ROUNDOFF[self.dtype]
         return bounds.product(absolute, want, u, terms, inputs_exact=exact) + LEAST_POSITIVE.get(self.dtype, 0.0)
 
@@ -171,8 +175,10 @@ class Gemm(Problem):
         return [*self._freivalds(x, got["c"], u, rng), self._entries(x, got["c"], u, rng)]
 
     def _freivalds(self, x: Arrays, got: Array, u: float, rng: np.random.Generator) -> list[Evidence]:
-        """C·v against op(A)·(op(B)·v) for three normal vectors (Freivalds 1977), drawn now that C is there; in the root
-        mean square of all rows within 1 u |aᵢ| |B| in norms, in each within 4."""
+        """Compare C·v with op(A)·(op(B)·v) for three normal vectors, drawn after C is known (Freivalds 1977).
+
+        The error's root mean square over all rows is at most 1 u |aᵢ| |B| (norms), each row's at most 4.
+        """
         import numpy as np
 
         a, b = self._mathematical(x)
@@ -192,11 +198,11 @@ class Gemm(Problem):
         ]
 
     def _walk(self, u: float) -> float:
-        """The part of |aᵢ| |B| that roundings of a coarse type may come to: they are independent, term by term."""
+        """Return the share of |aᵢ| |B| that independent roundings, term by term, of a coarse type can reach."""
         return u if u < bounds.COARSE else 2 * u / self.k**0.5 + 4 * UNIT_ROUNDOFF["fp32"]
 
     def _norms(self, x: Arrays) -> Array:
-        """By row, what C·v may be off by a share of."""
+        """Return the scale of C·v's error by row: |alpha| |aᵢ| |B| + |beta| |cᵢ| in norms."""
         import numpy as np
 
         a, b = self._mathematical(x)
@@ -204,7 +210,7 @@ class Gemm(Problem):
         return scale + abs(self.beta) * np.sqrt(_squares(x["c"])) if self.beta else scale
 
     def _entries(self, x: Arrays, got: Array, u: float, rng: np.random.Generator) -> Evidence:
-        """64 entries of C, spread over it and with its corners, each summed in float64."""
+        """Compare 64 entries of C, its corners among them, with sums in float64."""
         import numpy as np
 
         a, b = self._mathematical(x)
@@ -220,27 +226,27 @@ class Gemm(Problem):
 
 
 def _unforeseen() -> np.random.Generator:
-    """A generator that no seed and no input tells: of the system's own entropy."""
+    """Return a generator seeded by the system's entropy, so that no kernel can predict it."""
     import numpy as np
 
     return np.random.default_rng()
 
 
 def _blocks(x: Array) -> list[Array]:
-    """Row blocks small enough for a float64 copy of one to be cheap."""
+    """Return blocks of rows small enough for a cheap float64 copy."""
     rows = max(1, 2**22 // x.shape[1])
     return [x[i : i + rows] for i in range(0, x.shape[0], rows)]
 
 
 def _times(x: Array, v: Array) -> Array:
-    """x·v in float64."""
+    """Return x·v in float64."""
     import numpy as np
 
     return np.concatenate([block.astype(np.float64) @ v for block in _blocks(x)])
 
 
 def _squares(x: Array) -> Array:
-    """Sum of squares of each row in float64."""
+    """Return the sum of squares of each row in float64."""
     import numpy as np
 
     return np.concatenate([np.einsum("ij,ij->i", block, block, dtype=np.float64) for block in _blocks(x)])

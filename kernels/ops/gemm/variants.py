@@ -1,4 +1,4 @@
-"""The products on a CPU: libraries through their C entry, through Python, our own, strategies."""
+"""Products on a CPU: libraries through their C entry and through Python, our own, strategies."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def numpy_matmul(problem: Gemm, device: object, setting: object) -> Bind:
 
 
 def torch_mm(problem: Gemm, device: Any, setting: Any) -> Bind:
-    """Bind torch.mm; in types other than float32 the kernel is named by one call on operands that are not measured."""
+    """Bind torch.mm; beside float32 one call on scratch operands finds the name of the kernel."""
     torch = torch_library.load()
     torch.set_num_threads(setting.threads)
     torch.set_grad_enabled(False)
@@ -65,7 +65,7 @@ def torch_mm(problem: Gemm, device: Any, setting: Any) -> Bind:
 
 
 def torch_accepts(problem: Gemm) -> str | None:
-    """Its product of int8 writes C without a gap."""
+    """Return why torch cannot compute `problem`, or None: its int8 product writes C without padding."""
     if problem.dtype == "int8" and problem.ld_pad:
         return "torch._int_mm writes rows without padding: --ld-pad 0"
     return plain(problem)
@@ -87,12 +87,12 @@ def _library(name: str, roles: tuple[str, ...]) -> Variant[Gemm]:
 
 
 def transpose_first(parameter: str = "") -> Variant[Gemm]:
-    """`transpose-then-nn[:library|:somatcopy]`: our transposition, or OpenBLAS's, then that library's NN."""
+    """Return `transpose-then-nn[:library|:somatcopy]`: our transposition or OpenBLAS's, then NN."""
     return _strategy("transpose-then-nn", parameter, "cblas_transpose_first", 1)
 
 
 def kept(parameter: str = "") -> Variant[Gemm]:
-    """`kept-transpose[:uses]`: one copy serves that many products; a use's time holds its share of the copy."""
+    """Return `kept-transpose[:uses]`: one copy serves that many products, each timed with its share of it."""
     if parameter and not (re.fullmatch("[0-9]+", parameter) and int(parameter)):
         raise UsageError(f"--variant kept-transpose:{parameter}: give the number of uses, as kept-transpose:8")
     uses = int(parameter or 8)
@@ -101,7 +101,7 @@ def kept(parameter: str = "") -> Variant[Gemm]:
 
 
 def _apart(uses: int) -> Callable[[Gemm], tuple[tuple[Variant[Gemm], int], ...]]:
-    """The copy and the use, timed apart and summed, where one launch of all uses would last too long."""
+    """Return the parts of a launch that would last too long: the copy and the use, timed separately."""
     copy = _strategy("transpose-copy", "", "cblas_copies", 1)
     use = _strategy("nn-on-copy", "", "cblas_on_copies", 1)
 
@@ -131,21 +131,23 @@ def _strategy(family: str, parameter: str, symbol: str, uses: int) -> Variant[Ge
 
 
 def nested(parameter: str = "") -> Variant[Gemm]:
-    """`nested:PxT`: P threads of ours, each with rows of A and C of its own, which call OpenBLAS with T threads: of one
-    pool, in which its callers take turns."""
+    """Return `nested:PxT`: P threads of ours, each with rows of A and C, call OpenBLAS with T threads.
+
+    All callers share OpenBLAS's one pool, in which they take turns.
+    """
     counts = re.fullmatch("([1-9][0-9]*)x([1-9][0-9]*)", parameter or "2x1")
     if counts is None:
         raise UsageError(f"--variant nested:{parameter}: give threads outside and inside, as nested:2x1")
     outer, inner = map(int, counts.groups())
     provider, load = LIBRARIES["openblas"]
-    # A process of its own, of which a library's number of threads is one.
+    # In a separate process, since a library has one number of threads in each.
     apart = replace(provider, name=f"openblas {outer}x{inner}")
     prepare = native.nested(load, outer, inner)
     return row(apart, f"nested:{outer}x{inner}", prepare, accepts=SINGLE, blas=column_major, roles=())
 
 
 LIBRARY = (DEFAULT, "library")
-IN_NUMPY = replace(OPENBLAS, missing=lambda: None, python=True)  # whichever BLAS is in it
+IN_NUMPY = replace(OPENBLAS, missing=lambda: None, python=True)  # with whichever BLAS NumPy has
 VARIANTS: tuple[Variant[Gemm], ...] = (
     _library("openblas", (*LIBRARY, "strategy", "crossover")),
     _library("openblas-scipy", (*LIBRARY, "crossover")),

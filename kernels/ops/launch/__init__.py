@@ -1,4 +1,4 @@
-"""What one call costs before any work: the same small kernel, reached in different ways."""
+"""Cost of one call before any work: the same small kernel, reached in different ways."""
 
 from kernels.ops.launch.problem import Calls
 

@@ -1,8 +1,7 @@
-"""Rungs to a kernel on a GPU: what one call costs its caller, the device working on beside it.
+"""Ways to launch a kernel on a GPU: the cost of a call for its caller, while the device works.
 
-All reach the same two kernels of launch.cu, or a product of a library of the same size. The time is the
-caller's, until the call has returned, unless the device's is asked for; a launch of a chain is far below what the
-driver's queue holds.
+All reach the two kernels of launch.cu, or a library's product of the same size. The time is the caller's, until the
+call has returned, unless the device's is selected; a launch of a chain is far below what the driver's queue holds.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ BLOCKS = {"launch_empty": (32, 1, 1), "launch_gemm": (8, 8, 1)}
 
 
 def launches(problem: Calls, kernel: str) -> tuple[Geometry, ...]:
-    """One launch of one block for each call of the chain, all alike. Raises UsageError."""
+    """Return `chain` launches of one block, all alike. Raises UsageError."""
     if kernel != f"launch_{problem.kernel}":
         raise UsageError(f"{kernel} of {SOURCE.name} is not for {problem.name}: take launch_{problem.kernel}")
     geometry = Geometry(kernel, (1, 1, 1), BLOCKS[kernel], tuple(("operand", x.name) for x in problem.operands()))
@@ -44,11 +43,11 @@ def launches(problem: Calls, kernel: str) -> tuple[Geometry, ...]:
 
 
 Prepare = Callable[[Calls, Any, Any], "Bind"]
-numba_cuda: Any = None  # numba.cuda, once it is asked for: its simulator looks for it among the globals
+numba_cuda: Any = None  # numba.cuda after its first use: the simulator looks for it among the globals
 
 
 class DriverLaunch(ctypes.Structure):
-    """`driver_launch` of launch.c."""
+    """C struct `driver_launch` of launch.c."""
 
     _fields_ = (
         *((name, ctypes.c_void_p) for name in ("function", "kernel", "stream", "parameters")),
@@ -58,13 +57,13 @@ class DriverLaunch(ctypes.Structure):
 
 
 def nothing(problem: Calls, device: Any, setting: object) -> Bind:
-    """The harness alone. It enqueues no kernel; one at most, since 0 stands for an unknown number."""
+    """Prepare the harness alone, counted as one kernel, since 0 stands for an unknown number."""
     bound = libraries.nothing(problem, device, setting)
     return lambda buffers: replace(bound(buffers), kernels=1)
 
 
 def _geometry(problem: Calls) -> Any:
-    """The geometry of one call."""
+    """Return the geometry of one call."""
     return launches(Calls(problem.kernel, 1), f"launch_{problem.kernel}")[0]
 
 
@@ -86,7 +85,7 @@ def _ready(problem: Calls, device: Any) -> Callable[[Sequence[Any]], driver.Prep
 
 
 def from_c(problem: Calls, device: Any, setting: object) -> Bind:
-    """cuLaunchKernel, `chain` times from a loop in C."""
+    """Prepare `chain` calls of cuLaunchKernel in a C loop."""
     prepare, geometry = _ready(problem, device), _geometry(problem)
     loop = CALL(build.address(native.SOURCE, "call_driver"))
     start = ctypes.cast(driver.api().cuLaunchKernel, ctypes.c_void_p).value
@@ -110,8 +109,10 @@ def from_c(problem: Calls, device: Any, setting: object) -> Bind:
 
 
 def from_ctypes(problem: Calls, device: Any, setting: object) -> Bind:
-    """cuLaunchKernel through ctypes, every argument a C value already. A launch that is refused is refused each time:
-    the last status tells, at the cost of one comparison."""
+    """Prepare cuLaunchKernel through ctypes with all arguments converted before.
+
+    A launch that fails fails each time, so that one check of the last status suffices.
+    """
     prepare = _ready(problem, device)
 
     def bind(buffers: Sequence[Any]) -> Launch:
@@ -130,7 +131,7 @@ def from_ctypes(problem: Calls, device: Any, setting: object) -> Bind:
 
 
 def graph(problem: Calls, device: Any, setting: object) -> Bind:
-    """One replay of a captured graph of `chain` launches."""
+    """Prepare one replay of a captured graph of `chain` launches."""
     geometry = _geometry(problem)
     names = [x.name for x in problem.operands()]
     bound = grid.bound(SOURCE, (geometry,), names, device)
@@ -143,7 +144,7 @@ def graph(problem: Calls, device: Any, setting: object) -> Bind:
 
 
 def cupy_kernel(problem: Calls, device: Any, setting: object) -> Bind:
-    """The kernel as CuPy launches one: function(grid, block, arguments)."""
+    """Prepare CuPy's launch of a kernel, function(grid, block, arguments)."""
     geometry = _geometry(problem)
     function = device.function(SOURCE, geometry.kernel)
 
@@ -154,7 +155,7 @@ def cupy_kernel(problem: Calls, device: Any, setting: object) -> Bind:
 
 
 def pycuda_kernel(problem: Calls, device: Any, setting: object) -> Bind:
-    """PyCUDA's prepared_async_call, on a stream of its own that is tied to ours once a launch."""
+    """Prepare PyCUDA's prepared_async_call on its own stream, tied to ours once a launch."""
     geometry, on = _geometry(problem), pycuda.open_side(device.stream.ptr)
     kernel = pycuda.function(_cubin(problem, device), geometry.kernel)
 
@@ -171,7 +172,7 @@ def pycuda_kernel(problem: Calls, device: Any, setting: object) -> Bind:
 
 
 def numba_kernel(problem: Calls, device: Any, setting: object) -> Bind:
-    """A @cuda.jit kernel of the same size, compiled and configured once."""
+    """Prepare a @cuda.jit kernel of the same size, compiled and configured once."""
     module = numba.cuda()
     stream = module.external_stream(device.stream.ptr)
     configured = _jitted(problem.kernel)[1, _geometry(problem).block[:2], stream]
@@ -186,14 +187,14 @@ def numba_kernel(problem: Calls, device: Any, setting: object) -> Bind:
 
 @functools.cache
 def _jitted(kernel: str) -> Any:
-    """One of them, made once: a new one would be compiled anew."""
+    """Return one of Numba's kernels, cached so that it is compiled once."""
     global numba_cuda
     numba_cuda = numba.cuda()
     return numba_cuda.jit(_numba()[kernel])
 
 
 def _numba() -> dict[str, Callable[..., None]]:
-    """The two kernels of launch.cu."""
+    """Return the two kernels of launch.cu in Python."""
 
     def empty(x: Any) -> None:
         pass
@@ -209,7 +210,7 @@ def _numba() -> dict[str, Callable[..., None]]:
 
 
 def torch_call(problem: Calls, device: Any, setting: object) -> Bind:
-    """torch.mm into c; or zero_() of no element of x, which goes the same way and launches nothing."""
+    """Prepare torch.mm into c, or zero_() of an empty slice of x: the same path without a launch."""
     torch = torch_cuda.load(device)
     strict = torch_cuda.arithmetic(torch)
 
@@ -232,7 +233,7 @@ def torch_call(problem: Calls, device: Any, setting: object) -> Bind:
 
 
 def library(prepare: Callable[[Any, Any, Any], Bind]) -> Prepare:
-    """An 8×8×8 product through a way of kernels/ops/gemm, called as that one is."""
+    """Return a prepare of an 8×8×8 product by `prepare` of kernels/ops/gemm."""
 
     def prepared(problem: Calls, device: Any, setting: Any) -> Bind:
         bound = prepare(PRODUCT, device, setting)

@@ -1,4 +1,4 @@
-"""Rungs that pass through the interpreter: a Python loop calls a binding, which calls the kernel."""
+"""Calls through the interpreter: a Python loop calls a binding, which calls the kernel."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _torch(setting: Any) -> Any:
 
 
 def eager(problem: Calls, device: object, setting: Any) -> Bind:
-    """torch.mm into c; or zero_() of no element of x, which goes the same way and finds nothing to do."""
+    """Prepare torch.mm into c, or zero_() of an empty slice of x: the same path without work."""
     torch = _torch(setting)
 
     def gemm(buffers: Sequence[Array]) -> Launch:
@@ -51,7 +51,7 @@ def eager(problem: Calls, device: object, setting: Any) -> Bind:
 
 
 def compiled(problem: Calls, device: Any, setting: Any) -> Bind:
-    """A function of one torch.mm through torch.compile: its guards are looked through at each call."""
+    """Prepare a function of one torch.mm through torch.compile, whose guards are checked at each call."""
     import os
 
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(state.folder() / "inductor"))
@@ -74,8 +74,10 @@ N, ROW_MAJOR, NO_TRANS = 8, 101, 111
 
 
 def chained(function: Callable[..., object], arguments: Sequence[Any], chain: int, kernels: int = 0) -> Launch:
-    """`chain` calls in a Python loop, each of so many kernels of a GPU. The arguments are named: unpacking a tuple is
-    a cost of its own."""
+    """Return a launch of `chain` calls in a Python loop, each with `kernels` kernels of a GPU.
+
+    The arguments are local names, since unpacking a tuple costs time.
+    """
     if len(arguments) == 1:
         (x,) = arguments
 
@@ -100,7 +102,7 @@ def chained(function: Callable[..., object], arguments: Sequence[Any], chain: in
 
 
 def rung(call: Callable[[Calls], Callable[[Sequence[Array]], Call]]) -> Callable[[Calls, object, object], Bind]:
-    """A prepare from `call(problem)(buffers)`, which gives a function and what it is called with."""
+    """Return a prepare from `call(problem)(buffers)`, which gives a function and its arguments."""
 
     def prepare(problem: Calls, device: object, setting: object) -> Bind:
         parts_of = call(problem)
@@ -118,7 +120,7 @@ def python(problem: Calls) -> Callable[[Sequence[Array]], Call]:
 
 
 def nothing(problem: Calls, device: object, setting: object) -> Bind:
-    """The harness alone: the Python function of a launch, its loop without a turn."""
+    """Prepare the harness alone: the Python function of a launch with an empty loop."""
 
     def bind(buffers: Sequence[Array]) -> Launch:
         def run() -> None:
@@ -132,14 +134,14 @@ def nothing(problem: Calls, device: object, setting: object) -> Bind:
 
 @rung
 def ctypes_prepared(problem: Calls) -> Callable[[Sequence[Array]], Call]:
-    """No argtypes, and arguments that are C values already: nothing is converted."""
+    """Return a ctypes function without argtypes, called with C values: nothing is converted."""
     function = ctypes.CFUNCTYPE(None)(native.kernel(problem))
     return lambda buffers: (function, tuple(ctypes.c_void_p(x.ctypes.data) for x in buffers))
 
 
 @rung
 def ctypes_convert(problem: Calls) -> Callable[[Sequence[Array]], Call]:
-    """Addresses as Python numbers, made pointers by argtypes at each call."""
+    """Return a ctypes function whose argtypes convert Python ints to pointers at each call."""
     function: Any = ctypes.CFUNCTYPE(None)(native.kernel(problem))
     function.argtypes = [ctypes.c_void_p] * len(problem.operands())
     return lambda buffers: (function, tuple(x.ctypes.data for x in buffers))
@@ -147,7 +149,7 @@ def ctypes_convert(problem: Calls) -> Callable[[Sequence[Array]], Call]:
 
 @rung
 def ctypes_openblas(problem: Calls) -> Callable[[Sequence[Array]], Call]:
-    """cblas_sgemm with its fourteen arguments, all prepared."""
+    """Return cblas_sgemm with its fourteen arguments, all prepared."""
     blas = openblas.load("numpy")
     function = ctypes.CFUNCTYPE(None)(blas.sgemm)
     integer = ctypes.c_int64 if blas.wide else ctypes.c_int
@@ -163,7 +165,7 @@ def ctypes_openblas(problem: Calls) -> Callable[[Sequence[Array]], Call]:
 
 @rung
 def cffi_abi(problem: Calls) -> Callable[[Sequence[Array]], Call]:
-    """ABI mode: a function pointer called through libffi, its arguments prepared."""
+    """Return a function pointer in cffi's ABI mode, called through libffi with prepared arguments."""
     ffi = cffi_library.load().FFI()
     pointers = ", ".join(["void *"] * len(problem.operands()))
     function = ffi.cast(f"void(*)({pointers})", native.kernel(problem))
@@ -179,7 +181,7 @@ def numpy_matmul(problem: Calls) -> Callable[[Sequence[Array]], Call]:
 
 @rung
 def scipy_sgemm(problem: Calls) -> Callable[[Sequence[Array]], Call]:
-    """Its arrays are column-major: Cᵀ = Bᵀ·Aᵀ, without a copy, into the C that is handed in."""
+    """Return SciPy's sgemm; its arrays are column-major: Cᵀ = Bᵀ·Aᵀ, written to C without a copy."""
     from scipy.linalg.blas import sgemm
 
     return lambda buffers: (sgemm, (1.0, buffers[1].T, buffers[0].T, 0.0, buffers[2].T, 0, 0, 1))
@@ -187,7 +189,7 @@ def scipy_sgemm(problem: Calls) -> Callable[[Sequence[Array]], Call]:
 
 @rung
 def numba_njit(problem: Calls) -> Callable[[Sequence[Array]], Call]:
-    """The C function's loops, compiled for exactly these arrays before the first call."""
+    """Return the C function's loops in Numba, compiled for these arrays before the first call."""
     njit = numba_library.load().njit
 
     def gemm(a: Array, b: Array, c: Array) -> None:

@@ -1,4 +1,4 @@
-"""Rungs without an interpreter: the compiled loop calls C, which calls the kernel."""
+"""Calls without an interpreter: the compiled loop calls C, which calls the kernel."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ POINTER, INT64 = ctypes.c_void_p, ctypes.c_int64
 
 
 class Product(ctypes.Structure):
-    """`product` of launch.c."""
+    """C struct `product` of launch.c."""
 
     _fields_ = (("a", POINTER), ("b", POINTER), ("c", POINTER), ("function", POINTER), ("chain", INT64))
 
 
 class Nothing(ctypes.Structure):
-    """`nothing` of launch.c."""
+    """C struct `nothing` of launch.c."""
 
     _fields_ = (("x", POINTER), ("function", POINTER), ("chain", INT64))
 
 
 def kernel(problem: Calls) -> int:
-    """The address of the C function that does what the problem says."""
+    """Return the address of the C function for the problem's kernel."""
     return build.address(SOURCE, f"launch_{problem.kernel}")
 
 
@@ -50,12 +50,12 @@ def _bind(entry: str, function: int, problem: Calls) -> Bind:
 
 
 def from_c(problem: Calls, device: object, setting: object) -> Bind:
-    """`chain` calls of our own C function, through a pointer."""
+    """Prepare `chain` calls of our C function through a pointer."""
     return _bind(f"call_{problem.kernel}", kernel(problem), problem)
 
 
 def library(load: Callable[[], Blas]) -> Callable[[Calls, object, object], Bind]:
-    """`chain` calls of a library's cblas_sgemm."""
+    """Return a prepare of `chain` calls of a library's cblas_sgemm."""
 
     def prepare(problem: Calls, device: object, setting: object) -> Bind:
         blas = load()
@@ -65,5 +65,5 @@ def library(load: Callable[[], Blas]) -> Callable[[Calls, object, object], Bind]
 
 
 def nothing(problem: Calls, device: object, setting: object) -> Bind:
-    """The harness alone: what it adds to a launch."""
+    """Prepare the harness alone, to measure what it adds to a launch."""
     return _bind("call_nothing", 0, problem)

@@ -19,9 +19,9 @@ LINE = 16  # elements: one cache line
 
 @dataclass(frozen=True)
 class Calls(Problem):
-    """gemm: c = a·b, 8×8 times 8×8, row-major. empty: nothing happens, and x stays as it was.
+    """Calls of a small kernel: gemm is c = a·b, 8×8 times 8×8, row-major; empty leaves x as it is.
 
-    FLOPs, bytes and seconds are those of one call: a launch serves `chain` uses. `clock`: whose seconds they are.
+    FLOPs, bytes and seconds are those of one call: a launch serves `chain` uses.
     """
 
     op: ClassVar[str] = "launch"

@@ -1,4 +1,4 @@
-"""The rungs there are, from C to a compiled framework: one row is one way to the same kernel."""
+"""Ways to the same small kernel, from C to a compiled framework, one a row."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from kernels.ops.launch.problem import Calls
 from kernels.provider import SUITE
 from kernels.variant import DEFAULT, Variant, row
 
-OWN_CLOCK = "own clock"  # a role: timed by the device, too
+OWN_CLOCK = "own clock"  # role of rows that the device also times
 
 
 def only(kernel: str, why: str) -> Callable[[Calls], str | None]:
-    """For rungs that reach one kernel alone."""
+    """Return the condition that a way's one kernel is called."""
     return lambda problem: None if problem.kernel == kernel else why
 
 
 def harness(problem: Calls) -> str | None:
-    """For the harness alone, which is one thing however long a launch is."""
+    """Return why the harness alone cannot run `problem`, or None: its cost does not depend on the chain."""
     if problem.kernel != "empty":
         return "the harness alone makes no product: --kernel empty"
     return None if problem.chain == 1 else "the harness adds the same to a launch of any length: --chain 1"
 
 
 def describe(gemm: str, empty: str = "") -> Callable[[Calls], str | None]:
-    """Which call is made, in words."""
+    """Return the description of the call that is made."""
     return lambda problem: gemm if problem.kernel == "gemm" else empty or gemm
 
 
@@ -49,7 +49,7 @@ NUMPY = partial(openblas.load, "numpy")
 
 
 def of_its_caller(variant: Variant[Calls]) -> Variant[Calls]:
-    """One that is timed by its caller alone."""
+    """Return the variant, timed by its caller only."""
 
     def accepts(problem: Calls) -> str | None:
         if not problem.on_host:

@@ -1,4 +1,4 @@
-"""c = steps · a·bᵀ on tensor cores, fragments in registers or in shared memory: what they do at most."""
+"""Products c = steps · a·bᵀ on tensor cores, fragments in registers or shared memory: their peak."""
 
 from kernels.ops.mma.problem import Mma
 

@@ -1,4 +1,4 @@
-"""How the kernels of mma.cu and wgmma.cu are launched."""
+"""Launch geometry of the kernels of mma.cu and wgmma.cu."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ ARCHS = {"mma": "", "wgmma": "sm_90a"}  # wgmma is in no other architecture, bef
 
 
 def kernel(problem: Mma) -> str:
-    """The name of the kernel that solves it."""
+    """Return the name of the kernel that solves `problem`."""
     return f"{problem.unit}_{problem.dtype}"
 
 
 def launches(problem: Mma, name: str) -> tuple[Geometry, ...]:
-    """One launch, a block a multiprocessor. Raises UsageError."""
+    """Return one launch, a block a multiprocessor. Raises UsageError."""
     if name != kernel(problem):
         raise UsageError(f"{name} is not for {problem.name}: take {kernel(problem)}")
     return (

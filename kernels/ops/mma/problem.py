@@ -1,4 +1,4 @@
-"""Products of one small tile, again and again: nothing is fetched in between, so this is the tensor cores' peak."""
+"""Repeated products of one small tile without loads in between: the peak of the tensor cores."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from kernels.problem import Array, Arrays
 
-# Of each unit the rows of c that a multiprocessor has, and its columns: mma.sync by eight warps of 32 × 32, of
-# which each holds eight tiles of 16 × 8; wgmma by two warpgroups of 64 × 256. Of a processor's core what mma.c holds.
+# Rows and columns of c on a multiprocessor: mma.sync by eight warps of 32 × 32, each with eight tiles of 16 × 8;
+# wgmma by two warpgroups of 64 × 256. On a processor's core those that mma.c holds.
 TILES = {
     "mma": (8 * 32, 32),
     "wgmma": (2 * 64, 256),
@@ -26,26 +26,24 @@ TILES = {
     "amxbf16": (2 * 16, 2 * 16),
     "amxint8": (2 * 16, 2 * 16),
 }
-# Bytes of a row of a and of b: one instruction's depth, of whatever type.
+# Bytes of a row of a and of b, in any type: one instruction's depth
 ROW = {"mma": 32, "wgmma": 32, "avx512bf16": 4, "avx512vnni": 4, "avxvnni": 4, "amxbf16": 64, "amxint8": 64}
 GPU = ("mma", "wgmma")
 CORE = {"bf16": ("avx512bf16", "amxbf16"), "int8": ("avxvnni", "avx512vnni", "amxint8")}
-UNSIGNED = ("avx512vnni", "avxvnni")  # whose a is of bytes without a sign
-BITS = {"tf32": 11, "bf16": 8, "fp16": 11, "int8": 7}  # of a significand, the leading one among them
-EXACT = 2**24  # whole numbers up to here are exact in float32, and so are their sums, however it rounds
-EXACT_INT32 = 2**31 - 1  # up to here in int32
+UNSIGNED = ("avx512vnni", "avxvnni")  # units whose a is unsigned
+BITS = {"tf32": 11, "bf16": 8, "fp16": 11, "int8": 7}  # of a significand, with the leading one
+EXACT = 2**24  # integers up to here, and their sums, are exact in float32 in any rounding
+EXACT_INT32 = 2**31 - 1  # … and in int32
 UNIT = 2.0**-23  # a unit in the last place, of the largest addend: what a truncation may lose
 
 
 @dataclass(frozen=True)
 class Mma(Problem):
-    """c = steps · a·bᵀ, `steps` accumulations of the same product from zero, in float32, of int8 in int32. Each row of
-    c has its own row of a; b is common.
+    """Accumulation c = steps · a·bᵀ from zero, in float32, of int8 in int32; rows of c share b, not a.
 
-    Checked three times. Two probes are of whole numbers of which no sum exceeds 2²⁴: nothing is rounded, the answer
-    must be exact, and a step too many shows. "whole": small ones, all of a row multiplied; "bits": every bit of a's
-    type in use, a single one of a row multiplied, so that a coarser type shows. "dense" is of normal numbers;
-    `bound` says how far off an honest unit may be.
+    Three probes check it. "whole" (small integers, full rows) and "bits" (every bit of a's type in use, one nonzero in
+    a row of b) keep sums within 2²⁴, so that nothing is rounded, a step too many shows and so does a coarser type.
+    "dense" has normal numbers; `bound` gives the error of a correct unit.
     """
 
     op: ClassVar[str] = "mma"
@@ -114,7 +112,7 @@ class Mma(Problem):
         return tuple((x.name, x.shape) for x in self.operands() if x.role == "in")
 
     def _bits(self, rng: np.random.Generator) -> dict[str, Array]:
-        """Whole numbers of as many bits as a's type has, and as the sums leave room for; a one in each row of b."""
+        """Draw integers with all bits of a's type that the sums leave room for, and a ±1 in each row of b."""
         import numpy as np
 
         (a, of_a), (b, of_b) = self._in
@@ -128,13 +126,13 @@ class Mma(Problem):
         return {"c": self.steps * (x["a"].astype("f8") @ x["b"].astype("f8").T)}
 
     def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
-        """Zero where all are whole numbers and no sum exceeds 2²⁴. Else: products of two significands of eleven bits
-        are exact. A tensor core aligns some of them and the accumulator to the largest, keeps 23 bits or more
-        behind its leading one and truncates the rest, and truncates the sum (Fasi et al. 2021, PeerJ CS 7:e330,
-        for V100 to A100; Khattak and Mikaitis 2025, arXiv:2512.07004, to B200). With at least four products at
-        a time that is 1.5 · depth truncations a step, each of less than a unit of the largest addend, which is
-        at most the accumulator's growth so far, i·|ab|, plus all products. Over the steps the first sums to
-        steps²/2: it is what a long accumulation of one sign costs.
+        """Bound truncations of the sums; zero for integers whose sums stay within 2²⁴.
+
+        Products of two 11-bit significands are exact. A tensor core aligns some of them and the accumulator to the
+        largest, keeps at least 23 bits behind its leading one, truncates the rest, and truncates the sum (Fasi et al.
+        2021, PeerJ CS 7:e330, for V100 to A100; Khattak and Mikaitis 2025, arXiv:2512.07004, to B200). With at least
+        four products at a time that is 1.5 · depth truncations a step, each less than a unit of the largest addend,
+        at most the accumulator so far, i·|ab|, plus all products. Over the steps the first sums to steps²/2.
         """
         import numpy as np
 
@@ -148,7 +146,7 @@ class Mma(Problem):
 
 
 def _to_tf32(x: Array) -> Array:
-    """The nearest that TF32 holds: ten bits behind the leading one."""
+    """Round to TF32: ten bits behind the leading one."""
     import numpy as np
 
     bits = np.ascontiguousarray(x, np.float32).view(np.uint32)

@@ -1,4 +1,4 @@
-"""One kernel for each instruction and type."""
+"""Tensor-core and matrix-instruction kernels, one for each instruction and type."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def prepare(problem: Mma, device: Any, setting: object) -> Bind:
-    """Raises Unavailable for an instruction that the device has not."""
+    """Prepare the CUDA kernel. Raises Unavailable for an instruction that the device lacks."""
     if problem.unit == "wgmma" and device.arch != "sm_90":
         raise Unavailable(f"wgmma is Hopper's, sm_90a: {device.name} is {device.arch}")
     names = [x.name for x in problem.operands()]
@@ -32,7 +32,7 @@ def prepare(problem: Mma, device: Any, setting: object) -> Bind:
 
 
 SOURCE = Path(__file__).with_name("mma.c")
-# Of the compiler, so that exactly one of the instructions is there.
+# Compiler flags that enable exactly one of the instructions
 FLAGS = {
     "avx512bf16": ("-march=x86-64-v4", "-mavx512bf16"),
     "avx512vnni": ("-march=x86-64-v4", "-mavx512vnni"),
@@ -40,7 +40,7 @@ FLAGS = {
     "amxbf16": ("-march=x86-64-v4", "-mamx-tile", "-mamx-bf16"),
     "amxint8": ("-march=x86-64-v4", "-mamx-tile", "-mamx-int8"),
 }
-PASSES = 16  # products of each thread in a launch of several
+PASSES = 16  # products of each of several threads in a launch
 
 
 class Argument(ctypes.Structure):
@@ -48,13 +48,13 @@ class Argument(ctypes.Structure):
 
 
 class Shared(ctypes.Structure):
-    """What mma_part takes."""
+    """Arguments of mma_part."""
 
     _fields_ = (*team.PLAN, *Argument._fields_)
 
 
 def on_core(problem: Mma, device: object, setting: Setting) -> Bind:
-    """On a processor's core, or a thread on each of several. Raises Unavailable."""
+    """Prepare the C kernel on a core, or a thread on each of several. Raises Unavailable."""
     flags = FLAGS[problem.unit]
     if problem.processors == 1:
         function = build.address(SOURCE, "mma", flags)

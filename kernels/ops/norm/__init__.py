@@ -1,4 +1,4 @@
-"""Batch normalization, and local response normalization."""
+"""Batch normalization and local response normalization."""
 
 from kernels.ops.norm.problem import Norm
 

@@ -1,4 +1,4 @@
-"""Batch normalization and local response normalization by cuDNN."""
+"""Batch and local response normalization by our CUDA kernels and by cuDNN."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ READ_AND_WRITTEN = {
     "norm_lrn_dgrad": ("x", "dy", "dx"),
 }
 KERNELS = tuple(READ_AND_WRITTEN)
-THREADS = 256  # of a block, which has a channel of a batch normalization
-ELEMENTS = 1 << 31  # of a channel are counted in 32 bits
+THREADS = 256  # of a block, one a channel in batch normalization
+ELEMENTS = 1 << 31  # elements of a channel, which are counted in 32 bits
 NUMBERS = {"norm_train_forward": EPSILON, "norm_lrn_forward": ALPHA / WIDTH, "norm_lrn_dgrad": ALPHA / WIDTH}
 
 
 def kernel(problem: Norm) -> str:
-    """The name of the last kernel that solves it."""
+    """Return the name of the last kernel that solves `problem`."""
     kind = "lrn" if problem.method == "lrn" else problem.mode
     return f"norm_{kind}_{'dgrad' if problem.step else 'forward'}"
 
 
 def refused(problem: Norm) -> str | None:
-    """Why there is no kernel for it."""
+    """Return why no kernel can run `problem`, or None."""
     many = problem.images * problem.size**2 >= ELEMENTS
     return f"--images {problem.images}: a channel has fewer than 2^31 elements" if many else None
 
 
 def launches(problem: Norm, name: str) -> tuple[Geometry, ...]:
-    """One launch, of a step two. Raises UsageError."""
+    """Return the forward launch, for a step also the gradient's. Raises UsageError."""
     if why := refused(problem):
         raise UsageError(f"{SOURCE.name}: {why}")
     if name != kernel(problem):
@@ -60,18 +60,18 @@ def _launch(problem: Norm, name: str) -> Geometry:
     places: tuple[Argument, ...] = tuple(("operand", x) for x in READ_AND_WRITTEN[name])
     sizes: tuple[Argument, ...] = tuple(("int64", x) for x in (problem.images, problem.channels, problem.size**2))
     small: tuple[Argument, ...] = (("float32", NUMBERS[name]),) if name in NUMBERS else ()
-    if problem.mode == "frozen":  # of each of KEPT channels, after which they come again
+    if problem.mode == "frozen":  # of KEPT channels, after which they repeat
         kept = [float(x) for array in replace(problem, maps=KEPT).kept() for x in array]
         small = tuple(("float32", x) for x in (*kept, EPSILON))
     blocks = -(-problem.count // THREADS) if problem.method == "lrn" else problem.channels
     return Geometry(name, (blocks, 1, 1), (THREADS, 1, 1), (*places, *sizes, *small))
 
 
-MOST_IMAGES = {"frozen": 65_535, "train": 880_801}  # above PyTorch takes its own (ATen/native/Normalization.cpp)
+MOST_IMAGES = {"frozen": 65_535, "train": 880_801}  # above, PyTorch uses its own (ATen/native/Normalization.cpp)
 
 
 def prepare(problem: Norm, device: Any, setting: Setting) -> Bind:
-    """A call forward, of a step another one."""
+    """Prepare cuDNN's forward call, for a step also the gradient's."""
     on = device.dnn()
     images = cudnn.tensor(on, (problem.images, problem.channels, problem.size, problem.size))
     earlier = [device.cp.asarray(array) for array in problem.kept()] if problem.mode == "frozen" else []
@@ -87,7 +87,7 @@ def prepare(problem: Norm, device: Any, setting: Setting) -> Bind:
 
 
 def _batch(on: cudnn.Cudnn, images: Any, step: bool, earlier: Sequence[Any]) -> Callable[[dict[str, int]], list[Any]]:
-    """`earlier`: a mean and a variance that were kept, or none."""
+    """Return the calls of batch normalization; `earlier` holds a kept mean and variance, or nothing."""
     row = cudnn_layers.of_channels(on, images)
 
     def calls(at: dict[str, int]) -> list[Any]:
@@ -119,7 +119,7 @@ def _response(on: cudnn.Cudnn, images: Any) -> Callable[[dict[str, int]], list[A
 
 
 def accepts(problem: Norm) -> str | None:
-    """Why cuDNN's calls cannot do it."""
+    """Return why cuDNN's calls cannot run `problem`, or None."""
     if problem.mode == "frozen" and problem.step:
         return "cuDNN has no gradient of kept statistics: --phase forward, or --mode train"
     if problem.method == "batch" and problem.images > (most := MOST_IMAGES[problem.mode]):

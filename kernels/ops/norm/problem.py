@@ -1,5 +1,4 @@
-"""Batch normalization by channel, training or frozen, and local response normalization across channels; with their
-gradients."""
+"""Batch normalization (training or frozen) and local response normalization, with their gradients."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ WIDTH, ALPHA, BETA, BIAS = 5, 1e-4, 0.75, 2.0  # Krizhevsky, Sutskever and Hinto
 
 
 def batch(x: Arrays, kept: Kept, step: bool) -> dict[str, Array]:
-    """Of a normalization by channel: its outputs by name, in a step the gradients among them."""
+    """Return the outputs of batch normalization by name, in a step with the gradients."""
     import numpy as np
 
     image, scale = x["x"].astype("f8"), x["scale"][0, :, None].astype("f8")
@@ -45,7 +44,7 @@ def batch(x: Arrays, kept: Kept, step: bool) -> dict[str, Array]:
 
 
 def _statistics(image: Array, kept: Kept) -> tuple[Array, Array]:
-    """Mean and variance of each channel, a row each."""
+    """Return mean and variance of each channel, one a row."""
     if kept is not None:
         mean, variance = kept
         return mean.astype("f8")[:, None], variance.astype("f8")[:, None]
@@ -54,7 +53,10 @@ def _statistics(image: Array, kept: Kept) -> tuple[Array, Array]:
 
 
 def batch_bound(x: Arrays, kept: Kept, step: bool) -> dict[str, Array]:
-    """In units of roundoff. Of a difference the larger side counts, of a channel with next to no variance its mean."""
+    """Return error bounds of batch normalization in unit roundoffs.
+
+    A difference counts its larger operand, a channel of almost no variance its mean.
+    """
     import numpy as np
 
     image, scale = x["x"].astype("f8"), np.abs(x["scale"][0, :, None])
@@ -62,7 +64,7 @@ def batch_bound(x: Arrays, kept: Kept, step: bool) -> dict[str, Array]:
     deviation = np.sqrt(variance + EPSILON)
     typical = np.abs(image).mean(axis=(0, 2))
     size = (np.abs(image) + typical[:, None] + np.abs(mean)) / deviation
-    worse = 1 + np.abs(image).max() ** 2 / (variance + EPSILON)  # what is lost of a variance beside its squares
+    worse = 1 + np.abs(image).max() ** 2 / (variance + EPSILON)  # cancellation in the variance
     units = {"y": size * worse * scale + np.abs(x["shift"][0, :, None])}
     if kept is None:
         units |= {"mean": typical, "rstd": worse[:, 0] / deviation[:, 0]}
@@ -77,7 +79,7 @@ def batch_bound(x: Arrays, kept: Kept, step: bool) -> dict[str, Array]:
 
 
 def local(x: Arrays, step: bool) -> dict[str, Array]:
-    """Of a normalization across channels: y, and dx by the quotient rule."""
+    """Return y of local response normalization, in a step also dx by the quotient rule."""
     image = x["x"].astype("f8")
     size = _size(image)
     outputs = {"y": image / size**BETA}
@@ -89,7 +91,7 @@ def local(x: Arrays, step: bool) -> dict[str, Array]:
 
 
 def local_bound(x: Arrays, want: Arrays, step: bool) -> dict[str, Array]:
-    """In units of roundoff: of dx the terms without their signs."""
+    """Return error bounds of local response normalization in unit roundoffs; dx sums absolute terms."""
     import numpy as np
 
     units = {"y": np.abs(want["y"])}
@@ -102,14 +104,14 @@ def local_bound(x: Arrays, want: Arrays, step: bool) -> dict[str, Array]:
 
 
 def _size(image: Array) -> Array:
-    """What is raised to the power of three quarters."""
+    """Return the denominator before the power of three quarters."""
     import numpy as np
 
     return np.asarray(BIAS + ALPHA / WIDTH * _near(image * image))
 
 
 def _near(planes: Array) -> Array:
-    """Of each channel the sum over the channels at most two away, itself among them."""
+    """Return the sum over the five-channel LRN window around each channel."""
     import numpy as np
 
     edge, channels = WIDTH // 2, planes.shape[1]
@@ -118,8 +120,8 @@ def _near(planes: Array) -> Array:
 
 
 LIMIT = 32.0  # unit roundoffs
-KEPT = 2  # channels after which the kept statistics come again: an excerpt of so many has the right ones
-OPERATIONS = {  # of an element, forward and of its gradient
+KEPT = 2  # channels after which the kept statistics repeat, so that excerpts of so many have the right ones
+OPERATIONS = {  # of an element: forward, gradient
     ("batch", "train"): (6.0, 9.0),  # its share of mean and variance, 4, its normalization, 2; two sums, 4, gradient, 5
     ("batch", "frozen"): (2.0, 5.0),  # two sums, 4, and a product
     ("lrn", "train"): (9.0, 12.0),  # square, sum and roots; the same of the quotients that neighbors add
@@ -128,19 +130,20 @@ OPERATIONS = {  # of an element, forward and of its gradient
 
 @dataclass(frozen=True)
 class Norm(Problem):
-    """batch: y = scale · (x − mean)/√(variance + ε) + shift of each channel. train: mean and variance are those of the
-    batch; mean and rstd = 1/√(variance + ε), which the gradient needs, are written beside y, as PyTorch and cuDNN do.
-    frozen: they were kept from earlier. lrn: y = x / (2 + α/5 · Σ x² of five neighboring channels)^¾. NCHW.
+    """Normalization of NCHW images: by channel (batch), or across five neighboring channels (lrn).
 
-    A step adds the gradients from dy, that of y: dx, and of a batch normalization dscale and dshift. As in a network
-    all of y is there before any of them is begun. In training dx goes through mean and variance too."""
+    A step adds the gradients from dy: dx, and for batch normalization dscale and dshift. As in a network, all of y is
+    complete before any gradient begins. In training, dx includes the gradient through mean and variance.
+    """
 
     op: ClassVar[str] = "norm"
 
     images: int = axis("images of the batch", low=1)
     maps: int = axis("feature maps: channels", low=1)
     size: int = axis("edge of an image", low=1)
+    # batch: y = scale · (x − mean)/√(variance + ε) + shift. lrn: y = x / (2 + α/5 · Σ x² of five channels)^¾
     method: str = axis("which normalization", "batch", choices=("batch", "lrn"))
+    # train: of the batch; mean and rstd = 1/√(variance + ε) are written too, for the gradient, as in PyTorch and cuDNN
     mode: str = axis("statistics of the batch, or kept ones", "train", choices=("train", "frozen"))
     phase: str = direction("forward, or forward and gradients", "forward", "step")
 
@@ -151,12 +154,12 @@ class Norm(Problem):
 
     @property
     def keeps(self) -> bool:
-        """Whether the statistics are an answer."""
+        """Whether mean and rstd are outputs."""
         return (self.method, self.mode) == ("batch", "train")
 
     @property
     def step(self) -> bool:
-        """Whether its gradients are asked for too."""
+        """Whether the gradients are computed too."""
         return self.phase == "step"
 
     @property
@@ -191,14 +194,14 @@ class Norm(Problem):
         return (Operand("x", shape, "in"), *gain, *given, Operand("y", shape, "out"), *kept, *gradients, *of_gain)
 
     def kept(self) -> tuple[Array, Array]:
-        """Mean and variance of each channel from earlier, float32: of the problem, not drawn."""
+        """Return each channel's kept mean and variance, float32, fixed by the problem."""
         import numpy as np
 
         place = np.arange(self.channels, dtype=np.float32) % KEPT
         return np.asarray(np.sin(place) / 4, "f4"), np.asarray(1 + np.cos(place) / 2, "f4")
 
     def excerpt(self, rng: np.random.Generator) -> Excerpt:
-        """Some channels where a sum is of a channel of all images, else some images."""
+        """Return some channels where sums run over a channel of all images, else some images."""
         images, maps, pixels = places.every((self.images, self.maps, self.size**2))
         if self.keeps:
             maps = places.rows(rng, self.maps, self.images * self.size**2)

@@ -1,5 +1,7 @@
-"""Normalizations, with their gradients or without: ours in one pass for the statistics, in two, by Welford's
-recurrence, operation by operation; NumPy, PyTorch."""
+"""Normalizations, with or without gradients: ours, NumPy, PyTorch and cuDNN.
+
+Ours compute the statistics in one pass, in two, by Welford's recurrence, or operation by operation.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ GRADIENTS = ("dx", "dscale", "dshift")
 
 
 class Argument(ctypes.Structure):
-    """`argument` of norm.c."""
+    """C struct `argument` of norm.c."""
 
     _fields_ = (
         *((name, maths.POINTER) for name in ("x", "scale", "shift", "dy", "y", "mean", "rstd", *GRADIENTS)),
@@ -91,7 +93,7 @@ def numpy_chain(problem: Norm, device: object, setting: Setting) -> Bind:
 
 
 def torch_out(problem: Norm, device: object, setting: Setting) -> Bind:
-    """The operators behind F.batch_norm, whose gradients are copied; F.local_response_norm, whose answers are."""
+    """Prepare the operators of F.batch_norm and F.local_response_norm; results they allocate are copied."""
     torch = torch_library.load()
     torch.set_num_threads(setting.threads)
     torch.set_grad_enabled(False)
@@ -123,7 +125,7 @@ def _torch_batch(problem: Norm, torch: Any) -> Callable[..., None]:
 
 
 def _torch_local(problem: Norm, torch: Any) -> Callable[..., None]:
-    """It has no operator for the gradient: its own record of the forward gives it."""
+    """Return a run of local response normalization, whose gradient comes from autograd."""
     local = partial(torch.nn.functional.local_response_norm, size=WIDTH, alpha=ALPHA, beta=BETA, k=BIAS)
 
     def forward(x: Any, y: Any) -> None:

@@ -1,4 +1,4 @@
-"""An optimizer's step over gradients that are given: traffic, and little arithmetic."""
+"""An optimizer's step over given gradients: traffic, and little arithmetic."""
 
 from kernels.ops.optimizer.problem import Optimizer
 

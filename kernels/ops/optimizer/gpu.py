@@ -1,4 +1,4 @@
-"""The step on a GPU: our own kernels over all tensors or one after another, and torch's three ways."""
+"""The optimizer's step on a GPU: our kernels over all tensors or one by one, and torch's three forms."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 SOURCE = Path(__file__).with_name("optimizer.cu")
-# Which rules a kernel makes.
+# Rules of each kernel
 KERNELS = {
     "optimizer_sgd": ("sgd", "decay"),
     "optimizer_momentum": ("momentum", "unit", "nesterov"),
@@ -34,7 +34,7 @@ H100 = 132  # multiprocessors (SXM); with a device, its own number is passed
 
 
 def kernel(problem: Optimizer) -> str:
-    """The kernel of a rule. Raises UsageError."""
+    """Return the kernel of the problem's rule. Raises UsageError."""
     for name, rule_names in KERNELS.items():
         if problem.rule in rule_names:
             return name
@@ -42,7 +42,7 @@ def kernel(problem: Optimizer) -> str:
 
 
 def launches(problem: Optimizer, name: str, processors: int = H100, each: bool = False) -> tuple[Geometry, ...]:
-    """One launch over all parameters, or one a tensor. Raises UsageError."""
+    """Return one launch over all parameters, or, if `each`, one for each tensor. Raises UsageError."""
     if name not in KERNELS or problem.rule not in KERNELS[name]:
         raise UsageError(f"{name} of {SOURCE.name} is not for {problem.name}")
     count = problem.size if each else problem.count
@@ -57,7 +57,7 @@ def launches(problem: Optimizer, name: str, processors: int = H100, each: bool =
 
 
 def _rest(problem: Optimizer, name: str) -> tuple[Argument, ...]:
-    """What else the kernel takes, in its order."""
+    """Return the kernel's remaining arguments, in its order."""
     lr: Argument = ("float32", problem.lr)
     if name == "optimizer_sgd":
         decay = problem.decay if problem.rule == "decay" else 0.0
@@ -69,7 +69,7 @@ def _rest(problem: Optimizer, name: str) -> tuple[Argument, ...]:
     return lr, mu, gain, ("float32", problem.rho), ("float32", 1 - problem.rho), ("float32", problem.eps)
 
 
-# torch's operators, which are kernels: of a tensor in its loop; of all tensors in a foreach form, which may have fewer.
+# torch's operators, a kernel each: of one tensor in the loop form, of all in the foreach form, which may have fewer.
 OPERATORS = {
     "sgd": 1,
     "decay": 2,
@@ -83,14 +83,14 @@ OPERATORS = {
     "clip": 3,
     "norm": 4,
 }
-SHARE = 8  # those of norm that are made once: the norm of the norms, its parts, and what it leaves of the gradient
+SHARE = 8  # operators of norm that run once: the norm of the norms, its parts, and the factor
 COUNTED = ("adagrad", "adam")  # whose fused forms count their steps on the device
-# A launch of torch's for many tensors takes at least so many of them, and so many chunks of so many elements.
+# A multi-tensor launch of torch's takes at least so many tensors, and so many chunks of so many elements.
 TENSORS, CHUNKS, CHUNK = 30, 320, 65536
 
 
 def enqueued(problem: Optimizer, how: str) -> int:
-    """Kernels of a step of torch's, at most."""
+    """Return the kernels of a step of torch's, at most."""
     joined = -(-problem.tensors // 128)  # stacked so many at a time
     once = SHARE + joined if problem.rule == "norm" else 0
     if how == "loop":
@@ -102,19 +102,19 @@ def enqueued(problem: Optimizer, how: str) -> int:
 
 
 def written(problem: Optimizer) -> str | None:
-    """For our own kernels."""
+    """Return why our own kernels cannot run `problem`, or None."""
     if problem.rule in RULES:
         return None
     return f"written for {', '.join(RULES)}: --rule {RULES[0]}"
 
 
 def written_for_few(problem: Optimizer) -> str | None:
-    """For a launch a tensor, each of which is described before."""
+    """Return why one launch for each tensor, prepared beforehand, cannot run `problem`, or None."""
     return written(problem) or libraries.few(problem)
 
 
 def prepared(each: bool) -> Callable[[Optimizer, Any, Setting], Bind]:
-    """One launch over all tensors, or one for each."""
+    """Return a prepare of one launch over all tensors, or, if `each`, of one for each."""
 
     def geometries(problem: Optimizer, device: Any) -> Any:
         return launches(problem, kernel(problem), device.processors, each)
@@ -129,7 +129,7 @@ def prepared(each: bool) -> Callable[[Optimizer, Any, Setting], Bind]:
 
 
 def by_torch(how: str) -> Callable[[Optimizer, Any, Setting], Bind]:
-    """torch.optim on the operands' own memory."""
+    """Return a prepare of torch.optim in the form `how` on the operands' own memory."""
 
     def prepare(problem: Optimizer, device: Any, setting: Setting) -> Bind:
         signed(problem, setting)

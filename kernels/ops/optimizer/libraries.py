@@ -1,4 +1,4 @@
-"""The rules as chains of NumPy's functions in place, and by torch.optim's three forms."""
+"""The rules as chains of NumPy's functions in place, and in torch.optim's three forms."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 Call: TypeAlias = Callable[[], object]
-# Bytes of a parameter that each chain moves: 12 for a function of two arrays, 8 of one.
+# Bytes that each chain moves for a parameter: 12 for a function of two arrays, 8 for one of one.
 BYTES = {
     "copy": 8,
     "sgd": 20,
@@ -76,7 +76,7 @@ def _nesterov(o: Optimizer, g: Any, s: Any, t: Any, f: Any) -> list[Call]:
 
 
 def _squared(v: Any, x: Any, t: Any, f: Any) -> list[Call]:
-    """v = rho·v + (1 − rho)·x²."""
+    """Return the calls of v = rho·v + (1 − rho)·x²."""
     import numpy as np
 
     return [
@@ -88,7 +88,7 @@ def _squared(v: Any, x: Any, t: Any, f: Any) -> list[Call]:
 
 
 def _by_root(way: Any, v: Any, p: Any, t: Any, f: Any) -> list[Call]:
-    """p −= lr·way / (√v + eps)."""
+    """Return the calls of p −= lr·way / (√v + eps)."""
     import numpy as np
 
     root = [partial(np.sqrt, v, out=t), partial(np.add, t, f["eps"], out=t), partial(np.divide, way, t, out=t)]
@@ -152,7 +152,7 @@ CHAINS: dict[str, Callable[[Optimizer, Any, Any, Any, Any], list[Call]]] = {
 
 
 def numpy_chain(each: bool) -> Callable[[Optimizer, Any, Setting], Bind]:
-    """Over all tensors as one array, or over each by itself."""
+    """Return a prepare over all tensors as one array, or, if `each`, over one tensor after another."""
 
     def prepare(problem: Optimizer, device: Any, setting: Setting) -> Bind:
         import numpy as np
@@ -186,7 +186,7 @@ def numpy_chain(each: bool) -> Callable[[Optimizer, Any, Setting], Bind]:
 
 
 def _by_norm(problem: Optimizer, g: Any, p: Any, t: Any) -> Call:
-    """The norm first, as a number of Python's, then sgd of the share that it leaves."""
+    """Return a call that computes the norm as a Python float, then steps by the share it leaves."""
     import numpy as np
 
     most, lr = problem.limit * problem.count**0.5, problem.lr
@@ -199,22 +199,25 @@ def _by_norm(problem: Optimizer, g: Any, p: Any, t: Any) -> Call:
     return call
 
 
-LATE = 1e6  # steps before this one: powers of the decays are zero there, corrections of the bias one
+LATE = 1e6  # steps before this one: powers of the decays are zero then, bias corrections one
 DESCENTS = ("sgd", "decay", "momentum", "unit", "nesterov")
-# What torch has fused kernels of; on CUDA adagrad's came, went, and came again about 2.11: `tried` tells.
+# Rules with fused kernels in torch; on CUDA adagrad's came, went, and returned about 2.11, so `tried` checks.
 FUSED = (*DESCENTS, "adagrad", "adam")
 RULES = (*DESCENTS, "rmsprop", "adagrad", "adadelta", "adam", "clip", "norm")
 FORMS = {"loop": RULES, "foreach": RULES, "fused": FUSED}  # of torch.optim, and the rules that each has
-MANY = 4096  # tensors beyond which a loop of Python's over them is all that is measured
+MANY = 4096  # tensors beyond which a Python loop over them dominates
 
 
 def few(problem: Optimizer) -> str | None:
-    """For rows that hold something for each tensor."""
+    """Return why a row that prepares something for each tensor cannot run `problem`, or None."""
     return f"at most {MANY} tensors here: --tensors {MANY}" if problem.tensors > MANY else None
 
 
 def known(how: str) -> Callable[[Optimizer], str | None]:
-    """What torch has; its foreach form of nesterov leaves the gradients changed, which are an input here."""
+    """Return the condition that torch has the rule in the form `how`.
+
+    The foreach form of nesterov changes the gradients, which are an input here.
+    """
 
     def accepts(problem: Optimizer) -> str | None:
         if problem.rule not in FORMS[how]:
@@ -227,7 +230,7 @@ def known(how: str) -> Callable[[Optimizer], str | None]:
 
 
 def cpu(how: str) -> Callable[[Optimizer, object, Setting], Bind]:
-    """`how`: loop, foreach or fused."""
+    """Return a prepare of torch.optim in the form `how`: loop, foreach or fused."""
 
     def prepare(problem: Optimizer, device: object, setting: Setting) -> Bind:
         signed(problem, setting)
@@ -245,7 +248,7 @@ def cpu(how: str) -> Callable[[Optimizer, object, Setting], Bind]:
 
 
 def on_tensors(torch: Any, problem: Optimizer, g: Any, s: Sequence[Any], how: str) -> Launch:
-    """The functional form of the optimizer on lists of tensors, which are pieces of the operands."""
+    """Return a launch of torch.optim's functional form on lists of tensors, views of the operands."""
     grads = list(g.split(problem.size))
     rows = [list(row.split(problem.size)) for row in s]
     run = step(torch, problem, grads, rows, how)
@@ -257,7 +260,7 @@ def on_tensors(torch: Any, problem: Optimizer, g: Any, s: Sequence[Any], how: st
 
 
 def step(torch: Any, problem: Optimizer, grads: list[Any], rows: list[list[Any]], how: str) -> Callable[[], object]:
-    """One step of torch.optim's own function, its switches said."""
+    """Return a call of torch.optim's function for one step, with explicit switches."""
     rule = problem.rule
     if rule in ("clip", "norm"):
         return _clipped(torch, problem, grads, rows[0], how == "foreach")
@@ -265,7 +268,7 @@ def step(torch: Any, problem: Optimizer, grads: list[Any], rows: list[list[Any]]
     function = getattr(importlib.import_module(f"torch.optim.{name}"), name)
     late = [torch.tensor(LATE, device=g.device if how == "fused" else "cpu") for g in grads]
     way: dict[str, Any] = {"foreach": how == "foreach"}
-    if rule in FUSED:  # whose functions know the word
+    if rule in FUSED:  # whose functions take the keyword
         way["fused"] = how == "fused"
     common = {"lr": problem.lr, "maximize": False} | way
     if name == "sgd":
@@ -295,7 +298,7 @@ def step(torch: Any, problem: Optimizer, grads: list[Any], rows: list[list[Any]]
 
 
 def tried(torch: Any, problem: Optimizer, how: str, place: str) -> None:
-    """One step of one parameter. Raises Unavailable where this torch has no such kernel for the device."""
+    """Run one step of one parameter. Raises Unavailable where torch has no such kernel for the device."""
     g, s = torch.ones(1, device=place), torch.ones((1 + len(problem.state), 1), device=place)
     try:
         step(torch, replace(problem, tensors=1, size=1), [g], [[row] for row in s], how)()
@@ -329,7 +332,7 @@ def _torch_descent(
 def _clipped(
     torch: Any, problem: Optimizer, grads: list[Any], parameters: list[Any], foreach: bool
 ) -> Callable[[], object]:
-    """Clipping as torch.nn.utils does it, but into new tensors: the problem's gradients are not to change."""
+    """Return a call that clips as torch.nn.utils does, but into new tensors, as gradients are inputs."""
     limit, lr = problem.limit, problem.lr
     most = limit * problem.count**0.5
 

@@ -1,4 +1,4 @@
-"""Binds optimizer.c: all tensors in one pass, or one after another, from C or from Python."""
+"""Bindings of optimizer.c: all tensors in one pass, or one after another, from C or from Python."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GAINS = ("unit", "adam")  # rules in which the gradient enters the first moment 
 
 
 class Argument(ctypes.Structure):
-    """`argument` of optimizer.c."""
+    """C struct `argument` of optimizer.c."""
 
     _fields_ = (
         *((name, POINTER) for name in ("g", "w", "v", "z", "step")),
@@ -38,7 +38,7 @@ class Argument(ctypes.Structure):
 
 
 def signed(problem: Optimizer, setting: Setting) -> None:
-    """Raise Unavailable where second moments would be drawn negative: their roots would be no numbers."""
+    """Raise Unavailable where second moments would be drawn negative, whose roots are NaN."""
     if rules.RULES[problem.rule].squares and setting.data != "uniform":
         raise Unavailable(f"{problem.rule} keeps squares, which are not negative: --data uniform")
 
@@ -58,12 +58,12 @@ def fields(problem: Optimizer, flags: tuple[str, ...] = ()) -> dict[str, Any]:
 
 
 def _elements(problem: Optimizer) -> openmp.Axis:
-    """Of all tensors, as one."""
+    """Return the axis over all tensors' elements."""
     return openmp.Axis("size", problem.tensors * problem.size, dict.fromkeys(PLACES, 4), LINE)
 
 
 def all_tensors(problem: Optimizer, device: object, setting: Setting) -> Bind:
-    """All tensors as one; several threads divide it, where a rule needs nothing of all of it first."""
+    """Prepare one pass over all tensors, divided among threads unless the rule first needs a global norm."""
     signed(problem, setting)
     if problem.rule == "norm":
         maths.alone(setting)
@@ -80,7 +80,7 @@ def all_tensors(problem: Optimizer, device: object, setting: Setting) -> Bind:
 
 
 def passes(entry: str) -> Callable[[Optimizer, object, Setting], Bind]:
-    """A function of optimizer.c on the compiled loop's own way."""
+    """Return a prepare of the function `entry` of optimizer.c."""
 
     def prepare(problem: Optimizer, device: object, setting: Setting) -> Bind:
         signed(problem, setting)
@@ -96,7 +96,7 @@ def passes(entry: str) -> Callable[[Optimizer, object, Setting], Bind]:
 
 
 def from_python(problem: Optimizer, device: object, setting: Setting) -> Bind:
-    """One call through ctypes for each tensor, its arguments prepared: what a launch of its own costs."""
+    """Prepare one ctypes call for each tensor, with prepared arguments: the cost of separate launches."""
     signed(problem, setting)
     maths.alone(setting)
     values = fields(problem)

@@ -1,4 +1,4 @@
-"""One step of an optimizer over all tensors of a network, their gradients given."""
+"""One step of an optimizer over all tensors of a network, for given gradients."""
 
 from __future__ import annotations
 
@@ -24,15 +24,13 @@ STATE, STEP, NORM = (8.0, 16.0, 512.0)  # units of roundoff: of a moment, of a s
 
 @dataclass(frozen=True)
 class Rule:
-    """`bytes` and `flops` of a parameter: every array read once and written once where it changes; each operation of
-    the formula but those of constants alone. `state`: names of the arrays beside the parameters; `step(problem, g, s)`,
-    s and what it returns the parameters and the state, an array each; `squares`: the state that is never negative."""
+    """Formula and cost of an optimizer's step."""
 
-    bytes: int
-    flops: int
-    state: tuple[str, ...]
-    step: Callable[[Any, Array, Array], Array]
-    squares: tuple[str, ...] = ()
+    bytes: int  # of a parameter: every array read once, and written once where it changes
+    flops: int  # of a parameter: operations of the formula except those of constants alone
+    state: tuple[str, ...]  # names of the arrays beside the parameters
+    step: Callable[[Any, Array, Array], Array]  # (problem, g, s); s and result: parameters and state, an array each
+    squares: tuple[str, ...] = ()  # the state that is never negative
 
 
 def _stack(*rows: Array) -> Array:
@@ -97,7 +95,7 @@ def _clip(o: Any, g: Array, s: Array) -> Array:
 
 
 def coefficient(o: Any, g: Array) -> float:
-    """What clipping by the global norm multiplies the gradient by."""
+    """Return the factor by which clipping by the global norm scales the gradient."""
     norm = math.sqrt(float((g * g).sum()))
     share: float = o.limit * math.sqrt(o.count) / (norm + SMALLEST_NORM)
     return min(1.0, share)
@@ -126,8 +124,11 @@ NAMES = tuple(RULES)
 
 
 def bound(o: Any, g: Array, s: Array, want: Array, u: float) -> Array:
-    """The largest honest |error|. Moments: roundings of their terms. Parameters: the rounding of the result,
-    STEP roundings of the step, and the error of a first moment, whose terms may cancel, carried over."""
+    """Return the largest |error| of a correct step.
+
+    Moments: roundings of their terms. Parameters: the rounding of the result, STEP roundings of the step, and the error
+    of a first moment, whose terms may cancel.
+    """
     import numpy as np
 
     step = np.abs(want[0] - s[0])
@@ -150,20 +151,12 @@ def bound(o: Any, g: Array, s: Array, want: Array, u: float) -> Array:
 
 @dataclass(frozen=True)
 class Optimizer(Problem):
-    """`rule` applied to `tensors` parameters of `size` elements each, which lie one behind the other.
+    """Step of `rule` on `tensors` parameter tensors of `size` elements each, contiguous in memory.
 
-    The gradient g, the parameters p and what the rule keeps of earlier steps are arrays of N = tensors·size: a
-    velocity v; or a first moment m and a second one v; of adadelta v and the mean square u of its steps. The formulas
-    are PyTorch's (kernels/ops/optimizer/problem.py), with its places of epsilon, late in training: corrections of the
-    bias of moments are 1 then, and a step can be repeated.
-
-    The rate is negative: the step climbs, as with maximize=True of torch. From gradients and state drawn in
-    [0, 1) (--data uniform, which rules with a second moment ask for) nothing then changes its sign, and no round
-    finds a negative second moment where an earlier one left a parameter. Parameters grow by as much in each
-    launch, those of decay by one part in 80 000: neither reaches infinity in the launches of a run, and what
-    decays, decays towards the gradient or its square, not to denormal numbers.
-
-    A NaN of the gradient goes to its parameter and state; not where it is clipped, on which libraries do not agree.
+    The gradient g, the parameters p and the rule's state are arrays of N = tensors·size: a velocity v; or a first
+    moment m and a second one v; for adadelta v and the mean square u of its steps. The formulas and the places of
+    epsilon are PyTorch's, late in training: bias corrections are 1 then, and a step can be repeated. A NaN of the
+    gradient reaches its parameter and state; clipping one is not checked, as libraries differ.
     """
 
     op: ClassVar[str] = "optimizer"
@@ -171,6 +164,9 @@ class Optimizer(Problem):
     rule: str = axis("which optimizer; copy moves the gradient and is the traffic alone", choices=NAMES)
     tensors: int = axis("tensors of parameters", low=1)
     size: int = axis("parameters of each", low=1)
+    # With a negative rate, gradients and state in [0, 1) (--data uniform, required by rules with a second moment) no
+    # sign changes, and no second moment turns negative from round to round. Parameters grow by as much in each launch,
+    # those of decay by 1 in 80 000, far from infinity; what decays approaches the gradient, not denormal numbers.
     lr: float = axis("learning rate, negative: it climbs", -0.125)
     mu: float = axis("momentum; first decay of adam", 0.9, low=0)
     rho: float = axis("decay of the second moment", 0.999, low=0)
@@ -217,7 +213,7 @@ class Optimizer(Problem):
         return Operand("g", shape, "in"), p, *state
 
     def _stacked(self, x: Arrays) -> Array:
-        """Parameters and state in float64, an array each."""
+        """Return parameters and state in float64, one array a row."""
         import numpy as np
 
         names = ("p", *self.state) if "p" in x else ()
@@ -239,7 +235,7 @@ class Optimizer(Problem):
         return self._named(RULES[self.rule].step(self, x["g"].astype(np.float64), self._stacked(x)))
 
     def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
-        """Roundings of each operation, carried to the parameters; none of a copy."""
+        """Bound the roundings of each operation, carried to the parameters; a copy is exact."""
         import numpy as np
 
         if self.rule == "copy":

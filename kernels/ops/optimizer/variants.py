@@ -1,4 +1,4 @@
-"""The step by our own pass, by NumPy's chains, by torch's three implementations; and on a GPU."""
+"""An optimizer's step by our own pass, NumPy's chains and torch's three forms; and on a GPU."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from kernels.variant import DEFAULT, Variant, row
 
 
 def each(problem: Optimizer) -> str | None:
-    """For NumPy's chain over one tensor after another."""
+    """Return why NumPy's chain over single tensors cannot run `problem`, or None."""
     if problem.rule == "norm":
         return "the norm is of all tensors: --variant numpy"
     return libraries.few(problem)
 
 
 def one_by_one(problem: Optimizer) -> str | None:
-    """For our pass called from Python."""
+    """Return why our pass, called from Python, cannot run `problem`, or None."""
     if problem.rule == "norm":
         return "the norm is of all tensors: --variant c"
     return libraries.few(problem)
 
 
 def chained(problem: Optimizer) -> Work:
-    """What a chain of passes moves."""
+    """Return the work of a chain of passes."""
     return Work(problem.flops, float(libraries.BYTES[problem.rule] * problem.count))
 
 

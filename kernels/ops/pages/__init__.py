@@ -1,4 +1,4 @@
-"""What memory costs besides its use: first touch, mapping, the heap."""
+"""Cost of memory besides its use: first touch, mapping, the heap."""
 
 from kernels.ops.pages.problem import Pages
 

@@ -1,7 +1,6 @@
-"""What the system itself says of page faults: its own time over their number, and a profiler's samples of it.
+"""Page-fault costs by the system's accounting: system time over faults, and a profiler's samples.
 
-Run as a program it makes first touches for a profiler to look at, and prints how many faults
-they were and system time a fault.
+Run as a program, it makes first touches under a profiler and prints the number of faults and the system time of one.
 """
 
 from __future__ import annotations
@@ -21,17 +20,17 @@ from kernels.ops.pages.problem import Pages
 from kernels.ops.pages.variants import SOURCE, held
 
 PERIOD = 250_000  # nanoseconds between two samples
-ROUNDS = 160  # first touches: a second or so, of which a clock of 250 ticks a second tells 6 %
+ROUNDS = 160  # first touches: about a second, to 6 % by a clock of 250 ticks a second
 PATIENCE = 60.0  # seconds for the profiler
 
 
 @dataclass(frozen=True)
 class Account:
-    """Of each first touch of a mapping of 4 KiB pages: seconds of system and of user time, and faults."""
+    """System time, user time and page faults of first touches of a mapping of 4 KiB pages."""
 
-    system: tuple[float, ...]
-    user: tuple[float, ...]
-    faults: tuple[float, ...]
+    system: tuple[float, ...]  # seconds of each first touch
+    user: tuple[float, ...]  # seconds of each first touch
+    faults: tuple[float, ...]  # of each first touch
 
     @property
     def each(self) -> float:
@@ -40,7 +39,7 @@ class Account:
 
 
 def account(size: int, rounds: int = ROUNDS) -> Account:
-    """First touches of `size` bytes by this thread, told by getrusage. Raises Unavailable, BuildError."""
+    """Measure first touches of `size` bytes by getrusage of this thread. Raises Unavailable, BuildError."""
     region = held(Pages("clear", "fresh", size))
     columns = [(ctypes.c_double * rounds)() for _ in range(3)]
     call: Any = build.load(SOURCE).account
@@ -51,14 +50,14 @@ def account(size: int, rounds: int = ROUNDS) -> Account:
 
 @dataclass(frozen=True)
 class Profile:
-    """Seconds a fault: by a profiler's samples that were taken within one, and by system time in that process."""
+    """Seconds a page fault, by a profiler's samples and by the system time of the profiled process."""
 
-    each: float
-    system: float
+    each: float  # by samples taken within a fault
+    system: float  # by system time
 
 
 def profiled(size: int, rounds: int = ROUNDS) -> Profile | str:
-    """Another process under perf, or why there is none."""
+    """Profile first touches in another process under perf; where perf fails, return the reason."""
     perf = shutil.which("perf")
     if perf is None:
         return "perf is not installed"
@@ -79,7 +78,7 @@ def _ran(words: list[str], environment: dict[str, str]) -> str:
 
 
 def counted(samples: str, faults: float, system: float) -> Profile | str:
-    """From `perf script`'s stacks, one a paragraph."""
+    """Count the samples within page faults in `perf script`'s stacks, one a paragraph."""
     stacks = [stack for stack in samples.split("\n\n") if stack.strip()]
     within = sum("page_fault" in stack for stack in stacks)
     if not within:
@@ -88,7 +87,7 @@ def counted(samples: str, faults: float, system: float) -> Profile | str:
 
 
 def main(size: str, rounds: str) -> int:
-    """The exit code."""
+    """Print faults and system time of a fault; return the exit code."""
     try:
         costs = account(int(size), int(rounds))
     except SuiteError as error:

@@ -1,4 +1,4 @@
-"""Clearing, copying or merely having memory, by where the memory comes from and by the size of its pages."""
+"""Clearing, copying or merely obtaining memory, by its source and the size of its pages."""
 
 from __future__ import annotations
 
@@ -13,27 +13,24 @@ if TYPE_CHECKING:
 
 SMALL_PAGE, HUGE_PAGE = 4096, 2 << 20  # bytes
 CHUNK = 4096  # bytes worked on at a time, whatever the pages are; the last line of each is left alone
-SUMS = 1 << 24  # sums are told modulo this, which a float32 holds exactly
-STRAY = 0.02  # share of the faults that may be others', or missing
-FEW = 8  # faults of a stack, a counter, a page begun: not the memory's
+SUMS = 1 << 24  # sums are reported modulo this, exact in a float32
+STRAY = 0.02  # share of the faults that may be extra or missing
+FEW = 8  # faults of a stack, a counter, a partial page: not of the memory
 NEW = ("fresh", "mapped", "default")  # memory that is new at every launch
 
 
 @dataclass(frozen=True)
 class Pages(Problem):
-    """`what` is done with `size` bytes of `memory`.
-
-    clear: every 4 KiB is written with one value; copy: with what as much touched memory holds; map: nothing.
-    touched: a mapping kept from launch to launch. fresh: a mapping made before the launch, of which nothing
-    was touched, `pause` seconds after the one before was given back, and as many bytes as lie `behind` it.
-    mapped: mapped and unmapped within the launch. default, keep: malloc and free within it, under a heap that
-    maps and unmaps large blocks, or keeps what it has.
-    """
+    """Work `what` on `size` bytes of `memory`, which includes page faults where the memory is new."""
 
     op: ClassVar[str] = "pages"
     probes: ClassVar[tuple[str, ...]] = ("dense", "again")
 
+    # clear: every 4 KiB is written with one value; copy: with values of touched memory of that size; map: nothing
     what: str = axis("what is done with the memory", choices=("clear", "copy", "map"))
+    # touched: a mapping kept between launches. fresh: a mapping made before the launch and not touched, `pause` seconds
+    # after the last one and the bytes `behind` it were released. mapped: mapped and unmapped in the launch. default,
+    # keep: malloc and free in the launch, by a heap that maps large blocks anew, or keeps its memory.
     memory: str = axis("where it comes from", choices=("touched", "fresh", "mapped", "default", "keep"))
     size: int = axis("bytes", low=CHUNK, shown="bytes")
     page: int = axis("bytes of its pages: 4096, 2097152", SMALL_PAGE)
@@ -65,17 +62,19 @@ class Pages(Problem):
 
     @property
     def footprint(self) -> int:
-        """With the memory it maps itself, room to align it included."""
+        """Bytes in all, with the memory that the kernel maps itself and room to align it."""
         room = self.page if self.page > SMALL_PAGE else 0
         return super().footprint + (self.size + self.behind + room) * (2 if self.what == "copy" else 1)
 
     def operands(self) -> tuple[Operand, ...]:
-        """y: its first element seeds the value written; it gets four figures, see `reference`."""
+        """Return y, whose first element seeds the written value and which gets four numbers, see `reference`."""
         return (Operand("y", (1, 4), "inout"),)
 
     def reference(self, x: Arrays) -> dict[str, Array]:
-        """The sum of a written byte of each chunk, the sum of the bytes left alone (1 in memory that was
-        marked before, 0 in new one), page faults, chunks."""
+        """Return sums of a written and of an untouched byte of each chunk, page faults and chunks.
+
+        Untouched bytes are 1 in memory that was marked before, 0 in new memory.
+        """
         import numpy as np
 
         value, worked = seeded(x["y"]), self.chunks if self.what != "map" else 0
@@ -87,14 +86,14 @@ class Pages(Problem):
         return {"y": np.array([[written % SUMS, marked % SUMS, faults, worked % SUMS]], np.float64)}
 
     def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
-        """Exact, but for a few faults more or less."""
+        """Allow no error but a few page faults more or less."""
         import numpy as np
 
         return {"y": np.array([[0.0, 0.0, FEW + STRAY * float(want["y"][0, 2]), 0.0]])}
 
 
 def seeded(y: Array) -> int:
-    """1 … 15 from the bits of the first element."""
+    """Return 1 … 15 from the bits of y's first element."""
     import numpy as np
 
     bits = int(np.asarray(y, np.float32).reshape(-1)[:1].view(np.uint32)[0])

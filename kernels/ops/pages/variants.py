@@ -1,4 +1,4 @@
-"""One row, one C entry for each kind of memory; what is made ready before a visit is not timed."""
+"""Memory costs by one C entry for each kind of memory, prepared untimed before each sample."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ SOURCE = Path(__file__).with_name("pages.c")
 HUGE = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 WHAT = {"map": 0, "clear": 1, "copy": 2}
 ENTRY = {name: name for name in ("touched", "fresh", "mapped")} | {"default": "heap_default", "keep": "heap_keep"}
-SHARE = 2  # of the free memory, at most one part of so many is taken
+SHARE = 2  # at most one part in so many of the free memory is taken
 LEAST_MAPPED = 256 << 10  # bytes; the threshold that pages.c sets is half of it
 POINTER = ctypes.c_void_p
 
 
 class Region(ctypes.Structure):
-    """`region` of pages.c."""
+    """C struct `region` of pages.c."""
 
     _fields_ = (
         *((name, POINTER) for name in ("base", "raw", "source", "source_raw")),
@@ -45,14 +45,14 @@ class Region(ctypes.Structure):
 
 
 class Argument(ctypes.Structure):
-    """`argument` of pages.c."""
+    """C struct `argument` of pages.c."""
 
     _fields_ = (("y", POINTER), ("r", POINTER))
 
 
 @functools.cache
 def huge_pages() -> str | None:
-    """The kernel's mode of transparent huge pages: always, madvise, never; None where it has none."""
+    """Return the mode of transparent huge pages: always, madvise, never; None where the kernel has none."""
     try:
         return HUGE.read_text().partition("[")[2].partition("]")[0] or None
     except OSError:
@@ -60,7 +60,7 @@ def huge_pages() -> str | None:
 
 
 def accepts(problem: Pages) -> str | None:
-    """Pages this machine does not give, and what contradicts itself."""
+    """Return which pages this machine lacks or which options conflict, or None."""
     if problem.page == SMALL_PAGE != os.sysconf("SC_PAGESIZE"):
         return f"the pages of this machine are of {os.sysconf('SC_PAGESIZE')} bytes"
     if problem.page == HUGE_PAGE and huge_pages() not in ("always", "madvise"):
@@ -77,7 +77,7 @@ def accepts(problem: Pages) -> str | None:
 
 
 class Held:
-    """A region, released with its last user."""
+    """A mapped region, released with its last user."""
 
     def __init__(self, region: ctypes.Structure, release: Callable[[int], None]) -> None:
         self.region, self._release = region, release
@@ -91,7 +91,7 @@ class Held:
 
 
 def refuse_size(problem: Problem) -> None:
-    """Raise Unavailable where it would take more than half of the free memory."""
+    """Raise Unavailable where `problem` would take more than half of the free memory."""
     from kernels.devices import open_device
 
     free = open_device("cpu").limits().memory
@@ -102,7 +102,7 @@ def refuse_size(problem: Problem) -> None:
 
 
 def held(problem: Pages) -> Held:
-    """What a case maps; nothing is yet. Raises Unavailable where memory is short."""
+    """Return the problem's region, not yet mapped. Raises Unavailable where memory is short."""
     refuse_size(problem)
     release = CALL(build.address(SOURCE, "release"))
     small = int(huge_pages() == "always")
@@ -116,7 +116,7 @@ def held(problem: Pages) -> Held:
 
 
 def _refuse_others(problem: Pages) -> None:
-    """Raise Unavailable where the kernel gives other pages than it was asked for."""
+    """Raise Unavailable where the kernel maps pages of another size."""
     trial = held(replace(problem, what="clear", memory="fresh", pause=0.0, behind=0))
     given: Any = build.load(SOURCE).given
     given.restype = ctypes.c_int64
@@ -131,7 +131,7 @@ def _refuse_others(problem: Pages) -> None:
 
 
 def prepare(problem: Pages, device: object, setting: Setting) -> Bind:
-    """Raises Unavailable where there is not the memory, the pages or the heap for it."""
+    """Prepare the C entry. Raises Unavailable without the memory, the pages or the heap for it."""
     if setting.heap != "default":
         raise Unavailable("it sets the heap's policy itself: --memory default,keep")
     if problem.memory in ("default", "keep") and not build.load(SOURCE).heap_known():
@@ -148,7 +148,7 @@ def prepare(problem: Pages, device: object, setting: Setting) -> Bind:
         call, first, place = base.call, CALL(ready), ctypes.addressof(argument)
 
         def run() -> None:
-            if problem.memory != "fresh":  # which makes itself ready, without a pause
+            if problem.memory != "fresh":  # whose call prepares itself, without a pause
                 first(place)
             call()
 

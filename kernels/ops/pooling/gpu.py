@@ -1,4 +1,4 @@
-"""Pooling by cuDNN."""
+"""Pooling by our CUDA kernels and by cuDNN."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 SOURCE = Path(__file__).with_name("pooling.cu")
 KERNELS = tuple(f"pooling_{pool}_{phase}" for pool in ("max", "avg") for phase in ("forward", "dgrad"))
-THREADS = 256  # of a block, each with a result or a pixel
-PLACES = 1 << 31  # of an image fit into 32 bits
+THREADS = 256  # of a block, a result or a pixel each
+PLACES = 1 << 31  # of an image, which fit into 32 bits
 
 
 def kernel(problem: Pooling) -> str:
-    """The name of the last kernel that solves it."""
+    """Return the name of the last kernel that solves `problem`."""
     return f"pooling_{problem.pool}_{'dgrad' if problem.phase == 'step' else 'forward'}"
 
 
 def launches(problem: Pooling, name: str) -> tuple[Geometry, ...]:
-    """One launch, of a step two. Raises UsageError."""
+    """Return the forward launch, for a step also the gradient's. Raises UsageError."""
     if why := refused(problem):
         raise UsageError(why)
     if name != kernel(problem):
@@ -47,13 +47,13 @@ def launches(problem: Pooling, name: str) -> tuple[Geometry, ...]:
 
 
 def refused(problem: Pooling) -> str | None:
-    """Why there is no kernel for it."""
+    """Return why no kernel can run `problem`, or None."""
     large = problem.inputs // problem.images >= PLACES
     return f"--size {problem.size}, {problem.channels} channels: an image has fewer than 2^31 places" if large else None
 
 
 def _over(problem: Pooling, name: str, edge: int, operands: tuple[str, ...], *more: Argument) -> Geometry:
-    """A thread for each element of images of this edge, whole blocks for each image."""
+    """Return a launch of one thread an element of images of width `edge`, in whole blocks for each image."""
     blocks = -(-problem.channels * edge**2 // THREADS)
     sizes = (blocks, problem.channels, problem.size, problem.edge, problem.window, problem.layout == "nhwc")
     places: tuple[Argument, ...] = tuple(("operand", x) for x in operands)
@@ -63,7 +63,7 @@ def _over(problem: Pooling, name: str, edge: int, operands: tuple[str, ...], *mo
 
 @dataclass(frozen=True)
 class AnyMaximum(Pooling):
-    """Whose gradient goes to any of equal maxima: cuDNN does not say to which."""
+    """Pooling whose gradient may go to any of equal maxima: cuDNN does not specify which."""
 
     def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
         import numpy as np
@@ -79,12 +79,12 @@ class AnyMaximum(Pooling):
 
 
 def any_maximum(problem: Pooling) -> Pooling:
-    """The same, judged by its bounds."""
+    """Return `problem` with bounds that accept any of equal maxima."""
     return AnyMaximum(**{x.name: getattr(problem, x.name) for x in fields(problem)})
 
 
 def prepare(problem: Pooling, device: Any, setting: Setting) -> Bind:
-    """A call forward, of a step another one."""
+    """Prepare cuDNN's forward call, for a step also the gradient's."""
     on = device.dnn()
     how = cudnn_layers.pooling(on, problem.pool, problem.window, STRIDE)
     large, small = (
@@ -105,7 +105,7 @@ def prepare(problem: Pooling, device: Any, setting: Setting) -> Bind:
 
 
 def accepts(problem: Pooling) -> str | None:
-    """Why cuDNN's calls cannot do it."""
+    """Return why cuDNN's calls cannot run `problem`, or None."""
     if problem.relu == "yes":
         return "cuDNN's poolings have no ReLU: --relu no"
     return cudnn_layers.too_many(problem.inputs)

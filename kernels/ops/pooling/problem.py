@@ -1,4 +1,4 @@
-"""Max and average pooling of square images, windows two apart; with ReLU, which commutes with the maximum."""
+"""Max and average pooling of square images with stride 2; with ReLU, which commutes with the maximum."""
 
 from __future__ import annotations
 
@@ -21,13 +21,11 @@ STRIDE = 2
 
 @dataclass(frozen=True)
 class Pooling(Problem):
-    """y = pool(x), no padding, windows that fit alone; a step adds dx, the gradient of x, from dy, that of y.
-    It goes to the first of equal maxima, row by row. Which they were a kernel keeps as it likes: libraries differ.
+    """Pooling without padding, y = pool(x); a step adds dx, the gradient of x, from dy.
 
-    A maximum of a window with an infinity is infinite; what it is of a NaN libraries do not agree on. An average with a
-    NaN is NaN.
-
-    `relu`: y = max(pool(x), 0), which is pool(max(x, 0)) where pool is the maximum: one answer, whichever is first.
+    The gradient goes to the first of equal maxima, row by row; how a kernel stores their places is its choice.
+    A window with an infinity has an infinite maximum; the maximum of a NaN is not checked, as libraries differ. An
+    average with a NaN is NaN. `relu`: y = max(pool(x), 0), which equals pool(max(x, 0)) for the maximum.
     """
 
     op: ClassVar[str] = "pooling"
@@ -50,7 +48,7 @@ class Pooling(Problem):
 
     @property
     def edge(self) -> int:
-        """Of the result."""
+        """Edge of the result."""
         return (self.size - self.window) // STRIDE + 1
 
     @property
@@ -63,7 +61,7 @@ class Pooling(Problem):
 
     @property
     def flops(self) -> float:
-        """A comparison or addition for each element of a window, once more for the gradient; ReLU one each."""
+        """A comparison or addition for each element of a window, as many for the gradient; one for ReLU."""
         each = self.window**2 * (2.0 if self.phase == "step" else 1.0)
         return self.results * (each + (self.relu == "yes"))
 
@@ -91,17 +89,17 @@ class Pooling(Problem):
         return x, Operand("dy", y.shape, "in"), y, Operand("dx", x.shape, "out")
 
     def planes(self, x: Array) -> Array:
-        """A view with the axes images, channels, row, column."""
+        """Return a view with the axes images, channels, row, column."""
         return x.transpose(0, 3, 1, 2) if self.layout == "nhwc" else x
 
     def windows(self, x: Array) -> list[Array]:
-        """For each place in a window the view of its elements of all windows."""
+        """Return, for each place in a window, the view of that element of all windows."""
         last = STRIDE * (self.edge - 1) + 1
         places = [(r, c) for r in range(self.window) for c in range(self.window)]
         return [x[..., r : r + last : STRIDE, c : c + last : STRIDE] for r, c in places]
 
     def _scattered(self, d: Array, x: Array) -> Array:
-        """The gradient of x, float64, given that of y."""
+        """Return the gradient of x, float64, from d, that of y."""
         import numpy as np
 
         gradient = np.zeros(x.shape)
@@ -115,7 +113,7 @@ class Pooling(Problem):
         return gradient
 
     def _laid(self, planes: Array) -> Array:
-        """In the layout's own order."""
+        """Return `planes` in the layout's order of axes."""
         return planes.transpose(0, 2, 3, 1) if self.layout == "nhwc" else planes
 
     def excerpt(self, rng: np.random.Generator) -> Excerpt:
@@ -136,7 +134,7 @@ class Pooling(Problem):
         return outputs
 
     def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
-        """A maximum is exact; averages and gradients are sums of at most nine and four terms."""
+        """Bound sums of at most nine terms (averages) and four (gradients); a maximum is exact."""
         import numpy as np
 
         sizes = {name: np.abs(array) if name == "dy" or self.pool == "avg" else array for name, array in x.items()}

@@ -1,5 +1,4 @@
-"""Pooling: ours with the indices of its maxima stored or looked for again, ReLU in the same pass, before or after;
-NumPy, PyTorch."""
+"""Pooling by our C (indices stored or recomputed; ReLU fused, before or after), NumPy and PyTorch."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ SOURCE = Path(__file__).with_name("pooling.c")
 
 
 class Argument(ctypes.Structure):
-    """`argument` of pooling.c."""
+    """C struct `argument` of pooling.c."""
 
     _fields_ = (
         *((name, maths.POINTER) for name in ("x", "dy", "y", "dx", "scratch")),
@@ -43,7 +42,7 @@ def _argument(problem: Pooling) -> tuple[ctypes.Structure, tuple[object, ...]]:
 
 def _c_kernel(kind: Callable[[Pooling], str]) -> Callable[[Any, Any, Any], Bind]:
     def scratch(problem: Pooling) -> int:
-        """Indices, and ReLU's result or gradient where it is a pass of its own."""
+        """Return bytes for the indices and for ReLU's result or gradient in a separate pass."""
         floats = {"before": problem.inputs, "after": problem.results}.get(kind(problem), 0)
         return problem.results + 64 + 4 * floats
 
@@ -51,7 +50,7 @@ def _c_kernel(kind: Callable[[Pooling], str]) -> Callable[[Any, Any, Any], Bind]
 
 
 def numpy_chain(problem: Pooling, device: object, setting: Setting) -> Bind:
-    """The places of a window one after another, each over the whole batch."""
+    """Prepare one pass over the whole batch for each place in a window."""
     import numpy as np
 
     maths.alone(setting)
@@ -76,7 +75,7 @@ def numpy_chain(problem: Pooling, device: object, setting: Setting) -> Bind:
 
 
 def torch_out(problem: Pooling, device: object, setting: Setting, *, relu: str = "after") -> Bind:
-    """The operators with their outputs given; ReLU one of its own, before or after. NHWC is channels_last."""
+    """Prepare the operators with given outputs, ReLU before or after; NHWC is channels_last."""
     torch = torch_library.load()
     torch.set_num_threads(setting.threads)
     torch.set_grad_enabled(False)
@@ -92,7 +91,7 @@ def torch_out(problem: Pooling, device: object, setting: Setting, *, relu: str =
 
 
 def _average(problem: Pooling, torch: Any) -> Callable[..., None]:
-    """`run(x, d, y, g)`; d and g are None where there is no gradient."""
+    """Return `run(x, d, y, g)` of average pooling; d and g are None without a gradient."""
     aten, how = torch.ops.aten, ([problem.window] * 2, [STRIDE] * 2, [0, 0])
 
     def run(x: Any, d: Any, y: Any, g: Any) -> None:
@@ -104,7 +103,7 @@ def _average(problem: Pooling, torch: Any) -> Callable[..., None]:
 
 
 def _largest(problem: Pooling, torch: Any, before: bool) -> Callable[..., None]:
-    """As `_average`; `before`: ReLU of all of x, else of the result, where one belongs to it."""
+    """Return `run(x, d, y, g)` of max pooling, with ReLU of x if `before`, else of the result."""
     aten, how = torch.ops.aten, ([problem.window] * 2, [STRIDE] * 2, [0, 0])
     layout = torch.channels_last if problem.layout == "nhwc" else torch.contiguous_format
     first, last = (problem.relu == "yes" and before), (problem.relu == "yes" and not before)

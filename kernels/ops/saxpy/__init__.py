@@ -1,4 +1,4 @@
-"""y = y/2 + x, with its operands in cache or out of it."""
+"""Vector update y = y/2 + x, with its operands in cache or out of it."""
 
 from kernels.ops.saxpy.problem import PROBLEM, Saxpy
 

@@ -1,4 +1,4 @@
-"""A vector update whose operands are warm, flushed line by line, or swept out by other reads."""
+"""A vector update whose operands are warm, flushed line by line, or evicted by other reads."""
 
 from __future__ import annotations
 
@@ -12,23 +12,19 @@ if TYPE_CHECKING:
     from kernels.problem import Array, Arrays
 
 PASSES = 64  # of a launch: over one pair of vectors, or over as many pairs, each once
-# Variants of one loop by the width of its vectors: the instruction set it needs, as kernels/ops/fma names them,
-# and floats a vector.
+# Variants of one loop by vector width: the instruction set, as kernels/ops/fma names it, and floats a vector
 WIDTHS = {"scalar": ("sse", 1), "sse": ("sse", 4), "avx2": ("avx2", 8), "avx512": ("avx512", 16)}
-SWEEP = 256 << 20  # bytes read to sweep: four of the largest last-level cache that a core is taken to have
+SWEEP = 256 << 20  # bytes read to sweep: four times the largest last-level cache assumed for a core
 
 
 @dataclass(frozen=True)
 class Saxpy(Problem):
-    """y = y/2 + x, `PASSES` times. `vector` is the length of x and of y in bytes.
-
-    warm: every pass is over the same x and y. flushed, swept: every pass has an x and a y of its own, which
-    were taken out of the caches before the launch. NaN and infinity pass through as IEEE 754 says.
-    """
+    """Update y = y/2 + x of vectors of `vector` bytes, `PASSES` times; NaN and infinity follow IEEE 754."""
 
     op: ClassVar[str] = "saxpy"
 
     vector: int = axis("bytes of each vector", low=64)
+    # warm: every pass is over the same x and y. flushed, swept: each pass has its own pair, evicted before the launch
     state: str = axis("where its operands are", choices=("warm", "flushed", "swept"))
 
     @property
@@ -49,7 +45,7 @@ class Saxpy(Problem):
 
     @property
     def footprint(self) -> int:
-        """With what is read to sweep."""
+        """Bytes in all, with the memory read to sweep."""
         return super().footprint + (SWEEP if self.state == "swept" else 0)
 
     @property
@@ -69,7 +65,7 @@ class Saxpy(Problem):
         return {"y": share * x["y"].astype("f8") + 2 * (1 - share) * x["x"]}
 
     def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
-        """One rounding a pass, of no more than |y| + 2 |x|, halved by every pass after it."""
+        """Bound one rounding a pass, of at most |y| + 2 |x|, halved by every later pass."""
         import numpy as np
 
         return {"y": 3 * u * (np.abs(x["y"].astype("f8")) + 2 * np.abs(x["x"]))}

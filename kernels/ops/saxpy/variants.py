@@ -1,5 +1,4 @@
-"""One loop as the compiler likes it, and by the width of its vectors. What takes its operands out of the caches
-is run before a visit and not timed."""
+"""Loops vectorized by the compiler or written by vector width; operands are evicted before a sample."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ POINTER = ctypes.c_void_p
 
 
 class Argument(ctypes.Structure):
-    """`argument` of saxpy.c."""
+    """C struct `argument` of saxpy.c."""
 
     _fields_ = (
         ("x", POINTER),
@@ -40,7 +39,7 @@ class Argument(ctypes.Structure):
 
 
 class Swept:
-    """What is read to sweep, unmapped with its last user."""
+    """Memory that is read to sweep the caches, unmapped with its last user."""
 
     def __init__(self) -> None:
         self._release = CALL(build.address(SOURCE, "release"))
@@ -52,7 +51,7 @@ class Swept:
 
 
 def prepare(problem: Saxpy, device: object, setting: object) -> Bind:
-    """Raises Unavailable where this processor has no instruction that flushes a line."""
+    """Prepare the loop. Raises Unavailable where the processor cannot flush a line from user mode."""
     if problem.state == "flushed" and not build.load(SOURCE).flushes():
         raise Unavailable("this processor has no user-mode cache-line flush (CLFLUSH): use --state swept")
     function = build.address(SOURCE, "saxpy")
@@ -70,13 +69,13 @@ def prepare(problem: Saxpy, device: object, setting: object) -> Bind:
 
 
 def flags(name: str) -> tuple[str, ...]:
-    """Of the compiler, for a row of WIDTHS."""
+    """Return the compiler flags of a row of WIDTHS."""
     isa, lanes = WIDTHS[name]
     return (*ISA[isa][1], *ALONE, f"-DLANES={lanes}")
 
 
 def wide(name: str, problem: Saxpy, device: object, setting: object) -> Bind:
-    """The loop of wide.c in vectors of one width."""
+    """Prepare the loop of wide.c in vectors of one width."""
     function = build.address(WIDE, "saxpy", flags(name))
 
     def bind(buffers: Sequence[Array]) -> Launch:
@@ -86,7 +85,7 @@ def wide(name: str, problem: Saxpy, device: object, setting: object) -> Bind:
 
 
 def accepts(name: str, problem: Saxpy) -> str | None:
-    """Instructions this processor lacks, and operands that are to be taken out of the caches."""
+    """Return which instructions this processor lacks, or that operands must be warm, or None."""
     from kernels.devices.cpu import instruction_sets
 
     isa, _ = WIDTHS[name]
@@ -96,7 +95,7 @@ def accepts(name: str, problem: Saxpy) -> str | None:
 
 
 def compiled(name: str) -> tuple[str | None, str | None]:
-    """What it is, and the instruction set that its compiler was held to."""
+    """Return the compiler with the vector's floats, and the instruction set it was restricted to."""
     isa, lanes = WIDTHS[name]
     return f"{build.compiler()[1]}, {lanes} floats at a time", isa
 

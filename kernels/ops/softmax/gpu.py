@@ -1,4 +1,4 @@
-"""Softmax with cross-entropy on a GPU by CuPy, one of its kernels after another, and by PyTorch's operators."""
+"""Softmax with cross-entropy on a GPU by our kernel, CuPy's chain and PyTorch's operators."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ THREADS = 256
 
 
 def kernel(problem: Softmax) -> str:
-    """The name of the kernel that solves it."""
+    """Return the name of the kernel that solves `problem`."""
     return f"softmax_{problem.labels.replace('-', '')}"
 
 
 def launches(problem: Softmax, name: str) -> tuple[Geometry, ...]:
-    """One launch, a block a row. Raises UsageError."""
+    """Return one launch, a block a row. Raises UsageError."""
     if name != kernel(problem) or (problem.before, problem.want) != ("none", "step"):
         raise UsageError(f"{name} of {SOURCE.name} is not for {problem.name}: take {kernel(problem)}")
     places: tuple[Argument, ...] = tuple(("operand", x.name) for x in problem.operands())
@@ -43,7 +43,7 @@ LOSSES, LAYER, PARTS = 1 + 2 + 2 + 1, 3, 7
 
 
 def cupy_kernels(problem: Softmax) -> int:
-    """Of array_sums: maximum, difference, exp, sum, quotient; log, sum with the maximum; and what the labels take."""
+    """Return the kernels of array_sums: shares, the logarithm of sums, and those of the labels."""
     shares = 2 * REDUCED + 3
     if problem.labels == "index":
         return shares + 2 + PICKED + 1 + (PICKED + 1 + PICKED)  # y[labels] -= 1 picks, subtracts and puts back

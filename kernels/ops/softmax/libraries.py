@@ -1,4 +1,4 @@
-"""Softmax with cross-entropy by NumPy, PyTorch and Numba, each into memory that is there already."""
+"""Softmax with cross-entropy by NumPy, PyTorch and Numba, each into preallocated memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def numpy_chain(problem: Softmax, device: object, setting: Setting, *, parts: bool) -> Bind:
-    """Ufunc after ufunc. `parts`: by way of the logarithm of every share; else of each row's sum alone."""
+    """Prepare a chain of ufuncs; the loss is the log of every share if `parts`, else of each row's sum."""
     import numpy as np
 
     alone(setting)
@@ -35,12 +35,12 @@ def numpy_chain(problem: Softmax, device: object, setting: Setting, *, parts: bo
 
 
 def indexed(problem: Softmax, rows: Any, truth: Any) -> Any:
-    """The labels as they index the scores: rows, and the class of each; rows of zeros and a one as they are."""
+    """Return the labels as an index into the scores, (rows, classes); one-hot rows as they are."""
     return truth if problem.labels == "one-hot" else (rows, truth)
 
 
 def _softmax(xp: Any, x: Any, to: Any, edge: Sequence[Any]) -> None:
-    """Into `to`; the rows' maxima and sums of exponentials into `edge`."""
+    """Write the softmax of x to `to`, its rows' maxima and sums of exponentials to `edge`."""
     top, total = edge
     xp.max(x, axis=1, keepdims=True, out=top)
     xp.subtract(x, top, out=to)
@@ -50,7 +50,7 @@ def _softmax(xp: Any, x: Any, to: Any, edge: Sequence[Any]) -> None:
 
 
 def array_sums(xp: Any, x: Any, labels: Any, out: Sequence[Any], edge: Sequence[Any], spare: Any) -> None:
-    """NumPy or CuPy, into dx and loss: loss = log of the sum + maximum − score."""
+    """Compute dx and loss by NumPy or CuPy: loss = log of the sum + maximum − score."""
     y, loss = out
     _softmax(xp, x, y, edge)
     top, total = edge
@@ -67,7 +67,7 @@ def array_sums(xp: Any, x: Any, labels: Any, out: Sequence[Any], edge: Sequence[
 
 
 def array_parts(xp: Any, x: Any, labels: Any, out: Sequence[Any], edge: Sequence[Any], spare: Any) -> None:
-    """NumPy or CuPy, into dx and loss: softmax, log, product, sum."""
+    """Compute dx and loss by NumPy or CuPy: softmax, log, product, sum."""
     y, loss = out
     _softmax(xp, x, y, edge)
     xp.log(y, out=spare)
@@ -82,8 +82,10 @@ def array_parts(xp: Any, x: Any, labels: Any, out: Sequence[Any], edge: Sequence
 
 
 def torch_rows(problem: Softmax, torch: Any, place: str) -> Any:
-    """`run(x, truth, y, loss)`: log-softmax and its loss, then both gradients, as F.cross_entropy does; with the
-    layer before where there is one."""
+    """Return `run(x, truth, y, loss)`: log-softmax, its loss and both gradients, as F.cross_entropy does.
+
+    A preceding softmax or log-softmax layer runs too, where the problem has one.
+    """
     aten, size = torch.ops.aten, (problem.batch, problem.classes)
     index = problem.labels == "index"
     logs, first, slope = (torch.empty(size, device=place) for _ in range(3))
@@ -93,7 +95,7 @@ def torch_rows(problem: Softmax, torch: Any, place: str) -> Any:
     layer = aten._softmax.out if softmax else ahead
 
     def through(slope: Any, y: Any) -> None:
-        """Back through the layer before."""
+        """Propagate the gradient through the preceding layer."""
         if softmax:
             aten._softmax_backward_data.out(slope, first, 1, torch.float32, grad_input=y)
         else:
@@ -118,7 +120,7 @@ def torch_rows(problem: Softmax, torch: Any, place: str) -> Any:
 
 
 def torch_parts(problem: Softmax, torch: Any, place: str) -> Any:
-    """`run(x, truth, y, loss)`: softmax, log, product, sum, each an operator."""
+    """Return `run(x, truth, y, loss)`: softmax, log, product, sum, each an operator."""
     index = problem.labels == "index"
     shares, logs = (torch.empty((problem.batch, problem.classes), device=place) for _ in range(2))
     minus = torch.full((problem.batch, 1), -1.0, device=place)
@@ -155,7 +157,7 @@ def torch_out(problem: Softmax, device: object, setting: Setting, *, rows: Calla
 
 
 def torch_autograd(problem: Softmax, device: object, setting: Setting) -> Bind:
-    """What a user writes: F.cross_entropy, its graph, its backward; both results then copied out."""
+    """Prepare F.cross_entropy, its graph and its backward, as a user writes it; results are copied."""
     torch = torch_library.load()
     torch.set_num_threads(setting.threads)
     ones = torch.ones(problem.batch)
@@ -178,7 +180,7 @@ def torch_autograd(problem: Softmax, device: object, setting: Setting) -> Bind:
 
 
 def numba_rows(problem: Softmax, device: Any, setting: Setting) -> Bind:
-    """Three loops over each row: maximum; exponentials and their sum; gradient."""
+    """Prepare three loops over each row: maximum; exponentials and their sum; gradient."""
     import math
 
     alone(setting)

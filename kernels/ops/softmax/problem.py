@@ -16,20 +16,15 @@ if TYPE_CHECKING:
     from kernels.problem import Array, Arrays
 
 LIMIT = 64.0  # unit roundoffs: exponentials, a sum in lanes and blocks, a quotient
-SMALLEST = 2.0**-124  # below it a share may be flushed to zero, or be the least that is not
+SMALLEST = 2.0**-124  # below it a share may be flushed to zero, or to the least that is not
 
 
 @dataclass(frozen=True)
 class Softmax(Problem):
-    """x is batch × classes; loss is that of each row; dx, of a step, the gradient of their sum.
+    """Cross-entropy loss of each row of x, batch × classes; dx, in a step, is the gradient of their sum.
 
-    Labels are indices, int64: what PyTorch's losses take and what NumPy and CuPy index with, while a kernel in C reads
-    either width. Or they are rows t, of which one element is 1.
-
-    `before`: the network's last layer is itself a softmax or log-softmax, and the loss applies its own to that.
-    After a log-softmax it changes nothing but the work: log-softmax is idempotent.
-
-    A row with a NaN in it has NaN for its whole gradient. Of its loss nothing is asked: a logarithm by bits has none.
+    Labels are int64 indices, which PyTorch's losses take and NumPy and CuPy index with, or rows t with one 1.
+    A NaN makes the gradient of its row NaN; its loss is not checked, as a logarithm computed by bits has no NaN.
     """
 
     op: ClassVar[str] = "softmax"
@@ -37,6 +32,7 @@ class Softmax(Problem):
     batch: int = axis("rows", low=1)
     classes: int = axis("columns", low=1)
     labels: str = axis("how the right class is given", "index", choices=("index", "one-hot"))
+    # the loss applies its own log-softmax to this layer; after log-softmax, which is idempotent, only the work changes
     before: str = axis("the network's own last layer", "none", choices=("none", "softmax", "log-softmax"))
     want: str = direction("the loss alone, or gradient and loss", "step", "forward")
 
@@ -46,8 +42,10 @@ class Softmax(Problem):
 
     @property
     def flops(self) -> float:
-        """An element's maximum, difference, exponential, sum; quotient and difference of a gradient; twice
-        that with a layer before; product and sum with t."""
+        """Operations: maximum, difference, exponential, sum; quotient and difference of a gradient.
+
+        Twice these with a preceding layer; product and sum with t for one-hot labels.
+        """
         each = (4.0 if self.want == "forward" else 6.0) * (1 if self.before == "none" else 2)
         return (each + (2.0 if self.labels == "one-hot" else 0.0)) * self.count
 
@@ -81,7 +79,7 @@ class Softmax(Problem):
         return t
 
     def _truth(self, x: Arrays) -> Array:
-        """The labels as rows."""
+        """Return the labels as one-hot rows."""
         import numpy as np
 
         if "t" in x:
@@ -121,7 +119,7 @@ class Softmax(Problem):
         return [replace(e, error=np.where(lost, 0.0, e.error)) if e.operand == "loss" else e for e in compared]
 
     def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
-        """An exponential is off by its argument's own rounding: u times how far below the top it lies."""
+        """Bound the errors; an exponential's is u times its argument's depth below the maximum."""
         import numpy as np
 
         scores, t = x["x"].astype("f8"), self._truth(x)
@@ -137,7 +135,7 @@ class Softmax(Problem):
             expected = (second * p).sum(axis=1, keepdims=True)
             gradient = 4 * slack * p * (second + expected)
         else:
-            # One more where a log-softmax came before: what it left of the sum, of rounding, is multiplied too.
+            # A preceding log-softmax leaves a rounding error in the sum, which is multiplied too.
             gradient = slack * p * (1 if self.before == "none" else 4) + 2 * u * t
         return {"dx": gradient + SMALLEST, "loss": loss}
 

@@ -1,5 +1,4 @@
-"""Softmax with cross-entropy: ours fused, in parts, doubled, with labels written out; NumPy, PyTorch, Numba; on
-a GPU ours, CuPy, PyTorch."""
+"""Softmax with cross-entropy by our C (fused, in parts, doubled, with one-hot labels) and libraries."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ LINE, MANY = 16, 8  # losses of a cache line, which threads do not share where e
 
 
 class Argument(ctypes.Structure):
-    """`argument` of softmax.c."""
+    """C struct `argument` of softmax.c."""
 
     _fields_ = (
         *((name, maths.POINTER) for name in ("x", "t", "labels", "dx", "loss", "scratch")),
@@ -54,7 +53,10 @@ def _fused_accepts(problem: Softmax) -> str | None:
 
 
 def plain(problem: Softmax, *, labels: tuple[str, ...] = ("index", "one-hot"), before: bool = False) -> str | None:
-    """For what gives gradient and loss; with a layer before only where that is written."""
+    """Return why a row that gives gradient and loss cannot run `problem`, or None.
+
+    A preceding layer is accepted only with `before` and index labels.
+    """
     if problem.want != "step":
         return "it gives gradient and loss: --want step"
     if problem.before != "none" and not (before and problem.labels == "index"):

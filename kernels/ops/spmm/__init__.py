@@ -1,4 +1,4 @@
-"""C = W·B with W sparse: what pruning is worth."""
+"""Sparse product C = W·B: the gain from pruning."""
 
 from kernels.ops.spmm.problem import Spmm
 

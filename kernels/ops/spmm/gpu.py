@@ -1,4 +1,4 @@
-"""A pruned layer on a GPU: CSR by our own kernel and cuSPARSE, and cuBLAS's dense product of the same weights."""
+"""A pruned layer on a GPU: CSR by our kernel and cuSPARSE, dense products by cuBLAS."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WEIGHTS = ("values", "columns", "pointers")  # of W, in the order of Spmm.weight
 
 
 def launches(problem: Spmm, name: str) -> tuple[Geometry, ...]:
-    """One launch. Raises UsageError."""
+    """Return the one launch of `problem`. Raises UsageError."""
     refuse_unknown(SOURCE, name, KERNELS)
     across = -(-problem.n // THREADS)
     places: tuple[Argument, ...] = tuple(("operand", x) for x in ("b", "c", *WEIGHTS))
@@ -30,7 +30,7 @@ def launches(problem: Spmm, name: str) -> tuple[Geometry, ...]:
 
 
 def csr(problem: Spmm, device: Any, setting: object) -> Bind:
-    """W is brought to the device once, as CSR."""
+    """Prepare our CSR kernel; W is copied to the device once."""
     kept = [device.cp.asarray(x) for x in problem.weights()]
     weights = dict(zip(WEIGHTS, addresses(kept), strict=True))
     geometries = launches(problem, KERNELS[0])
@@ -50,7 +50,7 @@ def csr(problem: Spmm, device: Any, setting: object) -> Bind:
 
 
 def sparse(algorithm: str, problem: Spmm, device: Any, setting: object) -> Bind:
-    """cusparseSpMM by one of its algorithms; all launches share a work area."""
+    """Prepare cusparseSpMM by one of its algorithms; all launches share a work area."""
     on = device.sparse()
     kept = [device.cp.asarray(x) for x in problem.weights()]
     values, columns, pointers = addresses(kept)
@@ -73,7 +73,7 @@ def sparse(algorithm: str, problem: Spmm, device: Any, setting: object) -> Bind:
 
 
 def dense(problem: Spmm, device: Any, setting: object) -> Bind:
-    """cublasSgemm on W with its zeros."""
+    """Prepare cublasSgemm on W with its zeros."""
     on, gemm = device.blas(), Gemm(problem.m, problem.n, problem.k)
     kept = device.cp.asarray(problem.dense())
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from kernels.problem import Array, Arrays
 
-LIMIT = 16.0  # as of dense products: honest ones stay below 5.5 u |W||B|
+LIMIT = 16.0  # as for dense products: correct ones stay below 5.5 u |W||B|
 
 
 @lru_cache(maxsize=2)  # a contest has two at most; drawing one of millions takes a second
@@ -30,11 +30,11 @@ def _drawn(m: int, k: int, nonzeros: int) -> tuple[Array, Array, Array]:
 
 @dataclass(frozen=True)
 class Spmm(Problem):
-    """C = W·B, row-major: W m×k of which a share `density` is not zero, at random places, B k×n, C m×n.
+    """Product C = W·B, row-major, with W m×k, of which a share `density` at random places is not zero.
 
-    W is no operand: like the weights of a network it is there before, in whatever form a kernel likes, and
-    the same for all. FLOPs are those of its non-zeros; a dense product executes more. Of a NaN in B nothing is asked: a
-    dense product multiplies it by zeros, a sparse one does not.
+    W is no operand: like a network's weights it exists before, in the kernel's own format, and is the same for all.
+    FLOPs are those of its nonzeros; a dense product executes more. A NaN in B is not checked: a dense product
+    multiplies it by zeros, a sparse one does not.
     """
 
     op: ClassVar[str] = "spmm"
@@ -54,7 +54,7 @@ class Spmm(Problem):
 
     @property
     def bytes(self) -> float:
-        """B once, C once, W as CSR: a value and a 32-bit column for each, a row pointer a row."""
+        """Bytes of B once, C once, and W as CSR: a value and a 32-bit column each, a row pointer a row."""
         return 4.0 * (self.k * self.n + self.m * self.n) + 8.0 * self.nonzeros + 4.0 * (self.m + 1)
 
     @property
@@ -69,12 +69,14 @@ class Spmm(Problem):
         return Operand("b", (self.k, self.n), "in"), Operand("c", (self.m, self.n), "out")
 
     def weights(self) -> tuple[Array, Array, Array]:
-        """W as CSR: values (float32), columns and row pointers (int32); columns ascend in a row. All who ask are given
-        the same arrays, and write to none."""
+        """Return W as CSR: values (float32), columns and row pointers (int32), columns ascending in a row.
+
+        All callers share the arrays and write to none.
+        """
         return _drawn(self.m, self.k, self.nonzeros)
 
     def dense(self) -> Array:
-        """W with its zeros, float32."""
+        """Return W with its zeros, float32."""
         import numpy as np
 
         values, columns, pointers = self.weights()
@@ -83,7 +85,7 @@ class Spmm(Problem):
         return matrix
 
     def digests(self) -> dict[str, str]:
-        """Of W, for which its density stands."""
+        """Return the digest of W, which its density stands for."""
         import hashlib
 
         digest = hashlib.sha256()
@@ -100,7 +102,7 @@ class Spmm(Problem):
         return csr_array((kept.astype(np.float64), columns, pointers), shape=(self.m, self.k))
 
     def excerpt(self, rng: np.random.Generator) -> Excerpt:
-        """Some columns: W is the problem's own."""
+        """Return some columns of B and C; W is fixed by the problem."""
         columns = places.rows(rng, self.n, self.m + self.k)
         inputs, outputs = places.every((self.k, self.m))
         return Excerpt(replace(self, n=len(columns)), {"b": (inputs, columns), "c": (outputs, columns)})

@@ -1,4 +1,4 @@
-"""CSR in our own C, in SciPy and PyTorch; and the dense product of the same weights, zeros and all."""
+"""Sparse products by CSR in our C, SciPy and PyTorch; and the dense product of the same weights."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NUMPY = partial(openblas.load, "numpy")
 
 
 class Argument(ctypes.Structure):
-    """`product` of csr.c."""
+    """C struct `product` of csr.c."""
 
     _fields_ = (
         *((name, ctypes.c_void_p) for name in ("b", "c", "values", "columns", "pointers")),
@@ -58,7 +58,7 @@ def c_csr(problem: Spmm, device: Any, setting: object) -> Bind:
 
 
 def scipy_csr(problem: Spmm, device: object, setting: object) -> Bind:
-    """csr_matvecs, what SciPy's `@` calls: it adds to C, which is cleared before."""
+    """Prepare csr_matvecs, which SciPy's `@` calls: it adds to C, which is cleared before."""
     from scipy.sparse import _sparsetools
 
     values, columns, pointers = problem.weights()
@@ -77,14 +77,14 @@ def scipy_csr(problem: Spmm, device: object, setting: object) -> Bind:
 
 
 def torch_csr(problem: Spmm, device: object, setting: Any) -> Bind:
-    """torch.mm of a sparse CSR tensor, into c."""
+    """Prepare torch.mm of a sparse CSR tensor, into c."""
     torch = torch_library.load()
     torch.set_num_threads(setting.threads)
     torch.set_grad_enabled(False)
     values, columns, pointers = (torch.from_numpy(x) for x in problem.weights())
     shape = (problem.m, problem.k)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that it is in beta
+        warnings.simplefilter("ignore")  # about its beta state
         weights = torch.sparse_csr_tensor(pointers, columns, values, shape, check_invariants=False)
 
     def bind(buffers: Sequence[Array]) -> Launch:
@@ -95,7 +95,7 @@ def torch_csr(problem: Spmm, device: object, setting: Any) -> Bind:
 
 
 def dense(problem: Spmm, device: Any, setting: Any) -> Bind:
-    """cblas_sgemm of OpenBLAS on W with its zeros."""
+    """Prepare cblas_sgemm of OpenBLAS on W with its zeros."""
     gemm = Gemm(problem.m, problem.n, problem.k)
     bound = product(NUMPY)(gemm, device, setting)
     weights = problem.dense()

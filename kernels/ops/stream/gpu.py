@@ -1,4 +1,4 @@
-"""How the kernels of stream.cu are launched."""
+"""Launch geometry of the kernels of stream.cu."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ H100 = 132  # multiprocessors (SXM); with a device, its own number is passed
 
 
 def launches(problem: Stream, kernel: str, processors: int = H100) -> tuple[Geometry, ...]:
-    """One launch of at most as many blocks as run at a time; for a read, a second one sums what they left.
+    """Return one launch of as many blocks as are resident, for a read also one that adds up their sums.
 
     Raises UsageError.
     """

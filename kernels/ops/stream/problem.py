@@ -19,8 +19,10 @@ SCALE = 3.0
 
 @dataclass(frozen=True)
 class Stream(Problem):
-    """read: y = sum(a); copy: y = a; triad: y = a + 3·b. `size` is the length of each array in bytes. A NaN or an
-    infinity is copied and added as IEEE 754 says; a sum with a NaN in it is one."""
+    """Traffic over arrays of `size` bytes: read is y = sum(a), copy y = a, triad y = a + 3·b.
+
+    NaN and infinity are copied and added as in IEEE 754.
+    """
 
     op: ClassVar[str] = "stream"
 

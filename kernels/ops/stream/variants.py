@@ -1,4 +1,4 @@
-"""One kernel of each kind in C and in CUDA; copies by libraries."""
+"""Streams by one kernel of each kind in C and in CUDA; copies by libraries."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ SOURCE = Path(__file__).with_name("stream.c")
 
 
 class Argument(ctypes.Structure):
-    """What stream.c takes: its arrays and their length."""
+    """Arguments of stream.c: its arrays and their length."""
 
     _fields_ = (("a", ctypes.c_void_p), ("b", ctypes.c_void_p), ("y", ctypes.c_void_p), ("count", ctypes.c_int64))
 
 
-PASS = 1 << 20  # bytes that a launch reads, at least: a little many times, beside which summing it up is 1 %
-SLICE, LAUNCH = 256 << 10, 16 << 20  # bytes that a thread of several reads in turn, and in a launch, at least
+PASS = 1 << 20  # least bytes that a launch reads, a small array many times: the final sum is 1 % of it
+SLICE, LAUNCH = 256 << 10, 16 << 20  # least bytes that one of several threads reads at a time, and in a launch
 LINE = 16  # floats of a cache line, which threads do not share
 APART = 16  # numbers of float64 from one thread's sum to the next, in stream.c
 
 
 class Read(ctypes.Structure):
-    """What stream_read takes."""
+    """Arguments of stream_read."""
 
     _fields_ = (
         *((name, ctypes.c_void_p) for name in ("a", "y")),
@@ -51,7 +51,7 @@ class Read(ctypes.Structure):
 
 
 class Shared(ctypes.Structure):
-    """What stream_read_part takes."""
+    """Arguments of stream_read_part."""
 
     _fields_ = (
         *team.PLAN,
@@ -61,8 +61,10 @@ class Shared(ctypes.Structure):
 
 
 def _read_by_several(problem: Stream, threads: int, flags: tuple[str, ...]) -> Bind:
-    """Each thread its own part, again and again within a launch: of a little, starting them would take longer than
-    reading it. A thread that is late leaves slices to the others. Raises Unavailable."""
+    """Bind reads by several threads, each of its share, repeated within a launch. Raises Unavailable.
+
+    Starting the threads would take longer than one read of a small array; a late thread leaves slices to the others.
+    """
     import numpy as np
 
     share = -(-problem.count // threads)
@@ -113,7 +115,7 @@ def _traffic(problem: Stream, setting: Setting, flags: tuple[str, ...]) -> Bind:
 
 
 def copies(problem: Stream) -> str | None:
-    """For what only copies."""
+    """Return why a row that only copies cannot run `problem`, or None."""
     return None if problem.kind == "copy" else "it copies, and nothing else: --kind copy"
 
 
@@ -140,7 +142,7 @@ def torch_cpu_copy(problem: Stream, device: object, setting: Any) -> Bind:
 
 
 def memcpy(problem: Stream, device: Any, setting: object) -> Bind:
-    """cudaMemcpyAsync from device to device."""
+    """Prepare cudaMemcpyAsync from device to device."""
     runtime, stream = device.cp.cuda.runtime, device.stream.ptr
 
     def bind(buffers: Sequence[Any]) -> Launch:

@@ -1,4 +1,4 @@
-"""Numbers from one memory into another."""
+"""Copies from one memory into another."""
 
 from kernels.ops.transfer.problem import Transfer
 

@@ -1,4 +1,4 @@
-"""Copies between a GPU and its host, and within the GPU, in the roles of the table beside this one."""
+"""Copies between a GPU and its host, and within the GPU, in the roles of variants.py."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BY_PYCUDA = Provider("pycuda", "cuda", lambda: cuda.missing() or pycuda.missing(
 
 
 def _way(kind: str, way: str, roles: tuple[str, ...]) -> Variant[Transfer]:
-    """Of its bytes each crosses the link once."""
+    """Return a row that copies over the link; its work counts each byte once per crossing."""
     call = row(
         {"pycuda": BY_PYCUDA, "cupy": CUPY}.get(kind, CUDA_RUNTIME),
         f"{way}-{kind}",
@@ -42,7 +42,7 @@ def _timed(call: Variant[Transfer], prepare: Callable[..., Any]) -> Variant[Tran
 
 
 def _beside(name: str, prepare: Callable[..., Any], nbytes: Callable[[Transfer], float]) -> Variant[Transfer]:
-    """Its seconds count, beside those of others; of its bytes there are at least so many."""
+    """Return a row timed beside others', which moves at least `nbytes` bytes."""
     call = row(
         CUBLAS,
         name,

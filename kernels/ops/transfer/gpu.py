@@ -1,8 +1,8 @@
 """Copies between a GPU's memory and the host's, by the runtime's asynchronous copy.
 
-A row's call takes x to the host and back to y, which is what is checked; what is timed in its place is one of the ways,
-or both at once on two streams. A copy from or to pageable memory waits for its stream, so that no stream may be held
-for it: its time is its caller's.
+A row's call copies x to the host and back to y, which is checked; in its place one direction is timed, or both at once
+on two streams. A copy from or to pageable memory waits for its stream, so that no stream may be held for it: its
+time is its caller's.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 
 TO_DEVICE, TO_HOST, WITHIN = 1, 2, 3  # cudaMemcpyKind
-# Page-locked; write-combined too; registered where it lay; by PyCUDA's allocator; by CuPy's pool; not locked.
+# Page-locked; also write-combined; registered in place; by PyCUDA's allocator; by CuPy's pool; not locked
 KINDS = ("pinned", "combined", "registered", "pycuda", "cupy", "pageable")
-POOLED = 512  # bytes at least that CuPy's pool gives
+POOLED = 512  # least bytes of an allocation of CuPy's pool
 WAYS = ("h2d", "d2h", "both")
 TIES = 4  # two records and two waits, which tie a second stream to the first
 Copy = tuple[int, int, int]  # to, from, bytes
 
 
 class Host:
-    """Memory of the host, its pages there; given back with the object."""
+    """Resident host memory, released with the object."""
 
     def __init__(self, device: Any, kind: str, nbytes: int) -> None:
         runtime = device.cp.cuda.runtime
@@ -48,12 +48,12 @@ class Host:
                 return
             runtime.hostRegister(self.place, nbytes, 0)
             give_back = runtime.hostUnregister
-        elif kind == "pycuda":  # which gives it back itself
+        elif kind == "pycuda":  # which releases it itself
             self.block = pycuda.load().pagelocked_empty(nbytes, "u1")
             self.place = int(self.block.ctypes.data)
             self.block.fill(1)
             return
-        elif kind == "cupy":  # and so does it
+        elif kind == "cupy":  # and so does CuPy
             self.pooled = device.cp.cuda.alloc_pinned_memory(max(nbytes, POOLED))
             self.place = int(self.pooled.ptr)
             ctypes.memset(self.place, 1, nbytes)
@@ -63,11 +63,11 @@ class Host:
             self.place = int(runtime.hostAlloc(nbytes, flag))
             ctypes.memset(self.place, 1, nbytes)
             give_back = runtime.freeHost
-        weakref.finalize(self, give_back, self.place).atexit = False  # then the context may be gone
+        weakref.finalize(self, give_back, self.place).atexit = False  # at exit the context may be gone
 
 
 def round_trip(kind: str, problem: Transfer, device: Any, setting: object) -> Bind:
-    """x to the host, and from there to y."""
+    """Prepare copies of x to the host and from there to y."""
     host = Host(device, kind, problem.size)
 
     def bind(buffers: Sequence[Any]) -> Launch:
@@ -79,13 +79,13 @@ def round_trip(kind: str, problem: Transfer, device: Any, setting: object) -> Bi
 
 
 def alone(kind: str, way: str, problem: Transfer, device: Any, setting: object) -> Bind:
-    """One of the ways, on memory of its own; with the wait for its end where that is the caller's time."""
+    """Prepare copies in the direction `way` on their own host memory; a caller's time includes the wait."""
     bind = _one_way(kind, way, problem, device)
     return (lambda buffers: awaited(bind(buffers), device)) if problem.on_host else bind
 
 
 def awaited(launch: Launch, device: Any) -> Launch:
-    """One that is over when its call is."""
+    """Return a launch whose call returns when the launch is complete."""
 
     def call() -> None:
         launch.call()
@@ -110,8 +110,10 @@ def _one_way(kind: str, way: str, problem: Transfer, device: Any) -> Bind:
 
 
 class Side:
-    """A second stream, which begins and ends with the device's: one for all launches of a row, as streams share the
-    few queues of the hardware."""
+    """A second stream that starts and ends with the device's, one for all launches of a row.
+
+    Streams share the few queues of the hardware.
+    """
 
     def __init__(self, device: Any) -> None:
         cuda = device.cp.cuda
@@ -119,7 +121,7 @@ class Side:
         self.begun, self.ended = (cuda.Event(disable_timing=True) for _ in range(2))
 
     def at_once(self, down: list[Callable[[], object]], up: list[Callable[[], object]], keep: object) -> Launch:
-        """Down on the device's stream, up on this one."""
+        """Return a launch of `down` on the device's stream and `up` on this one."""
 
         def call(keep: object = keep) -> None:
             self.begun.record(self.device.stream)
@@ -135,7 +137,7 @@ class Side:
 def enqueued(
     device: Any, problem: Transfer, to: int, source: int, kind: int = TO_DEVICE, stream: Any = None
 ) -> list[Callable[[], object]]:
-    """A copy a buffer, from address to address, which lie one behind another on both sides."""
+    """Return one copy for each buffer between two addresses; buffers are contiguous on both sides."""
     copy, on, at = device.cp.cuda.runtime.memcpyAsync, (stream or device.stream).ptr, 0
     steps: list[Callable[[], object]] = []
     for length in problem.lengths:
@@ -145,12 +147,12 @@ def enqueued(
 
 
 def _launch(steps: list[Callable[[], object]], keep: tuple[object, ...], kind: str = "") -> Launch:
-    """What waits for its stream is captured in no graph."""
+    """Return the launch of `steps`; pageable copies, which wait for their stream, are not captured."""
     return Launch(grid.in_turn(steps, keep), capturable=kind != "pageable", kernels=len(steps))
 
 
 def within(problem: Transfer, device: Any, setting: object) -> Bind:
-    """From x to y, both in the device's memory."""
+    """Prepare copies from x to y within the device's memory."""
 
     def bind(buffers: Sequence[Any]) -> Launch:
         x, y = (int(buffer.data.ptr) for buffer in buffers)
@@ -160,7 +162,7 @@ def within(problem: Transfer, device: Any, setting: object) -> Bind:
 
 
 def by_cupy(problem: Transfer, device: Any, setting: object) -> Bind:
-    """cupy.copyto, of one buffer."""
+    """Prepare cupy.copyto of one buffer."""
 
     def bind(buffers: Sequence[Any]) -> Launch:
         x, y = buffers
@@ -170,23 +172,23 @@ def by_cupy(problem: Transfer, device: Any, setting: object) -> Bind:
 
 
 SQUARE = Gemm(1024, 1024, 1024)
-FLOPS = 1000  # of the products, a byte that is copied: about as many as a card computes while its link brings one
+FLOPS = 1000  # of the products for each byte copied: about as many as a card computes in the time of one
 
 
 def count(problem: Transfer) -> int:
-    """How many products there are beside a copy."""
+    """Return the number of products beside a copy."""
     return max(1, round(FLOPS * problem.size / SQUARE.flops))
 
 
 def products(problem: Transfer, device: Any, setting: object) -> Bind:
-    """Those alone."""
+    """Prepare the products alone."""
     many, multiply, keep = count(problem), *_product(device)
     call = grid.in_turn([multiply] * many, keep)
     return lambda buffers: Launch(call, capturable=True, kernels=cublas.KERNELS * many)
 
 
 def both(problem: Transfer, device: Any, setting: object) -> Bind:
-    """With the copy."""
+    """Prepare the products beside the copy."""
     many, multiply, keep = count(problem), *_product(device)
     host, side = Host(device, "pinned", problem.size), Side(device)
 
@@ -200,7 +202,7 @@ def both(problem: Transfer, device: Any, setting: object) -> Bind:
 
 
 def _product(device: Any) -> tuple[Callable[[], object], object]:
-    """A call of it on normal numbers, and what it keeps."""
+    """Return a call of the product on normal numbers, and the operands to keep."""
     import numpy as np
 
     rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""Copies on a processor: by our own loops, memcpy, NumPy and PyTorch, and into another process."""
+"""Copies on a processor by our own loops, memcpy, NumPy and PyTorch, and to another process."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ if TYPE_CHECKING:
 
 
 SOURCE = Path(__file__).with_name("copy.c")
-SLICE = 64 << 10  # floats of a member's slice, where a buffer has more than that for each
+SLICE = 64 << 10  # floats of a member's slice, where a buffer has more for each
 
 
 class Argument(ctypes.Structure):
-    """`argument` of copy.c."""
+    """C struct `argument` of copy.c."""
 
     _fields_ = (*((name, POINTER) for name in ("x", "y", "lengths")), ("buffers", INT64), ("past", INT64))
 
 
 class ByTeam(ctypes.Structure):
-    """`team_argument` of copy.c."""
+    """C struct `team_argument` of copy.c."""
 
     _fields_ = (*Argument._fields_, ("run", POINTER), ("members", INT64), ("least", INT64))
 
 
 def lengths(problem: Transfer) -> Any:
-    """As C takes them."""
+    """Return the buffers' lengths as a C array."""
     return (INT64 * len(problem.lengths))(*problem.lengths)
 
 
 def c_copy(past: bool, problem: Transfer, device: object, setting: Setting) -> Bind:
-    """Raises Unavailable where there are no such stores, or too few cores."""
+    """Prepare our copy, with streaming stores if `past`. Raises Unavailable without them, or enough cores."""
     if past and not build.load(SOURCE).transfer_streams():
         raise Unavailable("this processor has no stores past the caches that are known here")
     each = lengths(problem)
@@ -65,7 +65,7 @@ def c_copy(past: bool, problem: Transfer, device: object, setting: Setting) -> B
 
 
 def memcpy(problem: Transfer, device: object, setting: Setting) -> Bind:
-    """The C library's, a call for each buffer."""
+    """Prepare the C library's memcpy, one call for each buffer."""
     alone(setting)
     function, each = build.address(SOURCE, "transfer_memcpy"), lengths(problem)
     argument = partial(Argument, lengths=ctypes.addressof(each), buffers=len(each))
@@ -73,7 +73,7 @@ def memcpy(problem: Transfer, device: object, setting: Setting) -> Bind:
 
 
 def parts(problem: Transfer, array: Array) -> list[Array]:
-    """The buffers of an operand."""
+    """Return the buffers of an operand."""
     import numpy as np
 
     return np.split(array.reshape(-1), np.cumsum(problem.lengths)[:-1])
@@ -118,20 +118,23 @@ ROUTES = ("shared", "vm", "pipe", "tcp")  # in the order of peer.c
 
 
 class ToPeer(ctypes.Structure):
-    """`argument` of peer.c."""
+    """C struct `argument` of peer.c."""
 
     _fields_ = (*((name, POINTER) for name in ("x", "y", "peer")),)
 
 
 @functools.cache
 def _usable(route: str) -> bool:
-    """Whether a few bytes come back by it; a process is tried for it once."""
+    """Try once whether another process returns a few bytes by the route."""
     return bool(build.load(PEER).transfer_usable(ROUTES.index(route)))
 
 
 class Peer:
-    """The other process; it ends with this. `between`: address of what it does with its memory before it sends it back,
-    a C function of the place and the count of floats; 0: nothing. Raises Unavailable where the system forbids it."""
+    """A second process that receives a vector and returns it; it ends with this object.
+
+    `between` is the address of a C function of the vector's place and count that it runs before; 0 is none.
+    Raises Unavailable where the system forbids the route.
+    """
 
     def __init__(self, route: str, lengths: Sequence[int], each: bool = False, along: bool = False, between: int = 0):
         library = build.load(PEER)
@@ -147,7 +150,7 @@ class Peer:
 
 
 def prepare(route: str, problem: Transfer, device: object, setting: Setting) -> Bind:
-    """Raises Unavailable where the system forbids it."""
+    """Prepare the exchange with another process. Raises Unavailable where the system forbids the route."""
     alone(setting)
     peer = Peer(route, problem.lengths, problem.waits == "each", problem.back == "along")
     function = build.address(PEER, "transfer_exchange")

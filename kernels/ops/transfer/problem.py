@@ -1,4 +1,4 @@
-"""Numbers moved from one memory into another, in one buffer or in one for each layer of a network."""
+"""Numbers copied from one memory to another, in one buffer or in one for each layer of a network."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Gradient:
-    """Numbers of each layer's, weights with their bias; a normalization is a layer."""
+    """Gradient of a network by layer, weights with their bias; a normalization is a layer."""
 
     title: str
     layers: tuple[int, ...]
@@ -30,8 +30,10 @@ class Gradient:
 
 
 def _resnet_50() -> tuple[int, ...]:
-    """Four stages of bottleneck blocks between a 7×7 convolution and a product; each convolution has a
-    normalization behind it (He et al. 2015, arXiv:1512.03385)."""
+    """Return the layers of ResNet-50: four stages of bottlenecks between a 7×7 convolution and a product.
+
+    Each convolution is followed by a normalization (He et al. 2015, arXiv:1512.03385).
+    """
     layers, channels = [3 * 64 * 49, 2 * 64], 64
     for width, blocks in ((64, 3), (128, 4), (256, 6), (512, 3)):
         for block in range(blocks):
@@ -43,7 +45,10 @@ def _resnet_50() -> tuple[int, ...]:
 
 
 def _resnet_56() -> tuple[int, ...]:
-    """Of CIFAR-10: three stages of nine blocks of two 3×3 convolutions, shortcuts without parameters."""
+    """Return the layers of CIFAR-10's ResNet-56: three stages of nine blocks of two 3×3 convolutions.
+
+    Shortcuts have no parameters.
+    """
     layers, channels = [9 * 3 * 16, 2 * 16], 16
     for width in (16, 32, 64):
         for _ in range(18):
@@ -52,7 +57,7 @@ def _resnet_56() -> tuple[int, ...]:
     return (*layers, 64 * 10 + 10)
 
 
-# Shi et al. 2017, arXiv:1608.07249 v7, but for Karmanov's, of DeepLearningFrameworks.
+# From Shi et al. 2017, arXiv:1608.07249 v7; Karmanov's from DeepLearningFrameworks
 GRADIENTS: Mapping[str, Gradient] = {
     "fcn-s": Gradient("FCN-S", (54_790_144, 4_196_352, 4_196_352, 54_814_848)),
     "alexnet-s": Gradient(
@@ -74,10 +79,7 @@ USUAL = 1 << 20  # bytes
 
 @dataclass(frozen=True)
 class Transfer(Problem):
-    """y = x. `size` of 0: as many bytes as the gradient of `buffers` has, else USUAL. `buffers`: in one, in a hundred
-    equal ones, or, of a network's gradient, in one for each layer, each by a call of its own. Where another process
-    takes part: `waits`, when its word is awaited that all has arrived, and `back`, when it sends back what it got.
-    Where a GPU does: `clock`, whose time it is. Raises UsageError for a size that is not the gradient's."""
+    """Copy y = x, each buffer by a call of its own. Raises UsageError for a size that is not the gradient's."""
 
     op: ClassVar[str] = "transfer"
 
@@ -121,7 +123,7 @@ class Transfer(Problem):
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        """Numbers of each buffer; they lie one behind the other."""
+        """Elements of each buffer; the buffers are contiguous."""
         if self.buffers == HUNDRED:
             return (self.count // PIECES,) * PIECES
         return (self.count,) if self.buffers == SINGLE else GRADIENTS[self.buffers].layers
@@ -132,7 +134,7 @@ class Transfer(Problem):
 
     @property
     def bytes(self) -> float:
-        """Each read once and written once."""
+        """Bytes moved: each is read once and written once."""
         return 2.0 * self.size
 
     @property
@@ -154,5 +156,5 @@ class Transfer(Problem):
         return {"y": moved.truth(x["x"])}
 
     def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
-        """A number that was moved is the same."""
+        """Allow no error: a copied number is the same."""
         return {"y": moved.exactly(want["y"])}

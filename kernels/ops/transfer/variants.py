@@ -1,5 +1,7 @@
-"""What moves numbers: copies within a process, ways into another one. A GPU's (pinned, write-combined, registered,
-pageable; there, and back) are rows of cuda_variants.py, in the same roles."""
+"""Copies within a process and routes to another one.
+
+A GPU's (pinned, write-combined, registered, pageable; in both directions) are rows of cuda_variants.py.
+"""
 
 from __future__ import annotations
 
@@ -15,42 +17,42 @@ from kernels.variant import DEFAULT, Variant, row
 
 PEER, TEAM, PLAIN = "peer", "team", "plain"  # roles: into another process; by several threads; for all
 BESIDE = "beside"  # of a GPU: a copy, products, and both at once
-AWAITED = "awaited"  # … and copies for whose end a caller waits
+AWAITED = "awaited"  # … and copies whose caller waits for their end
 
 
 def at_once(problem: Transfer) -> str | None:
-    """For what has all arrived when its call ends."""
+    """Return why a copy that is complete when its call returns cannot run `problem`, or None."""
     if problem.back != "after":
         return "nothing is sent back within a process: --back after"
     return None if problem.waits == "once" else "nobody's word is awaited within a process: --waits once"
 
 
 def by_device(problem: Transfer) -> str | None:
-    """For what nobody has to wait for, or no GPU's link is in."""
+    """Return why a copy without a caller's wait, or without a GPU's link, cannot run `problem`, or None."""
     return None if problem.clock == "device" else "a caller waits for copies over a GPU's link alone: --clock device"
 
 
 def within(problem: Transfer) -> str | None:
-    """For copies of this processor's own memory, or of a GPU's."""
+    """Return why a copy within a processor's or a GPU's memory cannot run `problem`, or None."""
     return at_once(problem) or by_device(problem)
 
 
 def _along(problem: Transfer) -> str | None:
-    """For the route whose chunks can come back while others go."""
+    """Return why the route whose chunks return while others are sent cannot run `problem`, or None."""
     if problem.back == "along" and (problem.buffers != SINGLE or problem.waits == "each"):
         return "it goes back chunk by chunk: --buffers one --waits once, or --back after"
     return by_device(problem)
 
 
 def _after(problem: Transfer) -> str | None:
-    """For the others."""
+    """Return why a route that returns data only at the end cannot run `problem`, or None."""
     if problem.back != "after":
         return "only shared memory is written in both directions at once: --back after"
     return by_device(problem)
 
 
 def _through_memory(problem: Transfer) -> Work:
-    """Copied in, and out again."""
+    """Return the work of a copy in and another one out."""
     return Work(0.0, 2 * problem.bytes)
 
 

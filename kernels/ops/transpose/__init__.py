@@ -1,4 +1,4 @@
-"""y = xᵀ, out of place."""
+"""Out-of-place transposition, y = xᵀ."""
 
 from kernels.ops.transpose.problem import Transpose
 

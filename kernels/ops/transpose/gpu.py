@@ -1,4 +1,4 @@
-"""How the kernels of transpose.cu are launched."""
+"""Launch geometry of the kernels of transpose.cu."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ TILE, ROWS, DOWN = 32, 8, 64  # a block of 32 × 8 threads does two tiles of 32 
 
 
 def launches(problem: Transpose, kernel: str) -> tuple[Geometry, ...]:
-    """One launch, a block for two tiles. Raises UsageError."""
+    """Return one launch, a block for two tiles. Raises UsageError."""
     refuse_unknown(SOURCE, kernel, KERNELS)
     x, y = problem.operands()
     return (tiles(kernel, problem.rows, problem.cols, x.ld, y.ld),)
 
 
 def tiles(kernel: str, rows: int, cols: int, ldx: int, ldy: int) -> Geometry:
-    """A block for each 64 × 32 elements of x, rows × cols; both leading dimensions in elements."""
+    """Return a launch of one block for each 64 × 32 elements of x, rows × cols.
+
+    Both leading dimensions count elements.
+    """
     count = -(-rows // DOWN) * -(-cols // TILE)
     sizes = (rows, cols, ldx, ldy)
     return Geometry(

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Transpose(Problem):
-    """y[j, i] = x[i, j]: x is rows × cols, y is cols × rows. Nothing is computed, so the answer is exact,
-    a NaN included."""
+    """Transposition y[j, i] = x[i, j] of x, rows × cols; the result, a NaN included, is exact."""
 
     op: ClassVar[str] = "transpose"
 

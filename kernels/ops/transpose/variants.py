@@ -1,4 +1,4 @@
-"""Our tiles, NumPy's copy of a view, OpenBLAS's somatcopy; on a GPU ours, cublasSgeam, CuPy, PyTorch."""
+"""Transposition by our tiles, NumPy and somatcopy; on a GPU by ours, cublasSgeam, CuPy, PyTorch."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ POINTER, INT64 = ctypes.c_void_p, ctypes.c_int64
 
 
 class Argument(ctypes.Structure):
-    """`argument` of transpose.c."""
+    """C struct `argument` of transpose.c."""
 
     _fields_ = (
         *((name, POINTER) for name in ("x", "y", "function", "context")),
@@ -79,7 +79,7 @@ def _cuda_kernel(kernel: str) -> Callable[[Transpose, Any, object], Bind]:
 
 
 def geam(problem: Transpose, device: Any, setting: object) -> Bind:
-    """cublasSgeam. Column-major: x is cols × rows there, and y rows × cols."""
+    """Prepare cublasSgeam; column-major, x is cols × rows there and y rows × cols."""
     on, (x, y) = device.blas(), problem.operands()
 
     def bind(buffers: Sequence[Any]) -> Launch:

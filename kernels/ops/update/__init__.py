@@ -1,4 +1,4 @@
-"""The step of a fully connected layer's weights, W ← W − lr·Xᵀ·dY / batch: one product, or product and pass."""
+"""Step of a dense layer's weights, W ← W − lr·Xᵀ·dY / batch: one product, or product and pass."""
 
 from kernels.ops.update.problem import Update
 

@@ -1,4 +1,4 @@
-"""What several rows of the table ask of a step, and what they say of it."""
+"""Conditions on a step that several rows of the tables share, and their descriptions of it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kernels.problem import Work
 
 Accepts: TypeAlias = Callable[[Update], str | None]
 
-# What one product cannot do: its result lands where the gradient is no longer to be had.
+# Rules that one product cannot apply: its result overwrites the gradient.
 NOT_FUSED = {
     "nesterov": "it needs the gradient twice, as it is and in the velocity: take a separate form",
     "clip": "each element of the gradient is clipped before it is used: take a separate form",
@@ -19,7 +19,7 @@ NOT_FUSED = {
 
 
 def parts(*names: str, also: Accepts | None = None) -> Accepts:
-    """For rows that do these parts of a step, and what is asked besides."""
+    """Return the condition that `problem.part` is one of `names`, and that `also` holds."""
 
     def accepts(problem: Update) -> str | None:
         if problem.part not in names:
@@ -30,17 +30,17 @@ def parts(*names: str, also: Accepts | None = None) -> Accepts:
 
 
 def fusable(problem: Update) -> str | None:
-    """For the product that makes the step by itself."""
+    """Return why one product cannot make the whole step, or None."""
     return NOT_FUSED.get(problem.rule)
 
 
 def rules(*names: str) -> Accepts:
-    """For rows written for some rules alone."""
+    """Return the condition that the rule is one of `names`."""
     return lambda problem: None if problem.rule in names else f"written for {', '.join(names)}: --rule {names[0]}"
 
 
 def called(separate: bool) -> Callable[[Update], str]:
-    """The column-major calls of a BLAS."""
+    """Return a description of the column-major BLAS calls."""
 
     def blas(problem: Update) -> str:
         beta = "beta=0" if separate or problem.part == "wgrad" else "beta=1"
@@ -57,14 +57,14 @@ def called(separate: bool) -> Callable[[Update], str]:
 
 
 def fused_work(problem: Update) -> Work:
-    """With a velocity a pass follows that reads it and changes the weights."""
+    """Return the work of the fused form; with a velocity a pass reads it and changes the weights."""
     if problem.part == "step" and problem.velocity:
         return Work(problem.flops, problem.bytes + 4.0 * problem.count)
     return Work(problem.flops, problem.bytes)
 
 
 def separate_work(gradients: int) -> Callable[[Update], Work]:
-    """Each gradient is written by its product and read by the pass after it."""
+    """Return the work of separate forms: each gradient is written by its product and read by the pass."""
 
     def work(problem: Update) -> Work:
         return Work(problem.flops, problem.bytes + 8.0 * gradients * problem.count)

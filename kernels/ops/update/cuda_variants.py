@@ -1,5 +1,4 @@
-"""The step on a GPU: cuBLAS's product alone or before a pass of our own, that of our tiles by PyCUDA, torch's, and the
-parts by themselves."""
+"""The step on a GPU, whole or in parts, by cuBLAS, our tiles under PyCUDA, our passes and torch."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from kernels.launch import Bind
 
 FLOAT = 4  # bytes
-PRODUCT = 2  # kernels, at most: cuBLAS may add up parts of a long sum in a second
+PRODUCT = 2  # kernels at most: cuBLAS may add up parts of a long sum in a second one
 AFTER = 4  # torch's operators behind the products of a step, at most
 Call = Callable[[], object]
 Multiply = Callable[[Gemm, Sequence[int]], Call]
@@ -44,7 +43,7 @@ def _by_cublas(device: Any) -> Multiply:
 
 
 def _products(by: Multiply, problem: Update, x: int, dy: int, to: int, alpha: float, beta: float) -> list[Call]:
-    """The products into the address `to`, each after the first added to it."""
+    """Return the products into the address `to`; each after the first adds to it."""
     calls: list[Call] = []
     for i in range(problem.products):
         gemm = Gemm(problem.m, problem.n, problem.k, "tn", alpha=alpha, beta=1.0 if i else beta)
@@ -55,7 +54,7 @@ def _products(by: Multiply, problem: Update, x: int, dy: int, to: int, alpha: fl
 
 
 def _pass(device: Any, problem: Update, g: int, *state: int) -> Call:
-    """The rule's pass by a kernel of optimizer.cu, on the weights and the velocity where there is one."""
+    """Return the rule's pass by a kernel of optimizer.cu on the weights and the velocity, if any."""
     step = Optimizer(PASSES[problem.rule], 1, problem.count, lr=problem.lr, mu=problem.mu, decay=problem.decay)
     geometries = optimizer.launches(step, optimizer.kernel(step), device.processors)
     places = zip((x.name for x in step.operands()), (g, *state), strict=True)
@@ -63,7 +62,7 @@ def _pass(device: Any, problem: Update, g: int, *state: int) -> Call:
 
 
 def _moved(by: Multiply, problem: Update, device: Any, buffers: Sequence[Any]) -> list[Call]:
-    """A product with beta = 1 onto W, or with beta = mu onto the velocity and a pass after it."""
+    """Return a product with beta = 1 into W, or with beta = mu into the velocity and a pass after it."""
     x, dy, *state = addresses(buffers)
     calls = _products(by, problem, x, dy, state[-1], *factors(problem))  # the velocity is the last
     if problem.velocity:
@@ -73,7 +72,7 @@ def _moved(by: Multiply, problem: Update, device: Any, buffers: Sequence[Any]) -
 
 
 def fused(problem: Update, device: Any, setting: object) -> Bind:
-    """By cublasSgemm."""
+    """Prepare the fused form by cublasSgemm."""
     device.blas()
     return lambda buffers: by_library(
         _moved(_by_cublas(device), problem, device, buffers), buffers, workspace=cublas_library.WORKSPACE
@@ -81,14 +80,14 @@ def fused(problem: Update, device: Any, setting: object) -> Bind:
 
 
 def fused_by_pycuda(problem: Update, device: Any, setting: object) -> Bind:
-    """W += a·Xᵀ·dY by our tiles, which PyCUDA launches."""
+    """Prepare W += a·Xᵀ·dY by our tiles, launched by PyCUDA."""
     by = tiles_by_pycuda(device)
 
     return lambda buffers: in_order(_moved(by, problem, device, buffers), buffers, 1 + pycuda.TIES)
 
 
 def separate(problem: Update, device: Any, setting: object) -> Bind:
-    """cublasSgemm with beta = 0 into a gradient of its own, then the rule's pass."""
+    """Prepare cublasSgemm with beta = 0 into a separate gradient, then the rule's pass."""
     device.blas()
     by, room = _by_cublas(device), device.allocate(FLOAT * problem.count)
     g = int(room.data.ptr)
@@ -113,7 +112,7 @@ def gradient(problem: Update, device: Any, setting: object) -> Bind:
 
 
 def cuda_pass(problem: Update, device: Any, setting: object) -> Bind:
-    """The pass alone, or a gradient cleared."""
+    """Prepare the pass alone, or the clearing of a gradient."""
 
     def clear(buffers: Sequence[Any]) -> Launch:
         run = partial(buffers[0].data.memset_async, 0, FLOAT * problem.count, device.stream)
@@ -126,7 +125,10 @@ def cuda_pass(problem: Update, device: Any, setting: object) -> Bind:
 
 
 def by_torch(step: libraries.Step) -> Callable[[Update, Any, object], Bind]:
-    """torch's operators on the caller's stream, TF32 off: a switch of the whole process, set at each call."""
+    """Return a prepare of torch's operators on the caller's stream; each call turns TF32 off.
+
+    TF32 is a process-wide switch.
+    """
 
     def prepare(problem: Update, device: Any, setting: object) -> Bind:
         torch = torch_cuda.load(device)

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from kernels.setting import Setting
 
 
-# step(problem, x, dy, state, g): `state` holds w, and the velocity where there is one; g is a gradient's room.
+# step(problem, x, dy, state, g): `state` holds w, and the velocity if there is one; g is a gradient buffer.
 Step = Callable[[Update, Any, Any, Sequence[Any], Any], Callable[[], object]]
 
 
 def cpu(step: Step) -> Callable[[Update, Any, Setting], Bind]:
-    """A step of torch's on NumPy's memory."""
+    """Return a prepare of torch's step on NumPy's memory."""
 
     def prepare(problem: Update, device: Any, setting: Setting) -> Bind:
         torch = torch_library.load()
@@ -38,7 +38,7 @@ def cpu(step: Step) -> Callable[[Update, Any, Setting], Bind]:
 
 
 def on_tensors(step: Step, problem: Update, tensors: Sequence[Any]) -> Launch:
-    """The operands' tensors, and last a gradient that the kernel holds itself."""
+    """Return the launch of `step` on the operands' tensors and, last, a gradient buffer."""
     x, dy, *state, g = tensors
     if problem.part == "wgrad":
         (g,), state = state, []
@@ -51,7 +51,7 @@ def on_tensors(step: Step, problem: Update, tensors: Sequence[Any]) -> Launch:
 
 
 def fused(problem: Update, x: Any, dy: Any, state: Sequence[Any], g: Any) -> Callable[[], object]:
-    """addmm_ into what the product changes; the velocity is then added to the weights."""
+    """Return addmm_ into the weights, or into the velocity, which is then added to the weights."""
     alpha, beta = factors(problem)
     k, left = problem.k, x.t()
     if problem.velocity:
@@ -76,7 +76,7 @@ def fused(problem: Update, x: Any, dy: Any, state: Sequence[Any], g: Any) -> Cal
 
 
 def gradient(problem: Update, x: Any, dy: Any, state: Sequence[Any], g: Any) -> Callable[[], object]:
-    """The mean gradient: beta = 0 leaves unread what was in it."""
+    """Return a call that computes the mean gradient; with beta = 0 the old one is not read."""
     import torch
 
     left, k, mean = x.t(), problem.k, 1 / problem.k
@@ -94,7 +94,7 @@ def gradient(problem: Update, x: Any, dy: Any, state: Sequence[Any], g: Any) -> 
 
 
 def separate(problem: Update, x: Any, dy: Any, state: Sequence[Any], g: Any) -> Callable[[], object]:
-    """The gradient into a buffer that is kept, then torch's operators in place."""
+    """Return the gradient into a kept buffer, then torch's operators in place."""
     first, lr, mu, limit = gradient(problem, x, dy, state, g), problem.lr, problem.mu, problem.limit
     weights, velocity = state if problem.velocity else (*state, None)
 
@@ -114,7 +114,7 @@ def separate(problem: Update, x: Any, dy: Any, state: Sequence[Any], g: Any) -> 
 
 
 def temporaries(problem: Update, x: Any, dy: Any, state: Sequence[Any], g: Any) -> Callable[[], object]:
-    """As one writes it first: every operator's result is a new array."""
+    """Return the naive form, in which every operator allocates its result."""
     left, factor = x.T, problem.lr / problem.k
     (w,) = state
 
@@ -126,7 +126,7 @@ def temporaries(problem: Update, x: Any, dy: Any, state: Sequence[Any], g: Any) 
 
 
 def numpy_separate(problem: Update, x: Any, dy: Any, state: Sequence[Any], g: Any) -> Callable[[], object]:
-    """Product, scaling and difference, each into an array that is kept."""
+    """Return product, scaling and difference, each into a preallocated array."""
     import numpy as np
 
     left, factor = x.T, np.float32(problem.lr / problem.k)
@@ -141,7 +141,7 @@ def numpy_separate(problem: Update, x: Any, dy: Any, state: Sequence[Any], g: An
 
 
 def on_arrays(step: Step) -> Callable[[Update, Any, object], Bind]:
-    """NumPy's on the operands as they are."""
+    """Return a prepare of NumPy's step on the operands themselves."""
 
     def prepare(problem: Update, device: Any, setting: object) -> Bind:
         room = device.allocate(4 * problem.count).view("f4").reshape(problem.m, problem.n)

@@ -1,4 +1,4 @@
-"""Binds update.c around a library's cblas_sgemm."""
+"""Bindings of update.c around a library's cblas_sgemm."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 SOURCE = Path(__file__).with_name("update.c")
 PLAIN = ("-fno-tree-loop-distribute-patterns",)  # the pass that clears stays stores: no call of memset
 POINTER, INT64, INT32, FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32, ctypes.c_float
-APPLY = {"unit": "momentum", "tied": "sgd"}  # rules whose pass is another's
+APPLY = {"unit": "momentum", "tied": "sgd"}  # rules that share another's pass
 
 
 class Argument(ctypes.Structure):
-    """`update` of update.c."""
+    """C struct `update` of update.c."""
 
     _fields_ = (
         *((name, POINTER) for name in ("x", "dy", "w", "v", "g", "other", "sgemm", "apply")),
@@ -36,7 +36,7 @@ class Argument(ctypes.Structure):
 
 
 def factors(problem: Update) -> tuple[float, float]:
-    """alpha and beta of the product that makes the step by itself, or fills the velocity."""
+    """Return alpha and beta of the product that makes the step by itself, or fills the velocity."""
     if problem.velocity:
         return problem.gain / problem.k, problem.mu
     keep = 1 - problem.lr * problem.decay if problem.rule == "decay" else 1.0
@@ -67,7 +67,7 @@ def address(symbol: str) -> int:
 
 
 def library(load: Callable[[], Blas], symbol: str, gradients: int = 0) -> Callable[[Update, Any, Setting], Bind]:
-    """A function of update.c on a library, with so many gradients that it holds itself."""
+    """Return a prepare of a function of update.c on a library, with `gradients` buffers of its own."""
 
     def prepare(problem: Update, device: Any, setting: Setting) -> Bind:
         blas = load()
@@ -83,7 +83,7 @@ def library(load: Callable[[], Blas], symbol: str, gradients: int = 0) -> Callab
 
 
 def c_pass(problem: Update, device: object, setting: Setting) -> Bind:
-    """The pass that the problem's part names."""
+    """Prepare the pass of the problem's part."""
     if setting.threads != 1:
         raise Unavailable("our own passes run on one thread: --threads 1")
     values = fields(problem)

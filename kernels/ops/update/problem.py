@@ -19,39 +19,27 @@ if TYPE_CHECKING:
 
 RULES = ("sgd", "decay", "momentum", "unit", "nesterov", "clip", "norm", "tied")
 WITH_VELOCITY = ("momentum", "unit", "nesterov")
-PIECES = ("clear", "scale")  # that are no direction
+PIECES = ("clear", "scale")  # parts that are no direction
 PARTS = ("step", "wgrad", "update", *PIECES)
 # Operations and bytes of a weight in the pass after the product. The norm's own pass reads the gradient once.
 APPLY_FLOPS = {"sgd": 2, "decay": 4, "momentum": 4, "unit": 5, "nesterov": 6, "clip": 4, "norm": 4, "tied": 2}
 APPLY_BYTES = {"sgd": 12, "decay": 12, "momentum": 20, "unit": 20, "nesterov": 20, "clip": 12, "norm": 16, "tied": 12}
 PASS_LIMIT = 8.0  # roundings of an element in the passes
-# A product that adds to W may begin each sum with W, and then rounds at its size k times: of MKL's at n = 10 the
-# error grows as 1.2 √k u |W|, from k = 16 to 4096. That hides no half precision, which errs in the product.
+# A product that adds to W may start each sum with W and then rounds at its size k times: MKL's error at n = 10
+# grows as 1.2 √k u |W|, for k = 16 to 4096. That hides no half precision, whose error is in the product.
 SUM_LIMIT = 3.0
 NORM_LIMIT = 512.0  # of a sum of squares in single precision, whose order is the kernel's own
-SPARSE = 16  # samples that count in the second probe
-IDLE, NEGLIGIBLE = 2.0**-40, 2.0**-30  # the others, beside them, and what a float64 reference may leave out
+SPARSE = 16  # samples that count in the sparse probe
+IDLE, NEGLIGIBLE = 2.0**-40, 2.0**-30  # scale of the other samples; size that a float64 reference may leave out
 SMALLEST_NORM = 1e-6  # beside the norm in its denominator, as in torch.nn.utils.clip_grad_norm_
 
 
 @dataclass(frozen=True)
 class Update(Problem):
-    """W is m×n, inputs × outputs, row-major; X k×m and dY k×n, a row a sample; g = XᵀdY / k.
+    """Step of W, m×n, inputs × outputs, row-major, by g = XᵀdY / k, with a sample a row of X, k×m, and dY, k×n.
 
-    A framework that stores W outputs × inputs exchanges m and n, and nothing else. sgd: W −= lr·g.
-    decay: W −= lr·(g + decay·W). momentum: V = mu·V + g, W −= lr·V. unit: V = mu·V + (1 − mu)·g, W −= lr·V.
-    nesterov: V = mu·V + g, W −= lr·(g + mu·V). clip: each element of g within ± limit. norm: all of g times
-    min(1, limit / its root mean square). tied: two layers share W, so that g is a sum of two products; X and dY
-    then have 2k rows, the second layer's below.
-
-    `part`: a piece of the step by itself, for the sum of the pieces. wgrad: g alone. update: the pass over a
-    g that is given. clear: g = 0. scale: W = −W, which reads and writes W and never drifts.
-
-    A NaN in X makes its row of g NaN, and of W and V; of clipping one libraries do not agree.
-
-    lr is 1: at a smaller one an error of g would hide under the rounding of W. Launched again and again the
-    weights grow by the same step each time, which no number of launches drives to infinity; those of decay
-    converge; nothing decays towards denormal numbers.
+    A framework that stores W as outputs × inputs exchanges m and n. A NaN in X makes its row of g, W and V NaN;
+    clipping one is not checked, as libraries differ.
     """
 
     op: ClassVar[str] = "update"
@@ -60,8 +48,15 @@ class Update(Problem):
     m: int = axis("inputs of the layer: rows of W", low=1)
     n: int = axis("outputs of the layer: columns of W", low=1)
     k: int = axis("batch", low=1)
+    # sgd: W −= lr·g. decay: W −= lr·(g + decay·W). momentum: V = mu·V + g, W −= lr·V. unit: V = mu·V + (1 − mu)·g,
+    # W −= lr·V. nesterov: V = mu·V + g, W −= lr·(g + mu·V). clip: each element of g within ± limit. norm: g times
+    # min(1, limit / its root mean square). tied: two layers share W, so that g is a sum of two products; X and dY
+    # have 2k rows, the second layer's below.
     rule: str = axis("how the weights follow their gradient", "sgd", choices=RULES)
+    # wgrad: g alone. update: the pass over a given g. clear: g = 0. scale: W = −W, read and written without drift.
     part: str = direction("the whole step, or a piece of it alone", "step", "wgrad", "update", others=PIECES)
+    # A smaller rate would hide errors of g under the rounding of W. Repeated launches add the same step each time and
+    # never reach infinity; with decay W converges; nothing decays towards denormal numbers.
     lr: float = axis("learning rate", 1.0)
     mu: float = axis("momentum", 0.9, low=0)
     decay: float = axis("weight decay", 0.01, low=0)
@@ -139,8 +134,10 @@ class Update(Problem):
         }[self.part]
 
     def fill(self, rng: np.random.Generator, probe: str = "dense") -> dict[str, Array]:
-        """In the sparse probe, and the graded one, few samples count: the others are small, not zero, by which a kernel
-        would know it. W is as small as their share: it would hide them."""
+        """Draw the operands; in the sparse and graded probes few samples count, the others are small.
+
+        They are not zero, so that a kernel cannot recognize the probe. W is scaled down too, since it would hide them.
+        """
         x = super().fill(rng, probe)
         if probe in ("sparse", GRADED) and "x" in x and self.products * self.k > SPARSE:
             x["x"][rng.permutation(len(x["x"]))[SPARSE:]] *= IDLE
@@ -169,7 +166,7 @@ class Update(Problem):
         return {"g": g} if self.part == "wgrad" else self.stepped(x, g)
 
     def gradient(self, x: Arrays) -> Array:
-        """g in float64, m×n; the terms of samples that are negligible left out."""
+        """Return g in float64, m×n, without the terms of negligible samples."""
         import numpy as np
 
         if self.part == "update":
@@ -180,7 +177,7 @@ class Update(Problem):
         return np.divide(g, self.k, out=g)
 
     def stepped(self, x: Arrays, g: Array) -> dict[str, Array]:
-        """W, and V where there is one, after the step, in float64; g is used up."""
+        """Return W, and V if there is one, after the step in float64; g is overwritten."""
         import numpy as np
 
         w = x["w"]
@@ -198,12 +195,12 @@ class Update(Problem):
         return {"w": np.add(g, w, out=g)}
 
     def coefficient(self, g: Array) -> float:
-        """What clipping by the global norm multiplies the gradient by."""
+        """Return the factor by which clipping by the global norm scales the gradient."""
         norm = math.sqrt(float((g * g).sum()))
         return min(1.0, self.limit * math.sqrt(self.count) / (norm + SMALLEST_NORM))
 
     def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
-        """The product's error, carried through the rule, and the roundings of the passes."""
+        """Bound the product's error, carried through the rule, and the roundings of the passes."""
         import numpy as np
 
         if self.part in ("clear", "scale"):
@@ -229,7 +226,7 @@ class Update(Problem):
         return {"w": abs(self.lr) * way + PASS_LIMIT * unit * (w + moved), "v": velocity}
 
     def _product_bound(self, x: Arrays, u: float) -> Array:
-        """Of g; a bound need not be exact: single precision halves its cost."""
+        """Return the bound of g, in single precision to halve its cost."""
         import numpy as np
 
         if self.part == "update":
@@ -241,7 +238,7 @@ class Update(Problem):
         return bounds.product(absolute, self.gradient(x) if u >= bounds.COARSE else absolute, u, int(used.sum()))
 
     def _used(self, x: Arrays) -> Array:
-        """The samples that are not negligible."""
+        """Return the mask of samples that are not negligible."""
         import numpy as np
 
         sizes = np.abs(x["x"]).max(axis=1)

@@ -1,4 +1,4 @@
-"""The step in its forms, by each library; and its parts alone, for the sum of the parts."""
+"""The step in its forms by each library, and its parts alone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 
 def _library(name: str, fused: tuple[str, ...], separate: tuple[str, ...]) -> tuple[Variant[Update], ...]:
-    """One product; a product and a pass, and the roles of these two; two buffers and their sum; the product alone."""
+    """Return the rows of a library: fused, separate, with two buffers, and the product alone.
+
+    `fused` and `separate` are the roles of the first two.
+    """
     provider, load = LIBRARIES[name]
     fuse, apart = native.library(load, "update_fused"), called(separate=True)
     once, twice = (native.library(load, "update_separate", buffers) for buffers in (1, 2))

@@ -84,7 +84,7 @@ class BiasAct(Problem):
 
     def excerpt(self, rng: np.random.Generator) -> Excerpt:
         rows, cols = places.tile(rng, self.rows, self.cols, max(1, self.terms))
-        if self.phase == "dgrad":  # sums are down whole columns
+        if self.phase == "dgrad":  # sums need whole columns
             rows, cols = places.every((self.rows,))[0], places.rows(rng, self.cols, self.rows)
         row, terms = places.every((1, self.terms))
         of = {"a": (rows, terms), "w": (terms, cols), "b": (row, cols), "db": (row, cols)}

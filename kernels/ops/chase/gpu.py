@@ -14,7 +14,7 @@ from kernels.ops.chase.problem import SMALL_PAGE, Chase
 
 SOURCE = Path(__file__).with_name("chase.cu")
 KERNELS = ("chase_build", "chase_touch", "chase_walk")
-CACHED = 1 << 21  # lines, 128 MiB: more are in no cache
+CACHED = 1 << 21  # lines, 128 MiB: larger sets fit no cache
 THREADS, WARP = 256, 32  # of a block that builds; of the one that walks, whose first thread loads
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kernels.problem import Array, Arrays
 
 FROM = {"y": "x", "dx": "dy"}
-SIGMAS = 6.0  # how far a count may lie from its expectation
+SIGMAS = 6.0  # largest distance of a count from its expectation
 
 
 @dataclass(frozen=True)

@@ -31,9 +31,9 @@ class Exchange(Problem):
     op: ClassVar[str] = "exchange"
     within: ClassVar[bool] = True
 
-    # load: a lane reads successive words of shared memory, its neighbor `spread` words further; words in one of the 32
-    # banks conflict. shuffle: lanes of a warp swap their values and add one. add-shared, add-global: threads add to
-    # `spread` words, neighbors to neighbors, of the block's shared memory or of memory that all blocks share.
+    # load: a lane reads successive words of shared memory, its neighbor `spread` words further; lanes in one of 32
+    # banks wait for each other. shuffle: lanes of a warp swap their values and add one. add-shared, add-global: threads
+    # add to `spread` words, neighbors to neighbors, of the block's shared memory or of memory that all blocks share.
     how: str = axis("what is done", choices=HOW)
     spread: int = axis("load: words from lane to lane; add: words that are added to", 1, low=0)
     steps: int = axis("times that each thread does it", 1024, low=1)
@@ -88,7 +88,7 @@ class Exchange(Problem):
             return {"y": self._loaded(given)}
         if self.how == "shuffle":
             far = 0
-            for i in range(self.steps % (2 * len(DISTANCES))):  # twice around, each lane has its own again
+            for i in range(self.steps % (2 * len(DISTANCES))):  # after two turns each lane has its own value again
                 far ^= DISTANCES[i % len(DISTANCES)]
             return {"y": given[:, np.arange(THREADS) ^ far] + self.steps}
         sums = np.zeros(self.operands()[1].shape)

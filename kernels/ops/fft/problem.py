@@ -21,10 +21,9 @@ LIMIT = 8.0  # × u √stages × root mean square of the correct result: correct
 class Fft(Problem):
     """Transform of `batch` real images (r2c), y = Σ x e^(-2πi(jk/h + lm/w)), or its inverse (c2r).
 
-    r2c yields the half spectrum, w/2 + 1 columns, whose conjugates are the others; c2r divides by h·w. A complex number
-    is two neighboring floats, so a spectrum is batch × h × 2(w/2 + 1). Imaginary parts that no real image has are
-    ignored, as in NumPy and all other libraries. FLOPs are nominal, 2.5 N log2 N for N pixels, as in benchFFT (Frigo,
-    Johnson 2005). How far a NaN or an infinity spreads in its image differs between correct algorithms.
+    A complex number is two neighboring floats, so a spectrum is batch × h × 2(w/2 + 1). Imaginary parts that no real
+    image has are ignored, as in NumPy and all other libraries. How far a NaN or an infinity spreads in its image
+    differs between correct algorithms.
     """
 
     op: ClassVar[str] = "fft"
@@ -32,6 +31,7 @@ class Fft(Problem):
     batch: int = axis("images", 64, low=1)
     h: int = axis("height of an image", 64, low=2)
     w: int = axis("width of an image", 64, low=2)
+    # r2c: the half spectrum, w/2 + 1 columns, whose conjugates are the others. c2r: its image, divided by h·w
     direction: str = axis("real to complex, or back", "r2c", choices=("r2c", "c2r"), shown="word")
 
     @property
@@ -49,6 +49,7 @@ class Fft(Problem):
 
     @property
     def flops(self) -> float:
+        """Nominal FLOPs, 2.5 N log2 N for N pixels, as in benchFFT (Frigo, Johnson 2005)."""
         return 2.5 * self.batch * self.count * log2(self.count)
 
     @property

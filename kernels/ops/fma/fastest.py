@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 FUSED = ("avx2", "avx512")  # sets of x86 with a fused multiply-add; no other is as fast as the narrower of them
 ROUNDS = 9
 QUIET = ROUNDS // 4  # index into a set's times, fastest first: interruptions only make calls slower
-BETTER = 1.02  # speedup over a wider set that is no noise
+BETTER = 1.02  # least speedup over a wider set that is no noise
 
 
 @functools.cache

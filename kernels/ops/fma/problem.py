@@ -28,8 +28,8 @@ ISA = {
 }
 HALF = ("avx512fp16",)  # sets with numbers of half precision
 CHAINS = 10  # on x86: latency 4, two a cycle, so that eight would just do
-# Chains with which each reaches its peak anywhere: sixteen for four multiply-adds a cycle of latency 4 (Neoverse V1),
-# where they and two constants have registers; else as many as have.
+# Chains that reach the peak anywhere: sixteen for four multiply-adds a cycle of latency 4 (Neoverse V1), where they
+# and two constants fit in registers; else as many as fit.
 PEAK = {"sse": 14, "avx": 14, "avx2": 14, "avx512": 16, "native": 16, "avx512fp16": 16, "cuda": CHAINS}
 NOTHING, BEFORE = "none", ("sse", "avx", "avx2", "avx512")
 PASSES, LEAST = 64, 1024  # slices of each of several threads, which a late one leaves to others; least steps of a slice

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kernels.problem import Array
 
 SOURCE = Path(__file__).with_name("fma.c")
-BURST = 400_000  # steps before what is timed: about a millisecond, longer than a core takes to change its clock
+BURST = 400_000  # untimed steps: about a millisecond, longer than a core takes to change its clock
 
 
 class Argument(ctypes.Structure):

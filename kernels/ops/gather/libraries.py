@@ -49,7 +49,7 @@ def one_hot(problem: Gather, xp: Any) -> Any:
 def taken(problem: Gather, device: Any, setting: Setting) -> Bind:
     """Prepare `take` into preallocated memory."""
     xp = arrays(device, setting)
-    # NumPy copies what it takes once more where an index might be out of range; CuPy has no modes here.
+    # NumPy copies twice in the mode that checks indices; CuPy has no modes here.
     more = {} if hasattr(device, "cp") else {"mode": "clip"}
 
     def bind(buffers: Sequence[Any]) -> Launch:

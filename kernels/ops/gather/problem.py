@@ -24,8 +24,6 @@ LIMIT = 16.0  # unit roundoffs of a step
 class Gather(Problem):
     """Lookup of named rows of a table into y, batch × width, or an optimizer's step of those rows by g.
 
-    `ids` (int64, as PyTorch, NumPy and CuPy index) are the same in every round and for all kernels, so that a kernel
-    may hold them as one-hot rows. No row is named twice: sorting and summing duplicates is another question.
     A NaN in the table is not checked: a one-hot product multiplies it by zeros. A pass over the whole table with zero
     gradients elsewhere is the same step; Adam is no rule here, since its moments decay in those rows too.
     """
@@ -54,7 +52,7 @@ class Gather(Problem):
 
     @property
     def squares(self) -> bool:
-        """Whether a sum of squares is kept beside the table."""
+        """True if a sum of squares is kept beside the table."""
         return self.does == "step" and self.rule == "adagrad"
 
     @property
@@ -83,7 +81,10 @@ class Gather(Problem):
         return self.ids()
 
     def ids(self) -> Array:
-        """Return the named rows, int64: the same for all kernels."""
+        """Return the named rows, int64 as PyTorch, NumPy and CuPy index; no row is named twice.
+
+        The rows are the same in every round and for all kernels, so that a kernel may hold them as one-hot.
+        """
         import numpy as np
 
         rng = np.random.default_rng((self.rows, self.batch))

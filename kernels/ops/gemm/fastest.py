@@ -22,7 +22,7 @@ def fastest(device: Any, calls: Sequence[Call]) -> int:
     Each is replayed as a graph behind a held stream: microsecond calls launched one by one would compare the gaps
     between launches. Raises LaunchError where all fail.
     """
-    import random  # here: a plan is listed without
+    import random  # here, since listing a plan does without
     import statistics
 
     if len(calls) == 1:

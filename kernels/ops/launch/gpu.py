@@ -217,7 +217,7 @@ def torch_call(problem: Calls, device: Any, setting: object) -> Bind:
     def gemm(buffers: Sequence[Any]) -> Launch:
         a, b, c = (torch_cuda.tensor(torch, x) for x in buffers)
         multiply = torch.mm
-        strict()  # here, since no call of this operation asks for TF32: what a call costs is what is timed
+        strict()  # not in each call, which is timed: no call of this operation uses TF32
 
         def run(keep: object = buffers) -> None:
             for _ in repeat(None, problem.chain):

@@ -44,7 +44,7 @@ def _bind(entry: str, function: int, problem: Calls) -> Bind:
 
     def bind(buffers: Sequence[Array]) -> Launch:
         argument = kind(function=function, chain=problem.chain)
-        return launch(called, argument, names, buffers, uses=problem.chain)  # its time is per call
+        return launch(called, argument, names, buffers, uses=problem.chain)  # so that time is per call
 
     return bind
 

@@ -154,12 +154,12 @@ class Norm(Problem):
 
     @property
     def keeps(self) -> bool:
-        """Whether mean and rstd are outputs."""
+        """True if mean and rstd are outputs."""
         return (self.method, self.mode) == ("batch", "train")
 
     @property
     def step(self) -> bool:
-        """Whether the gradients are computed too."""
+        """True if the gradients are computed too."""
         return self.phase == "step"
 
     @property

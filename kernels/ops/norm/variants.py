@@ -108,7 +108,7 @@ def torch_out(problem: Norm, device: object, setting: Setting) -> Bind:
 
 
 def _torch_batch(problem: Norm, torch: Any) -> Callable[..., None]:
-    aten, unused = torch.ops.aten, torch.empty(0)  # a frozen one saves nothing
+    aten, unused = torch.ops.aten, torch.empty(0)  # frozen statistics save nothing
     kept = [torch.from_numpy(array) for array in problem.kept()] if problem.mode == "frozen" else [None, None]
 
     def forward(x: Any, scale: Any, shift: Any, y: Any, mean: Any = unused, rstd: Any = unused) -> None:

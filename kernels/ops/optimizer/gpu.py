@@ -84,7 +84,7 @@ OPERATORS = {
     "norm": 4,
 }
 SHARE = 8  # operators of norm that run once: the norm of the norms, its parts, and the factor
-COUNTED = ("adagrad", "adam")  # whose fused forms count their steps on the device
+COUNTED = ("adagrad", "adam")  # rules whose fused forms count steps on the device
 # A multi-tensor launch of torch's takes at least so many tensors, and so many chunks of so many elements.
 TENSORS, CHUNKS, CHUNK = 30, 320, 65536
 

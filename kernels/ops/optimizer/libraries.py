@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 Call: TypeAlias = Callable[[], object]
-# Bytes that each chain moves for a parameter: 12 for a function of two arrays, 8 for one of one.
+# Bytes that each chain moves for a parameter: 12 for a function of two arrays, 8 for one array.
 BYTES = {
     "copy": 8,
     "sgd": 20,
@@ -204,7 +204,7 @@ DESCENTS = ("sgd", "decay", "momentum", "unit", "nesterov")
 # Rules with fused kernels in torch; on CUDA adagrad's came, went, and returned about 2.11, so `tried` checks.
 FUSED = (*DESCENTS, "adagrad", "adam")
 RULES = (*DESCENTS, "rmsprop", "adagrad", "adadelta", "adam", "clip", "norm")
-FORMS = {"loop": RULES, "foreach": RULES, "fused": FUSED}  # of torch.optim, and the rules that each has
+FORMS = {"loop": RULES, "foreach": RULES, "fused": FUSED}  # of torch.optim, with the rules of each
 MANY = 4096  # tensors beyond which a Python loop over them dominates
 
 
@@ -302,7 +302,7 @@ def tried(torch: Any, problem: Optimizer, how: str, place: str) -> None:
     g, s = torch.ones(1, device=place), torch.ones((1 + len(problem.state), 1), device=place)
     try:
         step(torch, replace(problem, tensors=1, size=1), [g], [[row] for row in s], how)()
-    except RuntimeError as error:  # NotImplementedError is one
+    except RuntimeError as error:  # which includes NotImplementedError
         if not isinstance(error, NotImplementedError) and "fused" not in str(error):
             raise
         raise Unavailable(

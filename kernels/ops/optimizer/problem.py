@@ -154,9 +154,8 @@ class Optimizer(Problem):
     """Step of `rule` on `tensors` parameter tensors of `size` elements each, contiguous in memory.
 
     The gradient g, the parameters p and the rule's state are arrays of N = tensors·size: a velocity v; or a first
-    moment m and a second one v; for adadelta v and the mean square u of its steps. The formulas and the places of
-    epsilon are PyTorch's, late in training: bias corrections are 1 then, and a step can be repeated. A NaN of the
-    gradient reaches its parameter and state; clipping one is not checked, as libraries differ.
+    moment m and a second one v; for adadelta v and the mean square u of its steps. Formulas and epsilons are PyTorch's,
+    late in training: bias corrections are 1 then, and a step can be repeated.
     """
 
     op: ClassVar[str] = "optimizer"
@@ -203,6 +202,7 @@ class Optimizer(Problem):
 
     @property
     def special(self) -> dict[str, tuple[float, ...]]:
+        """NaN in g, which reaches its parameter and state; clipping one is not checked, as libraries differ."""
         return {} if self.rule in ("clip", "norm") else {"g": (math.nan,)}
 
     def operands(self) -> tuple[Operand, ...]:
@@ -223,7 +223,7 @@ class Optimizer(Problem):
         return dict(zip(("p", *self.state), rows, strict=True))
 
     def excerpt(self, rng: np.random.Generator) -> Excerpt:
-        if self.rule == "norm":  # of the whole gradient
+        if self.rule == "norm":  # the norm needs the whole gradient
             return super().excerpt(rng)
         some = places.elements(rng, self.count)
         part = replace(self, tensors=1, size=len(some))

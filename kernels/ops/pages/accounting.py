@@ -20,7 +20,7 @@ from kernels.ops.pages.problem import Pages
 from kernels.ops.pages.variants import SOURCE, held
 
 PERIOD = 250_000  # nanoseconds between two samples
-ROUNDS = 160  # first touches: about a second, to 6 % by a clock of 250 ticks a second
+ROUNDS = 160  # first touches: about a second, resolved to 6 % by a clock of 250 ticks a second
 PATIENCE = 60.0  # seconds for the profiler
 
 

@@ -148,7 +148,7 @@ def prepare(problem: Pages, device: object, setting: Setting) -> Bind:
         call, first, place = base.call, CALL(ready), ctypes.addressof(argument)
 
         def run() -> None:
-            if problem.memory != "fresh":  # whose call prepares itself, without a pause
+            if problem.memory != "fresh":  # a fresh call prepares itself, without a pause
                 first(place)
             call()
 

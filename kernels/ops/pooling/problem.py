@@ -23,9 +23,8 @@ STRIDE = 2
 class Pooling(Problem):
     """Pooling without padding, y = pool(x); a step adds dx, the gradient of x, from dy.
 
-    The gradient goes to the first of equal maxima, row by row; how a kernel stores their places is its choice.
-    A window with an infinity has an infinite maximum; the maximum of a NaN is not checked, as libraries differ. An
-    average with a NaN is NaN. `relu`: y = max(pool(x), 0), which equals pool(max(x, 0)) for the maximum.
+    The gradient goes to the first of equal maxima, row by row; a kernel may store their places in any way. A window
+    with an infinity has an infinite maximum, an average with a NaN is NaN; the maximum of a NaN is not checked.
     """
 
     op: ClassVar[str] = "pooling"
@@ -37,6 +36,7 @@ class Pooling(Problem):
     pool: str = axis("which pooling", "max", choices=("max", "avg"))
     layout: str = axis("order of the axes", "nchw", choices=("nchw", "nhwc"))
     phase: str = direction("forward, or forward and gradient", "forward", "step")
+    # y = max(pool(x), 0), which equals pool(max(x, 0)) for the maximum
     relu: str = axis("whether a ReLU belongs to it", "no", choices=("no", "yes"))
 
     def __post_init__(self) -> None:

@@ -38,7 +38,7 @@ def launches(problem: Softmax, name: str) -> tuple[Geometry, ...]:
 # Kernels, at most. CUB may sum a row in two passes, to memory of its own, which CuPy then copies to `out`. An array
 # picked by two indices: the place of the joined index is cleared, each index is added to it, and then it is used.
 REDUCED, PICKED = 3, 4
-# The loss's own log-softmax is one, forward and back; nll_loss clears what it writes first; a sum may take two passes.
+# The loss's log-softmax is one kernel, forward and back; nll_loss first clears its result; a sum may take two passes.
 LOSSES, LAYER, PARTS = 1 + 2 + 2 + 1, 3, 7
 
 

@@ -53,7 +53,7 @@ class Host:
             self.place = int(self.block.ctypes.data)
             self.block.fill(1)
             return
-        elif kind == "cupy":  # and so does CuPy
+        elif kind == "cupy":  # which releases it itself too
             self.pooled = device.cp.cuda.alloc_pinned_memory(max(nbytes, POOLED))
             self.place = int(self.pooled.ptr)
             ctypes.memset(self.place, 1, nbytes)

@@ -132,8 +132,8 @@ def _usable(route: str) -> bool:
 class Peer:
     """A second process that receives a vector and returns it; it ends with this object.
 
-    `between` is the address of a C function of the vector's place and count that it runs before; 0 is none.
-    Raises Unavailable where the system forbids the route.
+    `between` is the address of a C function, of the vector's place and count of floats, that the process runs before
+    it returns the vector; 0 is none. Raises Unavailable where the system forbids the route.
     """
 
     def __init__(self, route: str, lengths: Sequence[int], each: bool = False, along: bool = False, between: int = 0):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kernels.setting import Setting
 
 SOURCE = Path(__file__).with_name("update.c")
-PLAIN = ("-fno-tree-loop-distribute-patterns",)  # the pass that clears stays stores: no call of memset
+PLAIN = ("-fno-tree-loop-distribute-patterns",)  # keeps the clearing pass from becoming a call of memset
 POINTER, INT64, INT32, FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32, ctypes.c_float
 APPLY = {"unit": "momentum", "tied": "sgd"}  # rules that share another's pass
 

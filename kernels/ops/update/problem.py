@@ -21,7 +21,7 @@ RULES = ("sgd", "decay", "momentum", "unit", "nesterov", "clip", "norm", "tied")
 WITH_VELOCITY = ("momentum", "unit", "nesterov")
 PIECES = ("clear", "scale")  # parts that are no direction
 PARTS = ("step", "wgrad", "update", *PIECES)
-# Operations and bytes of a weight in the pass after the product. The norm's own pass reads the gradient once.
+# Operations and bytes of a weight in the pass after the product; the pass for the norm reads the gradient once.
 APPLY_FLOPS = {"sgd": 2, "decay": 4, "momentum": 4, "unit": 5, "nesterov": 6, "clip": 4, "norm": 4, "tied": 2}
 APPLY_BYTES = {"sgd": 12, "decay": 12, "momentum": 20, "unit": 20, "nesterov": 20, "clip": 12, "norm": 16, "tied": 12}
 PASS_LIMIT = 8.0  # roundings of an element in the passes
@@ -36,7 +36,7 @@ SMALLEST_NORM = 1e-6  # beside the norm in its denominator, as in torch.nn.utils
 
 @dataclass(frozen=True)
 class Update(Problem):
-    """Step of W, m×n, inputs × outputs, row-major, by g = XᵀdY / k, with a sample a row of X, k×m, and dY, k×n.
+    """Step of the weights W, m×n, inputs × outputs, row-major, by g = XᵀdY / k; X is k×m, dY k×n.
 
     A framework that stores W as outputs × inputs exchanges m and n. A NaN in X makes its row of g, W and V NaN;
     clipping one is not checked, as libraries differ.
@@ -146,7 +146,7 @@ class Update(Problem):
         return x
 
     def excerpt(self, rng: np.random.Generator) -> Excerpt:
-        if self.rule == "norm":  # of the whole gradient
+        if self.rule == "norm":  # the norm needs the whole gradient
             return super().excerpt(rng)
         terms = self.products * self.k
         rows, columns = places.tile(rng, self.m, self.n, terms if self.part in ("step", "wgrad") else 1)

@@ -22,8 +22,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if hasattr(sys.stdout, "reconfigure"):
         # A model's name or a path may hold what the locale cannot print.
         sys.stdout.reconfigure(errors="backslashreplace")
-    told = document(inventory) | {"remarks": dict(remarks(inventory))}
-    print(json.dumps(told, indent=1) if arguments.json else "\n".join(screen.lines(inventory)))
+    report = document(inventory) | {"remarks": dict(remarks(inventory))}
+    print(json.dumps(report, indent=1) if arguments.json else "\n".join(screen.lines(inventory)))
     return 0 if inventory.works else 1
 
 

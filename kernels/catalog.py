@@ -75,10 +75,10 @@ TIMES = r"(.+)\*(\d+)(~\w+)?"
 def is_user(op: str, name: str) -> bool:
     """Whether a variant's name is that of a user's own kernel, and not of the tables."""
     single = re.fullmatch(TIMES, name)
-    one = single[1] if single else name
-    family = one.partition(":")[0]
-    matches = (family in families(table) or one in {row.name for row in table.VARIANTS} for table in _tables(op))
-    return ":" in one and not any(matches)
+    inner = single[1] if single else name
+    family = inner.partition(":")[0]
+    matches = (family in families(table) or inner in {row.name for row in table.VARIANTS} for table in _tables(op))
+    return ":" in inner and not any(matches)
 
 
 @functools.cache

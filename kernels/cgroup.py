@@ -11,10 +11,10 @@ from kernels.textfile import ROOT, number, read
 
 def quota(root: Path = ROOT) -> tuple[bool | None, float | None]:
     """Whether a cgroup limits processor time, and to how many processors' worth."""
-    mount, own = root / "sys/fs/cgroup", read(root / "proc/self/cgroup")
-    if own is None or not os.access(mount, os.X_OK):
+    mount, memberships = root / "sys/fs/cgroup", read(root / "proc/self/cgroup")
+    if memberships is None or not os.access(mount, os.X_OK):
         return None, None
-    limits = [limit for folder in _cgroups(mount, own) for limit in _limits(folder)]
+    limits = [limit for folder in _cgroups(mount, memberships) for limit in _limits(folder)]
     if not limits:
         return False, None
     if None in limits:
@@ -23,9 +23,9 @@ def quota(root: Path = ROOT) -> tuple[bool | None, float | None]:
     return (True, least) if least < float("inf") else (False, None)
 
 
-def _cgroups(mount: Path, own: str) -> Iterator[Path]:
+def _cgroups(mount: Path, memberships: str) -> Iterator[Path]:
     """The folders whose limits hold for this process: its own and all above it, of both versions."""
-    for line in own.splitlines():
+    for line in memberships.splitlines():
         _, controllers, path = (*line.split(":", 2), "", "")[:3]
         if controllers and "cpu" not in controllers.split(","):
             continue

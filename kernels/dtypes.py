@@ -55,8 +55,8 @@ def encode(x: Array, dtype: str) -> Array:
     if dtype == "int8":
         return np.asarray(np.clip(np.rint(np.nan_to_num(x, nan=0)), -127, 127), STORED[dtype])
     if dtype in LEAST:
-        whole = x if x.dtype.kind == "i" else np.rint(np.nan_to_num(x, nan=LEAST[dtype]))
-        return np.asarray(whole, STORED[dtype])
+        integers = x if x.dtype.kind == "i" else np.rint(np.nan_to_num(x, nan=LEAST[dtype]))
+        return np.asarray(integers, STORED[dtype])
     if dtype != "bf16":
         with np.errstate(over="ignore"):  # a value beyond half precision becomes infinite, as on a device
             return np.asarray(x, STORED[dtype])

@@ -23,9 +23,9 @@ def prepared(source: Path, launches: Callable[[Any, Any], Sequence[Geometry]]) -
     return prepare
 
 
-def solving(own: Any) -> Callable[[Any, Any, object], Bind]:
+def solving(module: Any) -> Callable[[Any, Any, object], Bind]:
     """The same of an operation's module that says its SOURCE, and by `launches` and `kernel` what solves a problem."""
-    return prepared(own.SOURCE, lambda problem, device: own.launches(problem, own.kernel(problem)))
+    return prepared(module.SOURCE, lambda problem, device: module.launches(problem, module.kernel(problem)))
 
 
 def bound(source: Path, geometries: Sequence[Geometry], names: Sequence[str], device: Any) -> Bind:

@@ -177,8 +177,8 @@ def _ran(words: list[str]) -> subprocess.CompletedProcess[str]:
     pipe = subprocess.PIPE
     with subprocess.Popen(words, stdout=pipe, stderr=pipe, text=True, start_new_session=True) as compiler:
         try:
-            told, complained = compiler.communicate(timeout=PATIENCE)
+            stdout, stderr = compiler.communicate(timeout=PATIENCE)
         except BaseException:
             os.killpg(compiler.pid, signal.SIGKILL)
             raise
-    return subprocess.CompletedProcess(words, compiler.returncode, told, complained)
+    return subprocess.CompletedProcess(words, compiler.returncode, stdout, stderr)

@@ -114,9 +114,9 @@ def launched(
     if setting.threads == 1:
         return launch(function, argument, names, buffers, workspace=workspace, keep=keep)
     _refuse_fewer(setting.threads)
-    whole, pointed = _whole(function, argument, setting.threads, axis)
+    plan, pointed = _divided(function, argument, setting.threads, axis)
     run = build.address(SOURCE, "divided_run", OPENMP)
-    return launch(run, whole, names, buffers, workspace=workspace, keep=(*keep, argument, *pointed))
+    return launch(run, plan, names, buffers, workspace=workspace, keep=(*keep, argument, *pointed))
 
 
 @functools.cache
@@ -127,20 +127,20 @@ def _refuse_fewer(threads: int) -> None:
 
 
 @functools.cache
-def _structure(own: type[ctypes.Structure]) -> type[ctypes.Structure]:
+def _structure(inner: type[ctypes.Structure]) -> type[ctypes.Structure]:
     """A plan with a kernel's own fields behind it."""
-    assert ctypes.sizeof(own) <= MOST
-    fields = (*Plan._fields_, *own._fields_)
-    return type(f"Divided{own.__name__}", (ctypes.Structure,), {"_fields_": fields})
+    assert ctypes.sizeof(inner) <= MOST
+    fields = (*Plan._fields_, *inner._fields_)
+    return type(f"Divided{inner.__name__}", (ctypes.Structure,), {"_fields_": fields})
 
 
-def _whole(
+def _divided(
     function: int, argument: ctypes.Structure, threads: int, axis: Axis
 ) -> tuple[ctypes.Structure, tuple[object, ...]]:
     """The plan with a copy of the argument, and what it points to."""
-    own = type(argument)
-    whole = _structure(own)()
-    by_part, by_thread = (_moved(own, steps) for steps in (axis.strides, axis.apart))
+    inner = type(argument)
+    plan = _structure(inner)()
+    by_part, by_thread = (_moved(inner, steps) for steps in (axis.strides, axis.apart))
     values = {
         "run": function,
         "by_part": ctypes.addressof(by_part),
@@ -150,14 +150,14 @@ def _whole(
         "threads": threads,
         "total": axis.total,
         "grain": axis.grain,
-        "count": own.__dict__[axis.count].offset,
-        "size": ctypes.sizeof(own),
+        "count": inner.__dict__[axis.count].offset,
+        "size": ctypes.sizeof(inner),
     }
     for name, value in values.items():
-        setattr(whole, f"divided_{name}", value)
-    ctypes.memmove(ctypes.addressof(whole) + ctypes.sizeof(Plan), ctypes.addressof(argument), ctypes.sizeof(own))
-    return whole, (by_part, by_thread)
+        setattr(plan, f"divided_{name}", value)
+    ctypes.memmove(ctypes.addressof(plan) + ctypes.sizeof(Plan), ctypes.addressof(argument), ctypes.sizeof(inner))
+    return plan, (by_part, by_thread)
 
 
-def _moved(own: type[ctypes.Structure], steps: Mapping[str, int]) -> ctypes.Array[Moved]:
-    return (Moved * len(steps))(*(Moved(own.__dict__[name].offset, stride) for name, stride in steps.items()))
+def _moved(inner: type[ctypes.Structure], steps: Mapping[str, int]) -> ctypes.Array[Moved]:
+    return (Moved * len(steps))(*(Moved(inner.__dict__[name].offset, stride) for name, stride in steps.items()))

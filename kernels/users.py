@@ -77,19 +77,19 @@ def _compiled(name: str, path: Path, function: str) -> Variant[Any]:
 def name_of(function: Callable[..., Any]) -> str:
     """The variant that a Python function is: that of its file where it is found there; of a script, a notebook or
     another function it is kept in the state folder, pickled with what it refers to. Raises UsageError."""
-    module, own = sys.modules.get(function.__module__), getattr(function, "__qualname__", "")
+    module, qualname = sys.modules.get(function.__module__), getattr(function, "__qualname__", "")
     source = getattr(module, "__file__", None) or ""
-    if module and source.endswith(".py") and module.__name__ != "__main__" and vars(module).get(own) is function:
-        return f"{source}:{own}"
+    if module and source.endswith(".py") and module.__name__ != "__main__" and vars(module).get(qualname) is function:
+        return f"{source}:{qualname}"
     import cloudpickle
 
     try:
         content = cloudpickle.dumps(function)
     except Exception as error:  # of whatever it refers to
         raise UsageError(
-            f"variant {own or function!r}: it cannot be pickled ({summary(error)}): put it into a file"
+            f"variant {qualname or function!r}: it cannot be pickled ({summary(error)}): put it into a file"
         ) from None
-    name = re.sub(r"\W+", "_", own.rpartition(".")[2]).strip("_") or "function"
+    name = re.sub(r"\W+", "_", qualname.rpartition(".")[2]).strip("_") or "function"
     path = state.write_bytes(f"functions/{name}-{hashlib.sha256(content).hexdigest()[:12]}{PICKLED}", content)
     return f"{path}:{name}"
 
@@ -116,8 +116,8 @@ def _attribute(place: str, name: str) -> tuple[Any, Path | None]:
     module = module_of(place)
     if name not in vars(module):
         functions = [x for x, value in vars(module).items() if callable(value) and not x.startswith("_")]
-        own = [x for x in functions if getattr(vars(module)[x], "__module__", None) == module.__name__]
-        raise UsageError(f"{Path(place).name} has no {name}; it has {', '.join(own or functions) or 'no function'}")
+        defined = [x for x in functions if getattr(vars(module)[x], "__module__", None) == module.__name__]
+        raise UsageError(f"{Path(place).name} has no {name}; it has {', '.join(defined or functions) or 'no function'}")
     return vars(module)[name], Path(module.__file__) if module.__file__ else None
 
 

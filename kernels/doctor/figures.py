@@ -74,9 +74,9 @@ def gpu_peaks(now: datetime) -> dict[str, Peaks]:
 
 def selftest(now: datetime) -> Selftest | None:
     """The last one of this very installation."""
-    own = facts.machine(facts.facts([devices.open_device(ceilings.CPU)]))
+    machine = facts.machine(facts.facts([devices.open_device(ceilings.CPU)]))
     try:
-        return _selftest(json.loads(read(state.folder() / "selftest" / f"{own}.json") or ""), own, now)
+        return _selftest(json.loads(read(state.folder() / "selftest" / f"{machine}.json") or ""), machine, now)
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
 

@@ -13,7 +13,7 @@ from kernels.doctor.figures import Peaks, Selftest
 from kernels.doctor.libraries import Library, Pool
 from kernels.doctor.perf import Rights
 from kernels.doctor.remarks import remarks
-from kernels.doctor.survey import Found
+from kernels.doctor.survey import Inventory
 from kernels.doctor.system import Cache, Cores, HugePages, Node
 
 WIDTH, LABEL = 100, 17  # columns
@@ -21,7 +21,7 @@ KIND = {"data": "d", "instruction": "i"}  # of caches
 Rows = Iterator[tuple[str, str]]
 
 
-def lines(inventory: Found) -> list[str]:
+def lines(inventory: Inventory) -> list[str]:
     """Groups with nothing in them are left out."""
     groups = {
         "devices": devices(inventory),
@@ -51,7 +51,7 @@ def _row(label: str, text: str) -> list[str]:
     )
 
 
-def devices(inventory: Found) -> Rows:
+def devices(inventory: Inventory) -> Rows:
     for kind, about in inventory.devices.items():
         if about["here"]:
             isa = f", {about['isa'][-1]}" if about.get("isa") else ""
@@ -79,7 +79,7 @@ def _nature(about: Mapping[str, Any]) -> Iterator[str]:
     yield f"kernels: {', '.join(names)}" if len(names) <= FEW else f"{len(names)} {of}"
 
 
-def libraries(inventory: Found) -> Rows:
+def libraries(inventory: Inventory) -> Rows:
     pools = {pool.path: pool for pool in inventory.pools or ()}
     for name, about in inventory.libraries.items():
         if about.here:
@@ -110,7 +110,7 @@ def _threads(pool: Pool) -> str:
     return _many(pool.threads, "thread") + (f" ({pool.threading_layer})" if pool.threading_layer else "")
 
 
-def bindings(inventory: Found) -> Rows:
+def bindings(inventory: Inventory) -> Rows:
     """Those that share a reason share a line."""
     reasons: dict[str | None, list[str]] = {}
     for name, reason in inventory.bindings.items():
@@ -119,7 +119,7 @@ def bindings(inventory: Found) -> Rows:
         yield "here" if reason is None else "not here", ", ".join(names) + (f": {reason}" if reason else "")
 
 
-def system(inventory: Found) -> Rows:
+def system(inventory: Inventory) -> Rows:
     about = inventory.system
     facts = {
         "cores": ("cores", _cores(about.cores) if about.cores else ""),
@@ -140,9 +140,9 @@ def system(inventory: Found) -> Rows:
 
 
 def _cores(cores: Cores) -> str:
-    own = f"{_ranges(cores.affinity)} of" if cores.affinity else "not known which of"
+    affinity = f"{_ranges(cores.affinity)} of" if cores.affinity else "not known which of"
     quota = "not known" if cores.limited is None else f"{cores.quota:g} cores" if cores.limited else "none"
-    return f"may use {own} {cores.present or 'not known'}; cgroup quota: {quota}"
+    return f"may use {affinity} {cores.present or 'not known'}; cgroup quota: {quota}"
 
 
 def _ranges(numbers: tuple[int, ...]) -> str:
@@ -184,7 +184,7 @@ def _huge_pages(pages: HugePages) -> str:
     return f"transparent: {transparent}; defrag: {defrag}; reserved: {text}"
 
 
-def tools(inventory: Found) -> Rows:
+def tools(inventory: Inventory) -> Rows:
     for name, part in inventory.tools.items():
         if part.here:
             yield name, part.version or "version not known"
@@ -200,7 +200,7 @@ def _rights(rights: Rights) -> str:
     return f"{text} ({rights.why})" if unclear else text
 
 
-def missing(inventory: Found) -> Rows:
+def missing(inventory: Inventory) -> Rows:
     """Reason and command; what is merely not there needs no reason."""
     for kind, about in inventory.devices.items():
         if not about["here"]:
@@ -216,7 +216,7 @@ def missing(inventory: Found) -> Rows:
         yield "kernel samples", "sudo sysctl kernel.perf_event_paranoid=1"
 
 
-def figures(inventory: Found) -> Rows:
+def figures(inventory: Inventory) -> Rows:
     """What this user has measured, and where it is kept."""
     yield "ceilings", _peaks(inventory.ceilings) if inventory.ceilings else "none yet: python -m micro.ceiling (20 s)"
     for name, peaks in inventory.gpu_ceilings.items():
@@ -241,7 +241,7 @@ def _selftest(selftest: Selftest) -> str:
     return f"{selftest.age}: {selftest.held} of {selftest.promised} promises held{busy}{broken}"
 
 
-def _why(inventory: Found, key: str) -> str:
+def _why(inventory: Inventory, key: str) -> str:
     return f" ({inventory.not_told[key]})" if key in inventory.not_told else ""
 
 

@@ -35,7 +35,7 @@ class System:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Inventory:
     """`devices` as they describe themselves; `bindings`: why a way to a GPU cannot be gone; `not_told`: facts
     that raised, and what."""
 
@@ -62,7 +62,7 @@ class Found:
         return self.devices["cpu"]["here"] and self.tools["cc"].here and blas is not None and blas.here
 
 
-def survey() -> Found:
+def survey() -> Inventory:
     """The programs that must be started run side by side; files are read meanwhile."""
     not_told: dict[str, str] = {}
 
@@ -82,7 +82,7 @@ def survey() -> Found:
         by_figure = {name: attempt(name, partial(fact, datetime.now(UTC))) for name, fact in FIGURES.items() if where}
         rights = attempt("perf", perf.rights)
     blas = attempt("libraries", opened.result) or Opened({}, None)
-    return Found(
+    return Inventory(
         devices,
         blas.libraries,
         blas.pools,
@@ -147,7 +147,7 @@ def _tool(name: str, future: Future[Part]) -> Part:
         return absent(summary(error), tools.install(name))
 
 
-def document(inventory: Found) -> dict[str, Any]:
+def document(inventory: Inventory) -> dict[str, Any]:
     """For `--json`. `base`: the packages that an installation always has."""
     data = asdict(inventory)
     return {

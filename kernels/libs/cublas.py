@@ -179,23 +179,23 @@ def sgeam_transpose(
     on: Handle, rows: int, cols: int, source: tuple[int, int], target: tuple[int, int]
 ) -> Callable[[], None]:
     """Target (rows×cols, column-major) = source transposed (cols×rows); operands are (address, ld)."""
-    one, zero = FLOAT(1.0), FLOAT(0.0)
+    alpha, beta = FLOAT(1.0), FLOAT(0.0)
     arguments = (
         on.handle,
         INT(T),
         INT(N),
         INT(rows),
         INT(cols),
-        ctypes.byref(one),
+        ctypes.byref(alpha),
         POINTER(source[0]),
         INT(source[1]),
-        ctypes.byref(zero),
+        ctypes.byref(beta),
         POINTER(target[0]),
         INT(target[1]),
         POINTER(target[0]),
         INT(target[1]),
     )
-    return prepared(on.api.cublasSgeam, arguments, "cublasSgeam", on.check, (one, zero))
+    return prepared(on.api.cublasSgeam, arguments, "cublasSgeam", on.check, (alpha, beta))
 
 
 def dotted(number: int) -> str:

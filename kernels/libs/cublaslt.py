@@ -93,11 +93,11 @@ def open_handle(stream: int, workspace_address: int, workspace_bytes: int, libra
 
 def beside(classic: cublas.Handle) -> Handle:
     """The handle beside one of cuBLAS, made once: on its stream, with its workspace. Raises Unavailable."""
-    return _made(cuda.load("cublasLt"), classic.stream, classic.workspace)
+    return _handle(cuda.load("cublasLt"), classic.stream, classic.workspace)
 
 
 @functools.cache
-def _made(library: Any, stream: int, workspace: int) -> Handle:
+def _handle(library: Any, stream: int, workspace: int) -> Handle:
     return open_handle(stream, workspace, cublas.WORKSPACE, library)
 
 

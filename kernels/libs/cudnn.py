@@ -204,11 +204,11 @@ class Convolution:
     def launch(self, algorithm: int, places: tuple[int, int, int], space: tuple[int, int]) -> Callable[[], None]:
         """Ready to be called. `places`: addresses of what is read and of what is written; `space`: address and
         bytes."""
-        one, zero = ctypes.c_float(1.0), ctypes.c_float(0.0)
+        alpha, beta = ctypes.c_float(1.0), ctypes.c_float(0.0)
         name = self.direction.run
         arguments = (
             self.on.handle,
-            ctypes.byref(one),
+            ctypes.byref(alpha),
             self.first,
             POINTER(places[0]),
             self.second,
@@ -217,13 +217,13 @@ class Convolution:
             INT(algorithm),
             POINTER(space[0]),
             SIZE(space[1]),
-            ctypes.byref(zero),
+            ctypes.byref(beta),
             self.out,
             POINTER(places[2]),
         )
-        return prepared(getattr(self.on.api, name), arguments, name, self.on.check, (one, zero))
+        return prepared(getattr(self.on.api, name), arguments, name, self.on.check, (alpha, beta))
 
-    def found(self, places: tuple[int, int, int], space: tuple[int, int]) -> list[dict[str, Any]]:
+    def searched(self, places: tuple[int, int, int], space: tuple[int, int]) -> list[dict[str, Any]]:
         """What `Find…Ex` measures within a workspace, best first."""
         rows, count = (Perf * MOST)(), INT()
         self.on.call(
@@ -275,9 +275,9 @@ class Convolution:
 
 def tensor(on: Cudnn, dims: Dims, layout: str = "nchw") -> ctypes.c_void_p:
     """The descriptor of images in single precision. Raises LaunchError."""
-    made = on.make("cudnnCreateTensorDescriptor")
-    on.call("cudnnSetTensor4dDescriptor", made, INT(FORMATS[layout]), INT(FLOAT), *map(INT, dims))
-    return made
+    descriptor = on.make("cudnnCreateTensorDescriptor")
+    on.call("cudnnSetTensor4dDescriptor", descriptor, INT(FORMATS[layout]), INT(FLOAT), *map(INT, dims))
+    return descriptor
 
 
 def convolution(on: Cudnn, name: str, layer: Layer) -> Convolution:

@@ -53,10 +53,10 @@ def load() -> Any:
         cudnn = _optional.load("cudnn", lambda module: module.backend_version())
     except Unavailable as error:
         raise Unavailable(str(error).replace("--force-reinstall cudnn", f"--force-reinstall {PACKAGE}")) from None
-    told = str(cudnn.__version__)
-    release = tuple(int(word) for word in re.findall(r"\d+", told)[:2])
+    version = str(cudnn.__version__)
+    release = tuple(int(word) for word in re.findall(r"\d+", version)[:2])
     if not RELEASES[0] <= release <= RELEASES[1]:
-        raise Unavailable(f"{PACKAGE} {told} lists no engines: {INSTALL}")
+        raise Unavailable(f"{PACKAGE} {version} lists no engines: {INSTALL}")
     return cudnn
 
 
@@ -71,9 +71,9 @@ class Frontend:
 def open_handle(stream: int) -> Frontend:
     """On this stream. Raises Unavailable."""
     cudnn = load()
-    made = int(cudnn.create_handle())
-    cudnn.set_stream(handle=made, stream=stream)
-    return Frontend(cudnn, made)
+    handle = int(cudnn.create_handle())
+    cudnn.set_stream(handle=handle, stream=stream)
+    return Frontend(cudnn, handle)
 
 
 def graph(cudnn: Any, op: str, layer: Layer, **where: Any) -> Graph:
@@ -139,7 +139,7 @@ def refused(error: Exception) -> bool:
     return "NotSupported" in type(error).__name__ or any(text in str(error) for text in REFUSALS)
 
 
-def told(fault: str) -> str:
+def shortened(fault: str) -> str:
     """The middle of what cuDNN says, which is long and ends in the reason."""
     line = " ".join(fault.split())
     return line if len(line) < 200 else line[:60] + " … " + line[-130:]

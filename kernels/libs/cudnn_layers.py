@@ -66,9 +66,9 @@ def normalize(
 ) -> Callable[[], None]:
     """By the batch's own statistics, which are written to `kept`: mean and 1/√(variance + ε). `gain`: addresses of
     scale and shift; running statistics are none."""
-    one, zero = _factors()
+    alpha, beta = _factors()
     none = (ctypes.c_double(0.0), POINTER(0), POINTER(0))
-    given = (one, zero, *_given(x), *_given(y), row, *map(POINTER, gain), *none, ctypes.c_double(epsilon))
+    given = (alpha, beta, *_given(x), *_given(y), row, *map(POINTER, gain), *none, ctypes.c_double(epsilon))
     return _ready(on, "cudnnBatchNormalizationForwardTraining", INT(SPATIAL), *given, *map(POINTER, kept))
 
 
@@ -82,8 +82,8 @@ def normalize_frozen(
     kept: tuple[int, int],
 ) -> Callable[[], None]:
     """By a mean and a variance from earlier, whose addresses are `kept`."""
-    one, zero = _factors()
-    given = (one, zero, *_given(x), *_given(y), row, *map(POINTER, (*gain, *kept)), ctypes.c_double(epsilon))
+    alpha, beta = _factors()
+    given = (alpha, beta, *_given(x), *_given(y), row, *map(POINTER, (*gain, *kept)), ctypes.c_double(epsilon))
     return _ready(on, "cudnnBatchNormalizationForwardInference", INT(SPATIAL), *given)
 
 
@@ -99,8 +99,8 @@ def normalize_gradient(
     kept: tuple[int, int],
 ) -> Callable[[], None]:
     """`gradients`: addresses of those of scale and shift; `kept`: of what `normalize` wrote."""
-    one, zero = _factors()
-    given = (one, zero, one, zero, *_given(x), *_given(dy), *_given(dx), row, *map(POINTER, (scale, *gradients)))
+    alpha, beta = _factors()
+    given = (alpha, beta, alpha, beta, *_given(x), *_given(dy), *_given(dx), row, *map(POINTER, (scale, *gradients)))
     last = (ctypes.c_double(epsilon), *map(POINTER, kept))
     return _ready(on, "cudnnBatchNormalizationBackward", INT(SPATIAL), *given, *last)
 
@@ -133,8 +133,8 @@ def adding(on: Cudnn) -> ctypes.c_void_p:
 
 def add(on: Cudnn, how: ctypes.c_void_p, a: Operand, b: Operand, to: Operand) -> Callable[[], None]:
     """a + b; an extent of b that is 1 stands for all of a's."""
-    (one, zero), once = _factors(), ctypes.c_float(1.0)
-    return _ready(on, "cudnnOpTensor", how, one, *_given(a), once, *_given(b), zero, *_given(to))
+    (alpha, beta), alpha_b = _factors(), ctypes.c_float(1.0)
+    return _ready(on, "cudnnOpTensor", how, alpha, *_given(a), alpha_b, *_given(b), beta, *_given(to))
 
 
 def rectifier(on: Cudnn) -> ctypes.c_void_p:
@@ -199,8 +199,8 @@ def _bytes(on: Cudnn, name: str, of: ctypes.c_void_p) -> int:
 
 
 def _call(on: Cudnn, name: str, how: tuple[Any, ...], given: tuple[Operand, ...], to: Operand) -> Callable[[], None]:
-    one, zero = _factors()
-    return _ready(on, name, *how, one, *(word for x in given for word in _given(x)), zero, *_given(to))
+    alpha, beta = _factors()
+    return _ready(on, name, *how, alpha, *(word for x in given for word in _given(x)), beta, *_given(to))
 
 
 def _factors() -> tuple[ctypes.c_float, ctypes.c_float]:

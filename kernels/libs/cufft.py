@@ -70,23 +70,23 @@ def plan(
     """`count` frames of these rows and columns, as `layout` has them. Raises LaunchError, Unavailable."""
     api, number, nbytes = library or cuda.load("cufft"), INT(), SIZE()
     if status := api.cufftCreate(ctypes.byref(number)):
-        raise Unavailable(f"cufftCreate answers {_said(status)}: no usable GPU in this process")
+        raise Unavailable(f"cufftCreate answers {_status_text(status)}: no usable GPU in this process")
     check("cufftSetAutoAllocation", api.cufftSetAutoAllocation(number, INT(0)))
     answer = api.cufftMakePlanMany(number, *layout(lengths, count, inverse, behind), ctypes.byref(nbytes))
     check("cufftMakePlanMany", answer)
     check("cufftSetStream", api.cufftSetStream(number, POINTER(stream)))
-    made = Plan(api, number, inverse, nbytes.value)
-    weakref.finalize(made, api.cufftDestroy, number).atexit = False  # then the context may be gone
-    return made
+    transform = Plan(api, number, inverse, nbytes.value)
+    weakref.finalize(transform, api.cufftDestroy, number).atexit = False  # then the context may be gone
+    return transform
 
 
 def check(name: str, status: int) -> None:
     """Raise Unavailable for a size that it has no plan for, or no room; LaunchError for what else is no success."""
     if status:
-        raise (Unavailable if status in REFUSALS else LaunchError)(f"{name} answers {_said(status)}")
+        raise (Unavailable if status in REFUSALS else LaunchError)(f"{name} answers {_status_text(status)}")
 
 
-def _said(status: int) -> str:
+def _status_text(status: int) -> str:
     return f"{status}: {next((name for name, number in RESULTS.items() if number == status), 'unknown')}"
 
 

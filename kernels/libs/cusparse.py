@@ -83,9 +83,9 @@ def csr(on: Handle, shape: tuple[int, int], nonzeros: int, places: tuple[int, in
         INT(FP32),
     )
     on.check("cusparseCreateCsr", status)
-    made = Csr(descriptor, *shape)
-    weakref.finalize(made, on.api.cusparseDestroySpMat, descriptor).atexit = False
-    return made
+    matrix = Csr(descriptor, *shape)
+    weakref.finalize(matrix, on.api.cusparseDestroySpMat, descriptor).atexit = False
+    return matrix
 
 
 class _Dense:

@@ -153,8 +153,8 @@ class OneDnn:
         query.restype = POINTER
         return POINTER(query(description.place, BY_ARGUMENT, argument))
 
-    def same(self, one: ctypes.c_void_p, other: ctypes.c_void_p) -> bool:
-        return bool(self.library["dnnl_memory_desc_equal"](one, other))
+    def same(self, a: ctypes.c_void_p, b: ctypes.c_void_p) -> bool:
+        return bool(self.library["dnnl_memory_desc_equal"](a, b))
 
     def size(self, layout: ctypes.c_void_p) -> int:
         """Bytes."""
@@ -173,19 +173,19 @@ class OneDnn:
 @functools.cache
 def blas() -> Blas:
     """Its dnnl_sgemm, by which TensorFlow multiplies. Raises Unavailable."""
-    own, path = load(), _path()
+    library, path = load(), _path()
     assert path is not None
     return Blas(
         name="oneDNN",
         path=path,
-        version=own.version,
+        version=library.version,
         kernels=None,  # it names none
-        isa=next((isa for bits, isa in EFFECTIVE if own.library["dnnl_get_effective_cpu_isa"]() & bits == bits), None),
+        isa=next((isa for bits, isa in EFFECTIVE if library.library["dnnl_get_effective_cpu_isa"]() & bits == bits), None),
         wide=True,
-        sgemm=own.address("sgemm"),
+        sgemm=library.address("sgemm"),
         omatcopy=None,
-        set_threads=own.library["omp_set_num_threads"],
-        get_threads=own.library["omp_get_max_threads"],
+        set_threads=library.library["omp_set_num_threads"],
+        get_threads=library.library["omp_get_max_threads"],
     )
 
 

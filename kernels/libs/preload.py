@@ -31,8 +31,8 @@ def _sgemm_openblas() -> Path:
 
 def _installed(stem: str, package: str) -> Path:
     for folder in (*filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)), *FOLDERS):
-        if found := sorted(Path(folder).glob(f"lib{stem}.so*")):
-            return found[0]
+        if files := sorted(Path(folder).glob(f"lib{stem}.so*")):
+            return files[0]
     raise Unavailable(f"no lib{stem} here: apt-get install {package} (Debian 12)")
 
 
@@ -50,13 +50,13 @@ ALLOCATORS = ("jemalloc", "tcmalloc", "mimalloc")
 
 def words(asked: str) -> tuple[str, ...]:
     """Of `none`, or of names joined by +. Raises UsageError."""
-    told = () if asked == NONE else tuple(asked.split("+"))
-    for word in told:
+    names = () if asked == NONE else tuple(asked.split("+"))
+    for word in names:
         if word not in WORDS:
             raise UsageError(f"--preload {asked}: there are {NONE}, {', '.join(WORDS)}, and several joined by +")
-    if len(set(told)) < len(told) or len(set(told) & set(ALLOCATORS)) > 1:
+    if len(set(names)) < len(names) or len(set(names) & set(ALLOCATORS)) > 1:
         raise UsageError(f"--preload {asked}: each once, and one allocator")
-    return told
+    return names
 
 
 def given() -> tuple[str, ...]:
@@ -83,12 +83,12 @@ def library(word: str) -> Path:
 
 def variables(asked: str) -> dict[str, str]:
     """What a process is started with. What the environment preloads stays, behind. Raises UsageError, Unavailable."""
-    told = words(asked)
-    if not told:
+    names = words(asked)
+    if not names:
         return {}
     if sys.platform != "linux":
         raise Unavailable(f"--preload {asked}: this is for Linux's dynamic linker")
-    files = [str(library(word)) for word in told]
+    files = [str(library(word)) for word in names]
     return {"LD_PRELOAD": " ".join([*files, *filter(None, [os.environ.get("LD_PRELOAD")])])}
 
 

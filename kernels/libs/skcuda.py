@@ -149,7 +149,7 @@ def open_handle(stream: int) -> Handle:
     Unavailable."""
     api = load()
     try:
-        handle, version = _made(api, stream)
+        handle, version = _handle(api, stream)
         api.cublasSetStream(handle, stream)  # anew: the address may be that of a stream made since
     except api.cublasError as error:
         raise Unavailable(f"scikit-cuda raises {_name(error)}: no usable GPU in this process") from None
@@ -157,7 +157,7 @@ def open_handle(stream: int) -> Handle:
 
 
 @functools.cache
-def _made(api: Any, stream: int) -> tuple[int, str]:
+def _handle(api: Any, stream: int) -> tuple[int, str]:
     """A handle, and the library's version."""
     handle: int = api.cublasCreate()
     major, rest = divmod(api.cublasGetVersion(handle), 10000)
@@ -205,9 +205,9 @@ def transforms(lengths: tuple[int, int], count: int, inverse: bool, stream: int)
     """`count` images of these rows and columns and their spectra, one behind another. Raises Unavailable."""
     api = load("cufft")
     arguments = cufft.layout(lengths, count, inverse, behind=True)
-    made = [ctypes.addressof(x) if isinstance(x, ctypes.Array) else x.value for x in arguments]
+    values = [ctypes.addressof(x) if isinstance(x, ctypes.Array) else x.value for x in arguments]
     try:
-        number = api.cufftPlanMany(*made)
+        number = api.cufftPlanMany(*values)
         api.cufftSetStream(number, stream)
     except api.cufftError as error:
         raise Unavailable(f"scikit-cuda raises {_name(error)} for a plan of {count} × {lengths}") from None

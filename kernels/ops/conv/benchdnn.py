@@ -17,10 +17,10 @@ def written(direction: str, images: int, channels: tuple[int, int], groups: int,
     )
     axes = {"h": high} if high == wide else {"h": high, "w": wide}
 
-    def said(name: str) -> str:
+    def words(name: str) -> str:
         sizes = {f"{name}{axis}": values[name] for axis, values in axes.items()}
         return "".join(f"{word}{size}" for word, size in sizes.items() if size != USUAL.get(word))
 
     split = f"g{groups}" if groups > 1 else ""
-    sizes = f"{split}mb{images}ic{channels[0]}{said('i')}oc{channels[1]}{said('o')}{said('k')}"
-    return f"--dir={PASSES[direction]} {sizes}{said('s')}{said('p')}{said('d')}"
+    sizes = f"{split}mb{images}ic{channels[0]}{words('i')}oc{channels[1]}{words('o')}{words('k')}"
+    return f"--dir={PASSES[direction]} {sizes}{words('s')}{words('p')}{words('d')}"

@@ -22,7 +22,7 @@ class Held:
     """The filter of which all launches have what was made, and by a library what it made."""
 
     filter: object = None
-    made: object = None
+    derived: object = None
 
 
 def refuse_cold(setting: Setting) -> None:
@@ -48,7 +48,7 @@ def keeping(
     def call() -> None:
         filter_now = where, some.tobytes()
         if held.filter != filter_now:
-            held.made = make()
+            held.derived = make()
             held.filter = filter_now
         for run in runs:
             run()

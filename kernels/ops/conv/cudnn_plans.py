@@ -50,7 +50,7 @@ def prepared(plans: Plans, precision: str) -> Callable[[Conv, Any, Setting], Bin
         blocks, unread = scratch(problem, device)
         ready = _first(on, graph, indices, most, partial(_tried, problem, device, unread))
         del blocks
-        told = f"cuDNN {dotted(on.cudnn.backend_version())}, {graph.names()[ready.index]}"
+        description = f"cuDNN {dotted(on.cudnn.backend_version())}, {graph.names()[ready.index]}"
 
         def bind(buffers: Sequence[Any]) -> Launch:
             call = ready.call(problem, addresses(buffers))
@@ -58,7 +58,7 @@ def prepared(plans: Plans, precision: str) -> Callable[[Conv, Any, Setting], Bin
             def run(keep: object = (ready.space, *buffers)) -> None:
                 call()
 
-            return Launch(run, workspace=ready.nbytes, kernels=KERNELS, kernel=(told, None))
+            return Launch(run, workspace=ready.nbytes, kernels=KERNELS, kernel=(description, None))
 
         return bind
 
@@ -116,7 +116,7 @@ def _fault(error: Exception) -> Unavailable | LaunchError:
     """What is not supported is a reason, all else a fault."""
     kind = Unavailable if cudnn_frontend.refused(error) else LaunchError
     why = " (its numerical notes: it rounds factors, or has coarse tiles)" if "Deselecting" in str(error) else ""
-    return kind(f"cuDNN's frontend: {cudnn_frontend.told(str(error))}{why}")
+    return kind(f"cuDNN's frontend: {cudnn_frontend.shortened(str(error))}{why}")
 
 
 def _engine(number: int, on: Frontend, problem: Conv, without: tuple[str, ...]) -> tuple[Graph, Sequence[int]]:

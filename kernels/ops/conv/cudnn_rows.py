@@ -59,26 +59,26 @@ def prepared(choose: Choose, math: str) -> Callable[[Conv, Any, Setting], Bind]:
     """With whatever algorithm `choose` names, in this arithmetic; one call is made, as cuDNN refuses some only then."""
 
     def prepare(problem: Conv, device: Any, setting: Setting) -> Bind:
-        made = cudnn.convolution(device.dnn(), PASSES[problem.direction], layer(problem))
-        made.math(math)
-        name = choose(made, problem, device, room(device, setting))
-        number = made.direction.algorithms.index(name)
-        nbytes = made.workspace(number)
+        convolution = cudnn.convolution(device.dnn(), PASSES[problem.direction], layer(problem))
+        convolution.math(math)
+        name = choose(convolution, problem, device, room(device, setting))
+        number = convolution.direction.algorithms.index(name)
+        nbytes = convolution.workspace(number)
         refuse_room(device, setting, nbytes)
         space = device.allocate(nbytes)
         blocks, unread = scratch(problem, device)
-        made.launch(number, _places(problem, made, unread), (int(space.data.ptr), nbytes))()
+        convolution.launch(number, _places(problem, convolution, unread), (int(space.data.ptr), nbytes))()
         device.sync()
         del blocks
-        told = f"{cudnn.kernel()[0]}, {name}"
+        description = f"{cudnn.kernel()[0]}, {name}"
 
         def bind(buffers: Sequence[Any]) -> Launch:
-            call = made.launch(number, _places(problem, made, addresses(buffers)), (int(space.data.ptr), nbytes))
+            call = convolution.launch(number, _places(problem, convolution, addresses(buffers)), (int(space.data.ptr), nbytes))
 
             def run(keep: object = (space, *buffers)) -> None:
                 call()
 
-            return Launch(run, workspace=nbytes, kernels=KERNELS, kernel=(told, None))
+            return Launch(run, workspace=nbytes, kernels=KERNELS, kernel=(description, None))
 
         return bind
 
@@ -86,38 +86,38 @@ def prepared(choose: Choose, math: str) -> Callable[[Conv, Any, Setting], Bind]:
 
 
 def named(names: Mapping[str, str]) -> Choose:
-    return lambda made, problem, device, most: names[problem.direction]
+    return lambda convolution, problem, device, most: names[problem.direction]
 
 
 def guessed(math: str) -> Choose:
     """The first of cudnnGetConvolution…Algorithm_v7 that works in so many bytes."""
-    return lambda made, problem, device, most: _taken(made, _first(made.guessed(), problem, math, most))
+    return lambda convolution, problem, device, most: _taken(convolution, _first(convolution.guessed(), problem, math, most))
 
 
-def found(math: str) -> Choose:
+def searched(math: str) -> Choose:
     """The first of cudnnFindConvolution…AlgorithmEx, which tries all on operands of ours."""
 
-    def choose(made: cudnn.Convolution, problem: Conv, device: Any, most: int) -> str:
+    def choose(convolution: cudnn.Convolution, problem: Conv, device: Any, most: int) -> str:
         blocks, unread = scratch(problem, device)
         space = device.allocate(most)
         device.sync()
-        rows = made.found(_places(problem, made, unread), (int(space.data.ptr), most))
+        rows = convolution.searched(_places(problem, convolution, unread), (int(space.data.ptr), most))
         del blocks
-        return _taken(made, _first(rows, problem, math, most))
+        return _taken(convolution, _first(rows, problem, math, most))
 
     return choose
 
 
-def _taken(made: cudnn.Convolution, row: Mapping[str, Any]) -> str:
+def _taken(convolution: cudnn.Convolution, row: Mapping[str, Any]) -> str:
     """By name, in the arithmetic that it was ranked in: of the same algorithm cuDNN ranks several."""
-    made.math(row["math"])
+    convolution.math(row["math"])
     return str(row["algorithm"])
 
 
-def _places(problem: Conv, made: cudnn.Convolution, found: Sequence[int]) -> tuple[int, int, int]:
+def _places(problem: Conv, convolution: cudnn.Convolution, operands: Sequence[int]) -> tuple[int, int, int]:
     """Addresses of the operands in the order of cuDNN's calls."""
-    at, (first, second) = problem.by_letter(found), made.direction.reads
-    return at[first], at[second], at[made.direction.writes]
+    at, (first, second) = problem.by_letter(operands), convolution.direction.reads
+    return at[first], at[second], at[convolution.direction.writes]
 
 
 def _first(rows: Sequence[Mapping[str, Any]], problem: Conv, math: str, most: int) -> Mapping[str, Any]:
@@ -184,7 +184,7 @@ def search(parameter: str) -> Variant[Conv]:
     """`cudnn-find:MATH`, as `cudnn-find:default`."""
     if parameter not in ("fma", "default"):
         raise UsageError(f"--variant cudnn-find:{parameter}: after the colon there is fma or default")
-    return replace(row("find", parameter, found(parameter), **CHOSEN), name=f"cudnn-find:{parameter}")
+    return replace(row("find", parameter, searched(parameter), **CHOSEN), name=f"cudnn-find:{parameter}")
 
 
 TILES = Winograd(("1", "2"))  # F(4, 3) by its workspace; its points are not told
@@ -225,5 +225,5 @@ ROWS: tuple[Variant[Conv], ...] = (
         roles=(DEFAULT, "winograd"),
         **{**CHOSEN, "work": TILES.work},
     ),
-    row("find", "fma", found("fma"), roles=(DEFAULT, "search"), **CHOSEN),
+    row("find", "fma", searched("fma"), roles=(DEFAULT, "search"), **CHOSEN),
 )

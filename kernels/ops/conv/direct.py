@@ -58,8 +58,8 @@ def prepare(problem: Conv, device: Any, setting: Setting) -> Bind:
     def bind(buffers: Sequence[Array]) -> Launch:
         names = [operand.name[-1] for operand in problem.operands()]
         argument = Argument(**fields)
-        made = openmp.launched(function, argument, names, buffers, setting, axis, workspace=size, keep=(scratch,))
-        return replace(made, kernel=kernel) if kernel else made
+        bound = openmp.launched(function, argument, names, buffers, setting, axis, workspace=size, keep=(scratch,))
+        return replace(bound, kernel=kernel) if kernel else bound
 
     return bind
 

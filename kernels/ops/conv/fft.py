@@ -177,13 +177,13 @@ class Plan:
     c: Any
     frames: Array
     spectra: Array
-    whole: dict[str, Array]
+    by_frequency: dict[str, Array]
     blocks: dict[str, int]
     transforms: dict[str, Callable[[], Array]]
 
     @property
     def workspace(self) -> int:
-        return int(self.frames.nbytes + self.spectra.nbytes + sum(x.nbytes for x in self.whole.values()))
+        return int(self.frames.nbytes + self.spectra.nbytes + sum(x.nbytes for x in self.by_frequency.values()))
 
 
 def plan(problem: Conv, device: Any, blas: Blas, library: Library, extent: Extent | None = None) -> Plan:
@@ -199,65 +199,65 @@ def plan(problem: Conv, device: Any, blas: Blas, library: Library, extent: Exten
     half = across // 2 + 1
     frames = device.allocate(4 * largest * down * across).view(np.float32).reshape(largest, down, across)
     spectra = device.allocate(8 * largest * down * half).view(np.complex64).reshape(largest, down, half)
-    whole = {name: device.allocate(8 * down * half * count).view(np.complex64) for name, count in counts.items()}
+    by_frequency = {name: device.allocate(8 * down * half * count).view(np.complex64) for name, count in counts.items()}
     output = problem.outputs[0].name[-1]
     transforms = {name: library(frames[:count], spectra[:count], name == output) for name, count in blocks.items()}
     frames[...] = 0  # planning leaves there what it likes
     spectra[...] = 0
-    return Plan(problem, extent, blas, functions(), frames, spectra, whole, blocks, transforms)
+    return Plan(problem, extent, blas, functions(), frames, spectra, by_frequency, blocks, transforms)
 
 
-def stages(made: Plan, buffers: dict[str, Array]) -> tuple[Stage, ...]:
+def stages(planned: Plan, buffers: dict[str, Array]) -> tuple[Stage, ...]:
     """Of a call, in order; `buffers` by the last letter of an operand's name."""
-    *inputs, output = made.problem.letters
-    first = [Stage(f"transform {name}", into(made, name, buffers[name])) for name in inputs]
-    return (*first, Stage("products", _multiply(made)), Stage(f"inverse {output}", out(made, output, buffers[output])))
+    *inputs, output = planned.problem.letters
+    first = [Stage(f"transform {name}", into(planned, name, buffers[name])) for name in inputs]
+    return (*first, Stage("products", _multiply(planned)), Stage(f"inverse {output}", out(planned, output, buffers[output])))
 
 
-def _blocks(made: Plan, name: str) -> list[tuple[int, int]]:
+def _blocks(planned: Plan, name: str) -> list[tuple[int, int]]:
     """Of each block its first plane, and how many it has."""
-    count, size = made.extent.planes[name], made.blocks[name]
+    count, size = planned.extent.planes[name], planned.blocks[name]
     return [(first, min(size, count - first)) for first in range(0, count, size)]
 
 
-def _frame(made: Plan, name: str, array: Array) -> tuple[int, int, int, int, int]:
+def _frame(planned: Plan, name: str, array: Array) -> tuple[int, int, int, int, int]:
     """Rows and columns of a plane and of its frame, and from one of the plane's to the next."""
-    step = made.problem.dilation if name == "w" else 1
-    return (*array.shape[2:], *made.extent.lengths, step)
+    step = planned.problem.dilation if name == "w" else 1
+    return (*array.shape[2:], *planned.extent.lengths, step)
 
 
-def into(made: Plan, name: str, array: Array) -> Callable[[], None]:
+def into(planned: Plan, name: str, array: Array) -> Callable[[], None]:
     """Planes to spectra by frequency, block by block. Behind the last planes of the last block stand earlier ones."""
-    problem, blocks, frame = made.problem, _blocks(made, name), _frame(made, name, array)
-    order = (made.extent.planes[name], 1)
+    problem, blocks, frame = planned.problem, _blocks(planned, name), _frame(planned, name, array)
+    order = (planned.extent.planes[name], 1)
     if name == "w" and problem.direction == "forward":  # turned around, a plane has the conjugate spectrum
         order, frame = (problem.k, problem.c), (*frame[:4], -problem.dilation)
-    transform, f, count = made.transforms[name], made.extent.frequencies, made.extent.planes[name]
-    frames, whole, c = made.frames[: made.blocks[name]], made.whole[name].ctypes.data, made.c
+    transform, f, count = planned.transforms[name], planned.extent.frequencies, planned.extent.planes[name]
+    frames, target, c = planned.frames[: planned.blocks[name]], planned.by_frequency[name].ctypes.data, planned.c
     at, place = frames.ctypes.data, array.ctypes.data
 
-    def run(keep: object = (made, array)) -> None:
+    def run(keep: object = (planned, array)) -> None:
         frames.fill(0)
         for first, here in blocks:
             c.fft_frame_in(place, at, first, here, *order, *frame)
             spectra = transform()  # which may be the library's own memory, to be had until it is dropped
-            c.fft_by_frequency(spectra.ctypes.data, whole + 8 * first, here, f, count)
+            c.fft_by_frequency(spectra.ctypes.data, target + 8 * first, here, f, count)
 
     return run
 
 
-def out(made: Plan, name: str, array: Array, places: tuple[int, int] | None = None) -> Callable[[], None]:
+def out(planned: Plan, name: str, array: Array, places: tuple[int, int] | None = None) -> Callable[[], None]:
     """Spectra by frequency to planes, which begin at these places of a frame where they are given."""
-    blocks, frame = _blocks(made, name), _frame(made, name, array)
-    transform, f, count = made.transforms[name], made.extent.frequencies, made.extent.planes[name]
-    whole, spectra, c = made.whole[name].ctypes.data, made.spectra.ctypes.data, made.c
-    starts = (_start(made.problem, *of) for of in zip(made.problem.lines, made.extent.lengths, strict=True))
+    blocks, frame = _blocks(planned, name), _frame(planned, name, array)
+    transform, f, count = planned.transforms[name], planned.extent.frequencies, planned.extent.planes[name]
+    source, spectra, c = planned.by_frequency[name].ctypes.data, planned.spectra.ctypes.data, planned.c
+    starts = (_start(planned.problem, *of) for of in zip(planned.problem.lines, planned.extent.lengths, strict=True))
     end = (*frame, *(places or starts), 1 / (frame[2] * frame[3]))
     plane, at = 4 * frame[0] * frame[1], array.ctypes.data
 
-    def run(keep: object = (made, array)) -> None:
+    def run(keep: object = (planned, array)) -> None:
         for first, here in blocks:
-            c.fft_by_plane(whole + 8 * first, spectra, here, f, count)
+            c.fft_by_plane(source + 8 * first, spectra, here, f, count)
             frames = transform()
             c.fft_frame_out(frames.ctypes.data, at + first * plane, here, *end)
 
@@ -269,11 +269,11 @@ def _start(problem: Conv, line: Line, size: int) -> int:
     return (line.before if problem.direction == "dgrad" else -line.before) % size
 
 
-def products(made: Plan) -> Products:
+def products(planned: Plan) -> Products:
     """What fft_products takes, of all planes."""
-    problem = made.problem
-    argument = Products(gemm=made.blas.cgemm, frequencies=made.extent.frequencies, wide=made.blas.wide)
-    for name, spectra in made.whole.items():
+    problem = planned.problem
+    argument = Products(gemm=planned.blas.cgemm, frequencies=planned.extent.frequencies, wide=planned.blas.wide)
+    for name, spectra in planned.by_frequency.items():
         setattr(argument, name, spectra.ctypes.data)
     for name in "nck":
         setattr(argument, name, getattr(problem, name))
@@ -281,11 +281,11 @@ def products(made: Plan) -> Products:
     return argument
 
 
-def _multiply(made: Plan) -> Callable[[], None]:
-    argument = products(made)
-    product, place = made.c.fft_products, ctypes.byref(argument)
+def _multiply(planned: Plan) -> Callable[[], None]:
+    argument = products(planned)
+    product, place = planned.c.fft_products, ctypes.byref(argument)
 
-    def run(keep: object = (made, argument)) -> None:
+    def run(keep: object = (planned, argument)) -> None:
         product(place)
 
     return run
@@ -360,8 +360,8 @@ def prepare(problem: Conv, device: Any, setting: Setting, *, library: Library, k
     alone(setting)
     if kept:
         cached_filter.refuse_cold(setting)
-    made = plan(problem, device, blas_of_one(), library)
-    return bound(problem, made.workspace, partial(stages, made), kept)
+    planned = plan(problem, device, blas_of_one(), library)
+    return bound(problem, planned.workspace, partial(stages, planned), kept)
 
 
 def keeping(

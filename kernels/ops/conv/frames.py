@@ -53,7 +53,7 @@ def geometry(problem: Conv, name: str, letter: str, places: tuple[str, str]) -> 
 
 
 @dataclass(frozen=True)
-class Made:
+class FramePlan:
     """Memory and plans of one problem: frames, which all operands share in turn, and each one's spectra."""
 
     problem: Conv
@@ -70,7 +70,7 @@ class Made:
         return cublas.WORKSPACE + sum(int(x.nbytes) for x in blocks)
 
 
-def make(problem: Conv, device: Any, setting: Setting) -> Made:
+def make(problem: Conv, device: Any, setting: Setting) -> FramePlan:
     """Raises Unavailable."""
     lengths, counts = fft.lengths(problem), fft.planes(problem)
     *_, output = problem.letters
@@ -83,60 +83,60 @@ def make(problem: Conv, device: Any, setting: Setting) -> Made:
     frames = device.allocate(framed)
     spectra = {name: device.allocate(8 * fft.frequencies(problem) * count) for name, count in counts.items()}
     area = device.allocate(nbytes)
-    for one in plans.values():
-        one.work_in(int(area.data.ptr))
-    return Made(problem, device, device.blas(), frames, spectra, area, plans)
+    for transform_plan in plans.values():
+        transform_plan.work_in(int(area.data.ptr))
+    return FramePlan(problem, device, device.blas(), frames, spectra, area, plans)
 
 
-def steps(made: Made, at: Mapping[str, int], uses: int = 1) -> list[Step]:
+def steps(plan: FramePlan, at: Mapping[str, int], uses: int = 1) -> list[Step]:
     """Return the steps of a call that uses the filter's transform `uses` times; `at`: operands' addresses by letter."""
-    *inputs, output = made.problem.letters
-    filters = transform(made, "w", at["w"]) if "w" in inputs else []
-    others = [step for name in inputs if name != "w" for step in transform(made, name, at[name])]
-    return [*filters, *[*others, products(made), *inverse(made, output, at[output])] * uses]
+    *inputs, output = plan.problem.letters
+    filters = transform(plan, "w", at["w"]) if "w" in inputs else []
+    others = [step for name in inputs if name != "w" for step in transform(plan, name, at[name])]
+    return [*filters, *[*others, products(plan), *inverse(plan, output, at[output])] * uses]
 
 
-def transform(made: Made, name: str, place: int) -> list[Step]:
-    frames, spectra = int(made.frames.data.ptr), int(made.spectra[name].data.ptr)
-    launch = geometry(made.problem, "frames_of", name, ("planes", "frames"))
-    framed = grid.calls(SOURCE, (launch,), {"planes": place, "frames": frames}, made.device)
-    return [framed, made.plans[name].call(frames, spectra)]
+def transform(plan: FramePlan, name: str, place: int) -> list[Step]:
+    frames, spectra = int(plan.frames.data.ptr), int(plan.spectra[name].data.ptr)
+    launch = geometry(plan.problem, "frames_of", name, ("planes", "frames"))
+    framed = grid.calls(SOURCE, (launch,), {"planes": place, "frames": frames}, plan.device)
+    return [framed, plan.plans[name].call(frames, spectra)]
 
 
-def inverse(made: Made, name: str, place: int) -> list[Step]:
-    frames, spectra = int(made.frames.data.ptr), int(made.spectra[name].data.ptr)
-    launch = geometry(made.problem, "frames_back", name, ("frames", "planes"))
-    unframed = grid.calls(SOURCE, (launch,), {"planes": place, "frames": frames}, made.device)
-    return [made.plans[name].call(spectra, frames), unframed]
+def inverse(plan: FramePlan, name: str, place: int) -> list[Step]:
+    frames, spectra = int(plan.frames.data.ptr), int(plan.spectra[name].data.ptr)
+    launch = geometry(plan.problem, "frames_back", name, ("frames", "planes"))
+    unframed = grid.calls(SOURCE, (launch,), {"planes": place, "frames": frames}, plan.device)
+    return [plan.plans[name].call(spectra, frames), unframed]
 
 
-def products(made: Made) -> Step:
+def products(plan: FramePlan) -> Step:
     """Y = X Wᴴ, X = Y W, W = Yᴴ X, of matrices n × c, k × c, n × k of each frequency."""
-    p, count = made.problem, fft.frequencies(made.problem)
+    p, count = plan.problem, fft.frequencies(plan.problem)
     x, w, y = (
-        (int(made.spectra[name].data.ptr), ld, fft.planes(p)[name]) for name, ld in (("x", p.c), ("w", p.c), ("y", p.k))
+        (int(plan.spectra[name].data.ptr), ld, fft.planes(p)[name]) for name, ld in (("x", p.c), ("w", p.c), ("y", p.k))
     )
     flags, sizes, a, b, c = {
         "forward": ((cublas.C, cublas.N), (p.k, p.n, p.c), w, x, y),
         "dgrad": ((cublas.N, cublas.N), (p.c, p.n, p.k), w, y, x),
         "wgrad": ((cublas.N, cublas.C), (p.c, p.k, p.n), x, y, w),
     }[p.direction]
-    return cublas.batched(made.on, "complex", flags, sizes, (1.0, 0.0), a, b, c, count)
+    return cublas.batched(plan.on, "complex", flags, sizes, (1.0, 0.0), a, b, c, count)
 
 
 def prepare(problem: Conv, device: Any, setting: Setting, *, uses: int = 1) -> Bind:
     """`uses`: of each transform of the filter."""
-    made = make(problem, device, setting)
+    plan = make(problem, device, setting)
 
     def bind(buffers: Sequence[Any]) -> Launch:
-        ready = steps(made, problem.by_letter(addresses(buffers)), uses)
-        call = grid.in_turn(ready, (made, *buffers))
-        return Launch(call, uses=uses, workspace=made.workspace, capturable=True, kernels=cufft.KERNELS * len(ready))
+        ready = steps(plan, problem.by_letter(addresses(buffers)), uses)
+        call = grid.in_turn(ready, (plan, *buffers))
+        return Launch(call, uses=uses, workspace=plan.workspace, capturable=True, kernels=cufft.KERNELS * len(ready))
 
     return bind
 
 
 def work(problem: Conv, *, uses: int = 1) -> Work:
     """Of one use: its share of the filter's transform."""
-    kept, whole = fft.work(problem, kept=True), fft.work(problem)
-    return Work(kept.flops + (whole.flops - kept.flops) / uses, whole.bytes)
+    kept, full = fft.work(problem, kept=True), fft.work(problem)
+    return Work(kept.flops + (full.flops - kept.flops) / uses, full.bytes)

@@ -38,7 +38,7 @@ class Argument(ctypes.Structure):
     )
 
 
-def whole(problem: Conv, setting: Setting) -> int:
+def whole_image(problem: Conv, setting: Setting) -> int:
     """Outputs at a time: an image's."""
     return problem.outputs_of_image
 
@@ -130,7 +130,7 @@ def _row(
 
 
 ROWS: tuple[Variant[Conv], ...] = (
-    _row("im2col", whole, (DEFAULT,), plain),
+    _row("im2col", whole_image, (DEFAULT,), plain),
     _row("im2col-blocks", limited, ("search",), plain),
     _row("gemm-1x1", None, (DEFAULT,), one_by_one),
 )

@@ -75,7 +75,7 @@ def prepare(problem: Conv, device: Any, setting: Setting, *, choice: Choice) -> 
 
         def run(keep: object = buffers) -> None:
             for image, result in zip(images, y, strict=True):
-                np.copyto(result, np.asarray(ncnn.run(held.made, image)))
+                np.copyto(result, np.asarray(ncnn.run(held.derived, image)))
 
         call = cached_filter.keeping(w, lambda: network(weights=w.tobytes()), [run], held)
         return Launch(call, kernel=(kernel, None))

@@ -90,15 +90,15 @@ def constant(problem: Conv, device: Any, setting: Setting) -> Bind:
 
     def bind(buffers: Sequence[Array]) -> Launch:
         x, w, y = buffers
-        own: list[Any] = [None, None]  # the session that is bound to these, and how
+        current: list[Any] = [None, None]  # the session that is bound to these, and how
 
         def make() -> object:
             return onnxruntime.session(model(problem, w.tobytes()), setting.threads, "all")
 
         def run() -> None:
-            if own[0] is not held.made:
-                own[:] = held.made, _bound(held.made, {"x": x}, y)
-            own[0].run_with_iobinding(own[1])
+            if current[0] is not held.derived:
+                current[:] = held.derived, _bound(held.derived, {"x": x}, y)
+            current[0].run_with_iobinding(current[1])
 
         return Launch(cached_filter.keeping(w, make, [run], held), kernel=(kernel, None))
 

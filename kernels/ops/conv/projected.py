@@ -69,11 +69,11 @@ def _allowed(problem: Shape, inputs: tuple[Array, Array], probe: str) -> Array:
     import numpy as np
 
     which, channel = _channel(problem)
-    one = (
+    norms = (
         np.sqrt(np.square(a, dtype=np.float64).sum(axis=channel, keepdims=True)) if i == which else a
         for i, a in enumerate(inputs)
     )
-    return truth.of_sums(_with_channels(problem, 1), probe, *one)
+    return truth.of_sums(_with_channels(problem, 1), probe, *norms)
 
 
 def _with_channels(problem: Shape, count: int) -> Shape:

@@ -130,12 +130,12 @@ def plan(problem: Conv, device: Any, blas: Blas, library: fft.Library, size: int
     return fft.plan(problem, device, blas, library, extent=tiling.extent(tiling.at_once))
 
 
-def call(made: Plan, size: int, buffers: dict[str, Array]) -> tuple[Stage, ...]:
+def call(planned: Plan, size: int, buffers: dict[str, Array]) -> tuple[Stage, ...]:
     """Return the filter's stage and the stage that does the rest block by block, in order."""
-    tiling = Tiling(made.problem, size)
-    each = Stage("tiles", _over(tiling, _of_blocks(made, tiling, buffers)))
-    of_filter = _filter(made, buffers["w"])
-    return (each, of_filter) if made.problem.direction == "wgrad" else (of_filter, each)
+    tiling = Tiling(planned.problem, size)
+    each = Stage("tiles", _over(tiling, _of_blocks(planned, tiling, buffers)))
+    of_filter = _filter(planned, buffers["w"])
+    return (each, of_filter) if planned.problem.direction == "wgrad" else (of_filter, each)
 
 
 def _over(tiling: Tiling, steps: list[Callable[[Block], None]]) -> Callable[[], None]:
@@ -150,17 +150,17 @@ def _over(tiling: Tiling, steps: list[Callable[[Block], None]]) -> Callable[[], 
     return run
 
 
-def _filter(made: Plan, w: Array) -> Stage:
-    if made.problem.direction == "wgrad":
-        return Stage("inverse w", fft.out(made, "w", w, (0, 0)))
-    return Stage("transform w", fft.into(made, "w", w))
+def _filter(planned: Plan, w: Array) -> Stage:
+    if planned.problem.direction == "wgrad":
+        return Stage("inverse w", fft.out(planned, "w", w, (0, 0)))
+    return Stage("transform w", fft.into(planned, "w", w))
 
 
-def _of_blocks(made: Plan, tiling: Tiling, buffers: dict[str, Array]) -> list[Callable[[Block], None]]:
+def _of_blocks(planned: Plan, tiling: Tiling, buffers: dict[str, Array]) -> list[Callable[[Block], None]]:
     """Return the steps of a block, in order."""
-    *inputs, output = made.problem.letters
-    steps = [_into(made, tiling, name, buffers[name]) for name in inputs if name != "w"]
-    return [*steps, _multiply(made), *([_out(made, tiling, output, buffers[output])] if output != "w" else [])]
+    *inputs, output = planned.problem.letters
+    steps = [_into(planned, tiling, name, buffers[name]) for name in inputs if name != "w"]
+    return [*steps, _multiply(planned), *([_out(planned, tiling, output, buffers[output])] if output != "w" else [])]
 
 
 def _geometry(tiling: Tiling, array: Array) -> dict[str, int]:
@@ -170,55 +170,55 @@ def _geometry(tiling: Tiling, array: Array) -> dict[str, int]:
     return sizes | {"down": tiling.down, "across": tiling.across, "step_down": step_down, "step_across": step_across}
 
 
-def _frames(made: Plan, name: str, channels: int, block: Block) -> list[tuple[int, int]]:
+def _frames(planned: Plan, name: str, channels: int, block: Block) -> list[tuple[int, int]]:
     """What is transformed at a time of a block's frames: the first, counted from the block's, and how many."""
-    count, size = block[1] * channels, made.blocks[name]
+    count, size = block[1] * channels, planned.blocks[name]
     return [(first, min(size, count - first)) for first in range(0, count, size)]
 
 
-def _into(made: Plan, tiling: Tiling, name: str, array: Array) -> Callable[[Block], None]:
+def _into(planned: Plan, tiling: Tiling, name: str, array: Array) -> Callable[[Block], None]:
     """Tiles of what is read to spectra by frequency; of the output's gradient beside an image the outputs alone."""
-    alone = made.problem.direction == "wgrad" and name == "y"
+    alone = planned.problem.direction == "wgrad" and name == "y"
     (rows, columns), (top, left) = ((tiling.size, tiling.size), tiling.before) if not alone else (tiling.steps, (0, 0))
     tiles = Argument(**_geometry(tiling, array), rows=rows, columns=columns, top=top, left=left)
-    c, move, channels = made.c, _library().tiled_in, array.shape[1]
-    transform, frames, whole = made.transforms[name], made.frames.ctypes.data, made.whole[name].ctypes.data
-    f, place, argument = made.extent.frequencies, array.ctypes.data, ctypes.byref(tiles)
+    c, move, channels = planned.c, _library().tiled_in, array.shape[1]
+    transform, frames, target = planned.transforms[name], planned.frames.ctypes.data, planned.by_frequency[name].ctypes.data
+    f, place, argument = planned.extent.frequencies, array.ctypes.data, ctypes.byref(tiles)
 
-    def run(block: Block, keep: object = (made, array, tiles)) -> None:
+    def run(block: Block, keep: object = (planned, array, tiles)) -> None:
         begin, count = block[0] * channels, block[1] * channels
-        for first, here in _frames(made, name, channels, block):
+        for first, here in _frames(planned, name, channels, block):
             move(place, frames, argument, begin + first, here)
             spectra = transform()
-            c.fft_by_frequency(spectra.ctypes.data, whole + 8 * first, here, f, count)
+            c.fft_by_frequency(spectra.ctypes.data, target + 8 * first, here, f, count)
 
     return run
 
 
-def _out(made: Plan, tiling: Tiling, name: str, array: Array) -> Callable[[Block], None]:
+def _out(planned: Plan, tiling: Tiling, name: str, array: Array) -> Callable[[Block], None]:
     """Spectra by frequency to outputs."""
     top, left = (span - 1 for span in tiling.spans) if tiling.reverse else (0, 0)
     tiles = Argument(**_geometry(tiling, array), top=top, left=left)
-    c, move, channels = made.c, _library().tiled_out, array.shape[1]
-    transform, spectra, whole = made.transforms[name], made.spectra.ctypes.data, made.whole[name].ctypes.data
-    f, place, argument = made.extent.frequencies, array.ctypes.data, ctypes.byref(tiles)
+    c, move, channels = planned.c, _library().tiled_out, array.shape[1]
+    transform, spectra, source = planned.transforms[name], planned.spectra.ctypes.data, planned.by_frequency[name].ctypes.data
+    f, place, argument = planned.extent.frequencies, array.ctypes.data, ctypes.byref(tiles)
 
-    def run(block: Block, keep: object = (made, array, tiles)) -> None:
+    def run(block: Block, keep: object = (planned, array, tiles)) -> None:
         begin, count = block[0] * channels, block[1] * channels
-        for first, here in _frames(made, name, channels, block):
-            c.fft_by_plane(whole + 8 * first, spectra, here, f, count)
+        for first, here in _frames(planned, name, channels, block):
+            c.fft_by_plane(source + 8 * first, spectra, here, f, count)
             frames = transform()
             move(frames.ctypes.data, place, argument, begin + first, here, 1 / tiling.size**2)
 
     return run
 
 
-def _multiply(made: Plan) -> Callable[[Block], None]:
+def _multiply(planned: Plan) -> Callable[[Block], None]:
     """Of the filter's gradient onto what the blocks before made."""
-    argument = fft.products(made)
-    product, place, sums = made.c.fft_products, ctypes.byref(argument), made.problem.direction == "wgrad"
+    argument = fft.products(planned)
+    product, place, sums = planned.c.fft_products, ctypes.byref(argument), planned.problem.direction == "wgrad"
 
-    def run(block: Block, keep: object = made) -> None:
+    def run(block: Block, keep: object = planned) -> None:
         argument.n, argument.added = block[1], sums and block[0] > 0
         product(place)
 
@@ -243,8 +243,8 @@ def prepare(
     alone(setting)
     if kept:
         cached_filter.refuse_cold(setting)
-    made = plan(problem, device, fft.blas_of_one(), library, size)
-    return fft.bound(problem, made.workspace, partial(call, made, size), kept)
+    planned = plan(problem, device, fft.blas_of_one(), library, size)
+    return fft.bound(problem, planned.workspace, partial(call, planned, size), kept)
 
 
 def _rows(provider: Provider, size: int, how: fft.Library, roles: tuple[str, ...]) -> tuple[Variant[Conv], ...]:

@@ -78,10 +78,10 @@ def padded(problem: Conv, torch: Any, tensors: tuple[Any, Any, Any]) -> Call:
         return lambda: torch.ops.aten.convolution.out(pad(first), second, None, *how, out=result)
     if problem.direction == "wgrad":
         return lambda: result.copy_(_gradient(problem, torch, second, pad(first), result, how))
-    whole = pad(result)
+    image = pad(result)
     rows = slice(problem.pad_top, problem.pad_top + problem.h)
     columns = slice(problem.pad_left, problem.pad_left + problem.w)
-    return lambda: result.copy_(_gradient(problem, torch, first, whole, second, how)[:, :, rows, columns])
+    return lambda: result.copy_(_gradient(problem, torch, first, image, second, how)[:, :, rows, columns])
 
 
 def biased(problem: Conv, torch: Any, tensors: tuple[Any, Any, Any]) -> Call:

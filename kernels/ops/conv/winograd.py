@@ -94,11 +94,11 @@ class Tiling(Reading):
     @property
     def rows(self) -> int:
         """Rows of tiles in a block; blocks of about one size."""
-        whole, mean = self.problem.n * self.down, (self.read + self.written) // 2
+        total, mean = self.problem.n * self.down, (self.read + self.written) // 2
         rows = NEAR // (4 * self.products * (padded(self.read) + padded(self.written)) * self.across)
         if rows * self.across < max(THIN, mean // SHARE):
             rows = -(-max(COLUMNS, mean) // self.across)
-        return -(-whole // -(-whole // rows))
+        return -(-total // -(-total // rows))
 
     @property
     def floats(self) -> dict[str, int]:
@@ -162,11 +162,11 @@ class Winograd:
         """All but addresses."""
         tiling = Tiling(problem, self.m)
         floats = tiling.floats
-        size, made = tiling.sizes
+        size, result_size = tiling.sizes
         top, left = tiling.before
         return Argument(
             source=images(problem.layout, tiling.read, *size),
-            target=images(problem.layout, tiling.written, *made),
+            target=images(problem.layout, tiling.written, *result_size),
             of=filters(problem),
             count=problem.n,
             top=top,

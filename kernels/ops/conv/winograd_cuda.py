@@ -87,8 +87,8 @@ def _steps(problem: Conv, device: Any, on: cublas.Handle, at: Mapping[str, int],
     """V is of x and M of y in all passes: what dgrad reads is M, what it makes V."""
 
     def launch(stage: str, source: str, target: str) -> Step:
-        made = geometry(problem, f"winograd{m}_{stage}", (source, target))
-        return grid.calls(SOURCE, (made,), at, device)
+        stage_geometry = geometry(problem, f"winograd{m}_{stage}", (source, target))
+        return grid.calls(SOURCE, (stage_geometry,), at, device)
 
     down, across = tiles(problem, m)
     places, t, k, c = (m + TAPS - 1) ** 2, problem.n * down * across, problem.k, problem.c

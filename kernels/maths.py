@@ -46,7 +46,7 @@ def prepared(
     argument: Callable[[Any], tuple[ctypes.Structure, tuple[object, ...]]],
     scratch: Callable[[Any], int] = lambda problem: 0,
     axis: Callable[[Any], openmp.Axis] | None = None,
-    reports_registers: bool = True,
+    registers: bool = True,
 ) -> Callable[[Any, Any, Any], Bind]:
     """A `prepare` for `symbol(problem)` of a C file. `argument(problem)` is a fresh structure, its fields named as
     the operands, and what must be kept alive with it; `scratch` bytes of its own stand in a field of that name.
@@ -60,7 +60,7 @@ def prepared(
             outer = ALONE
         compiler_flags = (*flags(), *openmp.flags(setting))
         function = build.address(source, symbol(problem), compiler_flags)
-        kernel = openmp.compiled(source, compiler_flags, setting) if reports_registers else None
+        kernel = openmp.compiled(source, compiler_flags, setting) if registers else None
         names = [operand.name for operand in problem.operands()]
         size = scratch(problem)
         block = device.allocate(size) if size else None

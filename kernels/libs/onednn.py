@@ -173,19 +173,19 @@ class OneDnn:
 @functools.cache
 def blas() -> Blas:
     """Its dnnl_sgemm, by which TensorFlow multiplies. Raises Unavailable."""
-    library, path = load(), _path()
+    dnn, path = load(), _path()
     assert path is not None
     return Blas(
         name="oneDNN",
         path=path,
-        version=library.version,
+        version=dnn.version,
         kernels=None,  # it names none
-        isa=next((isa for bits, isa in EFFECTIVE if library.library["dnnl_get_effective_cpu_isa"]() & bits == bits), None),
+        isa=next((isa for bits, isa in EFFECTIVE if dnn.library["dnnl_get_effective_cpu_isa"]() & bits == bits), None),
         wide=True,
-        sgemm=library.address("sgemm"),
+        sgemm=dnn.address("sgemm"),
         omatcopy=None,
-        set_threads=library.library["omp_set_num_threads"],
-        get_threads=library.library["omp_get_max_threads"],
+        set_threads=dnn.library["omp_set_num_threads"],
+        get_threads=dnn.library["omp_get_max_threads"],
     )
 
 

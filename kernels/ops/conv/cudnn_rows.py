@@ -73,7 +73,9 @@ def prepared(choose: Choose, math: str) -> Callable[[Conv, Any, Setting], Bind]:
         description = f"{cudnn.kernel()[0]}, {name}"
 
         def bind(buffers: Sequence[Any]) -> Launch:
-            call = convolution.launch(number, _places(problem, convolution, addresses(buffers)), (int(space.data.ptr), nbytes))
+            call = convolution.launch(
+                number, _places(problem, convolution, addresses(buffers)), (int(space.data.ptr), nbytes)
+            )
 
             def run(keep: object = (space, *buffers)) -> None:
                 call()
@@ -91,7 +93,9 @@ def named(names: Mapping[str, str]) -> Choose:
 
 def guessed(math: str) -> Choose:
     """The first of cudnnGetConvolution…Algorithm_v7 that works in so many bytes."""
-    return lambda convolution, problem, device, most: _taken(convolution, _first(convolution.guessed(), problem, math, most))
+    return lambda convolution, problem, device, most: _taken(
+        convolution, _first(convolution.guessed(), problem, math, most)
+    )
 
 
 def searched(math: str) -> Choose:

@@ -211,7 +211,11 @@ def stages(planned: Plan, buffers: dict[str, Array]) -> tuple[Stage, ...]:
     """Of a call, in order; `buffers` by the last letter of an operand's name."""
     *inputs, output = planned.problem.letters
     first = [Stage(f"transform {name}", into(planned, name, buffers[name])) for name in inputs]
-    return (*first, Stage("products", _multiply(planned)), Stage(f"inverse {output}", out(planned, output, buffers[output])))
+    return (
+        *first,
+        Stage("products", _multiply(planned)),
+        Stage(f"inverse {output}", out(planned, output, buffers[output])),
+    )
 
 
 def _blocks(planned: Plan, name: str) -> list[tuple[int, int]]:

@@ -182,7 +182,11 @@ def _into(planned: Plan, tiling: Tiling, name: str, array: Array) -> Callable[[B
     (rows, columns), (top, left) = ((tiling.size, tiling.size), tiling.before) if not alone else (tiling.steps, (0, 0))
     tiles = Argument(**_geometry(tiling, array), rows=rows, columns=columns, top=top, left=left)
     c, move, channels = planned.c, _library().tiled_in, array.shape[1]
-    transform, frames, target = planned.transforms[name], planned.frames.ctypes.data, planned.by_frequency[name].ctypes.data
+    transform, frames, target = (
+        planned.transforms[name],
+        planned.frames.ctypes.data,
+        planned.by_frequency[name].ctypes.data,
+    )
     f, place, argument = planned.extent.frequencies, array.ctypes.data, ctypes.byref(tiles)
 
     def run(block: Block, keep: object = (planned, array, tiles)) -> None:
@@ -200,7 +204,11 @@ def _out(planned: Plan, tiling: Tiling, name: str, array: Array) -> Callable[[Bl
     top, left = (span - 1 for span in tiling.spans) if tiling.reverse else (0, 0)
     tiles = Argument(**_geometry(tiling, array), top=top, left=left)
     c, move, channels = planned.c, _library().tiled_out, array.shape[1]
-    transform, spectra, source = planned.transforms[name], planned.spectra.ctypes.data, planned.by_frequency[name].ctypes.data
+    transform, spectra, source = (
+        planned.transforms[name],
+        planned.spectra.ctypes.data,
+        planned.by_frequency[name].ctypes.data,
+    )
     f, place, argument = planned.extent.frequencies, array.ctypes.data, ctypes.byref(tiles)
 
     def run(block: Block, keep: object = (planned, array, tiles)) -> None:

@@ -1,4 +1,4 @@
-"""`python -m kernels`, the doctor: what is here, what is missing, and the command that installs it."""
+"""The doctor, `python -m kernels`: parts present, parts missing, and the command that installs each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Ends 0 where the base works: a CPU, a compiler, OpenBLAS."""
+    """Print the doctor's report; return 0 if a CPU, a C compiler and OpenBLAS work, else 1."""
     parser = argparse.ArgumentParser("python -m kernels", description="What is here and what is missing.")
     parser.add_argument("--json", action="store_true", help="as one JSON document")
     arguments = parser.parse_args(argv)

@@ -1,4 +1,4 @@
-"""Error bounds that several operations share, and how a NaN or an infinity is judged."""
+"""Error bounds shared by several operations, and the judgment of NaN and infinity."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ LOPSIDED = ("uniform",)  # data whose mean is not zero: its sums grow with their
 
 
 def product(absolute: Array, want: Array, u: float, terms: int, *, inputs_exact: bool = False) -> Array:
-    """The most that a product may be off by: PRODUCT u |A||B| in single precision. In a coarser one roundings of the
-    terms are independent and add up like a random walk, to u |A||B| / √K and not to u |A||B|: a few missing terms of
-    thousands show. What single precision does to the sums, which a tensor core cuts off, and the rounding of the result
-    come on top. `inputs_exact`: they have the type in which they are multiplied; only partial sums are rounded to it.
-    `absolute`, |A||B|, is the caller's to lose."""
+    """Return the largest error allowed in each element of a product of `terms` terms.
+
+    It is PRODUCT u |A||B| in single precision. In a coarser type the roundings of the terms are independent and add
+    up like a random walk, to u |A||B| / √K instead of u |A||B|, so that a few missing terms of thousands show.
+    Errors of fp32 sums, which a tensor core truncates, and of the result's rounding are added. `inputs_exact`:
+    inputs have the type that is multiplied, so that only partial sums are rounded to it. `absolute`, |A||B|, is
+    overwritten."""
     import numpy as np
 
     if u < COARSE:
@@ -36,13 +38,14 @@ def product(absolute: Array, want: Array, u: float, terms: int, *, inputs_exact:
 
 
 def wider(probe: str, terms: int) -> float:
-    """How much more sums of so many terms may be off by where they do not average out: 4 √K u |A||B|, not 16 u."""
+    """Return the growth of a bound whose `terms` errors do not average out: 4 √K u |A||B|, not 16 u."""
     return max(1.0, terms**0.5 / 4) if probe in LOPSIDED else 1.0
 
 
 def judged(got: Array, want: Array, error: Array, bound: Array) -> tuple[Array, Array]:
-    """Error and bound of a probe with NaN and infinity in it: where the right answer is one of them, only that is
-    right; elsewhere as ever."""
+    """Return error and bound of a probe that contains NaN and infinity.
+
+    Where the right answer is NaN or infinite, only that value is right; elsewhere error and bound stay."""
     import numpy as np
 
     odd = ~np.isfinite(want)

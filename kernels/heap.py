@@ -1,4 +1,4 @@
-"""Choosing a policy of glibc's allocator by the variables it reads when a process starts."""
+"""Policies of glibc's allocator, set by the environment variables that glibc reads at process start."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ SHIMS = ("mkl_intel", "sgemm_openblas", "blis")  # names of what is preloaded fo
 
 
 def variables(asked: str) -> dict[str, str]:
-    """What a process is started with. Raises UsageError for an unknown policy, another C library or
-    an environment in which the default is none."""
+    """Return the environment variables of an allocator policy.
+
+    Raises UsageError for an unknown policy, another C library, or an environment that already sets one."""
     if asked not in POLICIES:
         raise UsageError(f"--heap {asked}: there are {', '.join(POLICIES)}")
     if POLICIES[asked] and not _glibc():
@@ -33,7 +34,7 @@ def variables(asked: str) -> dict[str, str]:
 
 
 def preloaded() -> list[str]:
-    """Names of the files that this environment has loaded before a process's own, without `lib`."""
+    """Return the file names in this environment's LD_PRELOAD, without the prefix `lib`."""
     files = os.environ.get("LD_PRELOAD", "").replace(":", " ").split()
     return [os.path.basename(file).removeprefix("lib") for file in files]
 

@@ -1,8 +1,6 @@
-"""Choosing a library's instruction set by the variables it reads when it is loaded; and whether they
-obeyed, by what they say of themselves.
+"""Instruction sets of libraries, set by environment variables that they read at load, and checked.
 
-What a library does not tell cannot be believed: MKL ignores its own switch on AMD without a word.
-"""
+The check relies on what a library reports, because MKL silently ignores its own switch on AMD."""
 
 from __future__ import annotations
 
@@ -55,7 +53,7 @@ BITS = {"sse4.2": 128, "avx": 256, "avx2": 256, "avx512": 512}  # of a register
 
 
 def variables(asked: str) -> dict[str, str]:
-    """What a process is started with so that its libraries take a set, or OpenBLAS a family. Raises UsageError."""
+    """Return the variables by which libraries take a set, or OpenBLAS a kernel family. Raises UsageError."""
     if asked == "default":
         return {}
     if asked in SETS:
@@ -66,7 +64,7 @@ def variables(asked: str) -> dict[str, str]:
 
 
 def refusal(asked: str, kernel: str | None, observed: str | None) -> str | None:
-    """Why what was asked for is not what runs; `kernel` and `observed` are a library's own words of itself."""
+    """Return why the requested set does not run, or None; `kernel` and `observed` are a library's reports."""
     if asked == "default":
         return None
     if observed is None:

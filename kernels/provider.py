@@ -1,4 +1,4 @@
-"""Providers: a library, a binding or this suite, and what all its variants have in common."""
+"""Providers of kernels: a library, a binding or this suite, with what their variants have in common."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Provider:
-    """Who a kernel is from."""
+    """The origin of a kernel."""
 
     name: str
     device: str = "cpu"  # the kind of device that its kernels are for

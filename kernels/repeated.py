@@ -1,4 +1,4 @@
-"""A variant whose launch is several calls of another: an exact multiple of its work."""
+"""A variant whose launch makes several calls of another variant: an exact multiple of its work."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SOURCE = Path(__file__).with_name("repeated.c")
 
 
 def repeated(inner: Variant[Any], count: int, name: str) -> Variant[Any]:
-    """`count` calls of `inner` counted as one use; for kernels with a C entry."""
+    """Return a variant that makes `count` calls of `inner` as one use; `inner` must have a C entry."""
 
     def prepare(problem: Any, device: Any, setting: Any) -> Bind:
         bound = inner.prepare(problem, device, setting)

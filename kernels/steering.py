@@ -1,4 +1,4 @@
-"""The environment variables that steer libraries from outside a command line, by how their names begin."""
+"""Environment variables that steer libraries from outside a command line, by prefix."""
 
 from __future__ import annotations
 
@@ -38,5 +38,5 @@ STEERING = MALLOC + TUNING
 
 
 def variables(prefixes: tuple[str, ...], environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Those that are set and begin so."""
+    """Return the variables that are set and begin with a prefix."""
     return {key: environment[key] for key in sorted(environment) if key.startswith(prefixes)}

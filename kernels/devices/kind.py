@@ -36,25 +36,25 @@ class Kind:
     script's, and it answers in the place of kernels that are missing here.
     """
 
-    name: str
-    first: str
-    kernels: str
-    clock: str = PROCESSOR
-    tick: float = 1e-9
+    name: str  # of its file
+    first: str  # what a user types for the first device of the kind
+    kernels: str  # kind of device in operations' tables whose rows run here
+    clock: str = PROCESSOR  # or the word in a record for a clock of the device
+    tick: float = 1e-9  # seconds between two readings of the clock, at best
     visit: Visit = "compiled"
-    queue: int = 0
-    alignment: int = ALIGNMENT
-    refuses: Mapping[str, str] = field(default_factory=dict)
-    flushes: bool = False
-    ceilings: tuple[str, ...] = ()
-    isas: Callable[[], tuple[str, ...]] = tuple
-    dtypes: tuple[str, ...] = ("fp32",)
-    undivided: bool = False
-    caches: tuple[int, ...] = ()
-    first_answer: float = 0.0
-    sticky: bool = False
-    profiler: Literal["", "perf", "ncu"] = ""
-    scripted: bool = False
+    queue: int = 0  # kernels behind a hold before their caller blocks
+    alignment: int = ALIGNMENT  # bytes; every operand's address is a multiple, as in programs
+    refuses: Mapping[str, str] = field(default_factory=dict)  # settings not obeyed, and why
+    flushes: bool = False  # caches can be emptied, though only as a whole
+    ceilings: tuple[str, ...] = ()  # operations of which a row bounds everything else
+    isas: Callable[[], tuple[str, ...]] = tuple  # instruction sets of multiply-adds, narrowest first
+    dtypes: tuple[str, ...] = ("fp32",)  # element types that the units multiply
+    undivided: bool = False  # one launch takes the whole device, not a core
+    caches: tuple[int, ...] = ()  # usual bytes from the first level on, for plans without a device
+    first_answer: float = 0.0  # least seconds in which a provider's first kernel loads and compiles
+    sticky: bool = False  # an error may stay with its process
+    profiler: Literal["", "perf", "ncu"] = ""  # of single launches
+    scripted: bool = False  # times are a script's; answers stand in for missing kernels
 
     @property
     def own_clock(self) -> bool:

@@ -1,4 +1,4 @@
-"""A convolution as benchdnn, oneDNN's own benchmark, takes it: `--dir=BWD_D mb16ic96ih27oc256oh27kh5ph2`."""
+"""Convolutions in the notation of oneDNN's benchdnn: `--dir=BWD_D mb16ic96ih27oc256oh27kh5ph2`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ USUAL = {"sh": 1, "sw": 1, "dh": 0, "dw": 0}
 
 
 def written(direction: str, images: int, channels: tuple[int, int], groups: int, lines: tuple[Line, Line]) -> str:
-    """Its pass, batch, sizes, outputs and padding before the image. Padding after it is what the outputs need there,
-    dilation is counted from 0, and where nothing is said of the width it is as the height. The order of the axes is
-    another option of benchdnn's, which chooses it by default. `channels`: of an image and of the result."""
+    """Return a convolution's pass, batch, sizes, outputs and leading padding in benchdnn's notation.
+
+    Trailing padding follows from the outputs, dilation is counted from 0, and a width that is not given equals the
+    height. The order of the axes is another option of benchdnn, at its default here. `channels`: of an image and of
+    the result."""
     high, wide = (
         {"i": x.size, "o": x.outputs, "k": x.taps, "s": x.stride, "p": x.before, "d": x.dilation - 1} for x in lines
     )

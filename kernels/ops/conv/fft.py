@@ -1,10 +1,9 @@
-"""Convolution by the discrete Fourier transform of whole images, in three passes with one length of transform.
+"""Convolution by the discrete Fourier transform of whole images, in three passes with one length.
 
-Correlation around a frame's edges is the one with zeros around the image where the frame has room for the padding of
-one side: that of the other lies there too. Images x, filters w and results y, each at the origin of a frame of zeros,
-have the spectra X, W, Y; then Y = X Wᴴ, X = Y W, W = Yᴴ X for each frequency, and the answer stands in its frame
-from the padding on (Mathieu, Henaff, LeCun 2013, arXiv:1312.5851).
-"""
+Circular correlation of a frame equals correlation with zeros around the image if the frame has room for the padding
+of one side, where the other side's padding lies too. Images x, filters w and results y, each at the origin of a
+frame of zeros, have the spectra X, W, Y; then Y = X Wᴴ, X = Y W, W = Yᴴ X for each frequency, and the answer begins
+in its frame at the padding (Mathieu, Henaff, LeCun 2013, arXiv:1312.5851)."""
 
 from __future__ import annotations
 
@@ -63,15 +62,14 @@ class Products(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Part of a call: `run` needs what the stages before it left."""
+    """A part of a call; `run` needs the results of the stages before it."""
 
     name: str
     run: Callable[[], object]
 
 
 def smooth(least: int) -> int:
-    """The next length without a prime factor above five: all libraries are fast there, and not at powers of two
-    alone."""
+    """Return the next length without a prime factor above five, at which all libraries are fast."""
     while True:
         rest = least
         for factor in (2, 3, 5):
@@ -83,28 +81,28 @@ def smooth(least: int) -> int:
 
 
 def length(line: Line) -> int:
-    """Of a frame that holds image, result and filter, with room for the wider padding behind the image."""
+    """Return the length of a frame that holds image, result and filter, and the wider of both paddings."""
     return smooth(max(line.size + max(line.before, line.after), line.outputs, (line.taps - 1) * line.dilation + 1))
 
 
 def lengths(problem: Conv) -> tuple[int, int]:
-    """Rows and columns of a frame."""
+    """Return rows and columns of a frame."""
     down, across = problem.lines
     return length(down), length(across)
 
 
 def frequencies(problem: Conv) -> int:
-    """Of a frame's spectrum."""
+    """Return the frequencies of a frame's spectrum."""
     return Extent(lengths(problem), planes(problem)).frequencies
 
 
 def planes(problem: Conv) -> dict[str, int]:
-    """How many images, filters and results have, by the last letter of the operand."""
+    """Return the number of planes of images, filters and results, by the last letter of the operand."""
     return {"x": problem.n * problem.c, "w": problem.k * problem.c, "y": problem.n * problem.k}
 
 
 def spectra_bytes(problem: Conv) -> int:
-    """Of all three: the workspace, but for a block of frames and one of spectra."""
+    """Return the bytes of all spectra: the workspace, except a block of frames and its spectra."""
     return 8 * frequencies(problem) * sum(planes(problem).values())
 
 
@@ -121,7 +119,7 @@ def work(problem: Conv, kept: bool = False) -> Work:
 
 
 def transformable(problem: Conv) -> str | None:
-    """Why a transform of planes, whole or in tiles, cannot or should not do it."""
+    """Return why a transform of planes, whole or in tiles, cannot or should not do a problem, or None."""
     if problem.stride > 1:
         return "a transform answers for every place and a stride throws most away: --stride 1"
     if problem.groups > 1:
@@ -132,7 +130,7 @@ def transformable(problem: Conv) -> str | None:
 
 
 def accepts(problem: Conv) -> str | None:
-    """Why it cannot, or should not."""
+    """Return why transforms of whole images cannot or should not do a problem, or None."""
     if why := transformable(problem):
         return why
     if spectra_bytes(problem) > MOST:
@@ -141,7 +139,7 @@ def accepts(problem: Conv) -> str | None:
 
 
 def functions() -> ctypes.CDLL:
-    """Those of fft.c, declared. Raises BuildError, Unavailable."""
+    """Return the library of fft.c with declared functions. Raises BuildError, Unavailable."""
     library = build.load(SOURCE)
     moves = library.fft_by_frequency, library.fft_by_plane
     for function in moves:
@@ -155,31 +153,30 @@ def functions() -> ctypes.CDLL:
 
 @dataclass(frozen=True)
 class Extent:
-    """What is transformed at a time: rows and columns of a frame, and of each operand how many planes."""
+    """Frames that are transformed at a time: their rows and columns, and planes of each operand."""
 
     lengths: tuple[int, int]
     planes: dict[str, int]
 
     @property
     def frequencies(self) -> int:
-        """Of a frame's spectrum: the others are conjugates of these."""
+        """Frequencies of a frame's spectrum; the others are conjugates of these."""
         return self.lengths[0] * (self.lengths[1] // 2 + 1)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Memory and transforms of one problem. By operand: `whole`, its spectra by frequency; `transforms`, of a block's
-    frames, back for the output; `blocks`, how many planes one has."""
+    """Memory and transforms of one problem."""
 
     problem: Conv
     extent: Extent
     blas: Blas
     c: Any
-    frames: Array
-    spectra: Array
-    by_frequency: dict[str, Array]
-    blocks: dict[str, int]
-    transforms: dict[str, Callable[[], Array]]
+    frames: Array  # of one block
+    spectra: Array  # of one block
+    by_frequency: dict[str, Array]  # spectra by operand
+    blocks: dict[str, int]  # planes of a block, by operand
+    transforms: dict[str, Callable[[], Array]]  # of a block's frames by operand, back for the output
 
     @property
     def workspace(self) -> int:
@@ -187,7 +184,7 @@ class Plan:
 
 
 def plan(problem: Conv, device: Any, blas: Blas, library: Library, extent: Extent | None = None) -> Plan:
-    """Allocate, and let the library plan, for whole images unless an extent says otherwise."""
+    """Allocate memory and plan the library's transforms, for whole images unless `extent` is given."""
     import numpy as np
 
     extent = extent or Extent(lengths(problem), planes(problem))
@@ -208,7 +205,7 @@ def plan(problem: Conv, device: Any, blas: Blas, library: Library, extent: Exten
 
 
 def stages(planned: Plan, buffers: dict[str, Array]) -> tuple[Stage, ...]:
-    """Of a call, in order; `buffers` by the last letter of an operand's name."""
+    """Return the stages of a call, in order; `buffers` by the last letter of an operand's name."""
     *inputs, output = planned.problem.letters
     first = [Stage(f"transform {name}", into(planned, name, buffers[name])) for name in inputs]
     return (
@@ -219,19 +216,21 @@ def stages(planned: Plan, buffers: dict[str, Array]) -> tuple[Stage, ...]:
 
 
 def _blocks(planned: Plan, name: str) -> list[tuple[int, int]]:
-    """Of each block its first plane, and how many it has."""
+    """Return the first plane and the number of planes of each block."""
     count, size = planned.extent.planes[name], planned.blocks[name]
     return [(first, min(size, count - first)) for first in range(0, count, size)]
 
 
 def _frame(planned: Plan, name: str, array: Array) -> tuple[int, int, int, int, int]:
-    """Rows and columns of a plane and of its frame, and from one of the plane's to the next."""
+    """Return rows and columns of a plane and of its frame, and the step between a plane's elements."""
     step = planned.problem.dilation if name == "w" else 1
     return (*array.shape[2:], *planned.extent.lengths, step)
 
 
 def into(planned: Plan, name: str, array: Array) -> Callable[[], None]:
-    """Planes to spectra by frequency, block by block. Behind the last planes of the last block stand earlier ones."""
+    """Return the transform of planes to spectra by frequency, block by block.
+
+    The last block is filled up with earlier planes."""
     problem, blocks, frame = planned.problem, _blocks(planned, name), _frame(planned, name, array)
     order = (planned.extent.planes[name], 1)
     if name == "w" and problem.direction == "forward":  # turned around, a plane has the conjugate spectrum
@@ -251,7 +250,7 @@ def into(planned: Plan, name: str, array: Array) -> Callable[[], None]:
 
 
 def out(planned: Plan, name: str, array: Array, places: tuple[int, int] | None = None) -> Callable[[], None]:
-    """Spectra by frequency to planes, which begin at these places of a frame where they are given."""
+    """Return the transform of spectra by frequency to planes, which begin at `places` of a frame if given."""
     blocks, frame = _blocks(planned, name), _frame(planned, name, array)
     transform, f, count = planned.transforms[name], planned.extent.frequencies, planned.extent.planes[name]
     source, spectra, c = planned.by_frequency[name].ctypes.data, planned.spectra.ctypes.data, planned.c
@@ -269,12 +268,12 @@ def out(planned: Plan, name: str, array: Array, places: tuple[int, int] | None =
 
 
 def _start(problem: Conv, line: Line, size: int) -> int:
-    """Where in a frame the answer begins."""
+    """Return the place in a frame at which the answer begins."""
     return (line.before if problem.direction == "dgrad" else -line.before) % size
 
 
 def products(planned: Plan) -> Products:
-    """What fft_products takes, of all planes."""
+    """Return the argument of fft_products for all planes."""
     problem = planned.problem
     argument = Products(gemm=planned.blas.cgemm, frequencies=planned.extent.frequencies, wide=planned.blas.wide)
     for name, spectra in planned.by_frequency.items():
@@ -300,7 +299,7 @@ Parts: TypeAlias = "Callable[[dict[str, Array]], tuple[Stage, ...]]"
 
 
 def by_scipy(frames: Array, spectra: Array, inverse: bool) -> Callable[[], Array]:
-    """pocketfft; it allocates its results."""
+    """Transform by SciPy's pocketfft, which allocates its results."""
     from scipy import fft as scipy_fft
 
     if inverse:
@@ -320,7 +319,7 @@ def by_fftw(frames: Array, spectra: Array, inverse: bool, *, rigor: str, aligned
 
 
 def by_torch(frames: Array, spectra: Array, inverse: bool) -> Callable[[], Array]:
-    """MKL's; it allocates its results, which costs less than to write into `out`."""
+    """Transform by PyTorch's MKL, which allocates its results; writing into `out` would cost more."""
     torch = torch_library.load()
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
@@ -336,7 +335,7 @@ def by_torch(frames: Array, spectra: Array, inverse: bool) -> Callable[[], Array
 
 
 def blas_of_one() -> Blas:
-    """On one thread. Raises Unavailable."""
+    """Return NumPy's OpenBLAS on one thread. Raises Unavailable."""
     blas = openblas.load("numpy")
     blas.set_threads(1)
     if blas.cgemm is None or blas.get_threads() != 1:
@@ -345,7 +344,7 @@ def blas_of_one() -> Blas:
 
 
 def bound(problem: Conv, workspace: int, parts: Parts, kept: bool = False) -> Bind:
-    """A call of all parts, one after another; of the filter's transform only where there is another filter."""
+    """Return a bind that runs all parts in order; if `kept`, the filter's transform only for a new filter."""
     held = Held()
 
     def bind(buffers: Sequence[Array]) -> Launch:

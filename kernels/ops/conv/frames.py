@@ -1,5 +1,6 @@
-"""Convolutions on a GPU by cuFFT's transforms of whole images and cuBLAS's products of complex numbers, one for each
-frequency: kernels/ops/conv/fft.py says why that is one. One transform of the filter serves one use, or several."""
+"""Convolutions on a GPU by cuFFT's transforms of whole images and cuBLAS's products by frequency.
+
+kernels/ops/conv/fft.py explains the method. One transform of the filter serves one use, or several."""
 
 from __future__ import annotations
 
@@ -29,14 +30,14 @@ Step = Callable[[], object]
 
 
 def planes(problem: Conv, letter: str) -> tuple[int, int, int]:
-    """Of an operand: how many planes, their rows and columns."""
+    """Return an operand's number of planes, and their rows and columns."""
     down, across = (line.outputs for line in problem.lines)
     sizes = {"x": (problem.h, problem.w), "w": (problem.r, problem.s), "y": (down, across)}
     return (fft.planes(problem)[letter], *sizes[letter])
 
 
 def geometry(problem: Conv, name: str, letter: str, places: tuple[str, str]) -> Geometry:
-    """A launch over an operand's planes; `places` are the names of what it reads and writes. Raises UsageError."""
+    """Return a launch over an operand's planes; `places`: names of source and target. Raises UsageError."""
     refuse_unknown(SOURCE, name, KERNELS)
     count, rows, cols = planes(problem, letter)
     down, across = fft.lengths(problem)
@@ -54,7 +55,7 @@ def geometry(problem: Conv, name: str, letter: str, places: tuple[str, str]) -> 
 
 @dataclass(frozen=True)
 class FramePlan:
-    """Memory and plans of one problem: frames, which all operands share in turn, and each one's spectra."""
+    """Memory and plans of one problem: frames that all operands share in turn, and each operand's spectra."""
 
     problem: Conv
     device: Any
@@ -71,7 +72,7 @@ class FramePlan:
 
 
 def make(problem: Conv, device: Any, setting: Setting) -> FramePlan:
-    """Raises Unavailable."""
+    """Allocate the memory of a problem and plan its transforms. Raises Unavailable."""
     lengths, counts = fft.lengths(problem), fft.planes(problem)
     *_, output = problem.letters
     stream = device.stream.ptr
@@ -111,7 +112,7 @@ def inverse(plan: FramePlan, name: str, place: int) -> list[Step]:
 
 
 def products(plan: FramePlan) -> Step:
-    """Y = X Wᴴ, X = Y W, W = Yᴴ X, of matrices n × c, k × c, n × k of each frequency."""
+    """Return Y = X Wᴴ, X = Y W or W = Yᴴ X, with matrices n × c, k × c, n × k for each frequency."""
     p, count = plan.problem, fft.frequencies(plan.problem)
     x, w, y = (
         (int(plan.spectra[name].data.ptr), ld, fft.planes(p)[name]) for name, ld in (("x", p.c), ("w", p.c), ("y", p.k))
@@ -125,7 +126,7 @@ def products(plan: FramePlan) -> Step:
 
 
 def prepare(problem: Conv, device: Any, setting: Setting, *, uses: int = 1) -> Bind:
-    """`uses`: of each transform of the filter."""
+    """Prepare a call whose transform of the filter serves `uses` uses."""
     plan = make(problem, device, setting)
 
     def bind(buffers: Sequence[Any]) -> Launch:
@@ -137,6 +138,6 @@ def prepare(problem: Conv, device: Any, setting: Setting, *, uses: int = 1) -> B
 
 
 def work(problem: Conv, *, uses: int = 1) -> Work:
-    """Of one use: its share of the filter's transform."""
+    """Return the work of one use, with its share of the filter's transform."""
     kept, full = fft.work(problem, kept=True), fft.work(problem)
     return Work(kept.flops + (full.flops - kept.flops) / uses, full.bytes)

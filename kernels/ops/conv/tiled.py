@@ -1,11 +1,9 @@
-"""Convolution by transforms of small tiles, in three passes: images of any size, a workspace of a filter's spectrum and
-those of a few tiles.
+"""Convolution by Fourier transforms of small tiles, in three passes, for images of any size.
 
-A tile of outputs reads a tile of the image that is wider by a filter less one, and of whose circular correlation with
-the filter only those outputs are right that no edge comes into (overlap-save). The gradient of images is a convolution,
-whose right part ends the tile. The gradient of filters is the correlation of the image's tile with that of the output's
-gradient alone, summed over all tiles in the products.
-"""
+The workspace holds a filter's spectrum and those of a few tiles. A tile of outputs reads a tile of the image that is
+wider by a filter less one; of their circular correlation only the outputs that no edge enters are right
+(overlap-save). In the gradient of images, a convolution, the right outputs end the tile. The gradient of filters is
+the correlation of the image's tile with that of the output's gradient alone, summed over all tiles in the products."""
 
 from __future__ import annotations
 
@@ -60,7 +58,7 @@ class Tiling(Reading):
 
     @property
     def steps(self) -> tuple[int, int]:
-        """Rows and columns of outputs that a tile makes; one of those that it cannot."""
+        """Rows and columns of outputs that a tile makes, at least one."""
         return max(1, self.size - self.spans[0] + 1), max(1, self.size - self.spans[1] + 1)
 
     @property
@@ -74,12 +72,12 @@ class Tiling(Reading):
 
     @property
     def tiles(self) -> int:
-        """Of all images."""
+        """Tiles of all images."""
         return self.problem.n * self.down * self.across
 
     @property
     def at_once(self) -> int:
-        """Tiles of a block; blocks of about one size."""
+        """Tiles of a block; blocks have about one size."""
         most = max(LEAST, NEAR // (8 * self.extent(1).frequencies * (self.read + self.written)))
         return -(-self.tiles // -(-self.tiles // most))
 
@@ -88,13 +86,13 @@ class Tiling(Reading):
         return [(first, min(self.at_once, self.tiles - first)) for first in range(0, self.tiles, self.at_once)]
 
     def extent(self, tiles: int) -> Extent:
-        """The frames of the filter, and of so many tiles."""
+        """Return the frames of the filter, and of so many tiles."""
         p = self.problem
         return Extent((self.size, self.size), {"x": tiles * p.c, "w": p.k * p.c, "y": tiles * p.k})
 
 
 def spectra_bytes(tiling: Tiling) -> int:
-    """Of the filter, and of a block's images and outputs."""
+    """Return the bytes of the filter's spectra, and of a block's images and outputs."""
     extent = tiling.extent(tiling.at_once)
     return 8 * extent.frequencies * sum(extent.planes.values())
 
@@ -112,7 +110,7 @@ def work(problem: Conv, size: int, kept: bool = False) -> Work:
 
 
 def accepts(problem: Conv, size: int) -> str | None:
-    """Why it cannot, or should not."""
+    """Return why tiles of this size cannot or should not do a problem, or None."""
     if why := fft.transformable(problem):
         return why
     for name, span in zip("rs", Tiling(problem, size).spans, strict=True):
@@ -125,7 +123,7 @@ def accepts(problem: Conv, size: int) -> str | None:
 
 
 def plan(problem: Conv, device: Any, blas: Blas, library: fft.Library, size: int) -> Plan:
-    """Allocate, and let the library plan, for the filter and the tiles of a block."""
+    """Allocate memory and plan the library's transforms, for the filter and the tiles of a block."""
     tiling = Tiling(problem, size)
     return fft.plan(problem, device, blas, library, extent=tiling.extent(tiling.at_once))
 
@@ -139,7 +137,7 @@ def call(planned: Plan, size: int, buffers: dict[str, Array]) -> tuple[Stage, ..
 
 
 def _over(tiling: Tiling, steps: list[Callable[[Block], None]]) -> Callable[[], None]:
-    """All steps of a block, then those of the next."""
+    """Return a run of all steps of a block, then those of the next block."""
     blocks = tiling.blocks
 
     def run() -> None:
@@ -171,13 +169,15 @@ def _geometry(tiling: Tiling, array: Array) -> dict[str, int]:
 
 
 def _frames(planned: Plan, name: str, channels: int, block: Block) -> list[tuple[int, int]]:
-    """What is transformed at a time of a block's frames: the first, counted from the block's, and how many."""
+    """Return first frame, counted from the block's, and number of the frames transformed at a time."""
     count, size = block[1] * channels, planned.blocks[name]
     return [(first, min(size, count - first)) for first in range(0, count, size)]
 
 
 def _into(planned: Plan, tiling: Tiling, name: str, array: Array) -> Callable[[Block], None]:
-    """Tiles of what is read to spectra by frequency; of the output's gradient beside an image the outputs alone."""
+    """Return the transform of input tiles to spectra by frequency.
+
+    Of the output's gradient beside an image a tile holds the outputs alone."""
     alone = planned.problem.direction == "wgrad" and name == "y"
     (rows, columns), (top, left) = ((tiling.size, tiling.size), tiling.before) if not alone else (tiling.steps, (0, 0))
     tiles = Argument(**_geometry(tiling, array), rows=rows, columns=columns, top=top, left=left)
@@ -200,7 +200,7 @@ def _into(planned: Plan, tiling: Tiling, name: str, array: Array) -> Callable[[B
 
 
 def _out(planned: Plan, tiling: Tiling, name: str, array: Array) -> Callable[[Block], None]:
-    """Spectra by frequency to outputs."""
+    """Return the transform of spectra by frequency to outputs."""
     top, left = (span - 1 for span in tiling.spans) if tiling.reverse else (0, 0)
     tiles = Argument(**_geometry(tiling, array), top=top, left=left)
     c, move, channels = planned.c, _library().tiled_out, array.shape[1]
@@ -222,7 +222,7 @@ def _out(planned: Plan, tiling: Tiling, name: str, array: Array) -> Callable[[Bl
 
 
 def _multiply(planned: Plan) -> Callable[[Block], None]:
-    """Of the filter's gradient onto what the blocks before made."""
+    """Return the products of a block; the filter's gradient adds to the sum of the blocks before."""
     argument = fft.products(planned)
     product, place, sums = planned.c.fft_products, ctypes.byref(argument), planned.problem.direction == "wgrad"
 
@@ -234,7 +234,7 @@ def _multiply(planned: Plan) -> Callable[[Block], None]:
 
 
 def _library() -> ctypes.CDLL:
-    """The functions of tiled.c, declared. Raises BuildError, Unavailable."""
+    """Return the library of tiled.c with declared functions. Raises BuildError, Unavailable."""
     library = build.load(SOURCE)
     library.tiled_in.argtypes = (POINTER, POINTER, POINTER, INT64, INT64)
     library.tiled_out.argtypes = (*library.tiled_in.argtypes, ctypes.c_float)

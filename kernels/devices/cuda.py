@@ -1,9 +1,7 @@
-"""An NVIDIA GPU through CuPy: memory, one stream, events, and a kernel that holds the stream.
+"""NVIDIA GPUs through CuPy: memory, one stream, events, and a kernel that holds the stream.
 
-The order of a visit is nvbench's: flush, hold the stream, mark, enqueue, mark, release, wait; so that no
-gap between two launches falls between the marks. Its order of steps is tested against a runtime
-that is not there (tests/simulated).
-"""
+The order of a sample is nvbench's: flush, hold the stream, mark, enqueue, mark, release, wait; so that no gap
+between two launches falls between the marks. A simulated runtime tests this order (tests/simulated)."""
 
 from __future__ import annotations
 
@@ -83,12 +81,12 @@ missing = cuda.missing
 
 
 def kind(index: str = "") -> Kind:
-    """Whichever one is named."""
+    """Return the kind, the same for every index."""
     return KIND
 
 
 def open_device(index: str = "") -> Cuda:
-    """Raises Unavailable with what is missing, UsageError for an index that is none."""
+    """Open the GPU of this index. Raises Unavailable, and UsageError for an index without a GPU."""
     if not (index or "0").isdigit():
         raise UsageError(f"--device cuda:{index}: give a number, as cuda:0")
     if reason := cuda.missing():
@@ -102,7 +100,9 @@ def open_device(index: str = "") -> Cuda:
 
 
 class Cuda:
-    """`cp` is CuPy, or what a test puts in its place. Its stream is the current one of this thread."""
+    """The CUDA device; its stream is the current one of this thread.
+
+    `cp` is CuPy, or a test's stand-in."""
 
     kind = KIND
 
@@ -130,7 +130,7 @@ class Cuda:
         self._gpu = _gpu(cp, index)
 
     def _flag(self) -> Array:
-        """The pinned word that the holding kernel looks at."""
+        """Return the pinned word that the holding kernel polls."""
         import numpy as np
 
         word: Array = np.frombuffer(self._open, np.int32, 1)
@@ -141,9 +141,10 @@ class Cuda:
         return written_for(variant, self.kind, self.name)
 
     def function(self, source: Path, name: str, arch: str = "") -> Callable[..., object]:
-        """A kernel of a CUDA file, called as f(grid, block, arguments, shared_mem=bytes) on this stream.
-        nvcc compiles the file where there is one, else NVRTC; for `arch` where one is given, as sm_90a, nvcc
-        alone: CuPy asks NVRTC for the device's own. Raises BuildError, Unavailable."""
+        """Return a kernel of a CUDA file, called as f(grid, block, arguments, shared_mem=bytes) on the stream.
+
+        nvcc compiles the file if there is one, else NVRTC; for a given `arch`, as sm_90a, nvcc alone, because CuPy
+        has NVRTC compile for the device's own. Raises BuildError, Unavailable."""
         if source not in self._modules:
             if arch or nvcc.missing() is None:
                 module = self.cp.RawModule(path=str(nvcc.cubin(source, arch or self.arch)))
@@ -157,26 +158,26 @@ class Cuda:
         return kernel
 
     def blas(self) -> cublas.Handle:
-        """cuBLAS on this stream, opened once, with a workspace of its own. Raises Unavailable."""
+        """Return the cached cuBLAS handle on this stream, with a workspace of its own. Raises Unavailable."""
         if self._blas is None:
             self._space = self.allocate(cublas.WORKSPACE)
             self._blas = cublas.open_handle(self.stream.ptr, int(self._space.data.ptr))
         return self._blas
 
     def dnn(self) -> cudnn.Cudnn:
-        """cuDNN on this stream, opened once. Raises Unavailable."""
+        """Return the cached cuDNN handle on this stream. Raises Unavailable."""
         if self._dnn is None:
             self._dnn = cudnn.open_handle(stream=self.stream.ptr)
         return self._dnn
 
     def graphs(self) -> cudnn_frontend.Frontend:
-        """cuDNN's frontend on this stream, opened once. Raises Unavailable."""
+        """Return the cached handle of cuDNN's frontend on this stream. Raises Unavailable."""
         if self._graphs is None:
             self._graphs = cudnn_frontend.open_handle(self.stream.ptr)
         return self._graphs
 
     def sparse(self) -> cusparse.Handle:
-        """cuSPARSE on this stream, opened once. Raises Unavailable."""
+        """Return the cached cuSPARSE handle on this stream. Raises Unavailable."""
         if self._sparse is None:
             self._sparse = cusparse.open_handle(self.stream.ptr)
         return self._sparse
@@ -222,7 +223,7 @@ class Cuda:
         return Elapsed(float(self.cp.cuda.get_elapsed_time(start, end)) * 1e-3, math.nan)
 
     def overhead(self) -> float:
-        """The median of EMPTY held pairs of events."""
+        """Return the median of EMPTY held pairs of events."""
         seconds = []
         for _ in range(EMPTY):
             self.hold()
@@ -233,7 +234,7 @@ class Cuda:
         return sorted(seconds)[EMPTY // 2]
 
     def flush(self) -> None:
-        """Read twice the second-level cache. Written, its lines would go back while the next kernel is timed."""
+        """Read twice the second-level cache. If written, its lines would go back while the next kernel is timed."""
         nbytes = 2 * self._facts["l2CacheSize"]
         if self._trash is None:
             self._trash = self.cp.empty(nbytes + 16, self.cp.uint8)
@@ -256,8 +257,9 @@ class Cuda:
         self._gate[0] = 1
 
     def repeat(self, launch: Launch, count: int) -> Callable[[], object]:
-        """A captured graph of `count` launches where they can be captured, else a loop in Python. One launch is itself:
-        a graph takes 3 to 6 us to start."""
+        """Return a captured graph of `count` launches if they can be captured, else a loop in Python.
+
+        A single launch stays a launch: a graph takes 3 to 6 us to start."""
         if launch.capturable and count > 1:
             return self.captured(launch, count)
 
@@ -268,7 +270,7 @@ class Cuda:
         return loop
 
     def captured(self, launch: Launch, count: int) -> Callable[[], object]:
-        """One call that replays a graph of `count` launches, which must be capturable."""
+        """Return one call that replays a graph of `count` launches, which must be capturable."""
         self.stream.begin_capture()
         try:
             for _ in range(count):
@@ -282,8 +284,10 @@ class Cuda:
         return lambda: graph.launch(self.stream)
 
     def names(self, calls: Sequence[Callable[[], object]]) -> list[tuple[str, ...]]:
-        """The kernels that each call runs, in order, as PyTorch's profiler (Kineto over CUPTI) sees them; none where
-        that is not here. Afterwards CUPTI stays attached to this process, which is not to time anything again."""
+        """Return the kernels that each call runs, in order, by PyTorch's profiler (Kineto over CUPTI).
+
+        Empty where PyTorch is not here. Afterwards CUPTI stays attached to this process, which must not time
+        anything again."""
         if torch_cuda.missing():
             return [() for _ in calls]
         torch = torch_cuda.load(self)
@@ -299,7 +303,7 @@ class Cuda:
         return split_at("hold", ran)[-len(calls) :] if calls else []
 
     def profiler(self, word: str) -> None:
-        """Tell a profiler that listens to "enable" or "disable"."""
+        """Send "enable" or "disable" to a listening profiler."""
         runtime = self.cp.cuda.runtime
         (runtime.profilerStart if word == "enable" else runtime.profilerStop)()
 
@@ -340,7 +344,7 @@ class Cuda:
 
 
 def split_at(word: str, names: Sequence[str]) -> list[tuple[str, ...]]:
-    """What follows each `word`, up to the next."""
+    """Return the names that follow each `word`, up to the next."""
     parts: list[list[str]] = []
     for name in names:
         if name == word:
@@ -351,7 +355,7 @@ def split_at(word: str, names: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def _gpu(cp: Any, index: int) -> nvml.Gpu | None:
-    """The card's own clocks and complaints; without its library they stay unknown."""
+    """Return NVML's handle of the card, or None without NVML."""
     if nvml.missing():
         return None
     try:

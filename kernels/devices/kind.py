@@ -1,4 +1,4 @@
-"""What a device is, without opening it: its clock, the order of a visit, what it obeys, what bounds it."""
+"""Kinds of device without an open one: clock, order of a sample, settings obeyed, ceilings."""
 
 from __future__ import annotations
 
@@ -16,25 +16,7 @@ Visit: TypeAlias = Literal["compiled", "held", "single"]
 
 @dataclass(frozen=True)
 class Kind:
-    """What all devices of one file are. A benchmark, a worker and a report ask this, and never which device it is.
-
-    `name`: its file's. `first`: what a person types for the first one of it. `kernels`: of which kind the rows of
-    operations' tables are that it runs.
-
-    `clock`: PROCESSOR, or the word in a record for times by a clock of its own; `tick`: seconds between two readings
-    of it at best. `visit`: the order of a visit; `queue`: kernels that it takes behind a hold before it blocks their
-    caller. `alignment`: bytes; every operand's address is a multiple, as programs on this device have them.
-
-    `refuses`: settings that it does not obey, and why; `flushes`: whether its caches can be emptied as a whole, of one
-    that refuses single operands out of cache. `ceilings`: operations of which a row bounds everything else;
-    `isas`: its instruction sets of multiply-adds, narrowest first. `dtypes`: element types that its units multiply.
-    `undivided`: one launch takes all of it, so that what takes one core seconds takes it no time. `caches`: bytes, from
-    the first level to the last, of a usual one: for a plan where none is here to be asked.
-
-    `first_answer`: seconds at least that a provider's first kernel has to load and compile. `sticky`: an error may stay
-    with the process that had it. `profiler`: the tool that looks at one launch of it. `scripted`: its time is a
-    script's, and it answers in the place of kernels that are missing here.
-    """
+    """The properties of all devices of one file, by which the suite distinguishes devices."""
 
     name: str  # of its file
     first: str  # what a user types for the first device of the kind
@@ -58,7 +40,7 @@ class Kind:
 
     @property
     def own_clock(self) -> bool:
-        """Whether its kernels are timed by another clock than their caller's."""
+        """Whether a clock other than the caller's times its kernels."""
         return self.clock != PROCESSOR
 
     @property
@@ -67,7 +49,7 @@ class Kind:
         return self.visit == "compiled"
 
     def to_record(self, settings: Iterable[str]) -> dict[str, Any]:
-        """Return what an environment and the doctor report of it; `settings`: names of those that it may obey."""
+        """Return the record of an environment and the doctor; `settings`: names of those that may be obeyed."""
         return {
             "kind": self.name,
             "kernels": self.kernels,

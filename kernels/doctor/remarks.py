@@ -1,4 +1,4 @@
-"""What of this installation may cost time, each with the command that measures what it costs."""
+"""Parts of this installation that may cost time, each with the command that measures the cost."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WIDE = "avx512"
 
 
 def remarks(inventory: Inventory) -> list[tuple[str, str]]:
-    """What it is about, and the line."""
+    """Return the subject and the text of each remark."""
     return [*_mkl(inventory), *_openblas(inventory), *_caps(inventory), *_malloc(inventory), *_huge_pages(inventory)]
 
 
@@ -41,7 +41,7 @@ def _mkl(inventory: Inventory) -> Iterator[tuple[str, str]]:
 
 
 def _openblas(inventory: Inventory) -> Iterator[tuple[str, str]]:
-    """Kernels that a variable asks for, or of fewer instructions than there are."""
+    """Yield a remark on kernels set by a variable, or kernels below the processor's instruction set."""
     blas = inventory.libraries.get("OpenBLAS of numpy")
     if blas is None or not blas.here or not blas.kernels:
         return

@@ -1,4 +1,4 @@
-"""What the doctor prints: a line a fact, in groups, 100 columns; ASCII, whatever the locale."""
+"""The doctor's printed report: a line a fact, in groups, 100 columns; ASCII, whatever the locale."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Rows = Iterator[tuple[str, str]]
 
 
 def lines(inventory: Inventory) -> list[str]:
-    """Groups with nothing in them are left out."""
+    """Return the report's lines; empty groups are left out."""
     groups = {
         "devices": devices(inventory),
         "libraries": libraries(inventory),
@@ -68,7 +68,7 @@ FEW = 4  # kernels that are named; more are counted
 
 
 def _nature(about: Mapping[str, Any]) -> Iterator[str]:
-    """What its kind is: clock, visit, alignment, settings, ceilings, kernels."""
+    """Yield the properties of a device's kind: clock, sample, alignment, settings, ceilings, kernels."""
     yield f"clock: {about['clock']}, {about['tick'] * 1e9:g} ns apart at best"
     yield VISITS[about["visit"]]
     yield f"operands at multiples of {about['alignment']} B"
@@ -111,7 +111,7 @@ def _threads(pool: Pool) -> str:
 
 
 def bindings(inventory: Inventory) -> Rows:
-    """Those that share a reason share a line."""
+    """Yield bindings; those that share a reason share a line."""
     reasons: dict[str | None, list[str]] = {}
     for name, reason in inventory.bindings.items():
         reasons.setdefault(reason, []).append(name)
@@ -146,13 +146,13 @@ def _cores(cores: Cores) -> str:
 
 
 def _ranges(numbers: tuple[int, ...]) -> str:
-    """ "0-3,8"."""
+    """Return sorted numbers as ranges, as "0-3,8"."""
     runs = [[n for _, n in run] for _, run in groupby(enumerate(numbers), lambda x: x[1] - x[0])]
     return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
 def _caches(caches: tuple[Cache, ...]) -> str:
-    """Those that the same cores share are named together."""
+    """Return caches, grouped by the cores that share them."""
     parts = []
     for shared, group in groupby(caches, lambda cache: cache.shared):
         names = (f"L{x.level}{KIND.get(x.kind, '')} {_bytes(x.size)}" for x in group)
@@ -201,7 +201,7 @@ def _rights(rights: Rights) -> str:
 
 
 def missing(inventory: Inventory) -> Rows:
-    """Reason and command; what is merely not there needs no reason."""
+    """Yield missing parts with reason and command; a plain absence needs no reason."""
     for kind, about in inventory.devices.items():
         if not about["here"]:
             yield kind, about["reason"]
@@ -217,7 +217,7 @@ def missing(inventory: Inventory) -> Rows:
 
 
 def figures(inventory: Inventory) -> Rows:
-    """What this user has measured, and where it is kept."""
+    """Yield the figures that this user has measured, and their folder."""
     yield "ceilings", _peaks(inventory.ceilings) if inventory.ceilings else "none yet: python -m micro.ceiling (20 s)"
     for name, peaks in inventory.gpu_ceilings.items():
         yield f"ceilings {name}", _peaks(peaks)
@@ -254,6 +254,6 @@ def _many(count: int | None, noun: str) -> str:
 
 
 def _bytes(size: int) -> str:
-    """ "48 KiB"; one place where it is not whole."""
+    """Return a size as "48 KiB", with one decimal unless it is whole."""
     step = max(0, min(4, (size.bit_length() - 1) // 10))
     return f"{round(size / 1024**step, 1):g} {('', 'Ki', 'Mi', 'Gi', 'Ti')[step]}B"

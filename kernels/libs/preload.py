@@ -1,4 +1,4 @@
-"""Libraries that a process is started with before its own: shims of ours, and other allocators."""
+"""Libraries preloaded into a process: the suite's shims, and other allocators."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ ALLOCATORS = ("jemalloc", "tcmalloc", "mimalloc")
 
 
 def words(asked: str) -> tuple[str, ...]:
-    """Of `none`, or of names joined by +. Raises UsageError."""
+    """Parse `none` or names joined by +. Raises UsageError."""
     names = () if asked == NONE else tuple(asked.split("+"))
     for word in names:
         if word not in WORDS:
@@ -60,19 +60,19 @@ def words(asked: str) -> tuple[str, ...]:
 
 
 def given() -> tuple[str, ...]:
-    """Those that this environment has preloaded already, by the names of their files."""
+    """Return the names of libraries that this environment already preloads."""
     names = heap.preloaded()
     return tuple(word for word in WORDS if any(name.startswith(word.replace("-", "_")) for name in names))
 
 
 def joined(asked: str, more: str) -> str:
-    """With one more."""
+    """Return `asked` with one more name."""
     return more if asked == NONE else f"{asked}+{more}"
 
 
 @functools.cache
 def library(word: str) -> Path:
-    """Its file. Raises Unavailable."""
+    """Return a library's file, built if it is a shim. Raises Unavailable."""
     try:
         return WORDS[word]()
     except Unavailable:
@@ -82,7 +82,9 @@ def library(word: str) -> Path:
 
 
 def variables(asked: str) -> dict[str, str]:
-    """What a process is started with. What the environment preloads stays, behind. Raises UsageError, Unavailable."""
+    """Return the environment variables that preload libraries, before those that the environment preloads.
+
+    Raises UsageError, Unavailable."""
     names = words(asked)
     if not names:
         return {}
@@ -93,7 +95,7 @@ def variables(asked: str) -> dict[str, str]:
 
 
 def missing(asked: Sequence[str], maps: str) -> str | None:
-    """The first of these that a process has not loaded, by its /proc/PID/maps; None: all are there."""
+    """Return the first library that a process has not loaded, by its /proc/PID/maps, or None."""
     return next(
         (word for word in asked if str(library(word).resolve()) not in maps and str(library(word)) not in maps), None
     )

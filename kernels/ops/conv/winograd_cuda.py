@@ -1,4 +1,4 @@
-"""Winograd's convolutions on a GPU: transforms of winograd.cu, and a cuBLAS product for each tile place."""
+"""Winograd's convolutions on a GPU: transforms of winograd.cu around one cuBLAS product a tile place."""
 
 from __future__ import annotations
 

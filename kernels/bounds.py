@@ -21,9 +21,9 @@ LOPSIDED = ("uniform",)  # data whose mean is not zero: its sums grow with their
 def product(absolute: Array, want: Array, u: float, terms: int, *, inputs_exact: bool = False) -> Array:
     """Return the largest error allowed in each element of a product of `terms` terms.
 
-    It is PRODUCT u |A||B| in single precision. In a coarser type the roundings of the terms are independent and add
-    up like a random walk, to u |A||B| / √K instead of u |A||B|, so that a few missing terms of thousands show.
-    Errors of fp32 sums, which a tensor core truncates, and of the result's rounding are added. `inputs_exact`:
+    In single precision the bound is PRODUCT u |A||B|. In a coarser type the roundings of the terms are independent
+    and add up like a random walk, to u |A||B| / √K instead of u |A||B|, so that a few missing terms of thousands
+    show. Errors of fp32 sums, which a tensor core truncates, and of the result's rounding are added. `inputs_exact`:
     inputs have the type that is multiplied, so that only partial sums are rounded to it. `absolute`, |A||B|, is
     overwritten."""
     import numpy as np

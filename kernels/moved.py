@@ -35,7 +35,7 @@ def exactly(want: Array) -> Array:
 def some(problem: Problem, rng: np.random.Generator, count: int, **part: Any) -> Excerpt:
     """Return an excerpt of random elements of operands of `count` numbers each.
 
-    It is a problem of that `size` in bytes; `part`: its other fields where they differ."""
+    The excerpt is a problem of that `size` in bytes; `part`: its other fields where they differ."""
     row = (*places.every((1,)), places.elements(rng, count))
     smaller: Problem = replace(problem, **{"size": LENGTH * len(row[1])} | part)
     return Excerpt(smaller, {x.name: row for x in problem.operands()})

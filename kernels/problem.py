@@ -237,7 +237,7 @@ class Problem:
     def fill(self, rng: np.random.Generator, probe: str = "dense") -> dict[str, Array]:
         """Return fresh host arrays for every operand that is read.
 
-        They are normal random, unless the probe names other data or the operation draws them itself."""
+        Values are normal random, unless the probe names other data or the operation draws them itself."""
         read = [x for x in self.operands() if x.role != "out"]
         data = probe if probe in DATA else "normal"
         filled = {x.name: self.indices(x, rng) if x.below or x.drawn_by_index else _random(rng, x, data) for x in read}
@@ -257,8 +257,8 @@ class Problem:
     def indices(self, x: Operand, rng: np.random.Generator) -> Array:
         """Return the values of an input of indices, or of one that the operation draws, for checks and rounds.
 
-        By default they are uniform over the allowed range, with its first and last value included, where kernels may
-        be wrong."""
+        The default is uniform over the allowed range, with its first and last value included, where kernels may be
+        wrong."""
         drawn = rng.integers(x.below, size=x.shape, dtype=STORED[x.dtype])
         if drawn.size > 2:
             drawn.flat[rng.choice(drawn.size, 2, replace=False)] = 0, x.below - 1

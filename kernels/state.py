@@ -13,8 +13,8 @@ VARIABLE = "KERNELGAP_STATE"
 def folder() -> Path:
     """Return the state folder, created on first use and readable by its owner alone.
 
-    It is `$KERNELGAP_STATE`, else `$XDG_CACHE_HOME/kernelgap`, else `~/.cache/kernelgap`; if none of them can be
-    written, a temporary folder (`is_temporary`)."""
+    The folder is `$KERNELGAP_STATE`, else `$XDG_CACHE_HOME/kernelgap`, else `~/.cache/kernelgap`; if none of them
+    can be written, a temporary folder (`is_temporary`)."""
     asked = os.environ.get(VARIABLE)
     try:
         path = Path(asked or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "kernelgap"))

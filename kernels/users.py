@@ -36,8 +36,8 @@ def load(name: str) -> Variant[Any]:
 
     A name is `module:NAME`, `file.py:NAME`, `file.c:NAME`, `file.so:NAME`, or the result of `name_of`. A function
     gets arrays in the problem's order, inputs first, and writes the outputs; or it returns a Launch, which is then
-    timed. Its attributes: `precision`, its arithmetic, fp32 by default; `device`, the kind of device of its arrays,
-    cpu by default."""
+    timed. Attributes of a function: `precision`, its arithmetic, fp32 by default; `device`, the kind of device of
+    its arrays, cpu by default."""
     place, _, attribute = name.rpartition(":")
     try:
         if place.endswith(users_c.SUFFIXES):
@@ -76,8 +76,8 @@ def _compiled(name: str, path: Path, function: str) -> Variant[Any]:
 def name_of(function: Callable[..., Any]) -> str:
     """Return the variant name of a Python function. Raises UsageError.
 
-    It names the function's file if that defines the function; a function of a script or notebook and a nested
-    function are pickled into the state folder with what they refer to."""
+    The name is that of the function's file if that defines the function; a function of a script or notebook and a
+    nested function are pickled into the state folder with what they refer to."""
     module, qualname = sys.modules.get(function.__module__), getattr(function, "__qualname__", "")
     source = getattr(module, "__file__", None) or ""
     if module and source.endswith(".py") and module.__name__ != "__main__" and vars(module).get(qualname) is function:

@@ -1,6 +1,7 @@
 """A user's kernel in C, or in a shared library of any compiler: `file.c:NAME`, `file.so:NAME`.
 
-It is called with the operands' addresses, inputs first, then the problem's integer axes, in their order, as int64."""
+The function is called with the operands' addresses, inputs first, then the problem's integer axes, in their order,
+as int64."""
 
 from __future__ import annotations
 

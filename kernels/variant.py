@@ -60,6 +60,6 @@ class Variant(Generic[P]):
 
 
 def row(provider: Provider, name: str, prepare: Callable[[P, Any, Setting], Bind], **fields: Any) -> Variant[P]:
-    """Return a variant with what its provider's variants have in common, unless `fields` of Variant say otherwise."""
+    """Return a variant with its provider's common fields, unless `fields` of Variant override them."""
     common: dict[str, Any] = {"missing": provider.missing, "kernel": provider.kernel, "python": provider.python}
     return Variant(name, provider.device, provider.name, prepare, **(common | fields))

@@ -1,8 +1,8 @@
 """A simulated device with a scripted clock and a journal, which shows the order of a measurement.
 
-It runs every operation of the suite: those of a CPU, or as `fake:KIND` those of another kind. Each variant keeps its
-name, returns the operation's reference in every output, and takes the script's time; `faults` throws at a step of
-the journal."""
+The device runs every operation of the suite: those of a CPU, or as `fake:KIND` those of another kind. Each variant
+keeps its name, returns the operation's reference in every output, and takes the script's time; `faults` throws at a
+step of the journal."""
 
 from __future__ import annotations
 

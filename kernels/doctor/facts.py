@@ -67,8 +67,7 @@ def _compiler() -> str | None:
 
 
 def _commit() -> str | None:
-    """Return the commit of this checkout, or the one that the installed package was built from; a `+` where files
-    differ from it."""
+    """Return the commit of this checkout, or of the installed package's build; a `+` where files differ."""
     root = suite.ROOT
     if suite.PREFIX:
         return read(str(suite.FOLDER / "commit.txt")) or None

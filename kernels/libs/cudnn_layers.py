@@ -65,7 +65,8 @@ def normalize(
 ) -> Callable[[], None]:
     """Return the call that normalizes by the batch's statistics and writes them to `kept`.
 
-    They are mean and 1/√(variance + ε). `gain`: addresses of scale and shift; there are no running statistics."""
+    The statistics are mean and 1/√(variance + ε). `gain`: addresses of scale and shift; nothing keeps running
+    statistics."""
     alpha, beta = _factors()
     none = (ctypes.c_double(0.0), POINTER(0), POINTER(0))
     given = (alpha, beta, *_given(x), *_given(y), row, *map(POINTER, gain), *none, ctypes.c_double(epsilon))
@@ -169,7 +170,7 @@ def state_bytes(on: Cudnn) -> int:
 def dropping(on: Cudnn, rate: float, states: tuple[int, int], seed: int) -> ctypes.c_void_p:
     """Return the descriptor of dropout; `states`: address and bytes of its generators, seeded here.
 
-    They must live as long as the descriptor."""
+    The generators must live as long as the descriptor."""
     how = on.make("cudnnCreateDropoutDescriptor")
     given = (ctypes.c_float(rate), POINTER(states[0]), SIZE(states[1]), ctypes.c_ulonglong(seed))
     on.call("cudnnSetDropoutDescriptor", how, on.handle, *given)

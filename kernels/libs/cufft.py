@@ -55,7 +55,7 @@ class Plan:
 def layout(lengths: tuple[int, int], count: int, inverse: bool, behind: bool) -> tuple[Any, ...]:
     """Return the arguments of cufftPlanMany after the plan.
 
-    They are rank, sizes, the source's rows and columns, step and distance, the target's, kind, count. Frames lie one
+    Order: rank, sizes, the source's rows and columns, step and distance, the target's, kind, count. Frames lie one
     behind another, and so do spectra if `behind`; else the numbers of one frequency lie together."""
     down, across = lengths
     sizes, halves = (INT * 2)(down, across), (INT * 2)(down, across // 2 + 1)

@@ -65,8 +65,8 @@ class Plan:
 def plan(images: Array, spectra: Array, inverse: bool, rigor: str, aligned: bool = True, threads: int = 1) -> Plan:
     """Plan a transform of the last two axes, real images to half spectra or inverse, unscaled.
 
-    It runs repeatedly on these arrays, which planning may overwrite; the inverse destroys the spectra. Not `aligned`:
-    by instructions that take arrays anywhere.
+    The plan runs repeatedly on these arrays, which planning may overwrite; the inverse destroys the spectra. Unless
+    `aligned`, its instructions take arrays anywhere.
 
     Wisdom is kept by rigor: FFTW takes what a longer search found wherever there is some, and MEASURE would be
     PATIENT."""

@@ -88,7 +88,8 @@ class Gpu:
 def open_gpu(bus_id: str) -> Gpu:
     """Return the GPU at a PCI address, as "0000:17:00.0". Raises Unavailable.
 
-    Not by index: CUDA counts as CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER order devices, and NVML does not."""
+    An index would not do: CUDA counts as CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER order devices, and NVML does
+    not."""
     if reason := cuda.package("pynvml", INSTALL):
         raise Unavailable(reason)
     try:
@@ -102,7 +103,7 @@ def open_gpu(bus_id: str) -> Gpu:
 def _answer(api: Any, names: str, *arguments: Any) -> Any:
     """Return the result of the first of the functions in `names` that works, or None.
 
-    They were renamed over the years."""
+    The functions were renamed over the years."""
     for name in names.split():
         try:
             return getattr(api, name)(*arguments)

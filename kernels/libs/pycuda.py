@@ -36,8 +36,8 @@ def missing() -> str | None:
 def load() -> Any:
     """Import `pycuda.driver` and make the current device's primary context current. Raises Unavailable.
 
-    It is also the context of CuPy and cuBLAS; of device 0 if none is current yet. Not by `pycuda.autoprimaryctx`,
-    which takes the device from $CUDA_DEVICE and a file in the home folder."""
+    That context is also CuPy's and cuBLAS's; device 0 is taken if none is current yet. `pycuda.autoprimaryctx` would
+    take the device from $CUDA_DEVICE and a file in the home folder."""
     if reason := cuda.package("pycuda", EXTRA):
         raise Unavailable(reason)
     try:

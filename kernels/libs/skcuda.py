@@ -1,11 +1,11 @@
 """cuBLAS and cuFFT as scikit-cuda 0.5.3, of 2019, calls them.
 
-That package cannot be imported as it is. It requires pkg_resources, which setuptools no longer brings; names of NumPy
-1; libcuda.so and libcublas.so, where drivers and wheels have libcuda.so.1 and libcublas.so.13; and it reads a SONAME of
-two numbers, or else makes a cuBLAS handle during the import. All this is lent to scikit-cuda during the import, and
-taken back.
+That package cannot be imported as it is. scikit-cuda requires pkg_resources, which setuptools no longer brings; names
+of NumPy 1; libcuda.so and libcublas.so, where drivers and wheels have libcuda.so.1 and libcublas.so.13; and it reads a
+SONAME of two numbers, or else makes a cuBLAS handle during the import. All this is lent to scikit-cuda during the
+import, and taken back.
 
-It sets neither the math mode nor a workspace: both are the library's defaults."""
+The package sets neither the math mode nor a workspace: both are the library's defaults."""
 
 from __future__ import annotations
 

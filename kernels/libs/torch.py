@@ -37,8 +37,9 @@ def executed(torch: Any, call: Callable[[], object]) -> list[tuple[str, str]]:
 
 
 def named(torch: Any, call: Callable[[], object], *kinds: str) -> tuple[str | None, str | None] | None:
-    """Name oneDNN's implementation of the last primitive of these kinds, with the number of reorders around it, as a
-    variant's `kernel`; None where other kernels ran, which leave no line."""
+    """Return a variant's `kernel` by oneDNN's implementation of the last primitive of these kinds.
+
+    Reorders around the primitive are counted. None where other kernels ran, which leave no line."""
     primitives = executed(torch, call)
     names = [name or kind for kind, name in primitives if kind in kinds]
     reorders = sum(kind == "reorder" for kind, _ in primitives)

@@ -37,8 +37,8 @@ def load(device: Any) -> Any:
 def arithmetic(torch: Any, dtype: str = "fp32") -> Callable[[], None]:
     """Return a call that sets the arithmetic of fp32 products: TF32 if `dtype` is that, else fp32.
 
-    It sets a switch of the whole process, which rows of both kinds share: so it belongs into each timed call, at the
-    cost of one attribute. torch 2.9 gave the switch a new name, and warns if the old one is used."""
+    The call sets a switch of the whole process, which rows of both kinds share: so it belongs into each timed call,
+    at the cost of one attribute. torch 2.9 gave the switch a new name, and warns if the old one is used."""
     switch = torch.backends.cuda.matmul
     if hasattr(switch, "fp32_precision"):
         return partial(setattr, switch, "fp32_precision", "tf32" if dtype == "tf32" else "ieee")

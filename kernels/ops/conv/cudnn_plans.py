@@ -152,7 +152,7 @@ def engine(parameter: str) -> Variant[Conv]:
 def plan(parameter: str) -> Variant[Conv]:
     """Return the variant `cudnn-plan:MODE[:RANK][:tf32]`.
 
-    It takes the first plan of a heuristic's ranking that builds and fits, or the plan of one rank."""
+    The variant takes the first plan of a heuristic's ranking that builds and fits, or the plan of one rank."""
     known = re.fullmatch(r"(a|b|fallback)(?::(\d+))?(?::(tf32))?", parameter)
     if not known:
         modes = ", ".join(mode.lower() for mode in cudnn_frontend.MODES)

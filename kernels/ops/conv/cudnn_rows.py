@@ -55,7 +55,7 @@ def room(device: Any, setting: Setting) -> int:
 def prepared(choose: Choose, math: str) -> Callable[[Conv, Any, Setting], Bind]:
     """Return a `prepare` by the algorithm that `choose` names, in this arithmetic.
 
-    It makes one trial call, because cuDNN refuses some algorithms only then."""
+    One trial call is made, because cuDNN refuses some algorithms only then."""
 
     def prepare(problem: Conv, device: Any, setting: Setting) -> Bind:
         convolution = cudnn.convolution(device.dnn(), PASSES[problem.direction], layer(problem))

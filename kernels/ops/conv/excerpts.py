@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 def part(problem: Shape, rng: np.random.Generator) -> Part:
     """Return a random part of a problem, and its places in each operand.
 
-    It is a row of one image's result, or as many rows as a stride; of a filter's gradient one tap of some filters;
-    all of the problem if only padding is read."""
+    The part is a row of one image's result, or as many rows as a stride; in wgrad one tap of some filters; all of
+    the problem if only padding is read."""
     some = _of_filters(problem, rng) if problem.direction == "wgrad" else _of_image(problem, rng)
     return some or (problem, {x.name: places.every(x.shape) for x in problem.operands()})
 
@@ -105,7 +105,7 @@ def _of_filters(problem: Shape, rng: np.random.Generator) -> Part | None:
 def _channels(problem: Shape, rng: np.random.Generator, most: int) -> tuple[Numbers, Numbers, Numbers]:
     """Return filters and channels of one group, and the channels as a filter counts them.
 
-    They are all that a sum runs over, and some of those that an output has."""
+    All filters or channels that a sum runs over are taken, and some of those that an output has."""
     import numpy as np
 
     c, k = problem.c // problem.groups, problem.k // problem.groups

@@ -1,8 +1,8 @@
 """ncnn's convolutions by the options that allow an algorithm, an image at a time, forward alone.
 
 ncnn transforms or packs the filter when the network is loaded: compare with rows that keep the filter's transform.
-Its options do not decide the Winograd tile alone (for an image of unknown size it takes F(2,3) where only F(6,3) is
-allowed), so the tile is detected from where the roundings of one large number spread. Results are copied out of
+ncnn's options do not decide the Winograd tile alone (for an image of unknown size it takes F(2,3) where only F(6,3)
+is allowed), so the tile is detected from where the roundings of one large number spread. Results are copied out of
 ncnn's memory."""
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def _projected(problem: Shape, inputs: tuple[Array, Array], rng: np.random.Gener
 def _allowed(problem: Shape, inputs: tuple[Array, Array], probe: str) -> Array:
     """Return the root of the sum of squares of all channels' bounds.
 
-    It is exact for quadratic bounds and no less than exact for the others (Minkowski)."""
+    For quadratic bounds the root is exact, for the others no less than exact (Minkowski)."""
     import numpy as np
 
     which, channel = _channel(problem)

@@ -177,7 +177,7 @@ def _frames(planned: Plan, name: str, channels: int, block: Block) -> list[tuple
 def _into(planned: Plan, tiling: Tiling, name: str, array: Array) -> Callable[[Block], None]:
     """Return the transform of input tiles to spectra by frequency.
 
-    Of the output's gradient beside an image a tile holds the outputs alone."""
+    A tile of the output's gradient, where beside an image, holds the outputs alone."""
     alone = planned.problem.direction == "wgrad" and name == "y"
     (rows, columns), (top, left) = ((tiling.size, tiling.size), tiling.before) if not alone else (tiling.steps, (0, 0))
     tiles = Argument(**_geometry(tiling, array), rows=rows, columns=columns, top=top, left=left)

@@ -1,6 +1,6 @@
 """PyTorch's convolutions, by its dispatcher's choice and by name.
 
-They allocate their result, which is copied to the operand, because they cannot write into it as `out`."""
+PyTorch allocates the result, which is copied to the operand, because a convolution cannot write into it as `out`."""
 
 from __future__ import annotations
 

@@ -127,9 +127,9 @@ def _blocks(problem: Shape) -> Iterator[slice]:
 
 
 def _taps(problem: Shape, rows: slice) -> Iterator[tuple[int, int, slice, slice, slice, slice]]:
-    """Yield each tap that reads the image: its place in the filter, the rows and columns that it links.
+    """Yield each tap that reads the image: its place in the filter, and slices of output and image.
 
-    They are those of the output, rows counted within `rows`, then those of the image."""
+    The slices are rows of the output, counted within `rows`, its columns, and the image's rows and columns for them."""
     down, across = problem.lines
     for r in range(problem.r):
         for s in range(problem.s):

@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from kernels.dtypes import Array
 
 PRODUCT = 16.0  # honest products make at most 5.5 u |A||B| from K = 1 to 26752, half precision 187 u
-COARSE = UNIT_ROUNDOFF["fp16"]  # from here on an error is a random sum of the roundings of its terms
+COARSE = UNIT_ROUNDOFF["fp16"]  # from this roundoff on, errors of terms add up like a random walk
 STORED_COARSELY = 4.0  # of u |A||B| / √K: partial sums that are rounded, where inputs are exact as they lie in memory
 ROUNDED_INPUTS = 6.0  # … inputs that are rounded or cut on the way: honest ones make 4.7 (cut to TF32, K = 256)
 IDLE = 2.0**-20  # of terms that do not count in a sparse probe, in both factors: products are 2^-40 of the others'
-GRADES = 6  # rows of one probe differ in size by up to 10 to so many, up and down
+GRADES = 6  # rows of one probe are scaled by up to 10^±GRADES
 LOPSIDED = ("uniform",)  # data whose mean is not zero: its sums grow with their terms, and so do their errors
 
 

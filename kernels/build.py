@@ -14,14 +14,14 @@ from kernels import state
 from kernels.errors import BuildError, Unavailable
 
 FLAGS = ("-O3", "-march=native", "-ffp-contract=fast", "-fno-math-errno", "-std=gnu11", "-Wall", "-Werror")
-# A function calls its own neighbors, whoever else exports their names: MKL, once loaded, has a saxpy for everyone.
+# Calls within a file stay within it, although MKL, once loaded, exports a saxpy to everyone.
 SHARED = ("-shared", "-fPIC", *(() if sys.platform == "darwin" else ("-Wl,-Bsymbolic",)))
 
 
 @functools.cache
 def compiler() -> tuple[str, str]:
     """Return the C compiler's path and the first line of its version. Raises Unavailable."""
-    import shutil  # here, as below: a plan is listed without
+    import shutil  # imported here, as below, because plans do not need it
     import subprocess
 
     for name in (os.environ.get("CC"), "cc", "gcc", "clang"):

@@ -89,7 +89,7 @@ def find(op: str, name: str) -> Variant[Any]:
     A name is a row; `family:parameter`; `row*20`, twenty calls as one launch, and `row*20~b`, its control run; or a
     user's `module:NAME`, `file.py:NAME` or `file.c:NAME`."""
     if times := re.fullmatch(TIMES, name):
-        from kernels import repeated  # here and below: most names need neither, and a command starts without them
+        from kernels import repeated  # imported here, as below, because most names do not need it
 
         return repeated.repeated(find(op, times[1]), int(times[2]), name)
     family, _, parameter = name.partition(":")

@@ -32,7 +32,7 @@ def _cgroups(mount: Path, memberships: str) -> Iterator[Path]:
         for name in (controllers, "cpu") if controllers else ("", "unified"):
             folder = mount / name
             yield folder
-            # In a container the path may be the host's, and what lies above the mount is not seen.
+            # In a container the path may be the host's, and folders above the mount are not visible.
             for word in path.strip("/").split("/") if ".." not in path else ():
                 folder = folder / word
                 yield folder

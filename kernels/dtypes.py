@@ -23,7 +23,7 @@ UNIT_ROUNDOFF = {  # of int8 that of the float64 by which its exact sums are jud
     "int8": 2.0**-45,
 }
 LEAST_POSITIVE = {"fp16": 2.0**-24}  # where data reach below the normal numbers, whose roundings are relative
-STORED = {  # as NumPy calls what lies in memory
+STORED = {  # NumPy types in memory
     "fp32": "f4",
     "tf32": "f4",
     "bf16": "u2",
@@ -34,8 +34,8 @@ STORED = {  # as NumPy calls what lies in memory
 }
 LEAST = {"int32": -(2.0**31), "int64": -(2.0**63)}
 SPREAD = 32.0  # of normal numbers that become whole ones of eight bits
-DATA = ("normal", "uniform", "integers", "zeros")  # what operands are drawn from
-MAGNITUDES = "magnitudes"  # normal numbers without their sign: of operands that have none, when "normal" is asked for
+DATA = ("normal", "uniform", "integers", "zeros")  # distributions of operands
+MAGNITUDES = "magnitudes"  # absolute normal numbers, for nonnegative operands under "normal"
 NOT_A_NUMBER = 0x7FC0  # bfloat16's
 
 

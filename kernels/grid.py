@@ -33,7 +33,7 @@ def bound(source: Path, geometries: Sequence[Geometry], names: Sequence[str], de
     size = max((x[1] for g in geometries for x in g.arguments if x[0] == "workspace"), default=0)
     workspace = device.allocate(int(size)) if size else None
     for geometry in geometries:
-        device.function(source, geometry.kernel, geometry.arch)  # compiled here, not where it is bound
+        device.function(source, geometry.kernel, geometry.arch)  # compiles before the bind
 
     def bind(buffers: Sequence[Any]) -> Launch:
         places = {name: int(buffer.data.ptr) for name, buffer in zip(names, buffers, strict=True)}

@@ -8,13 +8,13 @@ from kernels.errors import UsageError
 
 POLICIES: dict[str, dict[str, str]] = {
     "default": {},
-    # glibc keeps what it has: no block is mapped for itself, and none given back. It grows in pieces of 64 MiB, so that
+    # glibc keeps its memory: it maps no block separately, and returns none. It grows in pieces of 64 MiB, so that
     # it has soon grown for good.
     "keep": {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(64 << 30), "MALLOC_TOP_PAD_": str(64 << 20)},
 }
 
 
-SHIMS = ("mkl_intel", "sgemm_openblas", "blis")  # names of what is preloaded for its products, and allocates as before
+SHIMS = ("mkl_intel", "sgemm_openblas", "blis")  # preloaded for their products; they do not change the allocator
 
 
 def variables(asked: str) -> dict[str, str]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from kernels.errors import UsageError
 
-FAMILIES = {  # OpenBLAS's kernel families (DYNAMIC_ARCH), and what they are written in
+FAMILIES = {  # OpenBLAS's kernel families (DYNAMIC_ARCH), and their instruction sets
     "Prescott": "sse3",
     "Katmai": "sse",
     "Core2": "ssse3",
@@ -22,7 +22,7 @@ FAMILIES = {  # OpenBLAS's kernel families (DYNAMIC_ARCH), and what they are wri
     "NEOVERSEV1": "sve",
     "NEOVERSEN2": "sve",
 }
-SETS = {  # of each library, its own name of a set
+SETS = {  # each library's variable and name of a set
     "sse4.2": {
         "OPENBLAS_CORETYPE": "Nehalem",
         "MKL_ENABLE_INSTRUCTIONS": "SSE4_2",
@@ -43,7 +43,7 @@ SETS = {  # of each library, its own name of a set
         "ATEN_CPU_CAPABILITY": "avx512",
     },
 }
-MARCH = {  # what gcc and clang are held to, so that they write exactly these instructions
+MARCH = {  # flags by which gcc and clang generate exactly these instructions
     "sse4.2": ("-march=x86-64-v2",),
     "avx": ("-march=x86-64-v2", "-mavx"),
     "avx2": ("-march=x86-64-v3",),

@@ -30,7 +30,7 @@ class Launch:
     workspace: int = 0  # bytes
     entry: Entry | None = None
     capturable: bool = False  # on CUDA, may be recorded into a graph
-    kernels: int = 0  # that one call enqueues on a GPU's stream, at most; 0: not known
+    kernels: int = 0  # most that one call enqueues on a GPU's stream; 0: not known
     kernel: tuple[str | None, str | None] | None = None  # as a Variant's, where it depends on the problem
 
 

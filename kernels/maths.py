@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MATHS = Path(__file__).with_name("maths.c")
 POINTER, INT64, FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
-ALONE = openmp.Axis("", 1, {})  # of one thread, which divides nothing
+ALONE = openmp.Axis("", 1, {})  # one thread divides nothing
 
 
 @functools.cache

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 FLAGS = ("-cubin", "-O3", "-Werror", "all-warnings", "-Xptxas", "-v")
 TOOLKIT = Path("/usr/local/cuda/bin/nvcc")
-PATIENCE = 300.0  # seconds of one file; the slowest takes some ten
+PATIENCE = 300.0  # seconds for one file; the slowest takes about ten
 REMEDY = "install a CUDA toolkit (https://developer.nvidia.com/cuda-downloads), or set NVCC to its nvcc"
 
 Argument: TypeAlias = (
@@ -64,7 +64,7 @@ def refuse_unknown(source: Path, name: str, known: Collection[str]) -> None:
 
 def find() -> Path | None:
     """Return nvcc's path, or None: $NVCC alone if it is set; else from PATH, NVIDIA's folder or the wheel."""
-    import shutil  # here, as below: a plan is listed without
+    import shutil  # imported here, as below, because plans do not need it
 
     asked = os.environ.get("NVCC")
     places = (asked,) if asked else _places()

@@ -101,8 +101,8 @@ def plain(value: object) -> str:
     return str(value)
 
 
-GRADED, SPECIAL = "graded", "special"  # probes beside those that an operation names: see its properties of these names
-NUMBERS = (1 << 20) + 61  # drawn for one array; a longer one repeats them, at no round distance
+GRADED, SPECIAL = "graded", "special"  # probes beyond an operation's `probes`; see the properties of these names
+NUMBERS = (1 << 20) + 61  # drawn for one array; a longer one repeats them at an odd period
 
 
 def _random(rng: np.random.Generator, x: Operand, data: str) -> Array:
@@ -147,9 +147,9 @@ class Problem:
 
     op: ClassVar[str]
     probes: ClassVar[tuple[str, ...]] = ("dense",)
-    by_executed: ClassVar[bool] = False  # whether shares of a ceiling are by what an algorithm executes: some save much
-    called: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({})  # axes by other words that a person may type
-    within: ClassVar[bool] = False  # what it moves stays within a multiprocessor or its caches: no memory bounds it
+    by_executed: ClassVar[bool] = False  # whether shares of a ceiling count executed work, which some algorithms reduce
+    called: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({})  # axes by other words that a user may type
+    within: ClassVar[bool] = False  # data stay within a multiprocessor or its caches, so that no memory bounds it
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):

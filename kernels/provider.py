@@ -11,8 +11,8 @@ class Provider:
     """The origin of a kernel."""
 
     name: str
-    device: str = "cpu"  # the kind of device that its kernels are for
-    missing: Callable[[], str | None] = lambda: None  # why it is not here, told without importing it
+    device: str = "cpu"  # kind of device of its kernels
+    missing: Callable[[], str | None] = lambda: None  # why it is missing, without importing it
     kernel: Callable[[], tuple[str | None, str | None]] = lambda: (None, None)  # version and family, instruction set
     python: bool = False  # each call passes through the interpreter
 

@@ -23,10 +23,10 @@ class Knob:
     effect: str = ""  # "what does EFFECT change?"; empty where no contest is made along it
     fixed: bool = False  # for the life of a process
     value: Callable[[str], Any] = str  # reads a word of the command line; raises UsageError or ValueError
-    typed: Callable[[Any], str] = str  # as a person types a value
+    typed: Callable[[Any], str] = str  # as a user types a value
     named: Callable[[Any], str] = str  # in the name of a case
     parse: Callable[[str], Any] = str  # the reverse of `named`
-    start: Callable[[Any], Mapping[str, str]] | None = None  # variables of a process that obeys
+    start: Callable[[Any], Mapping[str, str]] | None = None  # variables of a process that obeys the knob
     place: int = 1  # among the words of a name
 
 

@@ -23,7 +23,7 @@ def folder() -> Path:
             return path
     except (OSError, RuntimeError):  # a full or a read-only disk; a user without a home
         pass
-    import tempfile  # here and below: most commands make no file of their own before they measure
+    import tempfile  # imported here, as below, because most commands write no file before they measure
 
     temporary = tempfile.mkdtemp(prefix="kernelgap-")
     os.environ[VARIABLE] = temporary  # the same one for the workers

@@ -20,7 +20,7 @@ LIBRARIES = (
     "DNNL_",
     "ATEN_",
 )
-# Of a GPU: the arithmetic of products (CUBLAS_EMULATE_SINGLE_PRECISION, TF32), how a kernel is loaded and launched.
+# A GPU's arithmetic of products (CUBLAS_EMULATE_SINGLE_PRECISION, TF32), and loading and launching of kernels.
 GPU = (
     "CUBLAS_",
     "CUBLASLT_",

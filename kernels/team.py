@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SOURCE = Path(__file__).with_name("team.c")
 POINTER, INT64 = ctypes.c_void_p, ctypes.c_int64
-# With these an argument begins; a kernel's own fields follow.
+# The first fields of an argument; a kernel's fields follow.
 PLAN: tuple[tuple[str, Any], ...] = (
     ("part", POINTER),
     ("done", POINTER),

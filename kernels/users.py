@@ -127,10 +127,10 @@ def module_of(place: str) -> ModuleType:
     if "." not in place and Path(f"{place}.py").is_file():  # before an installed module of that name
         place = f"{place}.py"
     folders = [os.getcwd(), *([os.path.dirname(os.path.abspath(place))] if place.endswith(".py") else [])]
-    sys.path += [folder for folder in dict.fromkeys(folders) if folder not in sys.path]  # a worker has neither there
+    sys.path += [folder for folder in dict.fromkeys(folders) if folder not in sys.path]  # a worker's path has neither
     if not place.endswith(".py"):
         return importlib.import_module(place)
-    # A name of its own: two files may be called alike, or like an installed package.
+    # A unique name, because two files may be called alike, or like an installed package.
     name = f"{MODULE}{zlib.crc32(os.path.abspath(place).encode()):08x}"
     spec = importlib.util.spec_from_file_location(name, place)
     assert spec is not None and spec.loader is not None

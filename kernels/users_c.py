@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SOURCE = ".c"
 SUFFIXES = (SOURCE, ".so", ".dylib")
-FLAGS = ("-Wno-error",)  # the house's own sources compile without a warning; a user's need not
+FLAGS = ("-Wno-error",)  # the suite's sources compile without a warning; a user's need not
 
 
 def prepare_of(path: Path, name: str) -> Callable[[Any, Any, Any], Bind]:

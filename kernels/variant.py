@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from kernels.devices.base import Device
 
 P = TypeVar("P", bound=Problem)
-DEFAULT = "default"  # the role of a row that is measured where nobody names one
-CEILING = "ceiling"  # … of one that nothing on its device can beat
+DEFAULT = "default"  # role of a row that is measured if no variant is named
+CEILING = "ceiling"  # role of a row that nothing on its device can beat
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from kernels.devices.kind import Kind
 from kernels.dtypes import BYTES, STORED, decode, drawn, encode, stored_as
 from kernels.errors import UsageError
 
-if TYPE_CHECKING:  # of a device that is open: a plan asks only what one is, and starts without
+if TYPE_CHECKING:  # needed by open devices alone: plans start without them
     from collections.abc import Callable
 
     from kernels.devices.base import Elapsed, Limits, V

@@ -42,7 +42,7 @@ extern "C" __global__ void sweep(const float4 *trash, long long count, float *ne
     if (sum == 1.5f) *never = sum; /* it reads zeros: the loads cannot be dropped, and nothing is written */
 }
 """
-# Clocks after which a hold lets go by itself: 0.25 s at 2 GHz, 1.5 s at the clock of an idle card. What is enqueued
+# Clocks after which a hold ends by itself: 0.25 s at 2 GHz, 1.5 s at the clock of an idle card. What is enqueued
 # behind a hold takes its caller milliseconds.
 PATIENCE = 500_000_000
 KIND = Kind(
@@ -53,7 +53,7 @@ KIND = Kind(
     tick=0.5e-6,
     visit="held",
     queue=512,  # kernels: a stream takes about 1022 before it blocks its caller
-    alignment=512,  # bytes: what CuPy's and PyTorch's allocators give; cudaMalloc gives 256
+    alignment=512,  # bytes, as of CuPy's and PyTorch's allocators; cudaMalloc aligns to 256
     refuses={
         "threads": "its kernels are launched from one",
         "cold": "its cache is emptied as a whole: --cold all",
@@ -73,7 +73,7 @@ KIND = Kind(
 )
 LANES, CLOCK = 128, 1.2e9  # multiply-adds of a multiprocessor a cycle (64 on sm_80), and a low clock: a guess
 BYTES_PER_PROCESSOR = 15e9  # bytes/s of memory for each of them: 2 TB/s of an H100's 3.4, of an A100's 1.6
-VISIT = 5e-3  # seconds of this process for a visit: views, capture, waiting
+VISIT = 5e-3  # seconds of this process for a sample: views, capture, waiting
 EMPTY = 9  # pairs of events with nothing between them: their median is the overhead
 SWEEPERS = 1024  # threads of each of the sweep's blocks, two a multiprocessor
 
@@ -113,7 +113,7 @@ class Cuda:
         self.arch = f"sm_{self._facts['major']}{self._facts['minor']}"
         self.processors: int = self._facts["multiProcessorCount"]
         self.stream = cp.cuda.Stream(non_blocking=True)
-        # For good. What is made current by use() alone is so until CuPy itself has entered a stream and left it, as it
+        # Entered for good. After use() alone the stream is current until CuPy has entered a stream and left it, as it
         # does to give an array that is not contiguous: then it works on the null stream, in no order with ours.
         self.stream.__enter__()
         self._open = cp.cuda.alloc_pinned_memory(4)
@@ -276,7 +276,7 @@ class Cuda:
             for _ in range(count):
                 launch.call()
         except BaseException:
-            with suppress(Exception):  # of a capture that the fault has made invalid: the fault is what is told
+            with suppress(Exception):  # the fault made the capture invalid, and is what is reported
                 self.stream.end_capture()
             raise
         graph = self.stream.end_capture()
@@ -295,7 +295,7 @@ class Cuda:
         activity, kind = torch.profiler.ProfilerActivity.CUDA, torch.autograd.DeviceType.CUDA
         with torch.profiler.profile(activities=[activity]) as traced:
             for call in calls:
-                self.hold()  # by its name one call's kernels are told from the next one's
+                self.hold()  # its kernel separates those of one call from the next
                 self.release()
                 call()
                 self.sync()
@@ -329,10 +329,10 @@ class Cuda:
 
     def limits(self) -> Limits:
         free, _ = self.cp.cuda.runtime.memGetInfo()
-        if self._link is None:  # asked once: NVML may take milliseconds
+        if self._link is None:  # queried once, because NVML may take milliseconds
             self._link = self._gpu.link() if self._gpu else 0.0
         return Limits(
-            free + self.cp.get_default_memory_pool().free_bytes(),  # what CuPy keeps for the next who asks
+            free + self.cp.get_default_memory_pool().free_bytes(),  # memory that CuPy's pool keeps
             self.processors,
             (self._facts["l2CacheSize"],),
             2 * LANES * CLOCK * self.processors,

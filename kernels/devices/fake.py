@@ -109,7 +109,7 @@ class Fake(Cpu):
 
             return bind
 
-        row: Any = variant  # a Variant, whose fields are no part of what a device reads of one
+        row: Any = variant  # a Variant, which has more fields than Row
         twin: V = dataclasses.replace(
             row,
             device=self.kind.name,

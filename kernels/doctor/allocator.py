@@ -60,7 +60,7 @@ def _exporter() -> str | None:
             path = os.fsdecode(info.path)
             if ".so" in path:
                 break
-            # An executable that is not position-independent stands in for what it calls: ask for another.
+            # An executable that is not position-independent resolves to itself; try the next symbol.
     return path
 
 

@@ -31,5 +31,5 @@ def bindings() -> dict[str, str | None]:
 def _asked(missing: Callable[[], str | None]) -> str | None:
     try:
         return missing()
-    except Exception as error:  # a package in pieces raises what it likes
+    except Exception as error:  # a damaged package raises anything
         return summary(error)

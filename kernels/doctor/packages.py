@@ -24,7 +24,7 @@ class Wanted:
 def _module(name: str) -> Callable[[], bool]:
     def there() -> bool:
         spec = find_spec(name)
-        return spec is not None and spec.origin is not None  # else what a removed package left behind
+        return spec is not None and spec.origin is not None  # else a namespace that a removed package left behind
 
     return there
 
@@ -61,7 +61,7 @@ def package(wanted: Wanted) -> Part:
         there = wanted.there()
         version: str | None = distribution.metadata["Version"] if distribution else None
         gone = _gone(distribution) if distribution else []
-    except Exception as error:  # broken metadata and finders raise what they like
+    except Exception as error:  # broken metadata and finders raise anything
         return _half(summary(error), wanted)
     if distribution is None:
         return _half("no metadata", wanted) if there else absent("not installed", wanted.install)

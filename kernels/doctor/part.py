@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import subprocess
 
-PATIENCE = 5.0  # seconds until a program counts as one that does not answer
+PATIENCE = 5.0  # seconds that a program may take
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ def summary(error: BaseException) -> str:
 
 def run(command: Sequence[str], text: str = "") -> subprocess.CompletedProcess[str]:
     """Run a program with English output. Raises OSError, subprocess.TimeoutExpired."""
-    import subprocess  # here: whatever is read without a program starts without it
+    import subprocess  # imported here because most facts need no program
 
     return subprocess.run(
         command,

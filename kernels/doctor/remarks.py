@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kernels.doctor.survey import Inventory
 from kernels.isa import FAMILIES
 
-VENDOR = "GenuineIntel"  # MKL's own
+VENDOR = "GenuineIntel"  # of processors and of MKL
 GEMM = "python -m micro.gemm --m 256 --n 2048 --k 2048 --trans nn"
 CAPS = (
     "MKL_ENABLE_INSTRUCTIONS",

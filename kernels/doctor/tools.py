@@ -16,7 +16,7 @@ from kernels.errors import Unavailable
 from kernels.nvcc import find as find_nvcc
 
 TRIAL = "#include <math.h>\n#include <stdint.h>\n#include <stdio.h>\ndouble f(double x) { return exp(x); }\n"
-INSTALL = {  # by ID and ID_LIKE of /etc/os-release; no system told: Debian's
+INSTALL = {  # by ID and ID_LIKE of /etc/os-release; else Debian's
     "ubuntu": ("apt install", {"cc": "gcc libc6-dev", "c++": "g++", "perf": "linux-tools-generic"}),
     "debian": ("apt install", {"cc": "gcc libc6-dev", "c++": "g++", "perf": "linux-perf"}),
     "fedora": ("dnf install", {"cc": "gcc", "c++": "gcc-c++", "perf": "perf"}),

@@ -17,14 +17,14 @@ from kernels.provider import Provider
 N, T, C = 0, 1, 2  # cublasOperation_t; the last is of the conjugate
 DEFAULT_MATH, PEDANTIC_MATH, TF32_MATH = 0, 2, 3  # cublasMath_t
 DEFAULT_ALGORITHM = -1  # CUBLAS_GEMM_DEFAULT: the library chooses
-WORKSPACE = 32 << 20  # bytes: what NVIDIA recommends from Hopper on
-KERNELS = 3  # of one call at most: a workspace cleared, the product, the parts of a K that was split summed
+WORKSPACE = 32 << 20  # bytes, as NVIDIA recommends from Hopper on
+KERNELS = 3  # of one call at most: clearing a workspace, the product, the sum of a split K
 INT, POINTER, FLOAT = ctypes.c_int, ctypes.c_void_p, ctypes.c_float
 
 # A name's cudaDataType of A, B and C, and its cublasComputeType_t. Sums, alpha and beta are fp32 in all. The plain
-# compute type of fp32 is what cublasSgemm asks for by default, and single precision on Hopper: TF32 has a type of its
-# own, and emulation by bf16 is off unless a handle's math mode or CUBLAS_EMULATE_SINGLE_PRECISION asks for it (a
-# run's record tells of those: kernels/steering.py). The pedantic one holds whatever is set, and forbids shortcuts.
+# compute type of fp32 is cublasSgemm's default, and single precision on Hopper: TF32 has a type of its
+# own, and emulation by bf16 is off unless a handle's math mode or CUBLAS_EMULATE_SINGLE_PRECISION turns it on (a
+# run's record holds those: kernels/steering.py). The pedantic type ignores all settings and forbids shortcuts.
 TYPES = {
     "fp32": (0, 68),  # CUDA_R_32F, CUBLAS_COMPUTE_32F
     "pedantic": (0, 69),  # CUDA_R_32F, CUBLAS_COMPUTE_32F_PEDANTIC

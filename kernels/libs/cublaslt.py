@@ -17,7 +17,7 @@ from kernels.libs import cublas, cuda
 from kernels.libs.cublas import FLOAT, INT, POINTER, T
 from kernels.provider import Provider
 
-ALIGNED = 256  # bytes: what the library takes for granted where it is not told; placements keep to 512
+ALIGNED = 256  # bytes: the library's default assumption; placements keep to 512
 SCALE = 0  # CUDA_R_32F: the type of alpha and beta
 TRANSA, TRANSB = 3, 4  # cublasLtMatmulDescAttributes_t, int32_t each
 MAX_WORKSPACE = 1  # cublasLtMatmulPreferenceAttributes_t, uint64_t
@@ -136,7 +136,7 @@ def plan(
     return tuple(
         Algorithm(product, bytes(x.algo), x.workspaceSize, x.wavesCount)
         for x in offers[: count.value]
-        if not x.state  # of what has a state the rest is not valid
+        if not x.state  # an entry with a state has no other valid field
     )
 
 

@@ -68,7 +68,7 @@ def load(name: str) -> ctypes.CDLL:
     try:
         library: Any = load_nvidia_dynamic_lib(name)
         return ctypes.CDLL(library.abs_path)
-    except (DynamicLibNotFoundError, ValueError) as error:  # before 1.4 a name that it does not know is the latter
+    except (DynamicLibNotFoundError, ValueError) as error:  # before pathfinder 1.4 an unknown name is a ValueError
         if place := _installed(name):
             return ctypes.CDLL(place)
         raise Unavailable(f"lib{name} is not here: {str(error).splitlines()[0]}: {EXTRA}") from None
@@ -76,7 +76,7 @@ def load(name: str) -> ctypes.CDLL:
 
 def _installed(name: str) -> str | None:
     """Return a library's path in a wheel or in the system, where pathfinder does not know the library."""
-    import ctypes.util  # here: a plan of products would wait for its modules of processes
+    import ctypes.util  # imported here because it imports subprocess, for which plans would wait
 
     spec = importlib.util.find_spec("nvidia")
     folders = [Path(place, name, "lib") for place in (spec and spec.submodule_search_locations) or ()]

@@ -13,9 +13,9 @@ from kernels.libs.cudnn import Layer
 RELEASES = (1, 18), (1, 26)  # the first and the last whose graphs list engines
 PACKAGE = "nvidia-cudnn-frontend"
 INSTALL = f"pip install '{PACKAGE}>=1.18,<1.27'"
-# Numerical notes of what rounds factors to half precision, which overflows at 65,504, as we read the name.
+# Numerical notes of plans that round factors to half precision, which overflows at 65,504, as we read the name.
 HALF = ("DOWN_CONVERT_INPUTS",)
-COARSE = ("TENSOR_CORE", *HALF)  # and of what rounds them to TF32
+COARSE = ("TENSOR_CORE", *HALF)  # and of plans that round them to TF32
 REFUSALS = ("NOT_SUPPORTED", "Deselecting execution plan", "No valid engine configs", "No valid execution plans")
 READS = {"fprop": ("x", "w"), "dgrad": ("y", "w"), "wgrad": ("x", "y")}
 WRITES = {"fprop": "y", "dgrad": "x", "wgrad": "w"}

@@ -11,14 +11,14 @@ from typing import Any
 from kernels.libs.cublas import prepared
 from kernels.libs.cudnn import FLOAT, INT, POINTER, SIZE, Cudnn
 
-MODES = {"max": 0, "avg": 2}  # cudnnPoolingMode_t; an average of what lies in the image
+MODES = {"max": 0, "avg": 2}  # cudnnPoolingMode_t; averages exclude padding
 PROPAGATE = 1  # cudnnNanPropagation_t
 SPATIAL = 1  # cudnnBatchNormMode_t: a mean and a variance for each channel
 ACROSS = 0  # cudnnLRNMode_t: over channels
 ADD = 0  # cudnnOpTensorOp_t
 RELU = 1  # cudnnActivationMode_t
 MOST = 1 << 31  # elements of a tensor
-KERNELS = 4  # of one call at most: sums, then what they are for. A guess
+KERNELS = 4  # of one call at most, as a guess: sums, then their use
 Operand = tuple[ctypes.c_void_p, int]
 
 

@@ -14,7 +14,7 @@ from kernels.libs.cublas import prepared
 from kernels.provider import Provider
 
 R2C, C2R = 0x2A, 0x2C  # cufftType
-KERNELS = 4  # of one call at most, as a guess: rows, columns, their exchange
+KERNELS = 4  # of one call at most, as a guess: rows, columns, transposition
 INT, POINTER, SIZE = ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t
 # cufftResult, which no function of the library spells out.
 RESULTS = {

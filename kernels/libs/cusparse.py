@@ -17,13 +17,13 @@ N = 0  # CUSPARSE_OPERATION_NON_TRANSPOSE
 INDEX_32, BASE_ZERO = 2, 0  # of row pointers and columns: CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO
 ROW_MAJOR = 2  # CUSPARSE_ORDER_ROW
 FP32 = 0  # CUDA_R_32F, of all operands and of the sums
-# cusparseSpMMAlg_t of CSR. What cusparseSpMM_preprocess could find once for the first and the third is found in each
-# call.
+# cusparseSpMMAlg_t of CSR. Each call repeats the analysis that cusparseSpMM_preprocess could do once for the first and
+# the third.
 ALGORITHMS = {"default": 0, "alg1": 4, "alg2": 6, "alg3": 12}
 REFUSALS = (2, 10, 11)  # CUSPARSE_STATUS_ALLOC_FAILED, _NOT_SUPPORTED, _INSUFFICIENT_RESOURCES
-KERNELS = 4  # of one call at most, as a guess: rows shared out, the product, its parts summed
+KERNELS = 4  # of one call at most, as a guess: distribution of rows, product, sum of parts
 INT, LONG, POINTER, SIZE, FLOAT = ctypes.c_int, ctypes.c_int64, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_float
-PLACEHOLDER = 0x100  # where an address is asked for and not read
+PLACEHOLDER = 0x100  # an address that is required and not read
 
 
 @dataclass(frozen=True)

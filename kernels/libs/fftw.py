@@ -54,7 +54,7 @@ class Plan:
         """Return the transform of other arrays of the same shapes and alignment."""
 
         def call() -> None:
-            if self._placed is not call:  # another one's arrays were transformed since
+            if self._placed is not call:  # other arrays were transformed since
                 self._move(source, target)
                 self._placed = call
             self.execute()

@@ -13,7 +13,7 @@ from kernels.libs import _optional
 from kernels.provider import Provider
 
 RAW = b"\0\0\0\0"  # in front of weights: single precision as it lies
-# Coarser arithmetic than is asked for, or another processor.
+# Options of coarser arithmetic, or of another processor.
 COARSE = (
     *("use_fp16_packed", "use_fp16_storage", "use_fp16_arithmetic", "use_bf16_storage", "use_bf16_packed"),
     *("use_int8_inference", "use_vulkan_compute"),

@@ -63,7 +63,7 @@ def compiled(kernel: Callable[..., object], arguments: Sequence[object]) -> None
 
 def _toolkit() -> Path | None:
     """Return the folder of nvcc's toolkit, by nvcc's path as found or resolved, or NVIDIA's default."""
-    from kernels import nvcc  # here: with it come half of what a command imports to start
+    from kernels import nvcc  # imported here because it brings half of a command's imports
 
     compiler = nvcc.find()
     programs = (compiler, compiler.resolve()) if compiler else ()

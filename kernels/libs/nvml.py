@@ -18,7 +18,7 @@ INSTALL = "pip install nvidia-ml-py"
 SM, MEMORY = 1, 2  # nvmlClockType_t
 DIE = 0  # nvmlTemperatureSensors_t
 POLICIES = {"power": 0, "thermal": 1}  # nvmlPerfPolicyType_t
-# Bytes/s of a lane, each way, less what their code takes: 8b/10b, 128b/130b, from the sixth on flits of 242 of 256.
+# Bytes/s of a lane, each way, less its encoding: 8b/10b, 128b/130b, from the sixth on flits of 242 of 256.
 LANES = {1: 0.25e9, 2: 0.5e9, 3: 1e9 * 128 / 130, 4: 2e9 * 128 / 130, 5: 4e9 * 128 / 130, 6: 8e9 * 242 / 256}
 COMPUTE_MODES = ("default", "exclusive thread", "prohibited", "exclusive process")
 
@@ -96,7 +96,7 @@ def open_gpu(bus_id: str) -> Gpu:
         api: Any = importlib.import_module("pynvml")
         api.nvmlInit()
         return Gpu(api, api.nvmlDeviceGetHandleByPciBusId(bus_id))
-    except Exception as error:  # NVML's own, which has no name before the import, and those of a broken package
+    except Exception as error:  # NVMLError, unnamed before the import, and those of a broken package
         raise Unavailable(f"NVML has no GPU at {bus_id} ({summary(error)}): see nvidia-smi") from None
 
 

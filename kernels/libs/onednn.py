@@ -17,14 +17,14 @@ from kernels.provider import Provider
 
 PACKAGE = "onednn-cpu-gomp"
 PIN = f"{PACKAGE}==2023.1.0"
-# Of dnnl_types.h, the same in every oneDNN 3.
+# Constants of dnnl_types.h, the same in every oneDNN 3.
 F32, ANY, CPU, IN_ORDER, USER, FORWARD = 3, 1, 1, 1, 1, 64
 SRC, DST, WEIGHTS, SCRATCHPAD = 1, 17, 33, 80
 DIFF_SRC, DIFF_DST, DIFF_WEIGHTS = 129, 145, 161
 ALGORITHMS = {"direct": 1, "winograd": 2, "auto": 3}
 IMPLEMENTATION, BY_ARGUMENT = 8, 255  # dnnl_query_impl_info_str, dnnl_query_exec_arg_md
 UNIMPLEMENTED = 3
-TAGS = 1000  # more than there are layouts with a name
+TAGS = 1000  # more than the named layouts
 POINTER = ctypes.c_void_p
 Dims = ctypes.c_int64 * 12
 EFFECTIVE = ((0x27, "avx512"), (0x7, "avx2"), (0x3, "avx"), (0x1, "sse4.2"))  # bits of dnnl_cpu_isa_t
@@ -79,7 +79,7 @@ class OneDnn:
         version = library["dnnl_version"]
         version.restype = ctypes.POINTER(ctypes.c_int * 3)
         self.version = "oneDNN " + ".".join(map(str, version().contents))
-        # Out of its cache a second description of a problem would have one implementation, the first one's.
+        # With its cache a second description of a problem would have the first one's implementation alone.
         library["dnnl_set_primitive_cache_capacity"](0)
         self.engine = self.create("engine", "create", CPU, ctypes.c_size_t(0))
         self.stream = self.create("stream", "create", self.engine.place, IN_ORDER)
@@ -197,7 +197,7 @@ def load() -> OneDnn:
     if path is None:
         raise Unavailable(missing() or "")
     try:
-        # Its own symbols before those that PyTorch brings: another oneDNN, another OpenMP.
+        # The wheel's symbols take precedence over PyTorch's, of another oneDNN and another OpenMP.
         return OneDnn(ctypes.CDLL(str(path), mode=os.RTLD_NOW | os.RTLD_DEEPBIND))
     except (OSError, AttributeError) as error:
         raise Unavailable(

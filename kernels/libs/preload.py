@@ -36,7 +36,7 @@ def _installed(stem: str, package: str) -> Path:
     raise Unavailable(f"no lib{stem} here: apt-get install {package} (Debian 12)")
 
 
-# By word: what makes or finds its file. Two that are after the same thing cannot be had at once.
+# The function that builds or finds a library's file, by name.
 WORDS: dict[str, Callable[[], Path]] = {
     "mkl-intel": _mkl_intel,
     "sgemm-openblas": _sgemm_openblas,

@@ -24,7 +24,7 @@ REBUILD = "pip install --force-reinstall --no-cache-dir --no-deps pycuda, which 
 NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING
 NO_TIMING = 2  # CU_EVENT_DISABLE_TIMING
 TIES = 2  # events of PyCUDA's stream and the caller's, which take places in its queue as kernels do
-ON_REQUEST = 48 << 10  # bytes of shared memory a block, from which on a kernel must ask for them
+ON_REQUEST = 48 << 10  # bytes of shared memory a block, beyond which a kernel must set an attribute
 POINTER, UNSIGNED = ctypes.c_void_p, ctypes.c_uint
 
 
@@ -44,7 +44,7 @@ def load() -> Any:
         driver: Any = importlib.import_module("pycuda.driver")
         driver.init()
         _enter(driver)
-    except Exception as error:  # built for another CUDA, half there, no GPU
+    except Exception as error:  # built for another CUDA, half-installed, no GPU
         raise Unavailable(f"pycuda is installed but cannot be used ({summary(error)}): {REBUILD}") from None
     return driver
 
@@ -90,7 +90,7 @@ class Side:
     measure captured."""
 
     driver: Any
-    api: Any  # libcuda: PyCUDA tells no handle of its events
+    api: Any  # libcuda, because PyCUDA's events expose no handle
     caller: int
     stream: Any
     fork: ctypes.c_void_p

@@ -53,7 +53,7 @@ def load(part: str = "cublas") -> Any:
 def _import(part: str) -> Any:
     import numpy as np
 
-    soname = _soname()  # here: scikit-cuda swallows all that is raised when it asks for it
+    soname = _soname()  # found here because scikit-cuda swallows exceptions where it needs it
     gone = {"float": float, "typeDict": _types(np), "sctypes": _kinds(np)}
     with (
         warnings.catch_warnings(),
@@ -61,7 +61,7 @@ def _import(part: str) -> Any:
         _lent(vars(np), **gone),
         _lent(vars(ctypes.cdll), LoadLibrary=_open),
     ):
-        warnings.simplefilter("ignore")  # its escapes are none
+        warnings.simplefilter("ignore")  # its invalid escape sequences warn
         utils = importlib.import_module("skcuda.utils")
         with _lent(vars(utils), find_lib_path=_path, get_soname=lambda path: soname):
             module = importlib.import_module(f"skcuda.{part}")
@@ -212,7 +212,7 @@ def transforms(lengths: tuple[int, int], count: int, inverse: bool, stream: int)
         api.cufftSetStream(number, stream)
     except api.cufftError as error:
         raise Unavailable(f"scikit-cuda raises {_name(error)} for a plan of {count} × {lengths}") from None
-    del arguments  # until here the arrays are read
+    del arguments  # the arrays were read until here
     plan = Plan(api, number, inverse)
     weakref.finalize(plan, api.cufftDestroy, number).atexit = False  # then the context may be gone
     return plan

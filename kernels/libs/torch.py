@@ -27,7 +27,7 @@ def peak(torch: Any, call: Callable[[], object]) -> int:
     return max(itertools.accumulate(sizes, initial=0))
 
 
-VARIABLES = ("ONEDNN_VERBOSE", "DNNL_VERBOSE")  # what a user turns the log on with
+VARIABLES = ("ONEDNN_VERBOSE", "DNNL_VERBOSE")  # by which a user turns the log on
 
 
 def executed(torch: Any, call: Callable[[], object]) -> list[tuple[str, str]]:
@@ -48,7 +48,7 @@ def named(torch: Any, call: Callable[[], object], *kinds: str) -> tuple[str | No
 
 def _logged(torch: Any, call: Callable[[], object]) -> list[str]:
     """Return the lines that C functions of this process print during `call`, with oneDNN's log on."""
-    import tempfile  # here: a plan is listed without
+    import tempfile  # imported here because plans do not need it
 
     set_level = torch._C._verbose.mkldnn_set_verbose
     flush = ctypes.CDLL(None).fflush
@@ -89,7 +89,11 @@ def kernel() -> tuple[str | None, str | None]:
     return f"torch {load().__version__}, MKL inside", None
 
 
-CAPABILITY = {"AVX512": "avx512", "AVX2": "avx2", "DEFAULT": "sse4.2"}  # its word of its own loops, and that of --isa
+CAPABILITY = {
+    "AVX512": "avx512",
+    "AVX2": "avx2",
+    "DEFAULT": "sse4.2",
+}  # PyTorch's word for its loops, and that of --isa
 
 
 def loops() -> tuple[str | None, str | None]:

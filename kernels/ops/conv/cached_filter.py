@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kernels.setting import Setting
 
 
-SAMPLES = 64  # elements of a kept filter by which another one is told at the same place
+SAMPLES = 64  # elements by which a changed filter at the same address is detected
 
 
 @dataclass

@@ -74,7 +74,7 @@ def prepare(problem: Conv, device: Any, setting: Setting) -> Bind:
     if at_once < 1:
         raise Unavailable(f"the columns of one image take more: --workspace {each + cublas.WORKSPACE}")
     for name in KERNELS:
-        device.function(SOURCE, name)  # compiled here, not where it is bound
+        device.function(SOURCE, name)  # compiles before the bind
     columns = device.allocate(at_once * each)
 
     def bind(buffers: Sequence[Any]) -> Launch:

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from kernels.setting import Setting
 
 PASSES = {"forward": "forward", "dgrad": "backward data", "wgrad": "backward filter"}
-KERNELS = 32  # of one call at most: transforms and products of a few blocks of the batch. A guess
-SEARCHED = 1 << 30  # bytes that its search may use where no --workspace says
-SIZES = (16, 32)  # rows and columns that its tiled transform's may have
+KERNELS = 32  # of one call at most, as a guess: transforms and products of a few blocks of the batch
+SEARCHED = 1 << 30  # bytes that its search may use without a --workspace
+SIZES = (16, 32)  # rows and columns that tiles of its transform may have
 WINOGRAD = ("WINOGRAD", "WINOGRAD_NONFUSED")
-# Gives the name of an algorithm, and sets the arithmetic where that is another than what was asked for.
+# Returns an algorithm's name, and sets the arithmetic if it differs from the requested one.
 Choose = Callable[[cudnn.Convolution, Conv, Any, int], str]
 
 
@@ -195,7 +195,7 @@ def search(parameter: str) -> Variant[Conv]:
     return replace(row("find", parameter, searched(parameter), **CHOSEN), name=f"cudnn-find:{parameter}")
 
 
-TILES = Winograd(("1", "2"))  # F(4, 3) by its workspace; its points are not told
+TILES = Winograd(("1", "2"))  # F(4, 3), by its workspace; its points are not documented
 SMALLER = Winograd(("1",))
 PLANES: dict[str, Any] = {"judged": spread}
 CHOSEN: dict[str, Any] = {"work": at_least, "growth": 9.0, "judged": spread}  # of such tiles by the coarsest points
@@ -205,7 +205,7 @@ PRECOMP = {"forward": "IMPLICIT_PRECOMP_GEMM"}
 FFT, TILING = dict.fromkeys(PASSES, "FFT"), dict.fromkeys(PASSES, "FFT_TILING")
 FUSED, APART = dict.fromkeys(("forward", "dgrad"), "WINOGRAD"), dict.fromkeys(PASSES, "WINOGRAD_NONFUSED")
 ROWS: tuple[Variant[Conv], ...] = (
-    # First what a program gets that asks for nothing, then of the sums what is fastest as a rule.
+    # First a program's default, then the sums, the usually fastest first.
     row("guessed", "fma", guessed("fma"), roles=(DEFAULT, "search"), **CHOSEN),
     row("guessed", "default", guessed("default"), roles=(), **CHOSEN),
     algorithm("precomp-gemm", PRECOMP, roles=(DEFAULT, "sums", "layouts")),

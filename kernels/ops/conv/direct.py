@@ -26,7 +26,7 @@ HERE = Path(__file__).parent
 LAYOUT = HERE / "layout.c"
 PAGE = 4096  # bytes
 FEW = 8  # outputs of a group: half a vector, where one has 16 lanes
-LAYOUTS = ("nchw", "nhwc", "nchw16c")  # by their numbers there
+LAYOUTS = ("nchw", "nhwc", "nchw16c")  # by their numbers in direct.c
 
 
 class Argument(ctypes.Structure):

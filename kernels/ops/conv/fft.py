@@ -47,7 +47,7 @@ BLOCK = 1 << 19  # bytes of frames that are transformed at a time: they and thei
 TILE = 8  # planes whose spectra are transposed at a time
 MOST = 4 << 30  # bytes of spectra
 
-# Of frames and their spectra, and whether back: what transforms all of them, and tells where the result lies.
+# From frames, their spectra, and whether inverse: a function that transforms all and returns the result's array.
 Library: TypeAlias = "Callable[[Array, Array, bool], Callable[[], Array]]"
 
 
@@ -199,7 +199,7 @@ def plan(problem: Conv, device: Any, blas: Blas, library: Library, extent: Exten
     by_frequency = {name: device.allocate(8 * down * half * count).view(np.complex64) for name, count in counts.items()}
     output = problem.outputs[0].name[-1]
     transforms = {name: library(frames[:count], spectra[:count], name == output) for name, count in blocks.items()}
-    frames[...] = 0  # planning leaves there what it likes
+    frames[...] = 0  # planning may overwrite them
     spectra[...] = 0
     return Plan(problem, extent, blas, functions(), frames, spectra, by_frequency, blocks, transforms)
 
@@ -243,7 +243,7 @@ def into(planned: Plan, name: str, array: Array) -> Callable[[], None]:
         frames.fill(0)
         for first, here in blocks:
             c.fft_frame_in(place, at, first, here, *order, *frame)
-            spectra = transform()  # which may be the library's own memory, to be had until it is dropped
+            spectra = transform()  # may be the library's memory, valid while referenced
             c.fft_by_frequency(spectra.ctypes.data, target + 8 * first, here, f, count)
 
     return run
@@ -294,7 +294,7 @@ def _multiply(planned: Plan) -> Callable[[], None]:
     return run
 
 
-# Of a call, of operands by their letter.
+# The stages of a call, from its operands by letter.
 Parts: TypeAlias = "Callable[[dict[str, Array]], tuple[Stage, ...]]"
 
 

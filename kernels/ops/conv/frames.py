@@ -80,7 +80,7 @@ def make(problem: Conv, device: Any, setting: Setting) -> FramePlan:
     framed, nbytes = 4 * max(counts.values()) * lengths[0] * lengths[1], max(x.nbytes for x in plans.values())
     refuse_room(device, setting, cublas.WORKSPACE + framed + fft.spectra_bytes(problem) + nbytes)
     for name in KERNELS:
-        device.function(SOURCE, name)  # compiled here, not where it is bound
+        device.function(SOURCE, name)  # compiles before the bind
     frames = device.allocate(framed)
     spectra = {name: device.allocate(8 * fft.frequencies(problem) * count) for name, count in counts.items()}
     area = device.allocate(nbytes)

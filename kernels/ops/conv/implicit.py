@@ -12,8 +12,8 @@ SOURCE = Path(__file__).with_name("implicit.cu")
 KERNELS = tuple(f"implicit_{x}" for x in PASSES)
 TILE, THREADS = 64, 256  # rows and columns of the result that a block computes; its threads
 USEFUL, BLOCKS, LONG = 16, 32, 10_000  # rows of a tile's 64; blocks of a result; terms of its sums
-LARGE = 1e9  # FLOPs from which on what wastes a card is not done: rivals would wait for it
-PLACES = (1 << 31) - TILE  # pixels, results, terms: numbers of 32 bits tell them apart, whose divisions cost less
+LARGE = 1e9  # FLOPs beyond which a problem that wastes the card is refused, because rivals would wait
+PLACES = (1 << 31) - TILE  # pixels, results, terms: indices of 32 bits, whose divisions cost less
 
 
 def kernel(problem: Shape) -> str:

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 FEW = 8  # channels of images and of results up to which it takes no Winograd
 TILES = {2: "use_winograd23_convolution", 4: "use_winograd43_convolution", 6: "use_winograd63_convolution"}
 WORK = {algorithm.m: partial(algorithm.work, kept=True) for name, algorithm, *_ in ALGORITHMS}
-PROBE, SPIKE, LARGE = 24, 9, 1e7  # rows of an image with one large number, and where, its padding counted
-# The results that its roundings reach, of one tile: in the one before it stands last, where the filter has zeros.
+PROBE, SPIKE, LARGE = 24, 9, 1e7  # rows of an image, and place, padding included, and size of its large number
+# Tile by the first and last row that roundings reach; at the end of the tile before, the large number meets zero taps.
 REACHED = {(8, 9): 2, (8, 11): 4, (6, 11): 6}
 ROUNDED = 1e-3  # errors of numbers around 1 beside the large one
 

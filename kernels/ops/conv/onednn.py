@@ -127,7 +127,7 @@ def _arguments(memories: dict[int, Handle]) -> ctypes.Array[Argument]:
 
 
 SOURCE = Path(__file__).with_name("onednn.c")
-PASSES = {  # the library's own name, and what it calls the operands
+PASSES = {  # the library's name, and its roles of the operands
     "forward": ("forward", (onednn.SRC, onednn.WEIGHTS, onednn.DST)),
     "dgrad": ("backward_data", (onednn.DIFF_DST, onednn.WEIGHTS, onednn.DIFF_SRC)),
     "wgrad": ("backward_weights", (onednn.SRC, onednn.DIFF_DST, onednn.DIFF_WEIGHTS)),
@@ -162,7 +162,7 @@ def _described(library: OneDnn, problem: Conv, algorithm: str, wanted: str) -> t
     """Return the convolution's description, and its operands' layouts by role, in the problem's order."""
     kind, roles = PASSES[problem.direction]
     stored = {role: _stored(library, problem, role) for role in roles}
-    # Images are asked for as they are stored where its kernels take that layout, and as they like them elsewhere.
+    # Images are described as stored where oneDNN's kernels take that layout, else in a layout of their choice.
     fixed = {"nchw": bool(wanted), "nhwc": algorithm != "winograd", "nchw16c": True}[problem.layout]
     x, w, y = (_asked(library, problem, role, fixed) for role in (onednn.SRC, onednn.WEIGHTS, onednn.DST))
     lines = _lines(problem)

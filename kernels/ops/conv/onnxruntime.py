@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kernels.setting import Setting
 
 
-IR, OPSET = 8, 13  # what any release of the last years reads
+IR, OPSET = 8, 13  # read by all releases of the last years
 FLOAT, INT, INTS = 1, 2, 7  # TensorProto.FLOAT; AttributeProto's types
 VARINT, BYTES = 0, 2  # how a field lies
 

@@ -25,9 +25,9 @@ def compare(problem: Shape, x: Arrays, got: Arrays, u: float, probe: str) -> lis
     """Compare the output's projections, then some of its parts."""
     import numpy as np
 
-    rng = np.random.default_rng()  # of the system's own entropy: no seed and no input foretells it
+    rng = np.random.default_rng()  # from the system's entropy, so that no seed and no input predicts it
     evidence = [_projections(problem, x, got, u, probe, rng)]
-    if probe not in problem.planes:  # of which a part has too few
+    if probe not in problem.planes:  # a part is too small for those
         evidence += [_part(problem, x, got, u, probe, rng) for _ in range(ENTRIES)]
     return evidence
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 SOURCE = Path(__file__).with_name("tiled.c")
-NEAR, LEAST = 8 << 20, 32  # bytes of a block's spectra, and how many tiles it has at least: products want rows
+NEAR, LEAST = 8 << 20, 32  # bytes of a block's spectra, and least tiles of a block, because products need rows
 
 Block: TypeAlias = "tuple[int, int]"  # its first tile, and how many it has
 

@@ -62,7 +62,7 @@ def default(problem: Conv, torch: Any, tensors: tuple[Any, Any, Any]) -> Call:
     first, second, result = tensors
     if problem.direction == "forward":
         return lambda: torch.ops.aten.convolution.out(first, second, None, *how, out=result)
-    # Of what is computed the values are not read, only shape and strides.
+    # Only shape and strides of the gradient's operand are read, no values.
     dy, x, w = (first, result, second) if problem.direction == "dgrad" else (second, first, result)
     return lambda: result.copy_(_gradient(problem, torch, dy, x, w, how))
 
@@ -108,7 +108,7 @@ def between_conversions(problem: Conv, torch: Any, tensors: tuple[Any, Any, Any]
     if problem.direction == "wgrad":
         return lambda: result.copy_(_gradient(problem, torch, last(second), last(first), result, how))
     _, c, h, w = result.shape
-    image = result.as_strided(result.shape, (c * h * w, 1, w * c, c))  # of which no value is read
+    image = result.as_strided(result.shape, (c * h * w, 1, w * c, c))  # no value is read
     return lambda: result.copy_(_gradient(problem, torch, last(first), image, second, how))
 
 

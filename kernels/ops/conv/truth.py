@@ -22,7 +22,7 @@ DENSE = 512.0
 SPARSE = 40.0  # in shares of u |x| ⋆ |w|: 18 were seen, of 16 images of 224 × 224
 PLANES = 16.0  # … of u Σ ‖x‖ ‖w‖, where errors spread
 LOPSIDED = 128.0  # … of terms of one sign: 82
-LOST = 64  # terms of a sum of them, each of which may lose so much of u that is not made up for: 802 816 lose 5 500 u
+LOST = 64  # each term of one sign may lose u / LOST, uncompensated: 802 816 terms lose 5 500 u
 # Terms from which on a sum in a row shows its length: of a filter's gradient 1 865 u of 802 816 were seen, forward 540
 # u of 82 944; of kernels that transform at most 0.11 of what their growth allows at any length.
 LONG = 3136
@@ -49,7 +49,7 @@ def of_sums(problem: Shape, probe: str, first: Array, second: Array) -> Array:
         size = planes(problem, first, second)
         return np.broadcast_to(PLANES * size, problem.plain(np.empty(problem.outputs[0].shape, np.bool_)).shape)
     each = _of_each(problem, probe, first, second)
-    if problem.planes:  # what reads padding alone, and has no terms, has its plane's errors too
+    if problem.planes:  # elements that read padding alone have no terms, but their plane's errors
         return np.broadcast_to(each.max(axis=(2, 3), keepdims=True), each.shape)
     return each
 

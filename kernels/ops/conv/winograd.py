@@ -196,7 +196,7 @@ class Winograd:
         argument.sgemm, argument.wide = blas.sgemm, blas.wide
         floats = Tiling(problem, self.m).floats
         block = device.allocate(4 * sum(floats.values()))
-        block[:] = 0  # what lies beyond the last channel stays so
+        block[:] = 0  # padding channels stay zero
         place = block.ctypes.data
         for each, count in floats.items():
             setattr(argument, each, place)

@@ -65,7 +65,7 @@ def prepare(problem: Conv, device: Any, setting: Setting, *, m: int) -> Bind:
     """Prepare a call that transforms all tiles at once."""
     on = device.blas()
     for name in KERNELS:
-        device.function(SOURCE, name)  # compiled here, not where it is bound
+        device.function(SOURCE, name)  # compiles before the bind
     down, across = tiles(problem, m)
     places, count = (m + TAPS - 1) ** 2, problem.n * down * across
     sizes = {"v": problem.c * count, "m": problem.k * count, "u": problem.k * problem.c}

@@ -1,1 +1,1 @@
-"""What is measured: operations, their variants, the devices and libraries they run on."""
+"""Operations, their variants, and the devices and libraries that variants run on."""

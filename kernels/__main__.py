@@ -1,4 +1,4 @@
-"""`python -m kernels`, the doctor: what is here, what is missing, and the command that installs it."""
+"""The doctor, `python -m kernels`: parts present, parts missing, and the command that installs each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Ends 0 where the base works: a CPU, a compiler, OpenBLAS."""
+    """Print the doctor's report; return 0 if a CPU, a C compiler and OpenBLAS work, else 1."""
     parser = argparse.ArgumentParser("python -m kernels", description="What is here and what is missing.")
     parser.add_argument("--json", action="store_true", help="as one JSON document")
     arguments = parser.parse_args(argv)
@@ -22,8 +22,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if hasattr(sys.stdout, "reconfigure"):
         # A model's name or a path may hold what the locale cannot print.
         sys.stdout.reconfigure(errors="backslashreplace")
-    told = document(inventory) | {"remarks": dict(remarks(inventory))}
-    print(json.dumps(told, indent=1) if arguments.json else "\n".join(screen.lines(inventory)))
+    report = document(inventory) | {"remarks": dict(remarks(inventory))}
+    print(json.dumps(report, indent=1) if arguments.json else "\n".join(screen.lines(inventory)))
     return 0 if inventory.works else 1
 
 

@@ -1,4 +1,4 @@
-"""Error bounds that several operations share, and how a NaN or an infinity is judged."""
+"""Error bounds shared by several operations, and the judgment of NaN and infinity."""
 
 from __future__ import annotations
 
@@ -10,20 +10,22 @@ if TYPE_CHECKING:
     from kernels.dtypes import Array
 
 PRODUCT = 16.0  # honest products make at most 5.5 u |A||B| from K = 1 to 26752, half precision 187 u
-COARSE = UNIT_ROUNDOFF["fp16"]  # from here on an error is a random sum of the roundings of its terms
+COARSE = UNIT_ROUNDOFF["fp16"]  # from this roundoff on, errors of terms add up like a random walk
 STORED_COARSELY = 4.0  # of u |A||B| / √K: partial sums that are rounded, where inputs are exact as they lie in memory
 ROUNDED_INPUTS = 6.0  # … inputs that are rounded or cut on the way: honest ones make 4.7 (cut to TF32, K = 256)
 IDLE = 2.0**-20  # of terms that do not count in a sparse probe, in both factors: products are 2^-40 of the others'
-GRADES = 6  # rows of one probe differ in size by up to 10 to so many, up and down
+GRADES = 6  # rows of one probe are scaled by up to 10^±GRADES
 LOPSIDED = ("uniform",)  # data whose mean is not zero: its sums grow with their terms, and so do their errors
 
 
 def product(absolute: Array, want: Array, u: float, terms: int, *, inputs_exact: bool = False) -> Array:
-    """The most that a product may be off by: PRODUCT u |A||B| in single precision. In a coarser one roundings of the
-    terms are independent and add up like a random walk, to u |A||B| / √K and not to u |A||B|: a few missing terms of
-    thousands show. What single precision does to the sums, which a tensor core cuts off, and the rounding of the result
-    come on top. `inputs_exact`: they have the type in which they are multiplied; only partial sums are rounded to it.
-    `absolute`, |A||B|, is the caller's to lose."""
+    """Return the largest error allowed in each element of a product of `terms` terms.
+
+    In single precision the bound is PRODUCT u |A||B|. In a coarser type the roundings of the terms are independent
+    and add up like a random walk, to u |A||B| / √K instead of u |A||B|, so that a few missing terms of thousands
+    show. Errors of fp32 sums, which a tensor core truncates, and of the result's rounding are added. `inputs_exact`:
+    inputs have the type that is multiplied, so that only partial sums are rounded to it. `absolute`, |A||B|, is
+    overwritten."""
     import numpy as np
 
     if u < COARSE:
@@ -36,13 +38,14 @@ def product(absolute: Array, want: Array, u: float, terms: int, *, inputs_exact:
 
 
 def wider(probe: str, terms: int) -> float:
-    """How much more sums of so many terms may be off by where they do not average out: 4 √K u |A||B|, not 16 u."""
+    """Return the growth of a bound whose `terms` errors do not average out: 4 √K u |A||B|, not 16 u."""
     return max(1.0, terms**0.5 / 4) if probe in LOPSIDED else 1.0
 
 
 def judged(got: Array, want: Array, error: Array, bound: Array) -> tuple[Array, Array]:
-    """Error and bound of a probe with NaN and infinity in it: where the right answer is one of them, only that is
-    right; elsewhere as ever."""
+    """Return error and bound of a probe that contains NaN and infinity.
+
+    Where the right answer is NaN or infinite, only that value is right; elsewhere error and bound stay."""
     import numpy as np
 
     odd = ~np.isfinite(want)

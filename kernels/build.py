@@ -1,4 +1,4 @@
-"""C source files to shared objects, cached by content, flags, compiler and processor."""
+"""C source files compiled to shared objects, cached by content, flags, compiler and processor."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from kernels import state
 from kernels.errors import BuildError, Unavailable
 
 FLAGS = ("-O3", "-march=native", "-ffp-contract=fast", "-fno-math-errno", "-std=gnu11", "-Wall", "-Werror")
-# A function calls its own neighbors, whoever else exports their names: MKL, once loaded, has a saxpy for everyone.
+# Calls within a file stay within it, although MKL, once loaded, exports a saxpy to everyone.
 SHARED = ("-shared", "-fPIC", *(() if sys.platform == "darwin" else ("-Wl,-Bsymbolic",)))
 
 
 @functools.cache
 def compiler() -> tuple[str, str]:
-    """The C compiler's path and the first line of its version. Raises Unavailable."""
-    import shutil  # here, as below: a plan is listed without
+    """Return the C compiler's path and the first line of its version. Raises Unavailable."""
+    import shutil  # imported here, as below, because plans do not need it
     import subprocess
 
     for name in (os.environ.get("CC"), "cc", "gcc", "clang"):
@@ -34,7 +34,7 @@ def compiler() -> tuple[str, str]:
 
 @functools.cache
 def processor() -> str:
-    """What `-march=native` depends on: model and feature flags of the processor."""
+    """Return the processor's model and feature flags, on which `-march=native` depends."""
     try:
         lines = Path("/proc/cpuinfo").read_text().split("\n\n", 1)[0].splitlines()
     except OSError:
@@ -59,8 +59,10 @@ def cached(
     compile_to: Callable[[Path, Path], None],
     there: Callable[[Path], bool] = Path.exists,
 ) -> Path:
-    """What `compile_to(source, target)` makes, once for a content and the words that decide on it; `{}` in
-    its name stands for their digest. Raises BuildError where there is no room for it, and what that raises."""
+    """Return the file that `compile_to(source, target)` writes, built once for each content and `words`.
+
+    `{}` in `name` stands for the digest of content and words; `there` is the test that a target is complete. Raises
+    BuildError if the disk is full or read-only, and whatever `compile_to` raises."""
     import hashlib
 
     key = "\0".join((source.read_text("utf-8"), *words))
@@ -95,7 +97,7 @@ def _compile(command: list[str], source: Path, target: Path) -> None:
 
 @functools.cache
 def load(source: Path, flags: tuple[str, ...] = ()) -> ctypes.CDLL:
-    """`shared`, then loaded into this process; one handle for each source."""
+    """Compile a C file and load it into this process; one handle for each source. Raises as `shared`."""
     path = shared(source, flags)
     try:
         return ctypes.CDLL(str(path))
@@ -105,7 +107,7 @@ def load(source: Path, flags: tuple[str, ...] = ()) -> ctypes.CDLL:
 
 
 def address(source: Path, symbol: str, flags: tuple[str, ...] = ()) -> int:
-    """The address of a function of a C file, for a compiled caller."""
+    """Return the address of a function of a C file, for a compiled caller."""
     place = ctypes.cast(getattr(load(source, flags), symbol), ctypes.c_void_p).value
     assert place is not None
     return place

@@ -1,4 +1,4 @@
-"""What there is to measure: the operations, the table of each, and a variant by its name."""
+"""The catalog of operations: the table of each operation, and the lookup of a variant by its name."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from kernels.variant import CEILING, Variant
 
 
 def operations() -> tuple[str, ...]:
-    """The operations there are: the folders of kernels/ops."""
+    """Return the names of all operations, the folders of kernels/ops."""
     return tuple(sorted(x.parent.name for x in (Path(__file__).parent / "ops").glob("*/problem.py")))
 
 
 @functools.cache
 def problem_type(op: str) -> type[Problem]:
-    """The problem class of an operation."""
+    """Return the problem class of an operation. Raises UsageError."""
     if op not in operations():
         raise UsageError(f"no operation {op!r}; there are: {', '.join(operations())}")
     problem_class: type[Problem] = importlib.import_module(f"{suite.PREFIX}kernels.ops.{op}").PROBLEM
@@ -31,8 +31,9 @@ def problem_type(op: str) -> type[Problem]:
 
 
 def _tables(op: str, kernels: str = "*") -> Iterator[ModuleType]:
-    """The modules of an operation's rows: variants.py, and one for each kind of kernels that needs imports of its own,
-    as cuda_variants.py; imported only when it is reached."""
+    """Yield the modules that hold an operation's rows, each imported only when it is reached.
+
+    These are variants.py and one module for each kind of kernel with imports of its own, such as cuda_variants.py."""
     problem_type(op)
     yield importlib.import_module(f"{suite.PREFIX}kernels.ops.{op}.variants")
     for path in sorted((Path(__file__).parent / "ops" / op).glob(f"{kernels}_variants.py")):
@@ -41,18 +42,18 @@ def _tables(op: str, kernels: str = "*") -> Iterator[ModuleType]:
 
 @functools.cache
 def variants(op: str) -> tuple[Variant[Any], ...]:
-    """The table of an operation."""
+    """Return all rows of an operation's table."""
     return tuple(row for table in _tables(op) for row in table.VARIANTS)
 
 
 @functools.cache
 def rows(op: str, kernels: str) -> tuple[Variant[Any], ...]:
-    """Those of an operation's table that are written for one kind of device."""
+    """Return the rows of an operation's table that are written for one kind of device."""
     return tuple(row for table in _tables(op, kernels) for row in table.VARIANTS if row.device == kernels)
 
 
 def bounding(op: str, kernels: str) -> str:
-    """The row of an operation that nothing on such a device can beat. Raises UsageError where there is none."""
+    """Return the name of an operation's ceiling row on one kind of device. Raises UsageError without one."""
     for row in rows(op, kernels):
         if CEILING in row.roles:
             return row.name
@@ -60,33 +61,35 @@ def bounding(op: str, kernels: str) -> str:
 
 
 def families(table: ModuleType) -> Mapping[str, Callable[[str], Variant[Any]]]:
-    """Return what makes the variants of a table whose names have a parameter, by the word before the colon."""
+    """Return the makers of a table's parametrized variants by family, the word before the colon."""
     by_word: Mapping[str, Callable[[str], Variant[Any]]] = getattr(table, "FAMILIES", {})
     return by_word
 
 
 class NoSuchVariant(UsageError):
-    """A word that is no row of a table, nor a kernel of the user's own."""
+    """A name that is neither a row of a table nor a user's kernel."""
 
 
 TIMES = r"(.+)\*(\d+)(~\w+)?"
 
 
 def is_user(op: str, name: str) -> bool:
-    """Whether a variant's name is that of a user's own kernel, and not of the tables."""
+    """Return whether a variant's name is that of a user's kernel and of no table."""
     single = re.fullmatch(TIMES, name)
-    one = single[1] if single else name
-    family = one.partition(":")[0]
-    matches = (family in families(table) or one in {row.name for row in table.VARIANTS} for table in _tables(op))
-    return ":" in one and not any(matches)
+    inner = single[1] if single else name
+    family = inner.partition(":")[0]
+    matches = (family in families(table) or inner in {row.name for row in table.VARIANTS} for table in _tables(op))
+    return ":" in inner and not any(matches)
 
 
 @functools.cache
 def find(op: str, name: str) -> Variant[Any]:
-    """A variant by name: a row; `family:parameter`; `row*20`, twenty calls as one launch, `row*20~b` its twin;
-    or the user's own, `module:NAME`, `file.py:NAME` or `file.c:NAME`. Raises UsageError."""
+    """Return a variant by name. Raises UsageError.
+
+    A name is a row; `family:parameter`; `row*20`, twenty calls as one launch, and `row*20~b`, its control run; or a
+    user's `module:NAME`, `file.py:NAME` or `file.c:NAME`."""
     if times := re.fullmatch(TIMES, name):
-        from kernels import repeated  # here and below: most names need neither, and a command starts without them
+        from kernels import repeated  # imported here, as below, because most names do not need it
 
         return repeated.repeated(find(op, times[1]), int(times[2]), name)
     family, _, parameter = name.partition(":")

@@ -1,4 +1,4 @@
-"""The file of a machine's ceilings: what `python -m micro.ceiling` measured last, for the doctor to read."""
+"""The file of ceilings that `python -m micro.ceiling` measured last, which the doctor reads."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ CPU = "cpu"
 
 @dataclass(frozen=True)
 class Ceilings:
-    """FLOP/s by instruction set, of a GPU by type and unit; byte/s by kind of traffic, then by working set in bytes."""
+    """Measured peak rates by instruction set, on a GPU by type and unit, and by kind of memory traffic."""
 
     measured: str
     environment: str
-    flops: dict[str, float]
-    bandwidth: dict[str, dict[int, float]]
+    flops: dict[str, float]  # FLOP/s
+    bandwidth: dict[str, dict[int, float]]  # bytes/s, then by working set in bytes
 
 
 def _file(device: str) -> str:
@@ -25,18 +25,18 @@ def _file(device: str) -> str:
 
 
 def save(ceilings: Ceilings, device: str = CPU) -> None:
-    """Keep them in this user's state folder, in place of the last ones of that device."""
+    """Write the ceilings to this user's state folder, replacing the last ones of that device."""
     state.write(_file(device), json.dumps(asdict(ceilings)))
 
 
 def others() -> tuple[str, ...]:
-    """The devices beside the CPU that have been measured, by their names."""
+    """Return the names of the measured devices other than the CPU."""
     stems = sorted(path.stem for path in state.folder().glob("ceilings-*.json"))
     return tuple(stem.removeprefix("ceilings-").replace("-", ":", 1) for stem in stems)
 
 
 def load(device: str = CPU) -> Ceilings | None:
-    """The last ones of this user, or None where there are none that can be read."""
+    """Return this user's last ceilings of a device, or None if there are none that can be read."""
     try:
         record = json.loads((state.folder() / _file(device)).read_bytes())
         bandwidth = {

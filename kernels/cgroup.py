@@ -1,4 +1,4 @@
-"""How much processor time the cgroups of this process allow."""
+"""Processor time that the cgroups of this process allow."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from kernels.textfile import ROOT, number, read
 
 
 def quota(root: Path = ROOT) -> tuple[bool | None, float | None]:
-    """Whether a cgroup limits processor time, and to how many processors' worth."""
-    mount, own = root / "sys/fs/cgroup", read(root / "proc/self/cgroup")
-    if own is None or not os.access(mount, os.X_OK):
+    """Return whether a cgroup limits processor time, and the limit in processors; None: not known."""
+    mount, memberships = root / "sys/fs/cgroup", read(root / "proc/self/cgroup")
+    if memberships is None or not os.access(mount, os.X_OK):
         return None, None
-    limits = [limit for folder in _cgroups(mount, own) for limit in _limits(folder)]
+    limits = [limit for folder in _cgroups(mount, memberships) for limit in _limits(folder)]
     if not limits:
         return False, None
     if None in limits:
@@ -23,23 +23,23 @@ def quota(root: Path = ROOT) -> tuple[bool | None, float | None]:
     return (True, least) if least < float("inf") else (False, None)
 
 
-def _cgroups(mount: Path, own: str) -> Iterator[Path]:
-    """The folders whose limits hold for this process: its own and all above it, of both versions."""
-    for line in own.splitlines():
+def _cgroups(mount: Path, memberships: str) -> Iterator[Path]:
+    """Yield the folders whose limits apply to this process: its cgroup and all above, of both versions."""
+    for line in memberships.splitlines():
         _, controllers, path = (*line.split(":", 2), "", "")[:3]
         if controllers and "cpu" not in controllers.split(","):
             continue
         for name in (controllers, "cpu") if controllers else ("", "unified"):
             folder = mount / name
             yield folder
-            # In a container the path may be the host's, and what lies above the mount is not seen.
+            # In a container the path may be the host's, and folders above the mount are not visible.
             for word in path.strip("/").split("/") if ".." not in path else ():
                 folder = folder / word
                 yield folder
 
 
 def _limits(folder: Path) -> Iterator[float | None]:
-    """Processors' worth of time; None for a file that is there and tells nothing."""
+    """Yield a cgroup's limits in processors; None for a file that exists and holds no limit."""
     for name in ("cpu.max", "cpu.cfs_quota_us"):
         if os.path.exists(folder / name):
             words = (read(folder / name) or "").split()

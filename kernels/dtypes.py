@@ -1,9 +1,8 @@
-"""Element types: their bytes, their unit roundoff, and how they lie in memory.
+"""Element types: their bytes, their unit roundoff, and their representation in memory.
 
-TF32 is no type of memory: its operands are float32, whose last bits a product drops on the way. NumPy has
-no bfloat16: such an array is one of uint16, the bits. Products of int8 are summed, exactly, in int32. Labels and
-other indices are int32 or int64. The least value of either stands for no number.
-"""
+TF32 is no type of memory: its operands are float32, whose last bits a product drops. NumPy has no bfloat16: a
+bfloat16 array is an array of uint16, the bits. Products of int8 are summed, exactly, in int32. Labels and other
+indices are int32 or int64. The least value of either integer type stands for NaN."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ UNIT_ROUNDOFF = {  # of int8 that of the float64 by which its exact sums are jud
     "int8": 2.0**-45,
 }
 LEAST_POSITIVE = {"fp16": 2.0**-24}  # where data reach below the normal numbers, whose roundings are relative
-STORED = {  # as NumPy calls what lies in memory
+STORED = {  # NumPy types in memory
     "fp32": "f4",
     "tf32": "f4",
     "bf16": "u2",
@@ -35,28 +34,28 @@ STORED = {  # as NumPy calls what lies in memory
 }
 LEAST = {"int32": -(2.0**31), "int64": -(2.0**63)}
 SPREAD = 32.0  # of normal numbers that become whole ones of eight bits
-DATA = ("normal", "uniform", "integers", "zeros")  # what operands are drawn from
-MAGNITUDES = "magnitudes"  # normal numbers without their sign: of operands that have none, when "normal" is asked for
+DATA = ("normal", "uniform", "integers", "zeros")  # distributions of operands
+MAGNITUDES = "magnitudes"  # absolute normal numbers, for nonnegative operands under "normal"
 NOT_A_NUMBER = 0x7FC0  # bfloat16's
 
 
 @functools.cache
 def stored_as(kind: Any) -> str:
-    """The element type of an array whose NumPy type is `kind`."""
+    """Return the element type of an array whose NumPy type is `kind`."""
     import numpy as np
 
     return {STORED[name]: name for name in ("fp32", "fp16", "bf16", "int8", "int32", "int64")}[np.dtype(kind).str[1:]]
 
 
 def encode(x: Array, dtype: str) -> Array:
-    """Float32, or whole numbers, to what lies in memory, rounded to nearest, ties to even; int8 within ±127."""
+    """Return numbers as stored in memory, rounded to nearest, ties to even; int8 is clipped to ±127."""
     import numpy as np
 
     if dtype == "int8":
         return np.asarray(np.clip(np.rint(np.nan_to_num(x, nan=0)), -127, 127), STORED[dtype])
     if dtype in LEAST:
-        whole = x if x.dtype.kind == "i" else np.rint(np.nan_to_num(x, nan=LEAST[dtype]))
-        return np.asarray(whole, STORED[dtype])
+        integers = x if x.dtype.kind == "i" else np.rint(np.nan_to_num(x, nan=LEAST[dtype]))
+        return np.asarray(integers, STORED[dtype])
     if dtype != "bf16":
         with np.errstate(over="ignore"):  # a value beyond half precision becomes infinite, as on a device
             return np.asarray(x, STORED[dtype])
@@ -67,7 +66,7 @@ def encode(x: Array, dtype: str) -> Array:
 
 
 def decode(x: Array) -> Array:
-    """What lies in memory to float32, of int32 and of int64 below 2^53 to float64, exactly; uint16 is bfloat16."""
+    """Return stored numbers as float32, int32 and int64 below 2^53 exactly as float64; uint16 is bfloat16."""
     import numpy as np
 
     if x.dtype in (np.int32, np.int64):
@@ -79,8 +78,10 @@ def decode(x: Array) -> Array:
 
 
 def drawn(seed: Any, count: int, dtype: str, data: str = "normal") -> Array:
-    """So many random numbers as they lie in memory: standard normal, with their sign or without; uniform in [0, 1);
-    whole from −8 to 8; or zeros. `seed`: or a generator."""
+    """Return `count` random numbers as stored in memory.
+
+    `data`: standard normal, with or without sign; uniform in [0, 1); whole from −8 to 8; or zeros. `seed` may be a
+    generator."""
     import numpy as np
 
     rng = np.random.default_rng(seed)
@@ -95,12 +96,12 @@ def drawn(seed: Any, count: int, dtype: str, data: str = "normal") -> Array:
 
 
 def spread(dtype: str) -> Any:
-    """The factor that makes normal numbers typical of a type; 1 but for whole numbers."""
+    """Return the factor that makes normal numbers typical of a type; 1 except for whole numbers."""
     import numpy as np
 
     return np.float32(SPREAD if dtype in ("int8", "int32") else 1.0)
 
 
 def rounded(x: Array, dtype: str) -> Array:
-    """The nearest values that memory of this type can hold, as float32; `x` itself where that is all of them."""
+    """Return the nearest values that memory of this type can hold, as float32; `x` itself if it holds all."""
     return x if STORED[dtype] == "f4" else decode(encode(x, dtype))

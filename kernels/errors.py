@@ -1,61 +1,59 @@
-"""Every deliberate exception of the suite.
+"""All deliberate exceptions of the suite.
 
 SuiteError
-├── UsageError      the person asked for something impossible: one line, exit code 2
-├── Unavailable     a device, library or package is not here; the message says what installs it
-│   └── NoRoom          there is not so much memory free
+├── UsageError      an impossible request: one line, exit code 2
+├── Unavailable     a device, library or package is missing; the message names what installs it
+│   └── NoRoom          too little memory is free
 └── KernelError     a kernel is at fault: the case gets a status and a reason
     ├── BuildError      its source does not compile
     ├── LaunchError     it crashed, hung or raised
     └── WrongResult     its answer is not the operation's answer
-        └── LeftRunning     it is still at work in its process, in whose time its rivals would be measured
-"""
+        └── LeftRunning     it still runs in its process and would slow the kernels measured next"""
 
 from collections.abc import Iterable
 from typing import Any
 
 
 class SuiteError(Exception):
-    """Base of all below; its text is one line for a person."""
+    """Base of all exceptions of the suite; the text is one line for a user."""
 
 
 class UsageError(SuiteError):
-    """Names the option and the remedy."""
+    """An impossible request; the text names the option and the remedy."""
 
 
 class Unavailable(SuiteError):
-    """Names what is missing and the command that installs it."""
+    """A missing device, library or package; the text names the command that installs it."""
 
 
 class NoRoom(Unavailable):
-    """There is not so much memory free."""
+    """A lack of free memory."""
 
 
 class KernelError(SuiteError):
-    """A kernel is at fault."""
+    """A fault of a kernel."""
 
 
 class BuildError(KernelError):
-    """A source does not compile; carries the compiler's first complaint."""
+    """A source that does not compile; the text is the compiler's first error."""
 
 
 class LaunchError(KernelError):
-    """A kernel crashed, hung or raised."""
+    """A kernel that crashed, hung or raised."""
 
 
 class WrongResult(KernelError):
-    """A kernel's answer is wrong; says in which way. `evidence` is what was compared, where something was."""
+    """A wrong answer of a kernel; the text describes the error."""
 
-    evidence: Any = None
+    evidence: Any = None  # the comparison, if there was one
 
 
 class LeftRunning(WrongResult):
-    """Threads of a kernel run on after its call; their process is no place for others."""
+    """Threads of a kernel that run on after its call and would disturb other kernels of the process."""
 
 
 def choice(word: str, choices: Iterable[str], most: int | None = None) -> str:
-    """What to say beside a word that is none of those known: the one that it is nearest to, or all. `most`: of many so
-    many, the nearest first."""
+    """Return a hint for an unknown word: the nearest of `choices`, else all, or the `most` nearest."""
     import difflib
 
     names = list(choices)
@@ -68,5 +66,5 @@ def choice(word: str, choices: Iterable[str], most: int | None = None) -> str:
 
 
 def summary(error: BaseException) -> str:
-    """What a stranger's code raised, on one line."""
+    """Return an exception's type and first line on one line."""
     return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"

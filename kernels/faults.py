@@ -1,8 +1,7 @@
-"""The file of what page faults cost here: what `python -m micro.memory` measured last, for others to read.
+"""The file of page-fault costs that `python -m micro.memory` measured last.
 
-The time of a kernel that touches new memory is its time in memory that was touched before, plus its faults
-times the cost of one.
-"""
+A kernel that touches new memory takes its time in memory touched before, plus its faults times the cost of one
+fault."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ FILE = "faults.json"
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds of one, and their 95 % interval; None: unbounded."""
+    """Seconds of one fault and their 95 % interval; None: unbounded."""
 
     seconds: float
     low: float | None = None
@@ -25,26 +24,25 @@ class Cost:
 
 @dataclass(frozen=True)
 class Faults:
-    """By bytes of a page, 4096 and 2097152: the first touch of one, beyond the touching of memory that was
-    touched before; and mapping it and giving it back. `measured` is UTC, `environment` the digest of the run."""
+    """Costs of page faults and of mapping pages, by page size in bytes (4096 and 2097152)."""
 
-    measured: str
-    environment: str
-    fault: dict[int, Cost]
-    unmap: dict[int, Cost] = field(default_factory=dict)
+    measured: str  # UTC
+    environment: str  # digest of the run's
+    fault: dict[int, Cost]  # first touch of a page, beyond a touch of memory touched before
+    unmap: dict[int, Cost] = field(default_factory=dict)  # mapping a page and giving it back
 
     def seconds(self, faults: float, page: int = 4096) -> float | None:
-        """What so many faults add, or None where that was not measured."""
+        """Return the seconds that `faults` page faults add, or None if their cost was not measured."""
         return faults * self.fault[page].seconds if page in self.fault else None
 
 
 def save(faults: Faults) -> None:
-    """Keep the cost of page faults in this user's state folder, in place of the last one."""
+    """Write the page-fault costs to this user's state folder, replacing the last ones."""
     state.write(FILE, json.dumps(asdict(faults)))
 
 
 def load() -> Faults | None:
-    """The last ones of this user, or None where there are none that can be read."""
+    """Return this user's last page-fault costs, or None if there are none that can be read."""
     try:
         record = json.loads((state.folder() / FILE).read_bytes())
         return Faults(

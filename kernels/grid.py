@@ -1,4 +1,4 @@
-"""Launches of kernels of a CUDA file, as their geometry says."""
+"""Launches of a CUDA file's kernels by their geometry."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def prepared(source: Path, launches: Callable[[Any, Any], Sequence[Geometry]]) -> Callable[[Any, Any, object], Bind]:
-    """A `prepare` of the launches that `launches(problem, device)` names, one after another."""
+    """Return a variant's `prepare` for the launches that `launches(problem, device)` returns, in order."""
 
     def prepare(problem: Problem, device: Any, setting: object) -> Bind:
         return bound(source, launches(problem, device), [x.name for x in problem.operands()], device)
@@ -23,17 +23,17 @@ def prepared(source: Path, launches: Callable[[Any, Any], Sequence[Geometry]]) -
     return prepare
 
 
-def solving(own: Any) -> Callable[[Any, Any, object], Bind]:
-    """The same of an operation's module that says its SOURCE, and by `launches` and `kernel` what solves a problem."""
-    return prepared(own.SOURCE, lambda problem, device: own.launches(problem, own.kernel(problem)))
+def solving(module: Any) -> Callable[[Any, Any, object], Bind]:
+    """Return a variant's `prepare` for an operation's module, from its SOURCE, `launches` and `kernel`."""
+    return prepared(module.SOURCE, lambda problem, device: module.launches(problem, module.kernel(problem)))
 
 
 def bound(source: Path, geometries: Sequence[Geometry], names: Sequence[str], device: Any) -> Bind:
-    """The launches on whatever buffers are given, in the order of their `names`. Raises BuildError."""
+    """Return a bind of the launches to buffers in the order of `names`. Raises BuildError."""
     size = max((x[1] for g in geometries for x in g.arguments if x[0] == "workspace"), default=0)
     workspace = device.allocate(int(size)) if size else None
     for geometry in geometries:
-        device.function(source, geometry.kernel, geometry.arch)  # compiled here, not where it is bound
+        device.function(source, geometry.kernel, geometry.arch)  # compiles before the bind
 
     def bind(buffers: Sequence[Any]) -> Launch:
         places = {name: int(buffer.data.ptr) for name, buffer in zip(names, buffers, strict=True)}
@@ -50,7 +50,7 @@ def bound(source: Path, geometries: Sequence[Geometry], names: Sequence[str], de
 
 
 def in_turn(steps: Sequence[Callable[[], object]], keep: object) -> Callable[[], None]:
-    """One call of all of them, one after another, which keeps what their addresses are of."""
+    """Return one call that makes all `steps` in order; `keep` holds the memory whose addresses they use."""
 
     def call(keep: object = keep) -> None:
         for step in steps:
@@ -60,7 +60,7 @@ def in_turn(steps: Sequence[Callable[[], object]], keep: object) -> Callable[[],
 
 
 def calls(source: Path, geometries: Sequence[Geometry], places: Mapping[str, int], device: Any) -> Callable[[], None]:
-    """One call of all launches; `places` are the operands' addresses by name, and that of the `workspace`."""
+    """Return one call of all launches; `places`: addresses by name of the operands and of the `workspace`."""
     ready = [
         (
             device.function(source, x.kernel, x.arch),
@@ -80,7 +80,7 @@ def calls(source: Path, geometries: Sequence[Geometry], places: Mapping[str, int
 
 
 def _passed(argument: Argument, places: Mapping[str, int]) -> Any:
-    """As CuPy hands it on: a number of exactly the parameter's type."""
+    """Return an argument as CuPy takes it, a number of exactly the parameter's type."""
     import numpy as np
 
     kind, value = argument

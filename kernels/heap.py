@@ -1,4 +1,4 @@
-"""Choosing a policy of glibc's allocator by the variables it reads when a process starts."""
+"""Policies of glibc's allocator, set by the environment variables that glibc reads at process start."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from kernels.errors import UsageError
 
 POLICIES: dict[str, dict[str, str]] = {
     "default": {},
-    # glibc keeps what it has: no block is mapped for itself, and none given back. It grows in pieces of 64 MiB, so that
+    # glibc keeps its memory: it maps no block separately, and returns none. It grows in pieces of 64 MiB, so that
     # it has soon grown for good.
     "keep": {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(64 << 30), "MALLOC_TOP_PAD_": str(64 << 20)},
 }
 
 
-SHIMS = ("mkl_intel", "sgemm_openblas", "blis")  # names of what is preloaded for its products, and allocates as before
+SHIMS = ("mkl_intel", "sgemm_openblas", "blis")  # preloaded for their products; they do not change the allocator
 
 
 def variables(asked: str) -> dict[str, str]:
-    """What a process is started with. Raises UsageError for an unknown policy, another C library or
-    an environment in which the default is none."""
+    """Return the environment variables of an allocator policy.
+
+    Raises UsageError for an unknown policy, another C library, or an environment that already sets one."""
     if asked not in POLICIES:
         raise UsageError(f"--heap {asked}: there are {', '.join(POLICIES)}")
     if POLICIES[asked] and not _glibc():
@@ -33,7 +34,7 @@ def variables(asked: str) -> dict[str, str]:
 
 
 def preloaded() -> list[str]:
-    """Names of the files that this environment has loaded before a process's own, without `lib`."""
+    """Return the file names in this environment's LD_PRELOAD, without the prefix `lib`."""
     files = os.environ.get("LD_PRELOAD", "").replace(":", " ").split()
     return [os.path.basename(file).removeprefix("lib") for file in files]
 

@@ -1,14 +1,12 @@
-"""Choosing a library's instruction set by the variables it reads when it is loaded; and whether they
-obeyed, by what they say of themselves.
+"""Instruction sets of libraries, set by environment variables that they read at load, and checked.
 
-What a library does not tell cannot be believed: MKL ignores its own switch on AMD without a word.
-"""
+The check relies on what a library reports, because MKL silently ignores its own switch on AMD."""
 
 from __future__ import annotations
 
 from kernels.errors import UsageError
 
-FAMILIES = {  # OpenBLAS's kernel families (DYNAMIC_ARCH), and what they are written in
+FAMILIES = {  # OpenBLAS's kernel families (DYNAMIC_ARCH), and their instruction sets
     "Prescott": "sse3",
     "Katmai": "sse",
     "Core2": "ssse3",
@@ -24,7 +22,7 @@ FAMILIES = {  # OpenBLAS's kernel families (DYNAMIC_ARCH), and what they are wri
     "NEOVERSEV1": "sve",
     "NEOVERSEN2": "sve",
 }
-SETS = {  # of each library, its own name of a set
+SETS = {  # each library's variable and name of a set
     "sse4.2": {
         "OPENBLAS_CORETYPE": "Nehalem",
         "MKL_ENABLE_INSTRUCTIONS": "SSE4_2",
@@ -45,7 +43,7 @@ SETS = {  # of each library, its own name of a set
         "ATEN_CPU_CAPABILITY": "avx512",
     },
 }
-MARCH = {  # what gcc and clang are held to, so that they write exactly these instructions
+MARCH = {  # flags by which gcc and clang generate exactly these instructions
     "sse4.2": ("-march=x86-64-v2",),
     "avx": ("-march=x86-64-v2", "-mavx"),
     "avx2": ("-march=x86-64-v3",),
@@ -55,7 +53,7 @@ BITS = {"sse4.2": 128, "avx": 256, "avx2": 256, "avx512": 512}  # of a register
 
 
 def variables(asked: str) -> dict[str, str]:
-    """What a process is started with so that its libraries take a set, or OpenBLAS a family. Raises UsageError."""
+    """Return the variables by which libraries take a set, or OpenBLAS a kernel family. Raises UsageError."""
     if asked == "default":
         return {}
     if asked in SETS:
@@ -66,7 +64,7 @@ def variables(asked: str) -> dict[str, str]:
 
 
 def refusal(asked: str, kernel: str | None, observed: str | None) -> str | None:
-    """Why what was asked for is not what runs; `kernel` and `observed` are a library's own words of itself."""
+    """Return why the requested set does not run, or None; `kernel` and `observed` are a library's reports."""
     if asked == "default":
         return None
     if observed is None:

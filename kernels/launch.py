@@ -1,4 +1,4 @@
-"""One call of a kernel, ready to be timed."""
+"""One call of a kernel, bound to its operands and ready to be timed."""
 
 from __future__ import annotations
 
@@ -12,31 +12,26 @@ from typing import Any, TypeAlias
 class Entry:
     """The compiled way into a launch: `function(argument)`, a C function and a structure.
 
-    `slots` are the byte offsets in the structure at which the operands' addresses stand, in the
-    problem's order, so that a compiled loop can move a launch without Python. `single`: the function and
-    the offset of its argument that make one call, where a launch is several.
-    """
+    A compiled loop moves a launch through it without Python."""
 
     function: int
     argument: ctypes.Structure
-    slots: tuple[int, ...]
+    slots: tuple[int, ...]  # byte offsets of the operands' addresses in the structure, in the problem's order
     keep: tuple[object, ...] = ()
-    single: tuple[int, int] | None = None
+    single: tuple[int, int] | None = None  # function, and offset of its argument, of one call of a launch of several
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One bound call. `call` enqueues once and does nothing else; one call serves `uses` uses. `capturable`:
-    on CUDA, it may be recorded into a graph. `kernels`: how many one call enqueues on a GPU's stream, at most; 0:
-    not known. `kernel`: as of a Variant, where what its library runs depends on the problem."""
+    """One bound call that enqueues its kernels once and does nothing else."""
 
     call: Callable[[], object]
-    uses: int = 1
-    workspace: int = 0
+    uses: int = 1  # uses that one call serves
+    workspace: int = 0  # bytes
     entry: Entry | None = None
-    capturable: bool = False
-    kernels: int = 0
-    kernel: tuple[str | None, str | None] | None = None
+    capturable: bool = False  # on CUDA, may be recorded into a graph
+    kernels: int = 0  # most that one call enqueues on a GPU's stream; 0: not known
+    kernel: tuple[str | None, str | None] | None = None  # as a Variant's, where it depends on the problem
 
 
 def in_order(
@@ -47,8 +42,9 @@ def in_order(
     capturable: bool = False,
     kernel: tuple[str | None, str | None] | None = None,
 ) -> Launch:
-    """Calls one behind the other, in whose time what they need is kept; `each`: kernels of a call, at most; the others
-    as a Launch has them."""
+    """Return a launch of several calls in order; `each`: most kernels of one call.
+
+    `keep` holds what the calls need; the other parameters are Launch's fields."""
 
     def run(keep: object = keep) -> None:
         for call in calls:

@@ -1,4 +1,4 @@
-"""C files compiled behind maths.c, the suite's own vector mathematics, and launches of their functions."""
+"""C files compiled behind maths.c, the suite's vector mathematics, and launches of their functions."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 
 MATHS = Path(__file__).with_name("maths.c")
 POINTER, INT64, FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
-ALONE = openmp.Axis("", 1, {})  # of one thread, which divides nothing
+ALONE = openmp.Axis("", 1, {})  # one thread divides nothing
 
 
 @functools.cache
 def flags() -> tuple[str, ...]:
-    """Of the compiler; with the header's digest, so that a cached library is one of this very text."""
+    """Return the compiler flags that include maths.c, with its digest, so that a change of it recompiles."""
     return ("-include", str(MATHS), f"-DMATHS={zlib.crc32(MATHS.read_bytes())}")
 
 
 def address(source: Path, symbol: str) -> int:
-    """The address of a function of a C file that uses the vectors. Raises BuildError, Unavailable."""
+    """Return the address of a function of a C file that uses maths.c. Raises BuildError, Unavailable."""
     return build.address(source, symbol, flags())
 
 
 def alone(setting: Setting) -> None:
-    """Raise Unavailable where more than one thread is asked for."""
+    """Raise Unavailable if more than one thread is requested."""
     if setting.threads != 1:
         raise Unavailable("this kernel runs on one thread: --threads 1")
 
@@ -46,12 +46,13 @@ def prepared(
     argument: Callable[[Any], tuple[ctypes.Structure, tuple[object, ...]]],
     scratch: Callable[[Any], int] = lambda problem: 0,
     axis: Callable[[Any], openmp.Axis] | None = None,
-    told: bool = True,
+    registers: bool = True,
 ) -> Callable[[Any, Any, Any], Bind]:
-    """A `prepare` for `symbol(problem)` of a C file. `argument(problem)` is a fresh structure, its fields named as
-    the operands, and what must be kept alive with it; `scratch` bytes of its own stand in a field of that name.
-    `axis(problem)` is what several threads divide; without, it runs on one. `told`: whether the file's registers are
-    this function's."""
+    """Return a variant's `prepare` for the function `symbol(problem)` of a C file.
+
+    `argument(problem)` returns a fresh structure, its fields named as the operands, and the objects to keep alive
+    with it; its field `scratch` gets that many bytes. `axis(problem)` is divided among several threads; without, one
+    thread runs. `registers`: whether the widest registers of the file's code are this function's."""
 
     def prepare(problem: Any, device: Any, setting: Setting) -> Bind:
         outer = axis(problem) if axis else None
@@ -60,7 +61,7 @@ def prepared(
             outer = ALONE
         compiler_flags = (*flags(), *openmp.flags(setting))
         function = build.address(source, symbol(problem), compiler_flags)
-        kernel = openmp.compiled(source, compiler_flags, setting) if told else None
+        kernel = openmp.compiled(source, compiler_flags, setting) if registers else None
         names = [operand.name for operand in problem.operands()]
         size = scratch(problem)
         block = device.allocate(size) if size else None
@@ -70,8 +71,8 @@ def prepared(
             if block is not None:
                 structure.scratch = block.ctypes.data
             held = (block, *kept)
-            made = openmp.launched(function, structure, names, buffers, setting, outer, workspace=size, keep=held)
-            return replace(made, kernel=kernel) if kernel else made
+            bound = openmp.launched(function, structure, names, buffers, setting, outer, workspace=size, keep=held)
+            return replace(bound, kernel=kernel) if kernel else bound
 
         return bind
 

@@ -1,4 +1,4 @@
-"""What is right of numbers that are moved and stay what they are, and of operands that are one row each."""
+"""Reference, bound and excerpts of operations that move numbers unchanged, with operands of one row."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ SPECIAL = (math.nan, math.inf)  # a copy of them is the same
 
 
 def truth(source: Array) -> Array:
-    """The right answer in float64."""
+    """Return the right answer, in float64."""
     array: Array = source.astype("f8")
     return array
 
 
 def exactly(want: Array) -> Array:
-    """The bound of a copy: no error at all."""
+    """Return the bound of a copy: zero error."""
     import numpy as np
 
     bound: Array = np.zeros_like(want)
@@ -33,8 +33,9 @@ def exactly(want: Array) -> Array:
 
 
 def some(problem: Problem, rng: np.random.Generator, count: int, **part: Any) -> Excerpt:
-    """Elements anywhere of operands of `count` numbers each, as a problem of that `size` in bytes; `part`: its other
-    fields where they differ."""
+    """Return an excerpt of random elements of operands of `count` numbers each.
+
+    The excerpt is a problem of that `size` in bytes; `part`: its other fields where they differ."""
     row = (*places.every((1,)), places.elements(rng, count))
     smaller: Problem = replace(problem, **{"size": LENGTH * len(row[1])} | part)
     return Excerpt(smaller, {x.name: row for x in problem.operands()})

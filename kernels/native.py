@@ -24,7 +24,7 @@ def launch(
     workspace: int = 0,
     keep: tuple[object, ...] = (),
 ) -> Launch:
-    """`function(&argument)` with the buffers' addresses in the fields `names`, in the problem's order."""
+    """Return a launch of `function(&argument)`, whose fields `names` take the buffers' addresses."""
     for name, buffer in zip(names, buffers, strict=True):
         setattr(argument, name, buffer.ctypes.data)
     slots = tuple(getattr(type(argument), name).offset for name in names)

@@ -1,4 +1,4 @@
-"""CUDA C files to cubins, cached as in `build`; what their kernels take of a multiprocessor; how one is launched."""
+"""CUDA C files compiled to cubins, cached as in `build`; their kernels' resources and launch geometry."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 FLAGS = ("-cubin", "-O3", "-Werror", "all-warnings", "-Xptxas", "-v")
 TOOLKIT = Path("/usr/local/cuda/bin/nvcc")
-PATIENCE = 300.0  # seconds of one file; the slowest takes some ten
+PATIENCE = 300.0  # seconds for one file; the slowest takes about ten
 REMEDY = "install a CUDA toolkit (https://developer.nvidia.com/cuda-downloads), or set NVCC to its nvcc"
 
 Argument: TypeAlias = (
@@ -32,31 +32,28 @@ Triple: TypeAlias = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """One launch of one kernel: blocks, threads of a block, bytes of dynamic shared memory, arguments. `arch`: the
-    one architecture that its source is for, as sm_90a; else it is compiled for the device's own.
+    """One launch of one kernel: blocks, threads of a block, bytes of dynamic shared memory, arguments.
 
-    An argument is its kind and its value: an operand's name, for its address; a number; or the bytes of
-    the workspace, for the address of a block of that size, the same one in all launches of a problem.
-    """
+    An argument is its kind and its value: an operand's name, for its address; a number; or the bytes of the
+    workspace, for the address of a block of that size, the same block in all launches of a problem."""
 
     kernel: str
     grid: Triple
     block: Triple
     arguments: tuple[Argument, ...]
     shared: int = 0
-    arch: str = ""
+    arch: str = ""  # the only architecture that the source is for, as sm_90a; else the device's
 
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What ptxas gave a kernel: registers a thread; bytes of spill stores, spill loads and stack a thread;
-    bytes of static shared memory a block."""
+    """Registers and memory that ptxas assigned to a kernel."""
 
-    registers: int
-    spill_stores: int
+    registers: int  # a thread
+    spill_stores: int  # bytes a thread, as loads and stack
     spill_loads: int
     stack: int
-    shared: int
+    shared: int  # bytes a block, static
 
 
 def refuse_unknown(source: Path, name: str, known: Collection[str]) -> None:
@@ -66,8 +63,8 @@ def refuse_unknown(source: Path, name: str, known: Collection[str]) -> None:
 
 
 def find() -> Path | None:
-    """nvcc by $NVCC alone where that is set; else on PATH, where NVIDIA installs it, or in its wheel."""
-    import shutil  # here, as below: a plan is listed without
+    """Return nvcc's path, or None: $NVCC alone if it is set; else from PATH, NVIDIA's folder or the wheel."""
+    import shutil  # imported here, as below, because plans do not need it
 
     asked = os.environ.get("NVCC")
     places = (asked,) if asked else _places()
@@ -86,7 +83,7 @@ def _places() -> Iterator[str | Path]:
 
 
 def missing() -> str | None:
-    """Why nothing can be compiled here, and the remedy."""
+    """Return why CUDA files cannot be compiled here, with the remedy, or None."""
     if find():
         return None
     asked = os.environ.get("NVCC")
@@ -95,7 +92,7 @@ def missing() -> str | None:
 
 @functools.cache
 def version(path: Path) -> str:
-    """The line of `nvcc --version` that names the release and the build."""
+    """Return the line of `nvcc --version` that names the release and the build."""
     import subprocess
 
     reply = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
@@ -118,12 +115,12 @@ def cubin(source: Path, arch: str) -> Path:
 
 
 def resources(source: Path, arch: str) -> dict[str, Resources]:
-    """What each kernel of a CUDA file takes on `arch`. Raises as `cubin`."""
+    """Return the resources of each kernel of a CUDA file on `arch`. Raises as `cubin`."""
     return read(_words(cubin(source, arch)).read_text("utf-8"))
 
 
 def read(text: str) -> dict[str, Resources]:
-    """`ptxas -v`, understood."""
+    """Parse the output of `ptxas -v`. Raises BuildError."""
     by_kernel = {}
     for part in text.split("Compiling entry function '")[1:]:
         name = part.partition("'")[0]
@@ -145,12 +142,12 @@ def _number(pattern: str, text: str, absent: int | None = None) -> int:
 
 
 def _words(target: Path) -> Path:
-    """Where the compiler's own words on a cubin are kept, beside it."""
+    """Return the path of a cubin's compiler log."""
     return target.with_suffix(".ptxas")
 
 
 def _compile(command: list[str], source: Path, target: Path) -> None:
-    """Both files under temporary names first: a reader never finds half of it."""
+    """Compile under temporary names and rename, so that a reader never finds half a file."""
     import subprocess
     import tempfile
 
@@ -171,14 +168,14 @@ def _compile(command: list[str], source: Path, target: Path) -> None:
 
 
 def _ran(words: list[str]) -> subprocess.CompletedProcess[str]:
-    """With what it starts itself, of which nothing is left where it is not waited for. Raises TimeoutExpired."""
+    """Run the compiler; on a timeout or signal kill it with its child processes. Raises TimeoutExpired."""
     import subprocess
 
     pipe = subprocess.PIPE
     with subprocess.Popen(words, stdout=pipe, stderr=pipe, text=True, start_new_session=True) as compiler:
         try:
-            told, complained = compiler.communicate(timeout=PATIENCE)
+            stdout, stderr = compiler.communicate(timeout=PATIENCE)
         except BaseException:
             os.killpg(compiler.pid, signal.SIGKILL)
             raise
-    return subprocess.CompletedProcess(words, compiler.returncode, told, complained)
+    return subprocess.CompletedProcess(words, compiler.returncode, stdout, stderr)

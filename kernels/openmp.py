@@ -1,5 +1,4 @@
-"""The suite's own C kernels in a setting: compiled for the instruction set that is asked for, their outer axis divided
-among as many threads."""
+"""The suite's C kernels in a setting: compiled for its instruction set, an outer axis split by OpenMP."""
 
 from __future__ import annotations
 
@@ -27,8 +26,7 @@ WIDEST = {"zmm": 512, "ymm": 256, "xmm": 128}  # bits
 
 @functools.cache
 def widest(path: Path) -> int | None:
-    """Bits of the widest register in the code of a shared object; None where there is none, or no disassembler that
-    tells (objdump, which comes with the assembler that gcc calls)."""
+    """Return the bits of the widest register in a shared object's code; None without code or objdump."""
     import shutil
     import subprocess
 
@@ -63,19 +61,17 @@ class Plan(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Axis:
-    """The outer axis of a problem. `count`: the structure's field that holds its length, `total`; threads take
-    multiples of `grain`. `strides`: bytes by which each pointer moves for one step along it; `apart`: bytes that each
-    thread has of its own behind a pointer."""
+    """The outer axis of a problem, which threads divide."""
 
-    count: str
-    total: int
-    strides: Mapping[str, int]
-    grain: int = 1
-    apart: Mapping[str, int] = field(default_factory=dict)
+    count: str  # the structure's field that holds the length
+    total: int  # the length
+    strides: Mapping[str, int]  # bytes by which each pointer moves for one step along the axis
+    grain: int = 1  # threads take multiples of it
+    apart: Mapping[str, int] = field(default_factory=dict)  # bytes of each thread's part behind a pointer
 
 
 def flags(setting: Setting) -> tuple[str, ...]:
-    """Of the compiler, for the instruction set that is asked for. Raises Unavailable."""
+    """Return the compiler flags of the requested instruction set. Raises Unavailable."""
     from kernels.devices.cpu import instruction_sets
 
     if setting.isa == "default":
@@ -88,8 +84,9 @@ def flags(setting: Setting) -> tuple[str, ...]:
 
 
 def compiled(source: Path, compiler_flags: tuple[str, ...], setting: Setting) -> tuple[str | None, str | None] | None:
-    """As a launch's `kernel`: the set that the compiler was held to and the widest registers that it used; None where
-    no instruction set is asked for."""
+    """Return a launch's `kernel`: the compiler's instruction set, and the widest registers that it used.
+
+    None if no instruction set is requested."""
     if setting.isa == "default":
         return None
     bits = widest(build.shared(source, compiler_flags))
@@ -110,13 +107,13 @@ def launched(
     workspace: int = 0,
     keep: tuple[object, ...] = (),
 ) -> Launch:
-    """As kernels.native.launch, by the threads that are asked for. Raises Unavailable."""
+    """Return a launch as kernels.native.launch does, on the requested threads. Raises Unavailable."""
     if setting.threads == 1:
         return launch(function, argument, names, buffers, workspace=workspace, keep=keep)
     _refuse_fewer(setting.threads)
-    whole, pointed = _whole(function, argument, setting.threads, axis)
+    plan, pointed = _divided(function, argument, setting.threads, axis)
     run = build.address(SOURCE, "divided_run", OPENMP)
-    return launch(run, whole, names, buffers, workspace=workspace, keep=(*keep, argument, *pointed))
+    return launch(run, plan, names, buffers, workspace=workspace, keep=(*keep, argument, *pointed))
 
 
 @functools.cache
@@ -127,20 +124,20 @@ def _refuse_fewer(threads: int) -> None:
 
 
 @functools.cache
-def _structure(own: type[ctypes.Structure]) -> type[ctypes.Structure]:
-    """A plan with a kernel's own fields behind it."""
-    assert ctypes.sizeof(own) <= MOST
-    fields = (*Plan._fields_, *own._fields_)
-    return type(f"Divided{own.__name__}", (ctypes.Structure,), {"_fields_": fields})
+def _structure(inner: type[ctypes.Structure]) -> type[ctypes.Structure]:
+    """Return the structure of a plan followed by the fields of a kernel's structure."""
+    assert ctypes.sizeof(inner) <= MOST
+    fields = (*Plan._fields_, *inner._fields_)
+    return type(f"Divided{inner.__name__}", (ctypes.Structure,), {"_fields_": fields})
 
 
-def _whole(
+def _divided(
     function: int, argument: ctypes.Structure, threads: int, axis: Axis
 ) -> tuple[ctypes.Structure, tuple[object, ...]]:
-    """The plan with a copy of the argument, and what it points to."""
-    own = type(argument)
-    whole = _structure(own)()
-    by_part, by_thread = (_moved(own, steps) for steps in (axis.strides, axis.apart))
+    """Return the plan with a copy of the argument behind it, and the objects that the plan points to."""
+    inner = type(argument)
+    plan = _structure(inner)()
+    by_part, by_thread = (_moved(inner, steps) for steps in (axis.strides, axis.apart))
     values = {
         "run": function,
         "by_part": ctypes.addressof(by_part),
@@ -150,14 +147,14 @@ def _whole(
         "threads": threads,
         "total": axis.total,
         "grain": axis.grain,
-        "count": own.__dict__[axis.count].offset,
-        "size": ctypes.sizeof(own),
+        "count": inner.__dict__[axis.count].offset,
+        "size": ctypes.sizeof(inner),
     }
     for name, value in values.items():
-        setattr(whole, f"divided_{name}", value)
-    ctypes.memmove(ctypes.addressof(whole) + ctypes.sizeof(Plan), ctypes.addressof(argument), ctypes.sizeof(own))
-    return whole, (by_part, by_thread)
+        setattr(plan, f"divided_{name}", value)
+    ctypes.memmove(ctypes.addressof(plan) + ctypes.sizeof(Plan), ctypes.addressof(argument), ctypes.sizeof(inner))
+    return plan, (by_part, by_thread)
 
 
-def _moved(own: type[ctypes.Structure], steps: Mapping[str, int]) -> ctypes.Array[Moved]:
-    return (Moved * len(steps))(*(Moved(own.__dict__[name].offset, stride) for name, stride in steps.items()))
+def _moved(inner: type[ctypes.Structure], steps: Mapping[str, int]) -> ctypes.Array[Moved]:
+    return (Moved * len(steps))(*(Moved(inner.__dict__[name].offset, stride) for name, stride in steps.items()))

@@ -1,4 +1,4 @@
-"""How fast a device runs at a moment: what its clock reads and what held it down."""
+"""A device's momentary speed: its clock, and what throttled it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast a device runs: its clock now, and seconds so far in which it was held down, by the cause ("thermal",
-    "power"). What a device does not tell is left out."""
+    """A device's clock and throttled time; what a device does not report is left out."""
 
-    megahertz: float | None = None
-    slowed: Mapping[str, float] = field(default_factory=dict)
+    megahertz: float | None = None  # clock now
+    slowed: Mapping[str, float] = field(default_factory=dict)  # throttled seconds, by cause ("thermal", "power")

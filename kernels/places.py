@@ -1,4 +1,4 @@
-"""Places of operands that a witness looks at: so few that their answer in float64 takes less than a millisecond."""
+"""Places of operands that a verified sample checks, few enough for a float64 answer within 1 ms."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ READ = 1 << 19  # elements of its inputs
 
 
 def every(shape: Sequence[int]) -> Places:
-    """All places of an operand."""
+    """Return all places of an operand."""
     import numpy as np
 
     return tuple(np.arange(extent) for extent in shape)
 
 
 def blocks(rng: np.random.Generator, extent: int, most: int, block: int = 1) -> NDArray[np.int64]:
-    """At most so many places of an axis: all of them, or blocks that lie anywhere, its end no rarer than others."""
+    """Return at most `most` places of an axis: all, or random blocks, the end as likely as the rest."""
     import numpy as np
 
     if extent <= most:
@@ -38,17 +38,17 @@ def blocks(rng: np.random.Generator, extent: int, most: int, block: int = 1) -> 
 
 
 def elements(rng: np.random.Generator, count: int) -> NDArray[np.int64]:
-    """Of an operation that treats each element by itself."""
+    """Return places of an elementwise operation's operand."""
     return blocks(rng, count, ELEMENTS if count <= ELEMENTS else ELEMENTS // 2, BLOCK)
 
 
 def rows(rng: np.random.Generator, count: int, width: int) -> NDArray[np.int64]:
-    """Of an operation that treats each row of so many elements by itself; one at least."""
+    """Return rows of an operation that treats each row of `width` elements by itself, at least one row."""
     return blocks(rng, count, max(1, 2 * ELEMENTS // max(1, width)))
 
 
 def tile(rng: np.random.Generator, m: int, n: int, k: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows and columns of a product of k terms, as many as a tenth of a millisecond of float64 sums."""
+    """Return rows and columns of a product of k terms that take a tenth of a millisecond in float64."""
     most = max(1, min(TERMS // k, 4 * ELEMENTS))  # elements of the result
     down = min(m, max(min(int(most**0.5), max(1, READ // (2 * k))), most // n))
     across = min(n, max(1, min(most // down, READ // (2 * k))))

@@ -1,4 +1,4 @@
-"""Problem: one operation at one size. Its fields are its axes; its methods its operands, right answer and cost."""
+"""Problem: one operation at one size; its fields are its axes, its methods operands, answer and cost."""
 
 from __future__ import annotations
 
@@ -26,20 +26,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """One array of a problem: row-major, `shape` in elements, `ld` elements from a row to the next. `below`: of labels,
-    indices and lengths, inputs of whole numbers from 0 on, the first that is too large; 0 of every other.
-    `nonnegative`: of second moments and other sums of squares, drawn without a sign, checked and timed.
-    `drawn_by_index`: an input whose values the operation alone can draw (`indices`), as rows that are zero but for
-    one 1."""
+    """One array of a problem, row-major."""
 
     name: str
-    shape: tuple[int, ...]
+    shape: tuple[int, ...]  # elements
     role: Literal["in", "out", "inout"]
     dtype: str = "fp32"
-    pad: int = 0
-    below: int = 0
-    nonnegative: bool = False
-    drawn_by_index: bool = False
+    pad: int = 0  # elements between rows
+    below: int = 0  # of indices and lengths, the first number that is too large; 0 of others
+    nonnegative: bool = False  # of second moments and other sums of squares, drawn without a sign
+    drawn_by_index: bool = False  # values come from the problem's `indices`, as one-hot rows do
 
     @property
     def ld(self) -> int:
@@ -57,7 +53,7 @@ class Operand:
 
     @property
     def nbytes(self) -> int:
-        """Bytes from the first to the end of the last row, padding included."""
+        """Bytes from the first row to the end of the last, padding included."""
         rows = 1
         for extent in self.shape[:-1]:
             rows *= extent
@@ -66,7 +62,7 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a kernel executes: floating-point operations, and bytes it must move."""
+    """Floating-point operations that a kernel executes, and bytes that it must move."""
 
     flops: float
     bytes: float
@@ -74,8 +70,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One comparison of the output `operand` with the truth: |error| and its bound, element by element. What
-    judges it may write to `error`."""
+    """One comparison of the output `operand` with the truth, elementwise; its judge may overwrite `error`."""
 
     operand: str
     test: str
@@ -91,21 +86,23 @@ def axis(
     choices: tuple[str, ...] = (),
     shown: Literal["", "word", "bytes"] = "",
 ) -> Any:
-    """A field that is an axis: becomes an option, a part of the name and a column. A report says its name and its
-    value; of a `word` the value alone, of `bytes` with a binary prefix."""
+    """Return a dataclass field that is an axis: an option, a part of the problem's name and a column.
+
+    `shown`: how a report prints the axis, by default name and value; of a `word` the value alone, of `bytes` with a
+    binary prefix."""
     metadata = {"help": help, "low": low, "choices": choices, "shown": shown}
     return dataclasses.field(default=default, metadata=metadata)
 
 
 def plain(value: object) -> str:
-    """A field's value in a name: exact, and a whole number without its `.0`."""
+    """Return a field's value as in a problem's name: exact, and a whole number without `.0`."""
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return str(int(value))
     return str(value)
 
 
-GRADED, SPECIAL = "graded", "special"  # probes beside those that an operation names: see its properties of these names
-NUMBERS = (1 << 20) + 61  # drawn for one array; a longer one repeats them, at no round distance
+GRADED, SPECIAL = "graded", "special"  # probes beyond an operation's `probes`; see the properties of these names
+NUMBERS = (1 << 20) + 61  # drawn for one array; a longer one repeats them at an odd period
 
 
 def _random(rng: np.random.Generator, x: Operand, data: str) -> Array:
@@ -116,7 +113,7 @@ def _random(rng: np.random.Generator, x: Operand, data: str) -> Array:
 
 
 def _grade(filled: dict[str, Array], graded: Sequence[tuple[Operand, int]], rng: np.random.Generator) -> None:
-    """Multiply rows, counted along an axis, by powers of ten."""
+    """Multiply rows, counted along an axis, by random powers of ten."""
     import numpy as np
 
     for x, along in graded:
@@ -126,8 +123,9 @@ def _grade(filled: dict[str, Array], graded: Sequence[tuple[Operand, int]], rng:
 
 
 class Inputs(dict[str, "Array"]):
-    """The arrays of one probe, by name, for all rivals that are checked on them; `known` is what was found of the right
-    answer, which none of them needs to find again."""
+    """Arrays of one probe by name, shared by all kernels checked on them.
+
+    `known` caches results derived from the right answer, such as the reference and its bound."""
 
     def __init__(self, arrays: Arrays) -> None:
         super().__init__(arrays)
@@ -135,7 +133,7 @@ class Inputs(dict[str, "Array"]):
 
 
 def once(x: Arrays, what: Any, find: Callable[[], Any]) -> Any:
-    """What `find` finds of these inputs, remembered with them where they are shared."""
+    """Return `find()`, cached under the key `what` if the inputs are shared."""
     if not isinstance(x, Inputs):
         return find()
     if what not in x.known:
@@ -145,13 +143,13 @@ def once(x: Arrays, what: Any, find: Callable[[], Any]) -> Any:
 
 @dataclass(frozen=True)
 class Problem:
-    """Base of all operations. Subclasses are frozen dataclasses whose fields are made by `axis`."""
+    """Base of all operations; subclasses are frozen dataclasses whose fields are made by `axis`."""
 
     op: ClassVar[str]
     probes: ClassVar[tuple[str, ...]] = ("dense",)
-    by_executed: ClassVar[bool] = False  # whether shares of a ceiling are by what an algorithm executes: some save much
-    called: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({})  # axes by other words that a person may type
-    within: ClassVar[bool] = False  # what it moves stays within a multiprocessor or its caches: no memory bounds it
+    by_executed: ClassVar[bool] = False  # whether shares of a ceiling count executed work, which some algorithms reduce
+    called: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({})  # axes by other words that a user may type
+    within: ClassVar[bool] = False  # data stay within a multiprocessor or its caches, so that no memory bounds it
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -166,7 +164,7 @@ class Problem:
 
     @property
     def name(self) -> str:
-        """`op/field:value/…`: required fields always, the others where they differ from their default."""
+        """`op/field:value/…`: required fields always, the others if they differ from their default."""
         parts = [self.op]
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
@@ -176,44 +174,45 @@ class Problem:
 
     @property
     def descriptor(self) -> str | None:
-        """How another benchmark of the operation, which takes one as text, would be asked for it."""
+        """The problem in the notation of another benchmark of the operation, or None."""
         return None
 
     @property
     def shown(self) -> dict[str, str]:
-        """How a report says those axes of which it says something else than name and value."""
+        """Print form, `word` or `bytes`, of the axes that a report does not print as name and value."""
         return {x.name: x.metadata["shown"] for x in dataclasses.fields(self) if x.metadata["shown"]}
 
     @property
     def drawn(self) -> Problem:
-        """The problem whose inputs and truth are this one's too; itself, but for a precision that they do not have."""
+        """The problem with the same inputs and truth; itself, except for a precision that the inputs lack."""
         return self
 
     @property
     def precision(self) -> str:
-        """What it asks its arithmetic to be: an element type, or TF32."""
+        """Precision of the arithmetic that the problem requests: an element type, or TF32."""
         return "fp32"
 
     @property
     def on_host(self) -> bool:
-        """Whether the time that is asked for is the caller's, not the device's."""
+        """Whether the measured time is the caller's instead of the device's."""
         return False
 
     @property
     def summed(self) -> int:
-        """Of the longest sum that an output is."""
+        """Terms of the longest sum in an output."""
         return 1
 
     @property
     def graded(self) -> Mapping[str, int]:
-        """Inputs whose rows differ in size by 10^±6 in one probe, and the axis along which they are counted: a kernel
-        that computes on a grid of fixed steps loses the small ones. Empty where one answer is made of several rows."""
+        """Inputs whose rows differ in size by 10^±6 in one probe, with the axis along which rows are counted.
+
+        A kernel that computes on a grid of fixed steps loses the small rows. Empty if an answer combines several
+        rows."""
         return {}
 
     @property
     def special(self) -> Mapping[str, tuple[float, ...]]:
-        """Inputs of which one probe has elements that are no finite numbers, and which: where libraries agree on what
-        then is right."""
+        """Non-finite values that one probe puts into inputs, by input, where libraries agree on the answer."""
         return {}
 
     @property
@@ -227,17 +226,18 @@ class Problem:
         raise NotImplementedError
 
     def operands(self) -> tuple[Operand, ...]:
-        """Inputs first, then outputs; the order in which a kernel takes them."""
+        """Return inputs first, then outputs, the order in which a kernel takes them."""
         raise NotImplementedError
 
     @property
     def outputs(self) -> tuple[Operand, ...]:
-        """What a kernel writes: every operand that is not only read, in order."""
+        """Operands that a kernel writes, in order."""
         return tuple(x for x in self.operands() if x.role != "in")
 
     def fill(self, rng: np.random.Generator, probe: str = "dense") -> dict[str, Array]:
-        """Fresh host arrays for every operand that is read: normal random unless the probe is a name of other data, or
-        what is the operation's own."""
+        """Return fresh host arrays for every operand that is read.
+
+        Values are normal random, unless the probe names other data or the operation draws them itself."""
         read = [x for x in self.operands() if x.role != "out"]
         data = probe if probe in DATA else "normal"
         filled = {x.name: self.indices(x, rng) if x.below or x.drawn_by_index else _random(rng, x, data) for x in read}
@@ -246,7 +246,7 @@ class Problem:
         return filled
 
     def specialized(self, x: Mapping[str, Array], rng: np.random.Generator) -> dict[str, Array]:
-        """Inputs with the elements of the special probe at random places."""
+        """Return inputs with the special probe's values at random places."""
         inputs = dict(x)
         for name, values in self.special.items():
             inputs[name] = x[name].copy()
@@ -255,25 +255,27 @@ class Problem:
         return inputs
 
     def indices(self, x: Operand, rng: np.random.Generator) -> Array:
-        """What an input of whole numbers, or of values of its own, holds in the check and in every round: uniform over
-        what it may hold, the first and the last of them somewhere, at which a kernel may be wrong; unless an operation
-        overrides it."""
+        """Return the values of an input of indices, or of one that the operation draws, for checks and rounds.
+
+        The default is uniform over the allowed range, with its first and last value included, where kernels may be
+        wrong."""
         drawn = rng.integers(x.below, size=x.shape, dtype=STORED[x.dtype])
         if drawn.size > 2:
             drawn.flat[rng.choice(drawn.size, 2, replace=False)] = 0, x.below - 1
         return drawn
 
     def reference(self, x: Arrays) -> dict[str, Array]:
-        """The right answer in float64: of every output, by its name. The arrays are the caller's to write to."""
+        """Return the right answer of every output in float64, by name; the caller may overwrite the arrays."""
         raise NotImplementedError
 
     def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
-        """The largest honest |error| of each element of every output, for a kernel of unit roundoff u (growth
-        included)."""
+        """Return the largest |error| of each output element allowed at unit roundoff u, growth included."""
         raise NotImplementedError
 
     def compare(self, x: Arrays, got: Arrays, u: float, probe: str) -> list[Evidence]:
-        """The answer against the truth, output by output; an operation whose reference is too dear overrides it."""
+        """Compare the answer with the truth, output by output.
+
+        An operation with an expensive reference overrides this."""
         import numpy as np
 
         if probe == SPECIAL:
@@ -291,33 +293,34 @@ class Problem:
         return evidence
 
     def _compare_special(self, x: Arrays, got: Arrays, u: float) -> list[Evidence]:
-        """Not a number where that is right, an infinity of the right sign where that is."""
+        """Compare answers that must contain NaN, or infinity of the right sign, exactly where the truth does."""
         want = self.reference(x)
         bound = self.bound(x, want, u)
         judged = {name: bounds.judged(got[name], want[name], abs(got[name] - want[name]), bound[name]) for name in want}
         return [Evidence(name, SPECIAL, *both) for name, both in judged.items()]
 
     def digests(self) -> dict[str, str]:
-        """Of each field that is data, as a pattern or a file of lengths: the digest of what its name stands for."""
+        """Return the digest of the data behind each field that names data, such as a pattern or a file."""
         return {}
 
     def excerpt(self, rng: np.random.Generator) -> Excerpt:
-        """What a witness of a timed launch looks at: all of it, or a part anywhere that is a problem of its own; an
-        operation whose float64 reference would take longer than a millisecond or two overrides it."""
+        """Return what is checked of a timed launch: all of it, or a random part that is a problem itself.
+
+        An operation whose float64 reference takes more than two milliseconds overrides this."""
         return Excerpt(self, {x.name: every(x.shape) for x in self.operands()})
 
     @property
     def footprint(self) -> int:
-        """Bytes its operands occupy, padding included."""
+        """Bytes of all operands, padding included."""
         return sum(x.nbytes for x in self.operands())
 
     @property
     def size_axes(self) -> tuple[str, ...]:
-        """The axes that the footprint grows with: whole numbers."""
+        """Integer axes along which the footprint grows."""
         return tuple(field.name for field in dataclasses.fields(self) if self._grows(field.name))
 
     def _grows(self, name: str) -> bool:
-        """Whether twice the number takes more room, or half of it less: some operations take not every number."""
+        """Return whether the footprint grows with an axis: at twice its value or, if that is refused, at half."""
         value, room = getattr(self, name), self.footprint
         if type(value) is not int:
             return False
@@ -333,10 +336,8 @@ class Problem:
 
 @dataclass(frozen=True)
 class Excerpt:
-    """Part of a problem that is a `problem` of the same operation. `places`: for each operand of the whole the places
-    along each of its axes, ascending, whose outer product is that operand of the part; `given`: what stands in place
-    of inputs that are numbered otherwise there."""
+    """A part of a problem that is itself a `problem` of the same operation."""
 
     problem: Problem
-    places: Mapping[str, Places]
-    given: Arrays = dataclasses.field(default_factory=dict)
+    places: Mapping[str, Places]  # of each operand of the full problem: the places along each axis, ascending
+    given: Arrays = dataclasses.field(default_factory=dict)  # inputs that are numbered otherwise in the part

@@ -1,4 +1,4 @@
-"""Providers: a library, a binding or this suite, and what all its variants have in common."""
+"""Providers of kernels: a library, a binding or this suite, with what their variants have in common."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Provider:
-    """Who a kernel is from."""
+    """The origin of a kernel."""
 
     name: str
-    device: str = "cpu"  # the kind of device that its kernels are for
-    missing: Callable[[], str | None] = lambda: None  # why it is not here, told without importing it
+    device: str = "cpu"  # kind of device of its kernels
+    missing: Callable[[], str | None] = lambda: None  # why it is missing, without importing it
     kernel: Callable[[], tuple[str | None, str | None]] = lambda: (None, None)  # version and family, instruction set
     python: bool = False  # each call passes through the interpreter
 

@@ -1,4 +1,4 @@
-"""A variant whose launch is several calls of another: an exact multiple of its work."""
+"""A variant whose launch makes several calls of another variant: an exact multiple of its work."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SOURCE = Path(__file__).with_name("repeated.c")
 
 
 def repeated(inner: Variant[Any], count: int, name: str) -> Variant[Any]:
-    """`count` calls of `inner` counted as one use; for kernels with a C entry."""
+    """Return a variant that makes `count` calls of `inner` as one use; `inner` must have a C entry."""
 
     def prepare(problem: Any, device: Any, setting: Any) -> Bind:
         bound = inner.prepare(problem, device, setting)
@@ -48,13 +48,13 @@ def _wrap(launch: Launch, entry: Entry, function: int, count: int) -> Launch:
     class Repetition(ctypes.Structure):
         _fields_ = (("function", ctypes.c_void_p), ("count", ctypes.c_int64), ("argument", type(entry.argument)))
 
-    whole = Repetition(entry.function, count, entry.argument)
+    repetition = Repetition(entry.function, count, entry.argument)
     head = Repetition.argument.offset
-    call, place = CALL(function), ctypes.addressof(whole)
+    call, place = CALL(function), ctypes.addressof(repetition)
     slots = tuple(head + slot for slot in entry.slots)
 
-    def run(keep: object = (whole, entry.keep)) -> None:
+    def run(keep: object = (repetition, entry.keep)) -> None:
         call(place)
 
     single = entry.function, head
-    return replace(launch, call=run, entry=Entry(function, whole, slots, (entry.keep,), single))
+    return replace(launch, call=run, entry=Entry(function, repetition, slots, (entry.keep,), single))

@@ -1,4 +1,4 @@
-"""The settings of a kernel's run: option, name, worker and record follow from a field and its knob."""
+"""Settings of a kernel's run; options, case names, worker variables and records derive from the knobs."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from kernels.workspace import UNLIMITED, limit, typed
 
 @dataclass(frozen=True)
 class Knob:
-    """Everything that follows from one field of Setting."""
+    """Everything that derives from one field of Setting."""
 
     about: str  # for --help
     metavar: str
     effect: str = ""  # "what does EFFECT change?"; empty where no contest is made along it
     fixed: bool = False  # for the life of a process
     value: Callable[[str], Any] = str  # reads a word of the command line; raises UsageError or ValueError
-    typed: Callable[[Any], str] = str  # as a person types a value
+    typed: Callable[[Any], str] = str  # as a user types a value
     named: Callable[[Any], str] = str  # in the name of a case
     parse: Callable[[str], Any] = str  # the reverse of `named`
-    start: Callable[[Any], Mapping[str, str]] | None = None  # variables of a process that obeys
+    start: Callable[[Any], Mapping[str, str]] | None = None  # variables of a process that obeys the knob
     place: int = 1  # among the words of a name
 
 
@@ -69,7 +69,7 @@ def _preloaded(word: str) -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One value of each knob. What is fixed per process is obeyed by a worker of its own."""
+    """One value of each knob; knobs fixed for a process's life need a worker of their own."""
 
     threads: int = knob(
         1,
@@ -138,7 +138,7 @@ class Setting:
 
     @property
     def name(self) -> str:
-        """Threads, and the others where they differ from their default."""
+        """Threads, and the other knobs if they differ from their default."""
         words = []
         for name, of in KNOBS.items():
             value = getattr(self, name)
@@ -153,16 +153,16 @@ class Setting:
 
     @property
     def changed(self) -> tuple[str, ...]:
-        """The knobs that are not at their default."""
+        """Knobs that differ from their default."""
         return tuple(name for name, default in DEFAULTS.items() if getattr(self, name) != default)
 
     @property
     def process(self) -> Setting:
-        """The setting with what is fixed per process, and all else at its default."""
+        """The setting with the knobs fixed per process, and all others at their default."""
         return Setting(**{name: value for name, value in self.values.items() if KNOBS[name].fixed})
 
     def variables(self) -> dict[str, str]:
-        """Return what a process is started with. Raises UsageError, and Unavailable where something is not here."""
+        """Return the environment variables of a worker with this setting. Raises UsageError, Unavailable."""
         variables: dict[str, str] = {}
         for name, value in self.values.items():
             if start := KNOBS[name].start:

@@ -1,4 +1,4 @@
-"""The one folder of per-user state: build cache, ceilings, self-test figures, the canary's history."""
+"""The folder of per-user state: build cache, ceilings, self-test figures, the canary's history."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ VARIABLE = "KERNELGAP_STATE"
 
 @functools.cache
 def folder() -> Path:
-    """The state folder, made on first use and readable by its owner alone.
+    """Return the state folder, created on first use and readable by its owner alone.
 
-    `$KERNELGAP_STATE`, else `$XDG_CACHE_HOME/kernelgap`, else `~/.cache/kernelgap`; where none of
-    them can be written a temporary folder, which `is_temporary` tells.
-    """
+    The folder is `$KERNELGAP_STATE`, else `$XDG_CACHE_HOME/kernelgap`, else `~/.cache/kernelgap`; if none of them
+    can be written, a temporary folder (`is_temporary`)."""
     asked = os.environ.get(VARIABLE)
     try:
         path = Path(asked or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "kernelgap"))
@@ -24,7 +23,7 @@ def folder() -> Path:
             return path
     except (OSError, RuntimeError):  # a full or a read-only disk; a user without a home
         pass
-    import tempfile  # here and below: most commands make no file of their own before they measure
+    import tempfile  # imported here, as below, because most commands write no file before they measure
 
     temporary = tempfile.mkdtemp(prefix="kernelgap-")
     os.environ[VARIABLE] = temporary  # the same one for the workers
@@ -32,7 +31,7 @@ def folder() -> Path:
 
 
 def is_temporary() -> bool:
-    """Whether the state is lost when the machine restarts, because no lasting folder is writable."""
+    """Return whether the state is lost at a restart, because no lasting folder is writable."""
     return folder().name.startswith("kernelgap-")
 
 
@@ -42,7 +41,7 @@ def write(name: str, text: str) -> Path:
 
 
 def write_bytes(name: str, content: bytes) -> Path:
-    """The same of anything."""
+    """Replace the file `name` as `write` does, by any content."""
     import tempfile
 
     target = folder() / name

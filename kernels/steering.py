@@ -1,4 +1,4 @@
-"""The environment variables that steer libraries from outside a command line, by how their names begin."""
+"""Environment variables that steer libraries from outside a command line, by prefix."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LIBRARIES = (
     "DNNL_",
     "ATEN_",
 )
-# Of a GPU: the arithmetic of products (CUBLAS_EMULATE_SINGLE_PRECISION, TF32), how a kernel is loaded and launched.
+# A GPU's arithmetic of products (CUBLAS_EMULATE_SINGLE_PRECISION, TF32), and loading and launching of kernels.
 GPU = (
     "CUBLAS_",
     "CUBLASLT_",
@@ -38,5 +38,5 @@ STEERING = MALLOC + TUNING
 
 
 def variables(prefixes: tuple[str, ...], environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Those that are set and begin so."""
+    """Return the variables that are set and begin with a prefix."""
     return {key: environment[key] for key in sorted(environment) if key.startswith(prefixes)}

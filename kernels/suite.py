@@ -19,8 +19,7 @@ ROOT = FOLDER.parent if PREFIX else FOLDER  # on the path of a Python that impor
 def child(module: str, *words: object) -> list[str]:
     """Return the command line that runs a module of the suite in this interpreter; it needs `environment`.
 
-    By -P no file of the current folder stands in for one of the suite.
-    """
+    Because of -P no file of the current folder stands in for one of the suite."""
     return [sys.executable, "-P", "-m", PREFIX + module, *map(str, words)]
 
 

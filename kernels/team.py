@@ -1,4 +1,4 @@
-"""Launches by several threads that are always the same ones, each on a core of its own: ceilings of several threads."""
+"""Launches by a fixed team of threads, each on a core of its own, for multithreaded ceilings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SOURCE = Path(__file__).with_name("team.c")
 POINTER, INT64 = ctypes.c_void_p, ctypes.c_int64
-# With these an argument begins; a kernel's own fields follow.
+# The first fields of an argument; a kernel's fields follow.
 PLAN: tuple[tuple[str, Any], ...] = (
     ("part", POINTER),
     ("done", POINTER),
@@ -30,7 +30,7 @@ PLAN: tuple[tuple[str, Any], ...] = (
 
 @dataclass(frozen=True)
 class Team:
-    """So many threads of this process."""
+    """A fixed team of threads of this process."""
 
     members: int
     run: int
@@ -38,7 +38,7 @@ class Team:
 
 
 def gather(members: int) -> Team:
-    """Raises Unavailable where there is no core for each of them."""
+    """Start a team of `members` threads. Raises Unavailable if there is no core for each."""
     function = build.load(SOURCE).team_gather
     function.argtypes, function.restype = (INT64,), ctypes.c_int32
     if not function(members):
@@ -54,7 +54,7 @@ def shared(
     uses: int = 1,
     keep: tuple[object, ...] = (),
 ) -> Launch:
-    """A launch by all of them; before it is timed they are woken by as little of the same work as there is."""
+    """Return a launch by all threads of a team, woken before timing by the least possible work."""
     base = launch(team.run, argument, names, buffers, uses=uses, keep=keep)
     assert base.entry is not None
     return replace(base, entry=replace(base.entry, single=(team.wake, 0)))

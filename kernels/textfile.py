@@ -1,4 +1,4 @@
-"""A small text file of the system (/proc, /sys), which may not exist."""
+"""Small text files of the system (/proc, /sys), which may not exist."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ ROOT = Path("/")
 
 
 def read(path: Path) -> str | None:
-    """A small file without its last newline, or None where it cannot be read."""
+    """Return a small file's text, stripped, or None if it cannot be read."""
     try:
         return path.read_text(errors="replace").strip()
     except (OSError, ValueError):
@@ -16,7 +16,7 @@ def read(path: Path) -> str | None:
 
 
 def number(path: Path) -> int | None:
-    """The file's one whole number, or None where it holds none."""
+    """Return the file's only whole number, or None if it holds none."""
     try:
         return int(read(path) or "")
     except ValueError:

@@ -1,4 +1,4 @@
-"""A kernel of the user's own: a Variant, or any function that is called as `function(problem, *operands)`."""
+"""A user's kernel: a Variant, or any function that is called as `function(problem, *operands)`."""
 
 from __future__ import annotations
 
@@ -32,13 +32,12 @@ PICKLED = ".pkl"
 
 
 def load(name: str) -> Variant[Any]:
-    """`module:NAME`, `file.py:NAME`, `file.c:NAME`, `file.so:NAME`, or what `name_of` says of a Python function. Raises
-    UsageError.
+    """Return the variant of a user's kernel. Raises UsageError.
 
-    A function gets arrays in the problem's order, inputs first, and writes the outputs; or it returns a
-    Launch, which is then what is timed. Its attribute `precision` says what it computes in, fp32 if none;
-    `device` which kind of device its arrays are on, cpu if none.
-    """
+    A name is `module:NAME`, `file.py:NAME`, `file.c:NAME`, `file.so:NAME`, or the result of `name_of`. A function
+    gets arrays in the problem's order, inputs first, and writes the outputs; or it returns a Launch, which is then
+    timed. Attributes of a function: `precision`, its arithmetic, fp32 by default; `device`, the kind of device of
+    its arrays, cpu by default."""
     place, _, attribute = name.rpartition(":")
     try:
         if place.endswith(users_c.SUFFIXES):
@@ -69,33 +68,35 @@ def load(name: str) -> Variant[Any]:
 
 
 def _compiled(name: str, path: Path, function: str) -> Variant[Any]:
-    """Of a function in C."""
+    """Return the variant of a function in C."""
     prepare = users_c.prepare_of(path, function)
     return Variant(name, "cpu", "user", prepare, kernel=lambda: (_digest(path), None))
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """The variant that a Python function is: that of its file where it is found there; of a script, a notebook or
-    another function it is kept in the state folder, pickled with what it refers to. Raises UsageError."""
-    module, own = sys.modules.get(function.__module__), getattr(function, "__qualname__", "")
+    """Return the variant name of a Python function. Raises UsageError.
+
+    The name is that of the function's file if that defines the function; a function of a script or notebook and a
+    nested function are pickled into the state folder with what they refer to."""
+    module, qualname = sys.modules.get(function.__module__), getattr(function, "__qualname__", "")
     source = getattr(module, "__file__", None) or ""
-    if module and source.endswith(".py") and module.__name__ != "__main__" and vars(module).get(own) is function:
-        return f"{source}:{own}"
+    if module and source.endswith(".py") and module.__name__ != "__main__" and vars(module).get(qualname) is function:
+        return f"{source}:{qualname}"
     import cloudpickle
 
     try:
         content = cloudpickle.dumps(function)
     except Exception as error:  # of whatever it refers to
         raise UsageError(
-            f"variant {own or function!r}: it cannot be pickled ({summary(error)}): put it into a file"
+            f"variant {qualname or function!r}: it cannot be pickled ({summary(error)}): put it into a file"
         ) from None
-    name = re.sub(r"\W+", "_", own.rpartition(".")[2]).strip("_") or "function"
+    name = re.sub(r"\W+", "_", qualname.rpartition(".")[2]).strip("_") or "function"
     path = state.write_bytes(f"functions/{name}-{hashlib.sha256(content).hexdigest()[:12]}{PICKLED}", content)
     return f"{path}:{name}"
 
 
 def raised(error: BaseException) -> str:
-    """What a user's code raised, on one line, and the line of his file in which it did."""
+    """Return the exception that a user's code raised, on one line, with the line of the user's file."""
     lines = [
         f"{Path(frame.f_code.co_filename).name}, line {number}"
         for frame, number in traceback.walk_tb(error.__traceback__)
@@ -105,31 +106,31 @@ def raised(error: BaseException) -> str:
 
 
 def _pickled(path: Path) -> tuple[Any, Path]:
-    """A function that `name_of` kept, and where."""
+    """Return a function that `name_of` pickled, and its file."""
     import pickle
 
     return pickle.loads(path.read_bytes()), path
 
 
 def _attribute(place: str, name: str) -> tuple[Any, Path | None]:
-    """A module's attribute, and its file."""
+    """Return a module's attribute, and the module's file. Raises UsageError."""
     module = module_of(place)
     if name not in vars(module):
         functions = [x for x, value in vars(module).items() if callable(value) and not x.startswith("_")]
-        own = [x for x in functions if getattr(vars(module)[x], "__module__", None) == module.__name__]
-        raise UsageError(f"{Path(place).name} has no {name}; it has {', '.join(own or functions) or 'no function'}")
+        defined = [x for x in functions if getattr(vars(module)[x], "__module__", None) == module.__name__]
+        raise UsageError(f"{Path(place).name} has no {name}; it has {', '.join(defined or functions) or 'no function'}")
     return vars(module)[name], Path(module.__file__) if module.__file__ else None
 
 
 def module_of(place: str) -> ModuleType:
-    """Import a file of the user's, or a module by name; both find their neighbors and the current folder's files."""
+    """Import a user's file, or a module by name; imports of its neighbors and of the current folder work."""
     if "." not in place and Path(f"{place}.py").is_file():  # before an installed module of that name
         place = f"{place}.py"
     folders = [os.getcwd(), *([os.path.dirname(os.path.abspath(place))] if place.endswith(".py") else [])]
-    sys.path += [folder for folder in dict.fromkeys(folders) if folder not in sys.path]  # a worker has neither there
+    sys.path += [folder for folder in dict.fromkeys(folders) if folder not in sys.path]  # a worker's path has neither
     if not place.endswith(".py"):
         return importlib.import_module(place)
-    # A name of its own: two files may be called alike, or like an installed package.
+    # A unique name, because two files may be called alike, or like an installed package.
     name = f"{MODULE}{zlib.crc32(os.path.abspath(place).encode()):08x}"
     spec = importlib.util.spec_from_file_location(name, place)
     assert spec is not None and spec.loader is not None
@@ -140,12 +141,12 @@ def module_of(place: str) -> ModuleType:
 
 
 def _digest(path: Path | None) -> str | None:
-    """A file's name, and what was in it."""
+    """Return a file's name and the digest of its content."""
     return f"{path.name} sha256:{hashlib.sha256(path.read_bytes()).hexdigest()[:12]}" if path else None
 
 
 def _prepare(function: Callable[..., Any], problem: Any, device: Device, setting: object) -> Bind:
-    """Called once on scratch operands: its compilers run here, and it shows whether it returns a Launch."""
+    """Call the function once on scratch operands, which compiles it and shows whether it returns a Launch."""
     import numpy as np
 
     unit = device.kind.alignment

@@ -1,5 +1,7 @@
-"""A kernel of the user's own in C, or in a library that any compiler made: `file.c:NAME`, `file.so:NAME`. It is called
-with the operands' addresses, inputs first, then the problem's axes of whole numbers, in their order, as int64."""
+"""A user's kernel in C, or in a shared library of any compiler: `file.c:NAME`, `file.so:NAME`.
+
+The function is called with the operands' addresses, inputs first, then the problem's integer axes, in their order,
+as int64."""
 
 from __future__ import annotations
 
@@ -18,18 +20,18 @@ if TYPE_CHECKING:
 
 SOURCE = ".c"
 SUFFIXES = (SOURCE, ".so", ".dylib")
-FLAGS = ("-Wno-error",)  # the house's own sources compile without a warning; a user's need not
+FLAGS = ("-Wno-error",)  # the suite's sources compile without a warning; a user's need not
 
 
 def prepare_of(path: Path, name: str) -> Callable[[Any, Any, Any], Bind]:
-    """How the function is bound to a problem. It is compiled and looked up here. Raises UsageError."""
+    """Return a variant's `prepare` for the function, compiled and looked up here. Raises UsageError."""
     if not path.is_file():
         raise FileNotFoundError(path)
     return partial(_prepare, _function(path, name))
 
 
 def _function(path: Path, name: str) -> int:
-    """Its address."""
+    """Return the function's address. Raises UsageError."""
     from kernels import build
 
     try:
@@ -48,13 +50,13 @@ def _function(path: Path, name: str) -> int:
 
 
 def numbers(problem: Problem) -> tuple[int, ...]:
-    """The axes that a C function gets; of the others, words and fractions, it knows nothing."""
+    """Return the integer axes, which a C function gets; words and fractions it does not get."""
     values = asdict(problem)
     return tuple(values[x.name] for x in fields(problem) if x.type == "int")
 
 
 def _prepare(function: int, problem: Problem, device: object, setting: object) -> Bind:
-    """Through a call in C, so that a compiled loop can time it."""
+    """Bind the function through a call in C, so that a compiled loop can time it."""
     from kernels import build
     from kernels.native import launch
 
@@ -83,7 +85,7 @@ def _flags(operands: int, axes: int) -> tuple[str, ...]:
 
 
 def _structure(operands: int, axes: int) -> type[ctypes.Structure]:
-    """`users` of users_call.c, a name for each element."""
+    """Return the structure `users` of users_call.c, with a name for each element."""
     slots: list[tuple[str, Any]] = [("function", ctypes.c_void_p)]
     slots += [(f"operand{i}", ctypes.c_void_p) for i in range(operands)]
     slots += [(f"number{i}", ctypes.c_int64) for i in range(axes)]

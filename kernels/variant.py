@@ -16,56 +16,43 @@ if TYPE_CHECKING:
     from kernels.devices.base import Device
 
 P = TypeVar("P", bound=Problem)
-DEFAULT = "default"  # the role of a row that is measured where nobody names one
-CEILING = "ceiling"  # … of one that nothing on its device can beat
+DEFAULT = "default"  # role of a row that is measured if no variant is named
+CEILING = "ceiling"  # role of a row that nothing on its device can beat
 
 
 @dataclass(frozen=True)
 class Variant(Generic[P]):
-    """A row in an operation's table.
-
-    `prepare` compiles, plans, packs and allocates once; the bind it returns only sets addresses.
-    `accepts` is pure: why this kernel cannot, or should not, do a problem. `missing` tells without
-    importing anything why it cannot run on this installation. `work` is what it really executes
-    where that differs from the nominal. `constant` names the inputs it may keep between calls.
-    `parts`, where a launch would be too long, are measured in its place, each once a round, and their
-    times per use summed: (variant, uses).
-    `blas` says which library call it makes, in the library's own column-major terms; `kernel` what its
-    library tells of itself: version and kernel family, instruction set. `python`: each call passes
-    through the interpreter. `judged` is the problem by whose bounds its answer is judged, where that depends on the
-    algorithm. `roles`: where it is measured where no variant is named: DEFAULT, wherever a question
-    asks for no other role; others by the words that a question of its benchmark asks for; none: only by its name.
-    `times`: how often a use does the problem's work, of a row that calls another again and again. `link`: whether its
-    bytes cross the link between the device and its host, which bounds them.
-    """
+    """A row in an operation's table."""
 
     name: str
     device: str
     provider: str
-    prepare: Callable[[P, Device, Setting], Bind]
+    prepare: Callable[[P, Device, Setting], Bind]  # all but addresses, which its bind sets
     precision: str = "fp32"
     growth: float = 1.0
-    accepts: Callable[[P], str | None] = lambda problem: None
-    missing: Callable[[], str | None] = lambda: None
-    work: Callable[[P], Work] | None = None
-    constant: tuple[str, ...] = ()
+    accepts: Callable[[P], str | None] = lambda problem: None  # pure: why it cannot, or should not
+    missing: Callable[[], str | None] = lambda: None  # why it cannot run here, without an import
+    work: Callable[[P], Work] | None = None  # work executed, if not the nominal work
+    constant: tuple[str, ...] = ()  # names of inputs that may be kept between calls
+    # (variant, uses) measured in place of too long a launch, each once a round, their times per use summed.
     parts: Callable[[P], tuple[tuple[Variant[P], int], ...]] = lambda problem: ()
-    blas: Callable[[P], str | None] = lambda problem: None
+    blas: Callable[[P], str | None] = lambda problem: None  # the library's call, in column-major terms
+    # The library's report: version and kernel family, instruction set.
     kernel: Callable[[], tuple[str | None, str | None]] = lambda: (None, None)
-    python: bool = False
-    judged: Callable[[P], P] = lambda problem: problem
-    roles: tuple[str, ...] = (DEFAULT,)
-    times: int = 1
-    link: bool = False
+    python: bool = False  # each call passes through the interpreter
+    judged: Callable[[P], P] = lambda problem: problem  # the problem whose bounds judge the answer
+    roles: tuple[str, ...] = (DEFAULT,)  # measured where no name is given: DEFAULT, or a question's role
+    times: int = 1  # problems that one use solves, of a row that repeats another
+    link: bool = False  # bytes cross the link of device and host, which bounds them
 
     def computes(self, problem: P) -> str:
-        """The precision of its answer: what the problem asks for, or its own where that is coarser."""
-        if self.precision == "fp32":  # it has none of its own
+        """Return the precision of the answer: the problem's, or the variant's if that is coarser."""
+        if self.precision == "fp32":  # the problem's alone counts
             return problem.precision
         return max(self.precision, problem.precision, key=lambda name: UNIT_ROUNDOFF[name])
 
     def u(self, problem: P) -> float:
-        """Unit roundoff times its error growth."""
+        """Return the unit roundoff times the error growth."""
         return UNIT_ROUNDOFF[self.computes(problem)] * self.growth
 
     def executed(self, problem: P) -> Work:
@@ -73,6 +60,6 @@ class Variant(Generic[P]):
 
 
 def row(provider: Provider, name: str, prepare: Callable[[P, Any, Setting], Bind], **fields: Any) -> Variant[P]:
-    """Return a variant with what its provider's variants have in common, unless `fields` of Variant say otherwise."""
+    """Return a variant with its provider's common fields, unless `fields` of Variant override them."""
     common: dict[str, Any] = {"missing": provider.missing, "kernel": provider.kernel, "python": provider.python}
     return Variant(name, provider.device, provider.name, prepare, **(common | fields))

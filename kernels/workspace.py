@@ -1,4 +1,4 @@
-"""`--workspace`: how many bytes a kernel may hold beside its operands, as a person types them."""
+"""`--workspace`: the bytes that a kernel may hold beside its operands, as a user types them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def limit(word: str) -> int | None:
 
 
 def typed(limit: int | None) -> str:
-    """The reverse, in the largest unit that says it exactly."""
+    """Return a limit as a user types it, in the largest unit that is exact."""
     if limit is None:
         return UNLIMITED
     unit = next((unit for unit, size in UNITS.items() if limit and limit % size == 0), "B")
@@ -29,6 +29,6 @@ def typed(limit: int | None) -> str:
 
 
 def enough(nbytes: int) -> str:
-    """A limit in round numbers that allows so many."""
+    """Return a limit in round numbers that allows `nbytes`."""
     unit = next((unit for unit, size in UNITS.items() if nbytes >= 8 * size), "B")
     return typed(-(-nbytes // UNITS[unit]) * UNITS[unit])

@@ -1,4 +1,4 @@
-"""The interface of a device: memory, order of launches, clock, state of rest, description of itself."""
+"""The interface of a device: memory, order of launches, clock, state of rest, description."""
 
 from __future__ import annotations
 
@@ -21,39 +21,36 @@ V = TypeVar("V", bound="Row")
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the device can hold, and roughly how fast it is. Bytes; `caches` from the first level to the last, of one
-    core's view. FLOP/s and bytes/s are a guess from its size, that of one core of a CPU, by which a budget is shared
-    before anything was timed; `visit`: seconds a visit takes beside its launches, where it is made step by step.
-    `features`: instructions that not every device of its kind has, as "wgmma". `link`: bytes/s to the host, and as many
-    back at once, by the clock of what lies between; 0 where there is none, or it is not known."""
+    """Capacities of a device, and its approximate speed."""
 
-    memory: int
+    memory: int  # bytes
     cores: int
-    caches: tuple[int, ...]
-    flops: float = 100e9
-    bandwidth: float = 20e9
-    visit: float = 0.0
-    features: tuple[str, ...] = ()
-    link: float = 0.0
+    caches: tuple[int, ...]  # bytes from the first level to the last, as one core sees them
+    flops: float = 100e9  # FLOP/s of one core or of the GPU, a guess that shares a budget before anything is timed
+    bandwidth: float = 20e9  # bytes/s, as much of a guess
+    visit: float = 0.0  # seconds of a sample beside its launches, if made step by step
+    features: tuple[str, ...] = ()  # instructions that not every device of its kind has, as "wgmma"
+    link: float = 0.0  # bytes/s to the host and as many back, by its clock; 0: none, or not known
 
     @property
     def usable_cache(self) -> int:
-        """The last level, 64 MiB at most: a cloud machine reports caches it must share. No ceiling hangs on it."""
+        """Bytes of the last level, 64 MiB at most, because a cloud machine reports caches that it shares.
+
+        No ceiling depends on it."""
         return min(self.caches[-1] if self.caches else 32 << 20, 64 << 20)
 
 
 @dataclass(frozen=True, slots=True)
 class Elapsed:
-    """Seconds between two marks: by the wall, and of the process' processor time where that is known, else NaN.
-    `queued`: how many others can have taken of what it did not run; infinite where it never gave its core up."""
+    """Seconds between two marks."""
 
-    wall: float
-    cpu: float
-    queued: float = math.inf
+    wall: float  # by the wall clock
+    cpu: float  # of the process's CPU time, else NaN
+    queued: float = math.inf  # most that others took of the time not run; infinite if no core was given up
 
 
 class Row(Protocol):
-    """What a device reads of a variant."""
+    """The fields of a variant that a device reads."""
 
     @property
     def name(self) -> str: ...
@@ -63,30 +60,31 @@ class Row(Protocol):
 
 
 def written_for(variant: V, kind: Kind, name: str) -> V:
-    """The variant, where it is a kernel of this kind. Raises Unavailable."""
+    """Return the variant if it is a kernel of this kind. Raises Unavailable."""
     if variant.device != kind.kernels:
         raise Unavailable(f"{variant.name} is a kernel for {variant.device}, not for {name}")
     return variant
 
 
 class Device(Protocol):
-    """One that is open."""
+    """An open device."""
 
     kind: Kind
     name: str
 
     def adopt(self, variant: V) -> V:
-        """The variant as this device runs it; itself, except on the fake device. Raises Unavailable for one that is
-        written for another kind."""
+        """Return the variant as this device runs it: itself, except on the fake device.
+
+        Raises Unavailable for a variant that is written for another kind."""
 
     def allocate(self, nbytes: int) -> Any:
-        """A block of touched memory."""
+        """Allocate a block of touched memory."""
 
     def scatter(self, block: Any, seed: int, dtype: str = "fp32", data: str = "normal") -> None:
-        """Fill a block with random numbers of an element type, normal ones unless `data` says else."""
+        """Fill a block with random numbers of an element type, normal unless `data` names others."""
 
     def view(self, block: Any, offset: int, operand: Operand) -> Any:
-        """The operand's array `offset` bytes into a block. Sets an address; moves nothing."""
+        """Return the operand's array `offset` bytes into a block; moves nothing."""
 
     def put(self, view: Any, array: Array) -> None:
         """Copy a host array of float32 into a view, rounded to its type."""
@@ -101,34 +99,34 @@ class Device(Protocol):
         """Enqueue a time stamp."""
 
     def passed(self, mark: Any) -> bool:
-        """Whether the device has come to a mark; asks and does not wait."""
+        """Return whether the device has reached a mark, without waiting."""
 
     def between(self, start: Any, end: Any) -> Elapsed:
-        """Time between two marks that have passed."""
+        """Return the time between two marks that have passed."""
 
     def overhead(self) -> float:
-        """Seconds between two marks with nothing between them, which are taken off every visit."""
+        """Return the seconds between two adjacent marks, which are subtracted from every sample."""
 
     def flush(self) -> None:
         """Empty the caches."""
 
     def hold(self) -> None:
-        """Keep the device from starting what is enqueued, so that the launches stand ready behind the mark."""
+        """Stall the device, so that launches are enqueued behind the mark before it starts."""
 
     def release(self) -> None:
         """End `hold`."""
 
     def repeat(self, launch: Launch, count: int) -> Callable[[], object]:
-        """One call that makes `count` launches, at the least cost between them."""
+        """Return one call that makes `count` launches, at the least cost between them."""
 
     def pace(self) -> Pace:
-        """Its clock, and what held it down so far; the difference of two tells of the time between them."""
+        """Return clock and throttled time so far; the difference of two readings is of the time between them."""
 
     def state(self) -> dict[str, float]:
-        """Clocks, temperature, power, as far as it tells them: megahertz, celsius, watts."""
+        """Return clocks, temperature and power as far as reported: megahertz, celsius, watts."""
 
     def describe(self) -> dict[str, Any]:
-        """What it is: part of the environment's digest."""
+        """Return the facts of the device, a part of the environment's digest."""
 
     def limits(self) -> Limits:
-        """What it can hold."""
+        """Return the capacities of the device."""

@@ -13,7 +13,7 @@ from kernels.devices.kind import Kind
 from kernels.dtypes import BYTES, STORED, decode, drawn, encode, stored_as
 from kernels.errors import UsageError
 
-if TYPE_CHECKING:  # of a device that is open: a plan asks only what one is, and starts without
+if TYPE_CHECKING:  # needed by open devices alone: plans start without them
     from collections.abc import Callable
 
     from kernels.devices.base import Elapsed, Limits, V
@@ -26,14 +26,14 @@ NORMALS = (1 << 22) + 64  # a block repeats after 16 MiB and a cache line: no tw
 
 
 def open_device(index: str = "") -> Cpu:
-    """The one CPU of this machine. Raises UsageError where an index other than 0 is named."""
+    """Return the only CPU device. Raises UsageError for an index other than 0."""
     if index not in ("", "0"):
         raise UsageError(f"--device cpu:{index}: there is one CPU device, cpu; --threads says how many cores")
     return Cpu()
 
 
 class Cpu:
-    """Memory is a byte array; marks are the wall clock and this process' processor time."""
+    """The CPU device: memory is a byte array; marks are the wall clock and the process's CPU time."""
 
     kind: Kind
     name = "cpu"
@@ -148,12 +148,12 @@ FLAG = {"sse": "sse4_2", "avx": "avx", "avx2": "avx2", "avx512": "avx512f"}
 
 
 def vendor() -> str:
-    """Of the processor: GenuineIntel, AuthenticAMD …"""
+    """Return the processor's vendor, as GenuineIntel or AuthenticAMD."""
     return _cpuinfo().get("vendor_id", "unknown")
 
 
 def _cpuinfo() -> dict[str, str]:
-    """The first processor's block of /proc/cpuinfo."""
+    """Return the first processor's block of /proc/cpuinfo."""
     try:
         text = Path("/proc/cpuinfo").read_text().split("\n\n", 1)[0]
     except OSError:
@@ -163,19 +163,19 @@ def _cpuinfo() -> dict[str, str]:
 
 
 def processor() -> str:
-    """Its model, and the flags of what it can execute."""
+    """Return the processor's model and feature flags."""
     info = _cpuinfo()
     return f"{info.get('model name', os.uname().machine)}: {info.get('flags', '')}"
 
 
 def instruction_sets() -> tuple[str, ...]:
-    """The vector instruction sets this processor has, narrowest first."""
+    """Return the processor's vector instruction sets, narrowest first."""
     flags = _cpuinfo().get("flags", "").split()
     return tuple(name for name, flag in FLAG.items() if flag in flags) or ("native",)
 
 
 def features() -> tuple[str, ...]:
-    """The instructions of coarser numbers that this processor has, and the system lets a process use."""
+    """Return the usable instructions of coarser numbers."""
     flags = _cpuinfo().get("flags", "").split()
     return tuple(name for name, flag in COARSE.items() if flag in flags)
 
@@ -192,7 +192,7 @@ KIND = Kind(
 
 
 def kind(index: str = "") -> Kind:
-    """Whichever one is named."""
+    """Return the kind, the same for every index."""
     return KIND
 
 
@@ -200,7 +200,7 @@ SIBLINGS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
 
 
 def cores() -> int:
-    """Cores this process may use: affinity, and the cgroup's quota rounded down."""
+    """Return the cores that this process may use: affinity, and the cgroup's quota rounded down."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     _, processors = quota()
     return allowed if processors is None else min(allowed, max(1, int(processors)))
@@ -219,7 +219,7 @@ CGROUP_MEMORY = (  # limit and usage, second and first version
 
 
 def memory() -> int:
-    """Bytes that can be had now: of the machine, of the cgroup, of this process's own limit."""
+    """Return the bytes available now: in the machine, the cgroup, and the process's limit."""
     page = os.sysconf("SC_PAGE_SIZE")
     free = [page * os.sysconf("SC_PHYS_PAGES")]
     for line in _text("/proc/meminfo").splitlines():

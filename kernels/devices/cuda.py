@@ -1,9 +1,7 @@
-"""An NVIDIA GPU through CuPy: memory, one stream, events, and a kernel that holds the stream.
+"""NVIDIA GPUs through CuPy: memory, one stream, events, and a kernel that holds the stream.
 
-The order of a visit is nvbench's: flush, hold the stream, mark, enqueue, mark, release, wait; so that no
-gap between two launches falls between the marks. Its order of steps is tested against a runtime
-that is not there (tests/simulated).
-"""
+The order of a sample is nvbench's: flush, hold the stream, mark, enqueue, mark, release, wait; so that no gap
+between two launches falls between the marks. A simulated runtime tests this order (tests/simulated)."""
 
 from __future__ import annotations
 
@@ -44,7 +42,7 @@ extern "C" __global__ void sweep(const float4 *trash, long long count, float *ne
     if (sum == 1.5f) *never = sum; /* it reads zeros: the loads cannot be dropped, and nothing is written */
 }
 """
-# Clocks after which a hold lets go by itself: 0.25 s at 2 GHz, 1.5 s at the clock of an idle card. What is enqueued
+# Clocks after which a hold ends by itself: 0.25 s at 2 GHz, 1.5 s at the clock of an idle card. What is enqueued
 # behind a hold takes its caller milliseconds.
 PATIENCE = 500_000_000
 KIND = Kind(
@@ -55,7 +53,7 @@ KIND = Kind(
     tick=0.5e-6,
     visit="held",
     queue=512,  # kernels: a stream takes about 1022 before it blocks its caller
-    alignment=512,  # bytes: what CuPy's and PyTorch's allocators give; cudaMalloc gives 256
+    alignment=512,  # bytes, as of CuPy's and PyTorch's allocators; cudaMalloc aligns to 256
     refuses={
         "threads": "its kernels are launched from one",
         "cold": "its cache is emptied as a whole: --cold all",
@@ -75,7 +73,7 @@ KIND = Kind(
 )
 LANES, CLOCK = 128, 1.2e9  # multiply-adds of a multiprocessor a cycle (64 on sm_80), and a low clock: a guess
 BYTES_PER_PROCESSOR = 15e9  # bytes/s of memory for each of them: 2 TB/s of an H100's 3.4, of an A100's 1.6
-VISIT = 5e-3  # seconds of this process for a visit: views, capture, waiting
+VISIT = 5e-3  # seconds of this process for a sample: views, capture, waiting
 EMPTY = 9  # pairs of events with nothing between them: their median is the overhead
 SWEEPERS = 1024  # threads of each of the sweep's blocks, two a multiprocessor
 
@@ -83,12 +81,12 @@ missing = cuda.missing
 
 
 def kind(index: str = "") -> Kind:
-    """Whichever one is named."""
+    """Return the kind, the same for every index."""
     return KIND
 
 
 def open_device(index: str = "") -> Cuda:
-    """Raises Unavailable with what is missing, UsageError for an index that is none."""
+    """Open the GPU of this index. Raises Unavailable, and UsageError for an index without a GPU."""
     if not (index or "0").isdigit():
         raise UsageError(f"--device cuda:{index}: give a number, as cuda:0")
     if reason := cuda.missing():
@@ -102,7 +100,9 @@ def open_device(index: str = "") -> Cuda:
 
 
 class Cuda:
-    """`cp` is CuPy, or what a test puts in its place. Its stream is the current one of this thread."""
+    """The CUDA device; its stream is the current one of this thread.
+
+    `cp` is CuPy, or a test's stand-in."""
 
     kind = KIND
 
@@ -113,7 +113,7 @@ class Cuda:
         self.arch = f"sm_{self._facts['major']}{self._facts['minor']}"
         self.processors: int = self._facts["multiProcessorCount"]
         self.stream = cp.cuda.Stream(non_blocking=True)
-        # For good. What is made current by use() alone is so until CuPy itself has entered a stream and left it, as it
+        # Entered for good. After use() alone the stream is current until CuPy has entered a stream and left it, as it
         # does to give an array that is not contiguous: then it works on the null stream, in no order with ours.
         self.stream.__enter__()
         self._open = cp.cuda.alloc_pinned_memory(4)
@@ -130,7 +130,7 @@ class Cuda:
         self._gpu = _gpu(cp, index)
 
     def _flag(self) -> Array:
-        """The pinned word that the holding kernel looks at."""
+        """Return the pinned word that the holding kernel polls."""
         import numpy as np
 
         word: Array = np.frombuffer(self._open, np.int32, 1)
@@ -141,9 +141,10 @@ class Cuda:
         return written_for(variant, self.kind, self.name)
 
     def function(self, source: Path, name: str, arch: str = "") -> Callable[..., object]:
-        """A kernel of a CUDA file, called as f(grid, block, arguments, shared_mem=bytes) on this stream.
-        nvcc compiles the file where there is one, else NVRTC; for `arch` where one is given, as sm_90a, nvcc
-        alone: CuPy asks NVRTC for the device's own. Raises BuildError, Unavailable."""
+        """Return a kernel of a CUDA file, called as f(grid, block, arguments, shared_mem=bytes) on the stream.
+
+        nvcc compiles the file if there is one, else NVRTC; for a given `arch`, as sm_90a, nvcc alone, because CuPy
+        has NVRTC compile for the device's own. Raises BuildError, Unavailable."""
         if source not in self._modules:
             if arch or nvcc.missing() is None:
                 module = self.cp.RawModule(path=str(nvcc.cubin(source, arch or self.arch)))
@@ -157,26 +158,26 @@ class Cuda:
         return kernel
 
     def blas(self) -> cublas.Handle:
-        """cuBLAS on this stream, opened once, with a workspace of its own. Raises Unavailable."""
+        """Return the cached cuBLAS handle on this stream, with a workspace of its own. Raises Unavailable."""
         if self._blas is None:
             self._space = self.allocate(cublas.WORKSPACE)
             self._blas = cublas.open_handle(self.stream.ptr, int(self._space.data.ptr))
         return self._blas
 
     def dnn(self) -> cudnn.Cudnn:
-        """cuDNN on this stream, opened once. Raises Unavailable."""
+        """Return the cached cuDNN handle on this stream. Raises Unavailable."""
         if self._dnn is None:
             self._dnn = cudnn.open_handle(stream=self.stream.ptr)
         return self._dnn
 
     def graphs(self) -> cudnn_frontend.Frontend:
-        """cuDNN's frontend on this stream, opened once. Raises Unavailable."""
+        """Return the cached handle of cuDNN's frontend on this stream. Raises Unavailable."""
         if self._graphs is None:
             self._graphs = cudnn_frontend.open_handle(self.stream.ptr)
         return self._graphs
 
     def sparse(self) -> cusparse.Handle:
-        """cuSPARSE on this stream, opened once. Raises Unavailable."""
+        """Return the cached cuSPARSE handle on this stream. Raises Unavailable."""
         if self._sparse is None:
             self._sparse = cusparse.open_handle(self.stream.ptr)
         return self._sparse
@@ -222,7 +223,7 @@ class Cuda:
         return Elapsed(float(self.cp.cuda.get_elapsed_time(start, end)) * 1e-3, math.nan)
 
     def overhead(self) -> float:
-        """The median of EMPTY held pairs of events."""
+        """Return the median of EMPTY held pairs of events."""
         seconds = []
         for _ in range(EMPTY):
             self.hold()
@@ -233,7 +234,7 @@ class Cuda:
         return sorted(seconds)[EMPTY // 2]
 
     def flush(self) -> None:
-        """Read twice the second-level cache. Written, its lines would go back while the next kernel is timed."""
+        """Read twice the second-level cache. If written, its lines would go back while the next kernel is timed."""
         nbytes = 2 * self._facts["l2CacheSize"]
         if self._trash is None:
             self._trash = self.cp.empty(nbytes + 16, self.cp.uint8)
@@ -256,8 +257,9 @@ class Cuda:
         self._gate[0] = 1
 
     def repeat(self, launch: Launch, count: int) -> Callable[[], object]:
-        """A captured graph of `count` launches where they can be captured, else a loop in Python. One launch is itself:
-        a graph takes 3 to 6 us to start."""
+        """Return a captured graph of `count` launches if they can be captured, else a loop in Python.
+
+        A single launch stays a launch: a graph takes 3 to 6 us to start."""
         if launch.capturable and count > 1:
             return self.captured(launch, count)
 
@@ -268,13 +270,13 @@ class Cuda:
         return loop
 
     def captured(self, launch: Launch, count: int) -> Callable[[], object]:
-        """One call that replays a graph of `count` launches, which must be capturable."""
+        """Return one call that replays a graph of `count` launches, which must be capturable."""
         self.stream.begin_capture()
         try:
             for _ in range(count):
                 launch.call()
         except BaseException:
-            with suppress(Exception):  # of a capture that the fault has made invalid: the fault is what is told
+            with suppress(Exception):  # the fault made the capture invalid, and is what is reported
                 self.stream.end_capture()
             raise
         graph = self.stream.end_capture()
@@ -282,8 +284,10 @@ class Cuda:
         return lambda: graph.launch(self.stream)
 
     def names(self, calls: Sequence[Callable[[], object]]) -> list[tuple[str, ...]]:
-        """The kernels that each call runs, in order, as PyTorch's profiler (Kineto over CUPTI) sees them; none where
-        that is not here. Afterwards CUPTI stays attached to this process, which is not to time anything again."""
+        """Return the kernels that each call runs, in order, by PyTorch's profiler (Kineto over CUPTI).
+
+        Empty where PyTorch is not here. Afterwards CUPTI stays attached to this process, which must not time
+        anything again."""
         if torch_cuda.missing():
             return [() for _ in calls]
         torch = torch_cuda.load(self)
@@ -291,7 +295,7 @@ class Cuda:
         activity, kind = torch.profiler.ProfilerActivity.CUDA, torch.autograd.DeviceType.CUDA
         with torch.profiler.profile(activities=[activity]) as traced:
             for call in calls:
-                self.hold()  # by its name one call's kernels are told from the next one's
+                self.hold()  # its kernel separates those of one call from the next
                 self.release()
                 call()
                 self.sync()
@@ -299,7 +303,7 @@ class Cuda:
         return split_at("hold", ran)[-len(calls) :] if calls else []
 
     def profiler(self, word: str) -> None:
-        """Tell a profiler that listens to "enable" or "disable"."""
+        """Send "enable" or "disable" to a listening profiler."""
         runtime = self.cp.cuda.runtime
         (runtime.profilerStart if word == "enable" else runtime.profilerStop)()
 
@@ -325,10 +329,10 @@ class Cuda:
 
     def limits(self) -> Limits:
         free, _ = self.cp.cuda.runtime.memGetInfo()
-        if self._link is None:  # asked once: NVML may take milliseconds
+        if self._link is None:  # queried once, because NVML may take milliseconds
             self._link = self._gpu.link() if self._gpu else 0.0
         return Limits(
-            free + self.cp.get_default_memory_pool().free_bytes(),  # what CuPy keeps for the next who asks
+            free + self.cp.get_default_memory_pool().free_bytes(),  # memory that CuPy's pool keeps
             self.processors,
             (self._facts["l2CacheSize"],),
             2 * LANES * CLOCK * self.processors,
@@ -340,7 +344,7 @@ class Cuda:
 
 
 def split_at(word: str, names: Sequence[str]) -> list[tuple[str, ...]]:
-    """What follows each `word`, up to the next."""
+    """Return the names that follow each `word`, up to the next."""
     parts: list[list[str]] = []
     for name in names:
         if name == word:
@@ -351,7 +355,7 @@ def split_at(word: str, names: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def _gpu(cp: Any, index: int) -> nvml.Gpu | None:
-    """The card's own clocks and complaints; without its library they stay unknown."""
+    """Return NVML's handle of the card, or None without NVML."""
     if nvml.missing():
         return None
     try:

@@ -1,9 +1,8 @@
-"""A device with a scripted clock and a journal: the order of a measurement can be read off it.
+"""A simulated device with a scripted clock and a journal, which shows the order of a measurement.
 
-It runs every operation of the suite: those of a CPU, or as `fake:KIND` those of another kind. Each variant keeps
-its name, answers with the operation's reference, every output of it, and takes the time the script says;
-`faults` throws at a step of the journal.
-"""
+The device runs every operation of the suite: those of a CPU, or as `fake:KIND` those of another kind. Each variant
+keeps its name, returns the operation's reference in every output, and takes the script's time; `faults` throws at a
+step of the journal."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ CACHES = (32 << 10, 1 << 20, 32 << 20)
 
 
 def kind(index: str = "") -> Kind:
-    """The one it plays, with every step of a visit in view. Raises UsageError where there is none to play."""
+    """Return the simulated kind, with every step of a sample visible. Raises UsageError for another index."""
     playable = [name for name in devices.kinds() if name != NAME]
     if index not in ("", *playable):
         raise UsageError(f"--device {NAME}:{index}: it plays one of {', '.join(playable)}")
@@ -49,7 +48,7 @@ def kind(index: str = "") -> Kind:
 
 
 def open_device(index: str = "") -> Fake:
-    """Raises UsageError for a kind that there is none of."""
+    """Open a simulated device. Raises UsageError for an unknown kind."""
     device = Fake()
     device.kind = kind(index)
     device.name = f"{NAME}:{index}" if index else NAME
@@ -57,15 +56,16 @@ def open_device(index: str = "") -> Fake:
 
 
 def script(variant: str, problem: Problem) -> float:
-    """Seconds of one launch: 100 GFLOP/s, 10 GB/s, 1 us, and up to a fifth more, fixed by the name; of what a peak of
-    arithmetic is found by, half of that, so that no kernel is beyond its ceiling."""
+    """Return the seconds of one launch: 100 GFLOP/s, 10 GB/s, 1 us, and up to a fifth more, by the name.
+
+    Operations that measure an arithmetic peak take half of that, so that no kernel exceeds its ceiling."""
     digest = hashlib.sha256(f"{problem.name}/{variant}".encode()).digest()
     share = 0.5 if problem.op in PEAKS else 1.0
     return share * (1e-6 + problem.flops / 100e9 + problem.bytes / 10e9) * (1 + digest[0] / 1280)
 
 
 class Fake(Cpu):
-    """Host memory, scripted time. Noise: 0.5 % of every launch, from a seed."""
+    """A device of host memory and scripted time, with noise of 0.5 % of every launch from a seed."""
 
     name = NAME
 
@@ -93,7 +93,7 @@ class Fake(Cpu):
             raise self._faults[word]
 
     def adopt(self, variant: V) -> V:
-        """The twin: same name, same work; answers with the reference when its inputs are new."""
+        """Return a variant of the same name and work that writes the reference when its inputs are new."""
 
         def prepare(problem: Problem, device: object, setting: object) -> Callable[[Sequence[Array]], Launch]:
             self._step(f"prepare {variant.name}")
@@ -109,7 +109,7 @@ class Fake(Cpu):
 
             return bind
 
-        row: Any = variant  # a Variant, whose fields are no part of what a device reads of one
+        row: Any = variant  # a Variant, which has more fields than Row
         twin: V = dataclasses.replace(
             row,
             device=self.kind.name,

@@ -1,4 +1,4 @@
-"""Whose malloc serves this process, and the variables that steer it."""
+"""The malloc that serves this process, and the variables that steer it."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ KNOWN = ("jemalloc", "tcmalloc", "mimalloc", "hoard", "musl")
 
 @dataclass(frozen=True, slots=True)
 class Allocator:
-    """`malloc` is a name, `path` the file that exports it. None: not known."""
+    """The C library and its malloc; None: not known."""
 
     libc: str | None
-    malloc: str | None
-    path: str | None
+    malloc: str | None  # name
+    path: str | None  # of the file that exports malloc
     variables: dict[str, str]
 
 
 class _Symbol(ctypes.Structure):
-    """dladdr's answer, Dl_info."""
+    """Dl_info, which dladdr fills."""
 
     _fields_ = (
         ("path", ctypes.c_char_p),
@@ -43,7 +43,7 @@ def allocator(environment: Mapping[str, str] = os.environ) -> Allocator:
 
 
 def _libc() -> str | None:
-    """ "glibc 2.36"."""
+    """Return the C library's name and version, as "glibc 2.36"."""
     try:
         return os.confstr("CS_GNU_LIBC_VERSION")
     except (AttributeError, ValueError, OSError):
@@ -51,7 +51,7 @@ def _libc() -> str | None:
 
 
 def _exporter() -> str | None:
-    """The file whose malloc a library gets that asks for one: a preloaded one comes before the C library's."""
+    """Return the file that exports malloc to libraries: a preloaded one precedes the C library."""
     process = ctypes.CDLL(None)
     path = None
     for symbol in ("malloc", "posix_memalign"):
@@ -60,12 +60,12 @@ def _exporter() -> str | None:
             path = os.fsdecode(info.path)
             if ".so" in path:
                 break
-            # An executable that is not position-independent stands in for what it calls: ask for another.
+            # An executable that is not position-independent resolves to itself; try the next symbol.
     return path
 
 
 def name(path: str) -> str:
-    """What a person calls the malloc of this file."""
+    """Return the usual name of a file's malloc."""
     file = os.path.basename(path)
     malloc = next((malloc for malloc in KNOWN if malloc in file), None)
     return malloc or ("glibc" if file.startswith(("libc.so", "libc-2")) else file)

@@ -1,4 +1,4 @@
-"""The ways to a GPU's kernels, and why each is not available here, found out without importing any of them."""
+"""Bindings to a GPU's kernels, and why each is missing here, without importing any."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ BINDINGS: dict[str, Callable[[], str | None]] = {
 
 
 def bindings() -> dict[str, str | None]:
-    """The reason by the binding's name; None: it can be used."""
+    """Return why each binding cannot be used, by its name; None: it can."""
     return {name: _asked(missing) for name, missing in BINDINGS.items()}
 
 
 def _asked(missing: Callable[[], str | None]) -> str | None:
     try:
         return missing()
-    except Exception as error:  # a package in pieces raises what it likes
+    except Exception as error:  # a damaged package raises anything
         return summary(error)

@@ -1,4 +1,4 @@
-"""What an installation is: its devices, packages, compiler, commit, the variables that steer it; and its digest."""
+"""Facts of an installation (devices, packages, compiler, commit, steering variables) and their digest."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PACKAGES = ("kernelgap", "numpy", "scipy", "mkl", "torch", "numba")
 
 
 def facts(devices: Sequence[Device]) -> dict[str, Any]:
-    """Of this installation and these devices, the first of which a run is told by."""
+    """Return the facts of this installation and these devices, the first of which names a run."""
     device, *others = devices
     return {
         "device": {"name": device.name, **device.describe()},
@@ -40,12 +40,12 @@ def facts(devices: Sequence[Device]) -> dict[str, Any]:
 
 
 def digest(by_name: dict[str, Any]) -> str:
-    """Of facts: where it is another, something may be compared with something else."""
+    """Return the digest of facts; runs of different digests may not be comparable."""
     return hashlib.sha256(json.dumps(by_name, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
 def machine(by_name: dict[str, Any]) -> str:
-    """The digest of facts but for our own commit: what figures of the machine are kept by."""
+    """Return the digest of all facts except the suite's commit, under which a machine's figures are kept."""
     return digest({name: fact for name, fact in by_name.items() if name != "commit"})
 
 
@@ -67,8 +67,7 @@ def _compiler() -> str | None:
 
 
 def _commit() -> str | None:
-    """Return the commit of this checkout, or the one that the installed package was built from; a `+` where files
-    differ from it."""
+    """Return the commit of this checkout, or of the installed package's build; a `+` where files differ."""
     root = suite.ROOT
     if suite.PREFIX:
         return read(str(suite.FOLDER / "commit.txt")) or None
@@ -88,7 +87,7 @@ def _commit() -> str | None:
 
 
 def read(path: str) -> str | None:
-    """A file's text; nothing where it is not there."""
+    """Return a file's text, or None if it cannot be read."""
     try:
         return Path(path).read_text().strip()
     except OSError:

@@ -1,4 +1,4 @@
-"""The figures this user has measured, ceilings and self-test, and how old they are."""
+"""Figures that this user has measured, ceilings and self-test, with their age."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from kernels.textfile import read
 
 @dataclass(frozen=True, slots=True)
 class Peaks:
-    """FLOP/s by instruction set, of a GPU by type and unit; byte/s by kind of traffic, then by working set in bytes."""
+    """Peak rates by instruction set, on a GPU by type and unit, and by kind of memory traffic."""
 
     measured: str
     age: str
-    flops: dict[str, float]
-    bandwidth: dict[str, dict[int, float]]
+    flops: dict[str, float]  # FLOP/s
+    bandwidth: dict[str, dict[int, float]]  # bytes/s, then by working set in bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Selftest:
-    """The last self-test. `machine`: the digest of the installation it ran on; `failed`: promises not held."""
+    """The last self-test."""
 
     started: str
     age: str
-    machine: str
+    machine: str  # digest of the installation that ran it
     promised: int
     held: int
-    failed: tuple[str, ...]
+    failed: tuple[str, ...]  # promises not held
     figures: list[dict[str, Any]]
 
 
 def age(then: str, now: datetime) -> str:
-    """ "3 days ago", rounded down."""
+    """Return a time's age, rounded down, as "3 days ago"."""
     try:
         moment = datetime.fromisoformat(then)
     except (TypeError, ValueError):
@@ -66,17 +66,17 @@ def peaks(now: datetime, device: str = ceilings.CPU) -> Peaks | None:
 
 
 def gpu_peaks(now: datetime) -> dict[str, Peaks]:
-    """Of each device beside the CPU that was measured, by its name; not of a script, nor of a kind that is gone."""
+    """Return the peaks of each measured device other than the CPU, by name; no scripted or removed kinds."""
     real = {kind for kind in devices.kinds() if not devices.kind_of(kind).scripted}
     names = [name for name in ceilings.others() if name.partition(":")[0] in real]
     return {name: rates for name in names if (rates := peaks(now, name))}
 
 
 def selftest(now: datetime) -> Selftest | None:
-    """The last one of this very installation."""
-    own = facts.machine(facts.facts([devices.open_device(ceilings.CPU)]))
+    """Return the last self-test of this installation, or None."""
+    machine = facts.machine(facts.facts([devices.open_device(ceilings.CPU)]))
     try:
-        return _selftest(json.loads(read(state.folder() / "selftest" / f"{own}.json") or ""), own, now)
+        return _selftest(json.loads(read(state.folder() / "selftest" / f"{machine}.json") or ""), machine, now)
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
 

@@ -1,4 +1,4 @@
-"""BLAS libraries and their thread pools, opened in a process of their own: loading a damaged one ends the process."""
+"""BLAS libraries and their thread pools, opened in a child process, which a damaged library may end."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ PATIENCE = 20.0  # seconds for all of them, from a cold disk
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """`kernels`: the family of kernels it chose; `asked`: the one OPENBLAS_CORETYPE names. `install`: as in Part."""
+    """A BLAS library, with the reason and the remedy if it is missing."""
 
     here: bool
     version: str | None = None
-    kernels: str | None = None
+    kernels: str | None = None  # family of kernels that the library chose
     isa: str | None = None
-    asked: str | None = None
+    asked: str | None = None  # family in OPENBLAS_CORETYPE
     path: str | None = None
     reason: str | None = None
-    install: str | None = None
+    install: str | None = None  # as in Part
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """A pool of threads, as threadpoolctl tells it of a process with every library loaded."""
+    """A pool of threads, as threadpoolctl reports it in a process with every library loaded."""
 
     library: str
     version: str | None
@@ -53,7 +53,7 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """Every library of the table; `pools` None: not known, and `why`."""
+    """Every library of the table; `pools` None: not known, for the reason `why`."""
 
     libraries: dict[str, Library]
     pools: tuple[Pool, ...] | None
@@ -61,7 +61,7 @@ class Opened:
 
 
 def open_all() -> Opened:
-    """Open all; one that kills the process is told so, and the rest is opened without it."""
+    """Open all libraries; report one that kills the process, and open the rest without it."""
     libraries: dict[str, Library] = {}
     while True:
         lines, end = _child(list(libraries))
@@ -85,7 +85,7 @@ def _damaged(name: str, reason: str) -> Library:
 
 
 def _child(skip: list[str]) -> tuple[list[dict[str, Any]], str]:
-    """The lines of a process that opens all but `skip`, and how it ended."""
+    """Return the lines of a process that opens all but `skip`, and how it ended."""
     try:
         ran = subprocess.run(
             suite.child("kernels.doctor.libraries", *skip),
@@ -103,7 +103,7 @@ def _child(skip: list[str]) -> tuple[list[dict[str, Any]], str]:
 
 
 def _end(code: int, stderr: bytes) -> str:
-    """The signal or the exit code, and the last words."""
+    """Return the signal or the exit code, with the last line of stderr."""
     try:
         end = signal.Signals(-code).name if code < 0 else f"exit code {code}"
     except ValueError:
@@ -113,7 +113,7 @@ def _end(code: int, stderr: bytes) -> str:
 
 
 def _lines(output: bytes) -> list[dict[str, Any]]:
-    """The JSON objects among the lines; MKL_VERBOSE and its like write there too."""
+    """Return the JSON objects among the lines; MKL_VERBOSE and others write there too."""
     objects = []
     for line in output.splitlines():
         try:
@@ -126,7 +126,7 @@ def _lines(output: bytes) -> list[dict[str, Any]]:
 
 
 def library(name: str) -> Library:
-    """Open one in this process."""
+    """Open a library in this process and return its facts."""
     _, missing, load = LIBRARIES[name]
     try:
         reason = missing()
@@ -142,7 +142,7 @@ def library(name: str) -> Library:
 
 
 def pools() -> dict[str, Any]:
-    """Those of this process."""
+    """Return the thread pools of this process."""
     try:
         import threadpoolctl
 
@@ -155,7 +155,7 @@ def pools() -> dict[str, Any]:
 
 
 def main(skip: list[str]) -> None:
-    """A line before each library and one after it, then the pools; NumPy's and SciPy's own are in them."""
+    """Print a line before each library and one after it, then the pools, NumPy's and SciPy's included."""
     for name in LIBRARIES:
         if name not in skip:
             print(json.dumps({"open": name}), flush=True)

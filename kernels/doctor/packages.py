@@ -1,4 +1,4 @@
-"""Python packages, read off their metadata and their files: importing one may take seconds, or raise anything."""
+"""Python packages by their metadata and files, because an import may take seconds or raise anything."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from kernels.libs import mkl, onednn
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """`distributions`: the names under which it is installed; `there`: whether Python would find it."""
+    """A package that the doctor looks for."""
 
-    there: Callable[[], bool]
-    distributions: tuple[str, ...]
+    there: Callable[[], bool]  # whether Python would find it
+    distributions: tuple[str, ...]  # names under which it is installed
     install: str
 
 
 def _module(name: str) -> Callable[[], bool]:
     def there() -> bool:
         spec = find_spec(name)
-        return spec is not None and spec.origin is not None  # else what a removed package left behind
+        return spec is not None and spec.origin is not None  # else a namespace that a removed package left behind
 
     return there
 
@@ -55,13 +55,13 @@ BASE = {
 
 
 def package(wanted: Wanted) -> Part:
-    """Whether it is here, half here or not, and its version. Imports nothing."""
+    """Return whether a package is here, half-installed or missing, and its version. Imports nothing."""
     try:
         distribution = _distribution(wanted.distributions)
         there = wanted.there()
         version: str | None = distribution.metadata["Version"] if distribution else None
         gone = _gone(distribution) if distribution else []
-    except Exception as error:  # broken metadata and finders raise what they like
+    except Exception as error:  # broken metadata and finders raise anything
         return _half(summary(error), wanted)
     if distribution is None:
         return _half("no metadata", wanted) if there else absent("not installed", wanted.install)
@@ -89,7 +89,7 @@ def _distribution(names: tuple[str, ...]) -> importlib.metadata.Distribution | N
 
 
 def _gone(distribution: importlib.metadata.Distribution) -> list[str]:
-    """Shared libraries that its record lists and the disk lacks."""
+    """Return the shared libraries that a package's record lists and the disk lacks."""
     files = (line.partition(",")[0] for line in (distribution.read_text("RECORD") or "").splitlines())
     libraries = (file for file in files if file.endswith((".so", ".dylib", ".pyd")) or ".so." in file)
     return [file for file in libraries if not os.path.exists(str(distribution.locate_file(file)))]

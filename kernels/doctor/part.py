@@ -1,4 +1,4 @@
-"""What every fact of the doctor is made of: parts that can be installed, programs that may not be there."""
+"""Building blocks of the doctor's facts: installable parts, and programs that may be missing."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import subprocess
 
-PATIENCE = 5.0  # seconds until a program counts as one that does not answer
+PATIENCE = 5.0  # seconds that a program may take
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """`reason`: why it is not here; `install`: the command that brings it."""
+    """A part of an installation."""
 
     here: bool
     version: str | None = None
-    reason: str | None = None
-    install: str | None = None
+    reason: str | None = None  # why it is not here
+    install: str | None = None  # command that installs it
 
 
 def absent(reason: str, install: str | None) -> Part:
@@ -28,14 +28,14 @@ def absent(reason: str, install: str | None) -> Part:
 
 
 def summary(error: BaseException) -> str:
-    """An exception on one line."""
+    """Return an exception on one line."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def run(command: Sequence[str], text: str = "") -> subprocess.CompletedProcess[str]:
-    """The program's answer in English. Raises OSError, subprocess.TimeoutExpired."""
-    import subprocess  # here: whatever is read without a program starts without it
+    """Run a program with English output. Raises OSError, subprocess.TimeoutExpired."""
+    import subprocess  # imported here because most facts need no program
 
     return subprocess.run(
         command,

@@ -1,4 +1,4 @@
-"""What this process may count and sample, found out by opening two perf events and closing them again."""
+"""Rights of this process to count and sample, found by opening two perf events and closing them again."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ NOT_THERE = (errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP, errno.ENOSYS)
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """`paranoid`: kernel.perf_event_paranoid. None: not known; `why` then names what the kernel answered."""
+    """Rights to perf events; None: not known."""
 
-    paranoid: int | None
+    paranoid: int | None  # kernel.perf_event_paranoid
     kernel_samples: bool | None
     hardware: bool | None
-    why: str | None = None
+    why: str | None = None  # the kernel's answer, if something is not known
 
 
 def rights(root: Path = ROOT) -> Rights:
-    """Whether this process may count in hardware and sample inside the system: by asking the system for both."""
+    """Open both kinds of events to find whether this process may count in hardware and sample the kernel."""
     paranoid = number(root / "proc/sys/kernel/perf_event_paranoid")
     call = CALL.get(platform.machine()) if sys.platform == "linux" and sys.maxsize > 1 << 32 else None
     if call is None:
@@ -46,7 +46,7 @@ def rights(root: Path = ROOT) -> Rights:
 
 
 def ask(call: int, kind: int, flags: int) -> int:
-    """0 where such an event of this process can be opened, else errno."""
+    """Return 0 if such an event of this process can be opened, else errno."""
     about = ctypes.create_string_buffer(
         struct.pack("=IIQQQQQ", kind, SIZE, 0, 0, 0, 0, DISABLED | flags).ljust(SIZE, b"\0"), SIZE
     )

@@ -1,13 +1,13 @@
-"""What of this installation may cost time, each with the command that measures what it costs."""
+"""Parts of this installation that may cost time, each with the command that measures the cost."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kernels.doctor.survey import Found
+from kernels.doctor.survey import Inventory
 from kernels.isa import FAMILIES
 
-VENDOR = "GenuineIntel"  # MKL's own
+VENDOR = "GenuineIntel"  # of processors and of MKL
 GEMM = "python -m micro.gemm --m 256 --n 2048 --k 2048 --trans nn"
 CAPS = (
     "MKL_ENABLE_INSTRUCTIONS",
@@ -19,20 +19,20 @@ CAPS = (
 WIDE = "avx512"
 
 
-def remarks(found: Found) -> list[tuple[str, str]]:
-    """What it is about, and the line."""
-    return [*_mkl(found), *_openblas(found), *_caps(found), *_malloc(found), *_huge_pages(found)]
+def remarks(inventory: Inventory) -> list[tuple[str, str]]:
+    """Return the subject and the text of each remark."""
+    return [*_mkl(inventory), *_openblas(inventory), *_caps(inventory), *_malloc(inventory), *_huge_pages(inventory)]
 
 
-def _isa(found: Found) -> list[str]:
-    return list(found.devices["cpu"].get("isa") or ())
+def _isa(inventory: Inventory) -> list[str]:
+    return list(inventory.devices["cpu"].get("isa") or ())
 
 
-def _mkl(found: Found) -> Iterator[tuple[str, str]]:
-    torch, mkl = found.packages.get("torch"), found.libraries.get("MKL")
+def _mkl(inventory: Inventory) -> Iterator[tuple[str, str]]:
+    torch, mkl = inventory.packages.get("torch"), inventory.libraries.get("MKL")
     inside = [name for name, part in (("torch", torch), ("mkl", mkl)) if part is not None and part.here]
-    vendor = found.devices["cpu"].get("vendor")
-    if inside and vendor not in (None, "unknown", VENDOR) and "sse" in _isa(found):
+    vendor = inventory.devices["cpu"].get("vendor")
+    if inside and vendor not in (None, "unknown", VENDOR) and "sse" in _isa(inventory):
         yield (
             "MKL",
             f"this processor is {vendor}'s, and MKL has its best kernels for its own vendor's: {GEMM} "
@@ -40,35 +40,35 @@ def _mkl(found: Found) -> Iterator[tuple[str, str]]:
         )
 
 
-def _openblas(found: Found) -> Iterator[tuple[str, str]]:
-    """Kernels that a variable asks for, or of fewer instructions than there are."""
-    blas = found.libraries.get("OpenBLAS of numpy")
+def _openblas(inventory: Inventory) -> Iterator[tuple[str, str]]:
+    """Yield a remark on kernels set by a variable, or kernels below the processor's instruction set."""
+    blas = inventory.libraries.get("OpenBLAS of numpy")
     if blas is None or not blas.here or not blas.kernels:
         return
     command = f"{GEMM} --variant openblas --vary isa --isa default,"
     if blas.asked:
-        best = WIDE if WIDE in _isa(found) else "avx2"
+        best = WIDE if WIDE in _isa(inventory) else "avx2"
         yield "OpenBLAS", f"OPENBLAS_CORETYPE={blas.asked} chooses its kernels: {command}{best}"
-    elif WIDE in _isa(found) and FAMILIES.get(blas.kernels) not in (None, WIDE):
+    elif WIDE in _isa(inventory) and FAMILIES.get(blas.kernels) not in (None, WIDE):
         yield "OpenBLAS", f"it takes {blas.kernels} kernels ({blas.isa}), and there is {WIDE}: {command}{WIDE}"
 
 
-def _caps(found: Found) -> Iterator[tuple[str, str]]:
+def _caps(inventory: Inventory) -> Iterator[tuple[str, str]]:
     for name in CAPS:
-        if value := found.system.variables.get(name):
+        if value := inventory.system.variables.get(name):
             yield (
                 "instructions",
                 f"{name}={value} limits what a library may use; without it: env -u {name} {GEMM} --variant torch,mkl",
             )
 
 
-def _malloc(found: Found) -> Iterator[tuple[str, str]]:
-    malloc = found.system.allocator
+def _malloc(inventory: Inventory) -> Iterator[tuple[str, str]]:
+    malloc = inventory.system.allocator
     if malloc is not None and malloc.malloc == "glibc" and not malloc.variables:
         yield "malloc", "it gives large freed blocks back, and they fault in anew: python -m micro.memory --allocator"
 
 
-def _huge_pages(found: Found) -> Iterator[tuple[str, str]]:
-    pages = found.system.huge_pages
+def _huge_pages(inventory: Inventory) -> Iterator[tuple[str, str]]:
+    pages = inventory.system.huge_pages
     if pages is not None and pages.transparent == "never":
         yield "huge pages", "transparent ones are off: python -m micro.memory --allocator, once they are on"

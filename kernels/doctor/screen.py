@@ -1,4 +1,4 @@
-"""What the doctor prints: a line a fact, in groups, 100 columns; ASCII, whatever the locale."""
+"""The doctor's printed report: a line a fact, in groups, 100 columns; ASCII, whatever the locale."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kernels.doctor.figures import Peaks, Selftest
 from kernels.doctor.libraries import Library, Pool
 from kernels.doctor.perf import Rights
 from kernels.doctor.remarks import remarks
-from kernels.doctor.survey import Found
+from kernels.doctor.survey import Inventory
 from kernels.doctor.system import Cache, Cores, HugePages, Node
 
 WIDTH, LABEL = 100, 17  # columns
@@ -21,8 +21,8 @@ KIND = {"data": "d", "instruction": "i"}  # of caches
 Rows = Iterator[tuple[str, str]]
 
 
-def lines(inventory: Found) -> list[str]:
-    """Groups with nothing in them are left out."""
+def lines(inventory: Inventory) -> list[str]:
+    """Return the report's lines; empty groups are left out."""
     groups = {
         "devices": devices(inventory),
         "libraries": libraries(inventory),
@@ -51,7 +51,7 @@ def _row(label: str, text: str) -> list[str]:
     )
 
 
-def devices(inventory: Found) -> Rows:
+def devices(inventory: Inventory) -> Rows:
     for kind, about in inventory.devices.items():
         if about["here"]:
             isa = f", {about['isa'][-1]}" if about.get("isa") else ""
@@ -68,7 +68,7 @@ FEW = 4  # kernels that are named; more are counted
 
 
 def _nature(about: Mapping[str, Any]) -> Iterator[str]:
-    """What its kind is: clock, visit, alignment, settings, ceilings, kernels."""
+    """Yield the properties of a device's kind: clock, sample, alignment, settings, ceilings, kernels."""
     yield f"clock: {about['clock']}, {about['tick'] * 1e9:g} ns apart at best"
     yield VISITS[about["visit"]]
     yield f"operands at multiples of {about['alignment']} B"
@@ -79,7 +79,7 @@ def _nature(about: Mapping[str, Any]) -> Iterator[str]:
     yield f"kernels: {', '.join(names)}" if len(names) <= FEW else f"{len(names)} {of}"
 
 
-def libraries(inventory: Found) -> Rows:
+def libraries(inventory: Inventory) -> Rows:
     pools = {pool.path: pool for pool in inventory.pools or ()}
     for name, about in inventory.libraries.items():
         if about.here:
@@ -110,8 +110,8 @@ def _threads(pool: Pool) -> str:
     return _many(pool.threads, "thread") + (f" ({pool.threading_layer})" if pool.threading_layer else "")
 
 
-def bindings(inventory: Found) -> Rows:
-    """Those that share a reason share a line."""
+def bindings(inventory: Inventory) -> Rows:
+    """Yield bindings; those that share a reason share a line."""
     reasons: dict[str | None, list[str]] = {}
     for name, reason in inventory.bindings.items():
         reasons.setdefault(reason, []).append(name)
@@ -119,7 +119,7 @@ def bindings(inventory: Found) -> Rows:
         yield "here" if reason is None else "not here", ", ".join(names) + (f": {reason}" if reason else "")
 
 
-def system(inventory: Found) -> Rows:
+def system(inventory: Inventory) -> Rows:
     about = inventory.system
     facts = {
         "cores": ("cores", _cores(about.cores) if about.cores else ""),
@@ -140,19 +140,19 @@ def system(inventory: Found) -> Rows:
 
 
 def _cores(cores: Cores) -> str:
-    own = f"{_ranges(cores.affinity)} of" if cores.affinity else "not known which of"
+    affinity = f"{_ranges(cores.affinity)} of" if cores.affinity else "not known which of"
     quota = "not known" if cores.limited is None else f"{cores.quota:g} cores" if cores.limited else "none"
-    return f"may use {own} {cores.present or 'not known'}; cgroup quota: {quota}"
+    return f"may use {affinity} {cores.present or 'not known'}; cgroup quota: {quota}"
 
 
 def _ranges(numbers: tuple[int, ...]) -> str:
-    """ "0-3,8"."""
+    """Return sorted numbers as ranges, as "0-3,8"."""
     runs = [[n for _, n in run] for _, run in groupby(enumerate(numbers), lambda x: x[1] - x[0])]
     return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
 def _caches(caches: tuple[Cache, ...]) -> str:
-    """Those that the same cores share are named together."""
+    """Return caches, grouped by the cores that share them."""
     parts = []
     for shared, group in groupby(caches, lambda cache: cache.shared):
         names = (f"L{x.level}{KIND.get(x.kind, '')} {_bytes(x.size)}" for x in group)
@@ -184,7 +184,7 @@ def _huge_pages(pages: HugePages) -> str:
     return f"transparent: {transparent}; defrag: {defrag}; reserved: {text}"
 
 
-def tools(inventory: Found) -> Rows:
+def tools(inventory: Inventory) -> Rows:
     for name, part in inventory.tools.items():
         if part.here:
             yield name, part.version or "version not known"
@@ -200,8 +200,8 @@ def _rights(rights: Rights) -> str:
     return f"{text} ({rights.why})" if unclear else text
 
 
-def missing(inventory: Found) -> Rows:
-    """Reason and command; what is merely not there needs no reason."""
+def missing(inventory: Inventory) -> Rows:
+    """Yield missing parts with reason and command; a plain absence needs no reason."""
     for kind, about in inventory.devices.items():
         if not about["here"]:
             yield kind, about["reason"]
@@ -216,8 +216,8 @@ def missing(inventory: Found) -> Rows:
         yield "kernel samples", "sudo sysctl kernel.perf_event_paranoid=1"
 
 
-def figures(inventory: Found) -> Rows:
-    """What this user has measured, and where it is kept."""
+def figures(inventory: Inventory) -> Rows:
+    """Yield the figures that this user has measured, and their folder."""
     yield "ceilings", _peaks(inventory.ceilings) if inventory.ceilings else "none yet: python -m micro.ceiling (20 s)"
     for name, peaks in inventory.gpu_ceilings.items():
         yield f"ceilings {name}", _peaks(peaks)
@@ -241,7 +241,7 @@ def _selftest(selftest: Selftest) -> str:
     return f"{selftest.age}: {selftest.held} of {selftest.promised} promises held{busy}{broken}"
 
 
-def _why(inventory: Found, key: str) -> str:
+def _why(inventory: Inventory, key: str) -> str:
     return f" ({inventory.not_told[key]})" if key in inventory.not_told else ""
 
 
@@ -254,6 +254,6 @@ def _many(count: int | None, noun: str) -> str:
 
 
 def _bytes(size: int) -> str:
-    """ "48 KiB"; one place where it is not whole."""
+    """Return a size as "48 KiB", with one decimal unless it is whole."""
     step = max(0, min(4, (size.bit_length() - 1) // 10))
     return f"{round(size / 1024**step, 1):g} {('', 'Ki', 'Mi', 'Gi', 'Ti')[step]}B"

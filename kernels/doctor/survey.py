@@ -1,4 +1,4 @@
-"""All facts at once, each guarded: one that raises is reported as missing or not known, with its reason."""
+"""The survey of all facts, each guarded: a fact that raises is reported as missing or not known."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """None: not known."""
+    """Facts of the system; None: not known."""
 
     cores: system.Cores | None
     caches: tuple[system.Cache, ...] | None
@@ -35,14 +35,13 @@ class System:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """`devices` as they describe themselves; `bindings`: why a way to a GPU cannot be gone; `not_told`: facts
-    that raised, and what."""
+class Inventory:
+    """All facts of an installation."""
 
-    devices: dict[str, dict[str, Any]]
+    devices: dict[str, dict[str, Any]]  # by kind, as they describe themselves
     libraries: dict[str, Library]
     pools: tuple[Pool, ...] | None
-    bindings: dict[str, str | None]
+    bindings: dict[str, str | None]  # why a way to a GPU is closed
     packages: dict[str, Part]
     base: dict[str, Part]
     system: System
@@ -53,17 +52,17 @@ class Found:
     selftest: figures.Selftest | None
     state: str | None
     state_temporary: bool
-    not_told: dict[str, str]
+    not_told: dict[str, str]  # errors of facts that raised
 
     @property
     def works(self) -> bool:
-        """The base: a CPU, a compiler, OpenBLAS."""
+        """Whether the base works: a CPU, a compiler, OpenBLAS."""
         blas = self.libraries.get("OpenBLAS of numpy")
         return self.devices["cpu"]["here"] and self.tools["cc"].here and blas is not None and blas.here
 
 
-def survey() -> Found:
-    """The programs that must be started run side by side; files are read meanwhile."""
+def survey() -> Inventory:
+    """Collect all facts; programs run side by side while files are read."""
     not_told: dict[str, str] = {}
 
     def attempt(name: str, fact: Callable[[], T]) -> T | None:
@@ -82,7 +81,7 @@ def survey() -> Found:
         by_figure = {name: attempt(name, partial(fact, datetime.now(UTC))) for name, fact in FIGURES.items() if where}
         rights = attempt("perf", perf.rights)
     blas = attempt("libraries", opened.result) or Opened({}, None)
-    return Found(
+    return Inventory(
         devices,
         blas.libraries,
         blas.pools,
@@ -117,7 +116,7 @@ FIGURES: dict[str, Callable[[datetime], Any]] = {
 
 
 def _rows(kernels: str) -> dict[str, list[str]]:
-    """By operation, the kernels that are written for a kind of device."""
+    """Return the kernels that are written for a kind of device, by operation."""
     by_op = {op: [row.name for row in rows(op, kernels)] for op in operations()}
     return {op: names for op, names in by_op.items() if names}
 
@@ -147,8 +146,8 @@ def _tool(name: str, future: Future[Part]) -> Part:
         return absent(summary(error), tools.install(name))
 
 
-def document(inventory: Found) -> dict[str, Any]:
-    """For `--json`. `base`: the packages that an installation always has."""
+def document(inventory: Inventory) -> dict[str, Any]:
+    """Return the document of `--json`; `base`: the packages that an installation always has."""
     data = asdict(inventory)
     return {
         "works": inventory.works,

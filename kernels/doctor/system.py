@@ -1,4 +1,4 @@
-"""The processors this process may use, their caches and their memory, as Linux reports them."""
+"""Processors that this process may use, their caches and their memory, as Linux reports them."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from kernels.textfile import ROOT, number, read
 
 @dataclass(frozen=True, slots=True)
 class Cores:
-    """Logical processors. `quota`: processors' worth of time the cgroup allows; `limited` None: not known."""
+    """Logical processors, and limits of their use."""
 
     present: int | None
     affinity: tuple[int, ...] | None
-    limited: bool | None
-    quota: float | None
+    limited: bool | None  # None: not known
+    quota: float | None  # processors' worth of time that the cgroup allows
 
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """Caches of one kind: bytes of each, and which processors share each ("0-1")."""
+    """Caches of one kind."""
 
     level: int
     kind: str
-    size: int
-    shared: tuple[str, ...]
+    size: int  # bytes of each
+    shared: tuple[str, ...]  # processors that share each cache, as "0-1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +36,16 @@ class Node:
 
     node: int
     processors: str | None
-    memory: int | None
+    memory: int | None  # bytes
 
 
 @dataclass(frozen=True, slots=True)
 class HugePages:
-    """`reserved`: bytes of a page to the number of such pages. None: not known."""
+    """Settings of huge pages; None: not known."""
 
     transparent: str | None
     defrag: str | None
-    reserved: dict[int, int] | None
+    reserved: dict[int, int] | None  # number of pages by bytes of a page
 
 
 def cores(root: Path = ROOT) -> Cores:
@@ -54,7 +54,7 @@ def cores(root: Path = ROOT) -> Cores:
 
 
 def caches(root: Path = ROOT) -> tuple[Cache, ...]:
-    """First level first; empty where the system does not tell."""
+    """Return caches, first level first; empty if the system does not report them."""
     sharers: dict[tuple[int, str, int], dict[str, None]] = {}
     folders = (root / "sys/devices/system/cpu").glob("cpu[0-9]*/cache/index*")
     for folder in sorted(folders, key=lambda path: (len(str(path)), str(path))):
@@ -66,13 +66,13 @@ def caches(root: Path = ROOT) -> tuple[Cache, ...]:
 
 
 def _size(text: str) -> int | None:
-    """Bytes of "48K"."""
+    """Return the bytes of a size such as "48K"."""
     digits, unit = (text[:-1], text[-1]) if text[-1:] in ("K", "M", "G") else (text, "")
     return int(digits) << {"": 0, "K": 10, "M": 20, "G": 30}[unit] if digits.isdigit() else None
 
 
 def nodes(root: Path = ROOT) -> tuple[Node, ...]:
-    """Empty where the system does not tell."""
+    """Return NUMA nodes; empty if the system does not report them."""
     numa_nodes = []
     for folder in (root / "sys/devices/system/node").glob("node[0-9]*"):
         lines = (read(folder / "meminfo") or "").splitlines()
@@ -94,6 +94,6 @@ def huge_pages(root: Path = ROOT) -> HugePages:
 
 
 def _chosen(path: Path) -> str | None:
-    """The word in brackets: "always [madvise] never"."""
+    """Return the word in brackets, as in "always [madvise] never"."""
     text = read(path) or ""
     return text.partition("[")[2].partition("]")[0] or None

@@ -1,4 +1,4 @@
-"""Compilers and perf: where they are, their versions, and whether the C compiler compiles a line of C."""
+"""Compilers and perf: their paths and versions, and whether the C compiler compiles a line of C."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kernels.errors import Unavailable
 from kernels.nvcc import find as find_nvcc
 
 TRIAL = "#include <math.h>\n#include <stdint.h>\n#include <stdio.h>\ndouble f(double x) { return exp(x); }\n"
-INSTALL = {  # by ID and ID_LIKE of /etc/os-release; no system told: Debian's
+INSTALL = {  # by ID and ID_LIKE of /etc/os-release; else Debian's
     "ubuntu": ("apt install", {"cc": "gcc libc6-dev", "c++": "g++", "perf": "linux-tools-generic"}),
     "debian": ("apt install", {"cc": "gcc libc6-dev", "c++": "g++", "perf": "linux-perf"}),
     "fedora": ("dnf install", {"cc": "gcc", "c++": "gcc-c++", "perf": "perf"}),
@@ -27,7 +27,7 @@ INSTALL = {  # by ID and ID_LIKE of /etc/os-release; no system told: Debian's
 
 
 def install(tool: str) -> str:
-    """The command that installs it on this system."""
+    """Return the command that installs a tool on this system."""
     if tool == "nvcc":
         return "pip install nvidia-cuda-nvcc"
     try:
@@ -41,7 +41,7 @@ def install(tool: str) -> str:
 
 
 def c_compiler() -> Part:
-    """The one that `kernels.build` takes; here only if it makes a shared object with the flags used there."""
+    """Return the compiler that `kernels.build` takes, present only if it builds with the flags used there."""
     try:
         path, version = build.compiler()
     except Unavailable:
@@ -56,7 +56,7 @@ def c_compiler() -> Part:
 
 
 def _trial(path: str) -> str | None:
-    """What the compiler says against a line of C, if anything."""
+    """Return the compiler's complaint about a line of C, or None."""
     with tempfile.TemporaryDirectory(prefix="kernelgap-") as folder:
         target = str(Path(folder) / "trial.so")
         command = [path, *build.FLAGS, *build.SHARED, "-x", "c", "-", "-o", target, "-lm"]
@@ -72,7 +72,7 @@ def cpp_compiler() -> Part:
 
 
 def nvcc() -> Part:
-    """The one that `kernels.nvcc` takes."""
+    """Return the nvcc that `kernels.nvcc` takes."""
     path = find_nvcc()
     return _asked("nvcc", (str(path),) if path else ())
 
@@ -82,7 +82,7 @@ def perf() -> Part:
 
 
 def _asked(tool: str, names: Sequence[str | None]) -> Part:
-    """The first of `names` that is there, and whether it can tell its version."""
+    """Return the first of `names` that is present, with its version if it reports one."""
     path = next((program for name in names if name and (program := shutil.which(name))), None)
     if path is None:
         return absent("not found", install(tool))

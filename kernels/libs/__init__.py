@@ -1,1 +1,1 @@
-"""One file is one vendor library, opened on first use."""
+"""Vendor libraries, one a file, opened on first use."""

@@ -1,4 +1,4 @@
-"""Packages that need not be there, or are there in part only."""
+"""Optional Python packages, which may be missing or half-installed."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from kernels.errors import Unavailable, summary
 
 
 def missing(name: str, hint: str = "") -> str | None:
-    """Why a package is not here, told without importing it."""
+    """Return why a package is missing, without importing it, or None."""
     return None if importlib.util.find_spec(name) else f"{name} is not installed: pip install {name}{hint}"
 
 
 def load(name: str, probe: Callable[[Any], object]) -> Any:
-    """The module, once `probe` could use it: pip may leave half of one behind. Raises Unavailable."""
+    """Import a module and call `probe` on it, as pip may leave half of one behind. Raises Unavailable."""
     try:
         module: Any = importlib.import_module(name)
         probe(module)

@@ -1,4 +1,4 @@
-"""What the CBLAS libraries have in common: a handle with the addresses that a compiled caller needs."""
+"""Handles of CBLAS libraries, with the addresses that a compiled caller needs."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Blas:
-    """An opened library. Addresses are of cblas_sgemm, cblas_somatcopy, cblas_cgemm; `wide`: 64-bit integers."""
+    """An opened CBLAS library."""
 
     name: str
     path: Path
     version: str
     kernels: str | None
     isa: str | None
-    wide: bool
-    sgemm: int
-    omatcopy: int | None
+    wide: bool  # 64-bit integers
+    sgemm: int  # address of cblas_sgemm
+    omatcopy: int | None  # address of cblas_somatcopy
     set_threads: Callable[[int], object]
     get_threads: Callable[[], int]
-    cgemm: int | None = None
+    cgemm: int | None = None  # address of cblas_cgemm
 
 
 def describe(load: Callable[[], Blas]) -> Callable[[], tuple[str | None, str | None]]:
-    """Return what loads a library and names its version and kernels, and its instruction set."""
+    """Return a function that loads a library and returns its version and kernels, and its instruction set."""
 
     def kernel() -> tuple[str | None, str | None]:
         library = load()
@@ -37,7 +37,7 @@ def describe(load: Callable[[], Blas]) -> Callable[[], tuple[str | None, str | N
 
 
 def symbol(library: ctypes.CDLL, names: Iterable[str]) -> tuple[str, ctypes._NamedFuncPointer] | None:
-    """The first of `names` that the library exports."""
+    """Return the first of `names` that the library exports, and its function."""
     for name in names:
         try:
             return name, library[name]

@@ -12,12 +12,12 @@ missing = partial(_optional.missing, "cffi")
 
 
 def load() -> Any:
-    """The module, its compiled half too. Raises Unavailable."""
+    """Import cffi with its compiled half. Raises Unavailable."""
     return _optional.load("cffi", lambda cffi: cffi.FFI().cast("void *", 0))
 
 
 def kernel() -> tuple[str | None, str | None]:
-    """Its version; not its instruction set."""
+    """Return cffi's version; it reports no instruction set."""
     return f"cffi {load().__version__}", None
 
 

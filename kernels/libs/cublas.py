@@ -17,14 +17,14 @@ from kernels.provider import Provider
 N, T, C = 0, 1, 2  # cublasOperation_t; the last is of the conjugate
 DEFAULT_MATH, PEDANTIC_MATH, TF32_MATH = 0, 2, 3  # cublasMath_t
 DEFAULT_ALGORITHM = -1  # CUBLAS_GEMM_DEFAULT: the library chooses
-WORKSPACE = 32 << 20  # bytes: what NVIDIA recommends from Hopper on
-KERNELS = 3  # of one call at most: a workspace cleared, the product, the parts of a K that was split summed
+WORKSPACE = 32 << 20  # bytes, as NVIDIA recommends from Hopper on
+KERNELS = 3  # of one call at most: clearing a workspace, the product, the sum of a split K
 INT, POINTER, FLOAT = ctypes.c_int, ctypes.c_void_p, ctypes.c_float
 
 # A name's cudaDataType of A, B and C, and its cublasComputeType_t. Sums, alpha and beta are fp32 in all. The plain
-# compute type of fp32 is what cublasSgemm asks for by default, and single precision on Hopper: TF32 has a type of its
-# own, and emulation by bf16 is off unless a handle's math mode or CUBLAS_EMULATE_SINGLE_PRECISION asks for it (a
-# run's record tells of those: kernels/steering.py). The pedantic one holds whatever is set, and forbids shortcuts.
+# compute type of fp32 is cublasSgemm's default, and single precision on Hopper: TF32 has a type of its
+# own, and emulation by bf16 is off unless a handle's math mode or CUBLAS_EMULATE_SINGLE_PRECISION turns it on (a
+# run's record holds those: kernels/steering.py). The pedantic type ignores all settings and forbids shortcuts.
 TYPES = {
     "fp32": (0, 68),  # CUDA_R_32F, CUBLAS_COMPUTE_32F
     "pedantic": (0, 69),  # CUDA_R_32F, CUBLAS_COMPUTE_32F_PEDANTIC
@@ -35,7 +35,7 @@ TYPES = {
 
 
 def missing() -> str | None:
-    """Why cuBLAS cannot be called here."""
+    """Return why cuBLAS cannot be called here, or None."""
     return cuda.libraries_missing()
 
 
@@ -50,20 +50,19 @@ class Handle:
     workspace: int
 
     def math(self, mode: int) -> None:
-        """DEFAULT_MATH, PEDANTIC_MATH or TF32_MATH, for the calls of `sgemm` that follow."""
+        """Set DEFAULT_MATH, PEDANTIC_MATH or TF32_MATH for the calls of `sgemm` that follow."""
         self.check("cublasSetMathMode", self.api.cublasSetMathMode(self.handle, INT(mode)))
 
     def check(self, name: str, status: int) -> None:
-        """Raise LaunchError for what is no success."""
+        """Raise LaunchError for a status other than success."""
         if status:
             raise refused(self.api.cublasGetStatusString, name, status)
 
 
 def open_handle(stream: int, workspace: int, library: Any = None) -> Handle:
-    """A handle on `stream`, for as long as the process lives. Raises Unavailable, LaunchError.
+    """Open a handle on `stream` for the life of the process. Raises Unavailable, LaunchError.
 
-    `workspace` is the device address of WORKSPACE bytes, a multiple of 256; 0 leaves it to the library.
-    """
+    `workspace` is the device address of WORKSPACE bytes, a multiple of 256; 0 leaves it to the library."""
     library = library or cuda.load("cublas")
     handle = ctypes.c_void_p()
     if status := library.cublasCreate_v2(ctypes.byref(handle)):
@@ -87,7 +86,7 @@ def sgemm(
     b: tuple[int, int],
     c: tuple[int, int],
 ) -> Callable[[], None]:
-    """C = alpha·op(A)·op(B) + beta·C, column-major, ready to be called; operands are (address, ld)."""
+    """Return a call of C = alpha·op(A)·op(B) + beta·C, column-major; operands are (address, ld)."""
     alpha, beta = FLOAT(scale[0]), FLOAT(scale[1])
     function, check = on.api.cublasSgemm_v2, on.check
     arguments = (
@@ -115,10 +114,9 @@ def gemm_ex(
     b: tuple[int, int],
     c: tuple[int, int],
 ) -> Callable[[], None]:
-    """The product of `sgemm` on operands of one of TYPES, whose arithmetic is said with the call; ld in elements.
+    """Return a call of `sgemm`'s product on operands of one of TYPES; ld in elements.
 
-    Where the library splits K, partial sums of bf16 and fp16 may be added in these types: its default.
-    """
+    Where the library splits K, partial sums of bf16 and fp16 may be added in these types, its default."""
     kind, compute = map(INT, TYPES[dtype])
     alpha, beta = FLOAT(scale[0]), FLOAT(scale[1])
     arguments = (
@@ -152,8 +150,9 @@ def batched(
     c: tuple[int, int, int],
     count: int,
 ) -> Callable[[], None]:
-    """`count` products as `sgemm`'s, of `real` or of `complex` numbers; operands are (address, ld, elements from one
-    to the next)."""
+    """Return a call of `count` products as `sgemm`'s, of `real` or of `complex` numbers.
+
+    Operands are (address, ld, elements from one to the next)."""
     real = numbers == "real"
     alpha, beta = (FLOAT(x) if real else (FLOAT * 2)(x, 0.0) for x in scale)
     function = on.api.cublasSgemmStridedBatched if real else on.api.cublasCgemmStridedBatched
@@ -178,34 +177,34 @@ def _strided(x: tuple[int, int, int]) -> tuple[ctypes.c_void_p, ctypes.c_int, ct
 def sgeam_transpose(
     on: Handle, rows: int, cols: int, source: tuple[int, int], target: tuple[int, int]
 ) -> Callable[[], None]:
-    """Target (rows×cols, column-major) = source transposed (cols×rows); operands are (address, ld)."""
-    one, zero = FLOAT(1.0), FLOAT(0.0)
+    """Return a call of target (rows×cols, column-major) = source transposed; operands are (address, ld)."""
+    alpha, beta = FLOAT(1.0), FLOAT(0.0)
     arguments = (
         on.handle,
         INT(T),
         INT(N),
         INT(rows),
         INT(cols),
-        ctypes.byref(one),
+        ctypes.byref(alpha),
         POINTER(source[0]),
         INT(source[1]),
-        ctypes.byref(zero),
+        ctypes.byref(beta),
         POINTER(target[0]),
         INT(target[1]),
         POINTER(target[0]),
         INT(target[1]),
     )
-    return prepared(on.api.cublasSgeam, arguments, "cublasSgeam", on.check, (one, zero))
+    return prepared(on.api.cublasSgeam, arguments, "cublasSgeam", on.check, (alpha, beta))
 
 
 def dotted(number: int) -> str:
-    """130101 is 13.1.1."""
+    """Return a version number in dotted form: 130101 is 13.1.1."""
     major, rest = divmod(number, 10000)
     return f"{major}.{rest // 100}.{rest % 100}"
 
 
 def refused(text: Any, name: str, status: int) -> LaunchError:
-    """What is raised for a status; `text` is the library's function that spells one out."""
+    """Return the exception for a status; `text` is the library's function that returns a status's text."""
     text.restype = ctypes.c_char_p
     words = text(INT(status))
     return LaunchError(f"{name} answers {status}: {words.decode() if words else 'unknown'}")
@@ -214,7 +213,7 @@ def refused(text: Any, name: str, status: int) -> LaunchError:
 def prepared(
     function: Any, arguments: tuple[Any, ...], name: str, check: Callable[[str, int], None], keep: object
 ) -> Callable[[], None]:
-    """One call without arguments. `keep` lives as long: the library is given its addresses."""
+    """Return a call without arguments; `keep` holds the memory whose addresses the library gets."""
 
     def call(keep: object = keep) -> None:
         if status := function(*arguments):
@@ -224,12 +223,12 @@ def prepared(
 
 
 def kernel() -> tuple[str | None, str | None]:
-    """The library's version, told without a handle; its kernels it does not name."""
+    """Return cuBLAS's version, read without a handle; it does not name its kernels."""
     return by_properties("cuBLAS", cuda.load("cublas").cublasGetProperty), None
 
 
 def by_properties(library: str, property_of: Any) -> str | None:
-    """A library's name and version by its function cu…GetProperty; None where that refuses."""
+    """Return a library's name and version by its function cu…GetProperty, or None if that fails."""
     number, numbers = INT(), []
     for which in range(3):  # MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL
         if property_of(INT(which), ctypes.byref(number)):

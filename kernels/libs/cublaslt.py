@@ -1,7 +1,6 @@
-"""cuBLASLt through its own C interface: a product is planned once, then run by an algorithm of one's choice.
+"""cuBLASLt through its C interface: a product is planned once, then run by a chosen algorithm.
 
-Column-major, and with the types of kernels/libs/cublas.py.
-"""
+Column-major, and with the types of kernels/libs/cublas.py."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from kernels.libs import cublas, cuda
 from kernels.libs.cublas import FLOAT, INT, POINTER, T
 from kernels.provider import Provider
 
-ALIGNED = 256  # bytes: what the library takes for granted where it is not told; placements keep to 512
+ALIGNED = 256  # bytes: the library's default assumption; placements keep to 512
 SCALE = 0  # CUDA_R_32F: the type of alpha and beta
 TRANSA, TRANSB = 3, 4  # cublasLtMatmulDescAttributes_t, int32_t each
 MAX_WORKSPACE = 1  # cublasLtMatmulPreferenceAttributes_t, uint64_t
@@ -36,7 +35,7 @@ class Offer(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Handle:
-    """A cuBLASLt handle of this process, with the stream and the workspace that its products are given."""
+    """A cuBLASLt handle of this process, with the stream and the workspace of its products."""
 
     api: Any
     handle: ctypes.c_void_p
@@ -46,7 +45,7 @@ class Handle:
     workspace_bytes: int
 
     def check(self, name: str, status: int) -> None:
-        """Raise LaunchError for what is no success."""
+        """Raise LaunchError for a status other than success."""
         if status:
             raise cublas.refused(self.api.cublasLtGetStatusString, name, status)
 
@@ -63,7 +62,7 @@ class Descriptors:
 
 @dataclass(frozen=True)
 class Algorithm:
-    """One way to compute a planned product."""
+    """An algorithm for a planned product."""
 
     product: Descriptors
     data: bytes  # cublasLtMatmulAlgo_t
@@ -72,15 +71,14 @@ class Algorithm:
 
 
 def missing() -> str | None:
-    """Why cuBLASLt cannot be called here."""
+    """Return why cuBLASLt cannot be called here, or None."""
     return cublas.missing()
 
 
 def open_handle(stream: int, workspace_address: int, workspace_bytes: int, library: Any = None) -> Handle:
-    """A handle on `stream`, for as long as the process lives. Raises Unavailable.
+    """Open a handle on `stream` for the life of the process. Raises Unavailable.
 
-    The workspace is memory of the device, its address a multiple of 256; of no bytes, there is none.
-    """
+    The workspace is memory of the device at a multiple of 256; 0 bytes: none."""
     library = library or cuda.load("cublasLt")
     handle = ctypes.c_void_p()
     if status := library.cublasLtCreate(ctypes.byref(handle)):
@@ -92,12 +90,12 @@ def open_handle(stream: int, workspace_address: int, workspace_bytes: int, libra
 
 
 def beside(classic: cublas.Handle) -> Handle:
-    """The handle beside one of cuBLAS, made once: on its stream, with its workspace. Raises Unavailable."""
-    return _made(cuda.load("cublasLt"), classic.stream, classic.workspace)
+    """Return the cached cuBLASLt handle on a cuBLAS handle's stream and workspace. Raises Unavailable."""
+    return _handle(cuda.load("cublasLt"), classic.stream, classic.workspace)
 
 
 @functools.cache
-def _made(library: Any, stream: int, workspace: int) -> Handle:
+def _handle(library: Any, stream: int, workspace: int) -> Handle:
     return open_handle(stream, workspace, cublas.WORKSPACE, library)
 
 
@@ -111,12 +109,11 @@ def plan(
     wanted: int,
     aligned: int = ALIGNED,
 ) -> tuple[Algorithm, ...]:
-    """Up to `wanted` ways to compute C = alpha·op(A)·op(B) + beta·C, the one that the library expects fastest first.
+    """Return up to `wanted` algorithms for C = alpha·op(A)·op(B) + beta·C, the expected fastest first.
 
     Column-major; `dtype` is one of cublas.TYPES, `lds` are those of A, B and C in elements. An algorithm needs at
-    most `workspace_bytes`, and operands at multiples of `aligned` bytes. None, where the library has none. Raises
-    LaunchError.
-    """
+    most `workspace_bytes`, and operands at multiples of `aligned` bytes. Empty if the library has none. Raises
+    LaunchError."""
     product = _described(on, dtype, flags, mnk, lds)
     offers, count = (Offer * wanted)(), INT()
     with ExitStack() as stack:
@@ -139,12 +136,12 @@ def plan(
     return tuple(
         Algorithm(product, bytes(x.algo), x.workspaceSize, x.wavesCount)
         for x in offers[: count.value]
-        if not x.state  # of what has a state the rest is not valid
+        if not x.state  # an entry with a state has no other valid field
     )
 
 
 def _preference(on: Handle, stack: ExitStack, workspace_bytes: int, aligned: int) -> ctypes.c_void_p:
-    """What an algorithm may need, as a descriptor that the stack destroys."""
+    """Return the limits of an algorithm as a descriptor that the stack destroys."""
     preference = _created(on, stack, "MatmulPreference")
     _set(on, "MatmulPreference", preference, MAX_WORKSPACE, ctypes.c_uint64(workspace_bytes))
     for attribute in MIN_ALIGNMENTS:
@@ -153,10 +150,9 @@ def _preference(on: Handle, stack: ExitStack, workspace_bytes: int, aligned: int
 
 
 def matmul(on: Handle, algorithm: Algorithm, scale: tuple[float, float], a: int, b: int, c: int) -> Callable[[], None]:
-    """The planned product in place of C, by this algorithm, ready to be called; operands are addresses.
+    """Return a call of the planned product in place of C by this algorithm; operands are addresses.
 
-    Raises LaunchError where the handle's workspace is too small.
-    """
+    Raises LaunchError if the handle's workspace is too small."""
     if algorithm.workspace > on.workspace_bytes:
         needs = f"needs {algorithm.workspace} bytes of workspace"
         raise LaunchError(f"the algorithm {needs}: its handle has {on.workspace_bytes}")
@@ -187,7 +183,7 @@ def matmul(on: Handle, algorithm: Algorithm, scale: tuple[float, float], a: int,
 def _described(
     on: Handle, dtype: str, flags: tuple[int, int], mnk: tuple[int, int, int], lds: tuple[int, int, int]
 ) -> Descriptors:
-    """The descriptors of a product; all or none of them stay."""
+    """Return the descriptors of a product; all or none of them stay."""
     kind, compute = map(INT, cublas.TYPES[dtype])
     m, n, k = mnk
     a = (k, m) if flags[0] == T else (m, k)  # rows, columns as they lie in memory
@@ -206,7 +202,7 @@ def _described(
 
 
 def _created(on: Handle, stack: ExitStack, kind: str, *arguments: Any) -> ctypes.c_void_p:
-    """A descriptor of a kind that the stack destroys."""
+    """Return a descriptor of a kind that the stack destroys."""
     descriptor, name = POINTER(), f"cublasLt{kind}Create"
     on.check(name, getattr(on.api, name)(ctypes.byref(descriptor), *arguments))
     stack.callback(getattr(on.api, f"cublasLt{kind}Destroy"), descriptor)
@@ -214,7 +210,7 @@ def _created(on: Handle, stack: ExitStack, kind: str, *arguments: Any) -> ctypes
 
 
 def _set(on: Handle, kind: str, descriptor: ctypes.c_void_p, attribute: int, value: Any) -> None:
-    """One attribute; `value` has exactly the C type that the header gives it."""
+    """Set one attribute; `value` has exactly the C type that the header declares."""
     name = f"cublasLt{kind}SetAttribute"
     size = SIZE(ctypes.sizeof(value))
     on.check(name, getattr(on.api, name)(descriptor, INT(attribute), ctypes.byref(value), size))

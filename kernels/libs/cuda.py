@@ -1,4 +1,4 @@
-"""NVIDIA's driver and libraries: whether they are here, and where."""
+"""NVIDIA's driver and libraries: their presence and their location."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ EXTRA = "pip install 'kernelgap[cuda13]'"
 
 
 def missing() -> str | None:
-    """Why no CUDA device can be opened here, told without importing anything heavy."""
+    """Return why no CUDA device can be opened here, without a heavy import, or None."""
     return driver_missing() or package("cupy")
 
 
 def libraries_missing() -> str | None:
-    """Why no library of NVIDIA's can be called here; whether one is installed shows when it is loaded."""
+    """Return why no NVIDIA library can be called here; a library that is not installed shows at load."""
     return missing() or package("cuda.pathfinder")
 
 
 def driver_here() -> bool:
-    """Whether a driver is installed, with or without a GPU that it finds."""
+    """Return whether a driver is installed, with or without a GPU."""
     try:
         ctypes.CDLL(DRIVER)
     except OSError:
@@ -35,7 +35,7 @@ def driver_here() -> bool:
 
 
 def driver_missing() -> str | None:
-    """Why nothing at all runs on a GPU here: it begins with the driver."""
+    """Return why nothing runs on a GPU here, beginning with the driver, or None."""
     if not driver_here():
         return f"no NVIDIA driver: {DRIVER} is not on this machine"
     driver, count = ctypes.CDLL(DRIVER), ctypes.c_int(0)
@@ -50,7 +50,7 @@ def driver_missing() -> str | None:
 
 
 def package(name: str, install: str = EXTRA) -> str | None:
-    """Why a Python package is not here."""
+    """Return why a Python package is missing, or None."""
     try:
         spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):
@@ -60,7 +60,7 @@ def package(name: str, install: str = EXTRA) -> str | None:
 
 @functools.cache
 def load(name: str) -> ctypes.CDLL:
-    """ "cublas", "cublasLt", "cufft" …, wherever a wheel or the system has it. Raises Unavailable."""
+    """Load "cublas", "cublasLt", "cufft" … from a wheel or from the system. Raises Unavailable."""
     if reason := package("cuda.pathfinder"):
         raise Unavailable(reason)
     from cuda.pathfinder import DynamicLibNotFoundError, load_nvidia_dynamic_lib
@@ -68,15 +68,15 @@ def load(name: str) -> ctypes.CDLL:
     try:
         library: Any = load_nvidia_dynamic_lib(name)
         return ctypes.CDLL(library.abs_path)
-    except (DynamicLibNotFoundError, ValueError) as error:  # before 1.4 a name that it does not know is the latter
+    except (DynamicLibNotFoundError, ValueError) as error:  # before pathfinder 1.4 an unknown name is a ValueError
         if place := _installed(name):
             return ctypes.CDLL(place)
         raise Unavailable(f"lib{name} is not here: {str(error).splitlines()[0]}: {EXTRA}") from None
 
 
 def _installed(name: str) -> str | None:
-    """One that pathfinder does not know, as it knew no cuDNN for long: of a wheel, or of the system."""
-    import ctypes.util  # here: a plan of products would wait for its modules of processes
+    """Return a library's path in a wheel or in the system, where pathfinder does not know the library."""
+    import ctypes.util  # imported here because it imports subprocess, for which plans would wait
 
     spec = importlib.util.find_spec("nvidia")
     folders = [Path(place, name, "lib") for place in (spec and spec.submodule_search_locations) or ()]
@@ -85,7 +85,7 @@ def _installed(name: str) -> str | None:
 
 
 def kernel() -> tuple[str | None, str | None]:
-    """CuPy's version; which instructions its libraries take they do not tell."""
+    """Return CuPy's version; its libraries do not report their instructions."""
     import importlib.metadata
 
     for name in ("cupy-cuda13x", "cupy-cuda12x", "cupy"):

@@ -1,8 +1,7 @@
-"""cuDNN 9's named convolution algorithms through its C interface, the one of version 7.
+"""cuDNN 9's named convolution algorithms through its C interface of version 7.
 
-The three directions take their arguments in one order: what is read, what is read, the convolution, what is
-written. A library without a device makes descriptors and answers 1001 to `cudnnCreate`.
-"""
+The three directions take their arguments in one order: both inputs, the convolution, the output. A library without a
+device makes descriptors and answers 1001 to `cudnnCreate`."""
 
 from __future__ import annotations
 
@@ -44,13 +43,12 @@ Dims = tuple[int, int, int, int]
 
 @dataclass(frozen=True)
 class Layer:
-    """Images, filters and results as (n, c, h, w), (k, c/groups, r, s), (n, k, h, w), whatever the layout; zeros above
-    and below, and left and right."""
+    """A convolution's sizes and parameters, in the order of nchw whatever the layout."""
 
-    x: Dims
-    w: Dims
-    y: Dims
-    pad: tuple[int, int] = (0, 0)
+    x: Dims  # n, c, h, w
+    w: Dims  # k, c/groups, r, s
+    y: Dims  # n, k, h, w
+    pad: tuple[int, int] = (0, 0)  # above and below, left and right
     stride: int = 1
     dilation: int = 1
     groups: int = 1
@@ -59,13 +57,13 @@ class Layer:
 
 @dataclass(frozen=True)
 class Direction:
-    """`run`, `size`, `find`, `guess`: cuDNN's names; `reads` and `writes` name operands of a Layer."""
+    """A pass: cuDNN's names of its functions and algorithms, and its operands."""
 
-    run: str
+    run: str  # function's name, as size, find, guess
     size: str
     find: str
     guess: str
-    reads: tuple[str, str]
+    reads: tuple[str, str]  # operands of a Layer
     writes: str
     algorithms: tuple[str, ...]
 
@@ -115,14 +113,13 @@ DIRECTIONS = {
 
 @dataclass(frozen=True)
 class Cudnn:
-    """The library and a handle, on the null stream unless it was opened on another; null where only descriptors are
-    made."""
+    """The library and a handle, null where only descriptors are made."""
 
     api: Any
     handle: ctypes.c_void_p
 
     def check(self, name: str, status: int) -> None:
-        """Raise with the library's own words: Unavailable for what it does not support, else LaunchError."""
+        """Raise Unavailable for an unsupported call, LaunchError for other failures, with cuDNN's message."""
         if not status:
             return
         text = self.api.cudnnGetErrorString
@@ -140,21 +137,23 @@ class Cudnn:
         self.check(name, getattr(self.api, name)(*arguments))
 
     def make(self, name: str) -> ctypes.c_void_p:
-        """A descriptor, by the function that makes it; none is destroyed: they are small, the process is short."""
+        """Return a descriptor by the function that makes it.
+
+        None is destroyed: they are small, and the process is short."""
         descriptor = ctypes.c_void_p()
         self.call(name, ctypes.byref(descriptor))
         return descriptor
 
 
 def load() -> Any:
-    """The library, behind the one that its FFT and Winograd engines look for. Raises Unavailable."""
+    """Load cuDNN after cuBLASLt, which its FFT and Winograd engines need. Raises Unavailable."""
     with contextlib.suppress(Unavailable, OSError):
         ctypes.CDLL(cuda.load("cublasLt")._name, ctypes.RTLD_GLOBAL)
     return cuda.load("cudnn")
 
 
 def open_handle(library: Any = None, stream: int = 0) -> Cudnn:
-    """Raises Unavailable where there is no library or no device."""
+    """Open a handle, on the null stream if `stream` is 0. Raises Unavailable without library or device."""
     cudnn = Cudnn(library or load(), ctypes.c_void_p())
     try:
         cudnn.call("cudnnCreate", ctypes.byref(cudnn.handle))
@@ -166,7 +165,7 @@ def open_handle(library: Any = None, stream: int = 0) -> Cudnn:
 
 
 def kernel() -> tuple[str | None, str | None]:
-    """The library's version, told without a handle; its kernels it does not name."""
+    """Return cuDNN's version, read without a handle; it does not name its kernels."""
     ask = load().cudnnGetVersion
     ask.restype = SIZE
     return f"cuDNN {dotted(ask())}", None
@@ -174,7 +173,7 @@ def kernel() -> tuple[str | None, str | None]:
 
 @dataclass(frozen=True)
 class Convolution:
-    """A direction of a shape: its descriptors, in the order of the calls."""
+    """Descriptors of a direction and a shape, in the order of the calls."""
 
     on: Cudnn
     direction: Direction
@@ -187,7 +186,7 @@ class Convolution:
         self.on.call("cudnnSetConvolutionMathType", self.how, INT(MATHS[name]))
 
     def workspace(self, algorithm: int) -> int:
-        """Bytes that an algorithm asks for. Raises Unavailable where it does not exist for this problem."""
+        """Return the bytes that an algorithm needs. Raises Unavailable if this problem has no such algorithm."""
         size = SIZE()
         self.on.call(
             self.direction.size,
@@ -202,13 +201,14 @@ class Convolution:
         return size.value
 
     def launch(self, algorithm: int, places: tuple[int, int, int], space: tuple[int, int]) -> Callable[[], None]:
-        """Ready to be called. `places`: addresses of what is read and of what is written; `space`: address and
-        bytes."""
-        one, zero = ctypes.c_float(1.0), ctypes.c_float(0.0)
+        """Return a call of the convolution.
+
+        `places`: addresses of both inputs and of the output; `space`: address and bytes of the workspace."""
+        alpha, beta = ctypes.c_float(1.0), ctypes.c_float(0.0)
         name = self.direction.run
         arguments = (
             self.on.handle,
-            ctypes.byref(one),
+            ctypes.byref(alpha),
             self.first,
             POINTER(places[0]),
             self.second,
@@ -217,14 +217,14 @@ class Convolution:
             INT(algorithm),
             POINTER(space[0]),
             SIZE(space[1]),
-            ctypes.byref(zero),
+            ctypes.byref(beta),
             self.out,
             POINTER(places[2]),
         )
-        return prepared(getattr(self.on.api, name), arguments, name, self.on.check, (one, zero))
+        return prepared(getattr(self.on.api, name), arguments, name, self.on.check, (alpha, beta))
 
-    def found(self, places: tuple[int, int, int], space: tuple[int, int]) -> list[dict[str, Any]]:
-        """What `Find…Ex` measures within a workspace, best first."""
+    def searched(self, places: tuple[int, int, int], space: tuple[int, int]) -> list[dict[str, Any]]:
+        """Return the algorithms that `Find…Ex` measures within a workspace, best first."""
         rows, count = (Perf * MOST)(), INT()
         self.on.call(
             self.direction.find,
@@ -245,7 +245,7 @@ class Convolution:
         return [self._row(row) for row in rows[: count.value]]
 
     def guessed(self) -> list[dict[str, Any]]:
-        """What the heuristics of `Get…_v7` rank, best first; nothing runs."""
+        """Return the algorithms that the heuristics of `Get…_v7` rank, best first; nothing runs."""
         rows, count = (Perf * MOST)(), INT()
         self.on.call(
             self.direction.guess,
@@ -274,14 +274,14 @@ class Convolution:
 
 
 def tensor(on: Cudnn, dims: Dims, layout: str = "nchw") -> ctypes.c_void_p:
-    """The descriptor of images in single precision. Raises LaunchError."""
-    made = on.make("cudnnCreateTensorDescriptor")
-    on.call("cudnnSetTensor4dDescriptor", made, INT(FORMATS[layout]), INT(FLOAT), *map(INT, dims))
-    return made
+    """Return the descriptor of images in single precision. Raises LaunchError."""
+    descriptor = on.make("cudnnCreateTensorDescriptor")
+    on.call("cudnnSetTensor4dDescriptor", descriptor, INT(FORMATS[layout]), INT(FLOAT), *map(INT, dims))
+    return descriptor
 
 
 def convolution(on: Cudnn, name: str, layer: Layer) -> Convolution:
-    """Descriptors of one direction. Raises LaunchError."""
+    """Return the descriptors of one direction. Raises LaunchError."""
     direction, order = DIRECTIONS[name], INT(FORMATS[layer.layout])
     descriptors = {name: tensor(on, dims, layer.layout) for name, dims in (("x", layer.x), ("y", layer.y))}
     descriptors["w"] = on.make("cudnnCreateFilterDescriptor")

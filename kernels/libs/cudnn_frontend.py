@@ -13,9 +13,9 @@ from kernels.libs.cudnn import Layer
 RELEASES = (1, 18), (1, 26)  # the first and the last whose graphs list engines
 PACKAGE = "nvidia-cudnn-frontend"
 INSTALL = f"pip install '{PACKAGE}>=1.18,<1.27'"
-# Numerical notes of what rounds factors to half precision, which overflows at 65,504, as we read the name.
+# Numerical notes of plans that round factors to half precision, which overflows at 65,504, as we read the name.
 HALF = ("DOWN_CONVERT_INPUTS",)
-COARSE = ("TENSOR_CORE", *HALF)  # and of what rounds them to TF32
+COARSE = ("TENSOR_CORE", *HALF)  # and of plans that round them to TF32
 REFUSALS = ("NOT_SUPPORTED", "Deselecting execution plan", "No valid engine configs", "No valid execution plans")
 READS = {"fprop": ("x", "w"), "dgrad": ("y", "w"), "wgrad": ("x", "y")}
 WRITES = {"fprop": "y", "dgrad": "x", "wgrad": "w"}
@@ -24,13 +24,13 @@ MODES = ("A", "B", "FALLBACK")  # of the heuristics
 
 @dataclass(frozen=True)
 class Graph:
-    """`tensors`: of what is read and of what is written, under x, w, y."""
+    """A graph, and its tensors of operands under x, w, y."""
 
     graph: Any
     tensors: dict[str, Any]
 
     def plan(self, index: int) -> dict[str, Any]:
-        """Build a listed plan: its workspace and notes."""
+        """Build a listed plan and return its workspace and notes."""
         self.graph.build_plan_at_index(index)
         notes = self.graph.get_behavior_notes_for_plan_at_index(index)
         return {
@@ -43,41 +43,41 @@ class Graph:
 
 
 def missing() -> str | None:
-    """Why it cannot be used here, told without importing it."""
+    """Return why the frontend cannot be used here, without importing it, or None."""
     return cuda.libraries_missing() or cuda.package("cudnn", INSTALL)
 
 
 def load() -> Any:
-    """The module, of a release whose graphs list engines. Raises Unavailable."""
+    """Import the frontend, of a release whose graphs list engines. Raises Unavailable."""
     try:
         cudnn = _optional.load("cudnn", lambda module: module.backend_version())
     except Unavailable as error:
         raise Unavailable(str(error).replace("--force-reinstall cudnn", f"--force-reinstall {PACKAGE}")) from None
-    told = str(cudnn.__version__)
-    release = tuple(int(word) for word in re.findall(r"\d+", told)[:2])
+    version = str(cudnn.__version__)
+    release = tuple(int(word) for word in re.findall(r"\d+", version)[:2])
     if not RELEASES[0] <= release <= RELEASES[1]:
-        raise Unavailable(f"{PACKAGE} {told} lists no engines: {INSTALL}")
+        raise Unavailable(f"{PACKAGE} {version} lists no engines: {INSTALL}")
     return cudnn
 
 
 @dataclass(frozen=True)
 class Frontend:
-    """The module and a handle of cuDNN's."""
+    """The module and a cuDNN handle."""
 
     cudnn: Any
     handle: int
 
 
 def open_handle(stream: int) -> Frontend:
-    """On this stream. Raises Unavailable."""
+    """Open a handle on this stream. Raises Unavailable."""
     cudnn = load()
-    made = int(cudnn.create_handle())
-    cudnn.set_stream(handle=made, stream=stream)
-    return Frontend(cudnn, made)
+    handle = int(cudnn.create_handle())
+    cudnn.set_stream(handle=handle, stream=stream)
+    return Frontend(cudnn, handle)
 
 
 def graph(cudnn: Any, op: str, layer: Layer, **where: Any) -> Graph:
-    """`where`: handle=… on a device, device_property=… without one."""
+    """Return the graph of a convolution; `where`: handle=… on a device, device_property=… without one."""
     single = cudnn.data_type.FLOAT
     pygraph = cudnn.pygraph(io_data_type=single, intermediate_data_type=single, compute_data_type=single, **where)
     dims = {"x": layer.x, "w": layer.w, "y": layer.y}
@@ -99,7 +99,7 @@ def graph(cudnn: Any, op: str, layer: Layer, **where: Any) -> Graph:
 
 
 def packed(dims: tuple[int, ...], layout: str = "nchw") -> list[int]:
-    """Strides, in the order of NCHW, of rows that follow one another: of images, or in nhwc of channels."""
+    """Return strides, in the order of NCHW, of contiguous rows of images or, in nhwc, of channels."""
     order = (0, 1, 2, 3) if layout == "nchw" else (0, 2, 3, 1)
     strides, apart = [0] * len(order), 1
     for axis in reversed(order):
@@ -109,16 +109,16 @@ def packed(dims: tuple[int, ...], layout: str = "nchw") -> list[int]:
 
 
 def plans(cudnn: Any, op: str, layer: Layer, mode: str, without: tuple[str, ...] = (), **where: Any) -> Graph:
-    """A graph with the plans that one heuristic ranks, of which those with any of these numerical notes do not
-    build."""
+    """Return a graph with the plans that one heuristic ranks; plans with these notes do not build."""
     convolution = graph(cudnn, op, layer, **where)
     convolution.graph.create_execution_plans([getattr(cudnn.heur_mode, mode)])
     return _without(cudnn, convolution, without)
 
 
 def engine(cudnn: Any, op: str, layer: Layer, index: int, without: tuple[str, ...] = (), **where: Any) -> Graph:
-    """A graph with one engine's own choice of knobs as its only plan, which does not build if it has any of these
-    numerical notes. Raises what says that it is not for this problem."""
+    """Return a graph whose only plan is one engine at default knobs; it does not build with these notes.
+
+    Raises Unavailable, or cuDNN's exception, if the engine is not for this problem."""
     convolution = graph(cudnn, op, layer, **where)
     if index >= (count := convolution.graph.get_engine_count()):
         raise Unavailable(f"this release of cuDNN has engines 0 to {count - 1} for it")
@@ -135,11 +135,11 @@ def _without(cudnn: Any, convolution: Graph, notes: tuple[str, ...]) -> Graph:
 
 
 def refused(error: Exception) -> bool:
-    """Whether it says that a plan is not for this problem, this GPU or these notes."""
+    """Return whether an error reports a plan that is not for this problem, this GPU or these notes."""
     return "NotSupported" in type(error).__name__ or any(text in str(error) for text in REFUSALS)
 
 
-def told(fault: str) -> str:
-    """The middle of what cuDNN says, which is long and ends in the reason."""
+def shortened(fault: str) -> str:
+    """Return a cuDNN error with its middle cut out, because the reason stands at the end."""
     line = " ".join(fault.split())
     return line if len(line) < 200 else line[:60] + " … " + line[-130:]

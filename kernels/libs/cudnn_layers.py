@@ -1,7 +1,6 @@
-"""cuDNN's layers beside convolutions through its C interface, the one of version 7.
+"""cuDNN's layers other than convolutions through its C interface of version 7.
 
-Each function gives a call that is ready. Operands are pairs of a tensor's descriptor and an address; α is 1, β is 0.
-"""
+Each function returns a bound call. Operands are pairs of a tensor's descriptor and an address; α is 1, β is 0."""
 
 from __future__ import annotations
 
@@ -12,24 +11,24 @@ from typing import Any
 from kernels.libs.cublas import prepared
 from kernels.libs.cudnn import FLOAT, INT, POINTER, SIZE, Cudnn
 
-MODES = {"max": 0, "avg": 2}  # cudnnPoolingMode_t; an average of what lies in the image
+MODES = {"max": 0, "avg": 2}  # cudnnPoolingMode_t; averages exclude padding
 PROPAGATE = 1  # cudnnNanPropagation_t
 SPATIAL = 1  # cudnnBatchNormMode_t: a mean and a variance for each channel
 ACROSS = 0  # cudnnLRNMode_t: over channels
 ADD = 0  # cudnnOpTensorOp_t
 RELU = 1  # cudnnActivationMode_t
 MOST = 1 << 31  # elements of a tensor
-KERNELS = 4  # of one call at most: sums, then what they are for. A guess
+KERNELS = 4  # of one call at most, as a guess: sums, then their use
 Operand = tuple[ctypes.c_void_p, int]
 
 
 def too_many(elements: int, option: str = "--images") -> str | None:
-    """Why a tensor of so many is none for it; `option`: what makes it smaller."""
+    """Return why a tensor is too large for cuDNN, or None; `option`: the option that makes it smaller."""
     return f"cuDNN counts {elements} elements in 32 bits: a smaller {option}" if elements >= MOST else None
 
 
 def pooling(on: Cudnn, mode: str, window: int, stride: int) -> ctypes.c_void_p:
-    """The descriptor of square windows, without padding."""
+    """Return the descriptor of square windows, without padding."""
     how = on.make("cudnnCreatePoolingDescriptor")
     sizes = (window, window, 0, 0, stride, stride)
     on.call("cudnnSetPooling2dDescriptor", how, INT(MODES[mode]), INT(PROPAGATE), *map(INT, sizes))
@@ -37,19 +36,19 @@ def pooling(on: Cudnn, mode: str, window: int, stride: int) -> ctypes.c_void_p:
 
 
 def pool(on: Cudnn, how: ctypes.c_void_p, x: Operand, y: Operand) -> Callable[[], None]:
-    """The call forward."""
+    """Return the forward call."""
     return _call(on, "cudnnPoolingForward", (how,), (x,), y)
 
 
 def pool_gradient(
     on: Cudnn, how: ctypes.c_void_p, y: Operand, dy: Operand, x: Operand, dx: Operand
 ) -> Callable[[], None]:
-    """The call of the gradient, which is given what the call forward was and gave."""
+    """Return the gradient's call, which reads the forward call's input and output."""
     return _call(on, "cudnnPoolingBackward", (how,), (y, dy, x), dx)
 
 
 def of_channels(on: Cudnn, x: ctypes.c_void_p) -> ctypes.c_void_p:
-    """The descriptor of a batch normalization's parameters, by that of its images."""
+    """Return the descriptor of a batch normalization's parameters, derived from its images' descriptor."""
     derived = on.make("cudnnCreateTensorDescriptor")
     on.call("cudnnDeriveBNTensorDescriptor", derived, x, INT(SPATIAL))
     return derived
@@ -64,11 +63,13 @@ def normalize(
     epsilon: float,
     kept: tuple[int, int],
 ) -> Callable[[], None]:
-    """By the batch's own statistics, which are written to `kept`: mean and 1/√(variance + ε). `gain`: addresses of
-    scale and shift; running statistics are none."""
-    one, zero = _factors()
+    """Return the call that normalizes by the batch's statistics and writes them to `kept`.
+
+    The statistics are mean and 1/√(variance + ε). `gain`: addresses of scale and shift; nothing keeps running
+    statistics."""
+    alpha, beta = _factors()
     none = (ctypes.c_double(0.0), POINTER(0), POINTER(0))
-    given = (one, zero, *_given(x), *_given(y), row, *map(POINTER, gain), *none, ctypes.c_double(epsilon))
+    given = (alpha, beta, *_given(x), *_given(y), row, *map(POINTER, gain), *none, ctypes.c_double(epsilon))
     return _ready(on, "cudnnBatchNormalizationForwardTraining", INT(SPATIAL), *given, *map(POINTER, kept))
 
 
@@ -81,9 +82,9 @@ def normalize_frozen(
     epsilon: float,
     kept: tuple[int, int],
 ) -> Callable[[], None]:
-    """By a mean and a variance from earlier, whose addresses are `kept`."""
-    one, zero = _factors()
-    given = (one, zero, *_given(x), *_given(y), row, *map(POINTER, (*gain, *kept)), ctypes.c_double(epsilon))
+    """Return the call that normalizes by a given mean and variance, whose addresses are `kept`."""
+    alpha, beta = _factors()
+    given = (alpha, beta, *_given(x), *_given(y), row, *map(POINTER, (*gain, *kept)), ctypes.c_double(epsilon))
     return _ready(on, "cudnnBatchNormalizationForwardInference", INT(SPATIAL), *given)
 
 
@@ -98,77 +99,78 @@ def normalize_gradient(
     epsilon: float,
     kept: tuple[int, int],
 ) -> Callable[[], None]:
-    """`gradients`: addresses of those of scale and shift; `kept`: of what `normalize` wrote."""
-    one, zero = _factors()
-    given = (one, zero, one, zero, *_given(x), *_given(dy), *_given(dx), row, *map(POINTER, (scale, *gradients)))
+    """Return the gradient's call; `gradients`: addresses of scale's and shift's; `kept`: from `normalize`."""
+    alpha, beta = _factors()
+    given = (alpha, beta, alpha, beta, *_given(x), *_given(dy), *_given(dx), row, *map(POINTER, (scale, *gradients)))
     last = (ctypes.c_double(epsilon), *map(POINTER, kept))
     return _ready(on, "cudnnBatchNormalizationBackward", INT(SPATIAL), *given, *last)
 
 
 def response(on: Cudnn, width: int, alpha: float, beta: float, bias: float) -> ctypes.c_void_p:
-    """The descriptor of y = x / (bias + α/width · Σ x²)^β, the sum over `width` neighboring channels."""
+    """Return the descriptor of y = x / (bias + α/width · Σ x²)^β, the sum over `width` channels near x."""
     how = on.make("cudnnCreateLRNDescriptor")
     on.call("cudnnSetLRNDescriptor", how, ctypes.c_uint(width), *map(ctypes.c_double, (alpha, beta, bias)))
     return how
 
 
 def respond(on: Cudnn, how: ctypes.c_void_p, x: Operand, y: Operand) -> Callable[[], None]:
-    """The call forward."""
+    """Return the forward call."""
     return _call(on, "cudnnLRNCrossChannelForward", (how, INT(ACROSS)), (x,), y)
 
 
 def respond_gradient(
     on: Cudnn, how: ctypes.c_void_p, y: Operand, dy: Operand, x: Operand, dx: Operand
 ) -> Callable[[], None]:
-    """The call of the gradient, which is given what the call forward was and gave."""
+    """Return the gradient's call, which reads the forward call's input and output."""
     return _call(on, "cudnnLRNCrossChannelBackward", (how, INT(ACROSS)), (y, dy, x), dx)
 
 
 def adding(on: Cudnn) -> ctypes.c_void_p:
-    """The descriptor of a sum."""
+    """Return the descriptor of a sum."""
     how = on.make("cudnnCreateOpTensorDescriptor")
     on.call("cudnnSetOpTensorDescriptor", how, INT(ADD), INT(FLOAT), INT(PROPAGATE))
     return how
 
 
 def add(on: Cudnn, how: ctypes.c_void_p, a: Operand, b: Operand, to: Operand) -> Callable[[], None]:
-    """a + b; an extent of b that is 1 stands for all of a's."""
-    (one, zero), once = _factors(), ctypes.c_float(1.0)
-    return _ready(on, "cudnnOpTensor", how, one, *_given(a), once, *_given(b), zero, *_given(to))
+    """Return the call of a + b; an extent of b that is 1 is broadcast."""
+    (alpha, beta), alpha_b = _factors(), ctypes.c_float(1.0)
+    return _ready(on, "cudnnOpTensor", how, alpha, *_given(a), alpha_b, *_given(b), beta, *_given(to))
 
 
 def rectifier(on: Cudnn) -> ctypes.c_void_p:
-    """The descriptor of max(x, 0)."""
+    """Return the descriptor of max(x, 0)."""
     how = on.make("cudnnCreateActivationDescriptor")
     on.call("cudnnSetActivationDescriptor", how, INT(RELU), INT(PROPAGATE), ctypes.c_double(0.0))
     return how
 
 
 def rectify(on: Cudnn, how: ctypes.c_void_p, x: Operand, y: Operand) -> Callable[[], None]:
-    """The call forward, which may write where it reads."""
+    """Return the forward call, which may run in place."""
     return _call(on, "cudnnActivationForward", (how,), (x,), y)
 
 
 def rectify_gradient(
     on: Cudnn, how: ctypes.c_void_p, y: Operand, dy: Operand, x: Operand, dx: Operand
 ) -> Callable[[], None]:
-    """The call of the gradient, which is given what the call forward was and gave."""
+    """Return the gradient's call, which reads the forward call's input and output."""
     return _call(on, "cudnnActivationBackward", (how,), (y, dy, x), dx)
 
 
 def bias_gradient(on: Cudnn, dy: Operand, db: Operand) -> Callable[[], None]:
-    """The sums of each channel."""
+    """Return the call of the sums of each channel."""
     return _call(on, "cudnnConvolutionBackwardBias", (), (dy,), db)
 
 
 def state_bytes(on: Cudnn) -> int:
-    """Of the generators that `dropping` needs."""
+    """Return the bytes of the random generators that `dropping` needs."""
     return _bytes(on, "cudnnDropoutGetStatesSize", on.handle)
 
 
 def dropping(on: Cudnn, rate: float, states: tuple[int, int], seed: int) -> ctypes.c_void_p:
-    """The descriptor of dropping a share; `states`: address and bytes of its generators, which are seeded here and
-    have to live as long as it does."""
+    """Return the descriptor of dropout; `states`: address and bytes of its generators, seeded here.
+
+    The generators must live as long as the descriptor."""
     how = on.make("cudnnCreateDropoutDescriptor")
     given = (ctypes.c_float(rate), POINTER(states[0]), SIZE(states[1]), ctypes.c_ulonglong(seed))
     on.call("cudnnSetDropoutDescriptor", how, on.handle, *given)
@@ -176,19 +178,19 @@ def dropping(on: Cudnn, rate: float, states: tuple[int, int], seed: int) -> ctyp
 
 
 def mask_bytes(on: Cudnn, x: ctypes.c_void_p) -> int:
-    """Of the mask that `drop` leaves to `drop_gradient`."""
+    """Return the bytes of the mask that `drop` leaves for `drop_gradient`."""
     return _bytes(on, "cudnnDropoutGetReserveSpaceSize", x)
 
 
 def drop(on: Cudnn, how: ctypes.c_void_p, x: Operand, y: Operand, mask: tuple[int, int]) -> Callable[[], None]:
-    """The call forward; `mask`: address and bytes."""
+    """Return the forward call; `mask`: address and bytes."""
     return _ready(on, "cudnnDropoutForward", how, *_given(x), *_given(y), POINTER(mask[0]), SIZE(mask[1]))
 
 
 def drop_gradient(
     on: Cudnn, how: ctypes.c_void_p, dy: Operand, dx: Operand, mask: tuple[int, int]
 ) -> Callable[[], None]:
-    """The call of the gradient, by the mask of the last call forward."""
+    """Return the gradient's call, by the mask of the last forward call."""
     return _ready(on, "cudnnDropoutBackward", how, *_given(dy), *_given(dx), POINTER(mask[0]), SIZE(mask[1]))
 
 
@@ -199,8 +201,8 @@ def _bytes(on: Cudnn, name: str, of: ctypes.c_void_p) -> int:
 
 
 def _call(on: Cudnn, name: str, how: tuple[Any, ...], given: tuple[Operand, ...], to: Operand) -> Callable[[], None]:
-    one, zero = _factors()
-    return _ready(on, name, *how, one, *(word for x in given for word in _given(x)), zero, *_given(to))
+    alpha, beta = _factors()
+    return _ready(on, name, *how, alpha, *(word for x in given for word in _given(x)), beta, *_given(to))
 
 
 def _factors() -> tuple[ctypes.c_float, ctypes.c_float]:
@@ -212,6 +214,6 @@ def _given(operand: Operand) -> tuple[ctypes.c_void_p, ctypes.c_void_p]:
 
 
 def _ready(on: Cudnn, name: str, *arguments: Any) -> Callable[[], None]:
-    """Factors are handed over by their addresses, and live as long as the call."""
+    """Return a call that passes factors by address and keeps them alive."""
     given = [ctypes.byref(x) if isinstance(x, ctypes.c_float) else x for x in arguments]
     return prepared(getattr(on.api, name), (on.handle, *given), name, on.check, arguments)

@@ -1,4 +1,4 @@
-"""cuFFT's transforms of planes of real numbers through its C interface, in a work area of the caller's."""
+"""cuFFT's transforms of planes of real numbers through its C interface, in the caller's work area."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kernels.libs.cublas import prepared
 from kernels.provider import Provider
 
 R2C, C2R = 0x2A, 0x2C  # cufftType
-KERNELS = 4  # of one call at most, as a guess: rows, columns, their exchange
+KERNELS = 4  # of one call at most, as a guess: rows, columns, transposition
 INT, POINTER, SIZE = ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t
 # cufftResult, which no function of the library spells out.
 RESULTS = {
@@ -34,28 +34,29 @@ REFUSALS = [RESULTS[f"CUFFT_{word}"] for word in ("ALLOC_FAILED", "INVALID_SIZE"
 
 @dataclass(frozen=True)
 class Plan:
-    """Of so many frames, forward or back; `nbytes`: of the work area that it wants. Destroyed with the object."""
+    """A plan of a number of frames, forward or inverse; destroyed with the object."""
 
     api: Any
     number: ctypes.c_int
     inverse: bool
-    nbytes: int
+    nbytes: int  # of the work area
 
     def work_in(self, place: int) -> None:
-        """The address of `nbytes` bytes, which may be another plan's as long as both are on one stream."""
+        """Set the work area of `nbytes` bytes, which plans on one stream may share."""
         check("cufftSetWorkArea", self.api.cufftSetWorkArea(self.number, POINTER(place)))
 
     def call(self, source: int, target: int) -> Callable[[], None]:
-        """Ready to be called, from one address to the other; back, the source is overwritten."""
+        """Return a call from one address to the other; the inverse overwrites its source."""
         name = "cufftExecC2R" if self.inverse else "cufftExecR2C"
         function = self.api.cufftExecC2R if self.inverse else self.api.cufftExecR2C
         return prepared(function, (self.number, POINTER(source), POINTER(target)), name, check, ())
 
 
 def layout(lengths: tuple[int, int], count: int, inverse: bool, behind: bool) -> tuple[Any, ...]:
-    """What a plan of many is made of, but for the plan: rank, sizes, the source's rows and columns, step and distance,
-    the target's, kind, count. Frames lie one behind another, and so do spectra where they are `behind`; else they lie
-    by frequency, so that the numbers of one frequency are together."""
+    """Return the arguments of cufftPlanMany after the plan.
+
+    Order: rank, sizes, the source's rows and columns, step and distance, the target's, kind, count. Frames lie one
+    behind another, and so do spectra if `behind`; else the numbers of one frequency lie together."""
     down, across = lengths
     sizes, halves = (INT * 2)(down, across), (INT * 2)(down, across // 2 + 1)
     frames = (sizes, INT(1), INT(down * across))
@@ -67,31 +68,31 @@ def layout(lengths: tuple[int, int], count: int, inverse: bool, behind: bool) ->
 def plan(
     lengths: tuple[int, int], count: int, inverse: bool, stream: int, library: Any = None, *, behind: bool = False
 ) -> Plan:
-    """`count` frames of these rows and columns, as `layout` has them. Raises LaunchError, Unavailable."""
+    """Plan `count` frames of these rows and columns, as `layout`. Raises LaunchError, Unavailable."""
     api, number, nbytes = library or cuda.load("cufft"), INT(), SIZE()
     if status := api.cufftCreate(ctypes.byref(number)):
-        raise Unavailable(f"cufftCreate answers {_said(status)}: no usable GPU in this process")
+        raise Unavailable(f"cufftCreate answers {_status_text(status)}: no usable GPU in this process")
     check("cufftSetAutoAllocation", api.cufftSetAutoAllocation(number, INT(0)))
     answer = api.cufftMakePlanMany(number, *layout(lengths, count, inverse, behind), ctypes.byref(nbytes))
     check("cufftMakePlanMany", answer)
     check("cufftSetStream", api.cufftSetStream(number, POINTER(stream)))
-    made = Plan(api, number, inverse, nbytes.value)
-    weakref.finalize(made, api.cufftDestroy, number).atexit = False  # then the context may be gone
-    return made
+    transform = Plan(api, number, inverse, nbytes.value)
+    weakref.finalize(transform, api.cufftDestroy, number).atexit = False  # then the context may be gone
+    return transform
 
 
 def check(name: str, status: int) -> None:
-    """Raise Unavailable for a size that it has no plan for, or no room; LaunchError for what else is no success."""
+    """Raise Unavailable for a size without a plan or without memory, LaunchError for other failures."""
     if status:
-        raise (Unavailable if status in REFUSALS else LaunchError)(f"{name} answers {_said(status)}")
+        raise (Unavailable if status in REFUSALS else LaunchError)(f"{name} answers {_status_text(status)}")
 
 
-def _said(status: int) -> str:
+def _status_text(status: int) -> str:
     return f"{status}: {next((name for name, number in RESULTS.items() if number == status), 'unknown')}"
 
 
 def kernel() -> tuple[str | None, str | None]:
-    """The library's version; its kernels it does not name."""
+    """Return cuFFT's version; it does not name its kernels."""
     number = INT()
     if cuda.load("cufft").cufftGetVersion(ctypes.byref(number)):
         return None, None

@@ -1,4 +1,4 @@
-"""cuSPARSE's product of a matrix in CSR and a dense one through its generic C interface, row-major."""
+"""cuSPARSE's product of a CSR matrix and a dense one through its generic C interface, row-major."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ N = 0  # CUSPARSE_OPERATION_NON_TRANSPOSE
 INDEX_32, BASE_ZERO = 2, 0  # of row pointers and columns: CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO
 ROW_MAJOR = 2  # CUSPARSE_ORDER_ROW
 FP32 = 0  # CUDA_R_32F, of all operands and of the sums
-# cusparseSpMMAlg_t of CSR. What cusparseSpMM_preprocess could find once for the first and the third is found in each
-# call.
+# cusparseSpMMAlg_t of CSR. Each call repeats the analysis that cusparseSpMM_preprocess could do once for the first and
+# the third.
 ALGORITHMS = {"default": 0, "alg1": 4, "alg2": 6, "alg3": 12}
 REFUSALS = (2, 10, 11)  # CUSPARSE_STATUS_ALLOC_FAILED, _NOT_SUPPORTED, _INSUFFICIENT_RESOURCES
-KERNELS = 4  # of one call at most, as a guess: rows shared out, the product, its parts summed
+KERNELS = 4  # of one call at most, as a guess: distribution of rows, product, sum of parts
 INT, LONG, POINTER, SIZE, FLOAT = ctypes.c_int, ctypes.c_int64, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_float
-PLACEHOLDER = 0x100  # where an address is asked for and not read
+PLACEHOLDER = 0x100  # an address that is required and not read
 
 
 @dataclass(frozen=True)
 class Handle:
-    """Of this process, on one stream. Destroyed with the object."""
+    """A cuSPARSE handle of this process, on one stream; destroyed with the object."""
 
     api: Any
     handle: ctypes.c_void_p
 
     def check(self, name: str, status: int) -> None:
-        """Raise Unavailable for what it has no code or no room for; LaunchError for what else is no success."""
+        """Raise Unavailable for a call without code or memory, LaunchError for other failures."""
         if status:
             error = refused(self.api.cusparseGetErrorString, name, status)
             raise Unavailable(str(error)) if status in REFUSALS else error
@@ -42,7 +42,7 @@ class Handle:
 
 @dataclass(frozen=True)
 class Csr:
-    """An m×k matrix of so many non-zeros on the device. Destroyed with the object."""
+    """An m×k matrix in CSR on the device; destroyed with the object."""
 
     descriptor: ctypes.c_void_p
     m: int
@@ -50,12 +50,12 @@ class Csr:
 
 
 def missing() -> str | None:
-    """Why cuSPARSE cannot be called here."""
+    """Return why cuSPARSE cannot be called here, or None."""
     return cuda.libraries_missing()
 
 
 def open_handle(stream: int, library: Any = None) -> Handle:
-    """Raises Unavailable, LaunchError."""
+    """Open a handle on `stream`. Raises Unavailable, LaunchError."""
     api, handle = library or cuda.load("cusparse"), POINTER()
     if status := api.cusparseCreate(ctypes.byref(handle)):
         raise Unavailable(f"cusparseCreate answers {status}: no usable GPU in this process")
@@ -66,7 +66,7 @@ def open_handle(stream: int, library: Any = None) -> Handle:
 
 
 def csr(on: Handle, shape: tuple[int, int], nonzeros: int, places: tuple[int, int, int]) -> Csr:
-    """Of the device's addresses of values, columns and row pointers. Raises LaunchError."""
+    """Return a matrix of device addresses of values, columns and row pointers. Raises LaunchError."""
     values, columns, pointers = map(POINTER, places)
     descriptor = POINTER()
     status = on.api.cusparseCreateCsr(
@@ -83,13 +83,13 @@ def csr(on: Handle, shape: tuple[int, int], nonzeros: int, places: tuple[int, in
         INT(FP32),
     )
     on.check("cusparseCreateCsr", status)
-    made = Csr(descriptor, *shape)
-    weakref.finalize(made, on.api.cusparseDestroySpMat, descriptor).atexit = False
-    return made
+    matrix = Csr(descriptor, *shape)
+    weakref.finalize(matrix, on.api.cusparseDestroySpMat, descriptor).atexit = False
+    return matrix
 
 
 class _Dense:
-    """A dense row-major matrix at an address. Destroyed with the object."""
+    """A dense row-major matrix at an address; destroyed with the object."""
 
     def __init__(self, on: Handle, rows: int, columns: int, place: int) -> None:
         self.descriptor = POINTER()
@@ -107,7 +107,7 @@ class _Dense:
 
 
 def _words(on: Handle, algorithm: str, a: Csr, b: _Dense, c: _Dense) -> tuple[tuple[Any, ...], object]:
-    """Of a product and of the question for its work area, and what has to live as long."""
+    """Return the arguments of a product and of its work-area query, and the objects to keep alive."""
     alpha, beta = FLOAT(1.0), FLOAT(0.0)
     words = (
         on.handle,
@@ -125,7 +125,7 @@ def _words(on: Handle, algorithm: str, a: Csr, b: _Dense, c: _Dense) -> tuple[tu
 
 
 def area(on: Handle, algorithm: str, a: Csr, n: int) -> int:
-    """Bytes that a product with n columns works in. Raises LaunchError, Unavailable."""
+    """Return the bytes that a product with n columns works in. Raises LaunchError, Unavailable."""
     nbytes = SIZE()
     operands = _Dense(on, a.k, n, PLACEHOLDER), _Dense(on, a.m, n, PLACEHOLDER)
     words, _keep = _words(on, algorithm, a, *operands)
@@ -134,14 +134,15 @@ def area(on: Handle, algorithm: str, a: Csr, n: int) -> int:
 
 
 def product(on: Handle, algorithm: str, a: Csr, n: int, b: int, c: int, work: int) -> Callable[[], None]:
-    """C = A·B, ready to be called: B k×n and C m×n at these addresses, `work` that of `area` bytes, which calls that
-    follow each other may share. Raises LaunchError."""
+    """Return a call of C = A·B with B k×n and C m×n at these addresses. Raises LaunchError.
+
+    `work` is the address of `area` bytes, which successive calls may share."""
     words, keep = _words(on, algorithm, a, _Dense(on, a.k, n, b), _Dense(on, a.m, n, c))
     return prepared(on.api.cusparseSpMM, (*words, POINTER(work)), "cusparseSpMM", on.check, (on, keep))
 
 
 def kernel() -> tuple[str | None, str | None]:
-    """The library's version, told without a handle; its kernels it does not name."""
+    """Return cuSPARSE's version, read without a handle; it does not name its kernels."""
     return by_properties("cuSPARSE", cuda.load("cusparse").cusparseGetProperty), None
 
 

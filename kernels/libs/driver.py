@@ -1,7 +1,6 @@
-"""The CUDA driver by its own C interface: kernels of a cubin, launched with nothing in between.
+"""The CUDA driver's C interface: kernels of a cubin, launched with nothing in between.
 
-A context must be current, as it is once the cuda device is open.
-"""
+A context must be current, as it is once the cuda device is open."""
 
 from __future__ import annotations
 
@@ -20,18 +19,18 @@ POINTER, UNSIGNED = ctypes.c_void_p, ctypes.c_uint
 
 @functools.cache
 def api() -> Any:
-    """libcuda."""
+    """Return libcuda."""
     return ctypes.CDLL(cuda.DRIVER)
 
 
 def check(name: str, status: int) -> None:
-    """Raise LaunchError for what is no success."""
+    """Raise LaunchError for a status other than success."""
     if status:
         raise LaunchError(f"{name} answers {status}")
 
 
 def function(cubin: Path, name: str) -> ctypes.c_void_p:
-    """A kernel of a cubin, in the current context, for as long as the process lives. Raises LaunchError."""
+    """Return a kernel of a cubin, in the current context, for the life of the process. Raises LaunchError."""
     module, kernel = POINTER(), POINTER()
     check("cuModuleLoad", api().cuModuleLoad(ctypes.byref(module), str(cubin).encode()))
     check("cuModuleGetFunction", api().cuModuleGetFunction(ctypes.byref(kernel), module, name.encode()))
@@ -40,18 +39,17 @@ def function(cubin: Path, name: str) -> ctypes.c_void_p:
 
 @dataclass(frozen=True)
 class Prepared:
-    """The arguments of one cuLaunchKernel: `words` in the driver's order; `parameters` is the array of
-    addresses among them, `keep` what those point to."""
+    """The arguments of one cuLaunchKernel."""
 
-    words: tuple[Any, ...]
-    parameters: Any
-    keep: tuple[Any, ...]
+    words: tuple[Any, ...]  # in the driver's order
+    parameters: Any  # the array of addresses among them
+    keep: tuple[Any, ...]  # what those addresses point to
 
 
 def prepared(
     kernel: ctypes.c_void_p, grid: Sequence[int], block: Sequence[int], stream: int, addresses: Sequence[int]
 ) -> Prepared:
-    """For a kernel whose parameters are all addresses of device memory."""
+    """Return the launch arguments of a kernel whose parameters are all addresses of device memory."""
     values = tuple(POINTER(address) for address in addresses)
     parameters = (POINTER * len(values))(*(ctypes.addressof(value) for value in values))
     words = (kernel, *map(UNSIGNED, (*grid, *block)), UNSIGNED(0), POINTER(stream), parameters, POINTER(None))
@@ -59,7 +57,7 @@ def prepared(
 
 
 def launch(ready: Prepared) -> Callable[[], None]:
-    """One cuLaunchKernel without arguments."""
+    """Return one cuLaunchKernel without arguments."""
     start = api().cuLaunchKernel
 
     def call() -> None:

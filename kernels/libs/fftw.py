@@ -1,4 +1,4 @@
-"""FFTW through pyFFTW: plans made beforehand, by as much search as is asked for, and what a search found kept."""
+"""FFTW through pyFFTW: plans made beforehand at a requested rigor, and the wisdom of searches kept."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ missing = partial(_optional.missing, "pyfftw")
 
 
 def load() -> Any:
-    """The module. Raises Unavailable where it is there in part only."""
+    """Import pyFFTW. Raises Unavailable if it is half-installed."""
     return _optional.load("pyfftw", lambda pyfftw: (pyfftw.FFTW, pyfftw.import_wisdom))
 
 
 def kernel() -> tuple[str | None, str | None]:
-    """Both versions; which instructions a plan takes is in its wisdom alone."""
+    """Return both versions; a plan's instructions show in its wisdom alone."""
     pyfftw = load()
     return f"pyfftw {pyfftw.__version__}, FFTW {pyfftw.fftw_version}", None
 
 
 class Plan:
-    """A transform made for some arrays; `execute` is of those, until one of others was called."""
+    """A transform planned for some arrays, on which `execute` runs until `on` moved it to others."""
 
     def __init__(self, planned: Any, wisdom: bytes) -> None:
         self.execute: Callable[[], object] = planned.execute
@@ -44,16 +44,17 @@ class Plan:
 
     @property
     def isa(self) -> str | None:
-        """The widest vectors that a codelet of its wisdom is written in: of this plan, and of those of its rigor that
-        were searched on this processor before. None where all are scalar."""
+        """The widest vectors of a codelet in its wisdom, or None if all are scalar.
+
+        The wisdom is of this plan, and of earlier plans of its rigor on this processor."""
         codelets = self._wisdom.decode()
         return next((isa for isa in SETS if re.search(rf"codelet_\w+_{isa}[_ ]", codelets)), None)
 
     def on(self, source: Array, target: Array) -> Callable[[], None]:
-        """The transform of other arrays of the same shapes, aligned as those that it was made for."""
+        """Return the transform of other arrays of the same shapes and alignment."""
 
         def call() -> None:
-            if self._placed is not call:  # another one's arrays were transformed since
+            if self._placed is not call:  # other arrays were transformed since
                 self._move(source, target)
                 self._placed = call
             self.execute()
@@ -62,9 +63,10 @@ class Plan:
 
 
 def plan(images: Array, spectra: Array, inverse: bool, rigor: str, aligned: bool = True, threads: int = 1) -> Plan:
-    """A transform of the last two axes, real images to half spectra or back, not scaled; to be called again and again
-    on these arrays, which planning may overwrite. The inverse destroys the spectra. Not `aligned`: by instructions that
-    take arrays anywhere.
+    """Plan a transform of the last two axes, real images to half spectra or inverse, unscaled.
+
+    The plan runs repeatedly on these arrays, which planning may overwrite; the inverse destroys the spectra. Unless
+    `aligned`, its instructions take arrays anywhere.
 
     Wisdom is kept by rigor: FFTW takes what a longer search found wherever there is some, and MEASURE would be
     PATIENT."""
@@ -84,13 +86,13 @@ def plan(images: Array, spectra: Array, inverse: bool, rigor: str, aligned: bool
 
 
 def _file(rigor: str) -> str:
-    """Its wisdom is of this version and this processor."""
+    """Return the name of a rigor's wisdom file for this version and this processor."""
     words = f"{load().fftw_version}\0{build.processor()}"
     return f"fftw/{rigor}-{hashlib.sha256(words.encode()).hexdigest()[:12]}"
 
 
 def _wisdom(rigor: str) -> bytes:
-    """What earlier searches found; nothing of a mere estimate."""
+    """Return the wisdom of earlier searches; none for estimates."""
     try:
         return b"" if rigor == "estimate" else (state.folder() / _file(rigor)).read_bytes()
     except OSError:

@@ -14,7 +14,7 @@ from kernels.provider import Provider
 
 
 def missing() -> str | None:
-    """Why MKL is not here, told without loading it."""
+    """Return why MKL is missing, without loading it, or None."""
     return None if _path() else "mkl is not installed: pip install mkl"
 
 
@@ -35,17 +35,18 @@ class _Version(ctypes.Structure):
 
 
 def _isa(processor: str) -> str | None:
-    """What its kernels take, as it calls the processor; on AMD it names none, and ignores what is asked."""
+    """Return the instruction set of its kernels by its name of the processor.
+
+    On AMD MKL names none, and ignores requests."""
     names = {"AVX-512": "avx512", "AVX2": "avx2", "SSE4.2": "sse4.2"}
     return next((isa for name, isa in names.items() if name in processor), None)
 
 
 @functools.cache
 def load() -> Blas:
-    """MKL with LP64 integers. Its threading layer is fixed here, at load: none for one thread, else GNU's.
+    """Load MKL with LP64 integers and a fixed threading layer: none for one thread, else GNU's.
 
-    How many threads it may have is told by MKL_NUM_THREADS, which a worker's environment sets.
-    """
+    MKL_NUM_THREADS, which a worker's environment sets, limits its threads."""
     path = _path()
     if path is None:
         raise Unavailable(missing() or "")

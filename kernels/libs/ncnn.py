@@ -1,4 +1,4 @@
-"""ncnn, from its wheel: a network of text and weights, whose options say which algorithms it may take."""
+"""ncnn, from its wheel: a network of text and weights, whose options allow algorithms."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kernels.libs import _optional
 from kernels.provider import Provider
 
 RAW = b"\0\0\0\0"  # in front of weights: single precision as it lies
-# Coarser arithmetic than is asked for, or another processor.
+# Options of coarser arithmetic, or of another processor.
 COARSE = (
     *("use_fp16_packed", "use_fp16_storage", "use_fp16_arithmetic", "use_bf16_storage", "use_bf16_packed"),
     *("use_int8_inference", "use_vulkan_compute"),
@@ -23,17 +23,17 @@ missing = partial(_optional.missing, "ncnn")
 
 
 def load() -> Any:
-    """The module. Raises Unavailable where it is there in part only."""
+    """Import ncnn. Raises Unavailable if it is half-installed."""
     return _optional.load("ncnn", lambda ncnn: (ncnn.Net, ncnn.Mat))
 
 
 def version() -> str:
-    """Its own name with it."""
+    """Return ncnn's name and version."""
     return f"ncnn {load().__version__}"
 
 
 def net(text: str, weights: bytes, options: Mapping[str, bool], threads: int) -> Any:
-    """A network that is loaded: what it makes of its weights is made here. Raises Unavailable."""
+    """Return a loaded network, its weights transformed. Raises Unavailable."""
     network = load().Net()
     network.opt.num_threads = threads
     for name, value in {**dict.fromkeys(COARSE, False), **options}.items():
@@ -49,7 +49,7 @@ def net(text: str, weights: bytes, options: Mapping[str, bool], threads: int) ->
 
 
 def run(network: Any, image: Any) -> Any:
-    """What the blob `y` is of the blob `x`; memory of ncnn's own. Empty where it fails."""
+    """Return the blob `y` for the blob `x`, in ncnn's memory; empty if it fails."""
     extractor, result = network.create_extractor(), load().Mat()
     extractor.input("x", image)
     extractor.extract("y", result)

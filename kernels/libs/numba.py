@@ -1,4 +1,4 @@
-"""Numba: Python functions compiled by LLVM for the types they are called with, on a GPU by NVIDIA's NVVM."""
+"""Numba: Python functions compiled by LLVM for their argument types, on a GPU by NVIDIA's NVVM."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def cuda_missing() -> str | None:
 
 
 def load() -> Any:
-    """The module. Raises Unavailable, also where it refuses the NumPy beside it."""
+    """Import Numba. Raises Unavailable, also if it refuses the installed NumPy."""
     os.environ.setdefault(QUIET, "0")  # read when it is imported: many a grid of ours is below 128 blocks
     return _optional.load("numba", lambda numba: numba.njit)
 
 
 def cuda() -> Any:
-    """The module `numba.cuda`, told where the toolkit is: beside nvcc it does not look. Raises Unavailable."""
+    """Import `numba.cuda` with CUDA_HOME set, because it does not look beside nvcc. Raises Unavailable."""
     load()
     if not (os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")) and (home := _toolkit()):
         os.environ["CUDA_HOME"] = str(home)
@@ -48,10 +48,10 @@ def cuda() -> Any:
 
 
 def compiled(kernel: Callable[..., object], arguments: Sequence[object]) -> None:
-    """The first launch of a configured kernel, in which it is compiled. Raises Unavailable where a part of the
-    toolkit is missing: numba tells of NVVM by an ImportError, of libdevice by an OSError, of what cuda.pathfinder
-    does not find and of a GPU that it does not know by a RuntimeError, of a NumPy that is too new for it by an
-    AttributeError."""
+    """Launch a configured kernel once, which compiles it. Raises Unavailable.
+
+    Where a part of the toolkit is missing, Numba raises ImportError for NVVM, OSError for libdevice, RuntimeError
+    for what cuda.pathfinder does not find and for an unknown GPU, AttributeError for a NumPy that is too new for it."""
     try:
         kernel(*arguments)
     except (AttributeError, ImportError, OSError, RuntimeError) as error:
@@ -62,9 +62,8 @@ def compiled(kernel: Callable[..., object], arguments: Sequence[object]) -> None
 
 
 def _toolkit() -> Path | None:
-    """The folder of nvcc's toolkit, by the name under which nvcc was found where that is one; or the one where NVIDIA
-    installs it."""
-    from kernels import nvcc  # here: with it come half of what a command imports to start
+    """Return the folder of nvcc's toolkit, by nvcc's path as found or resolved, or NVIDIA's default."""
+    from kernels import nvcc  # imported here because it brings half of a command's imports
 
     compiler = nvcc.find()
     programs = (compiler, compiler.resolve()) if compiler else ()
@@ -73,7 +72,7 @@ def _toolkit() -> Path | None:
 
 
 def kernel() -> tuple[str | None, str | None]:
-    """Its version, and no instruction set: LLVM takes what this processor has."""
+    """Return Numba's version, and no instruction set: LLVM takes what this processor has."""
     return f"numba {load().__version__}", None
 
 

@@ -1,7 +1,6 @@
-"""NVML's readings of a GPU: clocks, temperature, power, and for how long these throttled its clock.
+"""NVML's readings of a GPU: clocks, temperature, power, and how long these throttled its clock.
 
-What a card, a driver or a binding does not tell is left out.
-"""
+Readings that a card, a driver or a binding does not report are left out."""
 
 from __future__ import annotations
 
@@ -19,13 +18,13 @@ INSTALL = "pip install nvidia-ml-py"
 SM, MEMORY = 1, 2  # nvmlClockType_t
 DIE = 0  # nvmlTemperatureSensors_t
 POLICIES = {"power": 0, "thermal": 1}  # nvmlPerfPolicyType_t
-# Bytes/s of a lane, each way, less what their code takes: 8b/10b, 128b/130b, from the sixth on flits of 242 of 256.
+# Bytes/s of a lane, each way, less its encoding: 8b/10b, 128b/130b, from the sixth on flits of 242 of 256.
 LANES = {1: 0.25e9, 2: 0.5e9, 3: 1e9 * 128 / 130, 4: 2e9 * 128 / 130, 5: 4e9 * 128 / 130, 6: 8e9 * 242 / 256}
 COMPUTE_MODES = ("default", "exclusive thread", "prohibited", "exclusive process")
 
 
 def missing() -> str | None:
-    """Why no GPU can be asked here, told without importing anything."""
+    """Return why no GPU can be queried here, without importing anything, or None."""
     try:
         ctypes.CDLL(LIBRARY)
     except OSError:
@@ -35,13 +34,13 @@ def missing() -> str | None:
 
 @dataclass(frozen=True)
 class Gpu:
-    """One GPU. `api` is the module pynvml, or what a test puts in its place."""
+    """One GPU, queried through the module pynvml or a test's stand-in."""
 
     api: Any
     handle: Any
 
     def state(self) -> dict[str, float]:
-        """What changes from moment to moment: clocks in MHz, temperature of the die, power drawn."""
+        """Return momentary readings: clocks in MHz, temperature of the die, power drawn."""
         milliwatts = self._ask("nvmlDeviceGetPowerUsage")
         return _present(
             sm_megahertz=_float(self._ask("nvmlDeviceGetClockInfo", SM)),
@@ -51,18 +50,18 @@ class Gpu:
         )
 
     def pace(self) -> Pace:
-        """The clock of the multiprocessors, and what held it down so far. Three calls, each up to 20 ms under some
-        hypervisors. Counters are of the card: what happens between two calls shows, unlike a reason read afterwards,
-        when the card idles again."""
+        """Return the clock of the multiprocessors and the time for which it was throttled so far.
+
+        Three calls, each up to 20 ms under some hypervisors. Counters are of the card: throttling between two calls
+        shows, unlike a reason read afterwards, when the card idles again."""
         counted = {cause: self._ask("nvmlDeviceGetViolationStatus", policy) for cause, policy in POLICIES.items()}
         slowed = {cause: status.violationTime * 1e-9 for cause, status in counted.items() if status is not None}
         return Pace(_float(self._ask("nvmlDeviceGetClockInfo", SM)), slowed)
 
     def facts(self) -> dict[str, Any]:
-        """What a run's record says: driver, limits, the PCIe link now and at best, compute mode, ECC.
+        """Return the facts of a run's record: driver, limits, PCIe link now and at best, compute mode, ECC.
 
-        A link is narrower and slower while the card is idle.
-        """
+        A link is narrower and slower while the card is idle."""
         mode, ecc = self._ask("nvmlDeviceGetComputeMode"), self._ask("nvmlDeviceGetEccMode")
         return _present(
             driver=_text(_answer(self.api, "nvmlSystemGetDriverVersion")),
@@ -78,8 +77,7 @@ class Gpu:
         )
 
     def link(self) -> float:
-        """Bytes/s each way of PCI Express between this card and its system at best, by its clock; 0 where it is not
-        told."""
+        """Return the bytes/s each way of the card's PCI Express link at best, by its clock; 0 if not reported."""
         generation, width = self._ask("nvmlDeviceGetMaxPcieLinkGeneration"), self._ask("nvmlDeviceGetMaxPcieLinkWidth")
         return LANES.get(generation, 0.0) * (width or 0)
 
@@ -88,22 +86,24 @@ class Gpu:
 
 
 def open_gpu(bus_id: str) -> Gpu:
-    """The GPU at a PCI address, as "0000:17:00.0". Raises Unavailable.
+    """Return the GPU at a PCI address, as "0000:17:00.0". Raises Unavailable.
 
-    Not by index: CUDA counts as CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER say, and NVML does not.
-    """
+    An index would not do: CUDA counts as CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER order devices, and NVML does
+    not."""
     if reason := cuda.package("pynvml", INSTALL):
         raise Unavailable(reason)
     try:
         api: Any = importlib.import_module("pynvml")
         api.nvmlInit()
         return Gpu(api, api.nvmlDeviceGetHandleByPciBusId(bus_id))
-    except Exception as error:  # NVML's own, which has no name before the import, and those of a broken package
+    except Exception as error:  # NVMLError, unnamed before the import, and those of a broken package
         raise Unavailable(f"NVML has no GPU at {bus_id} ({summary(error)}): see nvidia-smi") from None
 
 
 def _answer(api: Any, names: str, *arguments: Any) -> Any:
-    """The first of the functions in `names` to answer, as they were renamed over the years; None where none does."""
+    """Return the result of the first of the functions in `names` that works, or None.
+
+    The functions were renamed over the years."""
     for name in names.split():
         try:
             return getattr(api, name)(*arguments)
@@ -113,7 +113,7 @@ def _answer(api: Any, names: str, *arguments: Any) -> Any:
 
 
 def _present(**facts: Any) -> dict[str, Any]:
-    """Those that the driver gave."""
+    """Return the facts that the driver reports."""
     return {name: value for name, value in facts.items() if value is not None}
 
 

@@ -17,14 +17,14 @@ from kernels.provider import Provider
 
 PACKAGE = "onednn-cpu-gomp"
 PIN = f"{PACKAGE}==2023.1.0"
-# Of dnnl_types.h, the same in every oneDNN 3.
+# Constants of dnnl_types.h, the same in every oneDNN 3.
 F32, ANY, CPU, IN_ORDER, USER, FORWARD = 3, 1, 1, 1, 1, 64
 SRC, DST, WEIGHTS, SCRATCHPAD = 1, 17, 33, 80
 DIFF_SRC, DIFF_DST, DIFF_WEIGHTS = 129, 145, 161
 ALGORITHMS = {"direct": 1, "winograd": 2, "auto": 3}
 IMPLEMENTATION, BY_ARGUMENT = 8, 255  # dnnl_query_impl_info_str, dnnl_query_exec_arg_md
 UNIMPLEMENTED = 3
-TAGS = 1000  # more than there are layouts with a name
+TAGS = 1000  # more than the named layouts
 POINTER = ctypes.c_void_p
 Dims = ctypes.c_int64 * 12
 EFFECTIVE = ((0x27, "avx512"), (0x7, "avx2"), (0x3, "avx"), (0x1, "sse4.2"))  # bits of dnnl_cpu_isa_t
@@ -32,14 +32,15 @@ ISA = {"avx512": "avx512", "avx2": "avx2", "avx": "avx", "sse41": "sse4.2"}  # i
 
 
 def missing() -> str | None:
-    """Why it is not here, told without loading it."""
+    """Return why oneDNN is missing, without loading it, or None."""
     return None if _path() else f"{PACKAGE} is not installed: pip install {PIN}"
 
 
 @functools.cache
 def _path() -> Path | None:
-    """Of the wheel's own file: other packages bring other versions under the same short name. By hand, as importlib's
-    metadata takes a tenth of a benchmark's start."""
+    """Return the path of the wheel's library, as other packages bring other versions of the same name.
+
+    The search avoids importlib.metadata, which would take a tenth of a benchmark's start."""
     for place in map(Path, sys.path):
         for record in place.glob(f"{PACKAGE.replace('-', '_')}-*.dist-info/RECORD"):
             files = (line.partition(",")[0] for line in record.read_text("utf-8").splitlines())
@@ -50,18 +51,18 @@ def _path() -> Path | None:
 
 
 def _isa(implementation: str) -> str | None:
-    """The instruction set in an implementation's name, where one stands there."""
+    """Return the instruction set in an implementation's name, or None."""
     return next((isa for word, isa in ISA.items() if word in implementation), None)
 
 
 def named(library: str, implementation: str, reorders: int) -> tuple[str, str | None]:
-    """What it tells of itself as a variant's `kernel`, with the copies into other layouts around a primitive."""
+    """Return a variant's `kernel` by an implementation's name, with the reorders around a primitive."""
     copies = f", {reorders} reorder{'s' if reorders > 1 else ''}" if reorders else ""
     return f"{library} {implementation}{copies}", _isa(implementation)
 
 
 class Handle:
-    """An object of the library, destroyed with this one. `needs` lives as long."""
+    """An object of the library, destroyed with this one; `needs` lives as long."""
 
     def __init__(self, place: ctypes.c_void_p, destroy: Any, needs: tuple[object, ...] = ()) -> None:
         self.place, self.needs, self._destroy = place, needs, destroy
@@ -78,7 +79,7 @@ class OneDnn:
         version = library["dnnl_version"]
         version.restype = ctypes.POINTER(ctypes.c_int * 3)
         self.version = "oneDNN " + ".".join(map(str, version().contents))
-        # Out of its cache a second description of a problem would have one implementation, the first one's.
+        # With its cache a second description of a problem would have the first one's implementation alone.
         library["dnnl_set_primitive_cache_capacity"](0)
         self.engine = self.create("engine", "create", CPU, ctypes.c_size_t(0))
         self.stream = self.create("stream", "create", self.engine.place, IN_ORDER)
@@ -86,7 +87,7 @@ class OneDnn:
         library["dnnl_primitive_attr_set_scratchpad_mode"](self.attributes.place, USER)
 
     def create(self, kind: str, how: str, *arguments: Any, needs: tuple[object, ...] = ()) -> Handle:
-        """dnnl_KIND_HOW. Raises Unavailable."""
+        """Call dnnl_KIND_HOW and return its object. Raises Unavailable."""
         return self._new(kind, f"{kind}_{how}", arguments, needs)
 
     def _new(self, kind: str, function: str, arguments: tuple[Any, ...], needs: tuple[object, ...]) -> Handle:
@@ -98,26 +99,26 @@ class OneDnn:
         return Handle(place, self.library[f"dnnl_{kind}_destroy"], needs)
 
     def limit(self, threads: int) -> None:
-        """Of GNU's OpenMP, which the library takes. Raises Unavailable where it does not have so many."""
+        """Set the threads of GNU's OpenMP, which oneDNN uses. Raises Unavailable if it does not have as many."""
         self.library["omp_set_num_threads"](threads)
         if (there := self.library["omp_get_max_threads"]()) != threads:
             raise Unavailable(f"{self.version} runs {there} threads where {threads} were asked")
 
     def address(self, function: str) -> int:
-        """Of dnnl_FUNCTION, for a compiled caller."""
+        """Return the address of dnnl_FUNCTION, for a compiled caller."""
         place = ctypes.cast(self.library[f"dnnl_{function}"], POINTER).value
         assert place is not None
         return place
 
     def unset(self, dims: Sequence[int]) -> Handle:
-        """A memory description whose layout an implementation chooses."""
+        """Return a memory description whose layout an implementation chooses."""
         return self.create("memory_desc", "create_with_tag", len(dims), Dims(*dims), F32, ANY)
 
     def strided(self, dims: Sequence[int], strides: Sequence[int]) -> Handle:
         return self.create("memory_desc", "create_with_strides", len(dims), Dims(*dims), F32, Dims(*strides))
 
     def blocked(self, dims: Sequence[int], tag: str) -> Handle:
-        """One of the layouts with a name; its number differs between versions."""
+        """Return a memory description of a named layout, whose number differs between versions."""
         return self.create("memory_desc", "create_with_tag", len(dims), Dims(*dims), F32, self._tag(tag))
 
     def _tag(self, tag: str) -> int:
@@ -126,19 +127,19 @@ class OneDnn:
         return next(number for number in range(TAGS) if name(number) == tag.encode())
 
     def convolution(self, kind: str, *arguments: Any) -> Handle:
-        """The primitive description of a convolution of a kind: forward, backward_data, backward_weights."""
+        """Return the primitive description of a convolution: forward, backward_data or backward_weights."""
         values = [x.place if isinstance(x, Handle) else x for x in arguments]
         function = f"convolution_{kind}_primitive_desc_create"
         return self._new("primitive_desc", function, (self.engine.place, *values, self.attributes.place), arguments)
 
     def reorder(self, source: ctypes.c_void_p, target: ctypes.c_void_p) -> Handle:
-        """The primitive description of a copy into another layout."""
+        """Return the primitive description of a copy into another layout."""
         engine = self.engine.place
         arguments = (source, engine, target, engine, self.attributes.place)
         return self._new("primitive_desc", "reorder_primitive_desc_create", arguments, ())
 
     def another(self, description: Handle) -> bool:
-        """The next implementation in its place, if there is one."""
+        """Advance a description to the next implementation; return whether there is one."""
         return not self.library["dnnl_primitive_desc_next_impl"](description.place)
 
     def implementation(self, description: Handle) -> str:
@@ -148,22 +149,22 @@ class OneDnn:
         return name.value.decode()
 
     def layout(self, description: Handle, argument: int) -> ctypes.c_void_p:
-        """The memory description of an argument, as long as its primitive description lives."""
+        """Return the memory description of an argument, valid while its primitive description lives."""
         query = self.library["dnnl_primitive_desc_query_md"]
         query.restype = POINTER
         return POINTER(query(description.place, BY_ARGUMENT, argument))
 
-    def same(self, one: ctypes.c_void_p, other: ctypes.c_void_p) -> bool:
-        return bool(self.library["dnnl_memory_desc_equal"](one, other))
+    def same(self, a: ctypes.c_void_p, b: ctypes.c_void_p) -> bool:
+        return bool(self.library["dnnl_memory_desc_equal"](a, b))
 
     def size(self, layout: ctypes.c_void_p) -> int:
-        """Bytes."""
+        """Return the bytes of a layout."""
         size = self.library["dnnl_memory_desc_get_size"]
         size.restype = ctypes.c_size_t
         return int(size(layout))
 
     def memory(self, layout: ctypes.c_void_p, address: int = 0) -> Handle:
-        """At an address, or at one that is set later."""
+        """Return memory at an address, or at one that is set later."""
         return self.create("memory", "create", layout, self.engine.place, POINTER(address))
 
     def primitive(self, description: Handle) -> Handle:
@@ -172,31 +173,31 @@ class OneDnn:
 
 @functools.cache
 def blas() -> Blas:
-    """Its dnnl_sgemm, by which TensorFlow multiplies. Raises Unavailable."""
-    own, path = load(), _path()
+    """Return oneDNN's dnnl_sgemm, by which TensorFlow multiplies. Raises Unavailable."""
+    dnn, path = load(), _path()
     assert path is not None
     return Blas(
         name="oneDNN",
         path=path,
-        version=own.version,
+        version=dnn.version,
         kernels=None,  # it names none
-        isa=next((isa for bits, isa in EFFECTIVE if own.library["dnnl_get_effective_cpu_isa"]() & bits == bits), None),
+        isa=next((isa for bits, isa in EFFECTIVE if dnn.library["dnnl_get_effective_cpu_isa"]() & bits == bits), None),
         wide=True,
-        sgemm=own.address("sgemm"),
+        sgemm=dnn.address("sgemm"),
         omatcopy=None,
-        set_threads=own.library["omp_set_num_threads"],
-        get_threads=own.library["omp_get_max_threads"],
+        set_threads=dnn.library["omp_set_num_threads"],
+        get_threads=dnn.library["omp_get_max_threads"],
     )
 
 
 @functools.cache
 def load() -> OneDnn:
-    """Raises Unavailable."""
+    """Load oneDNN. Raises Unavailable."""
     path = _path()
     if path is None:
         raise Unavailable(missing() or "")
     try:
-        # Its own symbols before those that PyTorch brings: another oneDNN, another OpenMP.
+        # The wheel's symbols take precedence over PyTorch's, of another oneDNN and another OpenMP.
         return OneDnn(ctypes.CDLL(str(path), mode=os.RTLD_NOW | os.RTLD_DEEPBIND))
     except (OSError, AttributeError) as error:
         raise Unavailable(

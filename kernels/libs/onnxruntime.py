@@ -1,4 +1,4 @@
-"""ONNX Runtime on a processor: a model as bytes, optimized as far as is asked for, on so many threads."""
+"""ONNX Runtime on a processor: a model as bytes, at a level of optimization and a number of threads."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ missing = partial(_optional.missing, "onnxruntime")
 
 
 def load() -> Any:
-    """The module. Raises Unavailable where it is there in part only."""
+    """Import ONNX Runtime. Raises Unavailable if it is half-installed."""
     return _optional.load("onnxruntime", lambda ort: (ort.InferenceSession, ort.SessionOptions, ort.IOBinding))
 
 
 def session(model: bytes, threads: int, level: str) -> Any:
-    """What runs a model; `level` of its optimizations: basic, all."""
+    """Return a session of a model; `level` of its optimizations: basic, all."""
     return load().InferenceSession(model, _options(threads, level), providers=["CPUExecutionProvider"])
 
 
@@ -36,7 +36,7 @@ def _options(threads: int, level: str) -> Any:
 
 
 def optimized(model: bytes, level: str) -> bytes:
-    """The model as it is run."""
+    """Return the model after optimization."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model.onnx")
         options = _options(1, level)

@@ -1,8 +1,7 @@
-"""OpenBLAS as the NumPy and SciPy wheels bundle it, through its own cblas_sgemm entry.
+"""OpenBLAS as the NumPy and SciPy wheels bundle it, through its exported cblas_sgemm.
 
-NumPy's wheel exports `scipy_cblas_sgemm64_` (64-bit integers), SciPy's `scipy_cblas_sgemm` (32-bit): two
-libraries with two thread pools. A distribution's own OpenBLAS has plain names.
-"""
+NumPy's wheel exports `scipy_cblas_sgemm64_` (64-bit integers), SciPy's `scipy_cblas_sgemm` (32-bit): two libraries
+with two thread pools. A distribution's own OpenBLAS has plain names."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ from kernels.provider import Provider
 
 
 def missing(owner: str) -> str | None:
-    """Why `owner`'s OpenBLAS is not here, told without importing it."""
+    """Return why `owner`'s OpenBLAS is missing, without importing it, or None."""
     if path(owner) is None:
         return f"{owner} here bundles no OpenBLAS: install the wheel (pip install {owner})"
     return None
@@ -27,7 +26,7 @@ def missing(owner: str) -> str | None:
 
 @functools.cache
 def path(owner: str) -> Path | None:
-    """The file of `owner`'s OpenBLAS; None where it bundles none."""
+    """Return the file of `owner`'s OpenBLAS, or None if it bundles none."""
     spec = importlib.util.find_spec(owner)
     if spec is None or spec.origin is None:
         return None
@@ -39,7 +38,7 @@ def path(owner: str) -> Path | None:
 
 @functools.cache
 def load(owner: str) -> Blas:
-    """The OpenBLAS bundled with "numpy" or "scipy". Raises Unavailable."""
+    """Load the OpenBLAS bundled with "numpy" or "scipy". Raises Unavailable."""
     file = path(owner)
     if file is None:
         raise Unavailable(missing(owner) or "")

@@ -1,4 +1,4 @@
-"""Libraries that a process is started with before its own: shims of ours, and other allocators."""
+"""Libraries preloaded into a process: the suite's shims, and other allocators."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def _sgemm_openblas() -> Path:
 
 def _installed(stem: str, package: str) -> Path:
     for folder in (*filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)), *FOLDERS):
-        if found := sorted(Path(folder).glob(f"lib{stem}.so*")):
-            return found[0]
+        if files := sorted(Path(folder).glob(f"lib{stem}.so*")):
+            return files[0]
     raise Unavailable(f"no lib{stem} here: apt-get install {package} (Debian 12)")
 
 
-# By word: what makes or finds its file. Two that are after the same thing cannot be had at once.
+# The function that builds or finds a library's file, by name.
 WORDS: dict[str, Callable[[], Path]] = {
     "mkl-intel": _mkl_intel,
     "sgemm-openblas": _sgemm_openblas,
@@ -49,30 +49,30 @@ ALLOCATORS = ("jemalloc", "tcmalloc", "mimalloc")
 
 
 def words(asked: str) -> tuple[str, ...]:
-    """Of `none`, or of names joined by +. Raises UsageError."""
-    told = () if asked == NONE else tuple(asked.split("+"))
-    for word in told:
+    """Parse `none` or names joined by +. Raises UsageError."""
+    names = () if asked == NONE else tuple(asked.split("+"))
+    for word in names:
         if word not in WORDS:
             raise UsageError(f"--preload {asked}: there are {NONE}, {', '.join(WORDS)}, and several joined by +")
-    if len(set(told)) < len(told) or len(set(told) & set(ALLOCATORS)) > 1:
+    if len(set(names)) < len(names) or len(set(names) & set(ALLOCATORS)) > 1:
         raise UsageError(f"--preload {asked}: each once, and one allocator")
-    return told
+    return names
 
 
 def given() -> tuple[str, ...]:
-    """Those that this environment has preloaded already, by the names of their files."""
+    """Return the names of libraries that this environment already preloads."""
     names = heap.preloaded()
     return tuple(word for word in WORDS if any(name.startswith(word.replace("-", "_")) for name in names))
 
 
 def joined(asked: str, more: str) -> str:
-    """With one more."""
+    """Return `asked` with one more name."""
     return more if asked == NONE else f"{asked}+{more}"
 
 
 @functools.cache
 def library(word: str) -> Path:
-    """Its file. Raises Unavailable."""
+    """Return a library's file, built if it is a shim. Raises Unavailable."""
     try:
         return WORDS[word]()
     except Unavailable:
@@ -82,18 +82,20 @@ def library(word: str) -> Path:
 
 
 def variables(asked: str) -> dict[str, str]:
-    """What a process is started with. What the environment preloads stays, behind. Raises UsageError, Unavailable."""
-    told = words(asked)
-    if not told:
+    """Return the environment variables that preload libraries, before those that the environment preloads.
+
+    Raises UsageError, Unavailable."""
+    names = words(asked)
+    if not names:
         return {}
     if sys.platform != "linux":
         raise Unavailable(f"--preload {asked}: this is for Linux's dynamic linker")
-    files = [str(library(word)) for word in told]
+    files = [str(library(word)) for word in names]
     return {"LD_PRELOAD": " ".join([*files, *filter(None, [os.environ.get("LD_PRELOAD")])])}
 
 
 def missing(asked: Sequence[str], maps: str) -> str | None:
-    """The first of these that a process has not loaded, by its /proc/PID/maps; None: all are there."""
+    """Return the first library that a process has not loaded, by its /proc/PID/maps, or None."""
     return next(
         (word for word in asked if str(library(word).resolve()) not in maps and str(library(word)) not in maps), None
     )

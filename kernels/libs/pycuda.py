@@ -1,7 +1,6 @@
-"""PyCUDA: kernels of a cubin by the driver's own interface, in the one context of the process.
+"""PyCUDA: kernels of a cubin by its driver interface, in the process's only context.
 
-PyCUDA keeps its contexts by thread: load and launch on the main thread.
-"""
+PyCUDA keeps its contexts by thread: load and launch on the main thread."""
 
 from __future__ import annotations
 
@@ -25,29 +24,27 @@ REBUILD = "pip install --force-reinstall --no-cache-dir --no-deps pycuda, which 
 NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING
 NO_TIMING = 2  # CU_EVENT_DISABLE_TIMING
 TIES = 2  # events of PyCUDA's stream and the caller's, which take places in its queue as kernels do
-ON_REQUEST = 48 << 10  # bytes of shared memory a block, from which on a kernel must ask for them
+ON_REQUEST = 48 << 10  # bytes of shared memory a block, beyond which a kernel must set an attribute
 POINTER, UNSIGNED = ctypes.c_void_p, ctypes.c_uint
 
 
 def missing() -> str | None:
-    """Why PyCUDA cannot be used here, told without importing it. It can do without CuPy."""
+    """Return why PyCUDA, which does not need CuPy, cannot be used here, without importing it, or None."""
     return cuda.driver_missing() or cuda.package("pycuda", EXTRA)
 
 
 def load() -> Any:
-    """`pycuda.driver`, with the primary context of the current device current in it, which is also the
-    context of CuPy and cuBLAS; of device 0 where none is current yet.
+    """Import `pycuda.driver` and make the current device's primary context current. Raises Unavailable.
 
-    Not by `pycuda.autoprimaryctx`: that asks $CUDA_DEVICE and a file in the home folder for the device.
-    Raises Unavailable.
-    """
+    That context is also CuPy's and cuBLAS's; device 0 is taken if none is current yet. `pycuda.autoprimaryctx` would
+    take the device from $CUDA_DEVICE and a file in the home folder."""
     if reason := cuda.package("pycuda", EXTRA):
         raise Unavailable(reason)
     try:
         driver: Any = importlib.import_module("pycuda.driver")
         driver.init()
         _enter(driver)
-    except Exception as error:  # built for another CUDA, half there, no GPU
+    except Exception as error:  # built for another CUDA, half-installed, no GPU
         raise Unavailable(f"pycuda is installed but cannot be used ({summary(error)}): {REBUILD}") from None
     return driver
 
@@ -64,15 +61,17 @@ def _enter(driver: Any) -> None:
 
 @functools.cache
 def _primary(device: Any) -> Any:
-    """Retained once a device, and given back before Python ends: PyCUDA aborts the process over a context
-    on its stack, and a context merely forgotten it releases by the call for one that it had made itself."""
+    """Return a device's primary context, retained once and detached before Python exits.
+
+    PyCUDA aborts the process over a context on its stack, and releases a forgotten one by the call for a context
+    that it created."""
     context = device.retain_primary_context()
     atexit.register(context.detach)
     return context
 
 
 def function(cubin: Path, name: str) -> Any:
-    """A kernel of a cubin, in the current context, with its module kept. Raises Unavailable, LaunchError."""
+    """Return a kernel of a cubin, in the current context, and keep its module. Raises Unavailable, LaunchError."""
     driver = load()
     try:
         return driver.module_from_file(str(cubin)).get_function(name)
@@ -82,30 +81,29 @@ def function(cubin: Path, name: str) -> Any:
 
 @dataclass(frozen=True)
 class Side:
-    """A stream of PyCUDA beside the caller's, and the events by which it leaves that one and comes back.
+    """A stream of PyCUDA beside the caller's, and the events that tie the two in both directions.
 
-    PyCUDA launches on streams that it made itself, or on the legacy default stream; it takes no other's
-    handle. A non-blocking stream and the legacy one know nothing of each other: a launch there would
-    neither wait for what the caller's stream holds back nor end before its next mark. So each launch is
-    tied in by two events. Recorded into a graph they are edges and cost nothing; launched one by one, the
-    device waits twice a launch, for microseconds: measure captured.
-    """
+    PyCUDA launches on streams that it made itself, or on the legacy default stream, and takes no other's handle. A
+    non-blocking stream and the legacy stream are not ordered: a launch there would neither wait for what the
+    caller's stream holds back nor end before its next mark. So each launch is tied in by two events. Recorded into a
+    graph they are edges and cost nothing; launched one by one, the device waits twice a launch, for microseconds:
+    measure captured."""
 
     driver: Any
-    api: Any  # libcuda: PyCUDA tells no handle of its events
+    api: Any  # libcuda, because PyCUDA's events expose no handle
     caller: int
     stream: Any
     fork: ctypes.c_void_p
     join: ctypes.c_void_p
 
     def check(self, name: str, status: int) -> None:
-        """Raise LaunchError for what is no success."""
+        """Raise LaunchError for a status other than success."""
         if status:
             raise LaunchError(f"{name} answers {status}")
 
 
 def open_side(caller: int, library: Any = None) -> Side:
-    """A stream of PyCUDA for launches in the order of `caller`, the address of a stream. Raises Unavailable."""
+    """Return a stream of PyCUDA for launches in the order of the stream at `caller`. Raises Unavailable."""
     driver = load()
     api = library or ctypes.CDLL(cuda.DRIVER)
     fork, join = POINTER(), POINTER()
@@ -124,12 +122,11 @@ def launch(
     shared: int = 0,
     count: int = 1,
 ) -> Callable[[], None]:
-    """`count` launches of a kernel from `function`, ready to be called, in the order of the caller's stream.
+    """Return a call of `count` launches of a kernel from `function`, in the order of the caller's stream.
 
-    `arguments`: a letter of the module `struct` and a value each, as ("P", address), ("q", int64),
-    ("f", float32); one kernel object has the same letters in all its launches. `shared`: bytes of dynamic
-    shared memory a block. Raises LaunchError; so does the call.
-    """
+    `arguments`: a letter of the module `struct` and a value each, as ("P", address), ("q", int64), ("f", float32);
+    one kernel object has the same letters in all its launches. `shared`: bytes of dynamic shared memory a block.
+    Raises LaunchError; so does the call."""
     failed: type[Exception] = on.driver.Error
     try:
         kernel.prepare([letter for letter, _ in arguments])
@@ -154,7 +151,7 @@ def launch(
 
 
 def _after(on: Side, event: ctypes.c_void_p, first: int, then: int) -> Callable[[], None]:
-    """What is enqueued on `then` from now on waits for what is on `first` until now."""
+    """Return a call that makes `then` wait for what is enqueued on `first` at that time."""
     record, wait, check = on.api.cuEventRecord, on.api.cuStreamWaitEvent, on.check
     ahead, behind, none = POINTER(first), POINTER(then), UNSIGNED(0)
 

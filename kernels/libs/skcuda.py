@@ -1,12 +1,11 @@
-"""scikit-cuda 0.5.3, of 2019: cuBLAS and cuFFT as that package calls them.
+"""cuBLAS and cuFFT as scikit-cuda 0.5.3, of 2019, calls them.
 
-It cannot be imported as it is. It asks for pkg_resources, which setuptools no longer brings; for names of
-NumPy 1; for libcuda.so and libcublas.so, where drivers and wheels have libcuda.so.1 and libcublas.so.13;
-and it reads a SONAME of two numbers, or else makes a cuBLAS handle while it is imported. All this is lent
-to it while it is imported, and taken back.
+That package cannot be imported as it is. scikit-cuda requires pkg_resources, which setuptools no longer brings; names
+of NumPy 1; libcuda.so and libcublas.so, where drivers and wheels have libcuda.so.1 and libcublas.so.13; and it reads a
+SONAME of two numbers, or else makes a cuBLAS handle during the import. All this is lent to scikit-cuda during the
+import, and taken back.
 
-It sets neither the math mode nor a workspace: both are the library's defaults.
-"""
+The package sets neither the math mode nor a workspace: both are the library's defaults."""
 
 from __future__ import annotations
 
@@ -35,12 +34,12 @@ MAJOR, MINOR = 0, 1  # libraryPropertyType
 
 
 def missing() -> str | None:
-    """Why scikit-cuda cannot be used here, told without importing it. It can do without CuPy."""
+    """Return why scikit-cuda, which needs no CuPy, cannot be used here, without importing it, or None."""
     return cuda.driver_missing() or cuda.package("skcuda", EXTRA) or cuda.package("cuda.pathfinder")
 
 
 def load(part: str = "cublas") -> Any:
-    """The module `skcuda.cublas`, or another part: all but cublas and cufft want PyCUDA. Raises Unavailable."""
+    """Import `skcuda.cublas`, or another part; all but cublas and cufft need PyCUDA. Raises Unavailable."""
     if reason := cuda.package("skcuda", EXTRA):
         raise Unavailable(reason)
     try:
@@ -54,7 +53,7 @@ def load(part: str = "cublas") -> Any:
 def _import(part: str) -> Any:
     import numpy as np
 
-    soname = _soname()  # here: scikit-cuda swallows all that is raised when it asks for it
+    soname = _soname()  # found here because scikit-cuda swallows exceptions where it needs it
     gone = {"float": float, "typeDict": _types(np), "sctypes": _kinds(np)}
     with (
         warnings.catch_warnings(),
@@ -62,7 +61,7 @@ def _import(part: str) -> Any:
         _lent(vars(np), **gone),
         _lent(vars(ctypes.cdll), LoadLibrary=_open),
     ):
-        warnings.simplefilter("ignore")  # its escapes are none
+        warnings.simplefilter("ignore")  # its invalid escape sequences warn
         utils = importlib.import_module("skcuda.utils")
         with _lent(vars(utils), find_lib_path=_path, get_soname=lambda path: soname):
             module = importlib.import_module(f"skcuda.{part}")
@@ -72,7 +71,7 @@ def _import(part: str) -> Any:
 
 @contextlib.contextmanager
 def _lent(where: dict[str, Any], **values: Any) -> Iterator[None]:
-    """Names in a namespace, for a while."""
+    """Set names in a namespace for a while."""
     before = {name: where[name] for name in values if name in where}
     where.update(values)
     try:
@@ -84,7 +83,7 @@ def _lent(where: dict[str, Any], **values: Any) -> Iterator[None]:
 
 
 def _keep(np: Any, gone: dict[str, Any]) -> None:
-    """Its functions look names of NumPy up when they are called: they keep a NumPy that has them."""
+    """Leave scikit-cuda's modules a NumPy with the names that its functions look up when they are called."""
     old = types.ModuleType("numpy")
     vars(old).update(vars(np) | gone)
     for name, module in list(sys.modules.items()):
@@ -93,7 +92,9 @@ def _keep(np: Any, gone: dict[str, Any]) -> None:
 
 
 def _pkg_resources() -> types.ModuleType:
-    """As much as it uses. A real one would also ask for PyCUDA, which cuBLAS has no need of."""
+    """Return the part of pkg_resources that scikit-cuda uses.
+
+    The real module would also require PyCUDA, which cuBLAS does not need."""
     import importlib.metadata  # fifteen milliseconds: not for every plan
 
     module: Any = types.ModuleType("pkg_resources")
@@ -112,8 +113,9 @@ def _kinds(np: Any) -> dict[str, list[Any]]:
 
 
 def _open(name: str) -> ctypes.CDLL:
-    """A library by the name that it had then. A handle of its own, on which scikit-cuda writes what arguments
-    are: those of `cuda.load` are others' too."""
+    """Load a library by the name that it had when scikit-cuda was written.
+
+    The handle is a new one, because scikit-cuda sets argument types on it and `cuda.load`'s are shared."""
     match = re.match(r"lib(\w+)\.so", name)
     stem = match[1] if match else ""
     if stem == "cuda":
@@ -126,7 +128,7 @@ def _path(name: str) -> str:
 
 
 def _soname() -> str:
-    """What libcublas would be called with its minor version, asked of it without a handle."""
+    """Return libcublas's name with its minor version, read without a handle. Raises Unavailable."""
     library, numbers = cuda.load("cublas"), (ctypes.c_int(), ctypes.c_int())
     for which, number in zip((MAJOR, MINOR), numbers, strict=True):
         if status := library.cublasGetProperty(ctypes.c_int(which), ctypes.byref(number)):
@@ -145,11 +147,10 @@ class Handle:
 
 
 def open_handle(stream: int) -> Handle:
-    """A handle on `stream`, the address of a CUDA stream: one for each, as long as the process lives. Raises
-    Unavailable."""
+    """Return the cached handle of the stream at this address. Raises Unavailable."""
     api = load()
     try:
-        handle, version = _made(api, stream)
+        handle, version = _handle(api, stream)
         api.cublasSetStream(handle, stream)  # anew: the address may be that of a stream made since
     except api.cublasError as error:
         raise Unavailable(f"scikit-cuda raises {_name(error)}: no usable GPU in this process") from None
@@ -157,8 +158,8 @@ def open_handle(stream: int) -> Handle:
 
 
 @functools.cache
-def _made(api: Any, stream: int) -> tuple[int, str]:
-    """A handle, and the library's version."""
+def _handle(api: Any, stream: int) -> tuple[int, str]:
+    """Return a new handle, and the library's version."""
     handle: int = api.cublasCreate()
     major, rest = divmod(api.cublasGetVersion(handle), 10000)
     return handle, f"cuBLAS {major}.{rest // 100}.{rest % 100}"
@@ -173,7 +174,7 @@ def sgemm(
     b: tuple[int, int],
     c: tuple[int, int],
 ) -> Callable[[], None]:
-    """C = alpha·op(A)·op(B) + beta·C, column-major, ready to be called; operands are (address, ld)."""
+    """Return a call of C = alpha·op(A)·op(B) + beta·C, column-major; operands are (address, ld)."""
     alpha, beta = scale
     return _call(on.api, "cublasSgemm", (on.handle, *flags, *mnk, alpha, *a, *b, beta, *c))
 
@@ -181,44 +182,44 @@ def sgemm(
 def sgeam_transpose(
     on: Handle, rows: int, cols: int, source: tuple[int, int], target: tuple[int, int]
 ) -> Callable[[], None]:
-    """Target (rows×cols, column-major) = source transposed (cols×rows); operands are (address, ld)."""
+    """Return a call of target (rows×cols, column-major) = source transposed; operands are (address, ld)."""
     arguments = (on.handle, T, N, rows, cols, 1.0, *source, 0.0, *target, *target)
     return _call(on.api, "cublasSgeam", arguments)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """cuFFT's plan that scikit-cuda made, with a work area that cuFFT allocated; destroyed with the object."""
+    """A cuFFT plan made by scikit-cuda, with a work area of cuFFT's; destroyed with the object."""
 
     api: Any
     number: Any
     inverse: bool
 
     def call(self, source: int, target: int) -> Callable[[], None]:
-        """Ready to be called, from one address to the other; back, the source is overwritten."""
+        """Return a call from one address to the other; the inverse overwrites its source."""
         return _call(
             self.api, "cufftExecC2R" if self.inverse else "cufftExecR2C", (self.number, source, target), "cufftError"
         )
 
 
 def transforms(lengths: tuple[int, int], count: int, inverse: bool, stream: int) -> Plan:
-    """`count` images of these rows and columns and their spectra, one behind another. Raises Unavailable."""
+    """Return a plan of `count` contiguous images of these rows and columns. Raises Unavailable."""
     api = load("cufft")
     arguments = cufft.layout(lengths, count, inverse, behind=True)
-    made = [ctypes.addressof(x) if isinstance(x, ctypes.Array) else x.value for x in arguments]
+    values = [ctypes.addressof(x) if isinstance(x, ctypes.Array) else x.value for x in arguments]
     try:
-        number = api.cufftPlanMany(*made)
+        number = api.cufftPlanMany(*values)
         api.cufftSetStream(number, stream)
     except api.cufftError as error:
         raise Unavailable(f"scikit-cuda raises {_name(error)} for a plan of {count} × {lengths}") from None
-    del arguments  # until here the arrays are read
+    del arguments  # the arrays were read until here
     plan = Plan(api, number, inverse)
     weakref.finalize(plan, api.cufftDestroy, number).atexit = False  # then the context may be gone
     return plan
 
 
 def _call(api: Any, name: str, arguments: tuple[Any, ...], failure: str = "cublasError") -> Callable[[], None]:
-    """One call without arguments, that raises LaunchError."""
+    """Return one call without arguments, which raises LaunchError."""
     function, failed = getattr(api, name), getattr(api, failure)
 
     def call() -> None:
@@ -231,7 +232,7 @@ def _call(api: Any, name: str, arguments: tuple[Any, ...], failure: str = "cubla
 
 
 def _name(error: Exception) -> str:
-    """scikit-cuda's exceptions have a name for each status and no text."""
+    """Return an exception's class name, since scikit-cuda has one class a status and no text."""
     return type(error).__name__
 
 

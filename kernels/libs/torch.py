@@ -1,4 +1,4 @@
-"""PyTorch on a processor; its MKL and oneDNN are linked in statically, so they are reached through Python only."""
+"""PyTorch on a processor, through Python alone, because its MKL and oneDNN are linked statically."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LEVEL, SILENT = "KINETO_LOG_LEVEL", "9"  # its profiler writes two lines to stde
 
 
 def peak(torch: Any, call: Callable[[], object]) -> int:
-    """Bytes that a call holds at a time, at most, of what it allocates itself."""
+    """Return the most bytes that a call holds at a time of its own allocations."""
     os.environ.setdefault(LEVEL, SILENT)
     with torch.autograd.profiler.profile(profile_memory=True) as profile:
         call()
@@ -27,18 +27,19 @@ def peak(torch: Any, call: Callable[[], object]) -> int:
     return max(itertools.accumulate(sizes, initial=0))
 
 
-VARIABLES = ("ONEDNN_VERBOSE", "DNNL_VERBOSE")  # what a user turns the log on with
+VARIABLES = ("ONEDNN_VERBOSE", "DNNL_VERBOSE")  # by which a user turns the log on
 
 
 def executed(torch: Any, call: Callable[[], object]) -> list[tuple[str, str]]:
-    """The primitives that `call` executes, in order, each with the name of its implementation."""
+    """Return the oneDNN primitives that `call` executes, in order, each with its implementation's name."""
     fields = (line.split(",") for line in _logged(torch, call))
     return [(line[5], line[6]) for line in fields if line[2:4] == ["primitive", "exec"]]
 
 
 def named(torch: Any, call: Callable[[], object], *kinds: str) -> tuple[str | None, str | None] | None:
-    """Name oneDNN's implementation of the last primitive of these kinds, with the number of reorders around it, as a
-    variant's `kernel`; None where other kernels ran, which leave no line."""
+    """Return a variant's `kernel` by oneDNN's implementation of the last primitive of these kinds.
+
+    Reorders around the primitive are counted. None where other kernels ran, which leave no line."""
     primitives = executed(torch, call)
     names = [name or kind for kind, name in primitives if kind in kinds]
     reorders = sum(kind == "reorder" for kind, _ in primitives)
@@ -46,8 +47,8 @@ def named(torch: Any, call: Callable[[], object], *kinds: str) -> tuple[str | No
 
 
 def _logged(torch: Any, call: Callable[[], object]) -> list[str]:
-    """The lines that C functions print in the meantime, all of this process, with the log on."""
-    import tempfile  # here: a plan is listed without
+    """Return the lines that C functions of this process print during `call`, with oneDNN's log on."""
+    import tempfile  # imported here because plans do not need it
 
     set_level = torch._C._verbose.mkldnn_set_verbose
     flush = ctypes.CDLL(None).fflush
@@ -72,27 +73,31 @@ missing = partial(_optional.missing, "torch", " (README: the CPU build)")
 
 
 def load() -> Any:
-    """The module. Raises Unavailable where it is there in part only."""
+    """Import PyTorch. Raises Unavailable if it is half-installed."""
     return _optional.load("torch", lambda torch: (torch.mm, torch.from_numpy))
 
 
 def tensor(torch: Any, array: Any) -> Any:
-    """The tensor of a NumPy array, without a copy; uint16 is bfloat16."""
+    """Return the tensor of a NumPy array, without a copy; uint16 is bfloat16."""
     if array.dtype.str[1:] == "u2":
         return torch.from_numpy(array.view("i2")).view(torch.bfloat16)
     return torch.from_numpy(array)
 
 
 def kernel() -> tuple[str | None, str | None]:
-    """Version, and the instruction set where torch tells it: its MKL does not."""
+    """Return PyTorch's version, and no instruction set: its MKL reports none."""
     return f"torch {load().__version__}, MKL inside", None
 
 
-CAPABILITY = {"AVX512": "avx512", "AVX2": "avx2", "DEFAULT": "sse4.2"}  # its word of its own loops, and that of --isa
+CAPABILITY = {
+    "AVX512": "avx512",
+    "AVX2": "avx2",
+    "DEFAULT": "sse4.2",
+}  # PyTorch's word for its loops, and that of --isa
 
 
 def loops() -> tuple[str | None, str | None]:
-    """Of operators that are loops of its own, not of MKL or oneDNN: version, and the instruction set that it tells."""
+    """Return version and reported instruction set of operators that are PyTorch's own loops."""
     torch = load()
     word = torch.backends.cpu.get_cpu_capability()
     return f"torch {torch.__version__}, its own {word} loops", CAPABILITY.get(word)

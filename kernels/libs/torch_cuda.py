@@ -1,4 +1,4 @@
-"""PyTorch on a GPU: its operators on the stream of the caller, on memory that is not its own."""
+"""PyTorch on a GPU: its operators on the caller's stream, on memory that PyTorch does not own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kernels.provider import Provider
 
 
 def missing() -> str | None:
-    """Why PyTorch's CUDA operators cannot be called here, told without importing it."""
+    """Return why PyTorch's CUDA operators cannot be called here, without importing it, or None."""
     reason = cuda.driver_missing() or torch_library.missing()
     if reason:
         return reason
@@ -26,7 +26,7 @@ def missing() -> str | None:
 
 
 def load(device: Any) -> Any:
-    """The module, its current stream that of `device`. Raises Unavailable."""
+    """Import PyTorch and set its current stream to `device`'s. Raises Unavailable."""
     torch = torch_library.load()
     index = int(device.name.partition(":")[2])
     torch.cuda.set_stream(torch.cuda.ExternalStream(device.stream.ptr, device=index))
@@ -35,12 +35,10 @@ def load(device: Any) -> Any:
 
 
 def arithmetic(torch: Any, dtype: str = "fp32") -> Callable[[], None]:
-    """A call that says how products of fp32 are computed from then on: in TF32 where `dtype` is that, else in plain
-    single precision.
+    """Return a call that sets the arithmetic of fp32 products: TF32 if `dtype` is that, else fp32.
 
-    It sets a switch of the whole process, which rows of both kinds share: so it belongs into each timed call, at the
-    cost of one attribute. torch 2.9 gave the switch a new name, and warns where the old one is used.
-    """
+    The call sets a switch of the whole process, which rows of both kinds share: so it belongs into each timed call,
+    at the cost of one attribute. torch 2.9 gave the switch a new name, and warns if the old one is used."""
     switch = torch.backends.cuda.matmul
     if hasattr(switch, "fp32_precision"):
         return partial(setattr, switch, "fp32_precision", "tf32" if dtype == "tf32" else "ieee")
@@ -48,14 +46,14 @@ def arithmetic(torch: Any, dtype: str = "fp32") -> Callable[[], None]:
 
 
 def tensor(torch: Any, view: Any) -> Any:
-    """The tensor of a CuPy array, without a copy; uint16 is bfloat16."""
+    """Return the tensor of a CuPy array, without a copy; uint16 is bfloat16."""
     if view.dtype.str[1:] == "u2":
         return torch.from_dlpack(view.view("i2")).view(torch.bfloat16)
     return torch.from_dlpack(view)
 
 
 def kernel() -> tuple[str | None, str | None]:
-    """Its version, and the CUDA it is built for."""
+    """Return PyTorch's version, and its CUDA's."""
     torch = torch_library.load()
     return f"torch {torch.__version__}, CUDA {torch.version.cuda}", None
 

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def here() -> survey.Found:
+def here() -> survey.Inventory:
     """This machine, surveyed once."""
     return survey.survey()
 
@@ -39,7 +39,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str]
     return write
 
 
-def shown(found: survey.Found) -> str:
+def shown(found: survey.Inventory) -> str:
     return "\n".join(screen.lines(found))
 
 
@@ -89,7 +89,7 @@ def test_json_is_one_document_with_every_fact(own_state: Path, capsys: pytest.Ca
 
 @pytest.mark.parametrize("lost", ["cpu", "cc", "OpenBLAS of numpy"])
 def test_without_its_base_it_ends_with_1(
-    lost: str, here: survey.Found, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    lost: str, here: survey.Inventory, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     broken = replace(
         here,
@@ -292,7 +292,7 @@ def test_numba_wants_a_gpu_and_itself(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_ways_are_on_the_screen_and_in_the_document(
-    own_state: Path, capsys: pytest.CaptureFixture[str], here: survey.Found, monkeypatch: pytest.MonkeyPatch
+    own_state: Path, capsys: pytest.CaptureFixture[str], here: survey.Inventory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = replace(here, bindings={"cuBLAS": None, "CuPy": "eaten", "PyCUDA": "eaten"})
     monkeypatch.setattr(survey, "survey", lambda: told)

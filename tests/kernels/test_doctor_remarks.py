@@ -19,7 +19,7 @@ from micro.planning.options import request
 
 
 @pytest.fixture(scope="module")
-def plain() -> survey.Found:
+def plain() -> survey.Inventory:
     """Of which nothing is to be said: MKL on its vendor's processor, the widest kernels, freed memory kept."""
     found = survey.survey()
     devices = {**found.devices, "cpu": {**found.devices["cpu"], "vendor": "GenuineIntel", "isa": ["sse", "avx512"]}}
@@ -35,23 +35,23 @@ def plain() -> survey.Found:
     return replace(found, devices=devices, libraries=libraries, system=system, packages=packages)
 
 
-def cpu(found: survey.Found, **of: Any) -> survey.Found:
+def cpu(found: survey.Inventory, **of: Any) -> survey.Inventory:
     return replace(found, devices={**found.devices, "cpu": {**found.devices["cpu"], **of}})
 
 
-def blas(found: survey.Found, **of: Any) -> survey.Found:
+def blas(found: survey.Inventory, **of: Any) -> survey.Inventory:
     return replace(found, libraries={"OpenBLAS of numpy": replace(found.libraries["OpenBLAS of numpy"], **of)})
 
 
-def system(found: survey.Found, **of: Any) -> survey.Found:
+def system(found: survey.Inventory, **of: Any) -> survey.Inventory:
     return replace(found, system=replace(found.system, **of))
 
 
-def test_where_nothing_is_wrong_nothing_is_said(plain: survey.Found) -> None:
+def test_where_nothing_is_wrong_nothing_is_said(plain: survey.Inventory) -> None:
     assert remarks(plain) == []
 
 
-def test_each_has_a_line_and_a_command(plain: survey.Found) -> None:
+def test_each_has_a_line_and_a_command(plain: survey.Inventory) -> None:
     cases = {
         "this processor is AuthenticAMD's": cpu(plain, vendor="AuthenticAMD"),
         "it takes Zen kernels (avx2), and there is avx512": blas(plain, kernels="Zen", isa="avx2"),
@@ -68,7 +68,7 @@ def test_each_has_a_line_and_a_command(plain: survey.Found) -> None:
         request(definition, words[0].partition(".")[2], words[1:], raising=True)  # which raises where it is none
 
 
-def test_of_another_architecture_and_without_mkl_nothing_is_said_of_it(plain: survey.Found) -> None:
+def test_of_another_architecture_and_without_mkl_nothing_is_said_of_it(plain: survey.Inventory) -> None:
     assert remarks(cpu(plain, vendor="ARM", isa=["neon"])) == []
     absent = {**plain.packages, "torch": Part(False)}
     assert remarks(replace(cpu(plain, vendor="AuthenticAMD"), packages=absent)) == []

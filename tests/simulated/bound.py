@@ -20,7 +20,7 @@ LIBRARIES = ("api", "library", "lib", "blas", "driver")  # what we call objects 
 # Places that read like the others, whose functions are another's.
 OTHERS = {
     ("kernels/libs/skcuda.py", "open_handle"): "scikit-cuda's, in Python",
-    ("kernels/libs/skcuda.py", "_made"): "scikit-cuda's, in Python",
+    ("kernels/libs/skcuda.py", "_handle"): "scikit-cuda's, in Python",
     ("kernels/libs/skcuda.py", "_call"): "scikit-cuda's, in Python",
     ("kernels/libs/skcuda.py", "transforms"): "scikit-cuda's, in Python",
     ("kernels/libs/nvml.py", "_answer"): "pynvml's, in Python",

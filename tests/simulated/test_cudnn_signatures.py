@@ -35,7 +35,7 @@ def calls() -> list[Call]:
                 made.math(math)
             made.workspace(1)
             made.launch(1, (0x100, 0x200, 0x300), (0x400, 64))()
-            made.found((0x100, 0x200, 0x300), (0x400, 64))
+            made.searched((0x100, 0x200, 0x300), (0x400, 64))
             made.guessed()
         layers(on)
         with pytest.raises(Unavailable):

@@ -65,7 +65,7 @@ VARIANTS: tuple[Variant[Activation], ...] = (
         "libm",
         "cpu",
         "libc",
-        maths.prepared(SOURCE, lambda p: f"libm_{p.kind}", _argument, told=False),  # libm dispatches by itself
+        maths.prepared(SOURCE, lambda p: f"libm_{p.kind}", _argument, registers=False),  # it chooses by itself
         accepts=_scalar,
         kernel=_libm_kernel,
     ),

@@ -1,4 +1,4 @@
-"""Calls that keep what was made of a filter: its spectrum, or what a library makes of it when it is loaded."""
+"""Calls that cache what is derived from a filter: its spectrum, or a library's packed form of it."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ if TYPE_CHECKING:
     from kernels.setting import Setting
 
 
-SAMPLES = 64  # elements of a kept filter by which another one is told at the same place
+SAMPLES = 64  # elements by which a changed filter at the same address is detected
 
 
 @dataclass
 class Held:
-    """The filter of which all launches have what was made, and by a library what it made."""
+    """The filter last seen, and the object derived from it, shared by all launches."""
 
     filter: object = None
-    made: object = None
+    derived: object = None  # by a library or by a transform
 
 
 def refuse_cold(setting: Setting) -> None:
-    """Raises Unavailable."""
+    """Raise Unavailable if operands are to be out of cache."""
     if setting.cold:
         raise Unavailable("keeps what it makes of the filter, which no launch does before a cold one: no --cold")
 
 
 def reads_filter(problem: Conv) -> str | None:
-    """Why there is none to keep."""
+    """Return why a problem reads no filter, so that nothing can be cached, or None."""
     if problem.direction == "wgrad":
         return "reads no filter of which something could be kept: --direction forward or dgrad"
     return None
@@ -41,14 +41,14 @@ def reads_filter(problem: Conv) -> str | None:
 def keeping(
     w: Array, make: Callable[[], object], runs: Sequence[Callable[[], object]], held: Held
 ) -> Callable[[], object]:
-    """A call that makes it only where another filter was there last."""
+    """Return a call that derives the object anew only if the filter changed since the last call."""
     flat = w.reshape(-1)
     some, where = flat[:: max(1, flat.size // SAMPLES)], w.ctypes.data
 
     def call() -> None:
         filter_now = where, some.tobytes()
         if held.filter != filter_now:
-            held.made = make()
+            held.derived = make()
             held.filter = filter_now
         for run in runs:
             run()

@@ -1,4 +1,4 @@
-"""Convolutions on a GPU as products of cuBLAS, one for each image and group, around the columns of columns.cu."""
+"""Convolutions on a GPU as cuBLAS products of each image and group, around the columns of columns.cu."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Step = Callable[[], object]
 
 
 def geometry(problem: Conv, name: str, images: int, places: tuple[str, str] = ("x", "columns")) -> Geometry:
-    """A launch over so many images; `places` are the names of what it reads and writes. Raises UsageError."""
+    """Return a launch over `images` images; `places`: names of its source and target. Raises UsageError."""
     refuse_unknown(SOURCE, name, KERNELS)
     down, across = (line.outputs for line in problem.lines)
     back = name == "columns_back"
@@ -40,17 +40,19 @@ def geometry(problem: Conv, name: str, images: int, places: tuple[str, str] = ("
 
 
 def column_bytes(problem: Conv) -> int:
-    """Of an image's columns, of all groups."""
+    """Return the bytes of the columns of one image, all groups included."""
     return 4 * problem.c * problem.r * problem.s * problem.outputs_of_image
 
 
 def work(problem: Conv) -> Work:
-    """The products multiply the padding too; the columns of few images may stay in a cache."""
+    """Return the work of the products, which multiply the padding too.
+
+    The columns of few images may stay in a cache."""
     return Work(problem.flops, problem.bytes)
 
 
 def refuse_room(device: Any, setting: Setting, nbytes: int) -> None:
-    """Raises Unavailable where these bytes are more than a workspace allows, without one half of what is free."""
+    """Raise Unavailable if `nbytes` exceed the workspace limit or, without a limit, half the free memory."""
     if setting.workspace is not None and nbytes > setting.workspace:
         raise Unavailable(f"it works in {nbytes} bytes beside the operands: --workspace {nbytes}")
     if nbytes > device.limits().memory // 2:
@@ -58,20 +60,21 @@ def refuse_room(device: Any, setting: Setting, nbytes: int) -> None:
 
 
 def accepts(problem: Conv) -> str | None:
-    """Why it cannot do it."""
+    """Return why the columns cannot hold a problem's layout, or None."""
     return "its columns are of channels before the pixels: --layout nchw" if problem.layout != "nchw" else None
 
 
 def prepare(problem: Conv, device: Any, setting: Setting) -> Bind:
-    """Columns of as many images at a time as a workspace allows beside cuBLAS's own, without one a quarter of what is
-    free."""
+    """Prepare columns of as many images at a time as the workspace limit allows beside cuBLAS's workspace.
+
+    Without a limit the columns take at most a quarter of the free memory."""
     on, each, limit = device.blas(), column_bytes(problem), setting.workspace
     room = device.limits().memory // 4 if limit is None else limit - cublas.WORKSPACE
     at_once = min(problem.n, room // each)
     if at_once < 1:
         raise Unavailable(f"the columns of one image take more: --workspace {each + cublas.WORKSPACE}")
     for name in KERNELS:
-        device.function(SOURCE, name)  # compiled here, not where it is bound
+        device.function(SOURCE, name)  # compiles before the bind
     columns = device.allocate(at_once * each)
 
     def bind(buffers: Sequence[Any]) -> Launch:
@@ -91,7 +94,7 @@ def prepare(problem: Conv, device: Any, setting: Setting) -> Bind:
 def _steps(
     problem: Conv, device: Any, on: cublas.Handle, at: Mapping[str, int], images: tuple[int, int]
 ) -> Iterator[Step]:
-    """Of `images`, a first one and how many, the columns and the products."""
+    """Yield the columns and products of `images`, given as the first image and their number."""
     first, count = images
     pixels, results = problem.c * problem.h * problem.w, problem.k * problem.outputs_of_image
     here = {**at, "x": at["x"] + 4 * first * pixels, "y": at["y"] + 4 * first * results}
@@ -107,7 +110,7 @@ def _steps(
 
 
 def _products(problem: Conv, on: cublas.Handle, at: Mapping[str, int], count: int) -> Iterator[Step]:
-    """y = w · columns, or columns = wᵀ · dy, of each image and group: batched over whichever are more."""
+    """Yield y = w · columns, or columns = wᵀ · dy, of each image and group, batched over the larger count."""
     g, p = problem.groups, problem.outputs_of_image
     k, d = problem.k // g, problem.c // g * problem.r * problem.s
     steps = {"w": (0, k * d), "columns": (g * d * p, d * p), "y": (g * k * p, k * p)}  # by image, by group
@@ -125,7 +128,7 @@ def _products(problem: Conv, on: cublas.Handle, at: Mapping[str, int], count: in
 
 
 def _summed(problem: Conv, on: cublas.Handle, at: Mapping[str, int], images: tuple[int, int]) -> Iterator[Step]:
-    """dw += dy · columnsᵀ, image by image, batched over the groups; the first one does not add."""
+    """Yield dw += dy · columnsᵀ for each image, batched over the groups; the first image overwrites dw."""
     g, p = problem.groups, problem.outputs_of_image
     k, d = problem.k // g, problem.c // g * problem.r * problem.s
     for i in range(images[1]):

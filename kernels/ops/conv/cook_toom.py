@@ -1,9 +1,7 @@
-"""Winograd's matrices for filters of three taps, by Cook and Toom's interpolation: exact.
+"""Winograd's matrices for filters of three taps by Cook-Toom interpolation, in exact fractions.
 
-y = Aᵀ[(G g) ⊙ (Bᵀ d)] are the m sums of the taps g with m + 2 numbers d, by one product for each of the m + 1 points
-and one for the point at infinity. Everything else about a point is exact; its rounding errors are what tells points
-apart.
-"""
+y = Aᵀ[(G g) ⊙ (Bᵀ d)] are m sums of the taps g with m + 2 numbers d, by one product for each of m + 1 finite points
+and one for the point at infinity. Choices of points differ in their rounding errors alone."""
 
 from __future__ import annotations
 
@@ -19,8 +17,9 @@ TAPS = 3
 
 @dataclass(frozen=True)
 class Matrices:
-    """Of m outputs: A is (m + 2) × m, G (m + 2) × 3, Bᵀ square. A pair of points ±p makes neighboring rows that differ
-    in every second sign."""
+    """The matrices of F(m, 3): A is (m + 2) × m, G (m + 2) × 3, Bᵀ square.
+
+    Points ±p make neighboring rows that differ in the sign of every second element."""
 
     a: Matrix
     g: Matrix
@@ -28,8 +27,10 @@ class Matrices:
 
 
 def cook_toom(points: Sequence[Fraction]) -> Matrices:
-    """Of m + 1 finite points. A row of G and its row of Bᵀ are scaled against each other by a power of two, until
-    their sums are about as large: a product of one small and one large factor would lose no less, but its sums do."""
+    """Return the matrices for m + 1 finite points.
+
+    A row of G and its row of Bᵀ are scaled by opposite powers of two until their sums are about equal: a small and a
+    large factor would lose no precision in their product, but in their sums."""
     m = len(points) - TAPS + 2
     weights = [math.prod((p - q for q in points if q != p), start=Fraction(1)) for p in points]
     a = [[p**i for i in range(m)] for p in points] + [[Fraction(i == m - 1) for i in range(m)]]
@@ -44,7 +45,7 @@ def cook_toom(points: Sequence[Fraction]) -> Matrices:
 
 
 def _with_roots(roots: Sequence[Fraction]) -> list[Fraction]:
-    """The coefficients of Π(x − root), lowest first."""
+    """Return the coefficients of Π(x − root), lowest first."""
     coefficients = [Fraction(1)]
     for root in roots:
         shifted = [Fraction(0), *coefficients]
@@ -57,5 +58,5 @@ def _size(row: Sequence[Fraction]) -> Fraction:
 
 
 def points(*sizes: str) -> tuple[Fraction, ...]:
-    """0 and ± each size, as text: an integer or a fraction."""
+    """Return 0 and ± each size, given as text: an integer or a fraction."""
     return (Fraction(0), *(sign * Fraction(size) for size in sizes for sign in (1, -1)))

@@ -1,4 +1,4 @@
-"""Convolutions on a GPU by kernels of our own, alone or around cuBLAS's and cuFFT's."""
+"""Convolutions on a GPU by the suite's kernels, alone or around cuBLAS and cuFFT."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ KEPT = "cufft-kept"
 
 
 def winograd(problem: Conv) -> str | None:
-    """Why it cannot do it."""
+    """Return why the suite's Winograd kernels cannot do a problem, or None."""
     if problem.layout != "nchw":
         return "its tiles are of channels before the pixels: --layout nchw"
     return for_winograd(problem)
 
 
 def kept(parameter: str = "") -> Variant[Conv]:
-    """`cufft-kept[:uses]`: one transform of the filter serves that many uses."""
+    """Return the variant `cufft-kept[:uses]`, in which one transform of the filter serves `uses` uses."""
     if parameter and not re.fullmatch("[1-9][0-9]*", parameter):
         raise UsageError(f"--variant {KEPT}:{parameter}: give the number of uses, as {KEPT}:8")
     uses = int(parameter or 8)
@@ -50,7 +50,7 @@ def _cufft(name: str, uses: int, accepts: Any, roles: tuple[str, ...]) -> Varian
 
 
 def _winograd(m: int) -> Variant[Conv]:
-    """With the points and the growth of the processor's rows."""
+    """Return the row of F(m, 3), with the points and the error growth of the CPU's row."""
     name, algorithm, growth, _ = next(x for x in ALGORITHMS if x[0] == f"winograd-{m}x3")
     return row(
         CUDA_SUITE,

@@ -1,9 +1,8 @@
-"""cuDNN's convolutions by its frontend: one engine, or what a heuristic ranks.
+"""cuDNN's convolutions through its frontend: one engine, or the plans that a heuristic ranks.
 
-An engine's number belongs to a pass and to a release of cuDNN, which names none of its algorithms: what ran, the
-profiler tells. In single precision no plan is taken that says it rounds factors, in TF32 none that says it rounds them
-to half precision, and never tiles of which no bound would tell right from wrong.
-"""
+An engine's number belongs to a pass and a release of cuDNN, which names none of its algorithms; a profiler shows
+what ran. In single precision no plan is taken that rounds factors by its notes, in TF32 none that rounds them to
+half precision, and never tiles whose errors no bound could tell from wrong answers."""
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ Plans = Callable[[Frontend, Conv, tuple[str, ...]], "tuple[Graph, Sequence[int]]
 
 
 def prepared(plans: Plans, precision: str) -> Callable[[Conv, Any, Setting], Bind]:
-    """With the first of these plans that builds and fits; one call is made, as some are refused only then."""
+    """Return a `prepare` that takes the first of the plans that builds, fits and passes a trial call."""
 
     def prepare(problem: Conv, device: Any, setting: Setting) -> Bind:
         on = device.graphs()
@@ -50,7 +49,7 @@ def prepared(plans: Plans, precision: str) -> Callable[[Conv, Any, Setting], Bin
         blocks, unread = scratch(problem, device)
         ready = _first(on, graph, indices, most, partial(_tried, problem, device, unread))
         del blocks
-        told = f"cuDNN {dotted(on.cudnn.backend_version())}, {graph.names()[ready.index]}"
+        description = f"cuDNN {dotted(on.cudnn.backend_version())}, {graph.names()[ready.index]}"
 
         def bind(buffers: Sequence[Any]) -> Launch:
             call = ready.call(problem, addresses(buffers))
@@ -58,7 +57,7 @@ def prepared(plans: Plans, precision: str) -> Callable[[Conv, Any, Setting], Bin
             def run(keep: object = (ready.space, *buffers)) -> None:
                 call()
 
-            return Launch(run, workspace=ready.nbytes, kernels=KERNELS, kernel=(told, None))
+            return Launch(run, workspace=ready.nbytes, kernels=KERNELS, kernel=(description, None))
 
         return bind
 
@@ -67,7 +66,7 @@ def prepared(plans: Plans, precision: str) -> Callable[[Conv, Any, Setting], Bin
 
 @dataclass(frozen=True)
 class _Plan:
-    """One that is built, and the bytes that it works in."""
+    """A plan that is built, with its workspace of `nbytes` bytes."""
 
     on: Frontend
     graph: Graph
@@ -76,14 +75,14 @@ class _Plan:
     space: Any = None
 
     def call(self, problem: Conv, places: Sequence[int]) -> Callable[[], None]:
-        """Ready to be called, of operands at these addresses."""
+        """Return a call of the plan on operands at these addresses."""
         of = {self.graph.tensors[letter]: place for letter, place in problem.by_letter(places).items()}
         ask, where = self.graph.graph.execute_plan_at_index, int(self.space.data.ptr)
         return partial(ask, of, where, self.index, handle=self.on.handle)
 
 
 def _tried(problem: Conv, device: Any, places: Sequence[int], plan: _Plan) -> _Plan:
-    """With memory to work in, called once: some are refused only then."""
+    """Return the plan with its workspace after one trial call, because cuDNN refuses some plans only then."""
     ready = replace(plan, space=device.allocate(max(1, plan.nbytes)))
     ready.call(problem, places)()
     device.sync()
@@ -91,8 +90,9 @@ def _tried(problem: Conv, device: Any, places: Sequence[int], plan: _Plan) -> _P
 
 
 def _first(on: Frontend, graph: Graph, indices: Sequence[int], most: int, tried: Callable[[_Plan], _Plan]) -> _Plan:
-    """The first of these plans that builds, works in so many bytes and runs. Raises Unavailable where there is none,
-    with what bytes would bring, or else with the first refusal."""
+    """Return the first plan that builds, works in `most` bytes and runs.
+
+    Raises Unavailable without such a plan, naming the bytes that would suffice, or else the first refusal."""
     refused, large = list[Unavailable](), list[int]()
     for index in indices:
         try:
@@ -113,10 +113,10 @@ def _first(on: Frontend, graph: Graph, indices: Sequence[int], most: int, tried:
 
 
 def _fault(error: Exception) -> Unavailable | LaunchError:
-    """What is not supported is a reason, all else a fault."""
+    """Return Unavailable for what cuDNN does not support, else LaunchError."""
     kind = Unavailable if cudnn_frontend.refused(error) else LaunchError
     why = " (its numerical notes: it rounds factors, or has coarse tiles)" if "Deselecting" in str(error) else ""
-    return kind(f"cuDNN's frontend: {cudnn_frontend.told(str(error))}{why}")
+    return kind(f"cuDNN's frontend: {cudnn_frontend.shortened(str(error))}{why}")
 
 
 def _engine(number: int, on: Frontend, problem: Conv, without: tuple[str, ...]) -> tuple[Graph, Sequence[int]]:
@@ -127,7 +127,7 @@ def _engine(number: int, on: Frontend, problem: Conv, without: tuple[str, ...]) 
 def _ranked(
     mode: str, rank: int | None, on: Frontend, problem: Conv, without: tuple[str, ...]
 ) -> tuple[Graph, Sequence[int]]:
-    """All, or that of one rank."""
+    """Return the graph of a heuristic's plans, with the indices of all or of one rank. Raises Unavailable."""
     op, of = OPS[problem.direction], layer(problem)
     graph = cudnn_frontend.plans(on.cudnn, op, of, mode, without, handle=on.handle)
     count = len(graph.names())
@@ -142,7 +142,7 @@ def row(name: str, precision: str, plans: Plans, **more: Any) -> Variant[Conv]:
 
 
 def engine(parameter: str) -> Variant[Conv]:
-    """`cudnn-engine:NUMBER[:tf32]`, as `cudnn-engine:3`: with its own choice of knobs."""
+    """Return the variant `cudnn-engine:NUMBER[:tf32]`, as `cudnn-engine:3`, at its default knobs."""
     number, _, precision = parameter.partition(":")
     if not number.isdecimal() or precision not in ("", "tf32"):
         raise UsageError(f"--variant cudnn-engine:{parameter}: after the colon there is a number, and :tf32 if at all")
@@ -150,8 +150,9 @@ def engine(parameter: str) -> Variant[Conv]:
 
 
 def plan(parameter: str) -> Variant[Conv]:
-    """`cudnn-plan:MODE[:RANK][:tf32]`: of what a heuristic ranks the first that builds and fits, or that of one
-    rank."""
+    """Return the variant `cudnn-plan:MODE[:RANK][:tf32]`.
+
+    The variant takes the first plan of a heuristic's ranking that builds and fits, or the plan of one rank."""
     known = re.fullmatch(r"(a|b|fallback)(?::(\d+))?(?::(tf32))?", parameter)
     if not known:
         modes = ", ".join(mode.lower() for mode in cudnn_frontend.MODES)

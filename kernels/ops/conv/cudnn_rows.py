@@ -1,7 +1,4 @@
-"""cuDNN's convolutions: by the name of the algorithm, by its heuristic's first choice, by its own search.
-
-`fma` keeps to single precision; cuDNN's default lets its products round their factors to TF32.
-"""
+"""cuDNN's convolutions by an algorithm's name, by its heuristic's first choice, and by its own search."""
 
 from __future__ import annotations
 
@@ -27,16 +24,16 @@ if TYPE_CHECKING:
     from kernels.setting import Setting
 
 PASSES = {"forward": "forward", "dgrad": "backward data", "wgrad": "backward filter"}
-KERNELS = 32  # of one call at most: transforms and products of a few blocks of the batch. A guess
-SEARCHED = 1 << 30  # bytes that its search may use where no --workspace says
-SIZES = (16, 32)  # rows and columns that its tiled transform's may have
+KERNELS = 32  # of one call at most, as a guess: transforms and products of a few blocks of the batch
+SEARCHED = 1 << 30  # bytes that its search may use without a --workspace
+SIZES = (16, 32)  # rows and columns that tiles of its transform may have
 WINOGRAD = ("WINOGRAD", "WINOGRAD_NONFUSED")
-# Gives the name of an algorithm, and sets the arithmetic where that is another than what was asked for.
+# Returns an algorithm's name, and sets the arithmetic if it differs from the requested one.
 Choose = Callable[[cudnn.Convolution, Conv, Any, int], str]
 
 
 def layer(problem: Conv) -> cudnn.Layer:
-    """Of a problem with as many zeros above as below, and left as right."""
+    """Return cuDNN's layer of a problem whose padding is alike above and below, left and right."""
     down, across = problem.lines
     return cudnn.Layer(
         (problem.n, problem.c, problem.h, problem.w),
@@ -51,34 +48,38 @@ def layer(problem: Conv) -> cudnn.Layer:
 
 
 def room(device: Any, setting: Setting) -> int:
-    """Bytes that what is chosen may work in beside the operands."""
+    """Return the bytes that a chosen algorithm may use beside the operands."""
     return min(SEARCHED, device.limits().memory // 4) if setting.workspace is None else setting.workspace
 
 
 def prepared(choose: Choose, math: str) -> Callable[[Conv, Any, Setting], Bind]:
-    """With whatever algorithm `choose` names, in this arithmetic; one call is made, as cuDNN refuses some only then."""
+    """Return a `prepare` by the algorithm that `choose` names, in this arithmetic.
+
+    One trial call is made, because cuDNN refuses some algorithms only then."""
 
     def prepare(problem: Conv, device: Any, setting: Setting) -> Bind:
-        made = cudnn.convolution(device.dnn(), PASSES[problem.direction], layer(problem))
-        made.math(math)
-        name = choose(made, problem, device, room(device, setting))
-        number = made.direction.algorithms.index(name)
-        nbytes = made.workspace(number)
+        convolution = cudnn.convolution(device.dnn(), PASSES[problem.direction], layer(problem))
+        convolution.math(math)
+        name = choose(convolution, problem, device, room(device, setting))
+        number = convolution.direction.algorithms.index(name)
+        nbytes = convolution.workspace(number)
         refuse_room(device, setting, nbytes)
         space = device.allocate(nbytes)
         blocks, unread = scratch(problem, device)
-        made.launch(number, _places(problem, made, unread), (int(space.data.ptr), nbytes))()
+        convolution.launch(number, _places(problem, convolution, unread), (int(space.data.ptr), nbytes))()
         device.sync()
         del blocks
-        told = f"{cudnn.kernel()[0]}, {name}"
+        description = f"{cudnn.kernel()[0]}, {name}"
 
         def bind(buffers: Sequence[Any]) -> Launch:
-            call = made.launch(number, _places(problem, made, addresses(buffers)), (int(space.data.ptr), nbytes))
+            call = convolution.launch(
+                number, _places(problem, convolution, addresses(buffers)), (int(space.data.ptr), nbytes)
+            )
 
             def run(keep: object = (space, *buffers)) -> None:
                 call()
 
-            return Launch(run, workspace=nbytes, kernels=KERNELS, kernel=(told, None))
+            return Launch(run, workspace=nbytes, kernels=KERNELS, kernel=(description, None))
 
         return bind
 
@@ -86,43 +87,48 @@ def prepared(choose: Choose, math: str) -> Callable[[Conv, Any, Setting], Bind]:
 
 
 def named(names: Mapping[str, str]) -> Choose:
-    return lambda made, problem, device, most: names[problem.direction]
+    """Return a choice by name."""
+    return lambda convolution, problem, device, most: names[problem.direction]
 
 
 def guessed(math: str) -> Choose:
-    """The first of cudnnGetConvolution…Algorithm_v7 that works in so many bytes."""
-    return lambda made, problem, device, most: _taken(made, _first(made.guessed(), problem, math, most))
+    """Return a choice by the heuristic: the first algorithm of cudnnGetConvolution…Algorithm_v7 that fits."""
+    return lambda convolution, problem, device, most: _taken(
+        convolution, _first(convolution.guessed(), problem, math, most)
+    )
 
 
-def found(math: str) -> Choose:
-    """The first of cudnnFindConvolution…AlgorithmEx, which tries all on operands of ours."""
+def searched(math: str) -> Choose:
+    """Return a choice by cudnnFindConvolution…AlgorithmEx, which times all algorithms on scratch operands."""
 
-    def choose(made: cudnn.Convolution, problem: Conv, device: Any, most: int) -> str:
+    def choose(convolution: cudnn.Convolution, problem: Conv, device: Any, most: int) -> str:
         blocks, unread = scratch(problem, device)
         space = device.allocate(most)
         device.sync()
-        rows = made.found(_places(problem, made, unread), (int(space.data.ptr), most))
+        rows = convolution.searched(_places(problem, convolution, unread), (int(space.data.ptr), most))
         del blocks
-        return _taken(made, _first(rows, problem, math, most))
+        return _taken(convolution, _first(rows, problem, math, most))
 
     return choose
 
 
-def _taken(made: cudnn.Convolution, row: Mapping[str, Any]) -> str:
-    """By name, in the arithmetic that it was ranked in: of the same algorithm cuDNN ranks several."""
-    made.math(row["math"])
+def _taken(convolution: cudnn.Convolution, row: Mapping[str, Any]) -> str:
+    """Return the algorithm's name, and set its ranked arithmetic: cuDNN ranks an algorithm in several."""
+    convolution.math(row["math"])
     return str(row["algorithm"])
 
 
-def _places(problem: Conv, made: cudnn.Convolution, found: Sequence[int]) -> tuple[int, int, int]:
-    """Addresses of the operands in the order of cuDNN's calls."""
-    at, (first, second) = problem.by_letter(found), made.direction.reads
-    return at[first], at[second], at[made.direction.writes]
+def _places(problem: Conv, convolution: cudnn.Convolution, operands: Sequence[int]) -> tuple[int, int, int]:
+    """Return the operands' addresses in the order of cuDNN's calls."""
+    at, (first, second) = problem.by_letter(operands), convolution.direction.reads
+    return at[first], at[second], at[convolution.direction.writes]
 
 
 def _first(rows: Sequence[Mapping[str, Any]], problem: Conv, math: str, most: int) -> Mapping[str, Any]:
-    """In the arithmetic that was asked for, of which cuDNN offers others too; in single precision no tiles of which no
-    bound would tell right from wrong."""
+    """Return the first row that fits, in the requested arithmetic.
+
+    cuDNN also ranks others. In single precision tiles are left out whose errors no bound could tell from wrong
+    answers. Raises Unavailable."""
     coarse = WINOGRAD if math == "fma" and for_winograd(problem) else ()
     for row in rows:
         name, fits = row["algorithm"], not row["status"] and row["workspace"] <= most
@@ -133,7 +139,7 @@ def _first(rows: Sequence[Mapping[str, Any]], problem: Conv, math: str, most: in
 
 
 def accepts(problem: Conv, *, names: Mapping[str, str] = PASSES) -> str | None:
-    """Why cuDNN's calls, or an algorithm of these passes, cannot do it."""
+    """Return why cuDNN's calls, or an algorithm of these passes, cannot do a problem, or None."""
     if problem.direction not in names:
         return f"cuDNN has it for {' and '.join(names)} alone: another --direction"
     if problem.pad_top != problem.pad_bottom or problem.pad_left != problem.pad_right:
@@ -142,24 +148,26 @@ def accepts(problem: Conv, *, names: Mapping[str, str] = PASSES) -> str | None:
 
 
 def by_tiles(problem: Conv, *, names: Mapping[str, str]) -> str | None:
-    """Of filters of 5 × 5 it multiplies tiles of 13 × 13: by points that we simulated such tiles round 300 to 17,000
-    times as coarsely as is allowed a sum, so that no bound would tell right from wrong."""
+    """Return why cuDNN's Winograd tiles cannot do a problem, or None.
+
+    Filters of 5 × 5 take tiles of 13 × 13, whose simulated errors are 300 to 17,000 times a sum's bound, so that no
+    bound could tell right from wrong."""
     return accepts(problem, names=names) or for_winograd(problem)
 
 
 def by_transform(problem: Conv) -> Work:
-    """Of whole images, by the lengths of ours, which are the shortest."""
+    """Return the work of transforms of whole images, with the lengths of the suite's frames, the shortest."""
     return at_least(problem) if fft.transformable(problem) else fft.work(problem)
 
 
 def by_tiled_transform(problem: Conv) -> Work:
-    """Of the tiles' size that multiplies less."""
+    """Return the work of tiled transforms at the size that multiplies less."""
     works = [tiled.work(problem, size) for size in SIZES if tiled.accepts(problem, size) is None]
     return min(works, key=lambda work: work.flops) if works else at_least(problem)
 
 
 def at_least(problem: Conv) -> Work:
-    """Of an algorithm that the library chose: the least that any executes. Which it was, the kernel's name tells."""
+    """Return the least work of any algorithm that cuDNN may choose; the kernel's name shows the choice."""
     works = [problem.direct_work()]
     works += [fft.work(problem)] if fft.transformable(problem) is None else []
     works += [TILES.work(problem)] if for_winograd(problem) is None else []
@@ -167,7 +175,7 @@ def at_least(problem: Conv) -> Work:
 
 
 def row(name: str, math: str, choose: Choose, **more: Any) -> Variant[Conv]:
-    """In single precision, or in TF32 with a name that says so."""
+    """Return a row in single precision, or in TF32 with the suffix -tf32."""
     more.setdefault("work", Conv.direct_work)
     more.setdefault("accepts", accepts)
     suffix, precision = ("", "fp32") if math == "fma" else ("-tf32", "tf32")
@@ -181,13 +189,13 @@ def algorithm(name: str, names: Mapping[str, str], math: str = "fma", **more: An
 
 
 def search(parameter: str) -> Variant[Conv]:
-    """`cudnn-find:MATH`, as `cudnn-find:default`."""
+    """Return the variant `cudnn-find:MATH`, as `cudnn-find:default`."""
     if parameter not in ("fma", "default"):
         raise UsageError(f"--variant cudnn-find:{parameter}: after the colon there is fma or default")
-    return replace(row("find", parameter, found(parameter), **CHOSEN), name=f"cudnn-find:{parameter}")
+    return replace(row("find", parameter, searched(parameter), **CHOSEN), name=f"cudnn-find:{parameter}")
 
 
-TILES = Winograd(("1", "2"))  # F(4, 3) by its workspace; its points are not told
+TILES = Winograd(("1", "2"))  # F(4, 3), by its workspace; its points are not documented
 SMALLER = Winograd(("1",))
 PLANES: dict[str, Any] = {"judged": spread}
 CHOSEN: dict[str, Any] = {"work": at_least, "growth": 9.0, "judged": spread}  # of such tiles by the coarsest points
@@ -197,7 +205,7 @@ PRECOMP = {"forward": "IMPLICIT_PRECOMP_GEMM"}
 FFT, TILING = dict.fromkeys(PASSES, "FFT"), dict.fromkeys(PASSES, "FFT_TILING")
 FUSED, APART = dict.fromkeys(("forward", "dgrad"), "WINOGRAD"), dict.fromkeys(PASSES, "WINOGRAD_NONFUSED")
 ROWS: tuple[Variant[Conv], ...] = (
-    # First what a program gets that asks for nothing, then of the sums what is fastest as a rule.
+    # First a program's default, then the sums, the usually fastest first.
     row("guessed", "fma", guessed("fma"), roles=(DEFAULT, "search"), **CHOSEN),
     row("guessed", "default", guessed("default"), roles=(), **CHOSEN),
     algorithm("precomp-gemm", PRECOMP, roles=(DEFAULT, "sums", "layouts")),
@@ -225,5 +233,5 @@ ROWS: tuple[Variant[Conv], ...] = (
         roles=(DEFAULT, "winograd"),
         **{**CHOSEN, "work": TILES.work},
     ),
-    row("find", "fma", found("fma"), roles=(DEFAULT, "search"), **CHOSEN),
+    row("find", "fma", searched("fma"), roles=(DEFAULT, "search"), **CHOSEN),
 )

@@ -1,4 +1,4 @@
-"""What a pass that works by tiles reads and makes: the gradient of images is the forward pass of the turned filter."""
+"""Passes of tiled algorithms: the gradient of images is the forward pass of the flipped filter."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from kernels.ops.conv.problem import Conv
 
 @dataclass(frozen=True)
 class Reading:
-    """A pass of `read` channels, images of the first of `sizes` (height, width), `before` of them zeros above and left,
-    negative where they are cut, to `written` channels of the second of `sizes`. Of the filters' gradient the output's
-    gradient stands for the outputs."""
+    """A pass from `read` channels of images to `written` channels.
+
+    Images have the first of `sizes` (height, width), with `before` zeros above and left, negative where images are
+    cut; results have the second of `sizes`. In the filters' gradient the output's gradient stands for the results."""
 
     problem: Conv
 
@@ -35,13 +36,13 @@ class Reading:
 
     @property
     def sizes(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Of the images that are transformed, and of those that tiles make."""
+        """Sizes of the images that are transformed, and of the results that tiles make."""
         down, across = self.problem.lines
         sizes = (self.problem.h, self.problem.w), (down.outputs, across.outputs)
         return sizes[::-1] if self.reverse else sizes
 
     @property
     def before(self) -> tuple[int, int]:
-        """Zeros above and left: a gradient of images is read by turned filters, from their last tap on."""
+        """Zeros above and left; a gradient of images is read by flipped filters, from their last tap on."""
         pads, spans = (self.problem.pad_top, self.problem.pad_left), self.spans
         return (spans[0] - 1 - pads[0], spans[1] - 1 - pads[1]) if self.reverse else pads

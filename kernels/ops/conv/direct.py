@@ -1,4 +1,4 @@
-"""Our own direct convolution: sums in vector registers, all three passes."""
+"""The suite's direct convolution: sums in vector registers, in all three passes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HERE = Path(__file__).parent
 LAYOUT = HERE / "layout.c"
 PAGE = 4096  # bytes
 FEW = 8  # outputs of a group: half a vector, where one has 16 lanes
-LAYOUTS = ("nchw", "nhwc", "nchw16c")  # by their numbers there
+LAYOUTS = ("nchw", "nhwc", "nchw16c")  # by their numbers in direct.c
 
 
 class Argument(ctypes.Structure):
@@ -58,15 +58,16 @@ def prepare(problem: Conv, device: Any, setting: Setting) -> Bind:
     def bind(buffers: Sequence[Array]) -> Launch:
         names = [operand.name[-1] for operand in problem.operands()]
         argument = Argument(**fields)
-        made = openmp.launched(function, argument, names, buffers, setting, axis, workspace=size, keep=(scratch,))
-        return replace(made, kernel=kernel) if kernel else made
+        bound = openmp.launched(function, argument, names, buffers, setting, axis, workspace=size, keep=(scratch,))
+        return replace(bound, kernel=kernel) if kernel else bound
 
     return bind
 
 
 def file_of(problem: Conv) -> str:
-    """Which file of ours, whose function has its name. Lanes that hold the outputs of a group stay idle where they are
-    few."""
+    """Return the C file for a problem, whose function has its name.
+
+    Vector lanes that hold a group's outputs would stay idle if outputs are few."""
     outputs = problem.c if problem.direction == "dgrad" else problem.k
     if outputs // problem.groups <= FEW:
         return "few_channels"
@@ -74,7 +75,7 @@ def file_of(problem: Conv) -> str:
 
 
 def workspace(name: str, argument: Argument, compiler_flags: tuple[str, ...]) -> int:
-    """Bytes of a thread, as that file counts them, in whole pages."""
+    """Return the bytes of one thread's workspace in whole pages, as the C file computes them."""
     function = build.load(HERE / f"{name}.c", compiler_flags)[f"{name}_workspace"]
     function.restype = ctypes.c_int64
     return -(-int(function(ctypes.byref(argument))) // PAGE) * PAGE
@@ -82,7 +83,7 @@ def workspace(name: str, argument: Argument, compiler_flags: tuple[str, ...]) ->
 
 @functools.cache
 def flags() -> tuple[str, ...]:
-    """Of the compiler: both headers, and this one's digest too, so that a cached library is one of this very text."""
+    """Return the compiler flags that include both headers, with digests, so that a change recompiles."""
     return (*maths.flags(), "-include", str(LAYOUT), f"-DLAYOUT={zlib.crc32(LAYOUT.read_bytes())}")
 
 

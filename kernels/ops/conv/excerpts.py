@@ -1,4 +1,4 @@
-"""Parts of a convolution that are convolutions of their own: what a witness looks at."""
+"""Parts of a convolution that are convolutions themselves, for verified samples."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ if TYPE_CHECKING:
 
 
 def part(problem: Shape, rng: np.random.Generator) -> Part:
-    """A row of one image's result, or as many as a stride; of a filter's gradient one tap of some filters; all where
-    only padding is read. The problem that it is, and its places in each operand."""
+    """Return a random part of a problem, and its places in each operand.
+
+    The part is a row of one image's result, or as many rows as a stride; in wgrad one tap of some filters; all of
+    the problem if only padding is read."""
     some = _of_filters(problem, rng) if problem.direction == "wgrad" else _of_image(problem, rng)
     return some or (problem, {x.name: places.every(x.shape) for x in problem.operands()})
 
 
 def _of_image(problem: Shape, rng: np.random.Generator) -> Part | None:
-    """Forward: one row of outputs. Dgrad: the rows from the first that an output reads on."""
+    """Return a part of one image: forward one row of outputs, in dgrad the rows from the first read on."""
     import numpy as np
 
     down, across = problem.lines
@@ -65,7 +67,7 @@ def _of_image(problem: Shape, rng: np.random.Generator) -> Part | None:
 
 
 def _of_filters(problem: Shape, rng: np.random.Generator) -> Part | None:
-    """One tap of some filters, summed over all images."""
+    """Return one tap of some filters, summed over all images."""
     import numpy as np
 
     lines = problem.lines
@@ -101,8 +103,9 @@ def _of_filters(problem: Shape, rng: np.random.Generator) -> Part | None:
 
 
 def _channels(problem: Shape, rng: np.random.Generator, most: int) -> tuple[Numbers, Numbers, Numbers]:
-    """Filters and channels of one group, all that are summed, some of those that an output has; and the channels as a
-    filter counts them."""
+    """Return filters and channels of one group, and the channels as a filter counts them.
+
+    All filters or channels that a sum runs over are taken, and some of those that an output has."""
     import numpy as np
 
     c, k = problem.c // problem.groups, problem.k // problem.groups

@@ -1,10 +1,9 @@
-"""Convolution by the discrete Fourier transform of whole images, in three passes with one length of transform.
+"""Convolution by the discrete Fourier transform of whole images, in three passes with one length.
 
-Correlation around a frame's edges is the one with zeros around the image where the frame has room for the padding of
-one side: that of the other lies there too. Images x, filters w and results y, each at the origin of a frame of zeros,
-have the spectra X, W, Y; then Y = X Wᴴ, X = Y W, W = Yᴴ X for each frequency, and the answer stands in its frame
-from the padding on (Mathieu, Henaff, LeCun 2013, arXiv:1312.5851).
-"""
+Circular correlation of a frame equals correlation with zeros around the image if the frame has room for the padding
+of one side, where the other side's padding lies too. Images x, filters w and results y, each at the origin of a
+frame of zeros, have the spectra X, W, Y; then Y = X Wᴴ, X = Y W, W = Yᴴ X for each frequency, and the answer begins
+in its frame at the padding (Mathieu, Henaff, LeCun 2013, arXiv:1312.5851)."""
 
 from __future__ import annotations
 
@@ -48,7 +47,7 @@ BLOCK = 1 << 19  # bytes of frames that are transformed at a time: they and thei
 TILE = 8  # planes whose spectra are transposed at a time
 MOST = 4 << 30  # bytes of spectra
 
-# Of frames and their spectra, and whether back: what transforms all of them, and tells where the result lies.
+# From frames, their spectra, and whether inverse: a function that transforms all and returns the result's array.
 Library: TypeAlias = "Callable[[Array, Array, bool], Callable[[], Array]]"
 
 
@@ -63,15 +62,14 @@ class Products(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Part of a call: `run` needs what the stages before it left."""
+    """A part of a call; `run` needs the results of the stages before it."""
 
     name: str
     run: Callable[[], object]
 
 
 def smooth(least: int) -> int:
-    """The next length without a prime factor above five: all libraries are fast there, and not at powers of two
-    alone."""
+    """Return the next length without a prime factor above five, at which all libraries are fast."""
     while True:
         rest = least
         for factor in (2, 3, 5):
@@ -83,28 +81,28 @@ def smooth(least: int) -> int:
 
 
 def length(line: Line) -> int:
-    """Of a frame that holds image, result and filter, with room for the wider padding behind the image."""
+    """Return the length of a frame that holds image, result and filter, and the wider of both paddings."""
     return smooth(max(line.size + max(line.before, line.after), line.outputs, (line.taps - 1) * line.dilation + 1))
 
 
 def lengths(problem: Conv) -> tuple[int, int]:
-    """Rows and columns of a frame."""
+    """Return rows and columns of a frame."""
     down, across = problem.lines
     return length(down), length(across)
 
 
 def frequencies(problem: Conv) -> int:
-    """Of a frame's spectrum."""
+    """Return the frequencies of a frame's spectrum."""
     return Extent(lengths(problem), planes(problem)).frequencies
 
 
 def planes(problem: Conv) -> dict[str, int]:
-    """How many images, filters and results have, by the last letter of the operand."""
+    """Return the number of planes of images, filters and results, by the last letter of the operand."""
     return {"x": problem.n * problem.c, "w": problem.k * problem.c, "y": problem.n * problem.k}
 
 
 def spectra_bytes(problem: Conv) -> int:
-    """Of all three: the workspace, but for a block of frames and one of spectra."""
+    """Return the bytes of all spectra: the workspace, except a block of frames and its spectra."""
     return 8 * frequencies(problem) * sum(planes(problem).values())
 
 
@@ -121,7 +119,7 @@ def work(problem: Conv, kept: bool = False) -> Work:
 
 
 def transformable(problem: Conv) -> str | None:
-    """Why a transform of planes, whole or in tiles, cannot or should not do it."""
+    """Return why a transform of planes, whole or in tiles, cannot or should not do a problem, or None."""
     if problem.stride > 1:
         return "a transform answers for every place and a stride throws most away: --stride 1"
     if problem.groups > 1:
@@ -132,7 +130,7 @@ def transformable(problem: Conv) -> str | None:
 
 
 def accepts(problem: Conv) -> str | None:
-    """Why it cannot, or should not."""
+    """Return why transforms of whole images cannot or should not do a problem, or None."""
     if why := transformable(problem):
         return why
     if spectra_bytes(problem) > MOST:
@@ -141,7 +139,7 @@ def accepts(problem: Conv) -> str | None:
 
 
 def functions() -> ctypes.CDLL:
-    """Those of fft.c, declared. Raises BuildError, Unavailable."""
+    """Return the library of fft.c with declared functions. Raises BuildError, Unavailable."""
     library = build.load(SOURCE)
     moves = library.fft_by_frequency, library.fft_by_plane
     for function in moves:
@@ -155,39 +153,38 @@ def functions() -> ctypes.CDLL:
 
 @dataclass(frozen=True)
 class Extent:
-    """What is transformed at a time: rows and columns of a frame, and of each operand how many planes."""
+    """Frames that are transformed at a time: their rows and columns, and planes of each operand."""
 
     lengths: tuple[int, int]
     planes: dict[str, int]
 
     @property
     def frequencies(self) -> int:
-        """Of a frame's spectrum: the others are conjugates of these."""
+        """Frequencies of a frame's spectrum; the others are conjugates of these."""
         return self.lengths[0] * (self.lengths[1] // 2 + 1)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Memory and transforms of one problem. By operand: `whole`, its spectra by frequency; `transforms`, of a block's
-    frames, back for the output; `blocks`, how many planes one has."""
+    """Memory and transforms of one problem."""
 
     problem: Conv
     extent: Extent
     blas: Blas
     c: Any
-    frames: Array
-    spectra: Array
-    whole: dict[str, Array]
-    blocks: dict[str, int]
-    transforms: dict[str, Callable[[], Array]]
+    frames: Array  # of one block
+    spectra: Array  # of one block
+    by_frequency: dict[str, Array]  # spectra by operand
+    blocks: dict[str, int]  # planes of a block, by operand
+    transforms: dict[str, Callable[[], Array]]  # of a block's frames by operand, back for the output
 
     @property
     def workspace(self) -> int:
-        return int(self.frames.nbytes + self.spectra.nbytes + sum(x.nbytes for x in self.whole.values()))
+        return int(self.frames.nbytes + self.spectra.nbytes + sum(x.nbytes for x in self.by_frequency.values()))
 
 
 def plan(problem: Conv, device: Any, blas: Blas, library: Library, extent: Extent | None = None) -> Plan:
-    """Allocate, and let the library plan, for whole images unless an extent says otherwise."""
+    """Allocate memory and plan the library's transforms, for whole images unless `extent` is given."""
     import numpy as np
 
     extent = extent or Extent(lengths(problem), planes(problem))
@@ -199,65 +196,71 @@ def plan(problem: Conv, device: Any, blas: Blas, library: Library, extent: Exten
     half = across // 2 + 1
     frames = device.allocate(4 * largest * down * across).view(np.float32).reshape(largest, down, across)
     spectra = device.allocate(8 * largest * down * half).view(np.complex64).reshape(largest, down, half)
-    whole = {name: device.allocate(8 * down * half * count).view(np.complex64) for name, count in counts.items()}
+    by_frequency = {name: device.allocate(8 * down * half * count).view(np.complex64) for name, count in counts.items()}
     output = problem.outputs[0].name[-1]
     transforms = {name: library(frames[:count], spectra[:count], name == output) for name, count in blocks.items()}
-    frames[...] = 0  # planning leaves there what it likes
+    frames[...] = 0  # planning may overwrite them
     spectra[...] = 0
-    return Plan(problem, extent, blas, functions(), frames, spectra, whole, blocks, transforms)
+    return Plan(problem, extent, blas, functions(), frames, spectra, by_frequency, blocks, transforms)
 
 
-def stages(made: Plan, buffers: dict[str, Array]) -> tuple[Stage, ...]:
-    """Of a call, in order; `buffers` by the last letter of an operand's name."""
-    *inputs, output = made.problem.letters
-    first = [Stage(f"transform {name}", into(made, name, buffers[name])) for name in inputs]
-    return (*first, Stage("products", _multiply(made)), Stage(f"inverse {output}", out(made, output, buffers[output])))
+def stages(planned: Plan, buffers: dict[str, Array]) -> tuple[Stage, ...]:
+    """Return the stages of a call, in order; `buffers` by the last letter of an operand's name."""
+    *inputs, output = planned.problem.letters
+    first = [Stage(f"transform {name}", into(planned, name, buffers[name])) for name in inputs]
+    return (
+        *first,
+        Stage("products", _multiply(planned)),
+        Stage(f"inverse {output}", out(planned, output, buffers[output])),
+    )
 
 
-def _blocks(made: Plan, name: str) -> list[tuple[int, int]]:
-    """Of each block its first plane, and how many it has."""
-    count, size = made.extent.planes[name], made.blocks[name]
+def _blocks(planned: Plan, name: str) -> list[tuple[int, int]]:
+    """Return the first plane and the number of planes of each block."""
+    count, size = planned.extent.planes[name], planned.blocks[name]
     return [(first, min(size, count - first)) for first in range(0, count, size)]
 
 
-def _frame(made: Plan, name: str, array: Array) -> tuple[int, int, int, int, int]:
-    """Rows and columns of a plane and of its frame, and from one of the plane's to the next."""
-    step = made.problem.dilation if name == "w" else 1
-    return (*array.shape[2:], *made.extent.lengths, step)
+def _frame(planned: Plan, name: str, array: Array) -> tuple[int, int, int, int, int]:
+    """Return rows and columns of a plane and of its frame, and the step between a plane's elements."""
+    step = planned.problem.dilation if name == "w" else 1
+    return (*array.shape[2:], *planned.extent.lengths, step)
 
 
-def into(made: Plan, name: str, array: Array) -> Callable[[], None]:
-    """Planes to spectra by frequency, block by block. Behind the last planes of the last block stand earlier ones."""
-    problem, blocks, frame = made.problem, _blocks(made, name), _frame(made, name, array)
-    order = (made.extent.planes[name], 1)
+def into(planned: Plan, name: str, array: Array) -> Callable[[], None]:
+    """Return the transform of planes to spectra by frequency, block by block.
+
+    The last block is filled up with earlier planes."""
+    problem, blocks, frame = planned.problem, _blocks(planned, name), _frame(planned, name, array)
+    order = (planned.extent.planes[name], 1)
     if name == "w" and problem.direction == "forward":  # turned around, a plane has the conjugate spectrum
         order, frame = (problem.k, problem.c), (*frame[:4], -problem.dilation)
-    transform, f, count = made.transforms[name], made.extent.frequencies, made.extent.planes[name]
-    frames, whole, c = made.frames[: made.blocks[name]], made.whole[name].ctypes.data, made.c
+    transform, f, count = planned.transforms[name], planned.extent.frequencies, planned.extent.planes[name]
+    frames, target, c = planned.frames[: planned.blocks[name]], planned.by_frequency[name].ctypes.data, planned.c
     at, place = frames.ctypes.data, array.ctypes.data
 
-    def run(keep: object = (made, array)) -> None:
+    def run(keep: object = (planned, array)) -> None:
         frames.fill(0)
         for first, here in blocks:
             c.fft_frame_in(place, at, first, here, *order, *frame)
-            spectra = transform()  # which may be the library's own memory, to be had until it is dropped
-            c.fft_by_frequency(spectra.ctypes.data, whole + 8 * first, here, f, count)
+            spectra = transform()  # may be the library's memory, valid while referenced
+            c.fft_by_frequency(spectra.ctypes.data, target + 8 * first, here, f, count)
 
     return run
 
 
-def out(made: Plan, name: str, array: Array, places: tuple[int, int] | None = None) -> Callable[[], None]:
-    """Spectra by frequency to planes, which begin at these places of a frame where they are given."""
-    blocks, frame = _blocks(made, name), _frame(made, name, array)
-    transform, f, count = made.transforms[name], made.extent.frequencies, made.extent.planes[name]
-    whole, spectra, c = made.whole[name].ctypes.data, made.spectra.ctypes.data, made.c
-    starts = (_start(made.problem, *of) for of in zip(made.problem.lines, made.extent.lengths, strict=True))
+def out(planned: Plan, name: str, array: Array, places: tuple[int, int] | None = None) -> Callable[[], None]:
+    """Return the transform of spectra by frequency to planes, which begin at `places` of a frame if given."""
+    blocks, frame = _blocks(planned, name), _frame(planned, name, array)
+    transform, f, count = planned.transforms[name], planned.extent.frequencies, planned.extent.planes[name]
+    source, spectra, c = planned.by_frequency[name].ctypes.data, planned.spectra.ctypes.data, planned.c
+    starts = (_start(planned.problem, *of) for of in zip(planned.problem.lines, planned.extent.lengths, strict=True))
     end = (*frame, *(places or starts), 1 / (frame[2] * frame[3]))
     plane, at = 4 * frame[0] * frame[1], array.ctypes.data
 
-    def run(keep: object = (made, array)) -> None:
+    def run(keep: object = (planned, array)) -> None:
         for first, here in blocks:
-            c.fft_by_plane(whole + 8 * first, spectra, here, f, count)
+            c.fft_by_plane(source + 8 * first, spectra, here, f, count)
             frames = transform()
             c.fft_frame_out(frames.ctypes.data, at + first * plane, here, *end)
 
@@ -265,15 +268,15 @@ def out(made: Plan, name: str, array: Array, places: tuple[int, int] | None = No
 
 
 def _start(problem: Conv, line: Line, size: int) -> int:
-    """Where in a frame the answer begins."""
+    """Return the place in a frame at which the answer begins."""
     return (line.before if problem.direction == "dgrad" else -line.before) % size
 
 
-def products(made: Plan) -> Products:
-    """What fft_products takes, of all planes."""
-    problem = made.problem
-    argument = Products(gemm=made.blas.cgemm, frequencies=made.extent.frequencies, wide=made.blas.wide)
-    for name, spectra in made.whole.items():
+def products(planned: Plan) -> Products:
+    """Return the argument of fft_products for all planes."""
+    problem = planned.problem
+    argument = Products(gemm=planned.blas.cgemm, frequencies=planned.extent.frequencies, wide=planned.blas.wide)
+    for name, spectra in planned.by_frequency.items():
         setattr(argument, name, spectra.ctypes.data)
     for name in "nck":
         setattr(argument, name, getattr(problem, name))
@@ -281,22 +284,22 @@ def products(made: Plan) -> Products:
     return argument
 
 
-def _multiply(made: Plan) -> Callable[[], None]:
-    argument = products(made)
-    product, place = made.c.fft_products, ctypes.byref(argument)
+def _multiply(planned: Plan) -> Callable[[], None]:
+    argument = products(planned)
+    product, place = planned.c.fft_products, ctypes.byref(argument)
 
-    def run(keep: object = (made, argument)) -> None:
+    def run(keep: object = (planned, argument)) -> None:
         product(place)
 
     return run
 
 
-# Of a call, of operands by their letter.
+# The stages of a call, from its operands by letter.
 Parts: TypeAlias = "Callable[[dict[str, Array]], tuple[Stage, ...]]"
 
 
 def by_scipy(frames: Array, spectra: Array, inverse: bool) -> Callable[[], Array]:
-    """pocketfft; it allocates its results."""
+    """Transform by SciPy's pocketfft, which allocates its results."""
     from scipy import fft as scipy_fft
 
     if inverse:
@@ -316,7 +319,7 @@ def by_fftw(frames: Array, spectra: Array, inverse: bool, *, rigor: str, aligned
 
 
 def by_torch(frames: Array, spectra: Array, inverse: bool) -> Callable[[], Array]:
-    """MKL's; it allocates its results, which costs less than to write into `out`."""
+    """Transform by PyTorch's MKL, which allocates its results; writing into `out` would cost more."""
     torch = torch_library.load()
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
@@ -332,7 +335,7 @@ def by_torch(frames: Array, spectra: Array, inverse: bool) -> Callable[[], Array
 
 
 def blas_of_one() -> Blas:
-    """On one thread. Raises Unavailable."""
+    """Return NumPy's OpenBLAS on one thread. Raises Unavailable."""
     blas = openblas.load("numpy")
     blas.set_threads(1)
     if blas.cgemm is None or blas.get_threads() != 1:
@@ -341,7 +344,7 @@ def blas_of_one() -> Blas:
 
 
 def bound(problem: Conv, workspace: int, parts: Parts, kept: bool = False) -> Bind:
-    """A call of all parts, one after another; of the filter's transform only where there is another filter."""
+    """Return a bind that runs all parts in order; if `kept`, the filter's transform only for a new filter."""
     held = Held()
 
     def bind(buffers: Sequence[Array]) -> Launch:
@@ -360,8 +363,8 @@ def prepare(problem: Conv, device: Any, setting: Setting, *, library: Library, k
     alone(setting)
     if kept:
         cached_filter.refuse_cold(setting)
-    made = plan(problem, device, blas_of_one(), library)
-    return bound(problem, made.workspace, partial(stages, made), kept)
+    planned = plan(problem, device, blas_of_one(), library)
+    return bound(problem, planned.workspace, partial(stages, planned), kept)
 
 
 def keeping(

@@ -1,5 +1,6 @@
-"""Convolutions on a GPU by cuFFT's transforms of whole images and cuBLAS's products of complex numbers, one for each
-frequency: kernels/ops/conv/fft.py says why that is one. One transform of the filter serves one use, or several."""
+"""Convolutions on a GPU by cuFFT's transforms of whole images and cuBLAS's products by frequency.
+
+kernels/ops/conv/fft.py explains the method. One transform of the filter serves one use, or several."""
 
 from __future__ import annotations
 
@@ -29,14 +30,14 @@ Step = Callable[[], object]
 
 
 def planes(problem: Conv, letter: str) -> tuple[int, int, int]:
-    """Of an operand: how many planes, their rows and columns."""
+    """Return an operand's number of planes, and their rows and columns."""
     down, across = (line.outputs for line in problem.lines)
     sizes = {"x": (problem.h, problem.w), "w": (problem.r, problem.s), "y": (down, across)}
     return (fft.planes(problem)[letter], *sizes[letter])
 
 
 def geometry(problem: Conv, name: str, letter: str, places: tuple[str, str]) -> Geometry:
-    """A launch over an operand's planes; `places` are the names of what it reads and writes. Raises UsageError."""
+    """Return a launch over an operand's planes; `places`: names of source and target. Raises UsageError."""
     refuse_unknown(SOURCE, name, KERNELS)
     count, rows, cols = planes(problem, letter)
     down, across = fft.lengths(problem)
@@ -53,8 +54,8 @@ def geometry(problem: Conv, name: str, letter: str, places: tuple[str, str]) -> 
 
 
 @dataclass(frozen=True)
-class Made:
-    """Memory and plans of one problem: frames, which all operands share in turn, and each one's spectra."""
+class FramePlan:
+    """Memory and plans of one problem: frames that all operands share in turn, and each operand's spectra."""
 
     problem: Conv
     device: Any
@@ -70,8 +71,8 @@ class Made:
         return cublas.WORKSPACE + sum(int(x.nbytes) for x in blocks)
 
 
-def make(problem: Conv, device: Any, setting: Setting) -> Made:
-    """Raises Unavailable."""
+def make(problem: Conv, device: Any, setting: Setting) -> FramePlan:
+    """Allocate the memory of a problem and plan its transforms. Raises Unavailable."""
     lengths, counts = fft.lengths(problem), fft.planes(problem)
     *_, output = problem.letters
     stream = device.stream.ptr
@@ -79,64 +80,64 @@ def make(problem: Conv, device: Any, setting: Setting) -> Made:
     framed, nbytes = 4 * max(counts.values()) * lengths[0] * lengths[1], max(x.nbytes for x in plans.values())
     refuse_room(device, setting, cublas.WORKSPACE + framed + fft.spectra_bytes(problem) + nbytes)
     for name in KERNELS:
-        device.function(SOURCE, name)  # compiled here, not where it is bound
+        device.function(SOURCE, name)  # compiles before the bind
     frames = device.allocate(framed)
     spectra = {name: device.allocate(8 * fft.frequencies(problem) * count) for name, count in counts.items()}
     area = device.allocate(nbytes)
-    for one in plans.values():
-        one.work_in(int(area.data.ptr))
-    return Made(problem, device, device.blas(), frames, spectra, area, plans)
+    for transform_plan in plans.values():
+        transform_plan.work_in(int(area.data.ptr))
+    return FramePlan(problem, device, device.blas(), frames, spectra, area, plans)
 
 
-def steps(made: Made, at: Mapping[str, int], uses: int = 1) -> list[Step]:
+def steps(plan: FramePlan, at: Mapping[str, int], uses: int = 1) -> list[Step]:
     """Return the steps of a call that uses the filter's transform `uses` times; `at`: operands' addresses by letter."""
-    *inputs, output = made.problem.letters
-    filters = transform(made, "w", at["w"]) if "w" in inputs else []
-    others = [step for name in inputs if name != "w" for step in transform(made, name, at[name])]
-    return [*filters, *[*others, products(made), *inverse(made, output, at[output])] * uses]
+    *inputs, output = plan.problem.letters
+    filters = transform(plan, "w", at["w"]) if "w" in inputs else []
+    others = [step for name in inputs if name != "w" for step in transform(plan, name, at[name])]
+    return [*filters, *[*others, products(plan), *inverse(plan, output, at[output])] * uses]
 
 
-def transform(made: Made, name: str, place: int) -> list[Step]:
-    frames, spectra = int(made.frames.data.ptr), int(made.spectra[name].data.ptr)
-    launch = geometry(made.problem, "frames_of", name, ("planes", "frames"))
-    framed = grid.calls(SOURCE, (launch,), {"planes": place, "frames": frames}, made.device)
-    return [framed, made.plans[name].call(frames, spectra)]
+def transform(plan: FramePlan, name: str, place: int) -> list[Step]:
+    frames, spectra = int(plan.frames.data.ptr), int(plan.spectra[name].data.ptr)
+    launch = geometry(plan.problem, "frames_of", name, ("planes", "frames"))
+    framed = grid.calls(SOURCE, (launch,), {"planes": place, "frames": frames}, plan.device)
+    return [framed, plan.plans[name].call(frames, spectra)]
 
 
-def inverse(made: Made, name: str, place: int) -> list[Step]:
-    frames, spectra = int(made.frames.data.ptr), int(made.spectra[name].data.ptr)
-    launch = geometry(made.problem, "frames_back", name, ("frames", "planes"))
-    unframed = grid.calls(SOURCE, (launch,), {"planes": place, "frames": frames}, made.device)
-    return [made.plans[name].call(spectra, frames), unframed]
+def inverse(plan: FramePlan, name: str, place: int) -> list[Step]:
+    frames, spectra = int(plan.frames.data.ptr), int(plan.spectra[name].data.ptr)
+    launch = geometry(plan.problem, "frames_back", name, ("frames", "planes"))
+    unframed = grid.calls(SOURCE, (launch,), {"planes": place, "frames": frames}, plan.device)
+    return [plan.plans[name].call(spectra, frames), unframed]
 
 
-def products(made: Made) -> Step:
-    """Y = X Wᴴ, X = Y W, W = Yᴴ X, of matrices n × c, k × c, n × k of each frequency."""
-    p, count = made.problem, fft.frequencies(made.problem)
+def products(plan: FramePlan) -> Step:
+    """Return Y = X Wᴴ, X = Y W or W = Yᴴ X, with matrices n × c, k × c, n × k for each frequency."""
+    p, count = plan.problem, fft.frequencies(plan.problem)
     x, w, y = (
-        (int(made.spectra[name].data.ptr), ld, fft.planes(p)[name]) for name, ld in (("x", p.c), ("w", p.c), ("y", p.k))
+        (int(plan.spectra[name].data.ptr), ld, fft.planes(p)[name]) for name, ld in (("x", p.c), ("w", p.c), ("y", p.k))
     )
     flags, sizes, a, b, c = {
         "forward": ((cublas.C, cublas.N), (p.k, p.n, p.c), w, x, y),
         "dgrad": ((cublas.N, cublas.N), (p.c, p.n, p.k), w, y, x),
         "wgrad": ((cublas.N, cublas.C), (p.c, p.k, p.n), x, y, w),
     }[p.direction]
-    return cublas.batched(made.on, "complex", flags, sizes, (1.0, 0.0), a, b, c, count)
+    return cublas.batched(plan.on, "complex", flags, sizes, (1.0, 0.0), a, b, c, count)
 
 
 def prepare(problem: Conv, device: Any, setting: Setting, *, uses: int = 1) -> Bind:
-    """`uses`: of each transform of the filter."""
-    made = make(problem, device, setting)
+    """Prepare a call whose transform of the filter serves `uses` uses."""
+    plan = make(problem, device, setting)
 
     def bind(buffers: Sequence[Any]) -> Launch:
-        ready = steps(made, problem.by_letter(addresses(buffers)), uses)
-        call = grid.in_turn(ready, (made, *buffers))
-        return Launch(call, uses=uses, workspace=made.workspace, capturable=True, kernels=cufft.KERNELS * len(ready))
+        ready = steps(plan, problem.by_letter(addresses(buffers)), uses)
+        call = grid.in_turn(ready, (plan, *buffers))
+        return Launch(call, uses=uses, workspace=plan.workspace, capturable=True, kernels=cufft.KERNELS * len(ready))
 
     return bind
 
 
 def work(problem: Conv, *, uses: int = 1) -> Work:
-    """Of one use: its share of the filter's transform."""
-    kept, whole = fft.work(problem, kept=True), fft.work(problem)
-    return Work(kept.flops + (whole.flops - kept.flops) / uses, whole.bytes)
+    """Return the work of one use, with its share of the filter's transform."""
+    kept, full = fft.work(problem, kept=True), fft.work(problem)
+    return Work(kept.flops + (full.flops - kept.flops) / uses, full.bytes)

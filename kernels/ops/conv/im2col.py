@@ -1,4 +1,4 @@
-"""Convolutions as matrix products of OpenBLAS: columns of a whole image, of blocks of it, or the image as it lies."""
+"""Convolutions as OpenBLAS products: columns of whole images or of blocks, or the image itself."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ class Argument(ctypes.Structure):
     )
 
 
-def whole(problem: Conv, setting: Setting) -> int:
-    """Outputs at a time: an image's."""
+def whole_image(problem: Conv, setting: Setting) -> int:
+    """Return the outputs of an image, to be computed at a time."""
     return problem.outputs_of_image
 
 
 def limited(problem: Conv, setting: Setting) -> int:
-    """Outputs at a time whose columns stay within the limit: one at least, but where a person set it."""
+    """Return the outputs whose columns stay within the limit, at least one unless a user set the limit."""
     column = _column(problem)
     most = max(1, LIMIT // column) if setting.workspace is None else setting.workspace // column
     return min(problem.outputs_of_image, most if most < PIECE else most - most % PIECE)
 
 
 def workspace(problem: Conv, setting: Setting, block: Block) -> int:
-    """Bytes of the columns of one group. Raises Unavailable where not even one output has room."""
+    """Return the bytes of the columns of one group. Raises Unavailable if they cannot hold one output."""
     outputs = block(problem, setting)
     if not outputs:
         raise Unavailable(f"the columns of one output take more: --workspace {_column(problem)}")
@@ -63,7 +63,7 @@ def _column(problem: Conv) -> int:
 
 
 def prepare(problem: Conv, device: Any, setting: Setting, block: Block | None) -> Bind:
-    """With so many outputs at a time; None: without columns."""
+    """Prepare products of `block` outputs at a time, or without columns if None."""
     maths.alone(setting)
     blas = openblas.load("numpy")
     blas.set_threads(1)
@@ -89,7 +89,7 @@ def prepare(problem: Conv, device: Any, setting: Setting, block: Block | None) -
 
 
 def geometry(problem: Conv) -> dict[str, Any]:
-    """The problem as C files of convolutions call its numbers."""
+    """Return the problem's sizes by their names in the C files of convolutions."""
     down, across = problem.lines
     return {
         "images": problem.n,
@@ -110,12 +110,12 @@ def geometry(problem: Conv) -> dict[str, Any]:
 
 
 def plain(problem: Conv) -> str | None:
-    """Why its columns cannot hold this layout."""
+    """Return why columns cannot hold a problem's layout, or None."""
     return "it has no such layout: --layout nchw or nhwc" if problem.layout == "nchw16c" else None
 
 
 def one_by_one(problem: Conv) -> str | None:
-    """Why the image itself is not the columns."""
+    """Return why the image itself is not the columns, or None."""
     if (problem.r, problem.s, problem.stride) != (1, 1, 1):
         return "one product an image: --r 1 --s 1 --stride 1"
     if any((problem.pad_top, problem.pad_left, problem.pad_bottom, problem.pad_right)):
@@ -130,7 +130,7 @@ def _row(
 
 
 ROWS: tuple[Variant[Conv], ...] = (
-    _row("im2col", whole, (DEFAULT,), plain),
+    _row("im2col", whole_image, (DEFAULT,), plain),
     _row("im2col-blocks", limited, ("search",), plain),
     _row("gemm-1x1", None, (DEFAULT,), one_by_one),
 )

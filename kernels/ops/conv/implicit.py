@@ -1,4 +1,4 @@
-"""How the kernels of implicit.cu are launched."""
+"""Launches of the kernels of implicit.cu."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ SOURCE = Path(__file__).with_name("implicit.cu")
 KERNELS = tuple(f"implicit_{x}" for x in PASSES)
 TILE, THREADS = 64, 256  # rows and columns of the result that a block computes; its threads
 USEFUL, BLOCKS, LONG = 16, 32, 10_000  # rows of a tile's 64; blocks of a result; terms of its sums
-LARGE = 1e9  # FLOPs from which on what wastes a card is not done: rivals would wait for it
-PLACES = (1 << 31) - TILE  # pixels, results, terms: numbers of 32 bits tell them apart, whose divisions cost less
+LARGE = 1e9  # FLOPs beyond which a problem that wastes the card is refused, because rivals would wait
+PLACES = (1 << 31) - TILE  # pixels, results, terms: indices of 32 bits, whose divisions cost less
 
 
 def kernel(problem: Shape) -> str:
-    """The name of the one that solves it."""
+    """Return the name of the kernel that solves a problem."""
     return f"implicit_{problem.direction}"
 
 
 def launches(problem: Shape, name: str) -> tuple[Geometry, ...]:
-    """One launch. Raises UsageError."""
+    """Return the only launch of a problem. Raises UsageError."""
     if why := refused(problem):
         raise UsageError(why)
     if name != kernel(problem):
@@ -38,7 +38,7 @@ def launches(problem: Shape, name: str) -> tuple[Geometry, ...]:
 
 
 def tiles(problem: Shape) -> tuple[int, int]:
-    """Rows of the product's result in a group, and blocks in all."""
+    """Return the rows of a group's product, and the number of blocks of all groups."""
     c, k = problem.c // problem.groups, problem.k // problem.groups
     rows, cols = {
         "forward": (k, problem.n * problem.outputs_of_image),
@@ -49,7 +49,7 @@ def tiles(problem: Shape) -> tuple[int, int]:
 
 
 def refused(problem: Shape) -> str | None:
-    """Why there is no kernel for it."""
+    """Return why there is no kernel for a problem, or None."""
     if problem.layout != "nchw":
         return "it finds its factors where the channels lie before the pixels: --layout nchw"
     rows, blocks = tiles(problem)

@@ -1,4 +1,4 @@
-"""How images and filters lie in memory: nchw, nhwc with the channels last, nchw16c in blocks of 16 channels."""
+"""Layouts of images and filters: nchw, nhwc with channels last, nchw16c in blocks of 16 channels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LAYOUTS = ("nchw", "nhwc", "nchw16c")
 
 
 def images(layout: str, n: int, channels: int, height: int, width: int) -> tuple[int, ...]:
-    """The shape of an operand that is images."""
+    """Return the shape of an operand of images."""
     if layout == "nhwc":
         return n, height, width, channels
     if layout == "nchw16c":
@@ -28,7 +28,7 @@ def images(layout: str, n: int, channels: int, height: int, width: int) -> tuple
 
 
 def filters(layout: str, k: int, c: int, r: int, s: int) -> tuple[int, ...]:
-    """The shape of an operand that is filters."""
+    """Return the shape of an operand of filters."""
     if layout == "nhwc":
         return k, r, s, c
     if layout == "nchw16c":
@@ -37,7 +37,7 @@ def filters(layout: str, k: int, c: int, r: int, s: int) -> tuple[int, ...]:
 
 
 def plain(layout: str, array: Array) -> Array:
-    """An operand with the axes images or filters, channels, row, column; a view where that is possible."""
+    """Return an operand with axes images or filters, channels, row, column; a view if possible."""
     if layout == "nhwc":
         return array.transpose(0, 3, 1, 2)
     if layout == "nchw":
@@ -49,7 +49,7 @@ def plain(layout: str, array: Array) -> Array:
 
 
 def laid(layout: str, array: Array, *, of_filters: bool) -> Array:
-    """A plain operand in the layout."""
+    """Return a plain operand in the layout."""
     if layout == "nhwc":
         return array.transpose(0, 2, 3, 1)
     if layout == "nchw":
@@ -62,7 +62,7 @@ def laid(layout: str, array: Array, *, of_filters: bool) -> Array:
 
 
 def image_places(layout: str, n: Numbers, channels: Numbers, rows: Sequence[int], columns: Sequence[int]) -> Places:
-    """Of an operand that is images: the places along each of its axes. Channels are whole blocks of nchw16c."""
+    """Return the places along each axis of an operand of images; nchw16c takes whole blocks of channels."""
     import numpy as np
 
     down, across = np.asarray(rows), np.asarray(columns)
@@ -74,7 +74,7 @@ def image_places(layout: str, n: Numbers, channels: Numbers, rows: Sequence[int]
 
 
 def filter_places(layout: str, k: Numbers, c: Numbers, r: Sequence[int], s: Sequence[int]) -> Places:
-    """Of an operand that is filters, as of images."""
+    """Return the places along each axis of an operand of filters; nchw16c takes whole blocks of channels."""
     import numpy as np
 
     down, across = np.asarray(r), np.asarray(s)

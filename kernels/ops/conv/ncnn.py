@@ -1,9 +1,9 @@
 """ncnn's convolutions by the options that allow an algorithm, an image at a time, forward alone.
 
-It transforms, or orders, the filter when the network is loaded: compare with rows that keep theirs. Which of Winograd's
-tiles it took is seen by where the roundings of one large number spread, as its options do not decide that alone: of an
-image without its size it takes F(2,3) where F(6,3) is all that is allowed. Results are copied out of its own memory.
-"""
+ncnn transforms or packs the filter when the network is loaded: compare with rows that keep the filter's transform.
+ncnn's options do not decide the Winograd tile alone (for an image of unknown size it takes F(2,3) where only F(6,3)
+is allowed), so the tile is detected from where the roundings of one large number spread. Results are copied out of
+ncnn's memory."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
 FEW = 8  # channels of images and of results up to which it takes no Winograd
 TILES = {2: "use_winograd23_convolution", 4: "use_winograd43_convolution", 6: "use_winograd63_convolution"}
 WORK = {algorithm.m: partial(algorithm.work, kept=True) for name, algorithm, *_ in ALGORITHMS}
-PROBE, SPIKE, LARGE = 24, 9, 1e7  # rows of an image with one large number, and where, its padding counted
-# The results that its roundings reach, of one tile: in the one before it stands last, where the filter has zeros.
+PROBE, SPIKE, LARGE = 24, 9, 1e7  # rows of an image, and place, padding included, and size of its large number
+# Tile by the first and last row that roundings reach; at the end of the tile before, the large number meets zero taps.
 REACHED = {(8, 9): 2, (8, 11): 4, (6, 11): 6}
 ROUNDED = 1e-3  # errors of numbers around 1 beside the large one
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What it may take: tiles, if any, and products of im2col. `tile`: the one that it has to take."""
+    """Algorithms that ncnn may take: Winograd tiles, if any, and products of im2col."""
 
     tiles: tuple[int, ...] = ()
     products: bool = True
-    tile: int = 0
+    tile: int = 0  # the only tile accepted; 0: any
 
     @property
     def options(self) -> dict[str, bool]:
@@ -51,7 +51,7 @@ class Choice:
 
 
 def text(problem: Conv) -> str:
-    """The network: an input with its size, by which it chooses among its tiles, and the layer."""
+    """Return the network: an input with its size, which decides among ncnn's tiles, and the layer."""
     top, left, bottom, right = problem.pad_top, problem.pad_left, problem.pad_bottom, problem.pad_right
     fields = {0: problem.k, 1: problem.s, 11: problem.r, 2: problem.dilation, 12: problem.dilation}
     fields |= {3: problem.stride, 13: problem.stride, 4: left, 14: top, 15: right, 16: bottom, 5: 0}
@@ -75,7 +75,7 @@ def prepare(problem: Conv, device: Any, setting: Setting, *, choice: Choice) -> 
 
         def run(keep: object = buffers) -> None:
             for image, result in zip(images, y, strict=True):
-                np.copyto(result, np.asarray(ncnn.run(held.made, image)))
+                np.copyto(result, np.asarray(ncnn.run(held.derived, image)))
 
         call = cached_filter.keeping(w, lambda: network(weights=w.tobytes()), [run], held)
         return Launch(call, kernel=(kernel, None))
@@ -84,7 +84,7 @@ def prepare(problem: Conv, device: Any, setting: Setting, *, choice: Choice) -> 
 
 
 def _named(problem: Conv, choice: Choice, threads: int) -> str:
-    """With the tile that it took. Raises Unavailable where that is not the one asked for."""
+    """Return the kernel's name with its detected tile. Raises Unavailable if it is not the requested tile."""
     m = tile(problem, choice, threads) if choice.tiles and by_tiles(problem) is None else 0
     if choice.tile and m != choice.tile:
         other = f"F({m},3)" if m else "no tiles"
@@ -94,8 +94,10 @@ def _named(problem: Conv, choice: Choice, threads: int) -> str:
 
 
 def tile(problem: Conv, choice: Choice, threads: int) -> int:
-    """Of Winograd's algorithm, as seen in an answer: a filter that copies the image errs only where the tile of one
-    large number is; 0 where nothing errs. Raises Unavailable for what it cannot tell."""
+    """Return the outputs of the Winograd tile that ncnn takes, detected in an answer; 0 without tiles.
+
+    A filter that copies the image errs only within the tile of one large number. Raises Unavailable for another
+    pattern."""
     import numpy as np
 
     w = np.zeros((problem.k, problem.c, 3, 3), np.float32)
@@ -118,7 +120,7 @@ def tile(problem: Conv, choice: Choice, threads: int) -> int:
 
 
 def accepts(problem: Conv) -> str | None:
-    """Why it cannot do it."""
+    """Return why ncnn cannot do a problem, or None."""
     if problem.direction != "forward":
         return "it has a forward pass alone: --direction forward"
     if problem.layout != "nchw":
@@ -129,7 +131,7 @@ def accepts(problem: Conv) -> str | None:
 
 
 def by_tiles(problem: Conv) -> str | None:
-    """Why it takes no Winograd."""
+    """Return why ncnn takes no Winograd tiles for a problem, or None."""
     if (problem.r, problem.s) != (3, 3):
         return "its Winograd is for filters of 3x3: --r 3 --s 3"
     if problem.stride > 1 or problem.dilation > 1:
@@ -146,7 +148,7 @@ def accepts_tiles(problem: Conv) -> str | None:
 
 
 def least(problem: Conv) -> Work:
-    """Of what it may choose."""
+    """Return the least work of the algorithms that ncnn may choose."""
     if by_tiles(problem):
         return problem.direct_work()
     return min((work(problem) for work in WORK.values()), key=lambda work: work.flops)

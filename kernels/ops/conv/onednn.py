@@ -1,9 +1,8 @@
 """oneDNN's convolutions by the name of the algorithm, through its C API.
 
-Images and filters are taken and left in the problem's layout: what an implementation wants otherwise is reordered
-within the call, and its name is followed by how many reorders there are. In nhwc and nchw16c the images need none, but
-for Winograd in nhwc.
-"""
+Images and filters keep the problem's layout: where an implementation needs another, operands are reordered within
+the call, and the number of reorders follows its name. In nhwc and nchw16c images need no reorder, except for
+Winograd in nhwc."""
 
 from __future__ import annotations
 
@@ -54,11 +53,10 @@ class Convolution(ctypes.Structure):
 
 
 class Chain:
-    """The primitives of one convolution with their memory: reorders where a layout is not what the implementation
-    takes, the convolution itself, scratch that all of them share."""
+    """The primitives of one convolution with their memory: reorders, the convolution, shared scratch."""
 
     def __init__(self, library: OneDnn, device: Any, description: Handle, stored: dict[int, Handle]) -> None:
-        """Of a convolution whose operands are `stored` by their roles, in the problem's order."""
+        """Build the chain of a convolution; `stored`: its operands' layouts by role, in the problem's order."""
         self.library, self.device = library, device
         self.blocks: list[Array] = []
         self._operands = {role: library.memory(layout.place) for role, layout in stored.items()}
@@ -74,7 +72,7 @@ class Chain:
             step.count = len(arguments)
 
     def _in_order(self, description: Handle, stored: dict[int, Handle]) -> list[Described]:
-        """What is read is reordered before the convolution, the result behind it."""
+        """Return reorders of inputs, the convolution, and the reorder of its result, with their arguments."""
         library = self.library
         before: list[Described] = []
         behind: list[Described] = []
@@ -92,13 +90,13 @@ class Chain:
         return [*before, (description, memories), *behind]
 
     def _room(self, layout: ctypes.c_void_p) -> Handle:
-        """Memory of its own."""
+        """Return allocated memory of a layout."""
         block = self.device.allocate(self.library.size(layout))
         self.blocks.append(block)
         return self.library.memory(layout, block.ctypes.data)
 
     def _share_scratch(self, steps: list[Described]) -> None:
-        """They run one after another."""
+        """Give all steps one scratchpad, since they run one after another."""
         layouts = [self.library.layout(description, onednn.SCRATCHPAD) for description, _ in steps]
         if most := max(map(self.library.size, layouts)):
             block = self.device.allocate(most)
@@ -107,7 +105,7 @@ class Chain:
                 memories[onednn.SCRATCHPAD] = self.library.memory(layout, block.ctypes.data)
 
     def structure(self) -> Convolution:
-        """A fresh one, which this chain must outlive."""
+        """Return a fresh structure, which this chain must outlive."""
         library = self.library
         return Convolution(
             memories=(ctypes.c_void_p * 3)(*(memory.place.value for memory in self._operands.values())),
@@ -121,7 +119,7 @@ class Chain:
 
 
 def _arguments(memories: dict[int, Handle]) -> ctypes.Array[Argument]:
-    """Of one primitive."""
+    """Return the arguments of one primitive."""
     array = (Argument * len(memories))()
     for argument, (role, memory) in zip(array, memories.items(), strict=True):
         argument.role, argument.memory = role, memory.place.value
@@ -129,7 +127,7 @@ def _arguments(memories: dict[int, Handle]) -> ctypes.Array[Argument]:
 
 
 SOURCE = Path(__file__).with_name("onednn.c")
-PASSES = {  # the library's own name, and what it calls the operands
+PASSES = {  # the library's name, and its roles of the operands
     "forward": ("forward", (onednn.SRC, onednn.WEIGHTS, onednn.DST)),
     "dgrad": ("backward_data", (onednn.DIFF_DST, onednn.WEIGHTS, onednn.DIFF_SRC)),
     "wgrad": ("backward_weights", (onednn.SRC, onednn.DIFF_DST, onednn.DIFF_WEIGHTS)),
@@ -140,7 +138,7 @@ TILES = Winograd(("5/8", "3/2"))  # its points of F(4,3)
 
 
 def prepared(algorithm: str, wanted: str = "") -> Callable[[Conv, Any, Setting], Bind]:
-    """The first implementation of an algorithm that has `wanted` in its name."""
+    """Return a `prepare` by an algorithm's first implementation with `wanted` in its name."""
 
     def prepare(problem: Conv, device: Any, setting: Setting) -> Bind:
         library = onednn.load()
@@ -161,10 +159,10 @@ def prepared(algorithm: str, wanted: str = "") -> Callable[[Conv, Any, Setting],
 
 
 def _described(library: OneDnn, problem: Conv, algorithm: str, wanted: str) -> tuple[Handle, dict[int, Handle]]:
-    """The convolution, and how its operands are stored, by role in the problem's order."""
+    """Return the convolution's description, and its operands' layouts by role, in the problem's order."""
     kind, roles = PASSES[problem.direction]
     stored = {role: _stored(library, problem, role) for role in roles}
-    # Images are asked for as they are stored where its kernels take that layout, and as they like them elsewhere.
+    # Images are described as stored where oneDNN's kernels take that layout, else in a layout of their choice.
     fixed = {"nchw": bool(wanted), "nhwc": algorithm != "winograd", "nchw16c": True}[problem.layout]
     x, w, y = (_asked(library, problem, role, fixed) for role in (onednn.SRC, onednn.WEIGHTS, onednn.DST))
     lines = _lines(problem)
@@ -182,7 +180,7 @@ def _described(library: OneDnn, problem: Conv, algorithm: str, wanted: str) -> t
 
 
 def _lines(problem: Conv) -> tuple[Any, ...]:
-    """Strides, dilations less one, padding before and behind: of that only what is read."""
+    """Return strides, dilations less one, padding before and behind; of the last only what is read."""
     lines = problem.lines
     behind = (max(0, line.at(line.outputs - 1, line.taps - 1) + 1 - line.size) for line in lines)
     pairs = (
@@ -195,7 +193,7 @@ def _lines(problem: Conv) -> tuple[Any, ...]:
 
 
 def _dims(problem: Conv, role: int) -> tuple[int, ...]:
-    """Of an operand, images, rows and columns last; filters of several groups begin with those."""
+    """Return an operand's sizes, images, rows and columns last; grouped filters begin with the groups."""
     down, across = problem.lines
     if role in FILTERS:
         g = problem.groups
@@ -207,7 +205,7 @@ def _dims(problem: Conv, role: int) -> tuple[int, ...]:
 
 
 def _stored(library: OneDnn, problem: Conv, role: int) -> Handle:
-    """How the problem has it in memory."""
+    """Return the layout of an operand in the problem's memory."""
     dims = _dims(problem, role)
     if problem.layout == "nchw16c":
         return library.blocked(dims, "ABcd16b16a" if role in FILTERS else "aBcd16b")
@@ -221,14 +219,14 @@ def _stored(library: OneDnn, problem: Conv, role: int) -> Handle:
 
 
 def _asked(library: OneDnn, problem: Conv, role: int, fixed: bool) -> Handle:
-    """What the convolution is described with: a filter's layout is always the library's choice."""
+    """Return the layout in the convolution's description; a filter's is always the library's choice."""
     if fixed and role not in FILTERS:
         return _stored(library, problem, role)
     return library.unset(_dims(problem, role))
 
 
 def without_winograd(problem: Conv) -> str | None:
-    """Why it has no such kernel."""
+    """Return why oneDNN has no Winograd kernel for a problem, or None."""
     if (problem.r, problem.s) != (3, 3):
         return "its Winograd is for filters of 3x3: --r 3 --s 3"
     if problem.stride > 1 or problem.dilation > 1 or problem.groups > 1:
@@ -239,29 +237,31 @@ def without_winograd(problem: Conv) -> str | None:
 
 
 def wrong_by_winograd(problem: Conv) -> str | None:
-    """Why it would answer wrongly where it is taken: seen of oneDNN 3.1, in this pass alone."""
+    """Return why oneDNN's Winograd would answer wrongly, or None: seen of oneDNN 3.1, in dgrad alone."""
     if problem.direction == "dgrad" and problem.pad_top != problem.pad_bottom and not without_winograd(problem):
         return "its Winograd is wrong where an image's padding differs above and below: --pad-bottom as --pad-top"
     return None
 
 
 def by_winograd(problem: Conv) -> str | None:
-    """Why it cannot do it."""
+    """Return why oneDNN's Winograd cannot do a problem, or None."""
     return without_winograd(problem) or wrong_by_winograd(problem)
 
 
 def by_gemm(problem: Conv) -> str | None:
-    """Why its products cannot do it."""
+    """Return why oneDNN's products cannot do a problem, or None."""
     return "its products take no blocks of channels: --layout nchw or nhwc" if problem.layout == "nchw16c" else None
 
 
 def at_least(problem: Conv) -> Work:
-    """By Winograd where the library may take it: which one it took, its kernel's name tells."""
+    """Return the least work of oneDNN's choice: Winograd's if allowed; the kernel's name shows the choice."""
     return problem.direct_work() if without_winograd(problem) or problem.layout == "nhwc" else TILES.work(problem)
 
 
 def by_its_kernel(problem: Conv) -> Conv:
-    """A sum term by term where it can be nothing else: a long one has errors that no tile's transform has."""
+    """Return the problem for judging: plain if only direct sums are possible, else spread.
+
+    A long direct sum has errors that no tile's transform has."""
     return problem if without_winograd(problem) else spread(problem)
 
 

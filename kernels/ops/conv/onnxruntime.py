@@ -1,5 +1,7 @@
-"""ONNX Runtime's convolution, forward alone: a model of one node whose filter is a constant, ordered when it is loaded,
-channels in blocks; and one whose filter is an input, by im2col and a product."""
+"""ONNX Runtime's convolution, forward alone, as a model of one node.
+
+With the filter as a constant, packed at load, channels are in blocks; with the filter as an input, it runs im2col
+and a product."""
 
 from __future__ import annotations
 
@@ -19,13 +21,13 @@ if TYPE_CHECKING:
     from kernels.setting import Setting
 
 
-IR, OPSET = 8, 13  # what any release of the last years reads
+IR, OPSET = 8, 13  # read by all releases of the last years
 FLOAT, INT, INTS = 1, 2, 7  # TensorProto.FLOAT; AttributeProto's types
 VARINT, BYTES = 0, 2  # how a field lies
 
 
 def model(problem: Conv, weights: bytes | None) -> bytes:
-    """y = Conv(x, w): the filter a constant of the model where its weights are given, else an input."""
+    """Return the model y = Conv(x, w), with w a constant if `weights` are given, else an input."""
     filters = (problem.k, problem.c // problem.groups, problem.r, problem.s)
     down, across = problem.lines
     shapes = {
@@ -40,7 +42,7 @@ def model(problem: Conv, weights: bytes | None) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    """Seven bits a byte, the lowest first."""
+    """Return an integer with seven bits a byte, the lowest first."""
     parts = bytearray()
     while value > 127:
         parts.append(value & 127 | 128)
@@ -82,7 +84,7 @@ def _value(name: str, shape: Sequence[int]) -> bytes:
 
 
 def constant(problem: Conv, device: Any, setting: Setting) -> Bind:
-    """The filter is a constant of the model."""
+    """Prepare a model whose filter is a constant."""
     cached_filter.refuse_cold(setting)
     zeros = bytes(problem.operands()[1].nbytes)
     kernel = _named(model(problem, zeros), "all")
@@ -90,15 +92,15 @@ def constant(problem: Conv, device: Any, setting: Setting) -> Bind:
 
     def bind(buffers: Sequence[Array]) -> Launch:
         x, w, y = buffers
-        own: list[Any] = [None, None]  # the session that is bound to these, and how
+        current: list[Any] = [None, None]  # the session that is bound to these, and how
 
         def make() -> object:
             return onnxruntime.session(model(problem, w.tobytes()), setting.threads, "all")
 
         def run() -> None:
-            if own[0] is not held.made:
-                own[:] = held.made, _bound(held.made, {"x": x}, y)
-            own[0].run_with_iobinding(own[1])
+            if current[0] is not held.derived:
+                current[:] = held.derived, _bound(held.derived, {"x": x}, y)
+            current[0].run_with_iobinding(current[1])
 
         return Launch(cached_filter.keeping(w, make, [run], held), kernel=(kernel, None))
 
@@ -106,7 +108,7 @@ def constant(problem: Conv, device: Any, setting: Setting) -> Bind:
 
 
 def given(problem: Conv, device: Any, setting: Setting) -> Bind:
-    """The filter is an input."""
+    """Prepare a model whose filter is an input."""
     text = model(problem, None)
     session, kernel = onnxruntime.session(text, setting.threads, "basic"), _named(text, "basic")
 
@@ -123,7 +125,7 @@ def given(problem: Conv, device: Any, setting: Setting) -> Bind:
 
 
 def _bound(session: Any, inputs: dict[str, Array], y: Array) -> Any:
-    """To the operands where they lie."""
+    """Return a binding of the session to the operands in place."""
     import numpy as np
 
     binding = session.io_binding()
@@ -134,7 +136,7 @@ def _bound(session: Any, inputs: dict[str, Array], y: Array) -> Any:
 
 
 def _named(model: bytes, level: str) -> str:
-    """By the operations of the model that is run."""
+    """Return a name of the kernel by the operations of the optimized model."""
     text = onnxruntime.optimized(model, level)
     copies = [name for name in ("ReorderInput", "ReorderOutput") if name.encode() in text]
     how = ", ".join(["channels in blocks (NCHWc)", *copies]) if copies else "Conv of plain images"
@@ -142,7 +144,7 @@ def _named(model: bytes, level: str) -> str:
 
 
 def accepts(problem: Conv) -> str | None:
-    """Why it cannot do it."""
+    """Return why ONNX Runtime cannot do a problem, or None."""
     if problem.direction != "forward":
         return "it has a forward pass alone: --direction forward"
     if problem.layout != "nchw":

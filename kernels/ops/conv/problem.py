@@ -22,21 +22,23 @@ FEW = 16  # channels of an output: fewer are not projected
 
 @dataclass(frozen=True)
 class Conv(Shape):
-    """y = x ⋆ w, cross-correlation as in all frameworks: x N×C×H×W, w K×C/groups×R×S, y N×K×OH×OW, zeros around x.
+    """y = x ⋆ w, cross-correlation as in all frameworks, with zeros around x.
+
+    x N×C×H×W, w K×C/groups×R×S, y N×K×OH×OW.
 
     Pass forward: y from x and w. dgrad: dx from dy and w. wgrad: dw from x and dy. Layout nhwc has the channels last,
     of the filter too (K×R×S×C); nchw16c has blocks of 16 channels last (N×C/16×H×W×16, the filter
     K/16×C/16×R×S×16c×16k).
 
-    FLOPs are nominal: 2·N·K·OH·OW·C/groups·R·S in each pass, multiplications by the zeros around x among them. What a
-    NaN or an infinity makes of an image differs between honest algorithms: those that transform spread it.
-    """
+    FLOPs are nominal: 2·N·K·OH·OW·C/groups·R·S in each pass, multiplications by the zeros around x among them. What
+    a NaN or an infinity makes of an image differs between honest algorithms: those that transform spread it."""
 
     probes: ClassVar[tuple[str, ...]] = ("dense", "sparse")
 
     def fill(self, rng: np.random.Generator, probe: str = "dense") -> dict[str, Array]:
-        """Sparse: few terms a sum, so that nothing averages a loss of precision away. The others are small, not zero: a
-        kernel must not know the probe by its zeros."""
+        """Return inputs; few terms of a sum count in a sparse probe, so that no precision loss averages out.
+
+        The other terms are small, not zero, so that a kernel cannot recognize the probe by its zeros."""
         import numpy as np
 
         x = super().fill(rng, probe)
@@ -54,7 +56,7 @@ class Conv(Shape):
         return {name: self.laid(truth.output(self, first, second), name)}
 
     def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
-        """Of dense data of mean zero: errors of single terms average out like the terms."""
+        """Return the bound for dense data of mean zero, whose rounding errors average out like the terms."""
         name = self.outputs[0].name
         return {name: self.laid(truth.of_factors(u, "dense") * truth.of_sums(self, "dense", *self.inputs(x)), name)}
 
@@ -69,12 +71,14 @@ class Conv(Shape):
 
 
 class Spread(Conv):
-    """The same problem for kernels that transform whole images or tiles: an element's error is as large as the tile's
-    others make it, so that no bound of the element's own terms holds where some are far larger."""
+    """The same convolution for kernels whose transforms of images or tiles spread errors over a plane.
+
+    An element's error is as large as its plane's other elements make it, so that a bound of the element's terms
+    alone fails where others are far larger."""
 
     planes: ClassVar[tuple[str, ...]] = ("sparse", GRADED)
 
 
 def spread(problem: Conv) -> Conv:
-    """The problem by whose bounds a kernel is judged that transforms."""
+    """Return the problem whose bounds judge a kernel that transforms."""
     return Spread(**{x.name: getattr(problem, x.name) for x in fields(problem)})

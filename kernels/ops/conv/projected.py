@@ -1,8 +1,7 @@
-"""A large convolution's answer, compared with the truth without the whole truth (Freivalds 1977): its channels times
-three random vectors, drawn after the first answer to these inputs, and a few parts of it element by element.
+"""Checks of large convolutions without the full reference (Freivalds 1977).
 
-With the vectors the float64 reference has three channels and not hundreds.
-"""
+The answer's channels times three random vectors, drawn after the first answer to these inputs, are compared, and a
+few parts element by element. With the vectors the float64 reference has three channels instead of hundreds."""
 
 from __future__ import annotations
 
@@ -23,18 +22,18 @@ ENTRIES = 8  # parts that are compared in full
 
 
 def compare(problem: Shape, x: Arrays, got: Arrays, u: float, probe: str) -> list[Evidence]:
-    """Of the one output: its projections, then its parts."""
+    """Compare the output's projections, then some of its parts."""
     import numpy as np
 
-    rng = np.random.default_rng()  # of the system's own entropy: no seed and no input foretells it
+    rng = np.random.default_rng()  # from the system's entropy, so that no seed and no input predicts it
     evidence = [_projections(problem, x, got, u, probe, rng)]
-    if probe not in problem.planes:  # of which a part has too few
+    if probe not in problem.planes:  # a part is too small for those
         evidence += [_part(problem, x, got, u, probe, rng) for _ in range(ENTRIES)]
     return evidence
 
 
 def _projections(problem: Shape, x: Arrays, got: Arrays, u: float, probe: str, rng: np.random.Generator) -> Evidence:
-    """Errors of the channels are independent of the vectors: their sum is as large as the root of their squares."""
+    """Compare projections; channel errors are independent of the vectors, so they add as root of squares."""
     import numpy as np
 
     operands = problem.operands()
@@ -49,12 +48,12 @@ def _projections(problem: Shape, x: Arrays, got: Arrays, u: float, probe: str, r
 
 
 def _channel(problem: Shape) -> tuple[int, int]:
-    """Which of the inputs has the answer's channels, and along which of its axes."""
+    """Return which input has the answer's channels, and along which axis."""
     return {"forward": (1, 0), "dgrad": (1, 1), "wgrad": (0, 1)}[problem.direction]
 
 
 def _projected(problem: Shape, inputs: tuple[Array, Array], rng: np.random.Generator) -> tuple[Array, Array]:
-    """The vectors, and what the answer's channels times them are to be."""
+    """Return the vectors, and the true product of the answer's channels with the vectors."""
     import numpy as np
 
     which, channel = _channel(problem)
@@ -64,26 +63,27 @@ def _projected(problem: Shape, inputs: tuple[Array, Array], rng: np.random.Gener
 
 
 def _allowed(problem: Shape, inputs: tuple[Array, Array], probe: str) -> Array:
-    """The root of the sum of squares of all channels' bounds: exact of the quadratic ones, no less of the others
-    (Minkowski)."""
+    """Return the root of the sum of squares of all channels' bounds.
+
+    For quadratic bounds the root is exact, for the others no less than exact (Minkowski)."""
     import numpy as np
 
     which, channel = _channel(problem)
-    one = (
+    norms = (
         np.sqrt(np.square(a, dtype=np.float64).sum(axis=channel, keepdims=True)) if i == which else a
         for i, a in enumerate(inputs)
     )
-    return truth.of_sums(_with_channels(problem, 1), probe, *one)
+    return truth.of_sums(_with_channels(problem, 1), probe, *norms)
 
 
 def _with_channels(problem: Shape, count: int) -> Shape:
-    """The problem whose output has so many channels, plain."""
+    """Return the problem with `count` output channels, in plain layout."""
     plain = replace(problem, layout="nchw")
     return replace(plain, k=count) if problem.direction == "forward" else replace(plain, c=count)
 
 
 def _times(vectors: Array, a: Array, axis: int) -> Array:
-    """The array in float64 with its axis 0 or 1 multiplied by the vectors."""
+    """Return the array in float64 with its axis 0 or 1 multiplied by the vectors."""
     import numpy as np
 
     if axis == 0:
@@ -92,7 +92,7 @@ def _times(vectors: Array, a: Array, axis: int) -> Array:
 
 
 def _part(problem: Shape, x: Arrays, got: Arrays, u: float, probe: str, rng: np.random.Generator) -> Evidence:
-    """Of an excerpt, element by element."""
+    """Compare a random excerpt element by element."""
     import numpy as np
 
     part, places = excerpts.part(problem, rng)

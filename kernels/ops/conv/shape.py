@@ -1,4 +1,4 @@
-"""The sizes of a convolution: its axes, its operands and how they lie, its work."""
+"""Sizes of a convolution: its axes, its operands and their layouts, its work."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CALLED = {
 
 @dataclass(frozen=True)
 class Shape(Problem):
-    """What a convolution is before anything is computed; kernels/ops/conv/problem.py says what its passes are."""
+    """The sizes of a convolution, without its arithmetic; kernels/ops/conv/problem.py defines the passes."""
 
     op: ClassVar[str] = "conv"
     by_executed: ClassVar[bool] = True
@@ -79,7 +79,7 @@ class Shape(Problem):
                 raise UsageError(f"--{name} {line.taps}{apart}: longer than an image of {size} with its padding")
 
     def _place_padding(self) -> None:
-        """`pad` where a side has none of its own; it is 0 where they are not all the same."""
+        """Set each side's padding, by default `pad`; `pad` becomes 0 unless all sides are alike."""
         sides = {name: getattr(self, name) or self.pad for name in SIDES}
         for name, zeros in sides.items():
             object.__setattr__(self, name, zeros)
@@ -87,7 +87,7 @@ class Shape(Problem):
 
     @property
     def name(self) -> str:
-        """With the padding of all sides, where they are alike."""
+        """The problem's name, with one padding if all sides are alike."""
         words = super().name.split("/")
         return "/".join(word for word in words if not (self.pad and word.partition(":")[0] in SIDES))
 
@@ -97,7 +97,7 @@ class Shape(Problem):
 
     @property
     def lines(self) -> tuple[Line, Line]:
-        """Down, and across."""
+        """The vertical and the horizontal axis."""
         return (
             Line(self.h, self.r, self.stride, self.pad_top, self.pad_bottom, self.dilation),
             Line(self.w, self.s, self.stride, self.pad_left, self.pad_right, self.dilation),
@@ -115,7 +115,7 @@ class Shape(Problem):
 
     @property
     def inside(self) -> float:
-        """FLOPs of the taps that lie inside the image: what sums term by term need."""
+        """FLOPs of taps that lie inside the image, which direct sums need."""
         down, across = self.lines
         return 2.0 * self.n * self.k * (self.c // self.groups) * down.pairs * across.pairs
 
@@ -124,7 +124,7 @@ class Shape(Problem):
         return float(self.footprint)
 
     def direct_work(self) -> Work:
-        """What a sum term by term executes."""
+        """Return the work of a direct sum."""
         return Work(self.inside, self.bytes)
 
     @property
@@ -141,7 +141,7 @@ class Shape(Problem):
 
     @property
     def graded(self) -> dict[str, int]:
-        """Images; of a filter's gradient, which is summed over them, the filters."""
+        """Images; for a filter's gradient, which is summed over images, the filters."""
         if self.direction != "wgrad":
             return {self.operands()[0].name: 0}
         return {"nchw": {"dy": 1}, "nhwc": {"dy": 3}}.get(self.layout, {})
@@ -159,22 +159,22 @@ class Shape(Problem):
 
     @property
     def letters(self) -> list[str]:
-        """The last letters of the operands' names, which are the same in all passes: x, w, y."""
+        """The last letters of the operands' names, the same in all passes: x, w, y."""
         return [operand.name[-1] for operand in self.operands()]
 
     def by_letter(self, values: Sequence[T]) -> dict[str, T]:
-        """Return what belongs to each operand, in their order, by these letters."""
+        """Return the values, given in the operands' order, by the last letter of the operand's name."""
         return dict(zip(self.letters, values, strict=True))
 
     def plain(self, array: Array) -> Array:
-        """An operand with the axes images or filters, channels, row, column; a view where that is possible."""
+        """Return an operand with the axes images or filters, channels, row, column; a view if possible."""
         return layouts.plain(self.layout, array)
 
     def laid(self, array: Array, name: str) -> Array:
-        """The reverse: a plain operand of that name in the layout."""
+        """Return a plain operand of that name in the layout."""
         return layouts.laid(self.layout, array, of_filters=name in ("w", "dw"))
 
     def inputs(self, x: Arrays) -> tuple[Array, Array]:
-        """Both, plain."""
+        """Return both inputs, plain."""
         first, second = (self.plain(x[operand.name]) for operand in self.operands()[:2])
         return first, second

@@ -1,11 +1,9 @@
-"""Convolution by transforms of small tiles, in three passes: images of any size, a workspace of a filter's spectrum and
-those of a few tiles.
+"""Convolution by Fourier transforms of small tiles, in three passes, for images of any size.
 
-A tile of outputs reads a tile of the image that is wider by a filter less one, and of whose circular correlation with
-the filter only those outputs are right that no edge comes into (overlap-save). The gradient of images is a convolution,
-whose right part ends the tile. The gradient of filters is the correlation of the image's tile with that of the output's
-gradient alone, summed over all tiles in the products.
-"""
+The workspace holds a filter's spectrum and those of a few tiles. A tile of outputs reads a tile of the image that is
+wider by a filter less one; of their circular correlation only the outputs that no edge enters are right
+(overlap-save). In the gradient of images, a convolution, the right outputs end the tile. The gradient of filters is
+the correlation of the image's tile with that of the output's gradient alone, summed over all tiles in the products."""
 
 from __future__ import annotations
 
@@ -35,7 +33,7 @@ if TYPE_CHECKING:
 
 
 SOURCE = Path(__file__).with_name("tiled.c")
-NEAR, LEAST = 8 << 20, 32  # bytes of a block's spectra, and how many tiles it has at least: products want rows
+NEAR, LEAST = 8 << 20, 32  # bytes of a block's spectra, and least tiles of a block, because products need rows
 
 Block: TypeAlias = "tuple[int, int]"  # its first tile, and how many it has
 
@@ -60,7 +58,7 @@ class Tiling(Reading):
 
     @property
     def steps(self) -> tuple[int, int]:
-        """Rows and columns of outputs that a tile makes; one of those that it cannot."""
+        """Rows and columns of outputs that a tile makes, at least one."""
         return max(1, self.size - self.spans[0] + 1), max(1, self.size - self.spans[1] + 1)
 
     @property
@@ -74,12 +72,12 @@ class Tiling(Reading):
 
     @property
     def tiles(self) -> int:
-        """Of all images."""
+        """Tiles of all images."""
         return self.problem.n * self.down * self.across
 
     @property
     def at_once(self) -> int:
-        """Tiles of a block; blocks of about one size."""
+        """Tiles of a block; blocks have about one size."""
         most = max(LEAST, NEAR // (8 * self.extent(1).frequencies * (self.read + self.written)))
         return -(-self.tiles // -(-self.tiles // most))
 
@@ -88,13 +86,13 @@ class Tiling(Reading):
         return [(first, min(self.at_once, self.tiles - first)) for first in range(0, self.tiles, self.at_once)]
 
     def extent(self, tiles: int) -> Extent:
-        """The frames of the filter, and of so many tiles."""
+        """Return the frames of the filter, and of so many tiles."""
         p = self.problem
         return Extent((self.size, self.size), {"x": tiles * p.c, "w": p.k * p.c, "y": tiles * p.k})
 
 
 def spectra_bytes(tiling: Tiling) -> int:
-    """Of the filter, and of a block's images and outputs."""
+    """Return the bytes of the filter's spectra, and of a block's images and outputs."""
     extent = tiling.extent(tiling.at_once)
     return 8 * extent.frequencies * sum(extent.planes.values())
 
@@ -112,7 +110,7 @@ def work(problem: Conv, size: int, kept: bool = False) -> Work:
 
 
 def accepts(problem: Conv, size: int) -> str | None:
-    """Why it cannot, or should not."""
+    """Return why tiles of this size cannot or should not do a problem, or None."""
     if why := fft.transformable(problem):
         return why
     for name, span in zip("rs", Tiling(problem, size).spans, strict=True):
@@ -125,21 +123,21 @@ def accepts(problem: Conv, size: int) -> str | None:
 
 
 def plan(problem: Conv, device: Any, blas: Blas, library: fft.Library, size: int) -> Plan:
-    """Allocate, and let the library plan, for the filter and the tiles of a block."""
+    """Allocate memory and plan the library's transforms, for the filter and the tiles of a block."""
     tiling = Tiling(problem, size)
     return fft.plan(problem, device, blas, library, extent=tiling.extent(tiling.at_once))
 
 
-def call(made: Plan, size: int, buffers: dict[str, Array]) -> tuple[Stage, ...]:
+def call(planned: Plan, size: int, buffers: dict[str, Array]) -> tuple[Stage, ...]:
     """Return the filter's stage and the stage that does the rest block by block, in order."""
-    tiling = Tiling(made.problem, size)
-    each = Stage("tiles", _over(tiling, _of_blocks(made, tiling, buffers)))
-    of_filter = _filter(made, buffers["w"])
-    return (each, of_filter) if made.problem.direction == "wgrad" else (of_filter, each)
+    tiling = Tiling(planned.problem, size)
+    each = Stage("tiles", _over(tiling, _of_blocks(planned, tiling, buffers)))
+    of_filter = _filter(planned, buffers["w"])
+    return (each, of_filter) if planned.problem.direction == "wgrad" else (of_filter, each)
 
 
 def _over(tiling: Tiling, steps: list[Callable[[Block], None]]) -> Callable[[], None]:
-    """All steps of a block, then those of the next."""
+    """Return a run of all steps of a block, then those of the next block."""
     blocks = tiling.blocks
 
     def run() -> None:
@@ -150,17 +148,17 @@ def _over(tiling: Tiling, steps: list[Callable[[Block], None]]) -> Callable[[], 
     return run
 
 
-def _filter(made: Plan, w: Array) -> Stage:
-    if made.problem.direction == "wgrad":
-        return Stage("inverse w", fft.out(made, "w", w, (0, 0)))
-    return Stage("transform w", fft.into(made, "w", w))
+def _filter(planned: Plan, w: Array) -> Stage:
+    if planned.problem.direction == "wgrad":
+        return Stage("inverse w", fft.out(planned, "w", w, (0, 0)))
+    return Stage("transform w", fft.into(planned, "w", w))
 
 
-def _of_blocks(made: Plan, tiling: Tiling, buffers: dict[str, Array]) -> list[Callable[[Block], None]]:
+def _of_blocks(planned: Plan, tiling: Tiling, buffers: dict[str, Array]) -> list[Callable[[Block], None]]:
     """Return the steps of a block, in order."""
-    *inputs, output = made.problem.letters
-    steps = [_into(made, tiling, name, buffers[name]) for name in inputs if name != "w"]
-    return [*steps, _multiply(made), *([_out(made, tiling, output, buffers[output])] if output != "w" else [])]
+    *inputs, output = planned.problem.letters
+    steps = [_into(planned, tiling, name, buffers[name]) for name in inputs if name != "w"]
+    return [*steps, _multiply(planned), *([_out(planned, tiling, output, buffers[output])] if output != "w" else [])]
 
 
 def _geometry(tiling: Tiling, array: Array) -> dict[str, int]:
@@ -170,55 +168,65 @@ def _geometry(tiling: Tiling, array: Array) -> dict[str, int]:
     return sizes | {"down": tiling.down, "across": tiling.across, "step_down": step_down, "step_across": step_across}
 
 
-def _frames(made: Plan, name: str, channels: int, block: Block) -> list[tuple[int, int]]:
-    """What is transformed at a time of a block's frames: the first, counted from the block's, and how many."""
-    count, size = block[1] * channels, made.blocks[name]
+def _frames(planned: Plan, name: str, channels: int, block: Block) -> list[tuple[int, int]]:
+    """Return first frame, counted from the block's, and number of the frames transformed at a time."""
+    count, size = block[1] * channels, planned.blocks[name]
     return [(first, min(size, count - first)) for first in range(0, count, size)]
 
 
-def _into(made: Plan, tiling: Tiling, name: str, array: Array) -> Callable[[Block], None]:
-    """Tiles of what is read to spectra by frequency; of the output's gradient beside an image the outputs alone."""
-    alone = made.problem.direction == "wgrad" and name == "y"
+def _into(planned: Plan, tiling: Tiling, name: str, array: Array) -> Callable[[Block], None]:
+    """Return the transform of input tiles to spectra by frequency.
+
+    A tile of the output's gradient, where beside an image, holds the outputs alone."""
+    alone = planned.problem.direction == "wgrad" and name == "y"
     (rows, columns), (top, left) = ((tiling.size, tiling.size), tiling.before) if not alone else (tiling.steps, (0, 0))
     tiles = Argument(**_geometry(tiling, array), rows=rows, columns=columns, top=top, left=left)
-    c, move, channels = made.c, _library().tiled_in, array.shape[1]
-    transform, frames, whole = made.transforms[name], made.frames.ctypes.data, made.whole[name].ctypes.data
-    f, place, argument = made.extent.frequencies, array.ctypes.data, ctypes.byref(tiles)
+    c, move, channels = planned.c, _library().tiled_in, array.shape[1]
+    transform, frames, target = (
+        planned.transforms[name],
+        planned.frames.ctypes.data,
+        planned.by_frequency[name].ctypes.data,
+    )
+    f, place, argument = planned.extent.frequencies, array.ctypes.data, ctypes.byref(tiles)
 
-    def run(block: Block, keep: object = (made, array, tiles)) -> None:
+    def run(block: Block, keep: object = (planned, array, tiles)) -> None:
         begin, count = block[0] * channels, block[1] * channels
-        for first, here in _frames(made, name, channels, block):
+        for first, here in _frames(planned, name, channels, block):
             move(place, frames, argument, begin + first, here)
             spectra = transform()
-            c.fft_by_frequency(spectra.ctypes.data, whole + 8 * first, here, f, count)
+            c.fft_by_frequency(spectra.ctypes.data, target + 8 * first, here, f, count)
 
     return run
 
 
-def _out(made: Plan, tiling: Tiling, name: str, array: Array) -> Callable[[Block], None]:
-    """Spectra by frequency to outputs."""
+def _out(planned: Plan, tiling: Tiling, name: str, array: Array) -> Callable[[Block], None]:
+    """Return the transform of spectra by frequency to outputs."""
     top, left = (span - 1 for span in tiling.spans) if tiling.reverse else (0, 0)
     tiles = Argument(**_geometry(tiling, array), top=top, left=left)
-    c, move, channels = made.c, _library().tiled_out, array.shape[1]
-    transform, spectra, whole = made.transforms[name], made.spectra.ctypes.data, made.whole[name].ctypes.data
-    f, place, argument = made.extent.frequencies, array.ctypes.data, ctypes.byref(tiles)
+    c, move, channels = planned.c, _library().tiled_out, array.shape[1]
+    transform, spectra, source = (
+        planned.transforms[name],
+        planned.spectra.ctypes.data,
+        planned.by_frequency[name].ctypes.data,
+    )
+    f, place, argument = planned.extent.frequencies, array.ctypes.data, ctypes.byref(tiles)
 
-    def run(block: Block, keep: object = (made, array, tiles)) -> None:
+    def run(block: Block, keep: object = (planned, array, tiles)) -> None:
         begin, count = block[0] * channels, block[1] * channels
-        for first, here in _frames(made, name, channels, block):
-            c.fft_by_plane(whole + 8 * first, spectra, here, f, count)
+        for first, here in _frames(planned, name, channels, block):
+            c.fft_by_plane(source + 8 * first, spectra, here, f, count)
             frames = transform()
             move(frames.ctypes.data, place, argument, begin + first, here, 1 / tiling.size**2)
 
     return run
 
 
-def _multiply(made: Plan) -> Callable[[Block], None]:
-    """Of the filter's gradient onto what the blocks before made."""
-    argument = fft.products(made)
-    product, place, sums = made.c.fft_products, ctypes.byref(argument), made.problem.direction == "wgrad"
+def _multiply(planned: Plan) -> Callable[[Block], None]:
+    """Return the products of a block; the filter's gradient adds to the sum of the blocks before."""
+    argument = fft.products(planned)
+    product, place, sums = planned.c.fft_products, ctypes.byref(argument), planned.problem.direction == "wgrad"
 
-    def run(block: Block, keep: object = made) -> None:
+    def run(block: Block, keep: object = planned) -> None:
         argument.n, argument.added = block[1], sums and block[0] > 0
         product(place)
 
@@ -226,7 +234,7 @@ def _multiply(made: Plan) -> Callable[[Block], None]:
 
 
 def _library() -> ctypes.CDLL:
-    """The functions of tiled.c, declared. Raises BuildError, Unavailable."""
+    """Return the library of tiled.c with declared functions. Raises BuildError, Unavailable."""
     library = build.load(SOURCE)
     library.tiled_in.argtypes = (POINTER, POINTER, POINTER, INT64, INT64)
     library.tiled_out.argtypes = (*library.tiled_in.argtypes, ctypes.c_float)
@@ -243,8 +251,8 @@ def prepare(
     alone(setting)
     if kept:
         cached_filter.refuse_cold(setting)
-    made = plan(problem, device, fft.blas_of_one(), library, size)
-    return fft.bound(problem, made.workspace, partial(call, made, size), kept)
+    planned = plan(problem, device, fft.blas_of_one(), library, size)
+    return fft.bound(problem, planned.workspace, partial(call, planned, size), kept)
 
 
 def _rows(provider: Provider, size: int, how: fft.Library, roles: tuple[str, ...]) -> tuple[Variant[Conv], ...]:

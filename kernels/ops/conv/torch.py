@@ -1,7 +1,6 @@
-"""PyTorch's convolutions, as its own dispatcher chooses them and by name.
+"""PyTorch's convolutions, by its dispatcher's choice and by name.
 
-They allocate their result, which is copied to the operand: into the operand as `out` they cannot write.
-"""
+PyTorch allocates the result, which is copied to the operand, because a convolution cannot write into it as `out`."""
 
 from __future__ import annotations
 
@@ -30,8 +29,9 @@ NNPACK_GROWTH = 16.0
 
 
 def prepared(calls: Calls, needs: Callable[[Conv], int] | None = None) -> Callable[[Conv, object, Setting], Bind]:
-    """nhwc is channels_last: the plain tensors have the strides. Its kernels are named by one call on zeros, whose
-    temporaries are counted too, where `needs` does not say their bytes."""
+    """Return a `prepare` of PyTorch calls; nhwc is channels_last, by the strides of the plain tensors.
+
+    Kernels are named by one call on zeros, whose temporaries are counted too, unless `needs` returns their bytes."""
 
     def prepare(problem: Conv, device: object, setting: Setting) -> Bind:
         import numpy as np
@@ -57,19 +57,20 @@ def _bound(calls: Calls, problem: Conv, torch: Any, buffers: Sequence[Any]) -> C
 
 
 def default(problem: Conv, torch: Any, tensors: tuple[Any, Any, Any]) -> Call:
-    """aten::convolution and aten::convolution_backward."""
+    """Return a call of aten::convolution or aten::convolution_backward."""
     how = _how(problem, [problem.pad_top, problem.pad_left])
     first, second, result = tensors
     if problem.direction == "forward":
         return lambda: torch.ops.aten.convolution.out(first, second, None, *how, out=result)
-    # Of what is computed the values are not read, only shape and strides.
+    # Only shape and strides of the gradient's operand are read, no values.
     dy, x, w = (first, result, second) if problem.direction == "dgrad" else (second, first, result)
     return lambda: result.copy_(_gradient(problem, torch, dy, x, w, how))
 
 
 def padded(problem: Conv, torch: Any, tensors: tuple[Any, Any, Any]) -> Call:
-    """An operation of its own pads the image, a convolution without padding follows; of the image's gradient the
-    padding is cut off."""
+    """Return a call that pads the image by an operation of its own and convolves without padding.
+
+    The image's gradient is cropped."""
     how = _how(problem, [0, 0])
     pads = [problem.pad_left, problem.pad_right, problem.pad_top, problem.pad_bottom]
     pad = partial(torch.ops.aten.constant_pad_nd, pad=pads)
@@ -78,14 +79,14 @@ def padded(problem: Conv, torch: Any, tensors: tuple[Any, Any, Any]) -> Call:
         return lambda: torch.ops.aten.convolution.out(pad(first), second, None, *how, out=result)
     if problem.direction == "wgrad":
         return lambda: result.copy_(_gradient(problem, torch, second, pad(first), result, how))
-    whole = pad(result)
+    image = pad(result)
     rows = slice(problem.pad_top, problem.pad_top + problem.h)
     columns = slice(problem.pad_left, problem.pad_left + problem.w)
-    return lambda: result.copy_(_gradient(problem, torch, first, whole, second, how)[:, :, rows, columns])
+    return lambda: result.copy_(_gradient(problem, torch, first, image, second, how)[:, :, rows, columns])
 
 
 def biased(problem: Conv, torch: Any, tensors: tuple[Any, Any, Any]) -> Call:
-    """With a bias, of zeros, and beside a filter's gradient the bias's: sums over dy, which are not asked for."""
+    """Return a call with a bias of zeros, and with a filter's gradient the unneeded bias's, sums over dy."""
     how = _how(problem, [problem.pad_top, problem.pad_left])
     first, second, result = tensors
     if problem.direction == "forward":
@@ -96,8 +97,9 @@ def biased(problem: Conv, torch: Any, tensors: tuple[Any, Any, Any]) -> Call:
 
 
 def between_conversions(problem: Conv, torch: Any, tensors: tuple[Any, Any, Any]) -> Call:
-    """By its kernels of channels_last: images are converted before, the result behind. The filter its library reorders
-    in either layout."""
+    """Return a call of the channels_last kernels between conversions of the images and of the result.
+
+    The library reorders the filter in either layout."""
     last = partial(torch.Tensor.contiguous, memory_format=torch.channels_last)
     how = _how(problem, [problem.pad_top, problem.pad_left])
     first, second, result = tensors
@@ -106,7 +108,7 @@ def between_conversions(problem: Conv, torch: Any, tensors: tuple[Any, Any, Any]
     if problem.direction == "wgrad":
         return lambda: result.copy_(_gradient(problem, torch, last(second), last(first), result, how))
     _, c, h, w = result.shape
-    image = result.as_strided(result.shape, (c * h * w, 1, w * c, c))  # of which no value is read
+    image = result.as_strided(result.shape, (c * h * w, 1, w * c, c))  # no value is read
     return lambda: result.copy_(_gradient(problem, torch, last(first), image, second, how))
 
 
@@ -120,7 +122,7 @@ def _gradient(problem: Conv, torch: Any, dy: Any, x: Any, w: Any, how: tuple[Any
 
 
 def without_onednn(problem: Conv, torch: Any, tensors: tuple[Any, Any, Any]) -> Call:
-    """What its dispatcher takes where oneDNN is off: NNPACK forward for 16 images and more, its im2col for the rest."""
+    """Return a call with oneDNN off: NNPACK forward for 16 images and more, PyTorch's im2col otherwise."""
     call, switch, on = default(problem, torch, tensors), torch._C._set_mkldnn_enabled, torch.backends.mkldnn.enabled
 
     def off() -> object:
@@ -134,7 +136,7 @@ def without_onednn(problem: Conv, torch: Any, tensors: tuple[Any, Any, Any]) -> 
 
 
 def columns(problem: Conv, torch: Any, tensors: tuple[Any, Any, Any]) -> Call:
-    """im2col and one product an image, by which its dispatcher takes few and small images."""
+    """Return a call of im2col and one product an image, the dispatcher's choice for few and small images."""
     aten = torch.ops.aten
     how = ([problem.r, problem.s], [problem.stride] * 2, [problem.pad_top, problem.pad_left])
     first, second, result = tensors
@@ -148,45 +150,45 @@ def columns(problem: Conv, torch: Any, tensors: tuple[Any, Any, Any]) -> Call:
 
 
 def symmetric(problem: Conv) -> str | None:
-    """Why its padding argument cannot say this one."""
+    """Return why PyTorch's padding argument cannot express a problem's padding, or None."""
     if (problem.pad_top, problem.pad_left) != (problem.pad_bottom, problem.pad_right):
         return "its padding is the same on both sides: --pad-bottom as --pad-top, --pad-right as --pad-left"
     return strided(problem)
 
 
 def strided(problem: Conv) -> str | None:
-    """Why its tensors cannot have the layout."""
+    """Return why tensors cannot have a problem's layout, or None."""
     return None if problem.layout != "nchw16c" else "it has no such layout: --layout nchw or nhwc"
 
 
 def with_bias(problem: Conv) -> str | None:
-    """Why a bias changes nothing."""
+    """Return why a bias changes nothing, or None."""
     if problem.direction == "dgrad":
         return "a bias is no part of an image's gradient: --direction forward,wgrad"
     return symmetric(problem)
 
 
 def channels_before(problem: Conv) -> str | None:
-    """Why nothing is to be converted."""
+    """Return why there is nothing to convert, or None."""
     return symmetric(problem) if problem.layout == "nchw" else "it converts images from nchw: --layout nchw"
 
 
 def in_columns(problem: Conv) -> str | None:
-    """Why its im2col cannot do it."""
+    """Return why PyTorch's im2col cannot do a problem, or None."""
     if problem.groups > 1 or problem.dilation > 1:
         return "its im2col takes no groups or dilation: --groups 1 --dilation 1"
     return symmetric(problem)
 
 
 def columns_bytes(problem: Conv) -> int:
-    """Of the columns of all images; a filter of one element in steps of one needs none."""
+    """Return the bytes of the columns of all images; 1 × 1 filters at stride 1 without padding need none."""
     if (problem.r, problem.s, problem.stride) == (1, 1, 1) and not problem.pad_top + problem.pad_left:
         return 0
     return 4 * problem.n * problem.c * problem.r * problem.s * problem.outputs_of_image
 
 
 def sums_and_bias(problem: Conv) -> Work:
-    """Of every result one sum more, forward; of the bias's gradient as many."""
+    """Return the work of direct sums and of one more addition for every result, or for every dy."""
     return Work(problem.inside + problem.n * problem.k * problem.outputs_of_image, problem.bytes)
 
 

@@ -1,7 +1,6 @@
-"""The three passes of a convolution in float64, and how large the sums are whose roundings an answer may show.
+"""The three passes of a convolution in float64, and the sums whose rounding errors bound an answer's.
 
-All arrays here have the axes images, channels, row, column; a filter's are outputs, inputs, row, column.
-"""
+All arrays here have the axes images, channels, row, column; filters have outputs, inputs, row, column."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ DENSE = 512.0
 SPARSE = 40.0  # in shares of u |x| ⋆ |w|: 18 were seen, of 16 images of 224 × 224
 PLANES = 16.0  # … of u Σ ‖x‖ ‖w‖, where errors spread
 LOPSIDED = 128.0  # … of terms of one sign: 82
-LOST = 64  # terms of a sum of them, each of which may lose so much of u that is not made up for: 802 816 lose 5 500 u
+LOST = 64  # each term of one sign may lose u / LOST, uncompensated: 802 816 terms lose 5 500 u
 # Terms from which on a sum in a row shows its length: of a filter's gradient 1 865 u of 802 816 were seen, forward 540
 # u of 82 944; of kernels that transform at most 0.11 of what their growth allows at any length.
 LONG = 3136
@@ -34,27 +33,29 @@ ROUNDED_DENSE = 16.0 / DENSE
 
 
 def of_factors(u: float, probe: str) -> float:
-    """What u is in these units: sums are in single precision, of which all of them are, also where factors are not."""
+    """Return u in units of the bounds; sums are in single precision even if factors are coarser."""
     single = UNIT_ROUNDOFF["fp32"]
     return u if u < bounds.COARSE else single + ROUNDED.get(probe, ROUNDED_DENSE) * u
 
 
 def of_sums(problem: Shape, probe: str, first: Array, second: Array) -> Array:
-    """In units of u, by element. Errors of few terms, and of terms of one sign, do not average out: there the sum
-    without signs counts; the planes' norms for kernels whose errors spread over these."""
+    """Return the elementwise bound in units of u.
+
+    Errors of few terms, and of terms of one sign, do not average out: there the sum of absolute terms counts; norms
+    of planes count for kernels whose errors spread over planes."""
     import numpy as np
 
     if probe in problem.planes:
         size = planes(problem, first, second)
         return np.broadcast_to(PLANES * size, problem.plain(np.empty(problem.outputs[0].shape, np.bool_)).shape)
     each = _of_each(problem, probe, first, second)
-    if problem.planes:  # what reads padding alone, and has no terms, has its plane's errors too
+    if problem.planes:  # elements that read padding alone have no terms, but their plane's errors
         return np.broadcast_to(each.max(axis=(2, 3), keepdims=True), each.shape)
     return each
 
 
 def _of_each(problem: Shape, probe: str, first: Array, second: Array) -> Array:
-    """By the terms of an element alone."""
+    """Return the bound by the terms of each element alone."""
     if probe == "sparse":
         return SPARSE * absolute(problem, first, second)
     if probe in bounds.LOPSIDED:
@@ -64,7 +65,7 @@ def _of_each(problem: Shape, probe: str, first: Array, second: Array) -> Array:
 
 
 def in_full(problem: Shape, x: Arrays, got: Arrays, u: float, probe: str) -> Evidence:
-    """The answer against the truth, element by element."""
+    """Compare the answer with the truth, element by element."""
     import numpy as np
 
     name = problem.outputs[0].name
@@ -78,21 +79,20 @@ COLUMNS = 1 << 22  # elements of im2col's matrix at a time
 
 
 def output(problem: Shape, first: Array, second: Array) -> Array:
-    """What the pass of the problem makes of its inputs, in their order and in the type of the first."""
+    """Return the result of the problem's pass on its inputs, in their order and in the type of the first."""
     passes = {"forward": _forward, "dgrad": _dgrad, "wgrad": _wgrad}
     return passes[problem.direction](problem, first, second)
 
 
 def absolute(problem: Shape, first: Array, second: Array) -> Array:
-    """The sum of its terms without their signs, for every element: what a sum term by term may be off by in shares
-    of."""
+    """Return the sum of absolute terms of every element, to which errors of a direct sum are relative."""
     import numpy as np
 
     return output(problem, np.abs(first).astype(np.float32), np.abs(second).astype(np.float32))
 
 
 def quadratic(problem: Shape, first: Array, second: Array) -> Array:
-    """The root of the sum of its squared terms, for every element."""
+    """Return the root of the sum of squared terms of every element."""
     import numpy as np
 
     squares = output(problem, np.square(first, dtype=np.float32), np.square(second, dtype=np.float32))
@@ -100,8 +100,9 @@ def quadratic(problem: Shape, first: Array, second: Array) -> Array:
 
 
 def planes(problem: Shape, first: Array, second: Array) -> Array:
-    """Σ ‖plane of one‖₂ ‖plane of the other‖₂ over what is summed, one number for a plane of the output: transforms of
-    whole images or tiles spread the error of one element over all of them."""
+    """Return Σ ‖plane of the first‖₂ ‖plane of the second‖₂, one number for a plane of the output.
+
+    Transforms of whole images or tiles spread the error of one element over all of them."""
     import numpy as np
 
     a, b = (np.sqrt(np.square(x, dtype=np.float64).sum(axis=(2, 3), keepdims=True)) for x in (first, second))
@@ -109,7 +110,7 @@ def planes(problem: Shape, first: Array, second: Array) -> Array:
 
 
 def _parts(problem: Shape) -> Iterator[tuple[int, slice, slice]]:
-    """Every image with each group of input channels and of output channels."""
+    """Yield every image with each group of input channels and of output channels."""
     c, k = problem.c // problem.groups, problem.k // problem.groups
     for image in range(problem.n):
         for group in range(problem.groups):
@@ -117,7 +118,7 @@ def _parts(problem: Shape) -> Iterator[tuple[int, slice, slice]]:
 
 
 def _blocks(problem: Shape) -> Iterator[slice]:
-    """Rows of the output whose columns of im2col are few enough."""
+    """Yield rows of the output whose columns of im2col are few enough."""
     down, across = problem.lines
     row = problem.c // problem.groups * problem.r * problem.s * across.outputs
     step = max(1, COLUMNS // row)
@@ -126,8 +127,9 @@ def _blocks(problem: Shape) -> Iterator[slice]:
 
 
 def _taps(problem: Shape, rows: slice) -> Iterator[tuple[int, int, slice, slice, slice, slice]]:
-    """Each tap that reads the image: its place in the filter, the rows (counted within `rows`) and columns of the
-    output for which it does, and those of the image."""
+    """Yield each tap that reads the image: its place in the filter, and slices of output and image.
+
+    The slices are rows of the output, counted within `rows`, its columns, and the image's rows and columns for them."""
     down, across = problem.lines
     for r in range(problem.r):
         for s in range(problem.s):
@@ -148,7 +150,7 @@ def _taps(problem: Shape, rows: slice) -> Iterator[tuple[int, int, slice, slice,
 
 
 def _columns(problem: Shape, image: Array, rows: slice) -> Array:
-    """im2col of some rows of the output: taps of all channels × outputs."""
+    """Return im2col of some rows of the output: taps of all channels × outputs."""
     import numpy as np
 
     across = problem.lines[1].outputs
@@ -176,8 +178,9 @@ def _forward(problem: Shape, x: Array, w: Array) -> Array:
 
 
 def _shifted(problem: Shape, x: Array, w: Array, y: Array) -> None:
-    """Add to the result y of one image: each tap times the whole image, then its shift. Less is read and written than
-    by im2col where an image has more channels than its result."""
+    """Add to the result y of one image each tap times the whole image, shifted.
+
+    This reads and writes less than im2col if an image has more channels than its result."""
     pixels = x.reshape(problem.c, -1)
     step = max(1, COLUMNS // (problem.r * problem.s * problem.h * problem.w))
     for first in range(0, problem.k, step):

@@ -1,4 +1,4 @@
-"""Every kernel of a convolution, by provider."""
+"""All kernels of a convolution, by provider."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Winograd's convolutions in our own C around OpenBLAS's sgemm: filters of 3 × 3 at stride 1, all three passes."""
+"""Winograd's convolutions in C around OpenBLAS's sgemm: 3 × 3 filters at stride 1, all three passes."""
 
 from __future__ import annotations
 
@@ -69,13 +69,13 @@ class Argument(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Tiling(Reading):
-    """A pass as F(m, 3) makes it."""
+    """A pass in tiles of F(m, 3)."""
 
     m: int
 
     @property
     def columns(self) -> int:
-        """Of the filters' transforms."""
+        """Columns of the filters' transforms."""
         return self.problem.k if self.problem.direction == "forward" else self.problem.c
 
     @property
@@ -93,16 +93,16 @@ class Tiling(Reading):
 
     @property
     def rows(self) -> int:
-        """Rows of tiles in a block; blocks of about one size."""
-        whole, mean = self.problem.n * self.down, (self.read + self.written) // 2
+        """Rows of tiles in a block; blocks have about one size."""
+        total, mean = self.problem.n * self.down, (self.read + self.written) // 2
         rows = NEAR // (4 * self.products * (padded(self.read) + padded(self.written)) * self.across)
         if rows * self.across < max(THIN, mean // SHARE):
             rows = -(-max(COLUMNS, mean) // self.across)
-        return -(-whole // -(-whole // rows))
+        return -(-total // -(-total // rows))
 
     @property
     def floats(self) -> dict[str, int]:
-        """What it works in, by name."""
+        """Floats of each part of the workspace, by name."""
         tiles = self.rows * self.across
         span = (self.across * self.m + TAPS - 1 + LANES) * LANES
         return {
@@ -119,7 +119,7 @@ def padded(channels: int) -> int:
 
 
 def images(layout: str, channels: int, height: int, width: int) -> Images:
-    """Of operands in a layout."""
+    """Return strides of images in a layout."""
     pixels = height * width
     row, pixel, channel, block = {
         "nchw": (width, 1, pixels, BLOCK * pixels),
@@ -130,7 +130,7 @@ def images(layout: str, channels: int, height: int, width: int) -> Images:
 
 
 def filters(problem: Conv) -> Filters:
-    """As the matrices that the images' transforms are multiplied by; as they become of the filters' gradient."""
+    """Return strides of filters as the matrices of the products; of their gradient, as its result."""
     c, taps = problem.c, TAPS * TAPS
     of_filter, of_channel, tap = {
         "nchw": ((c * taps, BLOCK * c * taps), (taps, BLOCK * taps), 1),
@@ -153,20 +153,20 @@ class Winograd:
         return 2 * len(self.sizes)
 
     def flags(self) -> tuple[str, ...]:
-        """Of the compiler: the matrices, each number as near as single precision has it."""
+        """Return the compiler flags with the matrices, each number rounded to single precision."""
         matrices = cook_toom(points(*self.sizes))
         named = {"BT": matrices.bt, "G": matrices.g, "OUT": matrices.a}
         return (*maths.flags(), f"-DM={self.m}", *(f"-D{name}={_text(matrix)}" for name, matrix in named.items()))
 
     def argument(self, problem: Conv) -> Argument:
-        """All but addresses."""
+        """Return the argument of the C functions without addresses."""
         tiling = Tiling(problem, self.m)
         floats = tiling.floats
-        size, made = tiling.sizes
+        size, result_size = tiling.sizes
         top, left = tiling.before
         return Argument(
             source=images(problem.layout, tiling.read, *size),
-            target=images(problem.layout, tiling.written, *made),
+            target=images(problem.layout, tiling.written, *result_size),
             of=filters(problem),
             count=problem.n,
             top=top,
@@ -196,7 +196,7 @@ class Winograd:
         argument.sgemm, argument.wide = blas.sgemm, blas.wide
         floats = Tiling(problem, self.m).floats
         block = device.allocate(4 * sum(floats.values()))
-        block[:] = 0  # what lies beyond the last channel stays so
+        block[:] = 0  # padding channels stay zero
         place = block.ctypes.data
         for each, count in floats.items():
             setattr(argument, each, place)
@@ -247,7 +247,7 @@ def accepts(problem: Conv, *, kept: bool = False) -> str | None:
 
 
 def called(problem: Conv) -> str:
-    """The products, one for each place of a tile, as a column-major BLAS sees them."""
+    """Return the products, one for each place of a tile, as a column-major BLAS call."""
     form = "TN = sgemm(N,T)" if problem.direction == "wgrad" else "NN = sgemm(N,N)"
     return f"{form}, one a place of a tile"
 

@@ -1,4 +1,4 @@
-"""Winograd's convolutions on a GPU: transforms of winograd.cu around cuBLAS's products, one a place of a tile."""
+"""Winograd's convolutions on a GPU: transforms of winograd.cu around one cuBLAS product a tile place."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ Step = Callable[[], object]
 
 
 def tiles(problem: Conv, m: int) -> tuple[int, int]:
-    """Rows and columns of tiles of what a pass makes; of the filter's gradient, of the gradient that it reads."""
+    """Return rows and columns of tiles of a pass's result, or of the dy that wgrad reads."""
     of = (problem.h, problem.w) if problem.direction == "dgrad" else tuple(line.outputs for line in problem.lines)
     return -(-of[0] // m), -(-of[1] // m)
 
 
 def geometry(problem: Conv, name: str, places: tuple[str, str]) -> Geometry:
-    """A launch of one stage of a pass; `places` are the names of what it reads and writes. Raises UsageError."""
+    """Return a launch of one stage of a pass; `places`: names of its source and target. Raises UsageError."""
     refuse_unknown(SOURCE, name, KERNELS)
     m, stage = int(name.removeprefix("winograd").partition("_")[0]), name.partition("_")[2]
     numbers = _of_filters(problem, stage) if stage.endswith("filter") else _of_tiles(problem, stage, m)
@@ -45,13 +45,13 @@ def geometry(problem: Conv, name: str, places: tuple[str, str]) -> Geometry:
 
 
 def _of_filters(problem: Conv, stage: str) -> tuple[int, ...]:
-    """k, c, and whether they are turned."""
+    """Return k, c and, for the filter's transform, whether filters are flipped."""
     turned = (int(problem.direction == "dgrad"),) if stage == "filter" else ()
     return (problem.k, problem.c, *turned)
 
 
 def _of_tiles(problem: Conv, stage: str, m: int) -> tuple[int, ...]:
-    """Planes, channels, their rows and columns, padding, tiles down and across."""
+    """Return planes, channels, their rows and columns, padding, tiles down and across."""
     down, across = (line.outputs for line in problem.lines)
     image, output = (problem.c, problem.h, problem.w), (problem.k, down, across)
     top, left = problem.pad_top, problem.pad_left
@@ -62,10 +62,10 @@ def _of_tiles(problem: Conv, stage: str, m: int) -> tuple[int, ...]:
 
 
 def prepare(problem: Conv, device: Any, setting: Setting, *, m: int) -> Bind:
-    """All tiles at once."""
+    """Prepare a call that transforms all tiles at once."""
     on = device.blas()
     for name in KERNELS:
-        device.function(SOURCE, name)  # compiled here, not where it is bound
+        device.function(SOURCE, name)  # compiles before the bind
     down, across = tiles(problem, m)
     places, count = (m + TAPS - 1) ** 2, problem.n * down * across
     sizes = {"v": problem.c * count, "m": problem.k * count, "u": problem.k * problem.c}
@@ -84,11 +84,11 @@ def prepare(problem: Conv, device: Any, setting: Setting, *, m: int) -> Bind:
 
 
 def _steps(problem: Conv, device: Any, on: cublas.Handle, at: Mapping[str, int], m: int) -> list[Step]:
-    """V is of x and M of y in all passes: what dgrad reads is M, what it makes V."""
+    """Return the steps of a pass; V belongs to x and M to y in all passes: dgrad reads M and makes V."""
 
     def launch(stage: str, source: str, target: str) -> Step:
-        made = geometry(problem, f"winograd{m}_{stage}", (source, target))
-        return grid.calls(SOURCE, (made,), at, device)
+        stage_geometry = geometry(problem, f"winograd{m}_{stage}", (source, target))
+        return grid.calls(SOURCE, (stage_geometry,), at, device)
 
     down, across = tiles(problem, m)
     places, t, k, c = (m + TAPS - 1) ** 2, problem.n * down * across, problem.k, problem.c

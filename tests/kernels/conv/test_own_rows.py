@@ -73,11 +73,11 @@ def test_direct_takes_blocks_of_channels(direction: str) -> None:
 def test_columns_fill_the_workspace_and_no_more() -> None:
     layer = Conv(16, 96, 27, 27, 256, 5, 5, pad_top=2, pad_left=2, pad_bottom=2, pad_right=2)
     plain, few = Setting(), Setting(workspace=96_000)
-    assert im2col.workspace(layer, plain, im2col.whole) == 4 * 96 * 25 * 27 * 27
+    assert im2col.workspace(layer, plain, im2col.whole_image) == 4 * 96 * 25 * 27 * 27
     assert im2col.workspace(layer, plain, im2col.limited) == 4 * 96 * 25 * 48  # three times 16 outputs: 450 KiB
     assert im2col.workspace(layer, few, im2col.limited) == 4 * 96 * 25 * 10
     grouped = replace(layer, groups=2)
-    assert im2col.workspace(grouped, plain, im2col.whole) == 4 * 48 * 25 * 27 * 27
+    assert im2col.workspace(grouped, plain, im2col.whole_image) == 4 * 48 * 25 * 27 * 27
     large = replace(layer, c=8192, groups=1)  # a column of 800 KiB
     assert im2col.limited(large, plain) == 1
     with pytest.raises(Unavailable, match=r"take more: --workspace 819200$"):

@@ -54,7 +54,7 @@ def latency_answer(run: Run) -> list[str]:
     return caches.latency_answer(run, tuple(run.environment.facts.get("device", {}).get("caches", ())))
 
 
-TOLD: tuple[Callable[[Run], list[str]], ...] = (
+ANSWERS: tuple[Callable[[Run], list[str]], ...] = (
     faults_answer,
     answers.idle_answer,
     answers.allocator_answer,
@@ -66,9 +66,9 @@ TOLD: tuple[Callable[[Run], list[str]], ...] = (
 )
 
 
-def told(run: Run) -> list[str]:
+def every_answer(run: Run) -> list[str]:
     """Whatever the run has an answer to."""
-    return [sentence for answer in TOLD for sentence in answer(run)]
+    return [sentence for sentences_of in ANSWERS for sentence in sentences_of(run)]
 
 
 QUESTIONS = {
@@ -76,30 +76,34 @@ QUESTIONS = {
         "a selection of all that follows, but for --idle, --bandwidth, --simd, --exchange (about 30 s; what no flag "
         "asks for)",
         contests.overview,
-        told,
+        every_answer,
     ),
-    "faults": Question("what does a page fault cost, by the clock, system time and perf?", contests.faults, told),
+    "faults": Question(
+        "what does a page fault cost, by the clock, system time and perf?", contests.faults, every_answer
+    ),
     "idle": Question(
         "does memory cost more 3 s after it was given back? (a minute and a half; --page 4096, --pause 0,1,3: longer)",
         contests.idle,
-        told,
+        every_answer,
         seconds=90.0,
     ),
-    "allocator": Question("what do heap policies and huge pages save?", contests.allocator, told),
-    "bandwidth": Question("how fast are read, copy and triad, 4 KiB to 1 GiB?", contests.bandwidth, told),
+    "allocator": Question("what do heap policies and huge pages save?", contests.allocator, every_answer),
+    "bandwidth": Question("how fast are read, copy and triad, 4 KiB to 1 GiB?", contests.bandwidth, every_answer),
     "latency": Question(
         "how long does a load take, 4 KiB to 1 GiB? How much last-level cache can be used? (about 45 s)",
         contests.loads,
-        told,
+        every_answer,
         seconds=45.0,
     ),
-    "cold_operands": Question("what do operands cost that are not in cache?", contests.cold, told),
+    "cold_operands": Question("what do operands cost that are not in cache?", contests.cold, every_answer),
     "exchange": Question(
         "what do threads of a GPU pay to hand each other words: banks, shuffles, atomic additions?",
         contests.exchange,
-        told,
+        every_answer,
     ),
-    "simd": Question("what do wider vectors bring in the first-level cache: SSE, AVX2, AVX-512?", contests.simd, told),
+    "simd": Question(
+        "what do wider vectors bring in the first-level cache: SSE, AVX2, AVX-512?", contests.simd, every_answer
+    ),
 }
 # A case of another operation is repeated by a line of this command with that operation's axes.
 OTHERS = (

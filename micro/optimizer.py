@@ -83,9 +83,9 @@ def at_once(asked: Request, rule: str, tensors: int, size: int) -> Contest:
     cases = tuple(asked.case(problem, name) for name in _rows(asked, asked.rows("together")))
     places = {case.variant: i for i, case in enumerate(cases)}
     pairs = [(0, i) for i in range(1, len(cases))]
-    for one, many in (("numpy", "numpy-each"), ("torch-fused", "torch-loop"), ("torch-foreach", "torch-loop")):
-        if one in places and many in places:
-            pairs.append((places[one], places[many]))
+    for joint, many in (("numpy", "numpy-each"), ("torch-fused", "torch-loop"), ("torch-foreach", "torch-loop")):
+        if joint in places and many in places:
+            pairs.append((places[joint], places[many]))
     question = "what does a step save that takes all tensors at once?"
     return Contest(f"tensors/{problem.name}", question, "variant", cases, tuple(pairs))
 

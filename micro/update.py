@@ -112,8 +112,8 @@ def rules(asked: Request, layer: Update, library: str) -> Contest:
     """What the other rules cost, and what fusing brings where one product can express them."""
     plain = asked.case(layer, f"separate:{library}")
     others = [asked.case(replace(layer, rule=rule), f"separate:{library}") for rule in SEPARATE]
-    one = [asked.case(replace(layer, rule=rule), f"fused:{library}") for rule in FUSABLE]
-    cases = (plain, *others, *one)
+    inside = [asked.case(replace(layer, rule=rule), f"fused:{library}") for rule in FUSABLE]
+    cases = (plain, *others, *inside)
     pairs = [(0, i + 1) for i in range(len(others))]
     pairs += [(1 + len(others) + i, 1 + SEPARATE.index(rule)) for i, rule in enumerate(FUSABLE)]
     question = f"what do momentum, decay and clipping cost after {library}'s product, and inside it?"

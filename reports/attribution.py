@@ -45,7 +45,9 @@ def of(run: Run) -> list[Explanation]:
     notes = [note for note in run.notes if note.topic == TOPIC]
     try:
         return [
-            msgspec.convert(one.data, Explanation) for one in notes if one is notes[-1] or not one.data.get("stopped")
+            msgspec.convert(note.data, Explanation)
+            for note in notes
+            if note is notes[-1] or not note.data.get("stopped")
         ]
     except msgspec.ValidationError as error:
         raise Unreadable(f"the run, of commit {run.commit}, holds an attribution that is none: {error}") from None
@@ -77,9 +79,9 @@ def _algorithms(explained: Explanation, side: str) -> Iterator[str]:
     rows: dict[str, list[str]] = {}
     for row, kernel in explained.algorithms[side]:
         rows.setdefault(kernel, []).append(row)
-    told = "; ".join(f"{kernel}: {units.first(names, NAMED)}" for kernel, names in rows.items())
-    if told:
-        yield f"{explained.name(side)}: convolutions as its library logged them: {told}"
+    listed = "; ".join(f"{kernel}: {units.first(names, NAMED)}" for kernel, names in rows.items())
+    if listed:
+        yield f"{explained.name(side)}: convolutions as its library logged them: {listed}"
 
 
 def _causes(explained: Explanation, least: float) -> list[str]:

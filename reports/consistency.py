@@ -45,9 +45,9 @@ def _account(explained: Explanation, side: str) -> str:
     return f"{units.seconds(same)} by its own account of the same steps, {plain} of plain ones"
 
 
-def _shares(explained: Explanation, whole: Mapping[str, float], seconds: Callable[[str], float]) -> str:
+def _shares(explained: Explanation, totals: Mapping[str, float], seconds: Callable[[str], float]) -> str:
     """Of each side's step, plain or watched."""
-    shares = [f"{explained.name(side)} {max(0.0, seconds(side)) / (whole[side] or 1.0):.1%}" for side in "ab"]
+    shares = [f"{explained.name(side)} {max(0.0, seconds(side)) / (totals[side] or 1.0):.1%}" for side in "ab"]
     return f"{', '.join(shares)} of a step"
 
 

@@ -100,10 +100,10 @@ def _peaks(contest: Contest, case: Result) -> dict[str, float | None]:
     """FLOP/s and bytes/s of the ceilings beside a case, on as many threads: of each kind the one that its share is of,
     or the only one."""
     timed = [x for x in contest.results if x.role == "ceiling" and x.seconds and x.device == case.device]
-    own = [x for x in timed if x.threads == case.threads] or [x for x in timed if x.threads == 1]
+    beside = [x for x in timed if x.threads == case.threads] or [x for x in timed if x.threads == 1]
     peaks: dict[str, float | None] = {}
     for column, reads in (("peak_flops_per_second", False), ("peak_bytes_per_second", True)):
-        kind = [x for x in own if x.by_reads == reads]
+        kind = [x for x in beside if x.by_reads == reads]
         meant = [x for x in kind if (case.ceiling or "").startswith(x.ceiling or "")] or kind
         rates = [x.bytes_per_second if reads else x.flops_per_second for x in meant]
         rate = rates[0] if len(rates) == 1 else None
@@ -113,8 +113,8 @@ def _peaks(contest: Contest, case: Result) -> dict[str, float | None]:
 
 def comparisons(run: Run) -> list[dict[str, Any]]:
     """A row for each comparison, with the axes of its two cases: `None` where these differ."""
-    own = [field.name for field in fields(Comparison)]
-    taken = {*own, *SHARED, "baseline_seconds", "contender_seconds"}
+    names = [field.name for field in fields(Comparison)]
+    taken = {*names, *SHARED, "baseline_seconds", "contender_seconds"}
     measured = [result for result in run.results if result.role == "measured"]
     axes = list(dict.fromkeys(axis for result in measured for axis in result.problem))
     rows = []
@@ -122,7 +122,7 @@ def comparisons(run: Run) -> list[dict[str, Any]]:
         by_name = {result.name: result for result in contest.results if result.role == "measured"}
         for comparison in contest.comparisons:
             first, second = by_name[comparison.baseline], by_name[comparison.contender]
-            row = {name: getattr(comparison, name) for name in own}
+            row = {name: getattr(comparison, name) for name in names}
             row["notes"] = "; ".join(comparison.notes)
             row["path"] = ", ".join(comparison.path)
             row["replicates"] = len(comparison.replicates)

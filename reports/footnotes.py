@@ -24,8 +24,8 @@ def of_all(run: Run, kind: str) -> str:
     """The footnote of a kind of remark, with the numbers that it has in all comparisons: `6 to 11 rounds …`."""
     if not any(words in kind for words in map(_numberless, COUNTED)):
         return kind
-    said = [text for x in run.comparisons for text in (x.reason or "", *x.notes) if _numberless(text) == kind]
-    columns = zip(*([int(number) for number in re.findall(r"\d+", text)] for text in said), strict=True)
+    remarks = [text for x in run.comparisons for text in (x.reason or "", *x.notes) if _numberless(text) == kind]
+    columns = zip(*([int(number) for number in re.findall(r"\d+", text)] for text in remarks), strict=True)
     ranges = (f"{min(x)}" if min(x) == max(x) else f"{min(x)} to {max(x)}" for x in columns)
     remark = re.sub("#", lambda _: next(ranges), kind)
     return f"{remark}: a longer --budget does, and several runs do" if slow.BLIND in kind else remark

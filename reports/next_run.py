@@ -34,7 +34,7 @@ def spreads(environment: Environment) -> dict[str, Spread]:
     """By path, those that the last self-tests of this machine found; a document of another make has none."""
     by_path = (environment.state.get("selftest") or {}).get("between") or {}
     try:
-        return {str(path): Spread(float(one["sd"]), float(one["degrees"])) for path, one in by_path.items()}
+        return {str(path): Spread(float(value["sd"]), float(value["degrees"])) for path, value in by_path.items()}
     except (AttributeError, KeyError, TypeError, ValueError):
         return {}
 
@@ -68,12 +68,12 @@ def of_replicates(ratios: Sequence[float]) -> tuple[float, float] | None:
 def expected(first: Sequence[Comparison], second: Sequence[Comparison]) -> tuple[int, int]:
     """Of the ratios that a first run foresaw and a second one has, how many lie where they should, and how many there
     are."""
-    again = {(one.contest, one.baseline, one.contender): one.ratio for one in second}
+    again = {(comparison.contest, comparison.baseline, comparison.contender): comparison.ratio for comparison in second}
     hits = []
-    for one in first:
-        ratio = again.get((one.contest, one.baseline, one.contender))
-        if ratio is not None and one.next_low is not None and one.next_high is not None:
-            hits.append(one.next_low <= ratio <= one.next_high)
+    for comparison in first:
+        ratio = again.get((comparison.contest, comparison.baseline, comparison.contender))
+        if ratio is not None and comparison.next_low is not None and comparison.next_high is not None:
+            hits.append(comparison.next_low <= ratio <= comparison.next_high)
     return sum(hits), len(hits)
 
 
@@ -81,17 +81,25 @@ def between(path: Sequence[str], by_path: Mapping[str, Spread]) -> Spread | None
     """Of a comparison: the widest of the paths it took; None where one of them has not been measured."""
     if not path or any(name not in by_path for name in path):
         return None
-    return max((by_path[name] for name in path), key=lambda one: one.sd * stats.quantile(one.degrees, LEVEL))
+    return max((by_path[name] for name in path), key=lambda spread: spread.sd * stats.quantile(spread.degrees, LEVEL))
 
 
 def foreseen(contest: Contest, by_path: Mapping[str, Spread]) -> Contest:
     """The contest, each comparison with what the next run will show where that is known."""
-    return replace(contest, comparisons=tuple(_foreseen(one, by_path) for one in contest.comparisons))
+    return replace(contest, comparisons=tuple(_foreseen(comparison, by_path) for comparison in contest.comparisons))
 
 
-def _foreseen(one: Comparison, by_path: Mapping[str, Spread]) -> Comparison:
-    spread = between(one.path, by_path)
-    if spread is None or one.next_low is not None or one.ratio is None or one.low is None or one.high is None:
-        return one
-    low, high = next_run(stats.Interval(one.ratio, one.low, one.high, 0.0), spread.sd, spread.degrees)
-    return replace(one, next_low=low, next_high=high)
+def _foreseen(comparison: Comparison, by_path: Mapping[str, Spread]) -> Comparison:
+    spread = between(comparison.path, by_path)
+    if (
+        spread is None
+        or comparison.next_low is not None
+        or comparison.ratio is None
+        or comparison.low is None
+        or comparison.high is None
+    ):
+        return comparison
+    low, high = next_run(
+        stats.Interval(comparison.ratio, comparison.low, comparison.high, 0.0), spread.sd, spread.degrees
+    )
+    return replace(comparison, next_low=low, next_high=high)

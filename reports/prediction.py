@@ -19,14 +19,14 @@ HEAD = ("change", "predicted", "measured", "of the step", "off by", "verdict")
 def text(predictions: Sequence[Prediction]) -> str:
     """A table for each step that is changed, what it says in sentences, and what lies behind."""
     steps = list(dict.fromkeys(map(_step, predictions)))
-    return "\n\n".join("\n".join(_told([x for x in predictions if _step(x) == one])) for one in steps)
+    return "\n\n".join("\n".join(_section([x for x in predictions if _step(x) == step])) for step in steps)
 
 
 def _step(x: Prediction) -> tuple[str, str, int, str, int]:
     return x.network, x.framework, x.batch, x.phase, x.threads
 
 
-def _told(predictions: Sequence[Prediction]) -> Iterator[str]:
+def _section(predictions: Sequence[Prediction]) -> Iterator[str]:
     first = next((x for x in predictions if x.measured), predictions[0])
     threads = units.counted(first.threads, "thread")
     where = f", batch {first.batch}, in {first.framework}" if first.batch else ""  # a program of one's own has none
@@ -38,7 +38,7 @@ def _told(predictions: Sequence[Prediction]) -> Iterator[str]:
     resolved = {(x.contest, x.resolution): x for x in predictions if x.resolution is not None}
     for key, x in resolved.items():
         assert x.resolution is not None
-        names = [one.change for one in predictions if (one.contest, one.resolution) == key]
+        names = [other.change for other in predictions if (other.contest, other.resolution) == key]
         of = f" ({', '.join(names)})" * (len(resolved) > 1)
         yield (
             f"Resolution{of}: two unchanged steps in the same rounds are alike to within "
@@ -57,9 +57,9 @@ def _interactions(predictions: Sequence[Prediction]) -> Iterator[str]:
         parts = [alone.get((word, x.contest)) for word in x.change.split("+")]
         if x.measured is None or len(parts) < 2 or not all(parts):
             continue
-        found = [part for part in parts if part]
-        beyond = x.measured.seconds - sum(part.seconds for part in found)
-        resolution = math.sqrt(sum(((part.high - part.low) / 2) ** 2 for part in (x.measured, *found)))
+        known = [part for part in parts if part]
+        beyond = x.measured.seconds - sum(part.seconds for part in known)
+        resolution = math.sqrt(sum(((part.high - part.low) / 2) ** 2 for part in (x.measured, *known)))
         word = "more than" if abs(beyond) > resolution else "within"
         error = units.seconds(resolution)
         yield f"  {x.change}: interaction, beyond the sum of each {units.signed(beyond)}, {word} its error of {error}"
@@ -93,7 +93,7 @@ def _seconds(x: Expected | None) -> str:
 def _behind(x: Prediction) -> Iterator[str]:
     if x.effect:
         yield f"  {x.change}: {x.effect}; costs: {x.costs or 'nothing'}"
-    largest = sorted(x.parts.items(), key=lambda one: -abs(one[1]))[:4]
+    largest = sorted(x.parts.items(), key=lambda part: -abs(part[1]))[:4]
     if len(largest) > 1:
         yield f"    predicted of {', '.join(f'{what} {units.signed(seconds)}' for what, seconds in largest)}"
     if x.reason:

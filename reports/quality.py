@@ -35,9 +35,9 @@ GRADES = ("strong", "fair", "weak")
 def sentence(explained: Explanation) -> str:
     """The grade of the worst share, and each that is not strong with its remedy."""
     measures = list(_measures(explained))
-    worst = max(measures, key=lambda one: one.grade).grade
-    chosen = [one for one in measures if one.grade == worst] if worst else measures
-    parts = [one.words + (f" ({one.remedy})" if worst else "") for one in chosen]
+    worst = max(measures, key=lambda measure: measure.grade).grade
+    chosen = [measure for measure in measures if measure.grade == worst] if worst else measures
+    parts = [measure.words + (f" ({measure.remedy})" if worst else "") for measure in chosen]
     return f"Quality: {GRADES[worst]}: {'; '.join(parts)}."
 
 

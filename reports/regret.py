@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from reports.record import Contest, Result
 
-FOUND, CHANGING, REGRET = "find", "changing", "regret"  # the first words of their names
+SEARCH, CHANGING, REGRET = "find", "changing", "regret"  # the first words of their names
 
 
 def timed(contest: Contest) -> list[tuple[float, Result]]:

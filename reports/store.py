@@ -196,9 +196,9 @@ def _head(path: Path, line: bytes) -> dict[str, Any]:
     return head
 
 
-def _with(predictions: Sequence[Prediction], one: Prediction) -> tuple[Prediction, ...]:
+def _with(predictions: Sequence[Prediction], prediction: Prediction) -> tuple[Prediction, ...]:
     """The last line of each change, in the order in which they were predicted."""
-    return tuple({**{x.id: x for x in predictions}, one.id: one}.values())
+    return tuple({**{x.id: x for x in predictions}, prediction.id: prediction}.values())
 
 
 def _current(contests: Sequence[Contest]) -> tuple[Contest, ...]:
@@ -242,5 +242,5 @@ def _collect(run: Run, path: Path, lines: Iterator[tuple[int, bytes]]) -> Run:
                 predictions = _with(predictions, msgspec.convert(record, Prediction))
         except msgspec.ValidationError as error:
             damaged.append(f"{path}, line {number}: {error}; passed over")
-    whole = replace(run, contests=_current(contests), notes=tuple(notes))
-    return replace(whole, predictions=predictions, damaged=tuple(damaged))
+    collected = replace(run, contests=_current(contests), notes=tuple(notes))
+    return replace(collected, predictions=predictions, damaged=tuple(damaged))

@@ -47,7 +47,7 @@ HEAD = Ratio(
     "of allowed error",
 )
 BUT_SHOWN = "†"  # beside a verdict that the interval shown does not explain
-WHOLE = (HEAD.ratio, HEAD.next)  # columns whose cells are never broken
+UNBROKEN = (HEAD.ratio, HEAD.next)  # columns whose cells are never broken
 CONTENDED = "contended"
 
 
@@ -126,8 +126,8 @@ def _ratio(
     common, first, second = contrast(contender, baseline)
     mark, remarks = notes
     verdict = _verdict(comparison, mark + BUT_SHOWN * but_shown(comparison), contender, baseline)
-    own = comparison.notes if comparison.ratio is not None else ()
-    for each in filter(None, (comparison.reason, *own)):
+    noted = comparison.notes if comparison.ratio is not None else ()
+    for each in filter(None, (comparison.reason, *noted)):
         remark = footnotes.kind(each, (contender, baseline))
         if remark not in remarks:
             remarks.append(remark)
@@ -174,7 +174,7 @@ def contrast(contender: Result, baseline: Result) -> tuple[str, str, str]:
     op, *first = contender.name.split("/")
     _, *second = baseline.name.split("/")
     if contender.op != baseline.op:
-        return f"{op}/{baseline.op}", _whole(first), _whole(second)
+        return f"{op}/{baseline.op}", _text(first), _text(second)
     shared = [word for word in first if word in second and word != "threads:1"]
     only = [[word for word in words if word not in others] for words, others in ((first, second), (second, first))]
     keys = sorted({word.partition(":")[0] for words in only for word in words})
@@ -189,7 +189,7 @@ def contrast(contender: Result, baseline: Result) -> tuple[str, str, str]:
     return f"{op} {common}", texts[0], texts[1]
 
 
-def _whole(words: Sequence[str]) -> str:
+def _text(words: Sequence[str]) -> str:
     """A case's name without its operation."""
     return flat.plain(" ".join(word.removeprefix("variant:") for word in words if word != "threads:1"))
 
@@ -229,8 +229,8 @@ def _named(run: Run) -> dict[str, str]:
         for case, names in note.data.get("names", {}).items() if note.topic == "kernels" else ():
             if case in variants:
                 alike = [(name, sum(1 for _ in same)) for name, same in groupby(names)]
-                told = " + ".join(f"{count} × {name}" if count > 1 else name for name, count in alike)
-                seen.setdefault(variants[case], {})[told] = None
+                text = " + ".join(f"{count} × {name}" if count > 1 else name for name, count in alike)
+                seen.setdefault(variants[case], {})[text] = None
     return {
         variant: f"ran {next(iter(kernels))}" + (f" and {len(kernels) - 1} others" if len(kernels) > 1 else "")
         for variant, kernels in seen.items()

@@ -112,21 +112,21 @@ def contests(
 
 
 def _result(case: Case, i: int, contest: str, canary: dict[str, list[float]], command: str) -> record.Result:
-    one = parse(case.name)
-    row: Any = find(one.problem.op, one.variant)
+    parsed = parse(case.name)
+    row: Any = find(parsed.problem.op, parsed.variant)
     blank = record.Result(
         f"{case.name}/arm:{NAMES[i]}",
         contest,
         "measured",
-        one.problem.op,
-        asdict(one.problem),
-        one.variant,
+        parsed.problem.op,
+        asdict(parsed.problem),
+        parsed.variant,
         "cpu",
-        one.setting.threads,
+        parsed.setting.threads,
         "planned",
-        axes=one.problem.shown,
-        cold=one.setting.cold,
-        precision=row.computes(one.problem),
+        axes=parsed.problem.shown,
+        cold=parsed.setting.cold,
+        precision=row.computes(parsed.problem),
         repeat=command,
     )
     if NAMES[i] in case.failed:

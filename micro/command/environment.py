@@ -34,7 +34,7 @@ def environment(devices: Sequence[Device], command: str) -> Environment:
         "megahertz": _clock(),
         "run_delay": run_queue.told(),
         "selftest": _selftest(machine),
-        "devices": {one.name: one.kind.to_record(REFUSABLE) for one in devices},
+        "devices": {x.name: x.kind.to_record(REFUSABLE) for x in devices},
     }
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     return Environment(facts.digest(all_facts), all_facts, state, command, started)

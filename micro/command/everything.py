@@ -108,9 +108,9 @@ def run(todo: Sequence[Part], device: str, budget: float, outputs: Outputs) -> I
                 print(f"{part.title}: {text}", file=sys.stderr, flush=True)
             total -= part.plan.budget.seconds
             here: Session = replace(at, runner=replace(at.runner, repeat=Repeat(part.name, part.plan.swept)))
-            own = _names(part, todo, at.file.run)
+            names = _names(part, todo, at.file.run)
             others = {contest.name for contest in contests} | {x.contest for x in at.file.run.contests}
-            unused = measure_plan(here, replace(part.plan, budget=share), frozenset(others - own), leaves=False)
+            unused = measure_plan(here, replace(part.plan, budget=share), frozenset(others - names), leaves=False)
             left -= share.seconds - unused
             yield part, at.file.run
 

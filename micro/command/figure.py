@@ -96,6 +96,6 @@ def table(figures: Sequence[Figure], stream: IO[str]) -> None:
     shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in HEAD:
         shown.add_column(name, overflow="fold")
-    for one in figures:
-        shown.add_row(*map(Text, (one.name, one.value, one.promised, one.judgment)))
+    for figure in figures:
+        shown.add_row(*map(Text, (figure.name, figure.value, figure.promised, figure.judgment)))
     Console(file=stream, highlight=False, width=None if stream.isatty() else 100).print(shown)

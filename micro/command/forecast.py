@@ -87,32 +87,35 @@ def remedy(plan: Plan, run: record.Run, limits: Mapping[str, Limits]) -> list[st
     """Which contests of a plan were not measured, or too few rounds, and the budget that would have been enough."""
     done = {contest.contest: contest for contest in run.contests}
     measured = [(contest, done[contest.name]) for contest in plan.contests if contest.name in done]
-    few = [one for _, one in measured if _short(one)]
+    few = [finished for _, finished in measured if _short(finished)]
     missing = [contest for contest in plan.contests if contest.name not in done]
     if plan.until != "time" or not (few or missing):
         return []
-    need = sum(max(one.seconds.get("measuring", 0.0), looked(one) if _short(one) else 0.0) for _, one in measured)
-    need += pace([(first_look(contest, limits), one) for contest, one in measured]) * sum(
+    need = sum(
+        max(finished.seconds.get("measuring", 0.0), looked(finished) if _short(finished) else 0.0)
+        for _, finished in measured
+    )
+    need += pace([(first_look(contest, limits), finished) for contest, finished in measured]) * sum(
         first_look(contest, limits) for contest in missing
     )
     budget = _round(max(SAFE * need * (plan.replicates if few else 1) / (1 - plan.kept), plan.budget.seconds))
     count = len(plan.contests)
-    said = [f"{len(few)} of {count} contests had too few rounds for a ratio"] if few else []
-    said += [f"{len(missing)} of {count} contests were not measured for want of time"] if missing else []
+    shortfalls = [f"{len(few)} of {count} contests had too few rounds for a ratio"] if few else []
+    shortfalls += [f"{len(missing)} of {count} contests were not measured for want of time"] if missing else []
     goes_on = ", or -o FILE and --resume, which goes on with what is missing" if missing else ""
-    return [f"{'; '.join(said)}: again with --budget {budget}s{goes_on}."]
+    return [f"{'; '.join(shortfalls)}: again with --budget {budget}s{goes_on}."]
 
 
 def pace(measured: Sequence[tuple[float, record.Contest]]) -> float:
     """How many times longer than foreseen rounds take, of contests with what was foreseen of each: the median, since
     one may hold a kernel that no forecast fits."""
-    times = [took / foreseen for foreseen, one in measured if (took := looked(one)) and foreseen]
+    times = [took / foreseen for foreseen, finished in measured if (took := looked(finished)) and foreseen]
     return median(times) if times else 1.0
 
 
 def _short(done: record.Contest) -> bool:
     """Whether a comparison has no ratio for want of rounds."""
-    return any(one.verdict == "unresolved" and one.ratio is None for one in done.comparisons)
+    return any(comparison.verdict == "unresolved" and comparison.ratio is None for comparison in done.comparisons)
 
 
 def _round(seconds: float) -> int:

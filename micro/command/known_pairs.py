@@ -34,9 +34,9 @@ class Pair:
 def finished(asked: Known, done: record.Contest) -> Pair:
     """What its record says."""
     contended = any(result.status == "contended" for result in done.results if result.role == "measured")
-    (one,) = done.comparisons
-    holds = None if one.low is None or one.high is None else one.low <= 1 <= one.high
-    return Pair(asked.kind, asked.kernel, one.verdict, done.seconds["measuring"], holds, contended)
+    (comparison,) = done.comparisons
+    holds = None if comparison.low is None or comparison.high is None else comparison.low <= 1 <= comparison.high
+    return Pair(asked.kind, asked.kernel, comparison.verdict, done.seconds["measuring"], holds, contended)
 
 
 def noisy(pilot: Sequence[record.Contest]) -> str | None:
@@ -45,8 +45,8 @@ def noisy(pilot: Sequence[record.Contest]) -> str | None:
     results = [result for done in pilot for result in done.results if result.role == "measured"]
     if slow := [text for result in results for text in result.warnings if "slow host" in text]:
         return slow[0]
-    clock, own = (sum(done.system.get(name, 0.0) for done in pilot) for name in ("clock", "own"))
-    lost = 1 - own / clock if clock else 0.0
+    clock, ran = (sum(done.system.get(name, 0.0) for done in pilot) for name in ("clock", "own"))
+    lost = 1 - ran / clock if clock else 0.0
     return f"{lost:.0%} of the pilot's time went to others" if lost > NOISY else None
 
 
@@ -54,11 +54,11 @@ def needs(asked: Sequence[Known], pilot: Sequence[record.Contest]) -> Needs:
     """By kind of pair and kernel, how far from the margin a truth must lie to be told after a second of measuring: from
     the rounds of its own pilots alone, since long visits see other noise than short ones."""
     squares: dict[str, dict[str, list[float]]] = {}
-    for one, done in zip(asked, pilot, strict=True):
+    for known, done in zip(asked, pilot, strict=True):
         if len(x := _logs(done)) >= stats.FEWEST:
             ratio = stats.estimate(x)
             near = ratio.half((1 - stats.JUDGED) / stats.SHARE) + NINE * max(error for _, error in ratio.forms)
-            squares.setdefault(one.kind, {}).setdefault(one.kernel, []).append(near**2 * done.seconds["measuring"])
+            squares.setdefault(known.kind, {}).setdefault(known.kernel, []).append(near**2 * done.seconds["measuring"])
     return {kind: {k: math.sqrt(fmean(x)) for k, x in kernels.items()} for kind, kernels in squares.items()}
 
 

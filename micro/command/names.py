@@ -33,15 +33,15 @@ def collect(run: Run, workers: Callable[[], AbstractContextManager[Workers]] = W
     So the workers are fresh ones, and they end here."""
     in_run = unnamed(run)
     cases = list(in_run.values())
-    with workers() as own:
+    with workers() as started:
         for first in range(0, len(cases), MOST):
             some = cases[first : first + MOST]
-            for key in dict.fromkeys(own.key(case) for case in some):
-                mine = [case for case in some if own.key(case) == key]
+            for key in dict.fromkeys(started.key(case) for case in some):
+                mine = [case for case in some if started.key(case) == key]
                 try:
-                    names = ask(own.get(key), Names(tuple(mine)), PREPARE)
+                    names = ask(started.get(key), Names(tuple(mine)), PREPARE)
                 except SuiteError as error:
-                    own.drop(key)
+                    started.drop(key)
                     which = f"{mine[0].name} and {len(mine) - 1} more" if len(mine) > 1 else mine[0].name
                     print(f"the kernels of {which} stay without a name: {error}", file=sys.stderr)
                     continue

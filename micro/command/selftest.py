@@ -94,13 +94,13 @@ class Selftest:
         vague = known_pairs.vague(needs, self._seconds)
         same = vague[selftest.IDENTICAL]  # these are asked all the same: none may be called different
         every = selftest.schedule(counts, self._full)
-        quiet = [one for one in every if one.kind == selftest.IDENTICAL or one.kernel not in vague[one.kind]]
+        quiet = [known for known in every if known.kind == selftest.IDENTICAL or known.kernel not in vague[known.kind]]
         pairs: list[known_pairs.Pair] = []
         for number in range(self._passes):
             self._at.progress.begin(f"run {number + 1} of {self._passes} of every pair of rivals")
             runner = self._at.runner.fresh(number)
             rival_runs.take(self._rivals, number, self._at.runner.seed, self._taker(runner))
-            pairs += [self._pair(one, runner) for one in quiet[number :: self._passes]]
+            pairs += [self._pair(known, runner) for known in quiet[number :: self._passes]]
         lines = [known_pairs.left_out(vague, needs, self._seconds)]
         lines += known_pairs.figures(pairs, False, self._full, noisy, same)
         lines += rival_runs.figures(self._runs, self._pairs, self._spreads, noisy)
@@ -126,7 +126,7 @@ class Selftest:
     @property
     def between(self) -> dict[str, Any]:
         """How far runs lie apart, by path, as later reports read it."""
-        return {path: asdict(one) for path, one in self._spreads.items()}
+        return {path: asdict(value) for path, value in self._spreads.items()}
 
     @property
     def paths(self) -> list[dict[str, Any]]:
@@ -146,8 +146,8 @@ class Selftest:
         self._at.file.append(done)
         self._known[done.contest] = done
 
-    def _pair(self, one: Known, runner: Runner) -> known_pairs.Pair:
-        return known_pairs.finished(one, self._taker(runner)(one.contest, self._seconds[one.kind]))
+    def _pair(self, known: Known, runner: Runner) -> known_pairs.Pair:
+        return known_pairs.finished(known, self._taker(runner)(known.contest, self._seconds[known.kind]))
 
     def _pilot(self) -> tuple[str | None, known_pairs.Needs]:
         """Why nothing quiet is judged, and how much of each kernel's distance to a margin is noise: before anything is
@@ -155,7 +155,7 @@ class Selftest:
         self._at.progress.begin("pilot: is it quiet here?")
         pilot = [*selftest.schedule(selftest.PILOT, self._full, "/pilot")]
         take = self._taker(self._at.runner)
-        done = [take(one.contest, self._seconds[one.kind]) for one in pilot]
+        done = [take(known.contest, self._seconds[known.kind]) for known in pilot]
         noisy = known_pairs.noisy(done)
         if noisy:
             print(f"micro.selftest: {noisy}: figures of a quiet machine will not be judged", file=sys.stderr)
@@ -166,7 +166,7 @@ class Selftest:
         self._at.progress.begin("pairs, a spinner on every core")
         pairs = [*selftest.schedule(selftest.SPINNING, True, "/spinner")]
         with spinners():
-            finished = [self._pair(one, runner) for one in pairs]
+            finished = [self._pair(known, runner) for known in pairs]
         yield from known_pairs.figures(finished, True, self._full, None)
 
     def _biases(self, noisy: str | None) -> Iterator[Figure]:
@@ -221,7 +221,7 @@ class Selftest:
 def _remembered(figures: Sequence[Figure], spreads: dict[str, Any], environment: record.Environment) -> dict[str, Any]:
     """The figures as a document, which is kept for later reports of this machine."""
     kept = figure.document(environment.started, figures)
-    earlier = {path: asdict(one) for path, one in next_run.spreads(environment).items()}
+    earlier = {path: asdict(value) for path, value in next_run.spreads(environment).items()}
     later = kept | {"between": better(spreads["between"], earlier)}
     state.write(f"selftest/{environment.state['machine']}.json", json.dumps(later))
     return kept
@@ -230,7 +230,7 @@ def _remembered(figures: Sequence[Figure], spreads: dict[str, Any], environment:
 def better(between: dict[str, Any], earlier: dict[str, Any]) -> dict[str, Any]:
     """By path, the spread of whichever of two self-tests measured it better: a quick one does not undo what a full one
     found."""
-    kept = {path: one for path, one in earlier.items() if one["degrees"] > between.get(path, one)["degrees"]}
+    kept = {path: value for path, value in earlier.items() if value["degrees"] > between.get(path, value)["degrees"]}
     return earlier | between | kept
 
 

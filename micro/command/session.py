@@ -201,8 +201,8 @@ def _say(at: Session, plan: Plan, run: Run) -> None:
     an earlier one."""
     sentences = why.answer(plan.why, run) if plan.why else plan.answer(run)
     lacks = [*few_rounds.sentences(run), *forecast.remedy(plan, run, at.runner.limits)]
-    whole = {ANSWER: sentences, LACKS: lacks}
-    for topic, lines in whole.items():
+    by_topic = {ANSWER: sentences, LACKS: lacks}
+    for topic, lines in by_topic.items():
         earlier = [x.data["sentences"] for x in at.file.run.notes if x.topic == topic and of_plan(x, plan)]
         if lines != (earlier[-1] if earlier else []):
             at.file.append(Note(topic, {"sentences": lines, "of": _of(plan)}))
@@ -252,8 +252,8 @@ def name_kernels(at: Session) -> None:
 def _left(plan: Plan, run: Run, path: Path | None) -> list[Contest]:
     """The contests that a resumed run file does not hold yet. Raises UsageError."""
     for contest in plan.contests:
-        whole = [(recorded, plan.replicates) for recorded in _ended(run)]
-        for recorded, count in (*whole, *((recorded, 1) for recorded in replicates.taken(run).values())):
+        finished = [(recorded, plan.replicates) for recorded in _ended(run)]
+        for recorded, count in (*finished, *((recorded, 1) for recorded in replicates.taken(run).values())):
             if recorded.contest == contest.name and (how := _unlike(contest, recorded, count)):
                 raise UsageError(f"-o {path}: it holds {contest.name} {how}, {_commands(run)}: name another file")
     return _fresh(plan.contests, run)

@@ -31,7 +31,7 @@ class Runs:
 
     @property
     def logs(self) -> list[float]:
-        return [math.log(one.center) for one in self.intervals]
+        return [math.log(interval.center) for interval in self.intervals]
 
     @property
     def square(self) -> float:
@@ -44,7 +44,7 @@ class Runs:
         """Intervals that hold the mean of all other runs."""
         total, n = sum(self.logs), len(self.intervals)
         means = [math.exp((total - x) / (n - 1)) for x in self.logs]
-        return sum(one.low <= mean <= one.high for one, mean in zip(self.intervals, means, strict=True))
+        return sum(interval.low <= mean <= interval.high for interval, mean in zip(self.intervals, means, strict=True))
 
     @property
     def step(self) -> float:
@@ -54,12 +54,12 @@ class Runs:
 
     def foreseen(self, spread: Spread) -> list[tuple[float, float]]:
         """What each run but the last would have said of the next one."""
-        return [next_run.next_run(one, spread.sd, spread.degrees) for one in self.intervals[:-1]]
+        return [next_run.next_run(interval, spread.sd, spread.degrees) for interval in self.intervals[:-1]]
 
     def inside(self, spread: Spread) -> int:
         """How many runs lie where the run before them said."""
         pairs = zip(self.foreseen(spread), self.intervals[1:], strict=True)
-        return sum(low <= one.center <= high for (low, high), one in pairs)
+        return sum(low <= interval.center <= high for (low, high), interval in pairs)
 
 
 def between(pairs: Sequence[Runs]) -> dict[str, Spread]:
@@ -87,8 +87,8 @@ def _variance(rivals: Sequence[Runs], degrees: int) -> float:
 
 def _squares(runs: Runs, variance: float) -> float:
     """Around the weighted mean, each in variances of its own run; `variance`: between runs."""
-    own = (next_run.standard_error(one.low, one.high) ** 2 for one in runs.intervals)
-    weights = [1 / max(square + variance, LEAST_VARIANCE) for square in own]
+    variances = (next_run.standard_error(interval.low, interval.high) ** 2 for interval in runs.intervals)
+    weights = [1 / max(square + variance, LEAST_VARIANCE) for square in variances]
     middle = sum(w * x for w, x in zip(weights, runs.logs, strict=True)) / sum(weights)
     return sum(w * (x - middle) ** 2 for w, x in zip(weights, runs.logs, strict=True))
 
@@ -115,7 +115,7 @@ def figures(pairs: Sequence[Runs], spreads: dict[str, Spread]) -> list[PairFigur
         _figures(runs, spreads[runs.path]) for runs in pairs if runs.path in spreads and len(runs.intervals) >= FEWEST
     ]
     order = list(dict.fromkeys(runs.path for runs in pairs))
-    return sorted(every, key=lambda one: (order.index(one.path), one.holding / one.runs, one.inside / one.runs))
+    return sorted(every, key=lambda pair: (order.index(pair.path), pair.holding / pair.runs, pair.inside / pair.runs))
 
 
 def _figures(runs: Runs, spread: Spread) -> PairFigures:
@@ -138,29 +138,31 @@ def certainly_below(every: Sequence[PairFigures], least: float = LEAST) -> list[
     (Holm 1979)."""
     from scipy.special import bdtr
 
-    chances = [float(bdtr(one.inside, one.runs - 1, least)) for one in every]
-    below = [(p, one) for p, one, count in zip(chances, every, multiple_testing.holm(chances), strict=True) if count]
-    return [one for _, one in sorted(below, key=lambda pair: pair[0])]
+    chances = [float(bdtr(entry.inside, entry.runs - 1, least)) for entry in every]
+    below = [
+        (p, entry) for p, entry, count in zip(chances, every, multiple_testing.holm(chances), strict=True) if count
+    ]
+    return [entry for _, entry in sorted(below, key=lambda pair: pair[0])]
 
 
 def rows(every: Sequence[PairFigures], spreads: dict[str, Spread]) -> list[dict[str, Any]]:
     """A row for each path, for tables and for records: its worst pair, and its pairs."""
     table = []
     for path, spread in spreads.items():
-        pairs = [one for one in every if one.path == path and not one.twin]
+        pairs = [pair for pair in every if pair.path == path and not pair.twin]
         if pairs:
-            count = sum(one.runs for one in pairs)
+            count = sum(pair.runs for pair in pairs)
             table.append(
                 {
                     "path": path,
                     "runs": count,
                     "sd": spread.sd,
                     "degrees": spread.degrees,
-                    "holding": sum(one.holding for one in pairs),
-                    "inside": sum(one.inside for one in pairs),
+                    "holding": sum(pair.holding for pair in pairs),
+                    "inside": sum(pair.inside for pair in pairs),
                     "steps": count - len(pairs),
-                    "width": median(one.width for one in pairs),
-                    "pairs": [asdict(one) for one in every if one.path == path],
+                    "width": median(pair.width for pair in pairs),
+                    "pairs": [asdict(pair) for pair in every if pair.path == path],
                 }
             )
     return table

@@ -46,7 +46,7 @@ def problems(kind: type[Problem], axes: dict[str, tuple[Any, ...]]) -> list[Prob
     """The product of all axis values."""
     names = [field.name for field in fields(kind) if field.name in axes]
     combinations = itertools.product(*(axes[name] for name in names))
-    return [kind(**dict(zip(names, one, strict=True))) for one in combinations]
+    return [kind(**dict(zip(names, combination, strict=True))) for combination in combinations]
 
 
 def by_variant(asked: Request, problems: Iterable[Problem]) -> list[Contest]:

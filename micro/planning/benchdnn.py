@@ -47,20 +47,20 @@ def problem(text: str, direction: str = "forward") -> Conv:
     if not match:
         raise ValueError(f"{text}: no convolution like mb16ic3ih32oc64oh32kh3ph1")
     sizes = SIZE.findall(match[1])
-    said = {name: int(size) for name, size in sizes}
-    if twice := [name for name, size in sizes if int(size) != said[name]]:
+    given = {name: int(size) for name, size in sizes}
+    if twice := [name for name, size in sizes if int(size) != given[name]]:
         raise ValueError(f"{text}: {twice[0]} stands there twice, with two values")
-    if any(name in said for name in ("id", "od", "kd")):
+    if any(name in given for name in ("id", "od", "kd")):
         raise NotTaken("3-d")
-    down, across = _line(said, "h"), _line(said, "w")
+    down, across = _line(given, "h"), _line(given, "w")
     if across is None:
         across = down
     if down is None and across is not None:  # a line of pixels
         down = replace(across, size=1, taps=1, before=0, after=0)
-    if down is None or across is None or not {"ic", "oc"} <= said.keys():
+    if down is None or across is None or not {"ic", "oc"} <= given.keys():
         raise ValueError(f"{text}: it names ic, oc, ih and kh (or iw and kw)")
     try:
-        return Layer(said.get("mb", 2), said["ic"], said["oc"], down, across, said.get("g", 1)).problem(direction)
+        return Layer(given.get("mb", 2), given["ic"], given["oc"], down, across, given.get("g", 1)).problem(direction)
     except UsageError as error:
         raise ValueError(f"{text}: {error}") from None
 
@@ -110,20 +110,20 @@ def line(size: int, taps: int, *, stride: int, dilation: int, outputs: int | Non
     return Line(size, taps, stride, before, max(needed - before, 0), dilation)
 
 
-def _line(said: Mapping[str, int], axis: str) -> Line | None:
+def _line(given: Mapping[str, int], axis: str) -> Line | None:
     """Of the height or the width; nothing where nothing is said of it."""
-    named = [name for name in said if name[1:] == axis and said[name] != (1 if name[0] == "s" else 0)]
+    named = [name for name in given if name[1:] == axis and given[name] != (1 if name[0] == "s" else 0)]
     if not named:
         return None
-    if missing := [name for name in (f"i{axis}", f"k{axis}") if name not in said]:
+    if missing := [name for name in (f"i{axis}", f"k{axis}") if name not in given]:
         raise ValueError(f"{missing[0]} is missing, beside {', '.join(named)}")
     return line(
-        said[f"i{axis}"],
-        said[f"k{axis}"],
-        stride=said.get(f"s{axis}", 1),
-        dilation=said.get(f"d{axis}", 0) + 1,
-        outputs=said.get(f"o{axis}"),
-        before=said.get(f"p{axis}"),
+        given[f"i{axis}"],
+        given[f"k{axis}"],
+        stride=given.get(f"s{axis}", 1),
+        dilation=given.get(f"d{axis}", 0) + 1,
+        outputs=given.get(f"o{axis}"),
+        before=given.get(f"p{axis}"),
     )
 
 

@@ -85,8 +85,8 @@ class Benchmark:
     def swept(self) -> frozenset[tuple[str, str]]:
         """Operation and axis, or setting, of all that has a default here."""
         every = (self, *self.others)
-        data = {(one.problem.op, "data") for one in every if one.data != "normal"}
-        return frozenset({(one.problem.op, axis) for one in every for axis in one.sweep} | data)
+        data = {(benchmark.problem.op, "data") for benchmark in every if benchmark.data != "normal"}
+        return frozenset({(benchmark.problem.op, axis) for benchmark in every for axis in benchmark.sweep} | data)
 
 
 @dataclass(frozen=True)

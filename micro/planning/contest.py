@@ -56,8 +56,8 @@ class Contest:
         """For a person who waits for it: the question, and what all its cases share that it does not say."""
         first, *others = (case.name.split("/") for case in self.cases)
         shared = [word.removeprefix("variant:") for word in first if all(word in words for words in others)]
-        said = {"threads:1", *re.split(r"[\s/,?']+", self.question)}
-        return " ".join([self.question, *(word for word in shared if word not in said)])
+        mentioned = {"threads:1", *re.split(r"[\s/,?']+", self.question)}
+        return " ".join([self.question, *(word for word in shared if word not in mentioned)])
 
     def __post_init__(self) -> None:
         names = [case.name for case in self.cases]
@@ -94,10 +94,10 @@ def parse(name: str) -> Case:
     pairs = dict(word.split(":", 1) for word in words)
     kind = problem_type(op)
     hints = _hints(kind)  # type: ignore[arg-type]  # mypy takes an instance's __hash__ for the class's
-    own = {x.name: hints[x.name](pairs.pop(x.name)) for x in fields(kind) if x.name in pairs}
+    axes = {x.name: hints[x.name](pairs.pop(x.name)) for x in fields(kind) if x.name in pairs}
     variant = pairs["variant"].replace("%2F", "/").replace("%25", "%")
     given = {name: knob.parse(pairs[name]) for name, knob in KNOBS.items() if name in pairs}
-    return Case(kind(**own), variant, Setting(**given))
+    return Case(kind(**axes), variant, Setting(**given))
 
 
 @cache

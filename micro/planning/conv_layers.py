@@ -17,7 +17,7 @@ PREFIX = "net"  # how the names of --net's contests begin
 OF_STEP = ("n", "direction", "layout")  # what a layer does not say of itself
 SIZES = tuple(axis for axis in fields(Conv) if axis.name not in OF_STEP)
 BACKWARD = "backward"  # both gradients together, as benchmarks published them
-OWN: dict[str, type] = {"name": str, "count": int, "first": bool, "then": dict}
+KEYS: dict[str, type] = {"name": str, "count": int, "first": bool, "then": dict}
 
 
 @dataclass(frozen=True)
@@ -109,14 +109,14 @@ def _layer(row: Any, batch: int, place: str) -> Convolution:
     """Raises ValueError."""
     hints = get_type_hints(Conv)
     needed = [axis.name for axis in SIZES if axis.default is MISSING]
-    check(row, {axis.name: hints[axis.name] for axis in SIZES} | OWN, ("name", *needed), place)
+    check(row, {axis.name: hints[axis.name] for axis in SIZES} | KEYS, ("name", *needed), place)
     sizes = {axis.name: row[axis.name] for axis in SIZES if axis.name in row}
-    own = {name: row[name] for name in OWN if name in row}
-    check(own.get("then", {}), dict.fromkeys((*PASSES, BACKWARD), dict), (), f"{place}then: ")
-    for word, times in own.get("then", {}).items():
+    values = {name: row[name] for name in KEYS if name in row}
+    check(values.get("then", {}), dict.fromkeys((*PASSES, BACKWARD), dict), (), f"{place}then: ")
+    for word, times in values.get("then", {}).items():
         check(times, dict.fromkeys(times, float), (), f"{place}then: {word}: ")
     try:
-        layer = Convolution(problem=Conv(n=max(batch, 1), **sizes), **own)
+        layer = Convolution(problem=Conv(n=max(batch, 1), **sizes), **values)
     except UsageError as error:
         raise ValueError(f"{place}{error}") from None
     if layer.count < 1:

@@ -158,7 +158,7 @@ def _node(node: Mapping[str, Any], graph: Mapping[str, Any]) -> What:
         edges = {**node["inputs"], **node["outputs"]}
         described = [graph["tensors"][str(edges[name])] for name in names]
         usual = graph["context"].get("io_data_type")
-        tensors = [Tensor(one["data_type"] or usual, one["dim"]) for one in described]
+        tensors = [Tensor(tensor["data_type"] or usual, tensor["dim"]) for tensor in described]
         spacing = tuple(node[name] for name in ("pre_padding", "post_padding", "stride", "dilation"))
         return _problem(direction, tensors, spacing)
     except (KeyError, ValueError, TypeError, IndexError, UsageError) as error:

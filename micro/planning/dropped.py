@@ -39,9 +39,9 @@ def refuse_in_question(put: Put) -> None:
     """Several settings of a device, of which a question takes the first; values of axes and variants that are in none
     of its cases; axes and variants that change none of its contests. Raises UsageError."""
     for device in dict.fromkeys(setting.device for setting in put.asked.settings):
-        own = [asdict(setting) for setting in put.asked.settings if setting.device == device]
+        settings = [asdict(setting) for setting in put.asked.settings if setting.device == device]
         for name in ALONG:
-            several = dict.fromkeys(str(setting[name]) for setting in own)
+            several = dict.fromkeys(str(setting[name]) for setting in settings)
             if len(several) > 1 and name not in put.several:
                 raise UsageError(f"--{name} {','.join(several)}: {put.flag} takes one of them")
     _refuse_absent(put)
@@ -73,7 +73,7 @@ def _refuse_absent(put: Put) -> None:
     named = {axis: asked.axes[axis] for axis in asked.axes if axis in asked.given - set(put.benchmark.limiting)}
     every = [case.problem for contest in put.contests for case in contest.cases]
     problems = [asdict(problem) for problem in every if problem.op == asked.op]
-    problems = problems or [one for one in map(asdict, every) if named.keys() & one.keys()]
+    problems = problems or [problem for problem in map(asdict, every) if named.keys() & problem.keys()]
     for beside in ({}, named):  # alone first: where one axis is nowhere what was named, no other is to blame
         for axis, wanted in named.items():
             obeyed = [problem.get(axis) for problem in problems if _as_named(problem, beside, axis)]
@@ -150,9 +150,9 @@ def _others(axis: Field[Any], named: tuple[Any, ...]) -> list[Any]:
 def _refuse_variants(put: Put) -> None:
     """Variants that are in no case; and those that a question does not choose its own by. Raises UsageError."""
     asked = put.asked
-    own = {one.problem.op for one in (put.benchmark, *put.benchmark.others)}  # not the peaks beside them
+    ops = {benchmark.problem.op for benchmark in (put.benchmark, *put.benchmark.others)}  # not the peaks beside them
     cases = (case for contest in put.contests for case in contest.cases)
-    measured = dict.fromkeys(case.variant for case in cases if case.problem.op in own)
+    measured = dict.fromkeys(case.variant for case in cases if case.problem.op in ops)
     if absent := [name for name in asked.variants if name not in measured]:
         raise UsageError(f"--variant {','.join(absent)}: {put.flag} compares others; leave one of the two out")
     devices = dict.fromkeys(setting.device for setting in asked.settings)

@@ -110,14 +110,14 @@ def read(text: str) -> Log:
 
 def algorithms(text: str) -> dict[Conv, str]:
     """What oneDNN ran each convolution by: its implementation, and the algorithm where it is not in that name."""
-    found: dict[Conv, str] = {}
+    names: dict[Conv, str] = {}
     for line in _lines(text):
         match, chosen = CONVOLUTION.search(line), ALGORITHM.search(line)
         if match and ONEDNN_CALL.search(line):
             problem = _onednn_convolution(line)[1]
             if problem is not None:
-                found[problem] = match[1] + (f" ({chosen[1]})" if chosen and chosen[1] not in match[1] else "")
-    return found
+                names[problem] = match[1] + (f" ({chosen[1]})" if chosen and chosen[1] not in match[1] else "")
+    return names
 
 
 def _lines(text: str) -> list[str]:

@@ -98,17 +98,17 @@ def read(name: str, batch: int | None = None) -> Products:
 
 def _products(record: dict[str, Any], batch: int | None) -> Products:
     """Raises ValueError."""
-    layers, own = record["layers"], record["batch"]
-    sizes = (own, *(size for layer in layers for size in (layer["inputs"], layer["outputs"])))
+    layers, default = record["layers"], record["batch"]
+    sizes = (default, *(size for layer in layers for size in (layer["inputs"], layer["outputs"])))
     if not layers or not all(size > 0 for size in sizes):
         raise ValueError("the batch, inputs and outputs of layers are positive whole numbers")
     refuse_names(record["network"], [layer["name"] for layer in layers])
     by_product: dict[tuple[str, Gemm, Gemm], list[str]] = {}
     for layer in layers:
-        for product in _of(batch or own, layer["inputs"], layer["outputs"], first=layer.get("first", False)):
+        for product in _of(batch or default, layer["inputs"], layer["outputs"], first=layer.get("first", False)):
             by_product.setdefault(product, []).append(layer["name"])
     each = (Product(phase, tuple(names), oi, io) for (phase, oi, io), names in by_product.items())
-    return Products(record["network"], batch or own, tuple(each))
+    return Products(record["network"], batch or default, tuple(each))
 
 
 def refuse_names(network: str, layers: list[str]) -> None:

@@ -105,14 +105,14 @@ def request(
     argv = sys.argv[1:] if argv is None else argv
     every = (benchmark, *benchmark.others)
     options = [word[2:].partition("=")[0].replace("-", "_") for word in argv if word.startswith("--")]
-    named = [word for word in options if any(word in one.words for one in every)]
-    meant = next((one for one in every if one.words.issuperset(named)), None)
+    named = [word for word in options if any(word in candidate.words for candidate in every)]
+    meant = next((candidate for candidate in every if candidate.words.issuperset(named)), None)
     if meant is None:
-        first = next(one for one in every if named[0] in one.words)
+        first = next(candidate for candidate in every if named[0] in candidate.words)
         other = next(word for word in named if word not in first.words)
         pair = f"{option_of(named[0])} and {option_of(other)}"
         parser(first, name, raising).error(f"{pair}: of two operations; leave one of the two out")
-    meant = replace(meant, others=tuple(one for one in every if one is not meant))
+    meant = replace(meant, others=tuple(candidate for candidate in every if candidate is not meant))
     return meant, unpacked(meant, vars(parser(meant, name, raising).parse_args(argv)))
 
 
@@ -133,15 +133,15 @@ def unpacked(benchmark: Benchmark, values: Mapping[str, Any]) -> Options:
 
 def outputs_of(values: Mapping[str, Any]) -> Outputs:
     """What a parser with `add_outputs` read; a command that lacks one of these options has its default."""
-    own = {option.name: values[option.name] for option in fields(Outputs) if values.get(option.name) is not None}
-    return Outputs(**own, documents={kind: values[kind] for kind in EXPORTS if values.get(kind) is not None})
+    named = {option.name: values[option.name] for option in fields(Outputs) if values.get(option.name) is not None}
+    return Outputs(**named, documents={kind: values[kind] for kind in EXPORTS if values.get(kind) is not None})
 
 
 def modifiers(benchmark: Benchmark) -> dict[str, dict[str, str]]:
     """What `--full` and `--all` make of each question; without those that change nothing here."""
     by_flag = {
-        "full": {name: one.full for name, one in benchmark.questions.items() if one.full},
-        "all": {name: one.all for name, one in benchmark.questions.items() if one.all},
+        "full": {name: question.full for name, question in benchmark.questions.items() if question.full},
+        "all": {name: question.all for name, question in benchmark.questions.items() if question.all},
     }
     return {flag: texts for flag, texts in by_flag.items() if texts}
 

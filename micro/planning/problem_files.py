@@ -41,7 +41,7 @@ def read(benchmark: Benchmark, path: Path) -> Written:
     if benchdnn.is_descriptor(str(path)) and not path.exists():
         return _described(benchmark, path, str(path))
     try:
-        text = _found(path).read_text("utf-8", errors="replace")
+        text = _resolved(path).read_text("utf-8", errors="replace")
         if benchdnn_products.is_list(text):
             return _described(benchmark, path, text, Gemm)
         if benchdnn.is_list(text):
@@ -64,11 +64,11 @@ def read(benchmark: Benchmark, path: Path) -> Written:
     return Written(list(dict.fromkeys(problems)))
 
 
-def _found(path: Path) -> Path:
+def _resolved(path: Path) -> Path:
     """The file; one of micro/shapes by its name alone, where there is no other of that name."""
     if path.exists() or path.parent != Path():
         return path
-    return next((own for suffix in SUFFIXES if (own := SHAPES / f"{path}{suffix}").exists()), path)
+    return next((shipped for suffix in SUFFIXES if (shipped := SHAPES / f"{path}{suffix}").exists()), path)
 
 
 def _rows(benchmark: Benchmark, text: str) -> list[dict[str, Any]]:
@@ -133,16 +133,16 @@ def _logged(benchmark: Benchmark, path: Path, text: str) -> Written:
         raise UsageError(f"--shapes {path}: neither JSON like micro/shapes/fc.json nor {wanted}{beside}{other}")
     taken = dict(sorted(taken.items(), key=lambda item: -(item[1].seconds or 0.0)))
     ours = sum(taken.values(), Calls(0, 0.0))
-    whole = sum(others.values(), ours)
+    total = sum(others.values(), ours)
     lines = [
-        f"{path.name}: {ours.count} of {whole.count} calls are taken{share(ours, whole)}; left out: "
-        f"{_listed(others, whole) if others else 'nothing'}{_elsewhere(benchmark, path, log)}."
+        f"{path.name}: {ours.count} of {total.count} calls are taken{share(ours, total)}; left out: "
+        f"{_listed(others, total) if others else 'nothing'}{_elsewhere(benchmark, path, log)}."
     ]
     lines += [ORDER] if benchmark.problem is Conv else []
     lines += [
-        f"{problem.name}: {units.counted(calls.count, 'time')}{share(calls, whole)}" for problem, calls in taken.items()
+        f"{problem.name}: {units.counted(calls.count, 'time')}{share(calls, total)}" for problem, calls in taken.items()
     ]
-    return Written(list(taken), lines, taken, whole)
+    return Written(list(taken), lines, taken, total)
 
 
 def _elsewhere(benchmark: Benchmark, path: Path, log: library_log.Log) -> str:
@@ -159,8 +159,8 @@ def _listed(others: Mapping[str, Calls], log: Calls | None) -> str:
     )
 
 
-def share(calls: Calls, whole: Calls) -> str:
+def share(calls: Calls, total: Calls) -> str:
     """Of the logged time; nothing where a call did not say its own."""
-    if calls.seconds is None or not whole.seconds:
+    if calls.seconds is None or not total.seconds:
         return ""
-    return f" ({calls.seconds / whole.seconds:.1%} of the logged time)"
+    return f" ({calls.seconds / total.seconds:.1%} of the logged time)"

@@ -85,7 +85,7 @@ def planned(benchmark: Benchmark, name: str, options: Options) -> Plan:
         return replace(plan, answer=lambda run: benchmark.of_file(run, written)) if written else plan
 
     def refine(run: Run) -> list[Contest]:
-        return [contest for one in _by_device(asked) for contest in question.refine(one, run)]
+        return [contest for request in _by_device(asked) for contest in question.refine(request, run)]
 
     return replace(plan, answer=question.answer, refine=refine, kept=question.kept)
 
@@ -122,7 +122,7 @@ def _operands(kind: type[Problem], axes: Mapping[str, tuple[Any, ...]], of_file:
         choices = field.metadata["choices"]
         if set(DIRECTIONS) & set(choices):
             asked[field.name] = choices if of_file else axes.get(field.name, (field.default,))
-    return list(dict.fromkeys(operand.name for one in problems(kind, asked) for operand in one.operands()))
+    return list(dict.fromkeys(operand.name for problem in problems(kind, asked) for operand in problem.operands()))
 
 
 def _find(op: str, name: str, devices: Sequence[str]) -> None:
@@ -172,8 +172,8 @@ def _by_device(asked: Request) -> list[Request]:
     requests = []
     for device in dict.fromkeys(setting.device for setting in asked.settings):
         settings = tuple(setting for setting in asked.settings if setting.device == device)
-        own = tuple(v for v, setting in asked.pairs() if setting.device == device)
-        requests.append(replace(asked, settings=settings, variants=tuple(dict.fromkeys(own))))
+        variants = tuple(v for v, setting in asked.pairs() if setting.device == device)
+        requests.append(replace(asked, settings=settings, variants=tuple(dict.fromkeys(variants))))
     return requests
 
 
@@ -188,7 +188,7 @@ def _cold(text: str, operands: list[str]) -> tuple[str, ...]:
 
 
 def _question(benchmark: Benchmark, options: Options) -> Question | None:
-    asked = {option_of(flag): one for flag, one in benchmark.questions.items() if flag in options.flags}
+    asked = {option_of(flag): question for flag, question in benchmark.questions.items() if flag in options.flags}
     if options.net:
         if benchmark.net is None:
             raise UsageError("--net: this benchmark has no question for a network")
@@ -239,7 +239,7 @@ def _of_question(benchmark: Benchmark, question: Question, asked: Request) -> li
     """A question's contests, on each device by itself. Raises UsageError."""
     from micro.planning import dropped
 
-    flag = next((option_of(name) for name, one in benchmark.questions.items() if one is question), "--net")
+    flag = next((option_of(name) for name, other in benchmark.questions.items() if other is question), "--net")
     build = partial(_built, question)
     contests = build(asked)
     for setting in asked.settings:
@@ -266,10 +266,10 @@ def _written_for(contests: Sequence[Contest]) -> bool:
 def _built(question: Question, asked: Request) -> list[Contest]:
     """What a question makes of a request; of two contests of one name the second is named after its device."""
     contests: list[Contest] = []
-    for one in _by_device(asked):
+    for request in _by_device(asked):
         taken = {contest.name for contest in contests}
-        for contest in (contest for contest in question.build(one) if contest.cases):
-            suffix = f"/device:{one.settings[0].device}" if contest.name in taken else ""
+        for contest in (contest for contest in question.build(request) if contest.cases):
+            suffix = f"/device:{request.settings[0].device}" if contest.name in taken else ""
             contests.append(replace(contest, name=contest.name + suffix))
     return contests
 

@@ -126,10 +126,10 @@ def facts(result: Result) -> dict[str, Any]:
 
 def _change(name: str) -> str:
     """What is changed of a step, by its result's name; the unchanged one is there twice."""
-    found = re.search(r"/change:([^/]+)", name)
-    if found is None:
+    match = re.search(r"/change:([^/]+)", name)
+    if match is None:
         return UNCHANGED
-    return f"{UNCHANGED}, once more" if found[1] == UNCHANGED else flat.plain(found[1])
+    return f"{UNCHANGED}, once more" if match[1] == UNCHANGED else flat.plain(match[1])
 
 
 def place(problem: Mapping[str, Any]) -> str:
@@ -174,8 +174,8 @@ def pair_facts(contender: Result, baseline: Result) -> dict[str, Any]:
 def varying(everything: Iterable[Facts]) -> list[str]:
     """The fields in which they are not all alike."""
     cases = list(everything)
-    keys = dict.fromkeys(key for one in cases for key in one)
-    return [key for key in keys if len({repr(one.get(key)) for one in cases}) > 1]
+    keys = dict.fromkeys(key for case in cases for key in case)
+    return [key for key in keys if len({repr(case.get(key)) for case in cases}) > 1]
 
 
 def plain(value: Any) -> str:

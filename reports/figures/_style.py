@@ -150,14 +150,14 @@ class Sheet:
         columns, rows = _flow([min(len(label), 60) for _, label in self.entries])
         heights = 0.12 + 0.25 * len(title), 0.19 * len(subtitle), 0.2 * rows
         top, bottom = sum(heights) + 0.08, self.below
-        whole = top + body + bottom
-        figure = Figure(figsize=(WIDTH, whole), facecolor="white")
+        height = top + body + bottom
+        figure = Figure(figsize=(WIDTH, height), facecolor="white")
         HEADLINE.write(figure, 0.12, title)
         SUBTITLE.write(figure, heights[0], subtitle)
         NOTES.write(figure, top + body + 0.02, self._lines)
         if self.entries:
             # The space before a label: matplotlib 3.9 leaves out those that begin with an underscore.
-            corner = 0.08 / WIDTH, 1 - (heights[0] + heights[1] + 0.02) / whole
+            corner = 0.08 / WIDTH, 1 - (heights[0] + heights[1] + 0.02) / height
             figure.legend(
                 [sign for sign, _ in self.entries],
                 [" " + shown(clipped(label, 60)) for _, label in self.entries],
@@ -172,7 +172,7 @@ class Sheet:
                 columnspacing=1.4,
                 labelspacing=0.4,
             )
-        figure.set_layout_engine("constrained", rect=(0.005, bottom / whole, 0.99, body / whole))
+        figure.set_layout_engine("constrained", rect=(0.005, bottom / height, 0.99, body / height))
         return figure
 
 

@@ -34,12 +34,12 @@ def draw(run: Run) -> list[tuple[str, Figure]]:
 
 
 def _picture(run: Run, judged: Sequence[Prediction]) -> Figure:
-    counts = [(said, sum(word(x) == said for x in judged)) for said in LOOKS]
+    counts = [(verdict, sum(word(x) == verdict for x in judged)) for verdict in LOOKS]
     title = f"{units.counted(len(judged), 'change')} of a step predicted and made: "
     sheet = _style.Sheet(
-        title + ", ".join(f"{count} {said}" for said, count in counts if count),
+        title + ", ".join(f"{count} {verdict}" for verdict, count in counts if count),
         [_where(run), "per cent of the unchanged step, below zero: it gets faster", "90 % intervals"],
-        [(_style.handle(**LOOKS[said]), said) for said, count in counts if count],
+        [(_style.handle(**LOOKS[verdict]), verdict) for verdict, count in counts if count],
         [
             "Line: predicted as measured; band: off by a tenth of that. A prediction is older than the first timed "
             "step with its change."
@@ -129,5 +129,5 @@ def _listed(axes: Axes, x: Prediction, name: str, line: int) -> None:
 
 def _name(x: Prediction, judged: Sequence[Prediction]) -> str:
     """The change, and of several steps whose."""
-    steps = {(one.network, one.framework, one.batch, one.threads) for one in judged}
+    steps = {(other.network, other.framework, other.batch, other.threads) for other in judged}
     return x.change if len(steps) == 1 else f"{x.change}, {x.network} {x.framework}"

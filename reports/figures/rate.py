@@ -139,8 +139,8 @@ def _bounds(contest: Contest) -> Bounds:
 def _peaks(bounds: Iterable[Bounds]) -> Bounds:
     """Of several contests the median."""
     by_bound: dict[tuple[str, int], list[float]] = {}
-    for one in bounds:
-        for key, rate in one.items():
+    for peaks in bounds:
+        for key, rate in peaks.items():
             by_bound.setdefault(key, []).append(rate)
     return {key: statistics.median(rates) for key, rates in by_bound.items()}
 

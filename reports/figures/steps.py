@@ -20,7 +20,7 @@ SYSTEM = "#D55E00"
 def draw(run: Run) -> list[tuple[str, Figure]]:
     """A picture for each phase of a network at a batch in which frameworks were timed, all divisions in it."""
     pictures = []
-    for group in (part for whole in _groups.groups(run) for part in _parts(whole)):
+    for group in (part for mixed in _groups.groups(run) for part in _parts(mixed)):
         steps = [x for x in group.measured if x.op == "step"]
         timed = sorted((x for x in steps if x.seconds), key=_median)
         if timed:
@@ -63,8 +63,8 @@ def _who(x: Result) -> str:
     """`in pytorch`, or with which change."""
     facts = _groups.facts(x)
     change = facts.get("change")
-    told = f"in {x.variant}" if change is None else change if change.startswith(_groups.UNCHANGED) else f"with {change}"
-    return _style.clipped(told, 27)
+    text = f"in {x.variant}" if change is None else change if change.startswith(_groups.UNCHANGED) else f"with {change}"
+    return _style.clipped(text, 27)
 
 
 def _picture(sheet: _style.Sheet, timed: Sequence[Result]) -> Figure:

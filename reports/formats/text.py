@@ -38,13 +38,13 @@ def write(run: Run, stream: IO[str], *, verbose: bool = False) -> None:
         console.print(text, markup=False, soft_wrap=True)
     ratios = table.comparisons(run)
     # Some hold the ratios and times that a person wants.
-    whole = bool(texts.tables(run) or run.predictions) and not verbose
-    if ratios.rows and not whole:
+    texts_suffice = bool(texts.tables(run) or run.predictions) and not verbose
+    if ratios.rows and not texts_suffice:
         _table(console, ratios)
         if finding := findings.sentence(run):
             console.print(finding, markup=False, soft_wrap=True)
     timed = steps.steps(run)
-    if timed and not whole:
+    if timed and not texts_suffice:
         _table(wide, timed)
     cases = table.results(run)
     if cases.rows and (verbose or not (ratios.rows or attributions or timed)):
@@ -137,7 +137,7 @@ def _least(column: Sequence[str], way: str) -> int:
     head, *cells = column
     pieces = [piece for cell in (head, *cells) for piece in re.findall(way, cell)]
     width = min(WORD, max((len(piece.rstrip()) for piece in pieces), default=0))
-    return max(width, *map(len, cells)) if head in table.WHOLE else width
+    return max(width, *map(len, cells)) if head in table.UNBROKEN else width
 
 
 def _lines(cell: str, width: int, ways: Sequence[str] = tuple(BREAKS)) -> list[str]:

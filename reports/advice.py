@@ -34,18 +34,12 @@ def _lines(data: dict[str, object], run: Run) -> Iterator[str]:
         x = by_name[str(winner)]
         yield f"  together: {_saves(x)}; predicted from each alone: {_agrees(x)}; changes: {x.costs}"
     rest = [by_name[name] for name in tried if name not in order]
-    if more := [prediction for prediction in rest if _certain(prediction)]:
+    if more := [x for x in rest if _certain(x)]:
         yield f"Saves too, and is not among the best that go together: {', '.join(map(_brought, more))}."
-    if others := [prediction for prediction in rest if not _certain(prediction)]:
+    if others := [x for x in rest if not _certain(x)]:
         yield f"Tried, without a saving that is certain: {', '.join(map(_brought, others))}."
-    if left := [
-        prediction for prediction in run.predictions if prediction.change not in tried and "+" not in prediction.change
-    ]:
-        yield (
-            "Not tried: "
-            + "; ".join(f"{prediction.change} ({prediction.reason or 'nothing to be won'})" for prediction in left)
-            + "."
-        )
+    if left := [x for x in run.predictions if x.change not in tried and "+" not in x.change]:
+        yield "Not tried: " + "; ".join(f"{x.change} ({x.reason or 'nothing to be won'})" for x in left) + "."
     edits = data.get("edits") or {}
     assert isinstance(edits, dict)
     for name, (code, share) in edits.items():

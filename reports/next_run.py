@@ -89,17 +89,9 @@ def foreseen(contest: Contest, by_path: Mapping[str, Spread]) -> Contest:
     return replace(contest, comparisons=tuple(_foreseen(comparison, by_path) for comparison in contest.comparisons))
 
 
-def _foreseen(comparison: Comparison, by_path: Mapping[str, Spread]) -> Comparison:
-    spread = between(comparison.path, by_path)
-    if (
-        spread is None
-        or comparison.next_low is not None
-        or comparison.ratio is None
-        or comparison.low is None
-        or comparison.high is None
-    ):
-        return comparison
-    low, high = next_run(
-        stats.Interval(comparison.ratio, comparison.low, comparison.high, 0.0), spread.sd, spread.degrees
-    )
-    return replace(comparison, next_low=low, next_high=high)
+def _foreseen(x: Comparison, by_path: Mapping[str, Spread]) -> Comparison:
+    spread = between(x.path, by_path)
+    if spread is None or x.next_low is not None or x.ratio is None or x.low is None or x.high is None:
+        return x
+    low, high = next_run(stats.Interval(x.ratio, x.low, x.high, 0.0), spread.sd, spread.degrees)
+    return replace(x, next_low=low, next_high=high)

@@ -31,7 +31,7 @@ class Arm(JsonChild):
         super().__init__([python, "-m", module_in(repo) or "micro._arm", device, str(threads)], environment)
 
     def call(self, do: str, *, patience: float, **given: Any) -> dict[str, Any]:
-        """Its answer. Raises what it raised; LaunchError for a crash or a hang."""
+        """Return the answer to a request. Raises what the arm raised; LaunchError for a crash or a hang."""
         self.send({"do": do, **given})
         answer = self.receive(patience)
         if "error" in answer and "kind" in answer:

@@ -1,5 +1,4 @@
-"""How long contests take: foreseen by their devices' speed, corrected by what the first ones took, and the budget that
-would have been enough."""
+"""Forecasts of the time of contests, corrected by the first ones, and the budget that is enough."""
 
 from __future__ import annotations
 
@@ -27,8 +26,9 @@ SAFE = 1.25  # times what the rounds took: a budget that is advised
 
 
 def first_look(contest: Contest, limits: Mapping[str, Limits]) -> float:
-    """Seconds, roughly, by what each case's device is taken to do: eight rounds of every case, warmed up where that is
-    done; where visits are made step by step, of the ceilings and the canaries beside them too."""
+    """Estimate the seconds of the first batch: eight rounds of every case, and its warm-up.
+
+    Calls that are long are not warmed up. Where samples are taken step by step, ceilings and canaries are included."""
     total, least = 0.0, 0.05
     for case in contest.cases:
         if case.skip or case.setting.device not in limits:
@@ -43,13 +43,13 @@ def first_look(contest: Contest, limits: Mapping[str, Limits]) -> float:
 
 
 def preparing(contests: Sequence[Contest]) -> float:
-    """Seconds, roughly, in which all cases are prepared and checked."""
+    """Estimate the seconds in which all cases are prepared and checked."""
     cases = {case for contest in contests for case in contest.cases if not case.skip}
     return sum(4 * case.problem.flops / REFERENCE + 8 * case.problem.footprint / 1e9 + 0.1 for case in cases)
 
 
 def announced(contests: Sequence[Contest], budget: Budget) -> str:
-    """What is about to happen: contests, and at most how long."""
+    """Return the announcement of a plan: its contests, and at most how long they take."""
     cases = {case for contest in contests for case in contest.cases if not case.skip}
     checks = preparing(contests)
     return (
@@ -61,7 +61,7 @@ def announced(contests: Sequence[Contest], budget: Budget) -> str:
 
 
 def corrected(first: record.Contest, contests: Sequence[Contest], left: float) -> str | None:
-    """Once the first contest is done, what the others will take, where it was prepared far slower than foreseen."""
+    """Return a new estimate for the other contests if the first was prepared far slower than foreseen."""
     took, foreseen = first.seconds.get("setup", 0.0), preparing(contests[:1])
     if len(contests) < 2 or took < TWICE * foreseen or took < foreseen + NOTABLE:
         return None
@@ -73,18 +73,20 @@ def corrected(first: record.Contest, contests: Sequence[Contest], left: float) -
 
 
 def looked(done: record.Contest) -> float:
-    """Seconds of a first look at the pace at which a contest's rounds went; 0 where it has none."""
+    """Return seconds of a first batch at the pace of a contest's rounds; 0 if it has none."""
     rounds = max((len(result.samples) for result in done.results), default=0)
     return LOOKS[0] * done.seconds.get("measuring", 0.0) / rounds if rounds else 0.0
 
 
 def out_of_time(need: float, left: float) -> bool:
-    """Whether what is left does not pay for the fewest rounds of a contest, whose first look needs so much."""
+    """Return whether the seconds left are too few for the fewest rounds of a contest.
+
+    `need`: seconds of its first batch."""
     return need * FEWEST / LOOKS[0] > max(left, TRIFLE)
 
 
 def remedy(plan: Plan, run: record.Run, limits: Mapping[str, Limits]) -> list[str]:
-    """Which contests of a plan were not measured, or too few rounds, and the budget that would have been enough."""
+    """Return which contests were not measured or had too few rounds, and a budget that is enough."""
     done = {contest.contest: contest for contest in run.contests}
     measured = [(contest, done[contest.name]) for contest in plan.contests if contest.name in done]
     few = [finished for _, finished in measured if _short(finished)]
@@ -107,18 +109,19 @@ def remedy(plan: Plan, run: record.Run, limits: Mapping[str, Limits]) -> list[st
 
 
 def pace(measured: Sequence[tuple[float, record.Contest]]) -> float:
-    """How many times longer than foreseen rounds take, of contests with what was foreseen of each: the median, since
-    one may hold a kernel that no forecast fits."""
+    """Return how many times longer than foreseen rounds take: the median over contests.
+
+    `measured`: seconds foreseen, and the contest; a single contest may hold a kernel that no forecast fits."""
     times = [took / foreseen for foreseen, finished in measured if (took := looked(finished)) and foreseen]
     return median(times) if times else 1.0
 
 
 def _short(done: record.Contest) -> bool:
-    """Whether a comparison has no ratio for want of rounds."""
+    """Return whether a comparison has no ratio for want of rounds."""
     return any(comparison.verdict == "unresolved" and comparison.ratio is None for comparison in done.comparisons)
 
 
 def _round(seconds: float) -> int:
-    """Up, to two figures."""
+    """Round up to two figures."""
     step = int(10 ** max(0, math.floor(math.log10(max(seconds, 1.0))) - 1))
     return step * math.ceil(seconds / step)

@@ -1,4 +1,4 @@
-"""The kernels compared on every timing path, run after run in shuffled order, and the spread of their runs."""
+"""Rival kernels on every timing path, run after run in shuffled order, and the spread of their runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Take = Callable[[Contest, float], record.Contest]  # a contest and its seconds, 
 
 
 def take(rivals: Sequence[Rival], number: int, seed: int, measure: Take) -> None:
-    """Measure run `number` of every pair, in an order of its own."""
+    """Measure run `number` of every pair, in a shuffled order."""
     for rival in random.Random(f"{seed} {number}").sample(rivals, len(rivals)):
         measure(rival.contest(number), rival.seconds)
 
@@ -46,7 +46,7 @@ def of_pair(
 def figures(
     runs: Sequence[Runs], pairs: Sequence[PairFigures], spreads: Mapping[str, Spread], unjudged: str | None
 ) -> Iterator[Figure]:
-    """A line for each path, its worst pair in it; then what is promised of all of them, of rivals alone."""
+    """Yield a line for each path with its worst pair; then the promises, which are of rivals alone."""
     rivals = [pair for pair in pairs if not pair.twin]
     for path, spread in spreads.items():
         yield _path([pair for pair in rivals if pair.path == path], path, spread)

@@ -1,5 +1,7 @@
-"""What runs of the same pairs say: how many intervals hold the mean of the others, how far runs lie apart, and how
-often the next run lies where it was to be expected. Pure."""
+"""The spread of runs of the same pairs, as pure functions.
+
+How many intervals hold the mean of the others, how far runs lie apart, how many next runs lie where they were
+expected."""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ DEGREES = 2  # of freedom, below which a spread is not known
 
 @dataclass(frozen=True)
 class Runs:
-    """Of one pair on one path, in the order taken. `strayed`: how many took another path or had no ratio."""
+    """Runs of one pair on one path, in the order taken. `strayed`: how many took another path or had no ratio."""
 
     path: str
     pair: str
@@ -35,13 +37,13 @@ class Runs:
 
     @property
     def square(self) -> float:
-        """Sum of squares around their mean."""
+        """Sum of squares around the mean."""
         middle = fmean(self.logs)
         return sum((x - middle) ** 2 for x in self.logs)
 
     @property
     def holding(self) -> int:
-        """Intervals that hold the mean of all other runs."""
+        """Number of intervals that hold the mean of all other runs."""
         total, n = sum(self.logs), len(self.intervals)
         means = [math.exp((total - x) / (n - 1)) for x in self.logs]
         return sum(interval.low <= mean <= interval.high for interval, mean in zip(self.intervals, means, strict=True))
@@ -53,18 +55,20 @@ class Runs:
         return math.sqrt(fmean(x * x for x in steps))
 
     def foreseen(self, spread: Spread) -> list[tuple[float, float]]:
-        """What each run but the last would have said of the next one."""
+        """Return the interval that each run but the last predicts for the next one."""
         return [next_run.next_run(interval, spread.sd, spread.degrees) for interval in self.intervals[:-1]]
 
     def inside(self, spread: Spread) -> int:
-        """How many runs lie where the run before them said."""
+        """Return how many runs lie in the interval that the run before them predicts."""
         pairs = zip(self.foreseen(spread), self.intervals[1:], strict=True)
         return sum(low <= interval.center <= high for (low, high), interval in pairs)
 
 
 def between(pairs: Sequence[Runs]) -> dict[str, Spread]:
-    """By path, over its rivals: the variance that runs around their pair's mean have beyond what their intervals tell
-    (Paule and Mandel, J. Res. NBS 87(5), 1982): each run by its own error, so that a wide interval hides nothing."""
+    """Estimate by path the variance of runs around their pair's mean beyond their own intervals.
+
+    After Paule and Mandel (J. Res. NBS 87(5), 1982), over the path's rivals: each run is weighted by its own error,
+    so that a wide interval hides nothing."""
     spreads = {}
     for path in dict.fromkeys(runs.path for runs in pairs):
         rivals = [runs for runs in pairs if runs.path == path and not runs.twin and len(runs.intervals) >= FEWEST]
@@ -75,7 +79,7 @@ def between(pairs: Sequence[Runs]) -> dict[str, Spread]:
 
 
 def _variance(rivals: Sequence[Runs], degrees: int) -> float:
-    """Between runs: the one with which their weighted squares are as many as degrees of freedom."""
+    """Return the variance between runs at which weighted squares equal the degrees of freedom."""
     from scipy.optimize import brentq
 
     def excess(variance: float) -> float:
@@ -86,7 +90,7 @@ def _variance(rivals: Sequence[Runs], degrees: int) -> float:
 
 
 def _squares(runs: Runs, variance: float) -> float:
-    """Around the weighted mean, each in variances of its own run; `variance`: between runs."""
+    """Return the sum of squares around the weighted mean, each in variances of its run. `variance`: between runs."""
     variances = (next_run.standard_error(interval.low, interval.high) ** 2 for interval in runs.intervals)
     weights = [1 / max(square + variance, LEAST_VARIANCE) for square in variances]
     middle = sum(w * x for w, x in zip(weights, runs.logs, strict=True)) / sum(weights)
@@ -95,8 +99,10 @@ def _squares(runs: Runs, variance: float) -> float:
 
 @dataclass(frozen=True)
 class PairFigures:
-    """One pair: intervals that hold the mean of the other runs, next runs inside, the width of what was foreseen in
-    standard deviations from one run to the next."""
+    """Figures of one pair.
+
+    Intervals that hold the mean of the other runs, next runs inside, the width of what was foreseen in standard
+    deviations from one run to the next."""
 
     path: str
     pair: str
@@ -110,7 +116,7 @@ class PairFigures:
 
 
 def figures(pairs: Sequence[Runs], spreads: dict[str, Spread]) -> list[PairFigures]:
-    """Of every pair that has enough runs, the worst of its path first."""
+    """Return the figures of every pair that has enough runs, the worst of its path first."""
     every = [
         _figures(runs, spreads[runs.path]) for runs in pairs if runs.path in spreads and len(runs.intervals) >= FEWEST
     ]
@@ -134,8 +140,9 @@ def _figures(runs: Runs, spread: Spread) -> PairFigures:
 
 
 def certainly_below(every: Sequence[PairFigures], least: float = LEAST) -> list[PairFigures]:
-    """Pairs whose share of next runs inside is certainly less, all of them together wrong in one of twenty such tests
-    (Holm 1979)."""
+    """Return the pairs whose share of next runs inside is significantly less than `least`.
+
+    All tests together are wrong once in twenty (Holm 1979)."""
     from scipy.special import bdtr
 
     chances = [float(bdtr(entry.inside, entry.runs - 1, least)) for entry in every]
@@ -146,7 +153,7 @@ def certainly_below(every: Sequence[PairFigures], least: float = LEAST) -> list[
 
 
 def rows(every: Sequence[PairFigures], spreads: dict[str, Spread]) -> list[dict[str, Any]]:
-    """A row for each path, for tables and for records: its worst pair, and its pairs."""
+    """Return a row for each path, for tables and records: its worst pair, and its pairs."""
     table = []
     for path, spread in spreads.items():
         pairs = [pair for pair in every if pair.path == path and not pair.twin]

@@ -114,11 +114,9 @@ def _picture(sheet: _style.Sheet, layers: list[list[Regret]]) -> Figure:
 def _points(axes: Axes, row: int, passes: list[Regret]) -> None:
     """The passes of a layer below each other."""
     names = list(PASSES)
-    for regret in passes:
-        at = row + APART * (names.index(regret.direction) - 1)
-        _axes.Point(regret.value, regret.ends, PASSES[regret.direction], hollow=regret.again is None).draw(
-            axes, False, at
-        )
+    for x in passes:
+        at = row + APART * (names.index(x.direction) - 1)
+        _axes.Point(x.value, x.ends, PASSES[x.direction], hollow=x.again is None).draw(axes, False, at)
 
 
 def _best(regret: Regret) -> str:

@@ -119,7 +119,7 @@ def _common(plans: Sequence[dict[str, Any]]) -> tuple[list[str], list[str]]:
 
 
 class Fails(Exception):
-    """An arm could not do what was requested."""
+    """A failure of an arm to do what was requested."""
 
     def __init__(self, letter: str, error: SuiteError) -> None:
         self.letter, self.error = letter, error

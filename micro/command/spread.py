@@ -99,20 +99,17 @@ def _squares(runs: Runs, variance: float) -> float:
 
 @dataclass(frozen=True)
 class PairFigures:
-    """Figures of one pair.
-
-    Intervals that hold the mean of the other runs, next runs inside, the width of what was foreseen in standard
-    deviations from one run to the next."""
+    """Figures of the runs of one pair."""
 
     path: str
     pair: str
     twin: bool
     runs: int
-    strayed: int
-    holding: int
-    inside: int
+    strayed: int  # runs that took another path or had no ratio
+    holding: int  # intervals that hold the mean of the other runs
+    inside: int  # next runs in the interval that the run before them predicts
     sd: float
-    width: float
+    width: float  # of predicted intervals, median, in standard deviations from one run to the next
 
 
 def figures(pairs: Sequence[Runs], spreads: dict[str, Spread]) -> list[PairFigures]:

@@ -1,8 +1,7 @@
-"""A convolution in the words of benchdnn, oneDNN's own benchmark: `g2mb256ic96ih27oc256oh27kh5ph2n"conv2"`.
+"""Convolutions in the words of benchdnn, oneDNN's benchmark: `g2mb256ic96ih27oc256oh27kh5ph2n"conv2"`.
 
-Dilation is counted from 0 there. Where nothing is said of the width, it is as the height; padding that is not said
-follows from the outputs. The last padding, at the bottom and on the right, is never said: it is what the outputs need.
-"""
+There dilation is counted from 0. A width that is not given equals the height; padding that is not given follows from
+the outputs. The last padding, at the bottom and on the right, is never given: it follows from the outputs."""
 
 from __future__ import annotations
 
@@ -32,17 +31,17 @@ PASSES = {  # of benchdnn's --dir; a bias is not measured
 
 
 class NotTaken(ValueError):
-    """A convolution that is none of ours, and why, in few words."""
+    """A convolution that this suite does not measure; its text is the reason in few words."""
 
 
 def is_descriptor(text: str) -> bool:
-    """Whether a text is one convolution in these words."""
+    """Return whether a text is one convolution in these words."""
     return NAMED.fullmatch(text) is not None
 
 
 @functools.cache  # a log has the same few many times
 def problem(text: str, direction: str = "forward") -> Conv:
-    """Raises NotTaken, and ValueError where it is no convolution."""
+    """Parse a convolution. Raises NotTaken, and ValueError where the text is no convolution."""
     match = NAMED.fullmatch(text)
     if not match:
         raise ValueError(f"{text}: no convolution like mb16ic3ih32oc64oh32kh3ph1")
@@ -67,7 +66,7 @@ def problem(text: str, direction: str = "forward") -> Conv:
 
 @dataclass(frozen=True)
 class Layer:
-    """A convolution before it is known to be one of ours: its stride and dilation down and across may differ."""
+    """A convolution that may have different strides and dilations down and across, which Conv cannot."""
 
     images: int
     channels: int
@@ -77,7 +76,7 @@ class Layer:
     groups: int = 1
 
     def problem(self, direction: str) -> Conv:
-        """Raises NotTaken, and UsageError where it is no convolution."""
+        """Return the problem. Raises NotTaken, and UsageError where the sizes are no convolution."""
         down, across = self.down, self.across
         if down.stride != across.stride:
             raise NotTaken("two strides")
@@ -93,8 +92,9 @@ class Layer:
 
 
 def line(size: int, taps: int, *, stride: int, dilation: int, outputs: int | None, before: int | None) -> Line:
-    """Padding that is the same on both sides where that gives the outputs; else what they need after the image. Raises
-    NotTaken."""
+    """Return one dimension of a convolution, padded alike on both sides if that gives the outputs.
+
+    Else the padding after the image is what the outputs need. Raises NotTaken."""
     if stride < 1:
         raise NotTaken("stride 0")
     reach = (taps - 1) * dilation + 1
@@ -111,7 +111,7 @@ def line(size: int, taps: int, *, stride: int, dilation: int, outputs: int | Non
 
 
 def _line(given: Mapping[str, int], axis: str) -> Line | None:
-    """Of the height or the width; nothing where nothing is said of it."""
+    """Return the height or the width; None where no size of the axis is given. Raises ValueError, NotTaken."""
     named = [name for name in given if name[1:] == axis and given[name] != (1 if name[0] == "s" else 0)]
     if not named:
         return None
@@ -128,7 +128,7 @@ def _line(given: Mapping[str, int], axis: str) -> Line | None:
 
 
 def is_list(text: str) -> bool:
-    """Whether a file is one of convolutions in these words: its first line that is no remark says so."""
+    """Return whether a file lists convolutions in these words: its first line without a remark decides."""
     first = next((line for line in numbered(text)), (0, ""))[1]
     return first.startswith("--") or is_descriptor(first)
 
@@ -142,7 +142,7 @@ def numbered(text: str) -> Iterator[tuple[int, str]]:
 
 @dataclass(frozen=True)
 class Listed:
-    """The problems of a file."""
+    """Problems of a file."""
 
     problems: Sequence[Conv | Gemm]  # each different one once, a convolution in every pass that is asked for
     taken: int  # lines
@@ -150,7 +150,7 @@ class Listed:
 
 
 def read(text: str) -> Listed:
-    """Of a file: in all passes unless a --dir above it says which. Raises ValueError."""
+    """Read a file's convolutions, in all passes unless a --dir above names some. Raises ValueError."""
     directions: tuple[str, ...] = tuple(dict.fromkeys(PASSES.values()))
 
     def problems(line: str) -> list[Conv]:
@@ -181,7 +181,7 @@ def collected(text: str, problems_of: Callable[[str], list[Any]]) -> Listed:
 
 
 def _directions(line: str) -> tuple[str, ...]:
-    """The passes of `--dir=FWD_D,BWD_D`. Raises ValueError."""
+    """Parse the passes of `--dir=FWD_D,BWD_D`. Raises ValueError."""
     name, _, value = line.partition("=")
     if name != "--dir":
         raise ValueError(f"{line}: of benchdnn's options --dir alone is read; take the line out")

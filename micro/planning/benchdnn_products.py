@@ -1,4 +1,4 @@
-"""Products in the words of `benchdnn --matmul`, oneDNN's own benchmark: `64x512:512x256n"fc1"`, source by weights."""
+"""Products in the words of `benchdnn --matmul`: `64x512:512x256n"fc1"`, source by weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options of a benchmark's command line: a parser generated from its problem's fields, and what it read, typed."""
+"""Options of a benchmark's command line, parsed by a parser generated from its problem's fields."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ REMOVED = {
 
 @dataclass(frozen=True)
 class Outputs:
-    """Where results go, and how much is printed meanwhile. `documents`: the file of each format, `-` for stdout."""
+    """Outputs of a command, and how much is printed meanwhile. `documents`: the file of each format, `-` for stdout."""
 
     output: Path | None = None
     resume: bool = False
@@ -43,13 +43,11 @@ class Outputs:
 
 @dataclass(frozen=True)
 class Options:
-    """A benchmark's command line. `axes`, `settings` and the other texts are as they were typed; `flags` are questions,
-    and `full`, `all`; `given`: the axes and settings a person named, and `variant`; `profile`: the two pipes of `perf`,
-    empty where they are to be made."""
+    """A benchmark's command line. Axes, settings and other texts are as they were typed."""
 
     axes: Mapping[str, str]
-    flags: frozenset[str]
-    given: frozenset[str]
+    flags: frozenset[str]  # questions, and `full`, `all`
+    given: frozenset[str]  # axes and settings that were named, and `variant`
     variant: str | None
     shapes: Path | None
     net: str
@@ -62,20 +60,20 @@ class Options:
     only: str | None
     without: str | None
     why: bool
-    profile: str | None
+    profile: str | None  # the two pipes of `perf`; empty: to be made
     listing: bool
     until: str
     outputs: Outputs
 
 
 class Parser(OneLineParser):
-    """Answers a usage error in one line, or raises it where the caller is Python."""
+    """A parser whose usage errors are one line, or UsageError if the caller is Python."""
 
     raising = False
     words: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
     def called(self, option: str) -> list[str]:
-        """The axes that others call so."""
+        """Return the axes that have this option's word as another name."""
         word = option[2:].replace("-", "_").lower()
         return [option_of(axis) for axis in self.words.get(word) or self.words.get(word.removesuffix("s"), ())]
 
@@ -92,16 +90,18 @@ class Parser(OneLineParser):
 
 
 def option_of(name: str) -> str:
-    """`ld_pad` as it is typed: `--ld-pad`."""
+    """Return the option of a name: `ld_pad` is typed `--ld-pad`."""
     return "--" + name.replace("_", "-")
 
 
 def request(
     benchmark: Benchmark, name: str, argv: Sequence[str] | None = None, raising: bool = False
 ) -> tuple[Benchmark, Options]:
-    """A command line's words, with the default question where it asks nothing else, and the benchmark they mean: one
-    of `others` where an axis or a question is named that only it has. The command line, Python and `micro.ab` all
-    come this way. Raises UsageError where `raising`; else usage errors end the process."""
+    """Parse a command line; return its options, and the benchmark or one of its `others` that it means.
+
+    Another benchmark is meant where an axis or a question is named that only it has. Without a question the default
+    is set. The command line, Python and `micro.ab` all use this function. Raises UsageError if `raising`; else usage
+    errors end the process."""
     argv = sys.argv[1:] if argv is None else argv
     every = (benchmark, *benchmark.others)
     options = [word[2:].partition("=")[0].replace("-", "_") for word in argv if word.startswith("--")]
@@ -117,7 +117,7 @@ def request(
 
 
 def unpacked(benchmark: Benchmark, values: Mapping[str, Any]) -> Options:
-    """What the parser of a benchmark read, by option."""
+    """Return the options from the parser's values."""
     axes = {axis.name: values[axis.name] for axis in fields(benchmark.problem) if values[axis.name] is not None}
     flags = {flag for flag in (*benchmark.questions, *modifiers(benchmark)) if values[flag]}
     asks = flags & benchmark.questions.keys() or set(axes) & set(benchmark.sweeping)
@@ -132,13 +132,13 @@ def unpacked(benchmark: Benchmark, values: Mapping[str, Any]) -> Options:
 
 
 def outputs_of(values: Mapping[str, Any]) -> Outputs:
-    """What a parser with `add_outputs` read; a command that lacks one of these options has its default."""
+    """Return the outputs from a parser's values; an option that a command lacks has its default."""
     named = {option.name: values[option.name] for option in fields(Outputs) if values.get(option.name) is not None}
     return Outputs(**named, documents={kind: values[kind] for kind in EXPORTS if values.get(kind) is not None})
 
 
 def modifiers(benchmark: Benchmark) -> dict[str, dict[str, str]]:
-    """What `--full` and `--all` make of each question; without those that change nothing here."""
+    """Return the effects of `--full` and `--all` on each question, without those that change nothing."""
     by_flag = {
         "full": {name: question.full for name, question in benchmark.questions.items() if question.full},
         "all": {name: question.all for name, question in benchmark.questions.items() if question.all},
@@ -147,7 +147,7 @@ def modifiers(benchmark: Benchmark) -> dict[str, dict[str, str]]:
 
 
 def parser(benchmark: Benchmark, name: str, raising: bool = False) -> argparse.ArgumentParser:
-    """Options of the axes, the questions, and those of every command."""
+    """Return the parser: options of the axes, the questions, and those of every command."""
     options = Parser(
         f"python -m micro.{name}",
         description=benchmark.about,
@@ -206,7 +206,7 @@ def _add_settings(how: argparse._ArgumentGroup) -> None:
 
 
 def add_outputs(out: argparse._ActionsContainer) -> None:
-    """The options of a command that writes a run file, its documents and pictures, and what it prints meanwhile."""
+    """Add the options of a command that writes a run file, its documents and pictures, and prints."""
     out.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
     out.add_argument("--resume", action="store_true", help="go on with the run in -o FILE, if there is one")
     add_documents(out)
@@ -217,6 +217,6 @@ def add_outputs(out: argparse._ActionsContainer) -> None:
 
 
 def add_documents(out: argparse._ActionsContainer, content: formats.Content = "contests") -> None:
-    """An option for each format that can write this."""
+    """Add an option for each format that can write this content."""
     for kind in formats.documents(content):
         out.add_argument(f"--{kind}", metavar="FILE", help=f"write {kind} (- is stdout)")

@@ -1,4 +1,4 @@
-"""How a case is visited: the constants that plans, workers and answers share."""
+"""Constants of sampling a case, shared by plans, workers and answers."""
 
 VISIT = 60e-6  # seconds of launches in a visit
 # Seconds of a visit where workers take turns, so that the hand-over does not show; and of one on a GPU, whose

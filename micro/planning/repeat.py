@@ -1,4 +1,4 @@
-"""The line that repeats a case."""
+"""Command lines that repeat a case."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ PEAKS = {"fma": "peak/fp32", "mma": "peak/coarse"}  # contests of micro.cpu's gr
 
 @dataclass(frozen=True)
 class Repeat:
-    """A command that repeats its cases. `swept`: operation and axis or setting, named whatever their value, since the
-    command's own default is another, or several."""
+    """A command that repeats its cases.
+
+    `swept`: operation and axis or setting, named whatever the value, since the command's default is another."""
 
     command: str = "gemm"
     swept: frozenset[tuple[str, str]] = frozenset()
 
     def line(self, case: Case) -> str:
-        """The line that repeats a case; of a command without axes the whole of it."""
+        """Return the line that repeats a case; the whole command if it has no axes."""
         device = f" --device {case.setting.device}"
         if self.command == "selftest" and case.role == "measured":
             return "python -m micro.selftest"

@@ -1,4 +1,4 @@
-"""What a person reads of advice: what helps, in order, what it takes, what was tried and did not help."""
+"""Advice in sentences: the changes that help, in order, their cost, and what was tried in vain."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TOPIC = "advice"
 
 
 def texts(run: Run) -> list[str]:
-    """One for each advice that a run holds."""
+    """Return a text for each advice of a run."""
     return ["\n".join(_lines(note.data, run)) for note in run.notes if note.topic == TOPIC]
 
 
@@ -50,7 +50,7 @@ def _lines(data: dict[str, object], run: Run) -> Iterator[str]:
 
 
 def _certain(x: Prediction) -> bool:
-    """Whether it saves something, beyond what two unchanged steps differ by."""
+    """Return whether a change saves more than two unchanged steps differ by."""
     return x.measured is not None and x.measured.high < 0 and -x.measured.seconds > (x.resolution or 0.0)
 
 

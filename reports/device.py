@@ -1,4 +1,4 @@
-"""What a person reads of a GPU's time: in kernels, in copies beside none, idle and why; the kernels that take most."""
+"""A GPU's time in sentences: kernels, exposed copies, idle time and its reasons, the longest kernels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LATE = "while the host had not yet enqueued what comes next"
 
 
 def text(accounts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Of each device, whose facts are those of macro's account of it."""
+    """Yield the lines on each device. `accounts`: macro's account of each."""
     for number, account in enumerate(accounts):
         yield from ("",) * (number > 0)
         yield from _device(account)
@@ -55,7 +55,7 @@ def _device(account: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _kinds(each: Sequence[Mapping[str, Any]], total: float) -> Iterator[str]:
-    """Sums over kernels: those that run at once count each."""
+    """Yield the table of kinds of work: sums over kernels, where those that run at once count each."""
     of = defaultdict[str, list[Mapping[str, Any]]](list)
     for kernel in each:
         of[kernel["kind"]].append(kernel)
@@ -74,7 +74,7 @@ def _kernels(each: Sequence[Mapping[str, Any]], total: float) -> Iterator[str]:
 
 
 def _figures(kernels: Sequence[Mapping[str, Any]], total: float) -> tuple[str, str, str]:
-    """Of all of these: seconds, share and calls."""
+    """Return seconds, share and calls of all these kernels."""
     took = sum(kernel["seconds"] for kernel in kernels)
     return units.seconds(took), _share(took, total), str(sum(kernel["calls"] for kernel in kernels))
 

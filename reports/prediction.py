@@ -1,4 +1,4 @@
-"""What a person reads of predictions: what each change should bring, what it brought, whether that agrees."""
+"""Predictions as text: the expected and the measured effect of each change, and whether they agree."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HEAD = ("change", "predicted", "measured", "of the step", "off by", "verdict")
 
 
 def text(predictions: Sequence[Prediction]) -> str:
-    """A table for each step that is changed, what it says in sentences, and what lies behind."""
+    """Return a table for each step that is changed, with sentences and the parts behind."""
     steps = list(dict.fromkeys(map(_step, predictions)))
     return "\n\n".join("\n".join(_section([x for x in predictions if _step(x) == step])) for step in steps)
 
@@ -51,7 +51,7 @@ def _section(predictions: Sequence[Prediction]) -> Iterator[str]:
 
 
 def _interactions(predictions: Sequence[Prediction]) -> Iterator[str]:
-    """Of several changes at once, what they do to each other: what is measured beyond the sum of each."""
+    """Yield the interactions of changes made at once: the effect beyond the sum of each."""
     alone = {(x.change, x.contest): x.measured for x in predictions if x.measured}
     for x in predictions:
         parts = [alone.get((word, x.contest)) for word in x.change.split("+")]
@@ -71,13 +71,14 @@ def _row(x: Prediction) -> tuple[str, ...]:
 
 
 def word(x: Prediction) -> str:
-    """Its verdict, or that it is open."""
+    """Return the verdict, or that it is open."""
     return x.verdict or ("undecided" if x.reason == UNDECIDED else "–")
 
 
 def off(x: Prediction) -> str:
-    """By how much the prediction and what was measured differ, in per cent of the latter; of what is below resolution
-    nothing."""
+    """Return the difference of prediction and measurement, in per cent of the latter.
+
+    A dash for changes below resolution."""
     judged = word(x) in ("confirmed", "refuted", "undecided")
     if not judged or x.predicted is None or x.measured is None or not x.measured.seconds:
         return "–"

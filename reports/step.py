@@ -1,4 +1,4 @@
-"""One program's step as a person reads it: sentences, kinds of work, modules, witnesses, how far to rely on it."""
+"""One program's step as text: sentences, kinds of work, modules, cross-checks, quality."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ RATES = {"FLOP": "FLOP/s", "bytes": "B/s", "page faults": "faults/s"}
 
 
 def note(breakdown: Breakdown) -> Note:
-    """As a record of a run file."""
+    """Return a record of a run file."""
     import msgspec
 
     return Note(TOPIC, msgspec.to_builtins(breakdown))
 
 
 def of(run: Run) -> list[Breakdown]:
-    """Those that a run holds. Raises Unreadable for one with fields of another kind."""
+    """Return the breakdowns of a run. Raises Unreadable for one with fields of another kind."""
     import msgspec
 
     try:
@@ -38,7 +38,7 @@ def of(run: Run) -> list[Breakdown]:
 
 
 def text(breakdown: Breakdown) -> str:
-    """What a person reads."""
+    """Return the text of a breakdown."""
     lines = [*breakdown.sentences, "", *_kinds(breakdown), *_alarms(breakdown), "", *_modules(breakdown), ""]
     lines += [_fastest(fastest) for fastest in breakdown.fastest]
     lines += _repeats(breakdown)
@@ -56,7 +56,7 @@ def _fastest(x: Fastest) -> str:
 
 
 def unit_of(breakdown: Breakdown) -> Unit:
-    """Of the seconds of its tables."""
+    """Return the unit of the seconds of a breakdown's tables."""
     return Unit.of_step(breakdown.step["a"])
 
 
@@ -90,7 +90,7 @@ def _kind(share: Share, unit: Unit, step: float) -> list[str]:
 
 
 def _alarms(breakdown: Breakdown) -> list[str]:
-    """Write a line for each kind of the table that beats its ceiling."""
+    """Return a line for each kind of the table that beats its ceiling."""
     causes = {
         "memory": "most of what it touches was in a cache",
         "multiply-adds": "the work is less, or coarser, than shapes and types say (Winograd, "
@@ -110,7 +110,7 @@ def _shown(breakdown: Breakdown) -> list[Share]:
 
 
 def _modules(breakdown: Breakdown) -> list[str]:
-    """The tree, to the depth where a line is worth a hundredth of the step."""
+    """Return the tree, to the depth where a line is worth a hundredth of the step."""
     unit, step = unit_of(breakdown), breakdown.step["a"]
     shown = [x for x in breakdown.modules if x.total >= SHOWN * step]
     names = [f"{'  ' * x.depth}{_named(x)}" for x in shown]
@@ -127,14 +127,14 @@ def _modules(breakdown: Breakdown) -> list[str]:
 
 
 def _named(module: Module) -> str:
-    """Its own part of the path; the whole of an outermost one."""
+    """Return the last part of a module's path, all of it for an outermost module."""
     name = module.path if module.path.startswith("(") or module.depth == 0 else module.path.rpartition(".")[2]
     name = f"{name} ×{module.count}" if module.count > 1 else name
     return name if len(name) <= WORDS else f"{name[: WORDS - 1]}…"
 
 
 def _repeats(breakdown: Breakdown) -> list[str]:
-    """What measures the largest operations alone."""
+    """Return the commands that measure the largest operations alone."""
     named = {fastest.repeat for fastest in breakdown.fastest}
     cells = {cell.repeat: cell for cell in reversed(breakdown.cells) if cell.repeat and cell.repeat not in named}
     large = [cell for cell in reversed(cells.values()) if cell.a >= 2 * SHOWN * breakdown.step["a"]][:3]
@@ -149,17 +149,15 @@ def _faults(breakdown: Breakdown) -> list[str]:
 
 def _witnesses(breakdown: Breakdown) -> list[str]:
     lines = []
-    for witness in breakdown.witnesses:
-        first, _, second = witness.words.partition("; ")
-        attributed = f"{units.seconds(witness.said)} by {first}, " if witness.said is not None else f"{first}, "
-        lines.append(
-            f"{witness.name}: {attributed}{units.seconds(witness.seen)} by {second or 'plain steps'}: {witness.verdict}"
-        )
+    for x in breakdown.witnesses:
+        first, _, second = x.words.partition("; ")
+        attributed = f"{units.seconds(x.said)} by {first}, " if x.said is not None else f"{first}, "
+        lines.append(f"{x.name}: {attributed}{units.seconds(x.seen)} by {second or 'plain steps'}: {x.verdict}")
     return lines
 
 
 def quality(breakdown: Breakdown) -> str:
-    """In one sentence how far to rely on it."""
+    """Return the sentence on how far to rely on a breakdown."""
     measures = _measures(breakdown)
     worst = max(measures, key=lambda measure: measure.grade).grade
     chosen = [measure for measure in measures if measure.grade == worst] if worst else measures[:3]

@@ -1,4 +1,4 @@
-"""Steps of frameworks as a table: their time, samples a second, and what they took of the machine."""
+"""Steps of frameworks as a table: their time, samples a second, and their use of the machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FOOTNOTE = (
 
 
 def steps(run: Run) -> Table | None:
-    """A row for each framework in each setting that was timed; facts that all share are in the title."""
+    """Return a row for each timed framework and setting; facts that all share are in the title."""
     timed = [x for x in run.results if x.op == "step" and x.role == "measured" and x.seconds]
     if not timed:
         return None
@@ -34,7 +34,7 @@ def steps(run: Run) -> Table | None:
 
 
 def proofs(timed: Sequence[Result]) -> Iterator[str]:
-    """What equal work was proven against, and of whom where that is not one for all."""
+    """Yield the proofs of equal work, each with its frameworks unless it is one for all."""
     by_proof: dict[str, list[str]] = {}
     everybody = len({x.variant for x in timed})
     for x in timed:
@@ -51,7 +51,7 @@ def _facts(x: Result) -> dict[str, str]:
 
 
 def taken(x: Result) -> tuple[str, str, str]:
-    """Samples a second, the share of the peak, and memory; of a result with a time."""
+    """Return samples a second, the share of the peak, and memory, of a result with a time."""
     assert x.seconds is not None
     seen, samples = x.step or {}, float(x.problem.get("batch", 0)) / x.seconds.median
     rate = f"{samples:,.0f}" if samples >= 100 else f"{samples:.3g}"

@@ -1,4 +1,4 @@
-"""The driver's end of an arm: start it pinned like the other, send requests, with a limit on every wait."""
+"""The driver's end of an arm: start it pinned, send requests, with a limit on every wait."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from micro.worker.process import ERRORS, POOLS
 
 
 def module_in(repo: Path) -> str | None:
-    """Return the module that serves an arm there: of a checkout, or of an installed package; None where neither is."""
+    """Return the module that serves an arm in a checkout or an installed package; None without any."""
     names = ("micro._arm", "kernelgap.micro._arm")
     return next((name for name in names if (repo / f"{name.replace('.', '/')}.py").is_file()), None)
 

@@ -89,15 +89,12 @@ def remedy(plan: Plan, run: record.Run, limits: Mapping[str, Limits]) -> list[st
     """Return which contests were not measured or had too few rounds, and a budget that is enough."""
     done = {contest.contest: contest for contest in run.contests}
     measured = [(contest, done[contest.name]) for contest in plan.contests if contest.name in done]
-    few = [finished for _, finished in measured if _short(finished)]
+    few = [x for _, x in measured if _short(x)]
     missing = [contest for contest in plan.contests if contest.name not in done]
     if plan.until != "time" or not (few or missing):
         return []
-    need = sum(
-        max(finished.seconds.get("measuring", 0.0), looked(finished) if _short(finished) else 0.0)
-        for _, finished in measured
-    )
-    need += pace([(first_look(contest, limits), finished) for contest, finished in measured]) * sum(
+    need = sum(max(x.seconds.get("measuring", 0.0), looked(x) if _short(x) else 0.0) for _, x in measured)
+    need += pace([(first_look(contest, limits), x) for contest, x in measured]) * sum(
         first_look(contest, limits) for contest in missing
     )
     budget = _round(max(SAFE * need * (plan.replicates if few else 1) / (1 - plan.kept), plan.budget.seconds))

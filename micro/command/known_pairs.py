@@ -42,7 +42,7 @@ def finished(asked: Known, done: record.Contest) -> Pair:
 def noisy(pilot: Sequence[record.Contest]) -> str | None:
     """Return why nothing quiet is judged on this machine now, whatever the verdicts are.
 
-    Evidence: the canaries, and time in which the worker, which never waits while it measures, did not run."""
+    Judged by the canaries and the time in which the worker, which never waits while it measures, did not run."""
     results = [result for done in pilot for result in done.results if result.role == "measured"]
     if slow := [text for result in results for text in result.warnings if "slow host" in text]:
         return slow[0]

@@ -7,7 +7,7 @@ from types import TracebackType
 
 
 class Progress:
-    """A display of progress: `begin` a contest, `say` its state."""
+    """A display of progress: `begin` a contest, then show its state."""
 
     def __init__(self, contests: int, quiet: bool) -> None:
         self.contests, self._quiet = contests, quiet

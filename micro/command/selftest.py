@@ -1,4 +1,4 @@
-"""The self-test from its arguments to its exit code: pairs of known truth, rivals run after run, the loop's bias."""
+"""The self-test as a command: pairs of known truth, rivals run after run, the loop's bias."""
 
 from __future__ import annotations
 

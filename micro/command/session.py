@@ -327,6 +327,6 @@ def measure_all(
 
 
 def _fresh(contests: Sequence[Contest], run: Run) -> list[Contest]:
-    """Return the contests not yet run to their end: one that failed would be asked for again and again."""
+    """Return the contests not yet run to their end; a question would refine a failed contest for ever."""
     done = {contest.contest for contest in _ended(run)}
     return [contest for contest in contests if contest.name not in done]

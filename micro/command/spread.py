@@ -142,11 +142,9 @@ def certainly_below(every: Sequence[PairFigures], least: float = LEAST) -> list[
     All tests together are wrong once in twenty (Holm 1979)."""
     from scipy.special import bdtr
 
-    chances = [float(bdtr(entry.inside, entry.runs - 1, least)) for entry in every]
-    below = [
-        (p, entry) for p, entry, count in zip(chances, every, multiple_testing.holm(chances), strict=True) if count
-    ]
-    return [entry for _, entry in sorted(below, key=lambda pair: pair[0])]
+    chances = [float(bdtr(x.inside, x.runs - 1, least)) for x in every]
+    below = [(p, x) for p, x, count in zip(chances, every, multiple_testing.holm(chances), strict=True) if count]
+    return [x for _, x in sorted(below, key=lambda pair: pair[0])]
 
 
 def rows(every: Sequence[PairFigures], spreads: dict[str, Spread]) -> list[dict[str, Any]]:

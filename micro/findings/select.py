@@ -14,7 +14,7 @@ from reports.record import Comparison, Run
 
 
 class Pair(NamedTuple):
-    """A comparison that has a ratio, its contest, and the cases that the names of its two results stand for."""
+    """A comparison that has a ratio, its contest, and the cases of its two results."""
 
     contest: record.Contest
     comparison: Comparison

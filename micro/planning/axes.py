@@ -76,7 +76,9 @@ def _several(settings: Sequence[Setting]) -> list[str]:
 
 
 def along(asked: Request, problems: Sequence[Problem], field: str) -> list[Contest]:
-    """Return the contests of `--vary FIELD`: problems that agree in everything else, by variant and setting."""
+    """Return the contests of `--vary FIELD`, by variant and setting.
+
+    A contest holds the problems that agree in everything else."""
     if field in ALONG:
         return _along_setting(asked, problems, field)
     groups: dict[tuple[Any, ...], list[Problem]] = {}

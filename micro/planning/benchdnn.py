@@ -94,7 +94,7 @@ class Layer:
 def line(size: int, taps: int, *, stride: int, dilation: int, outputs: int | None, before: int | None) -> Line:
     """Return one dimension of a convolution, padded alike on both sides if that gives the outputs.
 
-    Else the padding after the image is what the outputs need. Raises NotTaken."""
+    Otherwise the padding after the image is what the outputs need. Raises NotTaken."""
     if stride < 1:
         raise NotTaken("stride 0")
     reach = (taps - 1) * dilation + 1

@@ -78,7 +78,7 @@ class Parser(OneLineParser):
         return [option_of(axis) for axis in self.words.get(word) or self.words.get(word.removesuffix("s"), ())]
 
     def suggested(self, message: str) -> str:
-        """Return the message with what to type in place of a removed option, else with the nearest option there is."""
+        """Return the message with the substitute of a removed option, else with the nearest option there is."""
         words = message.split() if message.startswith("unrecognized") else []
         removed = [f"{option} is no longer there: {REMOVED[option]}" for option in words if option in REMOVED]
         return f"{message} ({'; '.join(removed)})" if removed else super().suggested(message)
@@ -99,9 +99,9 @@ def request(
 ) -> tuple[Benchmark, Options]:
     """Parse a command line; return its options, and the benchmark or one of its `others` that it means.
 
-    Another benchmark is meant where an axis or a question is named that only it has. Without a question the default
-    is set. The command line, Python and `micro.ab` all use this function. Raises UsageError if `raising`; else usage
-    errors end the process."""
+    Another benchmark is meant where an axis or a question is named that only it has. A command line that names
+    neither gets the default question. The command line, Python and `micro.ab` all use this function. Raises
+    UsageError if `raising`; else usage errors end the process."""
     argv = sys.argv[1:] if argv is None else argv
     every = (benchmark, *benchmark.others)
     options = [word[2:].partition("=")[0].replace("-", "_") for word in argv if word.startswith("--")]

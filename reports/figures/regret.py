@@ -1,4 +1,4 @@
-"""What a default costs: its time over that of the fastest, which other rounds chose, by layer and pass."""
+"""Cost of a default: its time over that of the fastest, chosen in other rounds, by layer and pass."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ APART = 0.24  # of it from one pass to the next
 
 @dataclass(frozen=True)
 class Regret:
-    """Of a layer and pass; `again`: the default against the fastest in fresh rounds, None where nothing was faster."""
+    """The cost of the default for a layer and pass.
+
+    `again`: the default against the fastest in fresh rounds, None where nothing was faster."""
 
     layer: str
     direction: str
@@ -46,7 +48,7 @@ class Regret:
 
 
 def draw(run: Run) -> list[tuple[str, Figure]]:
-    """One picture, where a run looked for the fastest."""
+    """Return one picture if a run searched for the fastest."""
     by_layer: dict[str, list[Regret]] = {}
     for regret in _regrets(run):
         by_layer.setdefault(regret.layer, []).append(regret)
@@ -72,7 +74,7 @@ def _about(run: Run) -> str:
 
 
 def _searches(run: Run) -> Iterator[tuple[Contest, Result, Result]]:
-    """With the default and what was chosen."""
+    """Yield each search with the default and the chosen result."""
     for contest in run.contests:
         if contest.contest.partition("/")[0] in (SEARCH, CHANGING) and (pair := fastest(contest)):
             yield contest, *pair
@@ -112,7 +114,7 @@ def _picture(sheet: _style.Sheet, layers: list[list[Regret]]) -> Figure:
 
 
 def _points(axes: Axes, row: int, passes: list[Regret]) -> None:
-    """The passes of a layer below each other."""
+    """Draw the passes of a layer below each other."""
     names = list(PASSES)
     for x in passes:
         at = row + APART * (names.index(x.direction) - 1)

@@ -1,4 +1,4 @@
-"""One program's step: the tree of its modules as boxes as wide as their time; and its kinds of work, summed up."""
+"""One program's step: its modules as boxes as wide as their time, and its kinds of work, summed up."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ BRIGHT = 0.36  # luminance from which on letters are dark
 
 @dataclass(frozen=True)
 class Scale:
-    """The scale of both axes of time: seconds from end to end, and inches."""
+    """Scale of both axes of time: seconds from end to end, and inches."""
 
     most: float
     wide: float
@@ -75,7 +75,7 @@ class Scale:
 
 @dataclass(frozen=True)
 class Box:
-    """A module: from where on in seconds, on which level."""
+    """A module with its start in seconds and its level."""
 
     module: Module
     start: float
@@ -83,25 +83,25 @@ class Box:
 
     @property
     def width(self) -> float:
-        """Seconds."""
+        """Width in seconds."""
         return self.module.total
 
     @property
     def name(self) -> str:
-        """Its own part of the path; the whole of an outermost one."""
+        """Last part of the module's path, all of it for an outermost module."""
         module = self.module
         name = module.path if module.path.startswith("(") or module.depth == 0 else module.path.rpartition(".")[2]
         return f"{name} ×{module.count}" if module.count > 1 else name
 
     def label(self, scale: Scale) -> str:
-        """Name and below it the time where they fit, else the name, cut or left out."""
+        """Return the name and below it the time if they fit, else the name, cut or left out."""
         room, time = scale.inches(self.width) - PAD, units.seconds(self.width)
         name = _style.fitted(self.name, room, POINTS)
         return f"{name}\n{time}" if name and _style.inches(time, POINTS) <= room else name
 
 
 def draw(run: Run) -> list[tuple[str, Figure]]:
-    """A picture for each step of the run, named after its script."""
+    """Return a picture for each step of the run, named after its script."""
     pictures: dict[str, Figure] = {}
     for breakdown in step.of(run):
         pictures[slug(breakdown, pictures)] = _picture(breakdown, run)
@@ -109,7 +109,7 @@ def draw(run: Run) -> list[tuple[str, Figure]]:
 
 
 def slug(breakdown: Breakdown, taken: dict[str, Figure]) -> str:
-    """After the script; another one for the second of a name."""
+    """Return a file's name after the script, a new one for the second of a name."""
     name = re.sub(r"[^\w+]+", "-", breakdown.name).strip("-").lower()[:60]
     while name in taken:
         name += "-b"
@@ -117,8 +117,9 @@ def slug(breakdown: Breakdown, taken: dict[str, Figure]) -> str:
 
 
 def boxes(breakdown: Breakdown) -> list[Box]:
-    """Each module from where it begins: behind those before it, inside the one above; the outermost that are too
-    narrow as one."""
+    """Return each module from where it begins: behind those before it, inside the one above.
+
+    Outermost modules that are too narrow become one."""
     placed: list[Box] = []
     ends = {0: 0.0}  # of each level, where the next box begins
     for module in breakdown.modules:
@@ -133,7 +134,9 @@ def boxes(breakdown: Breakdown) -> list[Box]:
 
 
 def kinds(breakdown: Breakdown, drawn: Sequence[Box]) -> list[tuple[str, float]]:
-    """Name and seconds, the largest first, and with those that color a box; the others as one."""
+    """Return name and seconds of kinds of work, the largest first; the small others as one.
+
+    Kinds that color a box have their own entry."""
     large = [x.name for x in breakdown.kinds if x.a >= LEAST / 2 * breakdown.step["a"]][:KINDS]
     named = {*large, *(box.module.column for box in drawn)}
     rest = [x for x in breakdown.kinds if x.name not in named]
@@ -212,7 +215,7 @@ def _notes(breakdown: Breakdown, placed: Sequence[Box], scale: Scale) -> list[st
 
 
 def _tree(axes: Axes, breakdown: Breakdown, placed: Sequence[Box], scale: Scale) -> None:
-    """The plain step on top, the outermost modules below it, the residual behind the shorter of both."""
+    """Draw the plain step on top, the outermost modules below it, the residual behind the shorter."""
     total, residual = breakdown.step["a"], breakdown.residual["a"]
     _box(axes, 0, 0.0, total, facecolor=_style.GUIDE, edgecolor=_style.SOFT, linewidth=0.8)
     axes.text(
@@ -250,7 +253,7 @@ def _box(axes: Axes, row: int, start: float, width: float, **style: Any) -> None
 
 
 def _bars(axes: Axes, breakdown: Breakdown, bars: Sequence[tuple[str, float]], scale: Scale) -> None:
-    """Each from where the one before ends; the residual leads to the plain step."""
+    """Draw each bar from where the one before ends; the residual leads to the plain step."""
     at = 0.0
     for i, (name, value) in enumerate(bars):
         last = i == len(bars) - 1
@@ -265,7 +268,7 @@ def _bars(axes: Axes, breakdown: Breakdown, bars: Sequence[tuple[str, float]], s
 
 
 def _beside(axes: Axes, row: int, ends: Sequence[float], label: str, scale: Scale) -> None:
-    """Behind the bar, before it, or in it, where there is room first."""
+    """Write a label behind the bar, before it, or in it, where there is room first."""
     room = scale.seconds(_style.inches(label, _style.SMALL) + 0.2)
     at, side = (ends[1], "left") if ends[1] + room <= scale.most else (ends[0], "right")
     if side == "right" and room > ends[0]:
@@ -282,7 +285,7 @@ def _beside(axes: Axes, row: int, ends: Sequence[float], label: str, scale: Scal
 
 
 def _frame(axes: Axes, breakdown: Breakdown, most: float, words: str) -> None:
-    """The scale, the same above and below, and a line where the plain step ends."""
+    """Scale the axis, the same above and below, and draw a line where the plain step ends."""
     unit = step.unit_of(breakdown)
     _axes.graduate(axes, False, (0.0, most), steep=False, unit=unit.seconds)
     _axes.quiet(axes)

@@ -72,7 +72,7 @@ def unpacked(values: Mapping[str, Any]) -> Duel:
 
     name, *words = values["words"] or [""]
     if name and (suite.FOLDER / "micro" / f"{name}.py").is_file():
-        name = f"micro.{name}"  # as the installed command has it
+        name = f"micro.{name}"  # a name without `micro.`, as the installed command takes it
     if not name.startswith("micro."):
         raise UsageError("name the command to measure behind --, such as -- micro.gemm --m 64,128")
     for option in (word.partition("=")[0] for word in words):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kernels.problem import Problem
     from reports.record import Run
 
-# As many operations for every instruction set: fewer steps of wider vectors and of more chains. Of AVX-512 16,380.
+# The same operations for every instruction set: fewer steps of wider vectors and of more chains. AVX-512: 16,380.
 NUMBERS = 2340 * 16 * 14 * 8
 TEAM = 8  # times as many for several threads, which are started in a microsecond
 BUDGET = Budget(seconds=10.0, target=0.02)
@@ -152,7 +152,7 @@ def _run(name: str, threads: int, outputs: Outputs, listing: bool) -> int:
     with session("ceiling", [device], len(asked), outputs, planned=planned) as at:
         measure_all(at, asked, BUDGET)
     measured = collect(at.file.run)
-    if threads == 1:  # what is kept, for the doctor and for --why, is of one
+    if threads == 1:  # the ceilings kept for the doctor and for --why are of one thread
         ceilings.save(measured, device.name)
     for line in say(measured):
         print(line)

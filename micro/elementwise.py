@@ -36,7 +36,7 @@ ABOUT = (
 
 def _overview(asked: Request) -> list[Contest]:
     """Return one or two contests of each question that can be measured here."""
-    if asked.device.undivided:  # of which every second contest is one of its memory
+    if asked.device.undivided:  # on a GPU every second contest measures its memory
         return [*build.activations(asked), *build.fused(asked)[:2]]
     contests = [
         *build.functions(asked)[:1],

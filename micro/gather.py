@@ -11,7 +11,7 @@ from micro.planning.benchmark import Benchmark, Question, Request, Useful
 from micro.planning.contest import Case, Contest
 
 WORDS, WIDTH, BATCH = (64, 1000), 256, 128  # rows: of classes, of a small vocabulary
-# Of a language model: thousands of times a gather, which takes a minute to weigh.
+# Vocabulary of a language model: its one-hot product takes thousands of times a gather, and a minute to measure.
 MORE_WORDS = (*WORDS, 10_000)
 TABLE, FULL_TABLE = (200_000, 50, 12_800), (1_200_000, 50, 12_800)  # bigrams of 32 texts of 400 words
 # Every row once: images of 32×32, three channels; short rows.

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from reports.record import Run
 
 PUBLISHED = Gemm(1024, 2048, 26752)  # A 1024×26752, B 2048×26752: FCN-S at batch 1024, forward of its first layer
-EIGHTH = 3344  # of its K: seconds where the whole takes minutes
+EIGHTH = 3344  # an eighth of the published K: seconds where all of it takes minutes
 SMALL_M = (1, 8, 64, 256)
 SWEEP_M = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 IN_CACHE_M = (4, 8, 16)  # with N = K = 2048: B within a last-level cache
 PRUNED, PRUNED_BATCH = ((4096, 9216), (4096, 4096)), 16  # outputs, inputs: fc6, fc7 of AlexNet-S
-LEFT = 0.11  # of its weights
+LEFT = 0.11  # share of the weights
 CROSSOVER_M = (1, 4, 16, 64, 256, 1024)
 CUBE = "--m 4096 --n 4096 --k 4096"
 
@@ -75,20 +75,20 @@ def transpose(asked: Request) -> list[Contest]:
     here, missing = _libraries(asked)
     absent = [layouts(asked, base, library) for library in missing]
     lead = next(iter(asked.rows("strategy")), None)
-    # Of a GPU's other libraries alone nothing is transposed first: the strategies are the first one's.
+    # A GPU's strategies belong to its leading library: without it there is no contest of strategies.
     first = [strategies(asked, base)] if lead and (lead in here or not asked.device.undivided or not here) else []
     if "full" in asked.flags:
         rest = [layouts(asked, base, library) for library in here if library != lead]
         return [*first, *rest, *absent]
     sizes = asked.axes["m"] if "m" in asked.given else SWEEP_M if "all" in asked.flags else SMALL_M
-    # The whole K takes a GPU no time, but its check: a sweep is of an eighth everywhere.
+    # All of K takes a GPU no time, but the check does: a sweep has an eighth everywhere.
     short = base if "k" in asked.given else replace(base, k=EIGHTH)
     sweep = [layouts(asked, replace(short, m=m), library) for library in here for m in sizes]
     sweep += [
         layouts(asked, Gemm(m, 2048, 2048), library) for library in here for m in IN_CACHE_M if "all" in asked.flags
     ]
     if "all" not in asked.flags:
-        # A GPU takes the whole product in no time: all four flags of it, in the library that leads.
+        # A GPU takes all of the product in no time: all four flags of it, in the leading library.
         flags = [layouts(asked, base, lead, ("nt", "tn", "tt"))] if lead and first and asked.device.undivided else []
         return [*first, *flags, *sweep, *absent]
     kept = [name for uses in (1, 8) for name in _kept(asked, uses)]
@@ -198,7 +198,7 @@ def refine_crossover(asked: Request, run: Run) -> list[Contest]:
     return gemm.refine_crossover(asked, run, crossover_at)
 
 
-# What answers a question is imported with its answer: --help and --list never come that far.
+# Answers are imported when they are needed: --help and --list start faster.
 
 
 def transpose_answer(run: Run) -> list[str]:

@@ -15,7 +15,7 @@ from micro.planning.benchmark import Benchmark, Question, Request, Useful
 from micro.planning.contest import Contest
 
 CHAIN = 512  # calls in a launch of the ladder: what the harness adds to a launch is then under 2 % of them
-BESIDE = 64  # … and where its cost is measured: there a visit holds as many launches as fill it with nothing
+BESIDE = 64  # calls in a launch beside the harness's cost, where a sample is filled with launches of nothing
 CHAINS, MORE_CHAINS = (1, 4, 16, 64), (1, 2, 4, 8, 16, 32, 64)
 QUARTER = 4  # of a queue, for a launch where a device has one: a few of them still fit into it
 
@@ -77,7 +77,7 @@ def ladder(asked: Request) -> list[Contest]:
     lengths = given if len(given) > 1 else () if given else MORE_CHAINS if every else CHAINS
     everything = every or "variant" in asked.given
     for kernel in _kernels(asked) if lengths else ():
-        if kernel == "gemm" or everything or len(_kernels(asked)) == 1:  # of nothing where it is asked for
+        if kernel == "gemm" or everything or len(_kernels(asked)) == 1:  # empty kernels only on request
             wanted = [x for x in _rungs(asked, kernel) if everything or x in asked.rows("chain")]
             contests += [chains(asked, kernel, rung, lengths) for rung in wanted]
     return contests

@@ -30,7 +30,7 @@ def _named(files: Sequence[Path]) -> int:
         except store.Unreadable as error:
             raise UsageError(str(error)) from None
         cases, named = names.unnamed(run), 0
-        for note in names.collect(run) if cases else ():  # each in the file at once: a visit may be cut
+        for note in names.collect(run) if cases else ():  # each is written at once, since an interrupt may come
             file = store.RunFile(path, run.environment, resume=True)
             file.append(note)
             file.close()

@@ -15,13 +15,13 @@ from micro.command.line import main
 from micro.planning.benchmark import Benchmark, Question, Request, Useful
 from micro.planning.contest import Case, Contest
 
-# The fully connected layers whose update is asked about: inputs, outputs, batch.
+# The fully connected layers whose update is measured: inputs, outputs, batch.
 FCN_S = ((26752, 2048, 64), (2048, 2048, 64))
 FCN_R = tuple((m, n, k) for k in (64, 1024) for m, n in ((784, 2048), (2048, 4096), (4096, 1024), (1024, 10)))
 ALEXNET_S = ((9216, 4096, 16), (4096, 4096, 16), (4096, 1000, 16))
 LAYERS = {"FCN-S": FCN_S, "FCN-R": FCN_R, "AlexNet-S": ALEXNET_S}
-BANDED = ((2048, 2048, 16), (2048, 2048, 64), (2048, 2048, 512))  # what Intel and AMD are known to do
-FEW = ((784, 2048, 64), (4096, 1000, 16))  # of every library by default
+BANDED = ((2048, 2048, 16), (2048, 2048, 64), (2048, 2048, 512))  # layers with expected ranges on Intel and AMD
+FEW = ((784, 2048, 64), (4096, 1000, 16))  # measured with every library by default
 FAR = FCN_S[:1]  # W of more than a GPU's second-level cache, which holds all the others
 FROM_MEMORY = "--m 26752 --n 2048 --k 64 --variant fused:cublas,separate:cublas"  # the same, its parts left out
 SMALL = (784, 2048, 64)  # where rules, tied weights and gains are compared
@@ -96,7 +96,7 @@ def forms(asked: Request, layer: Update, library: str) -> Contest:
         *passes,
     ]
     if tile != layer and len(passes) == len(PARTS):
-        # As many tiles as the layer has, so that a visit is as long as the others'; an odd number of negations is one.
+        # As many tiles as the layer has, so that samples are equally long; an odd number of negations is one.
         times = round(layer.count / tile.count) | 1
         again = "" if find("update", f"gradient:{library}").python else f"*{times}"
         cases.append(asked.case(replace(tile, part="wgrad"), f"gradient:{library}{again}"))

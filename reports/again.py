@@ -12,8 +12,7 @@ from reports import canaries
 from reports.record import Run
 from reports.units import counted
 
-# Options of a benchmark by the number of their values: where results go, and how long cases are measured. `micro.ab`
-# has those of its own.
+# Options of a benchmark by the number of their values: outputs, and limits of measuring. `micro.ab` has others.
 DOCUMENTS = ("--json", "--csv", "--ratios", "--markdown", "--googlebench", "--pyperf")
 OUTPUTS = dict.fromkeys((*DOCUMENTS, "-o", "--figures", "--replicate"), 1)
 OUTPUTS |= dict.fromkeys(("--resume", "--keep-wrong", "-q", "-v"), 0)

@@ -16,7 +16,7 @@ SHOWN = 0.01  # of the larger step: smaller cells are summed by cause
 CHANCE, ALONE = "may be chance", "†"
 ALONE_SENTENCE = f"{ALONE} its own 95 % interval excludes 0; certain is what does so with all causes tested at once"
 PARTS = "work, rate"
-LEGEND = {  # rows and causes whose names do not say it, the two last ones always
+LEGEND = {  # rows and causes whose names need an explanation, the two last ones always
     "dgrad": "product for the gradient of a layer's input",
     "wgrad": "product for the gradient of a layer's weights",
     "in no span": "outside all operations that the framework's tracer saw",

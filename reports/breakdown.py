@@ -86,9 +86,9 @@ class Module:
         return sum(self.phases.values())
 
 
-OPERATING = "operating system"  # the witness of its share
-AGREES = 0.1  # of what a row says, by which a step without it may be off
-NARROW = 0.25  # of it: with a wider interval they cannot be told apart
+OPERATING = "operating system"  # the cross-check of its share
+AGREES = 0.1  # share of a row's seconds by which a step without it may be off
+NARROW = 0.25  # share of a row's seconds: a wider interval decides nothing
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Witness:
     """A cross-check of attributed seconds by a figure that is independent of the labels."""
 
     name: str
-    said: float | None  # null: the rows cannot tell
+    said: float | None  # seconds by the rows; null: not known
     seen: float
     verdict: str  # agree, disagree, cannot tell
     words: str

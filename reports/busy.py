@@ -6,8 +6,8 @@ import statistics
 
 from reports.record import Run
 
-BUSY = 0.2  # share of a case's rounds, in the median of all cases, above which it is said
-TAKEN, HEAVY = 0.1, 0.3  # share of a watched script's processor time above which it is said, and its step is unreliable
+BUSY = 0.2  # share of a case's rounds, median of all cases, above which it is reported
+TAKEN, HEAVY = 0.1, 0.3  # share of a watched script's processor time above which it is reported, its step unreliable
 
 
 def sentence(run: Run) -> str | None:

@@ -48,7 +48,7 @@ class Cell:
     amount: dict[str, float | None]  # work by side, in the column's unit: FLOP, bytes, faults, calls
     seen: dict[str, str | None]  # by side, the kernel that most of its samples were in
     members: tuple[str, ...]  # the rows it is made of
-    sure: bool = True  # the difference is certain: by itself, or its cause's is and inside it this one's
+    sure: bool = True  # the difference is certain: by itself, or within a cause whose difference is certain
     how: dict[str, str | None] = field(default_factory=dict)  # by side, how a product's operands lie: NN, NT …
     repeat: str = ""  # the command that measures it alone
     phase: str = ""  # forward, backward, update …

@@ -147,7 +147,7 @@ def named(run: Run) -> list[list[tuple[str, Result]]]:
         measured = [result for result in contest.results if result.role == "measured"]
         again = 1
         names = [_name(contest, result) for result in measured]
-        while not taken.isdisjoint(names):  # the same question twice, as the self-test asks it
+        while not taken.isdisjoint(names):  # the same question twice, as in the self-test
             again += 1
             names = [_name(contest, result, again) for result in measured]
         taken.update(names)

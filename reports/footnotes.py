@@ -7,7 +7,7 @@ import re
 from reports import flat, slow, stats
 from reports.record import Result, Run
 
-COUNTED = (slow.BLIND, stats.NEEDED)  # what remarks say that differ in nothing but numbers
+COUNTED = (slow.BLIND, stats.NEEDED)  # remarks that differ in nothing but numbers contain one of these
 
 
 def kind(remark: str, sides: tuple[Result, Result]) -> str:

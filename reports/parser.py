@@ -9,7 +9,7 @@ import sys
 from contextlib import suppress
 from typing import Any, NoReturn
 
-COLUMNS = 80  # of what is no terminal
+COLUMNS = 80  # width without a terminal
 
 
 class Formatter(argparse.HelpFormatter):
@@ -37,7 +37,7 @@ class OneLineParser(argparse.ArgumentParser):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **{"formatter_class": Formatter} | options)
-        # `-5s` is a value, if a wrong one, as `-5` is; none of our options begins with a digit.
+        # `-5s` is a (wrong) value as `-5` is: no option begins with a digit.
         self._negative_number_matcher = re.compile(r"-\.?\d")
 
     def error(self, message: str) -> NoReturn:

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from reports import units
 from reports.record import Expected, Prediction
 
-NEAR = 0.1  # of what was measured: by so much at most may a confirmed prediction be off
+NEAR = 0.1  # share of the measured effect by which a confirmed prediction may be off
 UNDECIDED = "undecided: right or wrong within the error of what was measured; more rounds tell"
 COARSE = 0.02  # of a step: a resolution for which there are remedies
 FINER = "; more time tells them apart, and huge pages for all memory make them alike (docs/method.md)"
-LEFT_OUT = "left out after"  # how the reason of a change begins that was timed for some rounds alone
+LEFT_OUT = "left out after"  # first words of the reason of a change that was timed for some rounds alone
 HEAD = ("change", "predicted", "measured", "of the step", "off by", "verdict")
 
 
@@ -29,7 +29,7 @@ def _step(x: Prediction) -> tuple[str, str, int, str, int]:
 def _section(predictions: Sequence[Prediction]) -> Iterator[str]:
     first = next((x for x in predictions if x.measured), predictions[0])
     threads = units.counted(first.threads, "thread")
-    where = f", batch {first.batch}, in {first.framework}" if first.batch else ""  # a program of one's own has none
+    where = f", batch {first.batch}, in {first.framework}" if first.batch else ""  # a user's program has none
     yield (
         f"A {first.phase} of {first.network}{where}, {threads}, takes {units.seconds(first.step)}. "
         "Its time with each change less that without (below zero: faster; 90 % intervals):"

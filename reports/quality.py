@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from reports.explanation import Explanation
 
-PROCESSES = 5  # of each: from which on an interval holds for the next process too
+PROCESSES = 5  # of each side, from which on an interval holds for the next process too
 NOWHERE = "in no span"  # a row
-UNNAMED = ("dispatch", "unknown")  # how columns begin that no kernel names
+UNNAMED = ("dispatch", "unknown")  # first words of columns without a named kernel
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SEEN = 512  # rounds; fewer do not see a component that lasts for tens of rounds
-WANDERS, SURE = 0.3, 3.0  # a lag-1 autocorrelation above it is said, from so many standard errors on
+WANDERS, SURE = 0.3, 3.0  # lag-1 autocorrelation, and its standard errors, above which it is reported
 BLIND = "rounds do not see slow change"
-CHANCE = 0.025  # that slow variance is said of rounds that have none
+CHANCE = 0.025  # of reporting slow variance in rounds that have none
 
 
 def cosines(rounds: int) -> int:

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 Verdict: TypeAlias = Literal["slower", "faster", "same", "unresolved", "not comparable"]
 
 LOOKS = (8, 16, 32, 64, 128, 256, 512, 1024, 2048)  # accepted rounds
-FEW = 64  # rounds; with fewer affordable there is one look
-SHARE = 2.0  # each of several looks spends half of the error: most contests end on their width, whatever the error
+FEW = 64  # rounds; with fewer affordable there is one batch
+SHARE = 2.0  # each of several batches spends half of the error: most contests end on their width, whatever the error
 FEWEST = 6  # rounds; no interval from fewer
 SHOWN, JUDGED = 0.95, 0.99
-TRIMMED = 0.1875  # of the rounds, at each end, whole rounds and at least one: the same at every number of them
+TRIMMED = 0.1875  # share of the rounds trimmed at each end, rounded down, but at least one round
 SPARED = 0.125  # of processes, which are few
-PATIENCE = 0.1  # seconds that a contest may take before its first look, so that its rounds see slow change
+PATIENCE = 0.1  # seconds that a contest may take before its first judgment, so that its rounds show slow change
 ROUNDS, PROCESSES = "rounds, mean without 3/16 at each end", "processes, mean without an eighth at each end"
 GENERATIONS, RUNS = "generations of rounds, mean without 3/16 at each end", "processes of two runs, mean"
 
@@ -84,10 +84,10 @@ class Judgment:
     verdict: Verdict
     reason: str | None
     rounds: int
-    strict: Interval | None = None  # the one the verdict came from
+    strict: Interval | None = None  # the interval behind the verdict
     p: float | None = None  # the smallest error at which the verdict would still stand; 1: unresolved at any
     kind: str | None = None  # of the interval: what it is over, and how their mean is trimmed
-    notes: tuple[str, ...] = ()  # what the rounds cannot see, or do see of themselves
+    notes: tuple[str, ...] = ()  # slow change that the rounds cannot show, or do show
 
     def settled(self, target: float) -> bool:
         """Return whether more rounds would change nothing of interest."""

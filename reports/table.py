@@ -56,7 +56,7 @@ def comparisons(run: Run) -> Table:
     remarks: list[str] = []  # of single comparisons
     mixed = False
     keeps = iter(multiple_testing.kept(run.comparisons))
-    home = f"device:{run.environment.facts.get('device', {}).get('name')}"  # told in the last line
+    home = f"device:{run.environment.facts.get('device', {}).get('name')}"  # named in the last line
     for contest in run.contests:
         by_name = {result.name: result for result in contest.results if result.role == "measured"}
         for comparison in contest.comparisons:
@@ -184,7 +184,7 @@ def contrast(contender: Result, baseline: Result) -> tuple[str, str, str]:
     only = [[word for word in words if word not in others] for words, others in ((first, second), (second, first))]
     keys = sorted({word.partition(":")[0] for words in only for word in words})
     words = {"variant", *(axis for axis, form in contender.axes.items() if form == "word")}
-    plain = words if len(keys) > 1 else set(keys)  # the field need not be named when it is the only one
+    plain = words if len(keys) > 1 else set(keys)  # a field is not named when it is the only one
     texts = []
     for result, has in ((contender, only[0]), (baseline, only[1])):
         fields = _defaults(result) | dict(word.split(":", 1) for word in has)
@@ -354,7 +354,7 @@ def burst(run: Run) -> str | None:
     )
 
 
-PHASES = {  # of a contest's time, apart from each other, and how each is told
+PHASES = {  # parts of a contest's time, which do not overlap, and their texts
     "measuring": "measured {:.1f} s",
     "setup": "prepared and checked {:.1f} s",
     "asking": "looked up what is here {:.1f} s",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-LEAST = 1e-12  # a thousandth of the smallest prefix: what is left of a sum that cancels is less
+LEAST = 1e-12  # a thousandth of the smallest prefix; rounding errors of a sum that cancels are less
 
 
 def scaled(value: float, unit: str, digits: int = 3) -> str:
@@ -48,7 +48,7 @@ def ratio(center: float | None, low: float | None, high: float | None) -> str:
     if low is None or high is None:
         return f"{center:.3g}, no interval"
     if high > 10 * center or low < center / 10:
-        return f"{center:.2g} [{low:.1g}, {high:.1g}]"  # nothing is known but that it was tried
+        return f"{center:.2g} [{low:.1g}, {high:.1g}]"  # so wide an interval supports one figure
     width = max(high - low, 1e-9)
     places = 4 if width < 0.002 else 3 if width < 0.05 else 2
     return f"{center:.{places}f} [{low:.{places}f}, {high:.{places}f}]"

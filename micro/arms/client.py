@@ -23,7 +23,7 @@ class Arm(JsonChild):
 
     def __init__(self, letter: str, python: str, repo: Path, threads: int, device: str = "cpu") -> None:
         self.letter = letter
-        # An installed package is found without help, and would lend the packages beside it to another Python.
+        # An installed package needs no path, which would lend the packages beside it to another Python.
         is_installed = suite.PREFIX and repo == suite.ROOT
         environment = {**os.environ} if is_installed else suite.environment(repo)
         # PYTHONSAFEPATH: else the current folder, which may be the other checkout, would come first.

@@ -189,7 +189,7 @@ def _visit(
         settled = _ask(arm, "settle", 120.0, calls=least, visit=ACROSS)
     case.about = case.about or about
     case.launches, case.visit = settled["launches"], settled["visit"]
-    case.queues = settled.get("queues", True)  # a checkout from before it was asked
+    case.queues = settled.get("queues", True)  # older checkouts do not answer it
     rounds = TURN if 8 * TURN * settled["round"] < seconds else 1
     wall: list[list[float]] = [[], []]
     cpu: list[list[float]] = [[], []]

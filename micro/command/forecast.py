@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from micro.planning.request import Plan
     from reports import record
 
-REFERENCE = 100e9  # FLOP/s of the processor, which computes what an answer is checked against
-LEAST_VISIT = 1e-3  # seconds of a visit on a device that is not called from the compiled loop
-BESIDE = 4  # visits to ceilings and canaries for each round of a first look, there
+REFERENCE = 100e9  # FLOP/s of the processor that computes the reference of a check
+LEAST_VISIT = 1e-3  # seconds of a sample on a device that is not called from the compiled loop
+BESIDE = 4  # samples of ceilings and canaries on such a device for each round of the first batch
 TRIFLE = 1.0  # seconds: a contest whose fewest rounds take less is measured, whatever is left of the budget
-TWICE, NOTABLE = 2.0, 5.0  # times its forecast, and seconds beyond it: preparing that takes longer is said to
-SAFE = 1.25  # times what the rounds took: a budget that is advised
+TWICE, NOTABLE = 2.0, 5.0  # times the forecast, and seconds beyond it, from which on slow preparing is reported
+SAFE = 1.25  # times the time of the rounds, for the budget that is advised
 
 
 def first_look(contest: Contest, limits: Mapping[str, Limits]) -> float:

@@ -114,7 +114,7 @@ def figures(
     }
     for name, least in RATES[spinning].items():
         yield rate(name + SUFFIX[spinning], sum(hits[name]), len(hits[name]), least, unjudged)
-    if spinning:  # there a small difference may be missed where the result says contended
+    if spinning:  # beside spinners a small difference may be missed if the result is contended
         missed = [pair for pair in pairs if pair.kind == TWO_MORE and pair.verdict != "slower"]
         marked = sum(pair.contended for pair in missed)
         name = "+2 % missed but marked contended" + SUFFIX[1]

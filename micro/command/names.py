@@ -15,7 +15,7 @@ from micro.worker.messages import Names
 from micro.worker.process import Workers
 from reports.record import Note, Run
 
-MOST = 8  # cases of one profiler session: what it notes stays in memory until it ends, as their operands do
+MOST = 8  # cases of one profiler session, whose records and operands stay in memory until its end
 
 
 def unnamed(run: Run) -> dict[str, Case]:

@@ -16,7 +16,7 @@ from micro.planning.options import Outputs
 from reports import documents, formats
 from reports.record import Run
 
-Output = tuple[str, Callable[[], None], IO[str]]  # its option, what writes it, where to
+Output = tuple[str, Callable[[], None], IO[str]]  # option, writer, stream
 
 
 def open_outputs(outputs: Outputs, stack: ExitStack) -> dict[str, IO[str]]:

@@ -51,7 +51,7 @@ def run(contests: Sequence[Contest], control: str, command: str) -> int:
         pin(case.setting.threads)
         import threadpoolctl
 
-        threadpoolctl.threadpool_limits(case.setting.threads)  # those that a user's file has loaded already
+        threadpoolctl.threadpool_limits(case.setting.threads)  # libraries that a user's file has loaded already
     try:
         took = _launch(device, case, fifos)
     except SuiteError:

@@ -29,12 +29,12 @@ from micro.planning.contest import Case, Contest
 from micro.planning.options import Outputs
 from reports import next_run, record, stats, store, units
 
-STEADY = 2048  # rounds of a bias: enough that its interval lies inside what is promised, where the loop keeps it
+STEADY = 2048  # rounds of a bias, enough for an interval inside the promise if the loop keeps it
 SPINNER = """
 import os, sys
 os.sched_setaffinity(0, {int(sys.argv[1])})
 parent = os.getppid()
-while os.getppid() == parent: pass  # none outlives a killed self-test
+while os.getppid() == parent: pass  # no spinner outlives a killed self-test
 """
 
 
@@ -92,7 +92,7 @@ class Selftest:
         noisy, needs = self._pilot()
         counts = selftest.FULL if self._full else selftest.QUICK
         vague = known_pairs.vague(needs, self._seconds)
-        same = vague[selftest.IDENTICAL]  # these are asked all the same: none may be called different
+        same = vague[selftest.IDENTICAL]  # noisy kernels are measured too, since none may be called different
         every = selftest.schedule(counts, self._full)
         quiet = [known for known in every if known.kind == selftest.IDENTICAL or known.kernel not in vague[known.kind]]
         pairs: list[known_pairs.Pair] = []

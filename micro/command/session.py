@@ -36,8 +36,8 @@ from reports.units import counted
 if TYPE_CHECKING:
     from kernels.devices.base import Device
 
-LOG = "log"  # topic of the note that says what a library's log held
-ANSWER, LACKS = "answer", "lacks"  # topics: what came of a plan, what it had no time for
+LOG = "log"  # topic of the note on the contents of a library's log
+ANSWER, LACKS = "answer", "lacks"  # topics: a plan's answer, and what it had no time for
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def session(
         stack.callback(history.save)
         known = earlier or Checks(stack.enter_context(Workers()))
         for case in [case for case, outcome in known.outcomes.items() if outcome.status != "ran"]:
-            del known.outcomes[case]  # what failed in another plan may do better here
+            del known.outcomes[case]  # a case that failed in another plan may succeed here
         progress = stack.enter_context(Progress(contests, outputs.quiet))
         seed = int(file.run.environment.state["seed"])
         evidence = beside(outputs.output) if outputs.output else None

@@ -14,9 +14,9 @@ from typing import Any
 from reports import multiple_testing, next_run, stats
 from reports.next_run import Spread
 
-LEAST, MOST = 0.93, 0.98  # share of next runs inside, of all pairs together; of no pair certainly below the least
+LEAST, MOST = 0.93, 0.98  # share of next runs inside, over all pairs; no single pair may be significantly below LEAST
 WIDEST = 5.0  # median width of what is foreseen, in standard deviations from one run to the next
-FEWEST, ENOUGH = 2, 5  # runs of a pair that say anything; that are judged
+FEWEST, ENOUGH = 2, 5  # runs of a pair for any figure, and for a judgment
 LEAST_VARIANCE = 1e-18  # of a run: identical rounds have none
 DEGREES = 2  # of freedom, below which a spread is not known
 

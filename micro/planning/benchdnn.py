@@ -39,7 +39,7 @@ def is_descriptor(text: str) -> bool:
     return NAMED.fullmatch(text) is not None
 
 
-@functools.cache  # a log has the same few many times
+@functools.cache  # a log repeats a few convolutions many times
 def problem(text: str, direction: str = "forward") -> Conv:
     """Parse a convolution. Raises NotTaken, and ValueError where the text is no convolution."""
     match = NAMED.fullmatch(text)
@@ -54,7 +54,7 @@ def problem(text: str, direction: str = "forward") -> Conv:
     down, across = _line(given, "h"), _line(given, "w")
     if across is None:
         across = down
-    if down is None and across is not None:  # a line of pixels
+    if down is None and across is not None:  # an image of one row
         down = replace(across, size=1, taps=1, before=0, after=0)
     if down is None or across is None or not {"ic", "oc"} <= given.keys():
         raise ValueError(f"{text}: it names ic, oc, ih and kh (or iw and kw)")
@@ -144,7 +144,7 @@ def numbered(text: str) -> Iterator[tuple[int, str]]:
 class Listed:
     """Problems of a file."""
 
-    problems: Sequence[Conv | Gemm]  # each different one once, a convolution in every pass that is asked for
+    problems: Sequence[Conv | Gemm]  # each different one once, a convolution in every requested pass
     taken: int  # lines
     left_out: dict[str, int]  # lines by reason
 

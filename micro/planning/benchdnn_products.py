@@ -10,7 +10,7 @@ from kernels.ops.gemm.problem import Gemm
 from micro.planning.benchdnn import Listed, NotTaken, collected, numbered
 
 SIZES = r"(?:\d+x)+\d+"
-NAMED = re.compile(rf"({SIZES}):({SIZES})(?::{SIZES})?(?:_?n.*)?")  # a result that is said follows from the operands
+NAMED = re.compile(rf"({SIZES}):({SIZES})(?::{SIZES})?(?:_?n.*)?")  # a result's size follows from the operands
 
 
 def is_list(text: str) -> bool:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kernels.devices.kind import Kind
 
 OUTSIDE = 4  # last-level caches that operands take to come from memory
-UNKNOWN = 32 << 20  # bytes of the last cache of a device that tells of none, as in its limits
+UNKNOWN = 32 << 20  # bytes of the last cache of a device that reports none, as in its limits
 
 
 class NothingWritten(UsageError):

@@ -14,7 +14,7 @@ from micro.planning.written import check
 
 KIND = "convolutions"
 PREFIX = "net"  # how the names of --net's contests begin
-OF_STEP = ("n", "direction", "layout")  # what a layer does not say of itself
+OF_STEP = ("n", "direction", "layout")  # axes that belong to a step, not to a layer
 SIZES = tuple(axis for axis in fields(Conv) if axis.name not in OF_STEP)
 BACKWARD = "backward"  # both gradients together, as benchmarks published them
 KEYS: dict[str, type] = {"name": str, "count": int, "first": bool, "then": dict}

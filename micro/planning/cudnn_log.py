@@ -43,7 +43,7 @@ ATTRIBUTE = re.compile(rf"CUDNN_ATTR_CONVOLUTION_({'|'.join(SPACING)})\b")
 TENSOR = "CUDNN_BACKEND_TENSOR_DESCRIPTOR"
 GRAPH = '{"context":'
 
-What: TypeAlias = "Conv | str | None"  # a convolution, why it is none of ours, or nothing for all other functions
+What: TypeAlias = "Conv | str | None"  # a convolution, why it is not measured, or None for all other functions
 Arguments: TypeAlias = dict[str, tuple[str, str]]  # by path, `xDesc.dimA`: type and value
 
 

@@ -77,7 +77,7 @@ def _refuse_absent(put: Put) -> None:
     every = [case.problem for contest in put.contests for case in contest.cases]
     problems = [asdict(problem) for problem in every if problem.op == asked.op]
     problems = problems or [problem for problem in map(asdict, every) if named.keys() & problem.keys()]
-    for beside in ({}, named):  # alone first: where one axis is nowhere what was named, no other is to blame
+    for beside in ({}, named):  # each axis alone first, so that the error names the one to blame
         for axis, wanted in named.items():
             obeyed = [problem.get(axis) for problem in problems if _as_named(problem, beside, axis)]
             for value in wanted:

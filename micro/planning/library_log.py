@@ -29,7 +29,7 @@ ONEDNN = re.compile(  # weights packed beforehand have no such tag, and are no p
 )
 MKLDNN = re.compile(r"mkldnn_verbose,exec,inner_product,[^ ]*,fsrc:nc fwei:(oi|io) .*,mb(\d+)ic(\d+)oc(\d+),")  # 0.x
 INTEGERS = re.compile(r"int8|[us]8|s16|bf16")  # in the name of a kernel of 0.x, whose lines name no types
-COMMA = re.compile(r"(mkldnn_verbose,.*,[^,\n]*\d[a-z][^,\n]*,\d+),(\d+)(?=\r?$)", re.M)  # of a time, by the locale
+COMMA = re.compile(r"(mkldnn_verbose,.*,[^,\n]*\d[a-z][^,\n]*,\d+),(\d+)(?=\r?$)", re.M)  # decimal, by the locale
 ONEDNN_GEMM = re.compile(  # a call of its BLAS, dnnl_sgemm
     CPU + r"gemm_api,[^ ]*,src_f32:[^ ]*:(ab|ba):[^ ]* wei_f32:[^ ]*:(ab|ba):.*,"
     r"(\d+)x(\d+):\d+x(\d+),"
@@ -47,7 +47,7 @@ ONEDNN_TIME = re.compile(r",([\d.]+(?:e[+-]?\d+)?)$")  # milliseconds
 CONVOLUTION = re.compile(r",convolution,([^,]*),(\w+),([^,]*),")  # kernel, pass, tensors; before the time its sizes
 ALGORITHM = re.compile(r"\balg:convolution_(\w+)")
 TENSOR = re.compile(r"\b(?:src|wei|dst)[:_](\w+?):")  # its element type
-ROUNDED = re.compile(r"\bfpmath:(?!strict)(\w+)")  # what it may round its operands to
+ROUNDED = re.compile(r"\bfpmath:(?!strict)(\w+)")  # type to which it may round its operands
 PASSES = {
     "forward_training": "forward",
     "forward_inference": "forward",

@@ -19,8 +19,8 @@ from micro.planning.written import check, parsed
 
 T = TypeVar("T")
 SHAPES = Path(__file__).parents[1] / "shapes"
-WORD = re.compile(r"[^/+]+")  # what a contest's name holds beside others
-# What a file holds, for the products, for the convolutions (micro/planning/conv_layers.py) and, in macro, for the steps
+WORD = re.compile(r"[^/+]+")  # a part of a contest's name
+# Keys of a file, for the products, for the convolutions (micro/planning/conv_layers.py) and, in macro, for the steps
 # of a framework.
 NETWORK: Mapping[str, type] = {
     "network": str,

@@ -18,9 +18,9 @@ from reports import formats
 from reports.parser import OneLineParser
 
 LADDER = ("plan", "build", "run", "check", "time")
-EXPORTS = tuple(formats.documents())  # what a person reads is always printed
+EXPORTS = tuple(formats.documents())  # text is always printed
 FLAGS = frozenset(("all", "full"))  # that modify a question
-SWEEPING = ("variant", "vary", "shapes", "net", "why", "profile")  # with these no default question is put
+SWEEPING = ("variant", "vary", "shapes", "net", "why", "profile")  # these replace the default question
 # Options of the release before, and what to type in their place.
 REMOVED = {
     "--stages": f"{suite.subcommand('explain', 'FILE.py')}, for what runs inside a call",

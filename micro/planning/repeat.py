@@ -26,11 +26,11 @@ class Repeat:
         device = f" --device {case.setting.device}"
         if self.command == "selftest" and case.role == "measured":
             return "python -m micro.selftest"
-        if asdict(case.problem).get("after", "none") != "none":  # of multiply-adds behind others
+        if asdict(case.problem).get("after", "none") != "none":  # multiply-adds behind others
             return "python -m micro.cpu --clock"
         if self.command == "cpu" and case.problem.op in PEAKS and case.role == "measured":
             return f"python -m micro.cpu --grid --only {PEAKS[case.problem.op]}"
-        # Of multiply-adds --isa is an axis, everyone else's a setting.
+        # --isa is an axis of multiply-adds, and a setting of all other operations.
         if case.role == "ceiling" or self.command == "ceiling" or case.problem.op in ("fma", "mma"):
             threads = f" --threads {case.setting.threads}" if case.setting.threads > 1 else ""
             return "python -m micro.ceiling" + threads + (device if kind_of(case.setting.device).own_clock else "")

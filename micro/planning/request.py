@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 
 SHARE = {"%": 0.01}
-NEAREST = 8  # variants that are named where a word is none and like none
+NEAREST = 8  # variants listed where a word is unknown and resembles none
 MOST_REPLICATES = 1000
-THREADS = 32  # a core, where more threads than cores are what is asked
+THREADS = 32  # a core, where oversubscription is measured
 TIME = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0}
 
 
@@ -210,7 +210,7 @@ def _written(benchmark: Benchmark, options: Options, question: Question | None) 
                 f"{option_of(axis)} {text}: the problems of --shapes {options.shapes} have their own; leave one of the "
                 f"two out, or add --vary {axis}"
             )
-    from micro.planning import problem_files  # and what reads logs: a command without --shapes starts without it
+    from micro.planning import problem_files  # with the readers of logs, which other commands do not need
 
     return problem_files.read(benchmark, options.shapes)
 

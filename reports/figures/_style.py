@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 WIDTH = 9.2  # inches
 TITLE, TEXT, SMALL = 13.0, 10.0, 9.0  # points
 INK, SOFT, FAINT, GUIDE = "#222222", "#666666", "#dddddd", "#eeeeee"
-# After Okabe and Ito, and Tol: told apart by color-blind readers; the names met most keep theirs in every run.
+# After Okabe and Ito, and Tol, for color-blind readers; the most frequent names keep theirs in every run.
 FIXED = {
     "openblas": ("#0072B2", "o"),
     "openblas-scipy": ("#56B4E9", "s"),
@@ -28,8 +28,8 @@ FIXED = {
     "torch": ("#CC79A7", "v"),
 }
 OTHERS = ("#E69F00", "#882255", "#332288", "#999933", "#6B4E2E")
-LEAST = 3  # letters and an ellipsis: a shorter beginning says nothing
-MARKERS = "sDo^vph<>"  # those that can be told apart when hollow
+LEAST = 3  # letters before an ellipsis, at least
+MARKERS = "sDo^vph<>"  # markers that remain distinct when hollow
 
 
 @dataclass(frozen=True)

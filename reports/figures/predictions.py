@@ -100,7 +100,7 @@ def _point(axes: Axes, x: Prediction, name: str) -> None:
     axes.plot([across], [up], linestyle="none", markersize=6, zorder=3, **look)
     if not name:
         return
-    over = up > across > 0  # its name is on the side where the line is not, and inside
+    over = up > across > 0  # the name is on the side away from the line, and inside
     axes.annotate(
         _style.shown(_style.clipped(name, 30)),
         (across, up),

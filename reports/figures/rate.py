@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 Bounds: TypeAlias = "dict[tuple[str, int], float]"  # FLOP/s by name and number of threads
 LEAN = 1 / 3  # operations a byte; where all cases do fewer, bytes are what counts
 WIDE = 12  # from this ratio of largest to smallest on the axis is logarithmic
-MOST_PEAKS = 3  # lines with their names over the rows; with more the ceilings of the rows tell
+MOST_PEAKS = 3  # lines with their names over the rows; with more, ceilings are marked in the rows alone
 PREFIXES = {1e12: "T", 1e9: "G", 1e6: "M", 1e3: "k", 1.0: ""}
 MOVES = ("stream", "transfer")  # operations that touch each byte of their operands once
-LOADS = "chase"  # the operation whose use is one load, of a size in all: a rate in bytes says nothing of it
+LOADS = "chase"  # the operation whose use is one load: its rate in bytes has no meaning
 FULL: Any = {"color": _style.SOFT, "linestyle": (0, (6, 3)), "linewidth": 0.8}  # a line where a cache is full
 DOTTED: Any = {"color": _style.SOFT, "linestyle": (0, (1, 1)), "linewidth": 2.5}
 
@@ -96,7 +96,7 @@ def draw(run: Run) -> list[tuple[str, Figure]]:
         if any(x.ceiling for x in rates):
             words.insert(0, "How near to the ceiling does each case come?")
         sheet = _style.Sheet(words[0], words[1:])
-        untimed = len(group.measured) - len(timed)  # what does no work has a time and no rate
+        untimed = len(group.measured) - len(timed)  # cases without work have a time and no rate
         if untimed:
             sheet.notes.append(f"Not drawn, without a time: {untimed} of {len(group.measured)} cases.")
         sweep = _sweep.sweep([_groups.facts(x.result) for x in rates])
@@ -113,7 +113,7 @@ def _rate(x: Result, lean: bool, bounds: Bounds) -> Rate | None:
     value = work / x.seconds.median
     ends = tuple(work / end if end else value for end in (x.seconds.high, x.seconds.low))
     ceiling = 100 * value / x.percent_of_ceiling if x.percent_of_ceiling else None
-    if ceiling and x.ceiling and not lean:  # of few noisy rounds a quotient of medians is no median of quotients
+    if ceiling and x.ceiling and not lean:  # with few noisy rounds a quotient of medians is no median of quotients
         ceiling = bounds.get((_of_threads(x.ceiling, x.threads), x.threads), ceiling)
     return Rate(x, value, (ends[0], ends[1]), ceiling)
 

@@ -22,10 +22,10 @@ ROW, KIND, FRAME = 0.42, 0.25, 0.85  # inches of a level, of a kind, and around 
 KINDS = 12  # at most, beside those that color a box
 POINTS = 7.5  # of letters in boxes
 PAD = 0.05  # inches of a box that no letter takes
-MENTIONED = 8  # boxes without name or time that the notes tell
+MENTIONED = 8  # boxes without name or time that the notes list
 HATCHED: dict[str, Any] = {"facecolor": "white", "edgecolor": _style.SOFT, "hatch": "////", "linewidth": 0.8}
 ROWS = "plain step", "modules"
-# Of kinds of work: arithmetic mostly cool, moving warm, dispatch gray.
+# Colors of kinds of work: arithmetic mostly cool, moving warm, dispatch gray.
 COLORS = {
     "gemm": "#0072B2",
     "convolution": "#2A2178",

@@ -68,7 +68,7 @@ def _who(x: Result) -> str:
 
 
 def _picture(sheet: _style.Sheet, timed: Sequence[Result]) -> Figure:
-    # Of all threads, where a step is a wall's; of a GPU's step it is no part.
+    # System time is of all threads, a step's is the wall's; it is no part of a GPU's step.
     system = [(x.step or {}).get("system", 0.0) / x.threads * (x.clock != "event") for x in timed]
     differ = _groups.varying(_groups.facts(x) for x in timed)
     setting = [x for x in ("device", "threads", "heap", "division") if x in differ]

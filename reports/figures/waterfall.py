@@ -209,7 +209,7 @@ def _rows(axes: Axes, labels: Sequence[str]) -> None:
 
 def _heading(axes: Axes, words: Sequence[tuple[str, str]]) -> None:
     """Write words in their colors above the axes, from the sheet's left edge on."""
-    axes.set_title(" ", fontsize=_style.TEXT)  # its room
+    axes.set_title(" ", fontsize=_style.TEXT)  # makes room for the heading
     place: Any = {"xy": (0.12 / _style.WIDTH, 1), "xytext": (0, 5), "xycoords": ("figure fraction", "axes fraction")}
     for text, color in words:
         style: dict[str, Any] = {

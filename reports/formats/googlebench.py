@@ -73,7 +73,7 @@ def _timed(name: str, result: Result) -> list[dict[str, Any]]:
         about | each | {"repetition_index": i} | {key: values[i] for key, values in figures.items()}
         for i in range(count)
     ]
-    if not rows:  # a file whose samples were taken out still tells the median
+    if not rows:  # a file whose samples were taken out still has the median
         figures, chosen = _rates(result, [result.seconds.median]), ["median"]
     else:
         chosen = list(STATISTICS) if count > 1 else []

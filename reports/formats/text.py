@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 ENDINGS = (".txt",)
 WIDTH, WIDE = 100, 132  # of a pipe, which has none of its own; of a table with commands
-WORD = 40  # characters of a word that stands whole where there is room
+WORD = 40  # characters of a word that is not broken where there is room
 # Where cells are broken: between the values of a pair, between words but before no unit, inside names, anywhere; a way
 # is taken for cells that the one before leaves too wide.
 VALUES, WORDS = r"(?s).+?(?:, | / |$)", r"(?s).+?(?: (?!(?:[nµm]?s|%)(?:[, ]|$))|$)"
@@ -37,7 +37,7 @@ def write(run: Run, stream: IO[str], *, verbose: bool = False) -> None:
     for text in attributions:
         console.print(text, markup=False, soft_wrap=True)
     ratios = table.comparisons(run)
-    # Some hold the ratios and times that a person wants.
+    # Some texts contain these ratios and times.
     texts_suffice = bool(texts.tables(run) or run.predictions) and not verbose
     if ratios.rows and not texts_suffice:
         _table(console, ratios)

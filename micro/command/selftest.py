@@ -34,7 +34,7 @@ SPINNER = """
 import os, sys
 os.sched_setaffinity(0, {int(sys.argv[1])})
 parent = os.getppid()
-while os.getppid() == parent: pass  # no spinner outlives a killed self-test
+while os.getppid() == parent: pass  # none outlives a killed self-test
 """
 
 

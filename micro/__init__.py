@@ -1,4 +1,4 @@
-"""How it is measured: from a command line, or a call from Python, to records.
+"""Measurements: from a command line, or a call from Python, to records.
 
 A measurement has eight steps, each in its folder:
 
@@ -8,10 +8,10 @@ A measurement has eight steps, each in its folder:
 3. A command opens its run file, its outputs and its workers: `command` (session, outputs, environment).
 4. Each case is prepared, launched and checked against float64 in a guarded process: `measuring` (checks), `worker`
    (process, host, kernels, check).
-5. The survivors are laid out, and decided is how many launches make a visit: `worker` (contest, layout, calibration).
+5. The cases that passed are laid out, and the launches of a sample counted: `worker` (contest, layout, calibration).
 6. Rounds are taken until the ratio is known: `measuring` (rounds, workers), `worker` (contest, visits, loop.c).
 7. Judgments, ceilings and warnings become a contest's record in the run file: `measuring` (results, ceilings).
-8. What the records say is said in sentences: `answers`; tables, pictures and documents: the folder `reports`.
+8. Sentences on the records are made: `answers`; tables, pictures and documents: the folder `reports`.
 
 A file of this folder is a command that a person runs, a folder is machinery. `arms` takes step 4 to 6 in two checkouts
 for `micro.ab`.

@@ -19,7 +19,7 @@ BUDGET = "180s"
 
 
 def parser() -> Parser:
-    """The options."""
+    """Return the parser of `python -m micro`."""
     options = Parser("python -m micro", description=__doc__, allow_abbrev=False)
     options.add_argument("what", nargs="?", choices=("list", "all"), default="list", help="list, or run all")
     options.add_argument("--device", default="cpu", help="cpu, cuda:0 (default cpu)")
@@ -40,7 +40,7 @@ def parser() -> Parser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit code; 1 where a kernel was wrong or failed."""
+    """Run the command; return the exit code: 1 where a kernel was wrong or failed."""
     options = parser()
     arguments = options.parse_args(argv)
     if arguments.mechanisms is not None:
@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _refuse_unused(options: Parser, arguments: argparse.Namespace, what: str) -> None:
-    """Options of `all` beside what measures nothing: a usage error."""
+    """Raise a usage error for options of `all` beside a command that measures nothing."""
     for name, value in vars(arguments).items():
         if name not in ("what", "mechanisms") and value != options.get_default(name):
             option = {"output": "-o", "quiet": "-q"}.get(name, f"--{name}")

@@ -1,4 +1,4 @@
-"""The arm of a checkout under the name by which older and newer checkouts start it: `python -m micro._arm`."""
+"""The arm of a checkout, under the name by which older and newer checkouts start it."""
 
 import sys
 

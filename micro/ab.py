@@ -29,7 +29,7 @@ ABOUT = "Two checkouts or environments against each other: arm a is the baseline
 
 
 def parser() -> argparse.ArgumentParser:
-    """Everything behind `--` is the command whose cases are measured."""
+    """Return the parser; everything behind `--` is the command whose cases are measured."""
     options = Parser("python -m micro.ab", description=ABOUT, allow_abbrev=False)
     for arm in "ab":
         options.add_argument(f"--repo-{arm}", metavar="DIR", type=Path, help="checkout of this suite (this one)")
@@ -53,7 +53,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit code: 0, or 1 where the gate holds b back or a kernel failed."""
+    """Run the command; return the exit code: 1 where the gate holds b back or a kernel failed."""
     values = vars(parser().parse_args(argv))
 
     def body() -> int:
@@ -65,14 +65,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def unpacked(values: Mapping[str, Any]) -> Duel:
-    """What the parser read. Raises UsageError."""
+    """Return the request from the parser's values. Raises UsageError."""
     from micro.arms.client import module_in
     from micro.arms.pairs import Duel, Place
     from micro.arms.results import Limits
 
     name, *words = values["words"] or [""]
     if name and (suite.FOLDER / "micro" / f"{name}.py").is_file():
-        name = f"micro.{name}"  # as the installed command has it
+        name = f"micro.{name}"  # a name without `micro.`, as the installed command takes it
     if not name.startswith("micro."):
         raise UsageError("name the command to measure behind --, such as -- micro.gemm --m 64,128")
     for option in (word.partition("=")[0] for word in words):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kernels.problem import Problem
     from reports.record import Run
 
-# As many operations for every instruction set: fewer steps of wider vectors and of more chains. Of AVX-512 16,380.
+# The same operations for every instruction set: fewer steps of wider vectors and of more chains. AVX-512: 16,380.
 NUMBERS = 2340 * 16 * 14 * 8
 TEAM = 8  # times as many for several threads, which are started in a microsecond
 BUDGET = Budget(seconds=10.0, target=0.02)
@@ -36,8 +36,10 @@ OPERATIONS = "work: differs (operations a second are compared)"
 
 
 def contests(device: str, limits: Limits, threads: int = 1) -> list[Contest]:
-    """One between the instruction sets, or a GPU's units; one between read, copy and triad at each level, of several
-    threads of reads alone, as many of each instruction set and level at once."""
+    """Return contests of peaks and of traffic.
+
+    Peaks: one contest between the instruction sets, or a GPU's units. Traffic: one at each level between read, copy
+    and triad; with several threads reads alone, on all threads at once."""
     setting, device_kind = Setting(threads, device=device), kind_of(device)
     _refuse(device_kind, device, limits, threads)
     plan = [_units(setting, device_kind, limits)] if device_kind.undivided else _of_cores(setting, device_kind, limits)
@@ -67,7 +69,7 @@ def _refuse(kind: Kind, device: str, limits: Limits, threads: int) -> None:
 
 
 def _of_cores(setting: Setting, kind: Kind, limits: Limits) -> list[Contest]:
-    """Instruction sets against each other, and those of coarser numbers."""
+    """Return contests between instruction sets, and between those of coarser numbers."""
     threads = setting.threads
     fmas = [peak_of(isa) for isa in kind.isas()] if "fma" in kind.ceilings else []
     steps = NUMBERS * (1 if threads == 1 else TEAM)
@@ -86,7 +88,7 @@ def _cases(problems: Sequence[Problem], kind: Kind, setting: Setting) -> tuple[C
 
 
 def _units(setting: Setting, kind: Kind, limits: Limits) -> Contest:
-    """Multiply-adds and tensor cores of a whole GPU."""
+    """Return the contest of multiply-adds and tensor cores of an undivided GPU."""
     problems: list[Problem] = [case_ceilings.peak(kind, limits)] if "fma" in kind.ceilings else []
     for dtype in case_ceilings.COARSE if "mma" in kind.ceilings else ():
         problems += case_ceilings.tensor_peaks(dtype, limits)
@@ -94,12 +96,12 @@ def _units(setting: Setting, kind: Kind, limits: Limits) -> Contest:
 
 
 def levels(caches: Sequence[int], usable: int) -> list[int]:
-    """Half of each cache, and four usable last-level caches for main memory."""
+    """Return half of each cache, and four usable last-level caches for main memory."""
     return [size // 2 for size in caches] + [4 * usable]
 
 
 def collect(run: Run) -> ceilings.Ceilings:
-    """The medians of a run."""
+    """Return the medians of a run."""
     flops: dict[str, float] = {}
     bandwidth: dict[str, dict[int, float]] = {}
     for result in run.results:
@@ -114,14 +116,14 @@ def collect(run: Run) -> ceilings.Ceilings:
 
 
 def _unit(problem: Mapping[str, Any], kind: Kind) -> str:
-    """`avx2`; of a GPU `fp32`, `bf16 wgmma`."""
+    """Return the name of a unit: `avx2`; of a GPU `fp32`, `bf16 wgmma`."""
     if "isa" in problem:
         return "fp32" if kind.undivided else str(problem["isa"])
     return f"{problem['dtype']} {problem['unit']}"
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options."""
+    """Return the parser of `python -m micro.ceiling`."""
     options = Parser("python -m micro.ceiling", description=__doc__, allow_abbrev=False)
     options.add_argument("--device", default=ceilings.CPU, metavar="NAME", help="cpu, or a GPU: cuda:0")
     options.add_argument("--threads", type=int, default=1, metavar="N", help="so many at once, a core each")
@@ -132,7 +134,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit code; 1 where a kernel failed."""
+    """Run the command; return the exit code: 1 where a kernel failed."""
     values = vars(parser().parse_args(argv))
     wanted = values["device"], values["threads"]
     return guarded("micro.ceiling", lambda: _run(*wanted, outputs_of(values), listing=values["list"]))
@@ -150,7 +152,7 @@ def _run(name: str, threads: int, outputs: Outputs, listing: bool) -> int:
     with session("ceiling", [device], len(asked), outputs, planned=planned) as at:
         measure_all(at, asked, BUDGET)
     measured = collect(at.file.run)
-    if threads == 1:  # what is kept, for the doctor and for --why, is of one
+    if threads == 1:  # the ceilings kept for the doctor and for --why are of one thread
         ceilings.save(measured, device.name)
     for line in say(measured):
         print(line)
@@ -158,7 +160,7 @@ def _run(name: str, threads: int, outputs: Outputs, listing: bool) -> int:
 
 
 def say(measured: ceilings.Ceilings) -> list[str]:
-    """A line a kind."""
+    """Return a line for each kind of ceiling."""
     from reports import units
 
     peaks = ", ".join(f"{unit} {units.scaled(rate, 'FLOP/s')}" for unit, rate in measured.flops.items())

@@ -1,4 +1,4 @@
-"""Convolutions in three passes: sums term by term, im2col, Winograd, FFT, whose, and from which size on?"""
+"""Convolutions in three passes: sums term by term, im2col, Winograd, FFT, by library and size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A processor's width and threads, together: what do instruction sets and threads bring, to what, and until where?"""
+"""Width and threads of a processor together: the gain by both for each operation, and its limits."""
 
 from __future__ import annotations
 

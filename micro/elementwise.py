@@ -1,8 +1,7 @@
-"""Activations, losses, pooling and what else is bound by memory: what does fusing, recomputing, or in place bring?
+"""Activations, losses, pooling and other operations bound by memory: fused, recomputed, in place.
 
-One benchmark over several operations. Its questions build contests of any of them; the axes of a command line tell
-which is meant where there is no question: `--batch 64 --classes 10` a softmax, `--units 4096` a dropout.
-"""
+One benchmark over several operations. Its questions build contests of any of them; without a question the axes of a
+command line choose the operation: `--batch 64 --classes 10` a softmax, `--units 4096` a dropout."""
 
 from __future__ import annotations
 
@@ -36,8 +35,8 @@ ABOUT = (
 
 
 def _overview(asked: Request) -> list[Contest]:
-    """The contest or two of each question that say most, of those in which something can be measured here."""
-    if asked.device.undivided:  # of which every second contest is one of its memory
+    """Return one or two contests of each question that can be measured here."""
+    if asked.device.undivided:  # on a GPU every second contest measures its memory
         return [*build.activations(asked), *build.fused(asked)[:2]]
     contests = [
         *build.functions(asked)[:1],

@@ -1,4 +1,4 @@
-"""Rows of a table: what does a one-hot product cost instead of a gather, a step of all instead of a few?"""
+"""Rows of a table: a gather against a one-hot product, a step of a few rows against a step of all."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from micro.planning.benchmark import Benchmark, Question, Request, Useful
 from micro.planning.contest import Case, Contest
 
 WORDS, WIDTH, BATCH = (64, 1000), 256, 128  # rows: of classes, of a small vocabulary
-# Of a language model: thousands of times a gather, which takes a minute to weigh.
+# Vocabulary of a language model: its one-hot product takes thousands of times a gather, and a minute to measure.
 MORE_WORDS = (*WORDS, 10_000)
 TABLE, FULL_TABLE = (200_000, 50, 12_800), (1_200_000, 50, 12_800)  # bigrams of 32 texts of 400 words
 # Every row once: images of 32×32, three channels; short rows.
@@ -20,7 +20,7 @@ RULES = ("sgd", "adagrad")
 
 
 def _sizes(asked: Request, default: tuple[int, int, int]) -> tuple[int, int, int]:
-    """Rows, width and batch, as named or those of the question."""
+    """Return rows, width and batch, as named or those of the question."""
     names = ("rows", "width", "batch")
     rows, width, batch = (
         asked.axes[name][0] if name in asked.given else size for name, size in zip(names, default, strict=True)
@@ -29,7 +29,7 @@ def _sizes(asked: Request, default: tuple[int, int, int]) -> tuple[int, int, int
 
 
 def lookup(asked: Request) -> list[Contest]:
-    """A gather against the product with a one-hot matrix, by the rows of the table."""
+    """Return contests of a gather against the product with a one-hot matrix, by the rows of the table."""
     rows = asked.variants if "variant" in asked.given else asked.rows()
     contests = []
     default = MORE_WORDS if "all" in asked.flags else WORDS
@@ -43,13 +43,13 @@ def lookup(asked: Request) -> list[Contest]:
 
 
 def _case(asked: Request, problem: Gather, variant: str) -> Case:
-    """On uniform data, where a person named none: a sum of squares drawn in memory is not negative then."""
+    """Return a case on uniform data unless some is named: a sum of squares in memory is then not negative."""
     setting = asked.settings[0]
     return asked.case(problem, variant, setting if "data" in asked.given else replace(setting, data="uniform"))
 
 
 def step(asked: Request) -> list[Contest]:
-    """The batch's rows against the whole table, by rule."""
+    """Return contests of a step of the batch's rows against the whole table, by rule."""
     size = _sizes(asked, FULL_TABLE if "full" in asked.flags else TABLE)
     names = asked.variants if "variant" in asked.given else asked.rows("step")
     pairs = tuple((i, i + 1) for i in range(0, len(names), 2)) if "variant" not in asked.given else ()
@@ -63,7 +63,7 @@ def step(asked: Request) -> list[Contest]:
 
 
 def shuffle(asked: Request) -> list[Contest]:
-    """An epoch's rows in random order against the same as they lie."""
+    """Return contests of an epoch's rows in random order against the order in memory."""
     rows = asked.variants if "variant" in asked.given else asked.rows("shuffle")
     contests = []
     for size in dict.fromkeys(_sizes(asked, epoch) for epoch in EPOCH):

@@ -20,37 +20,37 @@ if TYPE_CHECKING:
     from reports.record import Run
 
 PUBLISHED = Gemm(1024, 2048, 26752)  # A 1024×26752, B 2048×26752: FCN-S at batch 1024, forward of its first layer
-EIGHTH = 3344  # of its K: seconds where the whole takes minutes
+EIGHTH = 3344  # an eighth of the published K: seconds where all of it takes minutes
 SMALL_M = (1, 8, 64, 256)
 SWEEP_M = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 IN_CACHE_M = (4, 8, 16)  # with N = K = 2048: B within a last-level cache
 PRUNED, PRUNED_BATCH = ((4096, 9216), (4096, 4096)), 16  # outputs, inputs: fc6, fc7 of AlexNet-S
-LEFT = 0.11  # of its weights
+LEFT = 0.11  # share of the weights
 CROSSOVER_M = (1, 4, 16, 64, 256, 1024)
 CUBE = "--m 4096 --n 4096 --k 4096"
 
 
 def _base(asked: Request) -> Gemm:
-    """The published product, on a CPU at an eighth of its K unless --full, with whatever axis a person named."""
+    """Return the published product with the axes that were named. On a CPU it has an eighth of its K unless --full."""
     base = PUBLISHED if "full" in asked.flags or asked.device.undivided else replace(PUBLISHED, k=EIGHTH)
     named = ("m", "n", "k", "dtype")
     return replace(base, **{name: asked.axes[name][0] for name in asked.given if name in named})
 
 
 def _libraries(asked: Request) -> tuple[list[str], list[str]]:
-    """Libraries that are here, and those that are not."""
+    """Return libraries that are here, and those that are not."""
     wanted = asked.variants if "variant" in asked.given else asked.rows("library")
     here = [name for name in wanted if asked.case(PUBLISHED, name).skip is None]
     return here, [name for name in wanted if name not in here]
 
 
 def _kept(asked: Request, uses: int) -> list[str]:
-    """The strategies that keep a transposed copy for so many products."""
+    """Return the strategies that keep a transposed copy for so many products."""
     return [f"{name.partition(':')[0]}:{uses}" for name in asked.rows("kept")]
 
 
 def strategies(asked: Request, base: Gemm, extra: Sequence[str] = ()) -> Contest:
-    """Three ways to A·Bᵀ: B kept as K×N, B stored N×K and read transposed, B transposed first."""
+    """Return the contest of three ways to A·Bᵀ: B kept as K×N, read transposed, or transposed first."""
     nt = replace(base, trans="nt")
     names = (*asked.rows("strategy"), *extra)
     cases = (asked.case(base, names[0]), *(asked.case(nt, name) for name in names))
@@ -63,32 +63,32 @@ def strategies(asked: Request, base: Gemm, extra: Sequence[str] = ()) -> Contest
 
 
 def layouts(asked: Request, base: Gemm, library: str, others: tuple[str, ...] = ("nt",)) -> Contest:
-    """One library's layouts against its NN."""
+    """Return the contest of one library's layouts against its NN."""
     cases = tuple(asked.case(replace(base, trans=trans), library) for trans in ("nn", *others))
     name = f"{'-'.join(('nn', *others))}/{base.name}/variant:{library}"
     return Contest(name, f"does {library} pay for a transposed operand?", "trans", cases)
 
 
 def transpose(asked: Request) -> list[Contest]:
-    """OP_T against OP_N."""
+    """Return contests of OP_T against OP_N."""
     base = _base(asked)
     here, missing = _libraries(asked)
     absent = [layouts(asked, base, library) for library in missing]
     lead = next(iter(asked.rows("strategy")), None)
-    # Of a GPU's other libraries alone nothing is transposed first: the strategies are the first one's.
+    # A GPU's strategies belong to its leading library: without it there is no contest of strategies.
     first = [strategies(asked, base)] if lead and (lead in here or not asked.device.undivided or not here) else []
     if "full" in asked.flags:
         rest = [layouts(asked, base, library) for library in here if library != lead]
         return [*first, *rest, *absent]
     sizes = asked.axes["m"] if "m" in asked.given else SWEEP_M if "all" in asked.flags else SMALL_M
-    # The whole K takes a GPU no time, but its check: a sweep is of an eighth everywhere.
+    # All of K takes a GPU no time, but the check does: a sweep has an eighth everywhere.
     short = base if "k" in asked.given else replace(base, k=EIGHTH)
     sweep = [layouts(asked, replace(short, m=m), library) for library in here for m in sizes]
     sweep += [
         layouts(asked, Gemm(m, 2048, 2048), library) for library in here for m in IN_CACHE_M if "all" in asked.flags
     ]
     if "all" not in asked.flags:
-        # A GPU takes the whole product in no time: all four flags of it, in the library that leads.
+        # A GPU takes all of the product in no time: all four flags of it, in the leading library.
         flags = [layouts(asked, base, lead, ("nt", "tn", "tt"))] if lead and first and asked.device.undivided else []
         return [*first, *flags, *sweep, *absent]
     kept = [name for uses in (1, 8) for name in _kept(asked, uses)]
@@ -104,7 +104,7 @@ def transpose(asked: Request) -> list[Contest]:
 
 
 def _padding(asked: Request, libraries: list[str]) -> list[Contest]:
-    """A leading dimension that is a power of two against one that is not."""
+    """Return contests of a leading dimension that is a power of two against another."""
     square = Gemm(128, 2048, 2048)
     contests = []
     for library in libraries:
@@ -116,7 +116,7 @@ def _padding(asked: Request, libraries: list[str]) -> list[Contest]:
 
 
 def _cold(asked: Request, libraries: list[str]) -> list[Contest]:
-    """Operands in cache against operands out of it."""
+    """Return contests of operands in cache against operands out of cache."""
     small = Gemm(64, 512, 512)
     contests = []
     for library in libraries:
@@ -131,13 +131,13 @@ def _cold(asked: Request, libraries: list[str]) -> list[Contest]:
 
 
 def _transposing_first(asked: Request, library: str) -> str:
-    """The strategy that transposes, then lets this library multiply: a GPU's is its first one's."""
+    """Return the strategy that transposes, then multiplies by this library. On a GPU that is the leading library's."""
     _, first, *_ = asked.rows("strategy")
     return first if asked.device.undivided else f"{first}:{library}"
 
 
 def crossover_at(asked: Request, m: int, library: str) -> Contest:
-    """Reading B transposed against transposing it first, at one M."""
+    """Return the contest of reading B transposed against transposing it first, at one M."""
     base = _base(asked)
     problem = replace(base, m=m, trans="nt", k=base.k if {"k", "full"} & (asked.given | asked.flags) else EIGHTH)
     cases = (asked.case(problem, library), asked.case(problem, _transposing_first(asked, library)))
@@ -146,7 +146,7 @@ def crossover_at(asked: Request, m: int, library: str) -> Contest:
 
 
 def crossover(asked: Request) -> list[Contest]:
-    """From which M on transposing first wins."""
+    """Return contests at several M, to find from which on transposing first wins."""
     here, missing = _libraries(asked)
     reachable = [library for library in (*here, *missing) if "crossover" in find("gemm", library).roles]
     sizes = asked.axes["m"] if "m" in asked.given else CROSSOVER_M
@@ -154,8 +154,9 @@ def crossover(asked: Request) -> list[Contest]:
 
 
 def sparse(asked: Request) -> list[Contest]:
-    """AlexNet-S's layers with 61 M of parameters pruned to 6.7 M, or one of the sizes that a person named: dense with
-    the zeros against CSR."""
+    """Return contests of a pruned layer, dense with its zeros against CSR.
+
+    AlexNet-S's layers with 61 M of parameters pruned to 6.7 M, or a size that was named."""
 
     def sizes(axis: str, usual: int) -> Sequence[int]:
         return asked.axes[axis] if axis in asked.given else (usual,)
@@ -171,7 +172,9 @@ def sparse(asked: Request) -> list[Contest]:
 
 
 def types(asked: Request) -> list[Contest]:
-    """One product in each type that torch multiplies here; what its processor has no unit for is slower."""
+    """Return contests of one product in each type that torch multiplies here.
+
+    Types for which the processor has no unit are slower."""
     base = _base(asked) if asked.given & {"m", "n", "k"} else Gemm(512, 2048, 2048)
     contests = []
     for variant in asked.rows("types"):
@@ -182,7 +185,7 @@ def types(asked: Request) -> list[Contest]:
 
 
 def network(asked: Request) -> list[Contest]:
-    """`--net`: every fully connected product of a network, W out×in against in×out."""
+    """Return the contests of `--net`: every fully connected product, W out×in against in×out."""
     from micro.answers import gemm_network
 
     here, _ = _libraries(asked)
@@ -195,7 +198,7 @@ def refine_crossover(asked: Request, run: Run) -> list[Contest]:
     return gemm.refine_crossover(asked, run, crossover_at)
 
 
-# What answers a question is imported with its answer: --help and --list never come that far.
+# Answers are imported when they are needed: --help and --list start faster.
 
 
 def transpose_answer(run: Run) -> list[str]:

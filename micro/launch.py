@@ -1,4 +1,4 @@
-"""What one call costs before any work: the same small kernel from C, through bindings, through frameworks."""
+"""Cost of a call before any work: the same small kernel from C, through bindings, through frameworks."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from micro.planning.benchmark import Benchmark, Question, Request, Useful
 from micro.planning.contest import Contest
 
 CHAIN = 512  # calls in a launch of the ladder: what the harness adds to a launch is then under 2 % of them
-BESIDE = 64  # … and where its cost is measured: there a visit holds as many launches as fill it with nothing
+BESIDE = 64  # calls in a launch beside the harness's cost, where a sample is filled with launches of nothing
 CHAINS, MORE_CHAINS = (1, 4, 16, 64), (1, 2, 4, 8, 16, 32, 64)
 QUARTER = 4  # of a queue, for a launch where a device has one: a few of them still fit into it
 
 
 def _rungs(asked: Request, kernel: str) -> tuple[str, ...]:
-    """Those a person named, or all that reach this kernel; half a minute to prepare only with --all."""
+    """Return the rungs that were named, or all that reach this kernel; slow ones only with --all."""
     if "variant" in asked.given:
         return asked.variants
     rungs = asked.rows(DEFAULT, "slow") if "all" in asked.flags else asked.rows()
@@ -33,13 +33,13 @@ def _kernels(asked: Request) -> tuple[str, ...]:
 
 
 def _length(asked: Request) -> int:
-    """Of a launch that nobody named."""
+    """Return the default number of calls in a launch."""
     queue = asked.device.queue if asked.device.undivided else 0
     return max(1, queue // QUARTER) if queue else CHAIN
 
 
 def rungs(asked: Request, kernel: str, chain: int) -> Contest:
-    """One kernel, reached in every way, against the first of them."""
+    """Return the contest of one kernel, reached in every way, against the first of them."""
     problem = Calls(kernel, chain)
     cases = tuple(asked.case(problem, rung) for rung in _rungs(asked, kernel))
     question = "what does one call cost, reached in each way?"
@@ -47,8 +47,10 @@ def rungs(asked: Request, kernel: str, chain: int) -> Contest:
 
 
 def floor(asked: Request, harness: str) -> Contest | None:
-    """The cheapest rungs against what the harness adds to a launch of theirs. Apart from the ladder: a visit
-    holds the same number of launches of every case, and the slowest rung would take seconds for it."""
+    """Return the contest of the cheapest rungs against the harness's part of their launch.
+
+    Apart from the ladder: a sample holds the same number of launches of every case, and the slowest rung would take
+    seconds."""
     beneath = [(kernel, rung) for kernel in _kernels(asked) for rung in asked.rows(f"{harness}:{kernel}")]
     wanted = [(kernel, rung) for kernel, rung in beneath if rung in _rungs(asked, kernel)]
     cases = [asked.case(Calls(kernel, BESIDE), rung) for kernel, rung in wanted]
@@ -60,14 +62,14 @@ def floor(asked: Request, harness: str) -> Contest | None:
 
 
 def chains(asked: Request, kernel: str, rung: str, lengths: Sequence[int]) -> Contest:
-    """Time per call in ever longer launches, against a call that has its launch for itself."""
+    """Return the contest of time per call in ever longer launches, against one call a launch."""
     cases = tuple(asked.case(Calls(kernel, chain), rung) for chain in lengths)
     question = f"what does {rung} save when a launch holds several calls?"
     return Contest(f"chain/kernel:{kernel}/variant:{rung}", question, "chain", cases)
 
 
 def ladder(asked: Request) -> list[Contest]:
-    """The rungs of each kernel, the harness beneath them, and the chains."""
+    """Return contests of the rungs of each kernel, the harness beneath them, and the chains."""
     given = asked.axes["chain"] if "chain" in asked.given else ()
     every = "all" in asked.flags
     contests = [rungs(asked, kernel, chain) for kernel in _kernels(asked) for chain in given or (_length(asked),)]
@@ -75,15 +77,14 @@ def ladder(asked: Request) -> list[Contest]:
     lengths = given if len(given) > 1 else () if given else MORE_CHAINS if every else CHAINS
     everything = every or "variant" in asked.given
     for kernel in _kernels(asked) if lengths else ():
-        if kernel == "gemm" or everything or len(_kernels(asked)) == 1:  # of nothing where it is asked for
+        if kernel == "gemm" or everything or len(_kernels(asked)) == 1:  # empty kernels only on request
             wanted = [x for x in _rungs(asked, kernel) if everything or x in asked.rows("chain")]
             contests += [chains(asked, kernel, rung, lengths) for rung in wanted]
     return contests
 
 
 def gaps(asked: Request) -> list[Contest]:
-    """Kernels one behind another by a GPU's own clock, launched one by one or as one graph. Where there is a GPU
-    alone."""
+    """Return contests of kernels one behind another by a GPU's clock, in a stream or a graph. Empty without a GPU."""
     ways = asked.variants if "variant" in asked.given else asked.rows(OWN_CLOCK)
     chains = asked.axes["chain"] if "chain" in asked.given else (_length(asked),)
     problems = [Calls(kernel, chain, "device") for kernel in _kernels(asked) for chain in chains]

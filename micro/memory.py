@@ -1,5 +1,6 @@
-"""What memory costs besides its use: page faults, idle pages, heaps, bandwidth, latency, cold caches; and what
-vectors bring where it costs nothing."""
+"""Costs of memory besides its use: page faults, idle pages, heaps, bandwidth, latency, cold caches.
+
+Also the gain by vectors where memory costs nothing."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ from reports.record import Run
 
 @functools.cache
 def _accounted() -> tuple[accounting.Account | None, accounting.Profile | str]:
-    """What the system and a profiler say of faults, in this minute, once a command."""
+    """Return the system's and a profiler's accounts of faults in this minute, once a command."""
     try:
         return accounting.account(contests.SIZE), accounting.profiled(contests.SIZE)
     except SuiteError as error:
@@ -35,13 +36,13 @@ def _accounted() -> tuple[accounting.Account | None, accounting.Profile | str]:
 
 
 def _real(run: Run) -> bool:
-    """Whether it ran on this machine's processor and holds first touches."""
+    """Return whether a run measured first touches on this machine's processor."""
     touches = (result for x in run.contests if x.contest.startswith("fault/") for result in x.results)
     return any(result.device == "cpu" and result.seconds for result in touches)
 
 
 def faults_answer(run: Run) -> list[str]:
-    """The sentences; the costs also go to the state folder, for later commands."""
+    """Return the sentences on faults; save the costs in the state folder for later commands."""
     if not _real(run):
         return answers.faults_answer(run)
     if (costs := page_costs.faults(run)) is not None:
@@ -50,11 +51,11 @@ def faults_answer(run: Run) -> list[str]:
 
 
 def latency_answer(run: Run) -> list[str]:
-    """Beside the caches of the device that it ran on."""
+    """Return the sentences on latency, beside the caches of the device of the run."""
     return caches.latency_answer(run, tuple(run.environment.facts.get("device", {}).get("caches", ())))
 
 
-TOLD: tuple[Callable[[Run], list[str]], ...] = (
+ANSWERS: tuple[Callable[[Run], list[str]], ...] = (
     faults_answer,
     answers.idle_answer,
     answers.allocator_answer,
@@ -66,9 +67,9 @@ TOLD: tuple[Callable[[Run], list[str]], ...] = (
 )
 
 
-def told(run: Run) -> list[str]:
-    """Whatever the run has an answer to."""
-    return [sentence for answer in TOLD for sentence in answer(run)]
+def answer(run: Run) -> list[str]:
+    """Return the sentences of all answers that the run has data for."""
+    return [sentence for sentences_of in ANSWERS for sentence in sentences_of(run)]
 
 
 QUESTIONS = {
@@ -76,30 +77,32 @@ QUESTIONS = {
         "a selection of all that follows, but for --idle, --bandwidth, --simd, --exchange (about 30 s; what no flag "
         "asks for)",
         contests.overview,
-        told,
+        answer,
     ),
-    "faults": Question("what does a page fault cost, by the clock, system time and perf?", contests.faults, told),
+    "faults": Question("what does a page fault cost, by the clock, system time and perf?", contests.faults, answer),
     "idle": Question(
         "does memory cost more 3 s after it was given back? (a minute and a half; --page 4096, --pause 0,1,3: longer)",
         contests.idle,
-        told,
+        answer,
         seconds=90.0,
     ),
-    "allocator": Question("what do heap policies and huge pages save?", contests.allocator, told),
-    "bandwidth": Question("how fast are read, copy and triad, 4 KiB to 1 GiB?", contests.bandwidth, told),
+    "allocator": Question("what do heap policies and huge pages save?", contests.allocator, answer),
+    "bandwidth": Question("how fast are read, copy and triad, 4 KiB to 1 GiB?", contests.bandwidth, answer),
     "latency": Question(
         "how long does a load take, 4 KiB to 1 GiB? How much last-level cache can be used? (about 45 s)",
         contests.loads,
-        told,
+        answer,
         seconds=45.0,
     ),
-    "cold_operands": Question("what do operands cost that are not in cache?", contests.cold, told),
+    "cold_operands": Question("what do operands cost that are not in cache?", contests.cold, answer),
     "exchange": Question(
         "what do threads of a GPU pay to hand each other words: banks, shuffles, atomic additions?",
         contests.exchange,
-        told,
+        answer,
     ),
-    "simd": Question("what do wider vectors bring in the first-level cache: SSE, AVX2, AVX-512?", contests.simd, told),
+    "simd": Question(
+        "what do wider vectors bring in the first-level cache: SSE, AVX2, AVX-512?", contests.simd, answer
+    ),
 }
 # A case of another operation is repeated by a line of this command with that operation's axes.
 OTHERS = (

@@ -13,7 +13,7 @@ from micro.command.line import guarded
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit code; 2 for a file that is none."""
+    """Run the command; return the exit code: 2 for a file that is no run file."""
     parser = argparse.ArgumentParser("python -m micro.names", description=__doc__, allow_abbrev=False)
     parser.add_argument("files", nargs="+", metavar="FILE", type=Path, help="run files of this machine")
     return guarded("micro.names", lambda: _named(parser.parse_args(argv).files))
@@ -30,7 +30,7 @@ def _named(files: Sequence[Path]) -> int:
         except store.Unreadable as error:
             raise UsageError(str(error)) from None
         cases, named = names.unnamed(run), 0
-        for note in names.collect(run) if cases else ():  # each in the file at once: a visit may be cut
+        for note in names.collect(run) if cases else ():  # each is written at once, since an interrupt may come
             file = store.RunFile(path, run.environment, resume=True)
             file.append(note)
             file.close()

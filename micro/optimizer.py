@@ -1,4 +1,4 @@
-"""Optimizers: what does each rule's traffic cost, and what does a step save that takes all tensors at once?"""
+"""Optimizers: the cost of each rule's traffic, and the gain of a step over all tensors at once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _rows(asked: Request, default: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _sizes(asked: Request) -> list[tuple[int, int]]:
-    """Tensors and their size."""
+    """Return pairs of the number of tensors and their size."""
     if {"size", "tensors"} & asked.given:
         return [(t, n) for t in asked.axes["tensors"] for n in asked.axes["size"]]
     return [(1, n) for n in (MORE_SIZES if "all" in asked.flags else SIZES)]
@@ -34,7 +34,7 @@ def _sizes(asked: Request) -> list[tuple[int, int]]:
 def traffic(
     asked: Request, tensors: int, size: int, variant: str, rules: tuple[str, ...] = NAMES, where: str = ""
 ) -> Contest:
-    """These rules by one kernel, against the plainest: how the time follows the bytes."""
+    """Return the contest of these rules by one kernel, against the plainest: time against bytes."""
     wanted = asked.axes["rule"] if "rule" in asked.given else rules
     first = "sgd" if "sgd" in wanted else wanted[0]
     named = (first, *(rule for rule in wanted if rule != first))
@@ -45,7 +45,7 @@ def traffic(
 
 
 def ways(asked: Request, rule: str, tensors: int, size: int) -> Contest:
-    """One rule by each implementation."""
+    """Return the contest of one rule by each implementation."""
     problem = Optimizer(rule, tensors, size)
     cases = tuple(asked.case(problem, name) for name in _rows(asked, asked.rows()))
     question = f"what do passes of their own cost {rule}, and who makes it in one?"
@@ -53,7 +53,7 @@ def ways(asked: Request, rule: str, tensors: int, size: int) -> Contest:
 
 
 def gain(asked: Request, tensors: int, size: int, variant: str) -> Contest:
-    """Momentum whose gradient enters whole, and one of unit gain at the rate that makes their steps equal."""
+    """Return the contest of momentum against momentum of unit gain, at rates with equal steps."""
     plain = Optimizer("momentum", tensors, size)
     unit = replace(plain, rule="unit", lr=plain.lr / (1 - plain.mu))
     cases = tuple(asked.case(problem, variant) for problem in (plain, unit))
@@ -63,7 +63,7 @@ def gain(asked: Request, tensors: int, size: int, variant: str) -> Contest:
 
 
 def rules(asked: Request) -> list[Contest]:
-    """Traffic of the rules, and who comes near it."""
+    """Return contests of the rules' traffic, and of their implementations."""
     contests = []
     wanted = asked.axes["rule"] if {"rule"} & asked.given else NAMES if "all" in asked.flags else COMPARED
     for tensors, size in _sizes(asked):
@@ -78,20 +78,20 @@ def rules(asked: Request) -> list[Contest]:
 
 
 def at_once(asked: Request, rule: str, tensors: int, size: int) -> Contest:
-    """All tensors in one call, in one call each; by each way of calling."""
+    """Return the contest of all tensors in one call against a call each, by each way of calling."""
     problem = Optimizer(rule, tensors, size)
     cases = tuple(asked.case(problem, name) for name in _rows(asked, asked.rows("together")))
     places = {case.variant: i for i, case in enumerate(cases)}
     pairs = [(0, i) for i in range(1, len(cases))]
-    for one, many in (("numpy", "numpy-each"), ("torch-fused", "torch-loop"), ("torch-foreach", "torch-loop")):
-        if one in places and many in places:
-            pairs.append((places[one], places[many]))
+    for joint, many in (("numpy", "numpy-each"), ("torch-fused", "torch-loop"), ("torch-foreach", "torch-loop")):
+        if joint in places and many in places:
+            pairs.append((places[joint], places[many]))
     question = "what does a step save that takes all tensors at once?"
     return Contest(f"tensors/{problem.name}", question, "variant", cases, tuple(pairs))
 
 
 def together(asked: Request) -> list[Contest]:
-    """One call for all tensors against one for each."""
+    """Return contests of one call for all tensors against one for each."""
     every = "all" in asked.flags
     wanted = asked.axes["rule"] if "rule" in asked.given else MORE_RULES if every else MANY_RULES
     named = {"size", "tensors"} & asked.given

@@ -15,7 +15,7 @@ from micro.planning.options import Parser
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options."""
+    """Return the parser of `python -m micro.selftest`."""
     options = Parser(f"python -m micro.{NAME}", description=__doc__, allow_abbrev=False)
     how = options.add_mutually_exclusive_group()
     how.add_argument(
@@ -30,13 +30,13 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit code: 0 where every figure is as promised or the machine too busy for it, else 1."""
+    """Run the command; return 0 where every figure is as promised or not judged, else 1."""
     arguments = parser().parse_args(argv)
     return guarded(f"micro.{NAME}", lambda: _asked(arguments)())
 
 
 def _asked(arguments: argparse.Namespace) -> Callable[[], int]:
-    """What the words ask for, ready to run."""
+    """Return the requested action, ready to run. Raises UsageError."""
     if arguments.explain:
         if arguments.output or arguments.json or arguments.resume:
             raise UsageError("--explain: it measures nothing; leave -o, --json and --resume out")

@@ -1,4 +1,4 @@
-"""The step of a layer's weights: is it cheaper inside the product that makes their gradient, or after it?"""
+"""The step of a layer's weights, inside the product that makes their gradient, or after it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from micro.command.line import main
 from micro.planning.benchmark import Benchmark, Question, Request, Useful
 from micro.planning.contest import Case, Contest
 
-# The fully connected layers whose update is asked about: inputs, outputs, batch.
+# The fully connected layers whose update is measured: inputs, outputs, batch.
 FCN_S = ((26752, 2048, 64), (2048, 2048, 64))
 FCN_R = tuple((m, n, k) for k in (64, 1024) for m, n in ((784, 2048), (2048, 4096), (4096, 1024), (1024, 10)))
 ALEXNET_S = ((9216, 4096, 16), (4096, 4096, 16), (4096, 1000, 16))
 LAYERS = {"FCN-S": FCN_S, "FCN-R": FCN_R, "AlexNet-S": ALEXNET_S}
-BANDED = ((2048, 2048, 16), (2048, 2048, 64), (2048, 2048, 512))  # what Intel and AMD are known to do
-FEW = ((784, 2048, 64), (4096, 1000, 16))  # of every library by default
+BANDED = ((2048, 2048, 16), (2048, 2048, 64), (2048, 2048, 512))  # layers with expected ranges on Intel and AMD
+FEW = ((784, 2048, 64), (4096, 1000, 16))  # measured with every library by default
 FAR = FCN_S[:1]  # W of more than a GPU's second-level cache, which holds all the others
 FROM_MEMORY = "--m 26752 --n 2048 --k 64 --variant fused:cublas,separate:cublas"  # the same, its parts left out
 SMALL = (784, 2048, 64)  # where rules, tied weights and gains are compared
@@ -35,7 +35,7 @@ SEPARATE = ("decay", "momentum", "unit", "nesterov", "clip", "norm")
 
 
 def _libraries(asked: Request) -> tuple[str, ...]:
-    """Those of which a person named a row, or the default ones."""
+    """Return the libraries of the variants that were named, or the default ones."""
     wanted = asked.rows(DEFAULT, "all") if "all" in asked.flags else asked.rows()
     if "variant" in asked.given:
         written = {row.name for row in rows("update", asked.device.kernels)}
@@ -44,7 +44,9 @@ def _libraries(asked: Request) -> tuple[str, ...]:
 
 
 def _passes(asked: Request, layer: Update) -> list[Case]:
-    """The passes over W that belong to a step, each alone, by the kernel that is written for them."""
+    """Return the passes over W that belong to a step, each alone, by the kernel that is written for them.
+
+    Raises UsageError."""
     written = asked.rows("passes")
     if not written:
         raise UsageError(f"--device {asked.settings[0].device}: no pass over W is written for it")
@@ -62,7 +64,7 @@ def _named(asked: Request) -> bool:
 
 
 def _layers(asked: Request) -> list[Update]:
-    """What was asked for, or the layers of the question."""
+    """Return the layers that were named, or those of the question."""
     if _named(asked):
         sizes = [(m, n, k) for m in asked.axes["m"] for n in asked.axes["n"] for k in asked.axes["k"]]
     else:
@@ -73,14 +75,16 @@ def _layers(asked: Request) -> list[Update]:
 
 
 def _wanted(asked: Request, layer: Update, library: str) -> bool:
-    """By default the layers with a band are those of the library that has one, but for one size of all."""
+    """Return whether a library is measured on a layer.
+
+    By default layers with an expected range are measured with the first library alone, but for one size."""
     everything = "all" in asked.flags or _named(asked) or "variant" in asked.given
     layers = (*FEW, *_far(asked), BANDED[1])
     return everything or library == _libraries(asked)[0] or (layer.m, layer.n, layer.k) in layers
 
 
 def forms(asked: Request, layer: Update, library: str) -> Contest:
-    """The step in one product and in product and pass, with the parts that should add up to them."""
+    """Return the contest of the step in one product and in product and pass, beside its parts."""
     passes = _passes(asked, layer)
     gradient = replace(layer, part="wgrad")
     side = PYTHON_TILE if find("update", f"gradient:{library}").python else TILE
@@ -92,7 +96,7 @@ def forms(asked: Request, layer: Update, library: str) -> Contest:
         *passes,
     ]
     if tile != layer and len(passes) == len(PARTS):
-        # As many tiles as the layer has, so that a visit is as long as the others'; an odd number of negations is one.
+        # As many tiles as the layer has, so that samples are equally long; an odd number of negations is one.
         times = round(layer.count / tile.count) | 1
         again = "" if find("update", f"gradient:{library}").python else f"*{times}"
         cases.append(asked.case(replace(tile, part="wgrad"), f"gradient:{library}{again}"))
@@ -103,17 +107,17 @@ def forms(asked: Request, layer: Update, library: str) -> Contest:
 
 
 def ways(asked: Request, layer: Update) -> Contest:
-    """The step as libraries and programmers make it, against the first one's product alone."""
+    """Return the contest of the step as libraries and programmers make it."""
     cases = tuple(asked.case(layer, name) for name in asked.rows("ways"))
     return Contest(f"ways/{layer.name}", "which way of making the step is fastest?", "variant", cases)
 
 
 def rules(asked: Request, layer: Update, library: str) -> Contest:
-    """What the other rules cost, and what fusing brings where one product can express them."""
+    """Return the contest of the other rules' cost, and of the gain by fusing them."""
     plain = asked.case(layer, f"separate:{library}")
     others = [asked.case(replace(layer, rule=rule), f"separate:{library}") for rule in SEPARATE]
-    one = [asked.case(replace(layer, rule=rule), f"fused:{library}") for rule in FUSABLE]
-    cases = (plain, *others, *one)
+    inside = [asked.case(replace(layer, rule=rule), f"fused:{library}") for rule in FUSABLE]
+    cases = (plain, *others, *inside)
     pairs = [(0, i + 1) for i in range(len(others))]
     pairs += [(1 + len(others) + i, 1 + SEPARATE.index(rule)) for i, rule in enumerate(FUSABLE)]
     question = f"what do momentum, decay and clipping cost after {library}'s product, and inside it?"
@@ -121,7 +125,9 @@ def rules(asked: Request, layer: Update, library: str) -> Contest:
 
 
 def tied(asked: Request, layer: Update, library: str) -> Contest:
-    """Two layers that share W: both products onto it, onto one gradient, or onto two that are summed."""
+    """Return the contest of two layers that share W.
+
+    Both products go onto W, onto one gradient, or onto two that are summed."""
     problem = replace(layer, rule="tied")
     written = {row.name for row in rows("update", asked.device.kernels)}
     last = [form for form in ("two-buffers",) if f"{form}:{library}" in written]
@@ -133,7 +139,7 @@ def tied(asked: Request, layer: Update, library: str) -> Contest:
 
 
 def gain(asked: Request, layer: Update, library: str) -> Contest:
-    """Momentum whose gradient enters whole, and one of unit gain at the learning rate that makes them equal."""
+    """Return the contest of momentum against momentum of unit gain, at learning rates with equal steps."""
     plain = replace(layer, rule="momentum", lr=1 - layer.mu)
     unit = replace(layer, rule="unit", lr=1.0)
     cases = tuple(asked.case(problem, f"fused:{library}") for problem in (plain, unit))
@@ -142,7 +148,7 @@ def gain(asked: Request, layer: Update, library: str) -> Contest:
 
 
 def fused(asked: Request) -> list[Contest]:
-    """Fused against separate by layer and library; then the rules, shared weights, the gain."""
+    """Return contests of fused against separate by layer and library; then rules, shared weights, gain."""
     layers, libraries, every = _layers(asked), _libraries(asked), "all" in asked.flags
     contests = [forms(asked, x, library) for x in layers for library in libraries if _wanted(asked, x, library)]
     small = layers[0] if _named(asked) else Update(*SMALL)
@@ -155,7 +161,9 @@ def fused(asked: Request) -> list[Contest]:
 
 
 def batch_at(asked: Request, m: int, n: int, k: int, library: str) -> Contest:
-    """The pass over W against the gradient's product at one batch, and the two forms of the step."""
+    """Return the contest of the pass over W against the gradient's product at one batch.
+
+    The two forms of the step are beside them."""
     layer = Update(m, n, k)
     cases = (
         asked.case(replace(layer, part="wgrad"), f"gradient:{library}"),
@@ -169,7 +177,7 @@ def batch_at(asked: Request, m: int, n: int, k: int, library: str) -> Contest:
 
 
 def batch(asked: Request) -> list[Contest]:
-    """The batch at which the pass costs as much as the gradient."""
+    """Return contests by batch, to find where the pass costs as much as the gradient."""
     m, n = (asked.axes[name][0] if name in asked.given else size for name, size in zip("mn", SWEPT, strict=True))
     sizes = asked.axes["k"] if "k" in asked.given else BATCHES
     libraries = _libraries(asked)

@@ -1,1 +1,1 @@
-"""Reports on measurements. Reads records; imports none of the other folders."""
+"""Reports on measurements. Imports none of the other folders."""

@@ -1,4 +1,4 @@
-"""`python -m reports show FILE…`, `compare A B`, `export FILE --to FORMAT`: what run files hold, and other formats."""
+"""The commands on run files: `python -m reports show FILE…`, `compare A B`, `export FILE --to FORMAT`."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit code; 2 where a file is no run file, or cannot be written; 1 where the standard output
-    cannot."""
+    """Run a command; return the exit code.
+
+    2 where a file is no run file or cannot be written; 1 where the standard output cannot be written."""
     parser = OneLineParser("python -m reports", description="What run files say.", allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", required=True)
     for add in (_add_show, _add_compare, _add_export):
@@ -40,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
-    except OSError as error:  # of what is read or drawn it has been said already
+    except OSError as error:  # errors of reading and drawing are reported above
         print(f"reports {arguments.command}: stdout: {error.strerror}", file=sys.stderr)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
@@ -58,7 +59,7 @@ def _add_show(commands: Commands) -> None:
 
 
 def show(arguments: argparse.Namespace) -> int:
-    """Print run files, as text unless another format is asked for."""
+    """Print run files, by default as text; return the exit code."""
     if arguments.verbose and arguments.kind != "text":
         print(f"reports show: -v: --{arguments.kind} has every case with its command; leave it out", file=sys.stderr)
         return 2
@@ -93,7 +94,7 @@ def _add_compare(commands: Commands) -> None:
 
 
 def compare(arguments: argparse.Namespace) -> int:
-    """The second run against the first. 1 where the gate holds it back."""
+    """Print the second run against the first; return 1 where the gate holds it back."""
     from reports.compare import runs
 
     first, second = map(store.read, arguments.files)
@@ -107,7 +108,7 @@ def compare(arguments: argparse.Namespace) -> int:
 
 
 def share(text: str) -> float:
-    """`5%` or `0.05`."""
+    """Parse `5%` or `0.05`. Raises ValueError."""
     value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     if not 0 < value < 1:
         raise ValueError(text)
@@ -125,7 +126,7 @@ def _add_export(commands: Commands) -> None:
 
 
 def export(arguments: argparse.Namespace) -> int:
-    """Write one run in one format."""
+    """Write one run in one format; return the exit code."""
     run, output = store.read(arguments.file), arguments.output
     for line in run.damaged:
         print(f"reports export: {line}", file=sys.stderr)
@@ -147,14 +148,14 @@ def export(arguments: argparse.Namespace) -> int:
 
 
 def _not_there(output: Path, kind: str, source: Path) -> str | None:
-    """Why a file that stands there is not replaced."""
+    """Return why an existing file is not replaced; None where it may be."""
     if output.exists() and output.samefile(source):
         return "it is the run file itself; name another"
     return documents.refused(output, formats.endings(kind))
 
 
 def _stdout(kind: str) -> IO[str]:
-    """What is for programs is UTF-8, whatever the terminal's encoding is."""
+    """Return standard output, in UTF-8 for formats that programs read."""
     if kind != "text" and isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")
     return sys.stdout

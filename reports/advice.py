@@ -1,4 +1,4 @@
-"""What a person reads of advice: what helps, in order, what it takes, what was tried and did not help."""
+"""Advice in sentences: the changes that help, in order, their cost, and what was tried in vain."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ TOPIC = "advice"
 
 
 def texts(run: Run) -> list[str]:
-    """One for each advice that a run holds."""
-    return ["\n".join(_told(note.data, run)) for note in run.notes if note.topic == TOPIC]
+    """Return a text for each advice of a run."""
+    return ["\n".join(_lines(note.data, run)) for note in run.notes if note.topic == TOPIC]
 
 
-def _told(data: dict[str, object], run: Run) -> Iterator[str]:
-    by_name = {one.change: one for one in run.predictions}
+def _lines(data: dict[str, object], run: Run) -> Iterator[str]:
+    by_name = {prediction.change: prediction for prediction in run.predictions}
     order, winner, tried = (data.get(name) or [] for name in ("order", "winner", "tried"))
     assert isinstance(order, list) and isinstance(tried, list)
     if not winner:
@@ -28,18 +28,18 @@ def _told(data: dict[str, object], run: Run) -> Iterator[str]:
         results = "equal results proven" if best.batch else "its results were not compared"
         yield f"{_saves(best)} with {best.change}, {results}. What helps, in order:"
     for number, name in enumerate(order, start=1):
-        one = by_name[name]
-        yield f"  {number}. {one.change}: {_saves(one)}; predicted: {_agrees(one)}; changes: {one.costs}"
+        x = by_name[name]
+        yield f"  {number}. {x.change}: {_saves(x)}; predicted: {_agrees(x)}; changes: {x.costs}"
     if winner and "+" in str(winner):
-        one = by_name[str(winner)]
-        yield f"  together: {_saves(one)}; predicted from each alone: {_agrees(one)}; changes: {one.costs}"
+        x = by_name[str(winner)]
+        yield f"  together: {_saves(x)}; predicted from each alone: {_agrees(x)}; changes: {x.costs}"
     rest = [by_name[name] for name in tried if name not in order]
-    if more := [one for one in rest if _certain(one)]:
+    if more := [x for x in rest if _certain(x)]:
         yield f"Saves too, and is not among the best that go together: {', '.join(map(_brought, more))}."
-    if others := [one for one in rest if not _certain(one)]:
+    if others := [x for x in rest if not _certain(x)]:
         yield f"Tried, without a saving that is certain: {', '.join(map(_brought, others))}."
-    if left := [one for one in run.predictions if one.change not in tried and "+" not in one.change]:
-        yield "Not tried: " + "; ".join(f"{one.change} ({one.reason or 'nothing to be won'})" for one in left) + "."
+    if left := [x for x in run.predictions if x.change not in tried and "+" not in x.change]:
+        yield "Not tried: " + "; ".join(f"{x.change} ({x.reason or 'nothing to be won'})" for x in left) + "."
     edits = data.get("edits") or {}
     assert isinstance(edits, dict)
     for name, (code, share) in edits.items():
@@ -50,15 +50,15 @@ def _told(data: dict[str, object], run: Run) -> Iterator[str]:
 
 
 def _certain(x: Prediction) -> bool:
-    """Whether it saves something, beyond what two unchanged steps differ by."""
+    """Return whether a change saves more than two unchanged steps differ by."""
     return x.measured is not None and x.measured.high < 0 and -x.measured.seconds > (x.resolution or 0.0)
 
 
 def _saves(x: Prediction) -> str:
-    found = x.measured
-    if found is None:
+    measured = x.measured
+    if measured is None:
         return "not measured"
-    low, center, high = (100 * -one / x.step for one in (found.high, found.seconds, found.low))
+    low, center, high = (100 * -seconds / x.step for seconds in (measured.high, measured.seconds, measured.low))
     return f"a step takes {center:.1f} % less [{low:.1f}, {high:.1f}]"
 
 

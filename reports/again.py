@@ -1,4 +1,4 @@
-"""Why two runs have no verdict, and what to type: both measured again, in more processes or in turns."""
+"""Explanations why two runs have no verdict, with the commands that give a verdict."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from reports import canaries
 from reports.record import Run
 from reports.units import counted
 
-# Options of a benchmark by the number of their values: where results go, and how long cases are measured. `micro.ab`
-# has those of its own.
+# Options of a benchmark by the number of their values: outputs, and limits of measuring. `micro.ab` has others.
 DOCUMENTS = ("--json", "--csv", "--ratios", "--markdown", "--googlebench", "--pyperf")
 OUTPUTS = dict.fromkeys((*DOCUMENTS, "-o", "--figures", "--replicate"), 1)
 OUTPUTS |= dict.fromkeys(("--resume", "--keep-wrong", "-q", "-v"), 0)
@@ -26,7 +25,7 @@ Kind: TypeAlias = Literal["processes", "rejected", "canary", "host"]
 
 @dataclass(frozen=True)
 class Refusal:
-    """Reason that two results of different runs have no verdict."""
+    """A reason why two results of different runs have no verdict."""
 
     kind: Kind
     reason: str  # in one line, for this pair of results
@@ -35,7 +34,7 @@ class Refusal:
 
 
 def sentences(first: Run, second: Run, refusals: Sequence[Refusal | None], processes: int) -> list[str]:
-    """Say for each reason which refused a verdict what is wrong, then the commands that give a verdict."""
+    """Return for each reason that refused a verdict what is wrong, then the commands that give a verdict."""
     commands = [_words(run) for run in (first, second)]
     plain = [_without(words, OUTPUTS) for words in commands] if all(commands) else None
     lines = []
@@ -76,7 +75,7 @@ def _why(kind: Kind, alike: Sequence[Refusal], plain: Sequence[Sequence[str]] | 
 
 
 def _replicated(counts: tuple[int, int], plain: Sequence[Sequence[str]] | None, processes: int) -> str:
-    """Return the commands that measure the runs that have too few processes again."""
+    """Return the commands that measure again the runs with too few processes."""
     if not plain:
         return f"`--replicate {processes}` gives a run so many."
     lines = [
@@ -90,7 +89,7 @@ def _replicated(counts: tuple[int, int], plain: Sequence[Sequence[str]] | None, 
 
 
 def _words(run: Run) -> tuple[str, ...]:
-    """Return the words of a run's command; none of a command that is no benchmark's."""
+    """Return the words of a run's command; none if it is no benchmark's."""
     command = run.environment.command
     starts = {_start(result.repeat) for result in run.results if "--variant" in result.repeat}
     return tuple(shlex.split(command)) if _start(command) and _start(command) in starts else ()
@@ -103,7 +102,7 @@ def _start(command: str) -> str:
 
 
 def _without(words: Sequence[str], options: Mapping[str, int]) -> list[str]:
-    """A command without these options and their values."""
+    """Return a command without these options and their values."""
     kept, values = [], 0
     for word in words:
         name, _, value = word.partition("=")

@@ -1,4 +1,4 @@
-"""An attribution as a person reads it: sentences, causes, cells, what is not known, how far to rely on it."""
+"""An attribution as text: sentences, causes, cells, limits, quality."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHOWN = 0.01  # of the larger step: smaller cells are summed by cause
 CHANCE, ALONE = "may be chance", "†"
 ALONE_SENTENCE = f"{ALONE} its own 95 % interval excludes 0; certain is what does so with all causes tested at once"
 PARTS = "work, rate"
-LEGEND = {  # rows and causes whose names do not say it, the two last ones always
+LEGEND = {  # rows and causes whose names need an explanation, the two last ones always
     "dgrad": "product for the gradient of a layer's input",
     "wgrad": "product for the gradient of a layer's weights",
     "in no span": "outside all operations that the framework's tracer saw",
@@ -32,27 +32,25 @@ LEGEND = {  # rows and causes whose names do not say it, the two last ones alway
 
 
 def note(explanation: Explanation, stopped: str | None = None) -> Note:
-    """As a record of a run file; `stopped`: by what, before its end."""
+    """Return a record of a run file. `stopped`: what interrupted the explanation."""
     import msgspec
 
     return Note(TOPIC, msgspec.to_builtins(explanation) | ({"stopped": stopped} if stopped else {}))
 
 
 def of(run: Run) -> list[Explanation]:
-    """Return the explanations of a run; a stopped one only where it was not gone on with. Raises Unreadable."""
+    """Return the explanations of a run; an interrupted one only if it was not resumed. Raises Unreadable."""
     import msgspec
 
-    notes = [note for note in run.notes if note.topic == TOPIC]
+    notes = [x for x in run.notes if x.topic == TOPIC]
     try:
-        return [
-            msgspec.convert(one.data, Explanation) for one in notes if one is notes[-1] or not one.data.get("stopped")
-        ]
+        return [msgspec.convert(x.data, Explanation) for x in notes if x is notes[-1] or not x.data.get("stopped")]
     except msgspec.ValidationError as error:
         raise Unreadable(f"the run, of commit {run.commit}, holds an attribution that is none: {error}") from None
 
 
 def text(explained: Explanation) -> str:
-    """What a person reads."""
+    """Return the whole text of an attribution."""
     least = SHOWN * max(explained.step.values())
     lines = [*explained.sentences, "", *_causes(explained, least), "", *_cells(explained, least)]
     lines += [_legend(explained, least)]
@@ -73,17 +71,19 @@ def text(explained: Explanation) -> str:
 
 
 def _algorithms(explained: Explanation, side: str) -> Iterator[str]:
-    """In one line, kernel by kernel."""
+    """Yield the line of a side's convolution kernels."""
     rows: dict[str, list[str]] = {}
     for row, kernel in explained.algorithms[side]:
         rows.setdefault(kernel, []).append(row)
-    told = "; ".join(f"{kernel}: {units.first(names, NAMED)}" for kernel, names in rows.items())
-    if told:
-        yield f"{explained.name(side)}: convolutions as its library logged them: {told}"
+    listed = "; ".join(f"{kernel}: {units.first(names, NAMED)}" for kernel, names in rows.items())
+    if listed:
+        yield f"{explained.name(side)}: convolutions as its library logged them: {listed}"
 
 
 def _causes(explained: Explanation, least: float) -> list[str]:
-    """The gap by cause: those of at least `least` seconds, the others as one line, the residual, the steps."""
+    """Return the table of the gap by cause.
+
+    Causes of at least `least` seconds, the others as one line, the residual, the steps."""
     unit, bars = Unit.of(explained), explained.bars["cause"]
     shown = [bar for bar in bars if max(bar.a, bar.b) >= least or bar.name == RESIDUAL]
     rest = [bar for bar in bars if bar not in shown]
@@ -100,14 +100,16 @@ def _causes(explained: Explanation, least: float) -> list[str]:
 
 
 def _verdict(bar: Bar, least: float) -> str:
-    """Nothing of what is not tested, nor of a difference too small for a word."""
+    """Return the word on a difference; empty for one that is not tested, or too small."""
     if bar.name == RESIDUAL or bar.low is None or abs(bar.gap) < least:
         return ""
     return "certain" if bar.sure else CHANCE + ALONE * bar.alone
 
 
 def _cells(explained: Explanation, least: float) -> list[str]:
-    """The cells of at least `least` seconds; the others summed by cause, where they are as much together."""
+    """Return the table of cells of at least `least` seconds; smaller ones summed.
+
+    They are summed by cause where their sum is as large."""
     unit = Unit.of(explained)
     shown = [c for c in explained.cells if max(c.a, c.b) >= least]
     small = [c for c in explained.cells if max(c.a, c.b) < least]
@@ -127,7 +129,7 @@ def _cells(explained: Explanation, least: float) -> list[str]:
 
 @dataclass(frozen=True)
 class Unit:
-    """Of the seconds of one table, after the size of the step."""
+    """A unit of the seconds of one table, chosen by the size of the step."""
 
     name: str
     seconds: float
@@ -135,40 +137,40 @@ class Unit:
 
     @classmethod
     def of(cls, explained: Explanation) -> Unit:
-        """Of the longer step."""
+        """Return the unit for the longer step."""
         return cls.of_step(max(explained.step.values()))
 
     @classmethod
     def of_step(cls, step: float) -> Unit:
-        """Two places in which a hundredth of the step is seen."""
+        """Return the unit in which two decimal places show a hundredth of the step."""
         if step >= 10:
             return cls("s", 1.0, 3)
         return cls("ms", 1e-3, 2) if step >= 0.01 else cls("µs", 1e-6, 1 if step >= 1e-4 else 2)
 
     def head(self, explained: Explanation) -> list[str]:
-        """Of the columns of `row`."""
+        """Return the heads of the columns of `row`."""
         return [f"{explained.a}, {self.name}", f"{explained.b}, {self.name}", "difference"]
 
     def number(self, value: float, sign: str = "") -> str:
-        """Without the unit; zero has no sign."""
+        """Return a number without its unit; zero has no sign."""
         number = f"{value / self.seconds:{sign}.{self.places}f}"
         return number if float(number) else f"{0:.{self.places}f}"
 
     def row(self, a: float, b: float) -> list[str]:
-        """A, B, their difference."""
+        """Return A, B and their difference."""
         return [self.number(a), self.number(b), self.number(a - b, "+")]
 
     def interval(self, low: float | None, high: float | None) -> str:
-        """Of a difference; nothing where it is not known."""
+        """Return the interval of a difference; empty where it is not known."""
         return "" if low is None or high is None else f"[{self.number(low, '+')}, {self.number(high, '+')}]"
 
     def part(self, value: float | None) -> str:
-        """Of a difference: its work or rate; a dash where it is neither."""
+        """Return the part of a difference by work or rate; a dash where there is neither."""
         return "–" if value is None else self.number(value, "+")
 
 
 def aligned(head: list[str], rows: list[list[str]], left: int) -> list[str]:
-    """A table's lines. `left`: columns of words, which begin at the left."""
+    """Return the lines of a table. `left`: number of columns of words, aligned left."""
     widths = [max(len(line[i]) for line in (head, *rows)) for i in range(len(head))]
     lines = [
         "  ".join(f"{word:{'<' if i < left else '>'}{widths[i]}}" for i, word in enumerate(line)).rstrip()
@@ -178,7 +180,7 @@ def aligned(head: list[str], rows: list[list[str]], left: int) -> list[str]:
 
 
 def _legend(explained: Explanation, least: float) -> str:
-    """What the words in the tables mean."""
+    """Return the meaning of the words in the tables."""
     shown = [cell for cell in explained.cells if max(cell.a, cell.b) >= least]
     names = {cell.column for cell in shown} | {word for cell in shown for word in LEGEND if word in cell.row}
     meanings = [f"{word}: {meaning}" for word, meaning in LEGEND.items() if word in names | {RESIDUAL, PARTS}]
@@ -186,6 +188,6 @@ def _legend(explained: Explanation, least: float) -> str:
 
 
 def _by(what: str, bars: Sequence[Bar], least: float) -> str:
-    """In one line, those of a fifth of what is worth a word."""
+    """Return the line of the bars that are at least a fifth of `least`."""
     kept = [bar for bar in bars if abs(bar.gap) >= least / 5]
     return f"by {what}: " + ", ".join(f"{bar.name} {units.signed(bar.gap)}{' *' * bar.sure}" for bar in kept)

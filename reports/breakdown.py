@@ -1,9 +1,8 @@
-"""The record of one program's step taken apart: where its time goes, what kind of work that is, how far it is from what
-this machine can do. Filled by `macro explain SCRIPT`.
+"""The record of one program's step taken apart, filled by `macro explain SCRIPT`.
 
-It is the data of a note of a run file, so fields may be added, with a default, never renamed. The one side is `a`. Base
-units throughout: seconds, bytes, FLOP.
-"""
+The record holds where the step's time goes, what kind of work that is, how far it is from what this machine can do.
+A run file has it as the data of a note, so fields may be added, with a default, never renamed. The one side is `a`.
+Base units throughout: seconds, bytes, FLOP."""
 
 from __future__ import annotations
 
@@ -44,13 +43,13 @@ def large(types: Mapping[str, float]) -> dict[str, float]:
 
 
 def in_type(dtype: str) -> str:
-    """Name the types of products other than the usual one."""
+    """Return the types of products in words; empty for the usual one."""
     return "" if dtype in ("", "float32") else f" in {dtype}"
 
 
 @dataclass(frozen=True)
 class Share:
-    """All that one kind of work takes."""
+    """The time and work of one kind of work."""
 
     name: str
     a: float
@@ -67,7 +66,7 @@ class Share:
 
     @property
     def is_above(self) -> bool:
-        """True if its share of the ceiling, as printed, is more than 100 %: then one of the two figures is wrong."""
+        """True if the printed share of the ceiling exceeds 100 %: then one of the two figures is wrong."""
         return round(100 * (self.percent or 0.0)) > 100
 
 
@@ -87,17 +86,17 @@ class Module:
         return sum(self.phases.values())
 
 
-OPERATING = "operating system"  # the witness of its share
-AGREES = 0.1  # of what a row says, by which a step without it may be off
-NARROW = 0.25  # of it: with a wider interval they cannot be told apart
+OPERATING = "operating system"  # the cross-check of its share
+AGREES = 0.1  # share of a row's seconds by which a step without it may be off
+NARROW = 0.25  # share of a row's seconds: a wider interval decides nothing
 
 
 @dataclass(frozen=True)
 class Witness:
-    """A figure that shares nothing with the labels of rows and columns, beside what those say."""
+    """A cross-check of attributed seconds by a figure that is independent of the labels."""
 
     name: str
-    said: float | None  # null: the rows cannot tell
+    said: float | None  # seconds by the rows; null: not known
     seen: float
     verdict: str  # agree, disagree, cannot tell
     words: str
@@ -105,7 +104,7 @@ class Witness:
 
 @dataclass(frozen=True)
 class Fastest:
-    """The fastest kernel of this suite for an operation's problem, measured by itself, operands out of cache."""
+    """The fastest kernel of this suite for an operation's problem, by itself, operands out of cache."""
 
     row: str
     repeat: str
@@ -149,7 +148,7 @@ class Breakdown:
     busy: float | None = None  # share of the processor time it could use that others took; null: not known
 
     def share(self, name: str) -> float:
-        """Of a kind, in the step."""
+        """Return the share of a kind of work in the step."""
         return sum(kind.a for kind in self.kinds if kind.name == name) / self.step["a"]
 
     def peak(self, dtype: str) -> float | None:

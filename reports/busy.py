@@ -1,4 +1,4 @@
-"""That a machine was busy while a run was measured, and what of it is in the figures, by the clock they are of."""
+"""Remarks on a machine that was busy while a run was measured, by the clock of its figures."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import statistics
 
 from reports.record import Run
 
-BUSY = 0.2  # share of a case's rounds, in the median of all cases, above which it is said
-TAKEN, HEAVY = 0.1, 0.3  # share of a watched script's processor time above which it is said, and its step is unreliable
+BUSY = 0.2  # share of a case's rounds, median of all cases, above which it is reported
+TAKEN, HEAVY = 0.1, 0.3  # share of a watched script's processor time above which it is reported, its step unreliable
 
 
 def sentence(run: Run) -> str | None:
-    """That others kept the machine busy, and what that means for figures by each clock."""
+    """Return the remark on other work on the machine, and its effect on figures by each clock."""
     timed = [(x.lost, x) for x in run.results if x.role == "measured" and x.lost is not None]
     timed = [(lost, x) for lost, x in timed if x.clock in ("cpu", "wall")]
     share = statistics.median([lost for lost, _ in timed]) if timed else 0.0
@@ -30,7 +30,9 @@ def sentence(run: Run) -> str | None:
 
 
 def step_sentence(share: float | None, threads: int) -> str | None:
-    """State what others took from a watched script, and the remedy; `share`: of the processor time it could use."""
+    """Return the remark on processor time taken from a watched script, with the remedy.
+
+    `share`: of the processor time that the script could use."""
     if share is None or share <= TAKEN:
         return None
     barriers = f"Each barrier of its {threads} threads waits for the slowest: " if threads > 1 else ""

@@ -1,4 +1,4 @@
-"""Canaries in a run file: their names in words, and which of them bear on a result."""
+"""Canaries in a run file: their names in words, and the selection that bears on a result."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ LIMIT = 0.02  # how near the canaries of two runs must be for a verdict between 
 
 
 def words(name: str) -> str:
-    """Describe a canary by the name of its problem."""
+    """Return the description of a canary by the name of its problem."""
     size = read_size(name)
     return f"a read of {units.binary(size)}" if size else "a chain of multiply-adds"
 
 
 def read_size(name: str) -> int | None:
-    """Bytes that a canary reads; None for multiply-adds."""
+    """Return bytes that a canary reads; None for multiply-adds."""
     size = name.rpartition("size:")[2]
     return int(size) if size.isdigit() else None
 
 
 def relevant(names: Iterable[str], result: Result) -> list[str]:
-    """Return the canaries that bear on a result: no read greater than the smallest one that holds its working set."""
+    """Return the canaries that bear on a result.
+
+    A read greater than the smallest one that holds the result's working set does not."""
     sizes = {name: read_size(name) or 0 for name in names}
     if result.footprint is None or result.cold:
         return list(sizes)

@@ -1,4 +1,4 @@
-"""Two runs beside each other: what differs between where they ran, first; then their times."""
+"""Comparison of two runs: the differences between their environments, then their times."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from reports.record import Comparison, Contest, Environment, Note, Result, Run
 
 
 def environments(first: Environment, second: Environment) -> tuple[str, ...]:
-    """`packages.numpy: 2.4.6 → 2.5.0`, for every fact in which they differ."""
+    """Return `packages.numpy: 2.4.6 → 2.5.0` for every fact in which two environments differ."""
     facts = dict(_flat(first.facts)), dict(_flat(second.facts))
     names = dict.fromkeys([*facts[0], *facts[1]])
     return tuple(
@@ -42,11 +42,10 @@ APART = "measured apart: python -m micro.ab measures both together"
 
 
 def runs(first: Run, second: Run, margin: float = MARGIN) -> Run:
-    """Both runs as one, with a contest for each case they share, first against second.
+    """Return both runs as one, with a contest for each case they share, first against second.
 
-    Where they ran comes first. Two runs have no verdict, unless each result holds five processes or more
-    and the canaries that bear on it lie within 2 %; the spread between processes is then in the interval.
-    """
+    The environments come first. Two runs have no verdict, unless each result holds five processes or more and the
+    canaries that bear on it lie within 2 %; the spread between processes is then in the interval."""
     pairs = list(_shared(first, second))
     refusals = [_refusal(a, b) for a, b in pairs]
     contests = tuple(_contest(a, b, margin, len(pairs), why) for (a, b), why in zip(pairs, refusals, strict=True))
@@ -68,7 +67,7 @@ def _measured(run: Run) -> list[Result]:
 
 
 def _shared(first: Run, second: Run) -> Iterator[tuple[Result, Result]]:
-    """The same case of the same contest, else the same case where each run has it once."""
+    """Yield the same case of the same contest, else the same case if each run has it once."""
     rest = {(result.contest, result.name): result for result in _measured(second)}
     alone = []
     for result in _measured(first):
@@ -144,7 +143,7 @@ def _refusal(first: Result, second: Result) -> again.Refusal | None:
 
 
 def _by_process(result: Result) -> list[float]:
-    """The logarithm of the median of each process, of what was accepted."""
+    """Return the logarithm of the median of each process over accepted samples."""
     groups: dict[int, list[float]] = {}
     for i in flat.accepted(result) if result.processes else ():
         groups.setdefault(result.processes[i], []).append(result.samples[i])

@@ -1,4 +1,4 @@
-"""How far an explanation's figures are borne out: by the system's own account, by names, by replayed calls."""
+"""Cross-checks of an explanation's figures: the system's account, names, replayed calls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WITNESSES = (
 
 
 def lines(explained: Explanation) -> Iterator[str]:
-    """Of an explanation's text."""
+    """Yield the lines on consistency in an explanation's text."""
     yield from _system(explained)
     yield "in no named kernel or no span: " + _shares(explained, explained.step, partial(quality.unnamed, explained))
     yield _witnesses(explained)
@@ -28,7 +28,9 @@ def lines(explained: Explanation) -> Iterator[str]:
 
 
 def _system(explained: Explanation) -> list[str]:
-    """The operating system's share by samples of watched steps, and by its own account, of these and of plain ones."""
+    """Return the operating system's share by samples, and by its own accounts.
+
+    Samples are of watched steps, accounts of watched and plain ones."""
     sampled = {side: sum(x.seconds(side) for x in explained.cells if x.column in KERNEL) for side in "ab"}
     sides = [
         f"{explained.name(side)} {units.seconds(sampled[side])} by samples, {_account(explained, side)}"
@@ -38,21 +40,21 @@ def _system(explained: Explanation) -> list[str]:
 
 
 def _account(explained: Explanation, side: str) -> str:
-    """Of the system itself."""
+    """Return the system's own account of a side's steps."""
     plain, same = units.seconds(explained.system[side]), explained.watched_system.get(side)
     if same is None:
         return f"{plain} by its own account of plain steps"
     return f"{units.seconds(same)} by its own account of the same steps, {plain} of plain ones"
 
 
-def _shares(explained: Explanation, whole: Mapping[str, float], seconds: Callable[[str], float]) -> str:
-    """Of each side's step, plain or watched."""
-    shares = [f"{explained.name(side)} {max(0.0, seconds(side)) / (whole[side] or 1.0):.1%}" for side in "ab"]
+def _shares(explained: Explanation, totals: Mapping[str, float], seconds: Callable[[str], float]) -> str:
+    """Return shares of each side's step, plain or watched."""
+    shares = [f"{explained.name(side)} {max(0.0, seconds(side)) / (totals[side] or 1.0):.1%}" for side in "ab"]
     return f"{', '.join(shares)} of a step"
 
 
 def _witnesses(explained: Explanation) -> str:
-    """How many rows agree by trace and replay; those that do not."""
+    """Return how many rows agree by trace and replay, and those that do not."""
     verdicts = [row.verdict for row in explained.agreement]
     counts = [f"{verdicts.count(verdict)} {words}" for verdict, words in WITNESSES if verdicts.count(verdict)]
     apart = [x for x in explained.agreement if x.verdict == "disagree"]
@@ -62,7 +64,7 @@ def _witnesses(explained: Explanation) -> str:
 
 
 def _compared(explained: Explanation, side: str) -> float:
-    """Seconds of a watched step that a replay was compared with."""
+    """Return seconds of a watched step for which there is a replay."""
     return sum(x.trace for x in explained.agreement if x.side == side and x.verdict != "one witness")
 
 

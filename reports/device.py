@@ -1,4 +1,4 @@
-"""What a person reads of a GPU's time: in kernels, in copies beside none, idle and why; the kernels that take most."""
+"""A GPU's time in sentences: kernels, exposed copies, idle time and its reasons, the longest kernels."""
 
 from __future__ import annotations
 
@@ -16,68 +16,68 @@ LATE = "while the host had not yet enqueued what comes next"
 
 
 def text(accounts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Of each device, whose facts are those of macro's account of it."""
-    for number, one in enumerate(accounts):
+    """Yield the lines on each device. `accounts`: macro's account of each."""
+    for number, account in enumerate(accounts):
         yield from ("",) * (number > 0)
-        yield from _device(one)
+        yield from _device(account)
 
 
-def _device(told: Mapping[str, Any]) -> Iterator[str]:
-    whole, steps = told["seconds"], told["steps"]
-    each = f"{units.counted(steps, 'step')}, {units.seconds(whole / steps)} each" if steps > 1 else units.seconds(whole)
-    idle = told["unlaunched"] + told["starting"] + told["untold"]
+def _device(account: Mapping[str, Any]) -> Iterator[str]:
+    total, steps = account["seconds"], account["steps"]
+    each = f"{units.counted(steps, 'step')}, {units.seconds(total / steps)} each" if steps > 1 else units.seconds(total)
+    idle = account["unlaunched"] + account["starting"] + account["untold"]
     yield (
-        f"{told['name']}, {each}: kernels run in {_share(told['kernels'], whole)} of the time, copies and clears "
-        f"beside none in {_share(told['exposed'], whole)}; it is idle in {_share(idle, whole)}."
+        f"{account['name']}, {each}: kernels run in {_share(account['kernels'], total)} of the time, copies and clears "
+        f"beside none in {_share(account['exposed'], total)}; it is idle in {_share(idle, total)}."
     )
     reasons = (
-        (told["unlaunched"], LATE),
-        (told["starting"], "between that and its beginning"),
-        (told["untold"], "for what the trace does not tell"),
+        (account["unlaunched"], LATE),
+        (account["starting"], "between that and its beginning"),
+        (account["untold"], "for what the trace does not tell"),
     )
     if idle:
-        yield "Idle " + ", ".join(f"{_share(x, whole)} {why}" for x, why in reasons if x) + "."
-    if told["unlaunched"] >= WORTH * whole > 0:
+        yield "Idle " + ", ".join(f"{_share(x, total)} {why}" for x, why in reasons if x) + "."
+    if account["unlaunched"] >= WORTH * total > 0:
         yield (
             f"To try: fewer and larger launches (torch.compile, CUDA graphs, foreach or fused optimizers): at most "
-            f"{units.seconds(told['unlaunched'] / steps)} of a step, which the device waits for the host."
+            f"{units.seconds(account['unlaunched'] / steps)} of a step, which the device waits for the host."
         )
-    if told["linked"] >= WORTH * whole > 0:
+    if account["linked"] >= WORTH * total > 0:
         yield (
             f"To try: pinned memory and non_blocking copies on another stream: at most "
-            f"{units.seconds(told['linked'] / steps)} of a step, in which nothing else is done."
+            f"{units.seconds(account['linked'] / steps)} of a step, in which nothing else is done."
         )
-    if len(told["streams"]) > 1:
-        busy = ", ".join(f"stream {name} in {_share(x, whole)}" for name, x in told["streams"].items())
+    if len(account["streams"]) > 1:
+        busy = ", ".join(f"stream {name} in {_share(x, total)}" for name, x in account["streams"].items())
         yield f"At work: {busy} of the time."
-    yield from _kinds(told["each"], whole)
-    yield from _kernels(told["each"], whole)
+    yield from _kinds(account["each"], total)
+    yield from _kernels(account["each"], total)
 
 
-def _kinds(each: Sequence[Mapping[str, Any]], whole: float) -> Iterator[str]:
-    """Sums over kernels: those that run at once count each."""
+def _kinds(each: Sequence[Mapping[str, Any]], total: float) -> Iterator[str]:
+    """Yield the table of kinds of work: sums over kernels, where those that run at once count each."""
     of = defaultdict[str, list[Mapping[str, Any]]](list)
-    for one in each:
-        of[one["kind"]].append(one)
+    for kernel in each:
+        of[kernel["kind"]].append(kernel)
     yield ""
-    sums = sorted(of.items(), key=lambda x: -sum(one["seconds"] for one in x[1]))
-    rows = [[kind, *_figures(kernels, whole)] for kind, kernels in sums]
+    sums = sorted(of.items(), key=lambda x: -sum(kernel["seconds"] for kernel in x[1]))
+    rows = [[kind, *_figures(kernels, total)] for kind, kernels in sums]
     yield from aligned(["kind of work", "in kernels", "share", "calls"], rows, left=1)
 
 
-def _kernels(each: Sequence[Mapping[str, Any]], whole: float) -> Iterator[str]:
+def _kernels(each: Sequence[Mapping[str, Any]], total: float) -> Iterator[str]:
     yield ""
-    rows = [[one["short"][:WIDE], one["kind"], *_figures([one], whole)] for one in each[:SHOWN]]
+    rows = [[kernel["short"][:WIDE], kernel["kind"], *_figures([kernel], total)] for kernel in each[:SHOWN]]
     if rest := each[SHOWN:]:
-        rows.append([f"{len(rest)} others", "", *_figures(rest, whole)])
+        rows.append([f"{len(rest)} others", "", *_figures(rest, total)])
     yield from aligned(["kernel", "kind of work", "in all", "share", "calls"], rows, left=2)
 
 
-def _figures(kernels: Sequence[Mapping[str, Any]], whole: float) -> tuple[str, str, str]:
-    """Of all of these: seconds, share and calls."""
-    took = sum(one["seconds"] for one in kernels)
-    return units.seconds(took), _share(took, whole), str(sum(one["calls"] for one in kernels))
+def _figures(kernels: Sequence[Mapping[str, Any]], total: float) -> tuple[str, str, str]:
+    """Return seconds, share and calls of all these kernels."""
+    took = sum(kernel["seconds"] for kernel in kernels)
+    return units.seconds(took), _share(took, total), str(sum(kernel["calls"] for kernel in kernels))
 
 
-def _share(seconds: float, whole: float) -> str:
-    return f"{100 * seconds / whole if whole else 0.0:.1f} %"
+def _share(seconds: float, total: float) -> str:
+    return f"{100 * seconds / total if total else 0.0:.1f} %"

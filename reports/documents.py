@@ -1,4 +1,4 @@
-"""Documents in files: one that stands there stays until the new one is whole, and a file of another ending stays."""
+"""Documents in files: an existing file stays until the new one is complete."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import IO
 
 
 def refused(path: Path, usual: Sequence[str]) -> str | None:
-    """Why a file that stands there is not replaced by a document whose names usually end so."""
+    """Return why an existing file is not replaced by a document with these usual endings."""
     if path.is_file() and path.suffix.lower() not in ("", *usual):
         return f"there is such a file, and its name does not end in {' or '.join(usual)}: name another"
     return None
 
 
 def opened(path: Path, stack: ExitStack) -> IO[str]:
-    """A file beside it, which gets its name as the stack is left, where it is `whole`. Raises OSError."""
+    """Open a file beside the path; once it is finished, it replaces the path as the stack is left. Raises OSError."""
     if path.exists() and not path.is_file():  # a device or a pipe
         return stack.enter_context(path.open("w", encoding="utf-8"))
     part = path.with_name(f"{path.name}.part")
@@ -35,7 +35,7 @@ def opened(path: Path, stack: ExitStack) -> IO[str]:
 
 
 def finish(stream: IO[str]) -> None:
-    """All of a document is in it. Raises OSError."""
+    """Complete a document, so that it takes its place. Raises OSError."""
     stream.flush()
     if stream is not sys.stdout:
         stream.close()

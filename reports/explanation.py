@@ -1,8 +1,7 @@
-"""The record of an explanation: why one framework's step takes longer than another's. Filled by `macro explain`.
+"""The record of an explanation why one framework's step takes longer, filled by `macro explain`.
 
-It is the data of a note of a run file, so fields may be added, with a default, never renamed. Side is `a` or `b`.
-Base units throughout: seconds, bytes, FLOP.
-"""
+A run file has it as the data of a note, so fields may be added, with a default, never renamed. Side is `a` or `b`.
+Base units throughout: seconds, bytes, FLOP."""
 
 from __future__ import annotations
 
@@ -25,12 +24,12 @@ class Bar:
 
     @property
     def gap(self) -> float:
-        """A's seconds less B's."""
+        """Seconds of A less those of B."""
         return self.a - self.b
 
     @property
     def alone(self) -> bool:
-        """Whether its own interval excludes 0."""
+        """True if the bar's own interval excludes 0."""
         return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
 
 
@@ -49,24 +48,24 @@ class Cell:
     amount: dict[str, float | None]  # work by side, in the column's unit: FLOP, bytes, faults, calls
     seen: dict[str, str | None]  # by side, the kernel that most of its samples were in
     members: tuple[str, ...]  # the rows it is made of
-    sure: bool = True  # the difference is certain: by itself, or its cause's is and inside it this one's
+    sure: bool = True  # the difference is certain: by itself, or within a cause whose difference is certain
     how: dict[str, str | None] = field(default_factory=dict)  # by side, how a product's operands lie: NN, NT …
     repeat: str = ""  # the command that measures it alone
     phase: str = ""  # forward, backward, update …
 
     @property
     def gap(self) -> float:
-        """A's seconds less B's."""
+        """Seconds of A less those of B."""
         return self.a - self.b
 
     def seconds(self, side: str) -> float:
-        """Of a step on side `a` or `b`."""
+        """Return seconds of a step on side `a` or `b`."""
         return self.a if side == "a" else self.b
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """A row of at least a twentieth of the step, by two witnesses."""
+    """A row of at least a twentieth of the step, timed by trace and by replay."""
 
     side: str
     row: str
@@ -131,5 +130,5 @@ class Explanation:
                 raise ValueError(f"an explanation without its side {'b' if 'a' in what else 'a'}")
 
     def name(self, side: str) -> str:
-        """Of `a` or `b`."""
+        """Return the name of side `a` or `b`."""
         return self.a if side == "a" else self.b

@@ -1,4 +1,4 @@
-"""Sentences about a run as a whole: its notes, its comparisons in one sentence, what has no end yet."""
+"""Sentences about a run: its notes, its comparisons in one sentence, its unfinished contests."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ def notes(run: Run) -> list[str]:
 
 
 def sentence(run: Run) -> str | None:
-    """How many are slower, faster, the same, unresolved, and the largest difference that is certain; nothing where
-    nothing was compared."""
+    """Return the counts of verdicts and the largest certain difference; None without comparisons."""
     compared = [
         (c, _cases(contest.results, c))
         for contest in run.contests
@@ -52,7 +51,7 @@ def _cases(results: tuple[Result, ...], comparison: Comparison) -> tuple[Result,
 
 
 def unfinished(run: Run) -> Iterator[str]:
-    """Name each contest that has rounds and no end, or say that nothing has ended."""
+    """Yield a line for each contest that has rounds and no end, or that nothing has ended."""
     ended = {contest.contest for contest in run.contests}
     for contest in run.contests:
         if contest.interrupted:
@@ -72,7 +71,7 @@ def unfinished(run: Run) -> Iterator[str]:
 
 
 def _on(run: Run) -> str:
-    """Return the command that goes on with a run, where a command began it."""
+    """Return the command that resumes a run, if a command began it."""
     command = run.environment.command
     if not command.startswith(("python ", "kernelgap ")):
         return "."

@@ -56,7 +56,7 @@ SHARED = ("op", "variant", "device", "threads")  # columns of a comparison, wher
 
 
 def samples(run: Run) -> list[dict[str, Any]]:
-    """A row for each visit to a case: seconds of one use, in the order taken, rejected ones marked."""
+    """Return a row for each sample of a case: seconds of one use, in the order taken. Rejected samples are marked."""
     return [
         {"contest": x.contest, "name": x.name, "round": number, "seconds": seconds, "rejected": number in x.rejected}
         for x in run.results
@@ -66,8 +66,10 @@ def samples(run: Run) -> list[dict[str, Any]]:
 
 
 def results(run: Run) -> list[dict[str, Any]]:
-    """A row for each case: base units, `None` where something is unknown or no axis of its operation. Its ratio is that
-    of the first comparison in which it is the contender; ceilings are no rows, but columns of the cases beside them."""
+    """Return a row for each case: base units, `None` where something is unknown or no axis.
+
+    Its ratio is that of the first comparison in which it is the contender. Ceilings are no rows, but columns of the
+    cases beside them."""
     axes = list(dict.fromkeys(axis for result in run.results if result.role == "measured" for axis in result.problem))
     rows = []
     for contest, result, compared in _with_comparisons(run):
@@ -97,13 +99,14 @@ def _with_comparisons(run: Run) -> Iterator[tuple[Contest, Result, Comparison | 
 
 
 def _peaks(contest: Contest, case: Result) -> dict[str, float | None]:
-    """FLOP/s and bytes/s of the ceilings beside a case, on as many threads: of each kind the one that its share is of,
-    or the only one."""
+    """Return FLOP/s and bytes/s of the ceilings beside a case, on as many threads.
+
+    The ceiling of each kind is the one that the case's share is of, or the only one."""
     timed = [x for x in contest.results if x.role == "ceiling" and x.seconds and x.device == case.device]
-    own = [x for x in timed if x.threads == case.threads] or [x for x in timed if x.threads == 1]
+    beside = [x for x in timed if x.threads == case.threads] or [x for x in timed if x.threads == 1]
     peaks: dict[str, float | None] = {}
     for column, reads in (("peak_flops_per_second", False), ("peak_bytes_per_second", True)):
-        kind = [x for x in own if x.by_reads == reads]
+        kind = [x for x in beside if x.by_reads == reads]
         meant = [x for x in kind if (case.ceiling or "").startswith(x.ceiling or "")] or kind
         rates = [x.bytes_per_second if reads else x.flops_per_second for x in meant]
         rate = rates[0] if len(rates) == 1 else None
@@ -112,9 +115,9 @@ def _peaks(contest: Contest, case: Result) -> dict[str, float | None]:
 
 
 def comparisons(run: Run) -> list[dict[str, Any]]:
-    """A row for each comparison, with the axes of its two cases: `None` where these differ."""
-    own = [field.name for field in fields(Comparison)]
-    taken = {*own, *SHARED, "baseline_seconds", "contender_seconds"}
+    """Return a row for each comparison, with the axes of its two cases: `None` where these differ."""
+    names = [field.name for field in fields(Comparison)]
+    taken = {*names, *SHARED, "baseline_seconds", "contender_seconds"}
     measured = [result for result in run.results if result.role == "measured"]
     axes = list(dict.fromkeys(axis for result in measured for axis in result.problem))
     rows = []
@@ -122,7 +125,7 @@ def comparisons(run: Run) -> list[dict[str, Any]]:
         by_name = {result.name: result for result in contest.results if result.role == "measured"}
         for comparison in contest.comparisons:
             first, second = by_name[comparison.baseline], by_name[comparison.contender]
-            row = {name: getattr(comparison, name) for name in own}
+            row = {name: getattr(comparison, name) for name in names}
             row["notes"] = "; ".join(comparison.notes)
             row["path"] = ", ".join(comparison.path)
             row["replicates"] = len(comparison.replicates)
@@ -137,14 +140,14 @@ def comparisons(run: Run) -> list[dict[str, Any]]:
 
 
 def named(run: Run) -> list[list[tuple[str, Result]]]:
-    """For each contest its measured results, each with a name that no other result of the run has."""
+    """Return each contest's measured results, each with a name that no other result of the run has."""
     taken: set[str] = set()
     by_contest = []
     for contest in run.contests:
         measured = [result for result in contest.results if result.role == "measured"]
         again = 1
         names = [_name(contest, result) for result in measured]
-        while not taken.isdisjoint(names):  # the same question twice, as the self-test asks it
+        while not taken.isdisjoint(names):  # the same question twice, as in the self-test
             again += 1
             names = [_name(contest, result, again) for result in measured]
         taken.update(names)
@@ -153,23 +156,23 @@ def named(run: Run) -> list[list[tuple[str, Result]]]:
 
 
 def accepted(result: Result) -> list[int]:
-    """Which samples a ratio is of: those of rounds not rejected, however few are left."""
+    """Return the samples that enter a ratio: those of rounds not rejected, however few are left."""
     rejected = set(result.rejected)
     return [i for i, number in enumerate(result.rounds or range(len(result.samples))) if number not in rejected]
 
 
 def timed(result: Result) -> list[int]:
-    """Which samples a time is of: the accepted ones, or all where none was."""
+    """Return the samples that enter a time: the accepted ones, or all where none was."""
     return accepted(result) or list(range(len(result.samples)))
 
 
 def log_ratios(first: Result, second: Result) -> list[float]:
-    """Logarithms of second over first in each accepted round."""
+    """Return logarithms of second over first in each accepted round."""
     return [math.log(second.samples[i] / first.samples[i]) for i in accepted(first)]
 
 
 def versions(environment: Environment) -> dict[str, str]:
-    """What ran where, a line each, only what is known."""
+    """Return the versions of hardware and software that are known, a line each."""
     facts = environment.facts
     by_name = {
         "digest": environment.digest,
@@ -197,14 +200,14 @@ def _name(contest: Contest, result: Result, again: int = 1) -> str:
 
 
 def word(value: object) -> str:
-    """A value as it stands in a name: a whole number without its `.0`, no slash."""
+    """Return a value as it stands in a name: a whole number without its `.0`, no slash."""
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value).replace("%", "%25").replace("/", "%2F")
 
 
 def plain(text: str) -> str:
-    """A name in which a file's path stands as it was typed."""
+    """Return a name in which a file's path stands as it was typed."""
     return text.replace("%2F", "/").replace("%25", "%")
 
 
@@ -213,5 +216,5 @@ def _common(first: Any, second: Any) -> Any:
 
 
 def _column(axis: str, taken: Collection[str]) -> str:
-    """An axis whose name means something else in the row says that it is one."""
+    """Return an axis's column, prefixed if its name means something else in the row."""
     return f"problem_{axis}" if axis in taken else axis

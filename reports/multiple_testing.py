@@ -1,4 +1,4 @@
-"""Many verdicts in one run: how many of them to expect wrong, and which hold all together (Holm 1979)."""
+"""Multiple verdicts in one run: expected errors, and the verdicts that hold together (Holm 1979)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ TOGETHER = 0.05  # chance that any verdict of a run is wrong that holds with the
 
 
 def alone(comparison: Comparison) -> bool:
-    """Whether its verdict has an error of its own, not one that the run's verdicts share."""
+    """Return whether a verdict has an error of its own, not one that the run's verdicts share."""
     return comparison.p is not None and comparison.interval in (stats.ROUNDS, stats.GENERATIONS)
 
 
 def holm(chances: Sequence[float]) -> list[bool]:
-    """Which of these p still count where any of them may be chance once in 1/TOGETHER times at most."""
+    """Return which of these p still count if any may be chance once in 1/TOGETHER times at most."""
     counts = [False] * len(chances)
     for rank, i in enumerate(sorted(range(len(chances)), key=chances.__getitem__)):
         if chances[i] > TOGETHER / (len(chances) - rank):
@@ -26,7 +26,7 @@ def holm(chances: Sequence[float]) -> list[bool]:
 
 
 def kept(comparisons: Sequence[Comparison]) -> list[bool]:
-    """Which verdicts still stand where none of the run's may be wrong; one by itself is not asked."""
+    """Return which verdicts still stand if none of the run's may be wrong; a single one is not tested."""
     asked = [i for i, x in enumerate(comparisons) if alone(x)]
     counts = holm([comparisons[i].p or 0.0 for i in asked]) if len(asked) > 1 else [False] * len(asked)
     stand = {i for i, count in zip(asked, counts, strict=True) if count}
@@ -34,7 +34,7 @@ def kept(comparisons: Sequence[Comparison]) -> list[bool]:
 
 
 def sentence(comparisons: Sequence[Comparison]) -> str | None:
-    """Of two verdicts and more that have an error each."""
+    """Return the remark on two or more verdicts that have an error each."""
     count = sum(map(alone, comparisons))
     if count < 2:
         return None

@@ -1,8 +1,8 @@
-"""What another run of the same command will show: a prediction interval beside the interval of this run.
+"""Prediction intervals for another run of the same command, beside the interval of this run.
 
-An interval holds for the run that made it. Another run has other processes, other minutes and an error of its own; how
-far runs lie apart is measured by `python -m micro.selftest`, for each way in which a contest is timed (its path).
-"""
+An interval holds for the run that made it. Another run has other processes, other minutes and an error of its own;
+how far runs lie apart is measured by `python -m micro.selftest`, for each way in which a contest is timed (its
+path)."""
 
 from __future__ import annotations
 
@@ -23,38 +23,39 @@ GENERATIONS = "generations"  # of processes, the path of whole steps; their spre
 
 @dataclass(frozen=True)
 class Spread:
-    """Between runs on one path of one machine: the standard deviation of the log ratio beyond what the intervals tell,
-    and how well it is known."""
+    """Spread between runs on one path of one machine, beyond that within the intervals."""
 
     sd: float
     degrees: float
 
 
 def spreads(environment: Environment) -> dict[str, Spread]:
-    """By path, those that the last self-tests of this machine found; a document of another make has none."""
+    """Return the spreads measured by the last self-tests of this machine; none if malformed."""
     by_path = (environment.state.get("selftest") or {}).get("between") or {}
     try:
-        return {str(path): Spread(float(one["sd"]), float(one["degrees"])) for path, one in by_path.items()}
+        return {str(path): Spread(float(value["sd"]), float(value["degrees"])) for path, value in by_path.items()}
     except (AttributeError, KeyError, TypeError, ValueError):
         return {}
 
 
 def standard_error(low: float, high: float) -> float:
-    """Of the logarithm of a ratio, from the ends of its 95 % interval, as if it were a normal one: too much where few
-    rounds or several looks made it wider."""
+    """Return the standard error of a log ratio from the ends of its 95 % interval, as if normal.
+
+    The error is too large where few rounds or several batches made the interval wider."""
     return math.log(high / low) / 2 / stats.quantile(math.inf, LEVEL)
 
 
 def next_run(interval: stats.Interval, between_sd: float, degrees: float) -> tuple[float, float]:
-    """Ends between which the next run's ratio lies 95 times in 100: both runs have their own standard error, and each
-    lies somewhere among all runs."""
+    """Return the ends between which the next run's ratio lies 95 times in 100.
+
+    Both runs have their own standard error, and each lies somewhere among all runs."""
     error = standard_error(interval.low, interval.high)
     half = stats.quantile(degrees, LEVEL) * math.sqrt(2 * (error**2 + between_sd**2))
     return interval.center * math.exp(-half), interval.center * math.exp(half)
 
 
 def of_replicates(ratios: Sequence[float]) -> tuple[float, float] | None:
-    """The same from the ratios of several runs, by their own spread: where one more of them would lie. None of one."""
+    """Return where one more run lies, by the spread of several runs' ratios; None of one run."""
     n = len(ratios)
     if n < 2:
         return None
@@ -66,32 +67,31 @@ def of_replicates(ratios: Sequence[float]) -> tuple[float, float] | None:
 
 
 def expected(first: Sequence[Comparison], second: Sequence[Comparison]) -> tuple[int, int]:
-    """Of the ratios that a first run foresaw and a second one has, how many lie where they should, and how many there
-    are."""
-    again = {(one.contest, one.baseline, one.contender): one.ratio for one in second}
+    """Return how many ratios of the second run lie where the first foresaw them, and how many there are."""
+    again = {(comparison.contest, comparison.baseline, comparison.contender): comparison.ratio for comparison in second}
     hits = []
-    for one in first:
-        ratio = again.get((one.contest, one.baseline, one.contender))
-        if ratio is not None and one.next_low is not None and one.next_high is not None:
-            hits.append(one.next_low <= ratio <= one.next_high)
+    for comparison in first:
+        ratio = again.get((comparison.contest, comparison.baseline, comparison.contender))
+        if ratio is not None and comparison.next_low is not None and comparison.next_high is not None:
+            hits.append(comparison.next_low <= ratio <= comparison.next_high)
     return sum(hits), len(hits)
 
 
 def between(path: Sequence[str], by_path: Mapping[str, Spread]) -> Spread | None:
-    """Of a comparison: the widest of the paths it took; None where one of them has not been measured."""
+    """Return the widest spread of a comparison's paths; None if one of them was not measured."""
     if not path or any(name not in by_path for name in path):
         return None
-    return max((by_path[name] for name in path), key=lambda one: one.sd * stats.quantile(one.degrees, LEVEL))
+    return max((by_path[name] for name in path), key=lambda spread: spread.sd * stats.quantile(spread.degrees, LEVEL))
 
 
 def foreseen(contest: Contest, by_path: Mapping[str, Spread]) -> Contest:
-    """The contest, each comparison with what the next run will show where that is known."""
-    return replace(contest, comparisons=tuple(_foreseen(one, by_path) for one in contest.comparisons))
+    """Return the contest with what the next run will show, where the spread is known."""
+    return replace(contest, comparisons=tuple(_foreseen(comparison, by_path) for comparison in contest.comparisons))
 
 
-def _foreseen(one: Comparison, by_path: Mapping[str, Spread]) -> Comparison:
-    spread = between(one.path, by_path)
-    if spread is None or one.next_low is not None or one.ratio is None or one.low is None or one.high is None:
-        return one
-    low, high = next_run(stats.Interval(one.ratio, one.low, one.high, 0.0), spread.sd, spread.degrees)
-    return replace(one, next_low=low, next_high=high)
+def _foreseen(x: Comparison, by_path: Mapping[str, Spread]) -> Comparison:
+    spread = between(x.path, by_path)
+    if spread is None or x.next_low is not None or x.ratio is None or x.low is None or x.high is None:
+        return x
+    low, high = next_run(stats.Interval(x.ratio, x.low, x.high, 0.0), spread.sd, spread.degrees)
+    return replace(x, next_low=low, next_high=high)

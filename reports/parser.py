@@ -9,19 +9,20 @@ import sys
 from contextlib import suppress
 from typing import Any, NoReturn
 
-COLUMNS = 80  # of what is no terminal
+COLUMNS = 80  # width without a terminal
 
 
 class Formatter(argparse.HelpFormatter):
-    """As wide as the terminal. argparse itself asks `shutil` for that, at every option, and a command would wait for
-    its modules of archives."""
+    """A help formatter as wide as the terminal.
+
+    argparse's own formatter imports `shutil` for the width, and with it modules of archives, at every option."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, width=_columns() - 2)
 
 
 def _columns() -> int:
-    """Of the terminal, or as the environment says."""
+    """Return the columns of the terminal, or those set in the environment."""
     with suppress(KeyError, ValueError):
         if (columns := int(os.environ["COLUMNS"])) > 0:
             return columns
@@ -32,22 +33,22 @@ def _columns() -> int:
 
 
 class OneLineParser(argparse.ArgumentParser):
-    """Says what is wrong in one line."""
+    """A parser that reports a usage error in one line."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **{"formatter_class": Formatter} | options)
-        # `-5s` is a value, if a wrong one, as `-5` is; none of our options begins with a digit.
+        # `-5s` is a (wrong) value as `-5` is: no option begins with a digit.
         self._negative_number_matcher = re.compile(r"-\.?\d")
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {self.suggested(message)}; --help shows the options\n")
 
     def called(self, option: str) -> list[str]:
-        """The options that have this one's word as another name of theirs."""
+        """Return the options that have this option's word as another name."""
         return []
 
     def suggested(self, message: str) -> str:
-        """With the option that an unknown one may have been meant to be."""
+        """Return the message with the option that an unknown one may have been meant to be."""
         import difflib
 
         unknown = re.findall(r"--[\w-]+", message) if message.startswith("unrecognized") else []

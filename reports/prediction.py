@@ -1,4 +1,4 @@
-"""What a person reads of predictions: what each change should bring, what it brought, whether that agrees."""
+"""Predictions as text: the expected and the measured effect of each change, and whether they agree."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from collections.abc import Iterator, Sequence
 from reports import units
 from reports.record import Expected, Prediction
 
-NEAR = 0.1  # of what was measured: by so much at most may a confirmed prediction be off
+NEAR = 0.1  # share of the measured effect by which a confirmed prediction may be off
 UNDECIDED = "undecided: right or wrong within the error of what was measured; more rounds tell"
 COARSE = 0.02  # of a step: a resolution for which there are remedies
 FINER = "; more time tells them apart, and huge pages for all memory make them alike (docs/method.md)"
-LEFT_OUT = "left out after"  # how the reason of a change begins that was timed for some rounds alone
+LEFT_OUT = "left out after"  # first words of the reason of a change that was timed for some rounds alone
 HEAD = ("change", "predicted", "measured", "of the step", "off by", "verdict")
 
 
 def text(predictions: Sequence[Prediction]) -> str:
-    """A table for each step that is changed, what it says in sentences, and what lies behind."""
+    """Return a table for each step that is changed, with sentences and the parts behind."""
     steps = list(dict.fromkeys(map(_step, predictions)))
-    return "\n\n".join("\n".join(_told([x for x in predictions if _step(x) == one])) for one in steps)
+    return "\n\n".join("\n".join(_section([x for x in predictions if _step(x) == step])) for step in steps)
 
 
 def _step(x: Prediction) -> tuple[str, str, int, str, int]:
     return x.network, x.framework, x.batch, x.phase, x.threads
 
 
-def _told(predictions: Sequence[Prediction]) -> Iterator[str]:
+def _section(predictions: Sequence[Prediction]) -> Iterator[str]:
     first = next((x for x in predictions if x.measured), predictions[0])
     threads = units.counted(first.threads, "thread")
-    where = f", batch {first.batch}, in {first.framework}" if first.batch else ""  # a program of one's own has none
+    where = f", batch {first.batch}, in {first.framework}" if first.batch else ""  # a user's program has none
     yield (
         f"A {first.phase} of {first.network}{where}, {threads}, takes {units.seconds(first.step)}. "
         "Its time with each change less that without (below zero: faster; 90 % intervals):"
@@ -38,7 +38,7 @@ def _told(predictions: Sequence[Prediction]) -> Iterator[str]:
     resolved = {(x.contest, x.resolution): x for x in predictions if x.resolution is not None}
     for key, x in resolved.items():
         assert x.resolution is not None
-        names = [one.change for one in predictions if (one.contest, one.resolution) == key]
+        names = [other.change for other in predictions if (other.contest, other.resolution) == key]
         of = f" ({', '.join(names)})" * (len(resolved) > 1)
         yield (
             f"Resolution{of}: two unchanged steps in the same rounds are alike to within "
@@ -51,15 +51,15 @@ def _told(predictions: Sequence[Prediction]) -> Iterator[str]:
 
 
 def _interactions(predictions: Sequence[Prediction]) -> Iterator[str]:
-    """Of several changes at once, what they do to each other: what is measured beyond the sum of each."""
+    """Yield the interactions of changes made at once: the effect beyond the sum of each."""
     alone = {(x.change, x.contest): x.measured for x in predictions if x.measured}
     for x in predictions:
         parts = [alone.get((word, x.contest)) for word in x.change.split("+")]
         if x.measured is None or len(parts) < 2 or not all(parts):
             continue
-        found = [part for part in parts if part]
-        beyond = x.measured.seconds - sum(part.seconds for part in found)
-        resolution = math.sqrt(sum(((part.high - part.low) / 2) ** 2 for part in (x.measured, *found)))
+        known = [part for part in parts if part]
+        beyond = x.measured.seconds - sum(part.seconds for part in known)
+        resolution = math.sqrt(sum(((part.high - part.low) / 2) ** 2 for part in (x.measured, *known)))
         word = "more than" if abs(beyond) > resolution else "within"
         error = units.seconds(resolution)
         yield f"  {x.change}: interaction, beyond the sum of each {units.signed(beyond)}, {word} its error of {error}"
@@ -71,13 +71,14 @@ def _row(x: Prediction) -> tuple[str, ...]:
 
 
 def word(x: Prediction) -> str:
-    """Its verdict, or that it is open."""
+    """Return the verdict, or that it is open."""
     return x.verdict or ("undecided" if x.reason == UNDECIDED else "–")
 
 
 def off(x: Prediction) -> str:
-    """By how much the prediction and what was measured differ, in per cent of the latter; of what is below resolution
-    nothing."""
+    """Return the difference of prediction and measurement, in per cent of the latter.
+
+    A dash for changes below resolution."""
     judged = word(x) in ("confirmed", "refuted", "undecided")
     if not judged or x.predicted is None or x.measured is None or not x.measured.seconds:
         return "–"
@@ -93,7 +94,7 @@ def _seconds(x: Expected | None) -> str:
 def _behind(x: Prediction) -> Iterator[str]:
     if x.effect:
         yield f"  {x.change}: {x.effect}; costs: {x.costs or 'nothing'}"
-    largest = sorted(x.parts.items(), key=lambda one: -abs(one[1]))[:4]
+    largest = sorted(x.parts.items(), key=lambda part: -abs(part[1]))[:4]
     if len(largest) > 1:
         yield f"    predicted of {', '.join(f'{what} {units.signed(seconds)}' for what, seconds in largest)}"
     if x.reason:

@@ -1,4 +1,4 @@
-"""The quality of an explanation in one sentence: strong, fair or weak, why, and what to do."""
+"""The quality of an explanation in one sentence: strong, fair or weak, why, and the remedy."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from reports.explanation import Explanation
 
-PROCESSES = 5  # of each: from which on an interval holds for the next process too
+PROCESSES = 5  # of each side, from which on an interval holds for the next process too
 NOWHERE = "in no span"  # a row
-UNNAMED = ("dispatch", "unknown")  # how columns begin that no kernel names
+UNNAMED = ("dispatch", "unknown")  # first words of columns without a named kernel
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,11 @@ GRADES = ("strong", "fair", "weak")
 
 
 def sentence(explained: Explanation) -> str:
-    """The grade of the worst share, and each that is not strong with its remedy."""
+    """Return the grade of the worst share, and each that is not strong with its remedy."""
     measures = list(_measures(explained))
-    worst = max(measures, key=lambda one: one.grade).grade
-    chosen = [one for one in measures if one.grade == worst] if worst else measures
-    parts = [one.words + (f" ({one.remedy})" if worst else "") for one in chosen]
+    worst = max(measures, key=lambda measure: measure.grade).grade
+    chosen = [measure for measure in measures if measure.grade == worst] if worst else measures
+    parts = [measure.words + (f" ({measure.remedy})" if worst else "") for measure in chosen]
     return f"Quality: {GRADES[worst]}: {'; '.join(parts)}."
 
 
@@ -70,12 +70,12 @@ def _measures(explained: Explanation) -> Iterator[Measure]:
 
 
 def unnamed(explained: Explanation, side: str) -> float:
-    """Seconds of a step in dispatch, in what nothing names, and outside all spans."""
+    """Return seconds of a step in dispatch, in code without a name, and outside all spans."""
     return sum(cell.seconds(side) for cell in explained.cells if cell.row == NOWHERE or cell.column.startswith(UNNAMED))
 
 
 def _taken(explained: Explanation, side: str) -> float:
-    """Share of the watched time in which a thread neither ran nor waited voluntarily."""
+    """Return the share of watched time in which a thread neither ran nor waited voluntarily."""
     ran = explained.closure[side].get("threads")
     idle = sum(cell.seconds(side) for cell in explained.cells if cell.column == "waiting")
     return 0.0 if ran is None else max(0.0, 1 - ran - idle / explained.step[side])

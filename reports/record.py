@@ -157,7 +157,7 @@ class Contest:
 
 @dataclass(frozen=True)
 class Environment:
-    """Where it ran. `facts` stay the same between two starts on one installation and make the digest."""
+    """Machine and installation of a run. `facts` are equal between two starts on one and make the digest."""
 
     digest: str  # of the facts: two runs with one digest ran on one installation
     facts: dict[str, Any]  # the same between two starts: processor, packages, compiler, commit, affinity …
@@ -189,8 +189,9 @@ class Expected:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a change of a step should bring, written before the changed step is timed; then once more, under the same
-    id, with what it brought. The latter counts."""
+    """The expected effect of a change of a step, written before the changed step is timed.
+
+    A second record of the same id has the measured effect too; the second counts."""
 
     id: str  # the same of both lines
     network: str  # whose step it is
@@ -215,7 +216,7 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Run:
-    """A whole run file."""
+    """All records of a run file."""
 
     environment: Environment  # first line
     contests: tuple[Contest, ...] = ()  # in the order measured

@@ -1,8 +1,7 @@
-"""Change that is slow compared with a round: how much of it a series of rounds shows, and how much it cannot show.
+"""Change that is slow compared with a round: how much of it a series of rounds can show.
 
 A component that is small beside the noise of single rounds may decide their mean. Lag-1 autocorrelation does not see
-it; the projections on the slowest cosines do, from as many rounds on as it takes to change.
-"""
+it; the projections on the slowest cosines do, from as many rounds on as it takes to change."""
 
 from __future__ import annotations
 
@@ -14,20 +13,21 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SEEN = 512  # rounds; fewer do not see a component that lasts for tens of rounds
-WANDERS, SURE = 0.3, 3.0  # a lag-1 autocorrelation above it is said, from so many standard errors on
+WANDERS, SURE = 0.3, 3.0  # lag-1 autocorrelation, and its standard errors, above which it is reported
 BLIND = "rounds do not see slow change"
-CHANCE = 0.025  # that slow variance is said of rounds that have none
+CHANCE = 0.025  # of reporting slow variance in rounds that have none
 
 
 def cosines(rounds: int) -> int:
-    """How many see the slow part of so many rounds: few enough to be slow, enough that chance does not widen every
-    interval by half. Chosen by simulation."""
+    """Return the number of cosines for the slow part of so many rounds. Chosen by simulation.
+
+    Few enough to be slow, enough that chance does not widen every interval by half."""
     return 2 if rounds < 16 else 4 if rounds < 64 else 5
 
 
 @functools.lru_cache(maxsize=64)
 def basis(rounds: int, count: int) -> NDArray[Any]:
-    """The slowest cosines over so many rounds, each of length 1: count × rounds."""
+    """Return the slowest cosines over so many rounds, each of length 1: count × rounds."""
     import numpy as np
 
     at = np.pi * (np.arange(rounds) + 0.5) / rounds
@@ -36,14 +36,15 @@ def basis(rounds: int, count: int) -> NDArray[Any]:
 
 
 def error(x: NDArray[Any], count: int) -> float:
-    """Standard error of the mean of x, from its equally weighted projections on the slowest cosines (Müller 2004,
-    Lazarus, Lewis, Stock and Watson 2018), which has as many degrees of freedom as there are."""
+    """Estimate the standard error of the mean of x from its projections on the slowest cosines.
+
+    They have equal weights and give as many degrees of freedom (Müller 2004, Lazarus, Lewis, Stock and Watson 2018)."""
     seen = basis(len(x), count) @ (x - x.mean())
     return math.sqrt(float(seen @ seen) / count / len(x))
 
 
 def notes(rounds: int, forms: tuple[tuple[float, float], ...], lag1: float) -> tuple[str, ...]:
-    """What is to be said of a ratio's own change. `forms`: degrees and standard error by neighbors and by cosines."""
+    """Return remarks on slow change of a ratio. `forms`: degrees and standard error by neighbors and by cosines."""
     from scipy.special import fdtri
 
     (_, near), (count, far) = forms

@@ -1,8 +1,7 @@
-"""Looks, intervals and verdicts: when a ratio is known, its interval and its verdict.
+"""Batches of rounds, intervals and verdicts: when a ratio is known, its interval and its verdict.
 
-x are logarithms of per-round ratios, contender over baseline, accepted rounds only, in the order taken.
-The estimator and the sharing of the error were chosen by simulation; `tests/reports/coverage.py` repeats it.
-"""
+x are logarithms of per-round ratios, contender over baseline, accepted rounds only, in the order taken. The
+estimator and the sharing of the error were chosen by simulation; `tests/reports/coverage.py` repeats it."""
 
 from __future__ import annotations
 
@@ -23,20 +22,20 @@ if TYPE_CHECKING:
 Verdict: TypeAlias = Literal["slower", "faster", "same", "unresolved", "not comparable"]
 
 LOOKS = (8, 16, 32, 64, 128, 256, 512, 1024, 2048)  # accepted rounds
-FEW = 64  # rounds; with fewer affordable there is one look
-SHARE = 2.0  # each of several looks spends half of the error: most contests end on their width, whatever the error
+FEW = 64  # rounds; with fewer affordable there is one batch
+SHARE = 2.0  # each of several batches spends half of the error: most contests end on their width, whatever the error
 FEWEST = 6  # rounds; no interval from fewer
 SHOWN, JUDGED = 0.95, 0.99
-TRIMMED = 0.1875  # of the rounds, at each end, whole rounds and at least one: the same at every number of them
+TRIMMED = 0.1875  # share of the rounds trimmed at each end, rounded down, but at least one round
 SPARED = 0.125  # of processes, which are few
-PATIENCE = 0.1  # seconds that a contest may take before its first look, so that its rounds see slow change
+PATIENCE = 0.1  # seconds that a contest may take before its first judgment, so that its rounds show slow change
 ROUNDS, PROCESSES = "rounds, mean without 3/16 at each end", "processes, mean without an eighth at each end"
 GENERATIONS, RUNS = "generations of rounds, mean without 3/16 at each end", "processes of two runs, mean"
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Of a ratio: centre, ends, and the lag-1 autocorrelation of the rounds behind it."""
+    """Interval of a ratio: center, ends, and the lag-1 autocorrelation of the rounds behind it."""
 
     center: float
     low: float
@@ -45,25 +44,26 @@ class Interval:
 
     @property
     def half(self) -> float:
-        """Half-width as a share of the centre."""
+        """Half-width as a share of the center."""
         return (self.high - self.low) / 2 / self.center
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean and what is known of its error. `forms`: degrees of freedom and standard error, by each way in which
-    the error was worked out; the interval is the widest of theirs."""
+    """A mean and its error, estimated in several ways.
+
+    `forms`: degrees of freedom and standard error by each way; the interval is the widest of theirs."""
 
     center: float
     forms: tuple[tuple[float, float], ...]
     lag1: float = 0.0
 
     def half(self, alpha: float) -> float:
-        """Half-width of the 1 − alpha interval."""
+        """Return the half-width of the 1 − alpha interval."""
         return max(quantile(degrees, 1 - alpha / 2) * error for degrees, error in self.forms)
 
     def p(self, distance: float) -> float:
-        """The smallest alpha whose interval does not reach so far from the centre."""
+        """Return the smallest alpha whose interval does not reach so far from the center."""
         from scipy.special import stdtr
 
         if distance <= 0:
@@ -71,7 +71,7 @@ class Estimate:
         return max(2 * float(stdtr(n, -distance / error)) if error > 0 else 0.0 for n, error in self.forms)
 
     def interval(self, alpha: float) -> Interval:
-        """The ratio, where the mean is one of logarithms."""
+        """Return the 1 − alpha interval of the ratio; the mean is of logarithms."""
         half = self.half(alpha)
         return Interval(math.exp(self.center), math.exp(self.center - half), math.exp(self.center + half), self.lag1)
 
@@ -84,13 +84,13 @@ class Judgment:
     verdict: Verdict
     reason: str | None
     rounds: int
-    strict: Interval | None = None  # the one the verdict came from
+    strict: Interval | None = None  # the interval behind the verdict
     p: float | None = None  # the smallest error at which the verdict would still stand; 1: unresolved at any
     kind: str | None = None  # of the interval: what it is over, and how their mean is trimmed
-    notes: tuple[str, ...] = ()  # what the rounds cannot see, or do see of themselves
+    notes: tuple[str, ...] = ()  # slow change that the rounds cannot show, or do show
 
     def settled(self, target: float) -> bool:
-        """Whether more rounds would change nothing worth knowing."""
+        """Return whether more rounds would change nothing of interest."""
         if self.shown is None:
             return False
         final = self.verdict != "unresolved" or self.reason == AT_THE_MARGIN
@@ -103,23 +103,25 @@ NEEDED = f"of the {FEWEST} rounds that an interval needs"
 
 @functools.lru_cache(maxsize=4096)
 def quantile(degrees: float, probability: float) -> float:
-    """Student's t: the value that a variable of so many degrees of freedom stays below with this probability."""
+    """Return the quantile of Student's t."""
     from scipy.special import stdtrit
 
     return float(stdtrit(degrees, probability))
 
 
 def looks(seconds: float) -> tuple[int, ...]:
-    """When a contest is looked at whose rounds take so long each: first after as many rounds as see slow change, or
-    as a moment has."""
+    """Return the numbers of rounds after which a contest is judged. `seconds`: of a round.
+
+    The first batch has as many rounds as show slow change, or as fit into a moment."""
     affordable = min(slow.SEEN, PATIENCE / seconds if seconds > 0 else slow.SEEN)
     first = max((n for n in LOOKS if n <= affordable), default=LOOKS[0])
     return LOOKS[LOOKS.index(first) :]
 
 
 def lag1(*series: Floats) -> float:
-    """Lag-1 autocorrelation that series have in common, each around its own mean; corrected for its bias in short
-    ones (Marriott and Pope 1954), within 0 … 0.9."""
+    """Return the lag-1 autocorrelation that series have in common, each around its own mean.
+
+    Corrected for its bias in short series (Marriott and Pope 1954), within 0 … 0.9."""
     apart = [w - w.mean() for w in series]
     square = sum(float(d @ d) for d in apart)
     r = sum(float(d[1:] @ d[:-1]) for d in apart) / square if square > 0 else 0.0
@@ -128,7 +130,7 @@ def lag1(*series: Floats) -> float:
 
 
 def _trimmed(x: Floats, share: float) -> tuple[float, Floats, int]:
-    """Mean without a share at each end; the rounds winsorized there; how many are left between."""
+    """Return the mean without a share at each end, the winsorized rounds, and the number between."""
     import numpy as np
 
     n = len(x)
@@ -138,9 +140,10 @@ def _trimmed(x: Floats, share: float) -> tuple[float, Floats, int]:
 
 
 def estimate(x: Floats, trimmed: float = TRIMMED, independent: bool = False) -> Estimate:
-    """Trimmed mean; its error from the winsorized variance (Tukey and McLaughlin 1963), unless the rounds are known
-    to be independent in two forms: widened by the root of tau = (1 + r)/(1 − r), r their lag-1 autocorrelation, and
-    from what the slowest cosines see of them."""
+    """Return the trimmed mean with its error from the winsorized variance (Tukey and McLaughlin 1963).
+
+    The error of rounds that are not known to be `independent` has two forms: widened by the root of tau = (1 + r)/(1
+    − r), r their lag-1 autocorrelation, and from their projections on the slowest cosines."""
     n = len(x)
     center, w, h = _trimmed(x, trimmed)
     error = float(w.std(ddof=1)) * math.sqrt((n - 1) / (h * (h - 1)))
@@ -154,12 +157,12 @@ def estimate(x: Floats, trimmed: float = TRIMMED, independent: bool = False) -> 
 
 
 def interval(x: Floats, alpha: float, trimmed: float = TRIMMED, independent: bool = False) -> Interval | None:
-    """1 − alpha interval of the ratio; none from fewer than six rounds."""
+    """Return the 1 − alpha interval of the ratio; None from fewer than six rounds."""
     return estimate(x, trimmed, independent).interval(alpha) if len(x) >= FEWEST else None
 
 
 def judge(x: Floats, margin: float, last_only: bool = False) -> Judgment:
-    """What the rounds so far say. `last_only`: this is the only look there will be, with the whole error."""
+    """Return the judgment of the rounds so far. `last_only`: the only batch, with all of the error."""
     if len(x) < FEWEST:
         return Judgment(None, "unresolved", f"{len(x)} {NEEDED}", len(x))
     mean = estimate(x)
@@ -169,15 +172,19 @@ def judge(x: Floats, margin: float, last_only: bool = False) -> Judgment:
 
 
 def across(x: Floats, margin: float, family: int) -> Judgment:
-    """What processes say, a ratio from each pair. `family`: so many comparisons share the verdicts' error
-    (Bonferroni 1936), so that a whole run is wrong in one of a hundred at most."""
+    """Return the judgment of processes, a ratio from each pair.
+
+    `family`: so many comparisons share the verdicts' error (Bonferroni 1936), so that a run of them is wrong in one
+    of a hundred at most."""
     if len(x) < FEWEST:
         return Judgment(None, "unresolved", f"{len(x)} processes, an interval needs {FEWEST}", len(x))
     return _judged(estimate(x, SPARED, independent=True), (1.0, family), margin, len(x), PROCESSES)
 
 
 def between(first: Sequence[float], second: Sequence[float], margin: float, family: int) -> Judgment:
-    """Two groups of processes that were not paired: logarithms of times; Welch's t (1947)."""
+    """Return the judgment of two groups of processes that were not paired, by Welch's t (1947).
+
+    `first`, `second`: logarithms of times."""
     import numpy as np
 
     a, b = np.array(first), np.array(second)
@@ -189,8 +196,9 @@ def between(first: Sequence[float], second: Sequence[float], margin: float, fami
 
 
 def nested(groups: Sequence[Floats], margin: float) -> Judgment:
-    """Rounds of several generations of processes, looked at once: the spread between generations is part of the
-    interval."""
+    """Return the judgment of rounds of several generations of processes, in one batch.
+
+    The spread between generations is part of the interval."""
     rounds = sum(map(len, groups))
     if not groups or min(map(len, groups)) < FEWEST:
         return Judgment(None, "unresolved", f"{rounds} rounds, an interval needs {FEWEST} a generation", rounds)
@@ -200,8 +208,10 @@ def nested(groups: Sequence[Floats], margin: float) -> Judgment:
 
 
 def through(contender: Sequence[Floats], baseline: Sequence[Floats], margin: float) -> Judgment:
-    """Of two that were never timed in the same rounds, each beside a third in rounds of several generations: logarithms
-    of both ratios to it. Their quotient, with the errors of both (Welch 1947)."""
+    """Return the judgment of two cases that were timed beside a third, never in the same rounds.
+
+    Logarithms of both ratios to it, in rounds of several generations; their quotient has the errors of both (Welch
+    1947)."""
     sides = contender, baseline
     rounds = sum(len(x) for groups in sides for x in groups)
     if any(not groups or min(map(len, groups)) < FEWEST for groups in sides):
@@ -215,16 +225,18 @@ def through(contender: Sequence[Floats], baseline: Sequence[Floats], margin: flo
 
 
 def _added(x: tuple[float, float], y: tuple[float, float]) -> tuple[float, float]:
-    """Degrees of freedom and error of a difference."""
+    """Return degrees of freedom and error of a difference."""
     (n, a), (m, b) = x, y
     error = math.hypot(a, b)
     return (error**4 / (a**4 / n + b**4 / m) if error else min(n, m)), error
 
 
 def generations(groups: Sequence[Floats], trimmed: float = TRIMMED) -> Estimate:
-    """Mean of the groups' trimmed means, with its error in two forms: from their spread, with a degree of freedom
-    less than there are groups, which is right whatever differs between them; and from all their rounds, as if
-    nothing did, with one variance and one autocorrelation for all groups. Of a single group, that of its rounds."""
+    """Return the mean of the groups' trimmed means, with its error in two forms.
+
+    The first form is from the spread of the means, with a degree of freedom less than there are groups, which is
+    right whatever differs between groups; the second is from all rounds, as if nothing did, with one variance and
+    one autocorrelation for all groups. A single group has the estimate of its rounds."""
     count = len(groups)
     if count == 1:
         return estimate(groups[0], trimmed)
@@ -243,7 +255,7 @@ def generations(groups: Sequence[Floats], trimmed: float = TRIMMED) -> Estimate:
 def _judged(
     mean: Estimate, shares: tuple[float, float], margin: float, rounds: int, kind: str, notes: tuple[str, ...] = ()
 ) -> Judgment:
-    """`shares`: of the error of the interval shown and of the verdict's, each as one part of so many."""
+    """Return the judgment of a mean. `shares`: divisors of the error, of the interval shown and of the verdict's."""
     shown, strict = mean.interval((1 - SHOWN) / shares[0]), mean.interval((1 - JUDGED) / shares[1])
     above, below = mean.center - math.log1p(margin), math.log1p(-margin) - mean.center
     p = min(1.0, shares[1] * mean.p(max(above, below, min(-above, -below))))
@@ -262,8 +274,10 @@ def _verdict(strict: Interval, margin: float) -> tuple[Verdict, str | None]:
 
 
 def order_interval(x: Floats, confidence: float = SHOWN) -> tuple[float, float, float]:
-    """Median with an interval from order statistics, in the order taken: as many ranks from the middle as the share of
-    values below it may err, which rounds that hang together make more; unbounded where that is beyond the first."""
+    """Return the median with an interval from order statistics of x in the order taken.
+
+    The interval extends as many ranks from the middle as the share of values below it may err, which correlated
+    rounds make more; its ends are NaN where that is beyond the first."""
     import numpy as np
 
     n, ordered = len(x), np.sort(x)
@@ -278,7 +292,7 @@ def order_interval(x: Floats, confidence: float = SHOWN) -> tuple[float, float, 
 
 
 def wilson(hits: int, trials: int, confidence: float = SHOWN) -> tuple[float, float]:
-    """Interval of a proportion (Wilson 1927)."""
+    """Return the interval of a proportion (Wilson 1927)."""
     from scipy.special import ndtri
 
     if trials == 0:

@@ -1,4 +1,4 @@
-"""One program's step as a person reads it: sentences, kinds of work, modules, witnesses, how far to rely on it."""
+"""One program's step as text: sentences, kinds of work, modules, cross-checks, quality."""
 
 from __future__ import annotations
 
@@ -20,57 +20,57 @@ ABSURD = 1.2  # share of a ceiling above which the quality is weak
 RATES = {"FLOP": "FLOP/s", "bytes": "B/s", "page faults": "faults/s"}
 
 
-def note(found: Breakdown) -> Note:
-    """As a record of a run file."""
+def note(breakdown: Breakdown) -> Note:
+    """Return a record of a run file."""
     import msgspec
 
-    return Note(TOPIC, msgspec.to_builtins(found))
+    return Note(TOPIC, msgspec.to_builtins(breakdown))
 
 
 def of(run: Run) -> list[Breakdown]:
-    """Those that a run holds. Raises Unreadable for one with fields of another kind."""
+    """Return the breakdowns of a run. Raises Unreadable for one with fields of another kind."""
     import msgspec
 
     try:
-        return [msgspec.convert(one.data, Breakdown) for one in run.notes if one.topic == TOPIC]
+        return [msgspec.convert(note.data, Breakdown) for note in run.notes if note.topic == TOPIC]
     except msgspec.ValidationError as error:
         raise Unreadable(f"the run, of commit {run.commit}, holds a step that is none: {error}") from None
 
 
-def text(found: Breakdown) -> str:
-    """What a person reads."""
-    lines = [*found.sentences, "", *_kinds(found), *_alarms(found), "", *_modules(found), ""]
-    lines += [_fastest(one) for one in found.fastest]
-    lines += _repeats(found)
-    lines += [*_faults(found), *_witnesses(found), *found.conditions]
+def text(breakdown: Breakdown) -> str:
+    """Return the text of a breakdown."""
+    lines = [*breakdown.sentences, "", *_kinds(breakdown), *_alarms(breakdown), "", *_modules(breakdown), ""]
+    lines += [_fastest(fastest) for fastest in breakdown.fastest]
+    lines += _repeats(breakdown)
+    lines += [*_faults(breakdown), *_witnesses(breakdown), *breakdown.conditions]
     lines.append("A time is a candidate saving until the change was made: removing one changes the others.")
-    return "\n".join([*lines, quality(found)])
+    return "\n".join([*lines, quality(breakdown)])
 
 
-def _fastest(one: Fastest) -> str:
-    left = units.seconds(max(0.0, one.left))
+def _fastest(x: Fastest) -> str:
+    left = units.seconds(max(0.0, x.left))
     return (
-        f"{one.row}: {units.seconds(one.took)} a call in the step; {one.variant} by itself, the fastest here, operands "
-        f"out of cache, {units.seconds(one.seconds)}: {left} of a step is left ({one.repeat})"
+        f"{x.row}: {units.seconds(x.took)} a call in the step; {x.variant} by itself, the fastest here, operands "
+        f"out of cache, {units.seconds(x.seconds)}: {left} of a step is left ({x.repeat})"
     )
 
 
-def unit_of(found: Breakdown) -> Unit:
-    """Of the seconds of its tables."""
-    return Unit.of_step(found.step["a"])
+def unit_of(breakdown: Breakdown) -> Unit:
+    """Return the unit of the seconds of a breakdown's tables."""
+    return Unit.of_step(breakdown.step["a"])
 
 
-def _kinds(found: Breakdown) -> list[str]:
-    unit, step = unit_of(found), found.step["a"]
-    shown = _shown(found)
-    rest = [share for share in found.kinds if share.a < SHOWN * step]
+def _kinds(breakdown: Breakdown) -> list[str]:
+    unit, step = unit_of(breakdown), breakdown.step["a"]
+    shown = _shown(breakdown)
+    rest = [share for share in breakdown.kinds if share.a < SHOWN * step]
     rows = [_kind(share, unit, step) for share in shown]
     if rest:
         small = sum(share.a for share in rest)
         rows.append([f"{len(rest)} smaller kinds", unit.number(small), f"{small / step:.0%}", "", "", "", ""])
-    residual = found.residual["a"]
+    residual = breakdown.residual["a"]
     rows.append(["residual", unit.number(residual, "+"), f"{residual / step:+.0%}", "", "", "", ""])
-    low, high = found.interval
+    low, high = breakdown.interval
     rows.append(["step", unit.number(step), "100%", f"[{unit.number(low)}, {unit.number(high)}]", "", "", ""])
     head = ["kind of work", unit.name, "share", "95 %", "rate", "of ceiling", "above it"]
     return aligned(head, rows, left=1)
@@ -89,8 +89,8 @@ def _kind(share: Share, unit: Unit, step: float) -> list[str]:
     ]
 
 
-def _alarms(found: Breakdown) -> list[str]:
-    """Write a line for each kind of the table that beats its ceiling."""
+def _alarms(breakdown: Breakdown) -> list[str]:
+    """Return a line for each kind of the table that beats its ceiling."""
     causes = {
         "memory": "most of what it touches was in a cache",
         "multiply-adds": "the work is less, or coarser, than shapes and types say (Winograd, "
@@ -99,80 +99,82 @@ def _alarms(found: Breakdown) -> list[str]:
     return [
         f"! {share.name} is {share.percent:.0%} of its ceiling, which nothing can beat: others were busy while the "
         f"ceiling was measured, or {causes.get(share.ceiling or '', 'its work is less')}."
-        for share in _shown(found)
+        for share in _shown(breakdown)
         if share.is_above
     ]
 
 
-def _shown(found: Breakdown) -> list[Share]:
+def _shown(breakdown: Breakdown) -> list[Share]:
     """Return the kinds that have a row of the table to themselves."""
-    return [share for share in found.kinds if share.a >= SHOWN * found.step["a"]]
+    return [share for share in breakdown.kinds if share.a >= SHOWN * breakdown.step["a"]]
 
 
-def _modules(found: Breakdown) -> list[str]:
-    """The tree, to the depth where a line is worth a hundredth of the step."""
-    unit, step = unit_of(found), found.step["a"]
-    shown = [x for x in found.modules if x.total >= SHOWN * step]
+def _modules(breakdown: Breakdown) -> list[str]:
+    """Return the tree, to the depth where a line is worth a hundredth of the step."""
+    unit, step = unit_of(breakdown), breakdown.step["a"]
+    shown = [x for x in breakdown.modules if x.total >= SHOWN * step]
     names = [f"{'  ' * x.depth}{_named(x)}" for x in shown]
     rows = []
-    for name, one in zip(names, shown, strict=True):
-        forward, backward = one.phases.get("forward", 0.0), sum(one.phases.get(x, 0.0) for x in BACKWARD)
-        rest = one.total - forward - backward
+    for name, module in zip(names, shown, strict=True):
+        forward, backward = module.phases.get("forward", 0.0), sum(module.phases.get(x, 0.0) for x in BACKWARD)
+        rest = module.total - forward - backward
         parts = [unit.number(x) if x >= SHOWN * step / 10 else "" for x in (forward, backward, rest)]
-        rows.append([name, *parts, unit.number(one.total), f"{one.total / step:.0%}", one.column])
-    hidden = sum(x.total for x in found.modules if x.depth == 0 and x.total < SHOWN * step)
+        rows.append([name, *parts, unit.number(module.total), f"{module.total / step:.0%}", module.column])
+    hidden = sum(x.total for x in breakdown.modules if x.depth == 0 and x.total < SHOWN * step)
     if hidden:
         rows.append(["smaller ones", "", "", "", unit.number(hidden), f"{hidden / step:.0%}", ""])
     return aligned([f"module, {unit.name}", "forward", "backward", "rest", "all", "share", "mostly"], rows, left=1)
 
 
-def _named(one: Module) -> str:
-    """Its own part of the path; the whole of an outermost one."""
-    name = one.path if one.path.startswith("(") or one.depth == 0 else one.path.rpartition(".")[2]
-    name = f"{name} ×{one.count}" if one.count > 1 else name
+def _named(module: Module) -> str:
+    """Return the last part of a module's path, all of it for an outermost module."""
+    name = module.path if module.path.startswith("(") or module.depth == 0 else module.path.rpartition(".")[2]
+    name = f"{name} ×{module.count}" if module.count > 1 else name
     return name if len(name) <= WORDS else f"{name[: WORDS - 1]}…"
 
 
-def _repeats(found: Breakdown) -> list[str]:
-    """What measures the largest operations alone."""
-    told = {one.repeat for one in found.fastest}
-    cells = {cell.repeat: cell for cell in reversed(found.cells) if cell.repeat and cell.repeat not in told}
-    large = [cell for cell in reversed(cells.values()) if cell.a >= 2 * SHOWN * found.step["a"]][:3]
+def _repeats(breakdown: Breakdown) -> list[str]:
+    """Return the commands that measure the largest operations alone."""
+    named = {fastest.repeat for fastest in breakdown.fastest}
+    cells = {cell.repeat: cell for cell in reversed(breakdown.cells) if cell.repeat and cell.repeat not in named}
+    large = [cell for cell in reversed(cells.values()) if cell.a >= 2 * SHOWN * breakdown.step["a"]][:3]
     return [f"Alone: {cell.row}, {cell.column}: {cell.repeat}" for cell in large]
 
 
-def _faults(found: Breakdown) -> list[str]:
+def _faults(breakdown: Breakdown) -> list[str]:
     words = {"started": "as it starts", "P0": "plain", "P1": "with spans", "P2": "with samples", "P3": "with both"}
-    parts = [f"{words[level]} {count:.0f}" for level, count in found.faults.items() if level in words]
+    parts = [f"{words[level]} {count:.0f}" for level, count in breakdown.faults.items() if level in words]
     return [f"page faults a step: {', '.join(parts)}"] if parts else []
 
 
-def _witnesses(found: Breakdown) -> list[str]:
+def _witnesses(breakdown: Breakdown) -> list[str]:
     lines = []
-    for one in found.witnesses:
-        first, _, second = one.words.partition("; ")
-        said = f"{units.seconds(one.said)} by {first}, " if one.said is not None else f"{first}, "
-        lines.append(f"{one.name}: {said}{units.seconds(one.seen)} by {second or 'plain steps'}: {one.verdict}")
+    for x in breakdown.witnesses:
+        first, _, second = x.words.partition("; ")
+        attributed = f"{units.seconds(x.said)} by {first}, " if x.said is not None else f"{first}, "
+        lines.append(f"{x.name}: {attributed}{units.seconds(x.seen)} by {second or 'plain steps'}: {x.verdict}")
     return lines
 
 
-def quality(found: Breakdown) -> str:
-    """In one sentence how far to rely on it."""
-    measures = _measures(found)
-    worst = max(measures, key=lambda one: one.grade).grade
-    chosen = [one for one in measures if one.grade == worst] if worst else measures[:3]
-    parts = [one.words + (f" ({one.remedy})" if worst else "") for one in chosen]
+def quality(breakdown: Breakdown) -> str:
+    """Return the sentence on how far to rely on a breakdown."""
+    measures = _measures(breakdown)
+    worst = max(measures, key=lambda measure: measure.grade).grade
+    chosen = [measure for measure in measures if measure.grade == worst] if worst else measures[:3]
+    parts = [measure.words + (f" ({measure.remedy})" if worst else "") for measure in chosen]
     return f"Quality: {GRADES[worst]}: {'; '.join(parts)}."
 
 
-def _measures(found: Breakdown) -> Sequence[Measure]:
-    step = found.step["a"]
-    vague = sum(x.a for x in found.cells if x.row == NOWHERE or x.column.startswith((*UNNAMED, "interpreter"))) / step
-    left, looking = abs(found.residual["a"]) / step, found.levels["a"].get("P3", 1.0) - 1
-    faults = abs(found.faults.get("P3", 0.0) - found.faults.get("P0", 0.0)) * FAULT / step
-    apart = [one.name for one in found.witnesses if one.verdict == "disagree"]
-    above = [share for share in _shown(found) if share.is_above]
-    taken = found.busy or 0.0
+def _measures(breakdown: Breakdown) -> Sequence[Measure]:
+    step = breakdown.step["a"]
+    vague = (
+        sum(x.a for x in breakdown.cells if x.row == NOWHERE or x.column.startswith((*UNNAMED, "interpreter"))) / step
+    )
+    left, looking = abs(breakdown.residual["a"]) / step, breakdown.levels["a"].get("P3", 1.0) - 1
+    faults = abs(breakdown.faults.get("P3", 0.0) - breakdown.faults.get("P0", 0.0)) * FAULT / step
+    apart = [witness.name for witness in breakdown.witnesses if witness.verdict == "disagree"]
+    above = [share for share in _shown(breakdown) if share.is_above]
+    taken = breakdown.busy or 0.0
     longer = "a quiet machine" if taken > busy.TAKEN else "a longer --budget"
     return (
         Measure(vague, 0.1, 0.3, f"{vague:.1%} of a step is dispatch, Python or in no span", "a larger batch"),

@@ -1,4 +1,4 @@
-"""Steps of frameworks as a table: their time, samples a second, and what they took of the machine."""
+"""Steps of frameworks as a table: their time, samples a second, and their use of the machine."""
 
 from __future__ import annotations
 
@@ -19,37 +19,39 @@ FOOTNOTE = (
 
 
 def steps(run: Run) -> Table | None:
-    """A row for each framework in each setting that was timed; facts that all share are in the title."""
+    """Return a row for each timed framework and setting; facts that all share are in the title."""
     timed = [x for x in run.results if x.op == "step" and x.role == "measured" and x.seconds]
     if not timed:
         return None
-    told = [_facts(x) for x in timed]
-    shared = [name for name in FACTS if len({facts[name] for facts in told}) == 1]
-    title = "Steps, " + ", ".join(f"{name} {told[0][name]}" for name in shared if told[0][name] != USUAL.get(name))
+    all_facts = [_facts(x) for x in timed]
+    shared = [name for name in FACTS if len({facts[name] for facts in all_facts}) == 1]
+    title = "Steps, " + ", ".join(
+        f"{name} {all_facts[0][name]}" for name in shared if all_facts[0][name] != USUAL.get(name)
+    )
     head = ("framework", *(name for name in FACTS if name not in shared), *HEAD)
-    rows = tuple(_row(x, facts, shared) for x, facts in zip(timed, told, strict=True))
+    rows = tuple(_row(x, facts, shared) for x, facts in zip(timed, all_facts, strict=True))
     return Table(title, head, rows, (FOOTNOTE, *proofs(timed)))
 
 
 def proofs(timed: Sequence[Result]) -> Iterator[str]:
-    """What equal work was proven against, and of whom where that is not one for all."""
-    told: dict[str, list[str]] = {}
+    """Yield the proofs of equal work, each with its frameworks unless it is one for all."""
+    by_proof: dict[str, list[str]] = {}
     everybody = len({x.variant for x in timed})
     for x in timed:
         if x.proof:
-            own, variant = told.setdefault(x.proof, []), flat.plain(x.variant)
-            own += [variant] * (variant not in own)
-    for proof, who in told.items():
+            variants, variant = by_proof.setdefault(x.proof, []), flat.plain(x.variant)
+            variants += [variant] * (variant not in variants)
+    for proof, who in by_proof.items():
         yield f"Equal work proven beforehand {proof}" + (f": {', '.join(who)}" if len(who) < everybody else "")
 
 
 def _facts(x: Result) -> dict[str, str]:
-    own = {"threads": x.threads, "heap": x.heap, "device": x.device}
-    return {name: flat.plain(str(own.get(name, x.problem.get(name, "–")))) for name in FACTS}
+    settings = {"threads": x.threads, "heap": x.heap, "device": x.device}
+    return {name: flat.plain(str(settings.get(name, x.problem.get(name, "–")))) for name in FACTS}
 
 
 def taken(x: Result) -> tuple[str, str, str]:
-    """Samples a second, the share of the peak, and memory; of a result with a time."""
+    """Return samples a second, the share of the peak, and memory, of a result with a time."""
     assert x.seconds is not None
     seen, samples = x.step or {}, float(x.problem.get("batch", 0)) / x.seconds.median
     rate = f"{samples:,.0f}" if samples >= 100 else f"{samples:.3g}"

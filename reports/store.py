@@ -20,19 +20,18 @@ LONGEST = 256 << 20  # bytes of a line; more is no record of ours
 
 
 class Unreadable(Exception):
-    """A file that is no run file, or none to write to; says what it is instead and what to do."""
+    """A file that is no run file, or cannot be written; its text is the reason and the remedy."""
 
 
 class Unwritable(Exception):
-    """A record that could not be written; those before it are in the file, whole."""
+    """A record that could not be written; those before it are complete in the file."""
 
 
 class RunFile:
-    """Appends records; each is on disk when `append` returns. Without a path it only keeps the run.
+    """A run file to which records are appended; each is on disk when `append` returns.
 
-    A file belongs to one run at a time, and one that holds a run already is only opened to `resume` it:
-    its records are kept, a last line cut short is dropped. Raises Unreadable.
-    """
+    If `path` is None the run is only kept in memory. A file belongs to one run at a time, and one that holds a run
+    already is only opened to `resume` it: its records are kept, a last line cut short is dropped. Raises Unreadable."""
 
     def __init__(self, path: Path | None, environment: Environment, resume: bool = False) -> None:
         self.run = Run(environment)
@@ -70,7 +69,7 @@ class RunFile:
             )
 
     def _resume(self, path: Path, environment: Environment) -> None:
-        """Take up the run in the file."""
+        """Resume the run in the file. Raises Unreadable."""
         from reports.compare import environments
 
         assert self._stream is not None
@@ -89,7 +88,9 @@ class RunFile:
             self._stream.write(b"\n")
 
     def append(self, record: Contest | Note | Prediction) -> None:
-        """Raises Unwritable; the record is then in `run`, and the file ends with the one before."""
+        """Append a record.
+
+        Raises Unwritable; the file then ends with the record before. The record is in `run` all the same."""
         if isinstance(record, Contest):
             self.run = replace(self.run, contests=_current((*self.run.contests, record)))
         elif isinstance(record, Prediction):
@@ -125,14 +126,14 @@ class RunFile:
 
 
 def _cut_at_once(path: Path) -> bool:
-    """Whether a kill left nothing but the beginning of the first line."""
+    """Return whether a kill left nothing but the beginning of the first line."""
     with path.open("rb") as stream:
         start = stream.readline(LONGEST)
     return BEGINNING.startswith(start[: len(BEGINNING)]) and not start.endswith(b"\n")
 
 
 def _lock(stream: IO[bytes], path: Path) -> None:
-    """For as long as the stream is open. A file system without locks is trusted."""
+    """Lock a file while its stream is open. A file system without locks is trusted. Raises Unreadable."""
     try:
         import fcntl
 
@@ -145,7 +146,7 @@ def _lock(stream: IO[bytes], path: Path) -> None:
 
 
 def _lines(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Numbered lines, none longer than a record can be."""
+    """Yield numbered lines, none longer than a record can be."""
     number = 0
     stream.seek(0)
     while line := stream.readline(LONGEST):
@@ -156,7 +157,7 @@ def _lines(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
 
 
 def _decoded(line: bytes) -> dict[str, Any] | None:
-    """A record as it stands in a line, or None where there is none."""
+    """Return the record of a line, or None if there is none."""
     import msgspec
 
     try:
@@ -167,7 +168,9 @@ def _decoded(line: bytes) -> dict[str, Any] | None:
 
 
 def read(path: Path | str) -> Run:
-    """A run file's records; unknown kinds are passed over, damaged lines too, and told. Raises Unreadable."""
+    """Read a run file; unknown kinds of records are passed over.
+
+    Raises Unreadable. Damaged lines are passed over too, and listed in `damaged`."""
     import msgspec
 
     path = Path(path)
@@ -196,9 +199,9 @@ def _head(path: Path, line: bytes) -> dict[str, Any]:
     return head
 
 
-def _with(predictions: Sequence[Prediction], one: Prediction) -> tuple[Prediction, ...]:
-    """The last line of each change, in the order in which they were predicted."""
-    return tuple({**{x.id: x for x in predictions}, one.id: one}.values())
+def _with(predictions: Sequence[Prediction], prediction: Prediction) -> tuple[Prediction, ...]:
+    """Return the last line of each change, in the order in which they were predicted."""
+    return tuple({**{x.id: x for x in predictions}, prediction.id: prediction}.values())
 
 
 def _current(contests: Sequence[Contest]) -> tuple[Contest, ...]:
@@ -242,5 +245,5 @@ def _collect(run: Run, path: Path, lines: Iterator[tuple[int, bytes]]) -> Run:
                 predictions = _with(predictions, msgspec.convert(record, Prediction))
         except msgspec.ValidationError as error:
             damaged.append(f"{path}, line {number}: {error}; passed over")
-    whole = replace(run, contests=_current(contests), notes=tuple(notes))
-    return replace(whole, predictions=predictions, damaged=tuple(damaged))
+    collected = replace(run, contests=_current(contests), notes=tuple(notes))
+    return replace(collected, predictions=predictions, damaged=tuple(damaged))

@@ -1,4 +1,4 @@
-"""Records to tables: text, with no number left to format."""
+"""Tables of records: text, with no number left to format."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reports.record import READS, REASONED, Comparison, Result, Run
 
 @dataclass(frozen=True)
 class Table:
-    """Head, rows, and the notes that belong under them."""
+    """Head, rows, and notes of a table."""
 
     title: str
     head: tuple[str, ...]
@@ -23,8 +23,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Ratio:
-    """One comparison, cell by cell, in the order in which they stand; of a cell of two values the contender's is first,
-    as it is in the ratio."""
+    """Cells of one comparison, in their order; of a cell of two values the contender's is first."""
 
     at: str
     pair: str
@@ -47,17 +46,17 @@ HEAD = Ratio(
     "of allowed error",
 )
 BUT_SHOWN = "†"  # beside a verdict that the interval shown does not explain
-WHOLE = (HEAD.ratio, HEAD.next)  # columns whose cells are never broken
+UNBROKEN = (HEAD.ratio, HEAD.next)  # columns whose cells are never broken
 CONTENDED = "contended"
 
 
 def comparisons(run: Run) -> Table:
-    """A row for each comparison: ratio first, then verdict, times, share of the ceiling."""
+    """Return a row for each comparison: ratio first, then verdict, times, share of the ceiling."""
     rows: list[Ratio] = []
     remarks: list[str] = []  # of single comparisons
     mixed = False
     keeps = iter(multiple_testing.kept(run.comparisons))
-    home = f"device:{run.environment.facts.get('device', {}).get('name')}"  # told in the last line
+    home = f"device:{run.environment.facts.get('device', {}).get('name')}"  # named in the last line
     for contest in run.contests:
         by_name = {result.name: result for result in contest.results if result.role == "measured"}
         for comparison in contest.comparisons:
@@ -82,7 +81,7 @@ def comparisons(run: Run) -> Table:
 
 
 def _shared(places: Sequence[str]) -> list[str]:
-    """The words of all rows, which the title says once."""
+    """Return the words of all rows, which the title contains once."""
     if not places:
         return []
     first, *others = (place.split(" ") for place in places)
@@ -90,7 +89,7 @@ def _shared(places: Sequence[str]) -> list[str]:
 
 
 def _unresolved(run: Run) -> str | None:
-    """What the word means, where it stands."""
+    """Return the meaning of the word `unresolved`, if it occurs."""
     if not any(comparison.verdict == "unresolved" for comparison in run.comparisons):
         return None
     shown = (
@@ -103,7 +102,7 @@ def _unresolved(run: Run) -> str | None:
 
 
 def _contended(rows: Sequence[Ratio]) -> str | None:
-    """What the word means, where it stands."""
+    """Return the meaning of the word `contended`, if it occurs."""
     if not any(CONTENDED in row.verdict for row in rows):
         return None
     return (
@@ -113,7 +112,7 @@ def _contended(rows: Sequence[Ratio]) -> str | None:
 
 
 def but_shown(comparison: Comparison) -> bool:
-    """Unresolved, though the interval that stands beside it excludes 1."""
+    """Return whether a comparison is unresolved though the interval shown excludes 1."""
     low, high = comparison.low, comparison.high
     return comparison.verdict == "unresolved" and ((low is not None and low > 1) or (high is not None and high < 1))
 
@@ -121,13 +120,15 @@ def but_shown(comparison: Comparison) -> bool:
 def _ratio(
     comparison: Comparison, contender: Result, baseline: Result, home: str, notes: tuple[str, list[str]]
 ) -> Ratio:
-    """A row. `notes`: the mark of its verdict, and the remarks so far; a new one is added, and the verdict names
-    its number."""
+    """Return a row.
+
+    `notes`: the mark of its verdict, and the remarks so far. New remarks are added, and the verdict has their
+    numbers."""
     common, first, second = contrast(contender, baseline)
     mark, remarks = notes
     verdict = _verdict(comparison, mark + BUT_SHOWN * but_shown(comparison), contender, baseline)
-    own = comparison.notes if comparison.ratio is not None else ()
-    for each in filter(None, (comparison.reason, *own)):
+    noted = comparison.notes if comparison.ratio is not None else ()
+    for each in filter(None, (comparison.reason, *noted)):
         remark = footnotes.kind(each, (contender, baseline))
         if remark not in remarks:
             remarks.append(remark)
@@ -145,15 +146,18 @@ def _ratio(
 
 
 def _of_allowed(result: Result) -> str:
-    """The error that comes nearest to what its precision allows, as a share of that: of types and inputs that differ
-    the errors themselves say nothing of each other."""
+    """Return the error nearest to the bound of its precision, as a share of that bound.
+
+    Between types and inputs that differ, the errors themselves do not compare."""
     if result.error is None or result.error_bound is None:
         return units.percent(None)
     return units.percent(100 * result.error / result.error_bound if result.error else 0.0)
 
 
 def _verdict(comparison: Comparison, mark: str, contender: Result, baseline: Result) -> str:
-    """The verdict with its mark; where a side has no time, what it is instead; `contended` where a side's result is."""
+    """Return the verdict with its mark, or the status of a side without a time.
+
+    The word `contended` is added if a side's result is contended."""
     if comparison.verdict == "not comparable":
         for whose, result in (("", contender), ("baseline ", baseline)):
             if result.status in REASONED:
@@ -169,17 +173,18 @@ def _median(result: Result) -> str:
 
 
 def contrast(contender: Result, baseline: Result) -> tuple[str, str, str]:
-    """What two cases share, and what only each has: `m:1 n:8 variant:x`, `nt`, `nn`; of two operations, which share no
-    field, all that each has."""
+    """Return what two cases share, and what only each has: `m:1 n:8 variant:x`, `nt`, `nn`.
+
+    Cases of two operations share no field, and each has all of its own."""
     op, *first = contender.name.split("/")
     _, *second = baseline.name.split("/")
     if contender.op != baseline.op:
-        return f"{op}/{baseline.op}", _whole(first), _whole(second)
+        return f"{op}/{baseline.op}", _text(first), _text(second)
     shared = [word for word in first if word in second and word != "threads:1"]
     only = [[word for word in words if word not in others] for words, others in ((first, second), (second, first))]
     keys = sorted({word.partition(":")[0] for words in only for word in words})
     words = {"variant", *(axis for axis, form in contender.axes.items() if form == "word")}
-    plain = words if len(keys) > 1 else set(keys)  # the field need not be named when it is the only one
+    plain = words if len(keys) > 1 else set(keys)  # a field is not named when it is the only one
     texts = []
     for result, has in ((contender, only[0]), (baseline, only[1])):
         fields = _defaults(result) | dict(word.split(":", 1) for word in has)
@@ -189,19 +194,19 @@ def contrast(contender: Result, baseline: Result) -> tuple[str, str, str]:
     return f"{op} {common}", texts[0], texts[1]
 
 
-def _whole(words: Sequence[str]) -> str:
-    """A case's name without its operation."""
+def _text(words: Sequence[str]) -> str:
+    """Return a case's name without its operation."""
     return flat.plain(" ".join(word.removeprefix("variant:") for word in words if word != "threads:1"))
 
 
 def _defaults(result: Result) -> dict[str, str]:
-    """What the name of a case leaves out, as it would stand there."""
+    """Return the fields that the name of a case leaves out."""
     problem = {axis: flat.word(value) for axis, value in result.problem.items()}
     return problem | {"cold": "+".join(result.cold) or "warm", "device": result.device}
 
 
 def kernels(run: Run) -> tuple[str, ...]:
-    """Which code really ran, and which call of the library each layout became: a line for each variant."""
+    """Return a line for each variant: the code that ran, and the library call of each layout."""
     by_variant: dict[str, dict[str, None]] = {}
     calls: dict[str, dict[str, None]] = {}
     for result in run.results:
@@ -222,15 +227,15 @@ def kernels(run: Run) -> tuple[str, ...]:
 
 
 def _named(run: Run) -> dict[str, str]:
-    """By variant: the kernels that a profiler saw, and how many others where cases differ in them."""
+    """Return by variant the kernels that a profiler saw, and how many others there are."""
     variants = {result.name: result.variant for result in run.results}
     seen: dict[str, dict[str, None]] = {}
     for note in run.notes:
         for case, names in note.data.get("names", {}).items() if note.topic == "kernels" else ():
             if case in variants:
                 alike = [(name, sum(1 for _ in same)) for name, same in groupby(names)]
-                told = " + ".join(f"{count} × {name}" if count > 1 else name for name, count in alike)
-                seen.setdefault(variants[case], {})[told] = None
+                text = " + ".join(f"{count} × {name}" if count > 1 else name for name, count in alike)
+                seen.setdefault(variants[case], {})[text] = None
     return {
         variant: f"ran {next(iter(kernels))}" + (f" and {len(kernels) - 1} others" if len(kernels) > 1 else "")
         for variant, kernels in seen.items()
@@ -238,14 +243,16 @@ def _named(run: Run) -> dict[str, str]:
 
 
 def steered(run: Run) -> str | None:
-    """The variables that choose a library's kernels or threads here, which stand on no command line."""
+    """Return the variables that choose a library's kernels or threads here. They stand on no command line."""
     variables = run.environment.facts.get("variables") or {}
     settings = ", ".join(f"{name}={value}" for name, value in variables.items())
     return f"Set in this environment, and obeyed by the libraries: {settings}." if settings else None
 
 
 def ceilings(run: Run) -> tuple[str, ...]:
-    """The fastest median of each bound measured in the contests' own rounds; reads last, of a little memory first."""
+    """Return the fastest median of each bound measured in the contests' own rounds.
+
+    Reads come last, of a little memory first."""
     best: dict[str, float] = {}
     order: dict[str, tuple[float, ...]] = {}
     for result in run.results:
@@ -262,7 +269,7 @@ def ceilings(run: Run) -> tuple[str, ...]:
 
 
 def results(run: Run) -> Table:
-    """A row for each case, with the command that repeats it."""
+    """Return a row for each case, with the command that repeats it."""
     rows = []
     for result in run.results:
         if result.role != "measured":
@@ -282,8 +289,9 @@ def results(run: Run) -> Table:
 
 
 def troubles(run: Run) -> tuple[str, ...]:
-    """Damaged lines, every case without a time whose reason no footnote tells or that left evidence, and every warning,
-    once each."""
+    """Return damaged lines, cases without a time, and every warning, once each.
+
+    Cases whose reason is in a footnote are left out, unless they left evidence."""
     kinds: dict[str, list[str]] = {}
     reasons = tuple(comparison.reason or "" for comparison in run.comparisons)
     for result in run.results:
@@ -305,7 +313,7 @@ def troubles(run: Run) -> tuple[str, ...]:
 
 
 def selftest(run: Run) -> tuple[str, ...]:
-    """What the last self-test of this environment found of the harness itself."""
+    """Return the result of the last self-test of this environment."""
     record = run.environment.state.get("selftest")
     if not record:
         return ("No self-test in this environment yet: python -m micro.selftest (two to four minutes).",)
@@ -319,7 +327,7 @@ def selftest(run: Run) -> tuple[str, ...]:
 
 
 def between(run: Run) -> str | None:
-    """How far runs lie apart on the paths taken, or that it is not known here."""
+    """Return how far runs lie apart on the paths taken, or that it is not known here."""
     paths = list(dict.fromkeys(name for c in run.comparisons if c.ratio is not None for name in c.path))
     if not paths or all(c.replicates for c in run.comparisons):
         return None
@@ -333,7 +341,7 @@ def between(run: Run) -> str | None:
 
 
 def burst(run: Run) -> str | None:
-    """What a time by a GPU's own clock is not, and at which clock it was taken."""
+    """Return the limits of a time by a GPU's own clock, and the clock rates seen."""
     if not any(result.clock == "event" and result.op != "step" for result in run.results):
         return None
     names = ("sm_megahertz_least", "sm_megahertz_most")
@@ -346,7 +354,7 @@ def burst(run: Run) -> str | None:
     )
 
 
-PHASES = {  # of a contest's time, apart from each other, and how each is told
+PHASES = {  # parts of a contest's time, which do not overlap, and their texts
     "measuring": "measured {:.1f} s",
     "setup": "prepared and checked {:.1f} s",
     "asking": "looked up what is here {:.1f} s",
@@ -355,7 +363,7 @@ PHASES = {  # of a contest's time, apart from each other, and how each is told
 
 
 def seconds(run: Run) -> str:
-    """Where the time went: measuring, with what was compared meanwhile, everything before it, and the rest of it."""
+    """Return the time spent: measuring, with comparisons meanwhile, preparing, and the rest."""
     spent = {name: sum(c.seconds.get(name, 0.0) for c in run.contests) for name in (*PHASES, "witnessing", "wall")}
     parts = [text.format(spent[name]) for name, text in PHASES.items() if spent[name] or name in ("measuring", "setup")]
     if witnesses := sum(result.witnesses for result in run.results):

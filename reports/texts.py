@@ -1,4 +1,4 @@
-"""Texts of a run that a person reads as they are: explanations, tables of the literature, advice, predictions."""
+"""Texts of a run: explanations, tables of the literature, advice, predictions."""
 
 from __future__ import annotations
 

@@ -1,15 +1,15 @@
-"""Base units inside, prefixes outside: how numbers are written for people."""
+"""Numbers for people: base units inside, prefixes outside."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-LEAST = 1e-12  # a thousandth of the smallest prefix: what is left of a sum that cancels is less
+LEAST = 1e-12  # a thousandth of the smallest prefix; rounding errors of a sum that cancels are less
 
 
 def scaled(value: float, unit: str, digits: int = 3) -> str:
-    """`4.58 µs`, `118 GFLOP/s`: three figures and an SI prefix."""
+    """Return a value with three figures and an SI prefix: `4.58 µs`, `118 GFLOP/s`."""
     if abs(value) < LEAST:
         return f"0 {unit}"
     if not math.isfinite(value):
@@ -23,17 +23,17 @@ def scaled(value: float, unit: str, digits: int = 3) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """A time with three figures and a prefix, `4.58 µs`; a dash where it is unknown."""
+    """Return a time with three figures and a prefix, `4.58 µs`; a dash where it is unknown."""
     return "–" if value is None else scaled(value, "s")
 
 
 def signed(value: float) -> str:
-    """Seconds with their sign."""
+    """Return seconds with their sign."""
     return ("+" if value > -LEAST else "−") + seconds(abs(value))
 
 
 def binary(value: float) -> str:
-    """Bytes with a binary prefix: `4 MiB`."""
+    """Return bytes with a binary prefix: `4 MiB`."""
     for prefix in ("", "Ki", "Mi", "Gi", "Ti"):
         if value < 1024 or prefix == "Ti":
             return f"{value:.0f} {prefix}B" if value >= 100 else f"{value:.3g} {prefix}B"
@@ -42,36 +42,36 @@ def binary(value: float) -> str:
 
 
 def ratio(center: float | None, low: float | None, high: float | None) -> str:
-    """`1.013 [1.009, 1.017]`; as many places as the interval supports."""
+    """Return `1.013 [1.009, 1.017]`, with as many places as the interval supports."""
     if center is None:
         return "–"
     if low is None or high is None:
         return f"{center:.3g}, no interval"
     if high > 10 * center or low < center / 10:
-        return f"{center:.2g} [{low:.1g}, {high:.1g}]"  # nothing is known but that it was tried
+        return f"{center:.2g} [{low:.1g}, {high:.1g}]"  # so wide an interval supports one figure
     width = max(high - low, 1e-9)
     places = 4 if width < 0.002 else 3 if width < 0.05 else 2
     return f"{center:.{places}f} [{low:.{places}f}, {high:.{places}f}]"
 
 
 def ends(low: float | None, high: float | None) -> str:
-    """`1.009 to 1.017`, as many places as the interval supports; a dash where it is unknown."""
+    """Return `1.009 to 1.017`, as many places as the interval supports; a dash where it is unknown."""
     if low is None or high is None:
         return "–"
     return ratio(math.sqrt(low * high), low, high).partition("[")[2].rstrip("]").replace(", ", " to ")
 
 
 def percent(value: float | None) -> str:
-    """Whole per cent, of a number that is a percentage already; a dash where it is unknown."""
+    """Return a percentage as a whole number of per cent; a dash where it is unknown."""
     return "–" if value is None else f"{value:.0f} %"
 
 
 def first(names: Sequence[str], most: int) -> str:
-    """`fc1, fc2 and 3 more`: the first ones of many."""
+    """Return the first of many names: `fc1, fc2 and 3 more`."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 
 
 def counted(count: int, what: str) -> str:
-    """`1 contest`, `2 contests`."""
+    """Return a count with its noun: `1 contest`, `2 contests`."""
     return f"{count} {what}{'s' * (count != 1)}"

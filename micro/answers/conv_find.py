@@ -12,7 +12,7 @@ from micro.findings.select import interval
 from micro.planning.contest import parse
 from reports import units
 from reports.record import Comparison, Contest, Result, Run
-from reports.regret import CHANGING, FOUND, REGRET, common, fastest, timed
+from reports.regret import CHANGING, REGRET, SEARCH, common, fastest, timed
 
 CALLS = 2  # of each algorithm in a search: one warms it up, one is timed
 
@@ -64,7 +64,7 @@ class Search:
 
 def answer(run: Run) -> list[str]:
     """All of the layers together, each by itself, then the shapes that change."""
-    layers, changing = _searches(run, FOUND), _searches(run, CHANGING)
+    layers, changing = _searches(run, SEARCH), _searches(run, CHANGING)
     shapes = [one for one in changing if not any(_of_batch(x, one) for x in layers)]
     return [*_together(layers), *map(_layer, layers), *_last(changing, layers), *_ever_new(shapes)]
 
@@ -72,7 +72,7 @@ def answer(run: Run) -> list[str]:
 def _searches(run: Run, word: str) -> list[Search]:
     """Of contests in which the default and anything else was timed."""
     again = {common(x.contest): x.comparisons[0] for x in run.contests if x.contest.startswith(f"{REGRET}/")}
-    searched = [x for x in run.contests if x.contest.partition("/")[0] in (FOUND, CHANGING)]
+    searched = [x for x in run.contests if x.contest.partition("/")[0] in (SEARCH, CHANGING)]
     setups = _setups(searched)
     searches = []
     for contest in searched:

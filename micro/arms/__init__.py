@@ -1,1 +1,1 @@
-"""The two sides of `micro.ab`: a server in each checkout, its client, the pairs, what they say."""
+"""The two sides of `micro.ab`: a server in each checkout, its client, the pairs, their verdicts."""

@@ -1,4 +1,4 @@
-"""Both arms of a comparison in fresh processes in lockstep, pair after pair, and what the pairs say."""
+"""Both arms of a comparison in fresh processes in lockstep, pair after pair, and their run file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TURN = 4  # rounds before the other arm has its turn
 
 @dataclass(frozen=True)
 class Place:
-    """Where an arm lives: its Python, and its checkout."""
+    """The location of an arm: its Python and its checkout."""
 
     python: str = sys.executable
     repo: Path = suite.ROOT
@@ -40,7 +40,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Duel:
-    """What `micro.ab` is asked: the command whose cases are measured, and where each arm lives."""
+    """A request to `micro.ab`: the command whose cases are measured, and the place of each arm."""
 
     words: tuple[str, ...]
     places: Mapping[str, Place]
@@ -49,7 +49,7 @@ class Duel:
 
 
 def run(duel: Duel) -> int:
-    """The exit code. Raises UsageError."""
+    """Measure both arms, write the run file, print the report; return the exit code. Raises UsageError."""
     limits = duel.limits
     with ExitStack() as stack:
         opened = open_outputs(duel.outputs, stack)
@@ -78,7 +78,7 @@ def run(duel: Duel) -> int:
 
 
 def _plans(duel: Duel) -> list[dict[str, Any]]:
-    """Cases and environment of each arm."""
+    """Return the cases and the environment of each arm. Raises UsageError."""
     plans = []
     for letter in NAMES:
         with _arm(duel, letter, 1) as arm:
@@ -103,7 +103,7 @@ def _arm(duel: Duel, letter: str, threads: int) -> Iterator[Arm]:
 
 
 def _common(plans: Sequence[dict[str, Any]]) -> tuple[list[str], list[str]]:
-    """Cases that both arms can measure; and what is said of the others. Raises UsageError."""
+    """Return the cases that both arms can measure, and a line for each of the others. Raises UsageError."""
     by_name = [{case["name"]: case["skip"] for case in plan["cases"]} for plan in plans]
     common = [name for name, skip in by_name[0].items() if not skip and by_name[1].get(name, "") is None]
     apart = []
@@ -119,7 +119,7 @@ def _common(plans: Sequence[dict[str, Any]]) -> tuple[list[str], list[str]]:
 
 
 class Fails(Exception):
-    """An arm could not do what it was asked."""
+    """A failure of an arm to do what was requested."""
 
     def __init__(self, letter: str, error: SuiteError) -> None:
         self.letter, self.error = letter, error
@@ -133,7 +133,7 @@ def _ask(arm: Arm, do: str, patience: float, **given: Any) -> Any:
 
 
 def _take(duel: Duel, cases: Sequence[Case], threads: int, progress: Progress) -> tuple[int, dict[str, list[float]]]:
-    """All pairs of processes; the exit code of what stopped them early, and the canaries of each process."""
+    """Take all pairs of processes; return the exit code of an early stop, and each process's canaries."""
     canary: dict[str, list[float]] = {}
     limits = duel.limits
     chance = random.Random(secrets.randbits(31))
@@ -155,7 +155,9 @@ def _take(duel: Duel, cases: Sequence[Case], threads: int, progress: Progress) -
 def _pair(
     duel: Duel, cases: Sequence[Case], threads: int, seconds: float, chance: random.Random, *, first: bool
 ) -> dict[str, float]:
-    """Every case in one fresh process of each arm; what a case does costs itself. The canaries."""
+    """Measure every case in one fresh process of each arm; return the canaries.
+
+    A case that fails is left out, and a crash restarts the two processes."""
     canaries: dict[str, float] = {}
     with ExitStack() as stack:
         arms: list[Arm] = []
@@ -176,7 +178,9 @@ def _pair(
 def _visit(
     arms: Sequence[Arm], case: Case, seconds: float, chance: random.Random, *, first: bool, canary: bool
 ) -> dict[str, float]:
-    """One case in one pair of processes: alike in placement and launches, turns in random order."""
+    """Measure one case in one pair of processes; return the canaries.
+
+    Placement and launches are alike in both; the arms' turns come in random order."""
     seed = chance.getrandbits(31)
     about = [_ask(arm, "prepare", 300.0, case=case.name, seed=seed if first else None) for arm in arms]
     calls = [_ask(arm, "open", 120.0, case=case.name, seed=seed)["calls"] for arm in arms]
@@ -185,7 +189,7 @@ def _visit(
         settled = _ask(arm, "settle", 120.0, calls=least, visit=ACROSS)
     case.about = case.about or about
     case.launches, case.visit = settled["launches"], settled["visit"]
-    case.queues = settled.get("queues", True)  # a checkout from before it was asked
+    case.queues = settled.get("queues", True)  # older checkouts do not answer it
     rounds = TURN if 8 * TURN * settled["round"] < seconds else 1
     wall: list[list[float]] = [[], []]
     cpu: list[list[float]] = [[], []]

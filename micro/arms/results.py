@@ -1,4 +1,4 @@
-"""What the pairs of processes say: verdicts that share one error, records, the sentences and the gate."""
+"""Results of the pairs of processes: verdicts that share one error, records, sentences and the gate."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ VERDICTS = ("slower", "faster", "same", "unresolved", "not comparable")
 
 @dataclass(frozen=True)
 class Limits:
-    """Processes an arm, seconds of measuring in all, the margin of a verdict, the gate if there is one."""
+    """Limits of a comparison of two arms."""
 
-    processes: int
-    seconds: float
-    margin: float
+    processes: int  # of each arm
+    seconds: float  # of measuring in all
+    margin: float  # of a verdict
     gate: float | None
 
 
 @dataclass
 class Case:
-    """What was seen of one case: for each pair of processes its rounds, [pair][arm] lists of seconds."""
+    """Measurements of one case: for each pair of processes its rounds, [pair][arm] lists of seconds."""
 
     name: str
     wall: list[list[list[float]]] = field(default_factory=list)
@@ -51,7 +51,7 @@ class Case:
         return self.cpu if self.clock == "cpu" else self.wall
 
     def ratios(self) -> Any:
-        """The logarithm of b over a in each pair of processes."""
+        """Return the logarithm of b over a in each pair of processes."""
         import numpy as np
 
         logs = []
@@ -67,7 +67,7 @@ def judged(case: Case, limits: Limits, family: int) -> stats.Judgment:
 
 
 def held_back(case: Case, limits: Limits, family: int) -> bool:
-    """Whether the gate stops this case: slower for certain, and perhaps by the gate or more."""
+    """Return whether the gate stops this case: significantly slower, and its interval reaches the gate."""
     if case.failed or limits.gate is None:
         return False
     judgment = judged(case, limits, family)
@@ -77,7 +77,7 @@ def held_back(case: Case, limits: Limits, family: int) -> bool:
 def contests(
     cases: Sequence[Case], limits: Limits, canary: dict[str, list[float]], command: str
 ) -> Iterator[record.Contest]:
-    """A contest for each case: its two arms and their comparison."""
+    """Yield a contest for each case: its two arms and their comparison."""
     for case in cases:
         name = f"ab/{case.name}"
         results = tuple(_result(case, i, name, canary, command) for i in (0, 1))
@@ -112,21 +112,21 @@ def contests(
 
 
 def _result(case: Case, i: int, contest: str, canary: dict[str, list[float]], command: str) -> record.Result:
-    one = parse(case.name)
-    row: Any = find(one.problem.op, one.variant)
+    parsed = parse(case.name)
+    row: Any = find(parsed.problem.op, parsed.variant)
     blank = record.Result(
         f"{case.name}/arm:{NAMES[i]}",
         contest,
         "measured",
-        one.problem.op,
-        asdict(one.problem),
-        one.variant,
+        parsed.problem.op,
+        asdict(parsed.problem),
+        parsed.variant,
         "cpu",
-        one.setting.threads,
+        parsed.setting.threads,
         "planned",
-        axes=one.problem.shown,
-        cold=one.setting.cold,
-        precision=row.computes(one.problem),
+        axes=parsed.problem.shown,
+        cold=parsed.setting.cold,
+        precision=row.computes(parsed.problem),
         repeat=command,
     )
     if NAMES[i] in case.failed:
@@ -173,7 +173,7 @@ def differing(plans: Sequence[dict[str, Any]]) -> list[str]:
 def sentences(
     run: record.Run, limits: Limits, differs: list[str], apart: list[str], tripped: Sequence[Case]
 ) -> list[str]:
-    """How many cases of each verdict, what differs between the arms, what the gate says."""
+    """Return how many cases have each verdict, what differs between the arms, and the gate's outcome."""
     by = {verdict: [c for c in run.comparisons if c.verdict == verdict] for verdict in VERDICTS}
     counts = ", ".join(f"{len(comparisons)} {verdict}" for verdict, comparisons in by.items() if comparisons)
     lines = [f"Arm b against arm a, {len(run.comparisons)} cases: {counts} (margin {100 * limits.margin:g} %)."]

@@ -1,8 +1,7 @@
-"""One arm of `micro.ab`: a fresh process of one checkout and interpreter; the driver starts each of its turns.
+"""One arm of `micro.ab`: a fresh process of one checkout and interpreter, driven turn by turn.
 
-Its protocol is JSON lines, so that two versions of this suite can stand against each other: a request is
-`{"do": …}`, an answer what it gave or `{"error": …}`.
-"""
+The protocol is JSON lines, so that two versions of this suite can stand against each other: a request is `{"do":
+…}`, an answer is its result or `{"error": …}`."""
 
 from __future__ import annotations
 
@@ -27,13 +26,13 @@ from micro.worker.process import die_with, pin
 
 
 class Arm:
-    """Each method but `answer` is what a request asks it to do."""
+    """The requests of an arm: each public method but `answer` serves the request of its name."""
 
     def __init__(self, device: str) -> None:
         self._host = Host(open_device(device), 0)
 
     def answer(self, do: str, given: dict[str, Any]) -> dict[str, Any]:
-        """What `do` gave. Raises what it raises."""
+        """Run the method `do` and return its answer. Raises what the method raises."""
         methods: dict[str, Callable[..., dict[str, Any]]] = {
             "plan": self.plan,
             "prepare": self.prepare,
@@ -45,7 +44,7 @@ class Arm:
         return methods[do](**given)
 
     def plan(self, words: list[str]) -> dict[str, Any]:
-        """The cases of a command, and where it would run."""
+        """Return the cases of a command, and the environment in which they would run."""
         module, *rest = words
         name = module.rpartition(".")[2]
         benchmark, arguments = request(
@@ -63,19 +62,19 @@ class Arm:
         }
 
     def prepare(self, case: str, seed: int | None) -> dict[str, Any]:
-        """Prepared, and checked where a seed for that is given."""
+        """Prepare a case, and check its result if a seed is given."""
         parsed = parse(case)
         prepared = self._host.prepare(parsed)
         error = self._host.check(parsed, seed).error if seed is not None else None
         return {"kernel": prepared.kernel, "isa": prepared.isa, "error": error}
 
     def open(self, case: str, seed: int) -> dict[str, Any]:
-        """Seconds of one launch of each part."""
+        """Open a case; return seconds of one launch of each part."""
         parsed = parse(case)
         return {"calls": self._host.open([parsed], [True], seed)[0]}
 
     def settle(self, calls: list[float], visit: float) -> dict[str, Any]:
-        """Launches of a visit, and seconds of a visit and of a round."""
+        """Return launches of a sample, and seconds of a sample and of a round."""
         opened = self._host.settle([calls], visit)
         return {
             "launches": opened.launches[0],
@@ -85,7 +84,7 @@ class Arm:
         }
 
     def look(self, first: int, rounds: int, canary: bool) -> dict[str, Any]:
-        """Seconds of a use in each round, by the wall and by the processor's clock."""
+        """Take a batch of rounds; return seconds of a use in each, by the wall and by the processor's clock."""
         look = self._host.look(first, rounds, None, canary)
         return {
             "wall": look.wall[:, 0].tolist(),
@@ -95,13 +94,13 @@ class Arm:
         }
 
     def close(self) -> dict[str, Any]:
-        """Nothing; the case's buffers are given back."""
+        """Give the case's buffers back."""
         self._host.close()
         return {}
 
 
 def main(arguments: list[str]) -> None:
-    """Serve until the pipe ends."""
+    """Serve requests until the pipe ends."""
     device, threads, read, write, parent = arguments[0], *map(int, arguments[1:])
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     die_with(parent)

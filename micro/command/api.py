@@ -1,4 +1,4 @@
-"""The same as the command line, from Python: plan, then measure; the result is records."""
+"""The Python interface beside the command line: plan, then measure; the result is records."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ if TYPE_CHECKING:
 
 
 def plan(benchmark: str, **options: Any) -> Plan:
-    """What `python -m micro.BENCHMARK --option value …` would measure; its `contests` can be looked through.
+    """Return the plan of `python -m micro.BENCHMARK --option value …`, whose `contests` can be inspected.
 
-    An option is named as on the command line, with `_` for `-`: a value, a list of values, or True for a
-    flag; `output` is the run file, `without` stands for `--not`. A variant may be a Python function of the problem
-    and its arrays. Nothing is measured or imported yet. Raises UsageError.
-    """
+    An option is named as on the command line, with `_` for `-`: a value, a list of values, or True for a flag;
+    `output` is the run file, `without` stands for `--not`. A variant may be a Python function of the problem and its
+    arrays. Nothing is measured or imported yet. Raises UsageError."""
     from kernels.errors import UsageError
     from micro.planning.options import request
     from micro.planning.request import planned
@@ -42,7 +41,7 @@ def plan(benchmark: str, **options: Any) -> Plan:
 
 
 def _named(options: dict[str, Any]) -> dict[str, Any]:
-    """With the name of each function among the variants."""
+    """Replace each function among the variants by its name."""
     asked = options.get("variant")
     variants = asked if isinstance(asked, Sequence) and not isinstance(asked, str) else [asked]
     if not any(map(callable, variants)):
@@ -53,12 +52,11 @@ def _named(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def measure(plan: Plan, by: Checks | None = None) -> Run:
-    """Measure a plan; results and comparisons in the order of its contests. `by`: what `workers` gives.
+    """Measure a plan; return results and comparisons in the order of its contests.
 
-    `reports.flat.results(run)` and `.comparisons(run)` are rows ready for a data frame, and
-    `reports.store.read(path)` is the same run read from its file. A kernel that is wrong or fails is a
-    result with its reason, not an exception. Raises UsageError.
-    """
+    `by`: the checks that `workers` yields. `reports.flat.results(run)` and `.comparisons(run)` are rows ready for a
+    data frame, and `reports.store.read(path)` is the same run read from its file. A kernel that is wrong or fails is
+    a result with its reason, not an exception. Raises UsageError."""
     from micro.command.session import measured
 
     return measured(plan, by)
@@ -66,9 +64,10 @@ def measure(plan: Plan, by: Checks | None = None) -> Run:
 
 @contextmanager
 def workers(bounded: bool = True) -> Iterator[Checks]:
-    """What several plans are measured by, one after another: in workers that stay, what is right there is not checked
-    again. They end with it. `bounded`: ceilings are measured beside, which take a part of the time; without them there
-    are ratios alone, and nothing is refused for beating one."""
+    """Keep the workers of several plans alive, so that correct kernels are checked once.
+
+    The workers end with the context. `bounded`: measure ceilings beside the cases, which takes a part of the time;
+    without ceilings there are ratios alone, and no result is refused for beating one."""
     from micro.measuring.checks import Checks
     from micro.worker.process import Workers
 
@@ -77,7 +76,7 @@ def workers(bounded: bool = True) -> Iterator[Checks]:
 
 
 def words(options: dict[str, Any]) -> list[str]:
-    """The command line of keyword options; quiet unless `quiet=False`."""
+    """Return the command line of keyword options; quiet unless `quiet=False`."""
     arguments = [] if options.pop("quiet", True) is False or options.get("verbose") else ["-q"]
     short = {"output": "-o", "verbose": "-v", "without": "--not"}
     for name, value in options.items():

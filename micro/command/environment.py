@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def environment(devices: Sequence[Device], command: str) -> Environment:
-    """Of this machine, for the first line of a run file."""
+    """Return the environment of this machine, for the first line of a run file."""
     device, all_facts = devices[0], facts.facts(devices)
     machine = facts.machine(all_facts)
     state = {
@@ -34,15 +34,16 @@ def environment(devices: Sequence[Device], command: str) -> Environment:
         "megahertz": _clock(),
         "run_delay": run_queue.told(),
         "selftest": _selftest(machine),
-        "devices": {one.name: one.kind.to_record(REFUSABLE) for one in devices},
+        "devices": {x.name: x.kind.to_record(REFUSABLE) for x in devices},
     }
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     return Environment(facts.digest(all_facts), all_facts, state, command, started)
 
 
 def command_line() -> str:
-    """As a person typed it: a module of this suite by the name that `python -m` takes, a file by its path in it. Of any
-    other program, a script or a notebook, its name alone: its words are none of ours."""
+    """Return the command as typed: modules by their name, files by their path in the suite.
+
+    A script or a notebook outside the suite is only named, without its arguments."""
     import shlex
 
     script, words = Path(sys.argv[0]), sys.argv[1:]
@@ -57,7 +58,7 @@ def command_line() -> str:
 
 
 def _selftest(machine: str) -> dict[str, Any] | None:
-    """The figures of the last self-test on this installation, whatever our own commit was."""
+    """Return the figures of the last self-test on this installation, whatever its commit was."""
     try:
         document: dict[str, Any] = json.loads((state_folder() / f"selftest/{machine}.json").read_bytes())
         return document

@@ -1,4 +1,4 @@
-"""Every benchmark of `micro/`, and a useful default of each in one run file."""
+"""All benchmarks of `micro/`, and a useful default of each in one run file."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MEMORY = "{memory}"  # in a useful line: bytes outside the device's caches
 
 @dataclass(frozen=True)
 class Part:
-    """One command line of one benchmark, planned."""
+    """One planned command line of one benchmark."""
 
     name: str
     words: str
@@ -49,7 +49,7 @@ class Part:
 
 
 def benchmarks() -> dict[str, Benchmark]:
-    """By name: the files of `micro/` that have a BENCHMARK."""
+    """Return by name the files of `micro/` that have a BENCHMARK."""
     names = sorted(path.stem for path in HERE.glob("[a-z]*.py"))
     modules = {name: importlib.import_module(f"{suite.PREFIX}micro.{name}") for name in names}
     return {name: module.BENCHMARK for name, module in modules.items() if hasattr(module, "BENCHMARK")}
@@ -76,7 +76,9 @@ def parts(device: str, small: bool = False, ranks: range = ALL) -> list[Part]:
 
 
 def _written(part: Part, kernels: str) -> bool:
-    """Whether any of its cases is a kernel for such a device: a line may name the variants of another."""
+    """Return whether any case of a part has a kernel for such a device.
+
+    A line may name the variants of another device."""
     cases = (case for contest in part.plan.contests for case in contest.cases)
     return any(find(case.problem.op, case.variant).device == kernels for case in cases)
 
@@ -92,8 +94,10 @@ def _part(benchmark: Benchmark, name: str, line: Useful, device: str, small: boo
 
 
 def run(todo: Sequence[Part], device: str, budget: float, outputs: Outputs) -> Iterator[tuple[Part, Run]]:
-    """One part after another, each with its share of the seconds that are left, and the run file so far. What stands
-    in the file already is not measured again. `micro.names` adds the names of kernels that ran on a GPU."""
+    """Measure one part after another; yield each part with the run file so far.
+
+    Each part has its share of the seconds that are left, and nothing is measured again that the file holds already.
+    `micro.names` adds the names of kernels that ran on a GPU."""
     opened = open_device(device)
     todo = _fitting(todo, opened)
     total = sum(part.plan.budget.seconds for part in todo)
@@ -108,15 +112,15 @@ def run(todo: Sequence[Part], device: str, budget: float, outputs: Outputs) -> I
                 print(f"{part.title}: {text}", file=sys.stderr, flush=True)
             total -= part.plan.budget.seconds
             here: Session = replace(at, runner=replace(at.runner, repeat=Repeat(part.name, part.plan.swept)))
-            own = _names(part, todo, at.file.run)
+            names = _names(part, todo, at.file.run)
             others = {contest.name for contest in contests} | {x.contest for x in at.file.run.contests}
-            unused = measure_plan(here, replace(part.plan, budget=share), frozenset(others - own), leaves=False)
+            unused = measure_plan(here, replace(part.plan, budget=share), frozenset(others - names), leaves=False)
             left -= share.seconds - unused
             yield part, at.file.run
 
 
 def _fitting(todo: Sequence[Part], device: Device) -> list[Part]:
-    """Without the contests that cannot fit on it, each of which is told. Raises UsageError where none is left."""
+    """Drop the contests that cannot fit on the device, and print each. Raises UsageError where none is left."""
     limits, kept, refused = {device.name: device.limits()}, list[Part](), list[UsageError]()
     for part in todo:
         contests = []
@@ -135,7 +139,7 @@ def _fitting(todo: Sequence[Part], device: Device) -> list[Part]:
 
 
 def _names(part: Part, todo: Sequence[Part], run: Run) -> set[str]:
-    """A part's contests: those planned, and in a run's order those asked for after them."""
+    """Return a part's contests: those planned, and those that its question refined after them."""
     names = {contest.name for contest in part.plan.contests}
     owner = {contest.name: other for other in todo for contest in other.plan.contests}
     last = None
@@ -147,7 +151,7 @@ def _names(part: Part, todo: Sequence[Part], run: Run) -> set[str]:
 
 
 def answer(part: Part, todo: Sequence[Part], run: Run) -> list[str]:
-    """What came of a part: its own sentences, or a line for each comparison; the best share of a ceiling."""
+    """Return a part's sentences, else a line for each comparison; then its best share of a ceiling."""
     names = _names(part, todo, run)
     mine = replace(run, contests=tuple(contest for contest in run.contests if contest.contest in names))
     lines = (_line(contest, x) for contest in mine.contests for x in contest.comparisons)
@@ -169,7 +173,7 @@ def answer(part: Part, todo: Sequence[Part], run: Run) -> list[str]:
 
 
 def _broken(run: Run, sentences: Sequence[str]) -> list[str]:
-    """Why cases were wrong or failed that are not in `sentences` yet: a sentence on the others passes over them."""
+    """Return why cases were wrong or failed, for those that `sentences` does not mention."""
     by_reason: dict[str, dict[str, None]] = {}
     for result in run.results:
         if result.status in ("wrong", "failed") and not any(str(result.reason) in x for x in sentences):

@@ -1,4 +1,4 @@
-"""A figure of the self-test: what was measured, what is promised of it, and whether that holds."""
+"""A figure of the self-test: the measured value, the promise, and whether the promise holds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ HEAD = ("figure", "found", "promised", "held")
 
 @dataclass(frozen=True)
 class Figure:
-    """One line: what was found, what is promised, and whether it holds; `busy` says why it is not judged."""
+    """One line of the self-test: the measured value, the promise, and whether the promise holds.
+
+    `busy`: why the figure is not judged."""
 
     name: str
     value: str
@@ -36,9 +38,10 @@ class Figure:
 
 
 def rate(name: str, hits: int, trials: int, least: float, unjudged: str | None = None, most: float = 1.0) -> Figure:
-    """A share that is promised to be at least so much, at most `most`: held where its whole 95 % Wilson interval lies
-    inside. Not judged where that was said before, or where so few trials could not show it whatever they found, unless
-    they show that it is not so."""
+    """Return the figure of a share that is promised to be at least `least`, at most `most`.
+
+    Held if its whole 95 % Wilson interval lies inside. Not judged if `unjudged` gives a reason, or if so few trials
+    could not show it whatever their outcome, unless the interval lies outside."""
     low, high = stats.wilson(hits, trials)
     inside, outside = least <= low and (high <= most or most == 1.0), high < least or low > most
     if unjudged is None and not outside and not _can_show(trials, least, most):
@@ -48,8 +51,9 @@ def rate(name: str, hits: int, trials: int, least: float, unjudged: str | None =
 
 
 def within(name: str, interval: tuple[float, float, float], limit: float, unjudged: str | None = None) -> Figure:
-    """A deviation, low, middle and high, whose interval is promised to lie inside ± a limit. Not judged where that was
-    said before, or where so wide an interval cannot lie inside, unless it lies beyond."""
+    """Return the figure of a deviation (low, middle, high) that is promised to lie inside ± `limit`.
+
+    Not judged if `unjudged` gives a reason, or if the interval is wider than the limits, unless it lies beyond them."""
     low, middle, high = interval
     inside, beyond = -limit <= low and high <= limit, low > limit or high < -limit
     if unjudged is None and not beyond and high - low > 2 * limit:
@@ -59,35 +63,35 @@ def within(name: str, interval: tuple[float, float, float], limit: float, unjudg
 
 
 def _can_show(trials: int, least: float, most: float) -> bool:
-    """Whether the best number of hits of so many trials lies inside for certain."""
+    """Return whether the best number of hits of so many trials lies inside for certain."""
     ends = (stats.wilson(hits, trials) for hits in range(trials + 1))
     return trials > 0 and any(low >= least and (high <= most or most == 1.0) for low, high in ends)
 
 
 def exit_code(figures: Sequence[Figure]) -> int:
-    """0 where every figure is as promised or is not judged; else 1."""
+    """Return 0 if every figure is as promised or not judged, else 1."""
     return 0 if all(figure.held or figure.busy for figure in figures) else 1
 
 
 def data(figures: Sequence[Figure]) -> list[dict[str, Any]]:
-    """The figures as a run file has them."""
+    """Return the figures as a run file has them."""
     return [asdict(figure) for figure in figures]
 
 
 def document(started: str, figures: Sequence[Figure]) -> dict[str, Any]:
-    """The figures as JSON has them."""
+    """Return the figures as a JSON document."""
     return {"started": started, "figures": data(figures)}
 
 
 def write(kept: dict[str, Any], stream: IO[str] | None) -> None:
-    """A document to the open file of `--json`, if there is one."""
+    """Write a document to the open file of `--json`, if there is one."""
     if stream is not None:
         print(json.dumps(kept), file=stream)
         finish(stream)
 
 
 def table(figures: Sequence[Figure], stream: IO[str]) -> None:
-    """All figures with the column `held`, for a person."""
+    """Print all figures with the column `held`, for a person."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -96,6 +100,6 @@ def table(figures: Sequence[Figure], stream: IO[str]) -> None:
     shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in HEAD:
         shown.add_column(name, overflow="fold")
-    for one in figures:
-        shown.add_row(*map(Text, (one.name, one.value, one.promised, one.judgment)))
+    for figure in figures:
+        shown.add_row(*map(Text, (figure.name, figure.value, figure.promised, figure.judgment)))
     Console(file=stream, highlight=False, width=None if stream.isatty() else 100).print(shown)

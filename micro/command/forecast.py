@@ -1,5 +1,4 @@
-"""How long contests take: foreseen by their devices' speed, corrected by what the first ones took, and the budget that
-would have been enough."""
+"""Forecasts of the time of contests, corrected by the first ones, and the budget that is enough."""
 
 from __future__ import annotations
 
@@ -18,17 +17,18 @@ if TYPE_CHECKING:
     from micro.planning.request import Plan
     from reports import record
 
-REFERENCE = 100e9  # FLOP/s of the processor, which computes what an answer is checked against
-LEAST_VISIT = 1e-3  # seconds of a visit on a device that is not called from the compiled loop
-BESIDE = 4  # visits to ceilings and canaries for each round of a first look, there
+REFERENCE = 100e9  # FLOP/s of the processor that computes the reference of a check
+LEAST_VISIT = 1e-3  # seconds of a sample on a device that is not called from the compiled loop
+BESIDE = 4  # samples of ceilings and canaries on such a device for each round of the first batch
 TRIFLE = 1.0  # seconds: a contest whose fewest rounds take less is measured, whatever is left of the budget
-TWICE, NOTABLE = 2.0, 5.0  # times its forecast, and seconds beyond it: preparing that takes longer is said to
-SAFE = 1.25  # times what the rounds took: a budget that is advised
+TWICE, NOTABLE = 2.0, 5.0  # times the forecast, and seconds beyond it, from which on slow preparing is reported
+SAFE = 1.25  # times the time of the rounds, for the budget that is advised
 
 
 def first_look(contest: Contest, limits: Mapping[str, Limits]) -> float:
-    """Seconds, roughly, by what each case's device is taken to do: eight rounds of every case, warmed up where that is
-    done; where visits are made step by step, of the ceilings and the canaries beside them too."""
+    """Estimate the seconds of the first batch: eight rounds of every case, and its warm-up.
+
+    Calls that are long are not warmed up. Where samples are taken step by step, ceilings and canaries are included."""
     total, least = 0.0, 0.05
     for case in contest.cases:
         if case.skip or case.setting.device not in limits:
@@ -43,13 +43,13 @@ def first_look(contest: Contest, limits: Mapping[str, Limits]) -> float:
 
 
 def preparing(contests: Sequence[Contest]) -> float:
-    """Seconds, roughly, in which all cases are prepared and checked."""
+    """Estimate the seconds in which all cases are prepared and checked."""
     cases = {case for contest in contests for case in contest.cases if not case.skip}
     return sum(4 * case.problem.flops / REFERENCE + 8 * case.problem.footprint / 1e9 + 0.1 for case in cases)
 
 
 def announced(contests: Sequence[Contest], budget: Budget) -> str:
-    """What is about to happen: contests, and at most how long."""
+    """Return the announcement of a plan: its contests, and at most how long they take."""
     cases = {case for contest in contests for case in contest.cases if not case.skip}
     checks = preparing(contests)
     return (
@@ -61,7 +61,7 @@ def announced(contests: Sequence[Contest], budget: Budget) -> str:
 
 
 def corrected(first: record.Contest, contests: Sequence[Contest], left: float) -> str | None:
-    """Once the first contest is done, what the others will take, where it was prepared far slower than foreseen."""
+    """Return a new estimate for the other contests if the first was prepared far slower than foreseen."""
     took, foreseen = first.seconds.get("setup", 0.0), preparing(contests[:1])
     if len(contests) < 2 or took < TWICE * foreseen or took < foreseen + NOTABLE:
         return None
@@ -73,49 +73,52 @@ def corrected(first: record.Contest, contests: Sequence[Contest], left: float) -
 
 
 def looked(done: record.Contest) -> float:
-    """Seconds of a first look at the pace at which a contest's rounds went; 0 where it has none."""
+    """Return seconds of a first batch at the pace of a contest's rounds; 0 if it has none."""
     rounds = max((len(result.samples) for result in done.results), default=0)
     return LOOKS[0] * done.seconds.get("measuring", 0.0) / rounds if rounds else 0.0
 
 
 def out_of_time(need: float, left: float) -> bool:
-    """Whether what is left does not pay for the fewest rounds of a contest, whose first look needs so much."""
+    """Return whether the seconds left are too few for the fewest rounds of a contest.
+
+    `need`: seconds of its first batch."""
     return need * FEWEST / LOOKS[0] > max(left, TRIFLE)
 
 
 def remedy(plan: Plan, run: record.Run, limits: Mapping[str, Limits]) -> list[str]:
-    """Which contests of a plan were not measured, or too few rounds, and the budget that would have been enough."""
+    """Return which contests were not measured or had too few rounds, and a budget that is enough."""
     done = {contest.contest: contest for contest in run.contests}
     measured = [(contest, done[contest.name]) for contest in plan.contests if contest.name in done]
-    few = [one for _, one in measured if _short(one)]
+    few = [x for _, x in measured if _short(x)]
     missing = [contest for contest in plan.contests if contest.name not in done]
     if plan.until != "time" or not (few or missing):
         return []
-    need = sum(max(one.seconds.get("measuring", 0.0), looked(one) if _short(one) else 0.0) for _, one in measured)
-    need += pace([(first_look(contest, limits), one) for contest, one in measured]) * sum(
+    need = sum(max(x.seconds.get("measuring", 0.0), looked(x) if _short(x) else 0.0) for _, x in measured)
+    need += pace([(first_look(contest, limits), x) for contest, x in measured]) * sum(
         first_look(contest, limits) for contest in missing
     )
     budget = _round(max(SAFE * need * (plan.replicates if few else 1) / (1 - plan.kept), plan.budget.seconds))
     count = len(plan.contests)
-    said = [f"{len(few)} of {count} contests had too few rounds for a ratio"] if few else []
-    said += [f"{len(missing)} of {count} contests were not measured for want of time"] if missing else []
+    shortfalls = [f"{len(few)} of {count} contests had too few rounds for a ratio"] if few else []
+    shortfalls += [f"{len(missing)} of {count} contests were not measured for want of time"] if missing else []
     goes_on = ", or -o FILE and --resume, which goes on with what is missing" if missing else ""
-    return [f"{'; '.join(said)}: again with --budget {budget}s{goes_on}."]
+    return [f"{'; '.join(shortfalls)}: again with --budget {budget}s{goes_on}."]
 
 
 def pace(measured: Sequence[tuple[float, record.Contest]]) -> float:
-    """How many times longer than foreseen rounds take, of contests with what was foreseen of each: the median, since
-    one may hold a kernel that no forecast fits."""
-    times = [took / foreseen for foreseen, one in measured if (took := looked(one)) and foreseen]
+    """Return how many times longer than foreseen rounds take: the median over contests.
+
+    `measured`: seconds foreseen, and the contest; a single contest may hold a kernel that no forecast fits."""
+    times = [took / foreseen for foreseen, finished in measured if (took := looked(finished)) and foreseen]
     return median(times) if times else 1.0
 
 
 def _short(done: record.Contest) -> bool:
-    """Whether a comparison has no ratio for want of rounds."""
-    return any(one.verdict == "unresolved" and one.ratio is None for one in done.comparisons)
+    """Return whether a comparison has no ratio for want of rounds."""
+    return any(comparison.verdict == "unresolved" and comparison.ratio is None for comparison in done.comparisons)
 
 
 def _round(seconds: float) -> int:
-    """Up, to two figures."""
+    """Round up to two figures."""
     step = int(10 ** max(0, math.floor(math.log10(max(seconds, 1.0))) - 1))
     return step * math.ceil(seconds / step)

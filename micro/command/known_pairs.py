@@ -1,4 +1,4 @@
-"""What the pairs of known truth say: false alarms, detection, intervals that hold the truth, seconds."""
+"""Verdicts on pairs of known truth: false alarms, detection, intervals that hold the truth, seconds."""
 
 from __future__ import annotations
 
@@ -32,38 +32,40 @@ class Pair:
 
 
 def finished(asked: Known, done: record.Contest) -> Pair:
-    """What its record says."""
+    """Return the pair of a contest's record."""
     contended = any(result.status == "contended" for result in done.results if result.role == "measured")
-    (one,) = done.comparisons
-    holds = None if one.low is None or one.high is None else one.low <= 1 <= one.high
-    return Pair(asked.kind, asked.kernel, one.verdict, done.seconds["measuring"], holds, contended)
+    (comparison,) = done.comparisons
+    holds = None if comparison.low is None or comparison.high is None else comparison.low <= 1 <= comparison.high
+    return Pair(asked.kind, asked.kernel, comparison.verdict, done.seconds["measuring"], holds, contended)
 
 
 def noisy(pilot: Sequence[record.Contest]) -> str | None:
-    """Why nothing quiet is judged on this machine now: by canaries and by the time in which the worker, which never
-    waits while it measures, did not run; whatever the verdicts are."""
+    """Return why nothing quiet is judged on this machine now, whatever the verdicts are.
+
+    Judged by the canaries and the time in which the worker, which never waits while it measures, did not run."""
     results = [result for done in pilot for result in done.results if result.role == "measured"]
     if slow := [text for result in results for text in result.warnings if "slow host" in text]:
         return slow[0]
-    clock, own = (sum(done.system.get(name, 0.0) for done in pilot) for name in ("clock", "own"))
-    lost = 1 - own / clock if clock else 0.0
+    clock, ran = (sum(done.system.get(name, 0.0) for done in pilot) for name in ("clock", "own"))
+    lost = 1 - ran / clock if clock else 0.0
     return f"{lost:.0%} of the pilot's time went to others" if lost > NOISY else None
 
 
 def needs(asked: Sequence[Known], pilot: Sequence[record.Contest]) -> Needs:
-    """By kind of pair and kernel, how far from the margin a truth must lie to be told after a second of measuring: from
-    the rounds of its own pilots alone, since long visits see other noise than short ones."""
+    """Return the distance from the margin at which a truth is detected after a second, by kind and kernel.
+
+    Taken from the rounds of the same kind's pilots alone, since long samples see other noise than short ones."""
     squares: dict[str, dict[str, list[float]]] = {}
-    for one, done in zip(asked, pilot, strict=True):
+    for known, done in zip(asked, pilot, strict=True):
         if len(x := _logs(done)) >= stats.FEWEST:
             ratio = stats.estimate(x)
             near = ratio.half((1 - stats.JUDGED) / stats.SHARE) + NINE * max(error for _, error in ratio.forms)
-            squares.setdefault(one.kind, {}).setdefault(one.kernel, []).append(near**2 * done.seconds["measuring"])
+            squares.setdefault(known.kind, {}).setdefault(known.kernel, []).append(near**2 * done.seconds["measuring"])
     return {kind: {k: math.sqrt(fmean(x)) for k, x in kernels.items()} for kind, kernels in squares.items()}
 
 
 def _logs(done: record.Contest) -> Any:
-    """Of the accepted rounds' ratios, second case over first; none where a case has no times."""
+    """Return logarithms of the accepted rounds' ratios, second case over first; none without times."""
     import numpy as np
 
     cases = [result for result in done.results if result.role == "measured" and result.samples]
@@ -71,7 +73,9 @@ def _logs(done: record.Contest) -> Any:
 
 
 def vague(needs: Needs, seconds: Mapping[str, float]) -> dict[str, list[str]]:
-    """By kind of pair the kernels whose rounds vary too much here for its truth to be told in so many seconds."""
+    """Return by kind of pair the kernels whose rounds vary too much to detect its truth in that time.
+
+    `seconds`: of measuring, by kind."""
     return {
         kind: [k for k, need in needs.get(kind, {}).items() if need > DISTANCE[kind] * math.sqrt(time)]
         for kind, time in seconds.items()
@@ -79,7 +83,7 @@ def vague(needs: Needs, seconds: Mapping[str, float]) -> dict[str, list[str]]:
 
 
 def left_out(vague: Mapping[str, Sequence[str]], needs: Needs, seconds: Mapping[str, float]) -> Figure:
-    """Which kernels are not asked what they cannot tell."""
+    """Return the figure of the kernels whose noise is too large for their pairs to be judged."""
     names = {IDENTICAL: SAME, FIVE_MORE: FIVE, TWO_MORE: TWO}
     sentences = []
     for kind, kernels in vague.items():
@@ -93,8 +97,10 @@ def left_out(vague: Mapping[str, Sequence[str]], needs: Needs, seconds: Mapping[
 def figures(
     pairs: Sequence[Pair], spinning: bool, full: bool, unjudged: str | None, vague: Collection[str] = ()
 ) -> Iterator[Figure]:
-    """Of the pairs of one condition; of the quiet one those count that were not contended. `vague`: kernels of which
-    it cannot be told here that two are the same."""
+    """Yield the figures of the pairs of one condition.
+
+    Quiet pairs that were contended do not count. `vague`: kernels whose noise is too large to find two of them the
+    same."""
     counted = pairs if spinning else [pair for pair in pairs if not pair.contended]
     if not spinning:
         yield Figure("pairs that were quiet", f"{len(counted)} of {len(pairs)}", "", True)
@@ -108,7 +114,7 @@ def figures(
     }
     for name, least in RATES[spinning].items():
         yield rate(name + SUFFIX[spinning], sum(hits[name]), len(hits[name]), least, unjudged)
-    if spinning:  # there a small difference may be missed where the result says contended
+    if spinning:  # beside spinners a small difference may be missed if the result is contended
         missed = [pair for pair in pairs if pair.kind == TWO_MORE and pair.verdict != "slower"]
         marked = sum(pair.contended for pair in missed)
         name = "+2 % missed but marked contended" + SUFFIX[1]
@@ -119,7 +125,7 @@ def figures(
 
 
 def _kernels(identical: Sequence[Pair], full: bool, unjudged: str | None) -> Iterator[Figure]:
-    """Intervals that hold 1, kernel by kernel, the worst first, which alone is promised."""
+    """Yield the intervals that hold 1 kernel by kernel; the worst comes first, and it alone is promised."""
     kernels = [[pair for pair in identical if pair.kernel == kernel] for kernel in {x.kernel for x in identical}]
     ranked = sorted((sum(bool(x.holds) for x in pairs) / len(pairs), pairs[0].kernel, pairs) for pairs in kernels)
     for i, (_, kernel, pairs) in enumerate(ranked):

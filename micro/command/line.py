@@ -16,13 +16,13 @@ from micro.planning.options import Options, request
 
 
 def main(benchmark: Benchmark, name: str, argv: Sequence[str] | None = None) -> int:
-    """Run a benchmark's command line; the exit code. 2 for usage, 1 for a wrong or failed case."""
+    """Run a benchmark's command line; return the exit code: 2 for usage, 1 for a wrong or failed case."""
     meant, options = request(benchmark, name, argv)
     return guarded(f"micro.{name}", lambda: _main(meant, name, options))
 
 
 def listed(contests: Iterable[Contest]) -> int:
-    """`--list`: each contest with its cases; the exit code."""
+    """Print each contest with its cases, as `--list` does; return the exit code."""
     for contest in contests:
         print(f"{contest.name} (differs: {contest.differs})")
         for case in contest.cases:
@@ -31,8 +31,9 @@ def listed(contests: Iterable[Contest]) -> int:
 
 
 def guarded(name: str, body: Callable[[], int]) -> int:
-    """Run `body`; turn exceptions and signals into one-line messages and exit codes. A terminated command ends like an
-    interrupted one, its workers with it."""
+    """Run `body`; turn exceptions and signals into one-line messages and exit codes.
+
+    A terminated command ends like an interrupted one, its workers with it."""
     name = suite.typed(name.replace(" ", ".")) if suite.PREFIX else name
 
     def end(number: int, frame: object) -> None:

@@ -1,4 +1,4 @@
-"""The kernels that ran on a GPU, by case, as a profiler names them: after all timing, in a worker of its own."""
+"""Names of the kernels that ran on a GPU, by case, from a profiler in a fresh worker after all timing."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from micro.worker.messages import Names
 from micro.worker.process import Workers
 from reports.record import Note, Run
 
-MOST = 8  # cases of one profiler session: what it notes stays in memory until it ends, as their operands do
+MOST = 8  # cases of one profiler session, whose records and operands stay in memory until its end
 
 
 def unnamed(run: Run) -> dict[str, Case]:
-    """By its name in the run, each case that was timed on a GPU and whose kernels no note of the run names yet."""
+    """Return by name each case that was timed on a GPU and whose kernels no note of the run names yet."""
     named = {name for note in run.notes if note.topic == "kernels" for name in note.data.get("names", {})}
     timed = (x for x in run.results if x.seconds and x.role == "measured" and kind_of(x.device).own_clock)
     cases = {result.name: parse(result.name) for result in timed if result.name not in named}
@@ -27,21 +27,21 @@ def unnamed(run: Run) -> dict[str, Case]:
 
 
 def collect(run: Run, workers: Callable[[], AbstractContextManager[Workers]] = Workers) -> Iterator[Note]:
-    """The names of all that is unnamed, some cases at a time; none where there is nothing to name or no profiler.
+    """Yield the names of all unnamed kernels, some cases at a time; nothing if there is no profiler.
 
-    Of a profiler of CUPTI's something stays in the process that it has seen: launches in it are slower from then on.
-    So the workers are fresh ones, and they end here."""
+    A CUPTI profiler slows all later launches in the process that it has seen. So the workers are fresh ones, and
+    they end here."""
     in_run = unnamed(run)
     cases = list(in_run.values())
-    with workers() as own:
+    with workers() as started:
         for first in range(0, len(cases), MOST):
             some = cases[first : first + MOST]
-            for key in dict.fromkeys(own.key(case) for case in some):
-                mine = [case for case in some if own.key(case) == key]
+            for key in dict.fromkeys(started.key(case) for case in some):
+                mine = [case for case in some if started.key(case) == key]
                 try:
-                    names = ask(own.get(key), Names(tuple(mine)), PREPARE)
+                    names = ask(started.get(key), Names(tuple(mine)), PREPARE)
                 except SuiteError as error:
-                    own.drop(key)
+                    started.drop(key)
                     which = f"{mine[0].name} and {len(mine) - 1} more" if len(mine) > 1 else mine[0].name
                     print(f"the kernels of {which} stay without a name: {error}", file=sys.stderr)
                     continue

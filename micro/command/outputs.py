@@ -1,4 +1,4 @@
-"""What a command writes and prints: documents, pictures, and the text that a person reads."""
+"""Output of a command: documents, pictures, and the text that a person reads."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from micro.planning.options import Outputs
 from reports import documents, formats
 from reports.record import Run
 
-Output = tuple[str, Callable[[], None], IO[str]]  # its option, what writes it, where to
+Output = tuple[str, Callable[[], None], IO[str]]  # option, writer, stream
 
 
 def open_outputs(outputs: Outputs, stack: ExitStack) -> dict[str, IO[str]]:
-    """Opened before anything is measured, so that a wrong path costs nothing."""
+    """Open all documents before anything is measured, so that a wrong path costs nothing. Raises UsageError."""
     opened: dict[str, IO[str]] = {}
     for kind, path in outputs.documents.items():
         if path == "-":
@@ -44,19 +44,19 @@ def open_outputs(outputs: Outputs, stack: ExitStack) -> dict[str, IO[str]]:
 
 
 def _utf8(stream: IO[str]) -> IO[str]:
-    """A document is UTF-8 whatever the terminal's encoding is."""
+    """Set a document's encoding to UTF-8, whatever the terminal's is."""
     if isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(encoding="utf-8")
     return stream
 
 
 def for_people(outputs: Outputs) -> IO[str]:
-    """Where a person reads: stderr where stdout is a document's."""
+    """Return the stream that a person reads: stderr if stdout is a document's."""
     return sys.stderr if "-" in outputs.documents.values() else sys.stdout
 
 
 def say(run: Run, outputs: Outputs, opened: Mapping[str, IO[str]]) -> int:
-    """Report, exports, pictures; 1 where one of them cannot be written, which costs that one alone."""
+    """Write report, exports and pictures; return 1 if any of them cannot be written."""
     people = for_people(outputs)
 
     def text() -> None:
@@ -73,8 +73,9 @@ def say(run: Run, outputs: Outputs, opened: Mapping[str, IO[str]]) -> int:
 
 
 def written(wanted: Sequence[Output], run: Run, outputs: Outputs) -> int:
-    """Each output, then the pictures, then where the run file is; 1 where one of them cannot be written. Raises
-    BrokenPipeError when all others are written."""
+    """Write each output, then the pictures, then the run file's path; return 1 if any cannot be written.
+
+    Raises BrokenPipeError when all others are written."""
     people, code = for_people(outputs), 0
     broken: BrokenPipeError | None = None
 

@@ -1,4 +1,4 @@
-"""`--profile`: one warmed launch between two marks and nothing else, for a profiler to look at."""
+"""`--profile`: one warmed launch between two marks and nothing else, for a profiler."""
 
 from __future__ import annotations
 
@@ -34,8 +34,10 @@ NAMES = tuple(f"kernelgap-{os.getuid()}.{end}" for end in ("control", "answer"))
 
 
 def run(contests: Sequence[Contest], control: str, command: str) -> int:
-    """Prepare and check the one case, warm it up, mark, launch, mark. `control`: perf's two FIFOs, or empty,
-    and then the line that runs it under perf, on a GPU under ncu, is printed. Raises UsageError."""
+    """Prepare and check the one case, warm it up, mark, launch, mark; return the exit code.
+
+    `control`: perf's two FIFOs. If it is empty, the line that runs the command under perf, on a GPU under ncu, is
+    printed. Raises UsageError."""
     case = one_case(contests, "--profile", "launches", "run")
     if case.setting.heap != "default":
         raise UsageError(f"--heap {case.setting.heap}: a profile is of this process, whose heap is what it is")
@@ -49,7 +51,7 @@ def run(contests: Sequence[Contest], control: str, command: str) -> int:
         pin(case.setting.threads)
         import threadpoolctl
 
-        threadpoolctl.threadpool_limits(case.setting.threads)  # those that a user's file has loaded already
+        threadpoolctl.threadpool_limits(case.setting.threads)  # libraries that a user's file has loaded already
     try:
         took = _launch(device, case, fifos)
     except SuiteError:
@@ -63,7 +65,7 @@ def run(contests: Sequence[Contest], control: str, command: str) -> int:
 
 
 def _launch(device: Device, case: Case, fifos: Sequence[str]) -> float:
-    """Seconds of the launch between the marks."""
+    """Return seconds of the launch between the marks."""
     import numpy as np
 
     variant = device.adopt(find(case.problem.op, case.variant))
@@ -91,7 +93,7 @@ def _launch(device: Device, case: Case, fifos: Sequence[str]) -> float:
 
 
 def line(command: str) -> str:
-    """What to type so that perf samples that launch alone."""
+    """Return the shell line with which perf samples that launch alone."""
     folder = Path(tempfile.gettempdir())
     control, answer = (shlex.quote(str(folder / name)) for name in NAMES)
     words = [sys.executable, *shlex.split(command)[1:]]
@@ -106,13 +108,13 @@ def line(command: str) -> str:
 
 
 def gpu_line(command: str) -> str:
-    """What to type so that Nsight Compute looks at that launch alone, its clocks as they are."""
+    """Return the shell line with which Nsight Compute profiles that launch alone, at the current clocks."""
     words = [sys.executable, *shlex.split(command)[1:]]
     return f"ncu --profile-from-start off --clock-control none --set full -o launch {shlex.join(words)}"
 
 
 def _fifos(control: str) -> list[str]:
-    """perf's control and answer. Raises UsageError where they are no FIFOs: a file would be emptied."""
+    """Return perf's control and answer FIFOs. Raises UsageError if they are no FIFOs: a file would be emptied."""
     names = control.split(",") if control else []
     try:
         right = not names or (len(names) == 2 and all(stat.S_ISFIFO(os.stat(name).st_mode) for name in names))
@@ -124,7 +126,7 @@ def _fifos(control: str) -> list[str]:
 
 
 def _marks(fifos: Sequence[str], stack: ExitStack) -> Callable[[str], None]:
-    """perf switched on and off through its FIFOs, each time waiting until it says so."""
+    """Return a function that switches perf on and off through its FIFOs and waits for each answer."""
     if not fifos:
         return lambda word: None
     commands = stack.enter_context(os.fdopen(_listened(fifos[0]), "w"))
@@ -139,7 +141,7 @@ def _marks(fifos: Sequence[str], stack: ExitStack) -> Callable[[str], None]:
 
 
 def _listened(fifo: str) -> int:
-    """The FIFO, open for writing once perf reads it; without a reader a plain open would wait for ever."""
+    """Open a FIFO for writing once perf reads it; without a reader a plain open would wait for ever."""
     end = time.monotonic() + LISTENS
     while True:
         try:

@@ -7,7 +7,7 @@ from types import TracebackType
 
 
 class Progress:
-    """`begin` a contest, `say` where it stands."""
+    """A display of progress: `begin` a contest, then show its state."""
 
     def __init__(self, contests: int, quiet: bool) -> None:
         self.contests, self._quiet = contests, quiet
@@ -30,7 +30,7 @@ class Progress:
             print(self._name, file=sys.stderr, flush=True)
 
     def tell(self, text: str) -> None:
-        """A line that stays."""
+        """Print a line that stays."""
         if not self._quiet:
             print(text, file=sys.stderr, flush=True)
 

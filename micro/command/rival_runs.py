@@ -1,4 +1,4 @@
-"""The kernels compared on every timing path, run after run in shuffled order, and the spread of their runs."""
+"""Rival kernels on every timing path, run after run in shuffled order, and the spread of their runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Take = Callable[[Contest, float], record.Contest]  # a contest and its seconds, 
 
 
 def take(rivals: Sequence[Rival], number: int, seed: int, measure: Take) -> None:
-    """Measure run `number` of every pair, in an order of its own."""
+    """Measure run `number` of every pair, in a shuffled order."""
     for rival in random.Random(f"{seed} {number}").sample(rivals, len(rivals)):
         measure(rival.contest(number), rival.seconds)
 
@@ -46,21 +46,21 @@ def of_pair(
 def figures(
     runs: Sequence[Runs], pairs: Sequence[PairFigures], spreads: Mapping[str, Spread], unjudged: str | None
 ) -> Iterator[Figure]:
-    """A line for each path, its worst pair in it; then what is promised of all of them, of rivals alone."""
-    rivals = [one for one in pairs if not one.twin]
+    """Yield a line for each path with its worst pair; then the promises, which are of rivals alone."""
+    rivals = [pair for pair in pairs if not pair.twin]
     for path, spread in spreads.items():
-        yield _path([one for one in rivals if one.path == path], path, spread)
-    for path in dict.fromkeys(one.path for one in runs if one.path not in spreads):
-        lost = sum(one.strayed for one in runs if one.path == path)
+        yield _path([pair for pair in rivals if pair.path == path], path, spread)
+    for path in dict.fromkeys(x.path for x in runs if x.path not in spreads):
+        lost = sum(x.strayed for x in runs if x.path == path)
         yield Figure(f"between runs, {path}", f"not known: {lost} runs took another path or had no ratio", "", True)
     if rivals:
         yield from _promised(rivals, unjudged)
 
 
 def _path(pairs: Sequence[PairFigures], path: str, spread: Spread) -> Figure:
-    worst, count = pairs[0], sum(one.runs for one in pairs)
-    held, inside = sum(one.holding for one in pairs), sum(one.inside for one in pairs)
-    strayed = sum(one.strayed for one in pairs)
+    worst, count = pairs[0], sum(pair.runs for pair in pairs)
+    held, inside = sum(pair.holding for pair in pairs), sum(pair.inside for pair in pairs)
+    strayed = sum(pair.strayed for pair in pairs)
     apart = f"; {strayed} runs took another path or had no ratio" if strayed else ""
     return Figure(
         f"between runs, {path}",
@@ -73,15 +73,15 @@ def _path(pairs: Sequence[PairFigures], path: str, spread: Spread) -> Figure:
 
 
 def _promised(rivals: Sequence[PairFigures], unjudged: str | None) -> Iterator[Figure]:
-    enough = [one for one in rivals if one.runs >= ENOUGH]
+    enough = [pair for pair in rivals if pair.runs >= ENOUGH]
     why = unjudged or (None if enough else f"fewer than {ENOUGH} runs of each pair")
     judged = enough or rivals
-    steps = sum(one.runs - 1 for one in judged)
+    steps = sum(pair.runs - 1 for pair in judged)
     yield rate("next runs where they were expected", sum(x.inside for x in judged), steps, LEAST, why, MOST)
-    worst = min(judged, key=lambda one: one.inside / (one.runs - 1))
+    worst = min(judged, key=lambda pair: pair.inside / (pair.runs - 1))
     below = certainly_below(judged)
     text = f"worst {worst.path}, {worst.pair}: {worst.inside} of {worst.runs - 1}; {len(below)} certainly less"
     yield Figure("… of each pair", text, f"none certainly below {LEAST:g}", not below and not why, why)
-    width = median(one.width for one in judged)
+    width = median(pair.width for pair in judged)
     name = "… width, in standard deviations from one run to the next"
     yield Figure(name, f"median {width:.2f}", f"{WIDEST:g}", width <= WIDEST and not why, why)

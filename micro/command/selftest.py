@@ -1,4 +1,4 @@
-"""The self-test from its arguments to its exit code: pairs of known truth, rivals run after run, the loop's bias."""
+"""The self-test as a command: pairs of known truth, rivals run after run, the loop's bias."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from micro.planning.contest import Case, Contest
 from micro.planning.options import Outputs
 from reports import next_run, record, stats, store, units
 
-STEADY = 2048  # rounds of a bias: enough that its interval lies inside what is promised, where the loop keeps it
+STEADY = 2048  # rounds of a bias, enough for an interval inside the promise if the loop keeps it
 SPINNER = """
 import os, sys
 os.sched_setaffinity(0, {int(sys.argv[1])})
@@ -40,7 +40,7 @@ while os.getppid() == parent: pass  # none outlives a killed self-test
 
 @dataclass(frozen=True)
 class Options:
-    """What the command was asked for."""
+    """Options of `micro.selftest`."""
 
     full: bool = False
     output: Path | None = None
@@ -50,7 +50,7 @@ class Options:
 
 
 def run(options: Options) -> int:
-    """The whole command; its exit code. Raises UsageError."""
+    """Run the self-test; return its exit code. Raises UsageError."""
     phases = rivals.RUNS[options.full] + (4 if options.full else 3)
     documents = {"json": options.json} if options.json else {}
     outputs = Outputs(output=options.output, quiet=options.quiet, resume=options.resume, documents=documents)
@@ -72,13 +72,13 @@ def run(options: Options) -> int:
 
 
 def _kept(file: store.RunFile) -> str:
-    """What a stopped one has kept."""
+    """Return what an interrupted self-test has kept."""
     contests = units.counted(len(file.run.contests), "contest")
     return f"in {file.path}: {contests}, --resume goes on" if file.path else "-o FILE would have kept it"
 
 
 class Selftest:
-    """Measures in an open session; what stands in its file already is taken from there."""
+    """Measurements of the self-test in an open session; contests that its file holds are taken from there."""
 
     def __init__(self, at: Session, full: bool) -> None:
         self._at, self._full = at, full
@@ -87,20 +87,20 @@ class Selftest:
         self._passes, self._seconds = rivals.RUNS[full], selftest.SECONDS[full]
 
     def figures(self) -> list[Figure]:
-        """Everything, in passes over the whole time."""
+        """Measure everything, in passes over the whole time; return the figures."""
         began = time.monotonic()
         noisy, needs = self._pilot()
         counts = selftest.FULL if self._full else selftest.QUICK
         vague = known_pairs.vague(needs, self._seconds)
-        same = vague[selftest.IDENTICAL]  # these are asked all the same: none may be called different
+        same = vague[selftest.IDENTICAL]  # noisy kernels are measured too, since none may be called different
         every = selftest.schedule(counts, self._full)
-        quiet = [one for one in every if one.kind == selftest.IDENTICAL or one.kernel not in vague[one.kind]]
+        quiet = [known for known in every if known.kind == selftest.IDENTICAL or known.kernel not in vague[known.kind]]
         pairs: list[known_pairs.Pair] = []
         for number in range(self._passes):
             self._at.progress.begin(f"run {number + 1} of {self._passes} of every pair of rivals")
             runner = self._at.runner.fresh(number)
             rival_runs.take(self._rivals, number, self._at.runner.seed, self._taker(runner))
-            pairs += [self._pair(one, runner) for one in quiet[number :: self._passes]]
+            pairs += [self._pair(known, runner) for known in quiet[number :: self._passes]]
         lines = [known_pairs.left_out(vague, needs, self._seconds)]
         lines += known_pairs.figures(pairs, False, self._full, noisy, same)
         lines += rival_runs.figures(self._runs, self._pairs, self._spreads, noisy)
@@ -125,12 +125,12 @@ class Selftest:
 
     @property
     def between(self) -> dict[str, Any]:
-        """How far runs lie apart, by path, as later reports read it."""
-        return {path: asdict(one) for path, one in self._spreads.items()}
+        """Spread between runs by path, as later reports read it."""
+        return {path: asdict(value) for path, value in self._spreads.items()}
 
     @property
     def paths(self) -> list[dict[str, Any]]:
-        """A row for each path."""
+        """Rows of the table of paths."""
         return spread.rows(self._pairs, self._spreads)
 
     def _taker(self, runner: Runner) -> rival_runs.Take:
@@ -146,31 +146,32 @@ class Selftest:
         self._at.file.append(done)
         self._known[done.contest] = done
 
-    def _pair(self, one: Known, runner: Runner) -> known_pairs.Pair:
-        return known_pairs.finished(one, self._taker(runner)(one.contest, self._seconds[one.kind]))
+    def _pair(self, known: Known, runner: Runner) -> known_pairs.Pair:
+        return known_pairs.finished(known, self._taker(runner)(known.contest, self._seconds[known.kind]))
 
     def _pilot(self) -> tuple[str | None, known_pairs.Needs]:
-        """Why nothing quiet is judged, and how much of each kernel's distance to a margin is noise: before anything is
-        measured that is judged."""
+        """Measure the pilot pairs before anything that is judged.
+
+        Returns why nothing quiet is judged, and how much of each kernel's distance to a margin is noise."""
         self._at.progress.begin("pilot: is it quiet here?")
         pilot = [*selftest.schedule(selftest.PILOT, self._full, "/pilot")]
         take = self._taker(self._at.runner)
-        done = [take(one.contest, self._seconds[one.kind]) for one in pilot]
+        done = [take(known.contest, self._seconds[known.kind]) for known in pilot]
         noisy = known_pairs.noisy(done)
         if noisy:
             print(f"micro.selftest: {noisy}: figures of a quiet machine will not be judged", file=sys.stderr)
         return noisy, known_pairs.needs(pilot, done)
 
     def _spinning(self, runner: Runner) -> Iterator[Figure]:
-        """The pairs of known truth beside a busy process on every core."""
+        """Yield the figures of the pairs of known truth beside a busy process on every core."""
         self._at.progress.begin("pairs, a spinner on every core")
         pairs = [*selftest.schedule(selftest.SPINNING, True, "/spinner")]
         with spinners():
-            finished = [self._pair(one, runner) for one in pairs]
+            finished = [self._pair(known, runner) for known in pairs]
         yield from known_pairs.figures(finished, True, self._full, None)
 
     def _biases(self, noisy: str | None) -> Iterator[Figure]:
-        """What the loop adds to a launch of known length."""
+        """Yield what the loop adds to a launch of known length."""
         from kernels.devices.cpu import instruction_sets
 
         self._at.progress.begin("bias of the loop")
@@ -193,7 +194,7 @@ class Selftest:
         yield Figure("resolution of the clock", f"{1e9 * resolution:g} ns", "", True)
 
     def _ratio(self, cases: tuple[Case, Case], rounds: int) -> tuple[stats.Interval | None, float]:
-        """First over second in fixed rounds, and the median seconds of a launch of the first."""
+        """Return first over second in fixed rounds, and the median seconds of a launch of the first."""
         import numpy as np
 
         crew = Crew(self._at.runner.checks.workers, cases, seed=rounds)
@@ -203,7 +204,7 @@ class Selftest:
         return stats.interval(done.logs(1, 0), 0.05), float(np.median(times[:, 0]))
 
     def _memory(self, runner: Runner) -> Iterator[Figure]:
-        """Identical pairs that main memory bounds: printed, not promised."""
+        """Yield the verdicts on identical pairs that main memory bounds: printed, not promised."""
         name, problem, variant = selftest.MEMORY
         take, verdicts = self._taker(runner), []
         for number in range(4):
@@ -212,31 +213,32 @@ class Selftest:
         yield Figure(f"identical pairs of {name}, margin 4 %", ", ".join(verdicts), "", True)
 
     def _steering(self) -> Figure:
-        """The variables that choose a library's kernels or threads here."""
+        """Return the variables that choose a library's kernels or threads here."""
         variables = self._at.environment.facts.get("variables") or {}
         text = ", ".join(f"{name}={value}" for name, value in variables.items()) or "none"
         return Figure("variables that steer libraries", text, "", True)
 
 
 def _remembered(figures: Sequence[Figure], spreads: dict[str, Any], environment: record.Environment) -> dict[str, Any]:
-    """The figures as a document, which is kept for later reports of this machine."""
+    """Return the figures as a document, and keep it for later reports of this machine."""
     kept = figure.document(environment.started, figures)
-    earlier = {path: asdict(one) for path, one in next_run.spreads(environment).items()}
+    earlier = {path: asdict(value) for path, value in next_run.spreads(environment).items()}
     later = kept | {"between": better(spreads["between"], earlier)}
     state.write(f"selftest/{environment.state['machine']}.json", json.dumps(later))
     return kept
 
 
 def better(between: dict[str, Any], earlier: dict[str, Any]) -> dict[str, Any]:
-    """By path, the spread of whichever of two self-tests measured it better: a quick one does not undo what a full one
-    found."""
-    kept = {path: one for path, one in earlier.items() if one["degrees"] > between.get(path, one)["degrees"]}
+    """Return by path the spread of whichever of two self-tests measured it better.
+
+    A quick self-test does not undo what a full one measured."""
+    kept = {path: value for path, value in earlier.items() if value["degrees"] > between.get(path, value)["degrees"]}
     return earlier | between | kept
 
 
 @contextmanager
 def spinners() -> Iterator[None]:
-    """A busy process pinned to every core this one may use."""
+    """Keep a busy process on every core that this one may use."""
     import os
 
     cores = sorted(os.sched_getaffinity(0))

@@ -1,4 +1,4 @@
-"""A command from its contests to its end: environment, run file, progress, what is printed, exit code."""
+"""A command from its contests to its end: environment, run file, progress, printed answer, exit code."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from reports.units import counted
 if TYPE_CHECKING:
     from kernels.devices.base import Device
 
-LOG = "log"  # topic of the note that says what a library's log held
-ANSWER, LACKS = "answer", "lacks"  # topics: what came of a plan, what it had no time for
+LOG = "log"  # topic of the note on the contents of a library's log
+ANSWER, LACKS = "answer", "lacks"  # topics: a plan's answer, and what it had no time for
 
 
 @dataclass(frozen=True)
 class Session:
-    """What every command has: a run file, a runner with its workers, signs of life."""
+    """The state of every command: a run file, a runner with its workers, progress."""
 
     environment: Environment
     file: store.RunFile
@@ -62,8 +62,10 @@ def session(
     planned: Iterable[str] = (),
     earlier: Checks | None = None,
 ) -> Iterator[Session]:
-    """Open until the last contest is measured; its workers end with it, but for those of an `earlier` one. The run is
-    told by its first device. `planned`: names of all that will be measured. Raises UsageError."""
+    """Keep a session open until the last contest is measured.
+
+    Its workers end with it, but for those of an `earlier` one. The first device names the run's machine. `planned`:
+    names of all contests that will be measured. Raises UsageError."""
     with ExitStack() as stack:
         environment = machine.environment(devices, machine.command_line())
         file = open_run_file(outputs.output, environment, outputs.resume, planned)
@@ -72,7 +74,7 @@ def session(
         stack.callback(history.save)
         known = earlier or Checks(stack.enter_context(Workers()))
         for case in [case for case, outcome in known.outcomes.items() if outcome.status != "ran"]:
-            del known.outcomes[case]  # what failed in another plan may do better here
+            del known.outcomes[case]  # a case that failed in another plan may succeed here
         progress = stack.enter_context(Progress(contests, outputs.quiet))
         seed = int(file.run.environment.state["seed"])
         evidence = beside(outputs.output) if outputs.output else None
@@ -86,8 +88,10 @@ def session(
 def open_run_file(
     path: Path | None, environment: Environment, resume: bool = False, planned: Iterable[str] = ()
 ) -> store.RunFile:
-    """A run file, or a run that is only kept in memory. `planned`: names of all that will be measured; a run of
-    anything else is not gone on with. Raises UsageError."""
+    """Open a run file, or keep the run in memory alone.
+
+    Raises UsageError. `planned`: names of all contests that will be measured; a run of other contests is not
+    resumed."""
     digest = _digest(planned)
     environment = replace(environment, state={**environment.state, "plan": digest})
     try:
@@ -102,21 +106,20 @@ def open_run_file(
 
 
 def _digest(planned: Iterable[str]) -> str | None:
-    """What contests of these names are known by."""
+    """Return a digest of contests' names."""
     names = "\n".join(planned)
     return hashlib.sha256(names.encode()).hexdigest()[:16] if names else None
 
 
 def _commands(run: Run) -> str:
-    """What a run file was begun by, and what would go on with it."""
+    """Return the command that began a run file and the one that would resume it."""
     return f"from `{run.environment.command}`, and this is `{machine.command_line()}`"
 
 
 def run(plan: Plan) -> int:
-    """Measure a plan and say what came of it; the exit code.
+    """Measure a plan and print its answer; return the exit code.
 
-    Where it is interrupted, or the run file is full, it says what came until then. Raises UsageError.
-    """
+    After an interrupt, or when the run file is full, the answer is that of the rounds until then. Raises UsageError."""
     failed = 0
     with ExitStack() as stack:
         opened = open_outputs(plan.outputs, stack)
@@ -136,7 +139,7 @@ def run(plan: Plan) -> int:
 
 
 def measured(plan: Plan, earlier: Checks | None = None) -> Run:
-    """The run of a plan, for a caller in Python. Raises UsageError; what a kernel does is in the results."""
+    """Measure a plan for a caller in Python. Raises UsageError; failures of kernels are in the results."""
     with _opened(plan, earlier) as at:
         measure_plan(at, plan)
         name_kernels(at)
@@ -160,7 +163,7 @@ def _opened(plan: Plan, earlier: Checks | None = None) -> AbstractContextManager
 
 
 def _device(name: str) -> Device:
-    """The device. Raises UsageError where it is not here."""
+    """Open the device. Raises UsageError where it is not here."""
     try:
         return open_device(name)
     except Unavailable as error:
@@ -168,9 +171,10 @@ def _device(name: str) -> Device:
 
 
 def measure_plan(at: Session, plan: Plan, others: frozenset[str] = frozenset(), *, leaves: bool = True) -> float:
-    """All contests that are left, and those that its question asks for after them, into the run file; what
-    those before them took is off the budget. Seconds left. `others`: contests of other plans in the same file;
-    `leaves`: but those that there is no time for."""
+    """Measure all remaining contests of a plan and those that its question refines; return seconds left.
+
+    Records go into the run file; what earlier contests took is off the budget. `others`: contests of other plans in
+    the same file; `leaves`: leave out contests that there is no time for."""
     left = _left(plan, at.file.run, at.file.path)
 
     def so_far() -> Run:
@@ -197,19 +201,20 @@ def measure_plan(at: Session, plan: Plan, others: frozenset[str] = frozenset(), 
 
 
 def _say(at: Session, plan: Plan, run: Run) -> None:
-    """The answer into the run file, and what is not certain or not measured; a later note of the same plan stands for
-    an earlier one."""
+    """Write the answer, and what is uncertain or was not measured, into the run file.
+
+    A later note of the same plan stands for an earlier one."""
     sentences = why.answer(plan.why, run) if plan.why else plan.answer(run)
     lacks = [*few_rounds.sentences(run), *forecast.remedy(plan, run, at.runner.limits)]
-    whole = {ANSWER: sentences, LACKS: lacks}
-    for topic, lines in whole.items():
+    by_topic = {ANSWER: sentences, LACKS: lacks}
+    for topic, lines in by_topic.items():
         earlier = [x.data["sentences"] for x in at.file.run.notes if x.topic == topic and of_plan(x, plan)]
         if lines != (earlier[-1] if earlier else []):
             at.file.append(Note(topic, {"sentences": lines, "of": _of(plan)}))
 
 
 def of_plan(note: Note, plan: Plan) -> bool:
-    """Whether a note says what came of this plan; older ones do not name theirs."""
+    """Return whether a note belongs to this plan; older notes do not name theirs."""
     return note.data.get("of") in (None, _of(plan))
 
 
@@ -218,8 +223,9 @@ def _of(plan: Plan) -> str | None:
 
 
 def _measure(at: Session, contests: Sequence[Contest], budget: Budget, count: int, *, leaves: bool = False) -> float:
-    """All contests, once or `count` times in fresh processes, each time in another order; `leaves`: once, but for those
-    that there is no time for. Seconds left."""
+    """Measure all contests, `count` times in fresh processes and shuffled order; return seconds left.
+
+    `leaves`: leave out contests that there is no time for, where all are measured once."""
     if count == 1:
         return measure_all(at, contests, budget, leaves=leaves)
     left = budget.seconds
@@ -242,7 +248,7 @@ def _combine(at: Session, contests: Sequence[Contest], count: int) -> None:
 
 
 def name_kernels(at: Session) -> None:
-    """What ran on a GPU, into the run file: after all that is timed, whose workers end here."""
+    """Write the names of kernels that ran on a GPU into the run file, after all timing. Ends the workers."""
     if command_names.unnamed(at.file.run):
         at.runner.checks.workers.end()
         for note in command_names.collect(at.file.run):
@@ -250,22 +256,22 @@ def name_kernels(at: Session) -> None:
 
 
 def _left(plan: Plan, run: Run, path: Path | None) -> list[Contest]:
-    """The contests that a resumed run file does not hold yet. Raises UsageError."""
+    """Return the contests that a resumed run file does not hold yet. Raises UsageError."""
     for contest in plan.contests:
-        whole = [(recorded, plan.replicates) for recorded in _ended(run)]
-        for recorded, count in (*whole, *((recorded, 1) for recorded in replicates.taken(run).values())):
+        finished = [(recorded, plan.replicates) for recorded in _ended(run)]
+        for recorded, count in (*finished, *((recorded, 1) for recorded in replicates.taken(run).values())):
             if recorded.contest == contest.name and (how := _unlike(contest, recorded, count)):
                 raise UsageError(f"-o {path}: it holds {contest.name} {how}, {_commands(run)}: name another file")
     return _fresh(plan.contests, run)
 
 
 def _ended(run: Run) -> list[record.Contest]:
-    """The contests of a run but those that an interrupt cut short, which are measured anew."""
+    """Return the contests of a run without those that an interrupt cut short, which are measured anew."""
     return [contest for contest in run.contests if not contest.interrupted]
 
 
 def _unlike(contest: Contest, done: record.Contest, count: int) -> str | None:
-    """How a record differs from what is asked, a contest of so many runs."""
+    """Return how a record differs from the requested contest, which has `count` runs."""
     if any(result.status in ("planned", "built", "ran") for result in done.results):
         return "stopped by --until"
     if [result.name for result in done.results if result.role == "measured"] != [case.name for case in contest.cases]:
@@ -292,14 +298,13 @@ def measure_all(
     *,
     leaves: bool = False,
 ) -> float:
-    """One contest after another; what one leaves over goes to the later ones. Seconds left. `keep`: where a finished
-    one goes, the run file unless said.
+    """Measure one contest after another; what one leaves over goes to the later ones. Return seconds left.
 
-    First each gets what its first look takes, at the pace of those before it, then all share the rest, case by case; a
-    budget too small for the first looks is shared in their proportion, but what a contest lacks for a first look it
-    takes of what is left. `leaves`: those for which that is too little for an interval are not measured.
-    Seconds left are negative where the last looks took longer.
-    """
+    Each contest first gets the seconds of its first batch, at the pace of those before it, then all share the rest,
+    case by case. A budget too small for the first batches is shared in their proportion, but what a contest lacks
+    for its first batch is taken from what is left. `keep`: where a finished contest goes, by default the run file;
+    `leaves`: leave out contests for which that is too little for an interval. Seconds left are negative where the
+    last batches took longer."""
     needs = [forecast.first_look(contest, at.runner.limits) for contest in contests]
     left, spent = budget.seconds, 0.0
     measured: list[tuple[float, record.Contest]] = []
@@ -322,6 +327,6 @@ def measure_all(
 
 
 def _fresh(contests: Sequence[Contest], run: Run) -> list[Contest]:
-    """Return the contests not yet run to their end: one that failed would be asked for again and again."""
+    """Return the contests not yet run to their end; a question would refine a failed contest for ever."""
     done = {contest.contest for contest in _ended(run)}
     return [contest for contest in contests if contest.name not in done]

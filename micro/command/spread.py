@@ -1,5 +1,7 @@
-"""What runs of the same pairs say: how many intervals hold the mean of the others, how far runs lie apart, and how
-often the next run lies where it was to be expected. Pure."""
+"""The spread of runs of the same pairs, as pure functions.
+
+How many intervals hold the mean of the others, how far runs lie apart, how many next runs lie where they were
+expected."""
 
 from __future__ import annotations
 
@@ -12,16 +14,16 @@ from typing import Any
 from reports import multiple_testing, next_run, stats
 from reports.next_run import Spread
 
-LEAST, MOST = 0.93, 0.98  # share of next runs inside, of all pairs together; of no pair certainly below the least
+LEAST, MOST = 0.93, 0.98  # share of next runs inside, over all pairs; no single pair may be significantly below LEAST
 WIDEST = 5.0  # median width of what is foreseen, in standard deviations from one run to the next
-FEWEST, ENOUGH = 2, 5  # runs of a pair that say anything; that are judged
+FEWEST, ENOUGH = 2, 5  # runs of a pair for any figure, and for a judgment
 LEAST_VARIANCE = 1e-18  # of a run: identical rounds have none
 DEGREES = 2  # of freedom, below which a spread is not known
 
 
 @dataclass(frozen=True)
 class Runs:
-    """Of one pair on one path, in the order taken. `strayed`: how many took another path or had no ratio."""
+    """Runs of one pair on one path, in the order taken. `strayed`: how many took another path or had no ratio."""
 
     path: str
     pair: str
@@ -31,20 +33,20 @@ class Runs:
 
     @property
     def logs(self) -> list[float]:
-        return [math.log(one.center) for one in self.intervals]
+        return [math.log(interval.center) for interval in self.intervals]
 
     @property
     def square(self) -> float:
-        """Sum of squares around their mean."""
+        """Sum of squares around the mean."""
         middle = fmean(self.logs)
         return sum((x - middle) ** 2 for x in self.logs)
 
     @property
     def holding(self) -> int:
-        """Intervals that hold the mean of all other runs."""
+        """Number of intervals that hold the mean of all other runs."""
         total, n = sum(self.logs), len(self.intervals)
         means = [math.exp((total - x) / (n - 1)) for x in self.logs]
-        return sum(one.low <= mean <= one.high for one, mean in zip(self.intervals, means, strict=True))
+        return sum(interval.low <= mean <= interval.high for interval, mean in zip(self.intervals, means, strict=True))
 
     @property
     def step(self) -> float:
@@ -53,18 +55,20 @@ class Runs:
         return math.sqrt(fmean(x * x for x in steps))
 
     def foreseen(self, spread: Spread) -> list[tuple[float, float]]:
-        """What each run but the last would have said of the next one."""
-        return [next_run.next_run(one, spread.sd, spread.degrees) for one in self.intervals[:-1]]
+        """Return the interval that each run but the last predicts for the next one."""
+        return [next_run.next_run(interval, spread.sd, spread.degrees) for interval in self.intervals[:-1]]
 
     def inside(self, spread: Spread) -> int:
-        """How many runs lie where the run before them said."""
+        """Return how many runs lie in the interval that the run before them predicts."""
         pairs = zip(self.foreseen(spread), self.intervals[1:], strict=True)
-        return sum(low <= one.center <= high for (low, high), one in pairs)
+        return sum(low <= interval.center <= high for (low, high), interval in pairs)
 
 
 def between(pairs: Sequence[Runs]) -> dict[str, Spread]:
-    """By path, over its rivals: the variance that runs around their pair's mean have beyond what their intervals tell
-    (Paule and Mandel, J. Res. NBS 87(5), 1982): each run by its own error, so that a wide interval hides nothing."""
+    """Estimate by path the variance of runs around their pair's mean beyond their own intervals.
+
+    After Paule and Mandel (J. Res. NBS 87(5), 1982), over the path's rivals: each run is weighted by its own error,
+    so that a wide interval hides nothing."""
     spreads = {}
     for path in dict.fromkeys(runs.path for runs in pairs):
         rivals = [runs for runs in pairs if runs.path == path and not runs.twin and len(runs.intervals) >= FEWEST]
@@ -75,7 +79,7 @@ def between(pairs: Sequence[Runs]) -> dict[str, Spread]:
 
 
 def _variance(rivals: Sequence[Runs], degrees: int) -> float:
-    """Between runs: the one with which their weighted squares are as many as degrees of freedom."""
+    """Return the variance between runs at which weighted squares equal the degrees of freedom."""
     from scipy.optimize import brentq
 
     def excess(variance: float) -> float:
@@ -86,36 +90,35 @@ def _variance(rivals: Sequence[Runs], degrees: int) -> float:
 
 
 def _squares(runs: Runs, variance: float) -> float:
-    """Around the weighted mean, each in variances of its own run; `variance`: between runs."""
-    own = (next_run.standard_error(one.low, one.high) ** 2 for one in runs.intervals)
-    weights = [1 / max(square + variance, LEAST_VARIANCE) for square in own]
+    """Return the sum of squares around the weighted mean, each in variances of its run. `variance`: between runs."""
+    variances = (next_run.standard_error(interval.low, interval.high) ** 2 for interval in runs.intervals)
+    weights = [1 / max(square + variance, LEAST_VARIANCE) for square in variances]
     middle = sum(w * x for w, x in zip(weights, runs.logs, strict=True)) / sum(weights)
     return sum(w * (x - middle) ** 2 for w, x in zip(weights, runs.logs, strict=True))
 
 
 @dataclass(frozen=True)
 class PairFigures:
-    """One pair: intervals that hold the mean of the other runs, next runs inside, the width of what was foreseen in
-    standard deviations from one run to the next."""
+    """Figures of the runs of one pair."""
 
     path: str
     pair: str
     twin: bool
     runs: int
-    strayed: int
-    holding: int
-    inside: int
+    strayed: int  # runs that took another path or had no ratio
+    holding: int  # intervals that hold the mean of the other runs
+    inside: int  # next runs in the interval that the run before them predicts
     sd: float
-    width: float
+    width: float  # of predicted intervals, median, in standard deviations from one run to the next
 
 
 def figures(pairs: Sequence[Runs], spreads: dict[str, Spread]) -> list[PairFigures]:
-    """Of every pair that has enough runs, the worst of its path first."""
+    """Return the figures of every pair that has enough runs, the worst of its path first."""
     every = [
         _figures(runs, spreads[runs.path]) for runs in pairs if runs.path in spreads and len(runs.intervals) >= FEWEST
     ]
     order = list(dict.fromkeys(runs.path for runs in pairs))
-    return sorted(every, key=lambda one: (order.index(one.path), one.holding / one.runs, one.inside / one.runs))
+    return sorted(every, key=lambda pair: (order.index(pair.path), pair.holding / pair.runs, pair.inside / pair.runs))
 
 
 def _figures(runs: Runs, spread: Spread) -> PairFigures:
@@ -134,33 +137,34 @@ def _figures(runs: Runs, spread: Spread) -> PairFigures:
 
 
 def certainly_below(every: Sequence[PairFigures], least: float = LEAST) -> list[PairFigures]:
-    """Pairs whose share of next runs inside is certainly less, all of them together wrong in one of twenty such tests
-    (Holm 1979)."""
+    """Return the pairs whose share of next runs inside is significantly less than `least`.
+
+    All tests together are wrong once in twenty (Holm 1979)."""
     from scipy.special import bdtr
 
-    chances = [float(bdtr(one.inside, one.runs - 1, least)) for one in every]
-    below = [(p, one) for p, one, count in zip(chances, every, multiple_testing.holm(chances), strict=True) if count]
-    return [one for _, one in sorted(below, key=lambda pair: pair[0])]
+    chances = [float(bdtr(x.inside, x.runs - 1, least)) for x in every]
+    below = [(p, x) for p, x, count in zip(chances, every, multiple_testing.holm(chances), strict=True) if count]
+    return [x for _, x in sorted(below, key=lambda pair: pair[0])]
 
 
 def rows(every: Sequence[PairFigures], spreads: dict[str, Spread]) -> list[dict[str, Any]]:
-    """A row for each path, for tables and for records: its worst pair, and its pairs."""
+    """Return a row for each path, for tables and records: its worst pair, and its pairs."""
     table = []
     for path, spread in spreads.items():
-        pairs = [one for one in every if one.path == path and not one.twin]
+        pairs = [pair for pair in every if pair.path == path and not pair.twin]
         if pairs:
-            count = sum(one.runs for one in pairs)
+            count = sum(pair.runs for pair in pairs)
             table.append(
                 {
                     "path": path,
                     "runs": count,
                     "sd": spread.sd,
                     "degrees": spread.degrees,
-                    "holding": sum(one.holding for one in pairs),
-                    "inside": sum(one.inside for one in pairs),
+                    "holding": sum(pair.holding for pair in pairs),
+                    "inside": sum(pair.inside for pair in pairs),
                     "steps": count - len(pairs),
-                    "width": median(one.width for one in pairs),
-                    "pairs": [asdict(one) for one in every if one.path == path],
+                    "width": median(pair.width for pair in pairs),
+                    "pairs": [asdict(pair) for pair in every if pair.path == path],
                 }
             )
     return table

@@ -13,7 +13,7 @@ from micro.planning.again import again
 from micro.planning.benchmark import Request
 from micro.planning.contest import Contest
 from micro.planning.conv_layers import distinct_layers
-from reports.regret import CHANGING, FOUND, REGRET, fastest
+from reports.regret import CHANGING, REGRET, SEARCH, fastest
 
 if TYPE_CHECKING:
     from reports.record import Run
@@ -48,7 +48,7 @@ def build(asked: Request) -> list[Contest]:
     found = [
         contest
         for problem in layers(asked)
-        for contest in contests(asked, [problem], QUESTION, searched(asked, problem), FOUND)
+        for contest in contests(asked, [problem], QUESTION, searched(asked, problem), SEARCH)
     ]
     return [*_changing(asked), *found]
 
@@ -74,7 +74,7 @@ def refine(asked: Request, run: Run) -> list[Contest]:
 
 def _again(asked: Request, run: Run) -> Iterator[Contest]:
     for contest in run.contests:
-        if contest.contest.partition("/")[0] in (FOUND, CHANGING) and (pair := fastest(contest)):
+        if contest.contest.partition("/")[0] in (SEARCH, CHANGING) and (pair := fastest(contest)):
             default, best = pair
             if best is not default:
                 yield from again(asked, contest, REGRET, AGAIN, (best.name, default.name))

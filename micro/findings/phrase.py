@@ -1,4 +1,4 @@
-"""A sentence as a row: which comparisons it is about, how they are grouped, and its text with the figures' places."""
+"""Sentences as rows of data: selected comparisons, their grouping, and a text with places for figures."""
 
 from __future__ import annotations
 
@@ -21,13 +21,12 @@ FORMATS: Mapping[str, Callable[[Any], str]] = {
 
 @dataclass(frozen=True)
 class Phrase:
-    """One sentence for each group of comparisons of one kind of contest.
+    """A sentence for each group of comparisons of one kind of contest.
 
-    Places in a text: `a`, `b` (the cases of baseline and contender), `p`, `q` (their problems), `ratio`, `faster` (the
-    ratio turned over), `verdict`, `comparison`, `pair`, `seconds_a`, `seconds_b`, `rate_a`, `rate_b` (of the problem's
-    size, in bytes a second), `work` (FLOPs of b over those of a), `question`. In `text` they are those of the group's
-    first comparison, and `items` are all, joined. Formats: those of FORMATS, and `words`.
-    """
+    Places in a text: `a`, `b` (the cases of baseline and contender), `p`, `q` (their problems), `ratio`, `faster`
+    (the ratio turned over), `verdict`, `comparison`, `pair`, `seconds_a`, `seconds_b`, `rate_a`, `rate_b` (of the
+    problem's size, in bytes a second), `work` (FLOPs of b over those of a), `question`. In `text` they are those of
+    the group's first comparison, and `items` are all, joined. Formats: those of FORMATS, and `words`."""
 
     kind: str  # of contests: how their names begin
     text: str

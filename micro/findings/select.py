@@ -1,4 +1,4 @@
-"""What the sentences of several benchmarks are made of: comparisons of one kind of contest, and expected ranges."""
+"""The material of sentences: comparisons of one kind of contest, and expected ranges."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from reports.record import Comparison, Run
 
 
 class Pair(NamedTuple):
-    """A comparison that has a ratio, its contest, and the cases that the names of its two results stand for."""
+    """A comparison that has a ratio, its contest, and the cases of its two results."""
 
     contest: record.Contest
     comparison: Comparison
@@ -23,7 +23,7 @@ class Pair(NamedTuple):
 
 
 def pairs(run: Run, kind: str) -> Iterator[Pair]:
-    """Of the contests whose name begins so."""
+    """Yield the compared pairs of the contests whose name begins with `kind`."""
     for contest in run.contests:
         for comparison in contest.comparisons if contest.contest.startswith(kind) else ():
             if comparison.ratio is not None:
@@ -31,13 +31,13 @@ def pairs(run: Run, kind: str) -> Iterator[Pair]:
 
 
 def grouped(run: Run, kind: str) -> Iterator[list[Pair]]:
-    """The pairs of each contest."""
+    """Yield the pairs of each contest."""
     for _, group in itertools.groupby(pairs(run, kind), key=lambda pair: pair.contest.contest):
         yield list(group)
 
 
 def interval(comparison: Comparison) -> str:
-    """`1.013 [1.009, 1.017]`."""
+    """Return a ratio with its interval: `1.013 [1.009, 1.017]`."""
     return units.ratio(comparison.ratio, comparison.low, comparison.high)
 
 
@@ -49,17 +49,17 @@ def faster(comparison: Comparison) -> str:
 
 
 def verdict(comparison: Comparison) -> str:
-    """In a word; at which level, where the interval beside it excludes 1 and the verdict does not follow."""
+    """Return the verdict in a word; with its level if the interval beside it excludes 1 all the same."""
     return f"unresolved at {100 * stats.JUDGED:.0f} %" if table.but_shown(comparison) else comparison.verdict
 
 
 def undisturbed(result: record.Result) -> int:
-    """Rounds of a case that were not rejected."""
+    """Return the number of rounds of a case that were not rejected."""
     return len(result.samples) - len(result.rejected)
 
 
 def chosen(count: int) -> str:
-    """What is to be said of the least or the most of several."""
+    """Return the remark on an extreme of several cases: it was chosen from that many."""
     return f", chosen from {count} in the same rounds" if count > 1 else ""
 
 
@@ -76,7 +76,7 @@ class Band:
     usual: str = ""
 
     def say(self, value: float, shown: str) -> str:
-        """A sentence on a value and how it is written."""
+        """Return a sentence on a value; `shown`: the value as text."""
         bound = f"{self.low:g} to {self.high:g}" if math.isfinite(self.high) else f"above {self.low:g}"
         usual = f", usually {self.usual}" if self.usual else ""
         kind, outside = ("expected", "NOT as expected") if self.firm else ("usual", "not so here")
@@ -84,6 +84,6 @@ class Band:
         return f"{self.what}: {shown}; {kind} on Intel and AMD {bound}{usual}: {outcome}."
 
     def of(self, comparison: Comparison) -> str:
-        """A sentence on a ratio."""
+        """Return a sentence on a ratio."""
         assert comparison.ratio is not None
         return self.say(comparison.ratio, interval(comparison))

@@ -1,5 +1,7 @@
-"""What was chosen by a contest's result is measured again: whoever is best of several in the same rounds was lucky in
-them, and his ratio is too good. In fresh rounds, at other places, it is not."""
+"""Second contests of cases that were chosen by a first one's results.
+
+The best of several in the same rounds was lucky in those rounds, and its ratio is too good. In fresh rounds, at
+other places, it is not."""
 
 from __future__ import annotations
 
@@ -16,8 +18,10 @@ if TYPE_CHECKING:
 def again(
     asked: Request, measured: record.Contest, word: str, question: str, names: Sequence[str], *, in_turn: bool = False
 ) -> list[Contest]:
-    """A contest of these of its cases, each against the first, or `in_turn` against the one before it; `word` stands
-    for the first of its name. None where another device than the one that is asked measured it."""
+    """Return a contest of some cases of a measured one, each against the first.
+
+    `in_turn`: each against the one before; `word`: the first word of the contest's name. Empty if another device
+    than the requested one measured the first contest."""
     cases = [parse(name) for name in names]
     if any(case.setting.device != asked.settings[0].device for case in cases):
         return []

@@ -1,4 +1,4 @@
-"""Values of axes to problems, and problems to contests."""
+"""Conversion of axis values to problems, and of problems to contests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from micro.planning.contest import Case, Contest
 
 
 def values(text: str, kind: Callable[[str], Any], option: str) -> tuple[Any, ...]:
-    """`5`, `1,8,64`, `64:1024:*2`, `1:9:+4`: the values of an axis. Raises UsageError."""
+    """Parse the values of an axis: `5`, `1,8,64`, `64:1024:*2`, `1:9:+4`. Raises UsageError."""
     points: list[Any] = []
     for word in text.split(","):
         try:
@@ -43,14 +43,14 @@ def _range(word: str, kind: Callable[[str], Any]) -> list[Any]:
 
 
 def problems(kind: type[Problem], axes: dict[str, tuple[Any, ...]]) -> list[Problem]:
-    """The product of all axis values."""
+    """Return the product of all axis values."""
     names = [field.name for field in fields(kind) if field.name in axes]
     combinations = itertools.product(*(axes[name] for name in names))
-    return [kind(**dict(zip(names, one, strict=True))) for one in combinations]
+    return [kind(**dict(zip(names, combination, strict=True))) for combination in combinations]
 
 
 def by_variant(asked: Request, problems: Iterable[Problem]) -> list[Contest]:
-    """Without a question each problem is one contest between the variants, against the first that can do it."""
+    """Return a contest between the variants for each problem, against the first that can do it."""
     contests = []
     for problem in problems:
         cases = [asked.case(problem, v, s) for v, s in asked.pairs()]
@@ -61,7 +61,9 @@ def by_variant(asked: Request, problems: Iterable[Problem]) -> list[Contest]:
 
 
 def _pairs(asked: Request, cases: Sequence[Case]) -> tuple[tuple[int, int], ...]:
-    """None where the first is compared with, as a contest does by itself; nor where its device is not here."""
+    """Return the pairs of a contest whose first case is skipped.
+
+    Empty where the first case is the baseline anyway, or where its device is not here."""
     first = next((i for i, case in enumerate(cases) if case.skip is None), 0)
     if not first or cases[0].setting.device in asked.absent:
         return ()
@@ -69,12 +71,14 @@ def _pairs(asked: Request, cases: Sequence[Case]) -> tuple[tuple[int, int], ...]
 
 
 def _several(settings: Sequence[Setting]) -> list[str]:
-    """What the settings differ in."""
+    """Return the settings that differ."""
     return [name for name in ALONG if len({asdict(x)[name] for x in settings}) > 1]
 
 
 def along(asked: Request, problems: Sequence[Problem], field: str) -> list[Contest]:
-    """`--vary FIELD`: one contest for all problems that agree in everything else, per variant and setting."""
+    """Return the contests of `--vary FIELD`, by variant and setting.
+
+    A contest holds the problems that agree in everything else."""
     if field in ALONG:
         return _along_setting(asked, problems, field)
     groups: dict[tuple[Any, ...], list[Problem]] = {}
@@ -93,7 +97,7 @@ def along(asked: Request, problems: Sequence[Problem], field: str) -> list[Conte
 
 
 def _along_setting(asked: Request, problems: Sequence[Problem], field: str) -> list[Contest]:
-    """One contest for all settings that agree in everything else, per problem and variant."""
+    """Return a contest by problem and variant for all settings that agree in everything else."""
     groups: dict[tuple[str, Setting], list[Setting]] = {}
     for variant, setting in asked.pairs():
         rest = replace(setting, **{field: DEFAULTS[field]})

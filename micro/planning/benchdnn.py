@@ -1,8 +1,7 @@
-"""A convolution in the words of benchdnn, oneDNN's own benchmark: `g2mb256ic96ih27oc256oh27kh5ph2n"conv2"`.
+"""Convolutions in the words of benchdnn, oneDNN's benchmark: `g2mb256ic96ih27oc256oh27kh5ph2n"conv2"`.
 
-Dilation is counted from 0 there. Where nothing is said of the width, it is as the height; padding that is not said
-follows from the outputs. The last padding, at the bottom and on the right, is never said: it is what the outputs need.
-"""
+There dilation is counted from 0. A width that is not given equals the height; padding that is not given follows from
+the outputs. The last padding, at the bottom and on the right, is never given: it follows from the outputs."""
 
 from __future__ import annotations
 
@@ -32,42 +31,42 @@ PASSES = {  # of benchdnn's --dir; a bias is not measured
 
 
 class NotTaken(ValueError):
-    """A convolution that is none of ours, and why, in few words."""
+    """A convolution that this suite does not measure; its text is the reason in few words."""
 
 
 def is_descriptor(text: str) -> bool:
-    """Whether a text is one convolution in these words."""
+    """Return whether a text is one convolution in these words."""
     return NAMED.fullmatch(text) is not None
 
 
-@functools.cache  # a log has the same few many times
+@functools.cache  # a log repeats a few convolutions many times
 def problem(text: str, direction: str = "forward") -> Conv:
-    """Raises NotTaken, and ValueError where it is no convolution."""
+    """Parse a convolution. Raises NotTaken, and ValueError where the text is no convolution."""
     match = NAMED.fullmatch(text)
     if not match:
         raise ValueError(f"{text}: no convolution like mb16ic3ih32oc64oh32kh3ph1")
     sizes = SIZE.findall(match[1])
-    said = {name: int(size) for name, size in sizes}
-    if twice := [name for name, size in sizes if int(size) != said[name]]:
+    given = {name: int(size) for name, size in sizes}
+    if twice := [name for name, size in sizes if int(size) != given[name]]:
         raise ValueError(f"{text}: {twice[0]} stands there twice, with two values")
-    if any(name in said for name in ("id", "od", "kd")):
+    if any(name in given for name in ("id", "od", "kd")):
         raise NotTaken("3-d")
-    down, across = _line(said, "h"), _line(said, "w")
+    down, across = _line(given, "h"), _line(given, "w")
     if across is None:
         across = down
-    if down is None and across is not None:  # a line of pixels
+    if down is None and across is not None:  # an image of one row
         down = replace(across, size=1, taps=1, before=0, after=0)
-    if down is None or across is None or not {"ic", "oc"} <= said.keys():
+    if down is None or across is None or not {"ic", "oc"} <= given.keys():
         raise ValueError(f"{text}: it names ic, oc, ih and kh (or iw and kw)")
     try:
-        return Layer(said.get("mb", 2), said["ic"], said["oc"], down, across, said.get("g", 1)).problem(direction)
+        return Layer(given.get("mb", 2), given["ic"], given["oc"], down, across, given.get("g", 1)).problem(direction)
     except UsageError as error:
         raise ValueError(f"{text}: {error}") from None
 
 
 @dataclass(frozen=True)
 class Layer:
-    """A convolution before it is known to be one of ours: its stride and dilation down and across may differ."""
+    """A convolution that may have different strides and dilations down and across, which Conv cannot."""
 
     images: int
     channels: int
@@ -77,7 +76,7 @@ class Layer:
     groups: int = 1
 
     def problem(self, direction: str) -> Conv:
-        """Raises NotTaken, and UsageError where it is no convolution."""
+        """Return the problem. Raises NotTaken, and UsageError where the sizes are no convolution."""
         down, across = self.down, self.across
         if down.stride != across.stride:
             raise NotTaken("two strides")
@@ -93,8 +92,9 @@ class Layer:
 
 
 def line(size: int, taps: int, *, stride: int, dilation: int, outputs: int | None, before: int | None) -> Line:
-    """Padding that is the same on both sides where that gives the outputs; else what they need after the image. Raises
-    NotTaken."""
+    """Return one dimension of a convolution, padded alike on both sides if that gives the outputs.
+
+    Otherwise the padding after the image is what the outputs need. Raises NotTaken."""
     if stride < 1:
         raise NotTaken("stride 0")
     reach = (taps - 1) * dilation + 1
@@ -110,25 +110,25 @@ def line(size: int, taps: int, *, stride: int, dilation: int, outputs: int | Non
     return Line(size, taps, stride, before, max(needed - before, 0), dilation)
 
 
-def _line(said: Mapping[str, int], axis: str) -> Line | None:
-    """Of the height or the width; nothing where nothing is said of it."""
-    named = [name for name in said if name[1:] == axis and said[name] != (1 if name[0] == "s" else 0)]
+def _line(given: Mapping[str, int], axis: str) -> Line | None:
+    """Return the height or the width; None where no size of the axis is given. Raises ValueError, NotTaken."""
+    named = [name for name in given if name[1:] == axis and given[name] != (1 if name[0] == "s" else 0)]
     if not named:
         return None
-    if missing := [name for name in (f"i{axis}", f"k{axis}") if name not in said]:
+    if missing := [name for name in (f"i{axis}", f"k{axis}") if name not in given]:
         raise ValueError(f"{missing[0]} is missing, beside {', '.join(named)}")
     return line(
-        said[f"i{axis}"],
-        said[f"k{axis}"],
-        stride=said.get(f"s{axis}", 1),
-        dilation=said.get(f"d{axis}", 0) + 1,
-        outputs=said.get(f"o{axis}"),
-        before=said.get(f"p{axis}"),
+        given[f"i{axis}"],
+        given[f"k{axis}"],
+        stride=given.get(f"s{axis}", 1),
+        dilation=given.get(f"d{axis}", 0) + 1,
+        outputs=given.get(f"o{axis}"),
+        before=given.get(f"p{axis}"),
     )
 
 
 def is_list(text: str) -> bool:
-    """Whether a file is one of convolutions in these words: its first line that is no remark says so."""
+    """Return whether a file lists convolutions in these words: its first line without a remark decides."""
     first = next((line for line in numbered(text)), (0, ""))[1]
     return first.startswith("--") or is_descriptor(first)
 
@@ -142,15 +142,15 @@ def numbered(text: str) -> Iterator[tuple[int, str]]:
 
 @dataclass(frozen=True)
 class Listed:
-    """The problems of a file."""
+    """Problems of a file."""
 
-    problems: Sequence[Conv | Gemm]  # each different one once, a convolution in every pass that is asked for
+    problems: Sequence[Conv | Gemm]  # each different one once, a convolution in every requested pass
     taken: int  # lines
     left_out: dict[str, int]  # lines by reason
 
 
 def read(text: str) -> Listed:
-    """Of a file: in all passes unless a --dir above it says which. Raises ValueError."""
+    """Read a file's convolutions, in all passes unless a --dir above names some. Raises ValueError."""
     directions: tuple[str, ...] = tuple(dict.fromkeys(PASSES.values()))
 
     def problems(line: str) -> list[Conv]:
@@ -181,7 +181,7 @@ def collected(text: str, problems_of: Callable[[str], list[Any]]) -> Listed:
 
 
 def _directions(line: str) -> tuple[str, ...]:
-    """The passes of `--dir=FWD_D,BWD_D`. Raises ValueError."""
+    """Parse the passes of `--dir=FWD_D,BWD_D`. Raises ValueError."""
     name, _, value = line.partition("=")
     if name != "--dir":
         raise ValueError(f"{line}: of benchdnn's options --dir alone is read; take the line out")

@@ -1,4 +1,4 @@
-"""Products in the words of `benchdnn --matmul`, oneDNN's own benchmark: `64x512:512x256n"fc1"`, source by weights."""
+"""Products in the words of `benchdnn --matmul`: `64x512:512x256n"fc1"`, source by weights."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kernels.ops.gemm.problem import Gemm
 from micro.planning.benchdnn import Listed, NotTaken, collected, numbered
 
 SIZES = r"(?:\d+x)+\d+"
-NAMED = re.compile(rf"({SIZES}):({SIZES})(?::{SIZES})?(?:_?n.*)?")  # a result that is said follows from the operands
+NAMED = re.compile(rf"({SIZES}):({SIZES})(?::{SIZES})?(?:_?n.*)?")  # a result's size follows from the operands
 
 
 def is_list(text: str) -> bool:

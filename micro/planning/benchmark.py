@@ -1,4 +1,4 @@
-"""A benchmark as data: its problem, the values its axes have by default, its questions; and what one is asked."""
+"""Benchmarks as data: a problem, the default values of its axes, its questions; and requests to them."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ if TYPE_CHECKING:
     from kernels.devices.kind import Kind
 
 OUTSIDE = 4  # last-level caches that operands take to come from memory
-UNKNOWN = 32 << 20  # bytes of the last cache of a device that tells of none, as in its limits
+UNKNOWN = 32 << 20  # bytes of the last cache of a device that reports none, as in its limits
 
 
 class NothingWritten(UsageError):
-    """No kernel of a device is what a command line asks for."""
+    """A command line for which a device has no kernel."""
 
 
 @functools.cache
 def outside_caches(device: str) -> int:
-    """Bytes of operands that a device takes from its memory: a power of two, at least OUTSIDE of its last cache; of one
-    that is not here, of a usual one's."""
+    """Return bytes of operands that a device takes from its memory, a power of two.
+
+    At least OUTSIDE last-level caches; for a device that is not here, of a usual size."""
     caches = kind_of(device).caches
     if not kind_of(device).scripted and missing(device) is None:
         with suppress(Unavailable):
@@ -51,100 +52,89 @@ class Useful:
 class Benchmark:
     """A file of `micro/`: its problem, the values its axes have by default, its questions.
 
-    A question is a flag; its function turns what was asked into contests. `default`: the question that is put where a
-    command line names neither another nor what to compare, nor an axis of `sweeping`. `limiting`: axes by which
-    questions make their sizes smaller, each in its own way. `others`: of further operations that the same command
-    measures; the one whose axes or questions are named is meant. `data`: what operands hold, unless a person says
-    otherwise. Which rows are measured by default stands in the operation's table. `useful`: the command lines that
-    `python -m micro all` runs of it; `small`: words that make each of them take no time, for a test of the whole.
-    `net`: what --net asks. `oversubscribed`: more threads than cores may be asked for. `of_file`: what is said of a run
-    of a file's problems, `Written`.
+    A question is a flag; its function turns a request into contests. Which rows are measured by default stands in the
+    operation's table.
     """
 
     problem: type[Problem]
     about: str
     sweep: dict[str, tuple[Any, ...]]
     questions: dict[str, Question]
-    useful: tuple[Useful, ...] = ()
-    small: str = ""
-    net: Question | None = None
-    of_file: Callable[[Any, Any], list[str]] = lambda run, written: []
-    default: str = ""
+    useful: tuple[Useful, ...] = ()  # the command lines that `python -m micro all` runs
+    small: str = ""  # words that make each useful line take no time, for a test
+    net: Question | None = None  # of --net
+    of_file: Callable[[Any, Any], list[str]] = lambda run, written: []  # sentences on a run of a file's problems
+    default: str = ""  # the question of a command line without a question, a comparison or an axis of `sweeping`
     sweeping: tuple[str, ...] = ()
-    limiting: tuple[str, ...] = ()
-    others: tuple[Benchmark, ...] = ()
-    data: str = "normal"
-    oversubscribed: bool = False
+    limiting: tuple[str, ...] = ()  # axes by which questions make their sizes smaller, each in its own way
+    others: tuple[Benchmark, ...] = ()  # further operations of this command, chosen by their axes or questions
+    data: str = "normal"  # contents of the operands, unless --data names others
+    oversubscribed: bool = False  # more threads than cores are allowed
 
     @property
     def words(self) -> frozenset[str]:
-        """Its axes and questions, `net` where it has one, which tell it from `others`."""
+        """Axes and questions, and `net` if there is one, which distinguish it from `others`."""
         return frozenset((*(field.name for field in fields(self.problem)), *self.questions, *["net"] * bool(self.net)))
 
     @property
     def swept(self) -> frozenset[tuple[str, str]]:
-        """Operation and axis, or setting, of all that has a default here."""
+        """Operation and axis, or setting, of everything that has a default here."""
         every = (self, *self.others)
-        data = {(one.problem.op, "data") for one in every if one.data != "normal"}
-        return frozenset({(one.problem.op, axis) for one in every for axis in one.sweep} | data)
+        data = {(benchmark.problem.op, "data") for benchmark in every if benchmark.data != "normal"}
+        return frozenset({(benchmark.problem.op, axis) for benchmark in every for axis in benchmark.sweep} | data)
 
 
 @dataclass(frozen=True)
 class Question:
-    """`build` gives its contests; `refine` further ones from the run so far, until there are none; `answer`
-    the sentences for the top of the report. `seconds`: its budget of measuring, `kept`: the share of it that is for
-    what `refine` gives. `full`, `all`: what these flags make of it; empty where they change nothing. `several`:
-    settings of which it takes more than one value."""
+    """A question of a benchmark: its contests, further ones from their results, and its answer."""
 
     help: str
     build: Callable[[Request], list[Contest]]
-    answer: Callable[[Any], list[str]] = lambda run: []
-    seconds: float = 30.0
-    refine: Callable[[Request, Any], list[Contest]] = lambda asked, run: []
-    full: str = ""
-    all: str = ""
-    kept: float = 0.0
-    several: tuple[str, ...] = ()
+    answer: Callable[[Any], list[str]] = lambda run: []  # the sentences for the top of the report
+    seconds: float = 30.0  # its budget of measuring
+    refine: Callable[[Request, Any], list[Contest]] = lambda asked, run: []  # from the run so far, until there are none
+    full: str = ""  # what --full makes of it; empty: nothing
+    all: str = ""  # what --all makes of it; empty: nothing
+    kept: float = 0.0  # share of the budget for what `refine` gives
+    several: tuple[str, ...] = ()  # settings of which it takes more than one value
 
 
 @dataclass(frozen=True)
 class Request:
-    """What the command line said: the operation, axis values, variants, settings, the flags that modify a question, and
-    which axes a person named rather than left at their default; devices that are not here, and why; a network; whether
-    all operands are cold, of each problem its own."""
+    """A parsed command line, as questions take it."""
 
-    op: str
+    op: str  # the operation
     axes: dict[str, tuple[Any, ...]]
     variants: tuple[str, ...]
     settings: tuple[Setting, ...]
-    flags: frozenset[str]
-    given: frozenset[str] = frozenset()
-    absent: Mapping[str, str] = field(default_factory=dict)
-    net: str = ""
-    all_cold: bool = False
+    flags: frozenset[str]  # that modify a question
+    given: frozenset[str] = frozenset()  # axes named on the command line rather than left at their default
+    absent: Mapping[str, str] = field(default_factory=dict)  # devices that are not here, and why
+    net: str = ""  # a network
+    all_cold: bool = False  # all operands are cold, of each problem its own
 
     @property
     def device(self) -> Kind:
-        """What its first device is."""
+        """The kind of the first device."""
         return kind_of(self.settings[0].device)
 
     @property
     def memory(self) -> int:
-        """Bytes of operands that its first device takes from its memory."""
+        """Bytes of operands that the first device takes from its memory."""
         return outside_caches(self.settings[0].device)
 
     def rows(self, *roles: str, op: str = "") -> tuple[str, ...]:
-        """Of its operation's table, or another's, what is measured in one of these roles on its first device."""
+        """Return the variants of an operation's table that have one of these roles on the first device."""
         table = rows(op or self.op, self.device.kernels)
         return tuple(row.name for row in table if set(roles or (DEFAULT,)) & set(row.roles))
 
     def case(self, problem: Problem, variant: str, setting: Setting | None = None) -> Case:
-        """The case, skipped with its reason where its device or the variant is not here, or refuses it."""
+        """Return the case, skipped with a reason if its device or variant is not here or refuses it."""
         setting = self.at(problem, setting or self.settings[0])
         return Case(problem, variant, setting, skip=self._why_not(problem, variant, setting))
 
     def at(self, problem: Problem, setting: Setting) -> Setting:
-        """The setting with the problem's own operands where all are cold."""
+        """Return the setting, with the problem's own operands if all are cold."""
         if not (self.all_cold and setting.cold):
             return setting
         return replace(setting, cold=tuple(x.name for x in problem.operands()))
@@ -164,7 +154,7 @@ class Request:
         return reason or row.accepts(problem)
 
     def pairs(self) -> list[tuple[str, Setting]]:
-        """Variants and settings, each variant on the devices that run it; on the first where none does."""
+        """Return variants and settings, each variant on the devices that run it; on the first if none does."""
         pairs = []
         for setting in self.settings:
             for variant in self.variants:
@@ -176,5 +166,5 @@ class Request:
 
 
 def default_rows(benchmark: Benchmark, device: str) -> list[str]:
-    """What is measured on a device where no variant is named."""
+    """Return the variants that are measured on a device by default."""
     return [row.name for row in rows(benchmark.problem.op, kind_of(device).kernels) if DEFAULT in row.roles]

@@ -1,4 +1,4 @@
-"""Cases and the contests they are measured in. Pure: opens no device, imports nothing heavy."""
+"""Cases and the contests in which they are measured. Pure: opens no device, imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -28,15 +28,17 @@ class Case:
 
     @property
     def name(self) -> str:
-        """Unique in its contest, and parsed back by `parse`."""
+        """Name of the case, unique in its contest; `parse` turns it back into the case."""
         variant = self.variant.replace("%", "%25").replace("/", "%2F")  # a file's path parses back
         return f"{self.problem.name}/variant:{variant}/{self.setting.name}"
 
 
 @dataclass(frozen=True)
 class Contest:
-    """Cases that answer one question and differ in one thing. `pairs`: (baseline, contender) positions; `sparing`:
-    where rounds are few, what takes far longer than the first case is left out of them."""
+    """Cases that answer one question and differ in one thing.
+
+    `pairs`: (baseline, contender) positions; `sparing`: where rounds are few, cases that take far longer than the
+    first are left out of them."""
 
     name: str
     question: str
@@ -48,16 +50,16 @@ class Contest:
 
     @property
     def comparisons(self) -> tuple[tuple[int, int], ...]:
-        """Each case against the first, unless the contest names its pairs."""
+        """Pairs of positions: each case against the first, unless the contest names its pairs."""
         return self.pairs or tuple((0, i) for i in range(1, len(self.cases)))
 
     @property
     def title(self) -> str:
-        """For a person who waits for it: the question, and what all its cases share that it does not say."""
+        """Heading for a person who waits: the question, and shared settings that it does not mention."""
         first, *others = (case.name.split("/") for case in self.cases)
         shared = [word.removeprefix("variant:") for word in first if all(word in words for words in others)]
-        said = {"threads:1", *re.split(r"[\s/,?']+", self.question)}
-        return " ".join([self.question, *(word for word in shared if word not in said)])
+        mentioned = {"threads:1", *re.split(r"[\s/,?']+", self.question)}
+        return " ".join([self.question, *(word for word in shared if word not in mentioned)])
 
     def __post_init__(self) -> None:
         names = [case.name for case in self.cases]
@@ -78,7 +80,7 @@ class Budget:
 
 
 def one_case(contests: Sequence[Contest], option: str, does: str, cannot: str) -> Case:
-    """The only case of a plan, for an option that `does` ("explains") something with one. Raises UsageError."""
+    """Return the only case of a plan, for an option that `does` ("explains") something with it. Raises UsageError."""
     cases = {case.name: case for contest in contests for case in contest.cases}
     if len(cases) != 1:
         raise UsageError(f"{option}: it {does} one case, {len(cases)} were asked for; name one --variant and size")
@@ -89,15 +91,15 @@ def one_case(contests: Sequence[Contest], option: str, does: str, cannot: str) -
 
 
 def parse(name: str) -> Case:
-    """A case from its name. Raises UsageError."""
+    """Return the case of a name. Raises UsageError."""
     op, *words = name.split("/")
     pairs = dict(word.split(":", 1) for word in words)
     kind = problem_type(op)
     hints = _hints(kind)  # type: ignore[arg-type]  # mypy takes an instance's __hash__ for the class's
-    own = {x.name: hints[x.name](pairs.pop(x.name)) for x in fields(kind) if x.name in pairs}
+    axes = {x.name: hints[x.name](pairs.pop(x.name)) for x in fields(kind) if x.name in pairs}
     variant = pairs["variant"].replace("%2F", "/").replace("%25", "%")
     given = {name: knob.parse(pairs[name]) for name, knob in KNOBS.items() if name in pairs}
-    return Case(kind(**own), variant, Setting(**given))
+    return Case(kind(**axes), variant, Setting(**given))
 
 
 @cache

@@ -1,4 +1,4 @@
-"""What follows each convolution of a network: normalizations and poolings, forward and backward."""
+"""Normalizations and poolings that follow each convolution of a network, forward and backward."""
 
 from __future__ import annotations
 
@@ -17,16 +17,18 @@ WINDOW = 3  # of the poolings of these networks, two apart
 
 @dataclass(frozen=True)
 class Followed:
-    """Of a network of micro/shapes: a batch normalization after every layer (`norms` is empty), or a local response
-    normalization after those that it names; a max-pooling of images of so many rows, zeros around them included, after
-    those of `pooled`. `title`: its name in a sentence."""
+    """Layers that follow the convolutions of a network of micro/shapes.
+
+    A batch normalization after every layer (`norms` is empty), or a local response normalization after the layers in
+    `norms`; a max-pooling after those in `pooled`, of images of so many rows, zeros around them included. `title`:
+    the network's name in a sentence."""
 
     title: str
     norms: tuple[str, ...] = ()
     pooled: Mapping[str, int] = field(default_factory=dict)
 
     def after(self, layer: Convolution) -> Iterator[tuple[str, Problem]]:
-        """What follows a layer, with its word: train or frozen (a batch normalization's mode), lrn, pool."""
+        """Yield what follows a layer, with its word: train or frozen (batch normalization), lrn, pool."""
         conv = layer.problem
         edge = conv.lines[0].outputs
         if not self.norms:
@@ -47,6 +49,6 @@ NETS = {
 
 
 def layers(name: str, batch: int | None = None) -> tuple[Convolution, ...]:
-    """Every distinct convolution of a network, at its own batch unless one is given."""
+    """Return every distinct convolution of a network, at the network's batch unless one is given."""
     net = conv_layers.read(name)
     return tuple(replace(x, problem=replace(x.problem, n=batch or net.batch)) for x in net.layers)

@@ -1,4 +1,4 @@
-"""The convolutions of networks, from micro/shapes: a network's own layers, and all that differ."""
+"""The convolutions of networks, from micro/shapes: a network's layers, and all that differ."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from micro.planning.written import check
 
 KIND = "convolutions"
 PREFIX = "net"  # how the names of --net's contests begin
-OF_STEP = ("n", "direction", "layout")  # what a layer does not say of itself
+OF_STEP = ("n", "direction", "layout")  # axes that belong to a step, not to a layer
 SIZES = tuple(axis for axis in fields(Conv) if axis.name not in OF_STEP)
 BACKWARD = "backward"  # both gradients together, as benchmarks published them
-OWN: dict[str, type] = {"name": str, "count": int, "first": bool, "then": dict}
+KEYS: dict[str, type] = {"name": str, "count": int, "first": bool, "then": dict}
 
 
 @dataclass(frozen=True)
 class Convolution:
-    """A convolution of a network, its forward pass at the network's batch. `count`: how many layers are alike; `first`:
-    it reads data, of which nobody needs a gradient; `then`: published milliseconds by pass, `backward` for both
-    gradients together, and library."""
+    """A convolution of a network: its forward pass at the network's batch.
+
+    `count`: how many layers are alike; `first`: it reads data, whose gradient is not needed; `then`: published
+    milliseconds by pass, `backward` for both gradients together, and library."""
 
     name: str
     problem: Conv
@@ -33,12 +34,12 @@ class Convolution:
     then: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def passes(self) -> tuple[Conv, ...]:
-        """What a step computes of it."""
+        """Return the passes of a training step."""
         needed = (direction for direction in PASSES if not (self.first and direction == "dgrad"))
         return tuple(replace(self.problem, direction=direction) for direction in needed)
 
     def published(self, direction: str, measured: str) -> str:
-        """What others measured of a pass, and on what; nothing where they did not."""
+        """Return published times of a pass, and where they were measured; empty if there are none."""
         both = direction != "forward" and direction not in self.then
         times = self.then.get(BACKWARD if both else direction, {})
         shown = ", ".join(f"{library} {time:g}" for library, time in times.items())
@@ -47,8 +48,9 @@ class Convolution:
 
 @dataclass(frozen=True)
 class Convolutions:
-    """The convolutions of a network; what else it computes is not among them. `measured`: on what, when and in which
-    unit the `then` of its layers was."""
+    """The convolutions of a network, without its other operations.
+
+    `measured`: machine, date and unit of the `then` of its layers."""
 
     name: str
     batch: int
@@ -58,7 +60,7 @@ class Convolutions:
 
 @dataclass(frozen=True)
 class Use:
-    """That a network has a convolution, how many of it, and whether nobody needs its dgrad."""
+    """A use of a convolution by a network, how often, and whether its dgrad is not needed."""
 
     network: str
     layer: str
@@ -68,24 +70,24 @@ class Use:
 
 @dataclass(frozen=True)
 class Distinct:
-    """A convolution, its forward pass, and who has it."""
+    """A convolution, its forward pass, and the networks that use it."""
 
     problem: Conv
     uses: tuple[Use, ...]
 
     @property
     def count(self) -> int:
-        """Layers of all networks."""
+        """Number of layers in all networks."""
         return sum(use.count for use in self.uses)
 
 
 def read(name: str) -> Convolutions:
-    """A network by name, or from a file of the same form. Raises UsageError."""
+    """Read a network by name, or from a file of the same form. Raises UsageError."""
     return loaded(name, KIND, "alexnet-s", of_record)
 
 
 def of_record(record: dict[str, Any]) -> Convolutions:
-    """The convolutions of a network's file, whose other keys are checked. Raises ValueError."""
+    """Return the convolutions of a network's file, whose other keys are checked. Raises ValueError."""
     batch = record["batch"]
     layers = tuple(_layer(row, batch, f"convolution {i}: ") for i, row in enumerate(record[KIND], 1))
     if not layers or batch < 1:
@@ -95,7 +97,7 @@ def of_record(record: dict[str, Any]) -> Convolutions:
 
 
 def distinct_layers(batch: int | None = None) -> list[Distinct]:
-    """Every different convolution of all networks of micro/shapes, at its network's own batch unless one is given."""
+    """Return every different convolution of all networks, at its network's batch unless one is given."""
     by_problem: dict[Conv, list[Use]] = {}
     for name in known(KIND):
         net = read(name)
@@ -106,17 +108,17 @@ def distinct_layers(batch: int | None = None) -> list[Distinct]:
 
 
 def _layer(row: Any, batch: int, place: str) -> Convolution:
-    """Raises ValueError."""
+    """Parse a layer. Raises ValueError."""
     hints = get_type_hints(Conv)
     needed = [axis.name for axis in SIZES if axis.default is MISSING]
-    check(row, {axis.name: hints[axis.name] for axis in SIZES} | OWN, ("name", *needed), place)
+    check(row, {axis.name: hints[axis.name] for axis in SIZES} | KEYS, ("name", *needed), place)
     sizes = {axis.name: row[axis.name] for axis in SIZES if axis.name in row}
-    own = {name: row[name] for name in OWN if name in row}
-    check(own.get("then", {}), dict.fromkeys((*PASSES, BACKWARD), dict), (), f"{place}then: ")
-    for word, times in own.get("then", {}).items():
+    values = {name: row[name] for name in KEYS if name in row}
+    check(values.get("then", {}), dict.fromkeys((*PASSES, BACKWARD), dict), (), f"{place}then: ")
+    for word, times in values.get("then", {}).items():
         check(times, dict.fromkeys(times, float), (), f"{place}then: {word}: ")
     try:
-        layer = Convolution(problem=Conv(n=max(batch, 1), **sizes), **own)
+        layer = Convolution(problem=Conv(n=max(batch, 1), **sizes), **values)
     except UsageError as error:
         raise ValueError(f"{place}{error}") from None
     if layer.count < 1:

@@ -1,10 +1,9 @@
-"""Convolutions in cuDNN's log, CUDNN_LOGLEVEL_DBG=3: calls of its first API; graphs, as its C API and its frontend
-build them.
+"""Convolutions in cuDNN's log (CUDNN_LOGLEVEL_DBG=3), from calls of its first API and from its graphs.
 
-An execution of a graph does not say of which: what is taken of a graph is its convolutions where it is built, once for
-many executions, and these are counted apart. The C API's descriptors name each other by address alone: they are read
-where tensors have the identifiers x, w and y, as those of PyTorch and XLA have.
-"""
+Graphs are built by its C API and by its frontend. The log of an execution does not name its graph, so convolutions
+are taken where a graph is built, once for many executions, and executions are counted apart. The C API's descriptors
+name each other by address alone: they are read where tensors have the identifiers x, w and y, as those of PyTorch
+and XLA have."""
 
 from __future__ import annotations
 
@@ -44,13 +43,13 @@ ATTRIBUTE = re.compile(rf"CUDNN_ATTR_CONVOLUTION_({'|'.join(SPACING)})\b")
 TENSOR = "CUDNN_BACKEND_TENSOR_DESCRIPTOR"
 GRAPH = '{"context":'
 
-What: TypeAlias = "Conv | str | None"  # a convolution, why it is none of ours, or nothing for all other functions
+What: TypeAlias = "Conv | str | None"  # a convolution, why it is not measured, or None for all other functions
 Arguments: TypeAlias = dict[str, tuple[str, str]]  # by path, `xDesc.dimA`: type and value
 
 
 @dataclass(frozen=True)
 class Tensor:
-    """Its element type, and its extents: of images batch, channels, rows, columns."""
+    """Element type and extents of a tensor; of images batch, channels, rows, columns."""
 
     dtype: str
     sizes: list[int]
@@ -58,14 +57,14 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Backend:
-    """What the C API's descriptors were last given: tensors by identifier, and a convolution's padding and strides."""
+    """Attributes that the C API's descriptors had last: tensors by identifier, padding and strides."""
 
     tensors: dict[str, Tensor] = field(default_factory=dict)
     spacing: dict[str, list[int]] = field(default_factory=dict)
 
 
 def calls(lines: Sequence[str]) -> Iterator[tuple[int, str, What]]:
-    """Number of its line, name, and what it is."""
+    """Yield line number, name and convolution of each call."""
     backend = Backend()
     for number, text in enumerate(lines):
         if call := CALL.search(text):
@@ -78,7 +77,7 @@ def calls(lines: Sequence[str]) -> Iterator[tuple[int, str, What]]:
 
 
 def _arguments(lines: Sequence[str], first: int) -> Arguments:
-    """From this line on, one each, nested ones further in."""
+    """Parse the arguments of a call, one a line from `first` on, nested ones further in."""
     arguments: Arguments = {}
     path: list[tuple[int, str]] = []
     for number in range(first, len(lines)):
@@ -110,7 +109,7 @@ def _call(function: str, arguments: Arguments, backend: Backend) -> Iterator[tup
 
 
 def _first_api(function: str, arguments: Arguments) -> What:
-    """Padding is the same on both sides there."""
+    """Parse a call of the first API, whose padding is the same on both sides."""
     direction, *names = CALLED[function]
     try:
         tensors = [_tensor(arguments, name, "dataType") for name in names]
@@ -123,13 +122,13 @@ def _first_api(function: str, arguments: Arguments) -> What:
 
 
 def _tensor(arguments: Arguments, name: str, dtype: str) -> Tensor:
-    """`dtype`: the name of what says its element type. Raises KeyError, ValueError."""
+    """Parse a tensor. Raises KeyError, ValueError. `dtype`: the name of the argument with its element type."""
     word = arguments[f"{name}.{dtype}"][1].partition(" ")[0]
     return Tensor(word.removeprefix("CUDNN_DATA_"), json.loads(arguments[f"{name}.dimA"][1]))
 
 
 def _finalized(arguments: Arguments, backend: Backend) -> Iterator[tuple[str, What]]:
-    """A tensor to be remembered, or an operation of a graph."""
+    """Remember a tensor, or yield an operation of a graph."""
     kind = arguments.get("descriptor", ("", ""))[0]
     if kind == TENSOR:
         with suppress(KeyError, ValueError):
@@ -145,7 +144,7 @@ def _finalized(arguments: Arguments, backend: Backend) -> Iterator[tuple[str, Wh
 
 
 def _graph(text: str) -> Iterator[tuple[str, What]]:
-    """The operations of a graph as the frontend writes it."""
+    """Yield the operations of a graph as the frontend writes it."""
     with suppress(ValueError, KeyError, TypeError):
         graph = json.JSONDecoder().raw_decode(text)[0]
         for node in graph["nodes"]:
@@ -158,7 +157,7 @@ def _node(node: Mapping[str, Any], graph: Mapping[str, Any]) -> What:
         edges = {**node["inputs"], **node["outputs"]}
         described = [graph["tensors"][str(edges[name])] for name in names]
         usual = graph["context"].get("io_data_type")
-        tensors = [Tensor(one["data_type"] or usual, one["dim"]) for one in described]
+        tensors = [Tensor(tensor["data_type"] or usual, tensor["dim"]) for tensor in described]
         spacing = tuple(node[name] for name in ("pre_padding", "post_padding", "stride", "dilation"))
         return _problem(direction, tensors, spacing)
     except (KeyError, ValueError, TypeError, IndexError, UsageError) as error:
@@ -166,8 +165,9 @@ def _node(node: Mapping[str, Any], graph: Mapping[str, Any]) -> What:
 
 
 def _problem(direction: str, tensors: Sequence[Tensor], spacing: Sequence[list[int]]) -> Conv:
-    """`tensors`: image and filter; `spacing`: padding before and after, stride, dilation. Raises ValueError, TypeError,
-    IndexError, UsageError."""
+    """Return the problem. Raises ValueError, TypeError, IndexError, UsageError.
+
+    `tensors`: image and filter; `spacing`: padding before and after, stride, dilation."""
     image, filters = tensors
     if types := sorted({str(tensor.dtype).lower() for tensor in tensors} - {"float"}):
         raise NotTaken(", ".join(types))

@@ -1,5 +1,4 @@
-"""Options that a plan would not use are refused: ignored in silence, they would give a measurement of something
-else."""
+"""Refusal of options that a plan would not use: ignored in silence, they would measure something else."""
 
 from __future__ import annotations
 
@@ -17,8 +16,9 @@ from micro.planning.options import option_of
 
 @dataclass(frozen=True)
 class Put:
-    """A question with what was asked of it, and its contests. `build`: those of another request; `several`: settings
-    of which it takes more than one value."""
+    """A question with its request and its contests.
+
+    `build`: the contests of another request; `several`: settings of which it takes more than one value."""
 
     benchmark: Benchmark
     asked: Request
@@ -28,7 +28,7 @@ class Put:
     several: tuple[str, ...] = ()
 
     def same(self, asked: Request) -> bool:
-        """Whether another request has the same contests; one that is refused has not."""
+        """Return whether another request has the same contests; a refused one has not."""
         try:
             return list(self.build(asked)) == list(self.contests)
         except UsageError:
@@ -36,12 +36,14 @@ class Put:
 
 
 def refuse_in_question(put: Put) -> None:
-    """Several settings of a device, of which a question takes the first; values of axes and variants that are in none
-    of its cases; axes and variants that change none of its contests. Raises UsageError."""
+    """Raise UsageError for options that the contests of a question do not use.
+
+    Several settings of a device, of which a question takes the first; values of axes and variants that are in none
+    of its cases; axes and variants that change none of its contests."""
     for device in dict.fromkeys(setting.device for setting in put.asked.settings):
-        own = [asdict(setting) for setting in put.asked.settings if setting.device == device]
+        settings = [asdict(setting) for setting in put.asked.settings if setting.device == device]
         for name in ALONG:
-            several = dict.fromkeys(str(setting[name]) for setting in own)
+            several = dict.fromkeys(str(setting[name]) for setting in settings)
             if len(several) > 1 and name not in put.several:
                 raise UsageError(f"--{name} {','.join(several)}: {put.flag} takes one of them")
     _refuse_absent(put)
@@ -55,7 +57,7 @@ def refuse_in_question(put: Put) -> None:
 def refuse_nothing(
     benchmark: Benchmark, asked: Request, flag: str, build: Callable[[Request], Sequence[Contest]]
 ) -> None:
-    """What a person named, where a question has contests without it and none with it. Raises UsageError."""
+    """Raise UsageError if a question has contests only without the axes and variants that were named."""
     if not asked.given & {"variant", *asked.axes} or not build(replace(asked, given=frozenset())):
         return
     named = {option_of(name): asked.axes[name] for name in asked.axes if name in asked.given}
@@ -67,14 +69,15 @@ def refuse_nothing(
 
 
 def _refuse_absent(put: Put) -> None:
-    """Values of axes that no case has; of a question of another operation alone, those of its own. Raises
-    UsageError."""
+    """Raise UsageError for values of axes that no case has.
+
+    Where the question is of another operation, only for axes which that operation has."""
     asked = put.asked
     named = {axis: asked.axes[axis] for axis in asked.axes if axis in asked.given - set(put.benchmark.limiting)}
     every = [case.problem for contest in put.contests for case in contest.cases]
     problems = [asdict(problem) for problem in every if problem.op == asked.op]
-    problems = problems or [one for one in map(asdict, every) if named.keys() & one.keys()]
-    for beside in ({}, named):  # alone first: where one axis is nowhere what was named, no other is to blame
+    problems = problems or [problem for problem in map(asdict, every) if named.keys() & problem.keys()]
+    for beside in ({}, named):  # each axis alone first, so that the error names the one to blame
         for axis, wanted in named.items():
             obeyed = [problem.get(axis) for problem in problems if _as_named(problem, beside, axis)]
             for value in wanted:
@@ -85,7 +88,7 @@ def _refuse_absent(put: Put) -> None:
 
 
 def _taken(put: Put, *refused: str) -> str:
-    """The axes that the question takes; nothing where what was refused is one of them, in another way or value."""
+    """Return the axes that the question takes; nothing if the refused option is among them."""
     taken = [option_of(axis.name) for axis in fields(put.benchmark.problem) if _takes(put, axis)]
     if not taken or set(taken) & set(refused):
         return ""
@@ -93,7 +96,7 @@ def _taken(put: Put, *refused: str) -> str:
 
 
 def _takes(put: Put, axis: Field[Any]) -> bool:
-    """Whether an axis, alone, is obeyed by all of the question's contests."""
+    """Return whether an axis, alone, is obeyed by all of the question's contests."""
     asked = replace(put.asked, axes=put.asked.axes | put.benchmark.sweep, given=put.asked.given & {"variant"})
     usual = _values(put.contests, axis.name)
     several = usual if len(usual) > 1 else ()
@@ -110,18 +113,18 @@ def _takes(put: Put, axis: Field[Any]) -> bool:
 
 
 def _values(contests: Sequence[Contest], axis: str) -> tuple[Any, ...]:
-    """Of the cases that have the axis."""
+    """Return the values of an axis in the cases that have it."""
     problems = (asdict(case.problem) for contest in contests for case in contest.cases)
     return tuple(dict.fromkeys(problem[axis] for problem in problems if axis in problem))
 
 
 def _as_named(problem: dict[str, Any], named: dict[str, tuple[Any, ...]], but: str) -> bool:
-    """Whether a problem has everywhere what was named, `but` for one axis."""
+    """Return whether a problem has the values that were named, in every axis but `but`."""
     return all(problem.get(axis) in wanted for axis, wanted in named.items() if axis != but)
 
 
 def _refuse_unused(put: Put, axis: Field[Any]) -> None:
-    """An axis that changes no contest, where cases have other values than those named. Raises UsageError."""
+    """Raise UsageError for an axis that changes no contest, if cases have values that were not named."""
     asked, named = put.asked, put.asked.axes[axis.name]
     default = {name: values for name, values in put.benchmark.sweep.items() if name == axis.name}
     rest = {name: values for name, values in asked.axes.items() if name != axis.name}
@@ -140,7 +143,7 @@ def _refuse_unused(put: Put, axis: Field[Any]) -> None:
 
 
 def _others(axis: Field[Any], named: tuple[Any, ...]) -> list[Any]:
-    """Values that an axis could have instead."""
+    """Return values that an axis could have instead."""
     if choices := axis.metadata["choices"]:
         return [value for value in choices if value not in named]
     largest = max(named)
@@ -148,11 +151,11 @@ def _others(axis: Field[Any], named: tuple[Any, ...]) -> list[Any]:
 
 
 def _refuse_variants(put: Put) -> None:
-    """Variants that are in no case; and those that a question does not choose its own by. Raises UsageError."""
+    """Raise UsageError for variants that are in no case, or that do not change a question's choice."""
     asked = put.asked
-    own = {one.problem.op for one in (put.benchmark, *put.benchmark.others)}  # not the peaks beside them
+    ops = {benchmark.problem.op for benchmark in (put.benchmark, *put.benchmark.others)}  # not the peaks beside them
     cases = (case for contest in put.contests for case in contest.cases)
-    measured = dict.fromkeys(case.variant for case in cases if case.problem.op in own)
+    measured = dict.fromkeys(case.variant for case in cases if case.problem.op in ops)
     if absent := [name for name in asked.variants if name not in measured]:
         raise UsageError(f"--variant {','.join(absent)}: {put.flag} compares others; leave one of the two out")
     devices = dict.fromkeys(setting.device for setting in asked.settings)

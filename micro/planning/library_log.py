@@ -1,8 +1,7 @@
-"""An application's products and convolutions, from what its library logged: MKL_VERBOSE, cuBLAS's and cuDNN's log,
-ONEDNN_VERBOSE; and how many calls of anything else.
+"""An application's products and convolutions, from its library's log, and counts of all other calls.
 
-A BLAS logs its column-major call: sgemm(ta, tb, m, n, k) is row-major M = n, N = m with the flags exchanged.
-"""
+Logs: MKL_VERBOSE, ONEDNN_VERBOSE, cuBLAS's and cuDNN's. A BLAS logs its column-major call: sgemm(ta, tb, m, n, k) is
+row-major M = n, N = m with the flags exchanged."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ ONEDNN = re.compile(  # weights packed beforehand have no such tag, and are no p
 )
 MKLDNN = re.compile(r"mkldnn_verbose,exec,inner_product,[^ ]*,fsrc:nc fwei:(oi|io) .*,mb(\d+)ic(\d+)oc(\d+),")  # 0.x
 INTEGERS = re.compile(r"int8|[us]8|s16|bf16")  # in the name of a kernel of 0.x, whose lines name no types
-COMMA = re.compile(r"(mkldnn_verbose,.*,[^,\n]*\d[a-z][^,\n]*,\d+),(\d+)(?=\r?$)", re.M)  # of a time, by the locale
+COMMA = re.compile(r"(mkldnn_verbose,.*,[^,\n]*\d[a-z][^,\n]*,\d+),(\d+)(?=\r?$)", re.M)  # decimal, by the locale
 ONEDNN_GEMM = re.compile(  # a call of its BLAS, dnnl_sgemm
     CPU + r"gemm_api,[^ ]*,src_f32:[^ ]*:(ab|ba):[^ ]* wei_f32:[^ ]*:(ab|ba):.*,"
     r"(\d+)x(\d+):\d+x(\d+),"
@@ -48,7 +47,7 @@ ONEDNN_TIME = re.compile(r",([\d.]+(?:e[+-]?\d+)?)$")  # milliseconds
 CONVOLUTION = re.compile(r",convolution,([^,]*),(\w+),([^,]*),")  # kernel, pass, tensors; before the time its sizes
 ALGORITHM = re.compile(r"\balg:convolution_(\w+)")
 TENSOR = re.compile(r"\b(?:src|wei|dst)[:_](\w+?):")  # its element type
-ROUNDED = re.compile(r"\bfpmath:(?!strict)(\w+)")  # what it may round its operands to
+ROUNDED = re.compile(r"\bfpmath:(?!strict)(\w+)")  # type to which it may round its operands
 PASSES = {
     "forward_training": "forward",
     "forward_inference": "forward",
@@ -61,7 +60,7 @@ CUDA_TYPES = {0: "fp32", 2: "fp16", 3: "int8", 14: "bf16"}  # cudaDataType_t
 
 @dataclass(frozen=True)
 class Calls:
-    """How many, and their seconds together; null where one of them does not say its own."""
+    """A number of calls, and their seconds together; null where a call has no time."""
 
     count: int
     seconds: float | None
@@ -77,17 +76,19 @@ K = TypeVar("K")
 
 @dataclass(frozen=True)
 class Log:
-    """Calls by the library's own word, such as `oneDNN convolution`, and by what they compute where that is a problem
-    of ours, in the order in which they were first made."""
+    """Calls of a log by name and problem, in the order in which they were first made.
+
+    The name is the library's word, such as `oneDNN convolution`; the problem is None for what this suite does not
+    measure."""
 
     calls: dict[tuple[str, Gemm | Conv | None], Calls]
 
     def of(self, kind: type[P]) -> dict[P, Calls]:
-        """Each different problem of this kind."""
+        """Return the calls of each different problem of this kind."""
         return _summed((problem, calls) for (_, problem), calls in self.calls.items() if isinstance(problem, kind))
 
     def beside(self, kind: type[Problem]) -> dict[str, Calls]:
-        """All else that was called, by its word."""
+        """Return all other calls, by name."""
         return _summed((word, calls) for (word, problem), calls in self.calls.items() if not isinstance(problem, kind))
 
 
@@ -102,22 +103,22 @@ Call: TypeAlias = tuple[int, str, "Gemm | Conv | None", "float | None"]  # line,
 
 
 def read(text: str) -> Log:
-    """All calls of a log."""
+    """Read all calls of a log."""
     lines = _lines(text)
     every = sorted((*_mkl(lines), *_cublas(lines), *_onednn(lines), *_cudnn(lines)), key=lambda call: call[0])
     return Log(_summed(((word, problem), Calls(1, seconds)) for _, word, problem, seconds in every))
 
 
 def algorithms(text: str) -> dict[Conv, str]:
-    """What oneDNN ran each convolution by: its implementation, and the algorithm where it is not in that name."""
-    found: dict[Conv, str] = {}
+    """Return oneDNN's implementation of each convolution, and its algorithm if not in that name."""
+    names: dict[Conv, str] = {}
     for line in _lines(text):
         match, chosen = CONVOLUTION.search(line), ALGORITHM.search(line)
         if match and ONEDNN_CALL.search(line):
             problem = _onednn_convolution(line)[1]
             if problem is not None:
-                found[problem] = match[1] + (f" ({chosen[1]})" if chosen and chosen[1] not in match[1] else "")
-    return found
+                names[problem] = match[1] + (f" ({chosen[1]})" if chosen and chosen[1] not in match[1] else "")
+    return names
 
 
 def _lines(text: str) -> list[str]:
@@ -126,7 +127,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _column_major(ta: str, tb: str, m: int, n: int, k: int, lds: tuple[int, int, int], dtype: str) -> Gemm:
-    """Padding is told where all three operands have the same."""
+    """Return the row-major product of a column-major call; padding if it is the same in all operands."""
     rows = (m if ta == "n" else k, k if tb == "n" else n, m)  # column-major: what a leading dimension spans
     pads = {ld - row for ld, row in zip(lds, rows, strict=True)}
     pad = pads.pop() if len(pads) == 1 else 0
@@ -134,7 +135,7 @@ def _column_major(ta: str, tb: str, m: int, n: int, k: int, lds: tuple[int, int,
 
 
 def _empty(*sizes: int) -> bool:
-    """Whether a call multiplies nothing, as with a batch of none."""
+    """Return whether a call multiplies nothing, as with an empty batch."""
     return not all(sizes)
 
 
@@ -157,7 +158,7 @@ def _mkl(lines: list[str]) -> Iterator[Call]:
 
 
 def _cublas(lines: list[str]) -> Iterator[Call]:
-    """A call, then a line for each argument. Its times are those of the log, not of the call."""
+    """Yield calls; a line for each argument follows its call. The log's times are not those of the calls."""
     for number, line in enumerate(lines):
         if not (call := CUBLAS_CALL.search(line)):
             continue
@@ -191,8 +192,9 @@ def _onednn(lines: list[str]) -> Iterator[Call]:
 
 
 def _onednn_convolution(line: str) -> tuple[str, Conv | None]:
-    """Its word, with the reason where it is none of ours. Which order of the axes a caller has is not said there: the
-    tensors of a line are the library's own copies."""
+    """Return a convolution's word, with the reason if it is not measured here, and its problem.
+
+    Such a line does not show the caller's order of axes: its tensors are the library's own copies."""
     word = "convolution"
     match = CONVOLUTION.search(line)
     if not match or match[2] not in PASSES:
@@ -211,7 +213,9 @@ def _onednn_convolution(line: str) -> tuple[str, Conv | None]:
 
 
 def _onednn_product(line: str) -> Gemm | None:
-    """Row-major: src M×K, weights K×N, of an inner product N×K; a transposed one is tagged `ba`."""
+    """Return a row-major product: src M×K, weights K×N, of an inner product N×K.
+
+    A transposed operand is tagged `ba`."""
     if match := ONEDNN_GEMM.search(line):
         m, k, n = map(int, match.groups()[2:])
         trans = "".join("nt"[tag == "ba"] for tag in match.groups()[:2])
@@ -228,7 +232,7 @@ def _onednn_product(line: str) -> Gemm | None:
 
 
 def _cudnn(lines: list[str]) -> Iterator[Call]:
-    """Its times are those of the log, not of the call."""
+    """Yield calls, without times: the log's times are not those of the calls."""
     for number, word, what in cudnn_log.calls(lines):
         reason = f" ({what})" if isinstance(what, str) else ""
         yield number, f"cuDNN {word}{reason}", what if isinstance(what, Conv) else None, None

@@ -1,4 +1,6 @@
-"""The fully connected products of a network: forward, dgrad, wgrad of each layer, with W out×in (OI) or in×out (IO)."""
+"""Fully connected products of a network: forward, dgrad, wgrad of each layer.
+
+Weights W are out×in (OI) or in×out (IO)."""
 
 from __future__ import annotations
 
@@ -17,8 +19,8 @@ from micro.planning.written import check, parsed
 
 T = TypeVar("T")
 SHAPES = Path(__file__).parents[1] / "shapes"
-WORD = re.compile(r"[^/+]+")  # what a contest's name holds beside others
-# What a file holds, for the products, for the convolutions (micro/planning/conv_layers.py) and, in macro, for the steps
+WORD = re.compile(r"[^/+]+")  # a part of a contest's name
+# Keys of a file, for the products, for the convolutions (micro/planning/conv_layers.py) and, in macro, for the steps
 # of a framework.
 NETWORK: Mapping[str, type] = {
     "network": str,
@@ -35,7 +37,7 @@ LAYER: Mapping[str, type] = {"name": str, "inputs": int, "outputs": int, "activa
 
 @dataclass(frozen=True)
 class Product:
-    """One product of a step with W out×in and in×out, and the layers that do it: their number counts in a sum."""
+    """One product of a step with W out×in and in×out. `layers`: those that do it; their number counts in a sum."""
 
     phase: str
     layers: tuple[str, ...]
@@ -49,7 +51,7 @@ class Product:
 
 @dataclass(frozen=True)
 class Products:
-    """Those of a step of a network, each different one once, in the order of its layers."""
+    """The products of a step of a network, each different one once, in the order of its layers."""
 
     network: str
     batch: int
@@ -57,12 +59,12 @@ class Products:
 
 
 def known(kind: str = "layers") -> list[str]:
-    """The networks of micro/shapes that have some of this kind: `layers`, `convolutions`."""
+    """Return the networks of micro/shapes that have some of this kind: `layers`, `convolutions`."""
     return sorted(path.stem for path in SHAPES.glob("*.json") if kind in json.loads(path.read_bytes()))
 
 
 def document(text: bytes) -> dict[str, Any]:
-    """A network's file with its keys and their types checked, but for those of its convolutions. Raises ValueError."""
+    """Parse a network's file; check its keys and their types but for its convolutions'. Raises ValueError."""
     record: dict[str, Any] = parsed(text)
     layers = record["layers"] if isinstance(record, dict) and isinstance(record.get("layers"), list) else []
     if any(isinstance(layer, dict) and layer.keys() & {"kind", "after"} for layer in layers):
@@ -75,8 +77,9 @@ def document(text: bytes) -> dict[str, Any]:
 
 
 def loaded(name: str, kind: str, like: str, build: Callable[[dict[str, Any]], T]) -> T:
-    """What `build` makes of a network's file, by the network's name or the file's. `kind`: what the file must have;
-    `like`: a network that has it. Raises UsageError."""
+    """Return what `build` makes of a network's file, by the network's name or the file's.
+
+    `kind`: what the file must have; `like`: a network that has it. Raises UsageError."""
     path = Path(name) if name.endswith(".json") else SHAPES / f"{name.replace(':', '-')}.json"
     if not name.endswith(".json") and name.replace(":", "-") not in known(kind):
         raise UsageError(f"--net {name}: {choice(name, known(kind))}; or name a file, net.json")
@@ -91,28 +94,29 @@ def loaded(name: str, kind: str, like: str, build: Callable[[dict[str, Any]], T]
 
 
 def read(name: str, batch: int | None = None) -> Products:
-    """The fully connected layers' products of a network by name, or from a file of the same form, at its own batch
-    unless one is given. Raises UsageError."""
+    """Read the fully connected layers' products of a network by name, or from a file of the same form.
+
+    `batch`: in place of the network's. Raises UsageError."""
     return loaded(name, "layers", "fcn-s", partial(_products, batch=batch))
 
 
 def _products(record: dict[str, Any], batch: int | None) -> Products:
-    """Raises ValueError."""
-    layers, own = record["layers"], record["batch"]
-    sizes = (own, *(size for layer in layers for size in (layer["inputs"], layer["outputs"])))
+    """Return the products of a network's file. Raises ValueError."""
+    layers, default = record["layers"], record["batch"]
+    sizes = (default, *(size for layer in layers for size in (layer["inputs"], layer["outputs"])))
     if not layers or not all(size > 0 for size in sizes):
         raise ValueError("the batch, inputs and outputs of layers are positive whole numbers")
     refuse_names(record["network"], [layer["name"] for layer in layers])
     by_product: dict[tuple[str, Gemm, Gemm], list[str]] = {}
     for layer in layers:
-        for product in _of(batch or own, layer["inputs"], layer["outputs"], first=layer.get("first", False)):
+        for product in _of(batch or default, layer["inputs"], layer["outputs"], first=layer.get("first", False)):
             by_product.setdefault(product, []).append(layer["name"])
     each = (Product(phase, tuple(names), oi, io) for (phase, oi, io), names in by_product.items())
-    return Products(record["network"], batch or own, tuple(each))
+    return Products(record["network"], batch or default, tuple(each))
 
 
 def refuse_names(network: str, layers: list[str]) -> None:
-    """Names that a contest's cannot hold, and one twice. Raises ValueError."""
+    """Raise ValueError for names that a contest's cannot hold, and for a name that occurs twice."""
     if not all(WORD.fullmatch(word) for word in (network, *layers)):
         raise ValueError("a name is a word without / and +")
     if len(set(layers)) < len(layers):
@@ -120,8 +124,9 @@ def refuse_names(network: str, layers: list[str]) -> None:
 
 
 def _of(batch: int, i: int, o: int, *, first: bool) -> Iterator[tuple[str, Gemm, Gemm]]:
-    """Row-major: y = x·Wᵀ or x·W; dx = dy·W or dy·Wᵀ, which the first layer of a network does not need; dW = dyᵀ·x or
-    xᵀ·dy. `i`, `o`: a layer's inputs and outputs."""
+    """Yield the row-major products of a layer of `i` inputs and `o` outputs, with W out×in and in×out.
+
+    y = x·Wᵀ or x·W; dx = dy·W or dy·Wᵀ, which the first layer of a network does not need; dW = dyᵀ·x or xᵀ·dy."""
     yield "forward", Gemm(batch, o, i, "nt"), Gemm(batch, o, i, "nn")
     if not first:
         yield "dgrad", Gemm(batch, i, o, "nn"), Gemm(batch, i, o, "nt")

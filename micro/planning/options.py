@@ -1,4 +1,4 @@
-"""The options of a benchmark's command line: a parser generated from its problem's fields, and what it read, typed."""
+"""Options of a benchmark's command line, parsed by a parser generated from its problem's fields."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from reports import formats
 from reports.parser import OneLineParser
 
 LADDER = ("plan", "build", "run", "check", "time")
-EXPORTS = tuple(formats.documents())  # what a person reads is always printed
+EXPORTS = tuple(formats.documents())  # text is always printed
 FLAGS = frozenset(("all", "full"))  # that modify a question
-SWEEPING = ("variant", "vary", "shapes", "net", "why", "profile")  # with these no default question is put
+SWEEPING = ("variant", "vary", "shapes", "net", "why", "profile")  # these replace the default question
 # Options of the release before, and what to type in their place.
 REMOVED = {
     "--stages": f"{suite.subcommand('explain', 'FILE.py')}, for what runs inside a call",
@@ -30,7 +30,7 @@ REMOVED = {
 
 @dataclass(frozen=True)
 class Outputs:
-    """Where results go, and how much is printed meanwhile. `documents`: the file of each format, `-` for stdout."""
+    """Outputs of a command, and how much is printed meanwhile. `documents`: the file of each format, `-` for stdout."""
 
     output: Path | None = None
     resume: bool = False
@@ -43,13 +43,11 @@ class Outputs:
 
 @dataclass(frozen=True)
 class Options:
-    """A benchmark's command line. `axes`, `settings` and the other texts are as they were typed; `flags` are questions,
-    and `full`, `all`; `given`: the axes and settings a person named, and `variant`; `profile`: the two pipes of `perf`,
-    empty where they are to be made."""
+    """A benchmark's command line. Axes, settings and other texts are as they were typed."""
 
     axes: Mapping[str, str]
-    flags: frozenset[str]
-    given: frozenset[str]
+    flags: frozenset[str]  # questions, and `full`, `all`
+    given: frozenset[str]  # axes and settings that were named, and `variant`
     variant: str | None
     shapes: Path | None
     net: str
@@ -62,25 +60,25 @@ class Options:
     only: str | None
     without: str | None
     why: bool
-    profile: str | None
+    profile: str | None  # the two pipes of `perf`; empty: to be made
     listing: bool
     until: str
     outputs: Outputs
 
 
 class Parser(OneLineParser):
-    """Answers a usage error in one line, or raises it where the caller is Python."""
+    """A parser whose usage errors are one line, or UsageError if the caller is Python."""
 
     raising = False
     words: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
     def called(self, option: str) -> list[str]:
-        """The axes that others call so."""
+        """Return the axes that have this option's word as another name."""
         word = option[2:].replace("-", "_").lower()
         return [option_of(axis) for axis in self.words.get(word) or self.words.get(word.removesuffix("s"), ())]
 
     def suggested(self, message: str) -> str:
-        """Return the message with what to type in place of a removed option, else with the nearest option there is."""
+        """Return the message with the substitute of a removed option, else with the nearest option there is."""
         words = message.split() if message.startswith("unrecognized") else []
         removed = [f"{option} is no longer there: {REMOVED[option]}" for option in words if option in REMOVED]
         return f"{message} ({'; '.join(removed)})" if removed else super().suggested(message)
@@ -92,32 +90,34 @@ class Parser(OneLineParser):
 
 
 def option_of(name: str) -> str:
-    """`ld_pad` as it is typed: `--ld-pad`."""
+    """Return the option of a name: `ld_pad` is typed `--ld-pad`."""
     return "--" + name.replace("_", "-")
 
 
 def request(
     benchmark: Benchmark, name: str, argv: Sequence[str] | None = None, raising: bool = False
 ) -> tuple[Benchmark, Options]:
-    """A command line's words, with the default question where it asks nothing else, and the benchmark they mean: one
-    of `others` where an axis or a question is named that only it has. The command line, Python and `micro.ab` all
-    come this way. Raises UsageError where `raising`; else usage errors end the process."""
+    """Parse a command line; return its options, and the benchmark or one of its `others` that it means.
+
+    Another benchmark is meant where an axis or a question is named that only it has. A command line that names
+    neither gets the default question. The command line, Python and `micro.ab` all use this function. Raises
+    UsageError if `raising`; else usage errors end the process."""
     argv = sys.argv[1:] if argv is None else argv
     every = (benchmark, *benchmark.others)
     options = [word[2:].partition("=")[0].replace("-", "_") for word in argv if word.startswith("--")]
-    named = [word for word in options if any(word in one.words for one in every)]
-    meant = next((one for one in every if one.words.issuperset(named)), None)
+    named = [word for word in options if any(word in candidate.words for candidate in every)]
+    meant = next((candidate for candidate in every if candidate.words.issuperset(named)), None)
     if meant is None:
-        first = next(one for one in every if named[0] in one.words)
+        first = next(candidate for candidate in every if named[0] in candidate.words)
         other = next(word for word in named if word not in first.words)
         pair = f"{option_of(named[0])} and {option_of(other)}"
         parser(first, name, raising).error(f"{pair}: of two operations; leave one of the two out")
-    meant = replace(meant, others=tuple(one for one in every if one is not meant))
+    meant = replace(meant, others=tuple(candidate for candidate in every if candidate is not meant))
     return meant, unpacked(meant, vars(parser(meant, name, raising).parse_args(argv)))
 
 
 def unpacked(benchmark: Benchmark, values: Mapping[str, Any]) -> Options:
-    """What the parser of a benchmark read, by option."""
+    """Return the options from the parser's values."""
     axes = {axis.name: values[axis.name] for axis in fields(benchmark.problem) if values[axis.name] is not None}
     flags = {flag for flag in (*benchmark.questions, *modifiers(benchmark)) if values[flag]}
     asks = flags & benchmark.questions.keys() or set(axes) & set(benchmark.sweeping)
@@ -132,22 +132,22 @@ def unpacked(benchmark: Benchmark, values: Mapping[str, Any]) -> Options:
 
 
 def outputs_of(values: Mapping[str, Any]) -> Outputs:
-    """What a parser with `add_outputs` read; a command that lacks one of these options has its default."""
-    own = {option.name: values[option.name] for option in fields(Outputs) if values.get(option.name) is not None}
-    return Outputs(**own, documents={kind: values[kind] for kind in EXPORTS if values.get(kind) is not None})
+    """Return the outputs from a parser's values; an option that a command lacks has its default."""
+    named = {option.name: values[option.name] for option in fields(Outputs) if values.get(option.name) is not None}
+    return Outputs(**named, documents={kind: values[kind] for kind in EXPORTS if values.get(kind) is not None})
 
 
 def modifiers(benchmark: Benchmark) -> dict[str, dict[str, str]]:
-    """What `--full` and `--all` make of each question; without those that change nothing here."""
+    """Return the effects of `--full` and `--all` on each question, without those that change nothing."""
     by_flag = {
-        "full": {name: one.full for name, one in benchmark.questions.items() if one.full},
-        "all": {name: one.all for name, one in benchmark.questions.items() if one.all},
+        "full": {name: question.full for name, question in benchmark.questions.items() if question.full},
+        "all": {name: question.all for name, question in benchmark.questions.items() if question.all},
     }
     return {flag: texts for flag, texts in by_flag.items() if texts}
 
 
 def parser(benchmark: Benchmark, name: str, raising: bool = False) -> argparse.ArgumentParser:
-    """Options of the axes, the questions, and those of every command."""
+    """Return the parser: options of the axes, the questions, and those of every command."""
     options = Parser(
         f"python -m micro.{name}",
         description=benchmark.about,
@@ -206,7 +206,7 @@ def _add_settings(how: argparse._ArgumentGroup) -> None:
 
 
 def add_outputs(out: argparse._ActionsContainer) -> None:
-    """The options of a command that writes a run file, its documents and pictures, and what it prints meanwhile."""
+    """Add the options of a command that writes a run file, its documents and pictures, and prints."""
     out.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
     out.add_argument("--resume", action="store_true", help="go on with the run in -o FILE, if there is one")
     add_documents(out)
@@ -217,6 +217,6 @@ def add_outputs(out: argparse._ActionsContainer) -> None:
 
 
 def add_documents(out: argparse._ActionsContainer, content: formats.Content = "contests") -> None:
-    """An option for each format that can write this."""
+    """Add an option for each format that can write this content."""
     for kind in formats.documents(content):
         out.add_argument(f"--{kind}", metavar="FILE", help=f"write {kind} (- is stdout)")

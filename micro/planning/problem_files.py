@@ -1,5 +1,4 @@
-"""`--shapes`: problems from a JSON file that a person wrote, convolutions in benchdnn's words, those of a network, or
-what a library logged."""
+"""Problem files for `--shapes`: JSON, convolutions in benchdnn's words, a network, or a library's log."""
 
 from __future__ import annotations
 
@@ -25,9 +24,10 @@ OF_PRODUCTS = "a log with products: run the application with MKL_VERBOSE=1, ONED
 
 @dataclass(frozen=True)
 class Written:
-    """What a file holds: each different problem once, those of a log by their time, and what the file says besides.
+    """Contents of a file: each different problem once, those of a log by their time, and remarks.
+
     `calls`: how often a log, or a step of a network, has each; `log`: all calls of a log, with those that are left
-    out; `then`: what was published of a problem."""
+    out; `then`: published times of a problem."""
 
     problems: Sequence[Any]
     sentences: Sequence[str] = ()
@@ -37,11 +37,11 @@ class Written:
 
 
 def read(benchmark: Benchmark, path: Path) -> Written:
-    """Raises UsageError."""
+    """Read a file of problems. Raises UsageError."""
     if benchdnn.is_descriptor(str(path)) and not path.exists():
         return _described(benchmark, path, str(path))
     try:
-        text = _found(path).read_text("utf-8", errors="replace")
+        text = _resolved(path).read_text("utf-8", errors="replace")
         if benchdnn_products.is_list(text):
             return _described(benchmark, path, text, Gemm)
         if benchdnn.is_list(text):
@@ -64,15 +64,15 @@ def read(benchmark: Benchmark, path: Path) -> Written:
     return Written(list(dict.fromkeys(problems)))
 
 
-def _found(path: Path) -> Path:
-    """The file; one of micro/shapes by its name alone, where there is no other of that name."""
+def _resolved(path: Path) -> Path:
+    """Return the path; that of a file of micro/shapes if only its name is given and no other file has it."""
     if path.exists() or path.parent != Path():
         return path
-    return next((own for suffix in SUFFIXES if (own := SHAPES / f"{path}{suffix}").exists()), path)
+    return next((shipped for suffix in SUFFIXES if (shipped := SHAPES / f"{path}{suffix}").exists()), path)
 
 
 def _rows(benchmark: Benchmark, text: str) -> list[dict[str, Any]]:
-    """The fields of each problem, by name. Raises ValueError."""
+    """Return the fields of each problem, by name. Raises ValueError."""
     record = written.parsed(text)
     written.check(record, {"problems": list, "source": str}, ["problems"])
     hints = get_type_hints(benchmark.problem)
@@ -84,7 +84,7 @@ def _rows(benchmark: Benchmark, text: str) -> list[dict[str, Any]]:
 
 
 def _described(benchmark: Benchmark, path: Path, text: str, kind: type[Conv | Gemm] = Conv) -> Written:
-    """Convolutions in benchdnn's words, a file of them or one; or a file of products."""
+    """Return convolutions in benchdnn's words, of a file or a single one; or a file's products. Raises UsageError."""
     name, word = ("conv", "convolutions") if kind is Conv else ("gemm", "products")
     if benchmark.problem is not kind:
         raise UsageError(f"--shapes {path}: {word} in benchdnn's words: python -m micro.{name} takes them")
@@ -108,7 +108,7 @@ def _described(benchmark: Benchmark, path: Path, text: str, kind: type[Conv | Ge
 
 
 def of_network(step: conv_layers.Convolutions) -> Written:
-    """What a step of a network computes of convolutions."""
+    """Return the convolutions of a training step of a network."""
     calls: dict[Conv, Calls] = {}
     then: dict[Conv, str] = {}
     for layer in step.layers:
@@ -123,7 +123,7 @@ def of_network(step: conv_layers.Convolutions) -> Written:
 
 
 def _logged(benchmark: Benchmark, path: Path, text: str) -> Written:
-    """Problems from what a library logged."""
+    """Return the problems in a library's log. Raises UsageError."""
     log = library_log.read(text)
     taken, others = log.of(benchmark.problem), log.beside(benchmark.problem)
     if not taken:
@@ -133,34 +133,34 @@ def _logged(benchmark: Benchmark, path: Path, text: str) -> Written:
         raise UsageError(f"--shapes {path}: neither JSON like micro/shapes/fc.json nor {wanted}{beside}{other}")
     taken = dict(sorted(taken.items(), key=lambda item: -(item[1].seconds or 0.0)))
     ours = sum(taken.values(), Calls(0, 0.0))
-    whole = sum(others.values(), ours)
+    total = sum(others.values(), ours)
     lines = [
-        f"{path.name}: {ours.count} of {whole.count} calls are taken{share(ours, whole)}; left out: "
-        f"{_listed(others, whole) if others else 'nothing'}{_elsewhere(benchmark, path, log)}."
+        f"{path.name}: {ours.count} of {total.count} calls are taken{share(ours, total)}; left out: "
+        f"{_listed(others, total) if others else 'nothing'}{_elsewhere(benchmark, path, log)}."
     ]
     lines += [ORDER] if benchmark.problem is Conv else []
     lines += [
-        f"{problem.name}: {units.counted(calls.count, 'time')}{share(calls, whole)}" for problem, calls in taken.items()
+        f"{problem.name}: {units.counted(calls.count, 'time')}{share(calls, total)}" for problem, calls in taken.items()
     ]
-    return Written(list(taken), lines, taken, whole)
+    return Written(list(taken), lines, taken, total)
 
 
 def _elsewhere(benchmark: Benchmark, path: Path, log: library_log.Log) -> str:
-    """Which command takes what this one leaves out."""
+    """Return the command that takes the calls which this one leaves out."""
     name, word, kind = ("gemm", "products", Gemm) if benchmark.problem is Conv else ("conv", "convolutions", Conv)
     return f"; its {word}: python -m micro.{name} --shapes {path}" if log.of(kind) else ""
 
 
 def _listed(others: Mapping[str, Calls], log: Calls | None) -> str:
-    """What else was called, the longest first."""
+    """Return the other calls, the longest first."""
     ranked = sorted(others.items(), key=lambda item: (-(item[1].seconds or 0.0), -item[1].count))
     return ", ".join(
         f"{name} {units.counted(calls.count, 'time')}{share(calls, log) if log else ''}" for name, calls in ranked
     )
 
 
-def share(calls: Calls, whole: Calls) -> str:
-    """Of the logged time; nothing where a call did not say its own."""
-    if calls.seconds is None or not whole.seconds:
+def share(calls: Calls, total: Calls) -> str:
+    """Return the share of the logged time; empty where a call has no time."""
+    if calls.seconds is None or not total.seconds:
         return ""
-    return f" ({calls.seconds / whole.seconds:.1%} of the logged time)"
+    return f" ({calls.seconds / total.seconds:.1%} of the logged time)"

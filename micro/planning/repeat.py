@@ -1,4 +1,4 @@
-"""The line that repeats a case."""
+"""Command lines that repeat a case."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ PEAKS = {"fma": "peak/fp32", "mma": "peak/coarse"}  # contests of micro.cpu's gr
 
 @dataclass(frozen=True)
 class Repeat:
-    """A command that repeats its cases. `swept`: operation and axis or setting, named whatever their value, since the
-    command's own default is another, or several."""
+    """A command that repeats its cases.
+
+    `swept`: operation and axis or setting, named whatever the value, since the command's default is another."""
 
     command: str = "gemm"
     swept: frozenset[tuple[str, str]] = frozenset()
 
     def line(self, case: Case) -> str:
-        """The line that repeats a case; of a command without axes the whole of it."""
+        """Return the line that repeats a case; the whole command if it has no axes."""
         device = f" --device {case.setting.device}"
         if self.command == "selftest" and case.role == "measured":
             return "python -m micro.selftest"
-        if asdict(case.problem).get("after", "none") != "none":  # of multiply-adds behind others
+        if asdict(case.problem).get("after", "none") != "none":  # multiply-adds behind others
             return "python -m micro.cpu --clock"
         if self.command == "cpu" and case.problem.op in PEAKS and case.role == "measured":
             return f"python -m micro.cpu --grid --only {PEAKS[case.problem.op]}"
-        # Of multiply-adds --isa is an axis, everyone else's a setting.
+        # --isa is an axis of multiply-adds, and a setting of all other operations.
         if case.role == "ceiling" or self.command == "ceiling" or case.problem.op in ("fma", "mma"):
             threads = f" --threads {case.setting.threads}" if case.setting.threads > 1 else ""
             return "python -m micro.ceiling" + threads + (device if kind_of(case.setting.device).own_clock else "")

@@ -1,4 +1,4 @@
-"""What the options of a benchmark ask for: the contests, and how long they may take. Opens no device."""
+"""Plans from the options of a benchmark: the contests, and how long they may take. Opens no device."""
 
 from __future__ import annotations
 
@@ -27,36 +27,33 @@ if TYPE_CHECKING:
 
 
 SHARE = {"%": 0.01}
-NEAREST = 8  # variants that are named where a word is none and like none
+NEAREST = 8  # variants listed where a word is unknown and resembles none
 MOST_REPLICATES = 1000
-THREADS = 32  # a core, where more threads than cores are what is asked
+THREADS = 32  # a core, where oversubscription is measured
 TIME = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0}
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A command, ready to be measured. `devices` are those to be opened, the first of them the one the run is told by;
-    `swept` are the axes that a line which repeats a case names; `replicates`: how often all is measured; `answer`,
-    `refine` and `kept` are those of its question; `why`: the contest that is to be explained; `log`: what a library's
-    log held, taken and left out."""
+    """A command, ready to be measured."""
 
     name: str
     contests: tuple[Contest, ...]
     budget: Budget
-    devices: tuple[str, ...]
-    swept: frozenset[tuple[str, str]]
+    devices: tuple[str, ...]  # to be opened; the first names the run's machine
+    swept: frozenset[tuple[str, str]]  # axes that a line which repeats a case names
     until: str
     outputs: Outputs
-    answer: Callable[[Run], list[str]] = lambda run: []
+    answer: Callable[[Run], list[str]] = lambda run: []  # of its question, as `refine` and `kept`
     refine: Callable[[Run], list[Contest]] = lambda run: []
     kept: float = 0.0
-    why: str | None = None
-    replicates: int = 1
-    log: tuple[str, ...] = ()
+    why: str | None = None  # the contest that is to be explained
+    replicates: int = 1  # how often all is measured
+    log: tuple[str, ...] = ()  # contents of a library's log, taken and left out
 
 
 def planned(benchmark: Benchmark, name: str, options: Options) -> Plan:
-    """The contests that the options ask for. Raises UsageError."""
+    """Return the plan of the options. Raises UsageError."""
     for option, asked_for in (("--resume", options.outputs.resume), ("--keep-wrong", options.outputs.keep_wrong)):
         if asked_for and options.outputs.output is None:
             raise UsageError(f"{option}: it needs a run file, -o FILE")
@@ -85,7 +82,7 @@ def planned(benchmark: Benchmark, name: str, options: Options) -> Plan:
         return replace(plan, answer=lambda run: benchmark.of_file(run, written)) if written else plan
 
     def refine(run: Run) -> list[Contest]:
-        return [contest for one in _by_device(asked) for contest in question.refine(one, run)]
+        return [contest for request in _by_device(asked) for contest in question.refine(request, run)]
 
     return replace(plan, answer=question.answer, refine=refine, kept=question.kept)
 
@@ -115,18 +112,19 @@ def _asked(benchmark: Benchmark, options: Options) -> Request:
 
 
 def _operands(kind: type[Problem], axes: Mapping[str, tuple[Any, ...]], of_file: bool) -> list[str]:
-    """Names of the problems' operands, in each direction that is asked; in every one of a file's, which is read
-    later."""
+    """Return names of the problems' operands, in each requested direction.
+
+    For a file, which is read later, in every direction."""
     asked = {name: given[:1] for name, given in axes.items()}
     for field in fields(kind):
         choices = field.metadata["choices"]
         if set(DIRECTIONS) & set(choices):
             asked[field.name] = choices if of_file else axes.get(field.name, (field.default,))
-    return list(dict.fromkeys(operand.name for one in problems(kind, asked) for operand in one.operands()))
+    return list(dict.fromkeys(operand.name for problem in problems(kind, asked) for operand in problem.operands()))
 
 
 def _find(op: str, name: str, devices: Sequence[str]) -> None:
-    """Raises UsageError where there is no such variant, which names those of the devices asked."""
+    """Raise UsageError where there is no such variant; name those of the devices."""
     try:
         find(op, name)
     except NoSuchVariant:
@@ -158,7 +156,7 @@ def _settings(options: Options, devices: Sequence[str], operands: list[str], mos
 
 
 def _refuse_threads(threads: Sequence[int], most: int) -> None:
-    """More threads than so many for each core that this process may use. Raises UsageError."""
+    """Raise UsageError for more than `most` threads for each core that this process may use."""
     from kernels.devices.cpu import cores
 
     for count in threads:
@@ -168,12 +166,12 @@ def _refuse_threads(threads: Sequence[int], most: int) -> None:
 
 
 def _by_device(asked: Request) -> list[Request]:
-    """What was asked, of each device by itself: a question is put to one at a time."""
+    """Split a request by device: a question is built for one at a time."""
     requests = []
     for device in dict.fromkeys(setting.device for setting in asked.settings):
         settings = tuple(setting for setting in asked.settings if setting.device == device)
-        own = tuple(v for v, setting in asked.pairs() if setting.device == device)
-        requests.append(replace(asked, settings=settings, variants=tuple(dict.fromkeys(own))))
+        variants = tuple(v for v, setting in asked.pairs() if setting.device == device)
+        requests.append(replace(asked, settings=settings, variants=tuple(dict.fromkeys(variants))))
     return requests
 
 
@@ -188,7 +186,7 @@ def _cold(text: str, operands: list[str]) -> tuple[str, ...]:
 
 
 def _question(benchmark: Benchmark, options: Options) -> Question | None:
-    asked = {option_of(flag): one for flag, one in benchmark.questions.items() if flag in options.flags}
+    asked = {option_of(flag): question for flag, question in benchmark.questions.items() if flag in options.flags}
     if options.net:
         if benchmark.net is None:
             raise UsageError("--net: this benchmark has no question for a network")
@@ -199,7 +197,7 @@ def _question(benchmark: Benchmark, options: Options) -> Question | None:
 
 
 def _written(benchmark: Benchmark, options: Options, question: Question | None) -> Written | None:
-    """What a file of problems holds. Raises UsageError."""
+    """Return the contents of a file of problems. Raises UsageError."""
     if question:
         for option, given in (("--shapes", options.shapes), ("--vary", options.vary)):
             if given is not None:
@@ -212,7 +210,7 @@ def _written(benchmark: Benchmark, options: Options, question: Question | None) 
                 f"{option_of(axis)} {text}: the problems of --shapes {options.shapes} have their own; leave one of the "
                 f"two out, or add --vary {axis}"
             )
-    from micro.planning import problem_files  # and what reads logs: a command without --shapes starts without it
+    from micro.planning import problem_files  # with the readers of logs, which other commands do not need
 
     return problem_files.read(benchmark, options.shapes)
 
@@ -236,10 +234,10 @@ def _contests(
 
 
 def _of_question(benchmark: Benchmark, question: Question, asked: Request) -> list[Contest]:
-    """A question's contests, on each device by itself. Raises UsageError."""
+    """Return a question's contests, on each device by itself. Raises UsageError."""
     from micro.planning import dropped
 
-    flag = next((option_of(name) for name, one in benchmark.questions.items() if one is question), "--net")
+    flag = next((option_of(name) for name, other in benchmark.questions.items() if other is question), "--net")
     build = partial(_built, question)
     contests = build(asked)
     for setting in asked.settings:
@@ -258,24 +256,24 @@ def _of_question(benchmark: Benchmark, question: Question, asked: Request) -> li
 
 
 def _written_for(contests: Sequence[Contest]) -> bool:
-    """Whether any case is a kernel for the device that it is asked on."""
+    """Return whether any case has a kernel for its device."""
     cases = (case for contest in contests for case in contest.cases)
     return any(find(x.problem.op, x.variant).device == kind_of(x.setting.device).kernels for x in cases)
 
 
 def _built(question: Question, asked: Request) -> list[Contest]:
-    """What a question makes of a request; of two contests of one name the second is named after its device."""
+    """Build a question's contests; of two of one name the second is named after its device."""
     contests: list[Contest] = []
-    for one in _by_device(asked):
+    for request in _by_device(asked):
         taken = {contest.name for contest in contests}
-        for contest in (contest for contest in question.build(one) if contest.cases):
-            suffix = f"/device:{one.settings[0].device}" if contest.name in taken else ""
+        for contest in (contest for contest in question.build(request) if contest.cases):
+            suffix = f"/device:{request.settings[0].device}" if contest.name in taken else ""
             contests.append(replace(contest, name=contest.name + suffix))
     return contests
 
 
 def _spread(problems: list[Any], asked: Request, field: str) -> list[Any]:
-    """Problems of a file, each at every value asked of the varied field."""
+    """Return the problems of a file, each at every requested value of the varied field. Raises UsageError."""
     if field in ALONG:
         return problems
     if field not in asked.given:
@@ -299,7 +297,7 @@ def _chosen(contests: list[Contest], options: Options) -> list[Contest]:
 
 
 def replicates(text: str) -> int:
-    """How often all is measured. Raises UsageError."""
+    """Parse how often all is measured. Raises UsageError."""
     if not text.isdecimal() or not 1 <= int(text) <= MOST_REPLICATES:
         most = f"reports compare wants 5 or more, {MOST_REPLICATES} are the most"
         raise UsageError(f"--replicate {text}: give a whole number; {most}")
@@ -317,7 +315,7 @@ def _budget(options: Options, question: Question | None) -> Budget:
 
 
 def number(text: str, units: dict[str, float], option: str, example: str) -> float:
-    """`20s`, `1%`: a positive number in base units; a share is below one. Raises UsageError."""
+    """Parse `20s`, `1%`: a positive number in base units; a share is below one. Raises UsageError."""
     match = re.fullmatch(r"([0-9.]+(?:e-?[0-9]+)?)([a-z%]*)", text)
     try:
         value = float(match[1]) * (units[match[2]] if match[2] else 1.0) if match else 0.0

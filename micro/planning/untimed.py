@@ -1,4 +1,4 @@
-"""Options that say how to time, where nothing is timed."""
+"""Refusal of options about timing where nothing is timed."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from micro.planning.options import Options
 
 
 def refuse(options: Options) -> None:
-    """What says how to time, beside an option with which nothing is timed; files, beside one that writes none. Raises
-    UsageError."""
+    """Raise UsageError for options about timing or files, beside an option that times or writes nothing."""
     timing = {
         "--replicate": options.replicate if options.replicate != "1" else None,
         "--budget": options.budget,

@@ -10,12 +10,12 @@ from micro.planning.contest import Contest, one_case
 
 
 def only(asked: Request) -> Request:
-    """One variant, the first by default, where none was named."""
+    """Return the request with one variant, the first by default, unless some were named."""
     return asked if "variant" in asked.given else replace(asked, variants=asked.variants[:1])
 
 
 def contest(asked: Request, contests: list[Contest]) -> Contest:
-    """The one case that was asked for against every variant that can do its problem. Raises UsageError."""
+    """Return the contest of the requested case against every variant that can do its problem. Raises UsageError."""
     case = one_case(contests, "--why", "explains", "be measured")
     rivals = [asked.case(case.problem, row.name, case.setting) for row in variants(case.problem.op)]
     others = [rival for rival in rivals if not rival.skip and rival.name != case.name]

@@ -1,5 +1,6 @@
-"""JSON that a person wrote: a key that nothing reads, or a value of another type, is refused. Passed over in silence, a
-misspelled `trans` is a measurement of something else."""
+"""Checks of JSON that a person wrote: unknown keys and values of another type are refused.
+
+Passed over in silence, a misspelled `trans` is a measurement of something else."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ WANTED = {
 
 
 def parsed(text: str | bytes) -> Any:
-    """The document. Raises ValueError, also where an object has one key twice: the first value would be lost."""
+    """Parse a document. Raises ValueError, also for a key that occurs twice: its first value would be lost."""
     import json
 
     return json.loads(text, object_pairs_hook=_once)
@@ -35,8 +36,9 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def check(record: Any, types: Mapping[str, type], needed: Iterable[str], place: str = "") -> None:
-    """Raise ValueError where it is no object of these keys, lacks one that is needed, or a value is not of its type.
-    `place` begins what is said."""
+    """Raise ValueError if a record has unknown keys, lacks a needed one, or has a value of another type.
+
+    `place`: begins the message."""
     if type(record) is not dict:
         raise ValueError(f"{place}{reprlib.repr(record)} is no object")
     unknown = [_unknown(name, types) for name in record if name not in types]

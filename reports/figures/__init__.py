@@ -1,7 +1,6 @@
-"""One file is one picture: `draw(run)` gives (suffix, figure) for each one that the run has data for.
+"""Pictures of a run: `draw(run)` of each file returns (suffix, figure) for each with data in the run.
 
-The folder is the registry; a name with an underscore is what several pictures share.
-"""
+The folder is the registry; files whose names begin with an underscore are shared by pictures."""
 
 from __future__ import annotations
 
@@ -14,12 +13,12 @@ DPI = 110  # a figure of 9.2 inches is then 1012 pixels wide
 
 
 def kinds() -> tuple[str, ...]:
-    """The pictures there are: the names of the files."""
+    """Return the names of the pictures, which are those of the files."""
     return tuple(sorted(x.stem for x in Path(__file__).parent.glob("*.py") if not x.stem.startswith("_")))
 
 
 def draw(run: Run, folder: Path, stem: str = "") -> list[Path]:
-    """Every picture that has something to show for this run, as PNG, into the folder (made if missing)."""
+    """Draw every picture that has data in this run, as PNG, into the folder (made if missing)."""
     from matplotlib import style
 
     folder.mkdir(parents=True, exist_ok=True)

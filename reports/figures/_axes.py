@@ -1,4 +1,4 @@
-"""Axes with round numbers, and the mark of a value with its interval; `upright`: values go up, else to the right."""
+"""Axes with round numbers, and marks of values with intervals; `upright`: values go up, else right."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def quiet(axes: Axes) -> None:
-    """Only the lines that carry something."""
+    """Reduce the axes to the lines that carry something."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(_style.SOFT)
     axes.tick_params(labelsize=_style.SMALL, color=_style.SOFT, labelcolor=_style.INK)
@@ -23,7 +23,7 @@ def quiet(axes: Axes) -> None:
 
 
 def ticks(axis: Axis, values: Sequence[float], labels: Sequence[str]) -> None:
-    """These and no others."""
+    """Set these ticks and no others."""
     from matplotlib.ticker import FixedFormatter, FixedLocator, NullFormatter, NullLocator
 
     axis.set_major_locator(FixedLocator(list(values)))
@@ -35,7 +35,7 @@ def ticks(axis: Axis, values: Sequence[float], labels: Sequence[str]) -> None:
 def graduate(
     axes: Axes, upright: bool, ends: tuple[float, float], steep: bool, unit: float = 1.0, count: int = 7
 ) -> None:
-    """The axis of values from end to end, logarithmic if steep, with round numbers of units."""
+    """Scale the axis of values from end to end, logarithmic if steep, with round numbers of units."""
     name = "y" if upright else "x"
     axes.set(**{f"{name}scale": "log" if steep else "linear", f"{name}lim": ends})
     low, high = ends[0] / unit, ends[1] / unit
@@ -61,8 +61,9 @@ def _powers(low: float, high: float) -> list[float]:
 
 
 def ratios(axes: Axes, upright: bool, ends: Sequence[float], margins: Sequence[float]) -> tuple[float, float]:
-    """An axis of ratios, on which twice and half are as far from 1; the line at 1 and the margins around it.
-    Its limits."""
+    """Scale an axis of ratios, with the line at 1 and the margins around it; return its limits.
+
+    The axis is logarithmic: twice and half are equally far from 1."""
     reach = [*ends, *(1 + 1.5 * x for x in margins), *(1 / (1 + 1.5 * x) for x in margins)]
     pad = (max(reach) / min(reach)) ** 0.06
     limits = min(reach) / pad, max(reach) * pad
@@ -84,7 +85,7 @@ def sign(axes: Axes, upright: bool, at: float, value: float, marker: str, **styl
 
 @dataclass(frozen=True)
 class Point:
-    """A value with its interval, in the colors of its variant; hollow where it is in doubt."""
+    """A value with its interval, in the colors of its variant; hollow if it is in doubt."""
 
     value: float
     ends: tuple[float, float]
@@ -92,7 +93,7 @@ class Point:
     hollow: bool
 
     def draw(self, axes: Axes, upright: bool, at: float) -> None:
-        """At so much along the other axis."""
+        """Draw the point; `at`: position along the other axis."""
         color = self.look.color
         (axes.vlines if upright else axes.hlines)([at], *self.ends, color=color, linewidth=1.5, zorder=3)
         face = "white" if self.hollow else color

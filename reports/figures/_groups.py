@@ -1,4 +1,4 @@
-"""Which contests belong on one picture, what a case is called there, and which field makes lines of them."""
+"""Groups of contests for one picture, labels of their cases, and the fields that vary."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Bytes(int):
 
 @dataclass(frozen=True)
 class Group:
-    """Contests that ask the same of different sizes and variants, and a word for a file's name."""
+    """Contests with one question about different sizes and variants, and a word for a file's name."""
 
     slug: str
     contests: tuple[Contest, ...]
@@ -52,7 +52,7 @@ class Group:
 
     @property
     def question(self) -> str:
-        """Their one question; where words of it differ, what these words stand for."""
+        """The contests' one question; differing words are replaced by what they stand for."""
         asked = [contest.question.split() for contest in self.contests]
         names = {result.variant for result in self.measured}
         common = list(takewhile(lambda words: len(set(words)) == 1, zip(*asked, strict=False)))
@@ -64,7 +64,7 @@ class Group:
 
 
 def _merged(words: set[str], names: set[str]) -> str:
-    """One word for all: `each variant`, `each size`, or dots."""
+    """Return one word for all: `each variant`, `each size`, or dots."""
     bare = {word.rstrip("?,.") for word in words}
     end = "?" if all(word.endswith("?") for word in words) else ""
     if all("/" in word and ":" in word for word in bare):
@@ -75,7 +75,7 @@ def _merged(words: set[str], names: set[str]) -> str:
 
 
 def groups(run: Run) -> list[Group]:
-    """By the first words of the contests' names, else by what differs in them; by operation."""
+    """Group contests by operation and the first words of their names, else by what differs in them."""
     by_kind: dict[tuple[str, str], list[Contest]] = {}
     for contest in run.contests:
         op = next((x.op for x in contest.results if x.role == "measured"), "")
@@ -98,13 +98,14 @@ def _kind(contest: Contest, op: str) -> str:
 
 
 def slugged(text: str) -> str:
-    """As a part of a file's name."""
+    """Return a text as a part of a file's name."""
     return re.sub(r"[^\w+]+", "-", text).strip("-").lower()[:40]
 
 
 def facts(result: Result) -> dict[str, Any]:
-    """What tells a case from others: variant and layout first, then the problem, then the setting; of a changed step
-    the change, which is what differs in its setting."""
+    """Return the fields of a case: variant and layout first, then the problem, then the setting.
+
+    For a changed step the change stands in place of the setting."""
     forms = result.axes
     problem = {axis: _value(value, forms.get(axis)) for axis, value in result.problem.items()}
     words = {axis: value for axis, value in problem.items() if isinstance(value, Word)}
@@ -125,11 +126,11 @@ def facts(result: Result) -> dict[str, Any]:
 
 
 def _change(name: str) -> str:
-    """What is changed of a step, by its result's name; the unchanged one is there twice."""
-    found = re.search(r"/change:([^/]+)", name)
-    if found is None:
+    """Return the change of a step by its result's name; the unchanged step is there twice."""
+    match = re.search(r"/change:([^/]+)", name)
+    if match is None:
         return UNCHANGED
-    return f"{UNCHANGED}, once more" if found[1] == UNCHANGED else flat.plain(found[1])
+    return f"{UNCHANGED}, once more" if match[1] == UNCHANGED else flat.plain(match[1])
 
 
 def place(problem: Mapping[str, Any]) -> str:
@@ -146,7 +147,9 @@ def layer(result: Result) -> str:
 
 
 def briefly(results: Sequence[Result]) -> list[Facts]:
-    """The facts of each; of convolutions with the layer in one word, unless two differ by what that leaves out."""
+    """Return the facts of each result; of convolutions with the layer in one word.
+
+    Results of convolutions that would then look alike keep all facts."""
     every: list[Facts] = [facts(x) for x in results]
     if any(x.op != "conv" for x in results):
         return every
@@ -159,34 +162,34 @@ def briefly(results: Sequence[Result]) -> list[Facts]:
 
 
 def _value(value: Any, form: str | None) -> Any:
-    """A value with the way it is written."""
+    """Return a value in the class of its form."""
     if form == "word":
         return Word(value)
     return Bytes(value) if form == "bytes" and isinstance(value, int) else value
 
 
 def pair_facts(contender: Result, baseline: Result) -> dict[str, Any]:
-    """The contender's, and under `/field` what the baseline has in its stead."""
+    """Return the contender's facts, and under `/field` the baseline's where they differ."""
     first, second = facts(contender), facts(baseline)
     return first | {f"/{key}": second.get(key) for key in first if first[key] != second.get(key)}
 
 
 def varying(everything: Iterable[Facts]) -> list[str]:
-    """The fields in which they are not all alike."""
+    """Return the fields in which cases are not all alike."""
     cases = list(everything)
-    keys = dict.fromkeys(key for one in cases for key in one)
-    return [key for key in keys if len({repr(one.get(key)) for one in cases}) > 1]
+    keys = dict.fromkeys(key for case in cases for key in case)
+    return [key for key in keys if len({repr(case.get(key)) for case in cases}) > 1]
 
 
 def plain(value: Any) -> str:
-    """A field's value without its name."""
+    """Return a field's value without its name."""
     if isinstance(value, Bytes):
         return units.binary(value)
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def words(key: str, value: Any) -> str:
-    """`M = 64`, `nt`, `2 threads`: a field of a case in words."""
+    """Return a field of a case in words: `M = 64`, `nt`, `2 threads`."""
     text = plain(value)
     if isinstance(value, Word):
         return text
@@ -202,7 +205,7 @@ def case_label(case: Facts, keys: Sequence[str]) -> str:
 
 
 def case_labels(results: Sequence[Result]) -> list[str]:
-    """Of each by the fields in which all differ; of several operations, which share no field, see `_within`."""
+    """Return labels by the fields in which the cases differ; of several operations see `_within`."""
     if len({x.op for x in results}) > 1:
         return [_within(x, results) for x in results]
     cases = briefly(results)
@@ -211,8 +214,7 @@ def case_labels(results: Sequence[Result]) -> list[str]:
 
 
 def _within(result: Result, every: Sequence[Result]) -> str:
-    """`layer conv2: norm c, mode frozen`: a case by its contest, its operation, and the fields in which it differs from
-    others of both."""
+    """Return `layer conv2: norm c, mode frozen`: a case by contest, operation and differing fields."""
     same = [facts(x) for x in every if (x.contest, x.op) == (result.contest, result.op)]
     keys = [key for key in varying(same) if key != "variant"]
     words = [
@@ -223,7 +225,7 @@ def _within(result: Result, every: Sequence[Result]) -> str:
 
 
 def contrast(contender: Facts, baseline: Facts) -> tuple[str, str]:
-    """In what the two of a comparison differ, in words."""
+    """Return the differences of two compared cases in words."""
     keys = [key for key in contender if contender[key] != baseline.get(key)]
     first, second = (
         ", ".join(f"default {key}" if case.get(key) is None else words(key, case[key]) for key in keys)
@@ -233,14 +235,14 @@ def contrast(contender: Facts, baseline: Facts) -> tuple[str, str]:
 
 
 def pair_label(contender: Facts, baseline: Facts, keys: Sequence[str], short: bool = False) -> str:
-    """`openblas, M = 8: nt / nn`: what they share of some fields, then what they differ in, unless short."""
+    """Return `openblas, M = 8: nt / nn`: shared fields, then, unless `short`, the differing ones."""
     shared = case_label(contender, [key for key in keys if contender.get(key) == baseline.get(key)])
     both = " / ".join(contrast(contender, baseline))
     return shared if short and shared else ": ".join(filter(None, (shared, both)))
 
 
 def size(group: Group) -> str:
-    """`gemm, N = 2048, K = 3344`: what all cases share, of what their names tell."""
+    """Return `gemm, N = 2048, K = 3344`: the fields in the names of all cases that they share."""
     cases = [facts(result) for result in group.measured]
     if not cases:
         return ""
@@ -251,7 +253,7 @@ def size(group: Group) -> str:
 
 
 def pairs(group: Group) -> list[tuple[Comparison, Result, Result]]:
-    """Each comparison with its contender and its baseline."""
+    """Return each comparison with its contender and its baseline."""
     triples = []
     for contest in group.contests:
         names = {result.name: result for result in contest.results if result.role == "measured"}

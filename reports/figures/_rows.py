@@ -1,4 +1,4 @@
-"""A row for each case or comparison: labels to the left, a mark on a common axis, words to the right."""
+"""Rows of cases or comparisons: labels to the left, a mark on a common axis, words to the right."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ def height(count: int) -> float:
 
 
 def fewest(measures: Sequence[float]) -> tuple[list[int], list[float]]:
-    """Positions of the smallest, as many as fit, in the order given; and the others' measures."""
+    """Return positions of the smallest, as many as fit, in order, and the others' measures."""
     order = sorted(range(len(measures)), key=lambda i: measures[i])
     return sorted(order[:MOST]), [measures[i] for i in order[MOST:]]
 
 
 def rows(figure: Figure, labels: Sequence[str], groups: Sequence[object], wide: int = 52) -> Axes:
-    """Axes with a row for each label of so many letters at most, the first on top; a line where the next group of
-    several begins."""
+    """Return axes with a row for each label, the first on top, and a line between groups.
+
+    `wide`: letters of a label at most."""
     axes = figure.subplots()
     axes.set_ylim(len(labels) - 0.3, -0.7)
     _axes.ticks(axes.yaxis, range(len(labels)), [_style.shown(_style.clipped(label, wide)) for label in labels])
@@ -39,13 +40,13 @@ def rows(figure: Figure, labels: Sequence[str], groups: Sequence[object], wide: 
 
 
 def finish(axes: Axes) -> None:
-    """What belongs to rows and no other axes."""
+    """Remove the spine and the tick marks at the labels."""
     axes.spines["left"].set_visible(False)
     axes.tick_params(axis="y", length=0)
 
 
 def aside(axes: Axes, rows: Sequence[Sequence[str]]) -> None:
-    """Words to the right of each row, in columns as wide as their longest."""
+    """Write words to the right of each row, in columns as wide as their longest."""
     offset = 8.0
     for column in zip(*rows, strict=True):
         for i, text in enumerate(column):

@@ -1,4 +1,4 @@
-"""What all pictures share: colors of the variants, text that can be shown, the sheet with its title and key."""
+"""Style of all pictures: colors of the variants, text that can be shown, the sheet with title and key."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 WIDTH = 9.2  # inches
 TITLE, TEXT, SMALL = 13.0, 10.0, 9.0  # points
 INK, SOFT, FAINT, GUIDE = "#222222", "#666666", "#dddddd", "#eeeeee"
-# After Okabe and Ito, and Tol: told apart by color-blind readers; the names met most keep theirs in every run.
+# After Okabe and Ito, and Tol, for color-blind readers; the most frequent names keep theirs in every run.
 FIXED = {
     "openblas": ("#0072B2", "o"),
     "openblas-scipy": ("#56B4E9", "s"),
@@ -28,20 +28,20 @@ FIXED = {
     "torch": ("#CC79A7", "v"),
 }
 OTHERS = ("#E69F00", "#882255", "#332288", "#999933", "#6B4E2E")
-LEAST = 3  # letters and an ellipsis: a shorter beginning says nothing
-MARKERS = "sDo^vph<>"  # those that can be told apart when hollow
+LEAST = 3  # letters before an ellipsis, at least
+MARKERS = "sDo^vph<>"  # markers that remain distinct when hollow
 
 
 @dataclass(frozen=True)
 class Look:
-    """Of a variant, the same in all pictures of a run."""
+    """Color and marker of a variant, the same in all pictures of a run."""
 
     color: str
     marker: str
 
 
 def looks(run: Run) -> dict[str, Look]:
-    """By variant, in order of appearance; after the last color they come again with another marker."""
+    """Return the look of each variant; after the last color they come again with another marker."""
     names = dict.fromkeys(result.variant for result in run.results if result.role == "measured")
     others = [name for name in names if name not in FIXED]
     free = ((OTHERS[i % len(OTHERS)], MARKERS[i % len(MARKERS)]) for i in range(len(others)))
@@ -56,13 +56,13 @@ def _glyphs() -> frozenset[int]:
 
 
 def shown(text: str) -> str:
-    """Any text as matplotlib may show it: no formula, no sign that its font lacks, no line of its own."""
+    """Return a text as matplotlib may show it: without formulas, line breaks and missing glyphs."""
     signs = (c if c.isprintable() and ord(c) in _glyphs() else "□" if c.isprintable() else " " for c in text)
     return "".join(signs).replace("$", r"\$")
 
 
 def clipped(text: str, most: int) -> str:
-    """The text, its middle left out where it is too long."""
+    """Return the text, its middle left out where it is too long."""
     most = max(most, 5)
     return text if len(text) <= most else f"{text[: most // 2]}…{text[len(text) - (most - 1) // 2 :]}"
 
@@ -76,7 +76,7 @@ def inches(text: str, points: float) -> float:
 
 
 def fitted(text: str, room: float, points: float) -> str:
-    """Return the text, its end left out where it is wider than so many inches; nothing where no beginning fits."""
+    """Return the text, its end left out where it is too wide; empty where no beginning fits. `room`: inches."""
     if inches(text, points) <= room:
         return text
     cuts = (f"{text[:most].rstrip()}…" for most in range(len(text) - 1, LEAST - 1, -1))
@@ -84,7 +84,7 @@ def fitted(text: str, room: float, points: float) -> str:
 
 
 def where(run: Run) -> str:
-    """`AMD EPYC, 1 thread, 2026-11-21`."""
+    """Return `AMD EPYC, 1 thread, 2026-11-21`."""
     device = run.environment.facts.get("device")
     model = device.get("model") if isinstance(device, dict) else None
     measured = [result for result in run.results if result.role == "measured"]
@@ -95,7 +95,7 @@ def where(run: Run) -> str:
 
 @dataclass(frozen=True)
 class Lines:
-    """How lines of text look: inches from one to the next, points, color."""
+    """Style of lines of text: inches from one to the next, points, color."""
 
     step: float
     points: float
@@ -103,7 +103,7 @@ class Lines:
     weight: str = "normal"
 
     def write(self, figure: Figure, top: float, lines: Sequence[str]) -> None:
-        """The first so many inches below the upper edge."""
+        """Write lines; `top`: inches of the first below the upper edge."""
         height = figure.get_figheight()
         for i, line in enumerate(lines):
             figure.text(
@@ -125,7 +125,7 @@ NOTES = Lines(0.18, SMALL, SOFT)
 
 @dataclass
 class Sheet:
-    """What stands around the axes."""
+    """The surroundings of the axes: title, subtitle, key, notes."""
 
     title: str
     about: list[str]
@@ -142,7 +142,7 @@ class Sheet:
         return 0.08 + 0.18 * len(self._lines)
 
     def figure(self, body: float) -> Figure:
-        """With room for axes of so many inches in height between head and notes."""
+        """Return a figure with room for axes of `body` inches in height between head and notes."""
         from matplotlib.figure import Figure
 
         title = textwrap.wrap(self.title, 74) or [""]
@@ -150,14 +150,14 @@ class Sheet:
         columns, rows = _flow([min(len(label), 60) for _, label in self.entries])
         heights = 0.12 + 0.25 * len(title), 0.19 * len(subtitle), 0.2 * rows
         top, bottom = sum(heights) + 0.08, self.below
-        whole = top + body + bottom
-        figure = Figure(figsize=(WIDTH, whole), facecolor="white")
+        height = top + body + bottom
+        figure = Figure(figsize=(WIDTH, height), facecolor="white")
         HEADLINE.write(figure, 0.12, title)
         SUBTITLE.write(figure, heights[0], subtitle)
         NOTES.write(figure, top + body + 0.02, self._lines)
         if self.entries:
             # The space before a label: matplotlib 3.9 leaves out those that begin with an underscore.
-            corner = 0.08 / WIDTH, 1 - (heights[0] + heights[1] + 0.02) / whole
+            corner = 0.08 / WIDTH, 1 - (heights[0] + heights[1] + 0.02) / height
             figure.legend(
                 [sign for sign, _ in self.entries],
                 [" " + shown(clipped(label, 60)) for _, label in self.entries],
@@ -172,12 +172,12 @@ class Sheet:
                 columnspacing=1.4,
                 labelspacing=0.4,
             )
-        figure.set_layout_engine("constrained", rect=(0.005, bottom / whole, 0.99, body / whole))
+        figure.set_layout_engine("constrained", rect=(0.005, bottom / height, 0.99, body / height))
         return figure
 
 
 def _packed(parts: Sequence[str]) -> list[str]:
-    """Lines of parts, broken between two of them where that is enough."""
+    """Join parts into lines, broken between two of them where that is enough."""
     lines: list[str] = []
     for part in filter(None, parts):
         if lines and len(lines[-1]) + len(part) <= 115:
@@ -188,7 +188,9 @@ def _packed(parts: Sequence[str]) -> list[str]:
 
 
 def _flow(lengths: Sequence[int]) -> tuple[int, int]:
-    """As many columns of labels so long as fit beside each other, filled downwards, and their rows."""
+    """Return the number of columns of labels that fit beside each other, and their rows.
+
+    Labels are filled downwards. `lengths`: letters of each."""
     for rows in range(1, len(lengths)):
         columns = math.ceil(len(lengths) / rows)
         least, more = divmod(len(lengths), columns)  # matplotlib gives the first ones an entry more
@@ -200,13 +202,13 @@ def _flow(lengths: Sequence[int]) -> tuple[int, int]:
 
 
 def handle(**style: Any) -> Artist:
-    """A sign for the key."""
+    """Return a sign for the key."""
     from matplotlib.lines import Line2D
 
     return Line2D([], [], **{"linestyle": "none", "markersize": 6, **style})
 
 
 def doubts(results: Iterable[Result]) -> list[tuple[Artist, str]]:
-    """The hollow sign for the key, where there are any."""
+    """Return the hollow sign for the key if any result is in doubt."""
     statuses = ", ".join(sorted({x.status for x in results} - {"ok"}))
     return [(handle(color=SOFT, marker="o", markerfacecolor="white"), statuses)] if statuses else []

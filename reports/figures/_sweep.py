@@ -1,4 +1,4 @@
-"""Along which numeric field cases make lines, and the axes on which such lines are drawn."""
+"""Lines of cases along a numeric field, and the axes on which they are drawn."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DASHES = ("-", "--", ":", "-.")
 
 @dataclass(frozen=True)
 class Line:
-    """Points (x, position in what was given), and what tells this line from others."""
+    """Points (x, position in the input), and the key of the line."""
 
     key: str
     points: tuple[tuple[float, int], ...]
@@ -41,7 +41,7 @@ class Facet:
 
 @dataclass(frozen=True)
 class Sweep:
-    """`field` is x; `keys` are the fields that tell a line from another."""
+    """Lines along `field`, which is x; `keys` are the fields that distinguish lines."""
 
     field: str
     keys: tuple[str, ...]
@@ -49,7 +49,7 @@ class Sweep:
 
     @property
     def lines(self) -> dict[str, int]:
-        """By key, over all panels, the position of a case of it."""
+        """Position of a case of each line, by key, over all panels."""
         positions: dict[str, int] = {}
         for facet in self.facets:
             for line in facet.lines:
@@ -58,7 +58,9 @@ class Sweep:
 
 
 def sweep(cases: Sequence[_groups.Facts]) -> Sweep | None:
-    """The field with the most values in a panel, three at least; None where a row for each case is plainer."""
+    """Return the sweep along the field with the most values; None where a row for each case is plainer.
+
+    A panel has three values at least."""
     differ = _groups.varying(cases)
     numbers = [key for key in differ if key[0] != "/" and all(_number(case.get(key)) for case in cases)]
     keys = tuple(key for key in differ if key not in numbers)
@@ -91,7 +93,7 @@ def _along(field: str, numbers: Sequence[str], keys: tuple[str, ...], cases: Seq
 
 @dataclass(frozen=True)
 class Drawn:
-    """How a line looks: its variant's color and marker; dashed where the variant has several lines."""
+    """The look of a line: its variant's color and marker; dashed if the variant has several lines."""
 
     label: str
     look: _style.Look
@@ -108,7 +110,7 @@ class Drawn:
 
 
 def drawn(lines: dict[str, tuple[str, str]], looks: dict[str, _style.Look]) -> dict[str, Drawn]:
-    """By key of a line, from its (label, variant)."""
+    """Return the look of each line, by key, from its (label, variant)."""
     by_key: dict[str, Drawn] = {}
     for key, (label, variant) in lines.items():
         earlier = sum(lines[other][1] == variant for other in by_key)
@@ -117,7 +119,7 @@ def drawn(lines: dict[str, tuple[str, str]], looks: dict[str, _style.Look]) -> d
 
 
 def panels(figure: Figure, sweep: Sweep) -> list[Axes]:
-    """Beside each other where that is wide enough, on a common y axis, else below each other."""
+    """Return the axes: beside each other on a common y axis if they fit, else below each other."""
     counts = [len(facet.values) for facet in sweep.facets]
     if abreast(sweep):
         grid: Any = figure.subplots(1, len(counts), sharey=True, squeeze=False, width_ratios=[n + 1 for n in counts])
@@ -139,8 +141,9 @@ def height(sweep: Sweep, each: float) -> float:
 
 
 def along(axes: Axes, field: str, facet: Facet, apart: bool) -> Callable[[float, int], float]:
-    """The x axis with the values that there are; where the n-th line's point of an x lies: `apart`, beside
-    those of the others."""
+    """Scale the x axis; return a function from x and line number to the place of a point.
+
+    `apart`: the lines' points of one x lie beside each other."""
     values, count = facet.values, len(facet.lines)
     steep = values[0] > 0 and values[-1] / values[0] >= 4
     forth, back = (math.log, math.exp) if steep else (float, float)
@@ -163,7 +166,7 @@ def along(axes: Axes, field: str, facet: Facet, apart: bool) -> Callable[[float,
 
 
 def _share(axes: Axes) -> float:
-    """Of the width that all panels beside each other have."""
+    """Return the axes' share of the width of all panels beside each other."""
     place = axes.get_subplotspec()
     if place is None:
         return 1.0
@@ -172,7 +175,7 @@ def _share(axes: Axes) -> float:
 
 
 def _spaced(places: Sequence[float], labels: Sequence[str], share: float) -> list[str]:
-    """Labels with those left out that would touch the one before them."""
+    """Return labels without those that would touch the one before them."""
     shown, end = [], -1.0
     for place, label in zip(places, labels, strict=True):
         half = 0.005 * len(label) / share

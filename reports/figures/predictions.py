@@ -1,4 +1,4 @@
-"""Predicted against measured: what each change of a step should have brought, and what it brought."""
+"""Predicted against measured: the expected and the measured effect of each change of a step."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ LOOKS: dict[str, dict[str, Any]] = {
 
 
 def draw(run: Run) -> list[tuple[str, Figure]]:
-    """One picture of all predictions of a run that were measured."""
+    """Return one picture of all predictions of a run that were measured."""
     judged = [x for x in run.predictions if x.predicted and x.measured and word(x) in LOOKS]
     return [("", _picture(run, judged))] if judged else []
 
 
 def _picture(run: Run, judged: Sequence[Prediction]) -> Figure:
-    counts = [(said, sum(word(x) == said for x in judged)) for said in LOOKS]
+    counts = [(verdict, sum(word(x) == verdict for x in judged)) for verdict in LOOKS]
     title = f"{units.counted(len(judged), 'change')} of a step predicted and made: "
     sheet = _style.Sheet(
-        title + ", ".join(f"{count} {said}" for said, count in counts if count),
+        title + ", ".join(f"{count} {verdict}" for verdict, count in counts if count),
         [_where(run), "per cent of the unchanged step, below zero: it gets faster", "90 % intervals"],
-        [(_style.handle(**LOOKS[said]), said) for said, count in counts if count],
+        [(_style.handle(**LOOKS[verdict]), verdict) for verdict, count in counts if count],
         [
             "Line: predicted as measured; band: off by a tenth of that. A prediction is older than the first timed "
             "step with its change."
@@ -63,7 +63,7 @@ def _where(run: Run) -> str:
 
 
 def _share(x: Prediction, of: Expected | None) -> tuple[float, float, float]:
-    """Center, low and high, per cent of the unchanged step."""
+    """Return center, low and high, in per cent of the unchanged step."""
     assert of is not None
     return 100 * of.seconds / x.step, 100 * of.low / x.step, 100 * of.high / x.step
 
@@ -100,7 +100,7 @@ def _point(axes: Axes, x: Prediction, name: str) -> None:
     axes.plot([across], [up], linestyle="none", markersize=6, zorder=3, **look)
     if not name:
         return
-    over = up > across > 0  # its name is on the side where the line is not, and inside
+    over = up > across > 0  # the name is on the side away from the line, and inside
     axes.annotate(
         _style.shown(_style.clipped(name, 30)),
         (across, up),
@@ -113,7 +113,7 @@ def _point(axes: Axes, x: Prediction, name: str) -> None:
 
 
 def _listed(axes: Axes, x: Prediction, name: str, line: int) -> None:
-    """Its name in a list where no change is: below the line of what was predicted right, on its right."""
+    """Write a name in a list where there are no points: below the diagonal, on the right."""
     across, up = _share(x, x.measured)[0], _share(x, x.predicted)[0]
     axes.annotate(
         _style.shown(_style.clipped(name, 40)),
@@ -128,6 +128,6 @@ def _listed(axes: Axes, x: Prediction, name: str, line: int) -> None:
 
 
 def _name(x: Prediction, judged: Sequence[Prediction]) -> str:
-    """The change, and of several steps whose."""
-    steps = {(one.network, one.framework, one.batch, one.threads) for one in judged}
+    """Return the change, with its step if there are several."""
+    steps = {(other.network, other.framework, other.batch, other.threads) for other in judged}
     return x.change if len(steps) == 1 else f"{x.change}, {x.network} {x.framework}"

@@ -1,4 +1,4 @@
-"""Rates against what this processor can do at best: lines over a size, else a row for each case."""
+"""Rates against the ceilings of this processor: lines over a size, else a row for each case."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ if TYPE_CHECKING:
 Bounds: TypeAlias = "dict[tuple[str, int], float]"  # FLOP/s by name and number of threads
 LEAN = 1 / 3  # operations a byte; where all cases do fewer, bytes are what counts
 WIDE = 12  # from this ratio of largest to smallest on the axis is logarithmic
-MOST_PEAKS = 3  # lines with their names over the rows; with more the ceilings of the rows tell
+MOST_PEAKS = 3  # lines with their names over the rows; with more, ceilings are marked in the rows alone
 PREFIXES = {1e12: "T", 1e9: "G", 1e6: "M", 1e3: "k", 1.0: ""}
 MOVES = ("stream", "transfer")  # operations that touch each byte of their operands once
-LOADS = "chase"  # the operation whose use is one load, of a size in all: a rate in bytes says nothing of it
+LOADS = "chase"  # the operation whose use is one load: its rate in bytes has no meaning
 FULL: Any = {"color": _style.SOFT, "linestyle": (0, (6, 3)), "linewidth": 0.8}  # a line where a cache is full
 DOTTED: Any = {"color": _style.SOFT, "linestyle": (0, (1, 1)), "linewidth": 2.5}
 
 
 @dataclass(frozen=True)
 class Rate:
-    """A case that was timed, a second's worth of its nominal work, of a convolution of what it executes, as shares of a
-    ceiling are; and that of the nearer of its bounds."""
+    """A timed case: its rate with its interval, and the rate of its nearer ceiling.
+
+    The work is nominal, but of convolutions the executed one, as for shares of a ceiling."""
 
     result: Result
     value: float
@@ -38,7 +39,7 @@ class Rate:
 
     @property
     def share(self) -> str:
-        """`46 % of FMA avx512`, and the doubt where there is one."""
+        """Share of the ceiling, and the doubt if there is one: `46 % of FMA avx512`."""
         x = self.result
         of = f"{units.percent(x.percent_of_ceiling)} of {x.ceiling}" if self.ceiling else ""
         return ", ".join(filter(None, (of, "" if x.status == "ok" else x.status)))
@@ -50,7 +51,7 @@ class Rate:
 
 @dataclass(frozen=True)
 class Rates:
-    """What goes on one picture: bytes or operations a second, and the peaks of arithmetic by name and threads."""
+    """The content of one picture: bytes or operations a second, and peaks by name and threads."""
 
     unit: str
     rates: tuple[Rate, ...]
@@ -64,7 +65,7 @@ class Rates:
         return max(*(max(x.value, x.ceiling or 0.0) for x in self.rates), *peaks, 0.0)
 
     def peaks_of(self, rates: Sequence[Rate], most: int) -> dict[str, float]:
-        """Of the numbers of threads that ran; none where there are more than that many."""
+        """Return the peaks for the numbers of threads that ran; none if there are more than `most`."""
         counts = {x.result.threads for x in rates}
         few = len(counts) <= most
         return {name: rate for (name, count), rate in self.peaks.items() if few and count in counts}
@@ -79,7 +80,7 @@ class Rates:
 
 
 def draw(run: Run) -> list[tuple[str, Figure]]:
-    """A picture for each kind of contest in which anything was timed."""
+    """Return a picture for each kind of contest in which anything was timed."""
     pictures = []
     looks = _style.looks(run)
     for group in _groups.groups(run):
@@ -95,7 +96,7 @@ def draw(run: Run) -> list[tuple[str, Figure]]:
         if any(x.ceiling for x in rates):
             words.insert(0, "How near to the ceiling does each case come?")
         sheet = _style.Sheet(words[0], words[1:])
-        untimed = len(group.measured) - len(timed)  # what does no work has a time and no rate
+        untimed = len(group.measured) - len(timed)  # cases without work have a time and no rate
         if untimed:
             sheet.notes.append(f"Not drawn, without a time: {untimed} of {len(group.measured)} cases.")
         sweep = _sweep.sweep([_groups.facts(x.result) for x in rates])
@@ -112,19 +113,20 @@ def _rate(x: Result, lean: bool, bounds: Bounds) -> Rate | None:
     value = work / x.seconds.median
     ends = tuple(work / end if end else value for end in (x.seconds.high, x.seconds.low))
     ceiling = 100 * value / x.percent_of_ceiling if x.percent_of_ceiling else None
-    if ceiling and x.ceiling and not lean:  # of few noisy rounds a quotient of medians is no median of quotients
+    if ceiling and x.ceiling and not lean:  # with few noisy rounds a quotient of medians is no median of quotients
         ceiling = bounds.get((_of_threads(x.ceiling, x.threads), x.threads), ceiling)
     return Rate(x, value, (ends[0], ends[1]), ceiling)
 
 
 def _executed(x: Result) -> bool:
-    """Whether algorithms of its operation do unequal work for one answer."""
+    """Return whether algorithms of the operation do unequal work for one answer."""
     return x.op == "conv" and x.work is not None
 
 
 def _bounds(contest: Contest) -> Bounds:
-    """Multiply-adds and tensor cores by name and number of threads, as they were measured in a contest's own rounds:
-    where its cases' ticks stand and, over all contests, the lines."""
+    """Return the peaks measured in a contest's own rounds, by name and number of threads.
+
+    Ticks of its cases stand there, and lines at the median over all contests."""
     measured = [x for x in contest.results if x.role == "ceiling" and not x.by_reads]
     counts = {x.threads for x in contest.results if x.role == "measured"}
     teams = {x.threads for x in measured if _by_all(x.ceiling or "")}
@@ -137,27 +139,27 @@ def _bounds(contest: Contest) -> Bounds:
 
 
 def _peaks(bounds: Iterable[Bounds]) -> Bounds:
-    """Of several contests the median."""
+    """Return the median of several contests."""
     by_bound: dict[tuple[str, int], list[float]] = {}
-    for one in bounds:
-        for key, rate in one.items():
+    for peaks in bounds:
+        for key, rate in peaks.items():
             by_bound.setdefault(key, []).append(rate)
     return {key: statistics.median(rates) for key, rates in by_bound.items()}
 
 
 def _by_all(ceiling: str) -> bool:
-    """Whether it was measured by as many threads as the case has, as its name tells."""
+    """Return whether a ceiling was measured with as many threads as the case has, by its name."""
     return ceiling.endswith(" threads")
 
 
 def _of_threads(ceiling: str, count: int) -> str:
-    """Return its name; of a ceiling of one thread with how many times it counts."""
+    """Return a ceiling's name; of one thread, with the number of times it counts."""
     plain = count == 1 or ceiling.endswith((" threads", " 1 thread"))
     return ceiling if plain else f"{ceiling}, {count} × 1 thread"
 
 
 def _frame(axes: Axes, content: Rates, peaks: dict[str, float], upright: bool) -> None:
-    """From nothing to the ceiling, or logarithmic where that hides the small ones; the peaks."""
+    """Scale the axis from 0 to the ceiling, or logarithmic if that hides small rates; draw the peaks."""
     smallest, top = min(x.ends[0] for x in content.rates), content.largest
     steep = top > WIDE * smallest
     room = (1.6 if steep else 1.16) if upright else (1.25 if steep else 1.06)
@@ -180,7 +182,7 @@ def _frame(axes: Axes, content: Rates, peaks: dict[str, float], upright: bool) -
 
 
 def _lines(sheet: _style.Sheet, content: Rates, sweep: _sweep.Sweep, full: Mapping[int, float]) -> Figure:
-    """Over the field that varies; a line for each variant and layout; where caches are full."""
+    """Draw rates over the field that varies; a line for each variant and layout, and full caches."""
     named = {}
     for key, i in sweep.lines.items():
         case = _groups.facts(content.rates[i].result)
@@ -212,7 +214,7 @@ def _lines(sheet: _style.Sheet, content: Rates, sweep: _sweep.Sweep, full: Mappi
 
 
 def _curve(axes: Axes, rates: Sequence[Rate], facet: _sweep.Facet, reads_only: bool) -> None:
-    """The ceiling, or only where reading the operands takes longer than the arithmetic."""
+    """Draw the ceiling; with `reads_only`, only where reading takes longer than arithmetic."""
     at: dict[float, list[float]] = {}
     for line in facet.lines:
         for x, i in line.points:
@@ -224,7 +226,7 @@ def _curve(axes: Axes, rates: Sequence[Rate], facet: _sweep.Facet, reads_only: b
 
 
 def _table(sheet: _style.Sheet, content: Rates) -> Figure:
-    """A row for each case: its rate, its ceiling, and the one as a share of the other."""
+    """Draw a row for each case: its rate, its ceiling, and the share."""
     shares = [x.result.percent_of_ceiling or 0.0 for x in content.rates]
     kept, rest = _rows.fewest(shares)
     if rest:
@@ -256,8 +258,9 @@ def _table(sheet: _style.Sheet, content: Rates) -> Figure:
 
 
 def cache_sizes(run: Run, results: Iterable[Result], field: str) -> dict[int, float]:
-    """Return by bytes of each cache the value of the field at which the operands fill it; nothing for operations that
-    do more than move bytes, and where that value differs from case to case."""
+    """Return for each cache in bytes the value of the field at which the operands fill it.
+
+    Empty for operations that do more than move bytes, and where that value differs from case to case."""
     device = run.environment.facts.get("device")
     caches = device.get("caches", []) if isinstance(device, dict) else []
     shares = set()
@@ -290,5 +293,5 @@ def _mark_caches(axes: Axes, full: Mapping[int, float]) -> None:
 
 
 def _cache_key(full: Mapping[int, float]) -> list[tuple[Any, str]]:
-    """Return the entry of the key."""
+    """Return the entry of the key, if there are caches."""
     return [(_style.handle(**FULL), "a cache is full (as the system tells of it)")] if full else []

@@ -1,4 +1,4 @@
-"""Time of the contender over time of the baseline, with its interval: over a size, else a row for each."""
+"""Ratios of contender over baseline with their intervals: over a size, else a row for each."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Ratio:
 
 
 def draw(run: Run) -> list[tuple[str, Figure]]:
-    """A picture for each kind of contest that compared anything."""
+    """Return a picture for each kind of contest that compared anything."""
     pictures = []
     looks = _style.looks(run)
     for group in _groups.groups(run):
@@ -68,18 +68,18 @@ def draw(run: Run) -> list[tuple[str, Figure]]:
 
 
 def _near(value: float, end: float | None) -> float | None:
-    """An end of an interval, or None where it would press all the others flat."""
+    """Return an end of an interval, or None where it would press all the others flat."""
     positive = _positive(end)
     return positive if positive is not None and value / WILD < positive < value * WILD else None
 
 
 def _positive(value: float | None) -> float | None:
-    """The value, where a logarithmic axis can show it."""
+    """Return the value if a logarithmic axis can show it, else None."""
     return value if value is not None and math.isfinite(value) and value > 0 else None
 
 
 def _signs(ratios: Sequence[Ratio]) -> list[tuple[Any, str]]:
-    """What the signs mean, of those that are there."""
+    """Return the entries of the key for the signs that occur."""
     from matplotlib.patches import Patch
 
     margins = ", ".join(f"{100 * x:g} %" for x in sorted({x.comparison.margin for x in ratios}))
@@ -94,13 +94,13 @@ def _signs(ratios: Sequence[Ratio]) -> list[tuple[Any, str]]:
 
 
 def _frame(axes: Axes, ratios: Sequence[Ratio], upright: bool) -> tuple[float, float]:
-    """The axis of all of them; its limits."""
+    """Scale the axis for all ratios; return its limits."""
     ends = [end for x in ratios for end in x.ends]
     return _axes.ratios(axes, upright, ends, sorted({x.comparison.margin for x in ratios}))
 
 
 def _point(axes: Axes, upright: bool, at: float, ratio: Ratio, limits: tuple[float, float], look: _style.Look) -> None:
-    """The ratio, its interval, arrows to the edge where it has no end, and the ratio of the work."""
+    """Draw the ratio, its interval, arrows where it is unbounded, and the ratio of the work."""
     inset = (limits[1] / limits[0]) ** 0.015
     if ratio.low is None:
         _axes.sign(axes, upright, at, limits[0] * inset, "v" if upright else "<", color=look.color)
@@ -113,7 +113,7 @@ def _point(axes: Axes, upright: bool, at: float, ratio: Ratio, limits: tuple[flo
 
 
 def _facts(ratio: Ratio, field: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Of contender and baseline, without the value of the field along which a line runs."""
+    """Return facts of contender and baseline, without the value of the field along which a line runs."""
     first, second = _groups.facts(ratio.contender), _groups.facts(ratio.baseline)
     if first[field] == second.get(field):
         second[field] = "…"
@@ -121,7 +121,7 @@ def _facts(ratio: Ratio, field: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _lines(sheet: _style.Sheet, ratios: Sequence[Ratio], sweep: _sweep.Sweep, looks: dict[str, _style.Look]) -> Figure:
-    """Over the field that varies; a line for each variant and contrast."""
+    """Draw ratios over the field that varies; a line for each variant and contrast."""
     facts = [_facts(x, sweep.field) for x in ratios]
     contrasts = list(dict.fromkeys(_groups.contrast(*x) for x in facts))
     single = len(contrasts) == 1
@@ -148,15 +148,16 @@ def _lines(sheet: _style.Sheet, ratios: Sequence[Ratio], sweep: _sweep.Sweep, lo
 
 
 def _over(contrasts: Sequence[tuple[str, str]]) -> str:
-    """The axis of ratios in words."""
+    """Return the axis of ratios in words."""
     names = [PRODUCTS.get(word, word) for word in contrasts[0]]
     first, second = names if len(contrasts) == 1 else ("the first", "the second")
     return _style.shown(f"time of {first}") + "\n" + _style.shown(f"over time of {second}")
 
 
 def _labels(ratios: Sequence[Ratio], pairs: Sequence[Pair], keys: Sequence[str]) -> tuple[list[str], str]:
-    """Of each comparison, by the facts of its sides; and of the axis. Of several operations both cases, unless the
-    baselines are called alike."""
+    """Return the labels of the comparisons and that of the axis.
+
+    Between several operations both cases are named, unless the baselines have one label."""
     both = [side for x in ratios for side in (x.contender, x.baseline)]
     if len({x.op for x in both}) == 1:
         contrasts = list(dict.fromkeys(_groups.contrast(*pair) for pair in pairs))
@@ -173,7 +174,7 @@ def _labels(ratios: Sequence[Ratio], pairs: Sequence[Pair], keys: Sequence[str])
 
 
 def _table(sheet: _style.Sheet, ratios: Sequence[Ratio], looks: dict[str, _style.Look]) -> Figure:
-    """A row for each comparison, with its figures and its verdict."""
+    """Draw a row for each comparison, with its figures and its verdict."""
     every = _groups.briefly([side for x in ratios for side in (x.contender, x.baseline)])
     pairs = list(zip(every[::2], every[1::2], strict=True))
     kept, rest = _rows.fewest([-abs(math.log(x.value)) for x in ratios])

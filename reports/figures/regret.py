@@ -1,4 +1,4 @@
-"""What a default costs: its time over that of the fastest, which other rounds chose, by layer and pass."""
+"""Cost of a default: its time over that of the fastest, chosen in other rounds, by layer and pass."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from reports import units
 from reports.figures import _axes, _rows, _style
 from reports.figures._groups import layer
 from reports.record import Comparison, Contest, Result, Run
-from reports.regret import CHANGING, FOUND, REGRET, common, fastest
+from reports.regret import CHANGING, REGRET, SEARCH, common, fastest
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,7 +27,9 @@ APART = 0.24  # of it from one pass to the next
 
 @dataclass(frozen=True)
 class Regret:
-    """Of a layer and pass; `again`: the default against the fastest in fresh rounds, None where nothing was faster."""
+    """The cost of the default for a layer and pass.
+
+    `again`: the default against the fastest in fresh rounds, None where nothing was faster."""
 
     layer: str
     direction: str
@@ -46,10 +48,10 @@ class Regret:
 
 
 def draw(run: Run) -> list[tuple[str, Figure]]:
-    """One picture, where a run looked for the fastest."""
+    """Return one picture if a run searched for the fastest."""
     by_layer: dict[str, list[Regret]] = {}
-    for one in _regrets(run):
-        by_layer.setdefault(one.layer, []).append(one)
+    for regret in _regrets(run):
+        by_layer.setdefault(regret.layer, []).append(regret)
     if not by_layer:
         return []
     layers = sorted(by_layer.values(), key=lambda every: -max(x.value for x in every))
@@ -72,9 +74,9 @@ def _about(run: Run) -> str:
 
 
 def _searches(run: Run) -> Iterator[tuple[Contest, Result, Result]]:
-    """With the default and what was chosen."""
+    """Yield each search with the default and the chosen result."""
     for contest in run.contests:
-        if contest.contest.partition("/")[0] in (FOUND, CHANGING) and (pair := fastest(contest)):
+        if contest.contest.partition("/")[0] in (SEARCH, CHANGING) and (pair := fastest(contest)):
             yield contest, *pair
 
 
@@ -92,32 +94,32 @@ def _regrets(run: Run) -> Iterator[Regret]:
 
 
 def _picture(sheet: _style.Sheet, layers: list[list[Regret]]) -> Figure:
-    every = [one for passes in layers for one in passes]
-    margins = sorted({one.margin for one in every})
+    every = [regret for passes in layers for regret in passes]
+    margins = sorted({regret.margin for regret in every})
     sheet.entries += [
         (_style.handle(color=look.color, marker=look.marker), name)
         for name, look in PASSES.items()
-        if any(one.direction == name for one in every)
+        if any(regret.direction == name for regret in every)
     ]
     figure = sheet.figure(STEP * (len(layers) + 1) + _rows.FRAME)
     axes = _rows.rows(figure, [passes[0].layer for passes in layers], range(len(layers)))
-    _axes.ratios(axes, False, [end for one in every for end in (one.value, *one.ends)], margins)
+    _axes.ratios(axes, False, [end for regret in every for end in (regret.value, *regret.ends)], margins)
     for i, passes in enumerate(layers):
         _points(axes, i, passes)
-    largest = [max(passes, key=lambda one: one.value) for passes in layers]
-    _rows.aside(axes, [(units.ratio(x.value, *x.ends) if x.again else "1", _found(x)) for x in largest])
+    largest = [max(passes, key=lambda regret: regret.value) for passes in layers]
+    _rows.aside(axes, [(units.ratio(x.value, *x.ends) if x.again else "1", _best(x)) for x in largest])
     axes.set_xlabel("time of the default over time of the fastest, with its 95 % interval", fontsize=_style.TEXT)
     _rows.finish(axes)
     return figure
 
 
 def _points(axes: Axes, row: int, passes: list[Regret]) -> None:
-    """The passes of a layer below each other."""
+    """Draw the passes of a layer below each other."""
     names = list(PASSES)
-    for one in passes:
-        at = row + APART * (names.index(one.direction) - 1)
-        _axes.Point(one.value, one.ends, PASSES[one.direction], hollow=one.again is None).draw(axes, False, at)
+    for x in passes:
+        at = row + APART * (names.index(x.direction) - 1)
+        _axes.Point(x.value, x.ends, PASSES[x.direction], hollow=x.again is None).draw(axes, False, at)
 
 
-def _found(one: Regret) -> str:
-    return f"{one.direction}, {one.best if one.again else 'none faster'}"
+def _best(regret: Regret) -> str:
+    return f"{regret.direction}, {regret.best if regret.again else 'none faster'}"

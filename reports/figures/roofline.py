@@ -1,4 +1,4 @@
-"""Convolutions by the work that they execute, under the ceilings: algorithms do unequal work for one answer."""
+"""Convolutions by executed work, under the ceilings: algorithms do unequal work for one answer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TITLE = "How near to the ceilings does each algorithm come, by executed work?"
 
 @dataclass(frozen=True)
 class Panel:
-    """A contest: what was timed, and what no kernel can exceed: FLOP a second, bytes a second."""
+    """A contest: its timed results, and its ceilings in FLOP a second and bytes a second."""
 
     title: str
     timed: tuple[Result, ...]
@@ -34,7 +34,7 @@ class Panel:
 
 
 def draw(run: Run) -> list[tuple[str, Figure]]:
-    """A picture for each kind of contest, and each pass, in which algorithms did unequal work for one answer."""
+    """Return a picture for each kind of contest and pass whose algorithms did unequal work."""
     pictures = []
     looks = _style.looks(run)
     for group in _groups.groups(run):
@@ -54,13 +54,13 @@ def _timed(contest: Contest) -> list[Result]:
 
 
 def _unequal(contest: Contest) -> bool:
-    """Whether one answer was found by unequal work."""
+    """Return whether one answer was computed by unequal work."""
     work = [x.work["flops"] for x in _timed(contest) if x.work]
     return contest.differs == "variant" and bool(work) and max(work) > min(work) * (1 + SAME)
 
 
 def _panels(contests: Sequence[Contest]) -> list[Panel]:
-    """Those with both ceilings."""
+    """Return the panels of contests with both ceilings."""
     panels = []
     for contest in contests:
         timed, bounds = _timed(contest), [x for x in contest.results if x.role == "ceiling"]
@@ -73,7 +73,7 @@ def _panels(contests: Sequence[Contest]) -> list[Panel]:
 
 
 def _of_all(bound: Result, threads: int) -> float:
-    """FLOP a second of as many threads as the cases have."""
+    """Return FLOP a second of as many threads as the cases have."""
     alone = not (bound.ceiling or "").endswith(" threads")
     return (bound.flops_per_second or 0.0) * (threads if alone else 1)
 
@@ -109,7 +109,7 @@ def _figure(sheet: _style.Sheet, panels: Sequence[Panel], looks: dict[str, _styl
 
 
 def _limits(panels: Sequence[Panel]) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Of both axes, the same in all panels: with the bend of each roof."""
+    """Return the limits of both axes, the same in all panels, with the bend of each roof."""
     points = [_place(x) for panel in panels for x in panel.timed]
     bends = [panel.peak / panel.reads for panel in panels]
     across = [*(x for x, _ in points), *bends]
@@ -118,7 +118,7 @@ def _limits(panels: Sequence[Panel]) -> tuple[tuple[float, float], tuple[float, 
 
 
 def _place(result: Result) -> tuple[float, float]:
-    """FLOP a byte, FLOP a second."""
+    """Return FLOP a byte, FLOP a second."""
     assert result.work is not None and result.seconds is not None
     return result.work["flops"] / result.work["bytes"], result.work["flops"] / result.seconds.median
 

@@ -1,4 +1,4 @@
-"""One program's step: the tree of its modules as boxes as wide as their time; and its kinds of work, summed up."""
+"""One program's step: its modules as boxes as wide as their time, and its kinds of work, summed up."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ ROW, KIND, FRAME = 0.42, 0.25, 0.85  # inches of a level, of a kind, and around 
 KINDS = 12  # at most, beside those that color a box
 POINTS = 7.5  # of letters in boxes
 PAD = 0.05  # inches of a box that no letter takes
-MENTIONED = 8  # boxes without name or time that the notes tell
+MENTIONED = 8  # boxes without name or time that the notes list
 HATCHED: dict[str, Any] = {"facecolor": "white", "edgecolor": _style.SOFT, "hatch": "////", "linewidth": 0.8}
 ROWS = "plain step", "modules"
-# Of kinds of work: arithmetic mostly cool, moving warm, dispatch gray.
+# Colors of kinds of work: arithmetic mostly cool, moving warm, dispatch gray.
 COLORS = {
     "gemm": "#0072B2",
     "convolution": "#2A2178",
@@ -61,7 +61,7 @@ BRIGHT = 0.36  # luminance from which on letters are dark
 
 @dataclass(frozen=True)
 class Scale:
-    """The scale of both axes of time: seconds from end to end, and inches."""
+    """Scale of both axes of time: seconds from end to end, and inches."""
 
     most: float
     wide: float
@@ -75,7 +75,7 @@ class Scale:
 
 @dataclass(frozen=True)
 class Box:
-    """A module: from where on in seconds, on which level."""
+    """A module with its start in seconds and its level."""
 
     module: Module
     start: float
@@ -83,84 +83,87 @@ class Box:
 
     @property
     def width(self) -> float:
-        """Seconds."""
+        """Width in seconds."""
         return self.module.total
 
     @property
     def name(self) -> str:
-        """Its own part of the path; the whole of an outermost one."""
-        own = self.module
-        name = own.path if own.path.startswith("(") or own.depth == 0 else own.path.rpartition(".")[2]
-        return f"{name} ×{own.count}" if own.count > 1 else name
+        """Last part of the module's path, all of it for an outermost module."""
+        module = self.module
+        name = module.path if module.path.startswith("(") or module.depth == 0 else module.path.rpartition(".")[2]
+        return f"{name} ×{module.count}" if module.count > 1 else name
 
     def label(self, scale: Scale) -> str:
-        """Name and below it the time where they fit, else the name, cut or left out."""
+        """Return the name and below it the time if they fit, else the name, cut or left out."""
         room, time = scale.inches(self.width) - PAD, units.seconds(self.width)
         name = _style.fitted(self.name, room, POINTS)
         return f"{name}\n{time}" if name and _style.inches(time, POINTS) <= room else name
 
 
 def draw(run: Run) -> list[tuple[str, Figure]]:
-    """A picture for each step of the run, named after its script."""
+    """Return a picture for each step of the run, named after its script."""
     pictures: dict[str, Figure] = {}
-    for found in step.of(run):
-        pictures[slug(found, pictures)] = _picture(found, run)
+    for breakdown in step.of(run):
+        pictures[slug(breakdown, pictures)] = _picture(breakdown, run)
     return list(pictures.items())
 
 
-def slug(found: Breakdown, taken: dict[str, Figure]) -> str:
-    """After the script; another one for the second of a name."""
-    name = re.sub(r"[^\w+]+", "-", found.name).strip("-").lower()[:60]
+def slug(breakdown: Breakdown, taken: dict[str, Figure]) -> str:
+    """Return a file's name after the script, a new one for the second of a name."""
+    name = re.sub(r"[^\w+]+", "-", breakdown.name).strip("-").lower()[:60]
     while name in taken:
         name += "-b"
     return name
 
 
-def boxes(found: Breakdown) -> list[Box]:
-    """Each module from where it begins: behind those before it, inside the one above; the outermost that are too
-    narrow as one."""
+def boxes(breakdown: Breakdown) -> list[Box]:
+    """Return each module from where it begins: behind those before it, inside the one above.
+
+    Outermost modules that are too narrow become one."""
     placed: list[Box] = []
     ends = {0: 0.0}  # of each level, where the next box begins
-    for module in found.modules:
+    for module in breakdown.modules:
         start = ends[module.depth]
         placed.append(Box(module, start, module.depth))
         ends |= {module.depth: start + module.total, module.depth + 1: start}
-    least = LEAST * found.step["a"]
+    least = LEAST * breakdown.step["a"]
     small = [box.width for box in placed if box.level == 0 and box.width < least]
     wide = [box for box in placed if box.width >= least]
     rest = Module(f"{len(small)} smaller ones", 0, 1, {"": sum(small)}, "")
     return [*wide, Box(rest, ends[0] - sum(small), 0)] if small else wide
 
 
-def kinds(found: Breakdown, drawn: Sequence[Box]) -> list[tuple[str, float]]:
-    """Name and seconds, the largest first, and with those that color a box; the others as one."""
-    large = [x.name for x in found.kinds if x.a >= LEAST / 2 * found.step["a"]][:KINDS]
+def kinds(breakdown: Breakdown, drawn: Sequence[Box]) -> list[tuple[str, float]]:
+    """Return name and seconds of kinds of work, the largest first; the small others as one.
+
+    Kinds that color a box have their own entry."""
+    large = [x.name for x in breakdown.kinds if x.a >= LEAST / 2 * breakdown.step["a"]][:KINDS]
     named = {*large, *(box.module.column for box in drawn)}
-    rest = [x for x in found.kinds if x.name not in named]
-    shown = [(x.name, x.a) for x in found.kinds if x.name in named or len(rest) == 1]
+    rest = [x for x in breakdown.kinds if x.name not in named]
+    shown = [(x.name, x.a) for x in breakdown.kinds if x.name in named or len(rest) == 1]
     return [*shown, (units.counted(len(rest), "other"), sum(x.a for x in rest))] if len(rest) > 1 else shown
 
 
-def _picture(found: Breakdown, run: Run) -> Figure:
-    placed = boxes(found)
-    bars = [*kinds(found, placed), ("residual", found.residual["a"])]
+def _picture(breakdown: Breakdown, run: Run) -> Figure:
+    placed = boxes(breakdown)
+    bars = [*kinds(breakdown, placed), ("residual", breakdown.residual["a"])]
     names = [_style.clipped(name, 30) for name, _ in bars]
-    most = 1.02 * max(found.step["a"], found.interval[1], *(box.start + box.width for box in placed))
+    most = 1.02 * max(breakdown.step["a"], breakdown.interval[1], *(box.start + box.width for box in placed))
     room = _style.WIDTH - 0.4 - max(_style.inches(name, _style.SMALL) for name in [*names, *ROWS])
     scale = Scale(most, room)
     levels = 1 + max((box.level for box in placed), default=0)
     order = [name for name, _ in bars]
     colors = sorted((box.module.column for box in placed), key=lambda x: order.index(x) if x in order else len(order))
-    sheet = _style.Sheet(_title(found), _about(found, run), key(colors), _notes(found, placed, scale))
+    sheet = _style.Sheet(_title(breakdown), _about(breakdown, run), key(colors), _notes(breakdown, placed, scale))
     sheet.entries.append((_hatch(), "residual"))
     heights = [ROW * (levels + 1) + FRAME, KIND * len(bars) + FRAME]
     figure = sheet.figure(sum(heights))
     tree, below = figure.subplots(2, 1, height_ratios=heights)
-    _tree(tree, found, placed, scale)
-    _bars(below, found, bars, scale)
+    _tree(tree, breakdown, placed, scale)
+    _bars(below, breakdown, bars, scale)
     _axes.ticks(below.yaxis, range(len(names)), [_style.shown(name) for name in names])
     for axes, words in ((tree, "By module; below a box is what it consists of"), (below, "By kind of work, summed up")):
-        _frame(axes, found, most, words)
+        _frame(axes, breakdown, most, words)
     return figure
 
 
@@ -170,55 +173,55 @@ def _hatch() -> Any:
     return Patch(**HATCHED)
 
 
-def _title(found: Breakdown) -> str:
-    title = f"A step of {found.name} takes {units.seconds(found.step['a'])}"
+def _title(breakdown: Breakdown) -> str:
+    title = f"A step of {breakdown.name} takes {units.seconds(breakdown.step['a'])}"
     return (
-        f"{title}, {_share(found, found.kinds[0].a)} of it {_style.clipped(found.kinds[0].name, 34)}"
-        if found.kinds
+        f"{title}, {_share(breakdown, breakdown.kinds[0].a)} of it {_style.clipped(breakdown.kinds[0].name, 34)}"
+        if breakdown.kinds
         else title
     )
 
 
-def _share(found: Breakdown, seconds: float) -> str:
-    return units.percent(round(100 * seconds / found.step["a"])).replace("-", "−")
+def _share(breakdown: Breakdown, seconds: float) -> str:
+    return units.percent(round(100 * seconds / breakdown.step["a"])).replace("-", "−")
 
 
-def _about(found: Breakdown, run: Run) -> list[str]:
+def _about(breakdown: Breakdown, run: Run) -> list[str]:
     device = run.environment.facts.get("device")
     model = device.get("model") if isinstance(device, dict) else None
-    low, high = (units.seconds(max(0.0, x)) for x in found.interval)
+    low, high = (units.seconds(max(0.0, x)) for x in breakdown.interval)
     return [
         f"95 % interval {low} to {high}, within one process",
         str(model or "unknown machine"),
-        units.counted(found.threads, "thread"),
+        units.counted(breakdown.threads, "thread"),
         run.environment.started[:10],
     ]
 
 
-def _notes(found: Breakdown, placed: Sequence[Box], scale: Scale) -> list[str]:
+def _notes(breakdown: Breakdown, placed: Sequence[Box], scale: Scale) -> list[str]:
     notes = [
         "The bar on top is the plain step with its interval, boxes are of watched ones, and nothing is rescaled: they "
-        f"differ by the residual, {units.signed(found.residual['a'])}. A box has the color of the kind that takes "
+        f"differ by the residual, {units.signed(breakdown.residual['a'])}. A box has the color of the kind that takes "
         "most of it. What is blank below a box is its own, or in boxes under 1 % of the step."
     ]
     bare = sorted((box for box in placed if f"{box.name}\n" not in box.label(scale)), key=lambda box: -box.width)
     if bare:
-        told = ", ".join(
+        listed = ", ".join(
             f"{_style.clipped(box.module.path, 48)} {units.seconds(box.width)}" for box in bare[:MENTIONED]
         )
         more = f" and {len(bare) - MENTIONED} more" if len(bare) > MENTIONED else ""
-        notes.append(f"Too narrow for name and time: {told}{more}.")
+        notes.append(f"Too narrow for name and time: {listed}{more}.")
     return notes
 
 
-def _tree(axes: Axes, found: Breakdown, placed: Sequence[Box], scale: Scale) -> None:
-    """The plain step on top, the outermost modules below it, the residual behind the shorter of both."""
-    whole, residual = found.step["a"], found.residual["a"]
-    _box(axes, 0, 0.0, whole, facecolor=_style.GUIDE, edgecolor=_style.SOFT, linewidth=0.8)
+def _tree(axes: Axes, breakdown: Breakdown, placed: Sequence[Box], scale: Scale) -> None:
+    """Draw the plain step on top, the outermost modules below it, the residual behind the shorter."""
+    total, residual = breakdown.step["a"], breakdown.residual["a"]
+    _box(axes, 0, 0.0, total, facecolor=_style.GUIDE, edgecolor=_style.SOFT, linewidth=0.8)
     axes.text(
         scale.seconds(PAD),
         -0.1,
-        units.seconds(whole),
+        units.seconds(total),
         va="center",
         fontsize=_style.SMALL,
         color=_style.INK,
@@ -232,9 +235,9 @@ def _tree(axes: Axes, found: Breakdown, placed: Sequence[Box], scale: Scale) -> 
             style: dict[str, Any] = {"fontsize": POINTS, "color": ink(color), "linespacing": 1.1}
             axes.text(middle, row, _lines(label), ha="center", va="center", **style)
     end = max((box.start + box.width for box in placed if box.level == 0), default=0.0)
-    row, start = (1, end) if residual > 0 else (0, whole)
+    row, start = (1, end) if residual > 0 else (0, total)
     _box(axes, row, start, abs(residual), **HATCHED)
-    ends = max(0.0, found.interval[0]), found.interval[1]
+    ends = max(0.0, breakdown.interval[0]), breakdown.interval[1]
     axes.hlines([0.24], *ends, color=_style.INK, linewidth=1.2, zorder=4)
     axes.vlines(ends, 0.16, 0.32, color=_style.INK, linewidth=1.2, zorder=4)
     _axes.ticks(axes.yaxis, range(len(ROWS)), ROWS)
@@ -249,14 +252,14 @@ def _box(axes: Axes, row: int, start: float, width: float, **style: Any) -> None
     axes.barh([row], [width], left=start, height=0.9, zorder=2, **style)
 
 
-def _bars(axes: Axes, found: Breakdown, bars: Sequence[tuple[str, float]], scale: Scale) -> None:
-    """Each from where the one before ends; the residual leads to the plain step."""
+def _bars(axes: Axes, breakdown: Breakdown, bars: Sequence[tuple[str, float]], scale: Scale) -> None:
+    """Draw each bar from where the one before ends; the residual leads to the plain step."""
     at = 0.0
     for i, (name, value) in enumerate(bars):
         last = i == len(bars) - 1
         style = HATCHED if last else {"color": kind_color(name)}
         axes.barh([i], [abs(value)], left=min(at, at + value), height=0.72, zorder=2, **style)
-        label = f"{units.signed(value) if last else units.seconds(value)}, {_share(found, value)}"
+        label = f"{units.signed(value) if last else units.seconds(value)}, {_share(breakdown, value)}"
         _beside(axes, i, sorted((at, at + value)), label, scale)
         at += value
         if not last:
@@ -265,7 +268,7 @@ def _bars(axes: Axes, found: Breakdown, bars: Sequence[tuple[str, float]], scale
 
 
 def _beside(axes: Axes, row: int, ends: Sequence[float], label: str, scale: Scale) -> None:
-    """Behind the bar, before it, or in it, where there is room first."""
+    """Write a label behind the bar, before it, or in it, where there is room first."""
     room = scale.seconds(_style.inches(label, _style.SMALL) + 0.2)
     at, side = (ends[1], "left") if ends[1] + room <= scale.most else (ends[0], "right")
     if side == "right" and room > ends[0]:
@@ -281,15 +284,15 @@ def _beside(axes: Axes, row: int, ends: Sequence[float], label: str, scale: Scal
     axes.annotate(label, (at, row), (offset, 0), textcoords="offset points", ha=side, **style)
 
 
-def _frame(axes: Axes, found: Breakdown, most: float, words: str) -> None:
-    """The scale, the same above and below, and a line where the plain step ends."""
-    unit = step.unit_of(found)
+def _frame(axes: Axes, breakdown: Breakdown, most: float, words: str) -> None:
+    """Scale the axis, the same above and below, and draw a line where the plain step ends."""
+    unit = step.unit_of(breakdown)
     _axes.graduate(axes, False, (0.0, most), steep=False, unit=unit.seconds)
     _axes.quiet(axes)
     axes.spines["left"].set_visible(False)
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="x", color=_style.GUIDE, linewidth=0.8)
-    axes.axvline(found.step["a"], color=_style.SOFT, linewidth=0.9, linestyle=(0, (3, 2)), zorder=1)
+    axes.axvline(breakdown.step["a"], color=_style.SOFT, linewidth=0.9, linestyle=(0, (3, 2)), zorder=1)
     axes.set_xlabel(f"{unit.name} of a step", fontsize=_style.SMALL, color=_style.INK)
     axes.set_title(words, fontsize=_style.TEXT, color=_style.INK, loc="left")
 

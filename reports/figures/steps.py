@@ -1,4 +1,4 @@
-"""Steps of frameworks: the time of each, the operating system's share of it, and its time over kernels-only."""
+"""Steps of frameworks: the time of each, the operating system's share, and its ratio to kernels-only."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ SYSTEM = "#D55E00"
 
 
 def draw(run: Run) -> list[tuple[str, Figure]]:
-    """A picture for each phase of a network at a batch in which frameworks were timed, all divisions in it."""
+    """Return a picture for each phase of a network at a batch in which frameworks were timed."""
     pictures = []
-    for group in (part for whole in _groups.groups(run) for part in _parts(whole)):
+    for group in (part for mixed in _groups.groups(run) for part in _parts(mixed)):
         steps = [x for x in group.measured if x.op == "step"]
         timed = sorted((x for x in steps if x.seconds), key=_median)
         if timed:
@@ -34,7 +34,7 @@ def draw(run: Run) -> list[tuple[str, Figure]]:
 
 
 def _parts(group: _groups.Group) -> Iterator[_groups.Group]:
-    """Contests of one network, phase and batch; a change of the batch stays beside what is unchanged."""
+    """Yield groups of one network, phase and batch; a change of the batch stays with the unchanged step."""
     alike: dict[str, list[Contest]] = {}
     for contest in group.contests:
         if first := next((x for x in contest.results if x.op == "step"), None):
@@ -60,15 +60,15 @@ def _title(timed: Sequence[Result]) -> str:
 
 
 def _who(x: Result) -> str:
-    """`in pytorch`, or with which change."""
+    """Return `in pytorch`, or the change: `with …`."""
     facts = _groups.facts(x)
     change = facts.get("change")
-    told = f"in {x.variant}" if change is None else change if change.startswith(_groups.UNCHANGED) else f"with {change}"
-    return _style.clipped(told, 27)
+    text = f"in {x.variant}" if change is None else change if change.startswith(_groups.UNCHANGED) else f"with {change}"
+    return _style.clipped(text, 27)
 
 
 def _picture(sheet: _style.Sheet, timed: Sequence[Result]) -> Figure:
-    # Of all threads, where a step is a wall's; of a GPU's step it is no part.
+    # System time is of all threads, a step's is the wall's; it is no part of a GPU's step.
     system = [(x.step or {}).get("system", 0.0) / x.threads * (x.clock != "event") for x in timed]
     differ = _groups.varying(_groups.facts(x) for x in timed)
     setting = [x for x in ("device", "threads", "heap", "division") if x in differ]
@@ -91,13 +91,13 @@ def _picture(sheet: _style.Sheet, timed: Sequence[Result]) -> Figure:
 
 
 def floor(x: Result, timed: Sequence[Result]) -> Result | None:
-    """kernels-only of the same problem, division, device, threads and heap."""
+    """Return kernels-only's result of the same problem, device, threads and heap."""
     same = (r for r in timed if (r.problem, r.device, r.threads, r.heap) == (x.problem, x.device, x.threads, x.heap))
     return next((r for r in same if r.variant == FLOOR), None)
 
 
 def _over(x: Result, timed: Sequence[Result]) -> str:
-    """`285 % of kernels-only`."""
+    """Return `285 % of kernels-only`."""
     least = floor(x, timed)
     return f"{100 * _median(x) / _median(least):.0f} % of {FLOOR}" if least else ""
 

@@ -1,4 +1,4 @@
-"""From one framework's step to another's: the difference by cause, and the cells that differ most."""
+"""A waterfall from one framework's step to another's, by cause, and the cells that differ most."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PALE = 0.35  # of a cause or cell that may be chance
 
 
 def draw(run: Run) -> list[tuple[str, Figure]]:
-    """A picture for each attribution of the run, named after the network and the two frameworks."""
+    """Return a picture for each attribution of the run, named after network and frameworks."""
     pictures: dict[str, Figure] = {}
     for explained in attribution.of(run):
         slug = re.sub(r"[^\w+]+", "-", f"{explained.network} {explained.a} {explained.b}").strip("-").lower()[:60]
@@ -54,8 +54,7 @@ def _names(explained: Explanation, most: int = 24) -> dict[str, str]:
 
 
 def _title(explained: Explanation) -> str:
-    """The finding: both steps, and of the causes that are certain the one with the largest share of what is between
-    them."""
+    """Return the finding: both steps, and the certain cause with the largest share of the gap."""
     names, (low, high) = _names(explained), explained.interval
     a, b = (f"{units.seconds(explained.step[side])} in {names[side]}" for side in "ab")
     title = f"A {explained.phase} of {explained.network}, batch {explained.batch}, takes {a} and {b}"
@@ -84,7 +83,7 @@ def _about(explained: Explanation, run: Run) -> list[str]:
 
 
 def _range(value: float, low: float, high: float) -> str:
-    """`114 ms [107, 123]`: in one unit, to the digits of the value."""
+    """Return `114 ms [107, 123]`: in one unit, to the digits of the value."""
     least = max(abs(value), abs(low), abs(high))
     unit, name = next((u for u in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")) if least >= u[0]), (1e-9, "ns"))
     places = 2 if least < 10 * unit else 1 if least < 100 * unit else 0
@@ -108,7 +107,7 @@ def _notes(explained: Explanation, cells: Sequence[Cell], rest: int) -> list[str
 
 
 def _bars(explained: Explanation) -> list[tuple[str, float]]:
-    """Name and A's seconds less B's, the largest first, then the rest as one, then the residual."""
+    """Return names and A's seconds less B's: the largest first, the rest as one, the residual."""
     least = LEAST * max(explained.step.values())
     bars = list(explained.waterfall["cause"])
     large = [bar for bar in bars if abs(bar[1]) >= least][:CAUSES]
@@ -122,7 +121,7 @@ def _bars(explained: Explanation) -> list[tuple[str, float]]:
 
 
 def _waterfall(axes: Axes, explained: Explanation, bars: Sequence[tuple[str, float]]) -> None:
-    """From A's step at the top to B's at the bottom; a bar to the right is what B has more of."""
+    """Draw from A's step at the top to B's at the bottom; a bar to the right is more time in B."""
     names, steps = _names(explained), explained.step
     at, places, pale = steps["a"], [steps["a"], steps["b"]], _doubtful(explained)
     for i, (name, value) in enumerate(bars, 1):
@@ -168,7 +167,9 @@ def _cells(explained: Explanation) -> list[Cell]:
 
 
 def _pairs(axes: Axes, explained: Explanation, cells: Sequence[Cell]) -> None:
-    """A's bar above B's; on the longer one the interval of the difference, from where the shorter one ends."""
+    """Draw A's bar above B's, and the interval of the difference on the longer bar.
+
+    The interval begins where the shorter bar ends."""
     names, ends = _names(explained), []
     for i, cell in enumerate(cells):
         alpha = 1.0 if cell.sure else PALE
@@ -200,15 +201,15 @@ def _scale(axes: Axes, ends: tuple[float, float]) -> None:
 
 
 def _rows(axes: Axes, labels: Sequence[str]) -> None:
-    """Downwards, with their names at the left."""
+    """Label the rows at the left, downwards."""
     _axes.ticks(axes.yaxis, range(len(labels)), [_style.shown(label) for label in labels])
     axes.set_ylim(len(labels) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
 
 
 def _heading(axes: Axes, words: Sequence[tuple[str, str]]) -> None:
-    """Above the axes, from the sheet's left edge on: words in their colors, one after another."""
-    axes.set_title(" ", fontsize=_style.TEXT)  # its room
+    """Write words in their colors above the axes, from the sheet's left edge on."""
+    axes.set_title(" ", fontsize=_style.TEXT)  # makes room for the heading
     place: Any = {"xy": (0.12 / _style.WIDTH, 1), "xytext": (0, 5), "xycoords": ("figure fraction", "axes fraction")}
     for text, color in words:
         style: dict[str, Any] = {

@@ -1,7 +1,6 @@
-"""One file is one format: `write(run, stream)`, and ENDINGS of its files' names. The folder is the registry.
+"""Formats of a run, one a file: `write(run, stream)`, and ENDINGS of file names. The folder is the registry.
 
-A format that can also write what `python -m macro explain` finds has `write_attribution(run, stream)`.
-"""
+A format that can also write an explanation of `python -m macro explain` has `write_attribution(run, stream)`."""
 
 from __future__ import annotations
 
@@ -17,24 +16,26 @@ Content: TypeAlias = Literal["contests", "attribution"]
 
 
 def kinds() -> list[str]:
-    """The formats there are, in order of name; none is imported."""
+    """Return the formats, in order of name; none is imported."""
     return sorted(module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
 
 
 def documents(content: Content = "contests") -> list[str]:
-    """Those that write this into a file or for a program: a command offers each as `--KIND FILE`."""
+    """Return the formats that write this content into a file or for a program.
+
+    A command offers each as `--KIND FILE`."""
     names = [kind for kind in kinds() if kind != "text"]
     return names if content == "contests" else [kind for kind in names if hasattr(_module(kind), "write_attribution")]
 
 
 def endings(kind: str) -> tuple[str, ...]:
-    """Of the names that files of this format usually have."""
+    """Return the usual endings of names of this format's files."""
     names: tuple[str, ...] = _module(kind).ENDINGS
     return names
 
 
 def write(kind: str, run: Run, stream: IO[str], *, verbose: bool = False) -> None:
-    """The run in a format, to an open stream. `verbose` is for text alone."""
+    """Write the run in a format to an open stream. `verbose` is for text alone."""
     module = _module(kind)
     if kind == "text":
         module.write(run, stream, verbose=verbose)
@@ -43,7 +44,7 @@ def write(kind: str, run: Run, stream: IO[str], *, verbose: bool = False) -> Non
 
 
 def write_attribution(kind: str, run: Run, stream: IO[str]) -> None:
-    """The attributions of a run in one of `documents("attribution")`, to an open stream."""
+    """Write the attributions of a run in one of `documents("attribution")`."""
     _module(kind).write_attribution(run, stream)
 
 

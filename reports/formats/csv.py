@@ -1,4 +1,4 @@
-"""A row for each case, the ceilings beside it as columns: base units, full precision, stable columns."""
+"""CSV of cases, with the ceilings beside each as columns: base units, full precision, stable columns."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def write(run: Run, stream: IO[str]) -> None:
 
 
 def _context(environment: Environment) -> dict[str, Any]:
-    """What google-benchmark says of a machine; a figure that was not read is 0, an array that is missing is empty."""
+    """Return google-benchmark's facts of a machine; unknown figures are 0, missing arrays empty."""
     facts, state = environment.facts, environment.state
     caches = facts.get("device", {}).get("caches") or ()
     return flat.versions(environment) | {
@@ -61,7 +61,7 @@ def _context(environment: Environment) -> dict[str, Any]:
 
 
 def _timed(name: str, result: Result) -> list[dict[str, Any]]:
-    """A row for each accepted round, then one for each statistic."""
+    """Return a row for each accepted round, then one for each statistic."""
     assert result.seconds
     figures = _figures(result)
     count = len(figures["real_time"])
@@ -73,7 +73,7 @@ def _timed(name: str, result: Result) -> list[dict[str, Any]]:
         about | each | {"repetition_index": i} | {key: values[i] for key, values in figures.items()}
         for i in range(count)
     ]
-    if not rows:  # a file whose samples were taken out still tells the median
+    if not rows:  # a file whose samples were taken out still has the median
         figures, chosen = _rates(result, [result.seconds.median]), ["median"]
     else:
         chosen = list(STATISTICS) if count > 1 else []
@@ -86,7 +86,7 @@ def _timed(name: str, result: Result) -> list[dict[str, Any]]:
 
 
 def _figures(result: Result) -> dict[str, list[float]]:
-    """Times and rates of the accepted rounds, or of all where none was."""
+    """Return times and rates of the accepted rounds, or of all where none was accepted."""
     kept = flat.timed(result)
     figures = _rates(result, [result.samples[i] for i in kept])
     if result.clock == "cpu" and len(result.wall_samples) == len(result.samples):
@@ -95,7 +95,7 @@ def _figures(result: Result) -> dict[str, list[float]]:
 
 
 def _rates(result: Result, seconds: list[float]) -> dict[str, list[float]]:
-    """Rates are nominal work over the time that the record compares, whichever clock that is."""
+    """Return times and rates; a rate is nominal work over the time that the record compares."""
     assert result.seconds
     times = [time * NANO for time in seconds]
     figures = {"real_time": times, "cpu_time": times}
@@ -107,12 +107,11 @@ def _rates(result: Result, seconds: list[float]) -> dict[str, list[float]]:
 
 
 def _untimed(result: Result) -> dict[str, Any]:
-    """A case without a time, marked so that it is not taken for a fast one.
+    """Return the row of a case without a time, marked so that it is not taken for a fast one.
 
-    google-benchmark itself writes 0 ns, and its compare.py then calls a failed contender 100 % faster and
-    drops the geometric mean of the file. Without `cpu_time`, in a unit of its own and among the aggregates
-    it is passed over by both; `real_time` is there because Bencher reads no file without it.
-    """
+    google-benchmark itself writes 0 ns, and its compare.py then calls a failed contender 100 % faster and drops the
+    geometric mean of the file. Without `cpu_time`, in a unit of its own and among the aggregates the row is passed
+    over by both; `real_time` is there because Bencher reads no file without it."""
     reason = f"{result.status}: {result.reason}" if result.reason else result.status
     flags: dict[str, Any] = {"skipped": True, "skip_message": reason}
     if result.status in ("wrong", "failed"):

@@ -1,5 +1,6 @@
-"""One document: `{format, environment, results[], comparisons[], notes[]}`, of predictions with `predictions[]`; of an
-attribution, itself."""
+"""JSON in one document: `{format, environment, results[], comparisons[], notes[], predictions[]}`.
+
+The predictions are left out where there are none. An attribution is written as it is."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ def write(run: Run, stream: IO[str]) -> None:
 
 
 def write_attribution(run: Run, stream: IO[str]) -> None:
-    """As it stands in the run file, a line for each."""
+    """Write attributions as in the run file, a line for each."""
     topics = [topic for topic in texts.TOPICS if any(note.topic == topic for note in run.notes)]
     for note in run.notes:
         if note.topic in topics[:1]:  # of a gap, not also its two sides

@@ -1,4 +1,4 @@
-"""Comparisons and steps of frameworks as Markdown tables, sentences above; of an attribution what a person reads."""
+"""Comparisons and steps as Markdown tables below their sentences, and attributions as text."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def write(run: Run, stream: IO[str]) -> None:
 
 
 def _write_table(content: table.Table, stream: IO[str]) -> None:
-    """With its notes."""
+    """Write a table with its notes."""
     stream.write(f"{content.title}\n\n| {' | '.join(content.head)} |\n|{'---|' * len(content.head)}\n")
     for row in content.rows:
         stream.write(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |\n")
@@ -32,6 +32,6 @@ def _write_table(content: table.Table, stream: IO[str]) -> None:
 
 
 def write_attribution(run: Run, stream: IO[str]) -> None:
-    """What a person reads, its columns kept."""
+    """Write the texts of attributions, with their columns kept."""
     for text in texts.of(run):
         stream.write(f"```text\n{text}\n```\n")

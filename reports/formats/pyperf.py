@@ -32,7 +32,7 @@ def write(run: Run, stream: IO[str]) -> None:
 
 
 def _common(environment: Environment) -> dict[str, Any]:
-    """Metadata of all benchmarks, under pyperf's own names where it has one."""
+    """Return metadata of all benchmarks, under pyperf's names where it has one."""
     facts, state = environment.facts, environment.state
     load = state.get("load") or ()
     versions = flat.versions(environment)
@@ -65,7 +65,7 @@ def _benchmark(name: str, result: Result) -> dict[str, Any]:
 
 
 def _runs(result: Result) -> list[dict[str, list[float]]]:
-    """The values of each process."""
+    """Return the values of each process."""
     by_process: dict[int, list[float]] = {}
     for i in flat.timed(result):
         by_process.setdefault(result.processes[i] if result.processes else 0, []).append(result.samples[i])
@@ -73,6 +73,6 @@ def _runs(result: Result) -> list[dict[str, list[float]]]:
 
 
 def _lines(metadata: dict[str, Any]) -> dict[str, Any]:
-    """pyperf refuses empty values and line breaks."""
+    """Return metadata without empty values and line breaks, which pyperf refuses."""
     lines = {key: " ".join(value.split()) if isinstance(value, str) else value for key, value in metadata.items()}
     return {key: value for key, value in lines.items() if value not in (None, "")}

@@ -1,4 +1,4 @@
-"""CSV, a row for each comparison: ratio, interval, verdict, both times, the axes that its two cases share."""
+"""CSV of comparisons: ratio, interval, verdict, both times, the axes that the two cases share."""
 
 from __future__ import annotations
 

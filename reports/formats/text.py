@@ -1,4 +1,4 @@
-"""The report on a terminal: the answer, the ratios, what ran, what went wrong."""
+"""The report on a terminal: the answer, the ratios, the kernels that ran, the errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 ENDINGS = (".txt",)
 WIDTH, WIDE = 100, 132  # of a pipe, which has none of its own; of a table with commands
-WORD = 40  # characters of a word that stands whole where there is room
+WORD = 40  # characters of a word that is not broken where there is room
 # Where cells are broken: between the values of a pair, between words but before no unit, inside names, anywhere; a way
 # is taken for cells that the one before leaves too wide.
 VALUES, WORDS = r"(?s).+?(?:, | / |$)", r"(?s).+?(?: (?!(?:[nµm]?s|%)(?:[, ]|$))|$)"
@@ -37,14 +37,14 @@ def write(run: Run, stream: IO[str], *, verbose: bool = False) -> None:
     for text in attributions:
         console.print(text, markup=False, soft_wrap=True)
     ratios = table.comparisons(run)
-    # Some hold the ratios and times that a person wants.
-    whole = bool(texts.tables(run) or run.predictions) and not verbose
-    if ratios.rows and not whole:
+    # Some texts contain these ratios and times.
+    texts_suffice = bool(texts.tables(run) or run.predictions) and not verbose
+    if ratios.rows and not texts_suffice:
         _table(console, ratios)
         if finding := findings.sentence(run):
             console.print(finding, markup=False, soft_wrap=True)
     timed = steps.steps(run)
-    if timed and not whole:
+    if timed and not texts_suffice:
         _table(wide, timed)
     cases = table.results(run)
     if cases.rows and (verbose or not (ratios.rows or attributions or timed)):
@@ -56,8 +56,10 @@ def write(run: Run, stream: IO[str], *, verbose: bool = False) -> None:
 
 
 def _console(stream: IO[str], width: int) -> Console:
-    """As wide as the terminal; of another stream, so wide. A reader that leaves early raises BrokenPipeError, where
-    rich's own ends the process before documents are written."""
+    """Return a console as wide as the terminal; of another stream, `width`.
+
+    A reader that leaves early raises BrokenPipeError, where rich's own console ends the process before documents are
+    written."""
     from rich.console import Console
 
     class Piped(Console):
@@ -68,7 +70,7 @@ def _console(stream: IO[str], width: int) -> Console:
 
 
 def _sections(run: Run) -> Iterator[str]:
-    """Under their titles: what ran, the ceilings, what went wrong."""
+    """Yield under their titles the kernels that ran, the ceilings, the errors."""
     for title, lines in ((RAN, table.kernels(run)), (CEILINGS, table.ceilings(run)), (WRONG, table.troubles(run))):
         if lines:
             yield title
@@ -76,7 +78,9 @@ def _sections(run: Run) -> Iterator[str]:
 
 
 def _last(run: Run, *, attributed: bool) -> Iterator[str]:
-    """What holds for all of it: clocks, variables obeyed, the self-test; the machine, the scope, the time it took."""
+    """Yield the lines on all results.
+
+    Clocks, variables obeyed, the self-test; the machine, the scope, the time spent."""
     selftest = () if attributed else table.selftest(run)
     yield from filter(None, (table.burst(run), table.steered(run), *selftest))
     facts = run.environment.facts
@@ -116,8 +120,9 @@ def _table(console: Console, content: table.Table) -> None:
 
 
 def _widths(content: table.Table, room: int) -> tuple[list[int], int]:
-    """Of each column, and the gap between two: the widest give way first, as far as their cells break in the first way
-    that is enough."""
+    """Return the width of each column, and the gap between two.
+
+    The widest columns give way first, as far as their cells break in the first way that is enough."""
     columns = list(zip(content.head, *content.rows, strict=True))
     widths = [max(map(len, column)) for column in columns]
     for way, gap in BREAKS.items():
@@ -133,15 +138,17 @@ def _widths(content: table.Table, room: int) -> tuple[list[int], int]:
 
 
 def _least(column: Sequence[str], way: str) -> int:
-    """The width that a column needs, its cells broken in this way; of cells that are never broken, all of theirs."""
+    """Return the width that a column needs, its cells broken in this way or never broken."""
     head, *cells = column
     pieces = [piece for cell in (head, *cells) for piece in re.findall(way, cell)]
     width = min(WORD, max((len(piece.rstrip()) for piece in pieces), default=0))
-    return max(width, *map(len, cells)) if head in table.WHOLE else width
+    return max(width, *map(len, cells)) if head in table.UNBROKEN else width
 
 
 def _lines(cell: str, width: int, ways: Sequence[str] = tuple(BREAKS)) -> list[str]:
-    """A cell in lines of this width, blanks at their ends aside, broken in the first of these ways that is enough."""
+    """Break a cell into lines of this width, in the first of these ways that is enough.
+
+    Blanks at the ends of lines do not count."""
     if len(cell.rstrip()) <= width or not ways:
         return [cell]
     way, *others = ways

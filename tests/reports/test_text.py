@@ -42,7 +42,7 @@ def test_a_long_name_gives_way_before_the_words_of_others() -> None:
 
 NAMES = ("m:8 openblas-scipy", "nt transpose-then-nn / nn openblas", "0.926 [0.924, 0.927]", "0.81 to 1.05")
 FULL = (*NAMES, "not comparable (1) (2)", "6.13 ms, 5.29 ms", "20 %, 23 %")
-FULL_HEAD = ("at", "contender / baseline", *table.WHOLE, "verdict", "times of both", "of ceiling")
+FULL_HEAD = ("at", "contender / baseline", *table.UNBROKEN, "verdict", "times of both", "of ceiling")
 
 
 def full(width: int, ratio: str = FULL[2]) -> list[str]:

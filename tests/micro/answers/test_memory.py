@@ -156,9 +156,9 @@ def test_samples_are_set_against_the_process_they_were_taken_of() -> None:
 
 def test_the_costs_are_kept_for_others(monkeypatch: pytest.MonkeyPatch, own_state: Any) -> None:
     monkeypatch.setattr(memory, "_accounted", lambda: (None, ""))
-    memory.told(run(touches()))
+    memory.answer(run(touches()))
     assert faults.load() is None, "of a device that is none of this machine's"
-    memory.told(run(touches(device="cpu")))
+    memory.answer(run(touches(device="cpu")))
     kept = faults.load()
     assert kept is not None and kept.fault[4096].seconds == pytest.approx(1e-6, rel=2e-3)
 
@@ -239,7 +239,7 @@ def test_words_that_threads_hand_each_other_are_a_line_a_kind() -> None:
     load = [result(Exchange("load", n, 8), [t] * 8) for n, t in ((1, 1e-4), (2, 2e-4), (32, 3.2e-3))]
     swap = [result(Exchange(how, 1, 8), [t] * 8) for how, t in (("load", 1e-4), ("shuffle", 1.5e-4))]
     few = [result(Exchange("add-shared", n, 8), [t] * 8) for n, t in ((1024, 1e-4), (1, 9e-4))]
-    said = memory.told(
+    said = memory.answer(
         run(contest("exchange/load", *load), contest("exchange/add-shared", *few), contest("exchange/shuffle", *swap))
     )
     assert said == [
@@ -315,5 +315,5 @@ def test_no_knee_is_told_too() -> None:
 
 
 def test_a_run_of_something_else_says_nothing() -> None:
-    assert memory.told(run()) == []
-    assert memory.told(run(contest("other", result(Stream("read", 4096), [1e-6] * 8)))) == []
+    assert memory.answer(run()) == []
+    assert memory.answer(run(contest("other", result(Stream("read", 4096), [1e-6] * 8)))) == []

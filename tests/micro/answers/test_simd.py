@@ -90,4 +90,4 @@ def test_a_width_that_is_not_here_is_told_with_its_reason() -> None:
 
 
 def test_the_question_has_the_answer() -> None:
-    assert memory.told(run(AMD, 1.0)) == simd_answer(run(AMD, 1.0))
+    assert memory.answer(run(AMD, 1.0)) == simd_answer(run(AMD, 1.0))

@@ -17,8 +17,8 @@ FORMS = ("passes", "layout", "grouped", "widths")  # contests of one kernel
 def answer(run: Run) -> list[str]:
     """The crossovers of FFT, then a sentence a contest: who is fastest, and against what; or what one kernel's forms
     take."""
-    told = [sentence for contest in run.contests for sentence in (*_fastest(contest), *_forms(contest))]
-    return [*crossovers(run), *told]
+    sentences = [sentence for contest in run.contests for sentence in (*_fastest(contest), *_forms(contest))]
+    return [*crossovers(run), *sentences]
 
 
 def place(problem: Any) -> str:
@@ -36,33 +36,33 @@ def where(problem: Any) -> str:
 
 def _fastest(contest: record.Contest) -> Iterator[str]:
     """The least ratio that is certainly below 1, or that none is."""
-    compared = [one for one in contest.comparisons if one.ratio is not None]
+    compared = [x for x in contest.comparisons if x.ratio is not None]
     if not compared or contest.differs != "variant":
         return
     baseline = parse(compared[0].baseline)
     layer = where(baseline.problem)
-    faster = [one for one in compared if one.verdict == "faster"]
+    faster = [x for x in compared if x.verdict == "faster"]
     if not faster:
         yield f"{layer}: nothing is certainly faster than {baseline.variant}."
         return
-    best = min(faster, key=lambda one: one.ratio or 1.0)
+    best = min(faster, key=lambda x: x.ratio or 1.0)
     yield f"{layer}: {parse(best.contender).variant} takes {interval(best)} times what {baseline.variant} takes."
 
 
 def _forms(contest: record.Contest) -> Iterator[str]:
     """One kernel's passes, layouts, groups or channels, times the first of them."""
-    compared = [one for one in contest.comparisons if one.ratio is not None]
+    compared = [x for x in contest.comparisons if x.ratio is not None]
     if not compared or contest.contest.partition("/")[0] not in FORMS:
         return
     first = parse(compared[0].baseline)
-    told = []
-    for one in compared:
-        problem: Any = parse(one.contender).problem
+    parts = []
+    for comparison in compared:
+        problem: Any = parse(comparison.contender).problem
         share = problem.flops / first.problem.flops
         work = "" if share == 1 else f" for {share:.3g} of the work"
-        told.append(f"{_form(contest.differs, problem)} {interval(one)}{work}")
+        parts.append(f"{_form(contest.differs, problem)} {interval(comparison)}{work}")
     layer = place(first.problem) if contest.differs == "direction" else where(first.problem)
-    yield f"{first.variant}, {layer}: {', '.join(told)} times {_form(contest.differs, first.problem)}."
+    yield f"{first.variant}, {layer}: {', '.join(parts)} times {_form(contest.differs, first.problem)}."
 
 
 def _form(differs: str, problem: Any) -> str:

@@ -23,7 +23,7 @@ class Size:
     """One filter size of one variant: against the contest's first, and against the fastest that sums."""
 
     edge: int
-    own: Comparison
+    comparison: Comparison
     fastest: str  # of those that sum, by the median
     ratio: stats.Interval | None  # over it; None of too few rounds
 
@@ -72,25 +72,25 @@ def _layers(run: Run) -> dict[str, Layer]:
     for contest in run.contests:
         if not contest.contest.startswith("fft/"):
             continue
-        for one in contest.comparisons:
-            contender, problem = parse(one.contender), parse(one.contender).problem
+        for comparison in contest.comparisons:
+            contender, problem = parse(comparison.contender), parse(comparison.contender).problem
             if "fft" in contender.variant:
-                _add(layers.setdefault(_place(problem), Layer()), contest, one)
+                _add(layers.setdefault(_place(problem), Layer()), contest, comparison)
     return layers
 
 
-def _add(layer: Layer, contest: record.Contest, one: Comparison) -> None:
+def _add(layer: Layer, contest: record.Contest, comparison: Comparison) -> None:
     results = {x.name: x for x in contest.results}
-    case: Any = parse(one.contender)
-    contender, edge, layer.against = results[one.contender], case.problem.r, parse(one.baseline).variant
+    case: Any = parse(comparison.contender)
+    contender, edge, layer.against = results[comparison.contender], case.problem.r, parse(comparison.baseline).variant
     sizes = layer.variants.setdefault(case.variant, [])
-    if one.low is None or one.high is None:
+    if comparison.low is None or comparison.high is None:
         if contender.seconds:
             layer.without[edge] = undisturbed(contender)
         return
-    direct = [x for x in contest.results if x.seconds and (x.name == one.baseline or _sums(x.variant))]
+    direct = [x for x in contest.results if x.seconds and (x.name == comparison.baseline or _sums(x.variant))]
     fastest = min(direct, key=lambda x: x.seconds.median if x.seconds else 0.0)
-    sizes.append(Size(edge, one, fastest.variant, sums.judged(contest, [contender], [fastest])))
+    sizes.append(Size(edge, comparison, fastest.variant, sums.judged(contest, [contender], [fastest])))
 
 
 def _place(problem: Any) -> str:
@@ -106,13 +106,13 @@ def _from(sizes: Sequence[Size], holds: Callable[[Size], bool]) -> Size | None:
 
 def _parts(sizes: Sequence[Size], against: str) -> Iterator[str]:
     """Against the contest's first; against the fastest that sums, where that is another."""
-    first = _from(sizes, lambda size: size.own.high is not None and size.own.high < 1)
+    first = _from(sizes, lambda size: size.comparison.high is not None and size.comparison.high < 1)
     if first is None:
         yield f"nowhere below {against}"
     else:
-        certain = _from(sizes, lambda size: size.own.verdict == "faster")
+        certain = _from(sizes, lambda size: size.comparison.verdict == "faster")
         surely = f"certain from {certain.edge}×{certain.edge} on" if certain else "certain nowhere"
-        yield f"below {against} from {first.edge}×{first.edge} on ({interval(first.own)} there), {surely}"
+        yield f"below {against} from {first.edge}×{first.edge} on ({interval(first.comparison)} there), {surely}"
     if all(size.fastest == against for size in sizes):
         return
     best = _from(sizes, lambda size: size.ratio is not None and size.ratio.high < 1)

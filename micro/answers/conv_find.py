@@ -65,7 +65,7 @@ class Search:
 def answer(run: Run) -> list[str]:
     """All of the layers together, each by itself, then the shapes that change."""
     layers, changing = _searches(run, FOUND), _searches(run, CHANGING)
-    shapes = [one for one in changing if not any(_of_batch(x, one) for x in layers)]
+    shapes = [search for search in changing if not any(_of_batch(x, search) for x in layers)]
     return [*_together(layers), *map(_layer, layers), *_last(changing, layers), *_ever_new(shapes)]
 
 
@@ -105,39 +105,40 @@ def _direction(x: Result) -> str:
     return str(x.problem.get("direction"))
 
 
-def _layer(one: Search) -> str:
+def _layer(search: Search) -> str:
     """What its default costs, and when a search pays."""
-    tried = len(one.times)
-    if one.best == one.default:
+    tried = len(search.times)
+    if search.best == search.default:
         return (
-            f"{one.where}: of {tried} none was faster than {one.default}; to try them took {units.seconds(one.cost)}."
+            f"{search.where}: of {tried} none was faster than {search.default}; to try them took "
+            f"{units.seconds(search.cost)}."
         )
-    if one.again is None or one.again.ratio is None:
+    if search.again is None or search.again.ratio is None:
         return (
-            f"{one.where}: {one.default} takes {one.chosen:.2f} times what {one.best} takes, the fastest of {tried}, "
-            "in the rounds that chose it; in fresh ones it was not measured."
+            f"{search.where}: {search.default} takes {search.chosen:.2f} times what {search.best} takes, the fastest of "
+            f"{tried}, in the rounds that chose it; in fresh ones it was not measured."
         )
     return (
-        f"{one.where}: {one.default} takes {interval(one.again)} times what {one.best} "
-        f"takes, the fastest of {tried} ({one.chosen:.2f} in the rounds that chose it); {_pays(one)}."
+        f"{search.where}: {search.default} takes {interval(search.again)} times what {search.best} "
+        f"takes, the fastest of {tried} ({search.chosen:.2f} in the rounds that chose it); {_pays(search)}."
     )
 
 
-def _pays(one: Search) -> str:
-    assert one.again is not None
+def _pays(search: Search) -> str:
+    assert search.again is not None
     took = (
-        f"a search takes {units.seconds(one.cost)}, {units.seconds(one.prepared)} of it to prepare, the rest {CALLS} "
-        "calls of each"
+        f"a search takes {units.seconds(search.cost)}, {units.seconds(search.prepared)} of it to prepare, the rest "
+        f"{CALLS} calls of each"
     )
-    if not one.certain:
+    if not search.certain:
         return f"{took}; that it ever pays is not certain"
-    soonest, latest = one.pays(one.again.high), one.pays(one.again.low)
-    return f"{took}, and pays after {one.pays(one.again.ratio):.0f} calls [{soonest:.0f}, {latest:.0f}]"
+    soonest, latest = search.pays(search.again.high), search.pays(search.again.low)
+    return f"{took}, and pays after {search.pays(search.again.ratio):.0f} calls [{soonest:.0f}, {latest:.0f}]"
 
 
 def _together(searches: list[Search]) -> Iterator[str]:
     """The median and the largest regret, and how many are certain."""
-    regrets = [(one.regret, one) for one in searches if one.regret]
+    regrets = [(x.regret, x) for x in searches if x.regret]
     if len(regrets) < 2:
         return
     largest, worst = max(regrets, key=lambda pair: pair[0])
@@ -145,7 +146,7 @@ def _together(searches: list[Search]) -> Iterator[str]:
     yield (
         f"Regret of {worst.default}, its time over that of the fastest, over {len(regrets)} layers and passes: median "
         f"{middle:.2f}, largest {largest:.2f} ({worst.where}); certainly above 1 in "
-        f"{sum(one.certain for one in searches)}. The fastest is chosen in other rounds than it is measured in: in "
+        f"{sum(x.certain for x in searches)}. The fastest is chosen in other rounds than it is measured in: in "
         "those that chose it, it was lucky."
     )
 
@@ -153,36 +154,36 @@ def _together(searches: list[Search]) -> Iterator[str]:
 def _last(changing: list[Search], layers: list[Search]) -> Iterator[str]:
     """A last batch that is smaller: a search for it alone, against the default and the full batch's winner."""
     for full in layers:
-        for one in (x for x in changing if _of_batch(full, x)):
-            epochs = one.pays(one.regret or one.chosen)
+        for smaller in (x for x in changing if _of_batch(full, x)):
+            epochs = smaller.pays(smaller.regret or smaller.chosen)
             pays = f"and pays after {epochs:.0f} epochs" if epochs < float("inf") else "and finds nothing faster"
-            kept = one.times.get(full.best)
+            kept = smaller.times.get(full.best)
             instead = (
-                f"; {full.best}, the full batch's, takes {kept / min(one.times.values()):.2f} times the fastest there, "
-                "without a search and in the same rounds"
+                f"; {full.best}, the full batch's, takes {kept / min(smaller.times.values()):.2f} times the fastest "
+                "there, without a search and in the same rounds"
                 if kept
                 else ""
             )
             yield (
-                f"A last batch of {one.problem.n} behind others of {full.problem.n}, {full.where}: a search for it "
-                f"takes {units.seconds(one.cost)}, gains {units.seconds(one.times[one.default] - one.after)} an epoch, "
-                f"{pays}{instead}."
+                f"A last batch of {smaller.problem.n} behind others of {full.problem.n}, {full.where}: a search for it "
+                f"takes {units.seconds(smaller.cost)}, gains "
+                f"{units.seconds(smaller.times[smaller.default] - smaller.after)} an epoch, {pays}{instead}."
             )
 
 
-def _of_batch(full: Search, one: Search) -> bool:
+def _of_batch(full: Search, smaller: Search) -> bool:
     """Whether they differ in the batch alone."""
-    return bool(full.problem != one.problem and replace(full.problem, n=one.problem.n) == one.problem)
+    return bool(full.problem != smaller.problem and replace(full.problem, n=smaller.problem.n) == smaller.problem)
 
 
 def _ever_new(searches: list[Search]) -> Iterator[str]:
     """Shapes one after another, each of which is searched for when it is met first."""
     by_direction: dict[str, list[Search]] = {}
-    for one in searches:
-        by_direction.setdefault(one.problem.direction, []).append(one)
+    for search in searches:
+        by_direction.setdefault(search.problem.direction, []).append(search)
     for shapes in by_direction.values():
-        default = sum(one.times[one.default] for one in shapes)
-        cost, after = sum(one.cost for one in shapes), sum(one.after for one in shapes)
+        default = sum(x.times[x.default] for x in shapes)
+        cost, after = sum(x.cost for x in shapes), sum(x.after for x in shapes)
         pays = f"pays where each comes back {cost / (default - after):.0f} times" if after < default else "never pays"
         yield (
             f"{units.counted(len(shapes), 'size')} of images in turn, {shapes[0].where} and others: "

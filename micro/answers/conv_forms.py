@@ -35,10 +35,10 @@ def relayout(run: Run) -> list[str]:
 def _faulting(run: Run, kind: str) -> list[str]:
     """What of an operation of PyTorch's own is the allocator's, and how that is left out."""
     names = (pair.contender.variant for pair in pairs(run, kind) if pair.contender.setting.heap == "default")
-    own = dict.fromkeys(name for name in names if name.startswith("torch-"))
-    if not own:
+    torch_names = dict.fromkeys(name for name in names if name.startswith("torch-"))
+    if not torch_names:
         return []
-    return [f"{', '.join(own)} asks for memory in each call; --heap keep leaves the page faults of that out."]
+    return [f"{', '.join(torch_names)} asks for memory in each call; --heap keep leaves the page faults of that out."]
 
 
 def _lie(pair: Pair) -> str:
@@ -156,18 +156,18 @@ def one_by_one(run: Run) -> list[str]:
 
 def _strides(run: Run) -> Iterator[str]:
     for contest, cases in _contests(run, "stride/"):
-        whole, ratios = sums.ratio(contest, *_placed(cases)), {}
+        overall, ratios = sums.ratio(contest, *_placed(cases)), {}
         for direction in dict.fromkeys(case.problem.direction for case, _ in cases):
             some = [(case, result) for case, result in cases if case.problem.direction == direction]
             ratios[direction] = sums.ratio(contest, *_placed(some))
-        if not whole:
+        if not overall:
             continue
         case, _ = cases[0]
         flops = [sum(case.problem.flops for case, _ in cases if _early(case) is early) for early in (True, False)]
         problem = case.problem
         yield (
             f"{case.variant}, a block from {problem.c} to {problem.k} channels at {problem.h}×{problem.w}, batch "
-            f"{problem.n}: with its stride on the 1×1 layer it takes {whole} times what it takes with it on the 3×3 "
+            f"{problem.n}: with its stride on the 1×1 layer it takes {overall} times what it takes with it on the 3×3 "
             f"({_listed(ratios)}), for {flops[0] / flops[1]:.2f} of the work."
         )
 

@@ -99,9 +99,9 @@ def _kind(result: Result) -> str:
 def _share(after: Sequence[Times], convolution: Sequence[Times]) -> tuple[str, str]:
     """`21 % [19 %, 23 %]`, and `39 ms beside 186 ms`, of the times of each layer: a quotient of sums over layers. Its
     error is that of Σ (what follows − quotient · convolution), by round, each layer's rounds being its own."""
-    whole, base = (sum(map(_center, times)) for times in (after, convolution))
-    share = whole / base
-    seconds = f"{units.seconds(whole)} beside {units.seconds(base)}"
+    total, base = (sum(map(_center, times)) for times in (after, convolution))
+    share = total / base
+    seconds = f"{units.seconds(total)} beside {units.seconds(base)}"
     if min(map(len, convolution)) < stats.FEWEST:
         return f"{100 * share:.2g} % (no interval from fewer than {stats.FEWEST} rounds: a longer --budget)", seconds
     rest = [mine - share * theirs for mine, theirs in zip(after, convolution, strict=True)]

@@ -44,20 +44,20 @@ def _steps(contest: Contest, again: Contest | None) -> Iterator[str]:
     first, *others = left
     layer = where(parse(first.name).problem)
     if not others:
-        yield f"{layer}: {_said(first)}, is the fastest of {count}: more bytes bring nothing."
+        yield f"{layer}: {_description(first)}, is the fastest of {count}: more bytes bring nothing."
         return
-    ratios = {one.contender: one for one in again.comparisons} if again else {}
-    words = [_said(first)]
-    for one in others:
-        measured = ratios.get(one.name)
+    ratios = {x.contender: x for x in again.comparisons} if again else {}
+    words = [_description(first)]
+    for result in others:
+        measured = ratios.get(result.name)
         if measured is None or measured.ratio is None:
-            words.append(f"{_said(one)}, not measured again")
+            words.append(f"{_description(result)}, not measured again")
         else:
             doubt = "" if measured.verdict == "faster" else ", which is not certain"
-            words.append(f"{_said(one)}, {interval(measured)} times that{doubt}")
+            words.append(f"{_description(result)}, {interval(measured)} times that{doubt}")
     yield f"{layer}: {'; '.join(words)}. Of {count} all others hold as much as one of these and are no faster."
 
 
-def _said(one: Result) -> str:
-    took = one.seconds.median if one.seconds else None
-    return f"with {units.binary(one.workspace)} {one.variant}, {units.seconds(took)}"
+def _description(result: Result) -> str:
+    took = result.seconds.median if result.seconds else None
+    return f"with {units.binary(result.workspace)} {result.variant}, {units.seconds(took)}"

@@ -96,11 +96,11 @@ def of_file(run: Run, written: Written) -> list[str]:
         part = share(calls, written.log) if written.log else ""
         uses.append(Use(calls.count, steps, part, then=written.then.get(problem, "")))
     multiples = f" (the log's calls come in multiples of {steps}, which are taken for its steps)" if steps > 1 else ""
-    whole = "The log" if written.log and steps == 1 else "A step"
-    return ranked(contests, uses, f"{whole}'s convolutions{multiples}")
+    source = "The log" if written.log and steps == 1 else "A step"
+    return ranked(contests, uses, f"{source}'s convolutions{multiples}")
 
 
-def ranked(contests: Sequence[Contest], uses: Sequence[Use], whole: str) -> list[str]:
+def ranked(contests: Sequence[Contest], uses: Sequence[Use], title: str) -> list[str]:
     """A sentence a row, the largest gain first; at last the sum. `whole`: whose calls these are."""
     rows, untimed = [], []
     for contest, use in zip(contests, uses, strict=True):
@@ -111,7 +111,7 @@ def ranked(contests: Sequence[Contest], uses: Sequence[Use], whole: str) -> list
             rows.append(row)
     rows.sort(key=lambda row: (-row.gain, -row.seconds))
     sentences = [f"{rank}. {_sentence(row)}" for rank, row in enumerate(rows, 1)]
-    return [*sentences, *untimed, *([_sum(rows, whole)] if rows else [])]
+    return [*sentences, *untimed, *([_sum(rows, title)] if rows else [])]
 
 
 def _row(contest: Contest, use: Use) -> Row | None:
@@ -125,13 +125,13 @@ def _row(contest: Contest, use: Use) -> Row | None:
         return None
     setting = parse(default.name).setting
     rivals = []
-    for one in contest.comparisons:
-        rival = parse(one.contender)
+    for comparison in contest.comparisons:
+        rival = parse(comparison.contender)
         keeps = find(rival.problem.op, rival.variant).constant
-        if one.baseline == default.name and rival.setting == setting and not keeps:
-            rivals.append(one)
-    faster = [one for one in rivals if one.verdict == "faster"]
-    return Row(use, contest, default, len(rivals), min(faster, key=lambda one: one.ratio or 1.0, default=None))
+        if comparison.baseline == default.name and rival.setting == setting and not keeps:
+            rivals.append(comparison)
+    faster = [x for x in rivals if x.verdict == "faster"]
+    return Row(use, contest, default, len(rivals), min(faster, key=lambda x: x.ratio or 1.0, default=None))
 
 
 def _sentence(row: Row) -> str:
@@ -145,7 +145,7 @@ def _sentence(row: Row) -> str:
     return f"{head}, {best} {interval(row.best)} times that: {_interval(row.gain, row.half)}{step} to be gained{then}."
 
 
-def _sum(rows: Sequence[Row], whole: str) -> str:
+def _sum(rows: Sequence[Row], title: str) -> str:
     """Gains of different layers are independent."""
     gain, seconds = sum(row.gain for row in rows), sum(row.seconds for row in rows)
     half = math.sqrt(sum(row.half**2 for row in rows))
@@ -155,7 +155,7 @@ def _sum(rows: Sequence[Row], whole: str) -> str:
     if gain:
         gained = f"{_interval(gain, half)} of them ({gain / seconds:.0%}) could be gained"
     return (
-        f"{whole} take {units.seconds(seconds)} with {_names(rows)}; {gained}{chosen}; kernels that keep a transformed "
+        f"{title} take {units.seconds(seconds)} with {_names(rows)}; {gained}{chosen}; kernels that keep a transformed "
         "filter are no rivals there, for a step changes it."
     )
 
@@ -176,7 +176,7 @@ def _calls(use: Use) -> str:
 
 def _why(contest: Contest) -> str:
     """Why nothing is compared there."""
-    reasons = [one.reason for one in contest.comparisons] + [one.reason for one in contest.results]
+    reasons = [x.reason for x in contest.comparisons] + [x.reason for x in contest.results]
     return next(filter(None, reasons), "it has no rival")
 
 
@@ -192,6 +192,6 @@ def _published(net: str, layer: str, contest: Contest) -> str:
     """What the network's file says was measured of a layer."""
     if net.replace(":", "-") not in known(KIND):
         return ""
-    own = read(net)
+    network = read(net)
     problem: Any = parse(contest.results[0].name).problem
-    return "".join(one.published(problem.direction, own.measured) for one in own.layers if one.name == layer)
+    return "".join(x.published(problem.direction, network.measured) for x in network.layers if x.name == layer)

@@ -80,19 +80,19 @@ def verified(run: Run) -> list[str]:
     reasons = dict.fromkeys(f"{parse(x.name).variant}: {x.reason}" for x in asked if x.reason)
     if not asked:
         return []
-    told = f", {len(believed)} by the compiler's word alone" if believed else ""
+    by_compiler = f", {len(believed)} by the compiler's word alone" if believed else ""
     left = f"; not measured: {'; '.join(reasons)}" if reasons else ""
     head = f"{len(seen)} of {len(asked)} cells ran the set that they were asked for, by code or library's word"
-    return [f"{head}{told}{left}."]
+    return [f"{head}{by_compiler}{left}."]
 
 
 def width(run: Run) -> list[str]:
     """A sentence a kernel: each set against the next narrower one, and whether threads change that."""
     sentences = []
     for contest, times in _times(run, "width/"):
-        found = {(x.baseline, x.contender): x for x in contest.comparisons if x.ratio is not None}
+        by_pair = {(x.baseline, x.contender): x for x in contest.comparisons if x.ratio is not None}
         words = []
-        for comparison in found.values():
+        for comparison in by_pair.values():
             narrow, wide = _setting(comparison.baseline), _setting(comparison.contender)
             where = f" on {wide.threads} threads" if wide.threads > 1 else ""
             words.append(f"{_called(wide.isa)} over {_called(narrow.isa)}{where} {faster(comparison)}")
@@ -108,10 +108,10 @@ def _together(times: dict[tuple[str, int], record.Result]) -> str:
     corners = [(isa, many) for isa in (sets[0], sets[-1]) for many in (counts[0], counts[-1])]
     if len(set(corners)) < 4 or not all(corner in times for corner in corners):
         return ""
-    found = of_four(*(times[corner] for corner in corners))
-    if found is None:
+    interaction = of_four(*(times[corner] for corner in corners))
+    if interaction is None:
         return ""
-    shown = units.ratio(*found)
+    shown = units.ratio(*interaction)
     gain = f"{_called(sets[-1])}'s gain on {counts[-1]} threads"
     return f" Width and threads together: {gain} is {shown} of its gain on one."
 
@@ -123,12 +123,12 @@ def of_four(
     import numpy as np
 
     by_round = [_undisturbed(x) for x in (narrow, narrow_many, wide, wide_many)]
-    shared = sorted(set.intersection(*(set(one) for one in by_round)))
-    a, b, c, d = (np.log([one[i] for i in shared]) for one in by_round)
-    found = stats.interval((b - d) - (a - c), 0.05)
-    if found is None:
+    shared = sorted(set.intersection(*(set(x) for x in by_round)))
+    a, b, c, d = (np.log([x[i] for i in shared]) for x in by_round)
+    estimate = stats.interval((b - d) - (a - c), 0.05)
+    if estimate is None:
         return None
-    return found.center, found.low, found.high
+    return estimate.center, estimate.low, estimate.high
 
 
 def _undisturbed(result: record.Result) -> dict[int, float]:
@@ -151,9 +151,9 @@ class Serial:
 def serial(ratios: Sequence[tuple[int, float, float, float]]) -> Serial:
     """Of (threads, ratio, its low, its high)."""
     weights = [(many, 1 - 1 / many) for many, *_ in ratios]
-    whole = sum(weight**2 for _, weight in weights)
+    norm = sum(weight**2 for _, weight in weights)
     shares = [
-        sum((row[i] - 1 / many) * weight for row, (many, weight) in zip(ratios, weights, strict=True)) / whole
+        sum((row[i] - 1 / many) * weight for row, (many, weight) in zip(ratios, weights, strict=True)) / norm
         for i in (1, 2, 3)
     ]
     off = max(abs(ratio - 1 / many - shares[0] * (1 - 1 / many)) for many, ratio, *_ in ratios)
@@ -172,9 +172,9 @@ def saturation(run: Run) -> list[str]:
         if not rows:
             continue
         gains = ", ".join(f"{x.contender.setting.threads} threads {faster(x.comparison)}" for x in group)
-        found = serial(rows)
-        share = f"Amdahl's s {100 * found.share:.0f} % [{100 * found.low:.0f}, {100 * found.high:.0f}]"
-        share += f", the curve off by {found.off:.2f} at most" if len(rows) > 1 else ""
+        fit = serial(rows)
+        share = f"Amdahl's s {100 * fit.share:.0f} % [{100 * fit.low:.0f}, {100 * fit.high:.0f}]"
+        share += f", the curve off by {fit.off:.2f} at most" if len(rows) > 1 else ""
         sentences.append(
             f"{_head(group[0].contest)}, times as fast as one thread: {gains}; {share}; {_until(rows)}"
             f"{_of_ceiling(group[0].contest)}."
@@ -223,24 +223,24 @@ def _read(run: Run) -> list[str]:
             if x.role == "ceiling" and x.op == "stream" and x.bytes_per_second:
                 rates[x.problem["size"], x.threads] = x.bytes_per_second
     largest = max((size for size, _ in rates), default=None)
-    told = [f"{many}: {units.scaled(rate, 'B/s')}" for (size, many), rate in sorted(rates.items()) if size == largest]
-    if largest is None or len(told) < 2:
+    shown = [f"{many}: {units.scaled(rate, 'B/s')}" for (size, many), rate in sorted(rates.items()) if size == largest]
+    if largest is None or len(shown) < 2:
         return []
-    return [f"Reads of {units.binary(largest)} by threads, measured and not multiplied: {', '.join(told)}."]
+    return [f"Reads of {units.binary(largest)} by threads, measured and not multiplied: {', '.join(shown)}."]
 
 
 def oversubscribe(run: Run) -> list[str]:
     """Times of more threads than cores over those of as many."""
     sentences = []
     for group in grouped(run, "oversubscribed/"):
-        told = ", ".join(f"{x.contender.setting.threads} {interval(x.comparison)}" for x in group)
+        ratios = ", ".join(f"{x.contender.setting.threads} {interval(x.comparison)}" for x in group)
         cores = group[0].baseline.setting.threads  # as many as there are
-        sentences.append(f"{_head(group[0].contest)}, times what {units.counted(cores, 'thread')} take: {told}.")
+        sentences.append(f"{_head(group[0].contest)}, times what {units.counted(cores, 'thread')} take: {ratios}.")
     for group in grouped(run, "nested/"):
-        told = ", ".join(f"{x.contender.variant.partition(':')[2]} {interval(x.comparison)}" for x in group)
+        ratios = ", ".join(f"{x.contender.variant.partition(':')[2]} {interval(x.comparison)}" for x in group)
         sentences.append(
             f"{group[0].contest.question} Threads of the caller × of the library, over the library's own "
-            f"{group[0].baseline.setting.threads}: {told}."
+            f"{group[0].baseline.setting.threads}: {ratios}."
         )
     return sentences
 

@@ -82,13 +82,13 @@ def _contest(contest: record.Contest, caches: list[int]) -> Iterator[str]:
     if say is None:
         return
     results = {result.name: result for result in contest.results}
-    for one in contest.comparisons:
-        if one.ratio is None:
+    for comparison in contest.comparisons:
+        if comparison.ratio is None:
             continue
-        first, second = parse(one.baseline), parse(one.contender)
-        shown = units.ratio(one.ratio, one.low, one.high)
-        where = _where(contest, results[one.contender], second, caches)
-        yield f"{say(first, second, shown)} ({_at(second)}; {where}): {verdict(one)}."
+        first, second = parse(comparison.baseline), parse(comparison.contender)
+        shown = units.ratio(comparison.ratio, comparison.low, comparison.high)
+        where = _where(contest, results[comparison.contender], second, caches)
+        yield f"{say(first, second, shown)} ({_at(second)}; {where}): {verdict(comparison)}."
 
 
 def _at(case: Case) -> str:

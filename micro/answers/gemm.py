@@ -44,8 +44,8 @@ def transpose_answer(run: Run) -> list[str]:
 def _published(run: Run) -> Iterator[str]:
     """The shape of the question, whatever was more to be seen elsewhere."""
     for contest in run.contests:
-        for one in contest.comparisons if contest.contest.startswith("strategy/") else ():
-            first, second = (parse(name) for name in (one.baseline, one.contender))
+        for comparison in contest.comparisons if contest.contest.startswith("strategy/") else ():
+            first, second = (parse(name) for name in (comparison.baseline, comparison.contender))
             before, p = (cast("Gemm", case.problem) for case in (first, second))
             if (before.trans, p.trans) != ("nn", "nt") or second.variant not in LEAD:
                 continue
@@ -53,10 +53,10 @@ def _published(run: Run) -> Iterator[str]:
             shape = published if (p.m, p.n) == PUBLISHED else "the shape asked for"
             product = f"{shape} ({p.m}×{p.k} times {p.n}×{p.k} transposed)"
             where = f"in {LEAD[second.variant]}"
-            if one.ratio is not None:
-                takes = f"the product takes {interval(one)} times what it takes untransposed"
-                yield f"Of {product} {takes}, {where} ({verdict(one)}); {CLAIM}."
-            elif timed := [x for x in contest.results if x.name == one.contender and x.seconds]:
+            if comparison.ratio is not None:
+                takes = f"the product takes {interval(comparison)} times what it takes untransposed"
+                yield f"Of {product} {takes}, {where} ({verdict(comparison)}); {CLAIM}."
+            elif timed := [x for x in contest.results if x.name == comparison.contender and x.seconds]:
                 few = f"{undisturbed(timed[0])} undisturbed rounds, again with {LONGER}"
                 yield f"At {product} it is not certain what transposing costs {where}: {few}; {CLAIM}."
 
@@ -76,9 +76,9 @@ def _by_library(run: Run) -> list[str]:
 
 def _over_sizes(library: str, sizes: list[Pair]) -> str:
     """`openblas-scipy 0.32 to 0.80, certain in 2 of 3`"""
-    ratios = [one.comparison.ratio or 1.0 for one in sizes]
+    ratios = [x.comparison.ratio or 1.0 for x in sizes]
     ends = dict.fromkeys(f"{ratio:.2f}" for ratio in (min(ratios), max(ratios)))
-    certain = sum(one.comparison.verdict in ("slower", "faster") for one in sizes)
+    certain = sum(x.comparison.verdict in ("slower", "faster") for x in sizes)
     return f"{library} {' to '.join(ends)}, certain in {certain} of {len(sizes)}"
 
 

@@ -91,7 +91,7 @@ def _step(products: list[Product]) -> Iterator[str]:
             return
         here = x.count * x.seconds
         oi, io, variance = oi + here, io + here * x.ratio, variance + (here * x.half) ** 2
-        dearest = max(dearest, (here * (x.ratio - 1), x.name), key=lambda one: abs(one[0]))
+        dearest = max(dearest, (here * (x.ratio - 1), x.name), key=lambda pair: abs(pair[0]))
     ratio, half = io / oi, math.sqrt(variance) / oi
     first = products[0]
     verdict = (

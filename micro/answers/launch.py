@@ -82,7 +82,7 @@ def _floor(contest: record.Contest, chain: int) -> Iterator[str]:
     comparisons = [x for x in contest.comparisons if x.ratio and x.low and x.high and x.contender in times]
     if not comparisons:
         return
-    harness, own = times[comparisons[0].baseline]
+    harness, seconds = times[comparisons[0].baseline]
     shares = []
     for kernel in WHAT:
         rows = [x for x in comparisons if times[x.contender][0].problem.kernel == kernel]
@@ -95,7 +95,7 @@ def _floor(contest: record.Contest, chain: int) -> Iterator[str]:
         name = f"{times[best.contender][0].variant}, {kernel}"
         shares.append(f"{100 * share:.2g} % [{100 * low:.2g}, {100 * high:.2g}] ({name}: {held}{chosen(len(rows))})")
     yield (
-        f"Our own launch takes {units.seconds(own)} {HARNESS[harness.variant]}; of {chain} calls of the cheapest "
+        f"Our own launch takes {units.seconds(seconds)} {HARNESS[harness.variant]}; of {chain} calls of the cheapest "
         f"that is {', '.join(shares)}; promised under {100 * PROMISED:g} %."
     )
 

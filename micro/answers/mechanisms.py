@@ -120,11 +120,11 @@ def _outcome(test: Trial, file: str, run: Run) -> Outcome | None:
 def lines(files: Sequence[tuple[str, Run]], entries: Sequence[Mechanism] | None = None) -> Iterator[str]:
     """The table, no line wider than 120."""
     entries = mechanisms() if entries is None else entries
-    outcomes = {one.id: last(one.test, files) if one.test else None for one in entries}
+    outcomes = {x.id: last(x.test, files) if x.test else None for x in entries}
     yield from _row(("id", "mechanism (source; its figure)", "command, and what differs", "verdict of the last run"))
     yield "  ".join("-" * width for width in WIDTHS)
-    for one in entries:
-        yield from _row(_cells(one, outcomes[one.id]))
+    for entry in entries:
+        yield from _row(_cells(entry, outcomes[entry.id]))
     yield ""
     yield from _summary(entries, outcomes, len(files))
     yield ""
@@ -134,9 +134,9 @@ def lines(files: Sequence[tuple[str, Run]], entries: Sequence[Mechanism] | None 
 
 def _summary(entries: Sequence[Mechanism], outcomes: Mapping[str, Outcome | None], files: int) -> Iterator[str]:
     """How many are answered by the files that were read, can be, cannot be, and will be."""
-    tested = sum(one.test is not None for one in entries)
+    tested = sum(x.test is not None for x in entries)
     answered = sum(outcome is not None for outcome in outcomes.values())
-    without = sum(one.why_not is not None for one in entries)
+    without = sum(x.why_not is not None for x in entries)
     yield f"{len(entries)} mechanisms:"
     yield f"  {answered:3} with a verdict: by the run files that were read ({files}; without names those in runs/);"
     yield "      of several the latest that has a ratio speaks"
@@ -146,14 +146,14 @@ def _summary(entries: Sequence[Mechanism], outcomes: Mapping[str, Outcome | None
     yield f"  {len(entries) - tested - without:3} of a benchmark that is not built yet: their row says which"
 
 
-def _cells(one: Mechanism, outcome: Outcome | None) -> tuple[str, str, str, str]:
-    what = f"{one.what} ({one.source}{f'; {one.claim}' if one.claim else ''})"
-    if one.test is None:
-        later = f"not built yet: {one.later.removeprefix(NOT_YET)}" if one.later else f"no command: {one.why_not}"
-        return one.id, what, later, "–"
-    where = " (on a GPU)" if one.test.gpu else ""
-    module, *words = shlex.split(one.test.command)
-    return one.id, what, f"{suite.typed(module, *words)}{where}\n{one.test.arm}", _verdict(outcome)
+def _cells(entry: Mechanism, outcome: Outcome | None) -> tuple[str, str, str, str]:
+    what = f"{entry.what} ({entry.source}{f'; {entry.claim}' if entry.claim else ''})"
+    if entry.test is None:
+        later = f"not built yet: {entry.later.removeprefix(NOT_YET)}" if entry.later else f"no command: {entry.why_not}"
+        return entry.id, what, later, "–"
+    where = " (on a GPU)" if entry.test.gpu else ""
+    module, *words = shlex.split(entry.test.command)
+    return entry.id, what, f"{suite.typed(module, *words)}{where}\n{entry.test.arm}", _verdict(outcome)
 
 
 def _verdict(outcome: Outcome | None) -> str:

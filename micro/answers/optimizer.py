@@ -76,11 +76,11 @@ def together_answer(run: Run) -> list[str]:
     sentences = []
     for contest, rows in _contests(run, "tensors/"):
         base = rows[0][1]
-        own = [(c, b) for c, a, b in rows if a == base]
+        against_base = [(c, b) for c, a, b in rows if a == base]
         times = {parse(x.name).variant: x.seconds.median for x in contest.results if x.role == "measured" and x.seconds}
-        one = f"{base.variant} ({units.seconds(times.get(base.variant))})"
-        head = f"{base.problem.rule} of {_size(base.problem)}, times {one}"
-        sentences.append(f"{head}: {', '.join(f'{b.variant} {interval(c)}' for c, b in own)}.")
+        reference = f"{base.variant} ({units.seconds(times.get(base.variant))})"
+        head = f"{base.problem.rule} of {_size(base.problem)}, times {reference}"
+        sentences.append(f"{head}: {', '.join(f'{b.variant} {interval(c)}' for c, b in against_base)}.")
         for comparison, first, second in rows:
             if first.variant == base.variant and second.variant != f"{base.variant}-each":
                 continue

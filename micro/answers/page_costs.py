@@ -25,7 +25,7 @@ def timed(contest: record.Contest) -> Iterator[tuple[Any, record.Result]]:
             yield parse(result.name), result
 
 
-def whole(result: record.Result) -> bool:
+def prepared_per_launch(result: record.Result) -> bool:
     """Whether what is made ready before a visit was ready at each launch: a visit of one, and not so long
     that it goes without."""
     return result.launches == 1 and result.seconds is not None and result.seconds.median <= LONG
@@ -60,7 +60,9 @@ def faults(run: Run) -> Faults | None:
         if not contest.contest.startswith("fault/"):
             continue
         rows = {case.problem.memory: (case.problem, result) for case, result in timed(contest)}
-        if not {"touched", "fresh"} <= rows.keys() or not all(whole(result) for _, result in rows.values()):
+        if not {"touched", "fresh"} <= rows.keys() or not all(
+            prepared_per_launch(result) for _, result in rows.values()
+        ):
             continue
         problem, fresh = rows["fresh"]
         if (cost := difference(rows["touched"][1], fresh)) is not None:

@@ -64,11 +64,11 @@ def fit(times: Mapping[int, float]) -> Line | None:
 
     if len(times) < FEWEST:
         return None
-    sizes, seconds, found, left = _solved(times)
+    sizes, seconds, solution, left = _solved(times)
     design = np.stack([1 / seconds, sizes / seconds], axis=1)
     spread = np.linalg.inv(design.T @ design) * (left @ left) / (len(sizes) - 2)
     half = float(stdtrit(len(sizes) - 2, 1 - (1 - SURE) / 2)) * np.sqrt(np.diag(spread))
-    (latency, slope), (wide, steep) = map(float, found), map(float, half)
+    (latency, slope), (wide, steep) = map(float, solution), map(float, half)
     worst, fastest = int(np.argmax(np.abs(left))), 1 / (slope - steep) if slope > steep else None
     ends = (latency, latency - wide, latency + wide), (1 / slope, 1 / (slope + steep), fastest)
     return Line(int(sizes[0]), int(sizes[-1]), *ends, abs(float(left[worst])), int(sizes[worst]))
@@ -80,8 +80,8 @@ def _solved(times: Mapping[int, float]) -> tuple[Array, Array, Array, Array]:
 
     sizes, seconds = (np.array(x, float) for x in zip(*sorted(times.items()), strict=True))
     design = np.stack([1 / seconds, sizes / seconds], axis=1)
-    found, *_ = np.linalg.lstsq(design, np.ones(len(sizes)), rcond=None)
-    return sizes, seconds, found, design @ found - 1
+    solution, *_ = np.linalg.lstsq(design, np.ones(len(sizes)), rcond=None)
+    return sizes, seconds, solution, design @ solution - 1
 
 
 def lines(times: Mapping[int, float], caches: Sequence[int]) -> list[Line]:
@@ -132,12 +132,12 @@ def curve(run: Run) -> list[str]:
     return sentences
 
 
-def _of_way(name: str, times: dict[int, float], found: Sequence[Line]) -> str:
-    if not found:
+def _of_way(name: str, times: dict[int, float], segments: Sequence[Line]) -> str:
+    if not segments:
         least, most = min(times), max(times)
         took = f"{units.binary(least)} in {units.seconds(times[least])}"
         return f"{name}: {took}, {units.binary(most)} at {rate(most / times[most])}."
-    return f"{name}: {'; '.join(map(_line, found))}."
+    return f"{name}: {'; '.join(map(_line, segments))}."
 
 
 def _line(line: Line) -> str:
@@ -180,13 +180,13 @@ def team(run: Run) -> list[str]:
 
 def _pays(name: str, pairs: Sequence[Pair]) -> str:
     by_size = sorted(pairs, key=lambda pair: pair.contender.problem.size)
-    told = ", ".join(f"{units.binary(x.contender.problem.size)} {interval(x.comparison)}" for x in by_size)
+    ratios = ", ".join(f"{units.binary(x.contender.problem.size)} {interval(x.comparison)}" for x in by_size)
     surely = [x.comparison.verdict == "faster" for x in by_size]
     first = next((i for i in range(len(surely)) if all(surely[i:])), None)
     if first is None:
-        return f"{name}, times what one takes: {told}; at the largest size it does not surely pay."
+        return f"{name}, times what one takes: {ratios}; at the largest size it does not surely pay."
     size = units.binary(by_size[first].contender.problem.size)
-    return f"{name}, times what one takes: {told}; from {size} on it surely pays."
+    return f"{name}, times what one takes: {ratios}; from {size} on it surely pays."
 
 
 def _beside(rivals: Sequence[Pair], medians: Mapping[str, float]) -> str:
@@ -196,7 +196,7 @@ def _beside(rivals: Sequence[Pair], medians: Mapping[str, float]) -> str:
     x = pair.comparison
     assert x.high is not None and x.low is not None
     held = "held" if x.high <= PROMISED else "NOT held" if x.low > PROMISED else "not certain here"
-    several = chosen(len({one.comparison.baseline for one in rivals}))
+    several = chosen(len({rival.comparison.baseline for rival in rivals}))
     size = units.binary(pair.contender.problem.size)
     return (
         f"{size}: our fastest copy by several threads, {way(pair.contender)}, takes "

@@ -167,12 +167,12 @@ def _rates(run: Run, key: tuple[str, int, int]) -> str:
     for contest in run.contests:
         timed = {x.name: x for x in contest.results if x.seconds and contest.contest.startswith("batch/")}
         rows: dict[Any, record.Result] = {parse(name).problem: x for name, x in timed.items() if x.role == "measured"}
-        own = [x for p, x in rows.items() if x.variant == f"gradient:{library}" and (p.m, p.n) == (m, n)]
+        gradients = [x for p, x in rows.items() if x.variant == f"gradient:{library}" and (p.m, p.n) == (m, n)]
         passes = [x for p, x in rows.items() if p.part == "update" and (p.m, p.n) == (m, n)]
-        if own and passes and own[0].flops_per_second and passes[0].bytes_per_second:
-            batch = own[0].problem["k"]
+        if gradients and passes and gradients[0].flops_per_second and passes[0].bytes_per_second:
+            batch = gradients[0].problem["k"]
             if best is None or batch > best[0]:
-                best = (batch, own[0].flops_per_second, passes[0].bytes_per_second)
+                best = (batch, gradients[0].flops_per_second, passes[0].bytes_per_second)
     if best is None:
         return ""
     batch = f"{6 * best[1] / best[2]:.0f} by 6·F/BW at the rates of batch {best[0]}"

@@ -95,10 +95,10 @@ class Rounds:
 
     def traffic(self) -> Array | None:
         """What reading and writing W takes more than those of the tile's result do, which are in the product."""
-        whole, tile = self.get("scale"), self.get("tile scale" if self._share > 1 else "scale")
-        if whole is None or tile is None:
+        full, tile = self.get("scale"), self.get("tile scale" if self._share > 1 else "scale")
+        if full is None or tile is None:
             return None
-        beyond: Array = whole - self._share * tile
+        beyond: Array = full - self._share * tile
         return beyond
 
     @property

@@ -101,15 +101,15 @@ def _by_medians(contest: Contest) -> str:
     count = len(contest.comparisons)
     if not count:
         return "No other variant here does this problem."
-    own = contest.results[0].seconds
+    baseline = contest.results[0].seconds
     contenders = {c.contender for c in contest.comparisons}
     timed = [(x.seconds.median, x) for x in contest.results if x.name in contenders and x.seconds]
-    if own is None or not timed:
+    if baseline is None or not timed:
         return f"None of {count} other variants could be measured."
     least, first = min(timed, key=lambda pair: pair[0])
     return (
-        f"Of {len(timed)} other variants {first.variant} is the fastest by the medians, {least / own.median:.2f} times "
-        f"its time; not certain: {undisturbed(first)} undisturbed rounds have no interval, a longer --budget has."
+        f"Of {len(timed)} other variants {first.variant} is the fastest by the medians, {least / baseline.median:.2f} "
+        f"times its time; not certain: {undisturbed(first)} undisturbed rounds have no interval, a longer --budget has."
     )
 
 

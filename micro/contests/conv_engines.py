@@ -29,17 +29,17 @@ def build(asked: Request) -> list[Contest]:
     if not asked.device.undivided:
         return []
     layers = [LAYERS[name] for name in (LAYERS if "all" in asked.flags else FEW)]
-    found = []
+    built = []
     for direction in passes_of(asked):
-        one = replace(asked, axes={**asked.axes, "direction": (direction,)}, given=asked.given | {"direction"})
+        request = replace(asked, axes={**asked.axes, "direction": (direction,)}, given=asked.given | {"direction"})
         if "variant" in asked.given:
-            found += contests(one, layers, QUESTION, asked.variants, WORD)
+            built += contests(request, layers, QUESTION, asked.variants, WORD)
             continue
-        found += contests(one, layers, QUESTION, [*CHOICES, *_engines(direction, "full" in asked.flags)], WORD)
+        built += contests(request, layers, QUESTION, [*CHOICES, *_engines(direction, "full" in asked.flags)], WORD)
         if "full" in asked.flags:
             coarse = [*COARSE, *(f"{name}:tf32" for name in _engines(direction, True))]
-            found += contests(one, layers, QUESTION, coarse, f"{WORD}-tf32")
-    return found
+            built += contests(request, layers, QUESTION, coarse, f"{WORD}-tf32")
+    return built
 
 
 def _engines(direction: str, every: bool) -> Iterator[str]:

@@ -38,19 +38,19 @@ def searched(asked: Request, problem: Conv) -> tuple[str, ...]:
 def layers(asked: Request) -> list[Conv]:
     """Every different one of all networks, or a few."""
     if "all" in asked.flags:
-        return [one.problem for one in distinct_layers(BATCH)]
+        return [x.problem for x in distinct_layers(BATCH)]
     return [LAYERS[name] for name in FEW]
 
 
 def build(asked: Request) -> list[Contest]:
     """Every pass of the layers, and forward passes whose shapes change from call to call. Small ones come first: what
     it takes to load a library is told with the first of its cases, and is no part of a search."""
-    found = [
+    searches = [
         contest
         for problem in layers(asked)
         for contest in contests(asked, [problem], QUESTION, searched(asked, problem), FOUND)
     ]
-    return [*_changing(asked), *found]
+    return [*_changing(asked), *searches]
 
 
 def _changing(asked: Request) -> list[Contest]:
@@ -61,9 +61,11 @@ def _changing(asked: Request) -> list[Contest]:
     shapes += [replace(last, n=batch // 2)] if batch > 1 else []
     if "direction" not in asked.given:
         asked = replace(asked, axes={**asked.axes, "direction": ("forward",)}, given=asked.given | {"direction"})
-    own = replace(asked, given=asked.given - {"n"})
+    request = replace(asked, given=asked.given - {"n"})
     return [
-        contest for shape in shapes for contest in contests(own, [shape], QUESTION, searched(asked, shape), CHANGING)
+        contest
+        for shape in shapes
+        for contest in contests(request, [shape], QUESTION, searched(asked, shape), CHANGING)
     ]
 
 

@@ -18,7 +18,7 @@ def network(asked: Request) -> list[Contest]:
     names = asked.variants if "variant" in asked.given else asked.rows()
     built = []
     for layer in net.layers:
-        passes = tuple(one.direction for one in layer.passes() if one.direction in wanted)
+        passes = tuple(x.direction for x in layer.passes() if x.direction in wanted)
         limited = replace(asked, axes={**asked.axes, "direction": passes}, given=asked.given | {"direction"})
         word = f"{PREFIX}/{net.name}/{layer.name}/count:{layer.count}"
         built += contests(limited, [layer.problem], f"which algorithm for {layer.name}?", names, word)

@@ -13,8 +13,8 @@ from micro.planning.conv_followed import NETS, PREFIX, layers
 from micro.planning.conv_layers import Convolution
 
 CONVOLUTIONS = ("torch", "im2col")  # the first that is here, unless a person names one
-OWN = ("c", "c-ops")
-KERNELS = {"torch": ("torch",)}  # of what follows a convolution, by whose kernel convolves; else OWN
+OURS = ("c", "c-ops")
+KERNELS = {"torch": ("torch",)}  # of what follows a convolution, by whose kernel convolves; else OURS
 # Of other operations, beside the layers: a case of theirs is repeated by a line with their axes.
 BESIDE = (
     Benchmark(Norm, "Normalization.", sweep={"images": (128,), "maps": (16,), "size": (32,)}, questions={}),
@@ -61,5 +61,5 @@ def _contest(asked: Request, name: str, layer: Convolution, convolution: str) ->
 def _kernels(asked: Request, convolution: str) -> tuple[str, ...]:
     """Those of whoever convolves, the suite's own for libraries that have none; all of them where nobody is named."""
     if "variant" not in asked.given:
-        return (*KERNELS["torch"], *OWN)
-    return KERNELS.get(find(Conv.op, convolution).provider, OWN)
+        return (*KERNELS["torch"], *OURS)
+    return KERNELS.get(find(Conv.op, convolution).provider, OURS)

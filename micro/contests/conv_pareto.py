@@ -33,11 +33,11 @@ def build(asked: Request) -> list[Contest]:
     most = replace(asked, settings=(replace(asked.settings[0], workspace=None if None in named else limits[-1]),))
     built = []
     for name, passes in (dict.fromkeys(LAYERS, PASSES) if "all" in asked.flags else FEW).items():
-        own = most
+        request = most
         if "direction" not in asked.given:
-            own = replace(most, axes={**most.axes, "direction": passes}, given=most.given | {"direction"})
-        rivals = contests(own, [LAYERS[name]], QUESTION, searched(own, LAYERS[name]), FRONTIER)
-        built += [_with_blocks(own, contest, limits) for contest in rivals]
+            request = replace(most, axes={**most.axes, "direction": passes}, given=most.given | {"direction"})
+        rivals = contests(request, [LAYERS[name]], QUESTION, searched(request, LAYERS[name]), FRONTIER)
+        built += [_with_blocks(request, contest, limits) for contest in rivals]
     return built
 
 
@@ -47,7 +47,7 @@ def _with_blocks(asked: Request, contest: Contest, limits: Sequence[int]) -> Con
         return contest
     problem, setting = contest.cases[0].problem, asked.settings[0]
     names = {case.name for case in contest.cases}
-    blocks = [asked.case(problem, BLOCKS, one) for one in _blocks(problem, setting, limits)]
+    blocks = [asked.case(problem, BLOCKS, x) for x in _blocks(problem, setting, limits)]
     cases = (*contest.cases, *(case for case in blocks if case.name not in names))
     first = contest.pairs[0][0]
     pairs = tuple((first, i) for i in range(len(cases)) if i != first)

@@ -37,7 +37,7 @@ class Work:
 
     title: str
     problem: Any
-    own: str = "c"
+    variant: str = "c"
     switched: tuple[str, ...] = ()
     fixed: tuple[str, ...] = ()
 
@@ -89,7 +89,7 @@ def works(asked: Request) -> list[Work]:
     """All of them; where axes are named, the problems that they mean. None where the device is no processor."""
     if asked.device.kernels != "cpu":
         return []
-    alike = [one for one in WORKS if one.problem.op == asked.op]
+    alike = [x for x in WORKS if x.problem.op == asked.op]
     if asked.given & asked.axes.keys():
         kind = problem_type(asked.op)
         return [replace(alike[0], title=x.name.replace(":", " "), problem=x) for x in problems(kind, asked.axes)]
@@ -98,22 +98,22 @@ def works(asked: Request) -> list[Work]:
 
 def rivals(asked: Request, work: Work) -> list[tuple[str, bool]]:
     """Kernels, and whether each can be told a set: ours and OpenBLAS; with --all the libraries too; or those named."""
-    told = [(name, True) for name in (work.own, *work.switched)]
-    every = [*told, *((name, False) for name in work.fixed)]
+    settable = [(name, True) for name in (work.variant, *work.switched)]
+    every = [*settable, *((name, False) for name in work.fixed)]
     if "variant" in asked.given:
         return [(name, dict(every).get(name, True)) for name in asked.variants]
-    return every if "all" in asked.flags else [one for one in every if one[0] in (work.own, "openblas")]
+    return every if "all" in asked.flags else [x for x in every if x[0] in (work.variant, "openblas")]
 
 
 def case(asked: Request, problem: Any, variant: str, many: int, isa: str) -> Case:
     """Skipped where there are not so many cores, or no such set."""
-    made = asked.case(problem, variant, replace(asked.settings[0], threads=many, isa=isa))
+    built = asked.case(problem, variant, replace(asked.settings[0], threads=many, isa=isa))
     reasons = []
     if many > cores():
         reasons.append(f"this process may use {cores()} cores, not {many}")
     if isa in NAMED and NAMED[isa] not in instruction_sets():
         reasons.append(f"this processor has no {isa}")
-    return replace(made, skip=made.skip or reasons[0]) if reasons else made
+    return replace(built, skip=built.skip or reasons[0]) if reasons else built
 
 
 def contest(
@@ -128,8 +128,8 @@ def grid(asked: Request) -> list[Contest]:
     """Each kernel with each set and number of threads, against itself with the narrowest on one thread."""
     contests = [] if narrowed(asked) or not works(asked) else peaks(asked)
     for work in works(asked):
-        for name, told in rivals(asked, work):
-            each = sets(asked) if told else ("default",)
+        for name, settable in rivals(asked, work):
+            each = sets(asked) if settable else ("default",)
             cases = [case(asked, work.problem, name, many, isa) for isa in each for many in threads(asked)]
             title = f"{work.title}: what do instruction sets and threads bring?"
             contests.append(contest("grid", title, "isa and threads", cases))
@@ -145,9 +145,9 @@ def peaks(asked: Request) -> list[Contest]:
     """Multiply-adds in registers by set and threads; products of coarser numbers by each unit that is here."""
     counts = [many for many in threads(asked) if many <= cores()]
     fused, coarse = [], []
-    for one in (peak_of(NAMED[isa]) for isa in sets(asked) if isa in NAMED):
-        steps = NUMBERS // (one.lanes * one.chains)
-        fused += [peak(asked, peak_of(one.isa, steps // many, many), many) for many in counts]
+    for problem in (peak_of(NAMED[isa]) for isa in sets(asked) if isa in NAMED):
+        steps = NUMBERS // (problem.lanes * problem.chains)
+        fused += [peak(asked, peak_of(problem.isa, steps // many, many), many) for many in counts]
     for dtype, units in CORE.items() if not named_sets(asked) else ():
         here = [unit for unit in units if unit in features()]
         coarse += [peak(asked, Mma(dtype, unit, processors=many), many) for unit in here for many in counts]
@@ -155,7 +155,7 @@ def peaks(asked: Request) -> list[Contest]:
         Contest("peak/fp32", "how fast are multiply-adds in registers?", "isa and threads", tuple(fused)),
         Contest("peak/coarse", "how fast are products of bf16 and int8 in registers?", OPERATIONS, tuple(coarse)),
     ]
-    return [one for one in contests if one.cases]
+    return [x for x in contests if x.cases]
 
 
 def width(asked: Request) -> list[Contest]:
@@ -165,8 +165,8 @@ def width(asked: Request) -> list[Contest]:
         named = f"--isa {each[0]}: " if named_sets(asked) else ""
         raise UsageError(f"{named}--width sets one instruction set against another: --isa avx2,avx512, of x86")
     for work in works(asked):
-        for name, told in rivals(asked, work):
-            if not told:
+        for name, settable in rivals(asked, work):
+            if not settable:
                 continue
             few = tuple(dict.fromkeys((counts[0], counts[-1])))
             cases = [case(asked, work.problem, name, many, isa) for many in few for isa in each]

@@ -26,9 +26,9 @@ def oversubscribe(asked: Request) -> list[Contest]:
         raise UsageError(f"--threads {max(counts)}: --oversubscribe takes more than the {cores()} cores that are here")
     contests = [] if narrowed(asked) or not works(asked) else nested(asked)
     for work in works(asked):
-        if work.own == "c" and work.problem.op == "stream":  # its team has a core for each
+        if work.variant == "c" and work.problem.op == "stream":  # its team has a core for each
             continue
-        names = asked.variants if "variant" in asked.given else (work.own, *LIBRARIES.get(work.problem.op, ()))
+        names = asked.variants if "variant" in asked.given else (work.variant, *LIBRARIES.get(work.problem.op, ()))
         for name in names:
             settings = [
                 replace(asked.settings[0], threads=many) for many in sorted({cores(), *counts}) if many >= cores()

@@ -18,7 +18,7 @@ HIDDEN = 64 * 2048  # a hidden layer of FCN-S at batch 64: 512 KiB an operand
 IMAGES = 16 * 96 * 55 * 55  # what AlexNet-S's first convolution gives at batch 16: 18 MiB
 IN_CACHE = 4096  # floats: input and output within a first-level cache
 NETWORKS = ((64, 26752), (64, 10), (256, 10000))  # FCN-S; FCN-R; the LSTM's vocabulary at a sixteenth of its rows
-WHOLE = (4096, 10000)  # all of them
+LARGEST = (4096, 10000)  # all of them
 STREAMED = (("relu", "forward"), ("sigmoid", "forward"), ("tanh", "dgrad"))  # from memory: 1, 4, 3 passes of CuPy's
 
 
@@ -154,7 +154,7 @@ def places(asked: Request) -> list[Contest]:
 def _shapes(asked: Request, count: int = 3) -> tuple[tuple[int, int], ...]:
     """The first of the networks' sizes, or all of them and the largest too: the only one of which a GPU's caches hold
     nothing."""
-    return (*NETWORKS, WHOLE) if "all" in asked.flags else NETWORKS[:count]
+    return (*NETWORKS, LARGEST) if "all" in asked.flags else NETWORKS[:count]
 
 
 def fused(asked: Request) -> list[Contest]:
@@ -162,10 +162,10 @@ def fused(asked: Request) -> list[Contest]:
     question = "what does it cost to take softmax, log, product and sum one after another"
     pairs, rivals = asked.rows("parts", op=Softmax.op), asked.rows("library", op=Softmax.op)
     contests = []
-    shapes = dict.fromkeys((*_shapes(asked), *((WHOLE,) if asked.device.undivided else ())))
+    shapes = dict.fromkeys((*_shapes(asked), *((LARGEST,) if asked.device.undivided else ())))
     for batch, classes in shapes:
         onehot = Softmax(batch, classes, "one-hot")
-        far = _from_memory(asked) if asked.device.undivided and (batch, classes) == WHOLE else ""
+        far = _from_memory(asked) if asked.device.undivided and (batch, classes) == LARGEST else ""
         contests += [
             variants(asked, "fused", question + far + "?", onehot, (x, f"{x}-parts"), x)
             for x in named_among(asked, pairs)

@@ -81,7 +81,7 @@ def modes(asked: Request) -> list[Contest]:
     steps = [replace(x, phase=phase) for x in NORMED for phase in PHASES]
     names = here(asked, Norm.op, ("c", "torch"))
     contests = [along(asked, "mode", question, x, name, "mode", both) for x in steps for name in names]
-    return [one for one in contests if len({case.skip is None for case in one.cases}) == 1]  # not one case alone
+    return [x for x in contests if len({case.skip is None for case in x.cases}) == 1]  # not one case alone
 
 
 def local(asked: Request) -> list[Contest]:

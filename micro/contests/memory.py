@@ -122,8 +122,8 @@ def bandwidth(asked: Request) -> list[Contest]:
     """Read, copy and triad within each working set."""
     contests = []
     for size in _sets(asked, SETS):
-        whole = max(GRAIN, size // GRAIN * GRAIN)
-        rows = [Stream(kind, whole // n) for kind, n in (("read", 1), ("copy", 2), ("triad", 3))]
+        rounded = max(GRAIN, size // GRAIN * GRAIN)
+        rows = [Stream(kind, rounded // n) for kind, n in (("read", 1), ("copy", 2), ("triad", 3))]
         differs = "work: differs (bytes a second are compared)"
         contests.append(_contest(asked, f"bandwidth/working-set:{size}", "how fast is traffic?", differs, rows))
     return contests
@@ -157,7 +157,7 @@ def exchange(asked: Request) -> list[Contest]:
         "add-shared": ("what do additions to the same words cost?", (THREADS, 32, 1)),
         "add-global": ("what do additions to the same words of all blocks cost?", (THREADS * cores, THREADS, 32, 1)),
     }
-    found = [
+    contests = [
         Contest(
             f"exchange/{how}",
             question,
@@ -168,7 +168,10 @@ def exchange(asked: Request) -> list[Contest]:
     ]
     swaps = replace(near, how="shuffle")
     question = "what does a swap of two lanes cost beside a load?"
-    return [*found, Contest("exchange/shuffle", question, "how", tuple(asked.case(x, rows[0]) for x in (near, swaps)))]
+    return [
+        *contests,
+        Contest("exchange/shuffle", question, "how", tuple(asked.case(x, rows[0]) for x in (near, swaps))),
+    ]
 
 
 def cold(asked: Request, vectors: Sequence[int] = VECTORS) -> list[Contest]:

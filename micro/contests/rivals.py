@@ -49,13 +49,13 @@ RUNS = {False: 3, True: 20}  # of each pair: quick, --full
 
 def rivals(cores: int, full: bool) -> list[Rival]:
     """Those of every path, with `full` all of them and their twins; of two threads where there are two cores."""
-    every = [one for one in _all() if cores > 1 or all(case.setting.threads == 1 for case in one.cases)]
+    every = [x for x in _all() if cores > 1 or all(case.setting.threads == 1 for case in x.cases)]
     if full:
         return every
     chosen: list[Rival] = []
-    for one in every:
-        if not one.twin and sum(x.path == one.path for x in chosen) < QUICK[one.path]:
-            chosen.append(one)
+    for rival in every:
+        if not rival.twin and sum(x.path == rival.path for x in chosen) < QUICK[rival.path]:
+            chosen.append(rival)
     return chosen
 
 

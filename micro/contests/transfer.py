@@ -125,9 +125,9 @@ def layers(asked: Request) -> list[Contest]:
         if net == ONE:
             raise UsageError(f"--buffers {net}: --layers sets it against one a layer; name a network")
         parts = Transfer(0, str(net))
-        whole = Transfer(parts.size)
+        single = Transfer(parts.size)
         for name in ways(asked, DEFAULT, PEER):
-            forms = (whole, parts, replace(parts, waits="each")) if name in asked.rows(PEER) else (whole, parts)
+            forms = (single, parts, replace(parts, waits="each")) if name in asked.rows(PEER) else (single, parts)
             cases = tuple(asked.case(form, name) for form in forms)
             question = "one buffer, or one a layer?"
             contests.append(Contest(f"layers/{net}/variant:{name}", question, "buffers and waits", cases))
@@ -194,12 +194,12 @@ def first_touch(asked: Request) -> list[Contest]:
     """A copy into touched memory and into new, in small pages and in huge ones."""
     contests = []
     for size in sizes(asked, (MEMORY,)):
-        whole = max(HUGE_PAGE, size // HUGE_PAGE * HUGE_PAGE)
+        rounded = max(HUGE_PAGE, size // HUGE_PAGE * HUGE_PAGE)
         for page in (SMALL_PAGE, HUGE_PAGE):
-            rows = [Pages("copy", kind, whole, page) for kind in ("touched", "fresh")]
-            name, question = f"memory/page:{page}/size:{whole}", "what does memory cost that is new?"
+            rows = [Pages("copy", kind, rounded, page) for kind in ("touched", "fresh")]
+            name, question = f"memory/page:{page}/size:{rounded}", "what does memory cost that is new?"
             contests.append(Contest(name, question, "memory", tuple(asked.case(row, "c") for row in rows)))
-        huge = [Pages("copy", "touched", whole, page) for page in (SMALL_PAGE, HUGE_PAGE)]
+        huge = [Pages("copy", "touched", rounded, page) for page in (SMALL_PAGE, HUGE_PAGE)]
         cases = tuple(asked.case(row, "c") for row in huge)
-        contests.append(Contest(f"memory/pages/size:{whole}", "do huge pages pay?", "page", cases))
+        contests.append(Contest(f"memory/pages/size:{rounded}", "do huge pages pay?", "page", cases))
     return contests

@@ -51,12 +51,12 @@ def cases(measured: Sequence[Case], limits: Mapping[str, Limits]) -> list[Case]:
     ceilings: dict[Case, None] = {}
     for device, threads in dict.fromkeys((case.setting.device, case.setting.threads) for case in measured):
         alike = [case for case in measured if (case.setting.device, case.setting.threads) == (device, threads)]
-        own = [case for case in alike if not _elsewhere(case)]
-        if not own:
+        bounded = [case for case in alike if not _elsewhere(case)]
+        if not bounded:
             continue
         kind, many = devices.kind_of(device), _threads(threads, limits[device])
-        sizes = dict.fromkeys(_working_set(case.problem) for case in own)
-        coarse = dict.fromkeys(_computes(case) for case in own)
+        sizes = dict.fromkeys(_working_set(case.problem) for case in bounded)
+        coarse = dict.fromkeys(_computes(case) for case in bounded)
         problems: list[Problem] = [
             *([peak(kind, limits[device], many)] if "fma" in kind.ceilings else []),
             *(x for dtype in coarse for x in coarse_peaks(dtype, kind, limits[device], many)),
@@ -65,7 +65,7 @@ def cases(measured: Sequence[Case], limits: Mapping[str, Limits]) -> list[Case]:
         bounds = [problem for problem in problems if problem.op in kind.ceilings]
         for problem in bounds:
             # In a cache a core may read faster by narrower vectors.
-            asked = [case.setting.isa for case in own if case.setting.isa in kind.isas()]
+            asked = [case.setting.isa for case in bounded if case.setting.isa in kind.isas()]
             sets = dict.fromkeys(("default", *asked)) if problem.op == "stream" else ("default",)
             settings = [Setting(many, isa=isa, device=device) for isa in sets]
             ceilings |= {Case(problem, bounding(problem.op, kind.kernels), x, "ceiling"): None for x in settings}
@@ -85,8 +85,8 @@ def title(ceiling: Case) -> str:
         return f"FMA {bound.isa}{several}"
     if bound.op == "mma":
         return f"{'tensor cores ' if bound.unit in GPU else ''}{bound.dtype}, {bound.unit}{several}"
-    own = f", {ceiling.setting.isa}" if ceiling.setting.isa != "default" else ""
-    return f"read {units.binary(bound.size)}{several}{own}"
+    isa = f", {ceiling.setting.isa}" if ceiling.setting.isa != "default" else ""
+    return f"read {units.binary(bound.size)}{several}{isa}"
 
 
 def _elsewhere(case: Case) -> bool:
@@ -211,10 +211,10 @@ def _brought(problem: Problem) -> float:
     changes them; what is read and written comes once, and goes back beside. Of memory that is no operand's only
     inputs are known."""
     sizes = {role: sum(x.nbytes for x in problem.operands() if x.role == role) for role in ("in", "inout", "out")}
-    whole = sum(sizes.values())
-    if problem.footprint > whole:
+    total = sum(sizes.values())
+    if problem.footprint > total:
         return float(sizes["in"])
-    return problem.bytes * whole / (whole + sizes["inout"]) if whole else 0.0
+    return problem.bytes * total / (total + sizes["inout"]) if total else 0.0
 
 
 def took(measurement: Measurement, all_cases: Sequence[Case], index: int) -> Array:
@@ -240,10 +240,10 @@ def _bounds(case: Case, all_cases: Sequence[Case], measurement: Measurement, fea
     coarse: Bounds = {}
     single: Bounds = {}
     reads: Bounds = {}
-    precision, size, own = _computes(case), _working_set(case.problem), _of(case, all_cases)
-    units = {x.problem.unit for _, x in own if isinstance(x.problem, Mma)}
+    precision, size, ceilings = _computes(case), _working_set(case.problem), _of(case, all_cases)
+    units = {x.problem.unit for _, x in ceilings if isinstance(x.problem, Mma)}
     missing = any(unit in features and unit not in units for unit in CORE.get(precision, ()))
-    for i, other in own:
+    for i, other in ceilings:
         bound: Any = other.problem
         times = case.setting.threads // other.setting.threads
         name = title(other) + (f", {times} × 1 thread" if times > 1 else "")
@@ -269,8 +269,8 @@ def _of(case: Case, all_cases: Sequence[Case]) -> list[tuple[int, Case]]:
     """The ceilings of a case's device and number of threads; where none of these was measured, those of one thread,
     which so many of them may not reach together."""
     here = [(i, x) for i, x in enumerate(all_cases) if x.role == "ceiling" and x.setting.device == case.setting.device]
-    own = [(i, x) for i, x in here if x.setting.threads == case.setting.threads]
-    return own or [(i, x) for i, x in here if x.setting.threads == 1]
+    alike = [(i, x) for i, x in here if x.setting.threads == case.setting.threads]
+    return alike or [(i, x) for i, x in here if x.setting.threads == 1]
 
 
 def _certain(bound: Mma, case: Case) -> bool:

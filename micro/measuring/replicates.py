@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 TOPIC = "replicate"
 GRAVEST = ("wrong", "failed", "skipped", "planned", "built", "ran")  # statuses without a time
-OWN = "the ratio itself wanders", "do not see slow change"
+WITHIN_RUN = "the ratio itself wanders", "do not see slow change"
 OTHER_CLOCK = "timed by another clock in some of its runs"
 
 
@@ -44,8 +44,8 @@ def taken(run: record.Run) -> dict[tuple[int, str], record.Contest]:
     runs = {}
     for note in run.notes:
         if note.topic == TOPIC:
-            one = msgspec.convert(note.data["contest"], record.Contest, from_attributes=True)
-            runs[int(note.data["number"]), one.contest] = one
+            contest = msgspec.convert(note.data["contest"], record.Contest, from_attributes=True)
+            runs[int(note.data["number"]), contest.contest] = contest
     return runs
 
 
@@ -135,31 +135,31 @@ def _comparison(runs: Sequence[record.Contest], i: int) -> record.Comparison:
         high=None,
         verdict="not comparable",
         scope=f"across {len(runs)} processes",
-        notes=tuple(text for text in last.notes if all(text in one.notes for one in alone) and not _own(text)),
-        path=tuple(dict.fromkeys(name for one in alone for name in one.path)),
+        notes=tuple(text for text in last.notes if all(text in x.notes for x in alone) and not _is_within_run(text)),
+        path=tuple(dict.fromkeys(name for x in alone for name in x.path)),
         next_low=None,
         next_high=None,
         interval=None,
         p=None,
-        replicates=tuple(record.Replicate(one.ratio, one.low, one.high, one.verdict) for one in alone),
+        replicates=tuple(record.Replicate(x.ratio, x.low, x.high, x.verdict) for x in alone),
     )
-    for one in alone:
-        if one.verdict == "not comparable":
-            return replace(blank, reason=one.reason)
+    for comparison in alone:
+        if comparison.verdict == "not comparable":
+            return replace(blank, reason=comparison.reason)
     judged = stats.nested([_logs(run, last.baseline, last.contender) for run in runs], last.margin)
     reason = judged.reason or (runs[-1].stopped if judged.verdict == "unresolved" else None)
     filled = replace(blank, verdict=judged.verdict, reason=reason, interval=judged.kind, p=judged.p)
     filled = replace(filled, notes=(*blank.notes, *judged.notes))
     if judged.shown is None:
         return filled
-    low, high = next_run.of_replicates([one.ratio for one in alone if one.ratio is not None]) or (None, None)
+    low, high = next_run.of_replicates([x.ratio for x in alone if x.ratio is not None]) or (None, None)
     shown = judged.shown
     return replace(filled, ratio=shown.center, low=shown.low, high=shown.high, next_low=low, next_high=high)
 
 
-def _own(note: str) -> bool:
+def _is_within_run(note: str) -> bool:
     """Whether a note is of the rounds of one run, which the spread between runs does not need."""
-    return any(word in note for word in OWN)
+    return any(word in note for word in WITHIN_RUN)
 
 
 def _logs(run: record.Contest, baseline: str, contender: str) -> Any:

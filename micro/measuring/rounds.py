@@ -127,8 +127,8 @@ def affordable(goal: Goal, opened: ContestCost) -> int:
     def paid(seconds: float) -> int:
         return int((seconds - opened.beside) / max(opened.round, 1e-9))
 
-    own = paid(goal.seconds)
-    return goal.rounds or (own if own >= stats.FEWEST else max(own, min(paid(goal.left), stats.LOOKS[0])))
+    count = paid(goal.seconds)
+    return goal.rounds or (count if count >= stats.FEWEST else max(count, min(paid(goal.left), stats.LOOKS[0])))
 
 
 def one_look(goal: Goal, opened: ContestCost) -> bool:

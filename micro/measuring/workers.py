@@ -37,8 +37,8 @@ class Crew:
         self._opened = dict.fromkeys(self._keys, together)
         self._opened |= {key: [i for i, home in enumerate(self._home) if home == key] for key in self._teams}
         kinds = {key: kind_of(case.setting.device) for key, case in zip(self._home, cases, strict=True)}
-        self._coarse = any(one.tick > FINE for one in kinds.values())
-        self._sticky = {key for key, one in kinds.items() if one.sticky}
+        self._coarse = any(kind.tick > FINE for kind in kinds.values())
+        self._sticky = {key for key, kind in kinds.items() if kind.sticky}
         self.culprit = -1
 
     @property
@@ -50,16 +50,16 @@ class Crew:
         for key, opened in self._opened.items():
             cases, mine = tuple(self.cases[i] for i in opened), tuple(self._home[i] == key for i in opened)
             answers = self._ask(key, Open(cases, mine, self._seed), patience)
-            calls |= {i: answer for i, answer, own in zip(opened, answers, mine, strict=True) if own}
+            calls |= {i: answer for i, answer, at_home in zip(opened, answers, mine, strict=True) if at_home}
         visit = ACROSS if self.lockstep or self._coarse else VISIT
         settled = {
             key: self._ask(key, Settle([calls[i] for i in opened], visit), patience)
             for key, opened in self._opened.items()
         }
-        own = [(settled[key], self._opened[key].index(i)) for i, key in enumerate(self._home)]
+        homes = [(settled[key], self._opened[key].index(i)) for i, key in enumerate(self._home)]
         return ContestCost(  # what a worker says of its own cases: only it has launched them
-            tuple(cost.launches[at] for cost, at in own),
-            tuple(cost.visits[at] for cost, at in own),
+            tuple(cost.launches[at] for cost, at in homes),
+            tuple(cost.visits[at] for cost, at in homes),
             max(settled[key].round for key in self._keys) + sum(settled[key].round for key in self._teams),
             max(settled[key].beside for key in self._keys),
             max(settled[key].loop for key in self._keys),
@@ -90,25 +90,27 @@ class Crew:
         sings = next(case for case in order if self._home[case] in self._keys) if canary else None
         for case in order:
             key = self._home[case]
-            one = self._look(key, Look(number, 1, self._opened[key].index(case), bool(case == sings)), patience)
+            batch = self._look(key, Look(number, 1, self._opened[key].index(case), bool(case == sings)), patience)
             if total is None:
-                total = one
+                total = batch
                 continue
             mine = [home == key for home in self._home]
             total = replace(
-                _joined(total, one),
-                canary=total.canary | one.canary,
-                places=np.where(mine, one.places, total.places),
-                counters=total.counters + one.counters,
-                faults=total.faults + one.faults,
-                seconds=total.seconds + one.seconds,
-                state=total.state | one.state,
-                launches=tuple(b if own else a for a, b, own in zip(total.launches, one.launches, mine, strict=True)),
-                slowed=_summed(total.slowed, one.slowed),
-                witnesses=tuple(
-                    b if own else a for a, b, own in zip(total.witnesses, one.witnesses, mine, strict=True)
+                _joined(total, batch),
+                canary=total.canary | batch.canary,
+                places=np.where(mine, batch.places, total.places),
+                counters=total.counters + batch.counters,
+                faults=total.faults + batch.faults,
+                seconds=total.seconds + batch.seconds,
+                state=total.state | batch.state,
+                launches=tuple(
+                    b if at_home else a for a, b, at_home in zip(total.launches, batch.launches, mine, strict=True)
                 ),
-                witnessing=total.witnessing + one.witnessing,
+                slowed=_summed(total.slowed, batch.slowed),
+                witnesses=tuple(
+                    b if at_home else a for a, b, at_home in zip(total.witnesses, batch.witnesses, mine, strict=True)
+                ),
+                witnessing=total.witnessing + batch.witnessing,
             )
         assert total is not None
         return total
@@ -199,27 +201,27 @@ def _joined(first: RoundBatch, other: RoundBatch) -> RoundBatch:
 def stack(looks: Sequence[RoundBatch]) -> RoundBatch:
     import numpy as np
 
-    whole = looks[0]
+    total = looks[0]
     for look in looks[1:]:
-        whole = RoundBatch(
-            np.concatenate([whole.wall, look.wall]),
-            np.concatenate([whole.cpu, look.cpu]),
-            np.concatenate([whole.lost, look.lost]),
-            np.concatenate([whole.places, look.places]),
-            whole.canary | look.canary,
-            whole.counters + look.counters,
-            whole.faults + look.faults,
-            whole.seconds + look.seconds,
-            _both(whole.state, look.state),
+        total = RoundBatch(
+            np.concatenate([total.wall, look.wall]),
+            np.concatenate([total.cpu, look.cpu]),
+            np.concatenate([total.lost, look.lost]),
+            np.concatenate([total.places, look.places]),
+            total.canary | look.canary,
+            total.counters + look.counters,
+            total.faults + look.faults,
+            total.seconds + look.seconds,
+            _both(total.state, look.state),
             look.launches,
-            added(whole.broken, look.broken),
+            added(total.broken, look.broken),
             look.unheld,
-            _summed(whole.slowed, look.slowed),
+            _summed(total.slowed, look.slowed),
             look.witnesses,
-            whole.witnessing + look.witnessing,
-            added(whole.waits, look.waits),
+            total.witnessing + look.witnessing,
+            added(total.waits, look.waits),
         )
-    return whole
+    return total
 
 
 def added(first: Sequence[N], second: Sequence[N]) -> tuple[N, ...]:

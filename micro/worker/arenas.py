@@ -120,11 +120,11 @@ class Arenas:
 
         placed = [x for x in self._placed if x.arena == where]
         places = placement.fixed([x.nbytes for x in placed], 1, self._device.kind.alignment)[0]
-        for one, place in zip(placed, places, strict=True):
-            values = one.problem.indices(one.operand, np.random.default_rng(0))
-            self._device.put(self._device.view(self._blocks[where], int(place), one.operand), values)
-            if one.nbytes > one.operand.nbytes:  # cold ones lie there many times, in memory that NumPy writes
-                copies = self._blocks[where][int(place) : int(place) + one.nbytes].reshape(-1, one.operand.nbytes)
+        for item, place in zip(placed, places, strict=True):
+            values = item.problem.indices(item.operand, np.random.default_rng(0))
+            self._device.put(self._device.view(self._blocks[where], int(place), item.operand), values)
+            if item.nbytes > item.operand.nbytes:  # cold ones lie there many times, in memory that NumPy writes
+                copies = self._blocks[where][int(place) : int(place) + item.nbytes].reshape(-1, item.operand.nbytes)
                 copies[1:] = copies[0]
 
     def draw(self, seed: int, first: int, rounds: int, single: bool) -> Array:

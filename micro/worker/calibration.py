@@ -14,7 +14,7 @@ from micro.worker.timed import Timed, room
 if TYPE_CHECKING:
     from kernels.devices.base import Device
 
-TOLD = 1e-3  # seconds: the second call that takes as long tells enough of it
+ENOUGH = 1e-3  # seconds: a second call this long calibrates itself
 EMPTY = 10_000  # launches of nothing in a visit
 MOST = 100_000  # launches of a calibrating visit
 AGAIN = 2e-3  # seconds: calls that take less are calibrated by the median of several visits
@@ -44,7 +44,7 @@ def calibrated(device: Device, entry: Timed, checked: float, pilot: Pilot) -> fl
         took = _took(device, pilot(entry, 1))
         most = MOST if device.kind.compiled else room(device, entry)
         entry.launches = max(1, min(most, math.ceil(VISIT / max(took, 1e-9))))
-        if took > TOLD and entry.call:
+        if took > ENOUGH and entry.call:
             break
         entry.call = took
     if device.kind.compiled and took < AGAIN:

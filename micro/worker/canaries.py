@@ -26,8 +26,8 @@ def canaries(device: Device) -> list[tuple[Problem, Variant[Any]]]:
     limits, kind = device.limits(), device.kind
     problems: list[Problem] = [Stream("read", SMALL), Stream("read", 4 * limits.usable_cache)]
     if "fma" in kind.ceilings:
-        one = Fma(kind.isas()[-1])
-        problems.insert(0, replace(one, steps=WHOLE_STEPS, processors=limits.cores) if kind.undivided else one)
+        fma = Fma(kind.isas()[-1])
+        problems.insert(0, replace(fma, steps=WHOLE_STEPS, processors=limits.cores) if kind.undivided else fma)
     return [
         (problem, device.adopt(find(problem.op, bounding(problem.op, kind.kernels))))
         for problem in problems

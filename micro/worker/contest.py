@@ -23,7 +23,7 @@ from micro.worker.counters import Counters, page_faults
 from micro.worker.layout import Layout
 from micro.worker.messages import ContestCost, RoundBatch
 from micro.worker.schedule import out_of_step
-from micro.worker.timed import UNTOLD, Timed, launches, told
+from micro.worker.timed import UNTOLD, Timed, launches, without_overhead
 from micro.worker.watch import Overwritten, Watch
 from micro.worker.witness import Witness, watched
 
@@ -85,11 +85,11 @@ class OpenContest:
             for problem, variant in canaries(self._device)
         ]
         least = together(entry.problem for entry in self._canaries)
-        own = self._own()
-        self.layout = Layout(bench.arenas, self.entries, (*own, *self._canaries), least, seed)
+        launched = self._launched()
+        self.layout = Layout(bench.arenas, self.entries, (*launched, *self._canaries), least, seed)
         self.watch = Watch(self._device, self.layout, self._seen(), bench.under_way)
-        if own and not self._device.kind.compiled:
-            self._warm_up(own)
+        if launched and not self._device.kind.compiled:
+            self._warm_up(launched)
 
     def _entries(self, i: int) -> list[Timed]:
         """Those of a case; of one that only another worker has prepared they are alike, and take their place here."""
@@ -118,7 +118,7 @@ class OpenContest:
         parts = variant.parts(case.problem) or ((variant, 1),)
         return [(part, lambda views: _nothing(), uses) for part, uses in parts]
 
-    def _own(self) -> list[Timed]:
+    def _launched(self) -> list[Timed]:
         return [entry for entry in self.entries if self._mine[entry.case]]
 
     def _seen(self) -> list[int]:
@@ -141,17 +141,17 @@ class OpenContest:
     def _of(self, case: int) -> list[Timed]:
         return [entry for entry in self.entries if entry.case == case]
 
-    def _warm_up(self, own: Sequence[Timed]) -> None:
+    def _warm_up(self, entries: Sequence[Timed]) -> None:
         """What is known before anything of a device is timed that is not called from a compiled loop."""
         row, idle = self.layout.draw(0, 1)[0], self._bench.speed.idle
         untold = min(UNTOLD, max(1, self._device.kind.queue))
-        for entry in own:
+        for entry in entries:
             launch = self.layout.bound(entry, self.layout.of(row, entry))
             entry.kernels, entry.capturable = launch.kernels or untold * launch.uses, launch.capturable
             if self._bench.kernels.checked(self._cases[entry.case]) is None:
                 self._launch_first(entry, launch)
         if idle:
-            ramp(own[0], self.pilot)
+            ramp(entries[0], self.pilot)
         self._bench.speed.begin()
 
     def _launch_first(self, entry: Timed, launch: Launch) -> None:
@@ -206,7 +206,7 @@ class OpenContest:
             a_round,
             0.0 if self._device.kind.compiled else limits.visit * STEPWISE * len(self._canaries) + asking,
             loop_seconds(self._bench.cell) if self._device.kind.compiled and fastest < SHORT else 0.0,
-            run_queue.told(),
+            run_queue.available(),
         )
 
     def visit(
@@ -243,15 +243,15 @@ class OpenContest:
         if not captured:  # rivals are called the same way
             bound = [replace(launch, capturable=False) for launch in bound]
         launches = [[launch] for launch in bound]
-        times = visits.stepwise(self._device, launches, plan, self._bench.cell, {one.visit: one for one in witnesses})
-        return told(self._device, entries, which, times, self._bench.speed.overhead)
+        times = visits.stepwise(self._device, launches, plan, self._bench.cell, {x.visit: x for x in witnesses})
+        return without_overhead(self._device, entries, which, times, self._bench.speed.overhead)
 
     def look(self, first: int, rounds: int, only: int | None, canary: bool) -> RoundBatch:
         """Every case once a round, in fresh random order; `only` one case where workers take turns."""
         began, faults, counters, watch = time.perf_counter(), page_faults(), Counters.now(), self.watch
         cost = watch.seconds, watch.faults
         table = self.layout.draw(first, rounds)
-        entries = [e for e in self._own() if only is None or e.case == only]
+        entries = [e for e in self._launched() if only is None or e.case == only]
         order = placement.orders(self._seed, first, rounds, len(entries))
         columns = [self.layout.columns(e) for e in entries]
         offsets = [table[r, columns[e]] for r in range(rounds) for e in order[r]]
@@ -276,7 +276,7 @@ class OpenContest:
             counters=replace(spent, moved=int(process_state.cores() != self._state.cores)),
             faults=page_faults() - faults - (watch.faults - cost[1]),
             seconds=seconds,
-            witnesses=tuple(watch.made.get(case, 0) for case in range(len(self._cases))),
+            witnesses=tuple(watch.counts.get(case, 0) for case in range(len(self._cases))),
             witnessing=watch.seconds - cost[0],
             state=self._bench.speed.state,
             slowed=slowed,
@@ -326,7 +326,7 @@ class OpenContest:
 
     def _refuse_guilty(self, changed: Callable[[], str]) -> None:
         """Launches each case alone. Raises WrongResult for one that does what `changed` then says."""
-        for entry in self._own():
+        for entry in self._launched():
             self.pilot(entry, TRIES)
             if what := changed():
                 with self._bench.under_way(entry.case):
@@ -343,7 +343,7 @@ class OpenContest:
         import numpy as np
 
         taken = run_queue.stolen(times.wall, times.waited, stolen)
-        known = self._device.kind.compiled and run_queue.told()  # elsewhere that clock may have steps of 10 ms
+        known = self._device.kind.compiled and run_queue.available()  # elsewhere that clock may have steps of 10 ms
         helped = known & (times.cpu > AT_ONCE * times.wall)
         shape = (len(order), len(self._cases))
         wall, cpu, lost = np.zeros(shape), np.zeros(shape), np.zeros(shape)

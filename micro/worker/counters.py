@@ -18,7 +18,7 @@ class Counters:
 
     clock: float = 0.0
     busy: float = 0.0
-    own: float = 0.0
+    process: float = 0.0
     steal: float = 0.0
     pressure: float = 0.0
     throttled: int = 0
@@ -32,7 +32,7 @@ class Counters:
         lines = _text(Path("/proc/stat")).splitlines()
         user, nice, system, _, _, irq, softirq, steal = _ticks(lines, "cpu")
         cores = [_ticks(lines, f"cpu{core}") for core in _own_cores()]
-        own = [ticks[-1] for ticks in cores]
+        stolen = [ticks[-1] for ticks in cores]
         return cls(
             time.perf_counter(),
             (user + nice + system + irq + softirq) / tick,
@@ -41,7 +41,7 @@ class Counters:
             _pressure(),
             _throttled(),
             0,
-            sum(own) / max(1, len(own)) / tick,
+            sum(stolen) / max(1, len(stolen)) / tick,
             sum(sum(ticks[:3]) + sum(ticks[5:7]) for ticks in cores) / tick,
         )
 
@@ -54,7 +54,7 @@ class Counters:
     @property
     def foreign(self) -> float:
         """Cores kept busy by others."""
-        return max(0.0, self.busy - self.own) / self.clock if self.clock else 0.0
+        return max(0.0, self.busy - self.process) / self.clock if self.clock else 0.0
 
 
 def _text(path: Path) -> str:

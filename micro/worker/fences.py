@@ -43,10 +43,10 @@ class Stretch:
         page = mmap.PAGESIZE
         room = -(-max(nbytes, 1) // page) * page
         self._mapped = mmap.mmap(-1, room + 2 * page, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        whole: Array = np.frombuffer(self._mapped, np.uint8)
-        self.inner = whole[page : page + room]
-        self.low = int(whole.ctypes.data)
-        self.high = self.low + whole.size
+        pages: Array = np.frombuffer(self._mapped, np.uint8)
+        self.inner = pages[page : page + room]
+        self.low = int(pages.ctypes.data)
+        self.high = self.low + pages.size
         protect = ctypes.CDLL(None, use_errno=True).mprotect
         for address in (self.low, self.high - page):
             if protect(ctypes.c_void_p(address), ctypes.c_size_t(page), NO_ACCESS):

@@ -145,6 +145,8 @@ class Fenced(Bench):
     def __init__(self, device: Device, problem: Problem, stretches: Sequence[Stretch], behind: bool) -> None:
         unit, operands = device.kind.alignment, problem.operands()
         pairs = list(zip(stretches, operands, strict=True))
-        offsets = [(one.inner.size - x.nbytes) // unit * unit if behind else 0 for one, x in pairs]
-        self._lay(device, problem, [(one.inner, offset) for one, offset in zip(stretches, offsets, strict=True)])
-        self._guard([(one.inner, 0, one.inner.size) for one in stretches])
+        offsets = [(stretch.inner.size - x.nbytes) // unit * unit if behind else 0 for stretch, x in pairs]
+        self._lay(
+            device, problem, [(stretch.inner, offset) for stretch, offset in zip(stretches, offsets, strict=True)]
+        )
+        self._guard([(stretch.inner, 0, stretch.inner.size) for stretch in stretches])

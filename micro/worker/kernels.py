@@ -53,7 +53,7 @@ class Kernels:
     def __init__(self, device: Device) -> None:
         self.device = device
         self._binds: dict[Case, list[tuple[Variant[Any], Bind, int]]] = {}
-        self._whole: dict[Case, Bind] = {}
+        self._undivided: dict[Case, Bind] = {}
         self._pilot: dict[Case, float] = {}
         self._evidence: dict[Case, tuple[int, Path | None, bool]] = {}
         self._drawn: dict[tuple[Problem, int, tuple[str, ...]], Drawn] = {}
@@ -66,12 +66,12 @@ class Kernels:
         began, before = time.perf_counter(), process_state.take()
         self._threads[case] = process_state.threads()
         variant = self.device.adopt(find(case.problem.op, case.variant))
-        whole = variant.prepare(case.problem, self.device, case.setting)
-        self._whole[case] = whole
-        launch = whole(bench.views)
+        bind = variant.prepare(case.problem, self.device, case.setting)
+        self._undivided[case] = bind
+        launch = bind(bench.views)
         refuse_uses(case, launch.uses)
         refuse_workspace(case, launch.workspace)
-        self._binds[case] = [(variant, whole, launch.uses)]
+        self._binds[case] = [(variant, bind, launch.uses)]
         if parts := variant.parts(case.problem):
             self._binds[case] = [
                 (part, part.prepare(case.problem, self.device, case.setting), uses) for part, uses in parts
@@ -90,9 +90,9 @@ class Kernels:
         """One launch for each probe against float64. Raises WrongResult, its evidence in a folder if one
         is given, with the operands if they are to be kept."""
         variant = self.device.adopt(find(case.problem.op, case.variant))
-        if case not in self._whole:
+        if case not in self._undivided:
             self.prepare(case)
-        bind = self._whole[case]
+        bind = self._undivided[case]
         self._evidence[case] = seed, evidence, keep
         if evidence is not None:
             worker_evidence.clear(evidence, case)
@@ -144,10 +144,10 @@ class Kernels:
             return [() for _ in cases]
         calls = []
         for case in cases:
-            if case not in self._whole:
+            if case not in self._undivided:
                 self.prepare(case)
             bench = guards.Bench(device, case.problem)
-            launch = self._whole[case](bench.views)
+            launch = self._undivided[case](bench.views)
             launch.call()  # what it loads or compiles at its first call is not part of it
             calls.append(launch.call)
         device.sync()
@@ -164,7 +164,7 @@ class Kernels:
 
     def in_parts(self, case: Case) -> bool:
         """Whether parts of a prepared case, or one of them, are timed in place of the call that was checked."""
-        return all(bind is not self._whole[case] for _, bind, _ in self.binds(case))
+        return all(bind is not self._undivided[case] for _, bind, _ in self.binds(case))
 
     def checked(self, case: Case) -> float | None:
         """Seconds of the launch by which it was checked, None where it was not."""
@@ -173,5 +173,5 @@ class Kernels:
     def close(self) -> None:
         """Forget a contest's cases and what they hold."""
         self._binds.clear()
-        self._whole.clear()
+        self._undivided.clear()
         self._pilot.clear()

@@ -225,7 +225,7 @@ def main(arguments: list[str]) -> None:
         answers.send((type(error).__name__, str(error)))
         return
     answers.send(("ok", None))
-    own = os.getpid()
+    pid = os.getpid()
     while True:
         try:
             request = requests.recv()
@@ -240,7 +240,7 @@ def main(arguments: list[str]) -> None:
             answer = (type(error).__name__, str(error))
         except (Exception, KeyboardInterrupt) as error:  # an interrupt of a kernel's own
             answer = ("LaunchError", f"raises {raised(error)}")
-        if os.getpid() != own:  # a child that a kernel left behind must not answer for it
+        if os.getpid() != pid:  # a child that a kernel left behind must not answer for it
             os._exit(0)
         answers.send(answer)
 

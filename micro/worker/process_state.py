@@ -110,7 +110,7 @@ def take() -> ProcessState:
     os.umask(mask)
     return ProcessState(
         *floating(),
-        tuple((one.function, one.flags, handler) for one, handler in zip(handlers, python, strict=True)),
+        tuple((x.function, x.flags, handler) for x, handler in zip(handlers, python, strict=True)),
         tuple(name for name in TIMERS if signal.getitimer(getattr(signal, name))[0]),
         _folder(),
         mask,
@@ -154,7 +154,7 @@ def _others_ran() -> float:
 def state_changes(before: ProcessState, after: ProcessState) -> list[str]:
     """What differs that no kernel may change, as a refusal says it."""
     changed = zip(SIGNALS, before.handlers, after.handlers, strict=True)
-    signals = ", ".join(name for name, one, other in changed if one != other)
+    signals = ", ".join(name for name, old, new in changed if old != new)
     return [word.format(signals) for name, word in WORDS.items() if vars(before)[name] != vars(after)[name]]
 
 
@@ -172,7 +172,7 @@ def restore(before: ProcessState) -> None:
             signal.signal(number, python)
     if (library := _library()) is not None:
         library.state_restore(ctypes.byref(Floating(before.rounding, before.flushes, before.traps)))
-        handlers = (_Handler * len(SIGNALS))(*(_Handler(*one[:2]) for one in before.handlers))
+        handlers = (_Handler * len(SIGNALS))(*(_Handler(*x[:2]) for x in before.handlers))
         library.state_handle(_numbers(), ctypes.c_int64(len(SIGNALS)), handlers)
     for name in TIMERS:
         if name not in before.timers:

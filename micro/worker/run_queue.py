@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kernels.problem import Array
 
 SOURCE = Path(__file__).with_name("run_queue.c")
-TASKS, OWN = "/proc/self/task", "/proc/self/schedstat"
+TASKS, SCHEDSTAT = "/proc/self/task", "/proc/self/schedstat"
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def close_tasks() -> None:
 
 
 @functools.cache
-def told(file: str = OWN) -> bool:
+def available(file: str = SCHEDSTAT) -> bool:
     """Whether this system tells what a process is queued for. A container's own kernel (gVisor), one built without
     CONFIG_SCHED_INFO and other systems than Linux do not."""
     try:

@@ -32,7 +32,7 @@ class Schedule:
         self._planned: dict[int, set[int]] = {}
         self._looks: dict[int, int] = {}
         self._first = stats.LOOKS[0]
-        self.made = 0
+        self.count = 0
         self.spent = self.timed = 0.0  # seconds of witnesses, and of the rounds without them
 
     def looks(self, first: int) -> None:
@@ -67,10 +67,10 @@ class Schedule:
 
     def _more(self) -> int:
         """So many that may be made beside them."""
-        if not self.made:
+        if not self.count:
             return 0
         left = max(FREE, SHARE * self.timed) - self.spent
-        return max(0, int(left * self.made / max(self.spent, 1e-9)))
+        return max(0, int(left * self.count / max(self.spent, 1e-9)))
 
     def launches(self, count: int) -> list[int]:
         """Which of a visit's launches are looked at."""

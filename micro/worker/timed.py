@@ -73,7 +73,7 @@ def room(device: Device, entry: Timed) -> int:
     return max(1, device.kind.queue // max(1, entry.kernels))
 
 
-def told(
+def without_overhead(
     device: Device, entries: Sequence[Timed], which: Sequence[int], timed: visits.Timed, overhead: float
 ) -> visits.Timed:
     """Without the time between two marks; launches are fewer from now on where a hold broke."""

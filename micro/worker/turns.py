@@ -52,9 +52,9 @@ def turns(problem: Problem, variant: Variant[Any], data: str, fenced: bool) -> l
     first, *others = asked(problem, variant, data)
     if problem.flops <= EASY_FLOPS and problem.footprint <= EASY_BYTES:
         again = Turn(first, changed=True)
-        whole = [Turn(first), again, again, *map(Turn, others)]
-        whole += [again] * max(1, CALLS - len(whole))
-        return _placed(whole, fenced)
+        calls = [Turn(first), again, again, *map(Turn, others)]
+        calls += [again] * max(1, CALLS - len(calls))
+        return _placed(calls, fenced)
     reads = any(x.role == "in" for x in problem.operands())
     before = [Turn(first, changed=True, judged=False)] if reads and problem.flops < DEAR_FLOPS else []
     if not before and not others:
@@ -68,23 +68,23 @@ def asked(problem: Problem, variant: Variant[Any], data: str) -> list[str]:
     """The probes of a problem: its own; of the data that is timed; of rows that differ in size, and of numbers that are
     none, which a kernel is not asked that says that its error grows: it mixes rows. A graded one takes the place of a
     sparse one, whose terms it has. Of a problem that is not easy no other is graded, and no number is none."""
-    own, apart = list(problem.probes), variant.growth == 1
+    probes, apart = list(problem.probes), variant.growth == 1
     timed = [data] if data != "normal" else []
     graded = apart and bool(problem.graded)
-    if graded and "sparse" in own:
-        own[own.index("sparse")] = GRADED
+    if graded and "sparse" in probes:
+        probes[probes.index("sparse")] = GRADED
     if problem.flops > EASY_FLOPS or problem.footprint > EASY_BYTES:
-        return [*own, *timed]
-    alone = [GRADED] if graded and GRADED not in own else []
-    return [*own, *alone, *timed, *([SPECIAL] if apart and problem.special else [])]
+        return [*probes, *timed]
+    alone = [GRADED] if graded and GRADED not in probes else []
+    return [*probes, *alone, *timed, *([SPECIAL] if apart and problem.special else [])]
 
 
-def _placed(whole: Sequence[Turn], fenced: bool) -> list[Turn]:
+def _placed(calls: Sequence[Turn], fenced: bool) -> list[Turn]:
     """The first three on the same operands, the last there too; those between them at a fence, before and behind by
     turns."""
     places: Iterator[Place] = itertools.cycle(("end", "start") if fenced else ("guarded",))
-    middle = [Turn(x.probe, x.changed, place) for x, place in zip(whole[3:-1], places, strict=False)]
-    return [*whole[:3], *middle, whole[-1]]
+    middle = [Turn(x.probe, x.changed, place) for x, place in zip(calls[3:-1], places, strict=False)]
+    return [*calls[:3], *middle, calls[-1]]
 
 
 @dataclass

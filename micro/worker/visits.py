@@ -219,10 +219,8 @@ def _pages(nbytes: int) -> ctypes.Array[ctypes.c_char]:
 def _witnesses(watched: Sequence[Watched]) -> ctypes.Array[_Witness]:
     """With one behind the last that stands at no visit."""
     table = (_Witness * (len(watched) + 1))()
-    for i, one in enumerate(watched):
-        table[i] = _Witness(
-            one.visit, one.launch, one.before.ctypes.data, one.behind.ctypes.data, len(one.before), len(one.behind)
-        )
+    for i, x in enumerate(watched):
+        table[i] = _Witness(x.visit, x.launch, x.before.ctypes.data, x.behind.ctypes.data, len(x.before), len(x.behind))
     table[len(watched)].visit = -1
     return table
 

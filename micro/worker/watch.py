@@ -41,7 +41,7 @@ class Watch:
         self._rng = np.random.default_rng()  # seeded by the system: a kernel is not to know
         self._schedule = Schedule(self._rng)
         self.faults = 0
-        self.made: dict[int, int] = {}
+        self.counts: dict[int, int] = {}
 
     @property
     def seconds(self) -> float:
@@ -73,7 +73,7 @@ class Watch:
     def _visit(self, visit: int, entry: Timed, offsets: Array, turns: Sequence[int]) -> Iterator[Witness]:
         names = [x.name for x in entry.problem.operands()]
         launches = self._schedule.launches(entry.launches) if self.device.kind.compiled else [entry.launches - 1]
-        self.made[entry.case] = self.made.get(entry.case, 0) + 1
+        self.counts[entry.case] = self.counts.get(entry.case, 0) + 1
         for launch in launches:
             turn = turns[launch] if len(turns) > 1 else turns[0]
             views = dict(zip(names, self.layout.views(entry, offsets, turn), strict=True))
@@ -105,5 +105,5 @@ class Watch:
             yield
         finally:
             self._schedule.spent += time.perf_counter() - began
-            self._schedule.made = sum(self.made.values())
+            self._schedule.count = sum(self.counts.values())
             self.faults += page_faults() - faults

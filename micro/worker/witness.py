@@ -241,13 +241,13 @@ def taken(device: Device, view: Any, places: Places) -> Array:
     pieces = list(_pieces(places))
     if device.kind.compiled and len(pieces) > MANY:
         return np.array(device.get(view[np.ix_(*places)]))
-    whole: Array | None = None
+    values: Array | None = None
     for inside, outside in pieces:
         piece = device.get(view[outside])
-        whole = np.empty(tuple(map(len, places)), piece.dtype) if whole is None else whole
-        whole[inside] = piece
-    assert whole is not None
-    return whole
+        values = np.empty(tuple(map(len, places)), piece.dtype) if values is None else values
+        values[inside] = piece
+    assert values is not None
+    return values
 
 
 def _pieces(places: Places) -> Iterator[tuple[tuple[slice, ...], tuple[slice, ...]]]:
@@ -269,7 +269,7 @@ def _runs(along: Array) -> list[tuple[slice, slice]]:
 
 def watched(witnesses: Sequence[Witness]) -> list[Watched]:
     """For the compiled loop, in its order."""
-    return [_watched(one) for one in sorted(witnesses, key=lambda one: (one.visit, one.launch))]
+    return [_watched(x) for x in sorted(witnesses, key=lambda x: (x.visit, x.launch))]
 
 
 def _watched(witness: Witness) -> Watched:
@@ -277,12 +277,12 @@ def _watched(witness: Witness) -> Watched:
 
     before, behind = [], []
     for operand in witness.excerpt.problem.outputs:
-        whole = (slice(None),) * len(operand.shape)
+        everything = (slice(None),) * len(operand.shape)
         if witness.stays(operand):
-            before.append(_moves(operand, witness, witness.fill[operand.name], whole)[:, FROM_MEMORY])
+            before.append(_moves(operand, witness, witness.fill[operand.name], everything)[:, FROM_MEMORY])
         else:
             before.append(_moves(operand, witness, witness.fill[operand.name], witness.boxes[operand.name]))
-        behind.append(_moves(operand, witness, witness.kept[operand.name], whole)[:, FROM_MEMORY])
+        behind.append(_moves(operand, witness, witness.kept[operand.name], everything)[:, FROM_MEMORY])
     if change := witness.change:
         operand = next(x for x in witness.entry.problem.operands() if x.name == change.operand)
         offset = sum(i * step for i, step in zip(change.place, operand.strides, strict=True))
@@ -298,9 +298,9 @@ def _moves(operand: Operand, witness: Witness, values: Array, box: Box) -> Array
     run, [n, 3]."""
     import numpy as np
 
-    whole = next(x for x in witness.entry.problem.operands() if x.name == operand.name)
+    full = next(x for x in witness.entry.problem.operands() if x.name == operand.name)
     there = np.zeros((1,) * len(operand.shape), np.int64)
-    for axis, (along, step) in enumerate(zip(witness.excerpt.places[operand.name], whole.strides, strict=True)):
+    for axis, (along, step) in enumerate(zip(witness.excerpt.places[operand.name], full.strides, strict=True)):
         there = there + (along * step).reshape((-1,) + (1,) * (len(operand.shape) - 1 - axis))
     size = BYTES[operand.dtype]
     here = np.arange(values.size).reshape(operand.shape) * size

@@ -1,4 +1,4 @@
-"""What the finished run of micro/memory.py says of bandwidth, latency and cold caches, in sentences."""
+"""Answers of micro/memory.py about bandwidth, latency and cold caches, in sentences."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COLD = Band("Cold over warm, vectors of 256 KiB, flushed", 1.8, usual="2.3 to 8"
 
 
 def bandwidth_answer(run: Run) -> list[str]:
-    """A line for read, copy and triad: bytes a second by working set, counted as in STREAM."""
+    """List bytes per second by working set for read, copy and triad, counted as in STREAM."""
     rates: dict[str, list[tuple[int, float]]] = {}
     on_cpu = True
     for contest in run.contests:
@@ -32,10 +32,11 @@ def bandwidth_answer(run: Run) -> list[str]:
 
 
 def latency_answer(run: Run, caches: tuple[int, ...]) -> list[str]:
-    """Nanoseconds a load by working set and page; the last-level cache that can really be used. `caches`:
-    what the system says of them, bytes, smallest first."""
+    """List load latency by working set and page, and the last-level cache that can really be used.
+
+    `caches`: sizes that the system reports, in bytes, smallest first."""
     curves: dict[int, dict[int, float]] = {}
-    on_cpu = True  # whether they are the processor's pages: a GPU's nobody chooses
+    on_cpu = True  # page sizes are shown for a processor only: a GPU offers no choice
     for contest in run.contests:
         for case, result in timed(contest) if contest.contest.startswith("latency/") else ():
             assert result.seconds is not None
@@ -65,7 +66,7 @@ def _usable(curve: dict[int, float], pages: str, caches: tuple[int, ...]) -> str
 
 
 def cold_answer(run: Run) -> list[str]:
-    """What operands out of cache cost, flushed and swept."""
+    """Report what operands out of cache cost, flushed and swept."""
     sentences = []
     launches = {x.name: x.launches for x in run.results}
     for _, comparison, _, case in pairs(run, "cold/"):

@@ -1,4 +1,4 @@
-"""What the finished run of micro/conv.py says: the fastest of each layer and pass, and where FFT begins to win."""
+"""Answers of micro/conv.py: the fastest variant of each layer and pass, and where FFT begins to win."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ FORMS = ("passes", "layout", "grouped", "widths")  # contests of one kernel
 
 
 def answer(run: Run) -> list[str]:
-    """The crossovers of FFT, then a sentence a contest: who is fastest, and against what; or what one kernel's forms
-    take."""
+    """List the FFT crossovers, then for each contest its fastest variant or the cost of a kernel's forms."""
     sentences = [sentence for contest in run.contests for sentence in (*_fastest(contest), *_forms(contest))]
     return [*crossovers(run), *sentences]
 
 
 def place(problem: Any) -> str:
-    """`3×3, 256→384 channels, 13×13, batch 16, stride 1`"""
+    """Format a layer: `3×3, 256→384 channels, 13×13, batch 16, stride 1`."""
     stride = f", stride {problem.stride}" if problem.stride > 1 else ""
     return (
         f"{problem.r}×{problem.s}, {problem.c}→{problem.k} channels, {problem.h}×{problem.w}, batch {problem.n}{stride}"
@@ -30,12 +29,12 @@ def place(problem: Any) -> str:
 
 
 def where(problem: Any) -> str:
-    """`dgrad, 3×3, 256→384 channels, 13×13, batch 16`"""
+    """Format a pass of a layer: `dgrad, 3×3, 256→384 channels, 13×13, batch 16`."""
     return f"{problem.direction}, {place(problem)}"
 
 
 def _fastest(contest: record.Contest) -> Iterator[str]:
-    """The least ratio that is certainly below 1, or that none is."""
+    """Report the least ratio that is certainly below 1, or that there is none."""
     compared = [x for x in contest.comparisons if x.ratio is not None]
     if not compared or contest.differs != "variant":
         return
@@ -50,7 +49,7 @@ def _fastest(contest: record.Contest) -> Iterator[str]:
 
 
 def _forms(contest: record.Contest) -> Iterator[str]:
-    """One kernel's passes, layouts, groups or channels, times the first of them."""
+    """Compare one kernel's passes, layouts, groups or channels with the first of them."""
     compared = [x for x in contest.comparisons if x.ratio is not None]
     if not compared or contest.contest.partition("/")[0] not in FORMS:
         return
@@ -66,7 +65,7 @@ def _forms(contest: record.Contest) -> Iterator[str]:
 
 
 def _form(differs: str, problem: Any) -> str:
-    """`dgrad`, `nhwc`, `4 groups`, `49 channels`"""
+    """Format what differs: `dgrad`, `nhwc`, `4 groups`, `49 channels`."""
     if differs in ("direction", "layout"):
         return str(problem.direction if differs == "direction" else problem.layout)
     return units.counted(problem.groups, "group") if "groups" in differs else units.counted(problem.c, "channel")

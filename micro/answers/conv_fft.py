@@ -1,5 +1,7 @@
-"""`--fft`: from which filter size on a transform takes less time than sums, by library and by whether the filter's
-spectrum is kept: the smallest size from which on the whole 95 % interval lies below 1, and from which it is certain."""
+"""Answer of `--fft`: from which filter size on a transform takes less time than sums.
+
+Reported by library and by whether the filter's spectrum is kept: the smallest size from which on the entire 95 %
+interval lies below 1, and the one from which the verdict is certain."""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from reports.record import Comparison, Run
 
 @dataclass(frozen=True)
 class Size:
-    """One filter size of one variant: against the contest's first, and against the fastest that sums."""
+    """One filter size of one variant, compared with the contest's baseline and the fastest direct sum."""
 
     edge: int
     comparison: Comparison
@@ -30,15 +32,15 @@ class Size:
 
 @dataclass
 class Layer:
-    """An image in one pass: by variant its sizes that have an interval, and the rounds of the sizes that have none."""
+    """An image size in one pass, with its FFT variants."""
 
-    variants: dict[str, list[Size]] = field(default_factory=dict)
-    without: dict[int, int] = field(default_factory=dict)
+    variants: dict[str, list[Size]] = field(default_factory=dict)  # by variant, the sizes that have an interval
+    without: dict[int, int] = field(default_factory=dict)  # of sizes without an interval, the undisturbed rounds
     against: str = ""
 
 
 def crossovers(run: Run) -> Iterator[str]:
-    """For each image and pass what is asked, and which sizes answer it; then a sentence a variant."""
+    """Report for each image and pass the question and its sizes, then a sentence per variant."""
     for place, layer in _layers(run).items():
         edges = sorted({size.edge for sizes in layer.variants.values() for size in sizes})
         asked = f"Where FFT begins to win, {place}: the filter from which on its 95 % interval lies below 1"
@@ -49,14 +51,14 @@ def crossovers(run: Run) -> Iterator[str]:
 
 
 def _sums(variant: str) -> bool:
-    """Whether it adds term by term."""
+    """Report whether a variant adds term by term."""
     with suppress(UsageError):  # one of another version's file
         return "sums" in find(Conv.op, variant).roles
     return False
 
 
 def _without(layer: Layer) -> str:
-    """The sizes of which nothing is said."""
+    """List the sizes that have no interval, with their rounds."""
     rounds = sorted(set(layer.without.values()))
     few = " to ".join(map(str, dict.fromkeys((rounds[0], rounds[-1])))) if rounds else ""
     some = _listed(sorted(layer.without))
@@ -94,18 +96,18 @@ def _add(layer: Layer, contest: record.Contest, comparison: Comparison) -> None:
 
 
 def _place(problem: Any) -> str:
-    """`forward, 64→64 channels, 27×27, batch 16`"""
+    """Format an image and pass: `forward, 64→64 channels, 27×27, batch 16`."""
     return f"{problem.direction}, {problem.c}→{problem.k} channels, {problem.h}×{problem.w}, batch {problem.n}"
 
 
 def _from(sizes: Sequence[Size], holds: Callable[[Size], bool]) -> Size | None:
-    """The smallest from which on it holds."""
+    """Return the smallest size from which on `holds` is true for all sizes."""
     beyond = max((i + 1 for i, size in enumerate(sizes) if not holds(size)), default=0)
     return sizes[beyond] if beyond < len(sizes) else None
 
 
 def _parts(sizes: Sequence[Size], against: str) -> Iterator[str]:
-    """Against the contest's first; against the fastest that sums, where that is another."""
+    """Compare with the contest's baseline, then with the fastest direct sum where that is another."""
     first = _from(sizes, lambda size: size.comparison.high is not None and size.comparison.high < 1)
     if first is None:
         yield f"nowhere below {against}"

@@ -1,4 +1,4 @@
-"""What the finished run says of a search: the default's regret, what the search costs, after how many calls it pays."""
+"""Answers about algorithm search: the default's regret, a search's cost, and when it pays."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ CALLS = 2  # of each algorithm in a search: one warms it up, one is timed
 
 @dataclass(frozen=True)
 class Search:
-    """Of one layer and pass: seconds of a call by variant; seconds to plan, pack and allocate all but the default;
-    `again`: the default over what was found, in fresh rounds, where anything was faster."""
+    """A search over the variants of one layer and pass."""
 
     problem: Any
     default: str
     best: str
-    times: dict[str, float]
-    prepared: float = 0.0
-    again: Comparison | None = None
+    times: dict[str, float]  # seconds of a call, by variant
+    prepared: float = 0.0  # seconds to plan, pack and allocate all but the default
+    again: Comparison | None = None  # the default over the best, in fresh rounds; None if nothing was faster
 
     @property
     def cost(self) -> float:
@@ -35,17 +34,17 @@ class Search:
 
     @property
     def chosen(self) -> float:
-        """The default over what was found, in the rounds that chose it."""
+        """Ratio of the default to the best, in the rounds that chose the best."""
         return self.times[self.default] / self.times[self.best]
 
     @property
     def regret(self) -> float | None:
-        """None where it was not measured."""
+        """Ratio of the default to the best, in fresh rounds; None if not measured."""
         return 1.0 if self.best == self.default else self.again.ratio if self.again else None
 
     @property
     def after(self) -> float:
-        """Seconds of a call of what was found: by the fresh rounds, where there are any."""
+        """Seconds of a call of the best, by the fresh rounds if there are any."""
         return self.times[self.default] / (self.regret or self.chosen)
 
     @property
@@ -57,20 +56,20 @@ class Search:
         return conv.where(self.problem)
 
     def pays(self, regret: float | None) -> float:
-        """Calls that bring in what the search took; infinitely many where there is nothing to gain."""
+        """Return the calls that amortize the search; infinite where there is nothing to gain."""
         gain = self.times[self.default] * (1 - 1 / regret) if regret else 0.0
         return self.cost / gain if gain > 0 else float("inf")
 
 
 def answer(run: Run) -> list[str]:
-    """All of the layers together, each by itself, then the shapes that change."""
+    """Summarize all layers, then each layer, the last batches and the changing shapes."""
     layers, changing = _searches(run, FOUND), _searches(run, CHANGING)
     shapes = [search for search in changing if not any(_of_batch(x, search) for x in layers)]
     return [*_together(layers), *map(_layer, layers), *_last(changing, layers), *_ever_new(shapes)]
 
 
 def _searches(run: Run, word: str) -> list[Search]:
-    """Of contests in which the default and anything else was timed."""
+    """Collect contests in which the default and at least one other variant were timed."""
     again = {common(x.contest): x.comparisons[0] for x in run.contests if x.contest.startswith(f"{REGRET}/")}
     searched = [x for x in run.contests if x.contest.partition("/")[0] in (FOUND, CHANGING)]
     setups = _setups(searched)
@@ -87,8 +86,10 @@ def _searches(run: Run, word: str) -> list[Search]:
 
 
 def _setups(contests: Iterable[Contest]) -> dict[tuple[str, str], float]:
-    """Seconds to prepare a variant, by contest. The first time in a pass its library is loaded and its source compiled,
-    once for all shapes: there the next one counts, where that took less."""
+    """Seconds to prepare a variant, by contest.
+
+    The first preparation in a pass loads the library and compiles its source once for all shapes: it counts as the next
+    one if that was shorter."""
     setups: dict[tuple[str, str], float] = {}
     by_kind: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for contest in contests:
@@ -106,7 +107,7 @@ def _direction(x: Result) -> str:
 
 
 def _layer(search: Search) -> str:
-    """What its default costs, and when a search pays."""
+    """Report what a layer's default costs, and when a search pays."""
     tried = len(search.times)
     if search.best == search.default:
         return (
@@ -115,8 +116,8 @@ def _layer(search: Search) -> str:
         )
     if search.again is None or search.again.ratio is None:
         return (
-            f"{search.where}: {search.default} takes {search.chosen:.2f} times what {search.best} takes, the fastest of "
-            f"{tried}, in the rounds that chose it; in fresh ones it was not measured."
+            f"{search.where}: {search.default} takes {search.chosen:.2f} times what {search.best} takes, the fastest "
+            f"of {tried}, in the rounds that chose it; in fresh ones it was not measured."
         )
     return (
         f"{search.where}: {search.default} takes {interval(search.again)} times what {search.best} "
@@ -137,7 +138,7 @@ def _pays(search: Search) -> str:
 
 
 def _together(searches: list[Search]) -> Iterator[str]:
-    """The median and the largest regret, and how many are certain."""
+    """Report the median and the largest regret, and how many are certain."""
     regrets = [(x.regret, x) for x in searches if x.regret]
     if len(regrets) < 2:
         return
@@ -152,7 +153,7 @@ def _together(searches: list[Search]) -> Iterator[str]:
 
 
 def _last(changing: list[Search], layers: list[Search]) -> Iterator[str]:
-    """A last batch that is smaller: a search for it alone, against the default and the full batch's winner."""
+    """Compare a search for a smaller last batch with the default and the full batch's winner."""
     for full in layers:
         for smaller in (x for x in changing if _of_batch(full, x)):
             epochs = smaller.pays(smaller.regret or smaller.chosen)
@@ -172,12 +173,12 @@ def _last(changing: list[Search], layers: list[Search]) -> Iterator[str]:
 
 
 def _of_batch(full: Search, smaller: Search) -> bool:
-    """Whether they differ in the batch alone."""
+    """Report whether two searches differ in the batch size alone."""
     return bool(full.problem != smaller.problem and replace(full.problem, n=smaller.problem.n) == smaller.problem)
 
 
 def _ever_new(searches: list[Search]) -> Iterator[str]:
-    """Shapes one after another, each of which is searched for when it is met first."""
+    """Report what a search for each of many shapes costs, if each is searched at first sight."""
     by_direction: dict[str, list[Search]] = {}
     for search in searches:
         by_direction.setdefault(search.problem.direction, []).append(search)

@@ -1,4 +1,4 @@
-"""What the finished run says of memory: for each layer and pass what is fastest from how many bytes on."""
+"""Answers about workspace: for each layer and pass, the fastest variant by available bytes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FRONTIER, STEPS = "pareto", "steps"  # first words of contests: of all cases, an
 
 
 def answer(run: Run) -> list[str]:
-    """A sentence a layer and pass."""
+    """Report the frontier of each layer and pass."""
     again = {x.contest.partition("/")[2]: x for x in run.contests if x.contest.startswith(f"{STEPS}/")}
     every = [contest for contest in run.contests if contest.contest.startswith(f"{FRONTIER}/")]
     return [sentence for x in every for sentence in _steps(x, again.get(x.contest.partition("/")[2]))]
@@ -24,8 +24,7 @@ def answer(run: Run) -> list[str]:
 def frontier(contest: Contest) -> list[Result]:
     """Return the cases that nothing beats with as few bytes beside the operands, by these bytes.
 
-    Each is faster than all that hold no more, by the margin of the comparisons at least.
-    """
+    Each is faster than all that hold no more, by the margin of the comparisons at least."""
     margin = max((x.margin for x in contest.comparisons), default=0.0)
     steps: list[Result] = []
     least = float("inf")
@@ -37,7 +36,7 @@ def frontier(contest: Contest) -> list[Result]:
 
 
 def _steps(contest: Contest, again: Contest | None) -> Iterator[str]:
-    """What is fastest from so many bytes on, with the ratios of fresh rounds."""
+    """Report the fastest variant from each number of bytes on, with the ratios of fresh rounds."""
     left, count = frontier(contest), len(timed(contest))
     if not left:
         return

@@ -1,4 +1,4 @@
-"""What the finished run of micro/memory.py says of words that threads of a GPU hand each other, in sentences."""
+"""Answers of micro/memory.py about words exchanged between threads of a GPU."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TITLES: Mapping[str, str] = {
 
 
 def exchange_answer(run: Run) -> list[str]:
-    """A sentence for each kind, its ratios in order; one of shuffles beside loads."""
+    """Report the ratios of each kind in order, and shuffles beside loads."""
     return [_sentence(group) for group in grouped(run, "exchange/")]
 
 

@@ -1,4 +1,4 @@
-"""Figures that a run of micro/memory.py holds without naming them: costs of a page, the knee of a latency curve."""
+"""Figures derived from a run of micro/memory.py: costs of a page, the knee of a latency curve."""
 
 from __future__ import annotations
 
@@ -19,20 +19,19 @@ PLATEAU = 4  # … which reach from the second level to so many of it, on both m
 
 
 def timed(contest: record.Contest) -> Iterator[tuple[Any, record.Result]]:
-    """Measured cases that have a time, and their results."""
+    """Yield measured cases that have a time, with their results."""
     for result in contest.results:
         if result.role == "measured" and result.seconds is not None:
             yield parse(result.name), result
 
 
 def prepared_per_launch(result: record.Result) -> bool:
-    """Whether what is made ready before a visit was ready at each launch: a visit of one, and not so long
-    that it goes without."""
+    """Report whether each launch had fresh memory: samples of one launch that is not LONG."""
     return result.launches == 1 and result.seconds is not None and result.seconds.median <= LONG
 
 
 def difference(first: record.Result, second: record.Result) -> Cost | None:
-    """Second minus first, seconds of one use, paired in rounds; None where too few were accepted."""
+    """Second minus first in seconds of one use, paired in rounds; None for too few rounds."""
     import numpy as np
 
     lost = set(first.rejected) | set(second.rejected)
@@ -47,13 +46,13 @@ def difference(first: record.Result, second: record.Result) -> Cost | None:
 
 
 def each(cost: Cost, count: int) -> Cost:
-    """Of one of so many."""
+    """Divide a cost by a count."""
     ends = [None if x is None else x / count for x in (cost.low, cost.high)]
     return Cost(cost.seconds / count, *ends)
 
 
 def faults(run: Run) -> Faults | None:
-    """Costs of a page, from the contests that hold first touches; None where there are none of them."""
+    """Return costs of a page from contests with first touches; None if there are none."""
     fault: dict[int, Cost] = {}
     unmap: dict[int, Cost] = {}
     for contest in run.contests:
@@ -76,14 +75,13 @@ def faults(run: Run) -> Faults | None:
 
 @dataclass(frozen=True)
 class Knee:
-    """Bytes: the last working set that a cache still served, the next one tried, and where between them, on
-    a logarithmic scale, the latency passes `middle`; seconds of the two plateaus."""
+    """End of the caches in a latency curve."""
 
-    low: int
-    high: int
-    at: float
-    plateau: float
-    memory: float
+    low: int  # bytes of the last working set in cache
+    high: int  # the next working set that was measured
+    at: float  # bytes at which the latency passes `middle`, interpolated on a logarithmic scale
+    plateau: float  # seconds of a load in the caches
+    memory: float  # seconds of a load in main memory
 
     @property
     def middle(self) -> float:
@@ -113,7 +111,7 @@ def knee(curve: Mapping[int, float], second_level: int) -> Knee | None:
 
 
 def _astray(over: Sequence[bool], cut: int) -> int:
-    """Points above the middle before the cut, or below it behind."""
+    """Count points above the middle before the cut, or below it after the cut."""
     return sum(over[:cut]) + sum(not x for x in over[cut:])
 
 

@@ -1,4 +1,4 @@
-"""What the finished run of micro/transfer.py says of gradients, layers, processes and new memory."""
+"""Answers of micro/transfer.py about gradients, layers, processes and new memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CLAIMED = 0.0256  # seconds, the text's transfer
 
 
 def gradients(run: Run) -> list[str]:
-    """A sentence a network, the fastest way first; then what the text's figure is."""
+    """Report transfers of each network's gradient, the fastest first, then the published figure."""
     by_size: dict[int, list[tuple[float, str]]] = {}
     for case, result in timed(run, "gradient/"):
         assert result.seconds is not None
@@ -30,7 +30,7 @@ def gradients(run: Run) -> list[str]:
 
 
 def published() -> str:
-    """The literature's transfer of a gradient in 0.0256 s, worked out."""
+    """Derive the published 0.0256 s of a gradient's transfer."""
     fcn_r, other = GRADIENTS["fcn-r"].nbytes, 55_000_000 * 4
     repository = 4 * 13_707_264  # bytes of the text's CNTK script's, fcn-r:cntk, without biases
     biased = 4 * 13_714_442
@@ -62,7 +62,7 @@ layers = Phrase(
 
 
 def beside(run: Run) -> list[str]:
-    """A sentence a size: the copy, the products, and both at once; what of the shorter one is hidden."""
+    """Report for each size the time of copy and products alone and at once, and the hidden share."""
     sentences = []
     for contest in run.contests:
         if not contest.contest.startswith("beside/"):

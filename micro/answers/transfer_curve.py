@@ -1,5 +1,4 @@
-"""What the finished run of micro/transfer.py says of sizes: a line for each level of the memory, and what several
-threads bring."""
+"""Answers of micro/transfer.py about sizes: a line per memory level, and the gain from threads."""
 
 from __future__ import annotations
 
@@ -26,31 +25,30 @@ EDGE = 1.5  # times a cache, or a part of it: what lies between is in no level
 
 @dataclass(frozen=True)
 class Line:
-    """seconds = latency + bytes / rate from the size `first` to `last`, least squares of what is left as a share of
-    each time; ends of the 95 % intervals, a rate without an upper one None; the largest such share, and its size."""
+    """Fit of seconds = latency + bytes / rate over a range of sizes, by relative least squares."""
 
-    first: int
-    last: int
-    latency: tuple[float, float, float]
-    rate: tuple[float, float, float | None]
-    worst: float
-    at: int
+    first: int  # smallest size in bytes
+    last: int  # largest size
+    latency: tuple[float, float, float]  # seconds, with the ends of the 95 % interval
+    rate: tuple[float, float, float | None]  # bytes per second; the upper end may be unbounded
+    worst: float  # largest relative residual
+    at: int  # its size
 
 
 def way(case: Any) -> str:
-    """`memcpy`, `c-stream with 2 threads`, `both-pinned, each way`."""
+    """Format a variant: `memcpy`, `c-stream with 2 threads`, `both-pinned, each way`."""
     threads: int = case.setting.threads
     each: str = ", each way" * case.variant.startswith("both-")
     return str(case.variant) + each + f" with {threads} threads" * (threads > 1)
 
 
 def rate(each: float) -> str:
-    """Bytes a second."""
+    """Format bytes per second."""
     return units.scaled(each, "B/s")
 
 
 def timed(run: Run, kind: str) -> Iterator[tuple[Any, record.Result]]:
-    """Cases of a kind of contest that have a time, and their results."""
+    """Yield cases of a kind of contest that have a time, with their results."""
     for contest in run.contests:
         for result in contest.results if contest.contest.startswith(kind) else ():
             if result.role == "measured" and result.seconds:
@@ -58,7 +56,7 @@ def timed(run: Run, kind: str) -> Iterator[tuple[Any, record.Result]]:
 
 
 def fit(times: Mapping[int, float]) -> Line | None:
-    """By size in bytes; None of fewer sizes than FEWEST."""
+    """Fit a line to seconds by size in bytes; None for fewer than FEWEST sizes."""
     import numpy as np
     from scipy.special import stdtrit
 
@@ -75,7 +73,7 @@ def fit(times: Mapping[int, float]) -> Line | None:
 
 
 def _solved(times: Mapping[int, float]) -> tuple[Array, Array, Array, Array]:
-    """Sizes and seconds in order, latency and seconds a byte, what is left as shares of the times."""
+    """Return sorted sizes, their seconds, (latency, seconds per byte), and relative residuals."""
     import numpy as np
 
     sizes, seconds = (np.array(x, float) for x in zip(*sorted(times.items()), strict=True))
@@ -85,8 +83,9 @@ def _solved(times: Mapping[int, float]) -> tuple[Array, Array, Array, Array]:
 
 
 def lines(times: Mapping[int, float], caches: Sequence[int]) -> list[Line]:
-    """One for each level that has enough sizes: both operands of a copy lie in a level, and not at its edge. Where the
-    last cache ends, which may be shared with others and seem larger than it is, the times say."""
+    """Fit a line to each memory level with enough sizes, both operands well inside the level.
+
+    The times decide where the last cache ends: it may be shared, and smaller than reported."""
     levels: list[dict[int, float]] = []
     rest = dict(sorted(times.items()))
     for cache in sorted(caches)[:-1]:
@@ -97,7 +96,7 @@ def lines(times: Mapping[int, float], caches: Sequence[int]) -> list[Line]:
 
 
 def _cut(times: dict[int, float]) -> list[dict[int, float]]:
-    """One part, or more where that leaves far less: a cache ends there, or a library turns to another way."""
+    """Split sizes where that reduces the residuals greatly: at a cache's end or a change of algorithm."""
     sizes = list(times)
     best = [times]
     for count in range(1, len(sizes) // FEWEST):
@@ -116,7 +115,7 @@ def _squares(parts: Sequence[Mapping[int, float]]) -> float:
 
 
 def curve(run: Run) -> list[str]:
-    """A sentence a way: a line for each level of the memory."""
+    """Report for each variant a line per memory level."""
     times: dict[str, dict[int, float]] = {}
     for case, result in timed(run, "curve/"):
         assert result.seconds is not None
@@ -141,7 +140,7 @@ def _of_way(name: str, times: dict[int, float], segments: Sequence[Line]) -> str
 
 
 def _line(line: Line) -> str:
-    """`1 KiB to 16 KiB 2.1 ns [1.9, 2.3] + 210 GB/s [190, 230], 4 %`"""
+    """Format a line: `1 KiB to 16 KiB 2.1 ns [1.9, 2.3] + 210 GB/s [190, 230], 4 %`."""
     span = f"{units.binary(line.first)} to {units.binary(line.last)}"
     _, low, high = line.latency
     call = _spread(line.latency, "s")
@@ -151,7 +150,7 @@ def _line(line: Line) -> str:
 
 
 def _spread(ends: tuple[float, float, float | None], unit: str) -> str:
-    """`2.10 ns [1.9, 2.3]`, ends in the unit of the middle; a dash where there is none."""
+    """Format an interval in the unit of its center: `2.10 ns [1.9, 2.3]`; a dash for a missing end."""
     middle = units.scaled(ends[0], unit)
     scale = float(middle.partition(" ")[0]) / ends[0]
     low, high = ("–" if x is None else _figures(scale * x) for x in ends[1:])
@@ -159,12 +158,12 @@ def _spread(ends: tuple[float, float, float | None], unit: str) -> str:
 
 
 def _figures(value: float) -> str:
-    """Three of them, and no power of ten."""
+    """Format three significant figures without an exponent."""
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def team(run: Run) -> list[str]:
-    """From which size on several threads pay, by way; our best copy of large sizes beside the best of others."""
+    """Report from which size several threads pay, and compare the suite's large copies with others."""
     alone: dict[str, list[Pair]] = {}
     large: list[str] = []
     medians = {x.name: x.seconds.median for x in run.results if x.seconds}
@@ -190,7 +189,7 @@ def _pays(name: str, pairs: Sequence[Pair]) -> str:
 
 
 def _beside(rivals: Sequence[Pair], medians: Mapping[str, float]) -> str:
-    """Our fastest by several threads over the fastest of the others."""
+    """Compare the suite's fastest copy by several threads with the fastest of the others."""
     ours = min({x.comparison.contender for x in rivals}, key=lambda name: medians[name])
     pair = min((x for x in rivals if x.comparison.contender == ours), key=lambda x: medians[x.comparison.baseline])
     x = pair.comparison

@@ -1,4 +1,4 @@
-"""Every engine of cuDNN against what its heuristics choose: layers of networks, pass by pass."""
+"""Contests of every cuDNN engine against the choice of its heuristics, by layer and pass."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ COARSE = ("cudnn-guessed-tf32", "cudnn-find:default", "cudnn-plan:a:tf32", "cudn
 
 
 def build(asked: Request) -> list[Contest]:
-    """In single precision the engines that are known to answer in it; all of them, and all in TF32. On a GPU alone."""
+    """Build contests of engines known to answer in single precision; with `full`, of all, also in TF32.
+
+    GPU only."""
     if not asked.device.undivided:
         return []
     layers = [LAYERS[name] for name in (LAYERS if "all" in asked.flags else FEW)]

@@ -1,5 +1,4 @@
-"""The contests of micro.conv --norm-and-pool: what a network's normalizations and poolings take, forward and backward,
-beside the three passes of the convolution that they follow."""
+"""Contests of micro.conv --norm-and-pool: normalizations and poolings beside their convolutions."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ USUAL = ("resnet-56", "alexnet-s")
 
 
 def contests(asked: Request) -> list[Contest]:
-    """One for each distinct layer: its convolution's passes, then what follows it, by each kernel."""
+    """Build a contest per distinct layer: its convolution's passes, then its followers by each kernel."""
     if not asked.rows():
         return []
     batch = asked.axes["n"][0] if "n" in asked.given else None
@@ -37,7 +36,7 @@ def contests(asked: Request) -> list[Contest]:
 
 
 def _convolutions(asked: Request) -> tuple[str, ...]:
-    """Those that are named; else the first that is here."""
+    """Return the requested variants; else the first available of CONVOLUTIONS."""
     if "variant" in asked.given:
         return asked.variants
     some = layers(USUAL[0])[0].problem
@@ -59,7 +58,7 @@ def _contest(asked: Request, name: str, layer: Convolution, convolution: str) ->
 
 
 def _kernels(asked: Request, convolution: str) -> tuple[str, ...]:
-    """Those of whoever convolves, the suite's own for libraries that have none; all of them where nobody is named."""
+    """Return the kernels of the convolution's library, else the suite's; all without `--variant`."""
     if "variant" not in asked.given:
         return (*KERNELS["torch"], *OURS)
     return KERNELS.get(find(Conv.op, convolution).provider, OURS)

@@ -1,4 +1,4 @@
-"""The contests of micro/cpu.py: what is done, by which kernels, with which instruction sets and how many threads."""
+"""Contests of micro/cpu.py: problems, kernels, instruction sets and numbers of threads."""
 
 from __future__ import annotations
 
@@ -32,14 +32,13 @@ OPERATIONS = "work: differs (operations a second are compared)"
 
 @dataclass(frozen=True)
 class Work:
-    """What is done. `own`: the suite's kernel, compiled for each set; `switched`: libraries that can be told a set and
-    say what they took; `fixed`: those that cannot, which have a column of their own."""
+    """A problem and its kernels."""
 
     title: str
     problem: Any
-    variant: str = "c"
-    switched: tuple[str, ...] = ()
-    fixed: tuple[str, ...] = ()
+    variant: str = "c"  # the suite's kernel, compiled for each instruction set
+    switched: tuple[str, ...] = ()  # libraries that accept an instruction set and report the one they use
+    fixed: tuple[str, ...] = ()  # libraries that choose by themselves, each a separate column
 
 
 def _product(edge: int) -> Work:
@@ -59,34 +58,34 @@ WORKS = (
 
 
 def named_sets(asked: Request) -> tuple[str, ...]:
-    """None where nobody named any."""
+    """Return the requested instruction sets; empty without `--isa`."""
     return tuple(dict.fromkeys(setting.isa for setting in asked.settings)) if "isa" in asked.given else ()
 
 
 def sets(asked: Request) -> tuple[str, ...]:
-    """Those named, or those that this processor has, narrowest first."""
+    """Return the requested instruction sets, or those of this processor, narrowest first."""
     here = tuple(word for word in SETS if NAMED[word] in instruction_sets())
     return named_sets(asked) or here or ("default",)
 
 
 def named_threads(asked: Request) -> tuple[int, ...]:
-    """None where nobody named any."""
+    """Return the requested numbers of threads; empty without `--threads`."""
     return tuple(dict.fromkeys(setting.threads for setting in asked.settings)) if "threads" in asked.given else ()
 
 
 def narrowed(asked: Request) -> bool:
-    """Whether a person named what is to be done, or by which kernel."""
+    """Report whether the command names a problem or a kernel."""
     return bool(asked.given & {"variant", *asked.axes})
 
 
 def threads(asked: Request) -> tuple[int, ...]:
-    """Those named; else powers of two, and as many as this process may use."""
+    """Return the requested numbers of threads; else powers of two and all usable cores."""
     most = cores()
     return named_threads(asked) or tuple(sorted({most, *(2**i for i in range(most.bit_length()))}))
 
 
 def works(asked: Request) -> list[Work]:
-    """All of them; where axes are named, the problems that they mean. None where the device is no processor."""
+    """Return all works, or those of the requested problems; none where the device is no processor."""
     if asked.device.kernels != "cpu":
         return []
     alike = [x for x in WORKS if x.problem.op == asked.op]
@@ -97,7 +96,9 @@ def works(asked: Request) -> list[Work]:
 
 
 def rivals(asked: Request, work: Work) -> list[tuple[str, bool]]:
-    """Kernels, and whether each can be told a set: ours and OpenBLAS; with --all the libraries too; or those named."""
+    """Return kernels, and whether each accepts an instruction set.
+
+    These are the suite's and OpenBLAS; with --all the libraries too; or the requested ones."""
     settable = [(name, True) for name in (work.variant, *work.switched)]
     every = [*settable, *((name, False) for name in work.fixed)]
     if "variant" in asked.given:
@@ -106,7 +107,7 @@ def rivals(asked: Request, work: Work) -> list[tuple[str, bool]]:
 
 
 def case(asked: Request, problem: Any, variant: str, many: int, isa: str) -> Case:
-    """Skipped where there are not so many cores, or no such set."""
+    """Build a case, skipped if cores or instruction set are lacking."""
     built = asked.case(problem, variant, replace(asked.settings[0], threads=many, isa=isa))
     reasons = []
     if many > cores():
@@ -119,13 +120,13 @@ def case(asked: Request, problem: Any, variant: str, many: int, isa: str) -> Cas
 def contest(
     word: str, title: str, differs: str, cases: Sequence[Case], pairs: Sequence[tuple[int, int]] = ()
 ) -> Contest:
-    """Of one problem and kernel."""
+    """Build a contest over cases of one problem and kernel."""
     name = f"{word}/{cases[0].problem.name}/variant:{cases[0].variant}"
     return Contest(name, title, differs, tuple(cases), tuple(pairs))
 
 
 def grid(asked: Request) -> list[Contest]:
-    """Each kernel with each set and number of threads, against itself with the narrowest on one thread."""
+    """Compare each kernel by instruction set and threads with its narrowest set on one thread."""
     contests = [] if narrowed(asked) or not works(asked) else peaks(asked)
     for work in works(asked):
         for name, settable in rivals(asked, work):
@@ -137,12 +138,12 @@ def grid(asked: Request) -> list[Contest]:
 
 
 def peak(asked: Request, problem: Any, many: int = 1) -> Case:
-    """A kernel whose set is its problem's own, not its libraries'."""
+    """Build the case of a kernel whose problem, not its library, fixes the instruction set."""
     return asked.case(problem, "c", replace(asked.settings[0], threads=many, isa="default"))
 
 
 def peaks(asked: Request) -> list[Contest]:
-    """Multiply-adds in registers by set and threads; products of coarser numbers by each unit that is here."""
+    """Build multiply-adds in registers by set and threads, and coarse products by available unit."""
     counts = [many for many in threads(asked) if many <= cores()]
     fused, coarse = [], []
     for problem in (peak_of(NAMED[isa]) for isa in sets(asked) if isa in NAMED):
@@ -159,7 +160,7 @@ def peaks(asked: Request) -> list[Contest]:
 
 
 def width(asked: Request) -> list[Contest]:
-    """Each set against the next narrower, on one thread and on all, in the same rounds."""
+    """Compare each instruction set with the next narrower, on one thread and on all, in shared rounds."""
     each, counts, contests = sets(asked), threads(asked), []
     if len(each) == 1:
         named = f"--isa {each[0]}: " if named_sets(asked) else ""
@@ -176,8 +177,7 @@ def width(asked: Request) -> list[Contest]:
 
 
 def saturation(asked: Request) -> list[Contest]:
-    """One thread against more. Those of the texts' machines are in the plan, skipped where there are not so many
-    cores."""
+    """Compare one thread with more; counts of the texts' machines are skipped where cores are lacking."""
     counts = named_threads(asked) or tuple(dict.fromkeys((*threads(asked), *MANY)))
     contests = []
     for work in works(asked):

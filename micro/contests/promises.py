@@ -1,4 +1,4 @@
-"""What the self-test promises of the harness on a machine, and what it does not: data of `python -m micro.selftest`."""
+"""Promises of the self-test on a machine, and their limits: data of `python -m micro.selftest`."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 LEAD = {"openblas": "OpenBLAS on this machine", "cublas": "cuBLAS on this GPU"}
 CLAIM = "the published claim is 3 times (arXiv 1608.07249)"
-PUBLISHED, PUBLISHED_K = (1024, 2048), 26752  # M and N; K, of which a processor is asked for an eighth
+PUBLISHED, PUBLISHED_K = (1024, 2048), 26752  # M and N; K, an eighth of which is usual on a processor
 LONGER = "--budget 120s"
 NEAR = 1.25  # bounds of a crossover this near to each other are near enough
 

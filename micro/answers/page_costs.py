@@ -89,12 +89,11 @@ class Knee:
 
 
 def knee(curve: Mapping[int, float], second_level: int) -> Knee | None:
-    """Where seconds a load, by working set, pass the geometric middle between the caches' plateau and main
-    memory; None for a curve without a step, or without a point on either side.
+    """Find where load latency crosses from the caches' plateau to main memory, by working set.
 
-    The plateau: from the second level to four of it. Main memory: the largest third of what lies above. The
-    cut is the one with the fewest points on its wrong side, so that one that strays moves it nowhere.
-    """
+    The threshold is the geometric mean of both. None for a curve without a step, or without a point on either side.
+    Plateau: from the second level to four times its size. Main memory: the largest third of the sizes above. The cut
+    has the fewest points on its wrong side, so that an outlier does not move it."""
     above = sorted(size for size in curve if size > second_level)
     flat = [size for size in above if size <= PLATEAU * second_level]
     far = [size for size in above if size > PLATEAU * second_level]

@@ -17,7 +17,7 @@ from micro.planning.benchmark import Request
 from micro.planning.contest import Contest
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
-# Three and more in every level of the memory; not 512 MiB, whose answers take long to check and tell nothing new.
+# Three and more in every level of the memory; not 512 MiB, whose answers take long to check and add nothing.
 CURVE = (*(KIB << i for i in range(19)), GIB)
 TEAMS = tuple(i * MIB for i in (1, 4, 16, 64, 128, 256, 1024))
 STAGED = (64 * KIB, MIB, 16 * MIB, 128 * MIB)  # of pageable memory: up to 64 KiB the driver takes a copy at once

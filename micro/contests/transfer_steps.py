@@ -1,4 +1,4 @@
-"""Contests of micro/transfer.py on a training step: feeds, carried state, waits, duplex copies, chains."""
+"""Contests of micro/transfer.py on a training step: feeds, carried state, waits, duplex, chains."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Several runs of one contest, each in fresh processes, as one: all samples, and the spread between them.
+"""Several runs of a contest, in fresh processes, combined: all samples, and the spread between runs.
 
-Works on records alone, so that runs out of a resumed file count like those just made.
-"""
+Works on records alone, so that runs from a resumed file count like new ones."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ OTHER_CLOCK = "timed by another clock in some of its runs"
 
 
 def passes(contests: Sequence[Contest], count: int, run: record.Run, seed: int) -> Iterator[tuple[int, list[Contest]]]:
-    """So many times all contests, each time in another order: the number of the pass, and what the file lacks of it."""
+    """Yield for each pass its number, and the shuffled contests that the file lacks of it."""
     recorded = taken(run)
     for number in range(count):
         todo = [contest for contest in contests if (number, contest.name) not in recorded]
@@ -33,12 +32,12 @@ def passes(contests: Sequence[Contest], count: int, run: record.Run, seed: int) 
 
 
 def keep(file: RunFile, number: int, done: record.Contest) -> None:
-    """Append one run of a contest to the file, as a note: the contest's own line comes when all its runs are there."""
+    """Append a run to the file as a note; the contest's record follows after all its runs."""
     file.append(record.Note(TOPIC, {"number": number, "contest": done}))
 
 
 def taken(run: record.Run) -> dict[tuple[int, str], record.Contest]:
-    """The runs that a file holds, by number and contest."""
+    """Return the runs that a file holds, by number and contest."""
     import msgspec
 
     runs = {}
@@ -62,7 +61,7 @@ def until_now(contests: Sequence[Contest], count: int, run: record.Run) -> Itera
 
 
 def combined(runs: Sequence[record.Contest]) -> record.Contest:
-    """One record of several runs of a contest; `processes` of a sample is the number of its run."""
+    """Combine runs of a contest into one record; `processes` of a sample is the number of its run."""
     last = runs[-1]
     seconds = {key: sum(run.seconds.get(key, 0.0) for run in runs) for key in last.seconds}
     rows = [[by_name[x.name] for by_name in map(_by_name, runs) if x.name in by_name] for x in last.results]
@@ -76,7 +75,7 @@ def _by_name(run: record.Contest) -> dict[str, record.Result]:
 
 
 def _result(runs: Sequence[record.Result]) -> record.Result:
-    """A case that had no time in one of its runs has none."""
+    """Combine results of a case; it has no time if it had none in one of its runs."""
     for status in GRAVEST:
         for result in runs:
             if result.status == status:
@@ -113,19 +112,19 @@ def _result(runs: Sequence[record.Result]) -> record.Result:
 
 
 def _lost(runs: Sequence[record.Result]) -> float | None:
-    """Share of all rounds of the runs; None where one of them does not say."""
+    """Share of rounds lost in all runs; None if a run lacks it."""
     shares = [x.lost * len(x.samples) for x in runs if x.lost is not None]
     return sum(shares) / sum(len(x.samples) for x in runs) if len(shares) == len(runs) else None
 
 
 def _canary(runs: Sequence[record.Result]) -> dict[str, Any]:
-    """Of each canary what it took in all runs."""
+    """Concatenate the times of each canary over all runs."""
     names = dict.fromkeys(name for x in runs for name in x.canary or {})
     return {name: [s for x in runs for s in (x.canary or {}).get(name, ())] for name in names}
 
 
 def _comparison(runs: Sequence[record.Contest], i: int) -> record.Comparison:
-    """What the runs say together; each one's own beside it."""
+    """Combine the comparisons of all runs, and list each run's ratio."""
     alone = [run.comparisons[i] for run in runs]
     last = alone[-1]
     blank = replace(
@@ -158,7 +157,7 @@ def _comparison(runs: Sequence[record.Contest], i: int) -> record.Comparison:
 
 
 def _is_within_run(note: str) -> bool:
-    """Whether a note is of the rounds of one run, which the spread between runs does not need."""
+    """Report whether a note concerns rounds of one run, not the spread between runs."""
     return any(word in note for word in WITHIN_RUN)
 
 

@@ -1,4 +1,4 @@
-"""The workers of one contest as one: a whole look in one of them, or turns under a token in several."""
+"""The workers of one contest: entire batches of rounds in one of them, or turns in several."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from kernels.problem import Array
 
 N = TypeVar("N", int, float)
-FINE = 60e-9  # seconds between two readings of a clock, a thousandth of VISIT: with more a visit is ACROSS
+FINE = 60e-9  # seconds between two clock readings, a thousandth of VISIT; coarser clocks need ACROSS
 CLOCKS = ("sm_megahertz", "sm_megahertz_least", "sm_megahertz_most")  # of a device's state
 
 
 class Crew:
-    """Alive for one contest. All methods raise Died when a worker does; `culprit` is then
-    the case that was under way, or −1 where none was."""
+    """Workers open for one contest; all methods raise Died if a worker dies.
+
+    `culprit` is then the case that was under way, or −1 if none was."""
 
     def __init__(self, workers: Workers, cases: Sequence[Case], seed: int) -> None:
         self._workers, self.cases, self._seed = workers, tuple(cases), seed
@@ -57,7 +58,7 @@ class Crew:
             for key, opened in self._opened.items()
         }
         homes = [(settled[key], self._opened[key].index(i)) for i, key in enumerate(self._home)]
-        return ContestCost(  # what a worker says of its own cases: only it has launched them
+        return ContestCost(  # each case by its home worker, which alone has launched it
             tuple(cost.launches[at] for cost, at in homes),
             tuple(cost.visits[at] for cost, at in homes),
             max(settled[key].round for key in self._keys) + sum(settled[key].round for key in self._teams),
@@ -67,8 +68,10 @@ class Crew:
         )
 
     def look(self, first: int, rounds: int, patience: float, canary: bool = True) -> RoundBatch:
-        """Rounds `first` to `first + rounds`, the canaries before them. Teams of threads, which are ceilings alone,
-        have theirs behind those of a single worker, so that no visit of a case follows another worker's."""
+        """Run rounds `first` to `first + rounds`, after the canaries.
+
+        Thread teams, which are ceilings only, run after a single worker's rounds, so that no case's sample follows
+        another worker's."""
         if self.lockstep:
             return stack([self._round(first + i, patience, canary=canary and i == 0) for i in range(rounds)])
         total = self._look(self._keys[0], Look(first, rounds, canary=canary), patience)
@@ -80,7 +83,7 @@ class Crew:
         return _widened(self._ask(key, request, patience), self._opened[key], len(self.cases))
 
     def _round(self, number: int, patience: float, canary: bool) -> RoundBatch:
-        """Every case once, in random order, each in its worker while the others block on their pipes."""
+        """Run each case once, in random order, each in its worker while the others block on their pipes."""
         from dataclasses import replace
 
         import numpy as np
@@ -136,19 +139,20 @@ class Crew:
 
 
 def _apart(case: Case) -> bool:
-    """Whether its worker is its own: of what is measured, and of the team of threads that a ceiling may be, beside
-    which no other pool of the process spins."""
+    """Report whether a case has a separate worker: measured cases, and ceilings with a thread team.
+
+    No other pool of the process may spin beside the latter."""
     return case.role == "measured" or case.setting.threads > 1
 
 
 def _home(workers: Workers, ceiling: Case, cases: Sequence[Case]) -> Key:
-    """Where a ceiling of one thread is visited: with the first case of its device, of one thread if there is such."""
+    """Return the worker of a one-thread ceiling: that of a measured case on its device, few threads first."""
     near = [x for x in cases if x.role == "measured" and x.setting.device == ceiling.setting.device]
     return workers.key(min(near, key=lambda case: case.setting.threads))
 
 
 def _widened(batch: RoundBatch, columns: Sequence[int], width: int) -> RoundBatch:
-    """A worker's rounds with all cases of the contest: nothing of those that were not opened there."""
+    """Extend a worker's rounds to all cases of the contest, with zeros for cases not opened there."""
     from dataclasses import replace
 
     import numpy as np
@@ -180,8 +184,9 @@ def _widened(batch: RoundBatch, columns: Sequence[int], width: int) -> RoundBatc
 
 
 def _joined(first: RoundBatch, other: RoundBatch) -> RoundBatch:
-    """Visits of the same rounds in two workers. What the system told beside is the first one's: in the look of a team
-    the pool of the other may still spin, which is not another process's load."""
+    """Add samples of the same rounds from two workers; system counters are the first worker's.
+
+    While a team runs, the other worker's pool may still spin, which is no foreign load."""
     from dataclasses import replace
 
     return replace(
@@ -233,6 +238,6 @@ def _summed(first: dict[str, float], second: dict[str, float]) -> dict[str, floa
 
 
 def _both(first: dict[str, float], second: dict[str, float]) -> dict[str, float]:
-    """The later state, and of the multiprocessors' clock the least and the most that was seen."""
+    """Merge states: the later one, with the least and the largest multiprocessor clock."""
     clocks = [x[name] for x in (first, second) for name in CLOCKS if name in x]
     return first | second | (dict(zip(CLOCKS[1:], (min(clocks), max(clocks)), strict=True)) if clocks else {})

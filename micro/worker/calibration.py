@@ -1,4 +1,4 @@
-"""What one launch takes, before a contest is measured: a GPU's clock ramped up, launches enough for a visit found."""
+"""Seconds of one launch, before a contest is measured: clock ramp, and launches per sample."""
 
 from __future__ import annotations
 
@@ -37,10 +37,11 @@ def ramp(entry: Timed, pilot: Pilot) -> None:
 
 
 def calibrated(device: Device, entry: Timed, checked: float, pilot: Pilot) -> float:
-    """Seconds of one launch: of a short one the median of several visits, since a neighbor may have stopped any.
-    `checked`: those of the check's, 0 where none tells."""
+    """Seconds of one launch; for a short one the median of several samples, as any may be disturbed.
+
+    `checked`: seconds of the check's launch, 0 if unknown."""
     entry.launches, entry.warm, entry.call = 1, 0, 0.0 if checked < LONG else checked
-    for _ in range(4 if device.kind.compiled else 3):  # a cold first call tells nothing
+    for _ in range(4 if device.kind.compiled else 3):  # the first call is cold, and does not count
         took = _took(device, pilot(entry, 1))
         most = MOST if device.kind.compiled else room(device, entry)
         entry.launches = max(1, min(most, math.ceil(VISIT / max(took, 1e-9))))
@@ -53,7 +54,7 @@ def calibrated(device: Device, entry: Timed, checked: float, pilot: Pilot) -> fl
 
 
 def _took(device: Device, timed: visits.Timed) -> float:
-    """Seconds of a launch, the median of these visits; of a CPU's without what others took of them."""
+    """Median seconds of a launch in these samples, on a CPU without losses to other processes."""
     import numpy as np
 
     kept = 1 - timed.lost if device.kind.compiled else 1.0
@@ -61,8 +62,9 @@ def _took(device: Device, timed: visits.Timed) -> float:
 
 
 def loop_seconds(running: int) -> float:
-    """Of the compiled loop between two launches, with the call of a function that does nothing: the least of several
-    visits. A kernel may hide some of it, so that it is the most that a launch can have of it."""
+    """Seconds of the compiled loop between two launches, with an empty call: least of several samples.
+
+    A kernel may hide some of them, so that they are an upper bound."""
     import numpy as np
 
     nowhere = [np.zeros(0, np.int64) for _ in range(MEDIAN)]

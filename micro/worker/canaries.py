@@ -21,8 +21,9 @@ WHOLE_STEPS = 512
 
 
 def canaries(device: Device) -> list[tuple[Problem, Variant[Any]]]:
-    """10 to 30 µs of multiply-adds, a read of 4 MiB, a read of four last-level caches; none of what is no ceiling on
-    this device: of another kernel it is not known what it costs."""
+    """Return multiply-adds of 10 to 30 µs, a read of 4 MiB, and a read of four last-level caches.
+
+    Operations that are no ceiling on this device are left out: their cost is unknown."""
     limits, kind = device.limits(), device.kind
     problems: list[Problem] = [Stream("read", SMALL), Stream("read", 4 * limits.usable_cache)]
     if "fma" in kind.ceilings:

@@ -1,4 +1,4 @@
-"""One contest in a worker, from its layout to its last look."""
+"""One contest in a worker, from its layout to its last batch of rounds."""
 
 from __future__ import annotations
 
@@ -46,14 +46,13 @@ HOT = 0.01  # share of a look's time with the clock held down for heat that reje
 
 @dataclass(frozen=True)
 class Bench:
-    """What outlives a contest in a worker: its device's kernels, arenas and speed, the address of the cell that says
-    which case is under way, and seconds of one launch of each ceiling as the first contest found them."""
+    """State of a worker that outlives a contest."""
 
     kernels: Kernels
     arenas: Arenas
     speed: Speed
-    cell: int
-    ceilings: MutableMapping[tuple[Problem, str], float]
+    cell: int  # address of the cell that holds the case under way
+    ceilings: MutableMapping[tuple[Problem, str], float]  # seconds of one launch of each, from the first contest
 
     @property
     def device(self) -> Device:
@@ -61,7 +60,7 @@ class Bench:
 
     @contextmanager
     def under_way(self, case: int) -> Iterator[None]:
-        """A case answers alone for what it does outside a look."""
+        """Hold a case responsible for what it does outside a batch of rounds."""
         cell = ctypes.c_int32.from_address(self.cell)
         cell.value = case
         yield
@@ -69,7 +68,7 @@ class Bench:
 
 
 class OpenContest:
-    """Laid out when it is made. Cases not `mine` take their place here and are launched by another worker."""
+    """A contest laid out; cases not `mine` occupy their place and run in another worker."""
 
     def __init__(self, bench: Bench, cases: Sequence[Case], mine: Sequence[bool], seed: int) -> None:
         ctypes.c_int32.from_address(bench.cell).value = -1
@@ -92,7 +91,7 @@ class OpenContest:
             self._warm_up(launched)
 
     def _entries(self, i: int) -> list[Timed]:
-        """Those of a case; of one that only another worker has prepared they are alike, and take their place here."""
+        """Return a case's entries; a case prepared only in another worker has placeholders alike."""
         case, kernels = self._cases[i], self._bench.kernels
         if self._mine[i] and not kernels.prepared(case):
             with self._bench.under_way(i):
@@ -105,7 +104,7 @@ class OpenContest:
         ]
 
     def _sets(self, case: Case) -> int:
-        """Of cold operands, among which a CPU's launches rotate; a GPU's cache is flushed instead."""
+        """Number of sets of cold operands that a CPU's launches rotate; 1 on a GPU, which flushes its cache."""
         if not self._device.kind.compiled or kind_of(case.setting.device).name != self._device.kind.name:
             return 1
         cold = sum(x.nbytes for x in case.problem.operands() if x.name in case.setting.cold)
@@ -122,8 +121,9 @@ class OpenContest:
         return [entry for entry in self.entries if self._mine[entry.case]]
 
     def _seen(self) -> list[int]:
-        """The cases whose timed answers are looked at: not ceilings, nor parts of a launch that are timed one by one;
-        and of a device of a script, which answers with the reference, those whose reference takes no time."""
+        """Return the cases whose timed answers are verified: no ceilings, and no cases timed in parts.
+
+        On a scripted device, which answers with the reference, only those whose reference is fast."""
         scripted = self._device.kind.scripted
         return [
             i
@@ -142,7 +142,7 @@ class OpenContest:
         return [entry for entry in self.entries if entry.case == case]
 
     def _warm_up(self, entries: Sequence[Timed]) -> None:
-        """What is known before anything of a device is timed that is not called from a compiled loop."""
+        """Initialize entries not called from a compiled loop: kernels, capturability, clock speed."""
         row, idle = self.layout.draw(0, 1)[0], self._bench.speed.idle
         untold = min(UNTOLD, max(1, self._device.kind.queue))
         for entry in entries:
@@ -155,18 +155,19 @@ class OpenContest:
         self._bench.speed.begin()
 
     def _launch_first(self, entry: Timed, launch: Launch) -> None:
-        """What a launch loads or compiles in a process where it was not checked: it would break a hold."""
+        """Launch once in a process that did not check the case: loading and compiling would break a hold."""
         for do in (launch.call, self._device.sync):
             with self._bench.under_way(entry.case):
                 do()
 
     def calls(self) -> list[list[float]]:
-        """Seconds of one launch of each part of each case; none of another worker's."""
+        """Seconds of one launch of each part of each case; none for another worker's."""
         return [[self._call(e) for e in self._of(i)] if mine else [] for i, mine in enumerate(self._mine)]
 
     def _call(self, entry: Timed) -> float:
-        """Of a ceiling as an earlier contest found them: they tell no more than its launches. From the check where that
-        already told that it is long; not where its only launch may have been the one that loads and compiles."""
+        """Seconds of a launch: a ceiling's from an earlier contest, a long case's from its check.
+
+        On a device called stepwise the check's launch does not count, as it may have loaded and compiled."""
         case, key = self._cases[entry.case], (entry.problem, entry.variant.name)
         seconds = self._bench.ceilings if case.role == "ceiling" and not self._device.kind.compiled else {}
         if key in seconds:
@@ -178,11 +179,11 @@ class OpenContest:
         return seconds[key]
 
     def pilot(self, entry: Timed, count: int) -> visits.Timed:
-        """So many visits of an entry at one place, none of them captured."""
+        """Time `count` samples of an entry at one place, none of them captured."""
         return self.visit([entry], [0] * count, [self.layout.fixed(entry)] * count, captured=False)
 
     def settle(self, calls: Sequence[Sequence[float]], visit: float) -> ContestCost:
-        """How it is run, decided alike in all its workers from the seconds of every launch."""
+        """Set launches per sample and placements, decided alike in all workers from the launch times."""
         for i, case_calls in enumerate(calls):
             for entry, call in zip(self._of(i), case_calls, strict=True):
                 entry.call = call
@@ -218,7 +219,9 @@ class OpenContest:
         turns: Sequence[Sequence[int]] | None = None,
         witnesses: Sequence[Witness] = (),
     ) -> visits.Timed:
-        """Visits in this order: `which` of the entries, and where its operands lie; which sets of cold ones."""
+        """Time samples in this order.
+
+        `which`: entry of each; `offsets`: places of its operands; `turns`: its sets of cold operands."""
         import numpy as np
 
         plan = visits.Visits(
@@ -247,7 +250,7 @@ class OpenContest:
         return without_overhead(self._device, entries, which, times, self._bench.speed.overhead)
 
     def look(self, first: int, rounds: int, only: int | None, canary: bool) -> RoundBatch:
-        """Every case once a round, in fresh random order; `only` one case where workers take turns."""
+        """Run every case once per round, in fresh random order. `only`: a single case, for turns."""
         began, faults, counters, watch = time.perf_counter(), page_faults(), Counters.now(), self.watch
         cost = watch.seconds, watch.faults
         table = self.layout.draw(first, rounds)
@@ -283,8 +286,9 @@ class OpenContest:
         )
 
     def _judge(self, witnesses: Sequence[Witness]) -> None:
-        """Raises WrongResult for a case whose answer is wrong; where inputs were written to, for the case that does it.
-        Where none does it again a row of a table is not to blame."""
+        """Raise WrongResult for a wrong answer; where inputs were overwritten, for the case that does it.
+
+        If no case overwrites them again, a row of a table is not to blame."""
         try:
             self.watch.judge(witnesses, self._wrong)
         except Overwritten as overwritten:
@@ -297,7 +301,7 @@ class OpenContest:
                     raise overwritten.error from None
 
     def _refuse_overwriter(self) -> None:
-        """On inputs as they were at first; they are so again afterwards."""
+        """Raise WrongResult for a case that overwrites inputs; restore them before and after."""
         arenas = self._bench.arenas
         arenas.fill_again()
         before = arenas.sums()
@@ -311,8 +315,9 @@ class OpenContest:
         self._refuse_guilty(changed)
 
     def _refuse_changes(self) -> None:
-        """What was left changed of the process since the contest was opened, which is put back; cores may be others'
-        doing."""
+        """Restore the process state of before the contest; raise WrongResult for the case that changes it.
+
+        Cores may be changed by others."""
 
         def changed() -> str:
             after = process_state.take()
@@ -325,7 +330,7 @@ class OpenContest:
             self._refuse_guilty(changed)
 
     def _refuse_guilty(self, changed: Callable[[], str]) -> None:
-        """Launches each case alone. Raises WrongResult for one that does what `changed` then says."""
+        """Launch each case alone; raise WrongResult if `changed` returns a message after it."""
         for entry in self._launched():
             self.pilot(entry, TRIES)
             if what := changed():
@@ -338,8 +343,9 @@ class OpenContest:
     def _gathered(
         self, entries: Sequence[Timed], order: Array, times: visits.Timed, table: Array, stolen: float
     ) -> RoundBatch:
-        """Visits in the order taken to rounds × cases: parts are summed, the share lost is the worst part's. `stolen`:
-        share of the look that the hypervisor took."""
+        """Convert samples in the order taken to rounds × cases; parts add up, losses are the worst part's.
+
+        `stolen`: share of the batch's time that the hypervisor took."""
         import numpy as np
 
         taken = run_queue.stolen(times.wall, times.waited, stolen)
@@ -357,7 +363,7 @@ class OpenContest:
             cpu[:, entry.case] += (times.cpu - taken)[at] / uses
             broken[entry.case] += int(times.broke[at].sum())
             if alone:
-                # Threads need not all work all the time: others' load beside several is told by the counters.
+                # Several threads may idle: the counters show foreign load beside them.
                 lost[:, entry.case] = np.maximum(lost[:, entry.case], (times.lost + taken / times.wall)[at])
                 waits[entry.case] += float(((times.waited - taken)[at] / uses).sum())
         cases = range(len(self._cases))
@@ -378,7 +384,7 @@ class OpenContest:
         )
 
     def _canary_medians(self) -> dict[str, float]:
-        """Median seconds of each canary: of processor time, or where there is none by the device's clock."""
+        """Median seconds of each canary, of processor time, or by the device's clock where there is none."""
         import numpy as np
 
         medians = {}

@@ -26,8 +26,8 @@ class Size:
 
     edge: int
     comparison: Comparison
-    fastest: str  # of those that sum, by the median
-    ratio: stats.Interval | None  # over it; None of too few rounds
+    fastest: str  # direct sum, by the median
+    ratio: stats.Interval | None  # over the fastest direct sum; None for too few rounds
 
 
 @dataclass
@@ -52,7 +52,7 @@ def crossovers(run: Run) -> Iterator[str]:
 
 def _sums(variant: str) -> bool:
     """Report whether a variant adds term by term."""
-    with suppress(UsageError):  # one of another version's file
+    with suppress(UsageError):  # variant of another version's file
         return "sums" in find(Conv.op, variant).roles
     return False
 

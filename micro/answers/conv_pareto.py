@@ -11,7 +11,7 @@ from reports import units
 from reports.record import Contest, Result, Run
 from reports.regret import timed
 
-FRONTIER, STEPS = "pareto", "steps"  # first words of contests: of all cases, and of those that are left, again
+FRONTIER, STEPS = "pareto", "steps"  # first words of contests: all cases, and the frontier again
 
 
 def answer(run: Run) -> list[str]:

@@ -14,7 +14,7 @@ from reports.record import Run
 
 SETS = {"sse4.2": "SSE4.2", "avx": "AVX", "avx2": "AVX2", "avx512": "AVX-512", "default": "its own choice"}
 BELIEVED = "by the compiler's word"  # in a kernel's name, where its code could not be inspected
-LITTLE = 0.1  # of the gain that so many more threads could bring at best: they bring nothing to speak of
+LITTLE = 0.1  # share of the ideal gain of more threads, below which they count as useless
 
 
 def _called(isa: str) -> str:

@@ -14,7 +14,10 @@ from reports import record, stats, units
 from reports.record import Run
 
 ROW_SIZE = 128 << 20  # bytes of the copy into new memory of which the band is
-DEAR, LARGE = 5, 2.0  # times the lower quartile without a pause; a bound above it bounds nothing
+DEAR, LARGE = (
+    5,
+    2.0,
+)  # DEAR: times the lower quartile without a pause; LARGE: an interval's end beyond it bounds nothing
 AGREE = 0.1  # of the cost of a fault
 NAMES = {4096: "4 KiB", 2 << 20: "2 MiB"}
 

@@ -15,7 +15,7 @@ from reports import record, stats
 from reports.record import Run
 
 WORTH_A_KNEE = 1.5  # main memory over the caches before it: with less there is nothing to find
-PLATEAU = 4  # … which reach from the second level to so many of it, on both machines that were looked at
+PLATEAU = 4  # times the second level: end of the plateau on both machines examined
 
 
 def timed(contest: record.Contest) -> Iterator[tuple[Any, record.Result]]:
@@ -38,7 +38,7 @@ def difference(first: record.Result, second: record.Result) -> Cost | None:
     pairs = zip(first.rounds, first.samples, second.samples, strict=True)
     kept = [b - a for at, a, b in pairs if at not in lost]
     scale = float(np.max(np.abs(kept), initial=0.0)) or 1.0
-    # As the comparisons' own intervals: several looks share the error. The estimator exponentiates.
+    # Several batches share the error, as in comparisons. The estimator exponentiates.
     interval = stats.interval(np.array(kept) / scale, (1 - stats.SHOWN) / stats.SHARE)
     if interval is None:
         return None
@@ -115,7 +115,7 @@ def _astray(over: Sequence[bool], cut: int) -> int:
 
 
 def _crossing(low: int, high: int, before: float, behind: float, middle: float) -> float:
-    share = 0.5  # of the way, where one of the two strays
+    share = 0.5  # of the way, where one of the two is an outlier
     if before < middle < behind:
         share = math.log(middle / before) / math.log(behind / before)
     return low * math.exp(share * math.log(high / low))

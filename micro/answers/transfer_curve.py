@@ -15,12 +15,12 @@ from reports.record import Run
 if TYPE_CHECKING:
     from kernels.problem import Array
 
-FEWEST = 3  # sizes of a line
+FEWEST = 3  # least sizes of a line
 SURE = 0.95
 LARGE = 64 << 20  # bytes from which our copy is set beside the best
-PROMISED = 1 / 0.95  # of its time, at most
-BETTER = 0.1  # of the squares, at most, must be left by a cut: chance alone leaves half
-EDGE = 1.5  # times a cache, or a part of it: what lies between is in no level
+PROMISED = 1 / 0.95  # most time relative to the best other
+BETTER = 0.1  # most squared residuals that a cut may leave; chance alone leaves half
+EDGE = 1.5  # sizes within this factor of a cache belong to no level
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from micro.planning.contest import Contest
 QUESTION = "which engine is the fastest, and what does the heuristics' first cost?"
 WORD = "engines"
 FEW = ("alexnet-s conv2", "resnet-50 conv2 3x3")
-ENGINES = {"forward": 82, "dgrad": 86, "wgrad": 76}  # as many as cuDNN 9.28 has; 9.19 has one less of each
-# Those of cuDNN 9.19 that answered in single precision on an H100 (reports/reference/h100/answers.ndjson): others round
-# factors to TF32 or to half precision, or are of other GPUs.
+ENGINES = {"forward": 82, "dgrad": 86, "wgrad": 76}  # number of engines in cuDNN 9.28; 9.19 has one less of each
+# Engines of cuDNN 9.19 that answer in single precision on an H100 (reports/reference/h100/answers.ndjson): others round
+# factors to TF32 or to half precision, or need other GPUs.
 SINGLE = {
     "forward": (0, 1, 2, 3, 4, 6, 28, 70),
     "dgrad": (0, 1, 2, 4, 5, 7, 25, 50, 74),

@@ -27,11 +27,11 @@ CONVERTING = {
     "onednn-direct": ("onednn-direct", "nchw16c", "onednn-gemm"),
 }
 CONVERSIONS = "layout and conversions"
-PADDING = {"torch": "torch-pad"}  # whose operation pads where its argument cannot
-FEW = 4  # images, of contests with many cases and of questions with many contests
+PADDING = {"torch": "torch-pad"}  # variant that pads by an operation where the argument cannot
+FEW = 4  # batch size where contests or cases are many
 BLOCKS = ((256, 56, 128), (512, 28, 256), (1024, 14, 512))  # ResNet-50's with a stride: channels, size, filters
 
-# Of other operations, beside the layers: a case of theirs is repeated by a line with their axes.
+# Operations beside the layers, so that a command with their axes can repeat their cases.
 BESIDE = (
     Benchmark(Transpose, "y = xᵀ, row-major.", sweep={"rows": (256,), "cols": (50176,)}, questions={}),
     Benchmark(Stream, "Memory traffic.", sweep={"kind": ("copy",), "size": (51380224,)}, questions={}),

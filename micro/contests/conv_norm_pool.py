@@ -11,10 +11,10 @@ from micro.planning.contest import Contest
 from micro.planning.conv_followed import NETS, PREFIX, layers
 from micro.planning.conv_layers import Convolution
 
-CONVOLUTIONS = ("torch", "im2col")  # the first that is here, unless a person names one
+CONVOLUTIONS = ("torch", "im2col")  # the first available, unless a variant is requested
 OURS = ("c", "c-ops")
-KERNELS = {"torch": ("torch",)}  # of what follows a convolution, by whose kernel convolves; else OURS
-# Of other operations, beside the layers: a case of theirs is repeated by a line with their axes.
+KERNELS = {"torch": ("torch",)}  # kernels of the following layers, by the convolution's provider; else OURS
+# Operations beside the layers, so that a command with their axes can repeat their cases.
 BESIDE = (
     Benchmark(Norm, "Normalization.", sweep={"images": (128,), "maps": (16,), "size": (32,)}, questions={}),
     Benchmark(Pooling, "Pooling.", sweep={"images": (16,), "channels": (96,), "size": (55,)}, questions={}),

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 QUESTION = "how much time for how many bytes beside the operands?"
 AGAIN = "what do more bytes beside the operands bring?"
-LIMITS = (0, 1 << 20, 8 << 20, 64 << 20)  # bytes, unless a person names others
+LIMITS = (0, 1 << 20, 8 << 20, 64 << 20)  # bytes, by default
 FEW = {"alexnet-s conv2": ("forward",), "resnet-50 conv2 3x3": PASSES}
-BLOCKS = "im2col-blocks"  # the row that holds as much as it may
+BLOCKS = "im2col-blocks"  # the variant that uses all the workspace allowed
 
 
 def build(asked: Request) -> list[Contest]:

@@ -15,7 +15,7 @@ from micro.planning.benchmark import Request
 from micro.planning.contest import Contest
 
 HIDDEN = 64 * 2048  # a hidden layer of FCN-S at batch 64: 512 KiB an operand
-IMAGES = 16 * 96 * 55 * 55  # what AlexNet-S's first convolution gives at batch 16: 18 MiB
+IMAGES = 16 * 96 * 55 * 55  # outputs of AlexNet-S's first convolution at batch 16: 18 MiB
 IN_CACHE = 4096  # floats: input and output within a first-level cache
 NETWORKS = ((64, 26752), (64, 10), (256, 10000))  # FCN-S; FCN-R; the LSTM's vocabulary at a sixteenth of its rows
 LARGEST = (4096, 10000)  # all rows of the LSTM's vocabulary
@@ -104,7 +104,7 @@ def activations(asked: Request) -> list[Contest]:
         for count in (HIDDEN, IMAGES)
         for kind, phase in wanted
     ]
-    if asked.device.undivided:  # input and output; its caches hold what AlexNet-S gives
+    if asked.device.undivided:  # input and output; a GPU's caches hold AlexNet-S's outputs
         asks, count = f"who is fastest{_from_memory(asked)}?", asked.memory // 8
         contests += [
             variants(asked, "activation", asks, Activation(count, kind, phase), _libraries(asked, phase))

@@ -18,8 +18,8 @@ from micro.planning.contest import Contest
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 SIZE, COPY, HEAP = (16 * MIB, 128 * MIB, 64 * MIB)  # bytes; below glibc's 32 MiB its default heap keeps what it has
-PAUSES = (0.0, 3.0)  # seconds; a host that takes free pages back waits for two
-BEHIND = 256 * MIB  # … given back as well: the first pages one gets are those that somebody just had
+PAUSES = (0.0, 3.0)  # seconds; a host reclaims free pages after two
+BEHIND = 256 * MIB  # freed as well, since the first pages allocated are those freed last
 VECTORS = (256 * KIB, MIB)
 VECTOR = 8 * KIB  # of each two, in the first-level cache
 PEAK_STEPS = 16 * 16384  # floats that each chain multiplies, whatever the width

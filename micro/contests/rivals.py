@@ -16,7 +16,7 @@ from micro.contests.selftest import NAME
 from micro.planning.contest import Case, Contest
 from reports.next_run import CPU, FIXED, LOCKSTEP, ONE_LOOK, PYTHON, THREADS, WALL
 
-BASE = {WALL, CPU}  # a pair of theirs takes no other path beside
+BASE = {WALL, CPU}  # paths that exclude all others
 TWO = Setting(threads=2)
 
 

@@ -15,11 +15,11 @@ from micro.planning.contest import Contest
 
 BATCH, INPUTS, OUTPUTS = 64, 26752, 2048  # FCN-S: a batch, its features, units of its first layer
 SEQUENCES, HIDDEN, LAYERS = 128, 256, 2  # of the texts' LSTM
-STATES = 2  # of a layer: what it gives and what it keeps
+STATES = 2  # per layer: output and cell state
 STEP = 4 * KIB  # bytes that one of a hundred steps hands over
 LINKS = 16  # element-wise kernels of a chain
-ELSEWHERE = (0, 1, 4, LINKS)  # of these
-CHAINED = 256 * KIB  # bytes of what a chain works on
+ELSEWHERE = (0, 1, 4, LINKS)  # of the LINKS
+CHAINED = 256 * KIB  # bytes of a chain's array
 
 
 def _share(asked: Request, word: str, product: Gemm, moved: Transfer, question: str) -> Contest | None:

@@ -11,7 +11,7 @@ from micro.worker.canaries import SMALL
 from reports import canaries
 
 LEVELS = {"fma": 0.03, "small": 0.15, "large": 0.25}  # least excess over the median for a warning
-SPREADS = 3.0  # … and it must be so many times the spread seen when quiet
+SPREADS = 3.0  # least excess in units of the spread when quiet
 HISTORY = 64  # commands remembered
 
 
@@ -32,7 +32,7 @@ class History:
             self._seen: dict[str, list[float]] = json.loads((state.folder() / self._file).read_bytes())
             self._seen = {str(k): [float(x) for x in v] for k, v in self._seen.items()}
         except (OSError, ValueError, TypeError, AttributeError):
-            self._seen = {}  # none yet, or of another make: it only costs the warning
+            self._seen = {}  # missing or of another format: only the warning is lost
 
     def slow(self, medians: dict[str, float]) -> str | None:
         """Return a warning for canaries slower than the median of earlier commands."""

@@ -23,24 +23,24 @@ if TYPE_CHECKING:
     from kernels.problem import Array, Problem
     from micro.measuring.rounds import Measurement
 
-# By name: flops or bytes, or "shown", flops that something may beat; of them a second, in each round.
+# By name: "flops", "bytes", or "shown" (flops that something may beat), and their rate per second in each round.
 Bounds: TypeAlias = "dict[str, tuple[str, Array]]"
-GATE = 1.05  # the lower end of rate over ceiling above it is no measurement of this work
+GATE = 1.05  # rate over ceiling: an interval above it is no measurement of this work
 SMALLEST = 4096  # bytes: below it a read is all overhead
 COVERED = 4  # caches that a GPU's read takes to show its memory rather than its launch
 
-# Of a GPU's multiply-adds: 655,000 clocks (kernels/ops/fma/fma.cu), 0.33 ms at 2 GHz. A start of 2 µs is 0.6 % of
-# them; of 4096 steps it was 2 %.
+# A GPU's multiply-adds take 655,000 clocks (kernels/ops/fma/fma.cu), 0.33 ms at 2 GHz. A start of 2 µs is 0.6 % of
+# that, and was 2 % of 4096 steps.
 STEPS = 16384
-# Of a core's, by several threads: 0.3 ms at 3.5 GHz, of which their start, a microsecond, is 0.3 %.
+# A core's multiply-adds, by several threads: 0.3 ms at 3.5 GHz, of which a start of 1 µs is 0.3 %.
 TEAM_STEPS = 8 * STEPS
-AROUND = 4  # rounds before and after one in which a ceiling of several threads has its fastest visit
-# Of tensor cores: mma.sync 0.5 ms and wgmma 0.6 ms on an H100 at 1.8 GHz, of which writing the sums is 1 %.
+AROUND = 4  # neighboring rounds on each side that give a ceiling of several threads its fastest sample
+# Tensor cores: mma.sync takes 0.5 ms and wgmma 0.6 ms on an H100 at 1.8 GHz, of which writing the sums is 1 %.
 TENSOR_STEPS = {"mma": 8192, "wgmma": 4096}
 CORE_STEPS = 8192  # of a core's: 16 chains, one or two a cycle: 20 to 40 µs
 COARSE = ("tf32", "bf16", "fp16")  # what tensor cores multiply here
-# Of x86 without an instruction for them these are multiplied as single precision. Bytes are not: three instructions of
-# AVX2 multiply and add 32 of them, as many multiply-adds 24 floats. What other processors have is not known.
+# x86 without an instruction for these types multiplies them as single precision. Bytes differ: three instructions of
+# AVX2 multiply and add 32 of them, but 24 floats. Other processors' instructions are not implemented.
 WIDENED = ("tf32", "bf16", "fp16")
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kernels.problem import Problem
 
 PATIENCE, FACTOR, SLOW = 10.0, 20.0, 5e9  # seconds; × work at this many FLOP/s; CALLS of it
-CALLS = 4  # of what is not small, at most: one that is not judged, its own probes, the data that are timed
+CALLS = 4  # most calls for a large problem: one not judged, its probes, the timed data
 SLOW_BYTES = 0.5e9  # … and operands at this many bytes/s: references are in float64
 
 
@@ -78,7 +78,9 @@ class Checks:
         earlier = self.outcomes.get(case)
         if earlier is None or (earlier.status == "ran" and not self.holds(case)):
             outcome = self._checked(case, seed)
-            if outcome.reason == process_state.WORDS["cores"]:  # or who runs this machine did, just then
+            if (
+                outcome.reason == process_state.WORDS["cores"]
+            ):  # the machine's administrator may have changed them just then
                 outcome = self._checked(case, seed)
             self.outcomes[case] = outcome
         return self.outcomes[case]

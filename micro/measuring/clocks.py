@@ -8,8 +8,8 @@ from kernels.devices import kind_of
 from micro.planning.contest import Case
 from micro.worker.messages import ContestCost
 
-CPU_CLOCK = 1e-3  # seconds of its shortest visit from which a contest of one thread is timed by the processor's clock
-ALWAYS = 4e-3  # and of its longest: a neighbor stops such a visit in every round, as often as it is taken
+CPU_CLOCK = 1e-3  # seconds of the shortest sample from which one-thread contests use the processor's clock
+ALWAYS = 4e-3  # seconds of the longest: a neighbor interrupts such samples in every round
 
 
 def clocks(cases: Sequence[Case], opened: ContestCost) -> tuple[str, ...]:

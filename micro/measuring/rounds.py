@@ -18,7 +18,7 @@ from reports.units import counted
 if TYPE_CHECKING:
     from kernels.problem import Array
 
-LOST = 0.01  # share of a visit lost to others that rejects its round, where the wall is its clock
+LOST = 0.01  # share of a sample lost to others that rejects its round, on the wall clock
 FOREIGN = 0.05  # cores busy with others that make a run of several threads contended
 CONTENDED = 0.2  # share of rounds rejected, or of time lost, that marks a result
 BREATH = 0.5  # seconds between two signs of life
@@ -112,9 +112,9 @@ class Measurement:
 class Goal:
     """Conditions under which a contest may stop."""
 
-    seconds: float  # after so many, or
-    target: float  # when every ratio is known this precisely
-    margin: float  # or lies beyond this margin
+    seconds: float  # budget
+    target: float  # half width to which every ratio must be known
+    margin: float  # of the verdicts
     rounds: int | None = None  # fixes their number instead
     left: float = 0.0  # seconds that a contest may take if its share pays for no interval
 
@@ -205,7 +205,7 @@ def _stopped(rounds: _Rounds, pace: _Pace, goal: Goal, once: bool) -> str:
 
 
 class _Pace:
-    """Number of rounds per request: as many as fit between two progress messages and into the budget.
+    """Pacing of rounds: as many per request as fit between two progress messages and into the budget.
 
     Until there are enough for an interval, all remaining seconds count. A goal with fixed rounds has no limit."""
 
@@ -236,7 +236,7 @@ class _Pace:
         most = rounds.taken + REJECTIONS * count
         while (missing := count - rounds.accepted) > 0 and (not rounds.looks or not self.full()):
             if rounds.taken >= most:
-                return  # a machine that rejects every round would keep us here for ever
+                return  # a machine that rejects every round would never end
             # No longer than a sign of life, nor than the budget.
             longest = min(BREATH, max(self._limit - time.monotonic(), 0.0)) if rounds.taken else BREATH
             chunk = max(1, min(missing, int(longest / max(self._took(), rounds.opened.round, 1e-9))))

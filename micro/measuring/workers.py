@@ -33,7 +33,7 @@ class Crew:
         self._home = [workers.key(case) if _apart(case) else _home(workers, case, cases) for case in cases]
         self._keys = list(dict.fromkeys(measured))  # in these a ceiling of one thread is at home, too
         self._teams = [key for key in dict.fromkeys(self._home) if key not in self._keys]
-        # What is opened in each worker: a contest's cases in all that measure it, laid out alike; else its own.
+        # Workers that measure the contest open all its cases, laid out alike; the others open their ceilings only.
         together = [i for i, key in enumerate(self._home) if key in self._keys]
         self._opened = dict.fromkeys(self._keys, together)
         self._opened |= {key: [i for i, home in enumerate(self._home) if home == key] for key in self._teams}
@@ -132,7 +132,7 @@ class Crew:
         except (KernelError, Unavailable) as error:
             running = worker.running()
             self.culprit = self._opened[key][running] if running >= 0 else running
-            # What such a device has refused once it may refuse from then on, to whoever comes next in this process.
+            # A sticky device may repeat an error for every later case in this process.
             if isinstance(error, Died) or (isinstance(error, KernelError) and key in self._sticky):
                 self._workers.drop(key)
             raise

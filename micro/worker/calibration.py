@@ -15,11 +15,13 @@ if TYPE_CHECKING:
     from kernels.devices.base import Device
 
 ENOUGH = 1e-3  # seconds: a second call this long calibrates itself
-EMPTY = 10_000  # launches of nothing in a visit
-MOST = 100_000  # launches of a calibrating visit
-AGAIN = 2e-3  # seconds: calls that take less are calibrated by the median of several visits
-RAMP, ALIKE, MEDIAN = 2.0, 0.01, 4  # seconds at most until three medians of so many visits are alike
-Pilot: TypeAlias = "Callable[[Timed, int], visits.Timed]"  # so many visits of an entry at one place, not captured
+EMPTY = 10_000  # empty launches in a sample
+MOST = 100_000  # most launches of a calibrating sample
+AGAIN = 2e-3  # seconds: shorter calls are calibrated by the median of several samples
+RAMP, ALIKE, MEDIAN = 2.0, 0.01, 4  # most seconds of a ramp; spread of three alike medians; samples in a median
+Pilot: TypeAlias = (
+    "Callable[[Timed, int], visits.Timed]"  # times so many samples of an entry at one place, not captured
+)
 
 
 def ramp(entry: Timed, pilot: Pilot) -> None:

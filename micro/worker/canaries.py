@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from kernels.problem import Problem
 
 SMALL = 4 << 20
-# Of each of ten chains of a multiprocessor's 512 threads: 160 warp instructions a step, four a clock (sm_90,
-# sm_100), two on sm_80. 20,480 clocks, 10 µs at 2 GHz; 41,000 on sm_80.
+# Ten chains in each of a multiprocessor's 512 threads are 160 warp instructions per step, four per clock (sm_90,
+# sm_100), two on sm_80: 20,480 clocks, 10 µs at 2 GHz; 41,000 on sm_80.
 WHOLE_STEPS = 512
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kernels.problem import Array, Evidence, Problem
     from kernels.variant import Variant
 
-LATE = 0.3  # seconds given to an answer that was not there when its call returned
+LATE = 0.3  # seconds to wait for an answer missing when its call returned
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def check(
 
     asked = asked or Asked()
     bench = Bench(device, problem)
-    bind(bench.at(device.kind.alignment))  # a kernel that keeps to the first operands it was given answers there
+    bind(bench.at(device.kind.alignment))  # a kernel that caches its first operands' addresses answers there
     took = [0.0]
     places = {"guarded": Place(bench, _timed(device, bind(bench.views).call, took))}
     fenced = fences.fits(device, problem)
@@ -155,7 +155,7 @@ class _Inputs:
         return changed, x
 
     def _fresh(self, probe: str) -> dict[str, Array]:
-        if probe == SPECIAL:  # of what is there already: to draw it would cost more than to call
+        if probe == SPECIAL:  # derived from existing inputs, as drawing costs more than a call
             return self._problem.specialized(next(iter(self._known.values())), self._rng) | self._kept
         return self._drawn(probe) if self._drawn else self._problem.fill(self._rng, probe) | self._kept
 
@@ -165,7 +165,7 @@ def _called(place: Place, turn: Turn, x: dict[str, Array]) -> dict[str, Array]:
     import numpy as np
 
     bench = place.bench
-    if turn.place != "guarded":  # what lies at the other end of the same pages was written since
+    if turn.place != "guarded":  # the other end of these pages was written since
         bench.mark()
     bench.load(x)
     before = process_state.of_thread()

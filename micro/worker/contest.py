@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from micro.worker.kernels import Kernels
     from micro.worker.speed import Speed
 
-CANARIES, STEPWISE = 8, 3  # of each small one at the start of a look; where a visit takes milliseconds
-COLD_SHARE = 4  # cold operands rotate through so many last-level caches
+CANARIES, STEPWISE = 8, 3  # samples of each small canary per batch; on a device timed step by step
+COLD_SHARE = 4  # last-level caches' worth of cold operands to rotate through
 DEAR = 1e6  # operations or bytes whose reference takes long
-SHORT = 1e-6  # seconds of a call of which the loop around it is more than a few thousandths
-TRIES = 4  # visits of a case alone that show whether it is the one that changes what all share
-AT_ONCE = 1.2  # times the wall: so much processor time of a case of one thread is that of several, on a core each
-HOT = 0.01  # share of a look's time with the clock held down for heat that rejects the look
+SHORT = 1e-6  # seconds of a call, below which the loop's share matters
+TRIES = 4  # samples of a case alone that show whether it changes shared state
+AT_ONCE = 1.2  # ratio of processor to wall time that reveals several threads in a case of one
+HOT = 0.01  # share of a batch's time with the clock lowered for heat, which rejects the batch
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class OpenContest:
         self._threaded = any(case.setting.threads > 1 for case in cases)
         self._captured = False
         self.entries = [entry for i in range(len(cases)) for entry in self._entries(i)]
-        usual = replace(cases[0].setting, isa="default")  # their history is of one code
+        usual = replace(cases[0].setting, isa="default")  # comparable with earlier commands
         self._canaries = [
             Timed(problem, variant, variant.prepare(problem, self._device, usual), -1, 1)
             for problem, variant in canaries(self._device)
@@ -193,7 +193,7 @@ class OpenContest:
         for entry in self.entries:
             call = fastest if entry in measured else entry.call
             entry.launches = launches(self._device, entry, visit, call, self._captured)
-            of_long = 1 if entry.variant.constant else 0  # what it keeps it makes in its first call at a place
+            of_long = 1 if entry.variant.constant else 0  # its cache is filled in the first call at a place
             entry.warm = 0 if entry.cold else of_long if entry.call > LONG else WARM
         limits = self._device.limits()
         if not all(e.call > LONG and e.problem.footprint > limits.usable_cache for e in measured or self.entries):

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from kernels.devices.base import Device
     from kernels.problem import Array, Problem
 
-GUARD = 4  # of the units that operands are aligned to, at least
-LONGEST, LONGEST_ALONE = 1 << 20, 1 << 16  # bytes of a guard at most: of many rows, of an operand that is one row
-MARK = 0xA5  # in every byte before anything is put
+GUARD = 4  # least units of alignment in a guard
+LONGEST, LONGEST_ALONE = 1 << 20, 1 << 16  # most bytes of a guard, beside several rows and beside a single row
+MARK = 0xA5  # in every byte before any write
 # A guard's bytes, over and over: NaN of the operand's type, with a payload by which another NaN is known; of whole
 # numbers a large negative one, which is no index either. No byte is 0x80: int8 is put as −127 to 127.
 PATTERNS = {
@@ -64,7 +64,7 @@ class Bench:
         reaches = [reach(x, unit) for x in operands]
         sizes = [lines(x.nbytes, unit) for x in operands]
         ends = [sum(sizes[:i] + reaches[:i] * 2) * unit for i in range(len(operands) + 1)]
-        # Each operand has a guard of its own on either side.
+        # Each operand has a separate guard on either side.
         offsets = [end + reach * unit for end, reach in zip(ends, reaches, strict=False)]
         self.block = device.allocate(ends[-1])
         self.block[:] = MARK

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from kernels.launch import Bind
     from kernels.problem import Problem
 
-KEPT = 4 << 30  # bytes of operands of problems whose inputs are kept for the next rival
-DEAR, LARGE = 1e9, 64 << 20  # on a processor: FLOP from which on they are kept, and bytes of operands up to which
+KEPT = 4 << 30  # bytes of problems whose inputs are cached for the next rival
+DEAR, LARGE = 1e9, 64 << 20  # on a processor: least FLOP and most bytes of problems with cached inputs
 
 
 def refuse_uses(case: Case, uses: object) -> None:

@@ -30,15 +30,15 @@ from micro.worker.process_state import cores
 
 START = 120.0  # seconds a worker may take to import and open its device
 CLOSE = 5.0  # seconds in which a child that closed its pipe may end by itself
-GLANCE = 0.5  # seconds between two looks whether it is still there
+GLANCE = 0.5  # seconds between two checks that it is alive
 POOLS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 # Threads of a pool that wait for work sleep soon: OpenBLAS's after 2^18 cycles, not 2^26, a tenth of a second beside
 # what is timed next on the same cores; OpenMP's after a tenth of their turns. These stay on a core each: one that wakes
 # up on the core of who waits for it makes both take turns there. Whoever sets the variables is obeyed.
 WAITING = {"OPENBLAS_THREAD_TIMEOUT": "18", "GOMP_SPINCOUNT": "30000", "OMP_PROC_BIND": "true"}
-REFERENCES = 8  # threads at most of what the worker of another device computes on the processor
+REFERENCES = 8  # most threads for references of another device's worker
 PR_SET_PDEATHSIG = 1
-Key: TypeAlias = tuple[Setting, str]  # what is fixed per process, and of several threads whose pool it is
+Key: TypeAlias = tuple[Setting, str]  # settings fixed per process, and the owner of the thread pool
 ERRORS = {error.__name__: error for error in (WrongResult, LeftRunning, NoRoom, Unavailable, BuildError, LaunchError)}
 
 

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
     from micro.worker.timed import Timed
 
-FIRST, EARLY = stats.FEWEST, 4  # no interval is given before so many rounds; of them so many are witnesses of each case
-# Of a first look of many rounds, which are short, one visit in so many too, up to a number: what goes wrong in every
-# fifth call, from the 60th on, is seen by that in 10 contests of 10 of 64 rounds; by 5 witnesses it was in 4 of 10.
+FIRST, EARLY = stats.FEWEST, 4  # rounds before any interval, and verified samples of each case among them
+# In a first batch of at least MANY rounds one sample in OFTEN is verified too, at most MOST. An error in every fifth
+# call, from the 60th on, is detected in 10 of 10 contests of 64 rounds; with 5 verified samples it was in 4 of 10.
 MANY, OFTEN, MOST = 32, 2, 24
-OUT_OF_STEP = 1 / 8  # share of visits that have an untimed launch more
-SHARE = 0.02  # of the time of the rounds
-FREE = 0.004  # seconds that witnesses may take of however short a contest
-SHORT = 4  # launches of a visit all of which are looked at
+OUT_OF_STEP = 1 / 8  # share of samples with one more untimed launch
+SHARE = 0.02  # of the rounds' time, for verification
+FREE = 0.004  # seconds of verification allowed in any contest
+SHORT = 4  # launches of a sample, up to which all are verified
 
 
 class Schedule:
@@ -35,7 +35,7 @@ class Schedule:
         self._looks: dict[int, int] = {}
         self._first = stats.LOOKS[0]
         self.count = 0
-        self.spent = self.timed = 0.0  # seconds of witnesses, and of the rounds without them
+        self.spent = self.timed = 0.0  # seconds of verification, and of the rounds without it
 
     def looks(self, first: int) -> None:
         """Set the size of the first batch; the next ones double the rounds."""

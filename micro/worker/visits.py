@@ -120,7 +120,7 @@ def python_entry(launch: Launch) -> Entry:
 
 @functools.cache
 def _library() -> Any:
-    # PyDLL: entries may call Python, and an error they leave is raised when the look returns.
+    # PyDLL: entries may call Python, and an error they leave is raised when the batch returns.
     loaded = ctypes.PyDLL(str(build.shared(SOURCE)))
     loaded.run_look.restype, loaded.clock_cost.restype = None, ctypes.c_double
     return loaded

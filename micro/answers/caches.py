@@ -1,4 +1,4 @@
-"""What the finished run of micro/memory.py says of bandwidth, latency and cold caches, in sentences."""
+"""Answers of micro/memory.py about bandwidth, latency and cold caches, in sentences."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ COLD = Band("Cold over warm, vectors of 256 KiB, flushed", 1.8, usual="2.3 to 8"
 
 
 def bandwidth_answer(run: Run) -> list[str]:
-    """A line for read, copy and triad: bytes a second by working set, counted as in STREAM."""
+    """List bytes per second by working set for read, copy and triad, counted as in STREAM."""
     rates: dict[str, list[tuple[int, float]]] = {}
-    own = True
+    on_cpu = True
     for contest in run.contests:
         for case, result in timed(contest) if contest.contest.startswith("bandwidth/") else ():
-            own = own and case.setting.device == "cpu"
+            on_cpu = on_cpu and case.setting.device == "cpu"
             if result.bytes_per_second:
                 where = int(contest.contest.split(":")[1])
                 rates.setdefault(case.problem.kind, []).append((where, result.bytes_per_second))
@@ -26,29 +26,30 @@ def bandwidth_answer(run: Run) -> list[str]:
     for kind, row in rates.items():
         figures = (f"{units.binary(size)} {units.scaled(rate, 'B/s')}" for size, rate in sorted(row))
         sentences.append(f"{kind}: {', '.join(figures)}.")
-    if rates and not own:
+    if rates and not on_cpu:
         sentences.append("On a GPU each is a launch or two, whose microseconds are most of what fits into its caches.")
     return sentences
 
 
 def latency_answer(run: Run, caches: tuple[int, ...]) -> list[str]:
-    """Nanoseconds a load by working set and page; the last-level cache that can really be used. `caches`:
-    what the system says of them, bytes, smallest first."""
+    """List load latency by working set and page, and the last-level cache that can really be used.
+
+    `caches`: sizes that the system reports, in bytes, smallest first."""
     curves: dict[int, dict[int, float]] = {}
-    own = True  # whether they are the processor's pages: a GPU's nobody chooses
+    on_cpu = True  # page sizes are shown for a processor only: a GPU offers no choice
     for contest in run.contests:
         for case, result in timed(contest) if contest.contest.startswith("latency/") else ():
             assert result.seconds is not None
-            own = case.setting.device == "cpu"
+            on_cpu = case.setting.device == "cpu"
             curves.setdefault(case.problem.page, {})[case.problem.working_set] = result.seconds.median
     sentences = []
     for page, curve in sorted(curves.items()):
         shown = ", ".join(f"{units.binary(size)} {1e9 * t:.3g}" for size, t in sorted(curve.items()))
-        pages = f", pages of {NAMES[page]}" * own
+        pages = f", pages of {NAMES[page]}" * on_cpu
         sentences.append(f"A load that waits for the one before{pages}, in ns: {shown}.")
     if curves and len(caches) > 1:
         page = max(curves)
-        sentences.append(_usable(curves[page], f"; pages of {NAMES[page]}" * own, caches))
+        sentences.append(_usable(curves[page], f"; pages of {NAMES[page]}" * on_cpu, caches))
     return sentences
 
 
@@ -65,7 +66,7 @@ def _usable(curve: dict[int, float], pages: str, caches: tuple[int, ...]) -> str
 
 
 def cold_answer(run: Run) -> list[str]:
-    """What operands out of cache cost, flushed and swept."""
+    """Report what operands out of cache cost, flushed and swept."""
     sentences = []
     launches = {x.name: x.launches for x in run.results}
     for _, comparison, _, case in pairs(run, "cold/"):

@@ -1,4 +1,4 @@
-"""What the finished run of micro/conv.py says: the fastest of each layer and pass, and where FFT begins to win."""
+"""Answers of micro/conv.py: the fastest variant of each layer and pass, and where FFT begins to win."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ FORMS = ("passes", "layout", "grouped", "widths")  # contests of one kernel
 
 
 def answer(run: Run) -> list[str]:
-    """The crossovers of FFT, then a sentence a contest: who is fastest, and against what; or what one kernel's forms
-    take."""
-    told = [sentence for contest in run.contests for sentence in (*_fastest(contest), *_forms(contest))]
-    return [*crossovers(run), *told]
+    """List the FFT crossovers, then for each contest its fastest variant or the cost of a kernel's forms."""
+    sentences = [sentence for contest in run.contests for sentence in (*_fastest(contest), *_forms(contest))]
+    return [*crossovers(run), *sentences]
 
 
 def place(problem: Any) -> str:
-    """`3×3, 256→384 channels, 13×13, batch 16, stride 1`"""
+    """Format a layer: `3×3, 256→384 channels, 13×13, batch 16, stride 1`."""
     stride = f", stride {problem.stride}" if problem.stride > 1 else ""
     return (
         f"{problem.r}×{problem.s}, {problem.c}→{problem.k} channels, {problem.h}×{problem.w}, batch {problem.n}{stride}"
@@ -30,43 +29,43 @@ def place(problem: Any) -> str:
 
 
 def where(problem: Any) -> str:
-    """`dgrad, 3×3, 256→384 channels, 13×13, batch 16`"""
+    """Format a pass of a layer: `dgrad, 3×3, 256→384 channels, 13×13, batch 16`."""
     return f"{problem.direction}, {place(problem)}"
 
 
 def _fastest(contest: record.Contest) -> Iterator[str]:
-    """The least ratio that is certainly below 1, or that none is."""
-    compared = [one for one in contest.comparisons if one.ratio is not None]
+    """Report the least ratio that is certainly below 1, or that there is none."""
+    compared = [x for x in contest.comparisons if x.ratio is not None]
     if not compared or contest.differs != "variant":
         return
     baseline = parse(compared[0].baseline)
     layer = where(baseline.problem)
-    faster = [one for one in compared if one.verdict == "faster"]
+    faster = [x for x in compared if x.verdict == "faster"]
     if not faster:
         yield f"{layer}: nothing is certainly faster than {baseline.variant}."
         return
-    best = min(faster, key=lambda one: one.ratio or 1.0)
+    best = min(faster, key=lambda x: x.ratio or 1.0)
     yield f"{layer}: {parse(best.contender).variant} takes {interval(best)} times what {baseline.variant} takes."
 
 
 def _forms(contest: record.Contest) -> Iterator[str]:
-    """One kernel's passes, layouts, groups or channels, times the first of them."""
-    compared = [one for one in contest.comparisons if one.ratio is not None]
+    """Compare one kernel's passes, layouts, groups or channels with the first of them."""
+    compared = [x for x in contest.comparisons if x.ratio is not None]
     if not compared or contest.contest.partition("/")[0] not in FORMS:
         return
     first = parse(compared[0].baseline)
-    told = []
-    for one in compared:
-        problem: Any = parse(one.contender).problem
+    parts = []
+    for comparison in compared:
+        problem: Any = parse(comparison.contender).problem
         share = problem.flops / first.problem.flops
         work = "" if share == 1 else f" for {share:.3g} of the work"
-        told.append(f"{_form(contest.differs, problem)} {interval(one)}{work}")
+        parts.append(f"{_form(contest.differs, problem)} {interval(comparison)}{work}")
     layer = place(first.problem) if contest.differs == "direction" else where(first.problem)
-    yield f"{first.variant}, {layer}: {', '.join(told)} times {_form(contest.differs, first.problem)}."
+    yield f"{first.variant}, {layer}: {', '.join(parts)} times {_form(contest.differs, first.problem)}."
 
 
 def _form(differs: str, problem: Any) -> str:
-    """`dgrad`, `nhwc`, `4 groups`, `49 channels`"""
+    """Format what differs: `dgrad`, `nhwc`, `4 groups`, `49 channels`."""
     if differs in ("direction", "layout"):
         return str(problem.direction if differs == "direction" else problem.layout)
     return units.counted(problem.groups, "group") if "groups" in differs else units.counted(problem.c, "channel")

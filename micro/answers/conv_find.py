@@ -1,4 +1,4 @@
-"""What the finished run says of a search: the default's regret, what the search costs, after how many calls it pays."""
+"""Answers about algorithm search: the default's regret, a search's cost, and when it pays."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ CALLS = 2  # of each algorithm in a search: one warms it up, one is timed
 
 @dataclass(frozen=True)
 class Search:
-    """Of one layer and pass: seconds of a call by variant; seconds to plan, pack and allocate all but the default;
-    `again`: the default over what was found, in fresh rounds, where anything was faster."""
+    """A search over the variants of one layer and pass."""
 
     problem: Any
     default: str
     best: str
-    times: dict[str, float]
-    prepared: float = 0.0
-    again: Comparison | None = None
+    times: dict[str, float]  # seconds of a call, by variant
+    prepared: float = 0.0  # seconds to plan, pack and allocate all but the default
+    again: Comparison | None = None  # the default over the best, in fresh rounds; None if nothing was faster
 
     @property
     def cost(self) -> float:
@@ -35,17 +34,17 @@ class Search:
 
     @property
     def chosen(self) -> float:
-        """The default over what was found, in the rounds that chose it."""
+        """Ratio of the default to the best, in the rounds that chose the best."""
         return self.times[self.default] / self.times[self.best]
 
     @property
     def regret(self) -> float | None:
-        """None where it was not measured."""
+        """Ratio of the default to the best, in fresh rounds; None if not measured."""
         return 1.0 if self.best == self.default else self.again.ratio if self.again else None
 
     @property
     def after(self) -> float:
-        """Seconds of a call of what was found: by the fresh rounds, where there are any."""
+        """Seconds of a call of the best, by the fresh rounds if there are any."""
         return self.times[self.default] / (self.regret or self.chosen)
 
     @property
@@ -57,20 +56,20 @@ class Search:
         return conv.where(self.problem)
 
     def pays(self, regret: float | None) -> float:
-        """Calls that bring in what the search took; infinitely many where there is nothing to gain."""
+        """Return the calls that amortize the search; infinite where there is nothing to gain."""
         gain = self.times[self.default] * (1 - 1 / regret) if regret else 0.0
         return self.cost / gain if gain > 0 else float("inf")
 
 
 def answer(run: Run) -> list[str]:
-    """All of the layers together, each by itself, then the shapes that change."""
+    """Summarize all layers, then each layer, the last batches and the changing shapes."""
     layers, changing = _searches(run, SEARCH), _searches(run, CHANGING)
-    shapes = [one for one in changing if not any(_of_batch(x, one) for x in layers)]
+    shapes = [search for search in changing if not any(_of_batch(x, search) for x in layers)]
     return [*_together(layers), *map(_layer, layers), *_last(changing, layers), *_ever_new(shapes)]
 
 
 def _searches(run: Run, word: str) -> list[Search]:
-    """Of contests in which the default and anything else was timed."""
+    """Collect contests in which the default and at least one other variant were timed."""
     again = {common(x.contest): x.comparisons[0] for x in run.contests if x.contest.startswith(f"{REGRET}/")}
     searched = [x for x in run.contests if x.contest.partition("/")[0] in (SEARCH, CHANGING)]
     setups = _setups(searched)
@@ -87,8 +86,10 @@ def _searches(run: Run, word: str) -> list[Search]:
 
 
 def _setups(contests: Iterable[Contest]) -> dict[tuple[str, str], float]:
-    """Seconds to prepare a variant, by contest. The first time in a pass its library is loaded and its source compiled,
-    once for all shapes: there the next one counts, where that took less."""
+    """Seconds to prepare a variant, by contest.
+
+    The first preparation in a pass loads the library and compiles its source once for all shapes: it counts as the next
+    one if that was shorter."""
     setups: dict[tuple[str, str], float] = {}
     by_kind: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for contest in contests:
@@ -105,39 +106,40 @@ def _direction(x: Result) -> str:
     return str(x.problem.get("direction"))
 
 
-def _layer(one: Search) -> str:
-    """What its default costs, and when a search pays."""
-    tried = len(one.times)
-    if one.best == one.default:
+def _layer(search: Search) -> str:
+    """Report what a layer's default costs, and when a search pays."""
+    tried = len(search.times)
+    if search.best == search.default:
         return (
-            f"{one.where}: of {tried} none was faster than {one.default}; to try them took {units.seconds(one.cost)}."
+            f"{search.where}: of {tried} none was faster than {search.default}; to try them took "
+            f"{units.seconds(search.cost)}."
         )
-    if one.again is None or one.again.ratio is None:
+    if search.again is None or search.again.ratio is None:
         return (
-            f"{one.where}: {one.default} takes {one.chosen:.2f} times what {one.best} takes, the fastest of {tried}, "
-            "in the rounds that chose it; in fresh ones it was not measured."
+            f"{search.where}: {search.default} takes {search.chosen:.2f} times what {search.best} takes, the fastest "
+            f"of {tried}, in the rounds that chose it; in fresh ones it was not measured."
         )
     return (
-        f"{one.where}: {one.default} takes {interval(one.again)} times what {one.best} "
-        f"takes, the fastest of {tried} ({one.chosen:.2f} in the rounds that chose it); {_pays(one)}."
+        f"{search.where}: {search.default} takes {interval(search.again)} times what {search.best} "
+        f"takes, the fastest of {tried} ({search.chosen:.2f} in the rounds that chose it); {_pays(search)}."
     )
 
 
-def _pays(one: Search) -> str:
-    assert one.again is not None
+def _pays(search: Search) -> str:
+    assert search.again is not None
     took = (
-        f"a search takes {units.seconds(one.cost)}, {units.seconds(one.prepared)} of it to prepare, the rest {CALLS} "
-        "calls of each"
+        f"a search takes {units.seconds(search.cost)}, {units.seconds(search.prepared)} of it to prepare, the rest "
+        f"{CALLS} calls of each"
     )
-    if not one.certain:
+    if not search.certain:
         return f"{took}; that it ever pays is not certain"
-    soonest, latest = one.pays(one.again.high), one.pays(one.again.low)
-    return f"{took}, and pays after {one.pays(one.again.ratio):.0f} calls [{soonest:.0f}, {latest:.0f}]"
+    soonest, latest = search.pays(search.again.high), search.pays(search.again.low)
+    return f"{took}, and pays after {search.pays(search.again.ratio):.0f} calls [{soonest:.0f}, {latest:.0f}]"
 
 
 def _together(searches: list[Search]) -> Iterator[str]:
-    """The median and the largest regret, and how many are certain."""
-    regrets = [(one.regret, one) for one in searches if one.regret]
+    """Report the median and the largest regret, and how many are certain."""
+    regrets = [(x.regret, x) for x in searches if x.regret]
     if len(regrets) < 2:
         return
     largest, worst = max(regrets, key=lambda pair: pair[0])
@@ -145,44 +147,44 @@ def _together(searches: list[Search]) -> Iterator[str]:
     yield (
         f"Regret of {worst.default}, its time over that of the fastest, over {len(regrets)} layers and passes: median "
         f"{middle:.2f}, largest {largest:.2f} ({worst.where}); certainly above 1 in "
-        f"{sum(one.certain for one in searches)}. The fastest is chosen in other rounds than it is measured in: in "
+        f"{sum(x.certain for x in searches)}. The fastest is chosen in other rounds than it is measured in: in "
         "those that chose it, it was lucky."
     )
 
 
 def _last(changing: list[Search], layers: list[Search]) -> Iterator[str]:
-    """A last batch that is smaller: a search for it alone, against the default and the full batch's winner."""
+    """Compare a search for a smaller last batch with the default and the full batch's winner."""
     for full in layers:
-        for one in (x for x in changing if _of_batch(full, x)):
-            epochs = one.pays(one.regret or one.chosen)
+        for smaller in (x for x in changing if _of_batch(full, x)):
+            epochs = smaller.pays(smaller.regret or smaller.chosen)
             pays = f"and pays after {epochs:.0f} epochs" if epochs < float("inf") else "and finds nothing faster"
-            kept = one.times.get(full.best)
+            kept = smaller.times.get(full.best)
             instead = (
-                f"; {full.best}, the full batch's, takes {kept / min(one.times.values()):.2f} times the fastest there, "
-                "without a search and in the same rounds"
+                f"; {full.best}, the full batch's, takes {kept / min(smaller.times.values()):.2f} times the fastest "
+                "there, without a search and in the same rounds"
                 if kept
                 else ""
             )
             yield (
-                f"A last batch of {one.problem.n} behind others of {full.problem.n}, {full.where}: a search for it "
-                f"takes {units.seconds(one.cost)}, gains {units.seconds(one.times[one.default] - one.after)} an epoch, "
-                f"{pays}{instead}."
+                f"A last batch of {smaller.problem.n} behind others of {full.problem.n}, {full.where}: a search for it "
+                f"takes {units.seconds(smaller.cost)}, gains "
+                f"{units.seconds(smaller.times[smaller.default] - smaller.after)} an epoch, {pays}{instead}."
             )
 
 
-def _of_batch(full: Search, one: Search) -> bool:
-    """Whether they differ in the batch alone."""
-    return bool(full.problem != one.problem and replace(full.problem, n=one.problem.n) == one.problem)
+def _of_batch(full: Search, smaller: Search) -> bool:
+    """Report whether two searches differ in the batch size alone."""
+    return bool(full.problem != smaller.problem and replace(full.problem, n=smaller.problem.n) == smaller.problem)
 
 
 def _ever_new(searches: list[Search]) -> Iterator[str]:
-    """Shapes one after another, each of which is searched for when it is met first."""
+    """Report what a search for each of many shapes costs, if each is searched at first sight."""
     by_direction: dict[str, list[Search]] = {}
-    for one in searches:
-        by_direction.setdefault(one.problem.direction, []).append(one)
+    for search in searches:
+        by_direction.setdefault(search.problem.direction, []).append(search)
     for shapes in by_direction.values():
-        default = sum(one.times[one.default] for one in shapes)
-        cost, after = sum(one.cost for one in shapes), sum(one.after for one in shapes)
+        default = sum(x.times[x.default] for x in shapes)
+        cost, after = sum(x.cost for x in shapes), sum(x.after for x in shapes)
         pays = f"pays where each comes back {cost / (default - after):.0f} times" if after < default else "never pays"
         yield (
             f"{units.counted(len(shapes), 'size')} of images in turn, {shapes[0].where} and others: "

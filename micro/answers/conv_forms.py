@@ -1,5 +1,4 @@
-"""What the finished run of micro/conv.py says of a layer's forms: conversions, the first layer, a bias, padding, the
-allocator, 1×1 filters."""
+"""Answers of micro/conv.py on forms of a layer: layouts, first layer, bias, padding, heap, 1×1."""
 
 from __future__ import annotations
 
@@ -16,29 +15,29 @@ from reports.record import Contest, Result, Run
 
 
 def _contests(run: Run, kind: str) -> Iterator[tuple[Contest, list[tuple[Any, Result]]]]:
-    """Those whose name begins so, and what was to be measured in them: cases with their results."""
+    """Yield contests whose name begins with `kind`, with their measured cases and results."""
     for contest in run.contests:
         if contest.contest.startswith(kind):
             yield contest, [(parse(x.name), x) for x in contest.results if x.role == "measured"]
 
 
 def _listed(ratios: dict[str, str | None]) -> str:
-    """`forward 1.01 [1.00, 1.02], dgrad …`, of what has a ratio."""
+    """Format ratios, where there are any: `forward 1.01 [1.00, 1.02], dgrad …`."""
     return ", ".join(f"{name} {ratio}" for name, ratio in ratios.items() if ratio)
 
 
 def relayout(run: Run) -> list[str]:
-    """What conversions around a layer cost, and whether they pay; what one costs beside a copy."""
+    """Report what conversions around a layer cost, whether they pay, and their cost beside a copy."""
     return [*_CONVERTED(run), *_TURNED(run), *_faulting(run, "relayout/conv/")]
 
 
 def _faulting(run: Run, kind: str) -> list[str]:
-    """What of an operation of PyTorch's own is the allocator's, and how that is left out."""
+    """Name the PyTorch variants that allocate in each call, and the option that avoids that."""
     names = (pair.contender.variant for pair in pairs(run, kind) if pair.contender.setting.heap == "default")
-    own = dict.fromkeys(name for name in names if name.startswith("torch-"))
-    if not own:
+    torch_names = dict.fromkeys(name for name in names if name.startswith("torch-"))
+    if not torch_names:
         return []
-    return [f"{', '.join(own)} asks for memory in each call; --heap keep leaves the page faults of that out."]
+    return [f"{', '.join(torch_names)} asks for memory in each call; --heap keep leaves the page faults of that out."]
 
 
 def _lie(pair: Pair) -> str:
@@ -62,7 +61,7 @@ _TURNED = Phrase(
 
 
 def first(run: Run) -> list[str]:
-    """A first layer's step without the gradient of its input, by the sums of its passes in each round."""
+    """Report the step of a first layer without its input gradient, from sums of passes in each round."""
     sentences = []
     for contest, cases in _contests(run, "first/"):
         results = {case.problem.direction: result for case, result in cases}
@@ -78,7 +77,7 @@ def first(run: Run) -> list[str]:
 
 
 def bias_before_norm(run: Run) -> list[str]:
-    """What a bias adds to convolution and normalization, inside the convolution and in a pass of its own."""
+    """Report what a bias costs before normalization, inside the convolution and as a separate pass."""
     sentences = []
     for contest, cases in _contests(run, "bias/"):
         results = {_part(case): result for case, result in cases}
@@ -99,7 +98,7 @@ def bias_before_norm(run: Run) -> list[str]:
 
 
 def _part(case: Any) -> str:
-    """`forward`, `wgrad with bias`, `norm`, `biasact`."""
+    """Format the part of a layer: `forward`, `wgrad with bias`, `norm`, `biasact`."""
     if case.problem.op != "conv":
         return str(case.problem.op)
     return f"{case.problem.direction}{' with bias' if case.variant == 'torch-bias' else ''}"
@@ -150,34 +149,34 @@ def heap_cost(run: Run) -> list[str]:
 
 
 def one_by_one(run: Run) -> list[str]:
-    """Who is fastest at 1×1; then a block by where its stride is."""
+    """Report the fastest variant at 1×1, then a block by the position of its stride."""
     return [*conv.answer(run), *_strides(run)]
 
 
 def _strides(run: Run) -> Iterator[str]:
     for contest, cases in _contests(run, "stride/"):
-        whole, ratios = sums.ratio(contest, *_placed(cases)), {}
+        overall, ratios = sums.ratio(contest, *_placed(cases)), {}
         for direction in dict.fromkeys(case.problem.direction for case, _ in cases):
             some = [(case, result) for case, result in cases if case.problem.direction == direction]
             ratios[direction] = sums.ratio(contest, *_placed(some))
-        if not whole:
+        if not overall:
             continue
         case, _ = cases[0]
         flops = [sum(case.problem.flops for case, _ in cases if _early(case) is early) for early in (True, False)]
         problem = case.problem
         yield (
             f"{case.variant}, a block from {problem.c} to {problem.k} channels at {problem.h}×{problem.w}, batch "
-            f"{problem.n}: with its stride on the 1×1 layer it takes {whole} times what it takes with it on the 3×3 "
+            f"{problem.n}: with its stride on the 1×1 layer it takes {overall} times what it takes with it on the 3×3 "
             f"({_listed(ratios)}), for {flops[0] / flops[1]:.2f} of the work."
         )
 
 
 def _early(case: Any) -> bool:
-    """Whether the layer is one of a block with the stride on its 1×1 layer."""
+    """Report whether the layer belongs to a block with the stride on its 1×1 layer."""
     return bool((case.problem.r == 1) is (case.problem.stride > 1))
 
 
 def _placed(cases: list[tuple[Any, Result]]) -> tuple[list[Result], list[Result]]:
-    """Results of a block with the stride on its 1×1 layer, and on its 3×3."""
+    """Split results into those of a block with its stride on the 1×1 layer and on the 3×3 layer."""
     early = [result for case, result in cases if _early(case)]
     return early, [result for case, result in cases if not _early(case)]

@@ -1,5 +1,4 @@
-"""What the finished run of micro.conv --norm-and-pool says: by network, kind and kernel how much normalization and
-pooling take of what its convolutions take."""
+"""Answers of micro.conv --norm-and-pool: time of normalization and pooling relative to convolutions."""
 
 from __future__ import annotations
 
@@ -29,16 +28,15 @@ FORMS = {"c-ops": "c (operation by operation)"}
 
 @dataclass(frozen=True)
 class Measured:
-    """A layer's contest, read back. Times are taken as often as the network has the layer: of its convolution's passes
-    together, and of what follows by kind and kernel; `lost` are the cases without a time."""
+    """Times of one layer's contest, each multiplied by how often the network has the layer."""
 
-    convolution: Times
-    after: dict[tuple[str, str], Times]
-    lost: dict[tuple[str, str], Result]
+    convolution: Times  # of all passes together
+    after: dict[tuple[str, str], Times]  # of what follows the convolution, by kind and kernel
+    lost: dict[tuple[str, str], Result]  # cases without a time
 
 
 def answer(run: Run) -> list[str]:
-    """A sentence a network, kind and kernel; or why there is none."""
+    """Report for each network, kind and kernel a share, or why there is none."""
     groups: dict[tuple[str, str], list[record.Contest]] = {}
     for contest in run.contests:
         if contest.contest.startswith(f"{PREFIX}/"):
@@ -97,11 +95,12 @@ def _kind(result: Result) -> str:
 
 
 def _share(after: Sequence[Times], convolution: Sequence[Times]) -> tuple[str, str]:
-    """`21 % [19 %, 23 %]`, and `39 ms beside 186 ms`, of the times of each layer: a quotient of sums over layers. Its
-    error is that of Σ (what follows − quotient · convolution), by round, each layer's rounds being its own."""
-    whole, base = (sum(map(_center, times)) for times in (after, convolution))
-    share = whole / base
-    seconds = f"{units.seconds(whole)} beside {units.seconds(base)}"
+    """Format the quotient of sums over layers, `21 % [19 %, 23 %]`, and `39 ms beside 186 ms`.
+
+    Its error is that of Σ (following − quotient · convolution) by round; each layer has its separate rounds."""
+    total, base = (sum(map(_center, times)) for times in (after, convolution))
+    share = total / base
+    seconds = f"{units.seconds(total)} beside {units.seconds(base)}"
     if min(map(len, convolution)) < stats.FEWEST:
         return f"{100 * share:.2g} % (no interval from fewer than {stats.FEWEST} rounds: a longer --budget)", seconds
     rest = [mine - share * theirs for mine, theirs in zip(after, convolution, strict=True)]

@@ -1,4 +1,4 @@
-"""What the finished run says of memory: for each layer and pass what is fastest from how many bytes on."""
+"""Answers about workspace: for each layer and pass, the fastest variant by available bytes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from reports import units
 from reports.record import Contest, Result, Run
 from reports.regret import timed
 
-FRONTIER, STEPS = "pareto", "steps"  # first words of contests: of all cases, and of those that are left, again
+FRONTIER, STEPS = "pareto", "steps"  # first words of contests: all cases, and the frontier again
 
 
 def answer(run: Run) -> list[str]:
-    """A sentence a layer and pass."""
+    """Report the frontier of each layer and pass."""
     again = {x.contest.partition("/")[2]: x for x in run.contests if x.contest.startswith(f"{STEPS}/")}
     every = [contest for contest in run.contests if contest.contest.startswith(f"{FRONTIER}/")]
     return [sentence for x in every for sentence in _steps(x, again.get(x.contest.partition("/")[2]))]
@@ -24,8 +24,7 @@ def answer(run: Run) -> list[str]:
 def frontier(contest: Contest) -> list[Result]:
     """Return the cases that nothing beats with as few bytes beside the operands, by these bytes.
 
-    Each is faster than all that hold no more, by the margin of the comparisons at least.
-    """
+    Each is faster than all that hold no more, by the margin of the comparisons at least."""
     margin = max((x.margin for x in contest.comparisons), default=0.0)
     steps: list[Result] = []
     least = float("inf")
@@ -37,27 +36,27 @@ def frontier(contest: Contest) -> list[Result]:
 
 
 def _steps(contest: Contest, again: Contest | None) -> Iterator[str]:
-    """What is fastest from so many bytes on, with the ratios of fresh rounds."""
+    """Report the fastest variant from each number of bytes on, with the ratios of fresh rounds."""
     left, count = frontier(contest), len(timed(contest))
     if not left:
         return
     first, *others = left
     layer = where(parse(first.name).problem)
     if not others:
-        yield f"{layer}: {_said(first)}, is the fastest of {count}: more bytes bring nothing."
+        yield f"{layer}: {_description(first)}, is the fastest of {count}: more bytes bring nothing."
         return
-    ratios = {one.contender: one for one in again.comparisons} if again else {}
-    words = [_said(first)]
-    for one in others:
-        measured = ratios.get(one.name)
+    ratios = {x.contender: x for x in again.comparisons} if again else {}
+    words = [_description(first)]
+    for result in others:
+        measured = ratios.get(result.name)
         if measured is None or measured.ratio is None:
-            words.append(f"{_said(one)}, not measured again")
+            words.append(f"{_description(result)}, not measured again")
         else:
             doubt = "" if measured.verdict == "faster" else ", which is not certain"
-            words.append(f"{_said(one)}, {interval(measured)} times that{doubt}")
+            words.append(f"{_description(result)}, {interval(measured)} times that{doubt}")
     yield f"{layer}: {'; '.join(words)}. Of {count} all others hold as much as one of these and are no faster."
 
 
-def _said(one: Result) -> str:
-    took = one.seconds.median if one.seconds else None
-    return f"with {units.binary(one.workspace)} {one.variant}, {units.seconds(took)}"
+def _description(result: Result) -> str:
+    took = result.seconds.median if result.seconds else None
+    return f"with {units.binary(result.workspace)} {result.variant}, {units.seconds(took)}"

@@ -1,5 +1,4 @@
-"""What the convolutions of a log, or of a network's step, could gain by the fastest that is certain, the largest gain
-first."""
+"""Ranking of a log's or a network's convolutions by what the fastest certain variant could gain."""
 
 from __future__ import annotations
 
@@ -23,20 +22,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Use:
-    """How often a pass of a layer is computed: `calls` of a log with their `share` of its time, in `steps`, or alike
-    layers of one step; `then`: what was published of it."""
+    """How often a pass of a layer is computed."""
 
-    calls: int
+    calls: int  # in a log, or alike layers of one step
     steps: int = 1
-    share: str = ""
+    share: str = ""  # of the log's time
     name: str = ""
-    then: str = ""
+    then: str = ""  # what was published about it
 
 
 @dataclass(frozen=True)
 class Row:
-    """A pass of a layer, measured: seconds of a step by the default, and what the fastest of its `rivals` would save of
-    them."""
+    """A measured pass of a layer, with its default and its fastest certain rival."""
 
     use: Use
     contest: Contest
@@ -46,13 +43,13 @@ class Row:
 
     @property
     def each(self) -> float:
-        """Seconds of one call, by the default."""
+        """Seconds of one call of the default."""
         assert self.default.seconds is not None
         return self.default.seconds.median
 
     @property
     def seconds(self) -> float:
-        """Of a step's calls, by the default."""
+        """Seconds of a step's calls of the default."""
         return self.use.calls / self.use.steps * self.each
 
     @property
@@ -61,7 +58,7 @@ class Row:
 
     @property
     def half(self) -> float:
-        """Half the interval of the gain, that of its ratio."""
+        """Half the width of the gain's interval, from the interval of its ratio."""
         if self.best is None:
             return 0.0
         if self.best.low is None or self.best.high is None:
@@ -70,7 +67,7 @@ class Row:
 
 
 def of_net(run: Run) -> list[str]:
-    """By layer and pass of the network that was asked for."""
+    """Rank the layers and passes of the requested network."""
     uses, contests = [], []
     for contest in run.contests:
         if contest.contest.startswith(f"{PREFIX}/"):
@@ -81,7 +78,7 @@ def of_net(run: Run) -> list[str]:
 
 
 def of_file(run: Run, written: Written) -> list[str]:
-    """By problem of a log or of a network's file; of other files who is fastest."""
+    """Rank the problems of a log or of a network's file; for other files report the fastest."""
     if not written.calls:
         return conv.answer(run)
     from micro.planning.problem_files import share
@@ -96,12 +93,14 @@ def of_file(run: Run, written: Written) -> list[str]:
         part = share(calls, written.log) if written.log else ""
         uses.append(Use(calls.count, steps, part, then=written.then.get(problem, "")))
     multiples = f" (the log's calls come in multiples of {steps}, which are taken for its steps)" if steps > 1 else ""
-    whole = "The log" if written.log and steps == 1 else "A step"
-    return ranked(contests, uses, f"{whole}'s convolutions{multiples}")
+    source = "The log" if written.log and steps == 1 else "A step"
+    return ranked(contests, uses, f"{source}'s convolutions{multiples}")
 
 
-def ranked(contests: Sequence[Contest], uses: Sequence[Use], whole: str) -> list[str]:
-    """A sentence a row, the largest gain first; at last the sum. `whole`: whose calls these are."""
+def ranked(contests: Sequence[Contest], uses: Sequence[Use], title: str) -> list[str]:
+    """Format a sentence per row, the largest gain first, then the sum.
+
+    `title`: subject of the sum's sentence."""
     rows, untimed = [], []
     for contest, use in zip(contests, uses, strict=True):
         row = _row(contest, use)
@@ -111,12 +110,13 @@ def ranked(contests: Sequence[Contest], uses: Sequence[Use], whole: str) -> list
             rows.append(row)
     rows.sort(key=lambda row: (-row.gain, -row.seconds))
     sentences = [f"{rank}. {_sentence(row)}" for rank, row in enumerate(rows, 1)]
-    return [*sentences, *untimed, *([_sum(rows, whole)] if rows else [])]
+    return [*sentences, *untimed, *([_sum(rows, title)] if rows else [])]
 
 
 def _row(contest: Contest, use: Use) -> Row | None:
-    """Nothing where the default has no time. Rivals are those in its own setting that keep nothing of a filter between
-    calls: a step changes it."""
+    """Return a ranked row, or None if the default has no time.
+
+    Rivals have the same setting and cache nothing of a filter, which changes in each step."""
     by_name = {result.name: result for result in contest.results}
     if not contest.comparisons:
         return None
@@ -125,13 +125,13 @@ def _row(contest: Contest, use: Use) -> Row | None:
         return None
     setting = parse(default.name).setting
     rivals = []
-    for one in contest.comparisons:
-        rival = parse(one.contender)
+    for comparison in contest.comparisons:
+        rival = parse(comparison.contender)
         keeps = find(rival.problem.op, rival.variant).constant
-        if one.baseline == default.name and rival.setting == setting and not keeps:
-            rivals.append(one)
-    faster = [one for one in rivals if one.verdict == "faster"]
-    return Row(use, contest, default, len(rivals), min(faster, key=lambda one: one.ratio or 1.0, default=None))
+        if comparison.baseline == default.name and rival.setting == setting and not keeps:
+            rivals.append(comparison)
+    faster = [x for x in rivals if x.verdict == "faster"]
+    return Row(use, contest, default, len(rivals), min(faster, key=lambda x: x.ratio or 1.0, default=None))
 
 
 def _sentence(row: Row) -> str:
@@ -145,8 +145,8 @@ def _sentence(row: Row) -> str:
     return f"{head}, {best} {interval(row.best)} times that: {_interval(row.gain, row.half)}{step} to be gained{then}."
 
 
-def _sum(rows: Sequence[Row], whole: str) -> str:
-    """Gains of different layers are independent."""
+def _sum(rows: Sequence[Row], title: str) -> str:
+    """Sum the gains of all layers, which are independent."""
     gain, seconds = sum(row.gain for row in rows), sum(row.seconds for row in rows)
     half = math.sqrt(sum(row.half**2 for row in rows))
     most = max(row.rivals for row in rows)
@@ -155,7 +155,7 @@ def _sum(rows: Sequence[Row], whole: str) -> str:
     if gain:
         gained = f"{_interval(gain, half)} of them ({gain / seconds:.0%}) could be gained"
     return (
-        f"{whole} take {units.seconds(seconds)} with {_names(rows)}; {gained}{chosen}; kernels that keep a transformed "
+        f"{title} take {units.seconds(seconds)} with {_names(rows)}; {gained}{chosen}; kernels that keep a transformed "
         "filter are no rivals there, for a step changes it."
     )
 
@@ -165,7 +165,7 @@ def _names(rows: Sequence[Row]) -> str:
 
 
 def _what(contest: Contest, use: Use) -> str:
-    """`conv2, dgrad, 5×5, 96→256 channels, 27×27, batch 16`"""
+    """Format a use and its pass: `conv2, dgrad, 5×5, 96→256 channels, 27×27, batch 16`."""
     name = f"{use.name}, " if use.name else ""
     return f"{name}{conv.where(parse(contest.results[0].name).problem)}"
 
@@ -175,13 +175,13 @@ def _calls(use: Use) -> str:
 
 
 def _why(contest: Contest) -> str:
-    """Why nothing is compared there."""
-    reasons = [one.reason for one in contest.comparisons] + [one.reason for one in contest.results]
+    """Return the reason why nothing is compared."""
+    reasons = [x.reason for x in contest.comparisons] + [x.reason for x in contest.results]
     return next(filter(None, reasons), "it has no rival")
 
 
 def _interval(center: float, half: float) -> str:
-    """`4.91 ms [4.80, 5.02]`, in one unit."""
+    """Format a time and its interval in one unit: `4.91 ms [4.80, 5.02]`."""
     if not math.isfinite(half):
         return f"{units.seconds(center)}, no interval,"
     ends = ", ".join(units.seconds(end) for end in (center - half, center + half))
@@ -189,9 +189,9 @@ def _interval(center: float, half: float) -> str:
 
 
 def _published(net: str, layer: str, contest: Contest) -> str:
-    """What the network's file says was measured of a layer."""
+    """Return what the network's file reports as measured for a layer."""
     if net.replace(":", "-") not in known(KIND):
         return ""
-    own = read(net)
+    network = read(net)
     problem: Any = parse(contest.results[0].name).problem
-    return "".join(one.published(problem.direction, own.measured) for one in own.layers if one.name == layer)
+    return "".join(x.published(problem.direction, network.measured) for x in network.layers if x.name == layer)

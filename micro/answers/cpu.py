@@ -1,4 +1,4 @@
-"""What the finished run of micro/cpu.py says: of instruction sets, of threads, of both together and beyond."""
+"""Answers of micro/cpu.py: instruction sets, threads, both together, and oversubscription."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from reports import record, stats, units
 from reports.record import Run
 
 SETS = {"sse4.2": "SSE4.2", "avx": "AVX", "avx2": "AVX2", "avx512": "AVX-512", "default": "its own choice"}
-BELIEVED = "by the compiler's word"  # in what a kernel of ours says, where its code could not be looked at
-LITTLE = 0.1  # of the gain that so many more threads could bring at best: they bring nothing to speak of
+BELIEVED = "by the compiler's word"  # in a kernel's name, where its code could not be inspected
+LITTLE = 0.1  # share of the ideal gain of more threads, below which they count as useless
 
 
 def _called(isa: str) -> str:
-    """A set's name, or a family of OpenBLAS's kernels."""
+    """Return the title of an instruction set, or of a family of OpenBLAS kernels."""
     return SETS.get(isa, isa)
 
 
@@ -27,12 +27,12 @@ def _setting(name: str) -> Any:
 
 
 def _head(contest: record.Contest) -> str:
-    """`product 256³, blocked`."""
+    """Format the subject: `product 256³, blocked`."""
     return f"{contest.question.partition(':')[0]}, {parse(contest.results[0].name).variant}"
 
 
 def _times(run: Run, kind: str) -> Iterator[tuple[record.Contest, dict[tuple[str, int], record.Result]]]:
-    """Of each contest its timed cases by set and threads."""
+    """Yield each contest with its timed cases by instruction set and threads."""
     for contest in run.contests:
         if contest.contest.startswith(kind):
             measured = [x for x in contest.results if x.role == "measured" and x.seconds]
@@ -40,7 +40,7 @@ def _times(run: Run, kind: str) -> Iterator[tuple[record.Contest, dict[tuple[str
 
 
 def grid(run: Run) -> list[str]:
-    """A sentence a kernel, then which sets were verified."""
+    """Report the gains of each kernel, then which instruction sets were verified."""
     sentences = []
     for group in grouped(run, "grid/"):
         base = group[0].baseline.setting
@@ -60,7 +60,7 @@ def grid(run: Run) -> list[str]:
 
 
 def peaks(run: Run) -> list[str]:
-    """Multiply-adds by set and threads."""
+    """List multiply-adds per second by instruction set and threads."""
     rates = []
     for contest in run.contests:
         for result in contest.results if contest.contest.startswith("peak/") else ():
@@ -73,26 +73,26 @@ def peaks(run: Run) -> list[str]:
 
 
 def verified(run: Run) -> list[str]:
-    """How many cells ran what they were asked for, and who says so; why the others did not."""
+    """Count the cells that ran the requested instruction set; list reasons for the others."""
     asked = [x for contest in run.contests for x in contest.results if x.isa and x.role == "measured"]
     seen = [x for x in asked if x.isa_observed == x.isa]
     believed = [x for x in seen if x.kernel and BELIEVED in x.kernel]
     reasons = dict.fromkeys(f"{parse(x.name).variant}: {x.reason}" for x in asked if x.reason)
     if not asked:
         return []
-    told = f", {len(believed)} by the compiler's word alone" if believed else ""
+    by_compiler = f", {len(believed)} by the compiler's word alone" if believed else ""
     left = f"; not measured: {'; '.join(reasons)}" if reasons else ""
     head = f"{len(seen)} of {len(asked)} cells ran the set that they were asked for, by code or library's word"
-    return [f"{head}{told}{left}."]
+    return [f"{head}{by_compiler}{left}."]
 
 
 def width(run: Run) -> list[str]:
-    """A sentence a kernel: each set against the next narrower one, and whether threads change that."""
+    """Compare each instruction set with the next narrower, and their gain across thread counts."""
     sentences = []
     for contest, times in _times(run, "width/"):
-        found = {(x.baseline, x.contender): x for x in contest.comparisons if x.ratio is not None}
+        by_pair = {(x.baseline, x.contender): x for x in contest.comparisons if x.ratio is not None}
         words = []
-        for comparison in found.values():
+        for comparison in by_pair.values():
             narrow, wide = _setting(comparison.baseline), _setting(comparison.contender)
             where = f" on {wide.threads} threads" if wide.threads > 1 else ""
             words.append(f"{_called(wide.isa)} over {_called(narrow.isa)}{where} {faster(comparison)}")
@@ -102,16 +102,16 @@ def width(run: Run) -> list[str]:
 
 
 def _together(times: dict[tuple[str, int], record.Result]) -> str:
-    """The gain of the widest set over the narrowest on all threads, over the same on one."""
+    """Compare the gain of the widest set over the narrowest on all threads with that on one thread."""
     sets = list(dict.fromkeys(isa for isa, _ in times))
     counts = sorted({many for _, many in times})
     corners = [(isa, many) for isa in (sets[0], sets[-1]) for many in (counts[0], counts[-1])]
     if len(set(corners)) < 4 or not all(corner in times for corner in corners):
         return ""
-    found = of_four(*(times[corner] for corner in corners))
-    if found is None:
+    interaction = of_four(*(times[corner] for corner in corners))
+    if interaction is None:
         return ""
-    shown = units.ratio(*found)
+    shown = units.ratio(*interaction)
     gain = f"{_called(sets[-1])}'s gain on {counts[-1]} threads"
     return f" Width and threads together: {gain} is {shown} of its gain on one."
 
@@ -119,16 +119,16 @@ def _together(times: dict[tuple[str, int], record.Result]) -> str:
 def of_four(
     narrow: record.Result, narrow_many: record.Result, wide: record.Result, wide_many: record.Result
 ) -> tuple[float, float, float] | None:
-    """The ratio of two ratios, in the rounds that all four have."""
+    """Return center, low and high of the ratio of two ratios, in the rounds shared by all four."""
     import numpy as np
 
     by_round = [_undisturbed(x) for x in (narrow, narrow_many, wide, wide_many)]
-    shared = sorted(set.intersection(*(set(one) for one in by_round)))
-    a, b, c, d = (np.log([one[i] for i in shared]) for one in by_round)
-    found = stats.interval((b - d) - (a - c), 0.05)
-    if found is None:
+    shared = sorted(set.intersection(*(set(x) for x in by_round)))
+    a, b, c, d = (np.log([x[i] for i in shared]) for x in by_round)
+    estimate = stats.interval((b - d) - (a - c), 0.05)
+    if estimate is None:
         return None
-    return found.center, found.low, found.high
+    return estimate.center, estimate.low, estimate.high
 
 
 def _undisturbed(result: record.Result) -> dict[int, float]:
@@ -138,22 +138,22 @@ def _undisturbed(result: record.Result) -> dict[int, float]:
 
 @dataclass(frozen=True)
 class Serial:
-    """T(n)/T(1) = s + (1 − s)/n (Amdahl 1967), least squares over what was measured: s, an interval from the ends of
-    the ratios', in which it is linear, and the most by which a ratio is off the curve. Memory that all share, and what
-    each thread packs for itself, are in it too. Below 0: n threads are more than n times as fast."""
+    """Fit of T(n)/T(1) = s + (1 − s)/n (Amdahl 1967), by least squares.
 
-    share: float
-    low: float
+    Shared memory and per-thread packing are part of s. Below 0, n threads are more than n times as fast."""
+
+    share: float  # s
+    low: float  # from the ends of the ratios' intervals, in which s is linear
     high: float
-    off: float
+    off: float  # largest distance of a ratio from the curve
 
 
 def serial(ratios: Sequence[tuple[int, float, float, float]]) -> Serial:
-    """Of (threads, ratio, its low, its high)."""
+    """Fit Amdahl's law to rows of (threads, ratio, low, high)."""
     weights = [(many, 1 - 1 / many) for many, *_ in ratios]
-    whole = sum(weight**2 for _, weight in weights)
+    norm = sum(weight**2 for _, weight in weights)
     shares = [
-        sum((row[i] - 1 / many) * weight for row, (many, weight) in zip(ratios, weights, strict=True)) / whole
+        sum((row[i] - 1 / many) * weight for row, (many, weight) in zip(ratios, weights, strict=True)) / norm
         for i in (1, 2, 3)
     ]
     off = max(abs(ratio - 1 / many - shares[0] * (1 - 1 / many)) for many, ratio, *_ in ratios)
@@ -162,7 +162,7 @@ def serial(ratios: Sequence[tuple[int, float, float, float]]) -> Serial:
 
 
 def saturation(run: Run) -> list[str]:
-    """A sentence a kernel: its speed-up, what is serial by Amdahl, how near so many threads come to their ceiling."""
+    """Report each kernel's speed-up, its serial share, and how near it comes to its ceiling."""
     sentences = []
     for group in grouped(run, "threads/"):
         ends = [x for x in group if x.comparison.low is not None and x.comparison.high is not None]
@@ -172,9 +172,9 @@ def saturation(run: Run) -> list[str]:
         if not rows:
             continue
         gains = ", ".join(f"{x.contender.setting.threads} threads {faster(x.comparison)}" for x in group)
-        found = serial(rows)
-        share = f"Amdahl's s {100 * found.share:.0f} % [{100 * found.low:.0f}, {100 * found.high:.0f}]"
-        share += f", the curve off by {found.off:.2f} at most" if len(rows) > 1 else ""
+        fit = serial(rows)
+        share = f"Amdahl's s {100 * fit.share:.0f} % [{100 * fit.low:.0f}, {100 * fit.high:.0f}]"
+        share += f", the curve off by {fit.off:.2f} at most" if len(rows) > 1 else ""
         sentences.append(
             f"{_head(group[0].contest)}, times as fast as one thread: {gains}; {share}; {_until(rows)}"
             f"{_of_ceiling(group[0].contest)}."
@@ -183,7 +183,9 @@ def saturation(run: Run) -> list[str]:
 
 
 def _until(rows: Sequence[tuple[int, float, float, float]]) -> str:
-    """From how many threads on no larger number brings a tenth of what it could, its interval's better end counted."""
+    """Return the thread count beyond which more threads bring less than a tenth of their ideal gain.
+
+    The better end of each interval counts."""
     taken = [(1, 1.0, 1.0, 1.0), *rows]
     for i, (few, _, _, high) in enumerate(taken[:-1]):
         if all(high / low - 1 < LITTLE * (many / few - 1) for many, _, low, _ in taken[i + 1 :]):
@@ -192,7 +194,7 @@ def _until(rows: Sequence[tuple[int, float, float, float]]) -> str:
 
 
 def _of_ceiling(contest: record.Contest) -> str:
-    """`; of read 256 MiB 97 %, of that of 2 threads 95 %`."""
+    """Format shares of ceilings: `; of read 256 MiB 97 %, of that of 2 threads 95 %`."""
     shares = [
         f"{x.percent_of_ceiling:.0f} % of {x.ceiling}"
         for x in contest.results
@@ -202,7 +204,7 @@ def _of_ceiling(contest: record.Contest) -> str:
 
 
 def _skipped(run: Run) -> list[str]:
-    """The plan of larger machines."""
+    """List the thread counts that this machine is too small for."""
     reasons = {
         x.threads: x.reason
         for contest in run.contests
@@ -216,31 +218,31 @@ def _skipped(run: Run) -> list[str]:
 
 
 def _read(run: Run) -> list[str]:
-    """Ceilings of so many threads, as they were measured."""
+    """Report the measured read bandwidth by number of threads."""
     rates: dict[tuple[int, int], float] = {}
     for contest in run.contests:
         for x in contest.results:
             if x.role == "ceiling" and x.op == "stream" and x.bytes_per_second:
                 rates[x.problem["size"], x.threads] = x.bytes_per_second
     largest = max((size for size, _ in rates), default=None)
-    told = [f"{many}: {units.scaled(rate, 'B/s')}" for (size, many), rate in sorted(rates.items()) if size == largest]
-    if largest is None or len(told) < 2:
+    shown = [f"{many}: {units.scaled(rate, 'B/s')}" for (size, many), rate in sorted(rates.items()) if size == largest]
+    if largest is None or len(shown) < 2:
         return []
-    return [f"Reads of {units.binary(largest)} by threads, measured and not multiplied: {', '.join(told)}."]
+    return [f"Reads of {units.binary(largest)} by threads, measured and not multiplied: {', '.join(shown)}."]
 
 
 def oversubscribe(run: Run) -> list[str]:
-    """Times of more threads than cores over those of as many."""
+    """Compare more threads than cores with as many threads as cores."""
     sentences = []
     for group in grouped(run, "oversubscribed/"):
-        told = ", ".join(f"{x.contender.setting.threads} {interval(x.comparison)}" for x in group)
+        ratios = ", ".join(f"{x.contender.setting.threads} {interval(x.comparison)}" for x in group)
         cores = group[0].baseline.setting.threads  # as many as there are
-        sentences.append(f"{_head(group[0].contest)}, times what {units.counted(cores, 'thread')} take: {told}.")
+        sentences.append(f"{_head(group[0].contest)}, times what {units.counted(cores, 'thread')} take: {ratios}.")
     for group in grouped(run, "nested/"):
-        told = ", ".join(f"{x.contender.variant.partition(':')[2]} {interval(x.comparison)}" for x in group)
+        ratios = ", ".join(f"{x.contender.variant.partition(':')[2]} {interval(x.comparison)}" for x in group)
         sentences.append(
             f"{group[0].contest.question} Threads of the caller × of the library, over the library's own "
-            f"{group[0].baseline.setting.threads}: {told}."
+            f"{group[0].baseline.setting.threads}: {ratios}."
         )
     return sentences
 

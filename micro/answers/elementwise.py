@@ -1,4 +1,4 @@
-"""What the finished run of micro/elementwise.py says, in sentences: one for each comparison that has a ratio."""
+"""Answers of micro/elementwise.py: a sentence for each comparison that has a ratio."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Sentence = Callable[[Case, Case, str], str]
 
 
 def _variant(what: str) -> Sentence:
-    """`… by C takes 1.2 times as long as by B`"""
+    """Return a sentence on variants: `… by C takes 1.2 times as long as by B`."""
     return lambda a, b, ratio: f"{what}: {b.variant} takes {ratio} times what {a.variant} takes"
 
 
@@ -71,7 +71,7 @@ def units_of(case: Case) -> str:
 
 
 def answer(run: Run) -> list[str]:
-    """A sentence a comparison, with where its operands lie and how fast they are moved; then whose mathematics."""
+    """Report each comparison with the place and bandwidth of its operands, then the function libraries."""
     caches = run.environment.facts.get("device", {}).get("caches", [])
     sentences = [sentence for contest in run.contests for sentence in _contest(contest, caches)]
     return [*sentences, *_mathematics(run)]
@@ -82,17 +82,17 @@ def _contest(contest: record.Contest, caches: list[int]) -> Iterator[str]:
     if say is None:
         return
     results = {result.name: result for result in contest.results}
-    for one in contest.comparisons:
-        if one.ratio is None:
+    for comparison in contest.comparisons:
+        if comparison.ratio is None:
             continue
-        first, second = parse(one.baseline), parse(one.contender)
-        shown = units.ratio(one.ratio, one.low, one.high)
-        where = _where(contest, results[one.contender], second, caches)
-        yield f"{say(first, second, shown)} ({_at(second)}; {where}): {verdict(one)}."
+        first, second = parse(comparison.baseline), parse(comparison.contender)
+        shown = units.ratio(comparison.ratio, comparison.low, comparison.high)
+        where = _where(contest, results[comparison.contender], second, caches)
+        yield f"{say(first, second, shown)} ({_at(second)}; {where}): {verdict(comparison)}."
 
 
 def _at(case: Case) -> str:
-    """`softmax 64×26752`"""
+    """Format a problem: `softmax 64×26752`."""
     problem: Any = case.problem
     names = (
         "images",
@@ -116,14 +116,16 @@ def _at(case: Case) -> str:
 
 
 def level(nbytes: int, caches: list[int]) -> str:
-    """The first cache that holds so many bytes, or memory. A GPU tells of one cache, which is its second level."""
+    """Return the first cache that holds so many bytes, or memory.
+
+    A GPU reports one cache, its second level."""
     sizes = sorted(caches)
     names = LEVELS if len(sizes) > 1 else LEVELS[1:]
     return next((name for name, size in zip(names, sizes, strict=False) if nbytes <= size), "memory")
 
 
 def _where(contest: record.Contest, result: record.Result, case: Case, caches: list[int]) -> str:
-    """`13.1 MiB: L3, 45.7 GB/s, 54 % of its reads`"""
+    """Format size, cache level and bandwidth: `13.1 MiB: L3, 45.7 GB/s, 54 % of its reads`."""
     nbytes = case.problem.footprint
     text = f"{units.binary(nbytes)}: {level(nbytes, caches)}"
     if not result.bytes_per_second:
@@ -139,7 +141,7 @@ def _where(contest: record.Contest, result: record.Result, case: Case, caches: l
 
 
 def _mathematics(run: Run) -> Iterator[str]:
-    """Which library's functions each variant's were, where one was called."""
+    """Report which library's functions each variant called, if any."""
     kernels: dict[str, str] = {}
     for result in run.results:
         if result.role == "measured" and result.op in ("activation", "softmax") and result.kernel and result.seconds:

@@ -1,4 +1,4 @@
-"""What the finished run of micro/memory.py says of words that threads of a GPU hand each other, in sentences."""
+"""Answers of micro/memory.py about words exchanged between threads of a GPU."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ TITLES: Mapping[str, str] = {
 
 
 def exchange_answer(run: Run) -> list[str]:
-    """A sentence for each kind, its ratios in order; one of shuffles beside loads."""
-    return [_told(group) for group in grouped(run, "exchange/")]
+    """Report the ratios of each kind in order, and shuffles beside loads."""
+    return [_sentence(group) for group in grouped(run, "exchange/")]
 
 
-def _told(group: list[Pair]) -> str:
-    how, shown = group[0].contender.problem.how, [interval(one.comparison) for one in group]
+def _sentence(group: list[Pair]) -> str:
+    how, shown = group[0].contender.problem.how, [interval(x.comparison) for x in group]
     if how == "shuffle":
         return f"A swap of two lanes by shuffle takes {shown[0]} times a load of shared memory."
-    spreads = ", ".join(str(one.contender.problem.spread) for one in group)
+    spreads = ", ".join(str(x.contender.problem.spread) for x in group)
     return f"{TITLES[how].format(spreads)}: {', '.join(shown)}."

@@ -1,4 +1,4 @@
-"""What can be said of contests whose rounds are too few for an interval: who was how fast, as no certainty."""
+"""Summaries of contests with too few rounds for an interval: times without certainty."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ from collections.abc import Sequence
 from reports import units
 from reports.record import Contest, Result, Run
 
-MOST = 12  # contests that are told one by one
+MOST = 12  # contests that are reported one by one
 
 
 def sentences(run: Run) -> list[str]:
-    """A sentence for each contest that has times and not one ratio."""
+    """Summarize each contest that has times but no ratio."""
     ranked = [sentence for contest in run.contests if (sentence := _ranked(contest))]
     more = [f"{len(ranked) - MOST} more contests have times without a ratio."] if len(ranked) > MOST else []
     return [*ranked[:MOST], *more]
 
 
 def _ranked(contest: Contest) -> str | None:
-    """`conv c:96 r:5: by 2 rounds, not certain: fft-pyfftw-kept 57.5 ms, direct 127 ms, torch 138 ms.`"""
-    short = [one for one in contest.comparisons if one.verdict == "unresolved" and one.ratio is None]
-    if not short or any(one.ratio is not None for one in contest.comparisons):
+    """Rank by medians: `conv c:96 r:5: by 2 rounds, not certain: fft-pyfftw-kept 57.5 ms, torch 138 ms.`."""
+    short = [x for x in contest.comparisons if x.verdict == "unresolved" and x.ratio is None]
+    if not short or any(x.ratio is not None for x in contest.comparisons):
         return None
-    names = {name for one in short for name in (one.baseline, one.contender)}
+    names = {name for x in short for name in (x.baseline, x.contender)}
     timed = [(x.seconds.median, x) for x in contest.results if x.seconds is not None and x.name in names]
     if len(timed) < 2:
         return None
     timed.sort(key=lambda pair: pair[0])
     rounds = len(timed[0][1].samples)
-    where, own = _words([result for _, result in timed])
-    told = ", ".join(f"{words} {units.seconds(took)}" for words, (took, _) in zip(own, timed, strict=True))
-    return f"{where}: by {units.counted(rounds, 'round')}, not certain: {told}."
+    where, labels = _words([result for _, result in timed])
+    times = ", ".join(f"{words} {units.seconds(took)}" for words, (took, _) in zip(labels, timed, strict=True))
+    return f"{where}: by {units.counted(rounds, 'round')}, not certain: {times}."
 
 
 def _words(results: Sequence[Result]) -> tuple[str, list[str]]:
-    """What all cases share, and what each has of its own."""
+    """Split case names into their common words and the remaining words of each."""
     names = [[word for word in result.name.split("/") if word != "threads:1"] for result in results]
     shared = [word for word in names[0] if all(word in other for other in names)]
-    own = [" ".join(word.removeprefix("variant:") for word in name if word not in shared) for name in names]
-    return " ".join(word.removeprefix("variant:") for word in shared), [words or "as by default" for words in own]
+    labels = [" ".join(word.removeprefix("variant:") for word in name if word not in shared) for name in names]
+    return " ".join(word.removeprefix("variant:") for word in shared), [words or "as by default" for words in labels]

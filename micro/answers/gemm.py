@@ -1,4 +1,4 @@
-"""What the finished run says, in sentences: the questions of micro/gemm.py answered."""
+"""Answers of micro/gemm.py: transposed operands, transposing first, and its crossover."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 LEAD = {"openblas": "OpenBLAS on this machine", "cublas": "cuBLAS on this GPU"}
 CLAIM = "the published claim is 3 times (arXiv 1608.07249)"
-PUBLISHED, PUBLISHED_K = (1024, 2048), 26752  # M and N; K, of which a processor is asked for an eighth
+PUBLISHED, PUBLISHED_K = (1024, 2048), 26752  # M and N; K, an eighth of which is usual on a processor
 LONGER = "--budget 120s"
 NEAR = 1.25  # bounds of a crossover this near to each other are near enough
 
@@ -30,8 +30,7 @@ SMALL_BATCH = Band("NT/NN of OpenBLAS's AVX-512 kernels at M = {m}, N = {n}, K =
 
 
 def transpose_answer(run: Run) -> list[str]:
-    """What the published product takes, what each library's take, the largest effect that is certain; then whether
-    transposing first pays, and the expectations."""
+    """Report the published product, libraries, largest certain effect, and transposing first."""
     seed = list(pairs(run, "strategy/"))
     sentences = [*_published(run), *_by_library(run)]
     sentences += _largest([*seed, *pairs(run, "nn-nt/")], run)
@@ -42,10 +41,10 @@ def transpose_answer(run: Run) -> list[str]:
 
 
 def _published(run: Run) -> Iterator[str]:
-    """The shape of the question, whatever was more to be seen elsewhere."""
+    """Report the shape of the published question, whatever else was measured."""
     for contest in run.contests:
-        for one in contest.comparisons if contest.contest.startswith("strategy/") else ():
-            first, second = (parse(name) for name in (one.baseline, one.contender))
+        for comparison in contest.comparisons if contest.contest.startswith("strategy/") else ():
+            first, second = (parse(name) for name in (comparison.baseline, comparison.contender))
             before, p = (cast("Gemm", case.problem) for case in (first, second))
             if (before.trans, p.trans) != ("nn", "nt") or second.variant not in LEAD:
                 continue
@@ -53,16 +52,16 @@ def _published(run: Run) -> Iterator[str]:
             shape = published if (p.m, p.n) == PUBLISHED else "the shape asked for"
             product = f"{shape} ({p.m}×{p.k} times {p.n}×{p.k} transposed)"
             where = f"in {LEAD[second.variant]}"
-            if one.ratio is not None:
-                takes = f"the product takes {interval(one)} times what it takes untransposed"
-                yield f"Of {product} {takes}, {where} ({verdict(one)}); {CLAIM}."
-            elif timed := [x for x in contest.results if x.name == one.contender and x.seconds]:
+            if comparison.ratio is not None:
+                takes = f"the product takes {interval(comparison)} times what it takes untransposed"
+                yield f"Of {product} {takes}, {where} ({verdict(comparison)}); {CLAIM}."
+            elif timed := [x for x in contest.results if x.name == comparison.contender and x.seconds]:
                 few = f"{undisturbed(timed[0])} undisturbed rounds, again with {LONGER}"
                 yield f"At {product} it is not certain what transposing costs {where}: {few}; {CLAIM}."
 
 
 def _by_library(run: Run) -> list[str]:
-    """From the smallest to the largest NT/NN of each, over all M."""
+    """Report the smallest and the largest NT/NN ratio of each library, over all M."""
     libraries: dict[str, list[Pair]] = {}
     for pair in pairs(run, "nn-nt/"):
         if _read_transposed(pair):
@@ -75,22 +74,23 @@ def _by_library(run: Run) -> list[str]:
 
 
 def _over_sizes(library: str, sizes: list[Pair]) -> str:
-    """`openblas-scipy 0.32 to 0.80, certain in 2 of 3`"""
-    ratios = [one.comparison.ratio or 1.0 for one in sizes]
+    """Format a library's range: `openblas-scipy 0.32 to 0.80, certain in 2 of 3`."""
+    ratios = [x.comparison.ratio or 1.0 for x in sizes]
     ends = dict.fromkeys(f"{ratio:.2f}" for ratio in (min(ratios), max(ratios)))
-    certain = sum(one.comparison.verdict in ("slower", "faster") for one in sizes)
+    certain = sum(x.comparison.verdict in ("slower", "faster") for x in sizes)
     return f"{library} {' to '.join(ends)}, certain in {certain} of {len(sizes)}"
 
 
 def _read_transposed(pair: Pair) -> bool:
-    """Whether it is NT over NN, of one library."""
+    """Report whether the pair compares NT with NN in one library."""
     same = pair.baseline.variant == pair.contender.variant
     return same and (pair.baseline.problem.trans, pair.contender.problem.trans) == ("nn", "nt")
 
 
 def _largest(candidates: list[Pair], run: Run) -> list[str]:
-    """Where a transposed B costs or saves most, of what is certain: which layout takes longer there, and what the
-    fastest library needs for it, which shows whose oddity that is."""
+    """Report where a transposed B certainly costs or saves most, and the fastest library there.
+
+    The fastest library shows whether the effect is a defect of one library."""
     read = [p for p in candidates if _read_transposed(p)]
     if not read:
         return []
@@ -115,7 +115,7 @@ def _largest(candidates: list[Pair], run: Run) -> list[str]:
 
 
 def _elsewhere(run: Run, case: Case, took: str) -> str:
-    """The fastest of the same problem."""
+    """Report the fastest variant of the same problem."""
     same = [
         (x.seconds.median, x.variant)
         for x in run.results
@@ -128,7 +128,7 @@ def _elsewhere(run: Run, case: Case, took: str) -> str:
 
 
 def _small_batch(run: Run) -> Iterator[str]:
-    """The band of M = 4 … 16 is one of OpenBLAS's AVX-512 kernels; another family is told beside it."""
+    """Compare M = 4 … 16 with the band of OpenBLAS's AVX-512 kernels; other kernels have no band."""
     kernels = {result.name: (result.kernel, result.isa_observed) for result in run.results}
     for _, comparison, _, second in pairs(run, "nn-nt/"):
         m, n, k = second.problem.m, second.problem.n, second.problem.k
@@ -146,7 +146,7 @@ def _small_batch(run: Run) -> Iterator[str]:
 
 
 def _first_or_not(seed: list[Pair]) -> list[str]:
-    """Whether transposing first pays, against reading B transposed."""
+    """Report whether transposing first beats reading B transposed."""
     comparisons = [c for _, c, a, b in seed if a.variant in LEAD and a.problem.trans == "nt" and "then" in b.variant]
     if not comparisons:
         return []
@@ -170,14 +170,14 @@ def _bands(comparison: Comparison, first: Any, second: Any) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Bracket:
-    """Where transposing first starts to win: not up to `low`, certainly from `high` on; None: not seen."""
+    """Crossover of transposing first: no win up to `low`, certain win from `high` on; None: not seen."""
 
     low: int | None
     high: int | None
 
 
 def brackets(run: Run) -> dict[str, Bracket]:
-    """By library. The last M at which it does not win, and the next at which it does."""
+    """Return for each library the last M without a win, and the next M with a win."""
     seen: dict[str, dict[int, str]] = {}
     for _, comparison, first, _ in pairs(run, "crossover/"):
         seen.setdefault(first.variant, {})[first.problem.m] = comparison.verdict
@@ -191,7 +191,7 @@ def brackets(run: Run) -> dict[str, Bracket]:
 
 
 def refine_crossover(asked: Request, run: Run, at: Callable[[Request, int, str], Contest]) -> list[Contest]:
-    """The middle of every bracket that is still wide."""
+    """Build contests at the middle of every bracket that is still wide."""
     contests = []
     for library, bracket in brackets(run).items():
         if bracket.low and bracket.high and bracket.high / bracket.low > NEAR:
@@ -202,7 +202,7 @@ def refine_crossover(asked: Request, run: Run, at: Callable[[Request, int, str],
 
 
 def crossover_answer(run: Run) -> list[str]:
-    """One sentence a library."""
+    """Report the crossover of each library."""
     sentences = []
     ratios = {(b.variant, b.problem.m): c for _, c, b, _ in pairs(run, "crossover/")}
     for library, bracket in brackets(run).items():

@@ -1,4 +1,4 @@
-"""What the finished run of micro/gemm.py --batches says."""
+"""Answer of micro/gemm.py --batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who pays for the transposition in a whole step: a network's products in both layouts of its weights."""
+"""Cost of transposition in a training step: a network's products in both layouts of its weights."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PREFIX = "net"
 
 
 def contests(asked: Request, libraries: list[str]) -> list[Contest]:
-    """OI against IO, product by product, in each library."""
+    """Compare OI with IO, product by product, in each library."""
     step = read(asked.net, asked.axes["m"][0] if "m" in asked.given else None)
     return [
         Contest(
@@ -35,21 +35,21 @@ def contests(asked: Request, libraries: list[str]) -> list[Contest]:
 
 @dataclass(frozen=True)
 class Product:
-    """A product's contest, read back. `count`: layers of the step that do it; seconds of one in OI; IO over OI."""
+    """A product's contest, read back."""
 
     net: str
     library: str
     name: str
-    count: int
+    count: int  # layers of the step that compute it
     batch: int
     transposed: tuple[bool, bool]  # whether W is read transposed, in OI and in IO
-    seconds: float | None
-    ratio: float | None
-    half: float | None
+    seconds: float | None  # of one product in OI
+    ratio: float | None  # IO over OI
+    half: float | None  # half the width of the ratio's interval
 
 
 def answer(run: Run) -> list[str]:
-    """A sentence a library: the sum of a step in both layouts; then which products read W transposed."""
+    """Report each library's sum of a step in both layouts, then the products that read W transposed."""
     products = [_product(contest) for contest in run.contests if contest.contest.startswith(f"{PREFIX}/")]
     sentences = [
         sentence
@@ -82,7 +82,7 @@ def _product(contest: Any) -> Product:
 
 
 def _step(products: list[Product]) -> Iterator[str]:
-    """Times of a product count once for each layer that does it; the ratios of products are independent."""
+    """Sum a step in both layouts; each product counts once per layer, and ratios are independent."""
     oi = io = variance = 0.0
     dearest = (0.0, "")
     for x in products:
@@ -91,7 +91,7 @@ def _step(products: list[Product]) -> Iterator[str]:
             return
         here = x.count * x.seconds
         oi, io, variance = oi + here, io + here * x.ratio, variance + (here * x.half) ** 2
-        dearest = max(dearest, (here * (x.ratio - 1), x.name), key=lambda one: abs(one[0]))
+        dearest = max(dearest, (here * (x.ratio - 1), x.name), key=lambda pair: abs(pair[0]))
     ratio, half = io / oi, math.sqrt(variance) / oi
     first = products[0]
     verdict = (
@@ -110,7 +110,7 @@ def _step(products: list[Product]) -> Iterator[str]:
 
 
 def _who(products: list[Product]) -> str:
-    """Which products read a transposed operand, by layout."""
+    """List the products that read a transposed operand, by layout."""
     sides = [[x.name for x in products if x.transposed[i]] for i in (0, 1)]
     oi, io = (", ".join(names) or "none" for names in sides)
     return f"W is read transposed (NT) in OI by {oi}; in IO by {io}; every wgrad is TN in both."

@@ -1,4 +1,4 @@
-"""What the finished run of micro/launch.py says, in sentences."""
+"""Answers of micro/launch.py: what a call costs by binding, alone and in chains."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HARNESS = {"nothing": "from C", "nothing-python": "from Python", "nothing-cuda":
 
 
 def ladder_answer(run: Run) -> list[str]:
-    """The ladder of each kernel, what a binding adds, what it is worth, our own share, the chains."""
+    """Report each kernel's ladder, the cost of bindings, the suite's own share, and the chains."""
     ladders = [contest for contest in run.contests if contest.contest.startswith("ladder/")]
     sentences = [sentence for contest in ladders for sentence in _ladder(contest)]
     sentences += _worth(run, ladders)
@@ -38,13 +38,13 @@ gaps_answer = Phrase(  # from the end of a kernel to that of the next one
 
 
 def _times(contest: record.Contest) -> dict[str, tuple[Any, float]]:
-    """Case and seconds of one call of each result that has a time, the fastest first."""
+    """Return case and seconds per call of each timed result, the fastest first."""
     timed = [(x.name, x.seconds.median) for x in contest.results if x.role == "measured" and x.seconds is not None]
     return {name: (parse(name), seconds) for name, seconds in sorted(timed, key=lambda x: x[1])}
 
 
 def _ladder(contest: record.Contest) -> Iterator[str]:
-    """`One call of … costs 27 ns with c, 111 ns with openblas (4.1 times), …`."""
+    """Format a ladder: `One call of … costs 27 ns with c, 111 ns with openblas (4.1 times), …`."""
     times = _times(contest)
     if not times:
         return
@@ -59,7 +59,7 @@ def _ladder(contest: record.Contest) -> Iterator[str]:
 
 
 def _worth(run: Run, ladders: list[record.Contest]) -> Iterator[str]:
-    """The product that the ceiling would do in the time of a call from Python."""
+    """Report the size of the product that runs at peak in the time of a call from Python."""
     peaks = [x.flops_per_second for x in run.results if x.role == "ceiling" and x.op == "fma" and x.flops_per_second]
     python = [
         (seconds, case.variant)
@@ -77,12 +77,12 @@ def _worth(run: Run, ladders: list[record.Contest]) -> Iterator[str]:
 
 
 def _floor(contest: record.Contest, chain: int) -> Iterator[str]:
-    """Our own share of a launch of so many calls, of the cheapest rung of each kernel."""
+    """Report the harness's share of a chain of calls, for the cheapest rung of each kernel."""
     times = _times(contest)
     comparisons = [x for x in contest.comparisons if x.ratio and x.low and x.high and x.contender in times]
     if not comparisons:
         return
-    harness, own = times[comparisons[0].baseline]
+    harness, seconds = times[comparisons[0].baseline]
     shares = []
     for kernel in WHAT:
         rows = [x for x in comparisons if times[x.contender][0].problem.kernel == kernel]
@@ -95,13 +95,13 @@ def _floor(contest: record.Contest, chain: int) -> Iterator[str]:
         name = f"{times[best.contender][0].variant}, {kernel}"
         shares.append(f"{100 * share:.2g} % [{100 * low:.2g}, {100 * high:.2g}] ({name}: {held}{chosen(len(rows))})")
     yield (
-        f"Our own launch takes {units.seconds(own)} {HARNESS[harness.variant]}; of {chain} calls of the cheapest "
+        f"Our own launch takes {units.seconds(seconds)} {HARNESS[harness.variant]}; of {chain} calls of the cheapest "
         f"that is {', '.join(shares)}; promised under {100 * PROMISED:g} %."
     )
 
 
 def _chains(run: Run) -> Iterator[str]:
-    """What a call costs that has a launch for itself, against one in the longest chain."""
+    """Compare a call that has its own launch with a call in the longest chain."""
     costs = []
     for contest in run.contests:
         times = _times(contest)

@@ -1,5 +1,4 @@
-"""Every mechanism the texts name, the command that tests it, and what the last run says of it: the table of
-`python -m micro --mechanisms`."""
+"""Table of all mechanisms in the texts, with test command and last verdict (`--mechanisms`)."""
 
 from __future__ import annotations
 
@@ -36,17 +35,16 @@ SOURCES = {
 
 @dataclass(frozen=True)
 class Trial:
-    """A command after `python -m`, and which of its contests are meant: `contest` matches a name from its start,
-    `pair` is found in `CONTENDER / BASELINE`, two case names. `arm`: what differs. `gpu`: only there it means much."""
+    """A command after `python -m`, and the contests of its run that count."""
 
     command: str
-    contest: str
-    arm: str
-    gpu: bool = False
-    pair: str = ""
+    contest: str  # pattern matched from the start of a contest's name
+    arm: str  # what differs
+    gpu: bool = False  # meaningful mainly on a GPU
+    pair: str = ""  # pattern searched in `CONTENDER / BASELINE`, two case names
 
     def pairs(self, contest: Contest) -> list[Comparison]:
-        """Those of a measured contest that are meant."""
+        """Return the comparisons of a measured contest that match the trial."""
         if not re.match(self.contest, contest.contest):
             return []
         return [x for x in contest.comparisons if re.search(self.pair, f"{x.contender} / {x.baseline}")]
@@ -54,7 +52,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Mechanism:
-    """One id, and exactly one of a test, the reason that there is none, and what will bring one."""
+    """One mechanism, with exactly one of a test, a reason against one, and a test to come."""
 
     id: str
     what: str
@@ -67,23 +65,25 @@ class Mechanism:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run file said of a mechanism: its pairs, and the one that leads."""
+    """The comparisons of a mechanism in a run file."""
 
     file: str
     device: str
-    first: Comparison
+    first: Comparison  # the first with a ratio, if any
     verdicts: Counter[str]
 
 
 def mechanisms(path: Path = FILE) -> tuple[Mechanism, ...]:
-    """All of them, in the order of the file."""
+    """Load all mechanisms, in the order of the file."""
     rows = json.loads(path.read_bytes())
     return tuple(Mechanism(**row | ({"test": Trial(**row["test"])} if "test" in row else {})) for row in rows)
 
 
 def runs(given: Sequence[Path]) -> list[tuple[str, Run]]:
-    """Name and records of run files, the latest first: those given, or in a folder that is
-    given, or in runs/. A file of a folder that cannot be read is passed over. Raises UsageError."""
+    """Read run files, the latest first, as pairs of name and run.
+
+    Takes the given files, those in given folders, or those in runs/. Skips unreadable files in folders. Raises
+    UsageError for an unreadable file given by name."""
     from reports.store import Unreadable, read
 
     paths = [x for path in given or [RUNS] for x in (sorted(path.rglob("*.jsonl")) if path.is_dir() else [path])]
@@ -98,7 +98,7 @@ def runs(given: Sequence[Path]) -> list[tuple[str, Run]]:
 
 
 def last(test: Trial, files: Sequence[tuple[str, Run]]) -> Outcome | None:
-    """From the latest run that has a ratio of it; from one that tells why there is none only if no run has."""
+    """Return the outcome in the latest run with a ratio, else in the latest run without."""
     without = None
     for file, run in files:
         outcome = _outcome(test, file, run)
@@ -118,13 +118,13 @@ def _outcome(test: Trial, file: str, run: Run) -> Outcome | None:
 
 
 def lines(files: Sequence[tuple[str, Run]], entries: Sequence[Mechanism] | None = None) -> Iterator[str]:
-    """The table, no line wider than 120."""
+    """Format the table, at most 120 characters wide."""
     entries = mechanisms() if entries is None else entries
-    outcomes = {one.id: last(one.test, files) if one.test else None for one in entries}
+    outcomes = {x.id: last(x.test, files) if x.test else None for x in entries}
     yield from _row(("id", "mechanism (source; its figure)", "command, and what differs", "verdict of the last run"))
     yield "  ".join("-" * width for width in WIDTHS)
-    for one in entries:
-        yield from _row(_cells(one, outcomes[one.id]))
+    for entry in entries:
+        yield from _row(_cells(entry, outcomes[entry.id]))
     yield ""
     yield from _summary(entries, outcomes, len(files))
     yield ""
@@ -133,10 +133,10 @@ def lines(files: Sequence[tuple[str, Run]], entries: Sequence[Mechanism] | None 
 
 
 def _summary(entries: Sequence[Mechanism], outcomes: Mapping[str, Outcome | None], files: int) -> Iterator[str]:
-    """How many are answered by the files that were read, can be, cannot be, and will be."""
-    tested = sum(one.test is not None for one in entries)
+    """Count mechanisms with a verdict, with a command, without one, and not built yet."""
+    tested = sum(x.test is not None for x in entries)
     answered = sum(outcome is not None for outcome in outcomes.values())
-    without = sum(one.why_not is not None for one in entries)
+    without = sum(x.why_not is not None for x in entries)
     yield f"{len(entries)} mechanisms:"
     yield f"  {answered:3} with a verdict: by the run files that were read ({files}; without names those in runs/);"
     yield "      of several the latest that has a ratio speaks"
@@ -146,18 +146,18 @@ def _summary(entries: Sequence[Mechanism], outcomes: Mapping[str, Outcome | None
     yield f"  {len(entries) - tested - without:3} of a benchmark that is not built yet: their row says which"
 
 
-def _cells(one: Mechanism, outcome: Outcome | None) -> tuple[str, str, str, str]:
-    what = f"{one.what} ({one.source}{f'; {one.claim}' if one.claim else ''})"
-    if one.test is None:
-        later = f"not built yet: {one.later.removeprefix(NOT_YET)}" if one.later else f"no command: {one.why_not}"
-        return one.id, what, later, "–"
-    where = " (on a GPU)" if one.test.gpu else ""
-    module, *words = shlex.split(one.test.command)
-    return one.id, what, f"{suite.typed(module, *words)}{where}\n{one.test.arm}", _verdict(outcome)
+def _cells(entry: Mechanism, outcome: Outcome | None) -> tuple[str, str, str, str]:
+    what = f"{entry.what} ({entry.source}{f'; {entry.claim}' if entry.claim else ''})"
+    if entry.test is None:
+        later = f"not built yet: {entry.later.removeprefix(NOT_YET)}" if entry.later else f"no command: {entry.why_not}"
+        return entry.id, what, later, "–"
+    where = " (on a GPU)" if entry.test.gpu else ""
+    module, *words = shlex.split(entry.test.command)
+    return entry.id, what, f"{suite.typed(module, *words)}{where}\n{entry.test.arm}", _verdict(outcome)
 
 
 def _verdict(outcome: Outcome | None) -> str:
-    """`slower 1.32 [1.28, 1.36]`, how many pairs said what, and the file."""
+    """Format an outcome: `slower 1.32 [1.28, 1.36]`, the counts of verdicts, and the file."""
     from reports import units
 
     if outcome is None:
@@ -175,7 +175,7 @@ def _verdict(outcome: Outcome | None) -> str:
 
 
 def _row(cells: Sequence[str]) -> Iterator[str]:
-    """A row of wrapped cells."""
+    """Format a row of wrapped cells."""
     columns = [_wrapped(cell, width) for cell, width in zip(cells, WIDTHS, strict=True)]
     for i in range(max(map(len, columns))):
         parts = (column[i] if i < len(column) else "" for column in columns)
@@ -183,14 +183,14 @@ def _row(cells: Sequence[str]) -> Iterator[str]:
 
 
 def _wrapped(cell: str, width: int) -> list[str]:
-    """Its lines; a ratio keeps its interval in one of them."""
+    """Wrap a cell, keeping a ratio and its interval on one line."""
     texts = (re.sub(r"(?<=\[)(\S+) (?=\S+\])", "\\1\N{NO-BREAK SPACE}", text) for text in cell.split("\n"))
     wrapped = [line for text in texts for line in textwrap.wrap(text, width, break_on_hyphens=False)]
     return [line.replace("\N{NO-BREAK SPACE}", " ") for line in wrapped]
 
 
 def show(given: Sequence[Path]) -> int:
-    """Print the table; the exit code."""
+    """Print the table; return the exit code."""
     for line in lines(runs(given)):
         print(line)
     return 0

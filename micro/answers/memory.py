@@ -1,4 +1,4 @@
-"""What the finished run of micro/memory.py says of faults, idle pages and heaps, in sentences."""
+"""Answers of micro/memory.py about page faults, idle pages and heaps, in sentences."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from reports import record, stats, units
 from reports.record import Run
 
 ROW_SIZE = 128 << 20  # bytes of the copy into new memory of which the band is
-DEAR, LARGE = 5, 2.0  # times the lower quartile without a pause; a bound above it bounds nothing
+DEAR, LARGE = (
+    5,
+    2.0,
+)  # DEAR: times the lower quartile without a pause; LARGE: an interval's end beyond it bounds nothing
 AGREE = 0.1  # of the cost of a fault
 NAMES = {4096: "4 KiB", 2 << 20: "2 MiB"}
 
@@ -24,7 +27,7 @@ TOUCH = Band("First touch of a page of 4 KiB, in µs", 0.1, 3.0)
 
 
 def _cost(cost: Cost) -> str:
-    """`1.52 µs [1.49, 1.55]`, ends in the unit of the middle."""
+    """Format a cost with its ends in the unit of the center: `1.52 µs [1.49, 1.55]`."""
     middle = units.seconds(cost.seconds)
     if cost.low is None or cost.high is None or not cost.seconds:
         return f"{middle} [unbounded]"
@@ -33,13 +36,13 @@ def _cost(cost: Cost) -> str:
 
 
 def _missed(contest: record.Contest) -> str:
-    """Why a contest cannot be told: what is skipped, or too short or too long to be made ready for."""
+    """Return why a contest has no cost: skipped, or launches too short or long to prepare one by one."""
     reasons = [x.reason for x in contest.results if x.role == "measured" and x.reason]
     return reasons[0] if reasons else "its launches are too short or too long to be made ready for one by one"
 
 
 def faults_answer(run: Run, account: Account | None = None, profiled: Profile | str = "") -> list[str]:
-    """Costs of a page, beside what the system and a profiler say of them; the copy into new memory."""
+    """Report costs per page, cross-checks by getrusage and perf, and copies into new memory."""
     costs, sentences = faults(run), []
     for page, cost in costs.fault.items() if costs else ():
         back = costs.unmap.get(page) if costs else None
@@ -63,7 +66,7 @@ def faults_answer(run: Run, account: Account | None = None, profiled: Profile | 
 
 
 def _agreement(cost: Cost, account: Account, profiled: Profile | str) -> Iterator[str]:
-    """Beside the cost by the clock: system time a fault, samples of a profiler a fault."""
+    """Compare the cost by the clock with system time per fault and perf samples per fault."""
     checks = [f"the system's own time over its faults (getrusage) {_beside(account.each, cost.seconds, 'it')}"]
     if isinstance(profiled, Profile):
         seen = _beside(profiled.each, profiled.system, "the system time of the process it watched")
@@ -81,7 +84,7 @@ def _agreement(cost: Cost, account: Account, profiled: Profile | str) -> Iterato
 
 
 def _beside(seconds: float, other: float, whose: str) -> str:
-    """`1.49 µs, 1.04 times it (agrees within 10 %)`."""
+    """Compare two times: `1.49 µs, 1.04 times it (agrees within 10 %)`."""
     times = seconds / other
     agree = (
         f"agrees within {100 * AGREE:g} %" if abs(times - 1) <= AGREE else f"does NOT agree within {100 * AGREE:g} %"
@@ -105,7 +108,7 @@ def _fresh(run: Run) -> Iterator[str]:
 
 
 def idle_answer(run: Run) -> list[str]:
-    """What a pause between giving memory back and taking it again costs, by page."""
+    """Report by page size what a pause between freeing and reusing memory costs."""
     sentences, seen, often = [], [], []
     for contest in run.contests:
         if not contest.contest.startswith("idle/"):
@@ -138,14 +141,15 @@ def idle_answer(run: Run) -> list[str]:
 
 
 def _paused(contest: record.Contest, rows: list[tuple[Any, record.Result]]) -> bool:
-    """Whether there was a visit of one launch after each pause: then the contest took as long as they."""
+    """Report whether a one-launch sample followed each pause: then measuring took at least as long."""
     pauses = sum(problem.pause for problem, _ in rows) * len(rows[0][1].samples)
     return contest.seconds.get("measuring", 0.0) >= pauses and all(x.launches == 1 for _, x in rows)
 
 
 def _now_and_then(rows: list[tuple[Any, record.Result]]) -> list[str]:
-    """Of a host that takes some pages and leaves others there is no one ratio: how often a touch was dear, where
-    that is surely oftener than without a pause."""
+    """Count dear touches after pauses, where they are certainly more frequent than without a pause.
+
+    A host that reclaims only some pages has no single ratio."""
     (_, first), *rest = sorted(rows, key=lambda row: row[0].pause)
     usual = sorted(first.samples)[len(first.samples) // 4]
     counts = [
@@ -162,7 +166,7 @@ def _now_and_then(rows: list[tuple[Any, record.Result]]) -> list[str]:
 
 
 def _idle(contest: record.Contest, rows: list[tuple[Any, record.Result]]) -> str:
-    """Median and worst of each pause: a host takes back what it likes, now and then."""
+    """Format median and worst cost after each pause; a host reclaims pages at times of its choice."""
     ratios = {x.contender: x for x in contest.comparisons if x.ratio is not None}
     costs = []
     for problem, result in sorted(rows, key=lambda row: row[0].pause):
@@ -174,7 +178,7 @@ def _idle(contest: record.Contest, rows: list[tuple[Any, record.Result]]) -> str
 
 
 def allocator_answer(run: Run) -> list[str]:
-    """Heap policies, page sizes, what malloc adds to mmap."""
+    """Compare heap policies, page sizes, and malloc with mmap."""
     sentences = []
     for _, comparison, *cases in pairs(run, "heap/"):
         first, second = (case.problem for case in cases)

@@ -1,4 +1,4 @@
-"""What the finished run says of optimizers: bytes beside time, implementations, one call against many."""
+"""Answers about optimizers: bytes beside time, implementations, one call against many."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BARE = ("copy", "sgd")  # rules that are nothing but traffic: the best rate of t
 
 
 def _contests(run: Run, kind: str) -> Iterator[tuple[record.Contest, list[tuple[Comparison, Any, Any]]]]:
-    """Contests of a kind, each with its comparisons that have a ratio, and their cases."""
+    """Yield contests of a kind with their comparisons that have a ratio, and the cases of each."""
     for contest in run.contests:
         if contest.contest.startswith(kind):
             rows = [(x, parse(x.baseline), parse(x.contender)) for x in contest.comparisons if x.ratio is not None]
@@ -30,13 +30,14 @@ def _size(problem: Any) -> str:
 
 
 def rules_answer(run: Run) -> list[str]:
-    """Traffic of the rules, their implementations, momentum of unit gain."""
+    """Report the traffic of the rules, their implementations, and momentum of unit gain."""
     return [*_traffic(run), *WAYS(run), *GAIN(run)]
 
 
 def _traffic(run: Run) -> Iterator[str]:
-    """Bytes of a parameter beside the time, the ratio to sgd beside that of the bytes, the share of the rate
-    that a rule of nothing but traffic reaches in the same rounds."""
+    """Compare each rule's time and bytes with SGD's, and its rate with that of pure traffic.
+
+    All rates are from the same rounds."""
     for contest, rows in _contests(run, "traffic/"):
         rates: dict[str, float] = {
             x.problem["rule"]: x.bytes_per_second
@@ -72,15 +73,15 @@ WAYS = Phrase(  # every implementation against our pass, rule by rule
 
 
 def together_answer(run: Run) -> list[str]:
-    """Every way against our one pass, and what a tensor costs where each has a call of its own."""
+    """Compare all variants with the suite's single pass, and report the cost per separate tensor."""
     sentences = []
     for contest, rows in _contests(run, "tensors/"):
         base = rows[0][1]
-        own = [(c, b) for c, a, b in rows if a == base]
+        against_base = [(c, b) for c, a, b in rows if a == base]
         times = {parse(x.name).variant: x.seconds.median for x in contest.results if x.role == "measured" and x.seconds}
-        one = f"{base.variant} ({units.seconds(times.get(base.variant))})"
-        head = f"{base.problem.rule} of {_size(base.problem)}, times {one}"
-        sentences.append(f"{head}: {', '.join(f'{b.variant} {interval(c)}' for c, b in own)}.")
+        reference = f"{base.variant} ({units.seconds(times.get(base.variant))})"
+        head = f"{base.problem.rule} of {_size(base.problem)}, times {reference}"
+        sentences.append(f"{head}: {', '.join(f'{b.variant} {interval(c)}' for c, b in against_base)}.")
         for comparison, first, second in rows:
             if first.variant == base.variant and second.variant != f"{base.variant}-each":
                 continue

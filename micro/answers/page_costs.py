@@ -1,4 +1,4 @@
-"""Figures that a run of micro/memory.py holds without naming them: costs of a page, the knee of a latency curve."""
+"""Figures derived from a run of micro/memory.py: costs of a page, the knee of a latency curve."""
 
 from __future__ import annotations
 
@@ -15,31 +15,30 @@ from reports import record, stats
 from reports.record import Run
 
 WORTH_A_KNEE = 1.5  # main memory over the caches before it: with less there is nothing to find
-PLATEAU = 4  # … which reach from the second level to so many of it, on both machines that were looked at
+PLATEAU = 4  # times the second level: end of the plateau on both machines examined
 
 
 def timed(contest: record.Contest) -> Iterator[tuple[Any, record.Result]]:
-    """Measured cases that have a time, and their results."""
+    """Yield measured cases that have a time, with their results."""
     for result in contest.results:
         if result.role == "measured" and result.seconds is not None:
             yield parse(result.name), result
 
 
-def whole(result: record.Result) -> bool:
-    """Whether what is made ready before a visit was ready at each launch: a visit of one, and not so long
-    that it goes without."""
+def prepared_per_launch(result: record.Result) -> bool:
+    """Report whether each launch had fresh memory: samples of one launch that is not LONG."""
     return result.launches == 1 and result.seconds is not None and result.seconds.median <= LONG
 
 
 def difference(first: record.Result, second: record.Result) -> Cost | None:
-    """Second minus first, seconds of one use, paired in rounds; None where too few were accepted."""
+    """Second minus first in seconds of one use, paired in rounds; None for too few rounds."""
     import numpy as np
 
     lost = set(first.rejected) | set(second.rejected)
     pairs = zip(first.rounds, first.samples, second.samples, strict=True)
     kept = [b - a for at, a, b in pairs if at not in lost]
     scale = float(np.max(np.abs(kept), initial=0.0)) or 1.0
-    # As the comparisons' own intervals: several looks share the error. The estimator exponentiates.
+    # Several batches share the error, as in comparisons. The estimator exponentiates.
     interval = stats.interval(np.array(kept) / scale, (1 - stats.SHOWN) / stats.SHARE)
     if interval is None:
         return None
@@ -47,20 +46,22 @@ def difference(first: record.Result, second: record.Result) -> Cost | None:
 
 
 def each(cost: Cost, count: int) -> Cost:
-    """Of one of so many."""
+    """Divide a cost by a count."""
     ends = [None if x is None else x / count for x in (cost.low, cost.high)]
     return Cost(cost.seconds / count, *ends)
 
 
 def faults(run: Run) -> Faults | None:
-    """Costs of a page, from the contests that hold first touches; None where there are none of them."""
+    """Return costs of a page from contests with first touches; None if there are none."""
     fault: dict[int, Cost] = {}
     unmap: dict[int, Cost] = {}
     for contest in run.contests:
         if not contest.contest.startswith("fault/"):
             continue
         rows = {case.problem.memory: (case.problem, result) for case, result in timed(contest)}
-        if not {"touched", "fresh"} <= rows.keys() or not all(whole(result) for _, result in rows.values()):
+        if not {"touched", "fresh"} <= rows.keys() or not all(
+            prepared_per_launch(result) for _, result in rows.values()
+        ):
             continue
         problem, fresh = rows["fresh"]
         if (cost := difference(rows["touched"][1], fresh)) is not None:
@@ -74,14 +75,13 @@ def faults(run: Run) -> Faults | None:
 
 @dataclass(frozen=True)
 class Knee:
-    """Bytes: the last working set that a cache still served, the next one tried, and where between them, on
-    a logarithmic scale, the latency passes `middle`; seconds of the two plateaus."""
+    """End of the caches in a latency curve."""
 
-    low: int
-    high: int
-    at: float
-    plateau: float
-    memory: float
+    low: int  # bytes of the last working set in cache
+    high: int  # the next working set that was measured
+    at: float  # bytes at which the latency passes `middle`, interpolated on a logarithmic scale
+    plateau: float  # seconds of a load in the caches
+    memory: float  # seconds of a load in main memory
 
     @property
     def middle(self) -> float:
@@ -89,12 +89,11 @@ class Knee:
 
 
 def knee(curve: Mapping[int, float], second_level: int) -> Knee | None:
-    """Where seconds a load, by working set, pass the geometric middle between the caches' plateau and main
-    memory; None for a curve without a step, or without a point on either side.
+    """Find where load latency crosses from the caches' plateau to main memory, by working set.
 
-    The plateau: from the second level to four of it. Main memory: the largest third of what lies above. The
-    cut is the one with the fewest points on its wrong side, so that one that strays moves it nowhere.
-    """
+    The threshold is the geometric mean of both. None for a curve without a step, or without a point on either side.
+    Plateau: from the second level to four times its size. Main memory: the largest third of the sizes above. The cut
+    has the fewest points on its wrong side, so that an outlier does not move it."""
     above = sorted(size for size in curve if size > second_level)
     flat = [size for size in above if size <= PLATEAU * second_level]
     far = [size for size in above if size > PLATEAU * second_level]
@@ -111,12 +110,12 @@ def knee(curve: Mapping[int, float], second_level: int) -> Knee | None:
 
 
 def _astray(over: Sequence[bool], cut: int) -> int:
-    """Points above the middle before the cut, or below it behind."""
+    """Count points above the middle before the cut, or below it after the cut."""
     return sum(over[:cut]) + sum(not x for x in over[cut:])
 
 
 def _crossing(low: int, high: int, before: float, behind: float, middle: float) -> float:
-    share = 0.5  # of the way, where one of the two strays
+    share = 0.5  # of the way, where one of the two is an outlier
     if before < middle < behind:
         share = math.log(middle / before) / math.log(behind / before)
     return low * math.exp(share * math.log(high / low))

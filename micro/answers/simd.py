@@ -1,4 +1,4 @@
-"""What the finished run of micro/memory.py says of the width of vectors, in sentences."""
+"""Answers of micro/memory.py about the width of vectors, in sentences."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PEAK = Band(  # 0.92 on Zen 4, 0.70 to 0.72 on Zen 5, 1.0 on the Intel
 
 
 def simd_answer(run: Run) -> list[str]:
-    """How many times as fast each width is; AVX-512 over AVX2 beside the same of the peaks."""
+    """Report the speed-up of each width, and AVX-512 over AVX2 beside the ratio of their peaks."""
     return [
         sentence
         for contest in run.contests
@@ -28,7 +28,7 @@ def simd_answer(run: Run) -> list[str]:
 
 
 def _update(contest: record.Contest, run: Run) -> list[str]:
-    """Of one update: the ratios, their bands, what this processor has not."""
+    """Report one update's ratios and bands, and the sets that this processor lacks."""
     pairs = {
         (parse(x.baseline).variant, parse(x.contender).variant): x for x in contest.comparisons if x.ratio is not None
     }
@@ -47,7 +47,7 @@ def _update(contest: record.Contest, run: Run) -> list[str]:
 
 
 def _widest(update: Comparison | None, run: Run) -> list[str]:
-    """AVX-512 against AVX2: a processor whose registers are wider than its units gains nothing from them."""
+    """Compare AVX-512 with AVX2: registers wider than the execution units gain nothing."""
     peak = next((x.comparison for x in pairs(run, "simd/peak")), None)
     if update is None or peak is None:
         return []

@@ -1,4 +1,4 @@
-"""Sums of cases of one contest, round by round: what was measured apart, as if one launch did it all."""
+"""Sums of cases of one contest, round by round, as if one launch did all their work."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ if TYPE_CHECKING:
 
 
 def accepted(result: Result) -> Array:
-    """Seconds of the rounds that were not rejected."""
+    """Return seconds of the rounds that were not rejected."""
     import numpy as np
 
     return np.array([result.samples[i] for i in flat.accepted(result)])
 
 
 def ratio(contest: Contest, contender: Sequence[Result], baseline: Sequence[Result]) -> str | None:
-    """`0.290 [0.281, 0.300]`; None where `judged` says nothing."""
+    """Format the ratio of two sums: `0.290 [0.281, 0.300]`; None where `judged` returns None."""
     shown = judged(contest, contender, baseline)
     return None if shown is None else units.ratio(shown.center, shown.low, shown.high)
 
 
 def judged(contest: Contest, contender: Sequence[Result], baseline: Sequence[Result]) -> stats.Interval | None:
-    """As the contest's own ratios are; None where a case of either has no time, or there are too few rounds for an
-    interval."""
+    """Return the interval of the ratio of two sums, as for the contest's comparisons.
+
+    None where a case has no time, or where the rounds are too few for an interval."""
     if not all(result.seconds and result.samples for result in (*contender, *baseline)):
         return None
     import numpy as np

@@ -1,4 +1,4 @@
-"""What the finished run of micro/transfer.py says of gradients, layers, processes and new memory."""
+"""Answers of micro/transfer.py about gradients, layers, processes and new memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CLAIMED = 0.0256  # seconds, the text's transfer
 
 
 def gradients(run: Run) -> list[str]:
-    """A sentence a network, the fastest way first; then what the text's figure is."""
+    """Report transfers of each network's gradient, the fastest first, then the published figure."""
     by_size: dict[int, list[tuple[float, str]]] = {}
     for case, result in timed(run, "gradient/"):
         assert result.seconds is not None
@@ -24,20 +24,20 @@ def gradients(run: Run) -> list[str]:
     titles = {gradient.nbytes: gradient.title for gradient in GRADIENTS.values()}
     sentences = []
     for size, ways in by_size.items():
-        told = ", ".join(f"{name} {units.seconds(took)} ({rate(size / took)})" for took, name in sorted(ways))
-        sentences.append(f"{titles.get(size, 'A gradient')}'s gradient, {units.scaled(size, 'B')}: {told}.")
+        listed = ", ".join(f"{name} {units.seconds(took)} ({rate(size / took)})" for took, name in sorted(ways))
+        sentences.append(f"{titles.get(size, 'A gradient')}'s gradient, {units.scaled(size, 'B')}: {listed}.")
     return [*sentences, published()] if sentences else []
 
 
 def published() -> str:
-    """The literature's transfer of a gradient in 0.0256 s, worked out."""
-    own, other = GRADIENTS["fcn-r"].nbytes, 55_000_000 * 4
+    """Derive the published 0.0256 s of a gradient's transfer."""
+    fcn_r, other = GRADIENTS["fcn-r"].nbytes, 55_000_000 * 4
     repository = 4 * 13_707_264  # bytes of the text's CNTK script's, fcn-r:cntk, without biases
     biased = 4 * 13_714_442
     four = [1e3 * 4 * size / LINK for size in (repository, biased)]
     return (
-        f"The text's {CLAIMED} s for FCN-R's gradient (arXiv:1608.07249) is no single one: that is {own / 8e6:.1f} ms "
-        f"at 8 GB/s. Four of the gradients of its CNTK script, which trains 13.7 million parameters, one after the "
+        f"The text's {CLAIMED} s for FCN-R's gradient (arXiv:1608.07249) is no single one: that is {fcn_r / 8e6:.1f} "
+        f"ms at 8 GB/s. Four of the gradients of its CNTK script, which trains 13.7 million parameters, one after the "
         f"other over one link of 8 GiB/s, are {four[0]:.2f} to {four[1]:.2f} ms; 55 million numbers, FCN-S's count in "
         f"that text, are {1e3 * other / LINK:.2f} ms."
     )
@@ -62,7 +62,7 @@ layers = Phrase(
 
 
 def beside(run: Run) -> list[str]:
-    """A sentence a size: the copy, the products, and both at once; what of the shorter one is hidden."""
+    """Report for each size the time of copy and products alone and at once, and the hidden share."""
     sentences = []
     for contest in run.contests:
         if not contest.contest.startswith("beside/"):

@@ -1,5 +1,4 @@
-"""What the finished run of micro/transfer.py says of sizes: a line for each level of the memory, and what several
-threads bring."""
+"""Answers of micro/transfer.py about sizes: a line per memory level, and the gain from threads."""
 
 from __future__ import annotations
 
@@ -16,41 +15,40 @@ from reports.record import Run
 if TYPE_CHECKING:
     from kernels.problem import Array
 
-FEWEST = 3  # sizes of a line
+FEWEST = 3  # least sizes of a line
 SURE = 0.95
 LARGE = 64 << 20  # bytes from which our copy is set beside the best
-PROMISED = 1 / 0.95  # of its time, at most
-BETTER = 0.1  # of the squares, at most, must be left by a cut: chance alone leaves half
-EDGE = 1.5  # times a cache, or a part of it: what lies between is in no level
+PROMISED = 1 / 0.95  # most time relative to the best other
+BETTER = 0.1  # most squared residuals that a cut may leave; chance alone leaves half
+EDGE = 1.5  # sizes within this factor of a cache belong to no level
 
 
 @dataclass(frozen=True)
 class Line:
-    """seconds = latency + bytes / rate from the size `first` to `last`, least squares of what is left as a share of
-    each time; ends of the 95 % intervals, a rate without an upper one None; the largest such share, and its size."""
+    """Fit of seconds = latency + bytes / rate over a range of sizes, by relative least squares."""
 
-    first: int
-    last: int
-    latency: tuple[float, float, float]
-    rate: tuple[float, float, float | None]
-    worst: float
-    at: int
+    first: int  # smallest size in bytes
+    last: int  # largest size
+    latency: tuple[float, float, float]  # seconds, with the ends of the 95 % interval
+    rate: tuple[float, float, float | None]  # bytes per second; the upper end may be unbounded
+    worst: float  # largest relative residual
+    at: int  # its size
 
 
 def way(case: Any) -> str:
-    """`memcpy`, `c-stream with 2 threads`, `both-pinned, each way`."""
+    """Format a variant: `memcpy`, `c-stream with 2 threads`, `both-pinned, each way`."""
     threads: int = case.setting.threads
     each: str = ", each way" * case.variant.startswith("both-")
     return str(case.variant) + each + f" with {threads} threads" * (threads > 1)
 
 
 def rate(each: float) -> str:
-    """Bytes a second."""
+    """Format bytes per second."""
     return units.scaled(each, "B/s")
 
 
 def timed(run: Run, kind: str) -> Iterator[tuple[Any, record.Result]]:
-    """Cases of a kind of contest that have a time, and their results."""
+    """Yield cases of a kind of contest that have a time, with their results."""
     for contest in run.contests:
         for result in contest.results if contest.contest.startswith(kind) else ():
             if result.role == "measured" and result.seconds:
@@ -58,35 +56,36 @@ def timed(run: Run, kind: str) -> Iterator[tuple[Any, record.Result]]:
 
 
 def fit(times: Mapping[int, float]) -> Line | None:
-    """By size in bytes; None of fewer sizes than FEWEST."""
+    """Fit a line to seconds by size in bytes; None for fewer than FEWEST sizes."""
     import numpy as np
     from scipy.special import stdtrit
 
     if len(times) < FEWEST:
         return None
-    sizes, seconds, found, left = _solved(times)
+    sizes, seconds, solution, left = _solved(times)
     design = np.stack([1 / seconds, sizes / seconds], axis=1)
     spread = np.linalg.inv(design.T @ design) * (left @ left) / (len(sizes) - 2)
     half = float(stdtrit(len(sizes) - 2, 1 - (1 - SURE) / 2)) * np.sqrt(np.diag(spread))
-    (latency, slope), (wide, steep) = map(float, found), map(float, half)
+    (latency, slope), (wide, steep) = map(float, solution), map(float, half)
     worst, fastest = int(np.argmax(np.abs(left))), 1 / (slope - steep) if slope > steep else None
     ends = (latency, latency - wide, latency + wide), (1 / slope, 1 / (slope + steep), fastest)
     return Line(int(sizes[0]), int(sizes[-1]), *ends, abs(float(left[worst])), int(sizes[worst]))
 
 
 def _solved(times: Mapping[int, float]) -> tuple[Array, Array, Array, Array]:
-    """Sizes and seconds in order, latency and seconds a byte, what is left as shares of the times."""
+    """Return sorted sizes, their seconds, (latency, seconds per byte), and relative residuals."""
     import numpy as np
 
     sizes, seconds = (np.array(x, float) for x in zip(*sorted(times.items()), strict=True))
     design = np.stack([1 / seconds, sizes / seconds], axis=1)
-    found, *_ = np.linalg.lstsq(design, np.ones(len(sizes)), rcond=None)
-    return sizes, seconds, found, design @ found - 1
+    solution, *_ = np.linalg.lstsq(design, np.ones(len(sizes)), rcond=None)
+    return sizes, seconds, solution, design @ solution - 1
 
 
 def lines(times: Mapping[int, float], caches: Sequence[int]) -> list[Line]:
-    """One for each level that has enough sizes: both operands of a copy lie in a level, and not at its edge. Where the
-    last cache ends, which may be shared with others and seem larger than it is, the times say."""
+    """Fit a line to each memory level with enough sizes, both operands well inside the level.
+
+    The times decide where the last cache ends: it may be shared, and smaller than reported."""
     levels: list[dict[int, float]] = []
     rest = dict(sorted(times.items()))
     for cache in sorted(caches)[:-1]:
@@ -97,7 +96,7 @@ def lines(times: Mapping[int, float], caches: Sequence[int]) -> list[Line]:
 
 
 def _cut(times: dict[int, float]) -> list[dict[int, float]]:
-    """One part, or more where that leaves far less: a cache ends there, or a library turns to another way."""
+    """Split sizes where that reduces the residuals greatly: at a cache's end or a change of algorithm."""
     sizes = list(times)
     best = [times]
     for count in range(1, len(sizes) // FEWEST):
@@ -116,7 +115,7 @@ def _squares(parts: Sequence[Mapping[int, float]]) -> float:
 
 
 def curve(run: Run) -> list[str]:
-    """A sentence a way: a line for each level of the memory."""
+    """Report for each variant a line per memory level."""
     times: dict[str, dict[int, float]] = {}
     for case, result in timed(run, "curve/"):
         assert result.seconds is not None
@@ -132,16 +131,16 @@ def curve(run: Run) -> list[str]:
     return sentences
 
 
-def _of_way(name: str, times: dict[int, float], found: Sequence[Line]) -> str:
-    if not found:
+def _of_way(name: str, times: dict[int, float], segments: Sequence[Line]) -> str:
+    if not segments:
         least, most = min(times), max(times)
         took = f"{units.binary(least)} in {units.seconds(times[least])}"
         return f"{name}: {took}, {units.binary(most)} at {rate(most / times[most])}."
-    return f"{name}: {'; '.join(map(_line, found))}."
+    return f"{name}: {'; '.join(map(_line, segments))}."
 
 
 def _line(line: Line) -> str:
-    """`1 KiB to 16 KiB 2.1 ns [1.9, 2.3] + 210 GB/s [190, 230], 4 %`"""
+    """Format a line: `1 KiB to 16 KiB 2.1 ns [1.9, 2.3] + 210 GB/s [190, 230], 4 %`."""
     span = f"{units.binary(line.first)} to {units.binary(line.last)}"
     _, low, high = line.latency
     call = _spread(line.latency, "s")
@@ -151,7 +150,7 @@ def _line(line: Line) -> str:
 
 
 def _spread(ends: tuple[float, float, float | None], unit: str) -> str:
-    """`2.10 ns [1.9, 2.3]`, ends in the unit of the middle; a dash where there is none."""
+    """Format an interval in the unit of its center: `2.10 ns [1.9, 2.3]`; a dash for a missing end."""
     middle = units.scaled(ends[0], unit)
     scale = float(middle.partition(" ")[0]) / ends[0]
     low, high = ("–" if x is None else _figures(scale * x) for x in ends[1:])
@@ -159,12 +158,12 @@ def _spread(ends: tuple[float, float, float | None], unit: str) -> str:
 
 
 def _figures(value: float) -> str:
-    """Three of them, and no power of ten."""
+    """Format three significant figures without an exponent."""
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def team(run: Run) -> list[str]:
-    """From which size on several threads pay, by way; our best copy of large sizes beside the best of others."""
+    """Report from which size several threads pay, and compare the suite's large copies with others."""
     alone: dict[str, list[Pair]] = {}
     large: list[str] = []
     medians = {x.name: x.seconds.median for x in run.results if x.seconds}
@@ -180,23 +179,23 @@ def team(run: Run) -> list[str]:
 
 def _pays(name: str, pairs: Sequence[Pair]) -> str:
     by_size = sorted(pairs, key=lambda pair: pair.contender.problem.size)
-    told = ", ".join(f"{units.binary(x.contender.problem.size)} {interval(x.comparison)}" for x in by_size)
+    ratios = ", ".join(f"{units.binary(x.contender.problem.size)} {interval(x.comparison)}" for x in by_size)
     surely = [x.comparison.verdict == "faster" for x in by_size]
     first = next((i for i in range(len(surely)) if all(surely[i:])), None)
     if first is None:
-        return f"{name}, times what one takes: {told}; at the largest size it does not surely pay."
+        return f"{name}, times what one takes: {ratios}; at the largest size it does not surely pay."
     size = units.binary(by_size[first].contender.problem.size)
-    return f"{name}, times what one takes: {told}; from {size} on it surely pays."
+    return f"{name}, times what one takes: {ratios}; from {size} on it surely pays."
 
 
 def _beside(rivals: Sequence[Pair], medians: Mapping[str, float]) -> str:
-    """Our fastest by several threads over the fastest of the others."""
+    """Compare the suite's fastest copy by several threads with the fastest of the others."""
     ours = min({x.comparison.contender for x in rivals}, key=lambda name: medians[name])
     pair = min((x for x in rivals if x.comparison.contender == ours), key=lambda x: medians[x.comparison.baseline])
     x = pair.comparison
     assert x.high is not None and x.low is not None
     held = "held" if x.high <= PROMISED else "NOT held" if x.low > PROMISED else "not certain here"
-    several = chosen(len({one.comparison.baseline for one in rivals}))
+    several = chosen(len({rival.comparison.baseline for rival in rivals}))
     size = units.binary(pair.contender.problem.size)
     return (
         f"{size}: our fastest copy by several threads, {way(pair.contender)}, takes "

@@ -1,5 +1,4 @@
-"""What the finished run of micro/transfer.py says of a step: what is handed over, carried, awaited, sent back
-meanwhile, and computed in another memory."""
+"""Answers of micro/transfer.py about a step: feeds, carried state, waits, duplex copies, chains."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ ONE_WAY = "On a GPU these are copies over its link, one way; a state is carried 
 
 
 def _share(comparison: Comparison) -> str:
-    """`1.6 [1.5, 1.7] %`"""
+    """Format a share: `1.6 [1.5, 1.7] %`."""
     middle, low, high = comparison.ratio, comparison.low, comparison.high
     if middle is None or low is None or high is None:
         return "–"
@@ -24,7 +23,7 @@ def _share(comparison: Comparison) -> str:
 
 
 def _product(case: Any) -> str:
-    """Return `64×26752 times 26752×2048 by openblas`."""
+    """Format a product: `64×26752 times 26752×2048 by openblas`."""
     x = case.problem
     return f"{x.m}×{x.k} times {x.k}×{x.n} by {way(case)}"
 
@@ -83,6 +82,6 @@ def chain(run: Run) -> list[str]:
 
 
 def _marked(run: Run, sentences: list[str]) -> list[str]:
-    """With what these figures are not."""
+    """Append the limits of these figures."""
     here = all(result.device == "cpu" for result in run.results)
     return [*sentences, PROXY if here else ONE_WAY] if sentences else []

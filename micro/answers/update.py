@@ -1,4 +1,4 @@
-"""What the finished run says of a step's forms: the ratio, the sum of the parts beside it, the crossover."""
+"""Answers about the forms of an update step: ratios, sums of parts, the crossover."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _at(layer: Any) -> str:
 
 
 def fused_answer(run: Run) -> list[str]:
-    """Return the ratio of each layer and library, the sums that explain it, the rows they do not, and other rules."""
+    """Report the ratio of each layer and library, the sums of its parts, and other rules."""
     sentences, rows, closed = [], 0, 0
     for contest, comparison, first, _ in pairs(run, "fused/"):
         library = _library(first)
@@ -64,7 +64,7 @@ def _form(case: Any) -> str:
 
 
 def _rule(pair: Pair) -> str:
-    """Return `adam separate/fused`, or `adam/sgd separate`."""
+    """Format a comparison of rules: `adam separate/fused`, or `adam/sgd separate`."""
     rule = pair.contender.problem.rule
     return f"{rule} separate/fused" if pair.baseline.variant.startswith("fused") else f"{rule}/sgd separate"
 
@@ -98,7 +98,7 @@ OTHERS = (
 
 
 def _sizes(run: Run) -> dict[tuple[str, int, int], dict[int, Comparison]]:
-    """The pass against the gradient, by library and layer, at each batch."""
+    """Return pass over gradient by library and layer, at each batch."""
     by_layer: dict[tuple[str, int, int], dict[int, Comparison]] = {}
     for _, comparison, first, second in pairs(run, "batch/"):
         if second.problem.part == "update":
@@ -109,7 +109,7 @@ def _sizes(run: Run) -> dict[tuple[str, int, int], dict[int, Comparison]]:
 
 
 def brackets(run: Run) -> dict[tuple[str, int, int], Bracket]:
-    """The last batch at which the pass costs no less than the gradient, and the next at which it does."""
+    """Return the last batch where the pass costs no less than the gradient, and the next where it does."""
     by_layer = {}
     for key, at in _sizes(run).items():
         dear = [k for k, x in at.items() if x.verdict in ("slower", "same")]
@@ -120,7 +120,7 @@ def brackets(run: Run) -> dict[tuple[str, int, int], Bracket]:
 
 
 def refine_batch(asked: Request, run: Run, at: Callable[[Request, int, int, int, str], Contest]) -> list[Contest]:
-    """The middle of every bracket that is still wide."""
+    """Build contests at the middle of every bracket that is still wide."""
     contests = []
     for (library, m, n), bracket in brackets(run).items():
         if bracket.low and bracket.high and bracket.high / bracket.low > NEAR:
@@ -131,7 +131,7 @@ def refine_batch(asked: Request, run: Run, at: Callable[[Request, int, int, int,
 
 
 def batch_answer(run: Run) -> list[str]:
-    """Where the pass costs as much as the gradient, beside what rates alone say; what fusing brings along."""
+    """Report where the pass costs as much as the gradient, and what fusing gains."""
     sentences = []
     for key, bracket in brackets(run).items():
         library, m, n = key
@@ -161,18 +161,20 @@ def batch_answer(run: Run) -> list[str]:
 
 
 def _rates(run: Run, key: tuple[str, int, int]) -> str:
-    """6 F / BW: 2 B P / F seconds of gradient are 12 P / BW of pass, at the rates of the largest batch."""
+    """Predict the crossover batch as 6 F / BW, from the rates of the largest batch.
+
+    The gradient takes 2 B P / F seconds, the pass 12 P / BW."""
     library, m, n = key
     best: tuple[int, float, float] | None = None
     for contest in run.contests:
         timed = {x.name: x for x in contest.results if x.seconds and contest.contest.startswith("batch/")}
         rows: dict[Any, record.Result] = {parse(name).problem: x for name, x in timed.items() if x.role == "measured"}
-        own = [x for p, x in rows.items() if x.variant == f"gradient:{library}" and (p.m, p.n) == (m, n)]
+        gradients = [x for p, x in rows.items() if x.variant == f"gradient:{library}" and (p.m, p.n) == (m, n)]
         passes = [x for p, x in rows.items() if p.part == "update" and (p.m, p.n) == (m, n)]
-        if own and passes and own[0].flops_per_second and passes[0].bytes_per_second:
-            batch = own[0].problem["k"]
+        if gradients and passes and gradients[0].flops_per_second and passes[0].bytes_per_second:
+            batch = gradients[0].problem["k"]
             if best is None or batch > best[0]:
-                best = (batch, own[0].flops_per_second, passes[0].bytes_per_second)
+                best = (batch, gradients[0].flops_per_second, passes[0].bytes_per_second)
     if best is None:
         return ""
     batch = f"{6 * best[1] / best[2]:.0f} by 6·F/BW at the rates of batch {best[0]}"

@@ -1,4 +1,4 @@
-"""A step's forms beside the sums of their parts, round by round: what is explained, and what is not."""
+"""Forms of an update step beside the sums of their parts, round by round."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CLOSED = 0.15  # a sum of parts farther than this from what was measured leaves 
 
 @dataclass(frozen=True)
 class Sum:
-    """What was measured beside the sum of its parts: seconds, and their ratio with its interval."""
+    """A measured form beside the sum of its parts: seconds, and their ratio with its interval."""
 
     what: str
     measured: float
@@ -34,7 +34,7 @@ class Sum:
         return self.ratio is not None and abs(self.ratio.center - 1) <= CLOSED
 
     def __str__(self) -> str:
-        """`separate 4.48 ms, sum 4.28 ms (gradient 3.34 ms, pass 0.94 ms), difference +4 % [+2, +6]`."""
+        """Format `separate 4.48 ms, sum 4.28 ms (gradient 3.34 ms, pass 0.94 ms), difference +4 % [+2, +6]`."""
         parts = ", ".join(f"{name} {units.seconds(seconds)}" for name, seconds in self.parts)
         head = f"{self.what} {units.seconds(self.measured)}, sum {units.seconds(self.total)} ({parts})"
         if self.ratio is None:
@@ -45,7 +45,7 @@ class Sum:
 
 
 def summed(what: str, measured: Array, parts: Mapping[str, Array]) -> Sum:
-    """Seconds of each round against the sum of the parts' in the same round."""
+    """Compare seconds of each round with the sum of the parts' seconds in the same round."""
     import numpy as np
 
     logs = np.log(measured / np.sum(list(parts.values()), axis=0))
@@ -73,42 +73,42 @@ class Rounds:
         return self.layer is not None and (problem.m, problem.n) != (self.layer.m, self.layer.n)
 
     def _key(self, case: Any) -> str:
-        """`fused`, `wgrad`, `tile wgrad` …"""
+        """Return the name of a form or a part: `fused`, `wgrad`, `tile wgrad` …."""
         problem: Any = case.problem
         if problem.part == "step":
             return str(case.variant.partition(":")[0])
         return f"tile {problem.part}" if self._small(problem) else str(problem.part)
 
     def get(self, name: str) -> Array | None:
-        """Seconds of a form or a part, or None where it has no time."""
+        """Return seconds of a form or a part, by round; None where it has no time."""
         return self._times.get(name)
 
     def sum(self, what: str, parts: Mapping[str, Array | None]) -> Sum | None:
-        """The measured form against its parts; nothing where one of them has no time."""
+        """Compare the measured form with its parts; None where one of them has no time."""
         measured, timed = self.get(what), {k: x for k, x in parts.items() if x is not None}
         return None if measured is None or len(timed) < len(parts) else summed(what, measured, timed)
 
     def multiply_adds(self) -> Array | None:
-        """What the product's arithmetic takes at the rate it has where its result stays in cache."""
+        """Seconds of the product's arithmetic at the rate it has with its result in cache."""
         product = self.get("tile wgrad" if self._share > 1 else "wgrad")
         return None if product is None else self._share * product
 
     def traffic(self) -> Array | None:
-        """What reading and writing W takes more than those of the tile's result do, which are in the product."""
-        whole, tile = self.get("scale"), self.get("tile scale" if self._share > 1 else "scale")
-        if whole is None or tile is None:
+        """Seconds of reading and writing W beyond those of the tile's result, which the product includes."""
+        full, tile = self.get("scale"), self.get("tile scale" if self._share > 1 else "scale")
+        if full is None or tile is None:
             return None
-        beyond: Array = whole - self._share * tile
+        beyond: Array = full - self._share * tile
         return beyond
 
     @property
     def _share(self) -> float:
-        """How many tiles the layer is."""
+        """Number of tiles in the layer."""
         return 1.0 if self.layer is None or self.tile is None else self.layer.count / self.tile.count
 
 
 def sums(contest: record.Contest) -> list[Sum]:
-    """The separate form by its product and its pass; the fused one by its arithmetic and its traffic."""
+    """Sum the separate form from product and pass, the fused form from arithmetic and traffic."""
     rounds = Rounds(contest)
     pieces = {"gradient": rounds.get("wgrad"), "pass": rounds.get("update")}
     separate = rounds.sum("separate", pieces)
@@ -117,7 +117,7 @@ def sums(contest: record.Contest) -> list[Sum]:
 
 
 def cleared(contest: record.Contest) -> Sum | None:
-    """The gradient's product by the one that adds to its result, and the clearing of a result before it."""
+    """Compare the gradient's product with an accumulating product plus the clearing of its result."""
     rounds = Rounds(contest)
     total = rounds.sum("wgrad", {"fused product": rounds.get("fused"), "clearing": rounds.get("clear")})
     return total and replace(total, what="gradient")

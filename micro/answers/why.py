@@ -1,4 +1,4 @@
-"""`--why`: one case explained: its ceiling, what it executed, what ran, how far the best variant is."""
+"""Answer of `--why`: one case's ceiling, executed work, kernel, and distance from the best variant."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BOUND = 0.9  # of a ceiling: from here on there is little left to explain
 
 
 def answer(name: str, run: Run) -> list[str]:
-    """Sentences about the contest of that name, the nearest cause first."""
+    """Explain the contest of that name, the nearest cause first."""
     (done,) = (c for c in run.contests if c.contest == name)
     result = done.results[0]
     if result.seconds is None:
@@ -40,7 +40,7 @@ def _rate(case: Case, result: Result) -> str:
 
 
 def _unbounded(case: Case, result: Result) -> str:
-    """Why it has no ceiling."""
+    """Return why the case has no ceiling."""
     of_caller = case.problem.on_host and kind_of(result.device).own_clock
     if of_caller or find(case.problem.op, case.variant).link:
         return "what a call costs its caller, or a link brings to the host, has no ceiling that is known here"
@@ -51,7 +51,7 @@ def _unbounded(case: Case, result: Result) -> str:
 
 
 def _work(case: Case, result: Result) -> str:
-    """What is executed against what is nominal, and the traffic."""
+    """Compare executed with nominal work, and report the traffic."""
     problem, done = case.problem, find(case.problem.op, case.variant).executed(case.problem)
     more = "" if done.flops == problem.flops else f", {done.flops / problem.flops:.3g} times the nominal"
     moved = "" if done.bytes == problem.bytes else f", {done.bytes / problem.bytes:.3g} times the least"
@@ -63,7 +63,7 @@ def _work(case: Case, result: Result) -> str:
 
 
 def _ran(run: Run, result: Result) -> Iterator[str]:
-    """Kernel and instruction set, and what the processor has beyond it."""
+    """Report kernel and instruction set, and what the processor offers beyond them."""
     seen = result.isa_observed
     widest = (run.environment.facts.get("device", {}).get("isa") or [None])[-1]
     kernel = result.kernel or "a kernel that does not report what it is"
@@ -79,7 +79,7 @@ def _ran(run: Run, result: Result) -> Iterator[str]:
 
 
 def _best(contest: Contest) -> Iterator[str]:
-    """The fastest rival, and how many there were."""
+    """Report the fastest rival, and the number of rivals."""
     rivals = [c for c in contest.comparisons if c.ratio is not None]
     faster = [c for c in rivals if c.verdict == "faster"]
     if not rivals:
@@ -97,24 +97,24 @@ def _best(contest: Contest) -> Iterator[str]:
 
 
 def _by_medians(contest: Contest) -> str:
-    """Where no ratio has an interval: who is first by what was timed."""
+    """Report the fastest rival by medians, where no ratio has an interval."""
     count = len(contest.comparisons)
     if not count:
         return "No other variant here does this problem."
-    own = contest.results[0].seconds
+    baseline = contest.results[0].seconds
     contenders = {c.contender for c in contest.comparisons}
     timed = [(x.seconds.median, x) for x in contest.results if x.name in contenders and x.seconds]
-    if own is None or not timed:
+    if baseline is None or not timed:
         return f"None of {count} other variants could be measured."
     least, first = min(timed, key=lambda pair: pair[0])
     return (
-        f"Of {len(timed)} other variants {first.variant} is the fastest by the medians, {least / own.median:.2f} times "
-        f"its time; not certain: {undisturbed(first)} undisturbed rounds have no interval, a longer --budget has."
+        f"Of {len(timed)} other variants {first.variant} is the fastest by the medians, {least / baseline.median:.2f} "
+        f"times its time; not certain: {undisturbed(first)} undisturbed rounds have no interval, a longer --budget has."
     )
 
 
 def _beside(result: Result) -> Iterator[str]:
-    """What else was seen in its rounds."""
+    """Report page faults, error and warnings of the contest's rounds."""
     if result.faults:
         yield f"{result.faults} page faults fell into the contest's rounds."
     if result.error is not None and result.error_bound:

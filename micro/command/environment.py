@@ -32,7 +32,7 @@ def environment(devices: Sequence[Device], command: str) -> Environment:
         "load": os.getloadavg(),
         "pressure": facts.read("/proc/pressure/cpu"),
         "megahertz": _clock(),
-        "run_delay": run_queue.told(),
+        "run_delay": run_queue.available(),
         "selftest": _selftest(machine),
         "devices": {x.name: x.kind.to_record(REFUSABLE) for x in devices},
     }

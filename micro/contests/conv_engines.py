@@ -1,4 +1,4 @@
-"""Every engine of cuDNN against what its heuristics choose: layers of networks, pass by pass."""
+"""Contests of every cuDNN engine against the choice of its heuristics, by layer and pass."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from micro.planning.contest import Contest
 QUESTION = "which engine is the fastest, and what does the heuristics' first cost?"
 WORD = "engines"
 FEW = ("alexnet-s conv2", "resnet-50 conv2 3x3")
-ENGINES = {"forward": 82, "dgrad": 86, "wgrad": 76}  # as many as cuDNN 9.28 has; 9.19 has one less of each
-# Those of cuDNN 9.19 that answered in single precision on an H100 (reports/reference/h100/answers.ndjson): others round
-# factors to TF32 or to half precision, or are of other GPUs.
+ENGINES = {"forward": 82, "dgrad": 86, "wgrad": 76}  # number of engines in cuDNN 9.28; 9.19 has one less of each
+# Engines of cuDNN 9.19 that answer in single precision on an H100 (reports/reference/h100/answers.ndjson): others round
+# factors to TF32 or to half precision, or need other GPUs.
 SINGLE = {
     "forward": (0, 1, 2, 3, 4, 6, 28, 70),
     "dgrad": (0, 1, 2, 4, 5, 7, 25, 50, 74),
@@ -25,21 +25,23 @@ COARSE = ("cudnn-guessed-tf32", "cudnn-find:default", "cudnn-plan:a:tf32", "cudn
 
 
 def build(asked: Request) -> list[Contest]:
-    """In single precision the engines that are known to answer in it; all of them, and all in TF32. On a GPU alone."""
+    """Build contests of engines known to answer in single precision; with `full`, of all, also in TF32.
+
+    GPU only."""
     if not asked.device.undivided:
         return []
     layers = [LAYERS[name] for name in (LAYERS if "all" in asked.flags else FEW)]
-    found = []
+    built = []
     for direction in passes_of(asked):
-        one = replace(asked, axes={**asked.axes, "direction": (direction,)}, given=asked.given | {"direction"})
+        request = replace(asked, axes={**asked.axes, "direction": (direction,)}, given=asked.given | {"direction"})
         if "variant" in asked.given:
-            found += contests(one, layers, QUESTION, asked.variants, WORD)
+            built += contests(request, layers, QUESTION, asked.variants, WORD)
             continue
-        found += contests(one, layers, QUESTION, [*CHOICES, *_engines(direction, "full" in asked.flags)], WORD)
+        built += contests(request, layers, QUESTION, [*CHOICES, *_engines(direction, "full" in asked.flags)], WORD)
         if "full" in asked.flags:
             coarse = [*COARSE, *(f"{name}:tf32" for name in _engines(direction, True))]
-            found += contests(one, layers, QUESTION, coarse, f"{WORD}-tf32")
-    return found
+            built += contests(request, layers, QUESTION, coarse, f"{WORD}-tf32")
+    return built
 
 
 def _engines(direction: str, every: bool) -> Iterator[str]:

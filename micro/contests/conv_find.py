@@ -1,4 +1,4 @@
-"""What a library's choice costs, against trying every algorithm: layers of networks, and shapes that change."""
+"""Contests of a library's default against a search of all algorithms: layers, and changing shapes."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ SEARCHED = "search"  # the role of rows that only a search tries
 
 
 def searched(asked: Request, problem: Conv) -> tuple[str, ...]:
-    """The default first, then what a search tries: whole calls, which keep nothing of the filter. Of filters of one
-    element a transform has nothing to gain."""
+    """Return the default, then the variants that a search tries: full calls that cache no filter.
+
+    1×1 filters exclude transforms, which have nothing to gain there."""
     if "variant" in asked.given:
         return asked.variants
     names = asked.rows() + tuple(name for name in asked.rows(SEARCHED) if name not in asked.rows())
@@ -36,39 +37,42 @@ def searched(asked: Request, problem: Conv) -> tuple[str, ...]:
 
 
 def layers(asked: Request) -> list[Conv]:
-    """Every different one of all networks, or a few."""
+    """Return all distinct layers of the networks with `all`, else a few."""
     if "all" in asked.flags:
-        return [one.problem for one in distinct_layers(BATCH)]
+        return [x.problem for x in distinct_layers(BATCH)]
     return [LAYERS[name] for name in FEW]
 
 
 def build(asked: Request) -> list[Contest]:
-    """Every pass of the layers, and forward passes whose shapes change from call to call. Small ones come first: what
-    it takes to load a library is told with the first of its cases, and is no part of a search."""
-    found = [
+    """Build contests of changing shapes, then of every pass of the layers.
+
+    Small shapes come first: the first case carries the time to load a library, which is no part of a search."""
+    searches = [
         contest
         for problem in layers(asked)
         for contest in contests(asked, [problem], QUESTION, searched(asked, problem), SEARCH)
     ]
-    return [*_changing(asked), *found]
+    return [*_changing(asked), *searches]
 
 
 def _changing(asked: Request) -> list[Contest]:
-    """Images of ever new sizes; the last batch of an epoch, half as large as the others."""
+    """Build contests of changing image sizes, and of an epoch's last batch at half size."""
     batch = asked.axes["n"][0] if "n" in asked.given else BATCH
     wide, last = layer(64, 56, 64, 3, n=1), LAYERS["alexnet-s conv3"]
     shapes = [replace(wide, h=h, w=w) for h, w in IMAGES]
     shapes += [replace(last, n=batch // 2)] if batch > 1 else []
     if "direction" not in asked.given:
         asked = replace(asked, axes={**asked.axes, "direction": ("forward",)}, given=asked.given | {"direction"})
-    own = replace(asked, given=asked.given - {"n"})
+    request = replace(asked, given=asked.given - {"n"})
     return [
-        contest for shape in shapes for contest in contests(own, [shape], QUESTION, searched(asked, shape), CHANGING)
+        contest
+        for shape in shapes
+        for contest in contests(request, [shape], QUESTION, searched(asked, shape), CHANGING)
     ]
 
 
 def refine(asked: Request, run: Run) -> list[Contest]:
-    """Where anything was faster than the default, the fastest of it again, and the default against it."""
+    """Build contests of the default against the fastest, where any was faster."""
     return list({contest.name: contest for contest in _again(asked, run)}.values())
 
 

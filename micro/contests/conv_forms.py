@@ -1,4 +1,4 @@
-"""Contests of micro/conv.py over the forms of a layer: what is done around a convolution, and what can be left out."""
+"""Contests of micro/conv.py on forms of a layer: work around a convolution, and work to leave out."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ CONVERTING = {
     "onednn-direct": ("onednn-direct", "nchw16c", "onednn-gemm"),
 }
 CONVERSIONS = "layout and conversions"
-PADDING = {"torch": "torch-pad"}  # whose operation pads where its argument cannot
-FEW = 4  # images, of contests with many cases and of questions with many contests
+PADDING = {"torch": "torch-pad"}  # variant that pads by an operation where the argument cannot
+FEW = 4  # batch size where contests or cases are many
 BLOCKS = ((256, 56, 128), (512, 28, 256), (1024, 14, 512))  # ResNet-50's with a stride: channels, size, filters
 
-# Of other operations, beside the layers: a case of theirs is repeated by a line with their axes.
+# Operations beside the layers, so that a command with their axes can repeat their cases.
 BESIDE = (
     Benchmark(Transpose, "y = xᵀ, row-major.", sweep={"rows": (256,), "cols": (50176,)}, questions={}),
     Benchmark(Stream, "Memory traffic.", sweep={"kind": ("copy",), "size": (51380224,)}, questions={}),
@@ -40,13 +40,13 @@ BESIDE = (
 
 
 def _chosen(asked: Request, built: Iterable[Contest]) -> list[Contest]:
-    """Those of the kernels that a person named."""
+    """Keep the contests of the requested variants."""
     wanted = set(asked.variants) if "variant" in asked.given else None
     return [x for x in built if wanted is None or wanted & {case.variant for case in x.cases}]
 
 
 def _taken(name: str, *problems: Conv) -> bool:
-    """Whether a kernel is written for all of these, be its library here or not."""
+    """Report whether a kernel supports all problems, even if its library is not installed."""
     row = find(Conv.op, name)
     return all(row.accepts(problem) is None for problem in problems)
 
@@ -55,8 +55,9 @@ def _taken(name: str, *problems: Conv) -> bool:
 
 
 def relayout(asked: Request) -> list[Contest]:
-    """Both conversions around a layer, against the same kernel without them and against one that needs none; then a
-    transposition alone."""
+    """Build contests of layout conversions around a layer, then of a transposition alone.
+
+    Rivals are the same kernel without conversions, and a kernel that needs none."""
     layers = [POINTWISE, LAYERS["alexnet-s conv3"]]
     if "all" in asked.flags:
         layers = [x for x in LAYERS.values() if x.c % BLOCK == 0]
@@ -78,8 +79,10 @@ def _converted(asked: Request, problem: Conv, name: str) -> Contest:
 
 
 def _turned(asked: Request, problem: Conv) -> Contest:
-    """As many numbers as the layer's images hold: turned as one matrix, and copied. A copy takes longer where the C
-    library's stores go through caches that it thinks large enough, and ours go past them."""
+    """Compare a transposition with a copy of as many numbers as the layer's images hold.
+
+    A copy takes longer where the C library stores through caches it deems large enough; the suite's stores bypass
+    them."""
     pixels = problem.n * problem.h * problem.w
     copy = Stream("copy", 4 * problem.c * pixels)
     matrix = Transpose(problem.c, pixels)
@@ -92,8 +95,9 @@ def _turned(asked: Request, problem: Conv) -> Contest:
 
 
 def first(asked: Request) -> list[Contest]:
-    """The three passes of the layers that see a network's input, by kernel. The input's gradient is left out of the
-    sums of what was measured in one round."""
+    """Build contests of the three passes of the layers on a network's input, by kernel.
+
+    The answer omits the input's gradient from the sums of one round."""
     built = []
     for problem in (LAYERS["alexnet-s conv1"], STEM)[: 2 if "all" in asked.flags else 1]:
         sized = [replace(as_named(asked, problem), direction=each) for each in PASSES]
@@ -109,8 +113,7 @@ def first(asked: Request) -> list[Contest]:
 
 
 def bias_before_norm(asked: Request) -> list[Contest]:
-    """Convolutions with a bias and without, forward and backward, beside the normalization that takes it out again and
-    a pass that would add it."""
+    """Build contests of convolutions with and without bias, the normalization, and a bias pass."""
     if "variant" in asked.given:
         named = ",".join(asked.variants)
         raise UsageError(f"--variant {named}: --bias-before-norm measures torch with a bias and without; leave it out")
@@ -134,7 +137,7 @@ def _biased(asked: Request, problem: Conv) -> Contest:
 
 
 def pad_op(asked: Request) -> list[Contest]:
-    """An operation that pads against the argument; padding that differs by side; none."""
+    """Compare padding by an operation with an argument, by side, and with none."""
     forward, names = passes_of(asked, PASSES[:1]), rows_of(asked, "sums")
     stem, inner, strided = (
         as_named(asked, x) for x in (replace(STEM, n=FEW), layer(96, 27, 256, 5, n=FEW), layer(3, 224, 32, 3, 2, n=FEW))
@@ -153,7 +156,7 @@ def _padded(asked: Request, problem: Conv) -> Contest:
 
 
 def _sided(asked: Request, even: Conv, name: str) -> Iterable[Contest]:
-    """TensorFlow's padding at a stride of two; an operation pads where the argument cannot."""
+    """Compare TensorFlow's padding at stride 2, by an operation where the argument cannot express it."""
     odd = same(even)
     other = name if _taken(name, odd) else PADDING.get(name, name)
     if _taken(name, even) and _taken(other, odd):
@@ -163,14 +166,14 @@ def _sided(asked: Request, even: Conv, name: str) -> Iterable[Contest]:
 
 
 def same(problem: Conv) -> Conv:
-    """TensorFlow's SAME: no more zeros than the results need, the odd row and column of them behind the image."""
+    """Apply TensorFlow's SAME: the least zeros the results need, the odd row and column at the end."""
     lines = problem.lines
     zeros = [max(0, (-(-x.size // x.stride) - 1) * x.stride + (x.taps - 1) * x.dilation + 1 - x.size) for x in lines]
     return _padded_by(problem, [*(x // 2 for x in zeros), *(x - x // 2 for x in zeros)])
 
 
 def _padded_by(problem: Conv, zeros: Sequence[int]) -> Conv:
-    """With so many at each of its sides."""
+    """Return the problem with these numbers of zeros at its sides."""
     sides: dict[str, Any] = dict(zip(SIDES, zeros, strict=True))
     return replace(problem, pad=0, **sides)
 
@@ -186,7 +189,7 @@ def _unpadded(asked: Request, problem: Conv, name: str) -> Iterable[Contest]:
 
 
 def heap_cost(asked: Request) -> list[Contest]:
-    """What allocates its temporaries in each call, with the allocator's policies."""
+    """Compare heap policies for variants that allocate temporaries in each call."""
     setting = asked.settings[0]
     if setting.heap != "default":
         raise UsageError(f"--heap {setting.heap}: --heap-cost compares the policies; leave one of the two out")
@@ -205,7 +208,7 @@ def heap_cost(asked: Request) -> list[Contest]:
 
 
 def _allocating(case: Case) -> Case:
-    """Skipped where there is no such policy: with another C library, or a heap that the environment chose."""
+    """Skip a case whose heap policy is unavailable: other C library, or a heap set by the environment."""
     try:
         heap.variables(case.setting.heap)
     except UsageError as reason:
@@ -217,7 +220,7 @@ def _allocating(case: Case) -> Case:
 
 
 def one_by_one(asked: Request) -> list[Contest]:
-    """1×1 filters as a product against sums; then where a block with a stride has it."""
+    """Compare 1×1 filters as a product with direct sums, then positions of a block's stride."""
     names = dict.fromkeys(("gemm-1x1", *rows_of(asked, "sums")))
     every = "all" in asked.flags
     layers = [POINTWISE, *([layer(512, 7, 2048, 1)] if every else [])]
@@ -228,7 +231,7 @@ def one_by_one(asked: Request) -> list[Contest]:
 
 
 def _strided(asked: Request, block: tuple[int, int, int], name: str) -> Iterable[Contest]:
-    """A block's 1×1 and 3×3 layers, the stride on the second or on the first."""
+    """Compare a block's 1×1 and 3×3 layers with the stride on the second and on the first."""
     c, size, k = block
     late = (layer(c, size, k, 1), layer(k, size, k, 3, 2))
     early = (layer(c, size, k, 1, 2), layer(k, size // 2, k, 3))

@@ -1,5 +1,4 @@
-"""The contests of micro.conv --norm-and-pool: what a network's normalizations and poolings take, forward and backward,
-beside the three passes of the convolution that they follow."""
+"""Contests of micro.conv --norm-and-pool: normalizations and poolings beside their convolutions."""
 
 from __future__ import annotations
 
@@ -12,10 +11,10 @@ from micro.planning.contest import Contest
 from micro.planning.conv_followed import NETS, PREFIX, layers
 from micro.planning.conv_layers import Convolution
 
-CONVOLUTIONS = ("torch", "im2col")  # the first that is here, unless a person names one
-OWN = ("c", "c-ops")
-KERNELS = {"torch": ("torch",)}  # of what follows a convolution, by whose kernel convolves; else OWN
-# Of other operations, beside the layers: a case of theirs is repeated by a line with their axes.
+CONVOLUTIONS = ("torch", "im2col")  # the first available, unless a variant is requested
+OURS = ("c", "c-ops")
+KERNELS = {"torch": ("torch",)}  # kernels of the following layers, by the convolution's provider; else OURS
+# Operations beside the layers, so that a command with their axes can repeat their cases.
 BESIDE = (
     Benchmark(Norm, "Normalization.", sweep={"images": (128,), "maps": (16,), "size": (32,)}, questions={}),
     Benchmark(Pooling, "Pooling.", sweep={"images": (16,), "channels": (96,), "size": (55,)}, questions={}),
@@ -24,7 +23,7 @@ USUAL = ("resnet-56", "alexnet-s")
 
 
 def contests(asked: Request) -> list[Contest]:
-    """One for each distinct layer: its convolution's passes, then what follows it, by each kernel."""
+    """Build a contest per distinct layer: its convolution's passes, then its followers by each kernel."""
     if not asked.rows():
         return []
     batch = asked.axes["n"][0] if "n" in asked.given else None
@@ -37,7 +36,7 @@ def contests(asked: Request) -> list[Contest]:
 
 
 def _convolutions(asked: Request) -> tuple[str, ...]:
-    """Those that are named; else the first that is here."""
+    """Return the requested variants; else the first available of CONVOLUTIONS."""
     if "variant" in asked.given:
         return asked.variants
     some = layers(USUAL[0])[0].problem
@@ -59,7 +58,7 @@ def _contest(asked: Request, name: str, layer: Convolution, convolution: str) ->
 
 
 def _kernels(asked: Request, convolution: str) -> tuple[str, ...]:
-    """Those of whoever convolves, the suite's own for libraries that have none; all of them where nobody is named."""
+    """Return the kernels of the convolution's library, else the suite's; all without `--variant`."""
     if "variant" not in asked.given:
-        return (*KERNELS["torch"], *OWN)
-    return KERNELS.get(find(Conv.op, convolution).provider, OWN)
+        return (*KERNELS["torch"], *OURS)
+    return KERNELS.get(find(Conv.op, convolution).provider, OURS)

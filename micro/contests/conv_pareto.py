@@ -1,4 +1,4 @@
-"""Time against the bytes that a convolution may hold beside its operands."""
+"""Contests of time against workspace bytes of a convolution."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ if TYPE_CHECKING:
 
 QUESTION = "how much time for how many bytes beside the operands?"
 AGAIN = "what do more bytes beside the operands bring?"
-LIMITS = (0, 1 << 20, 8 << 20, 64 << 20)  # bytes, unless a person names others
+LIMITS = (0, 1 << 20, 8 << 20, 64 << 20)  # bytes, by default
 FEW = {"alexnet-s conv2": ("forward",), "resnet-50 conv2 3x3": PASSES}
-BLOCKS = "im2col-blocks"  # the row that holds as much as it may
+BLOCKS = "im2col-blocks"  # the variant that uses all the workspace allowed
 
 
 def build(asked: Request) -> list[Contest]:
-    """By layer and pass all algorithms in what the largest limit allows, the one that works in blocks in each."""
+    """Build for each layer and pass all algorithms at the largest limit, and the blocked one at each."""
     named = [setting.workspace for setting in asked.settings]
     limits = sorted(x for x in (LIMITS if named == [None] else named) if x is not None)
     most = replace(asked, settings=(replace(asked.settings[0], workspace=None if None in named else limits[-1]),))
     built = []
     for name, passes in (dict.fromkeys(LAYERS, PASSES) if "all" in asked.flags else FEW).items():
-        own = most
+        request = most
         if "direction" not in asked.given:
-            own = replace(most, axes={**most.axes, "direction": passes}, given=most.given | {"direction"})
-        rivals = contests(own, [LAYERS[name]], QUESTION, searched(own, LAYERS[name]), FRONTIER)
-        built += [_with_blocks(own, contest, limits) for contest in rivals]
+            request = replace(most, axes={**most.axes, "direction": passes}, given=most.given | {"direction"})
+        rivals = contests(request, [LAYERS[name]], QUESTION, searched(request, LAYERS[name]), FRONTIER)
+        built += [_with_blocks(request, contest, limits) for contest in rivals]
     return built
 
 
 def _with_blocks(asked: Request, contest: Contest, limits: Sequence[int]) -> Contest:
-    """Its columns in every limit, too."""
+    """Add the blocked algorithm at every limit."""
     if all(case.variant != BLOCKS for case in contest.cases):
         return contest
     problem, setting = contest.cases[0].problem, asked.settings[0]
     names = {case.name for case in contest.cases}
-    blocks = [asked.case(problem, BLOCKS, one) for one in _blocks(problem, setting, limits)]
+    blocks = [asked.case(problem, BLOCKS, x) for x in _blocks(problem, setting, limits)]
     cases = (*contest.cases, *(case for case in blocks if case.name not in names))
     first = contest.pairs[0][0]
     pairs = tuple((first, i) for i in range(len(cases)) if i != first)
@@ -55,7 +55,7 @@ def _with_blocks(asked: Request, contest: Contest, limits: Sequence[int]) -> Con
 
 
 def _blocks(problem: Any, setting: Setting, limits: Sequence[int]) -> Iterator[Setting]:
-    """Those limits in which blocks differ from one another and from a whole image, with room for one output."""
+    """Yield settings whose blocks differ from one another and from a full image."""
     by_size: dict[int, Setting] = {}
     for limit in limits:
         limited = replace(setting, workspace=limit)
@@ -64,7 +64,7 @@ def _blocks(problem: Any, setting: Setting, limits: Sequence[int]) -> Iterator[S
 
 
 def refine(asked: Request, run: Run) -> list[Contest]:
-    """Those that nothing beats which holds as little, each against the one before it."""
+    """Build contests of the frontier, each case against the one before it."""
     steps = []
     for contest in run.contests:
         if contest.contest.startswith(f"{FRONTIER}/") and len(left := frontier(contest)) > 1:

@@ -1,4 +1,4 @@
-"""The contests of micro/conv.py: algorithms against each other, pass by pass, and what a layer's form costs."""
+"""Contests of micro/conv.py: algorithms pass by pass, and what a layer's form costs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BATCH = 16
 
 
 def layer(c: int, size: int, k: int, edge: int, stride: int = 1, pad: int | None = None, n: int = BATCH) -> Conv:
-    """Square, with the same padding on all sides: half the filter unless another is given."""
+    """Return a square layer with equal padding on all sides: half the filter, unless given."""
     around = edge // 2 if pad is None else pad
     return Conv(n, c, size, size, k, edge, edge, stride, around)
 
@@ -44,7 +44,7 @@ WIDTHS = (48, 49, 56, 60, 63, 64)
 
 
 def contests(asked: Request, problems: Iterable[Conv], question: str, names: Sequence[str], word: str) -> list[Contest]:
-    """One for each problem and pass, its kernels against the first of those that take it."""
+    """Build a contest per problem and pass: its supported kernels against the first of them."""
     built = []
     for problem in problems:
         for direction in passes_of(asked):
@@ -60,12 +60,12 @@ def contests(asked: Request, problems: Iterable[Conv], question: str, names: Seq
 
 
 def passes_of(asked: Request, usual: tuple[str, ...] = PASSES) -> tuple[str, ...]:
-    """Those that a person named, or the question's usual ones."""
+    """Return the requested passes, or the question's usual passes."""
     return tuple(asked.axes["direction"]) if "direction" in asked.given else usual
 
 
 def as_named(asked: Request, problem: Conv) -> Conv:
-    """With the batch and the layout that a person named."""
+    """Replace the problem's batch and layout by those requested."""
     for name in ("n", "layout"):
         if name in asked.given:
             problem = replace(problem, **{name: asked.axes[name][0]})
@@ -73,20 +73,21 @@ def as_named(asked: Request, problem: Conv) -> Conv:
 
 
 def rows_of(asked: Request, *roles: str) -> tuple[str, ...]:
-    """Those that a person named, or those of these roles."""
+    """Return the requested variants, or those of these roles."""
     return asked.variants if "variant" in asked.given else asked.rows(*roles)
 
 
 def algorithms(asked: Request) -> list[Contest]:
-    """Who is fastest, in the three passes of a 5×5, a 3×3 and a strided first layer; all layers where asked for."""
+    """Compare algorithms in three passes of 5×5, 3×3 and strided first layers; `all` takes all layers."""
     few = ("alexnet-s conv3", "alexnet-s conv2", "alexnet-s conv1")
     problems = [LAYERS[name] for name in (LAYERS if "all" in asked.flags else few)]
     return contests(asked, problems, "which algorithm, in which library?", rows_of(asked), "algorithms")
 
 
 def fft(asked: Request) -> list[Contest]:
-    """By the edge of the filter: transforms against sums, the filter's spectrum found each time or kept. The edges are
-    the question's own; image and channels may be a person's."""
+    """Compare transforms with sums by the edge of the filter, its spectrum computed each time or cached.
+
+    The question sets the edges; image and channels may be requested."""
     every = "all" in asked.flags
     layers, edges = (FFT_LAYERS, EDGES) if every else (FFT_LAYERS[:1], EDGES[:4])
     resized = _resized(asked, layers)
@@ -97,21 +98,21 @@ def fft(asked: Request) -> list[Contest]:
 
 
 def _resized(asked: Request, layers: Sequence[Conv]) -> Iterable[Conv]:
-    """With the image and the channels that a person named."""
+    """Replace image and channels by those requested."""
     named = {name: asked.axes[name] for name in ("c", "h", "w", "k") if name in asked.given}
     sizes = itertools.product(*named.values())
     return dict.fromkeys(replace(x, **dict(zip(named, size, strict=True))) for size in sizes for x in layers)
 
 
 def winograd(asked: Request) -> list[Contest]:
-    """On 3×3 layers: Winograd's tiles against sums."""
+    """Compare Winograd's tiles with direct sums on 3×3 layers."""
     problems = [x for x in LAYERS.values() if (x.r, x.stride) == (3, 1)]
     chosen = problems if "all" in asked.flags else problems[:1] + problems[3:4]
     return contests(asked, chosen, "what does Winograd bring?", rows_of(asked, "sums", "winograd"), "winograd")
 
 
 def backward(asked: Request) -> list[Contest]:
-    """The gradients against the forward pass, by kernel: equal nominal work."""
+    """Compare the gradients with the forward pass, by kernel, at equal nominal work."""
     built = []
     for name in rows_of(asked):
         for problem in (LAYERS["alexnet-s conv3"], LAYERS["alexnet-s conv1"]):
@@ -125,7 +126,7 @@ def backward(asked: Request) -> list[Contest]:
 
 
 def layouts(asked: Request) -> list[Contest]:
-    """Channels before the pixels, after them, in blocks of 16, by kernel."""
+    """Compare channels first, channels last and blocks of 16 channels, by kernel."""
     built = []
     named = asked.axes["layout"] if "layout" in asked.given else LAYOUTS
     for name in rows_of(asked, "layouts"):
@@ -141,19 +142,19 @@ def layouts(asked: Request) -> list[Contest]:
 
 
 def grouped(asked: Request) -> list[Contest]:
-    """64 channels in ever more groups, to one channel each: less work, at which rate?"""
+    """Compare 64 channels in ever more groups, down to one channel each."""
     problems = [replace(WIDE, groups=groups) for groups in DEPTHS]
     return _compared(asked, "grouped", problems, "groups", "what do groups save?")
 
 
 def widths(asked: Request) -> list[Contest]:
-    """Channels that fill vectors and blocks, and those that do not."""
+    """Compare numbers of channels that fill vectors and blocks with numbers that do not."""
     problems = [replace(WIDE, c=width, k=width) for width in WIDTHS]
     return _compared(asked, "widths", problems, "channels", "what does a channel more or less cost?")
 
 
 def _compared(asked: Request, word: str, problems: Sequence[Conv], field: str, question: str) -> list[Contest]:
-    """One kernel on problems of unequal work, by kernel and pass."""
+    """Compare problems of unequal work, by kernel and pass."""
     built = []
     for name in rows_of(asked, "sums"):
         for direction in passes_of(asked):

@@ -1,4 +1,4 @@
-"""The contests of micro/cpu.py: what is done, by which kernels, with which instruction sets and how many threads."""
+"""Contests of micro/cpu.py: problems, kernels, instruction sets and numbers of threads."""
 
 from __future__ import annotations
 
@@ -32,14 +32,13 @@ OPERATIONS = "work: differs (operations a second are compared)"
 
 @dataclass(frozen=True)
 class Work:
-    """What is done. `own`: the suite's kernel, compiled for each set; `switched`: libraries that can be told a set and
-    say what they took; `fixed`: those that cannot, which have a column of their own."""
+    """A problem and its kernels."""
 
     title: str
     problem: Any
-    own: str = "c"
-    switched: tuple[str, ...] = ()
-    fixed: tuple[str, ...] = ()
+    variant: str = "c"  # the suite's kernel, compiled for each instruction set
+    switched: tuple[str, ...] = ()  # libraries that accept an instruction set and report the one they use
+    fixed: tuple[str, ...] = ()  # libraries that choose by themselves, each a separate column
 
 
 def _product(edge: int) -> Work:
@@ -59,37 +58,37 @@ WORKS = (
 
 
 def named_sets(asked: Request) -> tuple[str, ...]:
-    """None where nobody named any."""
+    """Return the requested instruction sets; empty without `--isa`."""
     return tuple(dict.fromkeys(setting.isa for setting in asked.settings)) if "isa" in asked.given else ()
 
 
 def sets(asked: Request) -> tuple[str, ...]:
-    """Those named, or those that this processor has, narrowest first."""
+    """Return the requested instruction sets, or those of this processor, narrowest first."""
     here = tuple(word for word in SETS if NAMED[word] in instruction_sets())
     return named_sets(asked) or here or ("default",)
 
 
 def named_threads(asked: Request) -> tuple[int, ...]:
-    """None where nobody named any."""
+    """Return the requested numbers of threads; empty without `--threads`."""
     return tuple(dict.fromkeys(setting.threads for setting in asked.settings)) if "threads" in asked.given else ()
 
 
 def narrowed(asked: Request) -> bool:
-    """Whether a person named what is to be done, or by which kernel."""
+    """Report whether the command names a problem or a kernel."""
     return bool(asked.given & {"variant", *asked.axes})
 
 
 def threads(asked: Request) -> tuple[int, ...]:
-    """Those named; else powers of two, and as many as this process may use."""
+    """Return the requested numbers of threads; else powers of two and all usable cores."""
     most = cores()
     return named_threads(asked) or tuple(sorted({most, *(2**i for i in range(most.bit_length()))}))
 
 
 def works(asked: Request) -> list[Work]:
-    """All of them; where axes are named, the problems that they mean. None where the device is no processor."""
+    """Return all works, or those of the requested problems; none where the device is no processor."""
     if asked.device.kernels != "cpu":
         return []
-    alike = [one for one in WORKS if one.problem.op == asked.op]
+    alike = [x for x in WORKS if x.problem.op == asked.op]
     if asked.given & asked.axes.keys():
         kind = problem_type(asked.op)
         return [replace(alike[0], title=x.name.replace(":", " "), problem=x) for x in problems(kind, asked.axes)]
@@ -97,39 +96,41 @@ def works(asked: Request) -> list[Work]:
 
 
 def rivals(asked: Request, work: Work) -> list[tuple[str, bool]]:
-    """Kernels, and whether each can be told a set: ours and OpenBLAS; with --all the libraries too; or those named."""
-    told = [(name, True) for name in (work.own, *work.switched)]
-    every = [*told, *((name, False) for name in work.fixed)]
+    """Return kernels, and whether each accepts an instruction set.
+
+    These are the suite's and OpenBLAS; with --all the libraries too; or the requested ones."""
+    settable = [(name, True) for name in (work.variant, *work.switched)]
+    every = [*settable, *((name, False) for name in work.fixed)]
     if "variant" in asked.given:
         return [(name, dict(every).get(name, True)) for name in asked.variants]
-    return every if "all" in asked.flags else [one for one in every if one[0] in (work.own, "openblas")]
+    return every if "all" in asked.flags else [x for x in every if x[0] in (work.variant, "openblas")]
 
 
 def case(asked: Request, problem: Any, variant: str, many: int, isa: str) -> Case:
-    """Skipped where there are not so many cores, or no such set."""
-    made = asked.case(problem, variant, replace(asked.settings[0], threads=many, isa=isa))
+    """Build a case, skipped if cores or instruction set are lacking."""
+    built = asked.case(problem, variant, replace(asked.settings[0], threads=many, isa=isa))
     reasons = []
     if many > cores():
         reasons.append(f"this process may use {cores()} cores, not {many}")
     if isa in NAMED and NAMED[isa] not in instruction_sets():
         reasons.append(f"this processor has no {isa}")
-    return replace(made, skip=made.skip or reasons[0]) if reasons else made
+    return replace(built, skip=built.skip or reasons[0]) if reasons else built
 
 
 def contest(
     word: str, title: str, differs: str, cases: Sequence[Case], pairs: Sequence[tuple[int, int]] = ()
 ) -> Contest:
-    """Of one problem and kernel."""
+    """Build a contest over cases of one problem and kernel."""
     name = f"{word}/{cases[0].problem.name}/variant:{cases[0].variant}"
     return Contest(name, title, differs, tuple(cases), tuple(pairs))
 
 
 def grid(asked: Request) -> list[Contest]:
-    """Each kernel with each set and number of threads, against itself with the narrowest on one thread."""
+    """Compare each kernel by instruction set and threads with its narrowest set on one thread."""
     contests = [] if narrowed(asked) or not works(asked) else peaks(asked)
     for work in works(asked):
-        for name, told in rivals(asked, work):
-            each = sets(asked) if told else ("default",)
+        for name, settable in rivals(asked, work):
+            each = sets(asked) if settable else ("default",)
             cases = [case(asked, work.problem, name, many, isa) for isa in each for many in threads(asked)]
             title = f"{work.title}: what do instruction sets and threads bring?"
             contests.append(contest("grid", title, "isa and threads", cases))
@@ -137,17 +138,17 @@ def grid(asked: Request) -> list[Contest]:
 
 
 def peak(asked: Request, problem: Any, many: int = 1) -> Case:
-    """A kernel whose set is its problem's own, not its libraries'."""
+    """Build the case of a kernel whose problem, not its library, fixes the instruction set."""
     return asked.case(problem, "c", replace(asked.settings[0], threads=many, isa="default"))
 
 
 def peaks(asked: Request) -> list[Contest]:
-    """Multiply-adds in registers by set and threads; products of coarser numbers by each unit that is here."""
+    """Build multiply-adds in registers by set and threads, and coarse products by available unit."""
     counts = [many for many in threads(asked) if many <= cores()]
     fused, coarse = [], []
-    for one in (peak_of(NAMED[isa]) for isa in sets(asked) if isa in NAMED):
-        steps = NUMBERS // (one.lanes * one.chains)
-        fused += [peak(asked, peak_of(one.isa, steps // many, many), many) for many in counts]
+    for problem in (peak_of(NAMED[isa]) for isa in sets(asked) if isa in NAMED):
+        steps = NUMBERS // (problem.lanes * problem.chains)
+        fused += [peak(asked, peak_of(problem.isa, steps // many, many), many) for many in counts]
     for dtype, units in CORE.items() if not named_sets(asked) else ():
         here = [unit for unit in units if unit in features()]
         coarse += [peak(asked, Mma(dtype, unit, processors=many), many) for unit in here for many in counts]
@@ -155,18 +156,18 @@ def peaks(asked: Request) -> list[Contest]:
         Contest("peak/fp32", "how fast are multiply-adds in registers?", "isa and threads", tuple(fused)),
         Contest("peak/coarse", "how fast are products of bf16 and int8 in registers?", OPERATIONS, tuple(coarse)),
     ]
-    return [one for one in contests if one.cases]
+    return [x for x in contests if x.cases]
 
 
 def width(asked: Request) -> list[Contest]:
-    """Each set against the next narrower, on one thread and on all, in the same rounds."""
+    """Compare each instruction set with the next narrower, on one thread and on all, in shared rounds."""
     each, counts, contests = sets(asked), threads(asked), []
     if len(each) == 1:
         named = f"--isa {each[0]}: " if named_sets(asked) else ""
         raise UsageError(f"{named}--width sets one instruction set against another: --isa avx2,avx512, of x86")
     for work in works(asked):
-        for name, told in rivals(asked, work):
-            if not told:
+        for name, settable in rivals(asked, work):
+            if not settable:
                 continue
             few = tuple(dict.fromkeys((counts[0], counts[-1])))
             cases = [case(asked, work.problem, name, many, isa) for many in few for isa in each]
@@ -176,8 +177,7 @@ def width(asked: Request) -> list[Contest]:
 
 
 def saturation(asked: Request) -> list[Contest]:
-    """One thread against more. Those of the texts' machines are in the plan, skipped where there are not so many
-    cores."""
+    """Compare one thread with more; counts of the texts' machines are skipped where cores are lacking."""
     counts = named_threads(asked) or tuple(dict.fromkeys((*threads(asked), *MANY)))
     contests = []
     for work in works(asked):

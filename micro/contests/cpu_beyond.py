@@ -1,5 +1,4 @@
-"""The contests of micro/cpu.py beyond sets and threads that fit: more threads than cores, pools within pools, what a
-wide set leaves behind."""
+"""Contests of micro/cpu.py on oversubscription, nested thread pools, and clocks after wide vectors."""
 
 from __future__ import annotations
 
@@ -20,15 +19,15 @@ PRODUCT = Gemm(1024, 1024, 1024)
 
 
 def oversubscribe(asked: Request) -> list[Contest]:
-    """As many threads as cores against more, by OpenMP's pool in our kernels and by PyTorch's; a pool within a pool."""
+    """Compare as many threads as cores with more, in OpenMP's and PyTorch's pools, and nested pools."""
     counts = named_threads(asked) or tuple(cores() * times for times in TIMES)
     if max(counts) <= cores():
         raise UsageError(f"--threads {max(counts)}: --oversubscribe takes more than the {cores()} cores that are here")
     contests = [] if narrowed(asked) or not works(asked) else nested(asked)
     for work in works(asked):
-        if work.own == "c" and work.problem.op == "stream":  # its team has a core for each
+        if work.variant == "c" and work.problem.op == "stream":  # its team has a core for each
             continue
-        names = asked.variants if "variant" in asked.given else (work.own, *LIBRARIES.get(work.problem.op, ()))
+        names = asked.variants if "variant" in asked.given else (work.variant, *LIBRARIES.get(work.problem.op, ()))
         for name in names:
             settings = [
                 replace(asked.settings[0], threads=many) for many in sorted({cores(), *counts}) if many >= cores()
@@ -40,8 +39,9 @@ def oversubscribe(asked: Request) -> list[Contest]:
 
 
 def nested(asked: Request) -> list[Contest]:
-    """OpenBLAS's own threads; threads of ours that each call it with one; threads of ours that each call it with as
-    many again, of which it has one pool, its callers taking turns."""
+    """Compare OpenBLAS's threads with caller threads of one or of many library threads each.
+
+    OpenBLAS has one pool: callers with many threads take turns in it."""
     many = cores()
     ways = (("openblas", many), (f"nested:{many}x1", many), (f"nested:{many}x{many}", many * many))
     cases = [asked.case(PRODUCT, name, replace(asked.settings[0], threads=count)) for name, count in ways]
@@ -53,7 +53,7 @@ def nested(asked: Request) -> list[Contest]:
 
 
 def clock(asked: Request) -> list[Contest]:
-    """Light work of 128-bit vectors just after a millisecond of multiply-adds of each set."""
+    """Compare 128-bit work just after a millisecond of multiply-adds of each instruction set."""
     light = replace(peak_of("sse"), chains=CHAINS)
     if not works(asked):
         return []

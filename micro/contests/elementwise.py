@@ -1,4 +1,4 @@
-"""The contests of micro/elementwise.py. Each differs in one mechanism; the first word of its name says in which."""
+"""Contests of micro/elementwise.py, each on one mechanism, which is the first word of its name."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from micro.planning.benchmark import Request
 from micro.planning.contest import Contest
 
 HIDDEN = 64 * 2048  # a hidden layer of FCN-S at batch 64: 512 KiB an operand
-IMAGES = 16 * 96 * 55 * 55  # what AlexNet-S's first convolution gives at batch 16: 18 MiB
+IMAGES = 16 * 96 * 55 * 55  # outputs of AlexNet-S's first convolution at batch 16: 18 MiB
 IN_CACHE = 4096  # floats: input and output within a first-level cache
 NETWORKS = ((64, 26752), (64, 10), (256, 10000))  # FCN-S; FCN-R; the LSTM's vocabulary at a sixteenth of its rows
-WHOLE = (4096, 10000)  # all of them
+LARGEST = (4096, 10000)  # all rows of the LSTM's vocabulary
 STREAMED = (("relu", "forward"), ("sigmoid", "forward"), ("tanh", "dgrad"))  # from memory: 1, 4, 3 passes of CuPy's
 
 
 def unique(contests: Iterable[Contest]) -> list[Contest]:
-    """One contest a name: shrunk problems may have become alike."""
+    """Keep one contest per name, since shrunk problems may coincide."""
     return list({contest.name: contest for contest in contests}.values())
 
 
 def shrunk(asked: Request, problem: Any) -> Any:
-    """The problem; where --count is given, about that many elements of it."""
+    """Return the problem, with about `--count` elements if that is given."""
     if "count" not in asked.given or asked.op != "activation":
         return problem
     count = int(asked.axes["count"][0])
@@ -50,20 +50,20 @@ def shrunk(asked: Request, problem: Any) -> Any:
 
 
 def named_among(asked: Request, names: Sequence[str]) -> list[str]:
-    """Of these variants those a person named, or all of them where none of them was."""
+    """Return those of these variants that are requested, or all of them if none is."""
     mine = [name for name in names if name in asked.variants] if "variant" in asked.given else []
     return mine or list(names)
 
 
 def here(asked: Request, op: str, names: Sequence[str]) -> list[str]:
-    """These variants, which are a processor's; on another device all that it has of the operation."""
+    """Return these variants on a processor; on another device all variants of the operation."""
     return named_among(asked, names if asked.device.kernels == "cpu" else asked.rows(op=op))
 
 
 def variants(
     asked: Request, word: str, question: str, problem: Any, names: Sequence[str], library: str = ""
 ) -> Contest:
-    """One problem by several kernels."""
+    """Compare kernels on one problem."""
     problem = shrunk(asked, problem)
     cases = tuple(asked.case(problem, name) for name in names)
     name = f"{word}/{problem.name}" + (f"/library:{library}" if library else "")
@@ -73,7 +73,7 @@ def variants(
 def along(
     asked: Request, word: str, question: str, problem: Any, variant: str, field: str, values: Sequence[str]
 ) -> Contest:
-    """One kernel on problems that differ in one field."""
+    """Compare problems that differ in one field, with one kernel."""
     problems = [shrunk(asked, replace(problem, **{field: value})) for value in values]
     unequal = len({(x.flops, x.bytes) for x in problems}) > 1
     differs = f"work: differs ({field})" if unequal else field
@@ -82,13 +82,13 @@ def along(
 
 
 def _libraries(asked: Request, phase: str = "forward") -> list[str]:
-    """Numba's loops are written forward alone."""
+    """Return the libraries; Numba has forward loops only."""
     libraries = asked.rows("library", op=Activation.op)
     return [x for x in named_among(asked, libraries) if phase == "forward" or x != "numba"]
 
 
 def _from_memory(asked: Request) -> str:
-    """What a question says of operands that a GPU takes from its memory."""
+    """Format the part of a question on operands in a GPU's memory."""
     return f", from a GPU's memory, its operands {asked.memory >> 20} MiB and more"
 
 
@@ -96,7 +96,7 @@ def _from_memory(asked: Request) -> str:
 
 
 def activations(asked: Request) -> list[Contest]:
-    """Variants against each other for each function, forward and backward."""
+    """Compare variants for each function, forward and backward."""
     question = "who is fastest?"
     wanted = [("relu", "forward"), ("sigmoid", "forward"), ("tanh", "forward"), ("relu", "dgrad"), ("tanh", "dgrad")]
     contests = [
@@ -104,7 +104,7 @@ def activations(asked: Request) -> list[Contest]:
         for count in (HIDDEN, IMAGES)
         for kind, phase in wanted
     ]
-    if asked.device.undivided:  # input and output; its caches hold what AlexNet-S gives
+    if asked.device.undivided:  # input and output; a GPU's caches hold AlexNet-S's outputs
         asks, count = f"who is fastest{_from_memory(asked)}?", asked.memory // 8
         contests += [
             variants(asked, "activation", asks, Activation(count, kind, phase), _libraries(asked, phase))
@@ -114,7 +114,7 @@ def activations(asked: Request) -> list[Contest]:
 
 
 def functions(asked: Request) -> list[Contest]:
-    """Sigmoid and tanh against ReLU: the same traffic."""
+    """Compare sigmoid and tanh with ReLU, at equal traffic."""
     question = "what does a function of exponentials cost beside ReLU?"
     return [
         along(asked, "function", question, Activation(count), name, "kind", ("relu", "sigmoid", "tanh", "exp"))
@@ -125,7 +125,7 @@ def functions(asked: Request) -> list[Contest]:
 
 
 def providers(asked: Request) -> list[Contest]:
-    """Our polynomial against the C library's function, NumPy's, torch's."""
+    """Compare the suite's polynomial with functions of the C library, NumPy and torch."""
     names = asked.rows(op=Activation.op)
     return [
         variants(asked, "provider", "whose function is fastest?", Activation(IN_CACHE, kind), named_among(asked, names))
@@ -134,7 +134,7 @@ def providers(asked: Request) -> list[Contest]:
 
 
 def places(asked: Request) -> list[Contest]:
-    """The result written to an operand of its own, or over the input."""
+    """Compare a result in a separate operand with one over the input."""
     question = "does writing over the input save time"
     kinds = (("relu", "forward"), ("sigmoid", "forward"), ("relu", "dgrad"))
     wanted = [(count, kind, f"{question}?") for count in (IMAGES, HIDDEN) for kind in kinds]
@@ -152,20 +152,21 @@ def places(asked: Request) -> list[Contest]:
 
 
 def _shapes(asked: Request, count: int = 3) -> tuple[tuple[int, int], ...]:
-    """The first of the networks' sizes, or all of them and the largest too: the only one of which a GPU's caches hold
-    nothing."""
-    return (*NETWORKS, WHOLE) if "all" in asked.flags else NETWORKS[:count]
+    """Return the first of the networks' sizes, or with `all` these and the largest.
+
+    Only the largest exceeds a GPU's caches."""
+    return (*NETWORKS, LARGEST) if "all" in asked.flags else NETWORKS[:count]
 
 
 def fused(asked: Request) -> list[Contest]:
-    """Each library's fused way against its parts, rows of labels being there; then all that are fused."""
+    """Compare each library's fused kernel with its parts, on one-hot labels, then all fused kernels."""
     question = "what does it cost to take softmax, log, product and sum one after another"
     pairs, rivals = asked.rows("parts", op=Softmax.op), asked.rows("library", op=Softmax.op)
     contests = []
-    shapes = dict.fromkeys((*_shapes(asked), *((WHOLE,) if asked.device.undivided else ())))
+    shapes = dict.fromkeys((*_shapes(asked), *((LARGEST,) if asked.device.undivided else ())))
     for batch, classes in shapes:
         onehot = Softmax(batch, classes, "one-hot")
-        far = _from_memory(asked) if asked.device.undivided and (batch, classes) == WHOLE else ""
+        far = _from_memory(asked) if asked.device.undivided and (batch, classes) == LARGEST else ""
         contests += [
             variants(asked, "fused", question + far + "?", onehot, (x, f"{x}-parts"), x)
             for x in named_among(asked, pairs)
@@ -176,7 +177,7 @@ def fused(asked: Request) -> list[Contest]:
 
 
 def doubled(asked: Request) -> list[Contest]:
-    """A network that ends in a softmax, trained with a loss that has one of its own, against a network without."""
+    """Compare a network with a softmax before the loss's softmax with a network without."""
     question = "what does a softmax before the loss's own cost?"
     pair = asked.rows("doubled", op=Softmax.op)
     before = ("none", "log-softmax", "softmax")
@@ -188,7 +189,7 @@ def doubled(asked: Request) -> list[Contest]:
 
 
 def labels(asked: Request) -> list[Contest]:
-    """Indices against rows that are there, and against rows that are written first."""
+    """Compare labels as indices with one-hot rows that exist, and with rows written first."""
     pair, writers = asked.rows("labels", op=Softmax.op), asked.rows("made", op=Softmax.op)
     contests = []
     for batch, classes in _shapes(asked, 2):
@@ -203,7 +204,7 @@ def labels(asked: Request) -> list[Contest]:
 
 
 def losses(asked: Request) -> list[Contest]:
-    """Loss and gradient against the loss alone."""
+    """Compare loss and gradient with the loss alone."""
     question = "what does the gradient add to the loss?"
     return [
         along(asked, "loss", question, Softmax(*shape), name, "want", ("forward", "step"))
@@ -216,7 +217,7 @@ def losses(asked: Request) -> list[Contest]:
 
 
 def bias(asked: Request) -> list[Contest]:
-    """One pass over the data for bias and ReLU, or one for each."""
+    """Compare bias and ReLU in one pass with a pass for each."""
     question = "bias and ReLU in one pass, or in two?"
     return [
         variants(asked, "bias", question, BiasAct(rows, 2048, phase=phase), here(asked, BiasAct.op, ("c", "c-passes")))
@@ -226,7 +227,7 @@ def bias(asked: Request) -> list[Contest]:
 
 
 def epilogue(asked: Request) -> list[Contest]:
-    """The same behind a product, or inside it."""
+    """Compare bias and ReLU after a product, and inside it."""
     contests = []
     for rows in (64, 1024):
         problem = BiasAct(rows, 2048, 2048 if rows == 64 else 256)
@@ -238,7 +239,7 @@ def epilogue(asked: Request) -> list[Contest]:
 
 
 def dropout(asked: Request) -> list[Contest]:
-    """A stored mask against one that is drawn again, and the libraries' own."""
+    """Compare a stored mask with a mask drawn again, and with the libraries."""
     contests = []
     for units in (HIDDEN, IMAGES):
         question = "store the mask, or ask for it again?"
@@ -253,7 +254,7 @@ def dropout(asked: Request) -> list[Contest]:
 
 
 def casts(asked: Request) -> list[Contest]:
-    """Every conversion against a plain copy of as many floats."""
+    """Compare every conversion with a plain copy of as many floats."""
     question = "what does a conversion cost beside a copy?"
     kinds = {"c": ("f32-f32", "f64-f32", "f32-bf16", "bf16-f32"), "numpy": ("f32-f32", "f64-f32")}
     return [
@@ -264,7 +265,7 @@ def casts(asked: Request) -> list[Contest]:
 
 
 def clears(asked: Request) -> list[Contest]:
-    """Ways to fill an array with zeros."""
+    """Compare kernels that fill an array with zeros."""
     names = here(asked, Cast.op, ("c", "memset", "numpy", "torch"))
     return [
         variants(asked, "clear", "who clears memory fastest?", Cast(values, "clear"), names)

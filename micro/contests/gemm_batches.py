@@ -1,5 +1,6 @@
-"""The contests of micro/gemm.py --batches: as many samples through a layer, in mini-batches of several sizes. A
-batch goes through again and again: its rows stay in the cache, as a layer's inputs do that were just made."""
+"""Contests of micro/gemm.py --batches: equally many samples through a layer, by batch size.
+
+One batch is reused, so that its rows stay in cache, as the inputs of a layer just computed do."""
 
 from __future__ import annotations
 
@@ -18,8 +19,9 @@ DIFFERS = "work: differs (the batch; each case does as many products as make up 
 
 
 def batches(asked: Request) -> list[Contest]:
-    """The whole of SAMPLES, or of the largest that is named, at once, against parts of it one after another. Raises
-    UsageError."""
+    """Compare all samples at once with parts of them one after another. Raises UsageError.
+
+    All samples are SAMPLES, or the largest requested M."""
     if asked.device.undivided:
         return []
     named = sorted(asked.axes["m"], reverse=True) if "m" in asked.given else BATCHES

@@ -16,7 +16,7 @@ POOLED = (Pooling(16, 96, 55), Pooling(16, 96, 55, 3), Pooling(16, 64, 14))
 
 
 def relu_place(asked: Request) -> list[Contest]:
-    """One answer, checked, whichever is first."""
+    """Compare ReLU before with ReLU after max-pooling, whose answers are equal."""
     question = "ReLU before max-pooling, or after it?"
     pairs = {"c": ("c-relu-before", "c-relu-after"), "torch": ("torch-relu-before", "torch")}
     return [
@@ -28,13 +28,13 @@ def relu_place(asked: Request) -> list[Contest]:
 
 
 def gradients(asked: Request) -> list[Contest]:
-    """Max-pooling's gradient by stored indices, or by a second search for the maxima."""
+    """Compare max-pooling's gradient by stored indices with a second search for the maxima."""
     question = "store the indices of the maxima, or look for them again?"
     return [variants(asked, "index", question, replace(x, phase="step"), ("c", "c-recompute")) for x in POOLED]
 
 
 def layouts(asked: Request) -> list[Contest]:
-    """Pooling with channels before the pixels, or after them."""
+    """Compare pooling with channels first and channels last."""
     question = "NCHW or NHWC?"
     both = ("nchw", "nhwc")
     return [
@@ -45,7 +45,7 @@ def layouts(asked: Request) -> list[Contest]:
 
 
 def pools(asked: Request) -> list[Contest]:
-    """Maximum against average, then the variants of each."""
+    """Compare maximum with average, then the variants of each."""
     both = ("max", "avg")
     ours = here(asked, Pooling.op, ("c",))[:1]
     contests = [along(asked, "pool", "maximum or average?", x, name, "pool", both) for x in POOLED for name in ours]
@@ -60,7 +60,7 @@ PHASES = ("forward", "step")
 
 
 def batch_norm(asked: Request) -> list[Contest]:
-    """Batch normalization in one kernel or in one call an operation, then the variants."""
+    """Compare fused batch normalization with a call per operation, then the variants."""
     question = "fused, or operation by operation?"
     steps = [replace(x, phase=phase) for x in NORMED for phase in PHASES]
     contests = [variants(asked, "fused", question, x, ("c", "c-ops"), "c") for x in steps]
@@ -69,22 +69,22 @@ def batch_norm(asked: Request) -> list[Contest]:
 
 
 def statistics(asked: Request) -> list[Contest]:
-    """Three ways to find mean and variance."""
+    """Compare three algorithms for mean and variance."""
     question = "mean and variance in one pass, in two, or by Welford's recurrence?"
     return [variants(asked, "statistics", question, x, ("c", "c-two-passes", "c-welford")) for x in NORMED]
 
 
 def modes(asked: Request) -> list[Contest]:
-    """Batch normalization by the batch's own mean and variance, or by kept ones."""
+    """Compare batch normalization by batch statistics with running statistics."""
     question = "what do the batch's own statistics cost?"
     both = ("frozen", "train")
     steps = [replace(x, phase=phase) for x in NORMED for phase in PHASES]
     names = here(asked, Norm.op, ("c", "torch"))
     contests = [along(asked, "mode", question, x, name, "mode", both) for x in steps for name in names]
-    return [one for one in contests if len({case.skip is None for case in one.cases}) == 1]  # not one case alone
+    return [x for x in contests if len({case.skip is None for case in x.cases}) == 1]  # not one case alone
 
 
 def local(asked: Request) -> list[Contest]:
-    """Variants of local response normalization across channels."""
+    """Compare variants of local response normalization across channels."""
     names = here(asked, Norm.op, ("c", "numpy", "torch"))
     return [variants(asked, "lrn", "who is fastest?", replace(x, method="lrn"), names) for x in NORMED]

@@ -1,4 +1,4 @@
-"""The contests of micro/memory.py: which kernels are set against each other, at which sizes."""
+"""Contests of micro/memory.py: kernels and sizes."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from micro.planning.contest import Contest
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 SIZE, COPY, HEAP = (16 * MIB, 128 * MIB, 64 * MIB)  # bytes; below glibc's 32 MiB its default heap keeps what it has
-PAUSES = (0.0, 3.0)  # seconds; a host that takes free pages back waits for two
-BEHIND = 256 * MIB  # … given back as well: the first pages one gets are those that somebody just had
+PAUSES = (0.0, 3.0)  # seconds; a host reclaims free pages after two
+BEHIND = 256 * MIB  # freed as well, since the first pages allocated are those freed last
 VECTORS = (256 * KIB, MIB)
 VECTOR = 8 * KIB  # of each two, in the first-level cache
 PEAK_STEPS = 16 * 16384  # floats that each chain multiplies, whatever the width
@@ -37,13 +37,13 @@ def _page(asked: Request) -> tuple[int, ...]:
 
 
 def _size(asked: Request, default: int) -> int:
-    """The size a person named, or the question's own."""
+    """Return the requested size, or the question's default."""
     size: int = asked.axes["size"][0] if "size" in asked.given else default
     return size
 
 
 def _sets(asked: Request, sets: Sequence[int]) -> list[int]:
-    """Working sets: up to the size a person named, and to what the device has room for."""
+    """Return working sets up to the requested size and the device's memory."""
     most = open_device(asked.settings[0].device).limits().memory // PART
     return [size for size in sets if size <= min(most, _size(asked, most))] or [_size(asked, min(sets))]
 
@@ -55,13 +55,13 @@ def _contest(asked: Request, name: str, question: str, differs: str, problems: S
 
 
 def _kernel(asked: Request, op: str) -> str:
-    """Ours in C, or on another device its own."""
+    """Return the C variant, or another device's first variant."""
     names = asked.rows(op=op)
     return names[0] if names and "c" not in names else "c"
 
 
 def faults(asked: Request) -> list[Contest]:
-    """First touch against touched memory, with and without its mapping; the copy into new memory."""
+    """Compare first touch with touched memory, with and without mapping; then copies into new memory."""
     size, contests = _size(asked, SIZE), []
     for page in _page(asked):
         rows = [Pages("clear", memory, size, page) for memory in ("touched", "fresh", "mapped")]
@@ -71,15 +71,17 @@ def faults(asked: Request) -> list[Contest]:
 
 
 def new(asked: Request) -> Contest:
-    """A copy into new memory against one into touched memory, of small pages."""
+    """Compare a copy into new memory with a copy into touched memory, in small pages."""
     size = _size(asked, COPY)
     rows = [Pages("copy", memory, size) for memory in ("touched", "fresh")]
     return _contest(asked, f"new/size:{size}", "what does a copy into new memory cost?", "memory", rows)
 
 
 def idle(asked: Request) -> list[Contest]:
-    """Memory touched again 0 and 3 seconds after it was given back, in huge pages unless others are named: which
-    of the small ones the host took varies tenfold from round to round."""
+    """Compare memory touched again 0 and 3 seconds after it was freed.
+
+    Uses huge pages unless others are requested: which small pages the host reclaims varies tenfold from round to
+    round."""
     pauses = asked.axes["pause"] if "pause" in asked.given else PAUSES
     size, pages = _size(asked, SIZE), _page(asked) if "page" in asked.given else (_idle_page(asked),)
     return [
@@ -95,20 +97,20 @@ def idle(asked: Request) -> list[Contest]:
 
 
 def _idle_page(asked: Request) -> int:
-    """Huge where the system gives them."""
+    """Return the huge page size if the system grants huge pages, else the small one."""
     problem = Pages("clear", "fresh", _size(asked, SIZE), HUGE_PAGE)
     return SMALL_PAGE if asked.case(problem, "c").skip else HUGE_PAGE
 
 
 def heaps(asked: Request, page: int) -> Contest:
-    """A heap that maps large blocks afresh against one that keeps what it has."""
+    """Compare a heap that maps large blocks afresh with one that keeps its memory."""
     size = _size(asked, HEAP)
     rows = [Pages("clear", memory, size, page) for memory in ("default", "keep")]
     return _contest(asked, f"heap/page:{page}/size:{size}", "what does a heap that keeps memory save?", "heap", rows)
 
 
 def allocator(asked: Request) -> list[Contest]:
-    """Heap policies, huge pages in each, what malloc adds to mmap."""
+    """Compare heap policies, huge pages in each, and malloc with mmap."""
     size, contests = _size(asked, HEAP), [heaps(asked, page) for page in _page(asked)]
     for memory in ("default", "keep") if len(_page(asked)) > 1 else ():
         rows = [Pages("clear", memory, size, page) for page in _page(asked)]
@@ -119,18 +121,18 @@ def allocator(asked: Request) -> list[Contest]:
 
 
 def bandwidth(asked: Request) -> list[Contest]:
-    """Read, copy and triad within each working set."""
+    """Compare read, copy and triad within each working set."""
     contests = []
     for size in _sets(asked, SETS):
-        whole = max(GRAIN, size // GRAIN * GRAIN)
-        rows = [Stream(kind, whole // n) for kind, n in (("read", 1), ("copy", 2), ("triad", 3))]
+        rounded = max(GRAIN, size // GRAIN * GRAIN)
+        rows = [Stream(kind, rounded // n) for kind, n in (("read", 1), ("copy", 2), ("triad", 3))]
         differs = "work: differs (bytes a second are compared)"
         contests.append(_contest(asked, f"bandwidth/working-set:{size}", "how fast is traffic?", differs, rows))
     return contests
 
 
 def loads(asked: Request, sets: Sequence[int] = tuple(sorted({*SETS, *KNEE}))) -> list[Contest]:
-    """A chain of loads within each working set, in small pages and in huge ones."""
+    """Compare chains of loads within each working set, in small and in huge pages."""
     return [
         _contest(
             asked,
@@ -144,7 +146,7 @@ def loads(asked: Request, sets: Sequence[int] = tuple(sorted({*SETS, *KNEE}))) -
 
 
 def exchange(asked: Request) -> list[Contest]:
-    """Words that threads of a GPU hand each other: from banks of shared memory, by shuffles, by additions to few."""
+    """Compare words exchanged between GPU threads: shared-memory banks, shuffles, and additions."""
     rows = asked.rows(op=Exchange.op)
     if not rows:
         return []
@@ -157,7 +159,7 @@ def exchange(asked: Request) -> list[Contest]:
         "add-shared": ("what do additions to the same words cost?", (THREADS, 32, 1)),
         "add-global": ("what do additions to the same words of all blocks cost?", (THREADS * cores, THREADS, 32, 1)),
     }
-    found = [
+    contests = [
         Contest(
             f"exchange/{how}",
             question,
@@ -168,11 +170,14 @@ def exchange(asked: Request) -> list[Contest]:
     ]
     swaps = replace(near, how="shuffle")
     question = "what does a swap of two lanes cost beside a load?"
-    return [*found, Contest("exchange/shuffle", question, "how", tuple(asked.case(x, rows[0]) for x in (near, swaps)))]
+    return [
+        *contests,
+        Contest("exchange/shuffle", question, "how", tuple(asked.case(x, rows[0]) for x in (near, swaps))),
+    ]
 
 
 def cold(asked: Request, vectors: Sequence[int] = VECTORS) -> list[Contest]:
-    """Operands in cache, flushed from it line by line, and swept out of it."""
+    """Compare operands in cache with operands flushed line by line, and swept out of it."""
     return [
         _contest(
             asked,
@@ -186,7 +191,7 @@ def cold(asked: Request, vectors: Sequence[int] = VECTORS) -> list[Contest]:
 
 
 def simd(asked: Request) -> list[Contest]:
-    """An update in the first-level cache by instruction set, and the multiply-adds beside which AVX-512 is judged."""
+    """Compare an update in the first-level cache by instruction set, and peaks as a reference for AVX-512."""
     vector = min(VECTOR, _size(asked, VECTOR))
     rows = [asked.case(Saxpy(vector, "warm"), name) for name in WIDTHS]
     pairs = (*((0, i) for i in range(1, len(rows))), (len(rows) - 2, len(rows) - 1))
@@ -196,5 +201,5 @@ def simd(asked: Request) -> list[Contest]:
 
 
 def overview(asked: Request) -> list[Contest]:
-    """Of each question what fits into half a minute, but for --idle, which waits, and --bandwidth."""
+    """Build the part of each question that fits half a minute, without --idle and --bandwidth."""
     return [*faults(asked), heaps(asked, _page(asked)[0]), *cold(asked, VECTORS[:1]), *loads(asked, FEW_SETS)]

@@ -1,4 +1,4 @@
-"""What the self-test promises of the harness on a machine, and what it does not: data of `python -m micro.selftest`."""
+"""Promises of the self-test on a machine, and their limits: data of `python -m micro.selftest`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KERNEL = 0.90  # least share of intervals that hold 1 of the worst kernel, with 
 SECONDS = {"median": (0.25, 0.5), "worst": (2.0, 2.0)}  # of a pair: quiet, and with spinners
 BIAS = {1: 0.005, 10: 0.001, 100: 0.001}  # of the loop, by microseconds of a launch
 # Standard errors that lie beyond one of ten ratios: so many, and half of a verdict's interval, have to fit between the
-# truth and the margin for nine of ten to be told.
+# truth and the margin for nine of ten to be resolved.
 NINE = 1.28
 NOISY = 0.1  # share of the pilot's time that others took above which quiet figures are not judged
 

@@ -1,9 +1,8 @@
-"""Kernels that differ, on every path that a contest can take: what the self-test measures again and again.
+"""Kernels that differ, on every path that a contest can take: repeated cases of the self-test.
 
-Twins share every sensitivity, to clocks, caches and packing buffers; rivals do not, and their ratio may be another one
-in the next run. Only what every installation has is here; what a machine lacks is skipped. A Python entry has no twin:
-it cannot be called twice in one launch.
-"""
+Twins share every sensitivity, to clocks, caches and packing buffers; rivals do not, and their ratio may change in the
+next run. All cases run on every installation; what a machine lacks is skipped. A Python entry has no twin: it cannot be
+called twice in one launch."""
 
 from __future__ import annotations
 
@@ -17,13 +16,13 @@ from micro.contests.selftest import NAME
 from micro.planning.contest import Case, Contest
 from reports.next_run import CPU, FIXED, LOCKSTEP, ONE_LOOK, PYTHON, THREADS, WALL
 
-BASE = {WALL, CPU}  # a pair of theirs takes no other path beside
+BASE = {WALL, CPU}  # paths that exclude all others
 TWO = Setting(threads=2)
 
 
 @dataclass(frozen=True)
 class Rival:
-    """A pair of cases, the path that its contests are to take, and the seconds of measuring that make them take it."""
+    """A pair of cases, the path that its contests are to take, and the measuring time that causes it."""
 
     path: str
     name: str
@@ -32,12 +31,12 @@ class Rival:
     twin: bool = False
 
     def contest(self, number: int) -> Contest:
-        """The contest of its run of this number."""
+        """Return the contest of the run with this number."""
         name = f"{NAME}/rival/{self.path.replace(' ', '-')}/{self.name}/{number}"
         return Contest(name, "does the next run say the same?", "nothing" if self.twin else "kernel", self.cases)
 
     def took(self, path: tuple[str, ...]) -> bool:
-        """Whether this was its path."""
+        """Report whether a contest took the rival's path."""
         return path == (self.path,) if self.path in BASE else self.path in path
 
 
@@ -48,14 +47,14 @@ RUNS = {False: 3, True: 20}  # of each pair: quick, --full
 
 
 def rivals(cores: int, full: bool) -> list[Rival]:
-    """Those of every path, with `full` all of them and their twins; of two threads where there are two cores."""
-    every = [one for one in _all() if cores > 1 or all(case.setting.threads == 1 for case in one.cases)]
+    """Return the rivals of every path; `full`: all with their twins. Two threads need two cores."""
+    every = [x for x in _all() if cores > 1 or all(case.setting.threads == 1 for case in x.cases)]
     if full:
         return every
     chosen: list[Rival] = []
-    for one in every:
-        if not one.twin and sum(x.path == one.path for x in chosen) < QUICK[one.path]:
-            chosen.append(one)
+    for rival in every:
+        if not rival.twin and sum(x.path == rival.path for x in chosen) < QUICK[rival.path]:
+            chosen.append(rival)
     return chosen
 
 
@@ -73,7 +72,7 @@ def _all() -> Iterator[Rival]:
 
 
 def _small() -> Iterator[Rival]:
-    """Visits below a millisecond, C entries, one process."""
+    """Yield samples below a millisecond, with C entries, in one process."""
     yield _pair(WALL, "memcpy/c copy 2×8 KiB", Case(Stream("copy", 8 << 10), "c"), "memcpy")
     yield _pair(WALL, "blocked/openblas 64³", Case(Gemm(64, 64, 64), "openblas"), "blocked")
     yield _pair(WALL, "nt/nn 64³", Case(Gemm(64, 64, 64), "openblas"), trans="nt")
@@ -83,7 +82,7 @@ def _small() -> Iterator[Rival]:
 
 
 def _products(path: str, m: int, n: int, k: int) -> Iterator[Rival]:
-    """Of one size, by library and by layout."""
+    """Yield products of one size, by library and by layout."""
     plain = Case(Gemm(m, n, k), "openblas")
     yield _pair(path, "openblas-scipy/openblas", plain, "openblas-scipy")
     yield _pair(path, "nt/nn", plain, trans="nt")
@@ -101,7 +100,7 @@ def _python() -> Iterator[Rival]:
 
 
 def _two_threads() -> Iterator[Rival]:
-    """In one pool: two of them would be workers of their own."""
+    """Yield pairs that share one thread pool; two pools would need two workers."""
     for m, layouts in ((256, "nt nn"), (384, "tn nn"), (320, "tt nt"), (512, "nt nn")):
         contender, baseline = layouts.split()
         plain = Case(Gemm(m, m, m, baseline), "openblas", TWO)
@@ -113,7 +112,7 @@ def _two_threads() -> Iterator[Rival]:
 
 
 def _lockstep() -> Iterator[Rival]:
-    """Of other process state, so that each case has a worker of its own."""
+    """Yield pairs with different process state, so that each case has a separate worker."""
     keep, avx2 = Setting(heap="keep"), Setting(isa="avx2")
     yield _pair(LOCKSTEP, "isa avx2/default 256³", Case(Gemm(256, 256, 256), "openblas"), setting=avx2)
     yield _pair(LOCKSTEP, "isa avx2/default 64³", Case(Gemm(64, 64, 64), "openblas"), setting=avx2)
@@ -135,7 +134,7 @@ def _pair(
     setting: Setting | None = None,
     twin: bool = False,
 ) -> Rival:
-    """A case, and the one that differs from it as said."""
+    """Pair a case with a second one that has another variant, layout or setting."""
     problem = first.problem
     if trans:
         assert isinstance(problem, Gemm)

@@ -1,4 +1,4 @@
-"""The pairs of kernels whose truth is known, and how many of each: data of `python -m micro.selftest`."""
+"""Pairs of kernels with a known ratio, and their counts: data of `python -m micro.selftest`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ IDENTICAL, FIVE, TWO = "identical", "+5 %", "+2 %"
 QUICK = {IDENTICAL: 15, FIVE: 12, TWO: 8}  # of each of PAIRS
 FULL = {IDENTICAL: 150, FIVE: 24, TWO: 24}  # of each of PAIRS and MORE, quiet
 SPINNING = {IDENTICAL: 60, FIVE: 12, TWO: 12}  # the same with a spinner on every core
-PILOT = {IDENTICAL: 4, FIVE: 2, TWO: 2}  # of each kernel, which say beforehand whether the machine is quiet enough
+PILOT = {IDENTICAL: 4, FIVE: 2, TWO: 2}  # of each kernel, to test first whether the machine is quiet
 DISTANCE = {IDENTICAL: 0.01, FIVE: 0.04, TWO: 0.01}  # of the truth from the margin of a verdict, which is 1 %
 CALLS = {FIVE: (20, 21), TWO: (50, 51)}  # in one launch: the truth is their quotient, exactly
 SECONDS = {  # of measuring, quick and with --full; a chunk begun in time ends within 2
@@ -34,7 +34,7 @@ BUDGET = Budget(seconds=2.0)
 
 @dataclass(frozen=True)
 class Known:
-    """A contest whose truth is known: its kind, its kernel in words."""
+    """A contest with a known ratio, its kind, and its kernel in words."""
 
     kind: str
     kernel: str
@@ -42,7 +42,7 @@ class Known:
 
 
 def pair(kind: str, number: int, problem: Gemm | Stream, variant: str, where: str = "") -> Contest:
-    """Two cases of one kernel: identical, or the second with a known share of work more."""
+    """Build two cases of one kernel: identical, or the second with a known share of more work."""
     low, high = CALLS.get(kind, (1, 1))
     names = (f"{variant}*{low}", f"{variant}*{high}" + ("~b" if low == high else ""))
     cases = tuple(Case(problem, name) for name in names)
@@ -51,7 +51,7 @@ def pair(kind: str, number: int, problem: Gemm | Stream, variant: str, where: st
 
 
 def schedule(counts: dict[str, int], full: bool, where: str = "") -> Iterator[Known]:
-    """All pairs of every kind and size, in turn."""
+    """Yield all pairs of every kind and size, in turn."""
     for kind, count in counts.items():
         for number in range(count):
             for kernel, problem, variant in PAIRS + (MORE if full else ()):
@@ -59,10 +59,9 @@ def schedule(counts: dict[str, int], full: bool, where: str = "") -> Iterator[Kn
 
 
 def bias(microseconds: int, isa: str, step: float) -> tuple[Case, Case, int]:
-    """A chain of so many microseconds, launched as often as fills a visit, and the same as one block.
+    """Return a chain of so many microseconds, the same work as one block, and launches per sample.
 
-    The chain is carried from launch to launch, so that no launch overlaps the next.
-    """
+    The chain is carried from launch to launch, so that no launch overlaps the next."""
     steps = max(1, round(microseconds * 1e-6 / step))
     launches = max(1, 60 // microseconds) if microseconds < 100 else 1
     short = Case(Fma(isa, steps, 1), "c")

@@ -1,4 +1,4 @@
-"""The contests of micro/transfer.py: which ways are set against each other, at which sizes."""
+"""Contests of micro/transfer.py: variants and sizes."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from micro.planning.benchmark import Request
 from micro.planning.contest import Contest
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
-# Three and more in every level of the memory; not 512 MiB, whose answers take long to check and tell nothing new.
+# Three and more in every level of the memory; not 512 MiB, whose answers take long to check and add nothing.
 CURVE = (*(KIB << i for i in range(19)), GIB)
 TEAMS = tuple(i * MIB for i in (1, 4, 16, 64, 128, 256, 1024))
 STAGED = (64 * KIB, MIB, 16 * MIB, 128 * MIB)  # of pageable memory: up to 64 KiB the driver takes a copy at once
 BETWEEN = (KIB, 256 * KIB, 4 * MIB, 64 * MIB)  # two processes
 LEAST = 64 * KIB  # below, thousands of copies within a process take as long as one into another
 PART = 16  # a contest takes up to 8 of its operands, and half of what is free may be taken
-HELD = 48  # … of the host's memory: each way has two of its own, most of them page-locked, the one both ways four
+HELD = 48  # part of the host's memory: each variant holds two operands, mostly page-locked, the bidirectional one four
 OF_CASE = 6  # of each case in each worker: two operands, as much play for their placement, half of it left free
 MEMORY = 128 * MIB
 PIECES = ("resnet-50", "resnet-56")  # of many layers, large and small ones
@@ -35,25 +35,25 @@ def _named(asked: Request, axis: str, default: Sequence[object]) -> tuple[object
 
 
 def sizes(asked: Request, default: Sequence[int], part: int = PART) -> list[int]:
-    """Those that a person named, or of the question's those that are at most such a part of what is free."""
+    """Return the requested sizes, or those default sizes that fit 1/`part` of free memory."""
     if "size" in asked.given:
         return list(asked.axes["size"])
     return [size for size in default if size <= _free(asked) // part]
 
 
 def _free(asked: Request) -> int:
-    """Bytes of the first device's memory, or of the host's where that is less of what ways to a device hold there."""
+    """Bytes of free memory on the first device, or on the host where its operands limit sizes more."""
     device = open_device(asked.settings[0].device).limits().memory
     return min(device, PART * memory() // HELD) if asked.device.undivided else device
 
 
 def ways(asked: Request, *roles: str) -> tuple[str, ...]:
-    """The rows that a person named, or those of these roles."""
+    """Return the requested variants, or those of these roles."""
     return asked.variants if "variant" in asked.given else asked.rows(*roles)
 
 
 def _contests(asked: Request, word: str, problems: Iterable[Transfer], question: str, *roles: str) -> list[Contest]:
-    """The ways against the first of them, one contest a problem."""
+    """Compare the variants with the first of them, one contest per problem."""
     return [
         Contest(
             f"{word}/{problem.name}",
@@ -66,13 +66,13 @@ def _contests(asked: Request, word: str, problems: Iterable[Transfer], question:
 
 
 def curve(asked: Request) -> list[Contest]:
-    """Every way at each size, from what a call costs to what memory gives."""
+    """Compare all variants at each size, from the cost of a call to the bandwidth of memory."""
     problems = [Transfer(size) for size in sizes(asked, CURVE)]
     return _contests(asked, "curve", problems, "how long does it take to move so many bytes?")
 
 
 def gradients(asked: Request) -> list[Contest]:
-    """A gradient of each network in one buffer."""
+    """Compare the variants on each network's gradient in one buffer."""
     room = sizes(asked, [gradient.nbytes for gradient in GRADIENTS.values()])
     return [
         Contest(
@@ -87,8 +87,7 @@ def gradients(asked: Request) -> list[Contest]:
 
 
 def beside(asked: Request) -> list[Contest]:
-    """A copy to a device, products there, and both at once: what of the copy is hidden. Where there is a device of its
-    own alone."""
+    """Compare a copy to a device, products there, and both at once. Discrete devices only."""
     names = asked.rows(BESIDE)
     return [
         Contest(
@@ -103,7 +102,7 @@ def beside(asked: Request) -> list[Contest]:
 
 
 def pageable(asked: Request) -> list[Contest]:
-    """Pageable memory against pinned, each way, by the time of who waits for the copy. Where there is a GPU alone."""
+    """Compare pageable with pinned memory in each direction, by the caller's clock. GPU only."""
     by_way = [[name for name in ways(asked, AWAITED) if name.startswith(way)] for way in ("h2d", "d2h")]
     return [
         Contest(
@@ -119,15 +118,15 @@ def pageable(asked: Request) -> list[Contest]:
 
 
 def layers(asked: Request) -> list[Contest]:
-    """One buffer against one a layer, by way; in another process' memory with a word awaited for each, too."""
+    """Compare one buffer with one per layer; into another process also with a wait for each."""
     contests = []
     for net in _named(asked, "buffers", PIECES):
         if net == SINGLE:
             raise UsageError(f"--buffers {net}: --layers sets it against one a layer; name a network")
         parts = Transfer(0, str(net))
-        whole = Transfer(parts.size)
+        single = Transfer(parts.size)
         for name in ways(asked, DEFAULT, PEER):
-            forms = (whole, parts, replace(parts, waits="each")) if name in asked.rows(PEER) else (whole, parts)
+            forms = (single, parts, replace(parts, waits="each")) if name in asked.rows(PEER) else (single, parts)
             cases = tuple(asked.case(form, name) for form in forms)
             question = "one buffer, or one a layer?"
             contests.append(Contest(f"layers/{net}/variant:{name}", question, "buffers and waits", cases))
@@ -135,8 +134,9 @@ def layers(asked: Request) -> list[Contest]:
 
 
 def processes(asked: Request) -> list[Contest]:
-    """Ways into another process against a copy within one, unless that is too short; the system's own copy, straight
-    from one memory into the other, against the one through shared memory."""
+    """Compare copies into another process with a copy within one, unless that is too short.
+
+    The system's direct copy is also compared with a copy through shared memory."""
     contests = []
     every = ways(asked, PEER)
     for problem in (Transfer(size) for size in (sizes(asked, BETWEEN) if every else ())):
@@ -152,8 +152,9 @@ def processes(asked: Request) -> list[Contest]:
 
 
 def team(asked: Request) -> list[Contest]:
-    """Each way by one thread and by several; our copies by several against what the others do at best. Where there is
-    room for fewer cases, these alone."""
+    """Compare each variant by one and by several threads, and the suite's copies with the best others.
+
+    With little memory, fewer cases: the suite's copies by one thread are left out."""
     if "threads" in asked.device.refuses:
         return []
     several = dict.fromkeys(setting.threads for setting in asked.settings if setting.threads > 1)
@@ -176,7 +177,7 @@ def team(asked: Request) -> list[Contest]:
 
 
 def _by_team(asked: Request, problem: Transfer, forms: Sequence[tuple[str, int]]) -> Contest:
-    """`forms`: variant and threads."""
+    """Build a contest of forms, which are pairs of variant and threads."""
     cases = [asked.case(problem, name, replace(asked.settings[0], threads=count)) for name, count in forms]
     team_of = [form for form in forms if form[1] > 1]
     pairs = [(forms.index((name, 1)), forms.index((name, n))) for name, n in team_of if (name, 1) in forms]
@@ -191,15 +192,15 @@ def _by_team(asked: Request, problem: Transfer, forms: Sequence[tuple[str, int]]
 
 
 def first_touch(asked: Request) -> list[Contest]:
-    """A copy into touched memory and into new, in small pages and in huge ones."""
+    """Compare copies into touched and into new memory, in small pages and in huge ones."""
     contests = []
     for size in sizes(asked, (MEMORY,)):
-        whole = max(HUGE_PAGE, size // HUGE_PAGE * HUGE_PAGE)
+        rounded = max(HUGE_PAGE, size // HUGE_PAGE * HUGE_PAGE)
         for page in (SMALL_PAGE, HUGE_PAGE):
-            rows = [Pages("copy", kind, whole, page) for kind in ("touched", "fresh")]
-            name, question = f"memory/page:{page}/size:{whole}", "what does memory cost that is new?"
+            rows = [Pages("copy", kind, rounded, page) for kind in ("touched", "fresh")]
+            name, question = f"memory/page:{page}/size:{rounded}", "what does memory cost that is new?"
             contests.append(Contest(name, question, "memory", tuple(asked.case(row, "c") for row in rows)))
-        huge = [Pages("copy", "touched", whole, page) for page in (SMALL_PAGE, HUGE_PAGE)]
+        huge = [Pages("copy", "touched", rounded, page) for page in (SMALL_PAGE, HUGE_PAGE)]
         cases = tuple(asked.case(row, "c") for row in huge)
-        contests.append(Contest(f"memory/pages/size:{whole}", "do huge pages pay?", "page", cases))
+        contests.append(Contest(f"memory/pages/size:{rounded}", "do huge pages pay?", "page", cases))
     return contests

@@ -1,5 +1,4 @@
-"""The contests of micro/transfer.py on what a step of training hands over: a batch, a carried state, what it waits for,
-what goes back meanwhile, and what is computed in another memory."""
+"""Contests of micro/transfer.py on a training step: feeds, carried state, waits, duplex, chains."""
 
 from __future__ import annotations
 
@@ -16,15 +15,15 @@ from micro.planning.contest import Contest
 
 BATCH, INPUTS, OUTPUTS = 64, 26752, 2048  # FCN-S: a batch, its features, units of its first layer
 SEQUENCES, HIDDEN, LAYERS = 128, 256, 2  # of the texts' LSTM
-STATES = 2  # of a layer: what it gives and what it keeps
+STATES = 2  # per layer: output and cell state
 STEP = 4 * KIB  # bytes that one of a hundred steps hands over
 LINKS = 16  # element-wise kernels of a chain
-ELSEWHERE = (0, 1, 4, LINKS)  # of these
-CHAINED = 256 * KIB  # bytes of what a chain works on
+ELSEWHERE = (0, 1, 4, LINKS)  # of the LINKS
+CHAINED = 256 * KIB  # bytes of a chain's array
 
 
 def _share(asked: Request, word: str, product: Gemm, moved: Transfer, question: str) -> Contest | None:
-    """Copies against the product that works on what they bring."""
+    """Compare copies with the product that uses the copied operand."""
     by = asked.rows(op="gemm")[:1]
     names = ways(asked, PLAIN, PEER)
     if not by or not names:
@@ -34,8 +33,7 @@ def _share(asked: Request, word: str, product: Gemm, moved: Transfer, question: 
 
 
 def feed(asked: Request) -> list[Contest]:
-    """A batch handed over beside its first product; a recurrent state beside the products of its step; a hundred steps
-    with a wait for each, and with one for all."""
+    """Compare a batch and a carried state with their products, and waits in each step with one wait."""
     contests = []
     for size in sizes(asked, (LENGTH * BATCH * INPUTS,)):
         rows = max(1, size // (LENGTH * INPUTS))
@@ -54,7 +52,7 @@ def feed(asked: Request) -> list[Contest]:
 
 
 def duplex(asked: Request) -> list[Contest]:
-    """There and back, one after the other and at once."""
+    """Compare transfers in both directions one after the other and at once."""
     contests = []
     for size in sizes(asked, (4 * MIB, GRADIENTS["fcn-r"].nbytes)):
         forms = [Transfer(size, back=back) for back in ("after", "along")]
@@ -63,7 +61,7 @@ def duplex(asked: Request) -> list[Contest]:
 
 
 def _by_peer(asked: Request, name: str, question: str, differs: str, forms: Sequence[Transfer]) -> list[Contest]:
-    """The forms by each way into another process that can do all of them."""
+    """Compare forms by each variant into another process that supports all of them."""
     contests = []
     for way in ways(asked, PEER):
         cases = tuple(asked.case(form, way) for form in forms)
@@ -73,7 +71,7 @@ def _by_peer(asked: Request, name: str, question: str, differs: str, forms: Sequ
 
 
 def chain(asked: Request) -> list[Contest]:
-    """Element-wise kernels one after another, some of them in another process."""
+    """Compare chains of element-wise kernels, some of them in another process."""
     return [
         Contest(
             f"interrupted/size:{size}/variant:{name}",

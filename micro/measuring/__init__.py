@@ -1,1 +1,1 @@
-"""A run in the driver's process: workers, rounds until a ratio is known, ceilings."""
+"""Measurement in the driver's process: workers, rounds until a ratio is known, ceilings."""

@@ -1,7 +1,6 @@
-"""What the canaries took in earlier commands on an installation, and whether they are slow now.
+"""Canary times of earlier commands on an installation, and a warning when they are slow now.
 
-A warning on times. It never touches a ratio, whose sides shared the round.
-"""
+The warning never changes a ratio, whose sides shared the round."""
 
 from __future__ import annotations
 
@@ -11,13 +10,13 @@ from kernels import state
 from micro.worker.canaries import SMALL
 from reports import canaries
 
-LEVELS = {"fma": 0.03, "small": 0.15, "large": 0.25}  # least excess over the median that is told
-SPREADS = 3.0  # … and it must be so many times the spread seen when quiet
+LEVELS = {"fma": 0.03, "small": 0.15, "large": 0.25}  # least excess over the median for a warning
+SPREADS = 3.0  # least excess in units of the spread when quiet
 HISTORY = 64  # commands remembered
 
 
 def level(name: str) -> str:
-    """Which threshold a canary answers to, from its problem's name."""
+    """Return the threshold key of a canary, from its problem's name."""
     if name.startswith("fma/"):
         return "fma"
     return "small" if name.endswith(f"size:{SMALL}") else "large"
@@ -33,19 +32,19 @@ class History:
             self._seen: dict[str, list[float]] = json.loads((state.folder() / self._file).read_bytes())
             self._seen = {str(k): [float(x) for x in v] for k, v in self._seen.items()}
         except (OSError, ValueError, TypeError, AttributeError):
-            self._seen = {}  # none yet, or of another make: it only costs the warning
+            self._seen = {}  # missing or of another format: only the warning is lost
 
     def slow(self, medians: dict[str, float]) -> str | None:
-        """Which canary was slow, and by how much, against the median of earlier commands."""
+        """Return a warning for canaries slower than the median of earlier commands."""
         return "; ".join(word for name, took in medians.items() if (word := self._judge(name, took))) or None
 
     def remember(self, medians: dict[str, float]) -> None:
-        """What they took in a contest in which the host was not slow."""
+        """Record canary medians of a contest in which the host was not slow."""
         for name, took in medians.items():
             self._now.setdefault(name, []).append(took)
 
     def save(self) -> None:
-        """One value a command, its median over the contests that were not slow."""
+        """Save one value per command: its median over the contests that were not slow."""
         for name, took in self._now.items():
             self._seen[name] = [*self._seen.get(name, []), sorted(took)[len(took) // 2]][-HISTORY:]
         try:

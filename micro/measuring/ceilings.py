@@ -1,5 +1,4 @@
-"""Ceilings: kernels of peak multiply-adds and of memory bandwidth, run in a contest's own rounds; each case's share of
-the nearer one."""
+"""Ceilings: peak multiply-adds and memory bandwidth, run in a contest's rounds."""
 
 from __future__ import annotations
 
@@ -24,39 +23,40 @@ if TYPE_CHECKING:
     from kernels.problem import Array, Problem
     from micro.measuring.rounds import Measurement
 
-# By name: flops or bytes, or "shown", flops that something may beat; of them a second, in each round.
+# By name: "flops", "bytes", or "shown" (flops that something may beat), and their rate per second in each round.
 Bounds: TypeAlias = "dict[str, tuple[str, Array]]"
-GATE = 1.05  # the lower end of rate over ceiling above it is no measurement of this work
+GATE = 1.05  # rate over ceiling: an interval above it is no measurement of this work
 SMALLEST = 4096  # bytes: below it a read is all overhead
 COVERED = 4  # caches that a GPU's read takes to show its memory rather than its launch
 
-# Of a GPU's multiply-adds: 655,000 clocks (kernels/ops/fma/fma.cu), 0.33 ms at 2 GHz. A start of 2 µs is 0.6 % of
-# them; of 4096 steps it was 2 %.
+# A GPU's multiply-adds take 655,000 clocks (kernels/ops/fma/fma.cu), 0.33 ms at 2 GHz. A start of 2 µs is 0.6 % of
+# that, and was 2 % of 4096 steps.
 STEPS = 16384
-# Of a core's, by several threads: 0.3 ms at 3.5 GHz, of which their start, a microsecond, is 0.3 %.
+# A core's multiply-adds, by several threads: 0.3 ms at 3.5 GHz, of which a start of 1 µs is 0.3 %.
 TEAM_STEPS = 8 * STEPS
-AROUND = 4  # rounds before and after one in which a ceiling of several threads has its fastest visit
-# Of tensor cores: mma.sync 0.5 ms and wgmma 0.6 ms on an H100 at 1.8 GHz, of which writing the sums is 1 %.
+AROUND = 4  # neighboring rounds on each side that give a ceiling of several threads its fastest sample
+# Tensor cores: mma.sync takes 0.5 ms and wgmma 0.6 ms on an H100 at 1.8 GHz, of which writing the sums is 1 %.
 TENSOR_STEPS = {"mma": 8192, "wgmma": 4096}
 CORE_STEPS = 8192  # of a core's: 16 chains, one or two a cycle: 20 to 40 µs
 COARSE = ("tf32", "bf16", "fp16")  # what tensor cores multiply here
-# Of x86 without an instruction for them these are multiplied as single precision. Bytes are not: three instructions of
-# AVX2 multiply and add 32 of them, as many multiply-adds 24 floats. What other processors have is not known.
+# x86 without an instruction for these types multiplies them as single precision. Bytes differ: three instructions of
+# AVX2 multiply and add 32 of them, but 24 floats. Other processors' instructions are not implemented.
 WIDENED = ("tf32", "bf16", "fp16")
 
 
 def cases(measured: Sequence[Case], limits: Mapping[str, Limits]) -> list[Case]:
-    """Of each device, and of each number of threads on it: multiply-adds on all its lanes, products of the coarser
-    types that are asked for, and a read of each working set."""
+    """Build ceilings for each device and number of threads: peaks, coarse products, and reads.
+
+    Coarse products are those of the measured precisions; reads have the size of each working set."""
     ceilings: dict[Case, None] = {}
     for device, threads in dict.fromkeys((case.setting.device, case.setting.threads) for case in measured):
         alike = [case for case in measured if (case.setting.device, case.setting.threads) == (device, threads)]
-        own = [case for case in alike if not _elsewhere(case)]
-        if not own:
+        bounded = [case for case in alike if not _elsewhere(case)]
+        if not bounded:
             continue
         kind, many = devices.kind_of(device), _threads(threads, limits[device])
-        sizes = dict.fromkeys(_working_set(case.problem) for case in own)
-        coarse = dict.fromkeys(_computes(case) for case in own)
+        sizes = dict.fromkeys(_working_set(case.problem) for case in bounded)
+        coarse = dict.fromkeys(_computes(case) for case in bounded)
         problems: list[Problem] = [
             *([peak(kind, limits[device], many)] if "fma" in kind.ceilings else []),
             *(x for dtype in coarse for x in coarse_peaks(dtype, kind, limits[device], many)),
@@ -65,7 +65,7 @@ def cases(measured: Sequence[Case], limits: Mapping[str, Limits]) -> list[Case]:
         bounds = [problem for problem in problems if problem.op in kind.ceilings]
         for problem in bounds:
             # In a cache a core may read faster by narrower vectors.
-            asked = [case.setting.isa for case in own if case.setting.isa in kind.isas()]
+            asked = [case.setting.isa for case in bounded if case.setting.isa in kind.isas()]
             sets = dict.fromkeys(("default", *asked)) if problem.op == "stream" else ("default",)
             settings = [Setting(many, isa=isa, device=device) for isa in sets]
             ceilings |= {Case(problem, bounding(problem.op, kind.kernels), x, "ceiling"): None for x in settings}
@@ -73,33 +73,35 @@ def cases(measured: Sequence[Case], limits: Mapping[str, Limits]) -> list[Case]:
 
 
 def _threads(threads: int, limits: Limits) -> int:
-    """Of a ceiling: as many as the case has, each on a core of its own; one where there are not so many cores."""
+    """Number of a ceiling's threads: the case's, each on a separate core; one if cores are too few."""
     return threads if threads <= limits.cores else 1
 
 
 def title(ceiling: Case) -> str:
-    """What a ceiling is called: `FMA avx2, 2 threads`, `tensor cores bf16, wgmma`, `read 4 MiB`."""
+    """Format a ceiling: `FMA avx2, 2 threads`, `tensor cores bf16, wgmma`, `read 4 MiB`."""
     bound: Any = ceiling.problem
     several = f", {ceiling.setting.threads} threads" if ceiling.setting.threads > 1 else ""
     if bound.op == "fma":
         return f"FMA {bound.isa}{several}"
     if bound.op == "mma":
         return f"{'tensor cores ' if bound.unit in GPU else ''}{bound.dtype}, {bound.unit}{several}"
-    own = f", {ceiling.setting.isa}" if ceiling.setting.isa != "default" else ""
-    return f"read {units.binary(bound.size)}{several}{own}"
+    isa = f", {ceiling.setting.isa}" if ceiling.setting.isa != "default" else ""
+    return f"read {units.binary(bound.size)}{several}{isa}"
 
 
 def _elsewhere(case: Case) -> bool:
-    """Whether neither the device's arithmetic nor its memory bounds what is timed: it is its caller's work, stays
-    within multiprocessors, or crosses the link to the host."""
+    """Report whether neither the device's arithmetic nor its memory bounds the case.
+
+    Then it is work of the caller, stays within multiprocessors, or crosses the link to the host."""
     problem = case.problem
     for_its_caller = problem.on_host and devices.kind_of(case.setting.device).own_clock
     return for_its_caller or problem.within or find(problem.op, case.variant).link
 
 
 def peak(kind: Kind, limits: Limits, threads: int = 1) -> Fma:
-    """Multiply-adds in registers, by the fastest instructions of a core or on all multiprocessors of a GPU; by several
-    threads so many of each that starting them is little of it."""
+    """Return multiply-adds in registers by the fastest instructions, on a core or all multiprocessors.
+
+    Several threads have more steps each, so that starting threads takes a small share."""
     sets = kind.isas()
     if kind.undivided:
         return peak_of(sets[-1], STEPS, limits.cores)
@@ -107,22 +109,23 @@ def peak(kind: Kind, limits: Limits, threads: int = 1) -> Fma:
 
 
 def tensor_peaks(dtype: str, limits: Limits) -> list[Mma]:
-    """By each instruction that the device has. mma.sync is in all of them since sm_80."""
+    """Return products by each tensor instruction of the device; mma.sync exists since sm_80."""
     units = [unit for unit in TENSOR_STEPS if unit == "mma" or unit in limits.features]
     return [Mma(dtype, unit, TENSOR_STEPS[unit], limits.cores) for unit in units]
 
 
 def coarse_peaks(dtype: str, kind: Kind, limits: Limits, threads: int = 1) -> list[Mma]:
-    """Products of a coarser type by each instruction that the device has for it."""
+    """Return products of a coarser type by each instruction that the device has for it."""
     if kind.undivided:
         return tensor_peaks(dtype, limits) if dtype in COARSE else []
     return [Mma(dtype, unit, CORE_STEPS, threads) for unit in CORE.get(dtype, ()) if unit in limits.features]
 
 
 def doubtful(case: Case) -> bool:
-    """Whether a ceiling is to be checked before it is one. Kernels of tensor cores, and of a core's coarse types, are
-    of few devices, and none has run on all; one that is wrong must not bound anything, one that does not compile not
-    cost a contest."""
+    """Report whether a ceiling must be checked before it bounds anything.
+
+    Kernels of tensor cores and of coarse types run on few devices, and none was tested on all: a wrong one must not
+    bound, and one that does not compile must not cost a contest."""
     return case.problem.op == "mma"
 
 
@@ -136,16 +139,15 @@ def _working_set(problem: Problem) -> int:
 
 @dataclass(frozen=True)
 class Share:
-    """Of a case's own ceiling: per cent by nominal work, or by what it executes; its name, and its refusal if any.
-    Where there is no work there is no ceiling."""
+    """Share of a case's ceiling."""
 
-    percent: float | None
-    name: str | None
-    refusal: str | None
+    percent: float | None  # by nominal work, or by executed work; None without work
+    name: str | None  # of the ceiling
+    refusal: str | None  # why the case cannot have done its work
 
 
 def share(measurement: Measurement, all_cases: Sequence[Case], index: int, limits: Mapping[str, Limits]) -> Share:
-    """How near a case came to the nearer of its two bounds, in the same rounds."""
+    """Return a case's share of the nearer of its two bounds, in the same rounds."""
     import numpy as np
 
     case = all_cases[index]
@@ -174,7 +176,7 @@ def share(measurement: Measurement, all_cases: Sequence[Case], index: int, limit
 
 
 def _of_link(case: Case, rate: float, times: Array) -> Share:
-    """Of what crosses it, by the clock of the link to the host: as much each way at once."""
+    """Return the share of the host link's rate, both directions at once."""
     import numpy as np
 
     if not (rate and find(case.problem.op, case.variant).link):
@@ -184,8 +186,9 @@ def _of_link(case: Case, rate: float, times: Array) -> Share:
 
 
 def _least(case: Case, bounds: Bounds, limits: Mapping[str, Limits]) -> dict[str, Array]:
-    """Seconds of each round below which the work cannot be done, by the bounds that nothing can beat. Only what is
-    read counts: writes may pass beside, and some instructions write a line without fetching it."""
+    """Least seconds of the work in each round, by the bounds that nothing can beat.
+
+    Only reads count: writes may bypass the caches, and some instructions write a line without fetching it."""
     problem: Any = case.problem
     work = find(problem.op, case.variant).executed(problem)
     inputs = sum(x.nbytes for x in problem.operands() if x.role == "in")
@@ -198,7 +201,7 @@ def _least(case: Case, bounds: Bounds, limits: Mapping[str, Limits]) -> dict[str
 
 
 def _longest(seconds: Mapping[str, Array]) -> str | None:
-    """The bound that takes the most time; None where none takes any."""
+    """Return the bound that takes the most time; None where none takes any."""
     import numpy as np
 
     medians = {name: float(np.median(rounds)) for name, rounds in seconds.items()}
@@ -207,20 +210,21 @@ def _longest(seconds: Mapping[str, Array]) -> str | None:
 
 
 def _brought(problem: Problem) -> float:
-    """Nominal bytes that come to the arithmetic: inputs, and what is written, whose lines a cache fetches before it
-    changes them; what is read and written comes once, and goes back beside. Of memory that is no operand's only
-    inputs are known."""
+    """Nominal bytes that come to the arithmetic: inputs, and outputs, whose lines are fetched first.
+
+    An operand both read and written comes once. Where memory is no operand's, only inputs are known."""
     sizes = {role: sum(x.nbytes for x in problem.operands() if x.role == role) for role in ("in", "inout", "out")}
-    whole = sum(sizes.values())
-    if problem.footprint > whole:
+    total = sum(sizes.values())
+    if problem.footprint > total:
         return float(sizes["in"])
-    return problem.bytes * whole / (whole + sizes["inout"]) if whole else 0.0
+    return problem.bytes * total / (total + sizes["inout"]) if total else 0.0
 
 
 def took(measurement: Measurement, all_cases: Sequence[Case], index: int) -> Array:
-    """Seconds of a ceiling in each round that is timed, without what it lost to others. Of several threads no clock
-    tells that: the time of the others is known to a tick of the system. There it is the fastest of the visits around,
-    as what stops one thread stops them all, and makes no visit faster."""
+    """Seconds of a ceiling in each timed round, without time lost to other processes.
+
+    With several threads no clock measures that loss finely: there the fastest of the neighboring samples counts, since
+    a stall of one thread stalls all, and makes no sample faster."""
     import numpy as np
 
     if all_cases[index].setting.threads == 1:
@@ -231,19 +235,20 @@ def took(measurement: Measurement, all_cases: Sequence[Case], index: int) -> Arr
 
 
 def _bounds(case: Case, all_cases: Sequence[Case], measurement: Measurement, features: Collection[str]) -> Bounds:
-    """What bounds a case, by name: FLOP/s or bytes/s of each round, on as many threads as it has. Of several
-    instructions for a coarse type, and sets that read, the one that was faster; where there is none for a coarse type,
-    multiply-adds in its place."""
+    """Return a case's bounds by name: FLOP/s or bytes/s of each round, on its number of threads.
+
+    Of several instructions for a coarse type, and of instruction sets that read, the faster one counts; a coarse type
+    without instructions takes multiply-adds instead."""
     import numpy as np
 
     bounds: Bounds = {}
     coarse: Bounds = {}
     single: Bounds = {}
     reads: Bounds = {}
-    precision, size, own = _computes(case), _working_set(case.problem), _of(case, all_cases)
-    units = {x.problem.unit for _, x in own if isinstance(x.problem, Mma)}
+    precision, size, ceilings = _computes(case), _working_set(case.problem), _of(case, all_cases)
+    units = {x.problem.unit for _, x in ceilings if isinstance(x.problem, Mma)}
     missing = any(unit in features and unit not in units for unit in CORE.get(precision, ()))
-    for i, other in own:
+    for i, other in ceilings:
         bound: Any = other.problem
         times = case.setting.threads // other.setting.threads
         name = title(other) + (f", {times} × 1 thread" if times > 1 else "")
@@ -266,35 +271,37 @@ def _bounds(case: Case, all_cases: Sequence[Case], measurement: Measurement, fea
 
 
 def _of(case: Case, all_cases: Sequence[Case]) -> list[tuple[int, Case]]:
-    """The ceilings of a case's device and number of threads; where none of these was measured, those of one thread,
-    which so many of them may not reach together."""
+    """Return ceilings of the case's device and threads, else those of one thread.
+
+    Several threads together may not reach a multiple of the latter."""
     here = [(i, x) for i, x in enumerate(all_cases) if x.role == "ceiling" and x.setting.device == case.setting.device]
-    own = [(i, x) for i, x in here if x.setting.threads == case.setting.threads]
-    return own or [(i, x) for i, x in here if x.setting.threads == 1]
+    alike = [(i, x) for i, x in here if x.setting.threads == case.setting.threads]
+    return alike or [(i, x) for i, x in here if x.setting.threads == 1]
 
 
 def _certain(bound: Mma, case: Case) -> bool:
-    """Whether nothing can beat it. Of tensor cores: wgmma is all that Hopper's have, where mma.sync reaches six tenths;
-    what later devices have beyond mma.sync is not written here. Of a core every instruction that it has is, and
-    none is certain where one of them could not be measured. Zeros and other easy numbers run at a higher clock than
-    the ceiling's."""
+    """Report whether nothing can beat a ceiling of products.
+
+    Hopper's tensor cores reach their peak by wgmma, six tenths of it by mma.sync; instructions of later devices are not
+    implemented. On a core all its instructions are measured, and no ceiling is certain if one could not be. Zeros and
+    other easy numbers run at a higher clock than the ceiling."""
     return bound.unit != "mma" and case.setting.data == "normal"
 
 
 def _firm(case: Case, kind: str, limits: Mapping[str, Limits]) -> bool:
-    """Whether nothing can beat it."""
+    """Report whether nothing can beat the bound."""
     return kind != "shown" and (kind != "bytes" or _of_memory(case, limits))
 
 
 def _of_memory(case: Case, limits: Mapping[str, Limits]) -> bool:
-    """Whether a read of as much tells of the memory: a GPU's of little is mostly its launches, two of them."""
+    """Report whether a read of this size measures memory: a small one on a GPU is mostly launches."""
     here = limits[case.setting.device]
     cache = max(here.caches, default=here.usable_cache)
     return not devices.kind_of(case.setting.device).undivided or case.problem.footprint > COVERED * cache
 
 
 def _refusal(least: Mapping[str, Array], times: Array) -> str | None:
-    """Why a case that took less than its bounds allow cannot have done its work; None where it took as much."""
+    """Return why a case faster than its bounds cannot have done its work; None if it is slower."""
     import numpy as np
 
     longest = _longest(least)
@@ -307,6 +314,5 @@ def _refusal(least: Mapping[str, Array], times: Array) -> str | None:
 
 
 def memory_bound(problem: Problem, last_level: int) -> bool:
-    """Whether main memory, rather than arithmetic, is likely to bound it: outside the cache, and fewer
-    than eight operations a byte."""
+    """Report whether memory likely bounds the problem: out of cache, under 8 operations per byte."""
     return problem.footprint > last_level and problem.flops < 8 * problem.bytes

@@ -1,4 +1,4 @@
-"""Stage 1: every case is prepared, launched and checked before anything is timed, once in a command."""
+"""Stage 1: every case is prepared, launched and checked once per command, before any timing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kernels.problem import Problem
 
 PATIENCE, FACTOR, SLOW = 10.0, 20.0, 5e9  # seconds; × work at this many FLOP/s; CALLS of it
-CALLS = 4  # of what is not small, at most: one that is not judged, its own probes, the data that are timed
+CALLS = 4  # most calls for a large problem: one not judged, its probes, the timed data
 SLOW_BYTES = 0.5e9  # … and operands at this many bytes/s: references are in float64
 
 
@@ -42,14 +42,14 @@ def refuse_size(contests: Sequence[Contest], limits: Mapping[str, Limits]) -> No
 
 
 def _smaller(problem: Problem) -> str:
-    """Which axes to lower; nothing where none of them sets the size."""
+    """Format the axes to lower; empty where no axis sets the size."""
     axes = [option_of(name) for name in problem.size_axes]
     return f": take {'a ' * (len(axes) == 1)}smaller {', '.join(axes)}" if axes else ""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Stage 1 of one case."""
+    """Outcome of one case in stage 1."""
 
     status: record.Status
     reason: str | None = None
@@ -59,33 +59,34 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Checks:
-    """The outcomes of a command's cases. `until`: the last step that is taken; `evidence`: the folder for what wrong
-    kernels leave, their operands too where `keep_wrong`; `answered`: who has answered what to whom; `checked_in`: where
-    a case was found right; `bounded`: what is right is timed beside its ceilings."""
+    """Outcomes of a command's cases."""
 
     workers: Workers
-    until: str = "time"
+    until: str = "time"  # last stage to run
     progress: Callable[[str], None] = lambda text: None
-    evidence: Path | None = None
-    keep_wrong: bool = False
+    evidence: Path | None = None  # folder for evidence of wrong answers
+    keep_wrong: bool = False  # with their operands
     outcomes: dict[Case, Outcome] = field(default_factory=dict)
-    checked_in: dict[Case, Client] = field(default_factory=dict)
+    checked_in: dict[Case, Client] = field(default_factory=dict)  # worker in which each case was right
     answered: set[tuple[Client, str, str]] = field(default_factory=set)  # worker, operation, provider
-    bounded: bool = True
+    bounded: bool = True  # time right cases beside their ceilings
 
     def outcome(self, case: Case, seed: int) -> Outcome:
-        """Prepare, launch, check, once in each worker: what was right in one that has died need not be in the next.
-        Whatever a kernel does costs its case alone."""
+        """Prepare, launch and check a case once in each worker; a failure costs this case only.
+
+        A case that was right in a worker that has died may be wrong in the next one."""
         earlier = self.outcomes.get(case)
         if earlier is None or (earlier.status == "ran" and not self.holds(case)):
             outcome = self._checked(case, seed)
-            if outcome.reason == process_state.WORDS["cores"]:  # or who runs this machine did, just then
+            if (
+                outcome.reason == process_state.WORDS["cores"]
+            ):  # the machine's administrator may have changed them just then
                 outcome = self._checked(case, seed)
             self.outcomes[case] = outcome
         return self.outcomes[case]
 
     def holds(self, case: Case) -> bool:
-        """Whether what is known of a case is so in the worker that would time it."""
+        """Report whether a case's outcome is valid in the worker that would time it."""
         worker = self.checked_in.get(case)
         return worker is None or worker is self.workers.alive(self.workers.key(case))
 
@@ -121,13 +122,13 @@ class Checks:
             return Outcome("failed", str(error) or "out of memory", prepared)
 
     def _patience(self, case: Case, prepared: PreparedCase) -> float:
-        """Seconds for an answer, by its work; the first one of a provider has what its device needs to load it."""
+        """Seconds to wait for an answer, by its work; a provider's first answer includes loading it."""
         work = find(case.problem.op, case.variant).executed(case.problem)
         once = work.flops * prepared.uses / SLOW + case.problem.footprint / SLOW_BYTES
         first = 0.0 if self._question(case) in self.answered else kind_of(case.setting.device).first_answer
         return max(PATIENCE, first, FACTOR * CALLS * once)
 
     def _question(self, case: Case) -> tuple[Client, str, str]:
-        """Whom a case asks for what."""
+        """Return worker, operation and provider of a case."""
         worker = self.workers.get(self.workers.key(case))
         return worker, case.problem.op, find(case.problem.op, case.variant).provider

@@ -1,4 +1,4 @@
-"""Which clock a contest has, and which visits, preempted by other processes, reject their round."""
+"""The clock of a contest, and the samples whose preemption rejects their round."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from kernels.devices import kind_of
 from micro.planning.contest import Case
 from micro.worker.messages import ContestCost
 
-CPU_CLOCK = 1e-3  # seconds of its shortest visit from which a contest of one thread is timed by the processor's clock
-ALWAYS = 4e-3  # and of its longest: a neighbor stops such a visit in every round, as often as it is taken
+CPU_CLOCK = 1e-3  # seconds of the shortest sample from which one-thread contests use the processor's clock
+ALWAYS = 4e-3  # seconds of the longest: a neighbor interrupts such samples in every round
 
 
 def clocks(cases: Sequence[Case], opened: ContestCost) -> tuple[str, ...]:
-    """One clock a contest, chosen once from the calibrated visits of what is compared in it, and by its bounds as well:
-    the wall where visits are shorter than a millisecond, where the CPU clock's half microsecond would show; else
-    processor time of the whole process and its own waits, which a busy neighbor does not move. A contest with a visit
-    that a neighbor stops in every round takes that, however short its shortest is: there are times between them.
-    With several threads the wall, and also where this system does not tell waits from losses. What a device with a
-    clock of its own does is timed by that; what a call costs its caller, by the wall."""
+    """Choose one clock per contest, from the calibrated samples of its measured cases.
+
+    Below a millisecond it is the wall, since the CPU clock's half microsecond would show; else processor time plus
+    voluntary waits, which a busy neighbor does not move. A contest with a sample so long that a neighbor interrupts it
+    in every round takes the latter, however short its shortest sample. With several threads, or on a system that cannot
+    separate waits from losses, it is the wall. Work of a device with a separate clock is timed by that clock; the
+    caller's cost, by the wall."""
     measured = [
         visit
         for case, visit in zip(cases, opened.visits, strict=True)
@@ -38,8 +39,10 @@ def clocks(cases: Sequence[Case], opened: ContestCost) -> tuple[str, ...]:
 
 
 def rejects(case: Case, clock: str, visit: float) -> bool:
-    """Whether a round is rejected for what this case's visit lost: where it is timed by the wall, but for visits that a
-    neighbor stops in every round, and whatever a device's own clock timed."""
+    """Report whether losses in this case's sample reject its round.
+
+    They do for samples on the wall clock, unless a neighbor would interrupt every one, and for samples on a device's
+    clock."""
     if case.role != "measured" or case.setting.threads > 1:
         return False
     return kind_of(case.setting.device).own_clock or (clock == "wall" and visit < ALWAYS)

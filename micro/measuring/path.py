@@ -1,4 +1,4 @@
-"""How a comparison was timed (its path): the key under which the self-test keeps the spread between runs."""
+"""The path of a comparison, how it was timed: key of the self-test's spread between runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from reports.next_run import FIXED, LOCKSTEP, ONE_LOOK, PYTHON, THREADS
 
 
 def path(cases: Sequence[Case], measurement: Measurement, goal: Goal, pair: tuple[int, int]) -> tuple[str, ...]:
-    """Of a pair of the measured cases, by their places in the measurement: its clocks, then what else sets it apart."""
+    """Return the clocks of a pair of measured cases, then the other properties of its timing.
+
+    `pair`: columns of the measurement."""
     return tuple(dict.fromkeys(_words(cases, measurement, goal, pair)))
 
 

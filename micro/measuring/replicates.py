@@ -1,7 +1,6 @@
-"""Several runs of one contest, each in fresh processes, as one: all samples, and the spread between them.
+"""Several runs of a contest, in fresh processes, combined: all samples, and the spread between runs.
 
-Works on records alone, so that runs out of a resumed file count like those just made.
-"""
+Works on records alone, so that runs from a resumed file count like new ones."""
 
 from __future__ import annotations
 
@@ -19,12 +18,12 @@ if TYPE_CHECKING:
 
 TOPIC = "replicate"
 GRAVEST = ("wrong", "failed", "skipped", "planned", "built", "ran")  # statuses without a time
-OWN = "the ratio itself wanders", "do not see slow change"
+WITHIN_RUN = "the ratio itself wanders", "do not see slow change"
 OTHER_CLOCK = "timed by another clock in some of its runs"
 
 
 def passes(contests: Sequence[Contest], count: int, run: record.Run, seed: int) -> Iterator[tuple[int, list[Contest]]]:
-    """So many times all contests, each time in another order: the number of the pass, and what the file lacks of it."""
+    """Yield for each pass its number, and the shuffled contests that the file lacks of it."""
     recorded = taken(run)
     for number in range(count):
         todo = [contest for contest in contests if (number, contest.name) not in recorded]
@@ -33,19 +32,19 @@ def passes(contests: Sequence[Contest], count: int, run: record.Run, seed: int) 
 
 
 def keep(file: RunFile, number: int, done: record.Contest) -> None:
-    """Append one run of a contest to the file, as a note: the contest's own line comes when all its runs are there."""
+    """Append a run to the file as a note; the contest's record follows after all its runs."""
     file.append(record.Note(TOPIC, {"number": number, "contest": done}))
 
 
 def taken(run: record.Run) -> dict[tuple[int, str], record.Contest]:
-    """The runs that a file holds, by number and contest."""
+    """Return the runs that a file holds, by number and contest."""
     import msgspec
 
     runs = {}
     for note in run.notes:
         if note.topic == TOPIC:
-            one = msgspec.convert(note.data["contest"], record.Contest, from_attributes=True)
-            runs[int(note.data["number"]), one.contest] = one
+            contest = msgspec.convert(note.data["contest"], record.Contest, from_attributes=True)
+            runs[int(note.data["number"]), contest.contest] = contest
     return runs
 
 
@@ -62,7 +61,7 @@ def until_now(contests: Sequence[Contest], count: int, run: record.Run) -> Itera
 
 
 def combined(runs: Sequence[record.Contest]) -> record.Contest:
-    """One record of several runs of a contest; `processes` of a sample is the number of its run."""
+    """Combine runs of a contest into one record; `processes` of a sample is the number of its run."""
     last = runs[-1]
     seconds = {key: sum(run.seconds.get(key, 0.0) for run in runs) for key in last.seconds}
     rows = [[by_name[x.name] for by_name in map(_by_name, runs) if x.name in by_name] for x in last.results]
@@ -76,7 +75,7 @@ def _by_name(run: record.Contest) -> dict[str, record.Result]:
 
 
 def _result(runs: Sequence[record.Result]) -> record.Result:
-    """A case that had no time in one of its runs has none."""
+    """Combine results of a case; it has no time if it had none in one of its runs."""
     for status in GRAVEST:
         for result in runs:
             if result.status == status:
@@ -113,19 +112,19 @@ def _result(runs: Sequence[record.Result]) -> record.Result:
 
 
 def _lost(runs: Sequence[record.Result]) -> float | None:
-    """Share of all rounds of the runs; None where one of them does not say."""
+    """Share of rounds lost in all runs; None if a run lacks it."""
     shares = [x.lost * len(x.samples) for x in runs if x.lost is not None]
     return sum(shares) / sum(len(x.samples) for x in runs) if len(shares) == len(runs) else None
 
 
 def _canary(runs: Sequence[record.Result]) -> dict[str, Any]:
-    """Of each canary what it took in all runs."""
+    """Concatenate the times of each canary over all runs."""
     names = dict.fromkeys(name for x in runs for name in x.canary or {})
     return {name: [s for x in runs for s in (x.canary or {}).get(name, ())] for name in names}
 
 
 def _comparison(runs: Sequence[record.Contest], i: int) -> record.Comparison:
-    """What the runs say together; each one's own beside it."""
+    """Combine the comparisons of all runs, and list each run's ratio."""
     alone = [run.comparisons[i] for run in runs]
     last = alone[-1]
     blank = replace(
@@ -135,31 +134,31 @@ def _comparison(runs: Sequence[record.Contest], i: int) -> record.Comparison:
         high=None,
         verdict="not comparable",
         scope=f"across {len(runs)} processes",
-        notes=tuple(text for text in last.notes if all(text in one.notes for one in alone) and not _own(text)),
-        path=tuple(dict.fromkeys(name for one in alone for name in one.path)),
+        notes=tuple(text for text in last.notes if all(text in x.notes for x in alone) and not _is_within_run(text)),
+        path=tuple(dict.fromkeys(name for x in alone for name in x.path)),
         next_low=None,
         next_high=None,
         interval=None,
         p=None,
-        replicates=tuple(record.Replicate(one.ratio, one.low, one.high, one.verdict) for one in alone),
+        replicates=tuple(record.Replicate(x.ratio, x.low, x.high, x.verdict) for x in alone),
     )
-    for one in alone:
-        if one.verdict == "not comparable":
-            return replace(blank, reason=one.reason)
+    for comparison in alone:
+        if comparison.verdict == "not comparable":
+            return replace(blank, reason=comparison.reason)
     judged = stats.nested([_logs(run, last.baseline, last.contender) for run in runs], last.margin)
     reason = judged.reason or (runs[-1].stopped if judged.verdict == "unresolved" else None)
     filled = replace(blank, verdict=judged.verdict, reason=reason, interval=judged.kind, p=judged.p)
     filled = replace(filled, notes=(*blank.notes, *judged.notes))
     if judged.shown is None:
         return filled
-    low, high = next_run.of_replicates([one.ratio for one in alone if one.ratio is not None]) or (None, None)
+    low, high = next_run.of_replicates([x.ratio for x in alone if x.ratio is not None]) or (None, None)
     shown = judged.shown
     return replace(filled, ratio=shown.center, low=shown.low, high=shown.high, next_low=low, next_high=high)
 
 
-def _own(note: str) -> bool:
-    """Whether a note is of the rounds of one run, which the spread between runs does not need."""
-    return any(word in note for word in OWN)
+def _is_within_run(note: str) -> bool:
+    """Report whether a note concerns rounds of one run, not the spread between runs."""
+    return any(word in note for word in WITHIN_RUN)
 
 
 def _logs(run: record.Contest, baseline: str, contender: str) -> Any:

@@ -1,4 +1,4 @@
-"""A finished contest to its record: a result for each case, a comparison for each pair."""
+"""Conversion of a finished contest to its record: a result per case, a comparison per pair."""
 
 from __future__ import annotations
 
@@ -25,33 +25,31 @@ if TYPE_CHECKING:
     from kernels.setting import Setting
 
 
-WAITS = 0.01  # of its time: a case that waits more says so
-LOOP = 0.005  # of the shorter of two calls: a loop that is more is told, and a call through the interpreter
+WAITS = 0.01  # of its time: a longer voluntary wait gets a warning
+LOOP = 0.005  # share of the shorter of two calls: a longer loop, or interpreter call, gets a note
 INTERPRETED = 5e-6  # seconds of one, about
 RECORDED = {x.name for x in fields(record.Result)} - {"settings", "workspace"}  # its workspace is what a kernel holds
-STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # shares of a call in which it is told
+STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # shares of a call to which a note rounds the loop
 
 
 @dataclass(frozen=True)
 class Finished:
-    """What a contest left. `ceilings` were measured behind those of its cases that are alive; `remarks`: of the whole
-    contest, beside those of its measurement; `setup`: seconds before it was timed; `evidence`: the folder for what
-    wrong kernels leave."""
+    """The outcome of a contest."""
 
     contest: Contest
     outcomes: Sequence[Outcome]
     measurement: Measurement | None
-    ceilings: Sequence[Case]
-    remarks: tuple[str, ...]
+    ceilings: Sequence[Case]  # measured in the columns after those of the cases that are alive
+    remarks: tuple[str, ...]  # on the entire contest, beside those of its measurement
     goal: Goal
     until: str
-    setup: float
+    setup: float  # seconds before it was timed
     limits: Mapping[str, Limits]
     repeat: Repeat
-    evidence: Path | None = None
+    evidence: Path | None = None  # folder for evidence of wrong answers
 
     def to_record(self) -> record.Contest:
-        """The contest's record."""
+        """Return the contest's record."""
         m = self.measurement
         return record.Contest(
             self.contest.name,
@@ -66,7 +64,7 @@ class Finished:
         )
 
     def results(self) -> tuple[record.Result, ...]:
-        """Of each case, and of what bounds them."""
+        """Return results of each case, then of their ceilings."""
         cases = [self._result(i, outcome) for i, outcome in enumerate(self.outcomes)]
         if self.measurement is None:
             return tuple(cases)
@@ -75,7 +73,7 @@ class Finished:
         return (*cases, *bounds)
 
     def _bound(self, case: Case, at: int) -> record.Result:
-        """A ceiling's: its rates are those of which cases are told as shares."""
+        """Return a ceiling's result, with the rates to which shares of cases refer."""
         assert self.measurement is not None
         timed, cases = self._timed(self._blank(case), at, case, ()), self._measured
         seconds = float(median(case_ceilings.took(self.measurement, cases, at)))
@@ -85,18 +83,18 @@ class Finished:
 
     @property
     def _measured(self) -> list[Case]:
-        """The columns of the measurement."""
+        """Cases in the order of the measurement's columns."""
         return [*(self.contest.cases[i] for i in self._column), *self.ceilings]
 
     @cached_property
     def _column(self) -> dict[int, int]:
-        """Where in the measurement each case stands that is alive."""
+        """Columns of the measurement, by the index of each case that is alive."""
         alive = [i for i, outcome in enumerate(self.outcomes) if outcome.status == "ran"]
         return {case: column for column, case in enumerate(alive)}
 
     @cached_property
     def _shares(self) -> dict[int, case_ceilings.Share]:
-        """Of its ceiling, by case."""
+        """Shares of the ceilings, by case."""
         assert self.measurement is not None
         return {
             i: case_ceilings.share(self.measurement, self._measured, column, self.limits)
@@ -186,7 +184,7 @@ class Finished:
 
     @cached_property
     def _warnings(self) -> tuple[str, ...]:
-        """Of the whole contest."""
+        """Warnings about the entire contest."""
         threads = max(case.setting.threads for case in self.contest.cases)
         disturbances = disturbed(self.measurement, threads) if self.measurement else ()
         return (*self.remarks, *disturbances)
@@ -230,7 +228,7 @@ class Finished:
         return path(alive, measurement, self.goal, (self._column[a], self._column[b]))
 
     def _incomparable(self, a: int, b: int) -> str | None:
-        """Why one of two cases has no time."""
+        """Return why one of two cases has no time."""
         for i in (a, b):
             name, outcome = self.contest.cases[i].name, self.outcomes[i]
             if i not in self._column:
@@ -242,7 +240,7 @@ class Finished:
 
 
 def _recorded(setting: Setting) -> dict[str, Any]:
-    """Return the fields of a result that hold a setting; a knob without a field of its own stands in `settings`."""
+    """Return the fields of a result that hold a setting; a knob without such a field goes to `settings`."""
     values = setting.values | {"isa": setting.isa if "isa" in setting.changed else None}
     recorded = {name: value for name, value in values.items() if name in RECORDED}
     others = {name: values[name] for name in setting.changed if name not in (*RECORDED, "workspace")}
@@ -250,7 +248,7 @@ def _recorded(setting: Setting) -> dict[str, Any]:
 
 
 def _disturbance(m: Measurement, at: int, case: Case) -> str:
-    """What many of a case's rounds met with, and whether they are in its time."""
+    """Describe what disturbed many of a case's rounds, and whether its time includes them."""
     none = ": it has no other, and its time is theirs" * bool(m.rejected.all())
     if m.clocks[at] == kind_of(case.setting.device).clock:
         return f"were rejected{none}"
@@ -261,7 +259,7 @@ def _disturbance(m: Measurement, at: int, case: Case) -> str:
 
 
 def disturbed(m: Measurement, threads: int) -> Iterator[str]:
-    """What disturbed a whole contest: throttled periods, heat, moved cores, foreign load on several threads."""
+    """Yield disturbances of the entire contest: throttling, heat, moved cores, foreign load."""
     counters, slowed = m.look.counters, m.look.slowed
     if counters.throttled:
         yield f"contended: throttled in {counters.throttled} periods of the cgroup's quota"
@@ -285,7 +283,7 @@ def _shortest(m: Measurement, *columns: int) -> float:
 
 
 def _loop(share: float) -> Iterator[str]:
-    """That a ratio of very short calls is one of throughput, and how much of them, the share, is not theirs."""
+    """Yield a note if the loop's share makes a ratio of very short calls one of throughput."""
     if share >= LOOP:
         most = next((step for step in STEPS if share <= step), 1.0)
         yield (
@@ -295,26 +293,26 @@ def _loop(share: float) -> Iterator[str]:
 
 
 def _work_ratio(first: Case, second: Case) -> float:
-    """1 beside a case that does no work: there is no ratio to show."""
+    """Ratio of executed work; 1 beside a case that does no work."""
     least = _executed(first)
     return _executed(second) / least if least else 1.0
 
 
 def _executed(case: Case) -> float:
-    """FLOPs, or bytes where it has none: for the ratio of the work."""
+    """Executed FLOP, or bytes for a case without FLOP."""
     work = find(case.problem.op, case.variant).executed(case.problem)
     return work.flops or work.bytes
 
 
 def _interpreted(first: Case, second: Case, shortest: float) -> Iterator[str]:
-    """That one side of short calls passes through the interpreter."""
+    """Yield a note if only one side of short calls passes through the interpreter."""
     python = [find(case.problem.op, case.variant).python for case in (first, second)]
     if python[0] != python[1] and INTERPRETED / shortest >= LOOP:
         yield "includes the Python call of one side"
 
 
 def _floats(values: Any) -> tuple[float, ...]:
-    """Rounded to a picosecond: a sample is no more exact."""
+    """Round to a picosecond, which exceeds the precision of a sample."""
     return tuple(round(float(value), 12) for value in values)
 
 

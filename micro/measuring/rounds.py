@@ -1,4 +1,4 @@
-"""Rounds until the ratio is known: looks, rejection, clocks, the reason to stop."""
+"""Rounds until a ratio is known: batches of rounds, rejection, clocks, the reason to stop."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from reports.units import counted
 if TYPE_CHECKING:
     from kernels.problem import Array
 
-LOST = 0.01  # share of a visit lost to others that rejects its round, where the wall is its clock
+LOST = 0.01  # share of a sample lost to others that rejects its round, on the wall clock
 FOREIGN = 0.05  # cores busy with others that make a run of several threads contended
 CONTENDED = 0.2  # share of rounds rejected, or of time lost, that marks a result
 BREATH = 0.5  # seconds between two signs of life
@@ -30,29 +30,29 @@ OVERRUN = 1.1  # of its budget a contest of few rounds may take: its rounds were
 
 @dataclass(frozen=True)
 class Measurement:
-    """Rounds × cases in the order taken; what was said of each pair when the rounds were stopped, why they
-    were, and the seconds until then."""
+    """Rounds × cases in the order taken, with judgments of the pairs."""
 
     look: RoundBatch
     opened: ContestCost
     clocks: tuple[str, ...]
     rejected: Array
-    judgments: dict[tuple[int, int], stats.Judgment]
-    stopped: str
-    seconds: float
+    judgments: dict[tuple[int, int], stats.Judgment]  # of each pair, after the last round
+    stopped: str  # why the rounds ended
+    seconds: float  # until then
     canary: dict[str, list[float]]
 
     @property
     def times(self) -> Array:
-        """Seconds of one use, by the contest's clock: the wall, or processor time and what was waited."""
+        """Seconds of one use, by the contest's clock: the wall, or processor time plus voluntary waits."""
         import numpy as np
 
         return np.where([clock == "cpu" for clock in self.clocks], self.look.cpu, self.look.wall)
 
     @property
     def undisturbed(self) -> Array:
-        """`times`, but processor time where a visit lost some of the wall's: a ceiling's, for whose sake no round
-        is rejected, so that a neighbor cannot make it seem low. Of a visit of 60 µs the CPU clock is 1 %."""
+        """`times`, but processor time in samples that lost wall time, for ceilings.
+
+        Ceilings reject no round, and a neighbor must not lower them. The CPU clock adds 1 % to a sample of 60 µs."""
         import numpy as np
 
         disturbed = (self.look.lost > LOST) & np.isfinite(self.look.cpu)
@@ -60,13 +60,13 @@ class Measurement:
 
     @property
     def accepted(self) -> Array:
-        """Which rounds a ratio is of: those not rejected, however few are left."""
+        """Mask of the rounds that count for ratios: those not rejected, however few."""
         kept: Array = ~self.rejected
         return kept
 
     @property
     def timed(self) -> Array:
-        """Which rounds a time is of: the accepted ones, or all where none was, which its result says."""
+        """Mask of the rounds that count for times: the accepted ones, or all if none was accepted."""
         import numpy as np
 
         kept: Any = self.accepted
@@ -85,19 +85,19 @@ class Measurement:
         return float((self.rejected | (self.look.lost[:, case] > LOST)).mean())
 
     def waits(self, case: int) -> float:
-        """Share of its time that a case waited voluntarily; it counts."""
+        """Share of its time that a case waited voluntarily; the wait counts."""
         took = float(self.times[:, case].sum())
         return self.look.waits[case] / took if self.look.waits and took else 0.0
 
     @property
     def canary_medians(self) -> dict[str, float]:
-        """Seconds of each canary."""
+        """Median seconds of each canary."""
         import numpy as np
 
         return {name: float(np.median(x)) for name, x in self.canary.items()}
 
     def holds(self, case: int) -> Iterator[str]:
-        """What is to be said of the held stream, by which a GPU's launch gaps stay out of a case's time."""
+        """Yield remarks on the held stream, which keeps a GPU's launch gaps out of a case's time."""
         look = self.look
         if look.broken and look.broken[case]:
             yield (
@@ -110,34 +110,34 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Goal:
-    """When a contest may stop: after `seconds`, or when every ratio is known to `target` beside `margin`. `rounds`
-    fixes their number instead. `left`: seconds that it may take where its own pay for no interval."""
+    """Conditions under which a contest may stop."""
 
-    seconds: float
-    target: float
-    margin: float
-    rounds: int | None = None
-    left: float = 0.0
+    seconds: float  # budget
+    target: float  # half width to which every ratio must be known
+    margin: float  # of the verdicts
+    rounds: int | None = None  # fixes their number instead
+    left: float = 0.0  # seconds that a contest may take if its share pays for no interval
 
 
 def affordable(goal: Goal, opened: ContestCost) -> int:
-    """Rounds that the budget pays for; where they are too few for an interval, as many of a first look as all that is
-    left pays for."""
+    """Number of rounds that the budget pays for.
+
+    If these are too few for an interval, what all remaining seconds pay for, up to a first batch."""
 
     def paid(seconds: float) -> int:
         return int((seconds - opened.beside) / max(opened.round, 1e-9))
 
-    own = paid(goal.seconds)
-    return goal.rounds or (own if own >= stats.FEWEST else max(own, min(paid(goal.left), stats.LOOKS[0])))
+    count = paid(goal.seconds)
+    return goal.rounds or (count if count >= stats.FEWEST else max(count, min(paid(goal.left), stats.LOOKS[0])))
 
 
 def one_look(goal: Goal, opened: ContestCost) -> bool:
-    """Whether all rounds are looked at once: where their number is fixed, or few are affordable."""
+    """Report whether all rounds form one batch: their number is fixed, or few are affordable."""
     return goal.rounds is not None or affordable(goal, opened) < stats.FEW
 
 
 class TooSlow(Exception):
-    """Cases that would take the rounds from the others. `times`: as long as the first, by their places."""
+    """Cases that would take the rounds from the others. `times`: ratios to the first case, by index."""
 
     def __init__(self, times: Mapping[int, float]) -> None:
         super().__init__(f"{len(times)} cases take more than {SLOW:g} times as long as the first")
@@ -145,8 +145,9 @@ class TooSlow(Exception):
 
 
 def slow(cases: Sequence[Case], opened: ContestCost, goal: Goal) -> list[int]:
-    """Which cases seem far slower than the first; none where the budget pays for many rounds of all. What is known of
-    a long one is its first call, which may have been slow for another reason."""
+    """Return cases that seem far slower than the first; none if the budget pays for many rounds.
+
+    A long case is known by its first call alone, which may have been slow for another reason."""
     if goal.rounds or affordable(goal, opened) >= stats.FEW:
         return []
     uses = [visit / launches for visit, launches in zip(opened.visits, opened.launches, strict=True)]
@@ -154,7 +155,7 @@ def slow(cases: Sequence[Case], opened: ContestCost, goal: Goal) -> list[int]:
 
 
 def _spare(rounds: _Rounds, crew: Crew, suspects: Sequence[int], patience: float) -> None:
-    """Raises TooSlow where two rounds say so too; they count else."""
+    """Confirm slow suspects by two rounds; raise TooSlow, or keep those rounds."""
     rounds.take(crew.look(0, 2, patience))
     least = rounds.looks[0].wall.min(axis=0)
     times = {i: float(least[i] / least[0]) for i in suspects}
@@ -171,9 +172,10 @@ def measure(
     sparing: bool = False,
     interrupted: Callable[[Measurement], None] | None = None,
 ) -> Measurement:
-    """Run rounds until the ratio of every pair of cases (baseline, contender) is known: looks double up to
-    the budget. Without a pair, ENOUGH rounds are taken. `sparing`: raises TooSlow after the first. `interrupted`
-    receives the rounds until an interrupt, which is then raised again."""
+    """Run rounds until the ratio of every pair (baseline, contender) is known or the budget ends.
+
+    Batches double. Without a pair, ENOUGH rounds are taken. `sparing`: raise TooSlow for cases far slower than the
+    first. `interrupted` receives the rounds until an interrupt, which is then raised again."""
     opened = crew.open(60.0 + 2 * goal.seconds)
     once = one_look(goal, opened)
     rounds = _Rounds(crew.cases, pairs, opened, goal.margin, once)
@@ -190,7 +192,7 @@ def measure(
 
 
 def _stopped(rounds: _Rounds, pace: _Pace, goal: Goal, once: bool) -> str:
-    """Take rounds, look by look, and return why they ended."""
+    """Take rounds, batch by batch, and return why they ended."""
     looks = stats.looks(rounds.opened.round) if rounds.pairs else stats.LOOKS
     for wanted in [max(1, affordable(goal, rounds.opened))] if once else looks:
         pace.reach(wanted)
@@ -203,8 +205,9 @@ def _stopped(rounds: _Rounds, pace: _Pace, goal: Goal, once: bool) -> str:
 
 
 class _Pace:
-    """Takes rounds, as many at a time as fit between two signs of life and into the goal's seconds; until there are
-    enough for an interval into all that is left. A goal that fixes their number has no such limit."""
+    """Pacing of rounds: as many per request as fit between two progress messages and into the budget.
+
+    Until there are enough for an interval, all remaining seconds count. A goal with fixed rounds has no limit."""
 
     def __init__(self, crew: Crew, rounds: _Rounds, goal: Goal, progress: Callable[[str], None], once: bool) -> None:
         self._crew, self._rounds, self._progress = crew, rounds, progress
@@ -218,22 +221,22 @@ class _Pace:
         return time.monotonic() - self._began
 
     def _took(self) -> float:
-        """Seconds of a round: what they cost so far."""
+        """Mean seconds of a round so far."""
         return self.spent() / self._rounds.taken if self._rounds.taken else self._rounds.opened.round
 
     def full(self) -> bool:
-        """Whether not even one more round fits into the budget."""
+        """Report whether not even one more round fits into the budget."""
         enough, opened = self._rounds.taken >= stats.FEWEST, self._rounds.opened
         left = (self._limit if enough else self._last) - time.monotonic()
         return left <= 0 or (self._rounds.accepted >= stats.FEWEST and left < opened.beside + self._took())
 
     def reach(self, count: int) -> None:
-        """Go on to so many accepted rounds, or until the budget is spent."""
+        """Take rounds until so many are accepted, or the budget is spent."""
         rounds, last = self._rounds, -math.inf
         most = rounds.taken + REJECTIONS * count
         while (missing := count - rounds.accepted) > 0 and (not rounds.looks or not self.full()):
             if rounds.taken >= most:
-                return  # a machine that rejects every round would keep us here for ever
+                return  # a machine that rejects every round would never end
             # No longer than a sign of life, nor than the budget.
             longest = min(BREATH, max(self._limit - time.monotonic(), 0.0)) if rounds.taken else BREATH
             chunk = max(1, min(missing, int(longest / max(self._took(), rounds.opened.round, 1e-9))))
@@ -245,7 +248,7 @@ class _Pace:
 
 
 class _Rounds:
-    """What has been taken so far."""
+    """The rounds taken so far."""
 
     def __init__(
         self, cases: Sequence[Case], pairs: Sequence[tuple[int, int]], opened: ContestCost, margin: float, once: bool
@@ -266,7 +269,7 @@ class _Rounds:
         return sum(int((~self.rejected(look)).sum()) for look in self.looks)
 
     def rejected(self, look: RoundBatch) -> Array:
-        """Rounds in which a visit lost more than a hundredth of its time, or a GPU held its clock down."""
+        """Mask of rounds in which a sample lost over a hundredth of its time, or a GPU's clock was lowered."""
         import numpy as np
 
         lost: Array = look.lost[:, self._rejecting]
@@ -290,7 +293,7 @@ class _Rounds:
         )
 
     def say(self) -> str:
-        """`32 rounds, ratio ±0.8 %`."""
+        """Format the progress: `32 rounds, ratio ±0.8 %`."""
         halves = [j.shown.half for j in self.judgments.values() if j.shown]
         width = f", ratio ±{max(halves):.2%}" if halves else ""
         return f"{self.taken} rounds{width}"

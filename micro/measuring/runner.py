@@ -30,18 +30,17 @@ MEMORY_MARGIN = 0.04
 
 @dataclass(frozen=True)
 class Runner:
-    """What all contests of a command share. `limits` are those of each device by its name; `repeat` writes the line
-    that measures a case again; `between`: how far runs lie apart here, by path."""
+    """Context shared by all contests of a command."""
 
     checks: Checks
-    limits: Mapping[str, Limits]
+    limits: Mapping[str, Limits]  # by device name
     history: History
-    repeat: Repeat = field(default_factory=Repeat)
+    repeat: Repeat = field(default_factory=Repeat)  # writes the command that measures a case again
     seed: int = 0
-    between: Mapping[str, next_run.Spread] = field(default_factory=dict)
+    between: Mapping[str, next_run.Spread] = field(default_factory=dict)  # spread between runs, by path
 
     def fresh(self, number: int) -> Runner:
-        """With workers that have run nothing yet, in which everything is checked again, and other placements."""
+        """Return a runner with new workers, checks and placements."""
         self.checks.workers.end()
         checks = replace(self.checks, outcomes={}, answered=set())
         return replace(self, checks=checks, seed=self.seed ^ zlib.crc32(f"run {number}".encode()) >> 1)
@@ -54,9 +53,10 @@ class Runner:
         left: float = 0.0,
         interrupted: Callable[[record.Contest], None] | None = None,
     ) -> record.Contest:
-        """The contest's record: a result for every case, a comparison for every pair. `left`: seconds that it may take
-        where its own pay for no interval. `interrupted` receives the record of the rounds until an interrupt, which is
-        then raised again."""
+        """Measure a contest and return its record: a result per case, a comparison per pair.
+
+        `left`: seconds that the contest may take if its share pays for no interval. `interrupted` receives the record
+        of the rounds until an interrupt, which is then raised again."""
         began = time.monotonic()
         outcomes = [self._outcome(case) for case in contest.cases]
         setup = time.monotonic() - began
@@ -84,7 +84,7 @@ class Runner:
         return finished(measured[0].cases, measured[1]) if measured else finished((), None)
 
     def _slow(self, contest: Contest, measurement: Measurement) -> list[str]:
-        """Whether the host is slower than in earlier commands; where it is not, they gain one."""
+        """Return a warning if the host is slower than before; else add the canaries to the history."""
         scripted = any(kind_of(case.setting.device).scripted for case in contest.cases)
         if scripted or not measurement.canary:
             return []
@@ -94,8 +94,9 @@ class Runner:
         return []
 
     def _checked_again(self, contest: Contest, outcomes: list[Outcome]) -> list[int]:
-        """Those that are right and still run, each in the worker that is to time it: what was checked in one that died
-        is checked again, as often as one dies of that."""
+        """Return the cases that are alive, each checked in the worker that is to time it.
+
+        Cases checked in a worker that died are checked again, as often as a worker dies."""
         while stale := [i for i in _alive(outcomes) if not self.checks.holds(contest.cases[i])]:
             for i in stale:
                 again = self._outcome(contest.cases[i])
@@ -114,7 +115,7 @@ class Runner:
         goal: Goal,
         interrupted: Callable[[Sequence[Case], Measurement], None],
     ) -> tuple[Crew, Measurement] | None:
-        """The rounds of what is alive; None where one of them died or is left out, whose outcome then says so."""
+        """Measure the cases alive; None if one died or is left out, with its outcome updated."""
         alive = _alive(outcomes)
         survivors = [contest.cases[i] for i in alive]
         seed = zlib.crc32(contest.name.encode()) ^ self.seed
@@ -151,8 +152,9 @@ class Runner:
         return (crew, measurement) if measurement else None
 
     def ceilings(self, cases: Sequence[Case]) -> list[Case]:
-        """What bounds these cases, where that is wanted; a doubtful one only where it is here and its answer is right,
-        and none that failed while it was timed."""
+        """Return ceilings of these cases, unless turned off.
+
+        A doubtful ceiling must run here with a right answer; one that failed while timed is left out."""
         if not self.checks.bounded:
             return []
         ceilings = case_ceilings.cases(cases, self.limits)
@@ -164,7 +166,7 @@ class Runner:
         ]
 
     def _broken_ceilings(self, contest: Contest, outcomes: Sequence[Outcome]) -> list[str]:
-        """Why a ceiling of what was measured is none."""
+        """List failed ceilings of the measured cases, with the reasons."""
         cases = case_ceilings.cases([contest.cases[i] for i in _alive(outcomes)], self.limits)
         checked = [(case, outcome) for case in cases if (outcome := self.checks.outcomes.get(case))]
         return [
@@ -183,7 +185,7 @@ class Runner:
 
 
 def _alive(outcomes: Sequence[Outcome]) -> list[int]:
-    """Positions of the cases that are right and still run."""
+    """Return the indices of cases that are right and still run."""
     return [i for i, outcome in enumerate(outcomes) if outcome.status == "ran"]
 
 
@@ -193,6 +195,6 @@ def _left_out(outcome: Outcome, times: float, first: Case) -> Outcome:
 
 
 def _renumbered(contest: Contest, alive: Sequence[int]) -> list[tuple[int, int]]:
-    """The pairs whose both cases survived, by their places among the survivors."""
+    """Return the pairs of which both cases survived, by their indices among the survivors."""
     place = {old: new for new, old in enumerate(alive)}
     return [(place[a], place[b]) for a, b in contest.comparisons if a in place and b in place]

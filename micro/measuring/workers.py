@@ -1,4 +1,4 @@
-"""The workers of one contest as one: a whole look in one of them, or turns under a token in several."""
+"""The workers of one contest: entire batches of rounds in one of them, or turns in several."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from kernels.problem import Array
 
 N = TypeVar("N", int, float)
-FINE = 60e-9  # seconds between two readings of a clock, a thousandth of VISIT: with more a visit is ACROSS
+FINE = 60e-9  # seconds between two clock readings, a thousandth of VISIT; coarser clocks need ACROSS
 CLOCKS = ("sm_megahertz", "sm_megahertz_least", "sm_megahertz_most")  # of a device's state
 
 
 class Crew:
-    """Alive for one contest. All methods raise Died when a worker does; `culprit` is then
-    the case that was under way, or −1 where none was."""
+    """Workers open for one contest; all methods raise Died if a worker dies.
+
+    `culprit` is then the case that was under way, or −1 if none was."""
 
     def __init__(self, workers: Workers, cases: Sequence[Case], seed: int) -> None:
         self._workers, self.cases, self._seed = workers, tuple(cases), seed
@@ -32,13 +33,13 @@ class Crew:
         self._home = [workers.key(case) if _apart(case) else _home(workers, case, cases) for case in cases]
         self._keys = list(dict.fromkeys(measured))  # in these a ceiling of one thread is at home, too
         self._teams = [key for key in dict.fromkeys(self._home) if key not in self._keys]
-        # What is opened in each worker: a contest's cases in all that measure it, laid out alike; else its own.
+        # Workers that measure the contest open all its cases, laid out alike; the others open their ceilings only.
         together = [i for i, key in enumerate(self._home) if key in self._keys]
         self._opened = dict.fromkeys(self._keys, together)
         self._opened |= {key: [i for i, home in enumerate(self._home) if home == key] for key in self._teams}
         kinds = {key: kind_of(case.setting.device) for key, case in zip(self._home, cases, strict=True)}
-        self._coarse = any(one.tick > FINE for one in kinds.values())
-        self._sticky = {key for key, one in kinds.items() if one.sticky}
+        self._coarse = any(kind.tick > FINE for kind in kinds.values())
+        self._sticky = {key for key, kind in kinds.items() if kind.sticky}
         self.culprit = -1
 
     @property
@@ -50,16 +51,16 @@ class Crew:
         for key, opened in self._opened.items():
             cases, mine = tuple(self.cases[i] for i in opened), tuple(self._home[i] == key for i in opened)
             answers = self._ask(key, Open(cases, mine, self._seed), patience)
-            calls |= {i: answer for i, answer, own in zip(opened, answers, mine, strict=True) if own}
+            calls |= {i: answer for i, answer, at_home in zip(opened, answers, mine, strict=True) if at_home}
         visit = ACROSS if self.lockstep or self._coarse else VISIT
         settled = {
             key: self._ask(key, Settle([calls[i] for i in opened], visit), patience)
             for key, opened in self._opened.items()
         }
-        own = [(settled[key], self._opened[key].index(i)) for i, key in enumerate(self._home)]
-        return ContestCost(  # what a worker says of its own cases: only it has launched them
-            tuple(cost.launches[at] for cost, at in own),
-            tuple(cost.visits[at] for cost, at in own),
+        homes = [(settled[key], self._opened[key].index(i)) for i, key in enumerate(self._home)]
+        return ContestCost(  # each case by its home worker, which alone has launched it
+            tuple(cost.launches[at] for cost, at in homes),
+            tuple(cost.visits[at] for cost, at in homes),
             max(settled[key].round for key in self._keys) + sum(settled[key].round for key in self._teams),
             max(settled[key].beside for key in self._keys),
             max(settled[key].loop for key in self._keys),
@@ -67,8 +68,10 @@ class Crew:
         )
 
     def look(self, first: int, rounds: int, patience: float, canary: bool = True) -> RoundBatch:
-        """Rounds `first` to `first + rounds`, the canaries before them. Teams of threads, which are ceilings alone,
-        have theirs behind those of a single worker, so that no visit of a case follows another worker's."""
+        """Run rounds `first` to `first + rounds`, after the canaries.
+
+        Thread teams, which are ceilings only, run after a single worker's rounds, so that no case's sample follows
+        another worker's."""
         if self.lockstep:
             return stack([self._round(first + i, patience, canary=canary and i == 0) for i in range(rounds)])
         total = self._look(self._keys[0], Look(first, rounds, canary=canary), patience)
@@ -80,7 +83,7 @@ class Crew:
         return _widened(self._ask(key, request, patience), self._opened[key], len(self.cases))
 
     def _round(self, number: int, patience: float, canary: bool) -> RoundBatch:
-        """Every case once, in random order, each in its worker while the others block on their pipes."""
+        """Run each case once, in random order, each in its worker while the others block on their pipes."""
         from dataclasses import replace
 
         import numpy as np
@@ -90,25 +93,27 @@ class Crew:
         sings = next(case for case in order if self._home[case] in self._keys) if canary else None
         for case in order:
             key = self._home[case]
-            one = self._look(key, Look(number, 1, self._opened[key].index(case), bool(case == sings)), patience)
+            batch = self._look(key, Look(number, 1, self._opened[key].index(case), bool(case == sings)), patience)
             if total is None:
-                total = one
+                total = batch
                 continue
             mine = [home == key for home in self._home]
             total = replace(
-                _joined(total, one),
-                canary=total.canary | one.canary,
-                places=np.where(mine, one.places, total.places),
-                counters=total.counters + one.counters,
-                faults=total.faults + one.faults,
-                seconds=total.seconds + one.seconds,
-                state=total.state | one.state,
-                launches=tuple(b if own else a for a, b, own in zip(total.launches, one.launches, mine, strict=True)),
-                slowed=_summed(total.slowed, one.slowed),
-                witnesses=tuple(
-                    b if own else a for a, b, own in zip(total.witnesses, one.witnesses, mine, strict=True)
+                _joined(total, batch),
+                canary=total.canary | batch.canary,
+                places=np.where(mine, batch.places, total.places),
+                counters=total.counters + batch.counters,
+                faults=total.faults + batch.faults,
+                seconds=total.seconds + batch.seconds,
+                state=total.state | batch.state,
+                launches=tuple(
+                    b if at_home else a for a, b, at_home in zip(total.launches, batch.launches, mine, strict=True)
                 ),
-                witnessing=total.witnessing + one.witnessing,
+                slowed=_summed(total.slowed, batch.slowed),
+                witnesses=tuple(
+                    b if at_home else a for a, b, at_home in zip(total.witnesses, batch.witnesses, mine, strict=True)
+                ),
+                witnessing=total.witnessing + batch.witnessing,
             )
         assert total is not None
         return total
@@ -127,26 +132,27 @@ class Crew:
         except (KernelError, Unavailable) as error:
             running = worker.running()
             self.culprit = self._opened[key][running] if running >= 0 else running
-            # What such a device has refused once it may refuse from then on, to whoever comes next in this process.
+            # A sticky device may repeat an error for every later case in this process.
             if isinstance(error, Died) or (isinstance(error, KernelError) and key in self._sticky):
                 self._workers.drop(key)
             raise
 
 
 def _apart(case: Case) -> bool:
-    """Whether its worker is its own: of what is measured, and of the team of threads that a ceiling may be, beside
-    which no other pool of the process spins."""
+    """Report whether a case has a separate worker: measured cases, and ceilings with a thread team.
+
+    No other pool of the process may spin beside the latter."""
     return case.role == "measured" or case.setting.threads > 1
 
 
 def _home(workers: Workers, ceiling: Case, cases: Sequence[Case]) -> Key:
-    """Where a ceiling of one thread is visited: with the first case of its device, of one thread if there is such."""
+    """Return the worker of a one-thread ceiling: that of a measured case on its device, few threads first."""
     near = [x for x in cases if x.role == "measured" and x.setting.device == ceiling.setting.device]
     return workers.key(min(near, key=lambda case: case.setting.threads))
 
 
 def _widened(batch: RoundBatch, columns: Sequence[int], width: int) -> RoundBatch:
-    """A worker's rounds with all cases of the contest: nothing of those that were not opened there."""
+    """Extend a worker's rounds to all cases of the contest, with zeros for cases not opened there."""
     from dataclasses import replace
 
     import numpy as np
@@ -178,8 +184,9 @@ def _widened(batch: RoundBatch, columns: Sequence[int], width: int) -> RoundBatc
 
 
 def _joined(first: RoundBatch, other: RoundBatch) -> RoundBatch:
-    """Visits of the same rounds in two workers. What the system told beside is the first one's: in the look of a team
-    the pool of the other may still spin, which is not another process's load."""
+    """Add samples of the same rounds from two workers; system counters are the first worker's.
+
+    While a team runs, the other worker's pool may still spin, which is no foreign load."""
     from dataclasses import replace
 
     return replace(
@@ -199,27 +206,27 @@ def _joined(first: RoundBatch, other: RoundBatch) -> RoundBatch:
 def stack(looks: Sequence[RoundBatch]) -> RoundBatch:
     import numpy as np
 
-    whole = looks[0]
+    total = looks[0]
     for look in looks[1:]:
-        whole = RoundBatch(
-            np.concatenate([whole.wall, look.wall]),
-            np.concatenate([whole.cpu, look.cpu]),
-            np.concatenate([whole.lost, look.lost]),
-            np.concatenate([whole.places, look.places]),
-            whole.canary | look.canary,
-            whole.counters + look.counters,
-            whole.faults + look.faults,
-            whole.seconds + look.seconds,
-            _both(whole.state, look.state),
+        total = RoundBatch(
+            np.concatenate([total.wall, look.wall]),
+            np.concatenate([total.cpu, look.cpu]),
+            np.concatenate([total.lost, look.lost]),
+            np.concatenate([total.places, look.places]),
+            total.canary | look.canary,
+            total.counters + look.counters,
+            total.faults + look.faults,
+            total.seconds + look.seconds,
+            _both(total.state, look.state),
             look.launches,
-            added(whole.broken, look.broken),
+            added(total.broken, look.broken),
             look.unheld,
-            _summed(whole.slowed, look.slowed),
+            _summed(total.slowed, look.slowed),
             look.witnesses,
-            whole.witnessing + look.witnessing,
-            added(whole.waits, look.waits),
+            total.witnessing + look.witnessing,
+            added(total.waits, look.waits),
         )
-    return whole
+    return total
 
 
 def added(first: Sequence[N], second: Sequence[N]) -> tuple[N, ...]:
@@ -231,6 +238,6 @@ def _summed(first: dict[str, float], second: dict[str, float]) -> dict[str, floa
 
 
 def _both(first: dict[str, float], second: dict[str, float]) -> dict[str, float]:
-    """The later state, and of the multiprocessors' clock the least and the most that was seen."""
+    """Merge states: the later one, with the least and the largest multiprocessor clock."""
     clocks = [x[name] for x in (first, second) for name in CLOCKS if name in x]
     return first | second | (dict(zip(CLOCKS[1:], (min(clocks), max(clocks)), strict=True)) if clocks else {})

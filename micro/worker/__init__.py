@@ -1,1 +1,1 @@
-"""The process that holds the operands: it prepares kernels, checks them, and times visits."""
+"""The process that holds the operands: it prepares kernels, checks them, and times samples."""

@@ -1,4 +1,4 @@
-"""The memory in which the operands of a contest lie, and where in it in each round."""
+"""Memory in which the operands of a contest lie, and their places in each round."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ COMMON: tuple[Arena, ...] = (
 
 @dataclass(frozen=True)
 class Placed:
-    """An operand of an entry: its problem, its bytes in all, whose it is, and what it is drawn from."""
+    """An operand of an entry."""
 
     problem: Problem
     operand: Operand
-    nbytes: int
-    owner: str
-    data: str = "normal"
+    nbytes: int  # in all, with copies of cold operands
+    owner: str  # name of its entry; operands of two entries must not overlap
+    data: str = "normal"  # distribution of its values
 
     @property
     def arena(self) -> Arena:
@@ -43,9 +43,10 @@ class Placed:
 
 
 def arena(operand: Operand, data: str) -> Arena:
-    """Inputs lie apart from outputs, and each element type and kind of data in an arena of its own. So do indices,
-    and other values that are the problem's own; and what is written and never negative, of any data: what lay at its
-    place in an earlier round must have been so too."""
+    """Return the arena of an operand: by direction, element type and kind of data.
+
+    Indices, and other values drawn by the problem, have separate arenas. So have outputs that are never negative, of
+    any data: what lay at their place in an earlier round must not have been negative either."""
     if operand.below or operand.drawn_by_index:
         return INDICES, operand.dtype, INDICES
     if operand.nonnegative and data in ("normal", "integers"):
@@ -55,7 +56,7 @@ def arena(operand: Operand, data: str) -> Arena:
 
 
 def together(problems: Iterable[Problem]) -> dict[Arena, int]:
-    """Bytes of each arena that hold the largest operand that any of these has there: each lies at its start."""
+    """Return bytes per arena that hold the largest operand; each operand lies at the start."""
     nbytes: dict[Arena, int] = {}
     for operand in (x for problem in problems for x in problem.operands()):
         where = arena(operand, "normal")
@@ -64,7 +65,7 @@ def together(problems: Iterable[Problem]) -> dict[Arena, int]:
 
 
 class Arenas:
-    """Blocks of one device; they grow from contest to contest and are filled once each."""
+    """Blocks of memory on one device, which grow from contest to contest and are filled once each."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
@@ -73,8 +74,9 @@ class Arenas:
         self._space: dict[Arena, int] = {}
 
     def lay_out(self, placed: Sequence[Placed], room: int | None, least: Mapping[Arena, int]) -> None:
-        """Room for all of them; `room` bytes of play, None: as much as they take. `least` bytes of an arena in any
-        case. Raises NoRoom where the device has not so much."""
+        """Reserve room for all operands, and `least` bytes of each arena.
+
+        `room`: bytes of play, None for as much as the operands take. Raises NoRoom."""
         self._placed = list(placed)
         self._space = {}
         unit = self._device.kind.alignment
@@ -104,31 +106,31 @@ class Arenas:
             self._device.scatter(self._blocks[where], len(where[0]), *where[1:])
 
     def sums(self) -> dict[Arena, int]:
-        """Of each arena that is only read, one of all its bytes: another one when a kernel has written there."""
+        """Return a checksum of each read-only arena, which changes if a kernel writes there."""
         return {where: zlib.crc32(block) for where, block in self._blocks.items() if where[0] in ("in", INDICES)}
 
     def fill_again(self) -> None:
-        """What they held before anything was timed."""
+        """Restore the contents from before any timing."""
         for where in self._blocks:
             self._fill(where)
             if where[0] == INDICES:
                 self._write_indices(where)
 
     def _write_indices(self, where: Arena) -> None:
-        """Each operand's, once: they lie where they are in every round, as random numbers would point anywhere."""
+        """Write the indices once: their places are fixed, as random numbers would point anywhere."""
         import numpy as np
 
         placed = [x for x in self._placed if x.arena == where]
         places = placement.fixed([x.nbytes for x in placed], 1, self._device.kind.alignment)[0]
-        for one, place in zip(placed, places, strict=True):
-            values = one.problem.indices(one.operand, np.random.default_rng(0))
-            self._device.put(self._device.view(self._blocks[where], int(place), one.operand), values)
-            if one.nbytes > one.operand.nbytes:  # cold ones lie there many times, in memory that NumPy writes
-                copies = self._blocks[where][int(place) : int(place) + one.nbytes].reshape(-1, one.operand.nbytes)
+        for item, place in zip(placed, places, strict=True):
+            values = item.problem.indices(item.operand, np.random.default_rng(0))
+            self._device.put(self._device.view(self._blocks[where], int(place), item.operand), values)
+            if item.nbytes > item.operand.nbytes:  # cold ones lie there many times, in memory that NumPy writes
+                copies = self._blocks[where][int(place) : int(place) + item.nbytes].reshape(-1, item.operand.nbytes)
                 copies[1:] = copies[0]
 
     def draw(self, seed: int, first: int, rounds: int, single: bool) -> Array:
-        """Offsets [rounds, operands]; the same for every worker of a contest. `single`: one for all rounds."""
+        """Draw offsets [rounds, operands], alike in every worker. `single`: one offset for all rounds."""
         import numpy as np
 
         rng = np.random.default_rng((seed, first))
@@ -147,10 +149,10 @@ class Arenas:
         return offsets
 
     def view(self, operand: Operand, offset: int, data: str) -> Any:
-        """The operand's array so many bytes into its arena."""
+        """Return the operand's array at this offset into its arena."""
         return self._device.view(self._blocks[arena(operand, data)], offset, operand)
 
     def address(self, operand: Operand, data: str) -> int:
-        """Where its arena begins; of a native device."""
+        """Return where the operand's arena begins, on a native device."""
         address: int = self._blocks[arena(operand, data)].ctypes.data
         return address

@@ -1,4 +1,4 @@
-"""What one launch takes, before a contest is measured: a GPU's clock ramped up, launches enough for a visit found."""
+"""Seconds of one launch, before a contest is measured: clock ramp, and launches per sample."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from micro.worker.timed import Timed, room
 if TYPE_CHECKING:
     from kernels.devices.base import Device
 
-TOLD = 1e-3  # seconds: the second call that takes as long tells enough of it
-EMPTY = 10_000  # launches of nothing in a visit
-MOST = 100_000  # launches of a calibrating visit
-AGAIN = 2e-3  # seconds: calls that take less are calibrated by the median of several visits
-RAMP, ALIKE, MEDIAN = 2.0, 0.01, 4  # seconds at most until three medians of so many visits are alike
-Pilot: TypeAlias = "Callable[[Timed, int], visits.Timed]"  # so many visits of an entry at one place, not captured
+ENOUGH = 1e-3  # seconds: a second call this long calibrates itself
+EMPTY = 10_000  # empty launches in a sample
+MOST = 100_000  # most launches of a calibrating sample
+AGAIN = 2e-3  # seconds: shorter calls are calibrated by the median of several samples
+RAMP, ALIKE, MEDIAN = 2.0, 0.01, 4  # most seconds of a ramp; spread of three alike medians; samples in a median
+Pilot: TypeAlias = (
+    "Callable[[Timed, int], visits.Timed]"  # times so many samples of an entry at one place, not captured
+)
 
 
 def ramp(entry: Timed, pilot: Pilot) -> None:
@@ -37,14 +39,15 @@ def ramp(entry: Timed, pilot: Pilot) -> None:
 
 
 def calibrated(device: Device, entry: Timed, checked: float, pilot: Pilot) -> float:
-    """Seconds of one launch: of a short one the median of several visits, since a neighbor may have stopped any.
-    `checked`: those of the check's, 0 where none tells."""
+    """Seconds of one launch; for a short one the median of several samples, as any may be disturbed.
+
+    `checked`: seconds of the check's launch, 0 if unknown."""
     entry.launches, entry.warm, entry.call = 1, 0, 0.0 if checked < LONG else checked
-    for _ in range(4 if device.kind.compiled else 3):  # a cold first call tells nothing
+    for _ in range(4 if device.kind.compiled else 3):  # the first call is cold, and does not count
         took = _took(device, pilot(entry, 1))
         most = MOST if device.kind.compiled else room(device, entry)
         entry.launches = max(1, min(most, math.ceil(VISIT / max(took, 1e-9))))
-        if took > TOLD and entry.call:
+        if took > ENOUGH and entry.call:
             break
         entry.call = took
     if device.kind.compiled and took < AGAIN:
@@ -53,7 +56,7 @@ def calibrated(device: Device, entry: Timed, checked: float, pilot: Pilot) -> fl
 
 
 def _took(device: Device, timed: visits.Timed) -> float:
-    """Seconds of a launch, the median of these visits; of a CPU's without what others took of them."""
+    """Median seconds of a launch in these samples, on a CPU without losses to other processes."""
     import numpy as np
 
     kept = 1 - timed.lost if device.kind.compiled else 1.0
@@ -61,8 +64,9 @@ def _took(device: Device, timed: visits.Timed) -> float:
 
 
 def loop_seconds(running: int) -> float:
-    """Of the compiled loop between two launches, with the call of a function that does nothing: the least of several
-    visits. A kernel may hide some of it, so that it is the most that a launch can have of it."""
+    """Seconds of the compiled loop between two launches, with an empty call: least of several samples.
+
+    A kernel may hide some of them, so that they are an upper bound."""
     import numpy as np
 
     nowhere = [np.zeros(0, np.int64) for _ in range(MEDIAN)]

@@ -1,8 +1,7 @@
-"""The answer against float64, before any timing; a wrong kernel has no time.
+"""The check of answers against float64, before any timing; a wrong kernel has no time.
 
-Fresh random inputs for every probe, outputs poisoned with NaN, guards of NaN around every operand, in some calls pages
-that cannot be read. A wrong answer is told by what is wrong with it, because that is what its author needs.
-"""
+Every probe has fresh random inputs, outputs poisoned with NaN, guards of NaN around every operand, and in some calls
+unreadable pages. The message for a wrong answer describes the error, for the kernel's author."""
 
 from __future__ import annotations
 
@@ -29,12 +28,12 @@ if TYPE_CHECKING:
     from kernels.problem import Array, Evidence, Problem
     from kernels.variant import Variant
 
-LATE = 0.3  # seconds given to an answer that was not there when its call returned
+LATE = 0.3  # seconds to wait for an answer missing when its call returned
 
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """The worst element: its error, and what it may be."""
+    """The worst element: its error and its bound."""
 
     error: float
     bound: float
@@ -42,12 +41,11 @@ class Passed:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a check is asked beside the probes: inputs `drawn` for all rivals, the `data` that are timed, and the
-    address of the cell that names what is under way, for a crash at a fence; 0 where there is no watcher."""
+    """Inputs of a check beside the probes."""
 
-    drawn: Drawn | None = None
-    data: str = "normal"
-    cell: int = 0
+    drawn: Drawn | None = None  # shared by all rivals
+    data: str = "normal"  # that is timed
+    cell: int = 0  # address of the cell that names what is under way, for a crash at a fence; 0: no watcher
 
 
 @dataclass(frozen=True)
@@ -60,28 +58,26 @@ class Place:
 
 @dataclass(frozen=True)
 class Answer:
-    """Of one call: its inputs, what they were before an element of each was changed, the outputs, those of the call
-    before it."""
+    """Inputs and outputs of one call."""
 
     x: dict[str, Array]
-    before: dict[str, Array]
+    before: dict[str, Array]  # inputs before an element of each was changed
     got: dict[str, Array]
-    earlier: dict[str, Array]
+    earlier: dict[str, Array]  # outputs of the call before
 
 
 def check(
     device: Device, problem: Problem, variant: Variant[Any], bind: Bind, seed: int, asked: Asked | None = None
 ) -> tuple[Passed, float]:
-    """Make the calls of `turns`, on fresh inputs by the seed or on what is drawn, and compare; also seconds of the last
-    launch on operands side by side.
+    """Make the calls of `turns` and compare; return the worst error and the seconds of a launch.
 
-    Raises WrongResult with the way in which it is wrong.
-    """
+    Inputs are drawn by the seed, or given. The seconds are of the last launch on operands side by side. Raises
+    WrongResult with a description of the error."""
     import numpy as np
 
     asked = asked or Asked()
     bench = Bench(device, problem)
-    bind(bench.at(device.kind.alignment))  # a kernel that keeps to the first operands it was given answers there
+    bind(bench.at(device.kind.alignment))  # a kernel that caches its first operands' addresses answers there
     took = [0.0]
     places = {"guarded": Place(bench, _timed(device, bind(bench.views).call, took))}
     fenced = fences.fits(device, problem)
@@ -114,8 +110,9 @@ def judge(
     all_turns: Sequence[Turn],
     drawn: Drawn | None = None,
 ) -> Passed:
-    """The calls one after another. Raises LeftChanged where one leaves floating point or its cores changed, by which
-    the next would be judged."""
+    """Make the calls one after another, and compare.
+
+    Raises LeftChanged if a call leaves floating point or cores changed, which would affect the next."""
     import numpy as np
 
     inputs = _Inputs(places["guarded"].bench.problem, variant, rng, drawn)
@@ -137,7 +134,7 @@ def judge(
 
 
 class _Inputs:
-    """Of one check: by probe, constant ones the same in all; a changed one is the probe's from then on."""
+    """Inputs of one check by probe, with alike constants; a changed input replaces its probe's."""
 
     def __init__(self, problem: Problem, variant: Variant[Any], rng: np.random.Generator, drawn: Drawn | None) -> None:
         self._problem, self._variant, self._rng = problem, variant, rng
@@ -146,7 +143,7 @@ class _Inputs:
         self._kept: dict[str, Array] = {}
 
     def of(self, turn: Turn) -> tuple[dict[str, Array], dict[str, Array]]:
-        """The inputs of a call, and what they were before the change, if there is one."""
+        """Return the inputs of a call, and those before a change, if there is one."""
         if turn.probe not in self._known:
             self._known[turn.probe] = x = self._fresh(turn.probe)
             self._kept = {name: x[name] for name in self._variant.constant}
@@ -158,17 +155,17 @@ class _Inputs:
         return changed, x
 
     def _fresh(self, probe: str) -> dict[str, Array]:
-        if probe == SPECIAL:  # of what is there already: to draw it would cost more than to call
+        if probe == SPECIAL:  # derived from existing inputs, as drawing costs more than a call
             return self._problem.specialized(next(iter(self._known.values())), self._rng) | self._kept
         return self._drawn(probe) if self._drawn else self._problem.fill(self._rng, probe) | self._kept
 
 
 def _called(place: Place, turn: Turn, x: dict[str, Array]) -> dict[str, Array]:
-    """The answer to these inputs. Raises WrongResult where the kernel leaves its process another one."""
+    """Return the answer to these inputs; raise LeftChanged if the kernel changes its process."""
     import numpy as np
 
     bench = place.bench
-    if turn.place != "guarded":  # what lies at the other end of the same pages was written since
+    if turn.place != "guarded":  # the other end of these pages was written since
         bench.mark()
     bench.load(x)
     before = process_state.of_thread()
@@ -181,13 +178,14 @@ def _called(place: Place, turn: Turn, x: dict[str, Array]) -> dict[str, Array]:
 
 
 class LeftChanged(Exception):
-    """A call left floating point or the cores of its thread otherwise than they were."""
+    """Floating point or cores of a thread were changed by a call."""
 
 
 @contextmanager
 def unchanged() -> Iterator[None]:
-    """Raises WrongResult where the process is not as it was, after putting it back: its rivals are not to blame. Cores
-    that no call changed were changed by others, for good."""
+    """Raise WrongResult if the process has changed, after restoring it for the rivals.
+
+    Cores that no call changed were changed by others, for good."""
     before, by_call = process_state.take(), False
     try:
         yield
@@ -202,7 +200,7 @@ def unchanged() -> Iterator[None]:
 
 
 def _compared(place: Place, variant: Variant[Any], probe: str, answer: Answer, worst: Passed) -> Passed:
-    """The worse of what is known and of every output of a call."""
+    """Return the worse of the known error and those of every output of a call."""
     bench, u = place.bench, variant.u(place.bench.problem)
     judged = variant.judged(bench.problem)
     compared = judged.compare(answer.x, answer.got, u, probe)
@@ -219,7 +217,7 @@ def _compared(place: Place, variant: Variant[Any], probe: str, answer: Answer, w
 
 
 def _of_beyond(place: Place, answer: Answer) -> str | None:
-    """Whether an answer that is no number is another one where the guards hold zeros."""
+    """Return a message if a NaN answer changes when the guards hold zeros."""
     import numpy as np
 
     if not any(np.isnan(got).any() for got in answer.got.values()):
@@ -236,7 +234,7 @@ def _of_beyond(place: Place, answer: Answer) -> str | None:
 
 
 def _of_copies(problem: Problem, answer: Answer, evidence: Evidence, u: float) -> str | None:
-    """Which input an output is right for as it was before one of its elements was changed, if that explains it."""
+    """Return a message if an output is right for an input as it was before a change of one element."""
     output = evidence.operand
     if not answer.before or _repeated(answer.got[output], answer.earlier.get(output)):
         return None
@@ -257,7 +255,7 @@ def _repeated(got: Array, earlier: Array | None) -> bool:
 
 
 def _weigh(place: Place, answer: Answer, evidence: Evidence, worst: Passed) -> Passed:
-    """The worse of what is known and this comparison, relative to what is allowed."""
+    """Return the worse of the known error and this comparison, relative to the bounds."""
     import numpy as np
 
     fits = evidence.error <= evidence.bound  # NaN does not fit
@@ -272,7 +270,7 @@ def _weigh(place: Place, answer: Answer, evidence: Evidence, worst: Passed) -> P
 
 
 def explain(place: Place, answer: Answer, evidence: Evidence) -> str:
-    """In which way an output is wrong, the most telling way first; with its name where there are several."""
+    """Describe the error of an output, the most specific cause first, with its name if there are several."""
     name = evidence.operand
     reason = _explain(place, answer, evidence)
     return f"{name}: {reason}" if len(place.bench.problem.outputs) > 1 else reason
@@ -303,7 +301,7 @@ def _explain(place: Place, answer: Answer, evidence: Evidence) -> str:
 
 
 def _swallowed(problem: Problem, x: dict[str, Array], got: Array, evidence: Evidence) -> str | None:
-    """Where a number stands in place of a NaN or an infinity."""
+    """Return a message where a number stands in place of a NaN or an infinity."""
     import numpy as np
 
     if evidence.test != SPECIAL:
@@ -318,7 +316,9 @@ def _swallowed(problem: Problem, x: dict[str, Array], got: Array, evidence: Evid
 
 
 def _unwritten(place: Place, answer: Answer, name: str, bad: Array) -> str | None:
-    """What was not written that should have been: an old value may be the right one."""
+    """Return a message for wrong elements that still hold the old value.
+
+    An old value may be the right one."""
     x, got = answer.x, answer.got[name]
     untouched = _untouched(x, name, got)
     empty = untouched & bad if bad.shape == got.shape else untouched
@@ -335,7 +335,7 @@ def _unwritten(place: Place, answer: Answer, name: str, bad: Array) -> str | Non
 
 
 def _untouched(x: dict[str, Array], name: str, got: Array) -> Array:
-    """Which elements of an output are as they were before the launch: poisoned, or the old values."""
+    """Mask of an output's elements that are as before the launch: poisoned, or the old values."""
     import numpy as np
 
     empty: Array = np.isnan(got) if name not in x else got == x[name]
@@ -343,7 +343,7 @@ def _untouched(x: dict[str, Array], name: str, got: Array) -> Array:
 
 
 def _shape_of_error(want: Array, got: Array, bound: Array) -> str | None:
-    """Two axes exchanged, as of a matrix or of images in another layout; or off by a factor."""
+    """Return a message if two axes are exchanged, or the result is off by a factor."""
     import numpy as np
 
     for i, j in itertools.combinations(range(got.ndim), 2):

@@ -1,4 +1,4 @@
-"""The driver's handle on what serves its requests: a worker process, or the host in this one; several as a group."""
+"""The driver's handles on what serves its requests: a worker process, the host here, or a group."""
 
 from __future__ import annotations
 
@@ -11,35 +11,38 @@ from micro.worker.messages import Message, R, Serves
 
 
 class Client(Protocol):
-    """`send` and `receive` take turns: one answer for each request, in their order, of the request's type."""
+    """A peer with one answer for each request, in order, of the request's type; calls take turns."""
 
     def send(self, request: Message[Any]) -> None:
-        """Raises Died where the process is gone."""
+        """Send a request. Raises Died where the process is gone."""
 
     def receive(self, request: Message[R], patience: float) -> R:
-        """The answer to the request that was sent last. Raises KernelError, Unavailable; Died for a crash, or where
-        there is no answer within `patience` seconds."""
+        """Return the answer to the last request.
+
+        Raises KernelError, Unavailable; Died for a crash, or without an answer within `patience` seconds."""
 
     def running(self) -> int:
-        """The case that was under way when the worker died or raised, or −1."""
+        """Return the case that was under way when the worker died or raised, or −1."""
 
     def close(self) -> None:
-        """End it."""
+        """End the worker."""
 
 
 class Died(LaunchError):
-    """The worker is gone, and with it everything prepared in it."""
+    """The end of a worker, with everything prepared in it."""
 
 
 def ask(client: Client, request: Message[R], patience: float) -> R:
-    """The answer to a request."""
+    """Send a request and return its answer."""
     client.send(request)
     return client.receive(request, patience)
 
 
 def ask_all(clients: Sequence[Client], requests: Sequence[Message[R]], patience: float) -> list[R]:
-    """The answers of ranks that run at once: every request is sent before the first answer is awaited. Raises what the
-    first of them raises; where one is gone before its request, the later ones are not asked."""
+    """Return the answers of ranks that run at once; all requests are sent before any answer is read.
+
+    Raises the first error of the first rank that has one; if a rank is gone before its request, later ranks get
+    none."""
     sent: list[tuple[Client, Message[R]]] = []
     answers: list[R] = []
     errors: list[SuiteError] = []
@@ -60,13 +63,13 @@ def ask_all(clients: Sequence[Client], requests: Sequence[Message[R]], patience:
 
 
 class Local:
-    """The host in this process: for the fake device, whose kernels cannot crash."""
+    """The host in this process, for the fake device, whose kernels cannot crash."""
 
     def __init__(self, host: Serves) -> None:
         self.host = host
 
     def send(self, request: Message[Any]) -> None:
-        """Nothing: it is served when the answer is asked for."""
+        """Do nothing: `receive` serves the request."""
 
     def receive(self, request: Message[R], patience: float) -> R:
         try:

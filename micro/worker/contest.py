@@ -1,4 +1,4 @@
-"""One contest in a worker, from its layout to its last look."""
+"""One contest in a worker, from its layout to its last batch of rounds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from micro.worker.counters import Counters, page_faults
 from micro.worker.layout import Layout
 from micro.worker.messages import ContestCost, RoundBatch
 from micro.worker.schedule import out_of_step
-from micro.worker.timed import UNTOLD, Timed, launches, told
+from micro.worker.timed import UNTOLD, Timed, launches, without_overhead
 from micro.worker.watch import Overwritten, Watch
 from micro.worker.witness import Witness, watched
 
@@ -35,25 +35,24 @@ if TYPE_CHECKING:
     from micro.worker.kernels import Kernels
     from micro.worker.speed import Speed
 
-CANARIES, STEPWISE = 8, 3  # of each small one at the start of a look; where a visit takes milliseconds
-COLD_SHARE = 4  # cold operands rotate through so many last-level caches
+CANARIES, STEPWISE = 8, 3  # samples of each small canary per batch; on a device timed step by step
+COLD_SHARE = 4  # last-level caches' worth of cold operands to rotate through
 DEAR = 1e6  # operations or bytes whose reference takes long
-SHORT = 1e-6  # seconds of a call of which the loop around it is more than a few thousandths
-TRIES = 4  # visits of a case alone that show whether it is the one that changes what all share
-AT_ONCE = 1.2  # times the wall: so much processor time of a case of one thread is that of several, on a core each
-HOT = 0.01  # share of a look's time with the clock held down for heat that rejects the look
+SHORT = 1e-6  # seconds of a call, below which the loop's share matters
+TRIES = 4  # samples of a case alone that show whether it changes shared state
+AT_ONCE = 1.2  # ratio of processor to wall time that reveals several threads in a case of one
+HOT = 0.01  # share of a batch's time with the clock lowered for heat, which rejects the batch
 
 
 @dataclass(frozen=True)
 class Bench:
-    """What outlives a contest in a worker: its device's kernels, arenas and speed, the address of the cell that says
-    which case is under way, and seconds of one launch of each ceiling as the first contest found them."""
+    """State of a worker that outlives a contest."""
 
     kernels: Kernels
     arenas: Arenas
     speed: Speed
-    cell: int
-    ceilings: MutableMapping[tuple[Problem, str], float]
+    cell: int  # address of the cell that holds the case under way
+    ceilings: MutableMapping[tuple[Problem, str], float]  # seconds of one launch of each, from the first contest
 
     @property
     def device(self) -> Device:
@@ -61,7 +60,7 @@ class Bench:
 
     @contextmanager
     def under_way(self, case: int) -> Iterator[None]:
-        """A case answers alone for what it does outside a look."""
+        """Hold a case responsible for what it does outside a batch of rounds."""
         cell = ctypes.c_int32.from_address(self.cell)
         cell.value = case
         yield
@@ -69,7 +68,7 @@ class Bench:
 
 
 class OpenContest:
-    """Laid out when it is made. Cases not `mine` take their place here and are launched by another worker."""
+    """A contest laid out; cases not `mine` occupy their place and run in another worker."""
 
     def __init__(self, bench: Bench, cases: Sequence[Case], mine: Sequence[bool], seed: int) -> None:
         ctypes.c_int32.from_address(bench.cell).value = -1
@@ -79,20 +78,20 @@ class OpenContest:
         self._threaded = any(case.setting.threads > 1 for case in cases)
         self._captured = False
         self.entries = [entry for i in range(len(cases)) for entry in self._entries(i)]
-        usual = replace(cases[0].setting, isa="default")  # their history is of one code
+        usual = replace(cases[0].setting, isa="default")  # comparable with earlier commands
         self._canaries = [
             Timed(problem, variant, variant.prepare(problem, self._device, usual), -1, 1)
             for problem, variant in canaries(self._device)
         ]
         least = together(entry.problem for entry in self._canaries)
-        own = self._own()
-        self.layout = Layout(bench.arenas, self.entries, (*own, *self._canaries), least, seed)
+        launched = self._launched()
+        self.layout = Layout(bench.arenas, self.entries, (*launched, *self._canaries), least, seed)
         self.watch = Watch(self._device, self.layout, self._seen(), bench.under_way)
-        if own and not self._device.kind.compiled:
-            self._warm_up(own)
+        if launched and not self._device.kind.compiled:
+            self._warm_up(launched)
 
     def _entries(self, i: int) -> list[Timed]:
-        """Those of a case; of one that only another worker has prepared they are alike, and take their place here."""
+        """Return a case's entries; a case prepared only in another worker has placeholders alike."""
         case, kernels = self._cases[i], self._bench.kernels
         if self._mine[i] and not kernels.prepared(case):
             with self._bench.under_way(i):
@@ -105,7 +104,7 @@ class OpenContest:
         ]
 
     def _sets(self, case: Case) -> int:
-        """Of cold operands, among which a CPU's launches rotate; a GPU's cache is flushed instead."""
+        """Number of sets of cold operands that a CPU's launches rotate; 1 on a GPU, which flushes its cache."""
         if not self._device.kind.compiled or kind_of(case.setting.device).name != self._device.kind.name:
             return 1
         cold = sum(x.nbytes for x in case.problem.operands() if x.name in case.setting.cold)
@@ -118,12 +117,13 @@ class OpenContest:
         parts = variant.parts(case.problem) or ((variant, 1),)
         return [(part, lambda views: _nothing(), uses) for part, uses in parts]
 
-    def _own(self) -> list[Timed]:
+    def _launched(self) -> list[Timed]:
         return [entry for entry in self.entries if self._mine[entry.case]]
 
     def _seen(self) -> list[int]:
-        """The cases whose timed answers are looked at: not ceilings, nor parts of a launch that are timed one by one;
-        and of a device of a script, which answers with the reference, those whose reference takes no time."""
+        """Return the cases whose timed answers are verified: no ceilings, and no cases timed in parts.
+
+        On a scripted device, which answers with the reference, only those whose reference is fast."""
         scripted = self._device.kind.scripted
         return [
             i
@@ -141,32 +141,33 @@ class OpenContest:
     def _of(self, case: int) -> list[Timed]:
         return [entry for entry in self.entries if entry.case == case]
 
-    def _warm_up(self, own: Sequence[Timed]) -> None:
-        """What is known before anything of a device is timed that is not called from a compiled loop."""
+    def _warm_up(self, entries: Sequence[Timed]) -> None:
+        """Initialize entries not called from a compiled loop: kernels, capturability, clock speed."""
         row, idle = self.layout.draw(0, 1)[0], self._bench.speed.idle
         untold = min(UNTOLD, max(1, self._device.kind.queue))
-        for entry in own:
+        for entry in entries:
             launch = self.layout.bound(entry, self.layout.of(row, entry))
             entry.kernels, entry.capturable = launch.kernels or untold * launch.uses, launch.capturable
             if self._bench.kernels.checked(self._cases[entry.case]) is None:
                 self._launch_first(entry, launch)
         if idle:
-            ramp(own[0], self.pilot)
+            ramp(entries[0], self.pilot)
         self._bench.speed.begin()
 
     def _launch_first(self, entry: Timed, launch: Launch) -> None:
-        """What a launch loads or compiles in a process where it was not checked: it would break a hold."""
+        """Launch once in a process that did not check the case: loading and compiling would break a hold."""
         for do in (launch.call, self._device.sync):
             with self._bench.under_way(entry.case):
                 do()
 
     def calls(self) -> list[list[float]]:
-        """Seconds of one launch of each part of each case; none of another worker's."""
+        """Seconds of one launch of each part of each case; none for another worker's."""
         return [[self._call(e) for e in self._of(i)] if mine else [] for i, mine in enumerate(self._mine)]
 
     def _call(self, entry: Timed) -> float:
-        """Of a ceiling as an earlier contest found them: they tell no more than its launches. From the check where that
-        already told that it is long; not where its only launch may have been the one that loads and compiles."""
+        """Seconds of a launch: a ceiling's from an earlier contest, a long case's from its check.
+
+        On a device called stepwise the check's launch does not count, as it may have loaded and compiled."""
         case, key = self._cases[entry.case], (entry.problem, entry.variant.name)
         seconds = self._bench.ceilings if case.role == "ceiling" and not self._device.kind.compiled else {}
         if key in seconds:
@@ -178,11 +179,11 @@ class OpenContest:
         return seconds[key]
 
     def pilot(self, entry: Timed, count: int) -> visits.Timed:
-        """So many visits of an entry at one place, none of them captured."""
+        """Time `count` samples of an entry at one place, none of them captured."""
         return self.visit([entry], [0] * count, [self.layout.fixed(entry)] * count, captured=False)
 
     def settle(self, calls: Sequence[Sequence[float]], visit: float) -> ContestCost:
-        """How it is run, decided alike in all its workers from the seconds of every launch."""
+        """Set launches per sample and placements, decided alike in all workers from the launch times."""
         for i, case_calls in enumerate(calls):
             for entry, call in zip(self._of(i), case_calls, strict=True):
                 entry.call = call
@@ -192,7 +193,7 @@ class OpenContest:
         for entry in self.entries:
             call = fastest if entry in measured else entry.call
             entry.launches = launches(self._device, entry, visit, call, self._captured)
-            of_long = 1 if entry.variant.constant else 0  # what it keeps it makes in its first call at a place
+            of_long = 1 if entry.variant.constant else 0  # its cache is filled in the first call at a place
             entry.warm = 0 if entry.cold else of_long if entry.call > LONG else WARM
         limits = self._device.limits()
         if not all(e.call > LONG and e.problem.footprint > limits.usable_cache for e in measured or self.entries):
@@ -206,7 +207,7 @@ class OpenContest:
             a_round,
             0.0 if self._device.kind.compiled else limits.visit * STEPWISE * len(self._canaries) + asking,
             loop_seconds(self._bench.cell) if self._device.kind.compiled and fastest < SHORT else 0.0,
-            run_queue.told(),
+            run_queue.available(),
         )
 
     def visit(
@@ -218,7 +219,9 @@ class OpenContest:
         turns: Sequence[Sequence[int]] | None = None,
         witnesses: Sequence[Witness] = (),
     ) -> visits.Timed:
-        """Visits in this order: `which` of the entries, and where its operands lie; which sets of cold ones."""
+        """Time samples in this order.
+
+        `which`: entry of each; `offsets`: places of its operands; `turns`: its sets of cold operands."""
         import numpy as np
 
         plan = visits.Visits(
@@ -243,15 +246,15 @@ class OpenContest:
         if not captured:  # rivals are called the same way
             bound = [replace(launch, capturable=False) for launch in bound]
         launches = [[launch] for launch in bound]
-        times = visits.stepwise(self._device, launches, plan, self._bench.cell, {one.visit: one for one in witnesses})
-        return told(self._device, entries, which, times, self._bench.speed.overhead)
+        times = visits.stepwise(self._device, launches, plan, self._bench.cell, {x.visit: x for x in witnesses})
+        return without_overhead(self._device, entries, which, times, self._bench.speed.overhead)
 
     def look(self, first: int, rounds: int, only: int | None, canary: bool) -> RoundBatch:
-        """Every case once a round, in fresh random order; `only` one case where workers take turns."""
+        """Run every case once per round, in fresh random order. `only`: a single case, for turns."""
         began, faults, counters, watch = time.perf_counter(), page_faults(), Counters.now(), self.watch
         cost = watch.seconds, watch.faults
         table = self.layout.draw(first, rounds)
-        entries = [e for e in self._own() if only is None or e.case == only]
+        entries = [e for e in self._launched() if only is None or e.case == only]
         order = placement.orders(self._seed, first, rounds, len(entries))
         columns = [self.layout.columns(e) for e in entries]
         offsets = [table[r, columns[e]] for r in range(rounds) for e in order[r]]
@@ -276,15 +279,16 @@ class OpenContest:
             counters=replace(spent, moved=int(process_state.cores() != self._state.cores)),
             faults=page_faults() - faults - (watch.faults - cost[1]),
             seconds=seconds,
-            witnesses=tuple(watch.made.get(case, 0) for case in range(len(self._cases))),
+            witnesses=tuple(watch.counts.get(case, 0) for case in range(len(self._cases))),
             witnessing=watch.seconds - cost[0],
             state=self._bench.speed.state,
             slowed=slowed,
         )
 
     def _judge(self, witnesses: Sequence[Witness]) -> None:
-        """Raises WrongResult for a case whose answer is wrong; where inputs were written to, for the case that does it.
-        Where none does it again a row of a table is not to blame."""
+        """Raise WrongResult for a wrong answer; where inputs were overwritten, for the case that does it.
+
+        If no case overwrites them again, a row of a table is not to blame."""
         try:
             self.watch.judge(witnesses, self._wrong)
         except Overwritten as overwritten:
@@ -297,7 +301,7 @@ class OpenContest:
                     raise overwritten.error from None
 
     def _refuse_overwriter(self) -> None:
-        """On inputs as they were at first; they are so again afterwards."""
+        """Raise WrongResult for a case that overwrites inputs; restore them before and after."""
         arenas = self._bench.arenas
         arenas.fill_again()
         before = arenas.sums()
@@ -311,8 +315,9 @@ class OpenContest:
         self._refuse_guilty(changed)
 
     def _refuse_changes(self) -> None:
-        """What was left changed of the process since the contest was opened, which is put back; cores may be others'
-        doing."""
+        """Restore the process state of before the contest; raise WrongResult for the case that changes it.
+
+        Cores may be changed by others."""
 
         def changed() -> str:
             after = process_state.take()
@@ -325,8 +330,8 @@ class OpenContest:
             self._refuse_guilty(changed)
 
     def _refuse_guilty(self, changed: Callable[[], str]) -> None:
-        """Launches each case alone. Raises WrongResult for one that does what `changed` then says."""
-        for entry in self._own():
+        """Launch each case alone; raise WrongResult if `changed` returns a message after it."""
+        for entry in self._launched():
             self.pilot(entry, TRIES)
             if what := changed():
                 with self._bench.under_way(entry.case):
@@ -338,12 +343,13 @@ class OpenContest:
     def _gathered(
         self, entries: Sequence[Timed], order: Array, times: visits.Timed, table: Array, stolen: float
     ) -> RoundBatch:
-        """Visits in the order taken to rounds × cases: parts are summed, the share lost is the worst part's. `stolen`:
-        share of the look that the hypervisor took."""
+        """Convert samples in the order taken to rounds × cases; parts add up, losses are the worst part's.
+
+        `stolen`: share of the batch's time that the hypervisor took."""
         import numpy as np
 
         taken = run_queue.stolen(times.wall, times.waited, stolen)
-        known = self._device.kind.compiled and run_queue.told()  # elsewhere that clock may have steps of 10 ms
+        known = self._device.kind.compiled and run_queue.available()  # elsewhere that clock may have steps of 10 ms
         helped = known & (times.cpu > AT_ONCE * times.wall)
         shape = (len(order), len(self._cases))
         wall, cpu, lost = np.zeros(shape), np.zeros(shape), np.zeros(shape)
@@ -357,7 +363,7 @@ class OpenContest:
             cpu[:, entry.case] += (times.cpu - taken)[at] / uses
             broken[entry.case] += int(times.broke[at].sum())
             if alone:
-                # Threads need not all work all the time: others' load beside several is told by the counters.
+                # Several threads may idle: the counters show foreign load beside them.
                 lost[:, entry.case] = np.maximum(lost[:, entry.case], (times.lost + taken / times.wall)[at])
                 waits[entry.case] += float(((times.waited - taken)[at] / uses).sum())
         cases = range(len(self._cases))
@@ -378,7 +384,7 @@ class OpenContest:
         )
 
     def _canary_medians(self) -> dict[str, float]:
-        """Median seconds of each canary: of processor time, or where there is none by the device's clock."""
+        """Median seconds of each canary, of processor time, or by the device's clock where there is none."""
         import numpy as np
 
         medians = {}

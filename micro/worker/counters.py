@@ -1,4 +1,4 @@
-"""Contention counters of the system: time of other processes, stolen time, throttled periods, pressure."""
+"""Contention counters of the system: foreign time, stolen time, throttled periods, pressure."""
 
 from __future__ import annotations
 
@@ -12,27 +12,25 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """Running totals, or the difference of two. Seconds, but for `throttled`, which counts periods, and
-    `moved`, which counts looks during which the process lost or gained cores. `steal`: of the whole machine; `stolen`:
-    of a core on which this process may run; `allowed`: busy time of all cores on which it may run."""
+    """Running totals in seconds, or the difference of two."""
 
     clock: float = 0.0
-    busy: float = 0.0
-    own: float = 0.0
-    steal: float = 0.0
+    busy: float = 0.0  # of all cores
+    own: float = 0.0  # of this process; the field names are keys of run files
+    steal: float = 0.0  # of the entire machine
     pressure: float = 0.0
-    throttled: int = 0
-    moved: int = 0
-    stolen: float = 0.0
-    allowed: float = 0.0
+    throttled: int = 0  # periods
+    moved: int = 0  # batches during which the process lost or gained cores
+    stolen: float = 0.0  # per core that this process may run on
+    allowed: float = 0.0  # busy time of all cores that it may run on
 
     @classmethod
     def now(cls) -> Counters:
         tick = os.sysconf("SC_CLK_TCK")
         lines = _text(Path("/proc/stat")).splitlines()
         user, nice, system, _, _, irq, softirq, steal = _ticks(lines, "cpu")
-        cores = [_ticks(lines, f"cpu{core}") for core in _own_cores()]
-        own = [ticks[-1] for ticks in cores]
+        cores = [_ticks(lines, f"cpu{core}") for core in _allowed_cores()]
+        stolen = [ticks[-1] for ticks in cores]
         return cls(
             time.perf_counter(),
             (user + nice + system + irq + softirq) / tick,
@@ -41,7 +39,7 @@ class Counters:
             _pressure(),
             _throttled(),
             0,
-            sum(own) / max(1, len(own)) / tick,
+            sum(stolen) / max(1, len(stolen)) / tick,
             sum(sum(ticks[:3]) + sum(ticks[5:7]) for ticks in cores) / tick,
         )
 
@@ -53,7 +51,7 @@ class Counters:
 
     @property
     def foreign(self) -> float:
-        """Cores kept busy by others."""
+        """Number of cores kept busy by other processes."""
         return max(0.0, self.busy - self.own) / self.clock if self.clock else 0.0
 
 
@@ -65,17 +63,17 @@ def _text(path: Path) -> str:
 
 
 def _ticks(lines: Sequence[str], name: str) -> list[int]:
-    """Of a line of /proc/stat: user, nice, system, idle, waiting, interrupts, soft ones, stolen; zeros without one."""
+    """Return user, nice, system, idle, iowait, irq, softirq, steal of a /proc/stat line; zeros if missing."""
     words: list[str] = next((line.split() for line in lines if line.startswith(f"{name} ")), [])
     return [int(word) for word in words[1:9]] or [0] * 8
 
 
-def _own_cores() -> list[int]:
+def _allowed_cores() -> list[int]:
     return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 
 
 def _pressure() -> float:
-    """Seconds some task waited for a processor (PSI)."""
+    """Seconds that some task waited for a processor (PSI)."""
     words = _text(Path("/proc/pressure/cpu")).partition("\n")[0].split("total=")
     return int(words[1]) * 1e-6 if len(words) > 1 else 0.0
 
@@ -92,6 +90,6 @@ def _throttled() -> int:
 
 
 def page_faults() -> int:
-    """Of this process so far."""
+    """Return the page faults of this process so far."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return usage.ru_minflt + usage.ru_majflt

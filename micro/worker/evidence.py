@@ -1,4 +1,4 @@
-"""Evidence on a wrong kernel: where, how many, how far off; with --keep-wrong the operands."""
+"""Evidence of a wrong answer: where, how many, how far off; with --keep-wrong the operands."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LONGEST = 100  # characters of a file's name
 
 @dataclass(frozen=True)
 class Found:
-    """One probe and its answer, by output. `evidence` compared one of them; its errors are what they were."""
+    """One probe and its answer, by output; `evidence` compares one of the outputs."""
 
     probe: str
     x: dict[str, Array]
@@ -30,7 +30,7 @@ class Found:
 
 
 def how_far(error: Array, bound: Array) -> str:
-    """By how much values are off that are wrong, as a refusal says it."""
+    """Format the largest error of wrong values, in units of the bound."""
     import numpy as np
 
     if np.isnan(error).any():
@@ -43,26 +43,27 @@ def how_far(error: Array, bound: Array) -> str:
 
 
 def beside(run_file: Path) -> Path:
-    """The folder of evidence of a run."""
+    """Return the evidence folder of a run file."""
     return run_file.with_name(run_file.name.removesuffix(".jsonl") + ".wrong")
 
 
 def path(folder: Path, case: Case) -> Path:
-    """The file of a case: its name, shortened to what file systems take, and a sum that no other case has."""
+    """Return the evidence file of a case: its name, shortened for file systems, and a unique checksum."""
     slug = re.sub(r"[^A-Za-z0-9_.-]+", "_", case.name.replace("/", "-"))
     return folder / f"{slug[:LONGEST]}-{zlib.crc32(case.name.encode()):08x}.json"
 
 
 def clear(folder: Path, case: Case) -> None:
-    """Take away what an earlier run left of this case."""
+    """Remove an earlier run's evidence of this case."""
     with suppress(OSError):
         path(folder, case).unlink(missing_ok=True)
         path(folder, case).with_suffix(".npz").unlink(missing_ok=True)
 
 
 def write(folder: Path, case: Case, seed: int, reason: str, answered: Found, keep: bool) -> Path:
-    """JSON, and with `keep` the inputs beside it as `.npz`, with what was answered: the wrong output as `answer`, the
-    others as `answer_NAME`."""
+    """Write evidence as JSON; `keep`: also inputs and outputs, as `.npz`.
+
+    The wrong output is the array `answer`, others are `answer_NAME`."""
     import numpy as np
 
     target = path(folder, case)
@@ -80,7 +81,7 @@ def write(folder: Path, case: Case, seed: int, reason: str, answered: Found, kee
 
 
 def _numbers(answered: Found) -> dict[str, Any]:
-    """Counts, first and worst place, and how the errors spread, in units of what is allowed."""
+    """Count wrong values, with first and worst place and a histogram of error over bound."""
     import numpy as np
 
     error, bound = answered.evidence.error, answered.evidence.bound
@@ -111,5 +112,5 @@ def _numbers(answered: Found) -> dict[str, Any]:
 
 
 def _finite(value: Any) -> float | None:
-    """JSON has no other."""
+    """Return a finite float, or None, as JSON has no other."""
     return float(value) if abs(float(value)) < float("inf") else None

@@ -1,4 +1,4 @@
-"""Operands between protected pages, so that an access past either end is a crash that is reported as such."""
+"""Operands between protected pages: an access past either end is a crash reported as such."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ NO_ACCESS = 0
 
 
 def fits(device: Device, problem: Problem) -> bool:
-    """Whether its operands can be fenced here: on a processor whose launches run in this process, where there is a
-    compiler, and operands of a size that is cheap to map."""
+    """Report whether the problem's operands can be fenced here.
+
+    This needs a processor whose launches run in this process, a compiler, and operands cheap to map."""
     if not device.kind.compiled or device.kind.scripted or problem.footprint > MOST:
         return False
     try:
@@ -35,7 +36,7 @@ def fits(device: Device, problem: Problem) -> bool:
 
 
 class Stretch:
-    """Whole pages for so many bytes, and one on either side that cannot be read or written."""
+    """Pages for so many bytes, and an inaccessible page on either side."""
 
     def __init__(self, nbytes: int) -> None:
         import numpy as np
@@ -43,10 +44,10 @@ class Stretch:
         page = mmap.PAGESIZE
         room = -(-max(nbytes, 1) // page) * page
         self._mapped = mmap.mmap(-1, room + 2 * page, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        whole: Array = np.frombuffer(self._mapped, np.uint8)
-        self.inner = whole[page : page + room]
-        self.low = int(whole.ctypes.data)
-        self.high = self.low + whole.size
+        pages: Array = np.frombuffer(self._mapped, np.uint8)
+        self.inner = pages[page : page + room]
+        self.low = int(pages.ctypes.data)
+        self.high = self.low + pages.size
         protect = ctypes.CDLL(None, use_errno=True).mprotect
         for address in (self.low, self.high - page):
             if protect(ctypes.c_void_p(address), ctypes.c_size_t(page), NO_ACCESS):
@@ -55,7 +56,7 @@ class Stretch:
 
 @contextmanager
 def watched(stretches: Sequence[Stretch], cell: int) -> Iterator[None]:
-    """An access to a fence leaves BEYOND in the cell; without one it is a crash as any other."""
+    """Write BEYOND to the cell on an access to a fence, before the crash; without fences do nothing."""
     import numpy as np
 
     if not stretches or not cell:

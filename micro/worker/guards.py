@@ -1,4 +1,4 @@
-"""Operands of one problem for its check, with guards around each, apart from the arenas of the measurement."""
+"""Operands of one problem for its check, with guards around each, apart from the measurement's arenas."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from kernels.devices.base import Device
     from kernels.problem import Array, Problem
 
-GUARD = 4  # of the units that operands are aligned to, at least
-LONGEST, LONGEST_ALONE = 1 << 20, 1 << 16  # bytes of a guard at most: of many rows, of an operand that is one row
-MARK = 0xA5  # in every byte before anything is put
+GUARD = 4  # least units of alignment in a guard
+LONGEST, LONGEST_ALONE = 1 << 20, 1 << 16  # most bytes of a guard, beside several rows and beside a single row
+MARK = 0xA5  # in every byte before any write
 # A guard's bytes, over and over: NaN of the operand's type, with a payload by which another NaN is known; of whole
 # numbers a large negative one, which is no index either. No byte is 0x80: int8 is put as −127 to 127.
 PATTERNS = {
@@ -35,14 +35,14 @@ PATTERNS = {
 
 
 def reach(x: Operand, unit: int) -> int:
-    """Units of a guard beside an operand: beyond its longest row."""
+    """Units of a guard beside an operand: more than its longest row."""
     most = LONGEST if len(x.shape) > 1 and x.shape[0] > 1 else LONGEST_ALONE
     return max(GUARD, lines(min(x.ld * BYTES[x.dtype], most), unit) + 1)
 
 
 @dataclass(frozen=True)
 class Guard:
-    """Bytes that belong to no operand, as a view of int8, and what they hold, as the device takes and gives it."""
+    """Bytes that belong to no operand, as an int8 view, and their values, as the device converts them."""
 
     view: Any
     values: Array
@@ -50,7 +50,7 @@ class Guard:
 
 @functools.lru_cache(maxsize=16)
 def _values(pattern: bytes, shape: tuple[int, ...]) -> Array:
-    """The pattern again and again."""
+    """Repeat the pattern to fill a shape."""
     import numpy as np
 
     return np.resize(np.frombuffer(pattern, np.int8).astype(np.float32), shape)
@@ -64,7 +64,7 @@ class Bench:
         reaches = [reach(x, unit) for x in operands]
         sizes = [lines(x.nbytes, unit) for x in operands]
         ends = [sum(sizes[:i] + reaches[:i] * 2) * unit for i in range(len(operands) + 1)]
-        # Each operand has a guard of its own on either side.
+        # Each operand has a separate guard on either side.
         offsets = [end + reach * unit for end, reach in zip(ends, reaches, strict=False)]
         self.block = device.allocate(ends[-1])
         self.block[:] = MARK
@@ -72,14 +72,14 @@ class Bench:
         self._guard([(self.block, at, stop) for at, stop in itertools.pairwise(ends)])
 
     def _lay(self, device: Device, problem: Problem, places: Sequence[tuple[Any, int]]) -> None:
-        """Operands at these offsets into blocks."""
+        """Place operands at these offsets into blocks."""
         self.device, self.problem = device, problem
         self._places = list(zip(places, problem.operands(), strict=True))
         self.views = self.at(0)
         self._point()
 
     def _guard(self, rooms: Sequence[tuple[Any, int, int]]) -> None:
-        """All of each operand's room that is not its elements: block, first and last offset."""
+        """Guard all room of each operand that holds no element. `rooms`: block, first and last offset."""
         self.guards: list[Guard] = []
         for ((_, offset), x), (block, first, stop) in zip(self._places, rooms, strict=True):
             for start, end in ((first, offset), (offset + x.nbytes, stop)):
@@ -95,12 +95,12 @@ class Bench:
         self.guards.append(Guard(self.device.view(block, offset, guard), _values(PATTERNS[x.dtype], guard.shape)))
 
     def mark(self, harmless: bool = False) -> None:
-        """Write the guards: what each holds, or zeros."""
+        """Write the guards: their patterns, or zeros."""
         for guard in self.guards:
             self.device.put(guard.view, 0 * guard.values if harmless else guard.values)
 
     def _point(self) -> None:
-        """Indices that may be followed, for a kernel that is launched before anything was loaded."""
+        """Write valid indices, for a kernel that is launched before anything was loaded."""
         import numpy as np
 
         for operand, view in zip(self.problem.operands(), self.views, strict=True):
@@ -108,7 +108,7 @@ class Bench:
                 self.device.put(view, self.problem.indices(operand, np.random.default_rng(0)))
 
     def at(self, shift: int) -> list[Any]:
-        """The operands, or what lies so many bytes behind them, within the guards."""
+        """Return the operands, or views shifted by so many bytes, within the guards."""
         return [self.device.view(block, offset + shift, x) for (block, offset), x in self._places]
 
     def load(self, x: dict[str, Array]) -> None:
@@ -119,13 +119,13 @@ class Bench:
             self.device.put(view, x[operand.name] if operand.role != "out" else np.full(1, np.nan, "f4"))
 
     def answer(self) -> dict[str, Array]:
-        """The outputs, on the host, by name."""
+        """Return the outputs, on the host, by name."""
         self.device.sync()
         written = zip(self.problem.operands(), self.views, strict=True)
         return {operand.name: self.device.get(view) for operand, view in written if operand.role != "in"}
 
     def refuse_strays(self, x: dict[str, Array]) -> None:
-        """Raise where the kernel wrote to its inputs or beyond its operands."""
+        """Raise WrongResult if the kernel wrote to its inputs or beyond its operands."""
         import numpy as np
 
         if not all((self.device.get(guard.view) == guard.values).all() for guard in self.guards):
@@ -139,12 +139,15 @@ class Bench:
 
 
 class Fenced(Bench):
-    """Each operand in pages of its own between two protected ones: against the page behind it, as near as its
-    alignment allows, or against the one before it."""
+    """Operands in separate pages between two protected pages.
+
+    Each lies against the page behind it, as near as its alignment allows, or against the page before it."""
 
     def __init__(self, device: Device, problem: Problem, stretches: Sequence[Stretch], behind: bool) -> None:
         unit, operands = device.kind.alignment, problem.operands()
         pairs = list(zip(stretches, operands, strict=True))
-        offsets = [(one.inner.size - x.nbytes) // unit * unit if behind else 0 for one, x in pairs]
-        self._lay(device, problem, [(one.inner, offset) for one, offset in zip(stretches, offsets, strict=True)])
-        self._guard([(one.inner, 0, one.inner.size) for one in stretches])
+        offsets = [(stretch.inner.size - x.nbytes) // unit * unit if behind else 0 for stretch, x in pairs]
+        self._lay(
+            device, problem, [(stretch.inner, offset) for stretch, offset in zip(stretches, offsets, strict=True)]
+        )
+        self._guard([(stretch.inner, 0, stretch.inner.size) for stretch in stretches])

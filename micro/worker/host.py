@@ -1,4 +1,4 @@
-"""What serves the requests of one device, in a worker process or in this one."""
+"""The server of one device's requests, in a worker process or in this one."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 
 class Host:
-    """Kernels of one device, and the contest that is open. `cell`: address of the 32-bit cell that tells which case is
-    under way, 0 where there is no watcher."""
+    """Kernels of one device, and the open contest.
+
+    `cell`: address of the 32-bit cell that holds the case under way; 0: no watcher."""
 
     def __init__(self, device: Device, cell: int) -> None:
         self.device = device
@@ -32,7 +33,7 @@ class Host:
         self.contest: OpenContest | None = None
 
     def running(self) -> int:
-        """The case under way, or −1."""
+        """Return the case under way, or −1."""
         return int(ctypes.c_int32.from_address(self.bench.cell).value)
 
     def prepare(self, case: Case) -> PreparedCase:
@@ -40,25 +41,25 @@ class Host:
         return self.kernels.prepare(case)
 
     def check(self, case: Case, seed: int, evidence: Path | None = None, keep: bool = False) -> Passed:
-        """One launch for each probe against float64. Raises WrongResult."""
+        """Compare one launch for each probe with float64. Raises WrongResult."""
         return self.kernels.check(case, seed, evidence, keep)
 
     def names(self, cases: Sequence[Case]) -> list[tuple[str, ...]]:
-        """The device's own names of the kernels of each case: this process is to time nothing any more."""
+        """Return the device's names of the kernels of each case; this process must time nothing afterwards."""
         return self.kernels.names(cases)
 
     def open(self, cases: Sequence[Case], mine: Sequence[bool], seed: int) -> list[list[float]]:
-        """Lay out a contest; seconds of one launch of each part of each case that is `mine`."""
+        """Lay out a contest; return seconds of one launch of each part of each case that is `mine`."""
         self.contest = None  # what it holds is free before the next one is laid out
         self.contest = OpenContest(self.bench, cases, mine, seed)
         return self.contest.calls()
 
     def settle(self, calls: Sequence[Sequence[float]], visit: float) -> ContestCost:
-        """How the open contest is run, from the seconds of every launch; `visit`: seconds of a visit."""
+        """Decide how to run the open contest, from launch times. `visit`: seconds of a sample."""
         return self._open().settle(calls, visit)
 
     def look(self, first: int, rounds: int, only: int | None = None, canary: bool = True) -> RoundBatch:
-        """Rounds of the open contest; `only` one case where workers take turns."""
+        """Run rounds of the open contest. `only`: a single case, for workers that take turns."""
         return self._open().look(first, rounds, only, canary)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""A child process that answers requests in JSON lines over two pipes of its own: an arm of `micro.ab`, a framework."""
+"""A child process that answers JSON lines over two pipes: an arm of `micro.ab`, a framework."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from micro.worker.process import CLOSE, GLANCE, ended
 
 
 class JsonChild:
-    """Alive from here on. Its command ends in the descriptor that it reads requests from, the one that it writes
-    messages to, and this process's id; `output` and `errors` take what it prints, by default where this process prints
-    and where its output goes. Once an error of it was raised its process is gone. Raises OSError where it cannot be
-    started."""
+    """A running child process, ended by its first error. Raises OSError if it cannot start.
+
+    Its command ends in three numbers: the descriptor for requests, the descriptor for messages, and this process's id.
+    `output` and `errors`: files for its stdout and stderr, by default this process's stdout and `output`."""
 
     def __init__(
         self,
@@ -51,26 +51,28 @@ class JsonChild:
 
     @property
     def pid(self) -> int:
-        """Of its process."""
+        """Process id of the child."""
         return self._process.pid
 
     def send(self, request: Mapping[str, Any]) -> None:
-        """A request. Raises Died."""
+        """Send a request. Raises Died."""
         try:
             os.write(self._to, (json.dumps(request) + "\n").encode())
         except OSError:
             raise self._death() from None
 
     def receive(self, patience: float, what: str = "answer") -> dict[str, Any]:
-        """Its next message. Raises Died where none comes within `patience` seconds, it has ended, or sends no JSON;
-        `what` was expected."""
+        """Return the next message.
+
+        Raises Died if none comes within `patience` seconds, the child has ended, or sends no JSON. `what`: the expected
+        message, for the error."""
         message = self.poll(patience)
         if message is None:
             raise self.fault(f"hangs: no {what} within {patience:.0f} s")
         return message
 
     def poll(self, patience: float) -> dict[str, Any] | None:
-        """Its next message; None where none comes within `patience` seconds. Raises Died."""
+        """Return the next message; None if none comes within `patience` seconds. Raises Died."""
         line = self._line(time.monotonic() + patience)
         if line is None:
             return None
@@ -83,12 +85,12 @@ class JsonChild:
         return message
 
     def fault(self, text: str) -> Died:
-        """Its error, for what it did wrong: it is ended, so that a late answer is not taken for the next one."""
+        """End the child, so that no late answer is taken for the next one, and return its error."""
         self.close()
         return Died(text)
 
     def _line(self, end: float) -> bytes | None:
-        """The next line; None where it has not come by then."""
+        """Return the next line; None if it has not come by `end`."""
         while b"\n" not in self._rest:
             left = end - time.monotonic()
             gone = self._process.poll() is not None  # a child of its may hold the descriptor open
@@ -111,13 +113,15 @@ class JsonChild:
         return ended(code)
 
     def wait(self) -> bool:
-        """For its own end, a while: whether it came."""
+        """Wait a while for the child to end; report whether it did."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(CLOSE)
         return self._process.returncode is not None
 
     def close(self) -> None:
-        """End it and whatever it started. A second time does nothing: its id may be another process's by then."""
+        """End the child and its process group.
+
+        A second call does nothing: the id may be another process's by then."""
         if self._from < 0:
             return
         with suppress(ProcessLookupError):

@@ -1,4 +1,4 @@
-"""Kernels of one process: compiled, checked against float64, named; before and after any of them is timed."""
+"""Kernels of one process: compiled, checked against float64, named; before and after they are timed."""
 
 from __future__ import annotations
 
@@ -27,13 +27,14 @@ if TYPE_CHECKING:
     from kernels.launch import Bind
     from kernels.problem import Problem
 
-KEPT = 4 << 30  # bytes of operands of problems whose inputs are kept for the next rival
-DEAR, LARGE = 1e9, 64 << 20  # on a processor: FLOP from which on they are kept, and bytes of operands up to which
+KEPT = 4 << 30  # bytes of problems whose inputs are cached for the next rival
+DEAR, LARGE = 1e9, 64 << 20  # on a processor: least FLOP and most bytes of problems with cached inputs
 
 
 def refuse_uses(case: Case, uses: object) -> None:
-    """Raise WrongResult where a launch says of itself what cannot be: its time is divided by it. More than one use is
-    believed of the tables' rows alone, whose sources are here: no answer tells how often it was found."""
+    """Raise WrongResult for an impossible number of uses, by which a launch's time is divided.
+
+    Only the suite's variants may have several uses per launch: no answer shows how often it was computed."""
     if type(uses) is not int or uses < 1:
         raise WrongResult(f"claims {uses} uses of one call: a whole number, or leave `uses` out")
     if uses > 1 and is_user(case.problem.op, case.variant):
@@ -48,12 +49,12 @@ def refuse_workspace(case: Case, held: int) -> None:
 
 
 class Kernels:
-    """Of one device. What is prepared stays until a contest that had it is closed."""
+    """Kernels of one device; what is prepared stays until its contest is closed."""
 
     def __init__(self, device: Device) -> None:
         self.device = device
         self._binds: dict[Case, list[tuple[Variant[Any], Bind, int]]] = {}
-        self._whole: dict[Case, Bind] = {}
+        self._undivided: dict[Case, Bind] = {}
         self._pilot: dict[Case, float] = {}
         self._evidence: dict[Case, tuple[int, Path | None, bool]] = {}
         self._drawn: dict[tuple[Problem, int, tuple[str, ...]], Drawn] = {}
@@ -66,12 +67,12 @@ class Kernels:
         began, before = time.perf_counter(), process_state.take()
         self._threads[case] = process_state.threads()
         variant = self.device.adopt(find(case.problem.op, case.variant))
-        whole = variant.prepare(case.problem, self.device, case.setting)
-        self._whole[case] = whole
-        launch = whole(bench.views)
+        bind = variant.prepare(case.problem, self.device, case.setting)
+        self._undivided[case] = bind
+        launch = bind(bench.views)
         refuse_uses(case, launch.uses)
         refuse_workspace(case, launch.workspace)
-        self._binds[case] = [(variant, whole, launch.uses)]
+        self._binds[case] = [(variant, bind, launch.uses)]
         if parts := variant.parts(case.problem):
             self._binds[case] = [
                 (part, part.prepare(case.problem, self.device, case.setting), uses) for part, uses in parts
@@ -87,12 +88,13 @@ class Kernels:
         return PreparedCase(time.perf_counter() - began, launch.uses, launch.workspace, kernel, isa)
 
     def check(self, case: Case, seed: int, evidence: Path | None = None, keep: bool = False) -> checking.Passed:
-        """One launch for each probe against float64. Raises WrongResult, its evidence in a folder if one
-        is given, with the operands if they are to be kept."""
+        """Compare one launch for each probe with float64.
+
+        Raises WrongResult, after writing its evidence to a folder, if one is given; `keep`: with operands."""
         variant = self.device.adopt(find(case.problem.op, case.variant))
-        if case not in self._whole:
+        if case not in self._undivided:
             self.prepare(case)
-        bind = self._whole[case]
+        bind = self._undivided[case]
         self._evidence[case] = seed, evidence, keep
         if evidence is not None:
             worker_evidence.clear(evidence, case)
@@ -114,16 +116,17 @@ class Kernels:
             raise LeftRunning(f"leaves threads at work after its call: {', '.join(sorted(new.elements()))}")
 
     def leave(self, case: Case, error: WrongResult) -> None:
-        """The evidence of an answer that is wrong, in the folder that was given when it was checked."""
+        """Write the evidence of a wrong answer to the folder given at its check."""
         seed, folder, keep = self._evidence.get(case, (0, None, False))
         if folder is not None and error.evidence is not None:
             with suppress(OSError):  # no room for it: the kernel is wrong all the same
                 worker_evidence.write(folder, case, seed, str(error), error.evidence, keep)
 
     def _inputs(self, problem: Problem, seed: int, constant: tuple[str, ...]) -> Drawn | None:
-        """The problem's, as its rivals before had them; of the problems asked for last as many as KEPT bytes hold. On a
-        processor, whose memory they share with the operands, the last one's alone, and fresh ones where the right
-        answer costs little to find, or room is scarce."""
+        """Return cached inputs of a problem, shared by its rivals; as many problems as KEPT bytes hold.
+
+        On a processor, whose memory operands share, only the last problem's inputs are cached, and none where the
+        reference is cheap or room is scarce."""
         alone = self.device.kind.compiled
         if alone and (problem.flops < DEAR or problem.footprint > LARGE):
             return None
@@ -137,17 +140,18 @@ class Kernels:
         return drawn
 
     def names(self, cases: Sequence[Case]) -> list[tuple[str, ...]]:
-        """The device's own names of the kernels of one launch of each, which is traced: this process is to time nothing
-        any more."""
+        """Return the device's names of the kernels of one launch of each case.
+
+        The launch is traced: this process must time nothing afterwards."""
         device: Any = self.device
         if not hasattr(device, "names"):
             return [() for _ in cases]
         calls = []
         for case in cases:
-            if case not in self._whole:
+            if case not in self._undivided:
                 self.prepare(case)
             bench = guards.Bench(device, case.problem)
-            launch = self._whole[case](bench.views)
+            launch = self._undivided[case](bench.views)
             launch.call()  # what it loads or compiles at its first call is not part of it
             calls.append(launch.call)
         device.sync()
@@ -155,23 +159,23 @@ class Kernels:
         return names
 
     def prepared(self, case: Case) -> bool:
-        """Whether it is: until the contest that had it is closed."""
+        """Report whether a case is prepared, until its contest is closed."""
         return case in self._binds
 
     def binds(self, case: Case) -> list[tuple[Variant[Any], Bind, int]]:
-        """What is measured of a prepared case: the variant, or its parts, each with how many uses one launch serves."""
+        """Return the measured parts of a prepared case, or the variant, each with its uses per launch."""
         return self._binds[case]
 
     def in_parts(self, case: Case) -> bool:
-        """Whether parts of a prepared case, or one of them, are timed in place of the call that was checked."""
-        return all(bind is not self._whole[case] for _, bind, _ in self.binds(case))
+        """Report whether parts of a prepared case are timed in place of the checked call."""
+        return all(bind is not self._undivided[case] for _, bind, _ in self.binds(case))
 
     def checked(self, case: Case) -> float | None:
-        """Seconds of the launch by which it was checked, None where it was not."""
+        """Seconds of the launch that checked the case; None if it was not checked."""
         return self._pilot.get(case)
 
     def close(self) -> None:
         """Forget a contest's cases and what they hold."""
         self._binds.clear()
-        self._whole.clear()
+        self._undivided.clear()
         self._pilot.clear()

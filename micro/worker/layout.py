@@ -1,4 +1,4 @@
-"""Where the operands of a contest lie, round by round, and launches bound to those places."""
+"""Places of a contest's operands, round by round, and launches bound to those places."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 
 class Layout:
-    """The operands of all entries of a contest, those of other workers' cases too, so that all draw the same places.
-    `mine` are visited here; `least`: bytes that an arena has in any case, for what lies at its start."""
+    """Operands of all entries of a contest, also of other workers' cases, so that all draw alike.
+
+    `mine`: entries timed here; `least`: minimal bytes of an arena, for operands at its start."""
 
     def __init__(
         self, arenas: Arenas, entries: Sequence[Timed], mine: Sequence[Timed], least: Mapping[Arena, int], seed: int
@@ -29,7 +30,7 @@ class Layout:
         self._place(0)
 
     def spread(self) -> None:
-        """Room for a fresh place in every round."""
+        """Reserve room for a fresh place in every round."""
         self._single = False
         self._place(None)
 
@@ -40,27 +41,27 @@ class Layout:
             entry.entry = None
 
     def draw(self, first: int, rounds: int) -> Array:
-        """Offsets [rounds, operands]."""
+        """Draw offsets [rounds, operands]."""
         return self._arenas.draw(self._seed, first, rounds, self._single)
 
     def fixed(self, entry: Timed) -> Array:
-        """The offsets of an entry's operands that no round changes."""
+        """Return offsets of an entry's operands that no round changes."""
         return self.of(self._arenas.draw(self._seed, 0, 1, True)[0], entry)
 
     def of(self, row: Array, entry: Timed) -> Array:
-        """An entry's offsets out of those of all."""
+        """Return an entry's offsets from a row of all offsets."""
         return row[self.columns(entry)]
 
     def columns(self, entry: Timed) -> list[int]:
-        """The places of an entry's operands in the offsets of all."""
+        """Return the columns of an entry's operands in the table of offsets."""
         return [i for i, owner in enumerate(self.owners) if owner is entry]
 
     def bound(self, entry: Timed, offsets: Array, turn: int = 0) -> Launch:
-        """The launch at a placement; of cold operands the one of that turn."""
+        """Bind a launch to a placement, with the set of cold operands of this turn."""
         return entry.bind(self.views(entry, offsets, turn))
 
     def views(self, entry: Timed, offsets: Array, turn: int = 0) -> list[Any]:
-        """The operands at a placement; cold ones of that turn."""
+        """Return the operands at a placement, with the set of cold operands of this turn."""
         views = []
         for operand, offset in zip(entry.problem.operands(), offsets, strict=True):
             shift = turn * operand.nbytes if operand.name in entry.cold else 0
@@ -68,7 +69,7 @@ class Layout:
         return views
 
     def turns(self, entry: Timed) -> list[int]:
-        """Of a visit's launches, where each has its own; else one for all."""
+        """Return the set of cold operands of each launch of a sample, or [0] if there is one set."""
         if entry.sets == 1:
             return [0]
         turns = [(entry.turn + i) % entry.sets for i in range(entry.launches)]
@@ -76,7 +77,7 @@ class Layout:
         return turns
 
     def addresses(self, entry: Timed, offsets: Array, turns: Sequence[int], keep: list[Any]) -> Array:
-        """What the compiled loop writes into an entry's slots for a visit: a row for each of its placements."""
+        """Return the values that the compiled loop writes into an entry's slots, a row per placement."""
         import numpy as np
 
         if entry.entry is None:

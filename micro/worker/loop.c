@@ -1,4 +1,4 @@
-/* A whole look in one call: every visit of every round in the order and at the placements handed in,
+/* An entire batch of rounds in one call: every sample in the order and at the placements handed in,
  * with nothing between the launches but the loop. */
 #define _GNU_SOURCE
 #include <math.h>
@@ -77,14 +77,14 @@ static void timed(const entry *e, char *argument, const int64_t *addresses, int6
     s->pieces++;
 }
 
-/* What a launch of nothing costs is the loop's own. */
+/* The cost of an empty launch is the loop's. */
 void nothing(void *argument)
 {
     (void)argument;
 }
 
 /* Seconds that a visit of nothing takes longer by the processor-time clock than by the wall, at least. One that was
- * stopped between its two clocks seems to take less than none, and tells nothing. */
+ * interrupted between its two clocks seems to take less than none, and is ignored. */
 double clock_cost(void)
 {
     double least = 1;
@@ -115,8 +115,8 @@ static int changed(const floating *f)
 
 /* wall, cpu: seconds of each visit, all its launches together. more: its untimed launches beyond its case's. queued:
  * what a visit can have lost to others, by `begin` and `end` of run_queue.c; none where the contest has several threads.
- * running: the label of the entry under way, for whoever must say which one crashed. stop: set by an entry that cannot
- * go on. w: witnesses, by visit and launch, ascending; the last one stands at a visit that is none. argument: where it
+ * running: the label of the entry under way, which identifies a crash. stop: set by an entry that cannot
+ * go on. w: verified launches, sorted by visit and launch, ended by one of no visit. argument: where it
  * is for all cases. cost: seconds of cpu's clock itself, once a piece of a visit. f: compared after each visit, since
  * what one case leaves would be the next one's; the look ends there. */
 void run_look(const entry *entries, int64_t visits, const int32_t *which, const int32_t *more, const int64_t *start,

@@ -1,4 +1,4 @@
-"""Messages between the driver and a worker: each request is served by the worker's host and says what it answers."""
+"""Messages between driver and worker: each request is served by the host, and types its answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Serves(Protocol):
-    """What a host does on request; each method is one of the requests below."""
+    """The methods of a host; each is one of the requests below."""
 
     def prepare(self, case: Case) -> PreparedCase: ...
 
@@ -39,14 +39,14 @@ class Serves(Protocol):
 
 
 class Message(Protocol[R_co]):
-    """One message to a worker. `on` serves it there."""
+    """A request to a worker; `on` serves it there."""
 
     def on(self, host: Serves) -> R_co: ...
 
 
 @dataclass(frozen=True)
 class Prepare:
-    """Compile, plan, pack and allocate for a case."""
+    """Request to compile, plan, pack and allocate for a case."""
 
     case: Case
 
@@ -56,8 +56,9 @@ class Prepare:
 
 @dataclass(frozen=True)
 class Check:
-    """One launch for each probe against float64; what a wrong kernel leaves goes into the folder `evidence`, its
-    operands too if they are to be kept."""
+    """Request for a check against float64; evidence of a wrong answer goes into a folder.
+
+    `keep`: with the operands."""
 
     case: Case
     seed: int
@@ -70,7 +71,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Names:
-    """The device's own names of the kernels of one launch of each case, which is traced."""
+    """Request for the device's names of the kernels of one launch of each case, which is traced."""
 
     cases: tuple[Case, ...]
 
@@ -80,7 +81,7 @@ class Names:
 
 @dataclass(frozen=True)
 class Open:
-    """Lay out a contest; answers seconds of one launch of each part of each case that is `mine`."""
+    """Request to lay out a contest, answered by seconds of a launch of each part of cases that are `mine`."""
 
     cases: tuple[Case, ...]
     mine: tuple[bool, ...]
@@ -92,7 +93,7 @@ class Open:
 
 @dataclass(frozen=True)
 class Settle:
-    """How the open contest is run, decided alike in all its workers from the seconds of every launch."""
+    """Request to decide how to run the open contest, alike in all its workers, from launch times."""
 
     calls: list[list[float]]
     visit: float
@@ -103,7 +104,7 @@ class Settle:
 
 @dataclass(frozen=True)
 class Look:
-    """Rounds `first` to `first + rounds` of the open contest; `only` one case where workers take turns."""
+    """Request for rounds `first` to `first + rounds`; `only` a single case, for workers that take turns."""
 
     first: int
     rounds: int
@@ -116,7 +117,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Close:
-    """Forget the open contest."""
+    """Request to forget the open contest."""
 
     def on(self, host: Serves) -> None:
         host.close()
@@ -124,7 +125,7 @@ class Close:
 
 @dataclass(frozen=True, slots=True)
 class PreparedCase:
-    """What preparing a case took and needs; kernel and instruction set as its library names them."""
+    """Time and needs of a prepared case; kernel and instruction set as its library names them."""
 
     seconds: float
     uses: int
@@ -135,41 +136,33 @@ class PreparedCase:
 
 @dataclass(frozen=True, slots=True)
 class ContestCost:
-    """What a contest will cost, case by case: launches in a visit and its seconds; and seconds of a round, and of what
-    a look does beside its rounds; of the compiled loop between two launches, where calls are so short that it tells.
-    `queues`: this system says what a process is queued for."""
+    """Predicted cost of a contest."""
 
-    launches: tuple[int, ...]
-    visits: tuple[float, ...]
-    round: float
-    beside: float = 0.0
-    loop: float = 0.0
-    queues: bool = True
+    launches: tuple[int, ...]  # per sample, of each case
+    visits: tuple[float, ...]  # seconds of a sample, of each case
+    round: float  # seconds
+    beside: float = 0.0  # seconds of a batch beside its rounds
+    loop: float = 0.0  # seconds of the compiled loop per launch, where calls are so short that it matters
+    queues: bool = True  # this system reports how long a process is queued
 
 
 @dataclass(frozen=True)
 class RoundBatch:
-    """Rounds × cases: seconds of one use by the wall and by the processor's clock, with its own waits; share of the
-    visit lost to others; place of the first operand. `launches`: of a visit, case by case, at its end, `unheld` whose
-    stream was not held; `broken`: visits of each whose hold broke. `state`: the multiprocessors' clock at its end; of a
-    worker's first contest temperature and power, too, as it began; `slowed`: seconds for which its clock was held
-    down, by cause; `witnesses`: visits of each case, of the contest so far, whose answers were looked at,
-    `witnessing`: seconds of these rounds that they took; `waits`: seconds of a use that each case waited of its own
-    accord, all rounds together."""
+    """Samples of a batch of rounds; arrays are rounds × cases."""
 
-    wall: Array
-    cpu: Array
-    lost: Array
-    places: Array
+    wall: Array  # seconds of one use
+    cpu: Array  # seconds of one use by the processor's clock, with voluntary waits
+    lost: Array  # share of the sample lost to other processes
+    places: Array  # of the first operand
     canary: dict[str, float]
     counters: Counters
     faults: int
     seconds: float
-    state: dict[str, float] = field(default_factory=dict)
-    launches: tuple[int, ...] = ()
-    broken: tuple[int, ...] = ()
-    unheld: tuple[bool, ...] = ()
-    slowed: dict[str, float] = field(default_factory=dict)
-    witnesses: tuple[int, ...] = ()
-    witnessing: float = 0.0
-    waits: tuple[float, ...] = ()
+    state: dict[str, float] = field(default_factory=dict)  # clock at the end; at first also temperature and power
+    launches: tuple[int, ...] = ()  # per sample at the end, by case
+    broken: tuple[int, ...] = ()  # samples of each case whose hold broke
+    unheld: tuple[bool, ...] = ()  # cases whose stream was not held
+    slowed: dict[str, float] = field(default_factory=dict)  # seconds with the clock held down, by cause
+    witnesses: tuple[int, ...] = ()  # verified samples of each case in the contest so far
+    witnessing: float = 0.0  # seconds that verification took in these rounds
+    waits: tuple[float, ...] = ()  # seconds of a use that each case waited voluntarily, over all rounds

@@ -1,4 +1,4 @@
-"""Where operands lie: fresh places each round, from one distribution for all cases, none shared."""
+"""Placement of operands: fresh places each round, from one distribution for all cases, none shared."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ if TYPE_CHECKING:
 
 
 def lines(nbytes: int, unit: int) -> int:
-    """Units of so many bytes that hold `nbytes`."""
+    """Number of units that hold `nbytes`."""
     return -(-nbytes // unit)
 
 
 def draw(rng: np.random.Generator, sizes: Sequence[int], space: int, rounds: int, unit: int) -> Array:
-    """Byte offsets [rounds, blocks], multiples of `unit`, of blocks of `sizes` bytes in `space` bytes.
+    """Draw byte offsets [rounds, blocks], multiples of `unit`, of blocks of `sizes` bytes in `space`.
 
-    In each round the blocks lie in random order with random gaps of whole units between them, so
-    every block of one size has the same distribution and no two overlap.
-    """
+    In each round the blocks lie in random order with random gaps of entire units between them, so every block of one
+    size has the same distribution and no two overlap."""
     import numpy as np
 
     units = np.array([lines(size, unit) for size in sizes], np.int64)
@@ -40,8 +39,9 @@ def draw(rng: np.random.Generator, sizes: Sequence[int], space: int, rounds: int
 
 
 def orders(seed: int, first: int, rounds: int, count: int) -> Array:
-    """The order of visits in rounds `first` …, [rounds, count]: uniformly random in each; every odd round
-    runs its predecessor's backwards, so that a steady drift falls on both sides of a ratio alike."""
+    """Draw the order of cases in rounds `first` …, [rounds, count], uniformly random in each.
+
+    Every odd round reverses its predecessor, so that a steady drift affects both sides of a ratio alike."""
     import numpy as np
 
     by_round = np.empty((rounds, count), np.int64)
@@ -54,7 +54,7 @@ def orders(seed: int, first: int, rounds: int, count: int) -> Array:
 
 
 def fixed(sizes: Sequence[int], rounds: int, unit: int) -> Array:
-    """One placement for all rounds, block behind block: for operands no cache can hold."""
+    """Return one placement for all rounds, block behind block: for operands no cache can hold."""
     import numpy as np
 
     units = np.array([lines(size, unit) for size in sizes], np.int64)

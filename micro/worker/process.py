@@ -1,4 +1,4 @@
-"""The process in which kernels run, and the handle on it. A kernel's crash or hang costs one worker."""
+"""The process in which kernels run, and the handle on it: a crash or hang costs one worker."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ from micro.worker.process_state import cores
 
 START = 120.0  # seconds a worker may take to import and open its device
 CLOSE = 5.0  # seconds in which a child that closed its pipe may end by itself
-GLANCE = 0.5  # seconds between two looks whether it is still there
+GLANCE = 0.5  # seconds between two checks that it is alive
 POOLS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 # Threads of a pool that wait for work sleep soon: OpenBLAS's after 2^18 cycles, not 2^26, a tenth of a second beside
 # what is timed next on the same cores; OpenMP's after a tenth of their turns. These stay on a core each: one that wakes
 # up on the core of who waits for it makes both take turns there. Whoever sets the variables is obeyed.
 WAITING = {"OPENBLAS_THREAD_TIMEOUT": "18", "GOMP_SPINCOUNT": "30000", "OMP_PROC_BIND": "true"}
-REFERENCES = 8  # threads at most of what the worker of another device computes on the processor
+REFERENCES = 8  # most threads for references of another device's worker
 PR_SET_PDEATHSIG = 1
-Key: TypeAlias = tuple[Setting, str]  # what is fixed per process, and of several threads whose pool it is
+Key: TypeAlias = tuple[Setting, str]  # settings fixed per process, and the owner of the thread pool
 ERRORS = {error.__name__: error for error in (WrongResult, LeftRunning, NoRoom, Unavailable, BuildError, LaunchError)}
 
 
 def ended(code: int | None) -> Died:
-    """By the exit code of its process; None where it lives on."""
+    """Return the error for a process's exit code; None: it goes on without its descriptor."""
     if code is None:
         return Died("closes its descriptor and goes on without an answer")
     if code < 0:
@@ -53,12 +53,13 @@ def ended(code: int | None) -> Died:
 
 
 class Worker:
-    """A child process with a host, pinned to as many cores as it has threads, those of its rank; one whose device does
-    not run on them has all cores for its float64 references, its compilers and its driver's threads, and is pinned
+    """A child process with a host, pinned to as many cores as it has threads, by its rank.
+
+    A worker of another device has all cores for its float64 references, compilers and driver threads, and is pinned
     while it measures."""
 
     def __init__(self, setting: Setting, rank: int = 0) -> None:
-        """Raises Unavailable where what it is to be started with is not here."""
+        """Start the process. Raises Unavailable where its environment cannot be set up."""
         before = setting.variables()
         self._running = -1
         self._cell = tempfile.TemporaryFile()
@@ -128,7 +129,7 @@ class Worker:
         return int.from_bytes(os.pread(self._cell.fileno(), 4, 0), "little", signed=True)
 
     def close(self) -> None:
-        """End it and whatever it started. A second time does nothing: its id may be another process's by then."""
+        """End the process and its group. A second call does nothing: the id may be another process's by then."""
         if self._cell.closed:
             return
         with suppress(ProcessLookupError):
@@ -141,14 +142,14 @@ class Worker:
 
 
 class Workers:
-    """The workers of a command, one for each set of settings that is fixed per process."""
+    """The workers of a command, one per set of settings that is fixed per process."""
 
     def __init__(self) -> None:
         self._alive: dict[Key, Client] = {}
 
     @staticmethod
     def key(case: Case) -> Key:
-        """What is fixed per process; with several threads the pool too: two in a process spin against each other."""
+        """Return the settings fixed per process; with several threads also the pool, as two would compete."""
         setting = case.setting
         pool = find(case.problem.op, case.variant).provider if setting.threads > 1 else ""
         return setting.process, pool
@@ -163,11 +164,11 @@ class Workers:
         return self._alive[key]
 
     def alive(self, key: Key) -> Client | None:
-        """The worker of these settings, where it has been started and has not died."""
+        """Return the worker of these settings, if it was started and has not died."""
         return self._alive.get(key)
 
     def drop(self, key: Key) -> None:
-        """Forget a worker that died."""
+        """End and forget a worker."""
         if (worker := self._alive.pop(key, None)) is not None:
             worker.close()
 
@@ -178,15 +179,17 @@ class Workers:
         self.end()
 
     def end(self) -> None:
-        """All of them; the next case begins a new one."""
+        """End all workers; the next case starts a new one."""
         for worker in self._alive.values():
             worker.close()
         self._alive.clear()
 
 
 def pin(threads: int, rank: int = 0) -> None:
-    """The last cores of those allowed: the first ones serve interrupts more often. Each rank of a group has the cores
-    before those of the rank before it; where there are not enough it shares them, which `oversubscribed` tells."""
+    """Pin this process to the last allowed cores, as the first ones serve more interrupts.
+
+    Each rank of a group has the cores before those of the previous rank; with too few cores ranks share them, as
+    `oversubscribed` reports."""
     if allowed := cores():
         places = max(1, len(allowed) // threads)
         last = len(allowed) - rank % places * threads
@@ -194,12 +197,12 @@ def pin(threads: int, rank: int = 0) -> None:
 
 
 def oversubscribed(ranks: int, threads: int) -> bool:
-    """Whether so many ranks of so many threads have not a core for each thread."""
+    """Report whether so many ranks of so many threads lack a core for each thread."""
     return ranks * threads > len(cores() or [0] * ranks * threads)
 
 
 def die_with(parent: int) -> None:
-    """The system kills this process when that parent ends; at once where it has ended already."""
+    """Let the system kill this process when that parent ends; exit at once if it has ended."""
     try:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     except AttributeError:
@@ -209,7 +212,7 @@ def die_with(parent: int) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Serve until the pipe ends."""
+    """Serve requests until the pipe ends."""
     device, threads, rank, read, write, cell, parent = arguments[0], *map(int, arguments[1:])
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     die_with(parent)
@@ -225,7 +228,7 @@ def main(arguments: list[str]) -> None:
         answers.send((type(error).__name__, str(error)))
         return
     answers.send(("ok", None))
-    own = os.getpid()
+    pid = os.getpid()
     while True:
         try:
             request = requests.recv()
@@ -240,7 +243,7 @@ def main(arguments: list[str]) -> None:
             answer = (type(error).__name__, str(error))
         except (Exception, KeyboardInterrupt) as error:  # an interrupt of a kernel's own
             answer = ("LaunchError", f"raises {raised(error)}")
-        if os.getpid() != own:  # a child that a kernel left behind must not answer for it
+        if os.getpid() != pid:  # a child that a kernel left behind must not answer for it
             os._exit(0)
         answers.send(answer)
 

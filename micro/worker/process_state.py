@@ -1,5 +1,4 @@
-"""What a kernel may leave behind in the process that it shares with its rivals: compared before and after, and put
-back."""
+"""Process state that a kernel shares with its rivals: compared before and after it, and restored."""
 
 from __future__ import annotations
 
@@ -38,18 +37,17 @@ WORDS = {
 
 @dataclass(frozen=True)
 class ProcessState:
-    """Floating point of this thread, handlers of SIGNALS, timers that run, the current directory, the mode of new
-    files, cores, variables that steer libraries."""
+    """State of a process that no kernel may change."""
 
-    rounding: int
+    rounding: int  # of this thread, as flushes and traps
     flushes: int
     traps: int
-    handlers: tuple[tuple[int, int, Any], ...]  # the C function, its flags, Python's own
-    timers: tuple[str, ...]
-    folder: str
-    mask: int
+    handlers: tuple[tuple[int, int, Any], ...]  # of SIGNALS: the C function, its flags, Python's handler
+    timers: tuple[str, ...]  # that run
+    folder: str  # the current directory
+    mask: int  # of new files
     cores: tuple[int, ...]
-    environment: tuple[tuple[str, str], ...]
+    environment: tuple[tuple[str, str], ...]  # variables that steer libraries
 
 
 class _Handler(ctypes.Structure):
@@ -62,7 +60,7 @@ class Floating(ctypes.Structure):
 
 @functools.cache
 def _library() -> Any:
-    """None where there is no compiler: then only what the system tells is compared."""
+    """Load the C library; None without a compiler, which limits the comparison."""
     try:
         return build.load(SOURCE)
     except SuiteError:
@@ -75,13 +73,12 @@ def _numbers() -> Any:
 
 
 def of_thread() -> tuple[Any, ...]:
-    """What a call may leave changed that decides the next one, cheap enough to be read around each: floating point and
-    cores of this thread."""
+    """Return floating-point state and cores of this thread, cheap enough to read around each call."""
     return *floating(), cores()
 
 
 def floating() -> tuple[int, int, int]:
-    """Rounding, flushing and traps of this thread."""
+    """Return rounding, flushing and traps of this thread."""
     state = Floating()
     if (library := _library()) is not None:
         library.state_floating(ctypes.byref(state))
@@ -89,19 +86,19 @@ def floating() -> tuple[int, int, int]:
 
 
 def reader() -> int:
-    """Address of the function that reads a Floating, for compiled code; there is a compiler then."""
+    """Return the address of the function that reads a Floating, for compiled code; needs a compiler."""
     return build.address(SOURCE, "state_floating")
 
 
 def put_back(before: Floating) -> str:
-    """Floating point as it was; what was changed."""
+    """Restore the floating-point state; return what was changed."""
     now = dict(zip(WORDS, floating(), strict=False))
     _library().state_restore(ctypes.byref(before))
     return "; ".join(WORDS[name] for name, value in now.items() if value != getattr(before, name))
 
 
 def take() -> ProcessState:
-    """As it is now."""
+    """Return the current state."""
     handlers = (_Handler * len(SIGNALS))()
     if (library := _library()) is not None:
         library.state_handlers(_numbers(), ctypes.c_int64(len(SIGNALS)), handlers)
@@ -110,7 +107,7 @@ def take() -> ProcessState:
     os.umask(mask)
     return ProcessState(
         *floating(),
-        tuple((one.function, one.flags, handler) for one, handler in zip(handlers, python, strict=True)),
+        tuple((x.function, x.flags, handler) for x, handler in zip(handlers, python, strict=True)),
         tuple(name for name in TIMERS if signal.getitimer(getattr(signal, name))[0]),
         _folder(),
         mask,
@@ -120,7 +117,7 @@ def take() -> ProcessState:
 
 
 def cores() -> tuple[int, ...]:
-    """Those that this thread may run on, in order; none where the system does not tell."""
+    """Return the cores that this thread may run on, in order; none where the system does not report them."""
     return tuple(sorted(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else ()
 
 
@@ -132,7 +129,7 @@ def _folder() -> str:
 
 
 def threads() -> tuple[str, ...]:
-    """Names of the process' threads; none where the system does not tell."""
+    """Return the names of the process's threads; none where the system does not report them."""
     names = []
     for path in Path("/proc/self/task").glob("*/comm"):
         with suppress(OSError):  # it has ended
@@ -141,7 +138,7 @@ def threads() -> tuple[str, ...]:
 
 
 def at_work() -> bool:
-    """Whether other threads run on while this one waits, for longer than a library's pool waits for work."""
+    """Report whether other threads run on for longer than a library's pool waits for work."""
     return all(_others_ran() > BUSY * IDLE for _ in range(POOL))
 
 
@@ -152,27 +149,28 @@ def _others_ran() -> float:
 
 
 def state_changes(before: ProcessState, after: ProcessState) -> list[str]:
-    """What differs that no kernel may change, as a refusal says it."""
+    """Return messages on changes that no kernel may make."""
     changed = zip(SIGNALS, before.handlers, after.handlers, strict=True)
-    signals = ", ".join(name for name, one, other in changed if one != other)
+    signals = ", ".join(name for name, old, new in changed if old != new)
     return [word.format(signals) for name, word in WORDS.items() if vars(before)[name] != vars(after)[name]]
 
 
 def but_for_loading(before: ProcessState, after: ProcessState) -> ProcessState:
-    """`before` with what a library may change where it is loaded as it is after it: code compiled with -ffast-math sets
-    flushing when its object is loaded, a library notes what it found in variables of its own; and loading takes long
-    enough for others to move the process to other cores."""
+    """Return `before` with the changes that loading a library may make.
+
+    Code compiled with -ffast-math sets flushing when loaded, a library may record its findings in variables, and
+    loading is long enough for others to move the process to other cores."""
     return replace(before, **{name: vars(after)[name] for name in PREPARES})
 
 
 def restore(before: ProcessState) -> None:
-    """Put it back; threads stay."""
+    """Restore the state; threads stay."""
     for number, (*_, python) in zip(_numbers(), before.handlers, strict=True):
         if python is not None and signal.getsignal(number) != python:
             signal.signal(number, python)
     if (library := _library()) is not None:
         library.state_restore(ctypes.byref(Floating(before.rounding, before.flushes, before.traps)))
-        handlers = (_Handler * len(SIGNALS))(*(_Handler(*one[:2]) for one in before.handlers))
+        handlers = (_Handler * len(SIGNALS))(*(_Handler(*x[:2]) for x in before.handlers))
         library.state_handle(_numbers(), ctypes.c_int64(len(SIGNALS)), handlers)
     for name in TIMERS:
         if name not in before.timers:

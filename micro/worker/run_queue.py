@@ -1,4 +1,4 @@
-"""How much of a visit was lost to other processes, and how much of it the kernel itself waited."""
+"""Time of a sample lost to other processes, and voluntary waits of the kernel."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ if TYPE_CHECKING:
     from kernels.problem import Array
 
 SOURCE = Path(__file__).with_name("run_queue.c")
-TASKS, OWN = "/proc/self/task", "/proc/self/schedstat"
+TASKS, SCHEDSTAT = "/proc/self/task", "/proc/self/schedstat"
 
 
 @dataclass(frozen=True)
 class Charged:
-    """Of each visit, in seconds: what it took by the processor's clock, what others took of it, what it waited."""
+    """Seconds of each sample."""
 
-    took: Array
-    lost: Array
-    waited: Array
+    took: Array  # by the processor's clock, plus voluntary waits
+    lost: Array  # to others
+    waited: Array  # voluntarily
 
 
 def charged(wall: Array, cpu: Array, queued: Array) -> Charged:
-    """`cpu`: processor time of all threads of the process; `queued`: what the run queue and the hypervisor can have
-    taken at most, infinite for a visit whose thread never gave its core up.
+    """Split the wall time of samples into time taken, lost and waited.
 
-    What the process ran is the kernel's, whichever of its threads did it, on this core or on another: it never takes
-    less. Of the rest of the wall, that the process did not run, what it was queued for was lost, and what is left it
-    waited voluntarily: that is the kernel's too. Where several threads ran at once and processor time exceeds
-    the wall, nothing is left. Threads of one kernel that are queued behind each other lose nothing either: their core
-    ran the process all along. A device without processor time (NaN) has neither losses nor waits."""
+    `cpu`: processor time of all threads of the process; `queued`: the most that run queue and hypervisor can have
+    taken, infinite for a sample whose thread never yielded its core. Processor time is the kernel's, whichever thread
+    and core ran. Of the rest of the wall, queued time is lost, and the remainder is a voluntary wait, which is the
+    kernel's too. If processor time of several threads exceeds the wall, nothing remains. Threads of one kernel queued
+    behind each other lose nothing, as their core ran the process. A device without processor time (NaN) has neither
+    losses nor waits."""
     import numpy as np
 
     idle = np.fmax(wall - cpu, 0.0)
@@ -43,8 +43,9 @@ def charged(wall: Array, cpu: Array, queued: Array) -> Charged:
 
 
 def stolen(wall: Array, waited: Array, share: float) -> Array:
-    """Seconds of these waits that were the hypervisor's, which stole this `share` of a look: of each visit that share,
-    at most all that it waited. What a visit without a wait had stolen is in what it lost already."""
+    """Seconds of these waits that the hypervisor stole, at this `share` of a batch's time.
+
+    Each sample gets that share, at most its wait; time stolen from a sample without a wait is part of its losses."""
     import numpy as np
 
     taken: Array = np.minimum(waited, share * wall)
@@ -53,7 +54,7 @@ def stolen(wall: Array, waited: Array, share: float) -> Array:
 
 @functools.cache
 def library() -> Any:
-    """run_queue.c, loaded. Raises Unavailable, BuildError."""
+    """Load run_queue.c. Raises Unavailable, BuildError."""
     loaded = build.load(SOURCE)
     loaded.queue_begin.restype = ctypes.c_int64
     loaded.queue_end.restype, loaded.queue_end.argtypes = ctypes.c_double, (ctypes.c_int64,)
@@ -61,19 +62,20 @@ def library() -> Any:
 
 
 def open_tasks(folder: str = TASKS) -> bool:
-    """Find the threads there are; whether this system tells what they are queued for."""
+    """Open the process's threads; report whether this system measures their time in the queue."""
     return bool(library().queue_open(folder.encode()))
 
 
 def close_tasks() -> None:
-    """Give their files back."""
+    """Close the files of the threads."""
     library().queue_close()
 
 
 @functools.cache
-def told(file: str = OWN) -> bool:
-    """Whether this system tells what a process is queued for. A container's own kernel (gVisor), one built without
-    CONFIG_SCHED_INFO and other systems than Linux do not."""
+def available(file: str = SCHEDSTAT) -> bool:
+    """Report whether this system measures the time a process is queued.
+
+    gVisor, kernels without CONFIG_SCHED_INFO and systems other than Linux do not."""
     try:
         return int(Path(file).read_text().split()[0]) > 0
     except (OSError, ValueError, IndexError):

@@ -1,5 +1,6 @@
-"""Which visits of a contest are witnesses: random ones, of each case some before any verdict, one in every look, and
-more as long as they cost little. A short contest has a few milliseconds for them."""
+"""Schedule of verified samples: random, early in each case, one per batch, and more while cheap.
+
+A short contest has a few milliseconds for them."""
 
 from __future__ import annotations
 
@@ -13,34 +14,35 @@ if TYPE_CHECKING:
 
     from micro.worker.timed import Timed
 
-FIRST, EARLY = stats.FEWEST, 4  # no interval is given before so many rounds; of them so many are witnesses of each case
-# Of a first look of many rounds, which are short, one visit in so many too, up to a number: what goes wrong in every
-# fifth call, from the 60th on, is seen by that in 10 contests of 10 of 64 rounds; by 5 witnesses it was in 4 of 10.
+FIRST, EARLY = stats.FEWEST, 4  # rounds before any interval, and verified samples of each case among them
+# In a first batch of at least MANY rounds one sample in OFTEN is verified too, at most MOST. An error in every fifth
+# call, from the 60th on, is detected in 10 of 10 contests of 64 rounds; with 5 verified samples it was in 4 of 10.
 MANY, OFTEN, MOST = 32, 2, 24
-OUT_OF_STEP = 1 / 8  # share of visits that have an untimed launch more
-SHARE = 0.02  # of the time of the rounds
-FREE = 0.004  # seconds that witnesses may take of however short a contest
-SHORT = 4  # launches of a visit all of which are looked at
+OUT_OF_STEP = 1 / 8  # share of samples with one more untimed launch
+SHARE = 0.02  # of the rounds' time, for verification
+FREE = 0.004  # seconds of verification allowed in any contest
+SHORT = 4  # launches of a sample, up to which all are verified
 
 
 class Schedule:
-    """Of the cases of one contest that this worker launches. The draw is not told to the kernels: its generator is
-    seeded by the system."""
+    """Verified samples of the cases that this worker launches.
+
+    The system seeds the generator, so that kernels cannot predict the draw."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self._rng = rng
         self._planned: dict[int, set[int]] = {}
         self._looks: dict[int, int] = {}
         self._first = stats.LOOKS[0]
-        self.made = 0
-        self.spent = self.timed = 0.0  # seconds of witnesses, and of the rounds without them
+        self.count = 0
+        self.spent = self.timed = 0.0  # seconds of verification, and of the rounds without it
 
     def looks(self, first: int) -> None:
-        """The contest is looked at after so many rounds, and whenever they have doubled."""
+        """Set the size of the first batch; the next ones double the rounds."""
         self._first = first
 
     def visits(self, cases: Sequence[int], first: int, rounds: int) -> dict[int, set[int]]:
-        """For each case the rounds of `first` … `first + rounds` in which its visit is a witness."""
+        """Return for each case the rounds from `first` on in which its sample is verified."""
         chosen = {case: self._fixed(case, first + rounds) & set(range(first, first + rounds)) for case in cases}
         left = [(case, r) for case in cases for r in range(first, first + rounds) if r not in chosen[case]]
         for i in self._rng.permutation(len(left))[: self._more()]:
@@ -49,7 +51,7 @@ class Schedule:
         return chosen
 
     def _fixed(self, case: int, end: int) -> set[int]:
-        """Those that are made whatever they cost, up to a round."""
+        """Return the rounds up to `end` that are verified at any cost."""
         planned = self._planned.setdefault(case, self._early())
         look = self._looks.setdefault(case, self._first)
         while look < end:
@@ -59,27 +61,28 @@ class Schedule:
         return planned
 
     def _early(self) -> set[int]:
-        """Before the first look is over."""
+        """Draw the rounds of the first batch that are verified."""
         early = set(self._rng.permutation(FIRST)[:EARLY].tolist())
         often = min(MOST, self._first // OFTEN) if self._first >= MANY else 0
         others = [number for number in self._rng.permutation(self._first).tolist() if number not in early]
         return early | set(others[:often])
 
     def _more(self) -> int:
-        """So many that may be made beside them."""
-        if not self.made:
+        """Number of samples that the budget of verification allows beyond the fixed ones."""
+        if not self.count:
             return 0
         left = max(FREE, SHARE * self.timed) - self.spent
-        return max(0, int(left * self.made / max(self.spent, 1e-9)))
+        return max(0, int(left * self.count / max(self.spent, 1e-9)))
 
     def launches(self, count: int) -> list[int]:
-        """Which of a visit's launches are looked at."""
+        """Draw the launches of a sample that are verified."""
         return list(range(count)) if count <= SHORT else [int(self._rng.integers(count))]
 
 
 def out_of_step(entries: Sequence[Timed], which: Sequence[int]) -> list[int]:
-    """Untimed launches beyond a case's own, by visit, at random: else a kernel that is wrong in every fifth call would
-    be so in no timed one, where a visit has five."""
+    """Draw untimed launches beyond a case's usual, per sample.
+
+    Otherwise a kernel that is wrong in every fifth call could be right in all timed ones, where a sample has five."""
     import numpy as np
 
     drawn = np.random.default_rng().random(len(which)) < OUT_OF_STEP

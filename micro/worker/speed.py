@@ -1,4 +1,4 @@
-"""How fast a device runs, from contest to contest: what two marks alone take, its clock, and what held it down."""
+"""Speed of a device across contests: overhead of two marks, its clock, and limits of the clock."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ IDLE = 2.0  # seconds after which a device's clock may have fallen, and is rampe
 
 
 class Speed:
-    """Of one device. `state`: its clock, and in its first contest temperature and power; `asking`: seconds that asking
-    for its pace takes."""
+    """Clock and overhead of one device."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
@@ -29,11 +28,11 @@ class Speed:
 
     @property
     def idle(self) -> bool:
-        """Whether it has stood still for so long that its clock may have fallen."""
+        """Report whether the device was idle for so long that its clock may have fallen."""
         return time.perf_counter() - self._busy > IDLE
 
     def begin(self) -> None:
-        """Ask what a contest needs; in the first one what two marks alone take, temperature and power too."""
+        """Query what a contest needs; in the first one also overhead of two marks, temperature and power."""
         self.state = {}  # an earlier contest's temperature and power are not this one's
         if self._measured:
             return
@@ -43,8 +42,7 @@ class Speed:
         self._pace, self.asking = self._device.pace(), time.perf_counter() - began
 
     def slowed(self) -> dict[str, float]:
-        """Seconds since this was last asked, by cause, for which the clock was held down; the clock goes into the
-        state."""
+        """Return seconds since the last call with the clock held down, by cause; update the clock in `state`."""
         before, self._pace = self._pace, self._device.pace()
         if (clock := self._pace.megahertz) is not None:
             self.state = self.state | {"sm_megahertz": clock}

@@ -1,4 +1,4 @@
-"""What is visited, and how many launches of it make a visit."""
+"""Entries of a contest that are timed, and launches per sample."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from kernels.problem import Problem
     from kernels.variant import Variant
 
-UNTOLD = 8  # kernels that a launch is taken to enqueue for each use where it does not tell
+UNTOLD = 8  # kernels that a launch is assumed to enqueue per use if it does not report them
 SLOWER = 4  # times as long as it must be a visit may be: then it has as many launches as the fastest rival's
 GRAPH = 4096  # launches of a captured graph, which is one entry of a stream's queue however many they are
 
 
 @dataclass(eq=False)
 class Timed:
-    """One thing that is visited: a case, or a part of one."""
+    """One timed entry: a case, or a part of a case."""
 
     problem: Problem
     variant: Variant[Any]
@@ -45,15 +45,17 @@ class Timed:
     launch: Launch | None = None
 
     def seconds(self, compiled: bool) -> float:
-        """Of a visit, as far as its call is known. The compiled loop warms up by single calls, where a launch is
-        several."""
+        """Seconds of a sample, as far as its call is known.
+
+        The compiled loop warms up by single calls, even if a launch is several."""
         return self.call * (self.launches + self.warm / (self.variant.times if compiled else 1))
 
 
 def launches(device: Device, entry: Timed, visit: float, fastest: float, captured: bool) -> int:
-    """Of a visit of so many seconds: the same number for all measured cases, by the fastest; a ceiling has its own.
-    Where visits are called step by step a case that is much slower makes fewer; and where a stream is held as many
-    as it takes behind a hold, which for a graph is all. One launch of more kernels than that is not held."""
+    """Number of launches per sample: the fastest case's for all measured cases; separate for ceilings.
+
+    Stepwise, a much slower case makes fewer, and a held stream at most as many as its queue takes, which a captured
+    graph does not limit. A launch of more kernels than the queue takes is not held."""
     if device.kind.visit == "single":
         return 1
     wanted = math.ceil(visit / fastest)
@@ -69,14 +71,14 @@ def launches(device: Device, entry: Timed, visit: float, fastest: float, capture
 
 
 def room(device: Device, entry: Timed) -> int:
-    """Launches that its stream takes behind a hold."""
+    """Number of launches that the stream's queue takes behind a hold."""
     return max(1, device.kind.queue // max(1, entry.kernels))
 
 
-def told(
+def without_overhead(
     device: Device, entries: Sequence[Timed], which: Sequence[int], timed: visits.Timed, overhead: float
 ) -> visits.Timed:
-    """Without the time between two marks; launches are fewer from now on where a hold broke."""
+    """Subtract the time between two marks, and reduce launches of entries whose hold broke."""
     import numpy as np
 
     for i, entry in enumerate(entries):

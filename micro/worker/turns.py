@@ -1,4 +1,4 @@
-"""Which calls the check makes of a kernel, on which inputs, and where the operands lie."""
+"""Calls that the check makes of a kernel: their inputs, and the places of their operands."""
 
 from __future__ import annotations
 
@@ -27,34 +27,33 @@ PER_ELEMENT = 2.0**-18  # … of so many elements
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One call: its probe, whether one element of each input is another than in the probe's call before, where its
-    operands lie, and whether its answer is judged. `before`: a call whose one element is changed back after it."""
+    """One call of a check."""
 
     probe: str
-    changed: bool = False
-    place: Place = "guarded"
+    changed: bool = False  # one element of each input differs from the probe's call before
+    place: Place = "guarded"  # of the operands
     judged: bool = True
 
     @property
     def before(self) -> bool:
+        """True for a call whose changed element is restored after it."""
         return self.changed and not self.judged
 
 
 def turns(problem: Problem, variant: Variant[Any], data: str, fenced: bool) -> list[Turn]:
-    """The calls of one check.
+    """Return the calls of one check.
 
     A problem up to EASY_FLOPS and EASY_BYTES has CALLS of them, each judged in full: every probe once, and the first
     one again and again, with one element of each input changed in between. A larger one has a call of its first probe
-    with one element of each input different, which is not judged, then that probe itself, judged, on the same operands,
-    and the other probes: what a kernel keeps of earlier inputs shows in either. From DEAR_FLOPS on the call that is not
-    judged is left out: there the witnesses among timed visits alone change single elements.
-    """
+    with one element of each input changed, which is not judged, then that probe unchanged, judged, on the same
+    operands, and the other probes: a kernel that caches earlier inputs fails in either case. From DEAR_FLOPS on there
+    is no call without judgment: there only verified samples change single elements."""
     first, *others = asked(problem, variant, data)
     if problem.flops <= EASY_FLOPS and problem.footprint <= EASY_BYTES:
         again = Turn(first, changed=True)
-        whole = [Turn(first), again, again, *map(Turn, others)]
-        whole += [again] * max(1, CALLS - len(whole))
-        return _placed(whole, fenced)
+        calls = [Turn(first), again, again, *map(Turn, others)]
+        calls += [again] * max(1, CALLS - len(calls))
+        return _placed(calls, fenced)
     reads = any(x.role == "in" for x in problem.operands())
     before = [Turn(first, changed=True, judged=False)] if reads and problem.flops < DEAR_FLOPS else []
     if not before and not others:
@@ -65,37 +64,35 @@ def turns(problem: Problem, variant: Variant[Any], data: str, fenced: bool) -> l
 
 
 def asked(problem: Problem, variant: Variant[Any], data: str) -> list[str]:
-    """The probes of a problem: its own; of the data that is timed; of rows that differ in size, and of numbers that are
-    none, which a kernel is not asked that says that its error grows: it mixes rows. A graded one takes the place of a
-    sparse one, whose terms it has. Of a problem that is not easy no other is graded, and no number is none."""
-    own, apart = list(problem.probes), variant.growth == 1
+    """Return the probes of a problem, with those of the timed data, graded rows, and NaN or infinities.
+
+    Kernels with a growing error, which mix rows, have neither graded rows nor special values. A graded probe replaces a
+    sparse one, whose terms it contains. Problems that are not easy get no further graded or special probe."""
+    probes, apart = list(problem.probes), variant.growth == 1
     timed = [data] if data != "normal" else []
     graded = apart and bool(problem.graded)
-    if graded and "sparse" in own:
-        own[own.index("sparse")] = GRADED
+    if graded and "sparse" in probes:
+        probes[probes.index("sparse")] = GRADED
     if problem.flops > EASY_FLOPS or problem.footprint > EASY_BYTES:
-        return [*own, *timed]
-    alone = [GRADED] if graded and GRADED not in own else []
-    return [*own, *alone, *timed, *([SPECIAL] if apart and problem.special else [])]
+        return [*probes, *timed]
+    alone = [GRADED] if graded and GRADED not in probes else []
+    return [*probes, *alone, *timed, *([SPECIAL] if apart and problem.special else [])]
 
 
-def _placed(whole: Sequence[Turn], fenced: bool) -> list[Turn]:
-    """The first three on the same operands, the last there too; those between them at a fence, before and behind by
-    turns."""
+def _placed(calls: Sequence[Turn], fenced: bool) -> list[Turn]:
+    """Place the first three calls and the last on the same operands, the others at a fence by turns."""
     places: Iterator[Place] = itertools.cycle(("end", "start") if fenced else ("guarded",))
-    middle = [Turn(x.probe, x.changed, place) for x, place in zip(whole[3:-1], places, strict=False)]
-    return [*whole[:3], *middle, whole[-1]]
+    middle = [Turn(x.probe, x.changed, place) for x, place in zip(calls[3:-1], places, strict=False)]
+    return [*calls[:3], *middle, calls[-1]]
 
 
 @dataclass
 class Drawn:
-    """A problem's probes, drawn when they are asked for and then kept: rivals on a device whose references take longer
-    than its launches are checked on the same inputs. `constant`: inputs that are the same in all probes, for rivals
-    that keep those."""
+    """Probes of a problem, drawn on demand and cached for rivals whose references are slow."""
 
     problem: Problem
     seed: int
-    constant: tuple[str, ...] = ()
+    constant: tuple[str, ...] = ()  # inputs alike in all probes, for rivals that cache them
     probes: dict[str, Inputs] = field(default_factory=dict)
 
     def __call__(self, probe: str) -> Inputs:
@@ -110,8 +107,7 @@ class Drawn:
 
 
 def another(problem: Problem, x: dict[str, Array], constant: Sequence[str], rng: np.random.Generator) -> dict[str, Any]:
-    """One element of each input: where it is, and a value that it does not have; of values of the operation's own a row
-    of others."""
+    """Return one element of each input with a new value, or a row of values drawn by the problem."""
     moves: dict[str, Any] = {}
     for operand in problem.operands():
         if operand.role == "out" or operand.name in constant:
@@ -125,7 +121,7 @@ def another(problem: Problem, x: dict[str, Array], constant: Sequence[str], rng:
 
 
 def _value(operand: Operand, array: Array, at: tuple[int, ...], rng: np.random.Generator) -> Any:
-    """Of a few bits, so that every type holds it; of the other sign, so that a rectifier changes it."""
+    """Return a value of few bits, which every type holds, with the opposite sign, for rectifiers."""
     import numpy as np
 
     size = min(max(LEAST_CHANGE, array.size * PER_ELEMENT), MOST_CHANGE)
@@ -137,7 +133,7 @@ def _value(operand: Operand, array: Array, at: tuple[int, ...], rng: np.random.G
 
 
 def moved(x: dict[str, Array], moves: dict[str, Any]) -> dict[str, Array]:
-    """Inputs with those elements, the others' arrays copied."""
+    """Return inputs with those elements replaced; changed arrays are copies."""
     changed = dict(x)
     for name, (at, value) in moves.items():
         changed[name] = x[name].copy()
@@ -147,7 +143,7 @@ def moved(x: dict[str, Array], moves: dict[str, Any]) -> dict[str, Array]:
 
 @contextmanager
 def swapped(x: dict[str, Array], moves: dict[str, Any]) -> Iterator[None]:
-    """Those elements in place, for as long as it lasts."""
+    """Replace those elements in place for the duration of the context."""
     held = {name: x[name][at].copy() for name, (at, _) in moves.items()}
     for name, (at, value) in moves.items():
         x[name][at] = value

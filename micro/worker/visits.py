@@ -1,4 +1,4 @@
-"""A look: all visits of some rounds, in one compiled loop or step by step."""
+"""A batch of rounds: all its samples, in one compiled loop or step by step."""
 
 from __future__ import annotations
 
@@ -30,37 +30,29 @@ PYTHON = Path(__file__).with_name("python_call.c")
 
 @dataclass(frozen=True)
 class Visits:
-    """A look's plan. Per visit: which case; per case: launches in a visit, untimed calls before it,
-    whether each launch takes a placement of its own (`cold`), the label by which a crash is told, and
-    whether the caller's time is asked for rather than the device's (`on_host`), and whether its stream is not held,
-    because it takes less than one launch (`unheld`).
+    """Plan of a batch of samples; other fields than `which`, `places` and `more` are per entry."""
 
-    `places[v]` are the operands' addresses of visit v in order, for each of its placements.
-    """
-
-    which: Array
-    places: list[Array]
+    which: Array  # entry of each sample
+    places: list[Array]  # addresses of each sample's operands, per placement
     launches: Sequence[int]
-    warm: Sequence[int]
-    cold: Sequence[bool]
-    labels: Sequence[int]
-    on_host: Sequence[bool] = ()
-    unheld: Sequence[bool] = ()
-    more: Sequence[int] = ()  # by visit, untimed calls beyond its case's, in the compiled loop
+    warm: Sequence[int]  # untimed calls before a sample
+    cold: Sequence[bool]  # each launch has a separate placement
+    labels: Sequence[int]  # name the case that crashes
+    on_host: Sequence[bool] = ()  # the caller's time is measured, not the device's
+    unheld: Sequence[bool] = ()  # the stream is not held, as its queue cannot take one launch
+    more: Sequence[int] = ()  # untimed calls beyond `warm`, per sample, in the compiled loop
 
 
 @dataclass(frozen=True)
 class Timed:
-    """Seconds of each visit, all its launches together, by the wall and by the processor's clock; the share of the
-    wall's that was lost to others; what it waited voluntarily, which is in both; its launches; whether its hold
-    broke: the device had begun before everything was enqueued, and waited for its caller in between."""
+    """Seconds of each sample, all its launches together."""
 
     wall: Array
-    cpu: Array
-    lost: Array
-    waited: Array
+    cpu: Array  # by the processor's clock
+    lost: Array  # share of the wall time
+    waited: Array  # voluntarily, part of both times
     launches: Array
-    broke: Array
+    broke: Array  # the device began before all was enqueued, and waited for its caller
 
 
 class _Entry(ctypes.Structure):
@@ -93,26 +85,25 @@ class _FloatingWatch(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Watched:
-    """A launch of a visit whose answer is looked at. `before` and `behind`: addresses from and to and bytes, [n, 3], of
-    what is written before it and kept behind it."""
+    """A launch of a sample that is verified, as moves: source, target and bytes, [n, 3]."""
 
     visit: int
     launch: int
-    before: Array
-    behind: Array
+    before: Array  # written before the launch
+    behind: Array  # saved after it
 
 
 class Stepped(Protocol):
-    """A visit of a device without a compiled loop whose answer is looked at. `once`: one launch is all of it."""
+    """A verified sample of a device without a compiled loop; `once`: it has a single launch."""
 
     @property
     def once(self) -> bool: ...
 
     def write(self) -> None:
-        """Before it is held."""
+        """Write to the operands before the stream is held."""
 
     def keep(self) -> None:
-        """When it is done."""
+        """Save the answer after the sample."""
 
 
 PAGE = 4096  # bytes
@@ -122,21 +113,21 @@ STOP = ctypes.c_int32(0)  # set by a Python launch that raised
 
 
 def python_entry(launch: Launch) -> Entry:
-    """The entry of a launch that only Python can call; its one slot is the callable itself."""
+    """Return the entry of a launch that only Python can call; its one slot is the callable."""
     function = build.address(PYTHON, "call_python")
     return Entry(function, _Callable(id(launch.call), ctypes.addressof(STOP)), (0,), (launch,))
 
 
 @functools.cache
 def _library() -> Any:
-    # PyDLL: entries may call Python, and an error they leave is raised when the look returns.
+    # PyDLL: entries may call Python, and an error they leave is raised when the batch returns.
     loaded = ctypes.PyDLL(str(build.shared(SOURCE)))
     loaded.run_look.restype, loaded.clock_cost.restype = None, ctypes.c_double
     return loaded
 
 
 def nothing() -> Entry:
-    """The entry of a launch that does nothing: what it takes is the loop's own."""
+    """Return the entry of an empty launch, whose time is the loop's."""
     function = ctypes.cast(_library().nothing, ctypes.c_void_p).value
     assert function is not None
     return Entry(function, _Callable(), ())
@@ -145,9 +136,11 @@ def nothing() -> Entry:
 def compiled(
     entries: Sequence[Entry], visits: Visits, running: int, threaded: bool, watched: Sequence[Watched] = ()
 ) -> Timed:
-    """The look in loop.c. `running`: address of the 32-bit cell that names the case under way; `threaded`: kernels have
-    several threads, which wait for each other; `watched`: by visit and launch, ascending. Raises WrongResult where a
-    visit leaves floating point changed, which the cell then names; it is put back."""
+    """Run the batch in loop.c.
+
+    `running`: address of the 32-bit cell for the case under way; `threaded`: kernels have several threads, which wait
+    for each other; `watched`: sorted by sample and launch. Raises WrongResult where a sample changes floating-point
+    state, with its case in the cell, after restoring it."""
     import numpy as np
 
     slots = [np.array(entry.slots, np.int64) for entry in entries]
@@ -205,7 +198,7 @@ def _table(entries: Sequence[Entry], slots: Sequence[Array], visits: Visits) -> 
 
 
 def _common(nbytes: int) -> int:
-    """Address of a place that holds an argument of so many bytes: the same page for all cases."""
+    """Return the address of a buffer for arguments of so many bytes: the same page for all cases."""
     wanted = max(PAGE, -(-nbytes // PAGE) * PAGE)
     block = _pages(wanted)
     return ctypes.addressof(block) + -ctypes.addressof(block) % PAGE
@@ -217,12 +210,10 @@ def _pages(nbytes: int) -> ctypes.Array[ctypes.c_char]:
 
 
 def _witnesses(watched: Sequence[Watched]) -> ctypes.Array[_Witness]:
-    """With one behind the last that stands at no visit."""
+    """Return the table of verified samples, ended by one of no sample."""
     table = (_Witness * (len(watched) + 1))()
-    for i, one in enumerate(watched):
-        table[i] = _Witness(
-            one.visit, one.launch, one.before.ctypes.data, one.behind.ctypes.data, len(one.before), len(one.behind)
-        )
+    for i, x in enumerate(watched):
+        table[i] = _Witness(x.visit, x.launch, x.before.ctypes.data, x.behind.ctypes.data, len(x.before), len(x.behind))
     table[len(watched)].visit = -1
     return table
 
@@ -234,14 +225,13 @@ def stepwise(
     running: int,
     watched: Mapping[int, Stepped] = MappingProxyType({}),
 ) -> Timed:
-    """The look call by call, for devices without a compiled loop. `launches[v]` are visit v's, one a placement.
-    `running`: address of the 32-bit cell that names the case under way; `watched`: by visit.
+    """Run the batch call by call, for devices without a compiled loop.
 
-    The order of a visit: two launches to warm up (or a flush), then everything is enqueued behind a held
-    stream, so that no launch gap falls between the two marks. A case whose hold broke makes half as many
-    launches from then on, and one whose single launch broke it ALONE times is held no more: once, its caller may have
-    been stopped by others.
-    """
+    `launches[v]` are sample v's, one per placement. `running`: address of the 32-bit cell for the case under way;
+    `watched`: by sample. In a sample two launches warm up (or a flush), then everything is enqueued behind a held
+    stream, so that no launch gap falls between the two marks. A case whose hold broke makes half as many launches from
+    then on; if its single launch broke the hold ALONE times, it is held no more. A single break may be due to other
+    processes."""
     import numpy as np
 
     cell = ctypes.c_int32.from_address(running)
@@ -275,7 +265,7 @@ def stepwise(
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Python's collector, which may stop a caller for longer than a hold lasts, waits."""
+    """Suspend Python's collector, which may stop a caller for longer than a hold lasts."""
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -286,7 +276,7 @@ def _no_collection() -> Iterator[None]:
 
 
 def _warm_up(device: Device, launch: Launch, visits: Visits, case: int, witness: Stepped | None) -> None:
-    """Or a flush; and what a witness writes before the launches that are timed."""
+    """Warm up or flush, and write a verified sample's operands before the timed launches."""
     for _ in range(visits.warm[case]):
         launch.call()
     if witness:
@@ -297,9 +287,10 @@ def _warm_up(device: Device, launch: Launch, visits: Visits, case: int, witness:
 
 
 def held(device: Device, run: Callable[[], object], hold: bool = True) -> tuple[Elapsed, bool]:
-    """What the device takes for it, by its own marks; and whether the hold broke: it had come to the first mark before
-    the last was enqueued. That is so where its queue was full, which stops the caller until the hold loses patience,
-    or where the caller was stopped by others; then what is timed includes the caller."""
+    """Return the device's time of a call, and whether the hold broke.
+
+    It broke if the device reached the first mark before the last was enqueued: its queue was full, which stops the
+    caller until the hold times out, or other processes stopped the caller. Then the time includes the caller's."""
     if hold:
         device.hold()
     try:
@@ -315,14 +306,14 @@ def held(device: Device, run: Callable[[], object], hold: bool = True) -> tuple[
 
 
 def _queue() -> Any:
-    """What tells how long this process is queued, open; None where nothing can compile it."""
+    """Open the run queue's counters; None without a compiler."""
     with suppress(Unavailable):
         run_queue.open_tasks()
         return run_queue.library()
 
 
 def _called(device: Device, run: Callable[[], object], queue: Any) -> Elapsed:
-    """What its caller takes to enqueue it, while the device works on."""
+    """Return the caller's time to enqueue a call, while the device works on."""
     before = queue.queue_begin() if queue else 0
     wall, cpu = time.perf_counter_ns(), time.process_time_ns()
     run()

@@ -1,4 +1,4 @@
-"""The witnesses of one open contest: drawn before a look, judged behind it, and what they cost."""
+"""Verified samples of one open contest: drawn before a batch of rounds, judged after it, with costs."""
 
 from __future__ import annotations
 
@@ -23,32 +23,33 @@ UnderWay: TypeAlias = "Callable[[int], AbstractContextManager[None]]"
 
 
 class Overwritten(Exception):
-    """An answer is wrong, and its inputs are others by now, or were no numbers before: `error` may not be its case's
-    fault."""
+    """A wrong answer whose inputs have changed or were NaN: `error` may be another case's fault."""
 
     def __init__(self, error: WrongResult, case: int) -> None:
         self.error, self.case = error, case
 
 
 class Watch:
-    """`seen`: positions of the cases whose answers are looked at; `under_way`: answers for what happens within.
-    `faults` and `seconds`: what all of it took so far, `made`: witnesses by case."""
+    """The verified samples of a contest.
+
+    `seen`: indices of verified cases; `under_way`: context that names the responsible case. `faults` and `seconds`:
+    cost so far; `counts`: verified samples by case."""
 
     def __init__(self, device: Device, layout: Layout, seen: Collection[int], under_way: UnderWay) -> None:
         import numpy as np
 
         self.device, self.layout, self.seen, self.under_way = device, layout, frozenset(seen), under_way
-        self._rng = np.random.default_rng()  # seeded by the system: a kernel is not to know
+        self._rng = np.random.default_rng()  # seeded by the system: unpredictable for kernels
         self._schedule = Schedule(self._rng)
         self.faults = 0
-        self.made: dict[int, int] = {}
+        self.counts: dict[int, int] = {}
 
     @property
     def seconds(self) -> float:
         return self._schedule.spent
 
     def looks(self, seconds: float) -> None:
-        """When the contest is looked at, whose rounds take so long each."""
+        """Set the size of the first batch, for rounds of so many seconds."""
         self._schedule.looks(stats.looks(seconds)[0])
 
     def draw(
@@ -59,7 +60,7 @@ class Watch:
         turns: Sequence[Sequence[int]],
         first: int,
     ) -> list[Witness]:
-        """Those of a look whose visits are `which` of the entries, round after round from the first."""
+        """Draw the verified samples of a batch, whose samples are `which` of the entries, by rounds."""
         rounds = len(which) // len(entries)
         chosen = self._schedule.visits([e.case for e in entries if e.case in self.seen], first, rounds)
         witnesses: list[Witness] = []
@@ -73,7 +74,7 @@ class Watch:
     def _visit(self, visit: int, entry: Timed, offsets: Array, turns: Sequence[int]) -> Iterator[Witness]:
         names = [x.name for x in entry.problem.operands()]
         launches = self._schedule.launches(entry.launches) if self.device.kind.compiled else [entry.launches - 1]
-        self.made[entry.case] = self.made.get(entry.case, 0) + 1
+        self.counts[entry.case] = self.counts.get(entry.case, 0) + 1
         for launch in launches:
             turn = turns[launch] if len(turns) > 1 else turns[0]
             views = dict(zip(names, self.layout.views(entry, offsets, turn), strict=True))
@@ -81,8 +82,9 @@ class Watch:
             yield prepared(self.device, self._rng, entry, views, (visit, launch), changes)
 
     def judge(self, witnesses: Sequence[Witness], wrong: Callable[[int, WrongResult], None]) -> None:
-        """Raises WrongResult for the first that is, after `wrong` was called with its case and the error; Overwritten
-        where its inputs were written to."""
+        """Raise WrongResult for the first wrong answer, after a call of `wrong`.
+
+        Raises Overwritten instead if its inputs were written to."""
         with self._paid():
             for witness in witnesses:
                 with self.under_way(witness.entry.case):
@@ -95,7 +97,7 @@ class Watch:
                         raise
 
     def timed(self, seconds: float) -> None:
-        """So long took the rounds without their witnesses."""
+        """Add seconds of rounds, without their verification."""
         self._schedule.timed += seconds
 
     @contextmanager
@@ -105,5 +107,5 @@ class Watch:
             yield
         finally:
             self._schedule.spent += time.perf_counter() - began
-            self._schedule.made = sum(self.made.values())
+            self._schedule.count = sum(self.counts.values())
             self.faults += page_faults() - faults

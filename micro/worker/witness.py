@@ -1,5 +1,6 @@
-"""Witnesses: launches of the measurement itself whose answers are compared with float64, on the data and at the place
-at which they are timed. A kernel that is right only while it is checked loses its time by them."""
+"""Verified samples: timed launches whose answers are compared with float64, on their data in place.
+
+They catch kernels that are right only while checked."""
 
 from __future__ import annotations
 
@@ -31,45 +32,40 @@ TYPICAL = 2.0**-64, 2.0**10  # sizes of what is read and written, between which 
 
 @dataclass(frozen=True)
 class Change:
-    """One element of an input: its operand, its place along the axes of the whole, what it was and what it is while the
-    launch runs, as they lie in memory."""
+    """One element of an input that differs while a launch runs."""
 
     operand: str
-    place: tuple[int, ...]
-    before: Array
-    after: Array
+    place: tuple[int, ...]  # along the axes of the entire operand
+    before: Array  # as in memory
+    after: Array  # as in memory, while the launch runs
 
 
 @dataclass(frozen=True)
 class Witness:
-    """Of launch `launch` of visit `visit`: part of its operands. `views`: its operands by name; `x`: what is read, as
-    float32; `fill`: what is written to the outputs before, in their `boxes`; `kept`: what they hold behind, as in
-    memory; `unchanged`: the right answer, had the changed element not been changed; `read`: what lay there to be read
-    when it was drawn; `as_left`: outputs are as the launch before left them, and `fill` gets of those that are read too
-    what that is."""
+    """A verified launch: part of its operands, by name."""
 
     device: Device
     entry: Timed
     visit: int
     launch: int
     excerpt: Excerpt
-    views: Mapping[str, Any]
-    x: Inputs
-    fill: Mapping[str, Array]
-    boxes: Mapping[str, Box]
-    kept: Mapping[str, Array]
+    views: Mapping[str, Any]  # of its operands
+    x: Inputs  # inputs as float32
+    fill: Mapping[str, Array]  # written to the outputs before the launch
+    boxes: Mapping[str, Box]  # parts of the outputs that `fill` covers
+    kept: Mapping[str, Array]  # outputs after the launch, as in memory
     change: Change | None
-    unchanged: Mapping[str, Array]
-    read: Mapping[str, Array]
-    as_left: bool
+    unchanged: Mapping[str, Array]  # the right answer without the change
+    read: Mapping[str, Array]  # inputs in memory when it was drawn
+    as_left: bool  # keep outputs of the launch before; `fill` gets those that are also read
 
     @property
     def once(self) -> bool:
-        """Whether a second launch finds in an output what the first one left."""
+        """Report whether a second launch would read an output of the first one."""
         return any(x.role == "inout" for x in self.excerpt.problem.operands())
 
     def write(self) -> None:
-        """Before launches that are made step by step: what its outputs hold, and the element that is another one."""
+        """Fill the outputs and change the element, before launches made step by step."""
         for operand in self.excerpt.problem.outputs:
             if self.stays(operand):
                 left = taken(self.device, self.views[operand.name], self.excerpt.places[operand.name])
@@ -83,11 +79,11 @@ class Witness:
         self._put_element(back=False)
 
     def stays(self, operand: Operand) -> bool:
-        """Whether an output is read as the launch before left it."""
+        """Report whether an output is read as the launch before left it."""
         return self.as_left and operand.role == "inout"
 
     def keep(self) -> None:
-        """Behind them: what they left, and the element as it was."""
+        """Save the outputs and restore the element, after the launches."""
         for operand in self.excerpt.problem.outputs:
             answer = taken(self.device, self.views[operand.name], self.excerpt.places[operand.name])
             self.kept[operand.name][...] = encode(answer, operand.dtype)
@@ -101,15 +97,16 @@ class Witness:
 
     @property
     def overwritten(self) -> bool:
-        """Whether its inputs are others by now, or were no numbers when it was drawn: no fault of its answer."""
+        """Report whether inputs have changed, or were no numbers when drawn: no fault of this answer."""
         import numpy as np
 
         now = {name: taken(self.device, self.views[name], self.excerpt.places[name]) for name in self.read}
         return any(not np.isfinite(x).all() or not np.array_equal(x, now[name]) for name, x in self.read.items())
 
     def judge(self) -> None:
-        """Raises WrongResult where an output is not what it has to be. What launch after launch made large or small is
-        not judged: an operation need not be precise there."""
+        """Raise WrongResult for a wrong output.
+
+        Values that launches have made very large or small are not judged, as an operation need not be precise there."""
         problem = self.excerpt.problem
         left = {o.name: decode(self.fill[o.name]).reshape(o.shape) for o in problem.outputs if self.stays(o)}
         if not all(map(_typical, left.values())):
@@ -140,7 +137,7 @@ class Witness:
 
 
 def _untouched(got: Array, before: Array, bad: Array, box: Box) -> bool:
-    """Whether what is wrong is what was written before, where something was."""
+    """Report whether the wrong values are those written before the launch, where any were."""
     import numpy as np
 
     written = np.zeros(got.shape, bool)
@@ -149,7 +146,7 @@ def _untouched(got: Array, before: Array, bad: Array, box: Box) -> bool:
 
 
 def _typical(x: Array) -> bool:
-    """Whether each is a number of a usual size, or nothing."""
+    """Report whether each value is zero or of a usual size."""
     import numpy as np
 
     size = np.abs(x)
@@ -165,7 +162,9 @@ def _near(got: Array, want: Array, evidence: Evidence) -> bool:
 def prepared(
     device: Device, rng: np.random.Generator, entry: Timed, views: Mapping[str, Any], at: tuple[int, int], change: bool
 ) -> Witness:
-    """A witness of launch `at[1]` of visit `at[0]`. `change`: an element of an input is another one while it runs."""
+    """Prepare the verification of launch `at[1]` of sample `at[0]`.
+
+    `change`: one element of an input differs while it runs."""
     import numpy as np
 
     excerpt = entry.problem.excerpt(rng)
@@ -192,8 +191,9 @@ def prepared(
 
 
 def _plausible(rng: np.random.Generator, operand: Operand, x: Mapping[str, Array], want: Mapping[str, Array]) -> Array:
-    """What may stand in an output before: of one that is also read what the problem draws for it, else right values at
-    wrong places; where chance puts a right one at its place, another."""
+    """Return plausible earlier values of an output, none right: drawn ones if it is also read.
+
+    Other outputs get right values at wrong places; where one is right by chance, a random value."""
     import numpy as np
 
     if operand.role == "inout":
@@ -206,8 +206,9 @@ def _plausible(rng: np.random.Generator, operand: Operand, x: Mapping[str, Array
 
 
 def _change(rng: np.random.Generator, entry: Timed, excerpt: Excerpt, x: dict[str, Array]) -> Change | None:
-    """Another element's value in place of one's; none where all inputs are kept, are the problem's
-    own or are all alike."""
+    """Replace an element of an input by another one; None if there is none to change.
+
+    Inputs that are cached, drawn by the problem, or all alike cannot change."""
     import numpy as np
 
     operands = [
@@ -235,28 +236,28 @@ def _change(rng: np.random.Generator, entry: Timed, excerpt: Excerpt, x: dict[st
 
 
 def taken(device: Device, view: Any, places: Places) -> Array:
-    """The outer product of the places along each axis, as float32 on the host."""
+    """Return the outer product of the places along each axis, as float32 on the host."""
     import numpy as np
 
     pieces = list(_pieces(places))
     if device.kind.compiled and len(pieces) > MANY:
         return np.array(device.get(view[np.ix_(*places)]))
-    whole: Array | None = None
+    values: Array | None = None
     for inside, outside in pieces:
         piece = device.get(view[outside])
-        whole = np.empty(tuple(map(len, places)), piece.dtype) if whole is None else whole
-        whole[inside] = piece
-    assert whole is not None
-    return whole
+        values = np.empty(tuple(map(len, places)), piece.dtype) if values is None else values
+        values[inside] = piece
+    assert values is not None
+    return values
 
 
 def _pieces(places: Places) -> Iterator[tuple[tuple[slice, ...], tuple[slice, ...]]]:
-    """Boxes of neighboring places: where each lies in the excerpt, and in the whole."""
+    """Yield boxes of neighboring places, as slices of the excerpt and of the entire operand."""
     return ((tuple(i for i, _ in box), tuple(o for _, o in box)) for box in itertools.product(*map(_runs, places)))
 
 
 def _runs(along: Array) -> list[tuple[slice, slice]]:
-    """Neighbors along one axis: where they lie in the excerpt, and in the whole."""
+    """Return runs of neighbors along one axis, as slices of the excerpt and of the entire axis."""
     import numpy as np
 
     ends = [0, *(np.flatnonzero(np.diff(along) != 1) + 1).tolist(), len(along)]
@@ -268,8 +269,8 @@ def _runs(along: Array) -> list[tuple[slice, slice]]:
 
 
 def watched(witnesses: Sequence[Witness]) -> list[Watched]:
-    """For the compiled loop, in its order."""
-    return [_watched(one) for one in sorted(witnesses, key=lambda one: (one.visit, one.launch))]
+    """Convert to moves for the compiled loop, in its order."""
+    return [_watched(x) for x in sorted(witnesses, key=lambda x: (x.visit, x.launch))]
 
 
 def _watched(witness: Witness) -> Watched:
@@ -277,12 +278,12 @@ def _watched(witness: Witness) -> Watched:
 
     before, behind = [], []
     for operand in witness.excerpt.problem.outputs:
-        whole = (slice(None),) * len(operand.shape)
+        everything = (slice(None),) * len(operand.shape)
         if witness.stays(operand):
-            before.append(_moves(operand, witness, witness.fill[operand.name], whole)[:, FROM_MEMORY])
+            before.append(_moves(operand, witness, witness.fill[operand.name], everything)[:, FROM_MEMORY])
         else:
             before.append(_moves(operand, witness, witness.fill[operand.name], witness.boxes[operand.name]))
-        behind.append(_moves(operand, witness, witness.kept[operand.name], whole)[:, FROM_MEMORY])
+        behind.append(_moves(operand, witness, witness.kept[operand.name], everything)[:, FROM_MEMORY])
     if change := witness.change:
         operand = next(x for x in witness.entry.problem.operands() if x.name == change.operand)
         offset = sum(i * step for i, step in zip(change.place, operand.strides, strict=True))
@@ -294,13 +295,12 @@ def _watched(witness: Witness) -> Watched:
 
 
 def _moves(operand: Operand, witness: Witness, values: Array, box: Box) -> Array:
-    """From compact values to their places in memory, those of a box of them: addresses from and to and bytes of each
-    run, [n, 3]."""
+    """Return moves from compact values of a box to memory: source, target and bytes of each run, [n, 3]."""
     import numpy as np
 
-    whole = next(x for x in witness.entry.problem.operands() if x.name == operand.name)
+    full = next(x for x in witness.entry.problem.operands() if x.name == operand.name)
     there = np.zeros((1,) * len(operand.shape), np.int64)
-    for axis, (along, step) in enumerate(zip(witness.excerpt.places[operand.name], whole.strides, strict=True)):
+    for axis, (along, step) in enumerate(zip(witness.excerpt.places[operand.name], full.strides, strict=True)):
         there = there + (along * step).reshape((-1,) + (1,) * (len(operand.shape) - 1 - axis))
     size = BYTES[operand.dtype]
     here = np.arange(values.size).reshape(operand.shape) * size
@@ -314,14 +314,16 @@ def _moves(operand: Operand, witness: Witness, values: Array, box: Box) -> Array
 
 
 def _nothing(operand: Operand) -> Box:
-    """Of an output that keeps what the launch before left in it: beside a changed input, so that a kernel that looks
-    whether its whole last answer still stands sees that it does."""
+    """Return an empty box for an output that keeps the answer of the launch before.
+
+    With a changed input this catches a kernel that skips its work if its last answer is still there."""
     return (slice(0),) * len(operand.shape)
 
 
 def _box(rng: np.random.Generator, operand: Operand) -> Box:
-    """What is written of an output before: now all of it, now some of its rows or columns, so that a kernel that looks
-    whether its last answer still stands does not see each time that it does not."""
+    """Draw the part of an output to overwrite before a launch: all, or some rows or columns.
+
+    A kernel that checks whether its last answer is still there must not always find that it is not."""
     boxes = [slice(None)] * len(operand.shape)
     longest = max(range(len(boxes)), key=lambda axis: operand.shape[axis])
     extent = operand.shape[longest]

@@ -174,7 +174,7 @@ class TimedKernels(Kernels):
 
     def check(self, case: Case, seed: int, evidence: object = None, keep: bool = False) -> checking.Passed:
         device: Any = self.device
-        if case not in self._whole:
+        if case not in self._undivided:
             self.prepare(case)
         drawn = self._inputs(case.problem.drawn, seed, ())
         known, drawn.probes["dense"] = "dense" in drawn.probes, Inputs({})
@@ -184,7 +184,7 @@ class TimedKernels(Kernels):
         share = len(case.problem.probes) * case.problem.footprint / (len(SEED.probes) * SEED.footprint)
         device.wait(share * device.costs.reference / 10 if known else work + share * device.costs.reference)
         before = device.cp.host
-        self._whole[case]([]).call()
+        self._undivided[case]([]).call()
         device.sync()
         self._pilot[case] = device.cp.host - before
         return checking.Passed(0.0, 1.0)
@@ -215,7 +215,7 @@ class TimedWatch(Watch):
         self._timed = device
 
     def _visit(self, visit: int, entry: Any, offsets: Any, turns: Sequence[int]) -> Any:
-        self.made[entry.case] = self.made.get(entry.case, 0) + 1
+        self.counts[entry.case] = self.counts.get(entry.case, 0) + 1
         once = any(x.role == "inout" for x in entry.problem.operands())
         yield TimedWitness(self._timed, entry, visit, once)
 

@@ -111,6 +111,6 @@ def test_a_helper_on_another_core_counts_in_short_visits_too(
         return replace(found, wall=0 * found.wall + 1e-4, cpu=0 * found.wall + ran * 1e-4, waited=0 * found.wall)
 
     monkeypatch.setattr(visits, "compiled", together)
-    monkeypatch.setattr(run_queue, "told", lambda: told)
+    monkeypatch.setattr(run_queue, "available", lambda: told)
     batch = host.look(0, 8, canary=False)
     assert batch.wall[:, 0] * batch.launches[0] == pytest.approx((ran if counts else 1.0) * 1e-4)

@@ -138,9 +138,9 @@ def test_who_waits_for_another_thread_gives_its_core_up() -> None:
 
 @pytest.mark.parametrize(("line", "told"), [("1034 7 2", True), ("1034 0 2", True), ("0 0 0", False), ("", False)])
 def test_a_system_says_once_whether_it_tells(tmp_path: Path, line: str, told: bool) -> None:
-    assert not run_queue.told(str(tmp_path / "missing"))
+    assert not run_queue.available(str(tmp_path / "missing"))
     (tmp_path / "schedstat").write_text(line)
-    assert run_queue.told(str(tmp_path / "schedstat")) is told
+    assert run_queue.available(str(tmp_path / "schedstat")) is told
 
 
 STAT = """cpu  100 0 100 1000 0 0 0 90 0 0

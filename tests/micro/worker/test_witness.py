@@ -250,7 +250,7 @@ def test_every_look_has_witnesses_and_more_where_they_cost_little(first_look: in
             often = min(MOST, first_look // OFTEN) if first_look >= MANY else 0
             assert len(rounds & set(range(first_look))) == EARLY + often
             assert len([number for number in rounds if number >= max(first_look, FIRST)]) == len(later)
-    schedule.made, schedule.spent, schedule.timed = 10, 1e-3, 1.0  # 1e-4 each
+    schedule.count, schedule.spent, schedule.timed = 10, 1e-3, 1.0  # 1e-4 each
     more = schedule.visits([0], 256, 256)[0]
     assert len(more) >= int((SHARE - 1e-3) / 1e-4)
 

@@ -81,8 +81,8 @@ def _files() -> list[Path]:
 
 def _rows(path: Path) -> dict[str, Framework]:
     """Read off the syntax tree: ROWS is a literal {name: knobs}; RECIPE and DEVICES are literals."""
-    found = path.stat()
-    return dict(_read(path, found.st_mtime_ns, found.st_size))
+    status = path.stat()
+    return dict(_read(path, status.st_mtime_ns, status.st_size))
 
 
 @cache
@@ -130,9 +130,9 @@ def interpreter(framework: Framework, device: str = "cpu") -> Path | None:
     processors."""
     if device.startswith("cuda"):
         return Path(sys.executable)
-    own = home() / framework.environment / "bin/python"
-    if own.exists():
-        return own
+    python = home() / framework.environment / "bin/python"
+    if python.exists():
+        return python
     wanted = framework.recipe.get("python")
     here = f"{sys.version_info.major}.{sys.version_info.minor}"
     return Path(sys.executable) if wanted in (None, here) or _beside(framework) else None

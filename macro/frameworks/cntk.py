@@ -114,18 +114,18 @@ class Model(object):
         classes = cntk.input_variable(count, is_sparse=sparse)
         x, self.p = cntk_layers.network(cntk, layers, features)
         with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
-            for name, own in self.p.items():
-                own.value = weights[name].reshape(own.shape)
+            for name, parameter in self.p.items():
+                parameter.value = weights[name].reshape(parameter.shape)
             labels = numpy_losses.wanted(job["network"], data["labels"], np.int64)
             self.inputs = {features: cntk.Value(np.ascontiguousarray(data["x"]))}
             self.shapes = dict((name, weights[name].shape) for name in self.p)
-        given = dict((told["given"], np.ascontiguousarray(told["mask"])) for told in layers if "given" in told)
+        given = dict((spec["given"], np.ascontiguousarray(spec["mask"])) for spec in layers if "given" in spec)
         self.inputs.update((variable, cntk.Value(mask)) for variable, mask in given.items())
         self.both = dict(self.inputs)
         self.both[classes] = cntk.Value.one_hot(labels.tolist(), count) if sparse else cntk.Value(labels)
         self.logits, self.criterion = x, cntk_layers.LOSSES[job["network"]["loss"]](cntk, x, classes)
-        made = cntk_layers.OPTIMIZERS[job["network"]["optimizer"]]
-        learner = made(cntk, x.parameters, job["network"], self.batch)
+        make = cntk_layers.OPTIMIZERS[job["network"]["optimizer"]]
+        learner = make(cntk, x.parameters, job["network"], self.batch)
         self.trainer = cntk.Trainer(x, (self.criterion, None), [learner])
 
     def work(self):

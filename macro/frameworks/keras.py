@@ -114,13 +114,13 @@ class Model(object):
 
         self.np, self.keras, self.network, self.taken = np, keras, job["network"], 0
         self.lie = layouts.Last(self.network["layers"])
-        self.model, own = keras_layers.network(keras, self.network, job["batch"])
-        names = dict((id(variable), name) for name, variable in own.items())
+        self.model, variables = keras_layers.network(keras, self.network, job["batch"])
+        names = dict((id(variable), name) for name, variable in variables.items())
         self.names = [names[id(variable)] for variable in self.model.trainable_variables]
-        self.kept = dict((name, x) for name, x in own.items() if name not in self.names)
+        self.kept = dict((name, x) for name, x in variables.items() if name not in self.names)
         with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
             for name in weights.files:
-                own[name].assign(self.lie.to(name, weights[name]))
+                variables[name].assign(self.lie.to(name, weights[name]))
             self.x = keras.ops.convert_to_tensor(self.lie.data(data["x"]))
             self.labels = keras.ops.convert_to_tensor(numpy_losses.wanted(self.network, data["labels"], np.int32))
         self.criterion = keras_layers.LOSSES[self.network["loss"]](keras.losses)

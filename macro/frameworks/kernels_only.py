@@ -52,8 +52,8 @@ def identity(job):
     on_gpu = suite_device.place(job) != "cpu"
     flags.update(suite_products.ON if on_gpu else {"torch": suite_device.installed("torch")})
     release = suite_device.installed("kernelgap", "of this checkout")
-    told = {"framework": "kernels-only", "version": release, "flags": flags, "threads": job["threads"]}
-    return dict(told, faults=suite_products.FAULTS) if suite_products.FAULTS else told
+    facts = {"framework": "kernels-only", "version": release, "flags": flags, "threads": job["threads"]}
+    return dict(facts, faults=suite_products.FAULTS) if suite_products.FAULTS else facts
 
 
 def trace(model, run):

@@ -97,11 +97,11 @@ class Model(object):
         import numpy_losses
 
         self.mx, self.np, self.network, self.batch, self.taken = mx, np, job["network"], job["batch"], 0
-        self.net, own = mxnet_layers.network(mx, self.network["layers"], self.batch)
+        self.net, parameters = mxnet_layers.network(mx, self.network["layers"], self.batch)
         self.net.initialize(mx.init.Zero())
         with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
-            self.p = dict((name, own.pop(name)) for name in weights.files)
-            self.kept = own
+            self.p = dict((name, parameters.pop(name)) for name in weights.files)
+            self.kept = parameters
             for name, w in self.p.items():
                 w.set_data(mx.nd.array(turned(weights[name])))
             self.x = mx.nd.array(data["x"])
@@ -111,8 +111,8 @@ class Model(object):
         self.criterion = mxnet_layers.LOSSES[self.network["loss"]](mx.gluon.loss)
         self.net.hybridize(static_alloc=True)
         self.criterion.hybridize(static_alloc=True)
-        name, told = mxnet_layers.OPTIMIZERS[self.network["optimizer"]](self.network)
-        options = dict(told, learning_rate=self.network["rate"], wd=0.0)
+        name, settings = mxnet_layers.OPTIMIZERS[self.network["optimizer"]](self.network)
+        options = dict(settings, learning_rate=self.network["rate"], wd=0.0)
         self.trainer = mx.gluon.Trainer(self.net.collect_params(), name, options)
 
     def work(self):

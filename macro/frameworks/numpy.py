@@ -43,10 +43,10 @@ def identity(job):
 
         pools = threadpoolctl.threadpool_info()
         facts["threads"] = dict((pool["internal_api"], pool["num_threads"]) for pool in pools)
-        own = [pool for pool in pools if pool["internal_api"] == "openblas"]
-        if own:
-            facts["blas"] = "OpenBLAS %s %s" % (own[0]["version"], own[0].get("architecture"))
-            facts["dispatch"] = own[0].get("architecture")
+        openblas = [pool for pool in pools if pool["internal_api"] == "openblas"]
+        if openblas:
+            facts["blas"] = "OpenBLAS %s %s" % (openblas[0]["version"], openblas[0].get("architecture"))
+            facts["dispatch"] = openblas[0].get("architecture")
     except ImportError:
         pass
     return facts
@@ -93,8 +93,8 @@ class Model(numpy_layers.Products):
         classes, shares = job["network"]["layers"][-1]["out"][0], shares and np.float32(shares)
         self.criterion = numpy_losses.KINDS[job["network"]["loss"]](self.labels, classes, shares)
         self.do = recorder.Steps()
-        told = dict(job["network"], elsewhere=job["knobs"].get("elsewhere"))
-        self.optimizer = numpy_optimizers.KINDS[told["optimizer"]](told, self.weights)
+        plan = dict(job["network"], elsewhere=job["knobs"].get("elsewhere"))
+        self.optimizer = numpy_optimizers.KINDS[plan["optimizer"]](plan, self.weights)
         self.grads = dict((name, numpy_layers.aligned(w.shape)) for name, w in self.weights.items())
         self.values = {"input": x}  # and what each layer gives
         self.layers = [self.builders[layer["kind"]](self, layer) for layer in job["network"]["layers"]]

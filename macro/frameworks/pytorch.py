@@ -60,7 +60,7 @@ def identity(job):
     import torch_device
 
     lines = [line.strip(" -") for line in torch.__config__.show().splitlines()]
-    told = {
+    facts = {
         "framework": "pytorch",
         "version": torch.__version__,
         "build": torch.version.git_version,
@@ -79,7 +79,7 @@ def identity(job):
             "layout": "channels_last" if job["knobs"].get("channels_last") else "contiguous",
         },
     }
-    return dict(told, **torch_device.identity(torch, job))
+    return dict(facts, **torch_device.identity(torch, job))
 
 
 def build(job):
@@ -137,7 +137,7 @@ class Model(object):
         with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
             place, labels = torch_device.place(job), numpy_losses.wanted(job["network"], data["labels"], np.int64)
             with torch.device(place):
-                self.net, self.own = torch_layers.network(torch, self.layers, weights)
+                self.net, self.arrays = torch_layers.network(torch, self.layers, weights)
             self.names = list(weights.files)
             self.x, self.labels = torch.from_numpy(data["x"].copy()).to(place), torch.from_numpy(labels).to(place)
         self.clock = torch_device.clock(torch, job)
@@ -154,8 +154,8 @@ class Model(object):
             for module in dense:
                 module.forward = self._moving(module, -net["rate"])
         how = {"fused": {"fused": True}, "foreach": {"foreach": True}}.get(job["knobs"].get("optimizer"), {})
-        made = torch_layers.OPTIMIZERS[net["optimizer"]](torch.optim, net)
-        self.optimizer = made(self.net.parameters(), lr=net["rate"], **how)
+        make = torch_layers.OPTIMIZERS[net["optimizer"]](torch.optim, net)
+        self.optimizer = make(self.net.parameters(), lr=net["rate"], **how)
         self.call, self.logits = self._loss, self.net
         if job["knobs"].get("compile"):
             import torch._inductor.config as inductor
@@ -215,7 +215,7 @@ class Model(object):
         import torch_rows
         import torch_scopes
 
-        names = dict((id(own), name.rpartition(".")[0]) for name, (own, _) in self.own.items())
+        names = dict((id(parameter), name.rpartition(".")[0]) for name, (parameter, _) in self.arrays.items())
         moved = [(names[id(p)], list(p.shape)) for p in self.net.parameters()]
         if not self.job["knobs"].get("compile"):
             return torch_scopes.align(events, self.layers, moved)
@@ -228,14 +228,16 @@ class Model(object):
         dense = [x.weight for x in self.net.modules() if isinstance(x, self.torch.nn.Linear)]
         turned = bool(dense) and not any(x.is_contiguous() for x in dense)
         return {
-            "parameters": dict((name, own.numel()) for name, (own, _) in self.own.items() if own.requires_grad),
+            "parameters": dict(
+                (name, parameter.numel()) for name, (parameter, _) in self.arrays.items() if parameter.requires_grad
+            ),
             "batch": len(self.labels),
             "dtype": str(self.x.dtype),
             "layout": "inputs x outputs" if turned else "outputs x inputs",
-            "made": self._made(),
+            "made": self._effective_knobs(),
         }
 
-    def _made(self):
+    def _effective_knobs(self):
         """What its knobs made, by the objects themselves: a knob that does nothing is none."""
         torch = self.torch
         modules, how = list(self.net.modules()), self.optimizer.defaults
@@ -277,8 +279,8 @@ class Model(object):
     def _named(self, names, of):
         arrays = {}
         for name in names:
-            own, form = self.own[name]
-            arrays[name] = form(of(own).detach().cpu().numpy()).copy()
+            parameter, form = self.arrays[name]
+            arrays[name] = form(of(parameter).detach().cpu().numpy()).copy()
         return arrays
 
     def gradients(self):
@@ -290,4 +292,6 @@ class Model(object):
         return self._named(self.names, lambda p: p)
 
     def state(self):
-        return self._named([name for name, (own, _) in self.own.items() if not own.requires_grad], lambda p: p)
+        return self._named(
+            [name for name, (parameter, _) in self.arrays.items() if not parameter.requires_grad], lambda p: p
+        )

@@ -86,7 +86,7 @@ def identity(job):
 
 
 def build(job):
-    dilated = any(told.get("dilation", 1) > 1 for told in job["network"]["layers"])
+    dilated = any(spec.get("dilation", 1) > 1 for spec in job["network"]["layers"])
     if dilated and job["knobs"]["mode"] != "xla":
         raise NotImplementedError(
             "there is no dilation of a convolution here: TensorFlow has no gradient of it on a CPU"
@@ -128,8 +128,8 @@ class Model(object):
             "eager": lambda call: call,
         }[job["knobs"]["mode"]]
         self.scope = contextlib.nullcontext if job["knobs"]["mode"] == "eager" else tf.name_scope
-        made = tf_optimizers.OPTIMIZERS[self.network["optimizer"]]
-        self.optimizer = made(tf, self.network, self.variables, self.scope)
+        make = tf_optimizers.OPTIMIZERS[self.network["optimizer"]]
+        self.optimizer = make(tf, self.network, self.variables, self.scope)
         self.apply = tf_layers.network(tf, layers, self.p, self.kept, self.scope)
         self.call_forward, self.call_gradient = wrap(self._logits), wrap(self._gradient)
         self.call_loss, self.call_step = wrap(self._loss), wrap(self._step)

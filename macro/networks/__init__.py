@@ -22,11 +22,11 @@ def names() -> list[str]:
 
 def find(name: str) -> Network:
     """A network by name; or of the user's, `net.json` or `net.py:NAME`. Raises UsageError."""
-    path, _, own = name.rpartition(":")
+    path, _, member = name.rpartition(":")
     if name.endswith(".json"):
         return _of_file(Path(name))
     if path.endswith(".py"):
-        return _of_program(Path(path), own)
+        return _of_program(Path(path), member)
     if name.endswith(".py"):
         raise UsageError(f"network {name}: {name}:NAME is a network of it; macro explain {name} takes a script")
     for stem in _stems():
@@ -49,14 +49,14 @@ def _of_file(path: Path) -> Network:
 def _of_program(path: Path, name: str) -> Network:
     """A `Network` of a file of Python. Raises UsageError."""
     try:
-        own = runpy.run_path(str(path), run_name=path.stem)
+        variables = runpy.run_path(str(path), run_name=path.stem)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
     except (Exception, SystemExit) as error:  # whatever a user's file raises
         raise UsageError(
             f"{path}: {type(error).__name__}: {' '.join(str(error).split())}{suite.import_hint(error)}"
         ) from None
-    there = {key: x for key, x in own.items() if isinstance(x, Network)}
+    there = {key: x for key, x in variables.items() if isinstance(x, Network)}
     there |= {x.name: x for x in there.values()}
     if name not in there:
         raise UsageError(f"{path}:{name}: {choice(name, sorted(there)) if there else 'it makes no Network'}")

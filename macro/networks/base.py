@@ -203,10 +203,10 @@ def from_data(data: dict[str, Any]) -> Network:
     moves = {"rate": float(data["rate"]), **optimizers.with_defaults(data)}
     places = {"input": tuple(given), "loss": data.get("loss", LOSSES[0])}
     network = Network(layers=tuple(layer for layer, _ in rows), **about, **moves, **places)
-    for node, (_, told) in zip(network.nodes, rows, strict=True):
-        if told.get("inputs", node.inputs[0][0]) != node.inputs[0][0]:
-            raise ValueError(f"{node.name} takes {told['inputs']}, {node.sources[0]} gives {node.inputs[0][0]}")
-        if told.get("first") and not node.first:
+    for node, (_, stated) in zip(network.nodes, rows, strict=True):
+        if stated.get("inputs", node.inputs[0][0]) != node.inputs[0][0]:
+            raise ValueError(f"{node.name} takes {stated['inputs']}, {node.sources[0]} gives {node.inputs[0][0]}")
+        if stated.get("first") and not node.first:
             raise ValueError(f"{node.name} is not the first layer")
     return network
 
@@ -221,9 +221,9 @@ def _row(row: Any, place: str) -> tuple[Layer, dict[str, Any]]:
         raise ValueError(f"{place}{error}") from None
     hints = get_type_hints(kind)
     types = {x.name: list if x.type.startswith("tuple") else hints[x.name] for x in fields(kind)}
-    own = {"kind": str, "inputs": int, "first": bool} if kind is Dense else {"kind": str}
+    extra = {"kind": str, "inputs": int, "first": bool} if kind is Dense else {"kind": str}
     needed = [x.name for x in fields(kind) if x.default is MISSING]
-    check(row, types | own, needed, place)
+    check(row, types | extra, needed, place)
     if any(type(name) is not str for name in row.get("after", ())):
         raise ValueError(f"{place}after: {json.dumps(row['after'])}, give names of layers")
     values: dict[str, Any] = {name: tuple(x) if type(x) is list else x for name, x in row.items() if name in types}

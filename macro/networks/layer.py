@@ -68,8 +68,8 @@ class Layer:
     def data(self) -> dict[str, Any]:
         """For a file, or a worker: fields that are not as by default."""
         plain = {x.name: x.default for x in fields(self)}
-        told = {name: value for name, value in asdict(self).items() if value != plain[name]}
-        return {"name": told.pop("name"), "kind": self.kind, **told}
+        changed = {name: value for name, value in asdict(self).items() if value != plain[name]}
+        return {"name": changed.pop("name"), "kind": self.kind, **changed}
 
 
 @dataclass(frozen=True)
@@ -115,8 +115,8 @@ class Node:
         none = not self.parameters
         without = {"dgrad": self.first, "bias gradient": "bias" not in self.parameters, "update": none}
         without["gradient"] = without["activation gradient"] = self.first and none  # nothing before it is moved
-        own = [role for role in self.layer.roles if not without.get(role)]
-        forward, rest = [x for x in own if x == "forward"], [x for x in own if x != "forward"]
+        kept = [role for role in self.layer.roles if not without.get(role)]
+        forward, rest = [x for x in kept if x == "forward"], [x for x in kept if x != "forward"]
         return tuple(role for role in (*forward, *acts, *rest) if not without.get(role))
 
     def problems(self, batch: int, phase: str = "step") -> Mapping[str, tuple[Problem, ...]]:

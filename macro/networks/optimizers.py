@@ -41,8 +41,8 @@ def with_defaults(data: Mapping[str, Any]) -> dict[str, Any]:
 def check(name: str, momentum: float, rho: float, epsilon: float) -> None:
     """Raises ValueError for what it has not, or cannot be."""
     usual = _find(name)
-    for (field, own), value in zip(asdict(usual).items(), (momentum, rho, epsilon), strict=True):
-        if own is None and value:
+    for (field, default), value in zip(asdict(usual).items(), (momentum, rho, epsilon), strict=True):
+        if default is None and value:
             raise ValueError(f"{name} has no {field}")
     if not 0 <= momentum < 1 or (name == "nesterov" and not momentum):
         raise ValueError(f"momentum {momentum:g}: below 1, and of nesterov more than 0")

@@ -35,27 +35,27 @@ def normed(name: str, norm: str, filters: int, kernel: int, stride: int = 1, **a
 def block(name: str, before: str, inner: int, stride: int, projects: bool, reduced: bool) -> list[Layer]:
     """1 × 1, 3 × 3, 1 × 1, and what leads around them; `reduced`: whether the first has the stride."""
     strides = (stride, 1) if reduced else (1, stride)
-    made = normed(f"{name}.conv1", f"{name}.norm1", inner, 1, strides[0], after=(before,), activation="relu")
-    made += normed(f"{name}.conv2", f"{name}.norm2", inner, 3, strides[1], activation="relu")
-    made += normed(f"{name}.conv3", f"{name}.norm3", WIDER * inner, 1)
+    stack = normed(f"{name}.conv1", f"{name}.norm1", inner, 1, strides[0], after=(before,), activation="relu")
+    stack += normed(f"{name}.conv2", f"{name}.norm2", inner, 3, strides[1], activation="relu")
+    stack += normed(f"{name}.conv3", f"{name}.norm3", WIDER * inner, 1)
     around = before
     if projects:
         around = f"{name}.around"
-        made += normed(f"{name}.projection", around, WIDER * inner, 1, stride, after=(before,))
-    return [*made, Add(name=f"{name}.add", after=(f"{name}.norm3", around), activation="relu")]
+        stack += normed(f"{name}.projection", around, WIDER * inner, 1, stride, after=(before,))
+    return [*stack, Add(name=f"{name}.add", after=(f"{name}.norm3", around), activation="relu")]
 
 
 def layers(reduced: bool = False) -> tuple[Layer, ...]:
     """`reduced`: whether the stride of a stage is that of its first 1 × 1."""
-    made = normed("conv1", "norm1", 64, 7, 2, activation="relu")
-    made.append(Pool(name="pool1", window=3, pads=(1, 1, 1, 1)))
+    stack = normed("conv1", "norm1", 64, 7, 2, activation="relu")
+    stack.append(Pool(name="pool1", window=3, pads=(1, 1, 1, 1)))
     before = "pool1"
     for stage, (inner, blocks) in enumerate(STAGES, 2):
         for number in range(blocks):
             name, stride = f"stage{stage}.{number}", 2 if stage > 2 and number == 0 else 1
-            made += block(name, before, inner, stride, number == 0, reduced)
+            stack += block(name, before, inner, stride, number == 0, reduced)
             before = f"{name}.add"
-    return (*made, Pool(name="pool", mode="average", window=0), Flatten(name="flat"), Dense(name="fc", outputs=1000))
+    return (*stack, Pool(name="pool", mode="average", window=0), Flatten(name="flat"), Dense(name="fc", outputs=1000))
 
 
 TEXT = Network("resnet-50", f"{SOURCE}, stride on 3 × 3", 16, layers(), rate=0.01, momentum=0.9, input=(3, 224, 224))

@@ -46,7 +46,7 @@ def block(name: str, before: str, channels: int, stride: int, bias: bool, caffe:
 def layers(blocks: int = 9, bias: bool = False, caffe: bool = False, behind: str = "relu") -> tuple[Layer, ...]:
     """`blocks` of a stage; `bias`: whether convolutions have one; `caffe`: what that script has otherwise; `behind`:
     the activation of a block's sum."""
-    made: list[Layer] = [
+    stack: list[Layer] = [
         Convolution(name="conv1", filters=16, pad=1, bias=bias),
         BatchNorm(name="norm1", affine=not caffe, activation="relu"),
     ]
@@ -54,10 +54,10 @@ def layers(blocks: int = 9, bias: bool = False, caffe: bool = False, behind: str
     for stage, channels in enumerate(CHANNELS, 1):
         for number in range(blocks):
             name, stride = f"stage{stage}.{number}", 2 if stage > 1 and number == 0 else 1
-            made += block(name, before, channels, stride, bias, caffe, behind)
+            stack += block(name, before, channels, stride, bias, caffe, behind)
             before = f"{name}.add"
     return (
-        *made,
+        *stack,
         Pool(name="pool", mode="average", window=2 if caffe else 0),
         Flatten(name="flat"),
         Dense(name="fc", outputs=10),

@@ -127,23 +127,23 @@ class Blocks(object):
         if self.request.get("without"):
             self.knocked[self.request["without"]].undo()
         self.looked = bool(self.request["spans"] and self.spans)
-        told = self.spans.events() if self.looked else None
+        traced = self.spans.events() if self.looked else None
         blocked = recorder.waited(self.block_clocks, clocks)
         about = {"blocked": blocked, "load": load, "peak": peak(), "printed": self.printed}
-        self.channel.send("block", steps=self.rows, traced=told, **about)
+        self.channel.send("block", steps=self.rows, traced=traced, **about)
         self.request = None
 
     def _knock(self, path):
         """What can be left out under this path; `reason` where nothing can."""
         try:
-            found = knock_out.KnockOut(self.spans.torch, self.spans.modules.known, path)
+            candidate = knock_out.KnockOut(self.spans.torch, self.spans.modules.known, path)
         except (knock_out.Refused, AttributeError) as error:
             return {"reason": str(error)}
-        if found.what == "module":
+        if candidate.what == "module":
             self.refused[path] = "it was not called"
-            found.try_out(lambda reason: self.refused.__setitem__(path, reason))
-        self.knocked[path] = found
-        return {"reason": None, "what": found.what, "count": found.count(), "shape": found.shape()}
+            candidate.try_out(lambda reason: self.refused.__setitem__(path, reason))
+        self.knocked[path] = candidate
+        return {"reason": None, "what": candidate.what, "count": candidate.count(), "shape": candidate.shape()}
 
     def _again(self, request):
         """Seconds of an operation by itself; `reason` where it cannot be called."""
@@ -191,8 +191,8 @@ def keep(variables):
     except (AttributeError, OSError):
         return False
     values = [(MALLOPT[name], int(value)) for name, value in variables.items()]
-    told = all([mallopt(code, value if value <= LARGEST else -1) for code, value in values])
-    return told and reserve(min(MOST, peak() // 2))
+    accepted = all([mallopt(code, value if value <= LARGEST else -1) for code, value in values])
+    return accepted and reserve(min(MOST, peak() // 2))
 
 
 def reserve(count):

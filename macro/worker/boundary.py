@@ -131,8 +131,8 @@ class Optimizers(object):
 
     def name(self, optimizer):
         if id(optimizer) not in self.names:
-            found = names.in_frames(optimizer, self.library)
-            self.names[id(optimizer)] = found or type(optimizer).__name__
+            variable = names.in_frames(optimizer, self.library)
+            self.names[id(optimizer)] = variable or type(optimizer).__name__
         return self.names[id(optimizer)]
 
     def _count(self, optimizer):
@@ -154,7 +154,7 @@ class Optimizers(object):
     def _all(self):
         """The optimizers that are there."""
         kind = self.torch.optim.Optimizer
-        return set(id(one) for one in gc.get_objects() if issubclass(type(one), kind))
+        return set(id(x) for x in gc.get_objects() if issubclass(type(x), kind))
 
 
 class Forward(object):

@@ -42,11 +42,11 @@ def profile(jax, call, wait, count, path, card):
         planes = list(xplane.planes(_file(folder)))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    told = trace(planes, card)
-    if card and not told["deviceProperties"]:
+    document = trace(planes, card)
+    if card and not document["deviceProperties"]:
         return "JAX's profiler saw nothing of the GPU: is CUPTI there, and may it count (NVIDIA's ERR_NVGPUCTRPERM)?"
     with gzip.open(path, "wb") as stream:
-        stream.write(json.dumps(told).encode("utf-8"))
+        stream.write(json.dumps(document).encode("utf-8"))
     return None
 
 
@@ -64,13 +64,13 @@ def trace(planes, card):
     zero = min([span[0] for _, lines in planes for _, spans in lines for span in spans] or [0])
     events, devices = [], {}
     for name, lines in planes:
-        found = GPU.search(name)
+        gpu = GPU.search(name)
         for number, spans in lines:
-            where = {"device": int(found.group(1)) if found else 0, "stream": number % STREAMS}
+            where = {"device": int(gpu.group(1)) if gpu else 0, "stream": number % STREAMS}
             for start, end, what, stats in spans:
-                told = _of_gpu(what, stats, where) if found else _of_host(what, stats, None if card else where)
-                events += [_event(zero, start, end, *told)] if told else []
-                if told and "device" in told[2]:
+                labels = _of_gpu(what, stats, where) if gpu else _of_host(what, stats, None if card else where)
+                events += [_event(zero, start, end, *labels)] if labels else []
+                if labels and "device" in labels[2]:
                     devices[where["device"]] = {"id": where["device"], "name": card or "stand-in"}
     return {"traceEvents": events, "deviceProperties": list(devices.values())}
 
@@ -88,16 +88,16 @@ def _of_host(what, stats, where):
 
 def _of_gpu(what, stats, where):
     """The same of what a stream did; nothing of what only tells of memory, or sums up."""
-    told = dict(where)
+    args = dict(where)
     if "correlation_id" in stats:
-        told["correlation"] = stats["correlation_id"]
+        args["correlation"] = stats["correlation_id"]
     if "memcpy_details" in stats:
         size = re.search(r"size:(\d+)", str(stats["memcpy_details"]))
-        told["bytes"] = int(size.group(1)) if size else 0
-        return "gpu_memcpy", BETWEEN.sub(r"Memcpy \1to\2", what), told
+        args["bytes"] = int(size.group(1)) if size else 0
+        return "gpu_memcpy", BETWEEN.sub(r"Memcpy \1to\2", what), args
     for detail, category in (("kernel_details", "kernel"), ("Memset_details", "gpu_memset")):
         if detail in stats:
-            return category, what, told
+            return category, what, args
     return None
 
 

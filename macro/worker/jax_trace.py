@@ -32,8 +32,8 @@ def spans(jax, run, programs, layers, batch, inside=False):
     for call, arguments in programs:
         if "jit_" + call.__name__ in ran:
             text = call.lower(*arguments).compile().as_text()
-            tells, whole = (lambda one: row(one, layers, batch, inside)), graphs.whole(layers)
-            by_module[hlo.module(text)] = hlo.rows(text, tells, whole)
+            tells, work_kinds = (lambda instruction: row(instruction, layers, batch, inside)), graphs.work_kinds(layers)
+            by_module[hlo.module(text)] = hlo.rows(text, tells, work_kinds)
             products.update((hlo.module(text), name) for name in hlo.products(text))
     return xplane.named(
         xplane.spans(traced, operation), moment, lambda what: tell(by_module, what), lambda what: what in products
@@ -57,10 +57,10 @@ def tell(by_module, what):
     return ["framework"], None
 
 
-def row(one, layers, batch, inside=False):
+def row(instruction, layers, batch, inside=False):
     """What an instruction does, by its scope: `jit(_update)/transpose(jvp(fc1))/dot_general`; None if it has
     none."""
-    parts = one.op_name.split("/")
+    parts = instruction.op_name.split("/")
     last = parts[-1]
     for part in parts[1:]:  # the first is the program's name
         around, scope = SCOPE.match(part).groups()
@@ -79,10 +79,10 @@ def row(one, layers, batch, inside=False):
                     return graphs.joined(layer, layers)
                 if layer["kind"] not in graphs.PRODUCTS:
                     return "%s %s" % (scope, "gradient" if backward else "forward")
-                if backward and one.opcode in ("dot", "convolution"):
-                    role = hlo.product(layer, one, batch)
+                if backward and instruction.opcode in ("dot", "convolution"):
+                    role = hlo.product(layer, instruction, batch)
                 else:
-                    role = _role(last, one.opcode, backward, derives, activates)
+                    role = _role(last, instruction.opcode, backward, derives, activates)
                 return role and "%s %s" % (scope, role)
     return None
 

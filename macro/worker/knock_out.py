@@ -15,7 +15,7 @@ class KnockOut(object):
     def __init__(self, torch, known, path):
         """Raises Refused."""
         self.torch, self.path, self.undone = torch, path, None
-        by_path = dict((own, module) for own, module in known.values())
+        by_path = dict((place, module) for place, module in known.values())
         holder, _, name = path.rpartition(".")
         self.module, self.parameter = by_path.get(path), None
         if self.module is None and holder in by_path:
@@ -30,8 +30,8 @@ class KnockOut(object):
 
     def count(self):
         """Numbers that an optimizer moves no more."""
-        own = [self.parameter] if self.parameter is not None else list(self.module.parameters())
-        return sum(p.numel() for p in own if p.requires_grad)
+        parameters = [self.parameter] if self.parameter is not None else list(self.module.parameters())
+        return sum(p.numel() for p in parameters if p.requires_grad)
 
     def shape(self):
         return [] if self.parameter is None else list(self.parameter.shape)

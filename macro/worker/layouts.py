@@ -8,28 +8,28 @@ import numpy as np
 BLIND = ("dropout", "activation")  # kinds that give each number where it was
 
 
-def takers(told, layers):
+def takers(spec, layers):
     """Of what a layer gives; a dropout or an activation does not see how it lies, and those that take it are asked
     instead."""
-    found = []
+    taking = []
     for other in layers:
-        if told["name"] in other["after"]:
-            found += takers(other, layers) if other["kind"] in BLIND else [other]
-    return found
+        if spec["name"] in other["after"]:
+            taking += takers(other, layers) if other["kind"] in BLIND else [other]
+    return taking
 
 
-def source(told, layers):
+def source(spec, layers):
     """The layer that it takes, before any that does not see how it lies; none where that is the data."""
     by_name = dict((other["name"], other) for other in layers)
-    found = by_name.get(told["after"][0])
-    while found is not None and found["kind"] in BLIND:
-        found = by_name.get(found["after"][0])
-    return found
+    layer = by_name.get(spec["after"][0])
+    while layer is not None and layer["kind"] in BLIND:
+        layer = by_name.get(layer["after"][0])
+    return layer
 
 
-def mask(told, layers):
+def mask(spec, layers):
     """What a dropout multiplies by, with the channels last."""
-    array, flat = told["mask"], source(told, layers)
+    array, flat = spec["mask"], source(spec, layers)
     if array.ndim == 4:
         return Last.data(array)
     if flat is None or flat["kind"] != "flatten" or len(flat["in"][0]) < 3 or in_order(flat, layers):
@@ -37,10 +37,10 @@ def mask(told, layers):
     return turned(array, (0, 2, 3, 1), [-1] + list(flat["in"][0]))
 
 
-def in_order(told, layers):
+def in_order(spec, layers):
     """Whether a flattened image has to lie channel by channel: all but dense layers see how it lies."""
-    taking = takers(told, layers)
-    return len(told["in"][0]) == 3 and not (taking and all(other["kind"] == "dense" for other in taking))
+    taking = takers(spec, layers)
+    return len(spec["in"][0]) == 3 and not (taking and all(other["kind"] == "dense" for other in taking))
 
 
 def turned(array, axes, split=None):
@@ -55,14 +55,14 @@ class Last(object):
 
     def __init__(self, layers):
         self.ways = {}  # by the name of a weight: how it is turned, and back
-        for told in layers:
-            before = source(told, layers)
-            if told["kind"] == "conv":
-                self.ways[told["name"] + ".weight"] = ((2, 3, 1, 0),), ((3, 2, 0, 1),)
-            elif told["kind"] == "dense" and before is not None and before["kind"] == "flatten":
+        for spec in layers:
+            before = source(spec, layers)
+            if spec["kind"] == "conv":
+                self.ways[spec["name"] + ".weight"] = ((2, 3, 1, 0),), ((3, 2, 0, 1),)
+            elif spec["kind"] == "dense" and before is not None and before["kind"] == "flatten":
                 if len(before["in"][0]) == 3 and not in_order(before, layers):
                     c, h, w = before["in"][0]
-                    self.ways[told["name"] + ".weight"] = (((1, 2, 0, 3), (c, h, w, -1)), ((2, 0, 1, 3), (h, w, c, -1)))
+                    self.ways[spec["name"] + ".weight"] = (((1, 2, 0, 3), (c, h, w, -1)), ((2, 0, 1, 3), (h, w, c, -1)))
 
     def to(self, name, array):
         """As it is used."""
@@ -82,9 +82,9 @@ def begin(layers):
     """What is kept between steps, as it begins, by name."""
     begins = {"mean": 0, "variance": 1}
     return dict(
-        ("%s.%s" % (told["name"], name), np.full(shape, begins[name], np.float32))
-        for told in layers
-        for name, shape in told["state"].items()
+        ("%s.%s" % (spec["name"], name), np.full(shape, begins[name], np.float32))
+        for spec in layers
+        for name, shape in spec["state"].items()
     )
 
 
@@ -92,34 +92,34 @@ def unbiased(arrays, layers, batch, steps):
     """Running statistics of a library that keeps a batch's variance as it is, after so many steps: the variance as it
     would be with n/(n - 1). It began as 1, of which a share is left."""
     arrays = dict((name, np.array(array)) for name, array in arrays.items())
-    for told in layers:
-        name = told["name"] + ".variance"
-        if name in arrays and not told["frozen"]:
-            count, left = batch * told["out"][1] * told["out"][2], (1 - told["share"]) ** steps
+    for spec in layers:
+        name = spec["name"] + ".variance"
+        if name in arrays and not spec["frozen"]:
+            count, left = batch * spec["out"][1] * spec["out"][2], (1 - spec["share"]) ** steps
             arrays[name] = (left + (arrays[name] - left) * (count / max(1.0, count - 1.0))).astype(np.float32)
     return arrays
 
 
-def pads(told):
+def pads(spec):
     """Above, left, below, right."""
-    return tuple(told["pads"] or [told.get("pad", 0)] * 4)
+    return tuple(spec["pads"] or [spec.get("pad", 0)] * 4)
 
 
-def around(told):
+def around(spec):
     """Of a pooling, along rows and along columns: what lies before and behind an image, so that all windows fit."""
-    own, lines = pads(told), []
+    margins, lines = pads(spec), []
     for i in (0, 1):
-        before, length, places = own[i], told["in"][0][1 + i], told["out"][1 + i]
-        reach = (places - 1) * told["stride"] + told["window"]
+        before, length, places = margins[i], spec["in"][0][1 + i], spec["out"][1 + i]
+        reach = (places - 1) * spec["stride"] + spec["window"]
         lines.append((before, max(0, reach - before - length)))
     return tuple(lines)
 
 
-def counts(told):
+def counts(spec):
     """How many elements of the image each window of a pooling has."""
     lines = []
     for i in (0, 1):
-        before, length, places = pads(told)[i], told["in"][0][1 + i], told["out"][1 + i]
-        starts = np.arange(places) * told["stride"] - before
-        lines.append(np.minimum(starts + told["window"], length) - np.maximum(starts, 0))
+        before, length, places = pads(spec)[i], spec["in"][0][1 + i], spec["out"][1 + i]
+        starts = np.arange(places) * spec["stride"] - before
+        lines.append(np.minimum(starts + spec["window"], length) - np.maximum(starts, 0))
     return np.outer(*lines).astype(np.float32)

@@ -51,9 +51,9 @@ class Talk(object):
         text = self.file.read()
         self.file.close()
         self.file = None
-        own = LINES.sub(b"", text)
-        while own:
-            own = own[os.write(OUTPUT, own) :]
+        rest = LINES.sub(b"", text)
+        while rest:
+            rest = rest[os.write(OUTPUT, rest) :]
         return b"".join(LINES.findall(text)).decode("utf-8", "replace")
 
     def forked(self):

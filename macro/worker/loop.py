@@ -40,7 +40,7 @@ PR_SET_PDEATHSIG = 1
 SPACE = 64 << 10  # bytes: more than lies free at the start, less than gets a mapping of its own
 LONGEST = 400  # characters of an exception
 CANARY = b"\x5a" * (1 << 20)
-TOLD = re.compile(
+REPORTED = re.compile(
     "(OMP|MKL|KMP|OPENBLAS|ONEDNN|DNNL|XLA|JAX|TF(?!_CLI|_VAR)|KERAS|MXNET|CNTK|ATEN|TORCH|MALLOC|NPROC"
     "|CUDA|CUBLAS|CUDNN|NVIDIA|PYTORCH|TRITON)(_|$)"
 )
@@ -60,8 +60,8 @@ class Channel(object):
         self._same = self._file()
 
     def _file(self):
-        told = os.fstat(self._handle)
-        return told.st_dev, told.st_ino
+        status = os.fstat(self._handle)
+        return status.st_dev, status.st_ino
 
     def send(self, kind, **content):
         self._number += 1
@@ -182,25 +182,25 @@ def counted(call):
 def steps(call, count, clock=None):
     """Each of `count` calls by the wall and by this process's clocks; what others took meanwhile. With the `clock` of a
     device nothing stands between two calls, and each has its share of what all took."""
-    found = {}
-    began, others, own = time.monotonic(), busy(), time.process_time()
+    extras = {}
+    began, others, cpu = time.monotonic(), busy(), time.process_time()
     if clock:
-        whole = counted(lambda: found.update(device_ns=device_clocks.block(clock, call, count)))
-        rows = [[number / float(count) for number in whole]] * count
+        totals = counted(lambda: extras.update(device_ns=device_clocks.block(clock, call, count)))
+        rows = [[number / float(count) for number in totals]] * count
     else:
         rows = [counted(call) for _ in range(count)]
     lasted = max(time.monotonic() - began, 1e-9)
-    foreign = max(0.0, (busy() - others) - (time.process_time() - own)) / lasted
+    foreign = max(0.0, (busy() - others) - (time.process_time() - cpu)) / lasted
     columns = dict(zip(STEPS_NUMBERS, [list(column) for column in zip(*rows)]))
     if clock:
-        found["device_peak_bytes"] = clock.peak()
-    return dict(columns, foreign=foreign, canary=canary(), peak_bytes=peak(), **found)
+        extras["device_peak_bytes"] = clock.peak()
+    return dict(columns, foreign=foreign, canary=canary(), peak_bytes=peak(), **extras)
 
 
 def observed():
     """What the framework's own words may leave out: variables, threads alive by name, libraries, huge pages, whether
     the system tells what these are queued for."""
-    facts = {"variables": dict((k, v) for k, v in sorted(os.environ.items()) if TOLD.match(k))}
+    facts = {"variables": dict((k, v) for k, v in sorted(os.environ.items()) if REPORTED.match(k))}
     facts["run_delay"] = recorder.run_delay() is not None
     try:
         names = []
@@ -251,10 +251,10 @@ def give_masks(job):
     import numpy
 
     with numpy.load(job["data"]) as data:
-        for told in job["network"]["layers"]:
-            name = "mask." + told["name"]
+        for spec in job["network"]["layers"]:
+            name = "mask." + spec["name"]
             if name in data.files:
-                told["mask"] = data[name]
+                spec["mask"] = data[name]
 
 
 def serve(adapter, job, model, requests, channel):
@@ -280,8 +280,8 @@ def serve(adapter, job, model, requests, channel):
             why_not = write(model, phases[request["phase"]], request["count"], request["path"])
             channel.send("profiled", reason=why_not)
         elif what == "replay":
-            call, one = phases[request["phase"]], job["threads"] == 1
-            reply = recorder.replayed(adapter, model, call, request["count"], one)
+            call, one_thread = phases[request["phase"]], job["threads"] == 1
+            reply = recorder.replayed(adapter, model, call, request["count"], one_thread)
             channel.send("replayed", **reply)
 
 

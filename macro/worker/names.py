@@ -49,27 +49,27 @@ def _below(value, wanted, holds):
 
 def _item(value, wanted):
     if type(value) in (list, tuple):
-        return next(("[%d]" % i for i, one in enumerate(value[:64]) if one is wanted), "")
+        return next(("[%d]" % i for i, item in enumerate(value[:64]) if item is wanted), "")
     if type(value) is dict:
-        return next(("[%r]" % key for key, one in list(value.items())[:64] if one is wanted), "")
+        return next(("[%r]" % key for key, item in list(value.items())[:64] if item is wanted), "")
     return ""
 
 
 def inside(value, wanted, holds=None):
     """Which attribute of an object's own it is, or which item of one, or what one holds: `.hidden[0]`; '' where it is
     none."""
-    own = getattr(value, "__dict__", None)
-    if type(own) is not dict:
+    attributes = getattr(value, "__dict__", None)
+    if type(attributes) is not dict:
         return ""
-    own = [(name, one) for name, one in list(own.items())[:256] if name != "_modules"]
-    for name, one in own:
-        if one is wanted:
+    attributes = [(name, held) for name, held in list(attributes.items())[:256] if name != "_modules"]
+    for name, held in attributes:
+        if held is wanted:
             return "." + name
-    for name, one in own:
-        item = _item(one, wanted)
+    for name, held in attributes:
+        item = _item(held, wanted)
         if item:
             return ".%s%s" % (name, item)
-        path = holds(one).get(id(wanted)) if holds else None
+        path = holds(held).get(id(wanted)) if holds else None
         if path:
             return ".%s.%s" % (name, path)
     return ""
@@ -85,5 +85,5 @@ def library_folders():
     import sysconfig
 
     paths = sysconfig.get_paths()
-    own = os.path.dirname(os.path.abspath(__file__))
-    return tuple(set(paths[x] for x in ("stdlib", "platstdlib", "purelib", "platlib") if paths.get(x)) | {own, "<"})
+    here = os.path.dirname(os.path.abspath(__file__))
+    return tuple(set(paths[x] for x in ("stdlib", "platstdlib", "purelib", "platlib") if paths.get(x)) | {here, "<"})

@@ -5,16 +5,16 @@ from numpy_layers import Layer, aligned, copied
 
 
 class Dropout(Layer):
-    def __init__(self, model, told):
-        Layer.__init__(self, model, told)
-        given, self.drawn = told.get("mask"), None
+    def __init__(self, model, spec):
+        Layer.__init__(self, model, spec)
+        given, self.drawn = spec.get("mask"), None
         if given is not None:
             self.mask = copied(given)
         else:
             self.mask, self.drawn = aligned(self.z.shape), np.random.default_rng(list(bytearray(self.name, "utf-8")))
 
     def _draw(self):
-        keep = 1.0 - self.told["share"]
+        keep = 1.0 - self.spec["share"]
         self.drawn.random(self.mask.shape, dtype=np.float32, out=self.mask)
         np.less(self.mask, np.float32(keep), out=self.mask)
         self.mask *= np.float32(1.0 / keep)

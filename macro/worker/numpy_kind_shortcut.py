@@ -6,7 +6,7 @@ from numpy_layers import Layer
 
 class Shortcut(Layer):
     def forward(self, inputs):
-        stride, channels = self.told["stride"], self.told["in"][0][0]
+        stride, channels = self.spec["stride"], self.spec["in"][0][0]
 
         def subsampled(x, z):
             z[:, :channels] = x[:, :, ::stride, ::stride]
@@ -16,7 +16,7 @@ class Shortcut(Layer):
         return self.z
 
     def backward(self, dz):
-        stride, channels = self.told["stride"], self.told["in"][0][0]
+        stride, channels = self.spec["stride"], self.spec["in"][0][0]
 
         def spread(dz, dx):
             dx[...] = 0

@@ -9,7 +9,7 @@ from itertools import accumulate
 import layouts  # beside this file
 import numpy as np
 
-WHOLE = "convolution"  # unfolding, products and folding are its parts
+CONVOLUTION = "convolution"  # unfolding, products and folding are its parts
 CHUNK = 16 << 20  # bytes of unfolded images at once: about what a last cache holds
 
 
@@ -25,9 +25,9 @@ def copied(array):
     """Such a copy; of whole numbers a plain one."""
     if array.dtype.kind != "f":
         return array.copy()
-    own = aligned(array.shape)
-    own[...] = array
-    return own
+    copy = aligned(array.shape)
+    copy[...] = array
+    return copy
 
 
 def host(array):
@@ -54,14 +54,14 @@ class Products(object):
 class Layer(object):
     """`forward` gives z, before the activation; `backward` the gradient of each input, from that of z."""
 
-    def __init__(self, model, told):
-        self.model, self.told, self.do, self.batch = model, told, model.do, model.batch
-        self.name, self.after, self.activation = told["name"], told["after"], told["activation"]
+    def __init__(self, model, spec):
+        self.model, self.spec, self.do, self.batch = model, spec, model.do, model.batch
+        self.name, self.after, self.activation = spec["name"], spec["after"], spec["activation"]
         self.keeps = self.activation != "none"  # its output is needed again
-        self.owns = not self.keeps and told["kind"] != "flatten"  # nobody needs its output again
-        self.z = aligned(self.shape(told["out"]))
+        self.owns = not self.keeps and spec["kind"] != "flatten"  # nobody needs its output again
+        self.z = aligned(self.shape(spec["out"]))
         self.y = aligned(self.z.shape) if self.keeps else self.z
-        self.dx = [None if told["first"] else aligned(self.shape(x)) for x in told["in"]]
+        self.dx = [None if spec["first"] else aligned(self.shape(x)) for x in spec["in"]]
         self.state = {}
 
     def shape(self, of):
@@ -152,11 +152,11 @@ class Windows(object):
 class Conv(Layer):
     """By products of filters and unfolded images, some images at a time (im2col: Chellapilla, Puri, Simard, 2006)."""
 
-    def __init__(self, model, told):
-        Layer.__init__(self, model, told)
-        (self.c, h, w), (self.k, oh, ow) = told["in"][0], told["out"]
-        self.windows = Windows((h, w), told["kernel"], told["stride"], layouts.pads(told), told["dilation"], (oh, ow))
-        self.groups, self.taps = told["groups"], told["kernel"] ** 2
+    def __init__(self, model, spec):
+        Layer.__init__(self, model, spec)
+        (self.c, h, w), (self.k, oh, ow) = spec["in"][0], spec["out"]
+        self.windows = Windows((h, w), spec["kernel"], spec["stride"], layouts.pads(spec), spec["dilation"], (oh, ow))
+        self.groups, self.taps = spec["groups"], spec["kernel"] ** 2
         self.terms = self.c // self.groups * self.taps
         self.many = max(1, min(self.batch, CHUNK // (4 * self.groups * self.terms * oh * ow)))
         self.columns = np.empty((self.many, self.groups, self.terms, oh * ow), np.float32)
@@ -184,31 +184,31 @@ class Conv(Layer):
     def forward(self, inputs):
         self.x, row = inputs[0], self.row("forward")
         for part in self.chunks():
-            columns = self.do(row, WHOLE, self.unfold, self.x[part])
-            self.model.dot(row, self.filters(), columns, self.results(self.z[part]), WHOLE)
-        if self.told["bias"]:
+            columns = self.do(row, CONVOLUTION, self.unfold, self.x[part])
+            self.model.dot(row, self.filters(), columns, self.results(self.z[part]), CONVOLUTION)
+        if self.spec["bias"]:
             self.do(row, "element-wise", np.add, self.z, self.weight("bias")[:, None, None], self.z)
         return self.z
 
     def backward(self, dz):
         self.grad("weight")[...] = 0
         for part in self.chunks():
-            columns = self.do(self.row("wgrad"), WHOLE, self.unfold, self.x[part])
+            columns = self.do(self.row("wgrad"), CONVOLUTION, self.unfold, self.x[part])
             self._weights(self.results(dz[part]), columns)
             if self.dx[0] is not None:
                 row, inner = self.row("dgrad"), columns  # which is done with
-                self.model.dot(row, self.filters().transpose(0, 2, 1), self.results(dz[part]), inner, WHOLE)
-                self.do(row, WHOLE, self.fold, inner, self.dx[0][part])
-        if self.told["bias"]:
+                self.model.dot(row, self.filters().transpose(0, 2, 1), self.results(dz[part]), inner, CONVOLUTION)
+                self.do(row, CONVOLUTION, self.fold, inner, self.dx[0][part])
+        if self.spec["bias"]:
             self.do(self.row("bias gradient"), "reduction", dz.sum, axis=(0, 2, 3), out=self.grad("bias"))
         return self.dx
 
     def _weights(self, dy, columns):
         """Add what some images give."""
         row, total = self.row("wgrad"), self.grad("weight").reshape(self.groups, -1, self.terms)
-        own = np.empty((len(dy),) + total.shape, np.float32)
-        self.model.dot(row, dy, columns.transpose(0, 1, 3, 2), own, WHOLE)
-        self.do(row, WHOLE, np.add, total, own.sum(axis=0), out=total)
+        by_image = np.empty((len(dy),) + total.shape, np.float32)
+        self.model.dot(row, dy, columns.transpose(0, 1, 3, 2), by_image, CONVOLUTION)
+        self.do(row, CONVOLUTION, np.add, total, by_image.sum(axis=0), out=total)
 
     def fold(self, columns, dx):
         """Add what each element of the windows gives to the image under it."""
@@ -220,18 +220,18 @@ class Conv(Layer):
 
 
 class Pool(Layer):
-    def __init__(self, model, told):
-        Layer.__init__(self, model, told)
-        size, whole = told["in"][0][1:], told["window"] == 0
-        window, stride = (max(size), max(size)) if whole else (told["window"], told["stride"])
-        self.windows = Windows(size, window, stride, layouts.pads(told), 1, told["out"][1:])
-        self.counts = np.zeros(told["out"][1:], np.float32)
+    def __init__(self, model, spec):
+        Layer.__init__(self, model, spec)
+        size, is_global = spec["in"][0][1:], spec["window"] == 0
+        window, stride = (max(size), max(size)) if is_global else (spec["window"], spec["stride"])
+        self.windows = Windows(size, window, stride, layouts.pads(spec), 1, spec["out"][1:])
+        self.counts = np.zeros(spec["out"][1:], np.float32)
         for _, _, view in self.windows.under(self.windows.around(np.ones((1, 1) + tuple(size), np.float32))):
             self.counts += view[0, 0]
 
     def forward(self, inputs):
         self.x = inputs[0]
-        largest = self.told["mode"] == "max"
+        largest = self.spec["mode"] == "max"
         self.do(self.row("forward"), "pooling", self._largest if largest else self._average, self.x, self.z)
         return self.z
 
@@ -249,7 +249,7 @@ class Pool(Layer):
 
     def backward(self, dz):
         if self.dx[0] is not None:
-            largest = self.told["mode"] == "max"
+            largest = self.spec["mode"] == "max"
             self.do(self.row("gradient"), "pooling", self._to_largest if largest else self._to_all, dz, self.dx[0])
         return self.dx
 
@@ -259,9 +259,9 @@ class Pool(Layer):
         given = np.zeros(dz.shape, bool)
         values = self.windows.under(self.windows.around(self.x, -np.inf))
         for (_, _, value), (_, _, view) in zip(values, self.windows.under(padded)):
-            own = (value == self.top) & ~given
-            view += dz * own
-            given |= own
+            first = (value == self.top) & ~given
+            view += dz * first
+            given |= first
         dx[...] = self.windows.inside(padded)
 
     def _to_all(self, dz, dx):
@@ -272,9 +272,9 @@ class Pool(Layer):
 
 
 class Norm(Layer):
-    def __init__(self, model, told):
-        Layer.__init__(self, model, told)
-        self.channels = told["in"][0][0]
+    def __init__(self, model, spec):
+        Layer.__init__(self, model, spec)
+        self.channels = spec["in"][0][0]
         self.mean, self.variance = (np.full(self.channels, x, np.float32) for x in (0, 1))
         self.state = {self.name + ".mean": self.mean, self.name + ".variance": self.variance}
         self.count = self.z.size // self.channels
@@ -285,16 +285,16 @@ class Norm(Layer):
         return self.z
 
     def _forward(self, x, z):
-        if self.told["frozen"]:
+        if self.spec["frozen"]:
             self.seen = self.mean, self.variance
         else:
             self.seen = self._mean(x), None
         centered = np.subtract(x, self.seen[0][:, None, None], out=self.hat)
         if self.seen[1] is None:
             self.seen = self.seen[0], self._mean(centered * centered)
-        self.root = 1 / np.sqrt(self.seen[1] + np.float32(self.told["epsilon"]))
+        self.root = 1 / np.sqrt(self.seen[1] + np.float32(self.spec["epsilon"]))
         centered *= self.root[:, None, None]
-        if self.told["affine"]:
+        if self.spec["affine"]:
             np.multiply(self.hat, self.weight("scale")[:, None, None], out=z)
             z += self.weight("shift")[:, None, None]
         else:
@@ -313,13 +313,13 @@ class Norm(Layer):
 
     def _backward(self, dz, dx):
         means = self._mean(dz), self._mean(dz * self.hat)
-        if self.told["affine"]:
+        if self.spec["affine"]:
             np.multiply(means[0], np.float32(self.count), out=self.grad("shift"))
             np.multiply(means[1], np.float32(self.count), out=self.grad("scale"))
         if dx is None:
             return
-        scale = self.weight("scale") * self.root if self.told["affine"] else self.root
-        if self.told["frozen"]:
+        scale = self.weight("scale") * self.root if self.spec["affine"] else self.root
+        if self.spec["frozen"]:
             np.multiply(dz, scale[:, None, None], out=dx)
             return
         np.multiply(self.hat, means[1][:, None, None], out=dx)
@@ -328,8 +328,8 @@ class Norm(Layer):
         dx *= scale[:, None, None]
 
     def keep(self):
-        if not self.told["frozen"]:
-            share = np.float32(self.told["share"])
+        if not self.spec["frozen"]:
+            share = np.float32(self.spec["share"])
             unbiased = self.seen[1] * np.float32(self.count / max(1.0, self.count - 1.0))
             for kept, seen in ((self.mean, self.seen[0]), (self.variance, unbiased)):
                 kept += share * (seen - kept)
@@ -344,10 +344,10 @@ class Add(Layer):
 
 
 class Concat(Layer):
-    def __init__(self, model, told):
-        Layer.__init__(self, model, told)
-        ends = accumulate(shape[0] for shape in told["in"])
-        self.parts = [slice(end - shape[0], end) for end, shape in zip(ends, told["in"])]
+    def __init__(self, model, spec):
+        Layer.__init__(self, model, spec)
+        ends = accumulate(shape[0] for shape in spec["in"])
+        self.parts = [slice(end - shape[0], end) for end, shape in zip(ends, spec["in"])]
 
     def forward(self, inputs):
         return self.do(self.row("forward"), "copy", np.concatenate, inputs, axis=1, out=self.z)
@@ -362,10 +362,10 @@ class Concat(Layer):
 class Flatten(Layer):
     def forward(self, inputs):
         self.shape_in = inputs[0].shape
-        self.z = inputs[0].reshape(self.batch, -1) if not self.keeps else self._own(inputs[0])
+        self.z = inputs[0].reshape(self.batch, -1) if not self.keeps else self._flat_copy(inputs[0])
         return self.z
 
-    def _own(self, x):
+    def _flat_copy(self, x):
         """For an activation, which writes behind its gradient into z."""
         return x.reshape(self.batch, -1).copy()
 

@@ -6,10 +6,10 @@ In the style of Python 3.6. A value is in double precision; a gradient takes the
 import numpy as np
 
 
-def wanted(network, labels, whole):
+def wanted(network, labels, label_type):
     """What its loss compares outputs with: labels as `whole` numbers, or for each a one among zeros."""
     if network["loss"] == "softmax":
-        return labels.astype(whole)
+        return labels.astype(label_type)
     return _ones(labels, network["layers"][-1]["out"][0])
 
 

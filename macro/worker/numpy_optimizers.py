@@ -15,8 +15,8 @@ def _nothing(weights):
 class Sgd(object):
     """w - rate*v, with v = momentum*v + g; without momentum w - rate*g. `do` is given each pass of a weight's."""
 
-    def __init__(self, told, weights):
-        self.rate, self.momentum = np.float32(told["rate"]), np.float32(told["momentum"])
+    def __init__(self, plan, weights):
+        self.rate, self.momentum = np.float32(plan["rate"]), np.float32(plan["momentum"])
         self.v = _nothing(weights) if self.momentum else {}
 
     def begin(self):
@@ -39,8 +39,8 @@ class Sgd(object):
 class Nesterov(Sgd):
     """w - rate*(g + momentum*v), of the new v."""
 
-    def __init__(self, told, weights):
-        Sgd.__init__(self, told, weights)
+    def __init__(self, plan, weights):
+        Sgd.__init__(self, plan, weights)
         self.beside = Beside(weights)
 
     def move(self, do, name, w, g):
@@ -55,10 +55,10 @@ class Nesterov(Sgd):
 class Adagrad(object):
     """w - rate*g/(sqrt(v) + epsilon), with v = v + g*g."""
 
-    def __init__(self, told, weights):
-        self.rate, self.epsilon = np.float32(told["rate"]), np.float32(told["epsilon"])
-        self.square_of_epsilon = np.float32(told["epsilon"] ** 2)
-        self.v, self.beside, self.elsewhere = _nothing(weights), Beside(weights), told.get("elsewhere")
+    def __init__(self, plan, weights):
+        self.rate, self.epsilon = np.float32(plan["rate"]), np.float32(plan["epsilon"])
+        self.square_of_epsilon = np.float32(plan["epsilon"] ** 2)
+        self.v, self.beside, self.elsewhere = _nothing(weights), Beside(weights), plan.get("elsewhere")
 
     def begin(self):
         """A step."""
@@ -87,9 +87,9 @@ class Adagrad(object):
 class Rmsprop(Adagrad):
     """The same with v = rho*v + (1 - rho)*g*g."""
 
-    def __init__(self, told, weights):
-        Adagrad.__init__(self, told, weights)
-        self.rho, self.rest = np.float32(told["rho"]), np.float32(1 - told["rho"])
+    def __init__(self, plan, weights):
+        Adagrad.__init__(self, plan, weights)
+        self.rho, self.rest = np.float32(plan["rho"]), np.float32(1 - plan["rho"])
 
     def square(self, do, name, g, squares):
         v = self.v[name]
@@ -103,15 +103,15 @@ class Adam(Rmsprop):
     """w - rate/(1 - momentum**n) * m/(sqrt(v/(1 - rho**n)) + epsilon) in the n-th step, with v as rmsprop has it and
     m = momentum*m + (1 - momentum)*g."""
 
-    def __init__(self, told, weights):
-        Rmsprop.__init__(self, told, weights)
-        self.told, self.taken, self.m = told, 0, _nothing(weights)
-        self.momentum, self.gain = np.float32(told["momentum"]), np.float32(1 - told["momentum"])
+    def __init__(self, plan, weights):
+        Rmsprop.__init__(self, plan, weights)
+        self.plan, self.taken, self.m = plan, 0, _nothing(weights)
+        self.momentum, self.gain = np.float32(plan["momentum"]), np.float32(1 - plan["momentum"])
 
     def begin(self):
         self.taken += 1
-        momentum, rho = [1 - self.told[name] ** self.taken for name in ("momentum", "rho")]
-        self.step, self.grown = np.float32(self.told["rate"] / momentum), np.float32(rho**-0.5)
+        momentum, rho = [1 - self.plan[name] ** self.taken for name in ("momentum", "rho")]
+        self.step, self.grown = np.float32(self.plan["rate"] / momentum), np.float32(rho**-0.5)
         self.added = self.epsilon * self.grown if self.elsewhere else self.epsilon
 
     def move(self, do, name, w, g):

@@ -24,9 +24,9 @@ def write(steps, call, count, path):
         events.append(_event("launch", "cuda_runtime", span["start"], span["start"], began, correlation=i))
         name = span["column"] or span["name"]
         events.append(_event(NAMES.get(name, name), "kernel", span["start"], span["end"], began, **where))
-    told = {"traceEvents": events, "deviceProperties": [{"id": 0, "name": "stand-in"}]}
+    document = {"traceEvents": events, "deviceProperties": [{"id": 0, "name": "stand-in"}]}
     with gzip.open(path, "wb") as stream:
-        stream.write(json.dumps(told).encode("utf-8"))
+        stream.write(json.dumps(document).encode("utf-8"))
 
 
 def _event(name, category, start, end, zero, **args):

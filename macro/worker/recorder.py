@@ -28,21 +28,21 @@ def now():
 
 def run_delay(folder="/proc/self/task"):
     """Nanoseconds that all threads of this process were queued for so far; None where this system does not tell."""
-    told = by_thread(folder).values()
-    return sum(delay for _, delay in told) if any(ran for ran, _ in told) else None
+    times = by_thread(folder).values()
+    return sum(delay for _, delay in times) if any(ran for ran, _ in times) else None
 
 
 def by_thread(folder="/proc/self/task"):
     """Nanoseconds that each thread of this process ran so far, and was queued for."""
-    told = {}
+    times = {}
     for task in os.listdir(folder) if os.path.isdir(folder) else ():
         try:
             with open("%s/%s/schedstat" % (folder, task)) as stream:
                 ran, delay = [int(word) for word in stream.read().split()[:2]]
-            told[task] = ran, delay
+            times[task] = ran, delay
         except (OSError, ValueError):  # a thread that has just ended
             continue
-    return told
+    return times
 
 
 def busy(before, folder="/proc/self/task"):
@@ -50,7 +50,7 @@ def busy(before, folder="/proc/self/task"):
     system does not tell."""
     ran = [now - before.get(task, (0, 0))[0] for task, (now, _) in by_thread(folder).items()]
     most = max(ran) if ran else 0
-    return sum(one * 10 >= most for one in ran) if most > 0 else 1
+    return sum(x * 10 >= most for x in ran) if most > 0 else 1
 
 
 def blocked(since=None):
@@ -189,8 +189,8 @@ def traced(adapter, model, call, count, fifos, spans):
         trace = adapter.trace(model, run) if spans and hasattr(adapter, "trace") else run()
     finally:
         gate.close()
-    told = {"steps": rows, "faults": faults, "system_ns": system}
-    return dict(told, spans=trace or [], traces=hasattr(adapter, "trace"))
+    reply = {"steps": rows, "faults": faults, "system_ns": system}
+    return dict(reply, spans=trace or [], traces=hasattr(adapter, "trace"))
 
 
 def replayed(adapter, model, step, count, one_thread):

@@ -25,9 +25,9 @@ import recorder
 import torch_others
 import torch_watch
 
-OWN = ("blocks", "boundary", "knock_out", "library_talk", "loop", "named_step", "names", "recorder")
-OWN += ("torch_again", "torch_others", "torch_recompute", "torch_watch")
-for _name in OWN:  # a script may have files of these names
+MODULES = ("blocks", "boundary", "knock_out", "library_talk", "loop", "named_step", "names", "recorder")
+MODULES += ("torch_again", "torch_others", "torch_recompute", "torch_watch")
+for _name in MODULES:  # a script may have files of these names
     _module = sys.modules.pop(_name)
     _module.__name__ = "kernelgap_" + _name  # under which a compiler finds it that traces what calls it
     sys.modules[_module.__name__] = _module
@@ -71,7 +71,7 @@ class Watching(object):
         self.boundary = boundary.Boundary(self.blocks, self.ready)
         self.named = named_step.Named(job["step"], job["script"], self.boundary)
         self.torch = self.optimizers = self.forward = None
-        self.marked = self.told = False
+        self.marked = self.reported = False
 
     def install(self, folder):
         """Before the script begins; `folder`: of the module whose `step` marks steps."""
@@ -141,8 +141,8 @@ class Watching(object):
     def _held(self):
         """Whether a profiler of the script's own is on: the driver is told once."""
         on = self.torch.autograd._profiler_enabled()
-        if on and not self.told:
-            self.told = True
+        if on and not self.reported:
+            self.reported = True
             self.channel.send("held")
         return on
 
@@ -161,7 +161,7 @@ class Watching(object):
         if self.torch is not None:
             facts.update(torch_watch.identity(self.torch))
             held = [ref() for ref in self.optimizers.objects.values()] if self.optimizers else []
-            optimizers = [one for one in held if one is not None]
+            optimizers = [x for x in held if x is not None]
             if torch_watch.on_gpu(self.torch, optimizers):
                 self.blocks.give_up("profiler", ON_GPU)
                 return

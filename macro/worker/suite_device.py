@@ -66,14 +66,14 @@ def facts(device):
     """What computes on a GPU: the card, and the libraries of its rows by their own words."""
     from kernels.libs import cublas, cudnn, cufft
 
-    def told(library):
+    def release(library):
         try:
             return library.kernel()[0]
         except Exception as error:  # not here, or broken: its rows say so too
             return str(error)
 
     cards = device.describe()
-    libraries = dict((library.__name__.rpartition(".")[2], told(library)) for library in (cublas, cudnn, cufft))
+    libraries = dict((library.__name__.rpartition(".")[2], release(library)) for library in (cublas, cudnn, cufft))
     cupy = getattr(device.cp, "__version__", None) or installed("cupy-cuda13x")
     return dict(libraries, model=cards["model"], arch=cards["isa"], driver=cards["driver"], cupy=cupy)
 

@@ -14,10 +14,10 @@ import suite_passes
 class Dense(numpy_layers.Dense):
     """Its products row by row of the table of `micro.gemm`."""
 
-    def __init__(self, model, told):
-        numpy_layers.Dense.__init__(self, model, told)
+    def __init__(self, model, spec):
+        numpy_layers.Dense.__init__(self, model, spec)
         self.bound = suite_passes.Bound(model.products)
-        self.inputs, self.outputs = told["in"][0][0], told["out"][0]
+        self.inputs, self.outputs = spec["in"][0][0], spec["out"][0]
 
     def forward(self, inputs):
         from kernels.ops.gemm import Gemm
@@ -43,44 +43,44 @@ class Dense(numpy_layers.Dense):
 class Conv(numpy_layers.Layer):
     """Its passes row by row of the table of `micro.conv`."""
 
-    def __init__(self, model, told):
-        numpy_layers.Layer.__init__(self, model, told)
+    def __init__(self, model, spec):
+        numpy_layers.Layer.__init__(self, model, spec)
         self.bound = suite_passes.Bound(model.products)
 
     def problem(self, direction):
         from kernels.ops.conv.problem import Conv as Problem
         from kernels.ops.conv.shape import SIDES
 
-        (c, h, w), told = self.told["in"][0], self.told
-        sizes = {"n": self.batch, "c": c, "h": h, "w": w, "k": told["filters"]}
-        sizes.update(r=told["kernel"], s=told["kernel"])
-        sizes.update((name, told[name]) for name in ("stride", "groups", "dilation"))
-        sizes.update(zip(SIDES, told["pads"]) if told["pads"] else {"pad": told["pad"]})
+        (c, h, w), spec = self.spec["in"][0], self.spec
+        sizes = {"n": self.batch, "c": c, "h": h, "w": w, "k": spec["filters"]}
+        sizes.update(r=spec["kernel"], s=spec["kernel"])
+        sizes.update((name, spec[name]) for name in ("stride", "groups", "dilation"))
+        sizes.update(zip(SIDES, spec["pads"]) if spec["pads"] else {"pad": spec["pad"]})
         return Problem(direction=direction, **sizes)
 
     def run(self, direction, arrays):
         call = self.bound(direction, self.problem(direction), arrays)
-        self.do(self.row(direction), numpy_layers.WHOLE, call)
+        self.do(self.row(direction), numpy_layers.CONVOLUTION, call)
 
     def forward(self, inputs):
         self.x = inputs[0]
         self.run("forward", [self.x, self.weight("weight"), self.z])
-        if self.told["bias"]:
+        if self.spec["bias"]:
             bias = self.weight("bias")[:, None, None]
             self.do(self.row("forward"), "element-wise", np.add, self.z, bias, self.z)
         return self.z
 
     def backward(self, dz):
         self.run("wgrad", [self.x, dz, self.grad("weight")])
-        if self.told["bias"]:
+        if self.spec["bias"]:
             self.do(self.row("bias gradient"), "reduction", dz.sum, axis=(0, 2, 3), out=self.grad("bias"))
         if self.dx[0] is not None:
             self.run("dgrad", [dz, self.weight("weight"), self.dx[0]])
         return self.dx
 
 
-OWN = {"dense": Dense, "conv": Conv, "pool": suite_passes.Pool, "norm": suite_passes.Norm}
+BUILDERS = {"dense": Dense, "conv": Conv, "pool": suite_passes.Pool, "norm": suite_passes.Norm}
 KINDS = dict(
     (kind, suite_passes.activated(builder))
-    for kind, builder in dict(dict(numpy_layers.KINDS, **graphs.builders("numpy")), **OWN).items()
+    for kind, builder in dict(dict(numpy_layers.KINDS, **graphs.builders("numpy")), **BUILDERS).items()
 )

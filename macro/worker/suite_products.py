@@ -70,11 +70,11 @@ def _circumstances(job):
     steered = dict((name, value) for name, value in variables(TUNING).items() if not TALKS.search(name))
     chip = ON or processor()
     parts = [chip, job["threads"], job.get("preload"), steered, list(map(suite_device.installed, LIBRARIES))]
-    found = hashlib.sha256(json.dumps(parts, sort_keys=True).encode())
+    digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode())
     for path in [Path(__file__).resolve(), *sorted((FOLDER / "kernels").rglob("*.[pc]*"))]:
         if path.suffix in (".py", ".c", ".cu"):
-            found.update(path.read_bytes())
-    return found.hexdigest()[:24]
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:24]
 
 
 def _stored(name):

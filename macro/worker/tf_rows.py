@@ -148,7 +148,7 @@ def eager(traced, layers, batch):
     calls.sort(key=lambda call: call[0])
     allocated = [[shape for when, shape in shapes if start <= when <= end] for start, end, _ in calls]
     kinds = [stats["eager_op"] for _, _, stats in calls]
-    served = in_order([(kind, own[-1] if own else None) for kind, own in zip(kinds, allocated)], layers, batch)
+    served = in_order([(kind, sizes[-1] if sizes else None) for kind, sizes in zip(kinds, allocated)], layers, batch)
     for (_, _, stats), names in zip(calls, served):
         stats["rows"] = tuple(names)
 

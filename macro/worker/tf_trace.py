@@ -24,10 +24,10 @@ def spans(tf, run, programs, layers, batch):
         if any("inference_%s_" % call.python_function.__name__ in name for name in modules):
             text = call.experimental_get_compiler_ir(*arguments)(stage="optimized_hlo")
             by_module[hlo.module(text)] = hlo.rows(
-                text, lambda one: tf_rows.row(one.op_name, layers), graphs.whole(layers)
+                text, lambda instruction: tf_rows.row(instruction.op_name, layers), graphs.work_kinds(layers)
             )
             products.update((hlo.module(text), name) for name in hlo.products(text))
-    if all(told["kind"] == "dense" for told in layers):  # else no order tells which layer an operation is of
+    if all(spec["kind"] == "dense" for spec in layers):  # else no order tells which layer an operation is of
         tf_rows.eager(traced, layers, batch)
     intervals = xplane.spans(traced, tf_rows.operation)
     tell = lambda what: tf_rows.tell(by_module, layers, what)  # noqa: E731

@@ -18,27 +18,27 @@ def seconds(torch, call, cache):
     holds none of them. `call`: name; of each input shape, stride, type, value. Raises LookupError for what cannot be
     made again, or is too short or too small to be told."""
     first = _operands(torch, call)
-    made = _overload(torch, call["name"], first)
+    operation = _overload(torch, call["name"], first)
     size = sum(x.numel() * x.element_size() for x in first if isinstance(x, torch.Tensor))
     count = max(2, 1 + 2 * cache // max(1, size))
     if count > MOST:
         raise LookupError("%d sets of its operands would lie in a cache" % MOST)
     with torch.no_grad():
-        warm = _timed(made, [first])
+        warm = _timed(operation, [first])
         if warm < SHORT:
             raise LookupError("a call takes %.2g s" % warm)
-        return warm, _timed(made, [first] + [_operands(torch, call) for _ in range(count - 1)])
+        return warm, _timed(operation, [first] + [_operands(torch, call) for _ in range(count - 1)])
 
 
 def _operands(torch, call):
-    return [_operand(torch, *one) for one in zip(call["shapes"], call["strides"], call["types"], call["arguments"])]
+    return [_operand(torch, *x) for x in zip(call["shapes"], call["strides"], call["types"], call["arguments"])]
 
 
 def _operand(torch, shape, stride, kind, value):
     if kind in TYPES:
         extent = 1 + sum((n - 1) * step for n, step in zip(shape, stride)) if all(shape) else 0
-        own = torch.Generator()  # the program's draws what it would have drawn
-        return torch.rand(extent, generator=own).to(getattr(torch, TYPES[kind])).as_strided(shape, stride)
+        generator = torch.Generator()  # the program's draws what it would have drawn
+        return torch.rand(extent, generator=generator).to(getattr(torch, TYPES[kind])).as_strided(shape, stride)
     if shape or kind not in ("", "Scalar", "ScalarList"):
         raise LookupError("an input of type %s is not made" % kind)
     return value

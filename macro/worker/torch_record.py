@@ -191,6 +191,6 @@ def record(call, forget, align):
 def surplus(recorded, traced):
     """Operations by name that the recording has more often than the program, of one step each: [(name, times)]."""
     names = [event["name"] for event in recorded if event["name"].startswith("aten::")]
-    own = [event["name"] for event in traced]
-    counts = [(name, names.count(name) - own.count(name)) for name in sorted(set(names))]
+    expected = [event["name"] for event in traced]
+    counts = [(name, names.count(name) - expected.count(name)) for name in sorted(set(names))]
     return [(name, count) for name, count in counts if count > 0]

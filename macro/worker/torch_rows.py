@@ -39,7 +39,7 @@ UPDATES += ("clone", "mul", "add", "sqrt", "div")
 def align(events, batch, layers, parameters):
     """(rows, column) of each event. `layers`: (name, inputs, outputs) in order; `parameters`: (layer, shape) in the
     optimizer's order."""
-    return _Alignment(events, batch, layers, parameters).told
+    return _Alignment(events, batch, layers, parameters).assigned
 
 
 def product(name, rows):
@@ -65,16 +65,16 @@ class _Alignment(object):
         self.behind = len(layers) - 1  # in a compiled gradient: the layer whose outputs' gradient came last
         self.products = []  # of it: the rows of each
         self.summed = []  # of it: the bias gradients
-        self.told = []
+        self.assigned = []
         for i in range(len(events)):
-            self.told.append(self._event(i))
+            self.assigned.append(self._event(i))
         self._settle()
 
     def _event(self, i):
         event = self.events[i]
         name, within = event["name"], event["within"]
         short = name[6:] if name.startswith("aten::") else name
-        around = self.told[within][0] if within is not None else []
+        around = self.assigned[within][0] if within is not None else []
         node = self.nodes[i] = name if name.startswith(NODE) else self.nodes.get(within)
         column = COLUMNS.get(short)
         if name.startswith("Optimizer.zero_grad"):
@@ -171,7 +171,7 @@ class _Alignment(object):
     def _stored(self, layer):
         """How a layer's weights lie: (outputs, inputs), or as Keras has them."""
         name, inputs, outputs = self.layers[layer]
-        stored = [tuple(shape) for own, shape in self.parameters if own == name and len(shape) == 2]
+        stored = [tuple(shape) for owner, shape in self.parameters if owner == name and len(shape) == 2]
         return stored[0] if stored else (outputs, inputs)
 
     def _product(self, i, layer, order):
@@ -228,10 +228,10 @@ class _Alignment(object):
         """The rows of an optimizer's operations: by the order of its parameters, checked by their shapes."""
         inside = self.inside[i]
         names = [self.events[x]["name"][len("aten::") :] for x in inside]
-        own = [x for x, name in zip(inside, names) if name in UPDATES and self.events[x]["shapes"]]
-        share = len(own) // max(1, len(self.parameters))
-        ordered = share > 0 and len(own) == share * len(self.parameters)
-        for k, x in enumerate(own):
+        updates = [x for x, name in zip(inside, names) if name in UPDATES and self.events[x]["shapes"]]
+        share = len(updates) // max(1, len(self.parameters))
+        ordered = share > 0 and len(updates) == share * len(self.parameters)
+        for k, x in enumerate(updates):
             size = list(self.events[x]["shapes"][0])
             rows = [layer + " update" for layer, shape in self.parameters if list(shape) == size]
             if ordered and size in ([], list(self.parameters[k // share][1])):  # adam counts steps by parameter

@@ -16,16 +16,16 @@ SUMS = ("add", "add_")  # what autograd's engine adds itself: gradients of what 
 def align(events, layers, parameters):
     """(rows, column) of each event. `layers`: of a network's plan; `parameters`: (layer, shape) in the optimizer's
     order."""
-    return _Scopes(events, layers, parameters).told
+    return _Scopes(events, layers, parameters).assigned
 
 
 class _Scopes(torch_rows._Alignment):
     def __init__(self, events, layers, parameters):
-        self.by_name = dict((told["name"], told) for told in layers)
+        self.by_name = dict((spec["name"], spec) for spec in layers)
         self.scopes = dict(
             (name + suffix, (name, suffix[1:])) for name in self.by_name for suffix in ("", " activation")
         )
-        self.plan, self.whole = layers, graphs.whole(layers)
+        self.plan, self.work_kinds = layers, graphs.work_kinds(layers)
         self.around = {}  # event: the scope around it
         torch_rows._Alignment.__init__(self, events, 0, [(name, 0, 0) for name in self.by_name], parameters)
 
@@ -42,7 +42,7 @@ class _Scopes(torch_rows._Alignment):
         return "%s %s" % (name, what or "forward")
 
     def _forward(self, event, short, around, column):
-        scope = self.around[len(self.told)]  # events come in their order
+        scope = self.around[len(self.assigned)]  # events come in their order
         if scope is not None:
             if event["sequence"] >= 0:
                 self.linked[event["sequence"]] = scope
@@ -66,26 +66,26 @@ class _Scopes(torch_rows._Alignment):
 
     def _column(self, scope, column):
         name, what = scope
-        return column if what or column in PARTS else self.whole.get(name, column)
+        return column if what or column in PARTS else self.work_kinds.get(name, column)
 
     def _is_engine(self, i):
         """Whether it is of the engine, behind a node's own work."""
         return self.events[self.events[i]["within"]]["name"].startswith(NODE)
 
-    def _of_layer(self, i, short, node, told):
+    def _of_layer(self, i, short, node, spec):
         """The rows of a gradient's operation."""
-        name = told["name"]
-        if told["kind"] == "dense":
+        name = spec["name"]
+        if spec["kind"] == "dense":
             if short == "mm":
-                return self._dense(i, told, GRADIENTS.get(node, ("wgrad", "dgrad")))
-            roles = ["bias gradient"] if short == "sum" else ["wgrad", "dgrad"][: 2 - told["first"]]
-        elif told["kind"] == "conv":
-            roles = ["dgrad"] * (not told["first"]) + ["wgrad"] + ["bias gradient"] * told["bias"]
+                return self._dense(i, spec, GRADIENTS.get(node, ("wgrad", "dgrad")))
+            roles = ["bias gradient"] if short == "sum" else ["wgrad", "dgrad"][: 2 - spec["first"]]
+        elif spec["kind"] == "conv":
+            roles = ["dgrad"] * (not spec["first"]) + ["wgrad"] + ["bias gradient"] * spec["bias"]
         else:
             roles = ["gradient"]
         return ["%s %s" % (name, role) for role in roles]
 
-    def _dense(self, i, told, order):
+    def _dense(self, i, spec, order):
         beside = [x for x in self.inside[self.events[i]["within"]] if self.events[x]["name"] == "aten::mm"]
-        role = "wgrad" if told["first"] or len(beside) == 1 else order[beside.index(i) % 2]
-        return ["%s %s" % (told["name"], role)]
+        role = "wgrad" if spec["first"] or len(beside) == 1 else order[beside.index(i) % 2]
+        return ["%s %s" % (spec["name"], role)]

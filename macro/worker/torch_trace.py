@@ -40,9 +40,9 @@ def profiled(run):
     ]
     events.sort(key=lambda event: (event["start"], -event["end"]))
     least = min(marks)
-    own = [event for event in events if event["name"] == recorder.CALIBRATE][marks.index(least)]
+    mark = [event for event in events if event["name"] == recorder.CALIBRATE][marks.index(least)]
     rest = [event for event in events if event["name"] != recorder.CALIBRATE]
-    return [own] + rest, least[1], (began, ended)
+    return [mark] + rest, least[1], (began, ended)
 
 
 def nested(events):
@@ -64,7 +64,7 @@ def spans(run, align):
     inner = []
     for event, (rows, column) in zip(events, aligned):
         span = {"start": event["start"], "end": event["end"], "name": event["name"], "rows": rows, "column": column}
-        made = torch_rows.product(event["name"], rows)
-        inner.append(dict(span, product=made) if made else span)
+        share = torch_rows.product(event["name"], rows)
+        inner.append(dict(span, product=share) if share else span)
     outer = {"start": began, "end": ended, "name": "run", "rows": torch_rows.FRAMEWORK, "column": None}
     return [outer] + recorder.calibrated([mark] + inner, moment)

@@ -81,13 +81,13 @@ class Spans(object):
 
 def _shapes(event):
     """Of its tensors: sizes, strides where they are told, types; the values of what is no tensor."""
-    told = [event.structured_input_shapes() if hasattr(event, "structured_input_shapes") else event.shapes()]
-    told.append(event.structured_input_strides() if hasattr(event, "structured_input_strides") else [])
-    told.append(event.dtypes())
-    told.append(
+    columns = [event.structured_input_shapes() if hasattr(event, "structured_input_shapes") else event.shapes()]
+    columns.append(event.structured_input_strides() if hasattr(event, "structured_input_strides") else [])
+    columns.append(event.dtypes())
+    columns.append(
         [value if isinstance(value, (int, float, bool, str, list)) else None for value in event.concrete_inputs()]
     )
-    return told
+    return columns
 
 
 def fast(torch, name):
@@ -160,13 +160,13 @@ class Modules(object):
 
     def leave(self, module):
         open_ = self._open()
-        if not any(one[0] is module for one in open_):
+        if not any(x[0] is module for x in open_):
             return
         while open_:  # what an exception passed by ends here too
-            one, span, spare = open_.pop()
+            inner, span, spare = open_.pop()
             span.__exit__(None, None, None)
             spare.append(span)
-            if one is module:
+            if inner is module:
                 break
 
     def path(self, module, parent):
@@ -186,8 +186,8 @@ class Modules(object):
                 return above + below
         if id(module) in self.known:
             return self.known[id(module)][0]
-        found = names.in_frames(module, self.library, self._holds)
-        return found or type(module).__name__
+        variable = names.in_frames(module, self.library, self._holds)
+        return variable or type(module).__name__
 
     def _holds(self, value):
         if not issubclass(type(value), self.torch.nn.Module):
@@ -203,18 +203,18 @@ def on_gpu(torch, optimizers):
     if any(p.device.type == "cuda" for group in groups for p in group["params"]):
         return True
     gpus = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
-    return any(torch.cuda.memory_allocated(one) for one in gpus)
+    return any(torch.cuda.memory_allocated(gpu) for gpu in gpus)
 
 
 def parameters(torch, optimizers):
     """How many each optimizer has, and their bytes."""
-    told = []
+    rows = []
     for optimizer in optimizers:
-        own = [p for group in optimizer.param_groups for p in group["params"]]
-        told.append(
-            [type(optimizer).__name__, sum(p.numel() for p in own), sum(p.numel() * p.element_size() for p in own)]
+        held = [p for group in optimizer.param_groups for p in group["params"]]
+        rows.append(
+            [type(optimizer).__name__, sum(p.numel() for p in held), sum(p.numel() * p.element_size() for p in held)]
         )
-    return told
+    return rows
 
 
 def identity(torch):

@@ -83,8 +83,8 @@ def _stats(entries, names):
 
 def lines(data):
     """Each line of each plane as (thread, events)."""
-    for _, found in planes(data):
-        for line in found:
+    for _, in_plane in planes(data):
+        for line in in_plane:
             yield line
 
 
@@ -131,25 +131,25 @@ class _Cover(object):
     """What a thread is in at a time: the latest begun of nested intervals."""
 
     def __init__(self):
-        self.starts, self.found = [], []
+        self.starts, self.entries = [], []
 
     def add(self, start, end, what):
         at = bisect.bisect(self.starts, start)
         self.starts.insert(at, start)
-        self.found.insert(at, (end, what))
+        self.entries.insert(at, (end, what))
 
     def at(self, when):
         for i in range(bisect.bisect(self.starts, when) - 1, -1, -1):
-            end, what = self.found[i]
+            end, what = self.entries[i]
             if when <= end:
                 return what
         return None
 
 
-def _tasks(events, own):
+def _tasks(events, operations):
     """Tasks that this thread ran, as (start, end, number): each until the first operation that begins in it,
     since what continues after a task is no part of it."""
-    open_, starts = [], [start for start, _, _ in own]
+    open_, starts = [], [start for start, _, _ in operations]
     starts = sorted(starts + [start for start, _, name, _ in events if name.startswith("end: ")])
     for start, _, name, stats in events:
         if name == POOL + "StartRegion":
@@ -169,26 +169,26 @@ def spans(traced, operation):
         (stats.get("_c"), start) for _, events in traced for start, _, name, stats in events if name.startswith("end: ")
     )
     for thread, events in traced:
-        own, cover = [], covers.setdefault(thread, _Cover())
+        operations, cover = [], covers.setdefault(thread, _Cover())
         for start, end, name, stats in events:
             what = operation(name, stats)
             if what is not None:
-                own.append((start, end, what))
-                one = (start, max(end, ended.get(stats.get("_p"), end)), what)
-                cover.add(start, end, one)
-                busy += [one] if stats.get("_p") in ended else []
+                operations.append((start, end, what))
+                interval = (start, max(end, ended.get(stats.get("_p"), end)), what)
+                cover.add(start, end, interval)
+                busy += [interval] if stats.get("_p") in ended else []
             elif name == POOL + "Record":
                 makers[stats.get("_p")] = (thread, start)
-        intervals += [(thread,) + one + (False,) for one in own]
-        tasks += [(start, end, thread, number) for start, end, number in _tasks(events, own)]
+        intervals += [(thread,) + interval + (False,) for interval in operations]
+        tasks += [(start, end, thread, number) for start, end, number in _tasks(events, operations)]
     for start, end, thread, number in sorted(tasks):  # the maker of a task began before it
         maker, when = makers.get(number, (None, 0))
-        one = covers[maker].at(when) if maker in covers else None
-        if one is None:
+        interval = covers[maker].at(when) if maker in covers else None
+        if interval is None:
             continue
-        until = end if one not in busy else max(start, min(end, one[1]))
-        pieces = [(start, until, one)] if until > start else []
-        for piece in pieces + list(_helped(until, end, [other for other in busy if other is not one])):
+        until = end if interval not in busy else max(start, min(end, interval[1]))
+        pieces = [(start, until, interval)] if until > start else []
+        for piece in pieces + list(_helped(until, end, [other for other in busy if other is not interval])):
             covers[thread].add(*piece)
             intervals.append((thread, piece[0], piece[1], piece[2][2], True))
     return intervals
@@ -196,10 +196,10 @@ def spans(traced, operation):
 
 def _helped(start, end, busy):
     """What a task from `start` to `end` helped: where one operation was under way, and no other."""
-    busy = [one for one in busy if one[0] < end and one[1] > start]
-    edges = sorted(set([start, end] + [x for one in busy for x in one[:2] if start < x < end]))
+    busy = [interval for interval in busy if interval[0] < end and interval[1] > start]
+    edges = sorted(set([start, end] + [x for interval in busy for x in interval[:2] if start < x < end]))
     for left, right in zip(edges, edges[1:]):
-        there = [one for one in busy if one[0] <= left and one[1] >= right]
+        there = [interval for interval in busy if interval[0] <= left and interval[1] >= right]
         if len(there) == 1:
             yield left, right, there[0]
 
@@ -231,7 +231,7 @@ def record(start, stop, annotate, run):
 def named(intervals, moment, tell, multiplies):
     """Spans as recorder.py has them, of what `spans` found: a name, or a tuple that ends in it. `tell(what)`
     gives their rows and column, `multiplies(what)` whether it is a product."""
-    threads = dict((thread, system_thread(thread)) for thread in set(one[0] for one in intervals))
+    threads = dict((thread, system_thread(thread)) for thread in set(x[0] for x in intervals))
     records = []
     for thread, start, end, what, part in intervals:
         rows, column = ([], None) if what == recorder.CALIBRATE else tell(what)

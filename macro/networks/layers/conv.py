@@ -59,8 +59,8 @@ class Convolution(Layer):
         return (p.k, *(line.outputs for line in p.lines))
 
     def parameters(self, inputs: Sequence[Shape]) -> Mapping[str, Parameter]:
-        own = (self.filters, inputs[0][0] // self.groups, self.kernel, self.kernel)
-        weight = Parameter(own, own[1] * self.kernel**2)
+        shape = (self.filters, inputs[0][0] // self.groups, self.kernel, self.kernel)
+        weight = Parameter(shape, shape[1] * self.kernel**2)
         return {"weight": weight, "bias": Parameter((self.filters,))} if self.bias else {"weight": weight}
 
     def problems(self, node: Node, batch: int) -> Mapping[str, tuple[Problem, ...]]:

@@ -40,10 +40,11 @@ class BatchNorm(Layer):
 
     def bytes(self, node: Node, batch: int, role: str) -> float:
         """x is read twice forward, in training; x and the gradient of y twice backward."""
-        one = 4.0 * batch * size(node.output)
-        return {"forward": (2 if self.frozen else 3) * one, "gradient": (3 if self.frozen else 5) * one}.get(
-            role, 4.0 * node.count
-        )
+        image_bytes = 4.0 * batch * size(node.output)
+        return {
+            "forward": (2 if self.frozen else 3) * image_bytes,
+            "gradient": (3 if self.frozen else 5) * image_bytes,
+        }.get(role, 4.0 * node.count)
 
 
 LAYER = BatchNorm

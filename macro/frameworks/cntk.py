@@ -1,7 +1,7 @@
 """CNTK 2.7 (the last): its layers and losses, a Trainer; momentum of SGD without unit gain.
 
-Its criterion is summed over the batch; with `minibatch_size` equal to the batch the learner takes the mean and
-leaves rate and momentum as they are.
+The criterion is summed over the batch; with `minibatch_size` equal to the batch the learner takes the mean and leaves
+rate and momentum as they are.
 """
 
 ROWS = {"cntk": {}}
@@ -31,21 +31,21 @@ def configure(job):
 
 
 def kinds():
-    """Of layers, that it has."""
+    """Return the kinds of layers that CNTK supports."""
     import cntk_layers
 
     return tuple(cntk_layers.KINDS)
 
 
 def losses():
-    """That it has."""
+    """Return the losses that CNTK supports."""
     import cntk_layers
 
     return tuple(cntk_layers.LOSSES)
 
 
 def optimizers():
-    """That it has."""
+    """Return the optimizers that CNTK supports."""
     import cntk_layers
 
     return tuple(cntk_layers.OPTIMIZERS)
@@ -78,7 +78,7 @@ def identity(job):
 
 
 def mkl():
-    """MKL's version, the instructions that it detected, its threads, by its own words."""
+    """Return MKL's version, detected instruction set and number of threads, as MKL reports them."""
     import ctypes
     import os
 

@@ -29,7 +29,7 @@ def _on_cuda(job):
 
 
 def _device(job):
-    """Raises NotImplementedError where it is not there."""
+    """Return the job's device. Raises NotImplementedError if JAX does not see it."""
     import jax
 
     index = int(job["device"].partition(":")[2] or 0) if _on_cuda(job) else 0
@@ -39,21 +39,21 @@ def _device(job):
 
 
 def kinds():
-    """Of layers, that it has."""
+    """Return the kinds of layers that JAX supports."""
     import jax_layers
 
     return jax_layers.NAMES
 
 
 def losses():
-    """That it has."""
+    """Return the losses that JAX supports."""
     import jax_layers
 
     return tuple(jax_layers.LOSSES)
 
 
 def optimizers():
-    """That it has."""
+    """Return the optimizers that JAX supports."""
     import jax_optimizers
 
     return tuple(jax_optimizers.OPTIMIZERS)
@@ -121,12 +121,12 @@ def profile(model, call, count, path):
 
 
 def _peak(device):
-    """Bytes that arrays took on it at most, where it tells."""
+    """Return the peak bytes of arrays on a device; 0 if JAX does not report them."""
     return (device.memory_stats() or {}).get("peak_bytes_in_use", 0)
 
 
 class Model(object):
-    """Each call is one XLA executable; the activations follow the network, the loss takes logits."""
+    """A network whose phases are one XLA executable each; the loss takes logits."""
 
     def __init__(self, job):
         import device_clocks  # beside the worker's loop
@@ -176,7 +176,7 @@ class Model(object):
         return self.moved(self.jax, self.network, p, grads, v) + (kept,)
 
     def programs(self):
-        """What the phases run, and on what."""
+        """Return (jitted function, arguments) of each phase."""
         batch = (self.x, self.labels)
         return (
             (self._logits, (self.p, self.kept, self.x)),
@@ -194,7 +194,7 @@ class Model(object):
         }
 
     def _done(self, answer):
-        """On a processor; a device has it later."""
+        """Wait for `answer` on a processor; on a device keep it, so that the clock can wait for it."""
         if self.clock is None:
             return self.jax.block_until_ready(answer)
         self.asked = answer

@@ -20,21 +20,21 @@ def configure(job):
 
 
 def kinds():
-    """Of layers, that it has."""
+    """Return the kinds of layers that MXNet supports."""
     import mxnet_layers
 
     return tuple(mxnet_layers.KINDS)
 
 
 def losses():
-    """That it has."""
+    """Return the losses that MXNet supports."""
     import mxnet_layers
 
     return tuple(mxnet_layers.LOSSES)
 
 
 def optimizers():
-    """That it has."""
+    """Return the optimizers that MXNet supports."""
     import mxnet_layers
 
     return tuple(mxnet_layers.OPTIMIZERS)
@@ -68,7 +68,7 @@ def identity(job):
 
 
 def openblas():
-    """OpenBLAS inside of MXNet, its version and the kernels that it chose."""
+    """Return the version and kernels of the OpenBLAS inside MXNet; None without one."""
     import ctypes
 
     import mxnet as mx
@@ -88,7 +88,7 @@ def build(job):
 
 
 class Model(object):
-    """The loss is each sample's and its gradients are sums; Trainer.step(batch) divides them, as gluon means it."""
+    """A network whose loss is per sample and whose gradients are sums, which Trainer.step(batch) divides."""
 
     def __init__(self, job):
         import mxnet as mx
@@ -125,7 +125,7 @@ class Model(object):
         }
 
     def _logits(self):
-        """As in training: a batch's own statistics."""
+        """Return logits in training mode, which normalizes by the batch's statistics."""
         with self.mx.autograd.train_mode():
             return self.net(self.x)
 
@@ -155,15 +155,18 @@ class Model(object):
 
     @contextlib.contextmanager
     def _unmoved(self):
-        """What passes write into running statistics is taken back."""
+        """Restore the running statistics after the passes inside."""
         before = dict((name, x.data().asnumpy()) for name, x in self.kept.items())
         yield
         for name, array in before.items():
             self.kept[name].set_data(self.mx.nd.array(array))
 
     def loss(self):
-        """In double from MXNet's logits: oneDNN's log_softmax, as built in, is off by a millionth, one way.
-        The gradients are proven as they are."""
+        """Return the loss in double precision from MXNet's logits.
+
+        The built-in oneDNN's log_softmax is off by a millionth, always in one direction. Gradients are compared as they
+        are.
+        """
         return self.loss_in_numpy.value(self.outputs().astype("float64"))
 
     def gradients(self):
@@ -175,7 +178,7 @@ class Model(object):
         return dict((name, turned(w.data().asnumpy())) for name, w in self.p.items())
 
     def state(self):
-        """MXNet keeps a batch's own variance, without n/(n - 1): as it would be with it."""
+        """Return running statistics, the variance corrected by n/(n - 1), which MXNet leaves out."""
         import layouts
 
         arrays = dict((name, x.data().asnumpy()) for name, x in self.kept.items())
@@ -183,5 +186,5 @@ class Model(object):
 
 
 def turned(array):
-    """A dense layer's weights are inputs x outputs in the suite, outputs x inputs in MXNet; all else is alike."""
+    """Return an array in the other layout: dense weights are outputs × inputs in MXNet."""
     return (array.T if array.ndim == 2 else array).copy()

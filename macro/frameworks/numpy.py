@@ -1,4 +1,4 @@
-"""NumPy: a step written by hand, with its buffers kept; the reference, and what always runs."""
+"""NumPy: a step written by hand with its buffers kept; the reference, and what always runs."""
 
 import functools
 
@@ -18,17 +18,17 @@ BUILDERS = dict(numpy_layers.KINDS, **graphs.builders("numpy"))
 
 
 def kinds():
-    """Of layers, that it has."""
+    """Return the kinds of layers that NumPy's builders support."""
     return tuple(BUILDERS)
 
 
 def losses():
-    """That it has."""
+    """Return the losses that are written in NumPy."""
     return tuple(numpy_losses.KINDS)
 
 
 def optimizers():
-    """That it has."""
+    """Return the optimizers that are written in NumPy."""
     return tuple(numpy_optimizers.KINDS)
 
 
@@ -65,9 +65,11 @@ def record(model, run):
 
 
 def build(job):
-    """For the bound of equal work: with the knob `order` the terms of every sum come in another order, with `shares`
-    the shares of the softmax are so many times what they should be, with `elsewhere` epsilon is added where other
-    libraries add it."""
+    """Return the model; knobs perturb it to measure the bound of equal work.
+
+    `order`: the terms of every sum in another order. `shares`: a factor on the softmax. `elsewhere`: epsilon added
+    where other libraries add it.
+    """
     knobs = job["knobs"]
     return Model(job, ORDERS.get(knobs.get("order")), knobs.get("shares"))
 
@@ -80,8 +82,10 @@ ORDERS = {"reversed": lambda count: np.arange(count)[::-1], "shuffled": _shuffle
 
 
 class Model(numpy_layers.Products):
-    """Weights are inputs×outputs, filters K×C×R×S, images N×C×H×W; the arrays of a step are allocated once, but for
-    those of the loss."""
+    """A network in NumPy: weights inputs × outputs, filters K×C×R×S, images N×C×H×W.
+
+    All arrays of a step are allocated once, except those of the loss.
+    """
 
     builders = BUILDERS
 
@@ -132,7 +136,7 @@ class Model(numpy_layers.Products):
         self._backward(dz)
 
     def _backward(self, dz):
-        """Gradients of all weights from that of the logits; what several layers take has the sum of their gradients."""
+        """Compute the gradients of all weights, adding those of an output that several layers take."""
         gradients = {self.last: dz}
         for layer in reversed(self.layers):
             if layer.name not in gradients:  # nothing before it has parameters
@@ -165,5 +169,5 @@ class Model(numpy_layers.Products):
         return dict((name, numpy_layers.host(array)) for name, array in self.weights.items())
 
     def state(self):
-        """Of each step what is kept for the next, beside weights."""
+        """Return what layers keep between steps beside weights, by name."""
         return dict((name, numpy_layers.host(x)) for layer in self.layers for name, x in layer.state.items())

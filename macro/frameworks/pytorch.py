@@ -26,21 +26,21 @@ def configure(job):
 
 
 def kinds():
-    """Of layers, that it has."""
+    """Return the kinds of layers that PyTorch supports."""
     import torch_layers
 
     return tuple(torch_layers.KINDS)
 
 
 def losses():
-    """That it has."""
+    """Return the losses that PyTorch supports."""
     import torch_layers
 
     return tuple(torch_layers.LOSSES)
 
 
 def optimizers():
-    """That it has."""
+    """Return the optimizers that PyTorch supports."""
     import torch_layers
 
     return tuple(torch_layers.OPTIMIZERS)
@@ -104,7 +104,7 @@ def trace(model, run):
 
 
 def profile(model, call, count, path):
-    """Why there is no trace; None where it is written."""
+    """Write a trace of a device's kernels; return why there is none, or None."""
     import torch_device
 
     if torch_device.place(model.job) == "cpu":
@@ -114,7 +114,7 @@ def profile(model, call, count, path):
 
 
 def record(model, run):
-    """Nothing where kernels are compiled: they are called past the dispatcher."""
+    """Return the dispatched calls; [] for a compiled model, whose kernels bypass the dispatcher."""
     import torch_record
 
     if model.job["knobs"].get("compile"):
@@ -169,7 +169,7 @@ class Model(object):
             self.optimizer.zero_grad(set_to_none=True)
 
     def _moving(self, module, factor):
-        """A dense layer whose backward moves its weights within a step, and gives no gradient of theirs."""
+        """Return a dense forward whose backward updates the weights within a step, and gives no gradient."""
         torch, model = self.torch, self
 
         class Dense(torch.autograd.Function):
@@ -194,7 +194,7 @@ class Model(object):
 
     @contextlib.contextmanager
     def scoped(self):
-        """Each layer under its name in a trace; a compiled one knows no scopes."""
+        """Put each layer under its name in a trace; a compiled model has no scopes."""
         if not self.job["knobs"].get("compile"):
             self.net.scope = self.torch.profiler.record_function
         try:
@@ -204,14 +204,14 @@ class Model(object):
 
     @contextlib.contextmanager
     def _kept(self):
-        """What passes write into running statistics is taken back."""
+        """Restore the running statistics after the passes inside."""
         before = [buffer.clone() for buffer in self.net.buffers()]
         yield
         for buffer, value in zip(self.net.buffers(), before):
             buffer.copy_(value)
 
     def align(self, events):
-        """Rows and columns of a trace's operations: by scopes, or, compiled, by the order of a chain of dense layers."""
+        """Return rows and columns of a trace's operations: by scopes, or compiled by their order."""
         import torch_rows
         import torch_scopes
 
@@ -238,7 +238,7 @@ class Model(object):
         }
 
     def _effective_knobs(self):
-        """What its knobs made, by the objects themselves: a knob that does nothing is none."""
+        """Return the effect of the knobs, read off the objects: a knob without effect shows its default."""
         torch = self.torch
         modules, how = list(self.net.modules()), self.optimizer.defaults
         dense = [x for x in modules if isinstance(x, torch.nn.Linear)]

@@ -1,4 +1,4 @@
-"""TensorFlow 2: variables and a gradient tape, one function for each phase; as graph, eager, and by XLA.
+"""TensorFlow 2: variables and a gradient tape, one function a phase; as graph, eager, and by XLA.
 
 The update is TensorFlow's optimizer, one fused kernel a variable (v = mu*v + g, w = w - lr*v); that of Keras, written
 in single operations, is in Keras's rows. Images have their channels last.

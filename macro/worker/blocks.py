@@ -1,7 +1,7 @@
-"""Blocks of steps of a running program: plain ones, and watched ones, as the driver asks.
+"""Blocks of steps of a running program, plain or traced, as the driver requests.
 
-Standard library alone, and Python 3.6. Between two steps the program stands in `end`, where a block is told, the next
-one is waited for, and instruments are set up or taken away; no step's clocks have that inside.
+Standard library alone, and Python 3.6. Between two steps the program stands in `end`, where a block is reported, the
+next request is awaited, and instruments are started or stopped, outside of all steps' clocks.
 """
 
 import json
@@ -22,12 +22,11 @@ LARGEST = (1 << 31) - 1  # that mallopt takes: more is -1, no limit
 
 
 class Enough(BaseException):
-    """The program is ended here: all has been seen."""
+    """Signal that ends the program when the driver has all it needs."""
 
 
 class Blocks(object):
-    """`channel` and `requests`: to and from the driver; `instruments()`: the level's spans, or None without torch.
-    `stop`: what is done when all was seen: raise, exit, never."""
+    """Executor of the driver's requests between the steps of a program."""
 
     def __init__(self, channel, requests, stop):
         self.channel, self.requests, self.stop = channel, requests, stop
@@ -41,13 +40,13 @@ class Blocks(object):
         self.pid = os.getpid()
 
     def begin(self):
-        """A step begins now."""
+        """Start the clocks of a step."""
         if self.request is None or self.over:
             return
         self.clocks = (recorder.now(), time.process_time(), resource.getrusage(resource.RUSAGE_SELF))
 
     def end(self):
-        """It ends now."""
+        """Record the step that ends, and report the block when it is complete."""
         end, cpu, used = recorder.now(), time.process_time(), resource.getrusage(resource.RUSAGE_SELF)
         if self.over:
             self._over()
@@ -70,7 +69,7 @@ class Blocks(object):
             self.wait()
 
     def wait(self):
-        """For the next block, and make ready for it. Raises what ends the program."""
+        """Serve requests until one starts a block, and set its instruments up. Raises what ends the program."""
         while True:
             line = self.requests.readline()
             request = json.loads(line) if line else {"do": "bye"}
@@ -96,7 +95,7 @@ class Blocks(object):
             self._start()
 
     def give_up(self, how, reason):
-        """The program is watched no more: the driver is told why. Raises what ends it."""
+        """Stop watching the program and report the reason. Raises what ends the program."""
         self.request = None
         try:
             self._stop_looking()
@@ -134,7 +133,7 @@ class Blocks(object):
         self.request = None
 
     def _knock(self, path):
-        """What can be left out under this path; `reason` where nothing can."""
+        """Prepare to leave out what lies under this path; the reply has a `reason` if that is impossible."""
         try:
             candidate = knock_out.KnockOut(self.spans.torch, self.spans.modules.known, path)
         except (knock_out.Refused, AttributeError) as error:
@@ -146,7 +145,7 @@ class Blocks(object):
         return {"reason": None, "what": candidate.what, "count": candidate.count(), "shape": candidate.shape()}
 
     def _again(self, request):
-        """Seconds of an operation by itself; `reason` where it cannot be called."""
+        """Return seconds of an operation called by itself; a `reason` if it cannot be called."""
         try:
             warm, cold = torch_again.seconds(self.spans.torch, request["call"], request["cache"])
         except Exception as error:  # of whatever the framework makes of it
@@ -163,7 +162,7 @@ class Blocks(object):
             self.spans.stop()
 
     def leave(self):
-        """The program ends by itself, or failed: instruments are taken away, the steps of the block so far are told."""
+        """Stop the instruments of an open block when the program ends or fails."""
         if os.getpid() != self.pid or self.over:
             return
         request, self.request = self.request, None
@@ -183,7 +182,7 @@ class Blocks(object):
 
 
 def keep(variables):
-    """Have glibc's allocator keep what it has from now on; whether it could be told."""
+    """Make glibc's allocator keep the memory it has from now on; return whether it accepted that."""
     import ctypes
 
     try:
@@ -196,8 +195,11 @@ def keep(variables):
 
 
 def reserve(count):
-    """Have so many bytes at the heap's end that were touched already: what a tracer keeps lies between the program's
-    blocks, so that one finds no room and the heap grows, with a page fault for every page."""
+    """Leave `count` bytes of touched, free memory at the heap's end.
+
+    A tracer's records lie between the program's blocks. Without this room its blocks would grow the heap, with a page
+    fault for every page.
+    """
     import ctypes
 
     libc = ctypes.CDLL(None)
@@ -211,5 +213,5 @@ def reserve(count):
 
 
 def peak():
-    """Bytes that were in memory at once, at most."""
+    """Return the peak of resident memory, bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -1,7 +1,7 @@
-"""The kinds of layers in CNTK, images C×H×W, as its users have them. It trains no batch normalization on a CPU.
+"""Layers in CNTK, images C×H×W; CNTK trains no batch normalization on a CPU.
 
-In the style of Python 3.6. A builder gives what is called with the outputs of the layers that it comes after, and what
-has the parameters W and b once it was called, or None.
+In the style of Python 3.6. A builder returns a function of the preceding layers' outputs, and the object that has the
+parameters W and b once it was called, or None.
 """
 
 import layouts  # beside this file
@@ -55,7 +55,7 @@ def lrn(cntk, spec):
 
 
 def dropout(cntk, spec):
-    """It drops in training alone: not where a forward pass is evaluated by itself. A mask that is given is an input."""
+    """Drop in training alone, not where a forward pass is evaluated; a given mask is an input variable."""
     if spec.get("mask") is None:
         return (lambda x: cntk.dropout(x, spec["share"])), None
     spec["given"] = cntk.input_variable(tuple(spec["out"]))
@@ -116,7 +116,7 @@ def _nesterov(cntk, parameters, plan, batch):
 
 
 def _adam(cntk, parameters, plan, batch):
-    """It is given sums over the batch, by which its steps are as large as by means, and divides the rate."""
+    """Return adam with rate and epsilon scaled by the batch, since CNTK passes gradients summed over it."""
     size = {"minibatch_size": batch}
     rate = cntk.learning_parameter_schedule(plan["rate"] * batch, **size)
     first, second = [cntk.momentum_schedule(plan[name], **size) for name in ("momentum", "rho")]
@@ -134,7 +134,7 @@ def _padded(cntk, x, around, value):
 
 
 def network(cntk, layers, x):
-    """What gives logits of the input `x`, and the parameters by the suite's names."""
+    """Return the logits of the input `x`, and the parameters by the suite's names."""
     activations = {"sigmoid": cntk.sigmoid, "relu": cntk.relu}
     values, parameters = {"input": x}, {}
     for spec in layers:

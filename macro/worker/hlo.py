@@ -1,7 +1,7 @@
-"""XLA's program as text: which rows its instructions serve, by the names of the scopes they come from.
+"""Rows that the instructions of an XLA program serve, from its text, by the names of their scopes.
 
-Standard library alone, and Python 3.6. A fusion serves the rows of all that is in it, but for what is as good
-as free there. A copy of a parameter, which XLA puts in where it may not write over it yet, is `parameter copy`.
+Standard library alone, and Python 3.6. A fusion serves the rows of all its instructions, except those that are as good
+as free there. A copy of a parameter, which XLA inserts where it may not overwrite it yet, is `parameter copy`.
 """
 
 import re
@@ -41,12 +41,12 @@ def _shape(text):
 
 
 def module(text):
-    """Its name, as traces have it."""
+    """Return the program's name, as traces have it."""
     return _first_group(r"^HloModule ([^\s,]+)", text)
 
 
 def computations(text):
-    """The instructions of each computation, by name and name."""
+    """Return {computation: {name: Instruction}}."""
     parts, here = {}, {}
     for line in text.splitlines():
         if line.endswith("{") and not line.startswith((" ", "HloModule")):
@@ -62,8 +62,10 @@ def computations(text):
 
 
 def rows(text, row, work_kinds=None):
-    """{instruction: (rows, column)}; `row(instruction)` tells the row of one by its name, or None. `whole`: the kind of
-    all work of a layer, by its name, of those that have one."""
+    """Return {instruction: (rows, column)}.
+
+    `row(instruction)`: its row by its name, or None. `work_kinds`: as of graphs.py.
+    """
     parts, by_name = computations(text), {}
     for part in parts.values():
         users, opcodes = {}, {}
@@ -91,7 +93,7 @@ def rows(text, row, work_kinds=None):
 
 
 def products(text):
-    """The instructions that multiply: products and convolutions, those inside fusions, and a library's."""
+    """Return the names of instructions that multiply: products, convolutions, fusions of them, libraries."""
     parts = computations(text)
     every = (instruction for part in parts.values() for instruction in part.values())
     return set(
@@ -108,7 +110,7 @@ def _multiplies(instruction):
 
 
 def _behind(name, users, part, by_name):
-    """The rows of what uses an instruction, each once, through what is as good as free."""
+    """Return the distinct rows of an instruction's users, looking through those that are as good as free."""
     behind = set()
     for user in users.get(name, ()):
         served = by_name[user][0]
@@ -120,7 +122,7 @@ def _behind(name, users, part, by_name):
 
 
 def column(served, opcodes, work_kinds=None):
-    """What kind of work it is; None where only its symbols can say."""
+    """Return the kind of work; None where only symbols can show it."""
     if not served:
         return None
     kinds = set(
@@ -147,8 +149,11 @@ def column(served, opcodes, work_kinds=None):
 
 
 def product(layer, instruction, batch):
-    """`dgrad` or `wgrad`: what a product in the backward pass of a layer is, by its shape, then by what it
-    sums over: first dimensions for the weights (batch × inputs, batch × outputs), last ones for the input."""
+    """Return `dgrad` or `wgrad` for a product in a layer's backward pass, or None.
+
+    By its shape, then by what it sums over: first dimensions for the weights (batch × inputs, batch × outputs), last
+    ones for the input.
+    """
     if layer["kind"] == "conv":
         weights = sorted(instruction.shape) == sorted(layer["parameters"]["weight"])
         inputs = sorted(instruction.shape) == sorted([batch] + layer["in"][0])

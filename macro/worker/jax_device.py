@@ -1,8 +1,8 @@
-"""A JAX program's steps on a GPU, by its own profiler, as a trace of Chrome's format with kineto's categories.
+"""Traces of a JAX program's steps on a GPU by its profiler, in Chrome's format as kineto writes it.
 
-Standard library and jax alone, in the style of Python 3.6. Of an xplane file: a GPU's plane has a line for each stream,
-with kernels, copies and clears; the host's lines have the calls of the driver that launched them, by correlation.
-XLA runs no command buffers (CUDA graphs) while it is profiled. On a processor that stands in for one the operations of
+Standard library and jax alone, in the style of Python 3.6. In an xplane file a GPU's plane has a line for each stream,
+with kernels, copies and clears; the host's lines have the calls of the driver that launched them, by correlation. XLA
+runs no command buffers (CUDA graphs) while it is profiled. On a processor that stands in for a GPU the operations of
 its programs are its kernels.
 """
 
@@ -22,8 +22,10 @@ BETWEEN = re.compile(r"Memcpy([HD])2([HD])", re.I)  # as kineto writes it: HtoD
 
 
 def profile(jax, call, wait, count, path, card):
-    """So many of `call` until `wait` returns, into a trace; why there is none. `card`: a GPU's name, of a stand-in
-    None."""
+    """Write a trace of `count` calls and the `wait` for them; return the reason if there is none.
+
+    `card`: the GPU's name, None for a stand-in.
+    """
     options = jax.profiler.ProfileOptions()
     options.python_tracer_level = 0
     folder = tempfile.mkdtemp(prefix="kernelgap-trace-")
@@ -60,7 +62,7 @@ def _file(folder):
 
 
 def trace(planes, card):
-    """`planes` as xplane.py has them. A line of a GPU's plane has its stream's number."""
+    """Return the document of a trace; a line of a GPU's plane has its stream's number."""
     zero = min([span[0] for _, lines in planes for _, spans in lines for span in spans] or [0])
     events, devices = [], {}
     for name, lines in planes:
@@ -76,7 +78,7 @@ def trace(planes, card):
 
 
 def _of_host(what, stats, where):
-    """Category, name and arguments; `where`: on a stand-in, where operations of programs are kernels."""
+    """Return category, name and arguments; `where`: place of a stand-in, whose operations are kernels."""
     if what == device_clocks.STEPS:
         return "user_annotation", what, {}
     if where and "hlo_op" in stats:
@@ -87,7 +89,7 @@ def _of_host(what, stats, where):
 
 
 def _of_gpu(what, stats, where):
-    """The same of what a stream did; nothing of what only tells of memory, or sums up."""
+    """Return category, name and arguments of a stream's event; None for memory counters and summaries."""
     args = dict(where)
     if "correlation_id" in stats:
         args["correlation"] = stats["correlation_id"]
@@ -102,6 +104,6 @@ def _of_gpu(what, stats, where):
 
 
 def _event(zero, start, end, category, name, args):
-    """From nanoseconds to the format's microseconds."""
+    """Return an event in the format's microseconds, from nanoseconds."""
     span = {"ts": (start - zero) * 1e-3, "dur": (end - start) * 1e-3}
     return dict(span, ph="X", cat=category, name=name, args=args)

@@ -1,7 +1,7 @@
-"""The kinds of layers in JAX, images N×H×W×C and filters H×W×C×K, as its libraries of layers have them.
+"""Layers in JAX, images N×H×W×C and filters H×W×C×K, as JAX's libraries of layers have them.
 
-In the style of Python 3.6. A builder gives what is called with the layer's parameters, its state and the outputs of the
-layers that it comes after, and returns what it gives and its new state.
+In the style of Python 3.6. A builder returns a function of the layer's parameters, its state and the preceding layers'
+outputs, which returns the output and the new state.
 """
 
 import layouts  # beside this file
@@ -98,7 +98,7 @@ class Kinds(object):
         return lambda p, state, *given: (self.np.concatenate(given, axis=-1), state)
 
     def flatten(self, spec):
-        """Rows, columns, channels: the weights of dense layers behind lie so too."""
+        """Flatten rows, columns, channels: weights of dense layers behind lie in that order too."""
         if layouts.in_order(spec, self.layers):
             return lambda p, state, x: (x.transpose(0, 3, 1, 2).reshape(x.shape[0], -1), state)
         return lambda p, state, x: (x.reshape(x.shape[0], -1), state)
@@ -131,13 +131,13 @@ LOSSES = {"softmax": softmax, "binary": binary, "squared": squared}  # of each s
 
 
 def keys(jax, layers):
-    """Of the random numbers of layers that draw their own masks, by name, as they begin: a part of the state."""
+    """Return the initial random keys of layers that draw their masks, by name: a part of the state."""
     drawing = [spec["name"] for spec in layers if spec["kind"] == "dropout" and spec.get("mask") is None]
     return dict((name + ".key", jax.random.key(i)) for i, name in enumerate(drawing))
 
 
 def network(jax, layers):
-    """What gives logits and the new state, from parameters and state by name, and data; each layer under its scope."""
+    """Return a function from parameters, state and data to logits and new state; each layer in its scope."""
     kinds = Kinds(jax, layers)
     calls = [(spec, kinds.builders[spec["kind"]](spec)) for spec in layers]
     activations = {"sigmoid": jax.nn.sigmoid, "relu": jax.nn.relu}

@@ -1,5 +1,4 @@
-"""How JAX moves weights: PyTorch's formulas. Their state beside the weights is arrays by name, and of adam how many
-steps were taken.
+"""Optimizers in JAX by PyTorch's formulas; the state is arrays by name, and for adam the step count.
 
 In the style of Python 3.6.
 """
@@ -36,7 +35,7 @@ def _adam(jnp, plan, w, g, state, taken):
 
 
 def _risen(jnp, decay, taken):
-    """1 - decay**taken, where single precision would lose most of it."""
+    """Return 1 - decay**taken, which single precision would cancel."""
     return -jnp.expm1(taken * math.log(decay)) if decay else 1.0
 
 
@@ -44,14 +43,14 @@ OPTIMIZERS = {"sgd": _sgd, "nesterov": _nesterov, "adagrad": _adagrad, "rmsprop"
 
 
 def begin(jnp, plan, p):
-    """The state before the first step; none of SGD without momentum."""
+    """Return the state before the first step; empty for SGD without momentum."""
     names = {"sgd": ["v"] if plan["momentum"] else [], "adam": ["m", "v"]}.get(plan["optimizer"], ["v"])
     state = dict((x, dict((name, jnp.zeros_like(w)) for name, w in p.items())) for x in names)
     return dict(state, taken=jnp.zeros((), jnp.float32)) if plan["optimizer"] == "adam" else state
 
 
 def moved(jax, plan, p, grads, state):
-    """Weights and state after a step; what is done for a weight is in its layer's scope."""
+    """Return weights and state after a step; each weight's update is in its layer's scope."""
     rule, arrays = OPTIMIZERS[plan["optimizer"]], [x for x in state if x != "taken"]
     after, kept = {}, dict((x, {}) for x in arrays)
     if "taken" in state:

@@ -1,8 +1,8 @@
-"""Spans of a JAX program, by its profiler, and their rows, by the scopes in the programs that ran.
+"""Spans of a JAX program by its profiler, and their rows by the scopes in its compiled programs.
 
-Standard library and jax alone, in the style of Python 3.6. A layer's scope bears its name, its activation has a scope
-of its own, `fc1 activation`, or lies `inside` the layer's, as Keras has it. Updates have scopes, `fc1 update`, or
-`fc1.update` under Keras.
+Standard library and jax alone, in the style of Python 3.6. A layer's scope bears its name; its activation has its own
+scope, `fc1 activation`, or lies `inside` the layer's, as in Keras. Updates have scopes `fc1 update`, or `fc1.update`
+under Keras.
 """
 
 import re
@@ -18,7 +18,7 @@ PRODUCT = ("dot_general", "add")  # the bias too
 
 
 def spans(jax, run, programs, layers, batch, inside=False):
-    """What `run` does; `programs`: (jitted function, arguments) of all that it may call."""
+    """Return the spans of `run`; `programs`: (jitted function, arguments) of all that it may call."""
     options = jax.profiler.ProfileOptions()
     options.python_tracer_level = 0
     traced, moment = xplane.record(
@@ -41,7 +41,7 @@ def spans(jax, run, programs, layers, batch, inside=False):
 
 
 def operation(name, stats):
-    """What an event of the trace is: an instruction of a module, or what surrounds those; None for the rest."""
+    """Return an event's (module, instruction), or the name of what surrounds instructions, or None."""
     if "hlo_op" in stats:
         return stats.get("hlo_module"), stats["hlo_op"]
     if name == recorder.CALIBRATE or name == "ThunkExecutor::Execute" or name.startswith("PjitFunction("):
@@ -50,7 +50,7 @@ def operation(name, stats):
 
 
 def tell(by_module, what):
-    """Rows and column of what `operation` found."""
+    """Return rows and column of what `operation` returned."""
     if isinstance(what, tuple):
         module, name = what
         return by_module.get(module, {}).get(name, ([], None))
@@ -58,8 +58,7 @@ def tell(by_module, what):
 
 
 def row(instruction, layers, batch, inside=False):
-    """What an instruction does, by its scope: `jit(_update)/transpose(jvp(fc1))/dot_general`; None if it has
-    none."""
+    """Return an instruction's row by its scope, `jit(_update)/transpose(jvp(fc1))/dot_general`, or None."""
     parts = instruction.op_name.split("/")
     last = parts[-1]
     for part in parts[1:]:  # the first is the program's name
@@ -88,7 +87,7 @@ def row(instruction, layers, batch, inside=False):
 
 
 def _role(last, opcode, backward, derives, activates):
-    """What an instruction in a layer's own scope does for it, unless it is a product of the backward pass."""
+    """Return the role of an instruction in a layer's scope, unless it is a product of the backward pass."""
     if backward and (last.startswith("reduce") or last == "transpose"):
         return "wgrad" if last == "transpose" else "bias gradient"
     if not backward and (last in PRODUCT or opcode == "dot"):

@@ -1,7 +1,7 @@
-"""The kinds of layers in Keras, images N×H×W×C and filters H×W×C×K, as its users write them.
+"""Layers in Keras, images N×H×W×C and filters H×W×C×K.
 
-In the style of Python 3.6. A builder gives what is called with the outputs of the layers that it comes after, and the
-layer of Keras that has the variables, if any.
+In the style of Python 3.6. A builder returns a function of the preceding layers' outputs, and the Keras layer that has
+the variables, or None.
 """
 
 import layouts  # beside this file
@@ -27,7 +27,7 @@ class Kinds(object):
         )
 
     def called(self, spec):
-        """A layer's name there; parameters of PyTorch have no dots in theirs. No layer has a > in its name."""
+        """Return a layer's name in Keras; PyTorch's parameters have no dots in theirs, our layers no `>`."""
         return spec["name"].replace(".", ">") if self.keras.backend.backend() == "torch" else spec["name"]
 
     def dense(self, spec):
@@ -102,7 +102,7 @@ class Kinds(object):
         return (lambda *given: layer(list(given))), None
 
     def flatten(self, spec):
-        """Rows, columns, channels: the weights of dense layers behind lie so too."""
+        """Flatten rows, columns, channels: weights of dense layers behind lie in that order too."""
         layer = self.library.Flatten(name=self.called(spec))
         if layouts.in_order(spec, self.layers):
             turn = self.library.Permute((3, 1, 2), name=self.called(spec) + ">turned")
@@ -139,13 +139,12 @@ OPTIMIZERS = {  # of which two add epsilon below the root
 
 
 def activation(spec):
-    """As Keras calls it."""
+    """Return Keras's name of a layer's activation, or None."""
     return None if spec["activation"] == "none" else spec["activation"]
 
 
 def frozen(kind):
-    """A batch normalization that takes its running statistics, whatever the model is called for; scale and shift are
-    moved all the same."""
+    """Return a batch normalization class that always takes running statistics, and trains scale and shift."""
 
     class Frozen(kind):
         def call(self, inputs, training=None, mask=None):
@@ -155,7 +154,7 @@ def frozen(kind):
 
 
 def network(keras, plan, batch):
-    """A model, and its variables by the suite's names."""
+    """Return the model, and its variables by the suite's names."""
     layers, shape = plan["layers"], plan["input"]
     kinds, variables = Kinds(keras, layers), {}
     x = keras.Input(tuple(shape[1:] + shape[:1]) if len(shape) == 3 else tuple(shape), batch_size=batch)

@@ -1,6 +1,7 @@
-"""How the arrays of a network lie where channels come last, and what lies around the windows of a pooling.
+"""Layouts of a network's arrays with channels last, and padding around the windows of poolings.
 
-In the style of Python 3.6; NumPy alone. The suite's own: images N×C×H×W, filters K×C×H×W, features of an image C×H×W.
+In the style of Python 3.6; NumPy alone. The suite's layouts: images N×C×H×W, filters K×C×H×W, features of an image
+C×H×W.
 """
 
 import numpy as np
@@ -9,8 +10,7 @@ BLIND = ("dropout", "activation")  # kinds that give each number where it was
 
 
 def takers(spec, layers):
-    """Of what a layer gives; a dropout or an activation does not see how it lies, and those that take it are asked
-    instead."""
+    """Return the layers that depend on the layout of a layer's output, looking through element-wise kinds."""
     taking = []
     for other in layers:
         if spec["name"] in other["after"]:
@@ -19,7 +19,7 @@ def takers(spec, layers):
 
 
 def source(spec, layers):
-    """The layer that it takes, before any that does not see how it lies; none where that is the data."""
+    """Return the layer before, looking through element-wise kinds; None for the data."""
     by_name = dict((other["name"], other) for other in layers)
     layer = by_name.get(spec["after"][0])
     while layer is not None and layer["kind"] in BLIND:
@@ -28,7 +28,7 @@ def source(spec, layers):
 
 
 def mask(spec, layers):
-    """What a dropout multiplies by, with the channels last."""
+    """Return a dropout's mask with the channels last."""
     array, flat = spec["mask"], source(spec, layers)
     if array.ndim == 4:
         return Last.data(array)
@@ -38,20 +38,20 @@ def mask(spec, layers):
 
 
 def in_order(spec, layers):
-    """Whether a flattened image has to lie channel by channel: all but dense layers see how it lies."""
+    """Return whether a flattened image must lie channel by channel: all but dense layers depend on it."""
     taking = takers(spec, layers)
     return len(spec["in"][0]) == 3 and not (taking and all(other["kind"] == "dense" for other in taking))
 
 
 def turned(array, axes, split=None):
-    """With its axes in this order; `split`: of what lies in two axes, how it does before, and as it was behind."""
+    """Return an array with its axes in this order; with `split`, of that shape, and reshaped back."""
     if split is None:
         return np.ascontiguousarray(array.transpose(axes))
     return np.ascontiguousarray(array.reshape(split).transpose(axes)).reshape(array.shape)
 
 
 class Last(object):
-    """Arrays by name with the channels last, and back; `layers`: of a network's plan."""
+    """Conversion of arrays by name to channels last and back; `layers`: of a network's plan."""
 
     def __init__(self, layers):
         self.ways = {}  # by the name of a weight: how it is turned, and back
@@ -65,21 +65,21 @@ class Last(object):
                     self.ways[spec["name"] + ".weight"] = (((1, 2, 0, 3), (c, h, w, -1)), ((2, 0, 1, 3), (h, w, c, -1)))
 
     def to(self, name, array):
-        """As it is used."""
+        """Return a weight in the layout with channels last."""
         return turned(array, *self.ways[name][0]) if name in self.ways else array
 
     def back(self, name, array):
-        """As the suite has it."""
+        """Return a weight in the suite's layout."""
         return turned(array, *self.ways[name][1]) if name in self.ways else array
 
     @staticmethod
     def data(x):
-        """Images, if there are any."""
+        """Return images with channels last, anything else unchanged."""
         return np.ascontiguousarray(x.transpose(0, 2, 3, 1)) if x.ndim == 4 else x
 
 
 def begin(layers):
-    """What is kept between steps, as it begins, by name."""
+    """Return the initial state by name."""
     begins = {"mean": 0, "variance": 1}
     return dict(
         ("%s.%s" % (spec["name"], name), np.full(shape, begins[name], np.float32))
@@ -89,8 +89,10 @@ def begin(layers):
 
 
 def unbiased(arrays, layers, batch, steps):
-    """Running statistics of a library that keeps a batch's variance as it is, after so many steps: the variance as it
-    would be with n/(n - 1). It began as 1, of which a share is left."""
+    """Return running statistics with the variance corrected by n/(n - 1), which a library leaves out.
+
+    The variance began as 1, of which a share is left after so many steps.
+    """
     arrays = dict((name, np.array(array)) for name, array in arrays.items())
     for spec in layers:
         name = spec["name"] + ".variance"
@@ -101,12 +103,12 @@ def unbiased(arrays, layers, batch, steps):
 
 
 def pads(spec):
-    """Above, left, below, right."""
+    """Return padding above, left, below, right."""
     return tuple(spec["pads"] or [spec.get("pad", 0)] * 4)
 
 
 def around(spec):
-    """Of a pooling, along rows and along columns: what lies before and behind an image, so that all windows fit."""
+    """Return a pooling's padding (before, behind) along rows and columns, so that all windows fit."""
     margins, lines = pads(spec), []
     for i in (0, 1):
         before, length, places = margins[i], spec["in"][0][1 + i], spec["out"][1 + i]
@@ -116,7 +118,7 @@ def around(spec):
 
 
 def counts(spec):
-    """How many elements of the image each window of a pooling has."""
+    """Return how many elements of the image each window of a pooling covers."""
     lines = []
     for i in (0, 1):
         before, length, places = pads(spec)[i], spec["in"][0][1 + i], spec["out"][1 + i]

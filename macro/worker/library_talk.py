@@ -1,7 +1,7 @@
-"""What MKL and oneDNN print of their calls, taken out of a PyTorch program's standard output.
+"""Verbose output of MKL and oneDNN, taken out of a PyTorch program's standard output.
 
-Standard library and torch alone, in the style of Python 3.6. While they are asked, what is printed goes into a file;
-the program's own lines go where they would have gone when that is over.
+Standard library and torch alone, in the style of Python 3.6. While they print, standard output goes into a file; the
+program's lines are written to their destination afterwards.
 """
 
 import ctypes
@@ -17,7 +17,7 @@ ASKED = "MKL_VERBOSE", "ONEDNN_VERBOSE", "DNNL_VERBOSE"  # variables by which a 
 
 
 class Talk(object):
-    """Of the libraries that can be asked while a program runs; without one, or an output, of none."""
+    """Verbose mode of the libraries in which it can be switched at run time."""
 
     def __init__(self, torch):
         switches = getattr(torch._C, "_verbose", None)
@@ -41,7 +41,7 @@ class Talk(object):
         self._switch(1)
 
     def stop(self):
-        """Their lines."""
+        """Return the libraries' lines."""
         if self.file is None:
             return ""
         self._switch(0)
@@ -57,7 +57,7 @@ class Talk(object):
         return b"".join(LINES.findall(text)).decode("utf-8", "replace")
 
     def forked(self):
-        """In a child of the program: what it prints goes where it would have gone."""
+        """Restore the output in a child of the program."""
         if self.file is not None:
             self._switch(0)
             self._back()

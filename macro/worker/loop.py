@@ -1,24 +1,23 @@
-"""The protocol loop of a framework's process; run by path, inside that framework's own environment.
+"""Protocol loop of a framework's process; run by path, inside that framework's environment.
 
     python loop.py ADAPTER JOB READ WRITE PARENT
 
-Standard library alone, and Python 3.6. JOB is a JSON file: the network as data, batch, phase, threads,
-device, knobs, the files of weights and data. Requests come as JSON lines on the descriptor READ, answers go as
-JSON lines to WRITE, each with a sequence number and monotonic nanoseconds; the framework may print to 1
-and 2 as it likes. An adapter is a file with
+Standard library alone, and Python 3.6. JOB is a JSON file: the network as data, batch, phase, threads, device, knobs,
+the files of weights and data. Requests come as JSON lines on the descriptor READ, answers go as JSON lines to WRITE,
+each with a sequence number and monotonic nanoseconds; the framework may print to 1 and 2. An adapter is a file with
 
-    configure(job)         optional: what must be set before the framework computes anything, as threads
-    available()            None, or why it cannot run here, tried rather than guessed
+    configure(job)         optional: settings before the framework computes anything, as threads
+    available()            None, or the reason why it cannot run here, tried rather than guessed
     kinds(), losses(), optimizers()
-                           optional: of layers and by name, those that it has; else dense ones, softmax and sgd
+                           optional: names that it supports; else dense layers, softmax and sgd
     identity(job)          what runs: version, build, libraries, threads, flags
     build(job)             an object with forward(), gradient(), step(), each complete when it returns;
                            outputs() as forward() gives them, loss(), gradients(), parameters() in canonical layout;
-                           work() what it executes; on a device that works them off later, clock: device_clocks.py
+                           work() what it executes; clock on an asynchronous device: device_clocks.py
     trace(model, run)      optional: the spans of what run() does, see recorder.py
     profile(model, call, count, path)
-                           optional: so many calls of a device's phase into a trace of Chrome's format; why not, or None
-    record(model, run)     optional: the calls of what run() does, to be replayed: (rows, column, what to call)
+                           optional: writes a device's calls as a trace of Chrome's format; a reason, or None
+    record(model, run)     optional: the calls of what run() does, to be replayed: (rows, column, call)
 """
 
 import ctypes
@@ -52,8 +51,7 @@ STEPS_NUMBERS = ("wall_ns", "cpu_ns", "system_ns", "faults", "voluntary", "invol
 
 
 class Channel(object):
-    """Whole lines to the driver. A program that closes all files that are open may open its own under this number: it
-    is never written to, the process ends."""
+    """JSON lines to the driver; ends the process if the program has closed and reused the descriptor."""
 
     def __init__(self, handle):
         self._handle, self._number = handle, 0
@@ -82,19 +80,19 @@ class Channel(object):
 
 
 def plain(error):
-    """What an exception says on one line, without a library's stack and colors."""
+    """Return an exception's message on one line, without a library's stack and colors."""
     text = " ".join(re.sub("\x1b\\[[0-9;]*m", "", str(error).partition("[CALL STACK]")[0]).split())
     return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
 
 
 def reason(error):
-    """That, behind its kind."""
+    """Return an exception's type and message on one line."""
     text = plain(error)
     return "%s: %s" % (type(error).__name__, text) if text else type(error).__name__
 
 
 def load(path):
-    """The adapter, under a name that no package has."""
+    """Import the adapter under a name that no package has."""
     spec = importlib.util.spec_from_file_location("kernelgap_adapter", path)
     module = importlib.util.module_from_spec(spec)
     sys.modules["kernelgap_adapter"] = module
@@ -103,7 +101,7 @@ def load(path):
 
 
 def pin(threads):
-    """The last cores of those allowed, as micro's workers: the first serve interrupts more often."""
+    """Pin to the last allowed cores, as micro's workers do: the first serve interrupts more often."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
         return sorted(os.sched_getaffinity(0))
@@ -111,8 +109,11 @@ def pin(threads):
 
 
 def scatter():
-    """Begin the heap elsewhere in each process. Its arrays lay where the length of a path put them: NumPy was 0.6 %
-    slower than itself under a name of two letters more, again and again."""
+    """Begin the heap at a random offset in each process.
+
+    Otherwise the length of a path places its arrays: NumPy was 0.6 % slower than itself under a name of two letters
+    more, again and again.
+    """
     try:
         malloc = ctypes.CDLL(None).malloc
         malloc.argtypes, malloc.restype = [ctypes.c_size_t], ctypes.c_void_p
@@ -136,7 +137,7 @@ def usage():
 
 
 def busy():
-    """Processor time that all processes took, seconds; 0 where that is not told."""
+    """Return processor seconds of all processes; 0 where the system does not report them."""
     try:
         with open("/proc/stat") as stream:
             words = [int(word) for word in stream.readline().split()[1:]]
@@ -147,7 +148,7 @@ def busy():
 
 
 def canary():
-    """Seconds of a fixed piece of work, the best of three: a sign of a slow host."""
+    """Return seconds of a fixed piece of work, the best of three: a sign of a slow host."""
     best = None
     for _ in range(3):
         start = time.perf_counter()
@@ -158,7 +159,7 @@ def canary():
 
 
 def peak():
-    """Bytes that were in memory at once, at most, since this program began: getrusage includes its parent's."""
+    """Return the peak of this program's memory, bytes; getrusage's includes the parent's."""
     try:
         with open("/proc/self/status") as stream:
             return next(int(line.split()[1]) for line in stream if line.startswith("VmHWM:")) * 1024
@@ -167,7 +168,7 @@ def peak():
 
 
 def counted(call):
-    """A row of STEPS_NUMBERS, of one call."""
+    """Return the STEPS_NUMBERS of a call."""
     clocks = recorder.blocked()
     before, cpu, wall = usage(), time.process_time(), time.perf_counter()
     call()
@@ -180,8 +181,10 @@ def counted(call):
 
 
 def steps(call, count, clock=None):
-    """Each of `count` calls by the wall and by this process's clocks; what others took meanwhile. With the `clock` of a
-    device nothing stands between two calls, and each has its share of what all took."""
+    """Return `count` calls' times and counts by column, and the load of other processes meanwhile.
+
+    With a device's `clock` nothing stands between two calls, and each has its share of the total.
+    """
     extras = {}
     began, others, cpu = time.monotonic(), busy(), time.process_time()
     if clock:
@@ -198,8 +201,7 @@ def steps(call, count, clock=None):
 
 
 def observed():
-    """What the framework's own words may leave out: variables, threads alive by name, libraries, huge pages, whether
-    the system tells what these are queued for."""
+    """Return facts from outside a framework: variables, threads by name, libraries, huge pages, run_delay."""
     facts = {"variables": dict((k, v) for k, v in sorted(os.environ.items()) if REPORTED.match(k))}
     facts["run_delay"] = recorder.run_delay() is not None
     try:
@@ -225,7 +227,7 @@ def norm(array):
 
 
 def equal(model, path, counts):
-    """Outputs, loss, gradients and the first steps from the given weights; the arrays go to a file of NumPy's."""
+    """Return losses and gradient norms from the given weights; save outputs, gradients, weights to `path`."""
     import numpy
 
     kept = {"outputs": numpy.array(model.outputs())}  # a buffer of its own is written again by what follows
@@ -247,7 +249,7 @@ def equal(model, path, counts):
 
 
 def give_masks(job):
-    """To layers that drop at random what they multiply by, where answers are compared."""
+    """Give dropout layers the masks of the data file, where answers are compared."""
     import numpy
 
     with numpy.load(job["data"]) as data:
@@ -258,7 +260,7 @@ def give_masks(job):
 
 
 def serve(adapter, job, model, requests, channel):
-    """Until the driver says `bye`, or is gone."""
+    """Serve requests until the driver sends `bye`, or closes."""
     phases = {"forward": model.forward, "gradient": model.gradient, "step": model.step}
     for line in requests:
         request = json.loads(line)
@@ -286,7 +288,7 @@ def serve(adapter, job, model, requests, channel):
 
 
 def lacking(adapter, network):
-    """What of a network the framework has not, in words."""
+    """Return in words what a framework lacks for a network."""
     usual = {"kinds": ("dense",), "losses": ("softmax",), "optimizers": ("sgd",)}
     has = dict((what, getattr(adapter, what, lambda: words)()) for what, words in usual.items())
     lacks = sorted(set(layer["kind"] for layer in network["layers"]) - set(has["kinds"]))

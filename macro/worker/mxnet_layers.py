@@ -1,7 +1,7 @@
-"""The kinds of layers in MXNet's gluon, images N×C×H×W, as its users have them.
+"""Layers in MXNet's gluon, images N×C×H×W.
 
-In the style of Python 3.6. A builder gives a block of gluon that has the parameters, or None, and what is called with
-`F`, arrays or symbols, and the outputs of the layers that it comes after.
+In the style of Python 3.6. A builder returns the gluon block that has the parameters, or None, and a function of `F`
+(arrays or symbols) and the preceding layers' outputs.
 """
 
 import layouts  # beside this file
@@ -104,7 +104,7 @@ def activation(mx, spec, batch):
 
 
 def shortcut(mx, spec, batch):
-    """Its pad has no channels: zeros are joined to them."""
+    """Subsample, and join zeros: MXNet's pad has no channels."""
     stride, (_, rows, columns) = spec["stride"], spec["out"]
     more = spec["channels"] - spec["in"][0][0]
 
@@ -152,7 +152,7 @@ def _padded(F, x, around, value):
 
 
 def network(mx, layers, batch):
-    """A block of all layers, and its parameters by the suite's names."""
+    """Return a block of all layers, and its parameters by the suite's names."""
 
     class Graph(mx.gluon.HybridBlock):
         def __init__(self):

@@ -1,7 +1,7 @@
-"""A function of the user's, each call of which is a step: `--step MODULE:FUNCTION`, or MODULE:CLASS.METHOD.
+"""Steps that are calls of a function of the user: `--step MODULE:FUNCTION`, or MODULE:CLASS.METHOD.
 
-Standard library alone, and Python 3.6. One of the script itself is wrapped where it is defined, so that whoever calls
-it gets that; another module's once that was imported.
+Standard library alone, and Python 3.6. A function of the script is wrapped where it is defined, so that all callers get
+the wrapper; a function of another module once that was imported.
 """
 
 import ast
@@ -15,11 +15,11 @@ WRAP = "__kernelgap_step__"
 
 
 class NoSuchStep(BaseException):
-    """There is no such function."""
+    """Error for a function that does not exist."""
 
 
 class Named(object):
-    """`step`: what is named, or nothing; `module`: another one than the script, or None."""
+    """A function that is a step; `step`: its name, or None; `module`: None if that is the script."""
 
     def __init__(self, step, script, bound):
         self.step, self.script, self.boundary = step, script, bound
@@ -28,7 +28,7 @@ class Named(object):
         self.module, self.in_script = (None, in_script) if in_script or not self.function else (module, False)
 
     def source(self):
-        """The script's code. Raises NoSuchStep."""
+        """Return the script's code, with the function decorated. Raises NoSuchStep."""
         with open(self.script, "rb") as stream:
             tree = ast.parse(stream.read(), self.script)
         if self.in_script and self.function:
@@ -38,7 +38,7 @@ class Named(object):
         return compile(tree, self.script, "exec", dont_inherit=True)
 
     def wrap(self, module):
-        """Replace it in the module that has been imported. Raises NoSuchStep."""
+        """Wrap the function in its imported module. Raises NoSuchStep."""
         holder, parts = module, self.function.split(".")
         try:
             for part in parts[:-1]:
@@ -53,7 +53,7 @@ class Named(object):
 
 
 def _decorate(body, parts):
-    """Whether a function of that name is there, also below an `if` or a `try`."""
+    """Decorate a function, also below an `if` or a `try`; return whether it was found."""
     decorated = False
     for node in body:
         if isinstance(node, ast.ClassDef) and node.name == parts[0] and len(parts) > 1:

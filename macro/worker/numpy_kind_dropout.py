@@ -1,4 +1,4 @@
-"""Dropout in NumPy: z = x * mask, with a mask that is given or drawn in each step. In the style of Python 3.6."""
+"""Dropout in NumPy: z = x * mask, given or drawn in each step. In the style of Python 3.6."""
 
 import numpy as np
 from numpy_layers import Layer, aligned, copied

@@ -1,5 +1,7 @@
-"""Local response normalization in NumPy: z = x * scale ** -beta, where scale = k + alpha/size * the sum of x * x of the
-channels around. In the style of Python 3.6."""
+"""Local response normalization in NumPy: z = x * scale ** -beta.
+
+The scale is k + alpha/size * the sum of x * x of the channels around. In the style of Python 3.6.
+"""
 
 import numpy as np
 from numpy_layers import Layer
@@ -17,7 +19,7 @@ class LocalResponseNorm(Layer):
         np.multiply(x, self.scale ** np.float32(-spec["beta"]), out=z)
 
     def _around(self, x):
-        """Sums of neighboring channels, as many before as behind; in another order where there is one."""
+        """Return sums of neighboring channels, as many before as behind, in the model's order of terms."""
         reach, channels = self.spec["size"] // 2, x.shape[1]
         shifts = range(-reach, reach + 1)
         if self.model.order is not None:

@@ -1,5 +1,7 @@
-"""A shortcut without weights in NumPy (option A of ResNet): every so many pixels, and zeros for channels that there are
-not. In the style of Python 3.6."""
+"""Shortcut without weights in NumPy (option A of ResNet): strided pixels, zeros for new channels.
+
+In the style of Python 3.6.
+"""
 
 from numpy_layers import Layer
 

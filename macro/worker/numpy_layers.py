@@ -1,4 +1,4 @@
-"""The kinds of layers in NumPy: what the adapter of that name calls, layer by layer.
+"""Layers in NumPy, called by its adapter layer by layer.
 
 In the style of Python 3.6. Each call goes through the recorder, with the row that it serves. Arrays are allocated once.
 """
@@ -14,7 +14,7 @@ CHUNK = 16 << 20  # bytes of unfolded images at once: about what a last cache ho
 
 
 def aligned(shape):
-    """An array of single precision that begins at a multiple of 64 bytes, as kernels that store past caches want."""
+    """Return float32 zeros that begin at a multiple of 64 bytes, which streaming stores need."""
     count = 4 * int(np.prod(shape))
     raw = np.zeros(count + 64, np.uint8)
     start = -raw.__array_interface__["data"][0] % 64
@@ -22,7 +22,7 @@ def aligned(shape):
 
 
 def copied(array):
-    """Such a copy; of whole numbers a plain one."""
+    """Return an aligned copy; of integers a plain one."""
     if array.dtype.kind != "f":
         return array.copy()
     copy = aligned(array.shape)
@@ -31,18 +31,17 @@ def copied(array):
 
 
 def host(array):
-    """A copy for whoever asked for it."""
+    """Return a copy in host memory."""
     return array.copy()
 
 
 class Products(object):
-    """What layers find in their model: `do`, `batch`, `weights` and `grads` by name, `order`: of the terms of each sum,
-    if another than as they come; and how products are made."""
+    """The model as its layers use it: `do`, `batch`, `weights`, `grads`, and `order` of the terms of sums."""
 
     order = None
 
     def dot(self, row, a, b, out, column="gemm"):
-        """a·b, of stacks of matrices too; in another order of its terms where there is one."""
+        """Compute a·b, of stacks of matrices too, with the terms in the model's order."""
         call = np.dot if a.ndim == 2 else np.matmul
         if self.order is None:
             self.do(row, column, call, a, b, out=out)
@@ -52,7 +51,7 @@ class Products(object):
 
 
 class Layer(object):
-    """`forward` gives z, before the activation; `backward` the gradient of each input, from that of z."""
+    """A layer: `forward` returns z, before the activation; `backward` the inputs' gradients from z's."""
 
     def __init__(self, model, spec):
         self.model, self.spec, self.do, self.batch = model, spec, model.do, model.batch
@@ -88,7 +87,7 @@ class Layer(object):
         return z
 
     def derive(self, dy):
-        """The gradient of z, in place of z, from that of y."""
+        """Return the gradient of z, written into z, from that of y."""
         pass_ = partial(self.do, self.row("activation gradient"), "element-wise")
         if self.activation == "sigmoid":
             pass_(np.subtract, np.float32(1), self.y, out=self.z)
@@ -100,7 +99,7 @@ class Layer(object):
         return dy
 
     def keep(self):
-        """What a step keeps for the next."""
+        """Save what a step keeps for the next."""
 
 
 class Dense(Layer):
@@ -119,7 +118,7 @@ class Dense(Layer):
 
 
 class Windows(object):
-    """The places of a square window on images with zeros around: of its rows and columns, what lies under each."""
+    """Places of a square window on padded images, and the elements under each."""
 
     def __init__(self, size, window, stride, pads, dilation, places):
         self.window, self.stride, self.dilation, self.places = window, stride, dilation, places
@@ -128,11 +127,11 @@ class Windows(object):
         self.size, self.padded = size, [max(reach[0], self.top + size[0]), max(reach[1], self.left + size[1])]
 
     def inside(self, padded):
-        """The images among the zeros."""
+        """Return the images without their padding."""
         return padded[..., self.top : self.top + self.size[0], self.left : self.left + self.size[1]]
 
     def around(self, x, value=0.0):
-        """Images with `value` around them."""
+        """Return images padded with `value`."""
         if self.padded == list(x.shape[-2:]):
             return x
         padded = np.full(x.shape[:-2] + tuple(self.padded), value, np.float32)
@@ -140,7 +139,7 @@ class Windows(object):
         return padded
 
     def under(self, padded):
-        """What each element of the window sees: (row, column, a view of images × places)."""
+        """Yield (row, column, view) of each element of the window; the view is images × places."""
         ends = [(n - 1) * self.stride + 1 for n in self.places]
         for r in range(self.window):
             for s in range(self.window):
@@ -150,7 +149,7 @@ class Windows(object):
 
 
 class Conv(Layer):
-    """By products of filters and unfolded images, some images at a time (im2col: Chellapilla, Puri, Simard, 2006)."""
+    """A convolution by products with unfolded images (im2col: Chellapilla, Puri, Simard, 2006), in chunks."""
 
     def __init__(self, model, spec):
         Layer.__init__(self, model, spec)
@@ -166,15 +165,15 @@ class Conv(Layer):
             yield slice(start, min(self.batch, start + self.many))
 
     def filters(self):
-        """By group: filters × terms."""
+        """Return weights as groups × filters × terms."""
         return self.weight("weight").reshape(self.groups, self.k // self.groups, self.terms)
 
     def results(self, y):
-        """By image and group: filters × places."""
+        """Return outputs as images × groups × filters × places."""
         return y.reshape(len(y), self.groups, self.k // self.groups, -1)
 
     def unfold(self, x):
-        """By image and group: terms × places."""
+        """Return inputs as images × groups × terms × places."""
         columns = self.columns[: len(x)]
         taps = columns.reshape(len(x), self.c, self.windows.window, self.windows.window, *self.windows.places)
         for r, s, view in self.windows.under(self.windows.around(x)):
@@ -204,14 +203,14 @@ class Conv(Layer):
         return self.dx
 
     def _weights(self, dy, columns):
-        """Add what some images give."""
+        """Add the weights' gradient of a chunk of images."""
         row, total = self.row("wgrad"), self.grad("weight").reshape(self.groups, -1, self.terms)
         by_image = np.empty((len(dy),) + total.shape, np.float32)
         self.model.dot(row, dy, columns.transpose(0, 1, 3, 2), by_image, CONVOLUTION)
         self.do(row, CONVOLUTION, np.add, total, by_image.sum(axis=0), out=total)
 
     def fold(self, columns, dx):
-        """Add what each element of the windows gives to the image under it."""
+        """Add the gradient of each element of the windows to the image under it."""
         taps = columns.reshape(len(dx), self.c, self.windows.window, self.windows.window, *self.windows.places)
         padded = np.zeros(dx.shape[:2] + tuple(self.windows.padded), np.float32)
         for r, s, view in self.windows.under(padded):
@@ -254,7 +253,7 @@ class Pool(Layer):
         return self.dx
 
     def _to_largest(self, dz, dx):
-        """To the first of equal ones, row by row."""
+        """Pass gradients to the first of equal maxima, row by row."""
         padded = np.zeros(dx.shape[:2] + tuple(self.windows.padded), np.float32)
         given = np.zeros(dz.shape, bool)
         values = self.windows.under(self.windows.around(self.x, -np.inf))
@@ -301,7 +300,7 @@ class Norm(Layer):
             z[...] = self.hat
 
     def _mean(self, x):
-        """Of each channel; in another order where there is one."""
+        """Return the mean of each channel, with the terms in the model's order."""
         if self.model.order is None:
             return x.mean(axis=(0, 2, 3))
         rows = np.moveaxis(x, 1, 0).reshape(self.channels, -1)
@@ -366,7 +365,7 @@ class Flatten(Layer):
         return self.z
 
     def _flat_copy(self, x):
-        """For an activation, which writes behind its gradient into z."""
+        """Return a copy for an activation, whose gradient is written into z."""
         return x.reshape(self.batch, -1).copy()
 
     def backward(self, dz):

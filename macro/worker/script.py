@@ -1,10 +1,10 @@
-"""Runs a user's script as it is, and has its steps watched; run by path, in the user's own interpreter.
+"""Observed run of a user's unchanged script; run by path, in the user's interpreter.
 
     python script.py JOB READ WRITE PARENT
 
 Standard library alone, and Python 3.6. JOB is a JSON file: `script`, `arguments`, `step` (MODULE:FUNCTION, `forward`,
 or nothing: an optimizer's), `stop` (raise, exit, never). Messages go to WRITE as loop.py's do, requests come on READ.
-What is seen is set up when the script has imported torch, so that its own settings of the environment come first.
+Instruments are set up when the script has imported torch, so that the script's settings of the environment come first.
 """
 
 import builtins
@@ -41,7 +41,7 @@ LOOK = 0.5  # seconds between two looks
 
 
 class After(object):
-    """Runs a function once a module was imported by somebody else."""
+    """Import hook that calls a function once a module was imported by the script."""
 
     def __init__(self, wanted):
         self.wanted = dict(wanted)  # module: what to call with it
@@ -63,7 +63,7 @@ class After(object):
 
 
 class Watching(object):
-    """What is set up around a script."""
+    """Instruments around a script."""
 
     def __init__(self, job, channel, requests):
         self.job, self.channel = job, channel
@@ -74,7 +74,7 @@ class Watching(object):
         self.marked = self.reported = False
 
     def install(self, folder):
-        """Before the script begins; `folder`: of the module whose `step` marks steps."""
+        """Install the hooks before the script begins; `folder`: of the module whose `step` marks steps."""
         wanted = {"torch": self.with_torch}
         if self.named.module:
             wanted[self.named.module] = self.named.wrap
@@ -121,7 +121,7 @@ class Watching(object):
             later.start()
 
     def _later(self):
-        """Where no optimizer steps, look at the calls of modules."""
+        """Watch the calls of modules if no optimizer steps."""
         end = time.time() + min(PATIENCE, self.job["wait"] / 3)
         while time.time() < end:
             time.sleep(LOOK)
@@ -130,7 +130,7 @@ class Watching(object):
         self._look_at_calls()
 
     def _alone(self):
-        """Whether neither an optimizer nor a mark tells of steps."""
+        """Return whether neither an optimizer nor a mark has ended a step."""
         return not (self.marked or (self.optimizers and self.optimizers.total))
 
     def _look_at_calls(self):
@@ -139,7 +139,7 @@ class Watching(object):
             self.forward.install()
 
     def _held(self):
-        """Whether a profiler of the script's own is on: the driver is told once."""
+        """Return whether a profiler of the script is on, and report the first time."""
         on = self.torch.autograd._profiler_enabled()
         if on and not self.reported:
             self.reported = True
@@ -147,12 +147,12 @@ class Watching(object):
         return on
 
     def foreign(self):
-        """A profiler of the script's own is about to start."""
+        """Stop watching when a profiler of the script is about to start."""
         if self.boundary.is_ready and not self.blocks.over and os.getpid() == self.blocks.pid:
             self.blocks.give_up("profiler", FOREIGN)
 
     def ready(self, how):
-        """The first time that steps are warm: say who this is, and wait for what is asked."""
+        """Report the process when its steps are warm, and wait for the first block."""
         if self.forward is not None:
             self.forward.remove()
         facts = loop.observed()
@@ -171,7 +171,7 @@ class Watching(object):
 
 
 def run(job, watching):
-    """The script as the interpreter would run it: its folder first on the path, its words, `__main__`."""
+    """Execute the script as the interpreter would: its folder first on the path, its argv, `__main__`."""
     path = job["script"]
     sys.argv[:] = [path] + job["arguments"]
     sys.path[0] = os.path.dirname(os.path.abspath(path))
@@ -184,7 +184,7 @@ def run(job, watching):
 
 
 def ended(watching, job, channel):
-    """Run the script; how it ended: words, the exit code of this process."""
+    """Run the script; return how it ended, the reason, and the exit code of this process."""
     try:
         run(job, watching)
         return "ended", "", 0
@@ -207,7 +207,7 @@ def ended(watching, job, channel):
 
 
 def _where(error, trace, job):
-    """An exception on one line, with the line of the script that it passed last."""
+    """Return an exception on one line, with the last line of the script that it passed."""
     line = None
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == job["script"]:
@@ -218,7 +218,7 @@ def _where(error, trace, job):
 
 
 def flush():
-    """What the script has printed, if it has left something to print to."""
+    """Flush standard output, if the script has left it open."""
     try:
         sys.stdout.flush()
     except (AttributeError, ValueError, OSError):

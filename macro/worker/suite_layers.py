@@ -1,8 +1,7 @@
-"""Layers of the suite's own kernels: products and convolutions by the variant that is fastest for each, passes as
-suite_passes.py has them, all else as in NumPy.
+"""Layers of the suite's kernels: products and convolutions by the fastest variant of each.
 
-What a launch is bound to are addresses: a layer's arrays stay where they are from step to step, but for gradients that
-a normalization has from PyTorch.
+Passes are those of suite_passes.py, all else is NumPy's. Launches are bound to addresses: a layer's arrays stay in
+place from step to step, except gradients that PyTorch returns for a normalization.
 """
 
 import graphs
@@ -12,7 +11,7 @@ import suite_passes
 
 
 class Dense(numpy_layers.Dense):
-    """Its products row by row of the table of `micro.gemm`."""
+    """A dense layer whose products are the fastest rows of the table of `micro.gemm`."""
 
     def __init__(self, model, spec):
         numpy_layers.Dense.__init__(self, model, spec)
@@ -41,7 +40,7 @@ class Dense(numpy_layers.Dense):
 
 
 class Conv(numpy_layers.Layer):
-    """Its passes row by row of the table of `micro.conv`."""
+    """A convolution whose passes are the fastest rows of the table of `micro.conv`."""
 
     def __init__(self, model, spec):
         numpy_layers.Layer.__init__(self, model, spec)

@@ -1,6 +1,6 @@
-"""What kernels-only has for passes over arrays: activations and updates by the suite's own kernels, poolings and
-normalizations by PyTorch's operators, as the suite's tables have them, where it is there; else as NumPy.
+"""Passes over arrays of kernels-only: activations and updates by the suite's kernels.
 
+Poolings and normalizations are PyTorch's operators, as in the suite's tables, where PyTorch is installed; else NumPy's.
 In the style of Python 3.6 but for imports of the suite.
 """
 
@@ -12,7 +12,7 @@ import suite_device
 
 
 class Bound(object):
-    """The launches of a layer, each prepared at its first call, bound again where an array lies elsewhere."""
+    """Launches of a layer, prepared at the first call, bound again when an array has moved."""
 
     def __init__(self, products):
         self.products, self.prepared, self.calls = products, {}, {}
@@ -27,7 +27,7 @@ class Bound(object):
 
 
 def activated(builder):
-    """A builder with its layers' activations by the suite's kernels."""
+    """Return a builder whose layers' activations are the suite's kernels."""
 
     class Activated(builder):
         def __init__(self, model, spec):
@@ -56,7 +56,7 @@ def activated(builder):
 
 
 class Moved(object):
-    """An optimizer whose rule the suite's kernel has for any step: weights and state in one pass."""
+    """An optimizer whose rule a kernel of the suite has: weights and state in one pass."""
 
     def __init__(self, plan, weights, products):
         from kernels.ops.optimizer.problem import RULES
@@ -69,7 +69,7 @@ class Moved(object):
         )
 
     def begin(self):
-        """A step."""
+        """Start a step."""
 
     def move(self, do, name, w, g):
         from kernels.ops.optimizer.problem import Optimizer
@@ -84,14 +84,14 @@ BY_PASSES = {False: ("adam",), True: ("adam", "adagrad", "rmsprop")}
 
 
 def optimizer(plan, weights, products):
-    """By the suite's kernel, or pass by pass."""
+    """Return the optimizer by the suite's kernel, or by NumPy's passes."""
     if plan["optimizer"] in BY_PASSES[products.on_gpu]:
         return numpy_optimizers.KINDS[plan["optimizer"]](plan, weights)
     return Moved(plan, weights, products)
 
 
 def torch(products):
-    """PyTorch without gradients of its own; None where it is not there, and on a GPU, whose arrays are CuPy's."""
+    """Return PyTorch with gradients off; None if it is missing, and on a GPU, whose arrays are CuPy's."""
     from kernels.libs import torch as library
 
     if library.missing() or products.on_gpu:
@@ -103,7 +103,7 @@ def torch(products):
 
 
 class Pool(numpy_layers.Pool):
-    """Of paddings alike on all sides; others as NumPy has them."""
+    """A pooling by PyTorch if its padding is alike on all sides, else by NumPy."""
 
     def __init__(self, model, spec):
         numpy_layers.Pool.__init__(self, model, spec)
@@ -150,7 +150,7 @@ class Pool(numpy_layers.Pool):
 
 
 class Norm(numpy_layers.Norm):
-    """Where nothing scales, ones and zeros do, and their gradients are dropped."""
+    """A normalization by PyTorch; without `affine` by ones and zeros, whose gradients are dropped."""
 
     def __init__(self, model, spec):
         numpy_layers.Norm.__init__(self, model, spec)
@@ -159,12 +159,12 @@ class Norm(numpy_layers.Norm):
         self.plain = np.ones(self.channels, np.float32), np.zeros(self.channels, np.float32)
 
     def _moved(self):
-        """Scale and shift."""
+        """Return scale and shift."""
         arrays = [self.weight(name) for name in ("scale", "shift")] if self.spec["affine"] else self.plain
         return [self.torch.from_numpy(array) for array in arrays]
 
     def _kept(self):
-        """Running statistics, where they take part."""
+        """Return the running statistics of a frozen layer, else None."""
         return [self.torch.from_numpy(x) if self.spec["frozen"] else None for x in (self.mean, self.variance)]
 
     def _forward(self, x, z):
@@ -185,7 +185,7 @@ class Norm(numpy_layers.Norm):
         return [self.do(self.row("gradient"), "normalization", self._gradients, dz)]
 
     def _gradients(self, dz):
-        """That of its input, in an array of PyTorch's: what writes into a given one copies it there."""
+        """Return the input's gradient in a new array of PyTorch: writing into a given one would copy it."""
         affine, asked = self.spec["affine"], self.dx[0] is not None
         how = [self.torch.from_numpy(dz), self.x, self._moved()[0]] + self._kept()
         how += [*map(self.torch.from_numpy, self.saved), not self.spec["frozen"], self.spec["epsilon"]]

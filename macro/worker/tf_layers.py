@@ -1,7 +1,7 @@
-"""The kinds of layers in TensorFlow, images N×H×W×C and filters H×W×C×K, as its own and Keras's have them.
+"""Layers in TensorFlow, images N×H×W×C and filters H×W×C×K, as in its own and Keras's layers.
 
-In the style of Python 3.6. A builder gives what is called with the layer's variables, its state and the outputs of the
-layers that it comes after; new state goes into `kept`, by name.
+In the style of Python 3.6. A builder returns a function of the layer's variables, its state and the preceding layers'
+outputs; the function adds new state to `kept`, by name.
 """
 
 import layouts  # beside this file
@@ -92,7 +92,7 @@ class Kinds(object):
         return lambda p, state, kept, *given: self.tf.concat(given, axis=-1)
 
     def flatten(self, spec):
-        """Rows, columns, channels: the weights of dense layers behind lie so too."""
+        """Flatten rows, columns, channels: weights of dense layers behind lie in that order too."""
         tf = self.tf
         if layouts.in_order(spec, self.layers):
             return lambda p, state, kept, x: tf.reshape(tf.transpose(x, (0, 3, 1, 2)), (x.shape[0], -1))
@@ -116,7 +116,7 @@ LOSSES = {  # of each sample or output, whose mean is the loss
 
 
 def network(tf, layers, p, state, scope):
-    """What gives logits and new state from data; `p`, `state`: variables by name; each layer in its `scope`."""
+    """Return a function from data to logits and new state; `p`, `state`: variables by name."""
     kinds = Kinds(tf, layers)
     calls = [(spec, kinds.builders[spec["kind"]](spec)) for spec in layers]
     activations = {"sigmoid": tf.sigmoid, "relu": tf.nn.relu}

@@ -1,4 +1,4 @@
-"""How TensorFlow moves weights: its own optimizers where they begin with nothing, else the kernels of the others.
+"""Optimizers of TensorFlow where their state begins as zero, else the kernels of the others.
 
 In the style of Python 3.6.
 """
@@ -22,7 +22,7 @@ def _adam(tf, plan, variables, scope):
 
 
 class Adagrad(object):
-    """Its kernel that adds epsilon to the root."""
+    """Adagrad by the kernel that adds epsilon to the root."""
 
     def __init__(self, tf, plan, variables, scope):
         self.tf, self.plan, self.scope = tf, plan, scope
@@ -39,7 +39,7 @@ class Adagrad(object):
 
 
 class Rmsprop(Adagrad):
-    """Its kernel adds epsilon below the root, and keeps a velocity too."""
+    """RMSprop by a kernel that adds epsilon below the root, and keeps a velocity too."""
 
     def __init__(self, tf, plan, variables, scope):
         Adagrad.__init__(self, tf, plan, variables, scope)

@@ -1,7 +1,7 @@
-"""Spans of a TensorFlow program, by its profiler: in a graph by the names of scopes, under XLA by those in its
-programs, eagerly by the order of operations and the shapes of what they allocate.
+"""Spans of a TensorFlow program by its profiler.
 
-Standard library and tensorflow alone, in the style of Python 3.6.
+Their rows come in a graph from scopes, under XLA from scopes in its programs, eagerly from the order of operations and
+the shapes that they allocate. Standard library and tensorflow alone, in the style of Python 3.6.
 """
 
 import graphs  # beside this file
@@ -11,7 +11,7 @@ import xplane
 
 
 def spans(tf, run, programs, layers, batch):
-    """What `run` does; `programs`: (function, arguments) of all that it may call."""
+    """Return the spans of `run`; `programs`: (function, arguments) of all that it may call."""
     profiler, modules = tf.profiler.experimental, set()
     options = profiler.ProfilerOptions(host_tracer_level=2, python_tracer_level=0, device_tracer_level=0)
     traced, moment = xplane.record(

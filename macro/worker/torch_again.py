@@ -1,4 +1,4 @@
-"""One operation of a PyTorch program called again by itself, in its own process, on tensors of its own.
+"""Replay of one operation of a PyTorch program by itself, in that process, on new tensors.
 
 Standard library and torch alone, in the style of Python 3.6.
 """
@@ -14,9 +14,11 @@ SHORT = 1e-4  # seconds, below which most of a call may be the call itself
 
 
 def seconds(torch, call, cache):
-    """Of a call: on operands that it was called with just before, and in turns on so many that a cache of so many bytes
-    holds none of them. `call`: name; of each input shape, stride, type, value. Raises LookupError for what cannot be
-    made again, or is too short or too small to be told."""
+    """Return an operation's seconds on operands just used, and on more sets than a cache holds.
+
+    `call`: name; of each input shape, stride, type, value; `cache`: bytes. Raises LookupError for a call that cannot be
+    repeated, or is too short or too small.
+    """
     first = _operands(torch, call)
     operation = _overload(torch, call["name"], first)
     size = sum(x.numel() * x.element_size() for x in first if isinstance(x, torch.Tensor))
@@ -45,7 +47,7 @@ def _operand(torch, shape, stride, kind, value):
 
 
 def _overload(torch, name, operands):
-    """What calls it: that of its forms which takes these."""
+    """Return the function of the overload that takes these operands."""
     space, _, word = name.partition("::")
     packet = getattr(getattr(torch.ops, space), word)
     for form in packet.overloads():

@@ -1,7 +1,7 @@
-"""The kinds of layers in PyTorch, as its users write them.
+"""Layers in PyTorch, as its users write them.
 
-In the style of Python 3.6. A builder gives a module and how the suite's arrays are written into its parameters; the
-module is called with the outputs of the layers that it comes after.
+In the style of Python 3.6. A builder returns a module, called with the preceding layers' outputs, and {parameter:
+conversion of the suite's array}.
 """
 
 from functools import partial
@@ -74,7 +74,7 @@ def flatten(torch, spec):
 
 
 def activation(torch, spec):
-    """The module of its activation comes behind."""
+    """Return the identity; the activation's module follows."""
     return torch.nn.Identity(), {}
 
 
@@ -123,7 +123,7 @@ def transposed(array):
 
 
 def _padded(torch, pads, module, value):
-    """With padding that differs by side in front."""
+    """Return a module behind padding that differs by side."""
     if not pads:
         return module
     top, left, bottom, right = pads
@@ -139,8 +139,10 @@ def _called(torch, call):
 
 
 def network(torch, layers, weights):
-    """A module of all layers, each under its name, whose forward follows the graph; and of the suite's arrays, by name,
-    (parameter or buffer, how it is written). `weights`: by name."""
+    """Return a module of all layers by name, and {suite's name: (parameter or buffer, conversion)}.
+
+    `weights`: the suite's arrays by name.
+    """
     activations = {"sigmoid": torch.nn.Sigmoid, "relu": torch.nn.ReLU}
     named = {}
 
@@ -184,7 +186,7 @@ def network(torch, layers, weights):
 
 
 def _place(torch, parent, name, module):
-    """Under its name, whose parts with dots are modules around it."""
+    """Add a module under its name, whose parts with dots are modules around it."""
     parts = name.split(".")
     for part in parts[:-1]:
         part = _free(torch, part)
@@ -198,5 +200,5 @@ def _place(torch, parent, name, module):
 
 
 def _free(torch, name):
-    """The name, where no attribute of modules has it."""
+    """Return a name that no attribute of modules has."""
     return name + "_" if hasattr(torch.nn.Module, name) or name in ("scope", "training") else name

@@ -1,8 +1,8 @@
-"""Which row of a network of any graph an operation of PyTorch belongs to, by the scopes around its layers.
+"""Rows of PyTorch's operations in a network of any graph, by the scopes around its layers.
 
 Standard library alone, and Python 3.6; pure. Events are as in torch_rows. An operation of the forward pass is inside a
 scope of its layer's name, or of its activation's; a gradient belongs to the operation whose sequence number autograd
-gives its node; updates are told by the order of the parameters.
+gives its node; updates are assigned by the order of the parameters.
 """
 
 import graphs  # beside this file
@@ -14,8 +14,10 @@ SUMS = ("add", "add_")  # what autograd's engine adds itself: gradients of what 
 
 
 def align(events, layers, parameters):
-    """(rows, column) of each event. `layers`: of a network's plan; `parameters`: (layer, shape) in the optimizer's
-    order."""
+    """Return (rows, column) of each event.
+
+    `layers`: of a network's plan; `parameters`: (layer, shape) in the optimizer's order.
+    """
     return _Scopes(events, layers, parameters).assigned
 
 
@@ -69,11 +71,11 @@ class _Scopes(torch_rows._Alignment):
         return column if what or column in PARTS else self.work_kinds.get(name, column)
 
     def _is_engine(self, i):
-        """Whether it is of the engine, behind a node's own work."""
+        """Return whether autograd's engine itself runs an operation, behind a node's work."""
         return self.events[self.events[i]["within"]]["name"].startswith(NODE)
 
     def _of_layer(self, i, short, node, spec):
-        """The rows of a gradient's operation."""
+        """Return the rows of a gradient's operation."""
         name = spec["name"]
         if spec["kind"] == "dense":
             if short == "mm":

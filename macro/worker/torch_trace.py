@@ -1,7 +1,7 @@
-"""Spans of a PyTorch program, by its own profiler.
+"""Spans of a PyTorch program by its profiler.
 
-Standard library and torch alone, in the style of Python 3.6. They carry no thread: an operation is told on the
-thread that calls it, by an id that is not the system's, while its pool's threads work for it too.
+Standard library and torch alone, in the style of Python 3.6. Spans carry no thread: the profiler reports the calling
+thread, by an id that is not the system's, while a pool's threads work for it too.
 """
 
 import recorder  # beside this file
@@ -12,7 +12,7 @@ MARK = 400000  # nanoseconds of one
 
 
 def profiled(run):
-    """The profiler's events of `run`, in the order of their starts, outer ones first; and a mark's known start."""
+    """Return the events of `run` by start, outer ones first, behind a mark; its known start; run's ends."""
     import torch
 
     activities = [torch.profiler.ProfilerActivity.CPU]
@@ -46,7 +46,7 @@ def profiled(run):
 
 
 def nested(events):
-    """Each event with the index of the one around it, `within`."""
+    """Return each event with the index of the one around it, `within`."""
     placed, open_ones = [], []
     for i, event in enumerate(events):
         while open_ones and events[open_ones[-1]]["end"] <= event["start"]:
@@ -57,7 +57,7 @@ def nested(events):
 
 
 def spans(run, align):
-    """What `run` does, with its rows, as `align` tells of its events; what is in no operation is the framework's."""
+    """Return the spans of `run` with rows from `align`; what is in no operation is the framework's."""
     events, moment, (began, ended) = profiled(run)
     mark, events = events[0], nested(events[1:])
     aligned = align(events)

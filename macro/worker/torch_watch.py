@@ -1,7 +1,7 @@
-"""What a PyTorch program's steps are made of, seen from inside: module calls by their paths, and its own profiler.
+"""Observation of a PyTorch program's steps: module calls by their paths, and PyTorch's profiler.
 
-Standard library and torch alone, in the style of Python 3.6. Hooks are there only while spans are asked for: any global
-one sends every module through a slower path. They are never there while a compiler traces the program.
+Standard library and torch alone, in the style of Python 3.6. Hooks are registered only while spans are requested: any
+global hook sends every module through a slower path. They do nothing while a compiler traces the program.
 """
 
 import threading
@@ -17,7 +17,7 @@ CALIBRATE = recorder.CALIBRATE
 
 
 class Spans(object):
-    """Starts and stops looking at operations, and tells what was seen."""
+    """Profiled spans of operations and module calls."""
 
     def __init__(self, torch):
         self.torch, self.modules = torch, Modules(torch)
@@ -25,7 +25,7 @@ class Spans(object):
         self._events = None
 
     def start(self, shapes):
-        """`shapes`: of every operation's tensors too."""
+        """Start the profiler; `shapes`: record shapes of every operation's tensors."""
         self.shapes, self.marks = shapes, []
         activities = [self.torch.profiler.ProfilerActivity.CPU]
         self.modules.on()
@@ -38,7 +38,7 @@ class Spans(object):
             self.marks.append((recorder.now() - before, before))
 
     def stop(self):
-        """Also where a step failed: a profiler that is left on ends the process with a crash."""
+        """Stop the profiler, also where a step failed: one that is left on crashes the process at its end."""
         self.modules.off()
         if self.profiler is None:
             return
@@ -47,7 +47,7 @@ class Spans(object):
         self._events = profiler.profiler.kineto_results.events()
 
     def events(self):
-        """Columns of numbers, names apart: nanoseconds on the monotonic clock."""
+        """Return the events as columns of numbers, with names apart; nanoseconds on the monotonic clock."""
         events, self._events = self._events or [], None
         numbers, columns = (
             {},
@@ -71,7 +71,7 @@ class Spans(object):
         return {"names": list(numbers), "columns": columns, "shapes": shapes}
 
     def _shift(self, events):
-        """From the profiler's clock to the monotonic one."""
+        """Return nanoseconds from the profiler's clock to the monotonic one."""
         starts = sorted(event.start_ns() for event in events if event.name() == CALIBRATE)
         if len(starts) != len(self.marks):
             return 0
@@ -80,7 +80,7 @@ class Spans(object):
 
 
 def _shapes(event):
-    """Of its tensors: sizes, strides where they are told, types; the values of what is no tensor."""
+    """Return an event's shapes, strides if recorded, types, and values of inputs that are no tensors."""
     columns = [event.structured_input_shapes() if hasattr(event, "structured_input_shapes") else event.shapes()]
     columns.append(event.structured_input_strides() if hasattr(event, "structured_input_strides") else [])
     columns.append(event.dtypes())
@@ -91,13 +91,13 @@ def _shapes(event):
 
 
 def fast(torch, name):
-    """A span of the profiler's, 0.7 µs; nothing where nobody looks."""
+    """Return a span of the profiler, 0.7 µs; without effect while no profiler is on."""
     kind = getattr(torch._C._profiler, "_RecordFunctionFast", None)
     return kind(name) if kind else torch.autograd.profiler.record_function(name)
 
 
 class Modules(object):
-    """Each module's call as a span with its path."""
+    """Spans of module calls, named by the module's path."""
 
     def __init__(self, torch):
         self.torch, self.handles = torch, []
@@ -139,7 +139,7 @@ class Modules(object):
         self.enter(module, self.path(module, self.around()))
 
     def around(self):
-        """The module that is being called, or None."""
+        """Return the module that is being called, or None."""
         open_ = self._open()
         return open_[-1][0] if open_ else None
 
@@ -154,7 +154,7 @@ class Modules(object):
             self.leave(module)
 
     def mark(self, name):
-        """A span of no length."""
+        """Record a span of no length."""
         with fast(self.torch, name):
             pass
 
@@ -170,7 +170,7 @@ class Modules(object):
                 break
 
     def path(self, module, parent):
-        """As the user would write it: below the module around it, as it was called before, or a variable."""
+        """Return a module's path as the user would write it: below its parent, as before, or a variable."""
         key = id(parent), id(module)
         if key not in self.paths:
             self.paths[key] = names.tidy(self._path(module, parent))
@@ -198,7 +198,7 @@ class Modules(object):
 
 
 def on_gpu(torch, optimizers):
-    """Whether any of their parameters is there, or any other tensor."""
+    """Return whether a parameter of the optimizers, or any other tensor, is on a GPU."""
     groups = [group for optimizer in optimizers for group in optimizer.param_groups]
     if any(p.device.type == "cuda" for group in groups for p in group["params"]):
         return True
@@ -207,7 +207,7 @@ def on_gpu(torch, optimizers):
 
 
 def parameters(torch, optimizers):
-    """How many each optimizer has, and their bytes."""
+    """Return [type, number of parameters, their bytes] of each optimizer."""
     rows = []
     for optimizer in optimizers:
         held = [p for group in optimizer.param_groups for p in group["params"]]
@@ -218,7 +218,7 @@ def parameters(torch, optimizers):
 
 
 def identity(torch):
-    """What runs."""
+    """Return PyTorch's version, threads and flags."""
     facts = {"framework": "pytorch", "version": torch.__version__, "threads": torch.get_num_threads()}
     facts["interop_threads"] = torch.get_num_interop_threads()
     backends = getattr(torch.backends, "mkldnn", None)

@@ -1,7 +1,7 @@
-"""A profiler's xplane file: its lines read off the wire, and spans of them, work in thread pools included.
+"""Profiles in xplane files: lines read off the wire, and spans of them, work in thread pools included.
 
-Standard library alone, and Python 3.6. JAX and TensorFlow write it alike (tsl/profiler/protobuf/xplane.proto);
-each ships another reader of it, and none that both have.
+Standard library alone, and Python 3.6. JAX and TensorFlow write the same format (tsl/profiler/protobuf/xplane.proto);
+each ships another reader, and there is none that both have.
 """
 
 import bisect
@@ -31,7 +31,7 @@ def _varint(data, at):
 
 
 def _fields(data):
-    """Of one message: (number, value), a value being an integer, a double, or bytes of a text or a message."""
+    """Yield (number, value) of a message's fields; a value is an integer, a double, or bytes."""
     at, end = 0, len(data)
     while at < end:
         key, at = _varint(data, at)
@@ -49,7 +49,7 @@ def _fields(data):
 
 
 def _parts(data):
-    """The values of one message by number."""
+    """Return the values of a message by number."""
     values = {}
     for number, value in _fields(data):
         values.setdefault(number, []).append(value)
@@ -61,7 +61,7 @@ def _text(parts, number):
 
 
 def _names(entries):
-    """The names in a map of metadata."""
+    """Return the names in a map of metadata."""
     names = {}
     for entry in entries:
         value = _parts(_parts(entry).get(2, [b""])[0])
@@ -82,15 +82,18 @@ def _stats(entries, names):
 
 
 def lines(data):
-    """Each line of each plane as (thread, events)."""
+    """Yield (thread, events) of each line of each plane."""
     for _, in_plane in planes(data):
         for line in in_plane:
             yield line
 
 
 def planes(data):
-    """(name, lines) of each; a line is (number, events), of a processor the number is of a thread; an event (start,
-    end, name, stats), nanoseconds of the profiler's clock, in order."""
+    """Yield (name, lines) of each plane.
+
+    A line is (number, events), of a processor the number of its thread; an event is (start, end, name, stats),
+    nanoseconds of the profiler's clock, in order.
+    """
     for plane in map(_parts, _parts(data).get(1, ())):
         yield _text(plane, 2), list(_lines(plane))
 
@@ -108,7 +111,7 @@ def _lines(plane):
 
 
 def system_thread(number):
-    """The system's id of a trace's thread, which lives; None where that cannot be found."""
+    """Return the system's id of a trace's thread while it lives; None if it cannot be found."""
     number ^= number >> 47
     number = number * UNMULTIPLY & BITS
     number ^= number >> 47
@@ -128,7 +131,7 @@ def system_thread(number):
 
 
 class _Cover(object):
-    """What a thread is in at a time: the latest begun of nested intervals."""
+    """Intervals of a thread, to find the innermost at a time."""
 
     def __init__(self):
         self.starts, self.entries = [], []
@@ -147,8 +150,10 @@ class _Cover(object):
 
 
 def _tasks(events, operations):
-    """Tasks that this thread ran, as (start, end, number): each until the first operation that begins in it,
-    since what continues after a task is no part of it."""
+    """Yield (start, end, number) of each task that a thread ran.
+
+    A task ends at the first operation that begins in it: what continues afterwards is no part of the task.
+    """
     open_, starts = [], [start for start, _, _ in operations]
     starts = sorted(starts + [start for start, _, name, _ in events if name.startswith("end: ")])
     for start, _, name, stats in events:
@@ -161,9 +166,11 @@ def _tasks(events, operations):
 
 
 def spans(traced, operation):
-    """(thread, start, end, what, part): each event of which `operation(name, stats)` tells what it is, and each task
-    of a thread pool that was made in one, wherever it ran, which is a part of it. A task that goes on when its
-    operation has ended helps whatever else there is: it is told where that is a single one."""
+    """Return (thread, start, end, what, part) of each event that `operation(name, stats)` identifies.
+
+    Each task of a thread pool that was made in such an operation is a part of it, wherever it ran. A task that goes on
+    when its operation has ended helps whatever else is under way, if that is a single operation.
+    """
     intervals, makers, tasks, covers, busy = [], {}, [], {}, []
     ended = dict(
         (stats.get("_c"), start) for _, events in traced for start, _, name, stats in events if name.startswith("end: ")
@@ -195,7 +202,7 @@ def spans(traced, operation):
 
 
 def _helped(start, end, busy):
-    """What a task from `start` to `end` helped: where one operation was under way, and no other."""
+    """Yield the pieces of a task from `start` to `end` during which exactly one operation was under way."""
     busy = [interval for interval in busy if interval[0] < end and interval[1] > start]
     edges = sorted(set([start, end] + [x for interval in busy for x in interval[:2] if start < x < end]))
     for left, right in zip(edges, edges[1:]):
@@ -205,7 +212,7 @@ def _helped(start, end, busy):
 
 
 def record(start, stop, annotate, run):
-    """The lines of what `run` does, once, between start(folder) and stop(); when the mark in them began."""
+    """Return the lines of one `run` between start(folder) and stop(), and when the mark in them began."""
     folder = tempfile.mkdtemp(prefix="kernelgap-trace-")
     try:
         start(folder)
@@ -229,8 +236,10 @@ def record(start, stop, annotate, run):
 
 
 def named(intervals, moment, tell, multiplies):
-    """Spans as recorder.py has them, of what `spans` found: a name, or a tuple that ends in it. `tell(what)`
-    gives their rows and column, `multiplies(what)` whether it is a product."""
+    """Return spans as in recorder.py from those of `spans`, whose `what` is a name or ends in it.
+
+    `tell(what)`: rows and column; `multiplies(what)`: whether that is a product.
+    """
     threads = dict((thread, system_thread(thread)) for thread in set(x[0] for x in intervals))
     records = []
     for thread, start, end, what, part in intervals:

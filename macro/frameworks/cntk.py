@@ -9,7 +9,7 @@ RECIPE = {
     "environment": "cntk",
     "python": "3.6",
     "packages": ["cntk==2.7", "numpy==1.19.5", "scipy==1.5.4"],
-    # It is linked to MPI, which only distributed training needs. A function of the stub ends the process.
+    # CNTK links to MPI, which only distributed training needs. A function of the stub ends the process.
     "stubs": {
         "libmpi.so.12": {"folder": "cntk/libs", "symbols": "MPI_|ompi_", "data": "ompi_mpi_"},
         "libmpi_cxx.so.1": {"folder": "cntk/libs", "symbols": "_Z[A-Z]*N3MPI", "data": "_ZT[VI]"},
@@ -22,7 +22,7 @@ RECIPE = {
 def configure(job):
     import warnings
 
-    warnings.simplefilter("ignore")  # that there is no GPU, and no Ubuntu
+    warnings.simplefilter("ignore")  # about a missing GPU, and a system other than Ubuntu
     import cntk
 
     cntk.device.try_set_default_device(cntk.device.cpu())
@@ -138,7 +138,7 @@ class Model(object):
             "parameters": counts,
             "batch": self.batch,
             "dtype": self.logits.dtype.__name__,
-            "layout": "inputs x outputs",  # of NumPy's order; CNTK stores columns
+            "layout": "inputs x outputs",  # in NumPy's order; CNTK stores columns
         }
 
     def forward(self):

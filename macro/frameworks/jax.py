@@ -11,12 +11,12 @@ def configure(job):
     import os
 
     if not _on_cuda(job):
-        os.environ["NPROC"] = str(job["threads"])  # what XLA for CPU sizes its pools by, before it counts cores
+        os.environ["NPROC"] = str(job["threads"])  # size of XLA's pools, which else is the number of cores
         os.environ.setdefault("JAX_PLATFORMS", "cpu")
         return
     os.environ["JAX_PLATFORMS"] = "cuda"
-    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # others take turns with it
-    # XLA chooses convolutions by their time alone; cuDNN's Winograd errs at 5 x 5 twice as much as TF32 does.
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # other processes use the GPU in turns
+    # XLA chooses convolutions by time alone; cuDNN's Winograd has twice TF32's error at 5 x 5.
     os.environ.setdefault("TF_ENABLE_WINOGRAD_NONFUSED", "0")
     import jax
 
@@ -142,7 +142,7 @@ class Model(object):
         layers, self.losses_of = self.network["layers"], jax_layers.LOSSES[self.network["loss"]]
         self.lie, self._apply = layouts.Last(layers), jax_layers.network(jax, layers)
         with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
-            # jnp.array copies: the step is given these to destroy.
+            # jnp.array copies: the step donates these arrays.
             self.p = dict((name, jnp.array(self.lie.to(name, weights[name]))) for name in weights.files)
             self.x = jnp.array(self.lie.data(data["x"]))
             self.labels = jnp.array(numpy_losses.wanted(self.network, data["labels"], np.int32))

@@ -26,7 +26,7 @@ def configure(job):
     import sys
 
     os.environ["KERAS_BACKEND"] = job["knobs"]["backend"]
-    os.environ["KERAS_HOME"] = os.path.join(sys.prefix, "keras")  # not a person's own floatx and formats
+    os.environ["KERAS_HOME"] = os.path.join(sys.prefix, "keras")  # not the user's floatx and formats
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
     os.environ["NPROC"] = str(job["threads"])  # XLA's pools, in JAX
@@ -103,7 +103,7 @@ def record(model, run):
 
 
 class Model(object):
-    jit = None  # what Keras chose by itself
+    jit = None  # Keras's choice
 
     def __init__(self, job, backend):
         import keras

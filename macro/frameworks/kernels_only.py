@@ -1,7 +1,4 @@
-"""The suite's kernels, one after another, by the best variant of each product as measured.
-
-Their time is what a step needs, or near it.
-"""
+"""The suite's kernels, one after another, by the best variant of each product: near what a step needs."""
 
 import sys
 from functools import partial
@@ -16,9 +13,9 @@ import suite_passes
 import suite_products
 
 ROOT = next(x for x in Path(__file__).resolve().parents if not (x / "__init__.py").exists())
-sys.path.insert(0, str(ROOT))  # run by path: the suite lies there
+sys.path.insert(0, str(ROOT))  # the suite's root: this file is run by path
 
-ROWS = {"kernels-only": {"chooses": True}}  # the fastest kernels, by their times: beside nobody
+ROWS = {"kernels-only": {"chooses": True}}  # times kernels, so nothing may run beside it
 RECIPE = {}
 DEVICES = ("cpu", "cuda", "fake")
 
@@ -74,7 +71,7 @@ def profile(model, call, count, path):
         import torch
 
         torch.cuda.set_device(cupy.cuda.runtime.getDevice())
-    except (ImportError, OSError, AssertionError, RuntimeError) as error:  # not here, or built without CUDA
+    except (ImportError, OSError, AssertionError, RuntimeError) as error:  # missing, or built without CUDA
         return "nothing tells its kernels but PyTorch's profiler: %s" % error
     return torch_device.profile(torch, call, count, path)
 
@@ -263,7 +260,7 @@ class Model(object):
             return [(both, "gemm", product), *sums, (moving, "update", moved_bias)]
         v, vb = self.velocity[name + ".weight"], self.velocity[name + ".bias"]
         product = self.products.bind(Gemm(alpha=mean, beta=self.mu, **size), [x, dz, v])
-        # By the velocity, as by a gradient.
+        # The velocity takes the place of a gradient.
         by_velocity = Optimizer(rule="sgd", tensors=1, size=weight.size, lr=self.rate, decay=0.0)
         moved = kernel(by_velocity, "c", [v.reshape(-1), weight.reshape(-1)], self.threads)
 

@@ -6,7 +6,7 @@ ROWS = {"mxnet": {}}
 RECIPE = {
     "environment": "mxnet",
     "python": "3.11",
-    # It asks NumPy for np.bool, which 1.24 has not.
+    # MXNet uses np.bool, which NumPy 1.24 lacks.
     "packages": ["mxnet==1.9.1", "numpy==1.23.5"],
     "megabytes": 310,
 }
@@ -15,7 +15,7 @@ RECIPE = {
 def configure(job):
     import os
 
-    # Of operators that may run at once; inside an operator OpenMP's threads count.
+    # Threads that run operators; inside an operator OpenMP's threads count.
     os.environ["MXNET_CPU_WORKER_NTHREADS"] = str(job["threads"])
 
 

@@ -93,18 +93,18 @@ class Model(numpy_layers.Products):
         with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
             self.weights = dict((name, numpy_layers.copied(weights[name])) for name in weights.files)
             x, self.labels = (numpy_layers.copied(data[name]) for name in ("x", "labels"))
-        self.batch, self.order = len(self.labels), order  # the order of the terms of each sum, if another
+        self.batch, self.order = len(self.labels), order  # order of the terms of each sum, or None
         classes, shares = job["network"]["layers"][-1]["out"][0], shares and np.float32(shares)
         self.criterion = numpy_losses.KINDS[job["network"]["loss"]](self.labels, classes, shares)
         self.do = recorder.Steps()
         plan = dict(job["network"], elsewhere=job["knobs"].get("elsewhere"))
         self.optimizer = numpy_optimizers.KINDS[plan["optimizer"]](plan, self.weights)
         self.grads = dict((name, numpy_layers.aligned(w.shape)) for name, w in self.weights.items())
-        self.values = {"input": x}  # and what each layer gives
+        self.values = {"input": x}  # and each layer's output
         self.layers = [self.builders[layer["kind"]](self, layer) for layer in job["network"]["layers"]]
         self.last = self.layers[-1].name
-        self.dz = None  # of the outputs, where these are needed again
-        self.sums = {}  # of gradients, by the layer whose output several take
+        self.dz = None  # gradient of the outputs, if those are needed again
+        self.sums = {}  # {layer whose output several take: sum of gradients}
         self.clock = device_clocks.Played() if job.get("device") == "fake" else None
 
     def work(self):
@@ -127,7 +127,7 @@ class Model(numpy_layers.Products):
     def gradient(self):
         self.forward()
         dz = self.logits
-        if not self.layers[-1].owns:  # somebody needs them again
+        if not self.layers[-1].owns:  # backward needs the outputs again
             if self.dz is None:
                 self.dz = numpy_layers.aligned(dz.shape)
             self.dz[...] = dz

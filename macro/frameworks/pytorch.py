@@ -160,7 +160,7 @@ class Model(object):
         if job["knobs"].get("compile"):
             import torch._inductor.config as inductor
 
-            # Its kernels tell the profiler their names, which takes time: nowhere but where somebody listens.
+            # Kernels pass their names to the profiler, which takes time: only while one is on.
             inductor.cpp.enable_kernel_profile = job["knobs"].get("watched", False)
             self.call, self.logits = torch.compile(self._loss), torch.compile(self.net)
             with self._kept():
@@ -220,7 +220,7 @@ class Model(object):
         if not self.job["knobs"].get("compile"):
             return torch_scopes.align(events, self.layers, moved)
         if any(x["kind"] != "dense" for x in self.layers) or self.job["network"]["loss"] != "softmax":
-            return [([], None) for _ in events]  # no order tells which layer a kernel is of
+            return [([], None) for _ in events]  # the order does not determine the layer
         dense = [(x["name"], x["inputs"], x["outputs"]) for x in self.layers]
         return torch_rows.align(events, len(self.labels), dense, moved)
 

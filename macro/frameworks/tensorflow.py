@@ -153,7 +153,7 @@ class Model(object):
     def _taped(self, x, labels):
         with self.tf.GradientTape() as tape:
             loss, kept = self._loss_and_state(x, labels)
-        return loss, tape.gradient(loss, self.variables), kept  # of the input nothing is asked
+        return loss, tape.gradient(loss, self.variables), kept  # no gradient of the input
 
     def _gradient(self, x, labels):
         return self._taped(x, labels)[:2]

@@ -79,7 +79,7 @@ class Network:
     def nodes(self) -> tuple[Node, ...]:
         """Layers with the shapes that follow from their places."""
         shapes: dict[str, Shape] = {INPUT: self.input}
-        moved: dict[str, bool] = {INPUT: False}  # whether something before it has parameters
+        moved: dict[str, bool] = {INPUT: False}  # whether a layer up to it has parameters
         before, nodes = INPUT, []
         for layer in self.layers:
             node = _placed(layer, before, shapes, moved)

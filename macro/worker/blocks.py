@@ -15,10 +15,10 @@ import library_talk
 import recorder
 import torch_again
 
-STOPS = 3  # times that the end is raised, where a program catches everything
+STOPS = 3  # times that Enough is raised, if a program catches everything
 MALLOPT = {"MALLOC_TRIM_THRESHOLD_": -1, "MALLOC_TOP_PAD_": -2, "MALLOC_MMAP_THRESHOLD_": -3, "MALLOC_MMAP_MAX_": -4}
-MOST = 1 << 30  # bytes that are kept free beside what the program has
-LARGEST = (1 << 31) - 1  # that mallopt takes: more is -1, no limit
+MOST = 1 << 30  # bytes reserved beyond the program's, at most
+LARGEST = (1 << 31) - 1  # mallopt's largest value; beyond it -1, no limit
 
 
 class Enough(BaseException):
@@ -30,13 +30,13 @@ class Blocks(object):
 
     def __init__(self, channel, requests, stop):
         self.channel, self.requests, self.stop = channel, requests, stop
-        self.spans = None  # what sees operations: torch_watch.Spans
+        self.spans = None  # torch_watch.Spans, once torch is imported
         self.request, self.rows, self.skip = None, [], 0
         self.clocks, self.block_clocks, self.gate = None, None, None
         self.raised, self.over, self.later = 0, False, False
-        self.knocked, self.refused = {}, {}  # by path: what can be left out, why not
+        self.knocked, self.refused = {}, {}  # {path: KnockOut}, {path: reason}
         self.looked = False  # whether the block before had spans
-        self.talk, self.printed = None, ""  # of its libraries
+        self.talk, self.printed = None, ""  # verbose output of libraries
         self.pid = os.getpid()
 
     def begin(self):
@@ -99,10 +99,10 @@ class Blocks(object):
         self.request = None
         try:
             self._stop_looking()
-        except Exception:  # nothing more can be done about what fails already
+        except Exception:  # the program has failed already
             pass
         self.channel.send("ended", how=how, reason=reason, code=1)
-        self.requests.readline()  # what perf saw has names as long as this process is there
+        self.requests.readline()  # perf resolves symbols while this process exists
         self.over = True
         self._over()
 
@@ -148,7 +148,7 @@ class Blocks(object):
         """Return seconds of an operation called by itself; a `reason` if it cannot be called."""
         try:
             warm, cold = torch_again.seconds(self.spans.torch, request["call"], request["cache"])
-        except Exception as error:  # of whatever the framework makes of it
+        except Exception as error:  # whatever the framework raises
             return {"reason": repr(error)}
         return {"reason": None, "warm": warm, "cold": cold}
 
@@ -177,7 +177,7 @@ class Blocks(object):
             os._exit(0)
         self.raised += 1
         if threading.current_thread() is not threading.main_thread():
-            raise SystemExit  # of which a thread tells nothing
+            raise SystemExit  # a thread ends by it without a message
         raise Enough
 
 

@@ -17,8 +17,8 @@ import recorder
 import torch_watch
 
 WARM = 3  # steps
-MANY, LONG = 50, 10.0  # steps of the others, or seconds, after which an optimizer that never stepped isn't waited for
-SOON = 1.0  # seconds of warming up, at least, where steps are short
+MANY, LONG = 50, 10.0  # steps of the others, or seconds, before an optimizer that never stepped is ignored
+SOON = 1.0  # minimum seconds of warming up
 
 
 def untraced(function):
@@ -37,8 +37,8 @@ class Boundary(object):
     def __init__(self, blocks, ready):
         self.blocks, self._ready, self.pid = blocks, ready, os.getpid()
         self.counts, self.began, self.how = {}, None, None
-        self.held = lambda: False  # whether a profiler of the script's own is on
-        self.threads = {}  # what each had run for at the end of the first step
+        self.held = lambda: False  # whether a profiler of the script is on
+        self.threads = {}  # recorder.by_thread() at the end of the first step
 
     @property
     def is_ready(self):
@@ -81,8 +81,8 @@ class Optimizers(object):
         self.library = names.library_folders()
         self.counts, self.objects, self.names, self.spans = {}, {}, {}, {}
         self.chosen, self.how, self.open, self.total = None, None, [], 0
-        self.others, self.began = None, time.time()  # all that are there; when any stepped first
-        self.ends = True  # steps: not where the script marks them
+        self.others, self.began = None, time.time()  # ids of all optimizers; time of the first step
+        self.ends = True  # False where the script marks its steps
 
     def install(self):
         """Register the hooks. Raises AttributeError before PyTorch 2.1."""

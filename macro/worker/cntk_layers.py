@@ -6,7 +6,7 @@ parameters W and b once it was called, or None.
 
 import layouts  # beside this file
 
-LOW = -3.4e38  # around images whose largest elements are wanted
+LOW = -3.4e38  # padding below all elements of an image, for maxima
 VARIABLES = {"weight": "W", "bias": "b"}
 
 
@@ -50,7 +50,7 @@ def pool(cntk, spec):
 
 
 def lrn(cntk, spec):
-    reach, alpha = spec["size"] // 2, spec["alpha"]  # which it divides by the size
+    reach, alpha = spec["size"] // 2, spec["alpha"]  # CNTK divides alpha by the size
     return (lambda x: cntk.local_response_normalization(x, reach, spec["k"], alpha, spec["beta"])), None
 
 
@@ -93,7 +93,7 @@ KINDS = {
 
 LOSSES = {  # of each sample
     "softmax": lambda cntk, z, t: cntk.cross_entropy_with_softmax(z, t),
-    # Its binary_cross_entropy is a mean whose gradient is of the sum.
+    # CNTK's binary_cross_entropy is a mean, but its gradient is the sum's.
     "binary": lambda cntk, z, t: cntk.reduce_sum(cntk.log_add_exp(z, cntk.constant(0.0)) - z * t) / z.shape[0],
     "squared": lambda cntk, z, t: cntk.squared_error(z, t) / z.shape[0],
 }
@@ -124,7 +124,7 @@ def _adam(cntk, parameters, plan, batch):
     return cntk.adam(parameters, rate, first, **dict(how, **size))
 
 
-OPTIMIZERS = {"sgd": _sgd, "nesterov": _nesterov, "adam": _adam}  # its others have formulas of their own
+OPTIMIZERS = {"sgd": _sgd, "nesterov": _nesterov, "adam": _adam}  # CNTK's other optimizers have different formulas
 
 
 def _padded(cntk, x, around, value):

@@ -6,8 +6,8 @@ nanoseconds of each step between marks by the device, or None where the device h
 
 import time
 
-FIRST = 2  # steps under a profiler before those that it is asked for: it sets itself up in the first
-STEPS = "kernelgap steps"  # the annotation around those that a profiler sees, until the last is done
+FIRST = 2  # warm-up steps under a profiler, which initializes itself in the first
+STEPS = "kernelgap steps"  # annotation around the profiled steps, until the last is done
 
 
 def block(clock, call, count):

@@ -7,13 +7,13 @@ import glob
 import importlib
 import os
 
-PRODUCTS = ("dense", "conv")  # kinds whose gradients are products of their own
+PRODUCTS = ("dense", "conv")  # kinds whose gradients are separate products
 WORK_KINDS = {
     "conv": "convolution",
     "pool": "pooling",
     "norm": "normalization",
     "lrn": "normalization",
-}  # the kind of work that all of a layer's is
+}  # kinds of layers all of whose work is of one kind
 
 
 def work_kinds(layers):

@@ -8,11 +8,11 @@ import re
 
 FREE = set("parameter constant broadcast reshape bitcast bitcast-convert get-tuple-element tuple iota copy".split())
 PRODUCTS = ("dot", "convolution")
-# How names of what calls of libraries come from end, of JAX's operations and TensorFlow's.
+# Endings of op_name of library calls, in JAX and TensorFlow.
 LIBRARY = ("dot_general", "conv_general_dilated", "MatMul", "MatMul_1", "Conv2D")
 LIBRARY += ("Conv2DBackpropInput", "Conv2DBackpropFilter")
 MOVES = set("convolution dot custom-call pad reverse transpose slice dynamic-slice gather concatenate".split())
-WORK = (" forward", " dgrad", " wgrad", " gradient")  # how rows end that are what a layer is for
+WORK = (" forward", " dgrad", " wgrad", " gradient")  # endings of rows of a layer's main work
 LINE = re.compile(r"^\s+(?:ROOT )?%?([\w.-]+) = (\(.*?\)|\S+) ([\w-]+)\((.*)$")
 
 
@@ -82,7 +82,7 @@ def rows(text, row, work_kinds=None):
             by_name[instruction.name] = (served, column(served, opcodes[instruction.name], work_kinds))
             for operand in instruction.operands:
                 users.setdefault(operand, []).append(instruction.name)
-        for instruction in reversed(list(part.values())):  # a piece of what alone uses it
+        for instruction in reversed(list(part.values())):  # belongs to its only user
             if not by_name[instruction.name][0] and instruction.opcode not in FREE:
                 behind = _behind(instruction.name, users, part, by_name)
                 served = list(behind.pop()) if len(behind) == 1 else []
@@ -128,13 +128,13 @@ def column(served, opcodes, work_kinds=None):
     kinds = set(
         (work_kinds or {}).get(x.rpartition(" ")[0], "") for x in served if x.endswith(WORK) and "activation" not in x
     )
-    beside = kinds == set(["convolution"]) and not set(opcodes) & MOVES  # its bias, or what somebody added to it
+    beside = kinds == set(["convolution"]) and not set(opcodes) & MOVES  # its bias, or another sum with it
     if len(kinds) == 1 and kinds != set([""]) and opcodes != ["copy"] and not beside:
         return kinds.pop()
     if "convolution" in opcodes:
         return "convolution"
     if set(opcodes) & set(("dot", "custom-call")):
-        return "gemm"  # what surrounds the product keeps its symbols' kind
+        return "gemm"  # what surrounds the product keeps the kind of its symbols
     if opcodes == ["copy"]:
         return "copy"
     if opcodes == ["transpose"]:

@@ -17,7 +17,7 @@ import device_clocks  # beside this file
 import xplane
 
 GPU = re.compile(r"/device:GPU:(\d+)")
-STREAMS = 1 << 30  # numbers of them; a processor's thread has a longer one
+STREAMS = 1 << 30  # stream numbers are smaller, those of processor threads larger
 BETWEEN = re.compile(r"Memcpy([HD])2([HD])", re.I)  # as kineto writes it: HtoD
 
 

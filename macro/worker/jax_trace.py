@@ -13,7 +13,7 @@ import recorder
 import xplane
 
 SCOPE = re.compile(r"((?:\w+\()*)([^()]*)")
-DERIVATIVE = ("sub", "mul", "gt", "select_n")  # of an activation, which JAX computes on its way forward
+DERIVATIVE = ("sub", "mul", "gt", "select_n")  # an activation's derivative, which JAX computes in the forward pass
 PRODUCT = ("dot_general", "add")  # the bias too
 
 

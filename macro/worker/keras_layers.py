@@ -13,8 +13,8 @@ VARIABLES = {
     "shift": "beta",
     "mean": "moving_mean",
     "variance": "moving_variance",
-}  # the suite's names of arrays, and Keras's
-INSIDE = ("dense", "conv")  # kinds that take their activation themselves
+}  # {suite's name: Keras's}
+INSIDE = ("dense", "conv")  # kinds whose Keras layer applies the activation
 
 
 class Kinds(object):
@@ -129,7 +129,7 @@ LOSSES = {
     "binary": lambda losses: losses.BinaryCrossentropy(from_logits=True),
     "squared": lambda losses: losses.MeanSquaredError(),
 }
-OPTIMIZERS = {  # of which two add epsilon below the root
+OPTIMIZERS = {  # rmsprop and adagrad add epsilon below the root
     "sgd": lambda optimizers, plan: optimizers.SGD(plan["rate"], momentum=plan["momentum"]),
     "nesterov": lambda optimizers, plan: optimizers.SGD(plan["rate"], momentum=plan["momentum"], nesterov=True),
     "adagrad": lambda optimizers, plan: optimizers.Adagrad(plan["rate"], 0.0, plan["epsilon"] ** 2),

@@ -41,7 +41,7 @@ def _tensorflow(model, run):
     import tensorflow as tf
     import tf_trace
 
-    # Programs of XLA are not told: Keras compiles none for a CPU.
+    # No programs of XLA: Keras compiles none for a CPU.
     return tf_trace.spans(tf, run, (), model.network["layers"], len(model.labels))
 
 
@@ -83,7 +83,7 @@ def _aligned(model):
     import torch_rows
 
     if any(x["kind"] != "dense" for x in model.network["layers"]):
-        return lambda events: [([], None) for _ in events]  # no order tells which layer an operation is of
+        return lambda events: [([], None) for _ in events]  # the order does not determine the layer
     layers = [(x["name"], x["inputs"], x["outputs"]) for x in model.network["layers"]]
     shapes = [list(v.shape) for v in model.model.trainable_variables]
     parameters = [(name.rpartition(".")[0], shape) for name, shape in zip(model.names, shapes)]

@@ -6,7 +6,7 @@ C×H×W.
 
 import numpy as np
 
-BLIND = ("dropout", "activation")  # kinds that give each number where it was
+BLIND = ("dropout", "activation")  # element-wise kinds, which keep the layout
 
 
 def takers(spec, layers):
@@ -54,7 +54,7 @@ class Last(object):
     """Conversion of arrays by name to channels last and back; `layers`: of a network's plan."""
 
     def __init__(self, layers):
-        self.ways = {}  # by the name of a weight: how it is turned, and back
+        self.ways = {}  # {weight: arguments of `turned` to channels last, and back}
         for spec in layers:
             before = source(spec, layers)
             if spec["kind"] == "conv":

@@ -10,10 +10,10 @@ import re
 import sys
 import tempfile
 
-OUTPUT = 1  # the descriptor
+OUTPUT = 1  # standard output
 SWITCHES = "mkl_set_verbose", "mkldnn_set_verbose"
 LINES = re.compile(rb"(?:MKL_VERBOSE|(?:onednn|dnnl)_verbose)[^\n]*\n")  # behind what the program left open before
-ASKED = "MKL_VERBOSE", "ONEDNN_VERBOSE", "DNNL_VERBOSE"  # variables by which a program has its own
+ASKED = "MKL_VERBOSE", "ONEDNN_VERBOSE", "DNNL_VERBOSE"  # variables by which a program requests verbose output itself
 
 
 class Talk(object):
@@ -29,13 +29,13 @@ class Talk(object):
             return
         self._flush()
         try:
-            self.output = os.dup(OUTPUT)  # first: a file of ours may have the number of an output that was closed
+            self.output = os.dup(OUTPUT)  # first: a new file could get the number of a closed output
             self.file = tempfile.TemporaryFile()
         except OSError:  # the program has closed it, or there is no room
             if self.output is not None:
                 os.close(self.output)
             return
-        # Else a line of a library's is cut where C's buffer ends, and one of the program's may come between.
+        # Otherwise C's buffer cuts lines of a library, and lines of the program come between.
         self.libc.setlinebuf(ctypes.c_void_p.in_dll(self.libc, "stdout"))
         os.dup2(self.file.fileno(), OUTPUT)
         self._switch(1)

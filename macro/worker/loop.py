@@ -36,7 +36,7 @@ import device_clocks  # beside this file
 import recorder
 
 PR_SET_PDEATHSIG = 1
-SPACE = 64 << 10  # bytes: more than lies free at the start, less than gets a mapping of its own
+SPACE = 64 << 10  # bytes: more than is free at the start, less than mmap's threshold
 LONGEST = 400  # characters of an exception
 CANARY = b"\x5a" * (1 << 20)
 REPORTED = re.compile(
@@ -70,7 +70,7 @@ class Channel(object):
             while line and self._file() == self._same:
                 line = line[os.write(self._handle, line) :]
         except BrokenPipeError:
-            os._exit(1)  # nobody is there to be told
+            os._exit(1)  # the driver is gone
         except OSError:
             pass
         if line:
@@ -230,7 +230,7 @@ def equal(model, path, counts):
     """Return losses and gradient norms from the given weights; save outputs, gradients, weights to `path`."""
     import numpy
 
-    kept = {"outputs": numpy.array(model.outputs())}  # a buffer of its own is written again by what follows
+    kept = {"outputs": numpy.array(model.outputs())}  # copied: later passes reuse the model's buffer
     losses, gradients = [float(model.loss())], model.gradients()
     kept.update(("gradient." + name, array) for name, array in gradients.items())
     done = 0
@@ -309,7 +309,7 @@ def main(arguments):
     try:
         with open(job_path) as stream:
             job = json.load(stream)
-        # On a GPU the framework's own threads ask for work, and compile: more than compute here.
+        # On a GPU the framework's threads launch and compile, and may be more than the job's.
         affinity = None if job.get("device", "cpu").startswith("cuda") else pin(job["threads"])
         adapter = load(adapter_path)
         if hasattr(adapter, "configure"):
@@ -330,11 +330,11 @@ def main(arguments):
         channel.send("built", **model.work())
         with os.fdopen(read, "r") as requests:
             serve(adapter, job, model, requests, channel)
-    except NotImplementedError as error:  # a kind of layer, or a way of it, that the framework lacks
+    except NotImplementedError as error:  # a layer or option that the framework lacks
         channel.send("unavailable", reason=plain(error), remedy=False)
     except ImportError as error:
         channel.send("unavailable", reason=reason(error))
-    except Exception as error:  # whatever a framework raises is its answer
+    except Exception as error:  # whatever a framework raises is reported
         traceback.print_exc()
         channel.send("failed", reason=reason(error))
 

@@ -6,7 +6,7 @@ In the style of Python 3.6. A builder returns the gluon block that has the param
 
 import layouts  # beside this file
 
-LOW = -3.4e38  # around images whose largest elements are wanted
+LOW = -3.4e38  # padding below all elements of an image, for maxima
 
 
 def dense(mx, spec, batch):
@@ -135,9 +135,9 @@ NAMES = {"scale": "gamma", "shift": "beta", "mean": "running_mean", "variance": 
 LOSSES = {  # of each sample
     "softmax": lambda losses: losses.SoftmaxCrossEntropyLoss(),
     "binary": lambda losses: losses.SigmoidBinaryCrossEntropyLoss(),
-    "squared": lambda losses: losses.L2Loss(weight=2.0),  # which takes the half of it
+    "squared": lambda losses: losses.L2Loss(weight=2.0),  # L2Loss halves its weight
 }
-OPTIMIZERS = {  # the name there, and what it is told; two add epsilon below the root
+OPTIMIZERS = {  # (name, options); rmsprop and adagrad add epsilon below the root
     "sgd": lambda plan: ("sgd", {"momentum": plan["momentum"]} if plan["momentum"] else {}),
     "nesterov": lambda plan: ("nag", {"momentum": plan["momentum"]}),
     "adagrad": lambda plan: ("adagrad", {"eps": plan["epsilon"] ** 2}),

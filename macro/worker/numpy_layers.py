@@ -56,8 +56,8 @@ class Layer(object):
     def __init__(self, model, spec):
         self.model, self.spec, self.do, self.batch = model, spec, model.do, model.batch
         self.name, self.after, self.activation = spec["name"], spec["after"], spec["activation"]
-        self.keeps = self.activation != "none"  # its output is needed again
-        self.owns = not self.keeps and spec["kind"] != "flatten"  # nobody needs its output again
+        self.keeps = self.activation != "none"  # backward needs the output again
+        self.owns = not self.keeps and spec["kind"] != "flatten"  # its output may be overwritten
         self.z = aligned(self.shape(spec["out"]))
         self.y = aligned(self.z.shape) if self.keeps else self.z
         self.dx = [None if spec["first"] else aligned(self.shape(x)) for x in spec["in"]]
@@ -195,7 +195,7 @@ class Conv(Layer):
             columns = self.do(self.row("wgrad"), CONVOLUTION, self.unfold, self.x[part])
             self._weights(self.results(dz[part]), columns)
             if self.dx[0] is not None:
-                row, inner = self.row("dgrad"), columns  # which is done with
+                row, inner = self.row("dgrad"), columns  # the unfolded images are not needed any more
                 self.model.dot(row, self.filters().transpose(0, 2, 1), self.results(dz[part]), inner, CONVOLUTION)
                 self.do(row, CONVOLUTION, self.fold, inner, self.dx[0][part])
         if self.spec["bias"]:

@@ -13,10 +13,10 @@ import resource
 import select
 import time
 
-THREAD = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)  # Linux alone tells of one
+THREAD = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)  # only Linux has usage by thread
 CALIBRATE = "kernelgap calibration"  # an annotation whose monotonic start is known
-PATIENCE = 5.0  # seconds that perf has to answer
-# Scopes: ours, Keras's, its functions'.
+PATIENCE = 5.0  # seconds to wait for perf's answer
+# Scopes of the loss: ours, Keras's, and its functions'.
 LOSSES = ("loss", "compile_loss", "sparse_categorical_crossentropy", "binary_crossentropy", "mean_squared_error")
 
 

@@ -29,22 +29,22 @@ MODULES = ("blocks", "boundary", "knock_out", "library_talk", "loop", "named_ste
 MODULES += ("torch_again", "torch_others", "torch_recompute", "torch_watch")
 for _name in MODULES:  # a script may have files of these names
     _module = sys.modules.pop(_name)
-    _module.__name__ = "kernelgap_" + _name  # under which a compiler finds it that traces what calls it
+    _module.__name__ = "kernelgap_" + _name  # the name by which a tracing compiler imports it
     sys.modules[_module.__name__] = _module
 FOREIGN = "its own torch.profiler.profile starts in the midst of its steps, and there can be but one: run it without"
 ON_GPU = (
     "its steps are on a GPU, of which this processor's time tells the launching alone: profile them with "
     "ProfilerActivity.CUDA, export_chrome_trace('trace.json'), then python -m macro explain trace.json"
 )
-PATIENCE = 10.0  # seconds at most without an optimizer's step, after which a module's calls are looked at
-LOOK = 0.5  # seconds between two looks
+PATIENCE = 10.0  # seconds without an optimizer's step before modules' calls are watched
+LOOK = 0.5  # seconds between two checks
 
 
 class After(object):
     """Import hook that calls a function once a module was imported by the script."""
 
     def __init__(self, wanted):
-        self.wanted = dict(wanted)  # module: what to call with it
+        self.wanted = dict(wanted)  # {module: function to call with it}
 
     def find_spec(self, name, path=None, target=None):
         if name not in self.wanted:
@@ -79,7 +79,7 @@ class Watching(object):
         if self.named.module:
             wanted[self.named.module] = self.named.wrap
         sys.meta_path.insert(0, After(wanted))
-        # An editable install of the suite lends its folders' common names, which are the script's here.
+        # An editable install of the suite would shadow the script's modules of the same common names.
         sys.meta_path[:] = [x for x in sys.meta_path if "editable___kernelgap" not in getattr(x, "__module__", "")]
         sys.path.append(folder)
         from kernelgap import step
@@ -89,7 +89,7 @@ class Watching(object):
             os.register_at_fork(after_in_child=self._forked)
 
     def _forked(self):
-        self.blocks.pid = self.boundary.pid = -1  # a child of the script's answers nobody
+        self.blocks.pid = self.boundary.pid = -1  # a child of the script has no driver
         if self.blocks.talk:
             self.blocks.talk.forked()
 
@@ -246,7 +246,7 @@ def main(arguments):
     flush()
     if how != "enough" and not watching.blocks.over:
         channel.send("ended", how=how, reason=reason, code=code, steps=watching.boundary.calls)
-        watching.blocks.requests.readline()  # what perf saw has names as long as this process is there
+        watching.blocks.requests.readline()  # perf resolves symbols while this process exists
     sys.exit(code)
 
 

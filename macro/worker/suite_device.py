@@ -8,7 +8,7 @@ import os
 import sys
 import time
 
-ROUNDS = 5  # of a candidate
+ROUNDS = 5  # timed calls of a candidate
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -69,7 +69,7 @@ def facts(device):
     def release(library):
         try:
             return library.kernel()[0]
-        except Exception as error:  # not here, or broken: its rows say so too
+        except Exception as error:  # missing or broken, as its rows report
             return str(error)
 
     cards = device.describe()

@@ -79,7 +79,7 @@ class Moved(object):
         do(self.bound(name, problem, [g.reshape(-1), w.reshape(-1)] + self.state[name]))
 
 
-# No kernel's: adam corrects its moments, and on a GPU there are no others.
+# Rules without a kernel, by `on_gpu`: adam corrects its moments.
 BY_PASSES = {False: ("adam",), True: ("adam", "adagrad", "rmsprop")}
 
 
@@ -113,7 +113,7 @@ class Pool(numpy_layers.Pool):
         self.by_torch = self.torch is not None and (is_global or alike)
         window, stride = (size, size) if is_global else ([spec["window"]] * 2, [spec["stride"]] * 2)
         self.how = (window, stride, [top, left])
-        self.last = spec.get("rounding") == "ceil", False, None  # counts what is inside
+        self.last = spec.get("rounding") == "ceil", False, None  # ceil_mode, count_include_pad, divisor_override
 
     def _of(self, *arrays):
         return [self.torch.from_numpy(array) for array in arrays]

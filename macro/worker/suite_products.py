@@ -12,7 +12,7 @@ from pathlib import Path
 import suite_device  # beside this file
 
 FOLDER = Path(__file__).resolve().parents[2]  # holds kernels
-# None that chooses in each process anew: what is timed is what was proven.
+# No variant that chooses anew in each process: the variant that is timed must be the proven one.
 ON_A_GPU = {
     "gemm": ("cublas", "cublaslt", "cuda-tiled"),
     "conv": (
@@ -50,14 +50,14 @@ CANDIDATES = {
     "optimizer": ("c",),
 }
 LIBRARIES = ("numpy", "scipy", "mkl", "torch", "onednn-cpu-gomp", "pyfftw")
-TALKS = re.compile("VERBOSE|PROFILE")  # variables by which a library says what it does, and does nothing else
-TRIES = 2  # calls of a candidate that comes near; the least counts
-NEAR = 1.1  # times the fastest first call: what is slower is not called again
-CHOSEN = {}  # by product: the variant that was fastest for it
-USED = {}  # those of this network
-FAULTS = {}  # by product and candidate of a GPU: what it broke with
-ON = {}  # of a GPU what computes there
-AMONG = []  # the digest of what they were chosen among, before a library sets variables of its own
+TALKS = re.compile("VERBOSE|PROFILE")  # variables that only make a library report what it does
+TRIES = 2  # calls of a near candidate; the fastest counts
+NEAR = 1.1  # times the fastest first call; slower candidates are not called again
+CHOSEN = {}  # {product: fastest variant}
+USED = {}  # the choices of this network
+FAULTS = {}  # {"product, candidate": error on a GPU}
+ON = {}  # facts of the GPU, empty on a processor
+AMONG = []  # [digest of circumstances], taken before a library sets variables itself
 
 
 def _circumstances(job):
@@ -118,8 +118,8 @@ class Products(object):
         if problem.name not in CHOSEN:
             candidates = self.candidates[problem.op]
             CHOSEN[problem.name] = self._best(problem) if len(candidates) > 1 else candidates[0]
-            CHOSEN.update(_stored(self.kept))  # who was first has chosen
-            with contextlib.suppress(OSError):  # one lost costs another choice, and another proof
+            CHOSEN.update(_stored(self.kept))  # the process that stored first has chosen
+            with contextlib.suppress(OSError):  # a lost choice costs another choice and proof
                 state.write(self.kept, json.dumps(CHOSEN))
         USED[problem.name] = CHOSEN[problem.name]
         return find(problem.op, USED[problem.name]).prepare(problem, self.device, self.setting)

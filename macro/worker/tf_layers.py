@@ -68,7 +68,7 @@ class Kinds(object):
             empty = self.tf.zeros([0])
             result = call(x=x, scale=scale, offset=shift, mean=empty, variance=empty, epsilon=epsilon, is_training=True)
             y, mean, variance = result.y, result.batch_mean, result.batch_variance
-            for name, seen in (("mean", mean), ("variance", variance)):  # this variance has n/(n - 1) already
+            for name, seen in (("mean", mean), ("variance", variance)):  # TensorFlow's variance has n/(n - 1) already
                 kept[spec["name"] + "." + name] = state[name] + share * (seen - state[name])
             return y
 

@@ -10,8 +10,8 @@ import recorder
 
 KERNEL = re.compile(r"([\w./-]+):(_?[A-Z]\w*)$")
 AROUND = ("ThunkExecutor::Execute", "EagerExecute", "TFE_Py_FastPathExecute_C")
-COUNTED = re.compile(r"_\d+$")  # of a scope that was entered before
-UPDATES = (  # where no optimizer has a kernel of its own
+COUNTED = re.compile(r"_\d+$")  # suffix of a scope that is entered again
+UPDATES = (  # operations of an optimizer without a kernel of its own
     "Mul",
     "Sub",
     "AddV2",
@@ -26,7 +26,7 @@ KINDS = (("Conv2D", "convolution"), ("Pool", "pooling"), ("BatchNorm", "normaliz
 PASSES = (
     "BiasAdd|Sigmoid|Relu|Tanh|Soft(plus|sign)|Exp|Log|Mul|Add|Sub|Neg|Abs|R?Sqrt|Square|Div|RealDiv|Maximum|Minimum"
 )
-PRODUCT = "MatMul|Conv2DBackprop"  # how a gradient that is one begins
+PRODUCT = "MatMul|Conv2DBackprop"  # beginnings of gradients that are products
 EAGER, KERNELS = "eagerly", "in a graph"
 
 

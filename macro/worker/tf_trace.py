@@ -27,7 +27,7 @@ def spans(tf, run, programs, layers, batch):
                 text, lambda instruction: tf_rows.row(instruction.op_name, layers), graphs.work_kinds(layers)
             )
             products.update((hlo.module(text), name) for name in hlo.products(text))
-    if all(spec["kind"] == "dense" for spec in layers):  # else no order tells which layer an operation is of
+    if all(spec["kind"] == "dense" for spec in layers):  # else the order does not determine the layer
         tf_rows.eager(traced, layers, batch)
     intervals = xplane.spans(traced, tf_rows.operation)
     tell = lambda what: tf_rows.tell(by_module, layers, what)  # noqa: E731

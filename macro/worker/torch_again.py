@@ -8,9 +8,9 @@ import time
 
 TYPES = {"float": "float32", "double": "float64", "c10::BFloat16": "bfloat16", "c10::Half": "float16"}
 LEAST = 0.05  # seconds of calls that are timed together
-TIMES = 3  # of which the middle one counts
-MOST = 1024  # sets of operands
-SHORT = 1e-4  # seconds, below which most of a call may be the call itself
+TIMES = 3  # repetitions, whose median counts
+MOST = 1024  # sets of operands at most
+SHORT = 1e-4  # seconds; below, dispatch may be most of a call
 
 
 def seconds(torch, call, cache):
@@ -39,7 +39,7 @@ def _operands(torch, call):
 def _operand(torch, shape, stride, kind, value):
     if kind in TYPES:
         extent = 1 + sum((n - 1) * step for n, step in zip(shape, stride)) if all(shape) else 0
-        generator = torch.Generator()  # the program's draws what it would have drawn
+        generator = torch.Generator()  # leaves the program's random numbers unchanged
         return torch.rand(extent, generator=generator).to(getattr(torch, TYPES[kind])).as_strided(shape, stride)
     if shape or kind not in ("", "Scalar", "ScalarList"):
         raise LookupError("an input of type %s is not made" % kind)

@@ -110,7 +110,7 @@ OPTIMIZERS = {
     "rmsprop": lambda optim, plan: partial(optim.RMSprop, alpha=plan["rho"], eps=plan["epsilon"]),
     "adam": lambda optim, plan: partial(optim.Adam, betas=(plan["momentum"], plan["rho"]), eps=plan["epsilon"]),
 }
-NAMES = {"norm": {"scale": "weight", "shift": "bias"}}  # of parameters, where they are others there
+NAMES = {"norm": {"scale": "weight", "shift": "bias"}}  # PyTorch's names of parameters, where they differ
 STATE = {"mean": "running_mean", "variance": "running_var"}
 
 
@@ -147,7 +147,7 @@ def network(torch, layers, weights):
     named = {}
 
     class Network(torch.nn.Module):
-        scope = None  # of a layer's name, where somebody traces
+        scope = None  # context manager around each layer, by name, while tracing
 
         def forward(self, x):
             values = {"input": x}

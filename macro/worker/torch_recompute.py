@@ -6,8 +6,8 @@ they call do not show the caller. Reentrant checkpoints are recognized by the na
 
 import sys
 
-STOPPED = "kg/stopped"  # where one ends that has all it needs: its last operation saved its inputs, and did no more
-NOWHERE = "(checkpoint)"  # of one that was asked for outside of modules
+STOPPED = "kg/stopped"  # where a recomputation stops early: its last operation only saved its inputs
+NOWHERE = "(checkpoint)"  # path of a checkpoint outside of modules
 
 
 class Checkpoints(object):

@@ -144,7 +144,7 @@ class Recording(object):
             if storage in self._holders:
                 raise RuntimeError("an unseen view of a recorded tensor: cannot be replayed")
             slot = Slot(None, tensor.detach() if tensor.requires_grad else tensor, True)
-            self._known[id(tensor)] = slot, tensor  # held, so that its identity is
+            self._known[id(tensor)] = slot, tensor  # held, so that its id is not reused
         return self._known[id(tensor)][0]
 
     def _result(self, tensor):
@@ -182,7 +182,7 @@ def record(call, forget, align):
 
     `forget` drops the results of `call`, which the recorded calls own from then on.
     """
-    call()  # what is made once is there
+    call()  # so that what is allocated once exists already
     recording = Recording(call)
     forget()
     aligned = align(recording.events)

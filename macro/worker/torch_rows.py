@@ -12,7 +12,7 @@ FRAMEWORK, LOSS, FREED = ["framework"], ["loss"], ["free gradients"]
 PRODUCTS = ("linear", "addmm", "matmul", "mm")
 ACTIVATIONS = ("sigmoid", "relu")
 DERIVATIVES = ("SigmoidBackward0", "ReluBackward0", "ThresholdBackward0")
-GRADIENTS = {"AddmmBackward0": ("dgrad", "wgrad"), "MmBackward0": ("wgrad", "dgrad")}  # in their order
+GRADIENTS = {"AddmmBackward0": ("dgrad", "wgrad"), "MmBackward0": ("wgrad", "dgrad")}  # in autograd's order
 LOSS_NODES = ("NllLossBackward0", "LogSoftmaxBackward0", "BinaryCrossEntropyWithLogitsBackward0", "MseLossBackward0")
 LOSSES = (
     *("cross_entropy_loss", "log_softmax", "_log_softmax", "nll_loss_nd", "nll_loss", "nll_loss_forward"),
@@ -64,10 +64,10 @@ class _Alignment(object):
         self.forwards = 0  # products of a forward pass so far
         self.linked = {}  # sequence number: layer, by its number
         self.nodes = {}  # event: the node of autograd around it
-        self.given = {}  # event: its rows, said beforehand by the event around it
+        self.given = {}  # event: rows that the event around it has assigned
         self.behind = len(layers) - 1  # in a compiled gradient: the layer whose outputs' gradient came last
-        self.products = []  # of it: the rows of each
-        self.summed = []  # of it: the bias gradients
+        self.products = []  # of a compiled gradient: the rows of each product
+        self.summed = []  # of a compiled gradient: the bias gradients
         self.assigned = []
         for i in range(len(events)):
             self.assigned.append(self._event(i))
@@ -183,7 +183,7 @@ class _Alignment(object):
         beside = [x for x in self.inside[self.events[i]["within"]] if self.events[x]["name"] == "aten::mm"]
         by_order = "wgrad" if len(beside) == 1 else order[beside.index(i) % 2]
         fits = self._fits(self.events[i]["shapes"], layer)
-        if not fits:  # not the product that this was taken for
+        if not fits:  # the shapes fit none of this layer's gradients
             return []
         return ["%s %s" % (self.names[layer], by_order if by_order in fits else fits[0])]
 

@@ -9,8 +9,8 @@ import graphs  # beside this file
 import torch_rows
 from torch_rows import GRADIENTS, LOSS, LOSS_NODES, NODE
 
-PARTS = ("copy", "clear")  # of a layer whose work is of one kind, what is not
-SUMS = ("add", "add_")  # what autograd's engine adds itself: gradients of what several layers take
+PARTS = ("copy", "clear")  # columns that differ from a layer's kind of work
+SUMS = ("add", "add_")  # sums by autograd's engine of several layers' gradients
 
 
 def align(events, layers, parameters):

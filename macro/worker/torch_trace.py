@@ -7,8 +7,8 @@ thread, by an id that is not the system's, while a pool's threads work for it to
 import recorder  # beside this file
 import torch_rows
 
-MARKS = 5  # annotations to set the clock by: the one that was not interrupted counts
-MARK = 400000  # nanoseconds of one
+MARKS = 5  # annotations that set the clock; the shortest counts
+MARK = 400000  # nanoseconds of a mark
 
 
 def profiled(run):

@@ -11,8 +11,8 @@ import names  # beside this file
 import recorder
 import torch_recompute
 
-MODULE, UPDATE = "kg/module/", "kg/update/"  # how the names of our spans begin
-MARKS = 9  # annotations that set the clock; the one that took least is believed
+MODULE, UPDATE = "kg/module/", "kg/update/"  # prefixes of our spans' names
+MARKS = 9  # annotations that set the clock; the shortest counts
 CALIBRATE = recorder.CALIBRATE
 
 
@@ -115,7 +115,7 @@ class Modules(object):
             self.handles.append(kind.register_module_forward_pre_hook(self._enter))
             try:
                 self.handles.append(kind.register_module_forward_hook(self._leave, always_call=True))
-            except TypeError:  # before 2.1
+            except TypeError:  # PyTorch before 2.1
                 self.handles.append(kind.register_module_forward_hook(self._leave))
         self.checkpoints.on()
 
@@ -162,7 +162,7 @@ class Modules(object):
         open_ = self._open()
         if not any(x[0] is module for x in open_):
             return
-        while open_:  # what an exception passed by ends here too
+        while open_:  # an exception may have skipped the ends of inner modules
             inner, span, spare = open_.pop()
             span.__exit__(None, None, None)
             spare.append(span)

@@ -15,7 +15,7 @@ import recorder  # beside this file
 
 POOL = "ThreadpoolListener::"  # Record: a task is made; StartRegion, StopRegion: it is run
 BITS = (1 << 64) - 1
-# Of MurmurHash64A as std::hash has it: the threads of a trace are told by the hash of their pthread_t.
+# Constants of MurmurHash64A as in std::hash: a trace's thread is the hash of its pthread_t.
 UNMULTIPLY, SEED, EIGHT = 0x5F7A0EA7E59B19BD, 0xC70F6907, 8 * 0xC6A4A7935BD1E995 & BITS
 
 
@@ -103,7 +103,7 @@ def _lines(plane):
     for line in map(_parts, plane.get(3, ())):
         began, events = line.get(3, [0])[0], []
         for event in map(_parts, line.get(4, ())):
-            offset, took = event.get(2, [0])[0], event.get(3, [0])[0]  # whole: a double has no nanoseconds of today
+            offset, took = event.get(2, [0])[0], event.get(3, [0])[0]  # integers: a double is too short
             start, end = began + offset // 1000, began + (offset + took) // 1000
             stats = _stats(event.get(4, ()), kinds)
             events.append((start, end, names.get(event.get(1, [0])[0], ""), stats))

@@ -14,7 +14,7 @@ class Activation(Layer):
     """A layer of any shape that only applies its activation."""
 
     kind: ClassVar[str] = "activation"
-    roles: ClassVar[tuple[str, ...]] = ("forward",)  # a view, as a scope of it has it
+    roles: ClassVar[tuple[str, ...]] = ("forward",)  # backward is a view, without a scope
 
     def output(self, inputs: Sequence[Shape]) -> Shape:
         if self.activation == "none":

@@ -14,10 +14,7 @@ from macro.networks.layer import Layer, Shape
 
 @dataclass(frozen=True, kw_only=True)
 class Dropout(Layer):
-    """A dropout of a `share` of the elements.
-
-    Masks are given where answers are compared; a framework that is timed draws its own.
-    """
+    """A dropout of a `share` of elements; masks are given to compare answers, drawn when timed."""
 
     kind: ClassVar[str] = "dropout"
 

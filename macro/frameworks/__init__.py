@@ -1,4 +1,4 @@
-"""One file is one framework: its adapter, its knobs, and the recipe of its environment.
+"""Registry of frameworks: a file is an adapter with its knobs and the recipe of its environment.
 
 The driver never imports an adapter: it reads the literals ROWS, RECIPE and DEVICES off the syntax tree.
 """
@@ -21,35 +21,37 @@ HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Framework:
-    """What can be said of a framework without importing it. `recipe`: python, packages, megabytes, and what
-    else its environment needs; none where it runs in the suite's own. `devices`: kinds of those that it steps on."""
+    """A row of an adapter file, read without importing the adapter."""
 
     name: str
     path: Path
     about: str
-    recipe: dict[str, Any] = field(default_factory=dict)
+    recipe: dict[str, Any] = field(default_factory=dict)  # of an environment; empty: runs in the suite's
     knobs: dict[str, Any] = field(default_factory=dict)
-    devices: tuple[str, ...] = ("cpu",)
+    devices: tuple[str, ...] = ("cpu",)  # kinds that it supports
 
     @property
     def environment(self) -> str:
-        """Name of the environment that its recipe makes, which rows of several files may share."""
+        """Name of the environment that the recipe makes; rows of several files may share it."""
         return str(self.recipe.get("environment", self.path.stem))
 
     @property
     def chooses(self) -> bool:
-        """Whether it times kernels as it is built: nothing may run beside it then."""
+        """True if building the model times kernels, so that nothing may run beside it."""
         return bool(self.knobs.get("chooses"))
 
 
 def names() -> list[str]:
-    """Each as `file` or `file:row`: a file may hold several rows, such as Keras on three back ends."""
+    """Return all rows as `file` or `file:row`: a file may hold several, such as Keras on three back ends."""
     return [row for path in _files() for row in _rows(path)]
 
 
 def find(name: str) -> Framework:
-    """A framework's row by name; `row~b`, its twin, to compare it with itself; or the user's own, `file.py` or
-    `file.py:row`. Raises UsageError."""
+    """Return a framework's row by name.
+
+    `row~b` is a copy of `row` for a control run; `file.py` or `file.py:row` is an adapter of the user. Raises
+    UsageError.
+    """
     if twin := re.fullmatch(r"(.+)~[b-z]", name):
         return replace(find(twin[1]), name=name)
     if users := re.fullmatch(r"(.+\.py)(?::(.+))?", name):
@@ -62,7 +64,7 @@ def find(name: str) -> Framework:
 
 
 def _users(name: str, path: Path, row: str | None) -> Framework:
-    """Of the user's own file. Raises UsageError."""
+    """Return a row of a user's adapter file. Raises UsageError."""
     try:
         rows = _rows(path)
     except OSError as error:
@@ -80,14 +82,14 @@ def _files() -> list[Path]:
 
 
 def _rows(path: Path) -> dict[str, Framework]:
-    """Read off the syntax tree: ROWS is a literal {name: knobs}; RECIPE and DEVICES are literals."""
-    found = path.stat()
-    return dict(_read(path, found.st_mtime_ns, found.st_size))
+    """Read the rows off the syntax tree: ROWS is a literal {name: knobs}; RECIPE and DEVICES are literals."""
+    status = path.stat()
+    return dict(_read(path, status.st_mtime_ns, status.st_size))
 
 
 @cache
 def _read(path: Path, changed: int, size: int) -> dict[str, Framework]:
-    """As it was when it was `changed`, of so many bytes."""
+    """Parse the rows of a file; `changed` (mtime) and `size` are part of the cache key."""
     tree = ast.parse(path.read_text("utf-8"))
     literals: dict[str, Any] = {}
     for node in tree.body:
@@ -104,8 +106,7 @@ def _read(path: Path, changed: int, size: int) -> dict[str, Framework]:
 
 
 def _literal(name: str, node: ast.expr) -> Any:
-    """The value of one of the names. Raises ValueError where it is no dict, a row's knobs are none, or devices are no
-    tuple of words."""
+    """Return the value of ROWS, RECIPE or DEVICES. Raises ValueError for a value of another type."""
     value = ast.literal_eval(node)
     if name == "DEVICES":
         if not isinstance(value, tuple) or not all(type(word) is str for word in value):
@@ -118,28 +119,30 @@ def _literal(name: str, node: ast.expr) -> Any:
 
 
 def home() -> Path:
-    """Where environments are made: one folder each."""
+    """Return the folder of environments, which has one folder for each."""
     from kernels import state
 
     return state.folder() / "environments"
 
 
 def interpreter(framework: Framework, device: str = "cpu") -> Path | None:
-    """The Python in which it would run: its own environment's, else the suite's; None where it has a recipe of another
-    Python, no environment yet, and is not installed beside the suite. On a GPU the suite's: recipes are of builds for
-    processors."""
+    """Return the Python that runs a framework: its environment's, or else the suite's.
+
+    None if the recipe needs another Python, has no environment yet and is not installed beside the suite. On a GPU
+    always the suite's: recipes install builds for processors.
+    """
     if device.startswith("cuda"):
         return Path(sys.executable)
-    own = home() / framework.environment / "bin/python"
-    if own.exists():
-        return own
+    python = home() / framework.environment / "bin/python"
+    if python.exists():
+        return python
     wanted = framework.recipe.get("python")
     here = f"{sys.version_info.major}.{sys.version_info.minor}"
     return Path(sys.executable) if wanted in (None, here) or _beside(framework) else None
 
 
 def _beside(framework: Framework) -> bool:
-    """Whether the first package of its recipe is installed where the suite is, in whatever version."""
+    """Return whether the recipe's first package is installed beside the suite, in any version."""
     name = str(next(iter(framework.recipe.get("packages", ())), "")).partition("==")[0]
     try:
         return bool(importlib.metadata.version(name))
@@ -148,7 +151,7 @@ def _beside(framework: Framework) -> bool:
 
 
 def remedy(framework: Framework, device: str = "cpu") -> str:
-    """What makes the environment that a framework lacks: by its recipe, or by hand for one of the user's own file."""
+    """Return the command that creates a missing environment, from its recipe or by hand."""
     if device.startswith("cuda"):
         return f"install {framework.environment}'s build for CUDA where this suite runs"
     if framework.path.parent == HERE:

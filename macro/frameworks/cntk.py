@@ -1,7 +1,7 @@
 """CNTK 2.7 (the last): its layers and losses, a Trainer; momentum of SGD without unit gain.
 
-Its criterion is summed over the batch; with `minibatch_size` equal to the batch the learner takes the mean and
-leaves rate and momentum as they are.
+The criterion is summed over the batch; with `minibatch_size` equal to the batch the learner takes the mean and leaves
+rate and momentum as they are.
 """
 
 ROWS = {"cntk": {}}
@@ -9,7 +9,7 @@ RECIPE = {
     "environment": "cntk",
     "python": "3.6",
     "packages": ["cntk==2.7", "numpy==1.19.5", "scipy==1.5.4"],
-    # It is linked to MPI, which only distributed training needs. A function of the stub ends the process.
+    # CNTK links to MPI, which only distributed training needs. A function of the stub ends the process.
     "stubs": {
         "libmpi.so.12": {"folder": "cntk/libs", "symbols": "MPI_|ompi_", "data": "ompi_mpi_"},
         "libmpi_cxx.so.1": {"folder": "cntk/libs", "symbols": "_Z[A-Z]*N3MPI", "data": "_ZT[VI]"},
@@ -22,7 +22,7 @@ RECIPE = {
 def configure(job):
     import warnings
 
-    warnings.simplefilter("ignore")  # that there is no GPU, and no Ubuntu
+    warnings.simplefilter("ignore")  # about a missing GPU, and a system other than Ubuntu
     import cntk
 
     cntk.device.try_set_default_device(cntk.device.cpu())
@@ -31,21 +31,21 @@ def configure(job):
 
 
 def kinds():
-    """Of layers, that it has."""
+    """Return the kinds of layers that CNTK supports."""
     import cntk_layers
 
     return tuple(cntk_layers.KINDS)
 
 
 def losses():
-    """That it has."""
+    """Return the losses that CNTK supports."""
     import cntk_layers
 
     return tuple(cntk_layers.LOSSES)
 
 
 def optimizers():
-    """That it has."""
+    """Return the optimizers that CNTK supports."""
     import cntk_layers
 
     return tuple(cntk_layers.OPTIMIZERS)
@@ -78,7 +78,7 @@ def identity(job):
 
 
 def mkl():
-    """MKL's version, the instructions that it detected, its threads, by its own words."""
+    """Return MKL's version, detected instruction set and number of threads, as MKL reports them."""
     import ctypes
     import os
 
@@ -114,18 +114,18 @@ class Model(object):
         classes = cntk.input_variable(count, is_sparse=sparse)
         x, self.p = cntk_layers.network(cntk, layers, features)
         with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
-            for name, own in self.p.items():
-                own.value = weights[name].reshape(own.shape)
+            for name, parameter in self.p.items():
+                parameter.value = weights[name].reshape(parameter.shape)
             labels = numpy_losses.wanted(job["network"], data["labels"], np.int64)
             self.inputs = {features: cntk.Value(np.ascontiguousarray(data["x"]))}
             self.shapes = dict((name, weights[name].shape) for name in self.p)
-        given = dict((told["given"], np.ascontiguousarray(told["mask"])) for told in layers if "given" in told)
+        given = dict((spec["given"], np.ascontiguousarray(spec["mask"])) for spec in layers if "given" in spec)
         self.inputs.update((variable, cntk.Value(mask)) for variable, mask in given.items())
         self.both = dict(self.inputs)
         self.both[classes] = cntk.Value.one_hot(labels.tolist(), count) if sparse else cntk.Value(labels)
         self.logits, self.criterion = x, cntk_layers.LOSSES[job["network"]["loss"]](cntk, x, classes)
-        made = cntk_layers.OPTIMIZERS[job["network"]["optimizer"]]
-        learner = made(cntk, x.parameters, job["network"], self.batch)
+        make = cntk_layers.OPTIMIZERS[job["network"]["optimizer"]]
+        learner = make(cntk, x.parameters, job["network"], self.batch)
         self.trainer = cntk.Trainer(x, (self.criterion, None), [learner])
 
     def work(self):
@@ -138,7 +138,7 @@ class Model(object):
             "parameters": counts,
             "batch": self.batch,
             "dtype": self.logits.dtype.__name__,
-            "layout": "inputs x outputs",  # of NumPy's order; CNTK stores columns
+            "layout": "inputs x outputs",  # in NumPy's order; CNTK stores columns
         }
 
     def forward(self):

@@ -11,12 +11,12 @@ def configure(job):
     import os
 
     if not _on_cuda(job):
-        os.environ["NPROC"] = str(job["threads"])  # what XLA for CPU sizes its pools by, before it counts cores
+        os.environ["NPROC"] = str(job["threads"])  # size of XLA's pools, which else is the number of cores
         os.environ.setdefault("JAX_PLATFORMS", "cpu")
         return
     os.environ["JAX_PLATFORMS"] = "cuda"
-    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # others take turns with it
-    # XLA chooses convolutions by their time alone; cuDNN's Winograd errs at 5 x 5 twice as much as TF32 does.
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # other processes use the GPU in turns
+    # XLA chooses convolutions by time alone; cuDNN's Winograd has twice TF32's error at 5 x 5.
     os.environ.setdefault("TF_ENABLE_WINOGRAD_NONFUSED", "0")
     import jax
 
@@ -29,7 +29,7 @@ def _on_cuda(job):
 
 
 def _device(job):
-    """Raises NotImplementedError where it is not there."""
+    """Return the job's device. Raises NotImplementedError if JAX does not see it."""
     import jax
 
     index = int(job["device"].partition(":")[2] or 0) if _on_cuda(job) else 0
@@ -39,21 +39,21 @@ def _device(job):
 
 
 def kinds():
-    """Of layers, that it has."""
+    """Return the kinds of layers that JAX supports."""
     import jax_layers
 
     return jax_layers.NAMES
 
 
 def losses():
-    """That it has."""
+    """Return the losses that JAX supports."""
     import jax_layers
 
     return tuple(jax_layers.LOSSES)
 
 
 def optimizers():
-    """That it has."""
+    """Return the optimizers that JAX supports."""
     import jax_optimizers
 
     return tuple(jax_optimizers.OPTIMIZERS)
@@ -121,12 +121,12 @@ def profile(model, call, count, path):
 
 
 def _peak(device):
-    """Bytes that arrays took on it at most, where it tells."""
+    """Return the peak bytes of arrays on a device; 0 if JAX does not report them."""
     return (device.memory_stats() or {}).get("peak_bytes_in_use", 0)
 
 
 class Model(object):
-    """Each call is one XLA executable; the activations follow the network, the loss takes logits."""
+    """A network whose phases are one XLA executable each; the loss takes logits."""
 
     def __init__(self, job):
         import device_clocks  # beside the worker's loop
@@ -142,7 +142,7 @@ class Model(object):
         layers, self.losses_of = self.network["layers"], jax_layers.LOSSES[self.network["loss"]]
         self.lie, self._apply = layouts.Last(layers), jax_layers.network(jax, layers)
         with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
-            # jnp.array copies: the step is given these to destroy.
+            # jnp.array copies: the step donates these arrays.
             self.p = dict((name, jnp.array(self.lie.to(name, weights[name]))) for name in weights.files)
             self.x = jnp.array(self.lie.data(data["x"]))
             self.labels = jnp.array(numpy_losses.wanted(self.network, data["labels"], np.int32))
@@ -176,7 +176,7 @@ class Model(object):
         return self.moved(self.jax, self.network, p, grads, v) + (kept,)
 
     def programs(self):
-        """What the phases run, and on what."""
+        """Return (jitted function, arguments) of each phase."""
         batch = (self.x, self.labels)
         return (
             (self._logits, (self.p, self.kept, self.x)),
@@ -194,7 +194,7 @@ class Model(object):
         }
 
     def _done(self, answer):
-        """On a processor; a device has it later."""
+        """Wait for `answer` on a processor; on a device keep it, so that the clock can wait for it."""
         if self.clock is None:
             return self.jax.block_until_ready(answer)
         self.asked = answer

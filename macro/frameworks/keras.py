@@ -1,8 +1,8 @@
-"""Keras 3 on its back ends: its layers, compile(), and train_on_batch() as the step, as a person writes it.
+"""Keras 3 on its back ends: its layers, compile(), and train_on_batch() as the step.
 
-Keras has no call for the forward pass and the gradients alone that leaves out reading back and metrics: these
-two phases are the back end's own, compiled where Keras compiles its step. SGD's velocity is mu*v - lr*g, added
-to the weight: with a constant rate the formula of all others, times -lr. Images have their channels last, as by default.
+Keras has no call for the forward pass and the gradients alone that leaves out reading back and metrics: these two
+phases are the back end's, compiled where Keras compiles its step. SGD's velocity is mu*v - lr*g, added to the weight:
+with a constant rate the formula of all others, times -lr. Images have their channels last, as by default.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ def configure(job):
     import sys
 
     os.environ["KERAS_BACKEND"] = job["knobs"]["backend"]
-    os.environ["KERAS_HOME"] = os.path.join(sys.prefix, "keras")  # not a person's own floatx and formats
+    os.environ["KERAS_HOME"] = os.path.join(sys.prefix, "keras")  # not the user's floatx and formats
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
     os.environ["NPROC"] = str(job["threads"])  # XLA's pools, in JAX
@@ -43,21 +43,21 @@ def configure(job):
 
 
 def kinds():
-    """Of layers, that it has."""
+    """Return the kinds of layers that Keras supports."""
     import keras_layers
 
     return keras_layers.NAMES
 
 
 def losses():
-    """That it has."""
+    """Return the losses that Keras supports."""
     import keras_layers
 
     return tuple(keras_layers.LOSSES)
 
 
 def optimizers():
-    """That it has."""
+    """Return the optimizers that Keras supports."""
     import keras_layers
 
     return tuple(keras_layers.OPTIMIZERS)
@@ -103,7 +103,7 @@ def record(model, run):
 
 
 class Model(object):
-    jit = None  # what Keras chose by itself
+    jit = None  # Keras's choice
 
     def __init__(self, job, backend):
         import keras
@@ -114,13 +114,13 @@ class Model(object):
 
         self.np, self.keras, self.network, self.taken = np, keras, job["network"], 0
         self.lie = layouts.Last(self.network["layers"])
-        self.model, own = keras_layers.network(keras, self.network, job["batch"])
-        names = dict((id(variable), name) for name, variable in own.items())
+        self.model, variables = keras_layers.network(keras, self.network, job["batch"])
+        names = dict((id(variable), name) for name, variable in variables.items())
         self.names = [names[id(variable)] for variable in self.model.trainable_variables]
-        self.kept = dict((name, x) for name, x in own.items() if name not in self.names)
+        self.kept = dict((name, x) for name, x in variables.items() if name not in self.names)
         with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
             for name in weights.files:
-                own[name].assign(self.lie.to(name, weights[name]))
+                variables[name].assign(self.lie.to(name, weights[name]))
             self.x = keras.ops.convert_to_tensor(self.lie.data(data["x"]))
             self.labels = keras.ops.convert_to_tensor(numpy_losses.wanted(self.network, data["labels"], np.int32))
         self.criterion = keras_layers.LOSSES[self.network["loss"]](keras.losses)
@@ -132,7 +132,7 @@ class Model(object):
 
     @contextlib.contextmanager
     def _unmoved(self):
-        """What passes write into running statistics is taken back."""
+        """Restore the running statistics after the passes inside."""
         before = dict((name, self.np.array(x)) for name, x in self._arrays(self.kept).items())
         yield
         for name, array in before.items():
@@ -171,7 +171,7 @@ class Model(object):
             return float(self.criterion(self.labels, self.backend.forward(self.x)))
 
     def _named(self, arrays):
-        """Of what is trained, in its order."""
+        """Return arrays of the trained variables by name, in the suite's layout."""
         named = self._arrays(dict(zip(self.names, arrays)))
         return dict((name, self.np.array(self.lie.back(name, array))) for name, array in named.items())
 
@@ -183,7 +183,7 @@ class Model(object):
         return self._named(self.model.trainable_variables)
 
     def state(self):
-        """Keras keeps a batch's own variance, without n/(n - 1): as it would be with it."""
+        """Return running statistics, the variance corrected by n/(n - 1), which Keras leaves out."""
         import layouts
 
         arrays = self._arrays(self.kept)
@@ -220,7 +220,7 @@ class TensorFlow(object):
         self.forward = tf.function(lambda x: model(x, training=True), jit_compile=model.jit_compile)
 
     def finish(self):
-        """A function on a CPU returns when it is done."""
+        """Return at once: a TensorFlow function on a CPU returns when its work is done."""
 
 
 class Jax(object):
@@ -294,7 +294,7 @@ class Torch(object):
         return [v.value.grad for v in self.model.trainable_variables]
 
     def finish(self):
-        """Eager: each call returns when it is done."""
+        """Return at once: eager calls return when their work is done."""
 
 
 BACKENDS = {"tensorflow": TensorFlow, "jax": Jax, "torch": Torch}

@@ -1,5 +1,4 @@
-"""The suite's own kernels, one after another, the best variant of each product as measured: what a step needs, or near
-it."""
+"""The suite's kernels, one after another, by the best variant of each product: near what a step needs."""
 
 import sys
 from functools import partial
@@ -14,27 +13,27 @@ import suite_passes
 import suite_products
 
 ROOT = next(x for x in Path(__file__).resolve().parents if not (x / "__init__.py").exists())
-sys.path.insert(0, str(ROOT))  # run by path: the suite lies there
+sys.path.insert(0, str(ROOT))  # the suite's root: this file is run by path
 
-ROWS = {"kernels-only": {"chooses": True}}  # the fastest kernels, by their times: beside nobody
+ROWS = {"kernels-only": {"chooses": True}}  # times kernels, so nothing may run beside it
 RECIPE = {}
 DEVICES = ("cpu", "cuda", "fake")
 
 
 def kinds():
-    """Of layers, that it has."""
+    """Return the kinds of layers that the suite's kernels support."""
     return tuple(suite_layers.KINDS)
 
 
 def losses():
-    """That it has."""
+    """Return the losses that the suite's kernels support."""
     import numpy_losses
 
     return tuple(numpy_losses.KINDS)
 
 
 def optimizers():
-    """That it has."""
+    """Return the optimizers that the suite's kernels support."""
     import numpy_optimizers
 
     return tuple(numpy_optimizers.KINDS)
@@ -52,8 +51,8 @@ def identity(job):
     on_gpu = suite_device.place(job) != "cpu"
     flags.update(suite_products.ON if on_gpu else {"torch": suite_device.installed("torch")})
     release = suite_device.installed("kernelgap", "of this checkout")
-    told = {"framework": "kernels-only", "version": release, "flags": flags, "threads": job["threads"]}
-    return dict(told, faults=suite_products.FAULTS) if suite_products.FAULTS else told
+    facts = {"framework": "kernels-only", "version": release, "flags": flags, "threads": job["threads"]}
+    return dict(facts, faults=suite_products.FAULTS) if suite_products.FAULTS else facts
 
 
 def trace(model, run):
@@ -61,7 +60,7 @@ def trace(model, run):
 
 
 def profile(model, call, count, path):
-    """Of a GPU by PyTorch's profiler, which sees all kernels of a process."""
+    """Write a GPU trace by PyTorch's profiler, which sees all kernels of a process; return why not."""
     import played_trace
     import torch_device
 
@@ -72,7 +71,7 @@ def profile(model, call, count, path):
         import torch
 
         torch.cuda.set_device(cupy.cuda.runtime.getDevice())
-    except (ImportError, OSError, AssertionError, RuntimeError) as error:  # not here, or built without CUDA
+    except (ImportError, OSError, AssertionError, RuntimeError) as error:  # missing, or built without CUDA
         return "nothing tells its kernels but PyTorch's profiler: %s" % error
     return torch_device.profile(torch, call, count, path)
 
@@ -82,9 +81,11 @@ def record(model, run):
 
 
 def build(job):
-    """A chain of dense layers, the last without an activation, has the updates of SGD fused into its products on a
-    processor; of any other graph, loss or optimizer the updates are passes. All products are chosen here: it says which
-    they are, and is proven with them."""
+    """Return the model with its kernels chosen, so that they are proven and reported before any timing.
+
+    A chain of dense layers without a last activation fuses SGD's updates into its products on a processor; any other
+    graph, loss or optimizer has its updates as passes.
+    """
     layers, before = job["network"]["layers"], ["input"] + [layer["name"] for layer in job["network"]["layers"]]
     usual = job["network"]["loss"] == "softmax" and job["network"]["optimizer"] == "sgd"
     straight = all(layer["after"] == [name] for layer, name in zip(layers, before))
@@ -120,7 +121,7 @@ def _graph(job):
 
 
 def kernel(problem, variant, buffers, threads):
-    """The call of a kernel of the suite on these buffers."""
+    """Return the call of a kernel of the suite on these buffers."""
     from kernels.catalog import find
     from kernels.devices.cpu import open_device
     from kernels.setting import Setting
@@ -129,15 +130,18 @@ def kernel(problem, variant, buffers, threads):
 
 
 def _wgrad(inputs, outputs, batch, mean):
-    """The product that makes a gradient of weights."""
+    """Return the product that computes a gradient of weights."""
     from kernels.ops.gemm import Gemm
 
     return Gemm(alpha=mean, m=inputs, n=outputs, k=batch, trans="tn")
 
 
 class Model(object):
-    """Weights are inputs×outputs. A step of plain SGD makes each gradient and the weights' change in one product;
-    with momentum the product adds to the velocity, and one pass moves the weights."""
+    """A chain of dense layers, weights inputs × outputs.
+
+    A step of plain SGD computes each gradient and the change of the weights in one product; with momentum the product
+    adds to the velocity, and one pass moves the weights.
+    """
 
     def __init__(self, job):
         with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
@@ -162,7 +166,7 @@ class Model(object):
         return {"parameters": counts, "batch": self.batch, "dtype": "float32", "layout": "inputs x outputs"}
 
     def choose(self):
-        """What no step has but a gradient by itself, whose arrays are made when it is asked for."""
+        """Choose the products of the separate gradient phase; its arrays are allocated at its first call."""
         for layer in self.layers:
             mean = 1.0 / self.batch if layer is self.layers[-1] else 1.0
             self.products.prepared(_wgrad(layer["inputs"], layer["outputs"], self.batch, mean))
@@ -171,7 +175,7 @@ class Model(object):
         return self.y[i - 1] if i else self.x
 
     def _layer(self, i):
-        """The bias laid out, the product added to it, the activation in place."""
+        """Return the calls of a layer: copy the bias, add the product to it, apply the activation in place."""
         from kernels.ops.activation.problem import Activation
         from kernels.ops.gemm import Gemm
 
@@ -188,7 +192,7 @@ class Model(object):
         return calls
 
     def _softmax(self):
-        """p − y for every sample, and each one's loss."""
+        """Return the call that computes p − y and the loss of every sample."""
         from kernels.ops.softmax.problem import Softmax
 
         logits, classes = self.y[-1], self.layers[-1]["outputs"]
@@ -197,8 +201,11 @@ class Model(object):
         return [(["loss"], "softmax", call)]
 
     def _backward(self, moves):
-        """Calls from the last layer to the first; where it `moves`, the weights follow at once, after the
-        gradient of the layer's input has been taken with them as they were."""
+        """Return the calls of the backward pass, from the last layer to the first.
+
+        With `moves` each layer's weights are updated after the gradient of its input has been computed from the old
+        ones.
+        """
         from kernels.ops.activation.problem import Activation
         from kernels.ops.gemm import Gemm
 
@@ -223,12 +230,12 @@ class Model(object):
         return calls
 
     def _sources(self, problem, i, dz):
-        """A derivative's operands by name: what the forward gave, and the gradient that it scales in place."""
+        """Return a derivative's operands: the forward pass's output, and the gradient that is scaled in place."""
         by_name = {"x": self._input(i).reshape(1, -1), "y": dz.reshape(1, -1), "dy": dz.reshape(1, -1)}
         return [by_name[operand.name] for operand in problem.operands()]
 
     def _weight(self, name, x, dz, mean, moves):
-        """Weight and bias of a layer: their gradient, or the step itself."""
+        """Return the calls for a layer's weight and bias: their gradients, or with `moves` their update."""
         from kernels.ops.gemm import Gemm
         from kernels.ops.optimizer.problem import Optimizer
 
@@ -253,7 +260,7 @@ class Model(object):
             return [(both, "gemm", product), *sums, (moving, "update", moved_bias)]
         v, vb = self.velocity[name + ".weight"], self.velocity[name + ".bias"]
         product = self.products.bind(Gemm(alpha=mean, beta=self.mu, **size), [x, dz, v])
-        # By the velocity, as by a gradient.
+        # The velocity takes the place of a gradient.
         by_velocity = Optimizer(rule="sgd", tensors=1, size=weight.size, lr=self.rate, decay=0.0)
         moved = kernel(by_velocity, "c", [v.reshape(-1), weight.reshape(-1)], self.threads)
 

@@ -6,7 +6,7 @@ ROWS = {"mxnet": {}}
 RECIPE = {
     "environment": "mxnet",
     "python": "3.11",
-    # It asks NumPy for np.bool, which 1.24 has not.
+    # MXNet uses np.bool, which NumPy 1.24 lacks.
     "packages": ["mxnet==1.9.1", "numpy==1.23.5"],
     "megabytes": 310,
 }
@@ -15,26 +15,26 @@ RECIPE = {
 def configure(job):
     import os
 
-    # Of operators that may run at once; inside an operator OpenMP's threads count.
+    # Threads that run operators; inside an operator OpenMP's threads count.
     os.environ["MXNET_CPU_WORKER_NTHREADS"] = str(job["threads"])
 
 
 def kinds():
-    """Of layers, that it has."""
+    """Return the kinds of layers that MXNet supports."""
     import mxnet_layers
 
     return tuple(mxnet_layers.KINDS)
 
 
 def losses():
-    """That it has."""
+    """Return the losses that MXNet supports."""
     import mxnet_layers
 
     return tuple(mxnet_layers.LOSSES)
 
 
 def optimizers():
-    """That it has."""
+    """Return the optimizers that MXNet supports."""
     import mxnet_layers
 
     return tuple(mxnet_layers.OPTIMIZERS)
@@ -68,7 +68,7 @@ def identity(job):
 
 
 def openblas():
-    """OpenBLAS inside of MXNet, its version and the kernels that it chose."""
+    """Return the version and kernels of the OpenBLAS inside MXNet; None without one."""
     import ctypes
 
     import mxnet as mx
@@ -88,7 +88,7 @@ def build(job):
 
 
 class Model(object):
-    """The loss is each sample's and its gradients are sums; Trainer.step(batch) divides them, as gluon means it."""
+    """A network whose loss is per sample and whose gradients are sums, which Trainer.step(batch) divides."""
 
     def __init__(self, job):
         import mxnet as mx
@@ -97,11 +97,11 @@ class Model(object):
         import numpy_losses
 
         self.mx, self.np, self.network, self.batch, self.taken = mx, np, job["network"], job["batch"], 0
-        self.net, own = mxnet_layers.network(mx, self.network["layers"], self.batch)
+        self.net, parameters = mxnet_layers.network(mx, self.network["layers"], self.batch)
         self.net.initialize(mx.init.Zero())
         with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
-            self.p = dict((name, own.pop(name)) for name in weights.files)
-            self.kept = own
+            self.p = dict((name, parameters.pop(name)) for name in weights.files)
+            self.kept = parameters
             for name, w in self.p.items():
                 w.set_data(mx.nd.array(turned(weights[name])))
             self.x = mx.nd.array(data["x"])
@@ -111,8 +111,8 @@ class Model(object):
         self.criterion = mxnet_layers.LOSSES[self.network["loss"]](mx.gluon.loss)
         self.net.hybridize(static_alloc=True)
         self.criterion.hybridize(static_alloc=True)
-        name, told = mxnet_layers.OPTIMIZERS[self.network["optimizer"]](self.network)
-        options = dict(told, learning_rate=self.network["rate"], wd=0.0)
+        name, settings = mxnet_layers.OPTIMIZERS[self.network["optimizer"]](self.network)
+        options = dict(settings, learning_rate=self.network["rate"], wd=0.0)
         self.trainer = mx.gluon.Trainer(self.net.collect_params(), name, options)
 
     def work(self):
@@ -125,7 +125,7 @@ class Model(object):
         }
 
     def _logits(self):
-        """As in training: a batch's own statistics."""
+        """Return logits in training mode, which normalizes by the batch's statistics."""
         with self.mx.autograd.train_mode():
             return self.net(self.x)
 
@@ -155,15 +155,18 @@ class Model(object):
 
     @contextlib.contextmanager
     def _unmoved(self):
-        """What passes write into running statistics is taken back."""
+        """Restore the running statistics after the passes inside."""
         before = dict((name, x.data().asnumpy()) for name, x in self.kept.items())
         yield
         for name, array in before.items():
             self.kept[name].set_data(self.mx.nd.array(array))
 
     def loss(self):
-        """In double from MXNet's logits: oneDNN's log_softmax, as built in, is off by a millionth, one way.
-        The gradients are proven as they are."""
+        """Return the loss in double precision from MXNet's logits.
+
+        The built-in oneDNN's log_softmax is off by a millionth, always in one direction. Gradients are compared as they
+        are.
+        """
         return self.loss_in_numpy.value(self.outputs().astype("float64"))
 
     def gradients(self):
@@ -175,7 +178,7 @@ class Model(object):
         return dict((name, turned(w.data().asnumpy())) for name, w in self.p.items())
 
     def state(self):
-        """MXNet keeps a batch's own variance, without n/(n - 1): as it would be with it."""
+        """Return running statistics, the variance corrected by n/(n - 1), which MXNet leaves out."""
         import layouts
 
         arrays = dict((name, x.data().asnumpy()) for name, x in self.kept.items())
@@ -183,5 +186,5 @@ class Model(object):
 
 
 def turned(array):
-    """A dense layer's weights are inputs x outputs in the suite, outputs x inputs in MXNet; all else is alike."""
+    """Return an array in the other layout: dense weights are outputs × inputs in MXNet."""
     return (array.T if array.ndim == 2 else array).copy()

@@ -1,4 +1,4 @@
-"""NumPy: a step written by hand, with its buffers kept; the reference, and what always runs."""
+"""NumPy: a step written by hand with its buffers kept; the reference, and what always runs."""
 
 import functools
 
@@ -18,17 +18,17 @@ BUILDERS = dict(numpy_layers.KINDS, **graphs.builders("numpy"))
 
 
 def kinds():
-    """Of layers, that it has."""
+    """Return the kinds of layers that NumPy's builders support."""
     return tuple(BUILDERS)
 
 
 def losses():
-    """That it has."""
+    """Return the losses that are written in NumPy."""
     return tuple(numpy_losses.KINDS)
 
 
 def optimizers():
-    """That it has."""
+    """Return the optimizers that are written in NumPy."""
     return tuple(numpy_optimizers.KINDS)
 
 
@@ -43,10 +43,10 @@ def identity(job):
 
         pools = threadpoolctl.threadpool_info()
         facts["threads"] = dict((pool["internal_api"], pool["num_threads"]) for pool in pools)
-        own = [pool for pool in pools if pool["internal_api"] == "openblas"]
-        if own:
-            facts["blas"] = "OpenBLAS %s %s" % (own[0]["version"], own[0].get("architecture"))
-            facts["dispatch"] = own[0].get("architecture")
+        openblas = [pool for pool in pools if pool["internal_api"] == "openblas"]
+        if openblas:
+            facts["blas"] = "OpenBLAS %s %s" % (openblas[0]["version"], openblas[0].get("architecture"))
+            facts["dispatch"] = openblas[0].get("architecture")
     except ImportError:
         pass
     return facts
@@ -65,9 +65,11 @@ def record(model, run):
 
 
 def build(job):
-    """For the bound of equal work: with the knob `order` the terms of every sum come in another order, with `shares`
-    the shares of the softmax are so many times what they should be, with `elsewhere` epsilon is added where other
-    libraries add it."""
+    """Return the model; knobs perturb it to measure the bound of equal work.
+
+    `order`: the terms of every sum in another order. `shares`: a factor on the softmax. `elsewhere`: epsilon added
+    where other libraries add it.
+    """
     knobs = job["knobs"]
     return Model(job, ORDERS.get(knobs.get("order")), knobs.get("shares"))
 
@@ -80,8 +82,10 @@ ORDERS = {"reversed": lambda count: np.arange(count)[::-1], "shuffled": _shuffle
 
 
 class Model(numpy_layers.Products):
-    """Weights are inputs×outputs, filters K×C×R×S, images N×C×H×W; the arrays of a step are allocated once, but for
-    those of the loss."""
+    """A network in NumPy: weights inputs × outputs, filters K×C×R×S, images N×C×H×W.
+
+    All arrays of a step are allocated once, except those of the loss.
+    """
 
     builders = BUILDERS
 
@@ -89,18 +93,18 @@ class Model(numpy_layers.Products):
         with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
             self.weights = dict((name, numpy_layers.copied(weights[name])) for name in weights.files)
             x, self.labels = (numpy_layers.copied(data[name]) for name in ("x", "labels"))
-        self.batch, self.order = len(self.labels), order  # the order of the terms of each sum, if another
+        self.batch, self.order = len(self.labels), order  # order of the terms of each sum, or None
         classes, shares = job["network"]["layers"][-1]["out"][0], shares and np.float32(shares)
         self.criterion = numpy_losses.KINDS[job["network"]["loss"]](self.labels, classes, shares)
         self.do = recorder.Steps()
-        told = dict(job["network"], elsewhere=job["knobs"].get("elsewhere"))
-        self.optimizer = numpy_optimizers.KINDS[told["optimizer"]](told, self.weights)
+        plan = dict(job["network"], elsewhere=job["knobs"].get("elsewhere"))
+        self.optimizer = numpy_optimizers.KINDS[plan["optimizer"]](plan, self.weights)
         self.grads = dict((name, numpy_layers.aligned(w.shape)) for name, w in self.weights.items())
-        self.values = {"input": x}  # and what each layer gives
+        self.values = {"input": x}  # and each layer's output
         self.layers = [self.builders[layer["kind"]](self, layer) for layer in job["network"]["layers"]]
         self.last = self.layers[-1].name
-        self.dz = None  # of the outputs, where these are needed again
-        self.sums = {}  # of gradients, by the layer whose output several take
+        self.dz = None  # gradient of the outputs, if those are needed again
+        self.sums = {}  # {layer whose output several take: sum of gradients}
         self.clock = device_clocks.Played() if job.get("device") == "fake" else None
 
     def work(self):
@@ -123,7 +127,7 @@ class Model(numpy_layers.Products):
     def gradient(self):
         self.forward()
         dz = self.logits
-        if not self.layers[-1].owns:  # somebody needs them again
+        if not self.layers[-1].owns:  # backward needs the outputs again
             if self.dz is None:
                 self.dz = numpy_layers.aligned(dz.shape)
             self.dz[...] = dz
@@ -132,7 +136,7 @@ class Model(numpy_layers.Products):
         self._backward(dz)
 
     def _backward(self, dz):
-        """Gradients of all weights from that of the logits; what several layers take has the sum of their gradients."""
+        """Compute the gradients of all weights, adding those of an output that several layers take."""
         gradients = {self.last: dz}
         for layer in reversed(self.layers):
             if layer.name not in gradients:  # nothing before it has parameters
@@ -165,5 +169,5 @@ class Model(numpy_layers.Products):
         return dict((name, numpy_layers.host(array)) for name, array in self.weights.items())
 
     def state(self):
-        """Of each step what is kept for the next, beside weights."""
+        """Return what layers keep between steps beside weights, by name."""
         return dict((name, numpy_layers.host(x)) for layer in self.layers for name, x in layer.state.items())

@@ -26,21 +26,21 @@ def configure(job):
 
 
 def kinds():
-    """Of layers, that it has."""
+    """Return the kinds of layers that PyTorch supports."""
     import torch_layers
 
     return tuple(torch_layers.KINDS)
 
 
 def losses():
-    """That it has."""
+    """Return the losses that PyTorch supports."""
     import torch_layers
 
     return tuple(torch_layers.LOSSES)
 
 
 def optimizers():
-    """That it has."""
+    """Return the optimizers that PyTorch supports."""
     import torch_layers
 
     return tuple(torch_layers.OPTIMIZERS)
@@ -60,7 +60,7 @@ def identity(job):
     import torch_device
 
     lines = [line.strip(" -") for line in torch.__config__.show().splitlines()]
-    told = {
+    facts = {
         "framework": "pytorch",
         "version": torch.__version__,
         "build": torch.version.git_version,
@@ -79,7 +79,7 @@ def identity(job):
             "layout": "channels_last" if job["knobs"].get("channels_last") else "contiguous",
         },
     }
-    return dict(told, **torch_device.identity(torch, job))
+    return dict(facts, **torch_device.identity(torch, job))
 
 
 def build(job):
@@ -104,7 +104,7 @@ def trace(model, run):
 
 
 def profile(model, call, count, path):
-    """Why there is no trace; None where it is written."""
+    """Write a trace of a device's kernels; return why there is none, or None."""
     import torch_device
 
     if torch_device.place(model.job) == "cpu":
@@ -114,7 +114,7 @@ def profile(model, call, count, path):
 
 
 def record(model, run):
-    """Nothing where kernels are compiled: they are called past the dispatcher."""
+    """Return the dispatched calls; [] for a compiled model, whose kernels bypass the dispatcher."""
     import torch_record
 
     if model.job["knobs"].get("compile"):
@@ -137,7 +137,7 @@ class Model(object):
         with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
             place, labels = torch_device.place(job), numpy_losses.wanted(job["network"], data["labels"], np.int64)
             with torch.device(place):
-                self.net, self.own = torch_layers.network(torch, self.layers, weights)
+                self.net, self.arrays = torch_layers.network(torch, self.layers, weights)
             self.names = list(weights.files)
             self.x, self.labels = torch.from_numpy(data["x"].copy()).to(place), torch.from_numpy(labels).to(place)
         self.clock = torch_device.clock(torch, job)
@@ -154,13 +154,13 @@ class Model(object):
             for module in dense:
                 module.forward = self._moving(module, -net["rate"])
         how = {"fused": {"fused": True}, "foreach": {"foreach": True}}.get(job["knobs"].get("optimizer"), {})
-        made = torch_layers.OPTIMIZERS[net["optimizer"]](torch.optim, net)
-        self.optimizer = made(self.net.parameters(), lr=net["rate"], **how)
+        make = torch_layers.OPTIMIZERS[net["optimizer"]](torch.optim, net)
+        self.optimizer = make(self.net.parameters(), lr=net["rate"], **how)
         self.call, self.logits = self._loss, self.net
         if job["knobs"].get("compile"):
             import torch._inductor.config as inductor
 
-            # Its kernels tell the profiler their names, which takes time: nowhere but where somebody listens.
+            # Kernels pass their names to the profiler, which takes time: only while one is on.
             inductor.cpp.enable_kernel_profile = job["knobs"].get("watched", False)
             self.call, self.logits = torch.compile(self._loss), torch.compile(self.net)
             with self._kept():
@@ -169,7 +169,7 @@ class Model(object):
             self.optimizer.zero_grad(set_to_none=True)
 
     def _moving(self, module, factor):
-        """A dense layer whose backward moves its weights within a step, and gives no gradient of theirs."""
+        """Return a dense forward whose backward updates the weights within a step, and gives no gradient."""
         torch, model = self.torch, self
 
         class Dense(torch.autograd.Function):
@@ -194,7 +194,7 @@ class Model(object):
 
     @contextlib.contextmanager
     def scoped(self):
-        """Each layer under its name in a trace; a compiled one knows no scopes."""
+        """Put each layer under its name in a trace; a compiled model has no scopes."""
         if not self.job["knobs"].get("compile"):
             self.net.scope = self.torch.profiler.record_function
         try:
@@ -204,23 +204,23 @@ class Model(object):
 
     @contextlib.contextmanager
     def _kept(self):
-        """What passes write into running statistics is taken back."""
+        """Restore the running statistics after the passes inside."""
         before = [buffer.clone() for buffer in self.net.buffers()]
         yield
         for buffer, value in zip(self.net.buffers(), before):
             buffer.copy_(value)
 
     def align(self, events):
-        """Rows and columns of a trace's operations: by scopes, or, compiled, by the order of a chain of dense layers."""
+        """Return rows and columns of a trace's operations: by scopes, or compiled by their order."""
         import torch_rows
         import torch_scopes
 
-        names = dict((id(own), name.rpartition(".")[0]) for name, (own, _) in self.own.items())
+        names = dict((id(parameter), name.rpartition(".")[0]) for name, (parameter, _) in self.arrays.items())
         moved = [(names[id(p)], list(p.shape)) for p in self.net.parameters()]
         if not self.job["knobs"].get("compile"):
             return torch_scopes.align(events, self.layers, moved)
         if any(x["kind"] != "dense" for x in self.layers) or self.job["network"]["loss"] != "softmax":
-            return [([], None) for _ in events]  # no order tells which layer a kernel is of
+            return [([], None) for _ in events]  # the order does not determine the layer
         dense = [(x["name"], x["inputs"], x["outputs"]) for x in self.layers]
         return torch_rows.align(events, len(self.labels), dense, moved)
 
@@ -228,15 +228,17 @@ class Model(object):
         dense = [x.weight for x in self.net.modules() if isinstance(x, self.torch.nn.Linear)]
         turned = bool(dense) and not any(x.is_contiguous() for x in dense)
         return {
-            "parameters": dict((name, own.numel()) for name, (own, _) in self.own.items() if own.requires_grad),
+            "parameters": dict(
+                (name, parameter.numel()) for name, (parameter, _) in self.arrays.items() if parameter.requires_grad
+            ),
             "batch": len(self.labels),
             "dtype": str(self.x.dtype),
             "layout": "inputs x outputs" if turned else "outputs x inputs",
-            "made": self._made(),
+            "made": self._effective_knobs(),
         }
 
-    def _made(self):
-        """What its knobs made, by the objects themselves: a knob that does nothing is none."""
+    def _effective_knobs(self):
+        """Return the effect of the knobs, read off the objects: a knob without effect shows its default."""
         torch = self.torch
         modules, how = list(self.net.modules()), self.optimizer.defaults
         dense = [x for x in modules if isinstance(x, torch.nn.Linear)]
@@ -277,8 +279,8 @@ class Model(object):
     def _named(self, names, of):
         arrays = {}
         for name in names:
-            own, form = self.own[name]
-            arrays[name] = form(of(own).detach().cpu().numpy()).copy()
+            parameter, form = self.arrays[name]
+            arrays[name] = form(of(parameter).detach().cpu().numpy()).copy()
         return arrays
 
     def gradients(self):
@@ -290,4 +292,6 @@ class Model(object):
         return self._named(self.names, lambda p: p)
 
     def state(self):
-        return self._named([name for name, (own, _) in self.own.items() if not own.requires_grad], lambda p: p)
+        return self._named(
+            [name for name, (parameter, _) in self.arrays.items() if not parameter.requires_grad], lambda p: p
+        )

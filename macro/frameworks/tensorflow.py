@@ -1,7 +1,7 @@
-"""TensorFlow 2: variables and a gradient tape, one function for each phase; as graph, eager, and by XLA.
+"""TensorFlow 2: variables and a gradient tape, one function a phase; as graph, eager, and by XLA.
 
-The update is TensorFlow's own optimizer, one fused kernel a variable (v = mu*v + g, w = w - lr*v); that of
-Keras, which is written in single operations, is in Keras's rows. Images have their channels last.
+The update is TensorFlow's optimizer, one fused kernel a variable (v = mu*v + g, w = w - lr*v); that of Keras, written
+in single operations, is in Keras's rows. Images have their channels last.
 """
 
 ROWS = {"tensorflow-graph": {"mode": "graph"}, "tensorflow-eager": {"mode": "eager"}, "tensorflow-xla": {"mode": "xla"}}
@@ -26,21 +26,21 @@ def configure(job):
 
 
 def kinds():
-    """Of layers, that it has."""
+    """Return the kinds of layers that TensorFlow supports."""
     import tf_layers
 
     return tf_layers.NAMES
 
 
 def losses():
-    """That it has."""
+    """Return the losses that TensorFlow supports."""
     import tf_layers
 
     return tuple(tf_layers.LOSSES)
 
 
 def optimizers():
-    """That it has."""
+    """Return the optimizers that TensorFlow supports."""
     import tf_optimizers
 
     return tuple(tf_optimizers.OPTIMIZERS)
@@ -86,7 +86,7 @@ def identity(job):
 
 
 def build(job):
-    dilated = any(told.get("dilation", 1) > 1 for told in job["network"]["layers"])
+    dilated = any(spec.get("dilation", 1) > 1 for spec in job["network"]["layers"])
     if dilated and job["knobs"]["mode"] != "xla":
         raise NotImplementedError(
             "there is no dilation of a convolution here: TensorFlow has no gradient of it on a CPU"
@@ -128,8 +128,8 @@ class Model(object):
             "eager": lambda call: call,
         }[job["knobs"]["mode"]]
         self.scope = contextlib.nullcontext if job["knobs"]["mode"] == "eager" else tf.name_scope
-        made = tf_optimizers.OPTIMIZERS[self.network["optimizer"]]
-        self.optimizer = made(tf, self.network, self.variables, self.scope)
+        make = tf_optimizers.OPTIMIZERS[self.network["optimizer"]]
+        self.optimizer = make(tf, self.network, self.variables, self.scope)
         self.apply = tf_layers.network(tf, layers, self.p, self.kept, self.scope)
         self.call_forward, self.call_gradient = wrap(self._logits), wrap(self._gradient)
         self.call_loss, self.call_step = wrap(self._loss), wrap(self._step)
@@ -138,7 +138,6 @@ class Model(object):
         return self.apply(x)[0]
 
     def _loss_and_state(self, x, labels):
-        """The loss, and the new state."""
         logits, kept = self.apply(x)
         with self.scope("loss"):
             return self.tf.reduce_mean(self.losses_of(self.tf, logits, labels)), kept
@@ -147,14 +146,14 @@ class Model(object):
         return self._loss_and_state(x, labels)[0]
 
     def programs(self):
-        """What the phases run, and on what."""
+        """Return (function, arguments) of each phase."""
         batch = (self.x, self.labels)
         return (self.call_forward, batch[:1]), (self.call_gradient, batch), (self.call_step, batch)
 
     def _taped(self, x, labels):
         with self.tf.GradientTape() as tape:
             loss, kept = self._loss_and_state(x, labels)
-        return loss, tape.gradient(loss, self.variables), kept  # of the input nothing is asked
+        return loss, tape.gradient(loss, self.variables), kept  # no gradient of the input
 
     def _gradient(self, x, labels):
         return self._taped(x, labels)[:2]

@@ -1,4 +1,4 @@
-"""One file is one network as data; what deviates from it in a text or a script is a variant by name."""
+"""Networks as data, one a file; what deviates in a text or a script is a variant by name."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ MACHINERY = ("base", "layer", "optimizers")
 
 
 def names() -> list[str]:
-    """The networks there are, variants included: `fcn-s`, `fcn-s:4`."""
+    """Return the names of all networks and their variants: `fcn-s`, `fcn-s:4`."""
     return [name for stem in _stems() for name in _module(stem).NETWORKS]
 
 
 def find(name: str) -> Network:
-    """A network by name; or of the user's, `net.json` or `net.py:NAME`. Raises UsageError."""
-    path, _, own = name.rpartition(":")
+    """Return a network by name, or a user's: `net.json` or `net.py:NAME`. Raises UsageError."""
+    path, _, member = name.rpartition(":")
     if name.endswith(".json"):
         return _of_file(Path(name))
     if path.endswith(".py"):
-        return _of_program(Path(path), own)
+        return _of_program(Path(path), member)
     if name.endswith(".py"):
         raise UsageError(f"network {name}: {name}:NAME is a network of it; macro explain {name} takes a script")
     for stem in _stems():
@@ -37,7 +37,7 @@ def find(name: str) -> Network:
 
 
 def _of_file(path: Path) -> Network:
-    """Raises UsageError."""
+    """Read a network from a JSON file. Raises UsageError."""
     try:
         return from_data(parsed(path.read_bytes()))
     except OSError as error:
@@ -47,16 +47,16 @@ def _of_file(path: Path) -> Network:
 
 
 def _of_program(path: Path, name: str) -> Network:
-    """A `Network` of a file of Python. Raises UsageError."""
+    """Return a `Network` that a Python file defines. Raises UsageError."""
     try:
-        own = runpy.run_path(str(path), run_name=path.stem)
+        variables = runpy.run_path(str(path), run_name=path.stem)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
     except (Exception, SystemExit) as error:  # whatever a user's file raises
         raise UsageError(
             f"{path}: {type(error).__name__}: {' '.join(str(error).split())}{suite.import_hint(error)}"
         ) from None
-    there = {key: x for key, x in own.items() if isinstance(x, Network)}
+    there = {key: x for key, x in variables.items() if isinstance(x, Network)}
     there |= {x.name: x for x in there.values()}
     if name not in there:
         raise UsageError(f"{path}:{name}: {choice(name, sorted(there)) if there else 'it makes no Network'}")

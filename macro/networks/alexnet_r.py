@@ -1,7 +1,8 @@
-"""AlexNet-R: a small convolutional net on CIFAR-10's images (Shi, Wang, Xu, Chu, arXiv 1608.07249, "AlexNet-R").
+"""AlexNet-R: a small convolutional net on CIFAR-10's images (arXiv 1608.07249, "AlexNet-R").
 
-It is no AlexNet: it is cuda-convnet's net of 18 % error without its local response normalizations. Where the second
-pooling stands before its ReLU (TensorFlow, CNTK) results are the same. Caffe rounds the sizes of poolings up.
+By Shi, Wang, Xu and Chu. Despite its name the net is cuda-convnet's of 18 % error without local response
+normalizations. Where the second pooling stands before its ReLU (TensorFlow, CNTK) results are the same. Caffe rounds
+the sizes of poolings up.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ SOURCE = "arXiv 1608.07249, AlexNet-R"
 
 
 def layers(rounding: str = "floor") -> tuple[Layer, ...]:
-    """With sizes of poolings that round down, or up."""
+    """Return the layers, with sizes of poolings rounded down (`floor`) or up (`ceil`)."""
     return (
         Convolution(name="conv1", filters=32, kernel=5, pad=2),
         Pool(name="pool1", window=3, rounding=rounding, activation="relu"),

@@ -1,10 +1,9 @@
-"""AlexNet-S: AlexNet on synthetic images, without normalizations and dropout (Shi, Wang, Xu, Chu, arXiv 1608.07249,
-"AlexNet-S").
+"""AlexNet-S: AlexNet on synthetic images, without normalizations and dropout (arXiv 1608.07249).
 
-Its five scripts do not build one network. Torch's is the one below; CNTK's pads its convolutions so that images keep
-their size (56 for 55 behind conv1); TensorFlow's pads its poolings too and has a ReLU on its logits (its images are
-trainable too, which no network here is); Caffe's pads nothing; in MXNet's graph conv5 and its pooling read relu3 and
-fc8 reads that pooling, so that nobody computes conv4, conv5, fc6 and fc7.
+The five scripts of Shi, Wang, Xu and Chu do not build the same network. Torch's is the one below; CNTK's pads its
+convolutions so that images keep their size (56 for 55 behind conv1); TensorFlow's pads its poolings too and has a ReLU
+on its logits (its images are trainable too, which no network here is); Caffe's pads nothing; in MXNet's graph conv5 and
+its pooling read relu3 and fc8 reads that pooling, so that nobody computes conv4, conv5, fc6 and fc7.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ CENTERED = (4, 4, 3, 3)  # those that CNTK puts there
 
 
 def conv(number: int, filters: int, kernel: int, pad: int, stride: int = 1, pads: tuple[int, ...] = ()) -> Layer:
-    """With its ReLU."""
+    """Return a convolution with its ReLU."""
     return Convolution(
         name=f"conv{number}", filters=filters, kernel=kernel, pad=pad, stride=stride, pads=pads, activation="relu"
     )
 
 
 def features(pads: tuple[int, int, int], rounding: str = "floor", first: tuple[int, ...] = ()) -> tuple[Layer, ...]:
-    """Convolutions and poolings; `pads`: of 11 × 11, 5 × 5 and 3 × 3."""
+    """Return convolutions and poolings; `pads`: for the kernels of 11 × 11, 5 × 5 and 3 × 3."""
     large, middle, small = pads
     return (
         conv(1, 96, 11, large, 4, first),
@@ -48,7 +47,7 @@ def features(pads: tuple[int, int, int], rounding: str = "floor", first: tuple[i
 
 
 def classifier(last: str = "none") -> tuple[Layer, ...]:
-    """The dense layers; `last`: the activation of the logits."""
+    """Return the dense layers; `last`: the activation of the logits."""
     return (
         Dense(name="fc6", outputs=4096, activation="relu"),
         Dense(name="fc7", outputs=4096, activation="relu"),

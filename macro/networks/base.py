@@ -1,4 +1,4 @@
-"""A network as data: a graph of layers, how the loss is taken and the weights are moved."""
+"""Networks as data: a graph of layers, a loss and an optimizer."""
 
 from __future__ import annotations
 
@@ -17,36 +17,33 @@ from macro.networks.layers.dense import Dense
 from micro.planning.network import NETWORK as WRITTEN
 from micro.planning.written import check
 
-# What a file of shapes says too, but for what is measured alone, and the sizes of a sample.
+# Keys of a file of shapes, except those of measurements, and of a sample and the training.
 NETWORK = {key: kind for key, kind in WRITTEN.items() if key not in ("measured", "convolutions")}
 NETWORK |= {"input": list, "loss": str, "optimizer": str, "rho": float, "epsilon": float}
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*")  # as scopes of all frameworks can bear
-# Means of the last layer's outputs against a label a sample: cross-entropy of their softmax; of their sigmoids, and the
-# squared difference, against one for the label and zero for the other classes.
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*")  # valid in scopes of all frameworks
+# Means over samples: cross-entropy of the outputs' softmax against the label; cross-entropy of their sigmoids, and the
+# squared difference, against 1 for the label and 0 for the other classes.
 LOSSES = ("softmax", "binary", "squared")
 TAKEN = (INPUT, "loss", "update")
-SHAPES = ("inputs", "first")  # what micro/shapes has of a dense layer beside what it is: told by its place
+SHAPES = ("inputs", "first")  # fields of a dense layer in micro/shapes that follow from its place
 
 
 @dataclass(frozen=True)
 class Network:
-    """Layers in order, each behind those whose outputs it takes; a loss of the last one's against integer labels; what
-    moves the weights.
+    """A graph of layers, a loss of the last layer's outputs against integer labels, and an optimizer.
 
-    `source`: where it comes from, and what it deviates in. `input`: of a sample. `loss`: one of LOSSES. `optimizer`:
-    one of OPTIMIZERS (optimizers.py), with its `rate`, `momentum`, `rho` and `epsilon`. Raises ValueError for layers
-    that do not fit.
+    Raises ValueError for layers that do not fit together.
     """
 
     name: str
-    source: str
+    source: str  # publication or script, and the deviations from it
     batch: int
     layers: tuple[Layer, ...]
     rate: float
     momentum: float = 0.0
-    input: Shape = ()
-    loss: str = LOSSES[0]
-    optimizer: str = "sgd"
+    input: Shape = ()  # of a sample
+    loss: str = LOSSES[0]  # one of LOSSES
+    optimizer: str = "sgd"  # one of optimizers.OPTIMIZERS
     rho: float = 0.0
     epsilon: float = 0.0
 
@@ -69,7 +66,7 @@ class Network:
         self._check_training()
 
     def _check_training(self) -> None:
-        """Raises ValueError for a loss that cannot be taken, or an update that cannot be made."""
+        """Raise ValueError for an invalid loss, rate or optimizer."""
         if not 0 < self.rate < math.inf:
             raise ValueError(f"rate {self.rate:g}: a positive one")
         optimizers.check(self.optimizer, self.momentum, self.rho, self.epsilon)
@@ -80,9 +77,9 @@ class Network:
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
-        """The layers in their places."""
+        """Layers with the shapes that follow from their places."""
         shapes: dict[str, Shape] = {INPUT: self.input}
-        moved: dict[str, bool] = {INPUT: False}  # whether something before it has parameters
+        moved: dict[str, bool] = {INPUT: False}  # whether a layer up to it has parameters
         before, nodes = INPUT, []
         for layer in self.layers:
             node = _placed(layer, before, shapes, moved)
@@ -95,12 +92,12 @@ class Network:
 
     @property
     def parameters(self) -> int:
-        """How many numbers steps move."""
+        """Number of trained parameters."""
         return sum(node.count for node in self.nodes)
 
     @property
     def gradient_bytes(self) -> int:
-        """Of all gradients in single precision."""
+        """Bytes of all gradients in single precision."""
         return 4 * self.parameters
 
     @property
@@ -110,22 +107,24 @@ class Network:
 
     @property
     def features(self) -> int:
-        """Numbers of a sample."""
+        """Numbers in a sample."""
         return size(self.input)
 
     @property
     def rule(self) -> str:
-        """What kernels/ops/optimizer calls its optimizer."""
+        """Name of the optimizer's rule in kernels/ops/optimizer."""
         return optimizers.rule(self.optimizer, self.momentum)
 
     def flops(self, batch: int, phase: str = "step") -> float:
-        """Of its products and convolutions, a multiply-add as two; the update's included: 2 a parameter of plain SGD, 4
-        with momentum."""
+        """Return the operations of a phase's products and convolutions, a multiply-add as two.
+
+        A step includes its update: 2 a parameter with plain SGD, 4 with momentum.
+        """
         update = optimizers.flops(self.optimizer, self.momentum) * self.parameters if phase == "step" else 0
         return sum(node.flops(batch, phase) for node in self.nodes) + update
 
     def data(self) -> dict[str, Any]:
-        """For a file."""
+        """Return the network as the JSON of a network file."""
         about = {"network": self.name, "source": self.source, "batch": self.batch}
         train = {"rate": self.rate, "momentum": self.momentum}
         if self.optimizer != "sgd":
@@ -134,7 +133,7 @@ class Network:
         return {**about, **train, **loss, "input": list(self.input), "layers": [layer.data() for layer in self.layers]}
 
     def plan(self) -> dict[str, Any]:
-        """For a worker in another environment: layers with what their places make of them."""
+        """Return the network for a worker in another environment, layers with what follows from their places."""
         return {**self.data(), **self._moves(), "loss": self.loss, "layers": [node.data() for node in self.nodes]}
 
     def _moves(self) -> dict[str, Any]:
@@ -142,13 +141,13 @@ class Network:
 
 
 def _around(name: str) -> list[str]:
-    """The names that its parts before a dot make: `a` and `a.b` of `a.b.c`."""
+    """Return the enclosing names of a dotted name: `a` and `a.b` for `a.b.c`."""
     parts = name.split(".")
     return [".".join(parts[:i]) for i in range(1, len(parts))]
 
 
 def _placed(layer: Layer, before: str, shapes: Mapping[str, Shape], moved: Mapping[str, bool]) -> Node:
-    """Raises ValueError."""
+    """Return a layer with its sources and shapes. Raises ValueError for a layer that does not fit there."""
     sources = layer.after or (before,)
     if unknown := [name for name in sources if name not in shapes]:
         raise ValueError(f"{layer.name} comes after {unknown[0]}, which is no layer before it")
@@ -168,7 +167,7 @@ def _placed(layer: Layer, before: str, shapes: Mapping[str, Shape], moved: Mappi
 
 
 def dense(*sizes: int, hidden: str = "sigmoid") -> tuple[Layer, ...]:
-    """Layers of these outputs; the last has no activation: the loss takes logits."""
+    """Return dense layers of these outputs; the last has no activation, since the loss takes logits."""
     last = len(sizes) - 1
     return tuple(
         Dense(name="out" if i == last else f"fc{i + 1}", outputs=x, activation="none" if i == last else hidden)
@@ -185,13 +184,15 @@ def chain(
     momentum: float = 0.0,
     hidden: str = "sigmoid",
 ) -> Network:
-    """A network of dense layers alone, of these sizes from its input on."""
+    """Return a network of dense layers alone, with these sizes from the input on."""
     return Network(name, source, batch, dense(*sizes[1:], hidden=hidden), rate, momentum, tuple(sizes[:1]))
 
 
 def from_data(data: dict[str, Any]) -> Network:
-    """The network of a file; one of dense layers alone may leave its input to `inputs` of the first. Raises
-    ValueError."""
+    """Return the network of a JSON document. Raises ValueError.
+
+    For dense layers alone `inputs` of the first layer may stand for the network's input.
+    """
     check(data, NETWORK, ("network", "batch", "rate", "layers"))
     rows = [_row(row, f"layer {i}: ") for i, row in enumerate(data["layers"], 1)]
     given = data.get("input") or ([rows[0][1]["inputs"]] if rows and "inputs" in rows[0][1] else [])
@@ -203,16 +204,16 @@ def from_data(data: dict[str, Any]) -> Network:
     moves = {"rate": float(data["rate"]), **optimizers.with_defaults(data)}
     places = {"input": tuple(given), "loss": data.get("loss", LOSSES[0])}
     network = Network(layers=tuple(layer for layer, _ in rows), **about, **moves, **places)
-    for node, (_, told) in zip(network.nodes, rows, strict=True):
-        if told.get("inputs", node.inputs[0][0]) != node.inputs[0][0]:
-            raise ValueError(f"{node.name} takes {told['inputs']}, {node.sources[0]} gives {node.inputs[0][0]}")
-        if told.get("first") and not node.first:
+    for node, (_, stated) in zip(network.nodes, rows, strict=True):
+        if stated.get("inputs", node.inputs[0][0]) != node.inputs[0][0]:
+            raise ValueError(f"{node.name} takes {stated['inputs']}, {node.sources[0]} gives {node.inputs[0][0]}")
+        if stated.get("first") and not node.first:
             raise ValueError(f"{node.name} is not the first layer")
     return network
 
 
 def _row(row: Any, place: str) -> tuple[Layer, dict[str, Any]]:
-    """A layer, and what is said of its place. Raises ValueError."""
+    """Parse a layer and what its row states of its place (`inputs`, `first`). Raises ValueError."""
     if type(row) is not dict or type(row.get("kind", "")) is not str:
         raise ValueError(f"{place}{json.dumps(row)} is no layer")
     try:
@@ -221,9 +222,9 @@ def _row(row: Any, place: str) -> tuple[Layer, dict[str, Any]]:
         raise ValueError(f"{place}{error}") from None
     hints = get_type_hints(kind)
     types = {x.name: list if x.type.startswith("tuple") else hints[x.name] for x in fields(kind)}
-    own = {"kind": str, "inputs": int, "first": bool} if kind is Dense else {"kind": str}
+    extra = {"kind": str, "inputs": int, "first": bool} if kind is Dense else {"kind": str}
     needed = [x.name for x in fields(kind) if x.default is MISSING]
-    check(row, types | own, needed, place)
+    check(row, types | extra, needed, place)
     if any(type(name) is not str for name in row.get("after", ())):
         raise ValueError(f"{place}after: {json.dumps(row['after'])}, give names of layers")
     values: dict[str, Any] = {name: tuple(x) if type(x) is list else x for name, x in row.items() if name in types}

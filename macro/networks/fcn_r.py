@@ -1,7 +1,7 @@
-"""FCN-R: a fully connected classifier of MNIST's size (Shi, Wang, Xu, Chu, arXiv 1608.07249, "FCN-R").
+"""FCN-R: a fully connected classifier of MNIST's size (arXiv 1608.07249, "FCN-R").
 
-Caffe, MXNet, TensorFlow and Torch scripts have 2048, 4096, 1024 hidden units in this order; CNTK's has
-4096, 2048, 1024, and so other products and 3 % fewer parameters.
+By Shi, Wang, Xu and Chu. Caffe, MXNet, TensorFlow and Torch scripts have 2048, 4096, 1024 hidden units in this order;
+CNTK's has 4096, 2048, 1024, and so other products and 3 % fewer parameters.
 """
 
 from __future__ import annotations

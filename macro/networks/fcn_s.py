@@ -1,8 +1,8 @@
-"""FCN-S: a wide fully connected classifier on synthetic data (Shi, Wang, Xu, Chu, arXiv 1608.07249, "FCN-S").
+"""FCN-S: a wide fully connected classifier on synthetic data (arXiv 1608.07249, "FCN-S").
 
-26752 is the number of movies of MovieLens-20M rounded up to a multiple of 128. The text says four hidden
-layers and 55 million parameters; every script of it has three and 118.0 million, 54.8 of them in fc1. A
-twin of the scripts has six, an older one 512 features and 1000 classes.
+By Shi, Wang, Xu and Chu. 26752 is the number of movies of MovieLens-20M rounded up to a multiple of 128. The paper's
+text has four hidden layers and 55 million parameters; all its scripts have three and 118.0 million, 54.8 of them in
+fc1. A variant of the scripts has six, an older one 512 features and 1000 classes.
 """
 
 from __future__ import annotations

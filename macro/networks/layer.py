@@ -1,4 +1,4 @@
-"""A layer of a network: what all kinds have in common. One file of macro/networks/layers is one kind."""
+"""Layers of networks: what all kinds have in common; each kind is a file of macro/networks/layers."""
 
 from __future__ import annotations
 
@@ -18,125 +18,122 @@ ACTIVATIONS = ("sigmoid", "relu", "none")
 
 @dataclass(frozen=True)
 class Parameter:
-    """An array that steps move. `terms`: of the sums that it is a factor in, by which normal numbers are scaled;
-    0 for what is small and added, and `base`, around which it lies."""
+    """An array that an optimizer updates, and how its first values are drawn."""
 
     shape: Shape
-    terms: int = 0
-    base: float = 0.0
+    terms: int = 0  # of the sums it is a factor in, which scale its normal numbers; 0: small and added
+    base: float = 0.0  # the value it lies around
 
     @property
     def count(self) -> int:
-        """How many numbers it has."""
+        """Numbers in the array."""
         return size(self.shape)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Layer:
-    """`after`: the layers whose outputs it takes, `input` for the data; without any the one before it. `activation`: of
-    its output."""
+    """A layer by itself, before its place in a network gives it shapes."""
 
     kind: ClassVar[str] = ""
-    roles: ClassVar[tuple[str, ...]] = ("forward", "gradient")  # what a step does for it, but for its activation
+    roles: ClassVar[tuple[str, ...]] = ("forward", "gradient")  # parts of a step, except those of the activation
     inputs_least: ClassVar[int] = 1
     inputs_most: ClassVar[int] = 1
 
     name: str
-    after: tuple[str, ...] = ()
-    activation: str = "none"
+    after: tuple[str, ...] = ()  # sources, `input` for the data; (): the layer before
+    activation: str = "none"  # of the output
 
     def output(self, inputs: Sequence[Shape]) -> Shape:
-        """Of what it gives. Raises ValueError for inputs that it cannot take."""
+        """Return the shape of the output. Raises ValueError for inputs that the layer cannot take."""
         return inputs[0]
 
     def parameters(self, inputs: Sequence[Shape]) -> Mapping[str, Parameter]:
-        """By name."""
+        """Return trained parameters by name."""
         return {}
 
     def state(self, inputs: Sequence[Shape]) -> Mapping[str, Parameter]:
-        """What is kept between steps and moved by no gradient, by name."""
+        """Return by name what is kept between steps and updated by no gradient."""
         return {}
 
     def problems(self, node: Node, batch: int) -> Mapping[str, tuple[Problem, ...]]:
-        """Products and convolutions by role, as micro measures them."""
+        """Return products and convolutions by role, as micro measures them."""
         return {}
 
     def bytes(self, node: Node, batch: int, role: str) -> float:
-        """What a role reads and writes at least, beside what its problems do."""
+        """Return the minimum bytes that a role reads and writes, beside those of its problems."""
         return 4.0 * batch * (sum(map(size, node.inputs)) + size(node.output))
 
     def data(self) -> dict[str, Any]:
-        """For a file, or a worker: fields that are not as by default."""
+        """Return the JSON of a network file: the fields that differ from their defaults."""
         plain = {x.name: x.default for x in fields(self)}
-        told = {name: value for name, value in asdict(self).items() if value != plain[name]}
-        return {"name": told.pop("name"), "kind": self.kind, **told}
+        changed = {name: value for name, value in asdict(self).items() if value != plain[name]}
+        return {"name": changed.pop("name"), "kind": self.kind, **changed}
 
 
 @dataclass(frozen=True)
 class Node:
-    """A layer in its place in a network. `sources`: whose outputs it takes; `first`: nobody needs the gradient of its
-    inputs."""
+    """A layer in its place in a network."""
 
     layer: Layer
-    sources: tuple[str, ...]
+    sources: tuple[str, ...]  # layers whose outputs it takes
     inputs: tuple[Shape, ...]
     output: Shape
-    first: bool
+    first: bool  # no earlier layer is trained: needs no gradient of its inputs
 
     @property
     def name(self) -> str:
-        """Of the layer."""
+        """Name of the layer."""
         return self.layer.name
 
     @property
     def activation(self) -> str:
-        """Of its output."""
+        """Activation of the output."""
         return self.layer.activation
 
     @cached_property
     def parameters(self) -> Mapping[str, Parameter]:
-        """By name."""
+        """Trained parameters by name."""
         return self.layer.parameters(self.inputs)
 
     @cached_property
     def state(self) -> Mapping[str, Parameter]:
-        """By name."""
+        """Arrays kept between steps and updated by no gradient, by name."""
         return self.layer.state(self.inputs)
 
     @property
     def count(self) -> int:
-        """Numbers that steps move."""
+        """Number of trained parameters."""
         return sum(x.count for x in self.parameters.values())
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """What a step does for it, in order."""
+        """Roles of a step for this layer, in order."""
         acts = ("activation", "activation gradient") if self.activation != "none" else ()
         none = not self.parameters
         without = {"dgrad": self.first, "bias gradient": "bias" not in self.parameters, "update": none}
         without["gradient"] = without["activation gradient"] = self.first and none  # nothing before it is moved
-        own = [role for role in self.layer.roles if not without.get(role)]
-        forward, rest = [x for x in own if x == "forward"], [x for x in own if x != "forward"]
+        kept = [role for role in self.layer.roles if not without.get(role)]
+        forward, rest = [x for x in kept if x == "forward"], [x for x in kept if x != "forward"]
         return tuple(role for role in (*forward, *acts, *rest) if not without.get(role))
 
     def problems(self, batch: int, phase: str = "step") -> Mapping[str, tuple[Problem, ...]]:
-        """Products and convolutions by role."""
+        """Return products and convolutions of a phase by role."""
         wanted = ("forward",) if phase == "forward" else self.roles
         return {role: x for role, x in self.layer.problems(self, batch).items() if role in wanted}
 
     def flops(self, batch: int, phase: str) -> float:
-        """Of those."""
+        """Return the operations of a phase's products and convolutions."""
         return sum(problem.flops for problems in self.problems(batch, phase).values() for problem in problems)
 
     def bytes(self, batch: int, role: str) -> float:
-        """Read and written at least."""
+        """Return the minimum bytes that a role reads and writes."""
         out = 4.0 * batch * size(self.output)
         if role.startswith("activation"):
             return out * (3 if role.endswith("gradient") else 2)
         return self.layer.bytes(self, batch, role)
 
     def data(self) -> dict[str, Any]:
-        """For a worker: all fields of the layer, and what its place makes of it."""
+        """Return the layer for a worker: all its fields, and what follows from its place."""
         return {
             **asdict(self.layer),
             "kind": self.layer.kind,
@@ -151,7 +148,7 @@ class Node:
 
 
 def size(shape: Shape) -> int:
-    """How many numbers a sample of this shape has."""
+    """Return how many numbers a sample of this shape has."""
     count = 1
     for length in shape:
         count *= length
@@ -159,7 +156,7 @@ def size(shape: Shape) -> int:
 
 
 def four(pads: Sequence[Any]) -> tuple[int, int, int, int]:
-    """Above, left, below, right; zeros without any. Raises ValueError for anything else."""
+    """Return padding above, left, below, right; zeros if `pads` is empty. Raises ValueError."""
     if not pads:
         return 0, 0, 0, 0
     if len(pads) != 4 or any(type(x) is not int or x < 0 for x in pads):
@@ -169,7 +166,7 @@ def four(pads: Sequence[Any]) -> tuple[int, int, int, int]:
 
 
 def image(inputs: Sequence[Shape], what: str) -> Shape:
-    """The one input, channels, rows and columns. Raises ValueError for another."""
+    """Return the shape of the only input: channels, rows and columns. Raises ValueError for no image."""
     if len(inputs[0]) != 3:
         raise ValueError(f"{what} takes images, channels × rows × columns, not {inputs[0]}")
     return inputs[0]

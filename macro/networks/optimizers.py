@@ -1,5 +1,7 @@
-"""How a step moves weights: rules of kernels/ops/optimizer/problem.py, as PyTorch documents them, from state that is
-nothing before the first step, for which adam's moments are corrected."""
+"""Optimizers: the rules of kernels/ops/optimizer/problem.py, as PyTorch documents them.
+
+Their state is zero before the first step, for which adam's moments are corrected.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,11 @@ from kernels.ops.optimizer.problem import RULES
 
 @dataclass(frozen=True)
 class Optimizer:
-    """What it has, as it is where nothing is said: `momentum`, of adam the decay of its first moment; `rho`, the decay
-    of squares; `epsilon`, added to their root. None: it has no such thing."""
+    """Defaults of an optimizer's parameters; None for a parameter that it lacks."""
 
-    momentum: float | None = None
-    rho: float | None = None
-    epsilon: float | None = None
+    momentum: float | None = None  # of adam the decay of the first moment
+    rho: float | None = None  # decay of squares
+    epsilon: float | None = None  # added to the root of squares
 
 
 OPTIMIZERS = {
@@ -28,21 +29,21 @@ OPTIMIZERS = {
     "adam": Optimizer(momentum=0.9, rho=0.999, epsilon=1e-8),
 }
 FIELDS = tuple(field.name for field in fields(Optimizer))
-LEAST = 1e-15  # of an epsilon, whose square some frameworks add below the root
+LEAST = 1e-15  # epsilon, whose square some frameworks add below the root
 
 
 def with_defaults(data: Mapping[str, Any]) -> dict[str, Any]:
-    """What a file says of it, with what it leaves out. Raises ValueError."""
+    """Return the optimizer and its parameters of a network file, defaults filled in. Raises ValueError."""
     name = data.get("optimizer", "sgd")
     usual = asdict(_find(name))
     return {"optimizer": name} | {x: float(data.get(x, usual[x] or 0.0)) for x in FIELDS}
 
 
 def check(name: str, momentum: float, rho: float, epsilon: float) -> None:
-    """Raises ValueError for what it has not, or cannot be."""
+    """Raise ValueError for a parameter that the optimizer lacks or that is out of range."""
     usual = _find(name)
-    for (field, own), value in zip(asdict(usual).items(), (momentum, rho, epsilon), strict=True):
-        if own is None and value:
+    for (field, default), value in zip(asdict(usual).items(), (momentum, rho, epsilon), strict=True):
+        if default is None and value:
             raise ValueError(f"{name} has no {field}")
     if not 0 <= momentum < 1 or (name == "nesterov" and not momentum):
         raise ValueError(f"momentum {momentum:g}: below 1, and of nesterov more than 0")
@@ -53,12 +54,12 @@ def check(name: str, momentum: float, rho: float, epsilon: float) -> None:
 
 
 def rule(name: str, momentum: float) -> str:
-    """What kernels/ops/optimizer calls it."""
+    """Return the name of an optimizer's rule in kernels/ops/optimizer."""
     return "momentum" if name == "sgd" and momentum else name
 
 
 def flops(name: str, momentum: float) -> int:
-    """Of a parameter in a step."""
+    """Return the operations of a step for each parameter."""
     return RULES[rule(name, momentum)].flops
 
 

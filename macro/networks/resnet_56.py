@@ -1,9 +1,9 @@
-"""ResNet-56 on CIFAR-10's images (He, Zhang, Ren, Sun, CVPR 2016; Shi, Wang, Xu, Chu, arXiv 1608.07249, "ResNet-56").
+"""ResNet-56 on CIFAR-10's images (He, Zhang, Ren, Sun, CVPR 2016; arXiv 1608.07249, "ResNet-56").
 
 Nine blocks of two 3 × 3 convolutions in each of three stages, a normalization behind each convolution, shortcuts
 without parameters. TensorFlow's script has no biases in its convolutions; Torch's and MXNet's have, and no ReLU behind
 their sums. Caffe's has projections as shortcuts, no scales and a pooling of 2 × 2; CNTK's file of that name has
-eighteen blocks, it is ResNet-110.
+eighteen blocks and so is ResNet-110.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CHANNELS = (16, 32, 64)  # of the stages
 
 
 def block(name: str, before: str, channels: int, stride: int, bias: bool, caffe: bool, behind: str) -> list[Layer]:
-    """Two convolutions and what leads around them, from `before` to `{name}.add`."""
+    """Return two convolutions and the shortcut around them, from `before` to `{name}.add`."""
     around: list[Layer] = []
     if stride > 1 and caffe:
         around = [
@@ -44,9 +44,12 @@ def block(name: str, before: str, channels: int, stride: int, bias: bool, caffe:
 
 
 def layers(blocks: int = 9, bias: bool = False, caffe: bool = False, behind: str = "relu") -> tuple[Layer, ...]:
-    """`blocks` of a stage; `bias`: whether convolutions have one; `caffe`: what that script has otherwise; `behind`:
-    the activation of a block's sum."""
-    made: list[Layer] = [
+    """Return all layers.
+
+    `blocks` in a stage; `bias`: convolutions have a bias; `caffe`: the deviations of that script; `behind`: the
+    activation of a block's sum.
+    """
+    stack: list[Layer] = [
         Convolution(name="conv1", filters=16, pad=1, bias=bias),
         BatchNorm(name="norm1", affine=not caffe, activation="relu"),
     ]
@@ -54,10 +57,10 @@ def layers(blocks: int = 9, bias: bool = False, caffe: bool = False, behind: str
     for stage, channels in enumerate(CHANNELS, 1):
         for number in range(blocks):
             name, stride = f"stage{stage}.{number}", 2 if stage > 1 and number == 0 else 1
-            made += block(name, before, channels, stride, bias, caffe, behind)
+            stack += block(name, before, channels, stride, bias, caffe, behind)
             before = f"{name}.add"
     return (
-        *made,
+        *stack,
         Pool(name="pool", mode="average", window=2 if caffe else 0),
         Flatten(name="flat"),
         Dense(name="fc", outputs=10),

@@ -1,7 +1,7 @@
-"""Blocks of steps of a running program: plain ones, and watched ones, as the driver asks.
+"""Blocks of steps of a running program, plain or traced, as the driver requests.
 
-Standard library alone, and Python 3.6. Between two steps the program stands in `end`, where a block is told, the next
-one is waited for, and instruments are set up or taken away; no step's clocks have that inside.
+Standard library alone, and Python 3.6. Between two steps the program stands in `end`, where a block is reported, the
+next request is awaited, and instruments are started or stopped, outside of all steps' clocks.
 """
 
 import json
@@ -15,39 +15,38 @@ import library_talk
 import recorder
 import torch_again
 
-STOPS = 3  # times that the end is raised, where a program catches everything
+STOPS = 3  # times that Enough is raised, if a program catches everything
 MALLOPT = {"MALLOC_TRIM_THRESHOLD_": -1, "MALLOC_TOP_PAD_": -2, "MALLOC_MMAP_THRESHOLD_": -3, "MALLOC_MMAP_MAX_": -4}
-MOST = 1 << 30  # bytes that are kept free beside what the program has
-LARGEST = (1 << 31) - 1  # that mallopt takes: more is -1, no limit
+MOST = 1 << 30  # bytes reserved beyond the program's, at most
+LARGEST = (1 << 31) - 1  # mallopt's largest value; beyond it -1, no limit
 
 
 class Enough(BaseException):
-    """The program is ended here: all has been seen."""
+    """Signal that ends the program when the driver has all it needs."""
 
 
 class Blocks(object):
-    """`channel` and `requests`: to and from the driver; `instruments()`: the level's spans, or None without torch.
-    `stop`: what is done when all was seen: raise, exit, never."""
+    """Executor of the driver's requests between the steps of a program."""
 
     def __init__(self, channel, requests, stop):
         self.channel, self.requests, self.stop = channel, requests, stop
-        self.spans = None  # what sees operations: torch_watch.Spans
+        self.spans = None  # torch_watch.Spans, once torch is imported
         self.request, self.rows, self.skip = None, [], 0
         self.clocks, self.block_clocks, self.gate = None, None, None
         self.raised, self.over, self.later = 0, False, False
-        self.knocked, self.refused = {}, {}  # by path: what can be left out, why not
+        self.knocked, self.refused = {}, {}  # {path: KnockOut}, {path: reason}
         self.looked = False  # whether the block before had spans
-        self.talk, self.printed = None, ""  # of its libraries
+        self.talk, self.printed = None, ""  # verbose output of libraries
         self.pid = os.getpid()
 
     def begin(self):
-        """A step begins now."""
+        """Start the clocks of a step."""
         if self.request is None or self.over:
             return
         self.clocks = (recorder.now(), time.process_time(), resource.getrusage(resource.RUSAGE_SELF))
 
     def end(self):
-        """It ends now."""
+        """Record the step that ends, and report the block when it is complete."""
         end, cpu, used = recorder.now(), time.process_time(), resource.getrusage(resource.RUSAGE_SELF)
         if self.over:
             self._over()
@@ -70,7 +69,7 @@ class Blocks(object):
             self.wait()
 
     def wait(self):
-        """For the next block, and make ready for it. Raises what ends the program."""
+        """Serve requests until one starts a block, and set its instruments up. Raises what ends the program."""
         while True:
             line = self.requests.readline()
             request = json.loads(line) if line else {"do": "bye"}
@@ -96,14 +95,14 @@ class Blocks(object):
             self._start()
 
     def give_up(self, how, reason):
-        """The program is watched no more: the driver is told why. Raises what ends it."""
+        """Stop watching the program and report the reason. Raises what ends the program."""
         self.request = None
         try:
             self._stop_looking()
-        except Exception:  # nothing more can be done about what fails already
+        except Exception:  # the program has failed already
             pass
         self.channel.send("ended", how=how, reason=reason, code=1)
-        self.requests.readline()  # what perf saw has names as long as this process is there
+        self.requests.readline()  # perf resolves symbols while this process exists
         self.over = True
         self._over()
 
@@ -127,29 +126,29 @@ class Blocks(object):
         if self.request.get("without"):
             self.knocked[self.request["without"]].undo()
         self.looked = bool(self.request["spans"] and self.spans)
-        told = self.spans.events() if self.looked else None
+        traced = self.spans.events() if self.looked else None
         blocked = recorder.waited(self.block_clocks, clocks)
         about = {"blocked": blocked, "load": load, "peak": peak(), "printed": self.printed}
-        self.channel.send("block", steps=self.rows, traced=told, **about)
+        self.channel.send("block", steps=self.rows, traced=traced, **about)
         self.request = None
 
     def _knock(self, path):
-        """What can be left out under this path; `reason` where nothing can."""
+        """Prepare to leave out what lies under this path; the reply has a `reason` if that is impossible."""
         try:
-            found = knock_out.KnockOut(self.spans.torch, self.spans.modules.known, path)
+            candidate = knock_out.KnockOut(self.spans.torch, self.spans.modules.known, path)
         except (knock_out.Refused, AttributeError) as error:
             return {"reason": str(error)}
-        if found.what == "module":
+        if candidate.what == "module":
             self.refused[path] = "it was not called"
-            found.try_out(lambda reason: self.refused.__setitem__(path, reason))
-        self.knocked[path] = found
-        return {"reason": None, "what": found.what, "count": found.count(), "shape": found.shape()}
+            candidate.try_out(lambda reason: self.refused.__setitem__(path, reason))
+        self.knocked[path] = candidate
+        return {"reason": None, "what": candidate.what, "count": candidate.count(), "shape": candidate.shape()}
 
     def _again(self, request):
-        """Seconds of an operation by itself; `reason` where it cannot be called."""
+        """Return seconds of an operation called by itself; a `reason` if it cannot be called."""
         try:
             warm, cold = torch_again.seconds(self.spans.torch, request["call"], request["cache"])
-        except Exception as error:  # of whatever the framework makes of it
+        except Exception as error:  # whatever the framework raises
             return {"reason": repr(error)}
         return {"reason": None, "warm": warm, "cold": cold}
 
@@ -163,7 +162,7 @@ class Blocks(object):
             self.spans.stop()
 
     def leave(self):
-        """The program ends by itself, or failed: instruments are taken away, the steps of the block so far are told."""
+        """Stop the instruments of an open block when the program ends or fails."""
         if os.getpid() != self.pid or self.over:
             return
         request, self.request = self.request, None
@@ -178,12 +177,12 @@ class Blocks(object):
             os._exit(0)
         self.raised += 1
         if threading.current_thread() is not threading.main_thread():
-            raise SystemExit  # of which a thread tells nothing
+            raise SystemExit  # a thread ends by it without a message
         raise Enough
 
 
 def keep(variables):
-    """Have glibc's allocator keep what it has from now on; whether it could be told."""
+    """Make glibc's allocator keep the memory it has from now on; return whether it accepted that."""
     import ctypes
 
     try:
@@ -191,13 +190,16 @@ def keep(variables):
     except (AttributeError, OSError):
         return False
     values = [(MALLOPT[name], int(value)) for name, value in variables.items()]
-    told = all([mallopt(code, value if value <= LARGEST else -1) for code, value in values])
-    return told and reserve(min(MOST, peak() // 2))
+    accepted = all([mallopt(code, value if value <= LARGEST else -1) for code, value in values])
+    return accepted and reserve(min(MOST, peak() // 2))
 
 
 def reserve(count):
-    """Have so many bytes at the heap's end that were touched already: what a tracer keeps lies between the program's
-    blocks, so that one finds no room and the heap grows, with a page fault for every page."""
+    """Leave `count` bytes of touched, free memory at the heap's end.
+
+    A tracer's records lie between the program's blocks. Without this room its blocks would grow the heap, with a page
+    fault for every page.
+    """
     import ctypes
 
     libc = ctypes.CDLL(None)
@@ -211,5 +213,5 @@ def reserve(count):
 
 
 def peak():
-    """Bytes that were in memory at once, at most."""
+    """Return the peak of resident memory, bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -1,4 +1,4 @@
-"""Where a step of a user's PyTorch program begins and ends: at an optimizer's step, or at what he names.
+"""Boundaries of a PyTorch program's steps: an optimizer's step, or what the user names.
 
 Standard library and torch alone, in the style of Python 3.6. `blocks.begin()` and `blocks.end()` are called there, and
 `ready(how)` once, when enough steps have warmed up.
@@ -17,26 +17,28 @@ import recorder
 import torch_watch
 
 WARM = 3  # steps
-MANY, LONG = 50, 10.0  # steps of the others, or seconds, after which an optimizer that never stepped isn't waited for
-SOON = 1.0  # seconds of warming up, at least, where steps are short
+MANY, LONG = 50, 10.0  # steps of the others, or seconds, before an optimizer that never stepped is ignored
+SOON = 1.0  # minimum seconds of warming up
 
 
 def untraced(function):
-    """One that the compiler of PyTorch calls as it is, where it compiles what calls that."""
+    """Mark a function that torch.compile shall call and not trace."""
     function._torchdynamo_disable = True
     function._torchdynamo_disable_msg = "kernelgap looks at it"
     return function
 
 
 class Boundary(object):
-    """`ready(how)` answers the driver, and waits for the first block. `how` a step ends: once enough have ended in one
-    way, no other counts."""
+    """Beginnings and ends of steps; the first way (`how`) to end WARM steps is the only one afterwards.
+
+    `ready(how)` reports to the driver and waits for the first block.
+    """
 
     def __init__(self, blocks, ready):
         self.blocks, self._ready, self.pid = blocks, ready, os.getpid()
         self.counts, self.began, self.how = {}, None, None
-        self.held = lambda: False  # whether a profiler of the script's own is on
-        self.threads = {}  # what each had run for at the end of the first step
+        self.held = lambda: False  # whether a profiler of the script is on
+        self.threads = {}  # recorder.by_thread() at the end of the first step
 
     @property
     def is_ready(self):
@@ -44,7 +46,7 @@ class Boundary(object):
 
     @property
     def calls(self):
-        """Steps that have ended, in the most usual way."""
+        """Number of steps ended so far in the most frequent way."""
         return max(self.counts.values()) if self.counts else 0
 
     def begin(self, how):
@@ -52,7 +54,7 @@ class Boundary(object):
             self.blocks.begin()
 
     def end(self, how):
-        """A step has ended."""
+        """End a step; an exception in the observer ends the watching, not the program."""
         if os.getpid() != self.pid or self.how not in (None, how):
             return
         try:
@@ -72,18 +74,18 @@ class Boundary(object):
 
 
 class Optimizers(object):
-    """A step ends with that of an optimizer: of several, the one that steps least often."""
+    """Hooks that end a step with an optimizer's step; of several, with the one that steps least often."""
 
     def __init__(self, torch, boundary):
         self.torch, self.boundary = torch, boundary
         self.library = names.library_folders()
         self.counts, self.objects, self.names, self.spans = {}, {}, {}, {}
         self.chosen, self.how, self.open, self.total = None, None, [], 0
-        self.others, self.began = None, time.time()  # all that are there; when any stepped first
-        self.ends = True  # steps: not where the script marks them
+        self.others, self.began = None, time.time()  # ids of all optimizers; time of the first step
+        self.ends = True  # False where the script marks its steps
 
     def install(self):
-        """Raises AttributeError before PyTorch 2.1."""
+        """Register the hooks. Raises AttributeError before PyTorch 2.1."""
         kind = importlib.import_module("torch.optim.optimizer")
         self.handles = [
             kind.register_optimizer_step_pre_hook(self.before),
@@ -122,7 +124,7 @@ class Optimizers(object):
             self.boundary.begin(self.how)
 
     def _leave(self, optimizer):
-        """It is in no step, nor is what was called inside of it."""
+        """Close the span of an optimizer, and forget the optimizers called inside of its step."""
         if id(optimizer) in self.open:
             del self.open[self.open.index(id(optimizer)) :]
         span = self.spans.pop(id(optimizer), None)
@@ -131,12 +133,12 @@ class Optimizers(object):
 
     def name(self, optimizer):
         if id(optimizer) not in self.names:
-            found = names.in_frames(optimizer, self.library)
-            self.names[id(optimizer)] = found or type(optimizer).__name__
+            variable = names.in_frames(optimizer, self.library)
+            self.names[id(optimizer)] = variable or type(optimizer).__name__
         return self.names[id(optimizer)]
 
     def _count(self, optimizer):
-        """Choose when each has stepped, or a long time has passed without."""
+        """Choose the optimizer when all have stepped, or after a long time without some of them."""
         if not self.total:
             self.began = time.time()
         self.counts[id(optimizer)] = self.counts.get(id(optimizer), 0) + 1
@@ -152,14 +154,16 @@ class Optimizers(object):
             self.chosen = least
 
     def _all(self):
-        """The optimizers that are there."""
+        """Return the ids of all optimizers that exist."""
         kind = self.torch.optim.Optimizer
-        return set(id(one) for one in gc.get_objects() if issubclass(type(one), kind))
+        return set(id(x) for x in gc.get_objects() if issubclass(type(x), kind))
 
 
 class Forward(object):
-    """Without an optimizer: a step is from the end of one call of the outermost module to the end of the next.
-    `alone()`: whether nothing else has ended a step by now."""
+    """Hooks for a program without an optimizer: a step runs between two ends of the root module's call.
+
+    `alone()` returns whether nothing else has ended a step by now.
+    """
 
     def __init__(self, torch, boundary, alone):
         self.torch, self.boundary, self.alone, self.handles = torch, boundary, alone, []
@@ -195,7 +199,7 @@ class Forward(object):
             module.register_forward_hook(lambda *_: self._step(path), always_call=True)
 
     def _large(self, module):
-        """A loss has no parameters; where nothing has any, whatever is called most often serves."""
+        """Return whether a module has parameters, unlike a loss; if none has, one that is called often serves."""
         return any(True for _ in module.parameters()) or max(self.calls.values()) > MANY
 
     def _step(self, path):
@@ -205,7 +209,7 @@ class Forward(object):
 
 
 def wrapped(function, boundary, name):
-    """A function each call of which is a step."""
+    """Return a function each call of which is a step."""
     if isinstance(function, (staticmethod, classmethod)):
         return type(function)(wrapped(function.__func__, boundary, name))
     if inspect.iscoroutinefunction(function):

@@ -1,44 +1,44 @@
-"""The kinds of layers in CNTK, images C×H×W, as its users have them. It trains no batch normalization on a CPU.
+"""Layers in CNTK, images C×H×W; CNTK trains no batch normalization on a CPU.
 
-In the style of Python 3.6. A builder gives what is called with the outputs of the layers that it comes after, and what
-has the parameters W and b once it was called, or None.
+In the style of Python 3.6. A builder returns a function of the preceding layers' outputs, and the object that has the
+parameters W and b once it was called, or None.
 """
 
 import layouts  # beside this file
 
-LOW = -3.4e38  # around images whose largest elements are wanted
+LOW = -3.4e38  # padding below all elements of an image, for maxima
 VARIABLES = {"weight": "W", "bias": "b"}
 
 
-def dense(cntk, told):
-    own = cntk.layers.Dense(told["outputs"], init=0.0)
-    return own, own
+def dense(cntk, spec):
+    layer = cntk.layers.Dense(spec["outputs"], init=0.0)
+    return layer, layer
 
 
-def conv(cntk, told):
-    top, left, bottom, right = layouts.pads(told)
-    if told["dilation"] > 1:
+def conv(cntk, spec):
+    top, left, bottom, right = layouts.pads(spec)
+    if spec["dilation"] > 1:
         raise NotImplementedError("there is no dilation of a convolution here: CNTK has none on a CPU")
-    if told["groups"] > 1:
+    if spec["groups"] > 1:
         raise NotImplementedError("there are no groups of a convolution here: CNTK has none on a CPU")
-    own = cntk.layers.Convolution2D(
-        (told["kernel"],) * 2,
-        told["filters"],
-        strides=told["stride"],
+    layer = cntk.layers.Convolution2D(
+        (spec["kernel"],) * 2,
+        spec["filters"],
+        strides=spec["stride"],
         pad=False,
-        bias=told["bias"],
-        dilation=told["dilation"],
+        bias=spec["bias"],
+        dilation=spec["dilation"],
         init=0.0,
     )
-    return (lambda x: own(_padded(cntk, x, ((top, bottom), (left, right)), 0.0))), own
+    return (lambda x: layer(_padded(cntk, x, ((top, bottom), (left, right)), 0.0))), layer
 
 
-def pool(cntk, told):
-    largest, window, stride = told["mode"] == "max", told["window"], told["stride"]
+def pool(cntk, spec):
+    largest, window, stride = spec["mode"] == "max", spec["window"], spec["stride"]
     kind = cntk.MAX_POOLING if largest else cntk.AVG_POOLING
     if window == 0:
-        return (lambda x: cntk.pooling(x, kind, tuple(told["in"][0][1:]), strides=(1, 1), auto_padding=[False])), None
-    around, counts = layouts.around(told), layouts.counts(told)
+        return (lambda x: cntk.pooling(x, kind, tuple(spec["in"][0][1:]), strides=(1, 1), auto_padding=[False])), None
+    around, counts = layouts.around(spec), layouts.counts(spec)
     scale, low = float(window * window) / counts[None], LOW if largest else 0.0
 
     def pooled(x):
@@ -49,32 +49,32 @@ def pool(cntk, told):
     return pooled, None
 
 
-def lrn(cntk, told):
-    reach, alpha = told["size"] // 2, told["alpha"]  # which it divides by the size
-    return (lambda x: cntk.local_response_normalization(x, reach, told["k"], alpha, told["beta"])), None
+def lrn(cntk, spec):
+    reach, alpha = spec["size"] // 2, spec["alpha"]  # CNTK divides alpha by the size
+    return (lambda x: cntk.local_response_normalization(x, reach, spec["k"], alpha, spec["beta"])), None
 
 
-def dropout(cntk, told):
-    """It drops in training alone: not where a forward pass is evaluated by itself. A mask that is given is an input."""
-    if told.get("mask") is None:
-        return (lambda x: cntk.dropout(x, told["share"])), None
-    told["given"] = cntk.input_variable(tuple(told["out"]))
-    return (lambda x: x * told["given"]), None
+def dropout(cntk, spec):
+    """Drop in training alone, not where a forward pass is evaluated; a given mask is an input variable."""
+    if spec.get("mask") is None:
+        return (lambda x: cntk.dropout(x, spec["share"])), None
+    spec["given"] = cntk.input_variable(tuple(spec["out"]))
+    return (lambda x: x * spec["given"]), None
 
 
-def add(cntk, told):
+def add(cntk, spec):
     return (lambda a, b: a + b), None
 
 
-def concat(cntk, told):
+def concat(cntk, spec):
     return (lambda *given: cntk.splice(*given, axis=0)), None
 
 
-def flatten(cntk, told):
-    return (lambda x: cntk.reshape(x, (told["inputs"],))), None
+def flatten(cntk, spec):
+    return (lambda x: cntk.reshape(x, (spec["inputs"],))), None
 
 
-def activation(cntk, told):
+def activation(cntk, spec):
     return (lambda x: x), None
 
 
@@ -93,38 +93,38 @@ KINDS = {
 
 LOSSES = {  # of each sample
     "softmax": lambda cntk, z, t: cntk.cross_entropy_with_softmax(z, t),
-    # Its binary_cross_entropy is a mean whose gradient is of the sum.
+    # CNTK's binary_cross_entropy is a mean, but its gradient is the sum's.
     "binary": lambda cntk, z, t: cntk.reduce_sum(cntk.log_add_exp(z, cntk.constant(0.0)) - z * t) / z.shape[0],
     "squared": lambda cntk, z, t: cntk.squared_error(z, t) / z.shape[0],
 }
 
 
-def _sgd(cntk, parameters, told, batch):
+def _sgd(cntk, parameters, plan, batch):
     size = {"minibatch_size": batch}
-    rate = cntk.learning_parameter_schedule(told["rate"], **size)
-    if not told["momentum"]:
+    rate = cntk.learning_parameter_schedule(plan["rate"], **size)
+    if not plan["momentum"]:
         return cntk.sgd(parameters, rate, **size)
-    momentum = cntk.momentum_schedule(told["momentum"], **size)
+    momentum = cntk.momentum_schedule(plan["momentum"], **size)
     return cntk.momentum_sgd(parameters, rate, momentum, unit_gain=False, **size)
 
 
-def _nesterov(cntk, parameters, told, batch):
+def _nesterov(cntk, parameters, plan, batch):
     size = {"minibatch_size": batch}
-    rate = cntk.learning_parameter_schedule(told["rate"], **size)
-    momentum = cntk.momentum_schedule(told["momentum"], **size)
+    rate = cntk.learning_parameter_schedule(plan["rate"], **size)
+    momentum = cntk.momentum_schedule(plan["momentum"], **size)
     return cntk.nesterov(parameters, rate, momentum, unit_gain=False, **size)
 
 
-def _adam(cntk, parameters, told, batch):
-    """It is given sums over the batch, by which its steps are as large as by means, and divides the rate."""
+def _adam(cntk, parameters, plan, batch):
+    """Return adam with rate and epsilon scaled by the batch, since CNTK passes gradients summed over it."""
     size = {"minibatch_size": batch}
-    rate = cntk.learning_parameter_schedule(told["rate"] * batch, **size)
-    first, second = [cntk.momentum_schedule(told[name], **size) for name in ("momentum", "rho")]
-    how = {"unit_gain": True, "variance_momentum": second, "epsilon": told["epsilon"] * batch}
+    rate = cntk.learning_parameter_schedule(plan["rate"] * batch, **size)
+    first, second = [cntk.momentum_schedule(plan[name], **size) for name in ("momentum", "rho")]
+    how = {"unit_gain": True, "variance_momentum": second, "epsilon": plan["epsilon"] * batch}
     return cntk.adam(parameters, rate, first, **dict(how, **size))
 
 
-OPTIMIZERS = {"sgd": _sgd, "nesterov": _nesterov, "adam": _adam}  # its others have formulas of their own
+OPTIMIZERS = {"sgd": _sgd, "nesterov": _nesterov, "adam": _adam}  # CNTK's other optimizers have different formulas
 
 
 def _padded(cntk, x, around, value):
@@ -134,13 +134,13 @@ def _padded(cntk, x, around, value):
 
 
 def network(cntk, layers, x):
-    """What gives logits of the input `x`, and the parameters by the suite's names."""
+    """Return the logits of the input `x`, and the parameters by the suite's names."""
     activations = {"sigmoid": cntk.sigmoid, "relu": cntk.relu}
-    values, own = {"input": x}, {}
-    for told in layers:
-        call, holder = KINDS[told["kind"]](cntk, told)
-        y = call(*[values[name] for name in told["after"]])
-        for name in told["parameters"]:
-            own["%s.%s" % (told["name"], name)] = getattr(holder, VARIABLES[name])
-        values[told["name"]] = y if told["activation"] == "none" else activations[told["activation"]](y)
-    return values[layers[-1]["name"]], own
+    values, parameters = {"input": x}, {}
+    for spec in layers:
+        call, holder = KINDS[spec["kind"]](cntk, spec)
+        y = call(*[values[name] for name in spec["after"]])
+        for name in spec["parameters"]:
+            parameters["%s.%s" % (spec["name"], name)] = getattr(holder, VARIABLES[name])
+        values[spec["name"]] = y if spec["activation"] == "none" else activations[spec["activation"]](y)
+    return values[layers[-1]["name"]], parameters

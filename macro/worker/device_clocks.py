@@ -1,18 +1,17 @@
-"""Clocks of a device that works steps off while the next are asked for, as programs ask for them: nobody waits until
-the last of a block.
+"""Clocks of devices that execute steps asynchronously; nobody waits before the last step of a block.
 
-In the style of Python 3.6. `begin` waits for what was asked before; `mark` stands behind each step; `end` waits, and
-gives nanoseconds of each step, from mark to mark, by the device; None where it has no clock that can be read so.
+In the style of Python 3.6. `begin` waits for earlier work; `mark` follows each step; `end` waits and returns the
+nanoseconds of each step between marks by the device, or None where the device has no clock that can be read so.
 """
 
 import time
 
-FIRST = 2  # steps under a profiler before those that it is asked for: it sets itself up in the first
-STEPS = "kernelgap steps"  # the annotation around those that a profiler sees, until the last is done
+FIRST = 2  # warm-up steps under a profiler, which initializes itself in the first
+STEPS = "kernelgap steps"  # annotation around the profiled steps, until the last is done
 
 
 def block(clock, call, count):
-    """So many calls, one behind the other; nanoseconds of each, or None."""
+    """Return nanoseconds of each of `count` calls, one behind the other, or None."""
     clock.begin()
     for _ in range(count):
         call()
@@ -21,7 +20,7 @@ def block(clock, call, count):
 
 
 class Events(object):
-    """Of CUDA, through PyTorch: in the stream that its steps are in."""
+    """CUDA events through PyTorch, in the stream of its steps."""
 
     def __init__(self, torch):
         self.torch, self.marks = torch, []
@@ -41,12 +40,12 @@ class Events(object):
         return [int(1e6 * a.elapsed_time(b)) for a, b in zip(self.marks, self.marks[1:])]
 
     def peak(self):
-        """Bytes that its arrays took at most."""
+        """Return the peak bytes of arrays."""
         return self.torch.cuda.max_memory_allocated()
 
 
 class Marks(object):
-    """Of a device of the suite's own, which has marks in its stream."""
+    """Marks in the stream of one of the suite's devices."""
 
     def __init__(self, device):
         self.device, self.marks, self.most = device, [], 0
@@ -66,12 +65,12 @@ class Marks(object):
         return [int(1e9 * self.device.between(a, b).wall) for a, b in zip(self.marks, self.marks[1:])]
 
     def peak(self):
-        """Bytes that its arrays took at most, between steps: of what is freed within one nothing is known."""
+        """Return the peak bytes of arrays between steps; those freed within a step are not seen."""
         return self.most
 
 
 class Waits(object):
-    """None of its own: `wait` returns when all that was asked for is done."""
+    """A device without a readable clock: `wait` returns when all work is done."""
 
     def __init__(self, wait, peak):
         self.wait, self.peak = wait, peak
@@ -87,7 +86,7 @@ class Waits(object):
 
 
 class Played(object):
-    """Of a stand-in, which is this processor: a test of the way."""
+    """A stand-in for a device, on this processor, for tests."""
 
     def begin(self):
         self.marks = [time.perf_counter()]

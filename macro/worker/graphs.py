@@ -1,4 +1,4 @@
-"""What rows a network's graph has beside those of chains, and the builders of kinds that have a file of their own.
+"""Rows of networks' graphs beyond those of chains, and builders of kinds that have their own file.
 
 Standard library alone, and Python 3.6.
 """
@@ -7,36 +7,36 @@ import glob
 import importlib
 import os
 
-PRODUCTS = ("dense", "conv")  # kinds whose gradients are products of their own
-WHOLE = {
+PRODUCTS = ("dense", "conv")  # kinds whose gradients are separate products
+WORK_KINDS = {
     "conv": "convolution",
     "pool": "pooling",
     "norm": "normalization",
     "lrn": "normalization",
-}  # the kind of work that all of a layer's is
+}  # kinds of layers all of whose work is of one kind
 
 
-def whole(layers):
-    """That, by layer, of those that have one."""
-    return dict((told["name"], WHOLE[told["kind"]]) for told in layers if told["kind"] in WHOLE)
+def work_kinds(layers):
+    """Return {layer: kind of work} of the layers all of whose work is of one kind."""
+    return dict((spec["name"], WORK_KINDS[spec["kind"]]) for spec in layers if spec["kind"] in WORK_KINDS)
 
 
 def forks(layers):
-    """The layers whose output several take: their gradients are added."""
-    taken = [name for told in layers for name in told["after"]]
+    """Return the layers whose output several layers take, so that their gradients are added."""
+    taken = [name for spec in layers for name in spec["after"]]
     return set(name for name in taken if taken.count(name) > 1 and name != "input")
 
 
-def joined(told, layers):
-    """The row of a sum of gradients that is made behind a layer's own; None where none is, or one of several."""
-    rows = ["%s gradient sum" % name for name in sorted(set(told["after"]) & forks(layers))]
+def joined(spec, layers):
+    """Return the row of the gradient sum behind a layer's gradient; None without one, or with several."""
+    rows = ["%s gradient sum" % name for name in sorted(set(spec["after"]) & forks(layers))]
     return rows[0] if len(rows) == 1 else None
 
 
 def builders(framework):
-    """Of kinds in files beside this one, `numpy_kind_group_norm.py` for the kind `group_norm` in NumPy: its BUILDER."""
-    found, begin = {}, framework + "_kind_"
+    """Return the BUILDER of each file `numpy_kind_group_norm.py` by its kind, `group_norm`, for NumPy."""
+    by_kind, begin = {}, framework + "_kind_"
     for path in sorted(glob.glob(os.path.join(os.path.dirname(os.path.abspath(__file__)), begin + "*.py"))):
         stem = os.path.splitext(os.path.basename(path))[0]
-        found[stem[len(begin) :]] = importlib.import_module(stem).BUILDER
-    return found
+        by_kind[stem[len(begin) :]] = importlib.import_module(stem).BUILDER
+    return by_kind

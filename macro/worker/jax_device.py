@@ -1,8 +1,8 @@
-"""A JAX program's steps on a GPU, by its own profiler, as a trace of Chrome's format with kineto's categories.
+"""Traces of a JAX program's steps on a GPU by its profiler, in Chrome's format as kineto writes it.
 
-Standard library and jax alone, in the style of Python 3.6. Of an xplane file: a GPU's plane has a line for each stream,
-with kernels, copies and clears; the host's lines have the calls of the driver that launched them, by correlation.
-XLA runs no command buffers (CUDA graphs) while it is profiled. On a processor that stands in for one the operations of
+Standard library and jax alone, in the style of Python 3.6. In an xplane file a GPU's plane has a line for each stream,
+with kernels, copies and clears; the host's lines have the calls of the driver that launched them, by correlation. XLA
+runs no command buffers (CUDA graphs) while it is profiled. On a processor that stands in for a GPU the operations of
 its programs are its kernels.
 """
 
@@ -17,13 +17,15 @@ import device_clocks  # beside this file
 import xplane
 
 GPU = re.compile(r"/device:GPU:(\d+)")
-STREAMS = 1 << 30  # numbers of them; a processor's thread has a longer one
+STREAMS = 1 << 30  # stream numbers are smaller, those of processor threads larger
 BETWEEN = re.compile(r"Memcpy([HD])2([HD])", re.I)  # as kineto writes it: HtoD
 
 
 def profile(jax, call, wait, count, path, card):
-    """So many of `call` until `wait` returns, into a trace; why there is none. `card`: a GPU's name, of a stand-in
-    None."""
+    """Write a trace of `count` calls and the `wait` for them; return the reason if there is none.
+
+    `card`: the GPU's name, None for a stand-in.
+    """
     options = jax.profiler.ProfileOptions()
     options.python_tracer_level = 0
     folder = tempfile.mkdtemp(prefix="kernelgap-trace-")
@@ -42,11 +44,11 @@ def profile(jax, call, wait, count, path, card):
         planes = list(xplane.planes(_file(folder)))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    told = trace(planes, card)
-    if card and not told["deviceProperties"]:
+    document = trace(planes, card)
+    if card and not document["deviceProperties"]:
         return "JAX's profiler saw nothing of the GPU: is CUPTI there, and may it count (NVIDIA's ERR_NVGPUCTRPERM)?"
     with gzip.open(path, "wb") as stream:
-        stream.write(json.dumps(told).encode("utf-8"))
+        stream.write(json.dumps(document).encode("utf-8"))
     return None
 
 
@@ -60,23 +62,23 @@ def _file(folder):
 
 
 def trace(planes, card):
-    """`planes` as xplane.py has them. A line of a GPU's plane has its stream's number."""
+    """Return the document of a trace; a line of a GPU's plane has its stream's number."""
     zero = min([span[0] for _, lines in planes for _, spans in lines for span in spans] or [0])
     events, devices = [], {}
     for name, lines in planes:
-        found = GPU.search(name)
+        gpu = GPU.search(name)
         for number, spans in lines:
-            where = {"device": int(found.group(1)) if found else 0, "stream": number % STREAMS}
+            where = {"device": int(gpu.group(1)) if gpu else 0, "stream": number % STREAMS}
             for start, end, what, stats in spans:
-                told = _of_gpu(what, stats, where) if found else _of_host(what, stats, None if card else where)
-                events += [_event(zero, start, end, *told)] if told else []
-                if told and "device" in told[2]:
+                labels = _of_gpu(what, stats, where) if gpu else _of_host(what, stats, None if card else where)
+                events += [_event(zero, start, end, *labels)] if labels else []
+                if labels and "device" in labels[2]:
                     devices[where["device"]] = {"id": where["device"], "name": card or "stand-in"}
     return {"traceEvents": events, "deviceProperties": list(devices.values())}
 
 
 def _of_host(what, stats, where):
-    """Category, name and arguments; `where`: on a stand-in, where operations of programs are kernels."""
+    """Return category, name and arguments; `where`: place of a stand-in, whose operations are kernels."""
     if what == device_clocks.STEPS:
         return "user_annotation", what, {}
     if where and "hlo_op" in stats:
@@ -87,21 +89,21 @@ def _of_host(what, stats, where):
 
 
 def _of_gpu(what, stats, where):
-    """The same of what a stream did; nothing of what only tells of memory, or sums up."""
-    told = dict(where)
+    """Return category, name and arguments of a stream's event; None for memory counters and summaries."""
+    args = dict(where)
     if "correlation_id" in stats:
-        told["correlation"] = stats["correlation_id"]
+        args["correlation"] = stats["correlation_id"]
     if "memcpy_details" in stats:
         size = re.search(r"size:(\d+)", str(stats["memcpy_details"]))
-        told["bytes"] = int(size.group(1)) if size else 0
-        return "gpu_memcpy", BETWEEN.sub(r"Memcpy \1to\2", what), told
+        args["bytes"] = int(size.group(1)) if size else 0
+        return "gpu_memcpy", BETWEEN.sub(r"Memcpy \1to\2", what), args
     for detail, category in (("kernel_details", "kernel"), ("Memset_details", "gpu_memset")):
         if detail in stats:
-            return category, what, told
+            return category, what, args
     return None
 
 
 def _event(zero, start, end, category, name, args):
-    """From nanoseconds to the format's microseconds."""
+    """Return an event in the format's microseconds, from nanoseconds."""
     span = {"ts": (start - zero) * 1e-3, "dur": (end - start) * 1e-3}
     return dict(span, ph="X", cat=category, name=name, args=args)

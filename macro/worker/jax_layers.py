@@ -1,7 +1,7 @@
-"""The kinds of layers in JAX, images N×H×W×C and filters H×W×C×K, as its libraries of layers have them.
+"""Layers in JAX, images N×H×W×C and filters H×W×C×K, as JAX's libraries of layers have them.
 
-In the style of Python 3.6. A builder gives what is called with the layer's parameters, its state and the outputs of the
-layers that it comes after, and returns what it gives and its new state.
+In the style of Python 3.6. A builder returns a function of the layer's parameters, its state and the preceding layers'
+outputs, which returns the output and the new state.
 """
 
 import layouts  # beside this file
@@ -11,36 +11,38 @@ class Kinds(object):
     def __init__(self, jax, layers):
         self.jax, self.np, self.lax, self.layers = jax, jax.numpy, jax.lax, layers
 
-        own = self.dense, self.conv, self.pool, self.norm, self.lrn, self.dropout
-        self.builders = dict(zip(NAMES, own + (self.add, self.concat, self.flatten, self.shortcut, self.activation)))
+        builders = self.dense, self.conv, self.pool, self.norm, self.lrn, self.dropout
+        self.builders = dict(
+            zip(NAMES, builders + (self.add, self.concat, self.flatten, self.shortcut, self.activation))
+        )
 
-    def dense(self, told):
+    def dense(self, spec):
         return lambda p, state, x: (x @ p["weight"] + p["bias"], state)
 
-    def conv(self, told):
-        pads = layouts.pads(told)
+    def conv(self, spec):
+        pads = layouts.pads(spec)
         about = {
-            "window_strides": (told["stride"],) * 2,
+            "window_strides": (spec["stride"],) * 2,
             "padding": (pads[0::2], pads[1::2]),
-            "rhs_dilation": (told["dilation"],) * 2,
+            "rhs_dilation": (spec["dilation"],) * 2,
             "dimension_numbers": ("NHWC", "HWIO", "NHWC"),
-            "feature_group_count": told["groups"],
+            "feature_group_count": spec["groups"],
         }
 
         def convolved(p, state, x):
             y = self.lax.conv_general_dilated(x, p["weight"], **about)
-            return (y + p["bias"] if told["bias"] else y), state
+            return (y + p["bias"] if spec["bias"] else y), state
 
         return convolved
 
-    def pool(self, told):
-        if told["window"] == 0:
-            whole = self.np.mean if told["mode"] == "average" else self.np.max
-            return lambda p, state, x: (whole(x, axis=(1, 2), keepdims=True), state)
-        window, strides = ((1, told[name], told[name], 1) for name in ("window", "stride"))
-        rows, columns = layouts.around(told)
+    def pool(self, spec):
+        if spec["window"] == 0:
+            reduce = self.np.mean if spec["mode"] == "average" else self.np.max
+            return lambda p, state, x: (reduce(x, axis=(1, 2), keepdims=True), state)
+        window, strides = ((1, spec[name], spec[name], 1) for name in ("window", "stride"))
+        rows, columns = layouts.around(spec)
         pads = ((0, 0), rows, columns, (0, 0))
-        largest, counts = told["mode"] == "max", layouts.counts(told)
+        largest, counts = spec["mode"] == "max", layouts.counts(spec)
 
         def pooled(p, state, x):
             start, call = (-self.np.inf, self.lax.max) if largest else (0.0, self.lax.add)
@@ -49,11 +51,11 @@ class Kinds(object):
 
         return pooled
 
-    def norm(self, told):
-        np, epsilon, share = self.np, told["epsilon"], told["share"]
+    def norm(self, spec):
+        np, epsilon, share = self.np, spec["epsilon"], spec["share"]
 
         def normed(p, state, x):
-            if told["frozen"]:
+            if spec["frozen"]:
                 mean, variance = state["mean"], state["variance"]
             else:
                 mean = np.mean(x, axis=(0, 1, 2))
@@ -61,27 +63,27 @@ class Kinds(object):
                 count = x.size // x.shape[-1]
                 unbiased = variance * (count / max(1.0, count - 1.0))
                 kept = {"mean": mean, "variance": unbiased}
-                state = dict((name, own + share * (kept[name] - own)) for name, own in state.items())
+                state = dict((name, running + share * (kept[name] - running)) for name, running in state.items())
             y = (x - mean) * self.lax.rsqrt(variance + epsilon)
-            return (y * p["scale"] + p["shift"] if told["affine"] else y), state
+            return (y * p["scale"] + p["shift"] if spec["affine"] else y), state
 
         return normed
 
-    def lrn(self, told):
-        window, reach = (1, 1, 1, told["size"]), told["size"] // 2
-        share, pads = told["alpha"] / told["size"], ((0, 0), (0, 0), (0, 0), (reach, reach))
+    def lrn(self, spec):
+        window, reach = (1, 1, 1, spec["size"]), spec["size"] // 2
+        share, pads = spec["alpha"] / spec["size"], ((0, 0), (0, 0), (0, 0), (reach, reach))
 
         def normed(p, state, x):
             sums = self.lax.reduce_window(x * x, 0.0, self.lax.add, window, (1, 1, 1, 1), pads)
-            return x * (told["k"] + share * sums) ** -told["beta"], state
+            return x * (spec["k"] + share * sums) ** -spec["beta"], state
 
         return normed
 
-    def dropout(self, told):
-        if told.get("mask") is not None:
-            mask = layouts.mask(told, self.layers)
+    def dropout(self, spec):
+        if spec.get("mask") is not None:
+            mask = layouts.mask(spec, self.layers)
             return lambda p, state, x: (x * mask, state)
-        keep, random = 1.0 - told["share"], self.jax.random
+        keep, random = 1.0 - spec["share"], self.jax.random
 
         def dropped(p, state, x):
             later, now = random.split(state["key"])
@@ -89,24 +91,24 @@ class Kinds(object):
 
         return dropped
 
-    def add(self, told):
+    def add(self, spec):
         return lambda p, state, a, b: (a + b, state)
 
-    def concat(self, told):
+    def concat(self, spec):
         return lambda p, state, *given: (self.np.concatenate(given, axis=-1), state)
 
-    def flatten(self, told):
-        """Rows, columns, channels: the weights of dense layers behind lie so too."""
-        if layouts.in_order(told, self.layers):
+    def flatten(self, spec):
+        """Flatten rows, columns, channels: weights of dense layers behind lie in that order too."""
+        if layouts.in_order(spec, self.layers):
             return lambda p, state, x: (x.transpose(0, 3, 1, 2).reshape(x.shape[0], -1), state)
         return lambda p, state, x: (x.reshape(x.shape[0], -1), state)
 
-    def shortcut(self, told):
-        stride, more = told["stride"], told["channels"] - told["in"][0][0]
+    def shortcut(self, spec):
+        stride, more = spec["stride"], spec["channels"] - spec["in"][0][0]
         pads = ((0, 0), (0, 0), (0, 0), (0, more))
         return lambda p, state, x: (self.np.pad(x[:, ::stride, ::stride], pads), state)
 
-    def activation(self, told):
+    def activation(self, spec):
         return lambda p, state, x: (x, state)
 
 
@@ -129,30 +131,30 @@ LOSSES = {"softmax": softmax, "binary": binary, "squared": squared}  # of each s
 
 
 def keys(jax, layers):
-    """Of the random numbers of layers that draw their own masks, by name, as they begin: a part of the state."""
-    drawing = [told["name"] for told in layers if told["kind"] == "dropout" and told.get("mask") is None]
+    """Return the initial random keys of layers that draw their masks, by name: a part of the state."""
+    drawing = [spec["name"] for spec in layers if spec["kind"] == "dropout" and spec.get("mask") is None]
     return dict((name + ".key", jax.random.key(i)) for i, name in enumerate(drawing))
 
 
 def network(jax, layers):
-    """What gives logits and the new state, from parameters and state by name, and data; each layer under its scope."""
+    """Return a function from parameters, state and data to logits and new state; each layer in its scope."""
     kinds = Kinds(jax, layers)
-    calls = [(told, kinds.builders[told["kind"]](told)) for told in layers]
+    calls = [(spec, kinds.builders[spec["kind"]](spec)) for spec in layers]
     activations = {"sigmoid": jax.nn.sigmoid, "relu": jax.nn.relu}
 
     def apply(p, state, x):
         values, kept = {"input": x}, {}
-        for told, call in calls:
-            name = told["name"]
-            own = dict((x, p["%s.%s" % (name, x)]) for x in told["parameters"])
-            kept_names = list(told["state"]) + ["key"] * (name + ".key" in state)
+        for spec, call in calls:
+            name = spec["name"]
+            parameters = dict((x, p["%s.%s" % (name, x)]) for x in spec["parameters"])
+            kept_names = list(spec["state"]) + ["key"] * (name + ".key" in state)
             before = dict((x, state["%s.%s" % (name, x)]) for x in kept_names)
             with jax.named_scope(name):
-                y, after = call(own, before, *[values[x] for x in told["after"]])
+                y, after = call(parameters, before, *[values[x] for x in spec["after"]])
             kept.update(("%s.%s" % (name, x), array) for x, array in after.items())
-            if told["activation"] != "none":
+            if spec["activation"] != "none":
                 with jax.named_scope(name + " activation"):
-                    y = activations[told["activation"]](y)
+                    y = activations[spec["activation"]](y)
             values[name] = y
         return values[layers[-1]["name"]], kept
 

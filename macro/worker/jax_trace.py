@@ -1,8 +1,8 @@
-"""Spans of a JAX program, by its profiler, and their rows, by the scopes in the programs that ran.
+"""Spans of a JAX program by its profiler, and their rows by the scopes in its compiled programs.
 
-Standard library and jax alone, in the style of Python 3.6. A layer's scope bears its name, its activation has a scope
-of its own, `fc1 activation`, or lies `inside` the layer's, as Keras has it. Updates have scopes, `fc1 update`, or
-`fc1.update` under Keras.
+Standard library and jax alone, in the style of Python 3.6. A layer's scope bears its name; its activation has its own
+scope, `fc1 activation`, or lies `inside` the layer's, as in Keras. Updates have scopes `fc1 update`, or `fc1.update`
+under Keras.
 """
 
 import re
@@ -13,12 +13,12 @@ import recorder
 import xplane
 
 SCOPE = re.compile(r"((?:\w+\()*)([^()]*)")
-DERIVATIVE = ("sub", "mul", "gt", "select_n")  # of an activation, which JAX computes on its way forward
+DERIVATIVE = ("sub", "mul", "gt", "select_n")  # an activation's derivative, which JAX computes in the forward pass
 PRODUCT = ("dot_general", "add")  # the bias too
 
 
 def spans(jax, run, programs, layers, batch, inside=False):
-    """What `run` does; `programs`: (jitted function, arguments) of all that it may call."""
+    """Return the spans of `run`; `programs`: (jitted function, arguments) of all that it may call."""
     options = jax.profiler.ProfileOptions()
     options.python_tracer_level = 0
     traced, moment = xplane.record(
@@ -32,8 +32,8 @@ def spans(jax, run, programs, layers, batch, inside=False):
     for call, arguments in programs:
         if "jit_" + call.__name__ in ran:
             text = call.lower(*arguments).compile().as_text()
-            tells, whole = (lambda one: row(one, layers, batch, inside)), graphs.whole(layers)
-            by_module[hlo.module(text)] = hlo.rows(text, tells, whole)
+            tells, work_kinds = (lambda instruction: row(instruction, layers, batch, inside)), graphs.work_kinds(layers)
+            by_module[hlo.module(text)] = hlo.rows(text, tells, work_kinds)
             products.update((hlo.module(text), name) for name in hlo.products(text))
     return xplane.named(
         xplane.spans(traced, operation), moment, lambda what: tell(by_module, what), lambda what: what in products
@@ -41,7 +41,7 @@ def spans(jax, run, programs, layers, batch, inside=False):
 
 
 def operation(name, stats):
-    """What an event of the trace is: an instruction of a module, or what surrounds those; None for the rest."""
+    """Return an event's (module, instruction), or the name of what surrounds instructions, or None."""
     if "hlo_op" in stats:
         return stats.get("hlo_module"), stats["hlo_op"]
     if name == recorder.CALIBRATE or name == "ThunkExecutor::Execute" or name.startswith("PjitFunction("):
@@ -50,17 +50,16 @@ def operation(name, stats):
 
 
 def tell(by_module, what):
-    """Rows and column of what `operation` found."""
+    """Return rows and column of what `operation` returned."""
     if isinstance(what, tuple):
         module, name = what
         return by_module.get(module, {}).get(name, ([], None))
     return ["framework"], None
 
 
-def row(one, layers, batch, inside=False):
-    """What an instruction does, by its scope: `jit(_update)/transpose(jvp(fc1))/dot_general`; None if it has
-    none."""
-    parts = one.op_name.split("/")
+def row(instruction, layers, batch, inside=False):
+    """Return an instruction's row by its scope, `jit(_update)/transpose(jvp(fc1))/dot_general`, or None."""
+    parts = instruction.op_name.split("/")
     last = parts[-1]
     for part in parts[1:]:  # the first is the program's name
         around, scope = SCOPE.match(part).groups()
@@ -79,16 +78,16 @@ def row(one, layers, batch, inside=False):
                     return graphs.joined(layer, layers)
                 if layer["kind"] not in graphs.PRODUCTS:
                     return "%s %s" % (scope, "gradient" if backward else "forward")
-                if backward and one.opcode in ("dot", "convolution"):
-                    role = hlo.product(layer, one, batch)
+                if backward and instruction.opcode in ("dot", "convolution"):
+                    role = hlo.product(layer, instruction, batch)
                 else:
-                    role = _role(last, one.opcode, backward, derives, activates)
+                    role = _role(last, instruction.opcode, backward, derives, activates)
                 return role and "%s %s" % (scope, role)
     return None
 
 
 def _role(last, opcode, backward, derives, activates):
-    """What an instruction in a layer's own scope does for it, unless it is a product of the backward pass."""
+    """Return the role of an instruction in a layer's scope, unless it is a product of the backward pass."""
     if backward and (last.startswith("reduce") or last == "transpose"):
         return "wgrad" if last == "transpose" else "bias gradient"
     if not backward and (last in PRODUCT or opcode == "dot"):

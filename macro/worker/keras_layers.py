@@ -1,7 +1,7 @@
-"""The kinds of layers in Keras, images N×H×W×C and filters H×W×C×K, as its users write them.
+"""Layers in Keras, images N×H×W×C and filters H×W×C×K.
 
-In the style of Python 3.6. A builder gives what is called with the outputs of the layers that it comes after, and the
-layer of Keras that has the variables, if any.
+In the style of Python 3.6. A builder returns a function of the preceding layers' outputs, and the Keras layer that has
+the variables, or None.
 """
 
 import layouts  # beside this file
@@ -13,137 +13,138 @@ VARIABLES = {
     "shift": "beta",
     "mean": "moving_mean",
     "variance": "moving_variance",
-}  # the suite's names of arrays, and Keras's
-INSIDE = ("dense", "conv")  # kinds that take their activation themselves
+}  # {suite's name: Keras's}
+INSIDE = ("dense", "conv")  # kinds whose Keras layer applies the activation
 
 
 class Kinds(object):
     def __init__(self, keras, layers):
-        self.keras, self.own, self.layers = keras, keras.layers, layers
+        self.keras, self.library, self.layers = keras, keras.layers, layers
 
         builders = self.dense, self.conv, self.pool, self.norm, self.dropout
         self.builders = dict(
             zip(NAMES, builders + (self.add, self.concat, self.flatten, self.shortcut, self.activation))
         )
 
-    def called(self, told):
-        """A layer's name there; parameters of PyTorch have no dots in theirs. No layer has a > in its name."""
-        return told["name"].replace(".", ">") if self.keras.backend.backend() == "torch" else told["name"]
+    def called(self, spec):
+        """Return a layer's name in Keras; PyTorch's parameters have no dots in theirs, our layers no `>`."""
+        return spec["name"].replace(".", ">") if self.keras.backend.backend() == "torch" else spec["name"]
 
-    def dense(self, told):
-        own = self.own.Dense(told["outputs"], activation(told), name=self.called(told), kernel_initializer="zeros")
-        return own, own
+    def dense(self, spec):
+        layer = self.library.Dense(
+            spec["outputs"], activation(spec), name=self.called(spec), kernel_initializer="zeros"
+        )
+        return layer, layer
 
-    def conv(self, told):
-        top, left, bottom, right = layouts.pads(told)
-        if told["groups"] > 1 and self.keras.backend.backend() == "tensorflow":
+    def conv(self, spec):
+        top, left, bottom, right = layouts.pads(spec)
+        if spec["groups"] > 1 and self.keras.backend.backend() == "tensorflow":
             raise NotImplementedError(
                 "there are no groups of a convolution here: TensorFlow has no gradient of them on a CPU"
             )
-        if told["stride"] > 1 and told["dilation"] > 1:
+        if spec["stride"] > 1 and spec["dilation"] > 1:
             raise NotImplementedError("there is no convolution with a stride and a dilation here")
-        reach = told["dilation"] * (told["kernel"] - 1)
-        same = told["stride"] == 1 and reach % 2 == 0 and set((top, left, bottom, right)) == {reach // 2}
-        own = self.own.Conv2D(
-            told["filters"],
-            told["kernel"],
-            told["stride"],
+        reach = spec["dilation"] * (spec["kernel"] - 1)
+        same = spec["stride"] == 1 and reach % 2 == 0 and set((top, left, bottom, right)) == {reach // 2}
+        layer = self.library.Conv2D(
+            spec["filters"],
+            spec["kernel"],
+            spec["stride"],
             "same" if same else "valid",
-            dilation_rate=told["dilation"],
-            groups=told["groups"],
-            activation=activation(told),
-            use_bias=told["bias"],
+            dilation_rate=spec["dilation"],
+            groups=spec["groups"],
+            activation=activation(spec),
+            use_bias=spec["bias"],
             kernel_initializer="zeros",
-            name=self.called(told),
+            name=self.called(spec),
         )
         if same or not any((top, left, bottom, right)):
-            return own, own
-        around = self.own.ZeroPadding2D(((top, bottom), (left, right)), name=self.called(told) + ">pad")
-        return (lambda x: own(around(x))), own
+            return layer, layer
+        around = self.library.ZeroPadding2D(((top, bottom), (left, right)), name=self.called(spec) + ">pad")
+        return (lambda x: layer(around(x))), layer
 
-    def pool(self, told):
-        largest, name = told["mode"] == "max", self.called(told)
-        if told["window"] == 0:
-            whole = self.own.GlobalMaxPooling2D if largest else self.own.GlobalAveragePooling2D
-            return whole(keepdims=True, name=name), None
-        kind = self.own.MaxPooling2D if largest else self.own.AveragePooling2D
-        around, counts, whole = layouts.around(told), layouts.counts(told), float(told["window"] ** 2)
-        own = kind(told["window"], told["stride"], name=name)
+    def pool(self, spec):
+        largest, name = spec["mode"] == "max", self.called(spec)
+        if spec["window"] == 0:
+            global_pool = self.library.GlobalMaxPooling2D if largest else self.library.GlobalAveragePooling2D
+            return global_pool(keepdims=True, name=name), None
+        kind = self.library.MaxPooling2D if largest else self.library.AveragePooling2D
+        around, counts, area = layouts.around(spec), layouts.counts(spec), float(spec["window"] ** 2)
+        layer = kind(spec["window"], spec["stride"], name=name)
         if not any(map(any, around)):
-            return own, None
+            return layer, None
         pads, low = [(0, 0)] + list(around) + [(0, 0)], -3.4e38 if largest else 0.0
         pad = self._called(lambda x: self.keras.ops.pad(x, pads, constant_values=low), name + ">pad")
         if largest:
-            return (lambda x: own(pad(x))), None
+            return (lambda x: layer(pad(x))), None
         tensor = self.keras.ops.convert_to_tensor
-        of_those = self._called(lambda x: x * tensor(whole / counts[:, :, None]), name + ">counted")
-        return (lambda x: of_those(own(pad(x)))), None
+        of_those = self._called(lambda x: x * tensor(area / counts[:, :, None]), name + ">counted")
+        return (lambda x: of_those(layer(pad(x)))), None
 
-    def norm(self, told):
-        kind = frozen(self.own.BatchNormalization) if told["frozen"] else self.own.BatchNormalization
-        affine, about = told["affine"], {"momentum": 1 - told["share"], "epsilon": told["epsilon"]}
-        own = kind(center=affine, scale=affine, name=self.called(told), **about)
-        return own, own
+    def norm(self, spec):
+        kind = frozen(self.library.BatchNormalization) if spec["frozen"] else self.library.BatchNormalization
+        affine, about = spec["affine"], {"momentum": 1 - spec["share"], "epsilon": spec["epsilon"]}
+        layer = kind(center=affine, scale=affine, name=self.called(spec), **about)
+        return layer, layer
 
-    def dropout(self, told):
-        if told.get("mask") is None:
-            return self.own.Dropout(told["share"], name=self.called(told)), None
-        mask = layouts.mask(told, self.layers)
-        return self._called(lambda x: x * self.keras.ops.convert_to_tensor(mask), self.called(told)), None
+    def dropout(self, spec):
+        if spec.get("mask") is None:
+            return self.library.Dropout(spec["share"], name=self.called(spec)), None
+        mask = layouts.mask(spec, self.layers)
+        return self._called(lambda x: x * self.keras.ops.convert_to_tensor(mask), self.called(spec)), None
 
-    def add(self, told):
-        own = self.own.Add(name=self.called(told))
-        return (lambda *given: own(list(given))), None
+    def add(self, spec):
+        layer = self.library.Add(name=self.called(spec))
+        return (lambda *given: layer(list(given))), None
 
-    def concat(self, told):
-        own = self.own.Concatenate(name=self.called(told))
-        return (lambda *given: own(list(given))), None
+    def concat(self, spec):
+        layer = self.library.Concatenate(name=self.called(spec))
+        return (lambda *given: layer(list(given))), None
 
-    def flatten(self, told):
-        """Rows, columns, channels: the weights of dense layers behind lie so too."""
-        own = self.own.Flatten(name=self.called(told))
-        if layouts.in_order(told, self.layers):
-            turn = self.own.Permute((3, 1, 2), name=self.called(told) + ">turned")
-            return (lambda x: own(turn(x))), None
-        return own, None
+    def flatten(self, spec):
+        """Flatten rows, columns, channels: weights of dense layers behind lie in that order too."""
+        layer = self.library.Flatten(name=self.called(spec))
+        if layouts.in_order(spec, self.layers):
+            turn = self.library.Permute((3, 1, 2), name=self.called(spec) + ">turned")
+            return (lambda x: layer(turn(x))), None
+        return layer, None
 
-    def shortcut(self, told):
-        stride, more = told["stride"], told["channels"] - told["in"][0][0]
+    def shortcut(self, spec):
+        stride, more = spec["stride"], spec["channels"] - spec["in"][0][0]
         pads = ((0, 0), (0, 0), (0, 0), (0, more))
-        return self._called(lambda x: self.keras.ops.pad(x[:, ::stride, ::stride], pads), self.called(told)), None
+        return self._called(lambda x: self.keras.ops.pad(x[:, ::stride, ::stride], pads), self.called(spec)), None
 
-    def activation(self, told):
+    def activation(self, spec):
         return (lambda x: x), None
 
     def _called(self, call, name):
-        return self.own.Lambda(call, name=name)
+        return self.library.Lambda(call, name=name)
 
 
 NAMES = ("dense", "conv", "pool", "norm", "dropout", "add", "concat", "flatten", "shortcut", "activation")
 
 
 LOSSES = {
-    "softmax": lambda own: own.SparseCategoricalCrossentropy(from_logits=True),
-    "binary": lambda own: own.BinaryCrossentropy(from_logits=True),
-    "squared": lambda own: own.MeanSquaredError(),
+    "softmax": lambda losses: losses.SparseCategoricalCrossentropy(from_logits=True),
+    "binary": lambda losses: losses.BinaryCrossentropy(from_logits=True),
+    "squared": lambda losses: losses.MeanSquaredError(),
 }
-OPTIMIZERS = {  # of which two add epsilon below the root
-    "sgd": lambda own, told: own.SGD(told["rate"], momentum=told["momentum"]),
-    "nesterov": lambda own, told: own.SGD(told["rate"], momentum=told["momentum"], nesterov=True),
-    "adagrad": lambda own, told: own.Adagrad(told["rate"], 0.0, told["epsilon"] ** 2),
-    "rmsprop": lambda own, told: own.RMSprop(told["rate"], told["rho"], epsilon=told["epsilon"] ** 2),
-    "adam": lambda own, told: own.Adam(told["rate"], told["momentum"], told["rho"], told["epsilon"]),
+OPTIMIZERS = {  # rmsprop and adagrad add epsilon below the root
+    "sgd": lambda optimizers, plan: optimizers.SGD(plan["rate"], momentum=plan["momentum"]),
+    "nesterov": lambda optimizers, plan: optimizers.SGD(plan["rate"], momentum=plan["momentum"], nesterov=True),
+    "adagrad": lambda optimizers, plan: optimizers.Adagrad(plan["rate"], 0.0, plan["epsilon"] ** 2),
+    "rmsprop": lambda optimizers, plan: optimizers.RMSprop(plan["rate"], plan["rho"], epsilon=plan["epsilon"] ** 2),
+    "adam": lambda optimizers, plan: optimizers.Adam(plan["rate"], plan["momentum"], plan["rho"], plan["epsilon"]),
 }
 
 
-def activation(told):
-    """As Keras calls it."""
-    return None if told["activation"] == "none" else told["activation"]
+def activation(spec):
+    """Return Keras's name of a layer's activation, or None."""
+    return None if spec["activation"] == "none" else spec["activation"]
 
 
 def frozen(kind):
-    """A batch normalization that takes its running statistics, whatever the model is called for; scale and shift are
-    moved all the same."""
+    """Return a batch normalization class that always takes running statistics, and trains scale and shift."""
 
     class Frozen(kind):
         def call(self, inputs, training=None, mask=None):
@@ -153,17 +154,17 @@ def frozen(kind):
 
 
 def network(keras, plan, batch):
-    """A model, and its variables by the suite's names."""
+    """Return the model, and its variables by the suite's names."""
     layers, shape = plan["layers"], plan["input"]
-    kinds, own = Kinds(keras, layers), {}
+    kinds, variables = Kinds(keras, layers), {}
     x = keras.Input(tuple(shape[1:] + shape[:1]) if len(shape) == 3 else tuple(shape), batch_size=batch)
     values = {"input": x}
-    for told in layers:
-        call, holder = kinds.builders[told["kind"]](told)
-        y = call(*[values[name] for name in told["after"]])
-        if told["activation"] != "none" and told["kind"] not in INSIDE:
-            y = keras.layers.Activation(told["activation"], name=kinds.called(told) + ">activation")(y)
-        values[told["name"]] = y
-        for name in list(told["parameters"]) + list(told["state"]):
-            own["%s.%s" % (told["name"], name)] = getattr(holder, VARIABLES[name])
-    return keras.Model(x, values[layers[-1]["name"]]), own
+    for spec in layers:
+        call, holder = kinds.builders[spec["kind"]](spec)
+        y = call(*[values[name] for name in spec["after"]])
+        if spec["activation"] != "none" and spec["kind"] not in INSIDE:
+            y = keras.layers.Activation(spec["activation"], name=kinds.called(spec) + ">activation")(y)
+        values[spec["name"]] = y
+        for name in list(spec["parameters"]) + list(spec["state"]):
+            variables["%s.%s" % (spec["name"], name)] = getattr(holder, VARIABLES[name])
+    return keras.Model(x, values[layers[-1]["name"]]), variables

@@ -1,12 +1,12 @@
 """Spans and recorded calls of a Keras program, by those of its back end.
 
-Standard library and the back end alone, in the style of Python 3.6. Where kernels are compiled nothing is recorded:
-a step is a single call.
+Standard library and the back end alone, in the style of Python 3.6. Where kernels are compiled nothing is recorded: a
+step is a single call.
 """
 
 
 def spans(model, run):
-    """What `run` does with the adapter's model."""
+    """Return the spans of what `run` does with the adapter's model."""
     backend = model.keras.backend.backend()
     if backend != "torch" and not hasattr(model.model.optimizer.update_step, "scoped"):
         _name_updates(model)
@@ -14,8 +14,7 @@ def spans(model, run):
 
 
 def _name_updates(model):
-    """A scope around each variable's update, by which traces tell its layer. What Keras has compiled is compiled anew
-    with them, and runs once."""
+    """Put each variable's update in a scope with its layer's name; compile and run the step anew."""
     optimizer, names = model.model.optimizer, [name.rpartition(".")[0] for name in model.names]
     update = optimizer.update_step
 
@@ -30,7 +29,7 @@ def _name_updates(model):
 
 
 def record(model, run):
-    """(rows, column, what to call) of what `run` does; empty where it is compiled."""
+    """Return (rows, column, call) of what `run` does; [] for compiled kernels."""
     if model.keras.backend.backend() != "torch":
         return []
     import torch_record
@@ -42,7 +41,7 @@ def _tensorflow(model, run):
     import tensorflow as tf
     import tf_trace
 
-    # Programs of XLA are not told: Keras compiles none for a CPU.
+    # No programs of XLA: Keras compiles none for a CPU.
     return tf_trace.spans(tf, run, (), model.network["layers"], len(model.labels))
 
 
@@ -80,11 +79,11 @@ def _torch(model, run):
 
 
 def _aligned(model):
-    """What tells the rows of PyTorch's events: by how many, the layers and the parameters."""
+    """Return a function from PyTorch's events to their rows."""
     import torch_rows
 
     if any(x["kind"] != "dense" for x in model.network["layers"]):
-        return lambda events: [([], None) for _ in events]  # no order tells which layer an operation is of
+        return lambda events: [([], None) for _ in events]  # the order does not determine the layer
     layers = [(x["name"], x["inputs"], x["outputs"]) for x in model.network["layers"]]
     shapes = [list(v.shape) for v in model.model.trainable_variables]
     parameters = [(name.rpartition(".")[0], shape) for name, shape in zip(model.names, shapes)]

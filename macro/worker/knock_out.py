@@ -1,21 +1,21 @@
-"""One parameter of a running program frozen, or one module skipped, for a block of steps: a row whose time must go.
+"""Knock-outs for a block of steps: one parameter frozen or one module skipped, to save its row's time.
 
-Standard library alone, in the style of Python 3.6. What is done is undone behind the block; only a few steps of
-training went otherwise.
+Standard library alone, in the style of Python 3.6. The change is undone behind the block; only a few steps of training
+went otherwise.
 """
 
 
 class Refused(Exception):
-    """It cannot be left out; the text says why."""
+    """Refusal to leave something out; the text is the reason."""
 
 
 class KnockOut(object):
-    """`path`: a module's, or a module's and its parameter's, as rows have them; `known`: {id: (path, module)}."""
+    """A module or parameter to leave out; `path`: its name as in rows; `known`: {id: (path, module)}."""
 
     def __init__(self, torch, known, path):
-        """Raises Refused."""
+        """Find what `path` names. Raises Refused."""
         self.torch, self.path, self.undone = torch, path, None
-        by_path = dict((own, module) for own, module in known.values())
+        by_path = dict((place, module) for place, module in known.values())
         holder, _, name = path.rpartition(".")
         self.module, self.parameter = by_path.get(path), None
         if self.module is None and holder in by_path:
@@ -29,15 +29,15 @@ class KnockOut(object):
         return "module" if self.parameter is None else "parameter"
 
     def count(self):
-        """Numbers that an optimizer moves no more."""
-        own = [self.parameter] if self.parameter is not None else list(self.module.parameters())
-        return sum(p.numel() for p in own if p.requires_grad)
+        """Return how many numbers the optimizer updates no more."""
+        parameters = [self.parameter] if self.parameter is not None else list(self.module.parameters())
+        return sum(p.numel() for p in parameters if p.requires_grad)
 
     def shape(self):
         return [] if self.parameter is None else list(self.parameter.shape)
 
     def try_out(self, done):
-        """Whether a module's output is like its input is seen at its next call; `done(reason)` is told."""
+        """Compare a module's output with its input at its next call, and pass None or the reason to `done`."""
         handle = []
 
         def hook(module, args, output):

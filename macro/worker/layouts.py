@@ -1,35 +1,35 @@
-"""How the arrays of a network lie where channels come last, and what lies around the windows of a pooling.
+"""Layouts of a network's arrays with channels last, and padding around the windows of poolings.
 
-In the style of Python 3.6; NumPy alone. The suite's own: images N×C×H×W, filters K×C×H×W, features of an image C×H×W.
+In the style of Python 3.6; NumPy alone. The suite's layouts: images N×C×H×W, filters K×C×H×W, features of an image
+C×H×W.
 """
 
 import numpy as np
 
-BLIND = ("dropout", "activation")  # kinds that give each number where it was
+BLIND = ("dropout", "activation")  # element-wise kinds, which keep the layout
 
 
-def takers(told, layers):
-    """Of what a layer gives; a dropout or an activation does not see how it lies, and those that take it are asked
-    instead."""
-    found = []
+def takers(spec, layers):
+    """Return the layers that depend on the layout of a layer's output, looking through element-wise kinds."""
+    taking = []
     for other in layers:
-        if told["name"] in other["after"]:
-            found += takers(other, layers) if other["kind"] in BLIND else [other]
-    return found
+        if spec["name"] in other["after"]:
+            taking += takers(other, layers) if other["kind"] in BLIND else [other]
+    return taking
 
 
-def source(told, layers):
-    """The layer that it takes, before any that does not see how it lies; none where that is the data."""
+def source(spec, layers):
+    """Return the layer before, looking through element-wise kinds; None for the data."""
     by_name = dict((other["name"], other) for other in layers)
-    found = by_name.get(told["after"][0])
-    while found is not None and found["kind"] in BLIND:
-        found = by_name.get(found["after"][0])
-    return found
+    layer = by_name.get(spec["after"][0])
+    while layer is not None and layer["kind"] in BLIND:
+        layer = by_name.get(layer["after"][0])
+    return layer
 
 
-def mask(told, layers):
-    """What a dropout multiplies by, with the channels last."""
-    array, flat = told["mask"], source(told, layers)
+def mask(spec, layers):
+    """Return a dropout's mask with the channels last."""
+    array, flat = spec["mask"], source(spec, layers)
     if array.ndim == 4:
         return Last.data(array)
     if flat is None or flat["kind"] != "flatten" or len(flat["in"][0]) < 3 or in_order(flat, layers):
@@ -37,89 +37,91 @@ def mask(told, layers):
     return turned(array, (0, 2, 3, 1), [-1] + list(flat["in"][0]))
 
 
-def in_order(told, layers):
-    """Whether a flattened image has to lie channel by channel: all but dense layers see how it lies."""
-    taking = takers(told, layers)
-    return len(told["in"][0]) == 3 and not (taking and all(other["kind"] == "dense" for other in taking))
+def in_order(spec, layers):
+    """Return whether a flattened image must lie channel by channel: all but dense layers depend on it."""
+    taking = takers(spec, layers)
+    return len(spec["in"][0]) == 3 and not (taking and all(other["kind"] == "dense" for other in taking))
 
 
 def turned(array, axes, split=None):
-    """With its axes in this order; `split`: of what lies in two axes, how it does before, and as it was behind."""
+    """Return an array with its axes in this order; with `split`, of that shape, and reshaped back."""
     if split is None:
         return np.ascontiguousarray(array.transpose(axes))
     return np.ascontiguousarray(array.reshape(split).transpose(axes)).reshape(array.shape)
 
 
 class Last(object):
-    """Arrays by name with the channels last, and back; `layers`: of a network's plan."""
+    """Conversion of arrays by name to channels last and back; `layers`: of a network's plan."""
 
     def __init__(self, layers):
-        self.ways = {}  # by the name of a weight: how it is turned, and back
-        for told in layers:
-            before = source(told, layers)
-            if told["kind"] == "conv":
-                self.ways[told["name"] + ".weight"] = ((2, 3, 1, 0),), ((3, 2, 0, 1),)
-            elif told["kind"] == "dense" and before is not None and before["kind"] == "flatten":
+        self.ways = {}  # {weight: arguments of `turned` to channels last, and back}
+        for spec in layers:
+            before = source(spec, layers)
+            if spec["kind"] == "conv":
+                self.ways[spec["name"] + ".weight"] = ((2, 3, 1, 0),), ((3, 2, 0, 1),)
+            elif spec["kind"] == "dense" and before is not None and before["kind"] == "flatten":
                 if len(before["in"][0]) == 3 and not in_order(before, layers):
                     c, h, w = before["in"][0]
-                    self.ways[told["name"] + ".weight"] = (((1, 2, 0, 3), (c, h, w, -1)), ((2, 0, 1, 3), (h, w, c, -1)))
+                    self.ways[spec["name"] + ".weight"] = (((1, 2, 0, 3), (c, h, w, -1)), ((2, 0, 1, 3), (h, w, c, -1)))
 
     def to(self, name, array):
-        """As it is used."""
+        """Return a weight in the layout with channels last."""
         return turned(array, *self.ways[name][0]) if name in self.ways else array
 
     def back(self, name, array):
-        """As the suite has it."""
+        """Return a weight in the suite's layout."""
         return turned(array, *self.ways[name][1]) if name in self.ways else array
 
     @staticmethod
     def data(x):
-        """Images, if there are any."""
+        """Return images with channels last, anything else unchanged."""
         return np.ascontiguousarray(x.transpose(0, 2, 3, 1)) if x.ndim == 4 else x
 
 
 def begin(layers):
-    """What is kept between steps, as it begins, by name."""
+    """Return the initial state by name."""
     begins = {"mean": 0, "variance": 1}
     return dict(
-        ("%s.%s" % (told["name"], name), np.full(shape, begins[name], np.float32))
-        for told in layers
-        for name, shape in told["state"].items()
+        ("%s.%s" % (spec["name"], name), np.full(shape, begins[name], np.float32))
+        for spec in layers
+        for name, shape in spec["state"].items()
     )
 
 
 def unbiased(arrays, layers, batch, steps):
-    """Running statistics of a library that keeps a batch's variance as it is, after so many steps: the variance as it
-    would be with n/(n - 1). It began as 1, of which a share is left."""
+    """Return running statistics with the variance corrected by n/(n - 1), which a library leaves out.
+
+    The variance began as 1, of which a share is left after so many steps.
+    """
     arrays = dict((name, np.array(array)) for name, array in arrays.items())
-    for told in layers:
-        name = told["name"] + ".variance"
-        if name in arrays and not told["frozen"]:
-            count, left = batch * told["out"][1] * told["out"][2], (1 - told["share"]) ** steps
+    for spec in layers:
+        name = spec["name"] + ".variance"
+        if name in arrays and not spec["frozen"]:
+            count, left = batch * spec["out"][1] * spec["out"][2], (1 - spec["share"]) ** steps
             arrays[name] = (left + (arrays[name] - left) * (count / max(1.0, count - 1.0))).astype(np.float32)
     return arrays
 
 
-def pads(told):
-    """Above, left, below, right."""
-    return tuple(told["pads"] or [told.get("pad", 0)] * 4)
+def pads(spec):
+    """Return padding above, left, below, right."""
+    return tuple(spec["pads"] or [spec.get("pad", 0)] * 4)
 
 
-def around(told):
-    """Of a pooling, along rows and along columns: what lies before and behind an image, so that all windows fit."""
-    own, lines = pads(told), []
+def around(spec):
+    """Return a pooling's padding (before, behind) along rows and columns, so that all windows fit."""
+    margins, lines = pads(spec), []
     for i in (0, 1):
-        before, length, places = own[i], told["in"][0][1 + i], told["out"][1 + i]
-        reach = (places - 1) * told["stride"] + told["window"]
+        before, length, places = margins[i], spec["in"][0][1 + i], spec["out"][1 + i]
+        reach = (places - 1) * spec["stride"] + spec["window"]
         lines.append((before, max(0, reach - before - length)))
     return tuple(lines)
 
 
-def counts(told):
-    """How many elements of the image each window of a pooling has."""
+def counts(spec):
+    """Return how many elements of the image each window of a pooling covers."""
     lines = []
     for i in (0, 1):
-        before, length, places = pads(told)[i], told["in"][0][1 + i], told["out"][1 + i]
-        starts = np.arange(places) * told["stride"] - before
-        lines.append(np.minimum(starts + told["window"], length) - np.maximum(starts, 0))
+        before, length, places = pads(spec)[i], spec["in"][0][1 + i], spec["out"][1 + i]
+        starts = np.arange(places) * spec["stride"] - before
+        lines.append(np.minimum(starts + spec["window"], length) - np.maximum(starts, 0))
     return np.outer(*lines).astype(np.float32)

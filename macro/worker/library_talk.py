@@ -1,7 +1,7 @@
-"""What MKL and oneDNN print of their calls, taken out of a PyTorch program's standard output.
+"""Verbose output of MKL and oneDNN, taken out of a PyTorch program's standard output.
 
-Standard library and torch alone, in the style of Python 3.6. While they are asked, what is printed goes into a file;
-the program's own lines go where they would have gone when that is over.
+Standard library and torch alone, in the style of Python 3.6. While they print, standard output goes into a file; the
+program's lines are written to their destination afterwards.
 """
 
 import ctypes
@@ -10,14 +10,14 @@ import re
 import sys
 import tempfile
 
-OUTPUT = 1  # the descriptor
+OUTPUT = 1  # standard output
 SWITCHES = "mkl_set_verbose", "mkldnn_set_verbose"
 LINES = re.compile(rb"(?:MKL_VERBOSE|(?:onednn|dnnl)_verbose)[^\n]*\n")  # behind what the program left open before
-ASKED = "MKL_VERBOSE", "ONEDNN_VERBOSE", "DNNL_VERBOSE"  # variables by which a program has its own
+ASKED = "MKL_VERBOSE", "ONEDNN_VERBOSE", "DNNL_VERBOSE"  # variables by which a program requests verbose output itself
 
 
 class Talk(object):
-    """Of the libraries that can be asked while a program runs; without one, or an output, of none."""
+    """Verbose mode of the libraries in which it can be switched at run time."""
 
     def __init__(self, torch):
         switches = getattr(torch._C, "_verbose", None)
@@ -29,19 +29,19 @@ class Talk(object):
             return
         self._flush()
         try:
-            self.output = os.dup(OUTPUT)  # first: a file of ours may have the number of an output that was closed
+            self.output = os.dup(OUTPUT)  # first: a new file could get the number of a closed output
             self.file = tempfile.TemporaryFile()
         except OSError:  # the program has closed it, or there is no room
             if self.output is not None:
                 os.close(self.output)
             return
-        # Else a line of a library's is cut where C's buffer ends, and one of the program's may come between.
+        # Otherwise C's buffer cuts lines of a library, and lines of the program come between.
         self.libc.setlinebuf(ctypes.c_void_p.in_dll(self.libc, "stdout"))
         os.dup2(self.file.fileno(), OUTPUT)
         self._switch(1)
 
     def stop(self):
-        """Their lines."""
+        """Return the libraries' lines."""
         if self.file is None:
             return ""
         self._switch(0)
@@ -51,13 +51,13 @@ class Talk(object):
         text = self.file.read()
         self.file.close()
         self.file = None
-        own = LINES.sub(b"", text)
-        while own:
-            own = own[os.write(OUTPUT, own) :]
+        rest = LINES.sub(b"", text)
+        while rest:
+            rest = rest[os.write(OUTPUT, rest) :]
         return b"".join(LINES.findall(text)).decode("utf-8", "replace")
 
     def forked(self):
-        """In a child of the program: what it prints goes where it would have gone."""
+        """Restore the output in a child of the program."""
         if self.file is not None:
             self._switch(0)
             self._back()

@@ -1,24 +1,23 @@
-"""The protocol loop of a framework's process; run by path, inside that framework's own environment.
+"""Protocol loop of a framework's process; run by path, inside that framework's environment.
 
     python loop.py ADAPTER JOB READ WRITE PARENT
 
-Standard library alone, and Python 3.6. JOB is a JSON file: the network as data, batch, phase, threads,
-device, knobs, the files of weights and data. Requests come as JSON lines on the descriptor READ, answers go as
-JSON lines to WRITE, each with a sequence number and monotonic nanoseconds; the framework may print to 1
-and 2 as it likes. An adapter is a file with
+Standard library alone, and Python 3.6. JOB is a JSON file: the network as data, batch, phase, threads, device, knobs,
+the files of weights and data. Requests come as JSON lines on the descriptor READ, answers go as JSON lines to WRITE,
+each with a sequence number and monotonic nanoseconds; the framework may print to 1 and 2. An adapter is a file with
 
-    configure(job)         optional: what must be set before the framework computes anything, as threads
-    available()            None, or why it cannot run here, tried rather than guessed
+    configure(job)         optional: settings before the framework computes anything, as threads
+    available()            None, or the reason why it cannot run here, tried rather than guessed
     kinds(), losses(), optimizers()
-                           optional: of layers and by name, those that it has; else dense ones, softmax and sgd
+                           optional: names that it supports; else dense layers, softmax and sgd
     identity(job)          what runs: version, build, libraries, threads, flags
     build(job)             an object with forward(), gradient(), step(), each complete when it returns;
                            outputs() as forward() gives them, loss(), gradients(), parameters() in canonical layout;
-                           work() what it executes; on a device that works them off later, clock: device_clocks.py
+                           work() what it executes; clock on an asynchronous device: device_clocks.py
     trace(model, run)      optional: the spans of what run() does, see recorder.py
     profile(model, call, count, path)
-                           optional: so many calls of a device's phase into a trace of Chrome's format; why not, or None
-    record(model, run)     optional: the calls of what run() does, to be replayed: (rows, column, what to call)
+                           optional: writes a device's calls as a trace of Chrome's format; a reason, or None
+    record(model, run)     optional: the calls of what run() does, to be replayed: (rows, column, call)
 """
 
 import ctypes
@@ -37,10 +36,10 @@ import device_clocks  # beside this file
 import recorder
 
 PR_SET_PDEATHSIG = 1
-SPACE = 64 << 10  # bytes: more than lies free at the start, less than gets a mapping of its own
+SPACE = 64 << 10  # bytes: more than is free at the start, less than mmap's threshold
 LONGEST = 400  # characters of an exception
 CANARY = b"\x5a" * (1 << 20)
-TOLD = re.compile(
+REPORTED = re.compile(
     "(OMP|MKL|KMP|OPENBLAS|ONEDNN|DNNL|XLA|JAX|TF(?!_CLI|_VAR)|KERAS|MXNET|CNTK|ATEN|TORCH|MALLOC|NPROC"
     "|CUDA|CUBLAS|CUDNN|NVIDIA|PYTORCH|TRITON)(_|$)"
 )
@@ -52,16 +51,15 @@ STEPS_NUMBERS = ("wall_ns", "cpu_ns", "system_ns", "faults", "voluntary", "invol
 
 
 class Channel(object):
-    """Whole lines to the driver. A program that closes all files that are open may open its own under this number: it
-    is never written to, the process ends."""
+    """JSON lines to the driver; ends the process if the program has closed and reused the descriptor."""
 
     def __init__(self, handle):
         self._handle, self._number = handle, 0
         self._same = self._file()
 
     def _file(self):
-        told = os.fstat(self._handle)
-        return told.st_dev, told.st_ino
+        status = os.fstat(self._handle)
+        return status.st_dev, status.st_ino
 
     def send(self, kind, **content):
         self._number += 1
@@ -72,7 +70,7 @@ class Channel(object):
             while line and self._file() == self._same:
                 line = line[os.write(self._handle, line) :]
         except BrokenPipeError:
-            os._exit(1)  # nobody is there to be told
+            os._exit(1)  # the driver is gone
         except OSError:
             pass
         if line:
@@ -82,19 +80,19 @@ class Channel(object):
 
 
 def plain(error):
-    """What an exception says on one line, without a library's stack and colors."""
+    """Return an exception's message on one line, without a library's stack and colors."""
     text = " ".join(re.sub("\x1b\\[[0-9;]*m", "", str(error).partition("[CALL STACK]")[0]).split())
     return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
 
 
 def reason(error):
-    """That, behind its kind."""
+    """Return an exception's type and message on one line."""
     text = plain(error)
     return "%s: %s" % (type(error).__name__, text) if text else type(error).__name__
 
 
 def load(path):
-    """The adapter, under a name that no package has."""
+    """Import the adapter under a name that no package has."""
     spec = importlib.util.spec_from_file_location("kernelgap_adapter", path)
     module = importlib.util.module_from_spec(spec)
     sys.modules["kernelgap_adapter"] = module
@@ -103,7 +101,7 @@ def load(path):
 
 
 def pin(threads):
-    """The last cores of those allowed, as micro's workers: the first serve interrupts more often."""
+    """Pin to the last allowed cores, as micro's workers do: the first serve interrupts more often."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
         return sorted(os.sched_getaffinity(0))
@@ -111,8 +109,11 @@ def pin(threads):
 
 
 def scatter():
-    """Begin the heap elsewhere in each process. Its arrays lay where the length of a path put them: NumPy was 0.6 %
-    slower than itself under a name of two letters more, again and again."""
+    """Begin the heap at a random offset in each process.
+
+    Otherwise the length of a path places its arrays: NumPy was 0.6 % slower than itself under a name of two letters
+    more, again and again.
+    """
     try:
         malloc = ctypes.CDLL(None).malloc
         malloc.argtypes, malloc.restype = [ctypes.c_size_t], ctypes.c_void_p
@@ -136,7 +137,7 @@ def usage():
 
 
 def busy():
-    """Processor time that all processes took, seconds; 0 where that is not told."""
+    """Return processor seconds of all processes; 0 where the system does not report them."""
     try:
         with open("/proc/stat") as stream:
             words = [int(word) for word in stream.readline().split()[1:]]
@@ -147,7 +148,7 @@ def busy():
 
 
 def canary():
-    """Seconds of a fixed piece of work, the best of three: a sign of a slow host."""
+    """Return seconds of a fixed piece of work, the best of three: a sign of a slow host."""
     best = None
     for _ in range(3):
         start = time.perf_counter()
@@ -158,7 +159,7 @@ def canary():
 
 
 def peak():
-    """Bytes that were in memory at once, at most, since this program began: getrusage includes its parent's."""
+    """Return the peak of this program's memory, bytes; getrusage's includes the parent's."""
     try:
         with open("/proc/self/status") as stream:
             return next(int(line.split()[1]) for line in stream if line.startswith("VmHWM:")) * 1024
@@ -167,7 +168,7 @@ def peak():
 
 
 def counted(call):
-    """A row of STEPS_NUMBERS, of one call."""
+    """Return the STEPS_NUMBERS of a call."""
     clocks = recorder.blocked()
     before, cpu, wall = usage(), time.process_time(), time.perf_counter()
     call()
@@ -180,27 +181,28 @@ def counted(call):
 
 
 def steps(call, count, clock=None):
-    """Each of `count` calls by the wall and by this process's clocks; what others took meanwhile. With the `clock` of a
-    device nothing stands between two calls, and each has its share of what all took."""
-    found = {}
-    began, others, own = time.monotonic(), busy(), time.process_time()
+    """Return `count` calls' times and counts by column, and the load of other processes meanwhile.
+
+    With a device's `clock` nothing stands between two calls, and each has its share of the total.
+    """
+    extras = {}
+    began, others, cpu = time.monotonic(), busy(), time.process_time()
     if clock:
-        whole = counted(lambda: found.update(device_ns=device_clocks.block(clock, call, count)))
-        rows = [[number / float(count) for number in whole]] * count
+        totals = counted(lambda: extras.update(device_ns=device_clocks.block(clock, call, count)))
+        rows = [[number / float(count) for number in totals]] * count
     else:
         rows = [counted(call) for _ in range(count)]
     lasted = max(time.monotonic() - began, 1e-9)
-    foreign = max(0.0, (busy() - others) - (time.process_time() - own)) / lasted
+    foreign = max(0.0, (busy() - others) - (time.process_time() - cpu)) / lasted
     columns = dict(zip(STEPS_NUMBERS, [list(column) for column in zip(*rows)]))
     if clock:
-        found["device_peak_bytes"] = clock.peak()
-    return dict(columns, foreign=foreign, canary=canary(), peak_bytes=peak(), **found)
+        extras["device_peak_bytes"] = clock.peak()
+    return dict(columns, foreign=foreign, canary=canary(), peak_bytes=peak(), **extras)
 
 
 def observed():
-    """What the framework's own words may leave out: variables, threads alive by name, libraries, huge pages, whether
-    the system tells what these are queued for."""
-    facts = {"variables": dict((k, v) for k, v in sorted(os.environ.items()) if TOLD.match(k))}
+    """Return facts from outside a framework: variables, threads by name, libraries, huge pages, run_delay."""
+    facts = {"variables": dict((k, v) for k, v in sorted(os.environ.items()) if REPORTED.match(k))}
     facts["run_delay"] = recorder.run_delay() is not None
     try:
         names = []
@@ -225,10 +227,10 @@ def norm(array):
 
 
 def equal(model, path, counts):
-    """Outputs, loss, gradients and the first steps from the given weights; the arrays go to a file of NumPy's."""
+    """Return losses and gradient norms from the given weights; save outputs, gradients, weights to `path`."""
     import numpy
 
-    kept = {"outputs": numpy.array(model.outputs())}  # a buffer of its own is written again by what follows
+    kept = {"outputs": numpy.array(model.outputs())}  # copied: later passes reuse the model's buffer
     losses, gradients = [float(model.loss())], model.gradients()
     kept.update(("gradient." + name, array) for name, array in gradients.items())
     done = 0
@@ -247,18 +249,18 @@ def equal(model, path, counts):
 
 
 def give_masks(job):
-    """To layers that drop at random what they multiply by, where answers are compared."""
+    """Give dropout layers the masks of the data file, where answers are compared."""
     import numpy
 
     with numpy.load(job["data"]) as data:
-        for told in job["network"]["layers"]:
-            name = "mask." + told["name"]
+        for spec in job["network"]["layers"]:
+            name = "mask." + spec["name"]
             if name in data.files:
-                told["mask"] = data[name]
+                spec["mask"] = data[name]
 
 
 def serve(adapter, job, model, requests, channel):
-    """Until the driver says `bye`, or is gone."""
+    """Serve requests until the driver sends `bye`, or closes."""
     phases = {"forward": model.forward, "gradient": model.gradient, "step": model.step}
     for line in requests:
         request = json.loads(line)
@@ -280,13 +282,13 @@ def serve(adapter, job, model, requests, channel):
             why_not = write(model, phases[request["phase"]], request["count"], request["path"])
             channel.send("profiled", reason=why_not)
         elif what == "replay":
-            call, one = phases[request["phase"]], job["threads"] == 1
-            reply = recorder.replayed(adapter, model, call, request["count"], one)
+            call, one_thread = phases[request["phase"]], job["threads"] == 1
+            reply = recorder.replayed(adapter, model, call, request["count"], one_thread)
             channel.send("replayed", **reply)
 
 
 def lacking(adapter, network):
-    """What of a network the framework has not, in words."""
+    """Return in words what a framework lacks for a network."""
     usual = {"kinds": ("dense",), "losses": ("softmax",), "optimizers": ("sgd",)}
     has = dict((what, getattr(adapter, what, lambda: words)()) for what, words in usual.items())
     lacks = sorted(set(layer["kind"] for layer in network["layers"]) - set(has["kinds"]))
@@ -307,7 +309,7 @@ def main(arguments):
     try:
         with open(job_path) as stream:
             job = json.load(stream)
-        # On a GPU the framework's own threads ask for work, and compile: more than compute here.
+        # On a GPU the framework's threads launch and compile, and may be more than the job's.
         affinity = None if job.get("device", "cpu").startswith("cuda") else pin(job["threads"])
         adapter = load(adapter_path)
         if hasattr(adapter, "configure"):
@@ -328,11 +330,11 @@ def main(arguments):
         channel.send("built", **model.work())
         with os.fdopen(read, "r") as requests:
             serve(adapter, job, model, requests, channel)
-    except NotImplementedError as error:  # a kind of layer, or a way of it, that the framework lacks
+    except NotImplementedError as error:  # a layer or option that the framework lacks
         channel.send("unavailable", reason=plain(error), remedy=False)
     except ImportError as error:
         channel.send("unavailable", reason=reason(error))
-    except Exception as error:  # whatever a framework raises is its answer
+    except Exception as error:  # whatever a framework raises is reported
         traceback.print_exc()
         channel.send("failed", reason=reason(error))
 

@@ -1,84 +1,84 @@
-"""The kinds of layers in MXNet's gluon, images N×C×H×W, as its users have them.
+"""Layers in MXNet's gluon, images N×C×H×W.
 
-In the style of Python 3.6. A builder gives a block of gluon that has the parameters, or None, and what is called with
-`F`, arrays or symbols, and the outputs of the layers that it comes after.
+In the style of Python 3.6. A builder returns the gluon block that has the parameters, or None, and a function of `F`
+(arrays or symbols) and the preceding layers' outputs.
 """
 
 import layouts  # beside this file
 
-LOW = -3.4e38  # around images whose largest elements are wanted
+LOW = -3.4e38  # padding below all elements of an image, for maxima
 
 
-def dense(mx, told, batch):
-    own = mx.gluon.nn.Dense(told["outputs"], in_units=told["inputs"])
-    return own, lambda F, x: own(x)
+def dense(mx, spec, batch):
+    layer = mx.gluon.nn.Dense(spec["outputs"], in_units=spec["inputs"])
+    return layer, lambda F, x: layer(x)
 
 
-def conv(mx, told, batch):
-    top, left, bottom, right = layouts.pads(told)
+def conv(mx, spec, batch):
+    top, left, bottom, right = layouts.pads(spec)
     alike = (top, left) == (bottom, right)
-    own = mx.gluon.nn.Conv2D(
-        told["filters"],
-        told["kernel"],
-        strides=told["stride"],
+    layer = mx.gluon.nn.Conv2D(
+        spec["filters"],
+        spec["kernel"],
+        strides=spec["stride"],
         padding=(top, left) if alike else 0,
-        dilation=told["dilation"],
-        groups=told["groups"],
-        use_bias=told["bias"],
-        in_channels=told["in"][0][0],
+        dilation=spec["dilation"],
+        groups=spec["groups"],
+        use_bias=spec["bias"],
+        in_channels=spec["in"][0][0],
     )
     if alike:
-        return own, lambda F, x: own(x)
-    return own, lambda F, x: own(_padded(F, x, ((top, bottom), (left, right)), 0.0))
+        return layer, lambda F, x: layer(x)
+    return layer, lambda F, x: layer(_padded(F, x, ((top, bottom), (left, right)), 0.0))
 
 
-def pool(mx, told, batch):
-    nn, largest = mx.gluon.nn, told["mode"] == "max"
-    if told["window"] == 0:
-        own = nn.GlobalMaxPool2D() if largest else nn.GlobalAvgPool2D()
-        return own, lambda F, x: own(x)
+def pool(mx, spec, batch):
+    nn, largest = mx.gluon.nn, spec["mode"] == "max"
+    if spec["window"] == 0:
+        layer = nn.GlobalMaxPool2D() if largest else nn.GlobalAvgPool2D()
+        return layer, lambda F, x: layer(x)
     kind = nn.MaxPool2D if largest else nn.AvgPool2D
-    around, counts, whole = layouts.around(told), layouts.counts(told), float(told["window"] ** 2)
-    own = kind(told["window"], told["stride"])
+    around, counts, area = layouts.around(spec), layouts.counts(spec), float(spec["window"] ** 2)
+    layer = kind(spec["window"], spec["stride"])
     if not any(map(any, around)):
-        return own, lambda F, x: own(x)
+        return layer, lambda F, x: layer(x)
     if largest:
-        return own, lambda F, x: own(_padded(F, x, around, LOW))
+        return layer, lambda F, x: layer(_padded(F, x, around, LOW))
 
     class Averaged(mx.gluon.HybridBlock):
         def __init__(self):
             super(Averaged, self).__init__()
-            self.own = own
-            self.scale = self.params.get_constant("scale", mx.nd.array(whole / counts[None, None]))
+            self.pool = layer
+            self.scale = self.params.get_constant("scale", mx.nd.array(area / counts[None, None]))
 
         def hybrid_forward(self, F, x, scale):
-            return F.broadcast_mul(self.own(_padded(F, x, around, 0.0)), scale)
+            return F.broadcast_mul(self.pool(_padded(F, x, around, 0.0)), scale)
 
     block = Averaged()
     return block, lambda F, x: block(x)
 
 
-def norm(mx, told, batch):
-    about = {"momentum": 1 - told["share"], "epsilon": told["epsilon"], "use_global_stats": told["frozen"]}
-    own = mx.gluon.nn.BatchNorm(
-        center=told["affine"], scale=told["affine"], in_channels=told["in"][0][0], gamma_initializer="ones", **about
+def norm(mx, spec, batch):
+    about = {"momentum": 1 - spec["share"], "epsilon": spec["epsilon"], "use_global_stats": spec["frozen"]}
+    layer = mx.gluon.nn.BatchNorm(
+        center=spec["affine"], scale=spec["affine"], in_channels=spec["in"][0][0], gamma_initializer="ones", **about
     )
-    return own, lambda F, x: own(x)
+    return layer, lambda F, x: layer(x)
 
 
-def lrn(mx, told, batch):
-    about = {"nsize": told["size"], "alpha": told["alpha"], "beta": told["beta"], "knorm": told["k"]}
+def lrn(mx, spec, batch):
+    about = {"nsize": spec["size"], "alpha": spec["alpha"], "beta": spec["beta"], "knorm": spec["k"]}
     return None, lambda F, x: F.LRN(x, **about)
 
 
-def dropout(mx, told, batch):
-    if told.get("mask") is None:
-        return None, lambda F, x: F.Dropout(x, p=told["share"])
+def dropout(mx, spec, batch):
+    if spec.get("mask") is None:
+        return None, lambda F, x: F.Dropout(x, p=spec["share"])
 
     class Masked(mx.gluon.HybridBlock):
         def __init__(self):
             super(Masked, self).__init__()
-            self.mask = self.params.get_constant("mask", mx.nd.array(told["mask"]))
+            self.mask = self.params.get_constant("mask", mx.nd.array(spec["mask"]))
 
         def hybrid_forward(self, F, x, mask):
             return x * mask
@@ -87,26 +87,26 @@ def dropout(mx, told, batch):
     return block, lambda F, x: block(x)
 
 
-def add(mx, told, batch):
+def add(mx, spec, batch):
     return None, lambda F, a, b: a + b
 
 
-def concat(mx, told, batch):
+def concat(mx, spec, batch):
     return None, lambda F, *given: F.concat(*given, dim=1)
 
 
-def flatten(mx, told, batch):
+def flatten(mx, spec, batch):
     return None, lambda F, x: F.flatten(x)
 
 
-def activation(mx, told, batch):
+def activation(mx, spec, batch):
     return None, lambda F, x: x
 
 
-def shortcut(mx, told, batch):
-    """Its pad has no channels: zeros are joined to them."""
-    stride, (_, rows, columns) = told["stride"], told["out"]
-    more = told["channels"] - told["in"][0][0]
+def shortcut(mx, spec, batch):
+    """Subsample, and join zeros: MXNet's pad has no channels."""
+    stride, (_, rows, columns) = spec["stride"], spec["out"]
+    more = spec["channels"] - spec["in"][0][0]
 
     def called(F, x):
         nothing = (None,) * 4
@@ -133,16 +133,16 @@ NAMES = {"scale": "gamma", "shift": "beta", "mean": "running_mean", "variance": 
 
 
 LOSSES = {  # of each sample
-    "softmax": lambda own: own.SoftmaxCrossEntropyLoss(),
-    "binary": lambda own: own.SigmoidBinaryCrossEntropyLoss(),
-    "squared": lambda own: own.L2Loss(weight=2.0),  # which takes the half of it
+    "softmax": lambda losses: losses.SoftmaxCrossEntropyLoss(),
+    "binary": lambda losses: losses.SigmoidBinaryCrossEntropyLoss(),
+    "squared": lambda losses: losses.L2Loss(weight=2.0),  # L2Loss halves its weight
 }
-OPTIMIZERS = {  # the name there, and what it is told; two add epsilon below the root
-    "sgd": lambda told: ("sgd", {"momentum": told["momentum"]} if told["momentum"] else {}),
-    "nesterov": lambda told: ("nag", {"momentum": told["momentum"]}),
-    "adagrad": lambda told: ("adagrad", {"eps": told["epsilon"] ** 2}),
-    "rmsprop": lambda told: ("rmsprop", {"gamma1": told["rho"], "epsilon": told["epsilon"] ** 2}),
-    "adam": lambda told: ("adam", dict(beta1=told["momentum"], beta2=told["rho"], epsilon=told["epsilon"])),
+OPTIMIZERS = {  # (name, options); rmsprop and adagrad add epsilon below the root
+    "sgd": lambda plan: ("sgd", {"momentum": plan["momentum"]} if plan["momentum"] else {}),
+    "nesterov": lambda plan: ("nag", {"momentum": plan["momentum"]}),
+    "adagrad": lambda plan: ("adagrad", {"eps": plan["epsilon"] ** 2}),
+    "rmsprop": lambda plan: ("rmsprop", {"gamma1": plan["rho"], "epsilon": plan["epsilon"] ** 2}),
+    "adam": lambda plan: ("adam", dict(beta1=plan["momentum"], beta2=plan["rho"], epsilon=plan["epsilon"])),
 }
 
 
@@ -152,27 +152,27 @@ def _padded(F, x, around, value):
 
 
 def network(mx, layers, batch):
-    """A block of all layers, and its parameters by the suite's names."""
+    """Return a block of all layers, and its parameters by the suite's names."""
 
     class Graph(mx.gluon.HybridBlock):
         def __init__(self):
             super(Graph, self).__init__()
             self.calls = []
-            for told in layers:
-                own, call = KINDS[told["kind"]](mx, told, batch)
-                if own is not None:
-                    self.register_child(own)
-                self.calls.append((told, own, call))
+            for spec in layers:
+                layer, call = KINDS[spec["kind"]](mx, spec, batch)
+                if layer is not None:
+                    self.register_child(layer)
+                self.calls.append((spec, layer, call))
 
         def hybrid_forward(self, F, x):
             values = {"input": x}
-            for told, _, call in self.calls:
-                y = call(F, *[values[name] for name in told["after"]])
-                values[told["name"]] = y if told["activation"] == "none" else F.Activation(y, told["activation"])
+            for spec, _, call in self.calls:
+                y = call(F, *[values[name] for name in spec["after"]])
+                values[spec["name"]] = y if spec["activation"] == "none" else F.Activation(y, spec["activation"])
             return values[layers[-1]["name"]]
 
     graph, named = Graph(), {}
-    for told, own, _ in graph.calls:
-        for name in list(told["parameters"]) + list(told["state"]):
-            named["%s.%s" % (told["name"], name)] = getattr(own, NAMES.get(name, name))
+    for spec, layer, _ in graph.calls:
+        for name in list(spec["parameters"]) + list(spec["state"]):
+            named["%s.%s" % (spec["name"], name)] = getattr(layer, NAMES.get(name, name))
     return graph, named

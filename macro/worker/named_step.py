@@ -1,7 +1,7 @@
-"""A function of the user's, each call of which is a step: `--step MODULE:FUNCTION`, or MODULE:CLASS.METHOD.
+"""Steps that are calls of a function of the user: `--step MODULE:FUNCTION`, or MODULE:CLASS.METHOD.
 
-Standard library alone, and Python 3.6. One of the script itself is wrapped where it is defined, so that whoever calls
-it gets that; another module's once that was imported.
+Standard library alone, and Python 3.6. A function of the script is wrapped where it is defined, so that all callers get
+the wrapper; a function of another module once that was imported.
 """
 
 import ast
@@ -15,54 +15,54 @@ WRAP = "__kernelgap_step__"
 
 
 class NoSuchStep(BaseException):
-    """There is no such function."""
+    """Error for a function that does not exist."""
 
 
 class Named(object):
-    """`step`: what is named, or nothing; `module`: another one than the script, or None."""
+    """A function that is a step; `step`: its name, or None; `module`: None if that is the script."""
 
     def __init__(self, step, script, bound):
         self.step, self.script, self.boundary = step, script, bound
         module, _, self.function = (step or "").partition(":")
-        own = module in ("__main__", os.path.splitext(os.path.basename(script))[0])
-        self.module, self.own = (None, own) if own or not self.function else (module, False)
+        in_script = module in ("__main__", os.path.splitext(os.path.basename(script))[0])
+        self.module, self.in_script = (None, in_script) if in_script or not self.function else (module, False)
 
     def source(self):
-        """The script's code. Raises NoSuchStep."""
+        """Return the script's code, with the function decorated. Raises NoSuchStep."""
         with open(self.script, "rb") as stream:
             tree = ast.parse(stream.read(), self.script)
-        if self.own and self.function:
+        if self.in_script and self.function:
             setattr(builtins, WRAP, lambda call: boundary.wrapped(call, self.boundary, self.function))
             if not _decorate(tree.body, self.function.split(".")):
                 self._missing("%s defines" % os.path.basename(self.script))
         return compile(tree, self.script, "exec", dont_inherit=True)
 
     def wrap(self, module):
-        """Replace it in the module that has been imported. Raises NoSuchStep."""
+        """Wrap the function in its imported module. Raises NoSuchStep."""
         holder, parts = module, self.function.split(".")
         try:
             for part in parts[:-1]:
                 holder = getattr(holder, part)
-            found = vars(holder).get(parts[-1]) or getattr(holder, parts[-1])
+            function = vars(holder).get(parts[-1]) or getattr(holder, parts[-1])
         except AttributeError:
             self._missing("%s has" % self.module)
-        setattr(holder, parts[-1], boundary.wrapped(found, self.boundary, self.function))
+        setattr(holder, parts[-1], boundary.wrapped(function, self.boundary, self.function))
 
     def _missing(self, who):
         raise NoSuchStep("--step %s: %s no %s" % (self.step, who, self.function))
 
 
 def _decorate(body, parts):
-    """Whether a function of that name is there, also below an `if` or a `try`."""
-    found = False
+    """Decorate a function, also below an `if` or a `try`; return whether it was found."""
+    decorated = False
     for node in body:
         if isinstance(node, ast.ClassDef) and node.name == parts[0] and len(parts) > 1:
-            found |= _decorate(node.body, parts[1:])
+            decorated |= _decorate(node.body, parts[1:])
         elif isinstance(node, FUNCTIONS) and node.name == parts[0] and len(parts) == 1:
             name = ast.Name(id=WRAP, ctx=ast.Load(), lineno=node.lineno, col_offset=0)
             node.decorator_list.insert(0, ast.fix_missing_locations(ast.copy_location(name, node)))
-            found = True
+            decorated = True
         elif not isinstance(node, FUNCTIONS + (ast.ClassDef,)):
             for field in ("body", "orelse", "handlers", "finalbody"):
-                found |= _decorate(getattr(node, field, ()), parts)
-    return found
+                decorated |= _decorate(getattr(node, field, ()), parts)
+    return decorated

@@ -1,6 +1,6 @@
-"""What a user calls an object: a module's path, an optimizer's variable.
+"""Names of a user's objects: a module's path, an optimizer's variable.
 
-Standard library alone, and Python 3.6; pure. Nothing is asked of the object but which others it holds.
+Standard library alone, and Python 3.6; pure. Of an object only the others that it holds are read.
 """
 
 import os
@@ -12,8 +12,10 @@ DEEP = 40  # frames looked into
 
 
 def in_frames(wanted, skip, holds=None):
-    """The name of a variable that is this object, or holds it, in the frames outside of library code; the outermost.
-    None where there is none. `skip`: beginnings of file names that are no user's; `holds(value)`: {id: path below}."""
+    """Return the outermost variable outside library code that is or holds this object; None without one.
+
+    `skip`: prefixes of library file names; `holds(value)`: {id: path below}.
+    """
     frame, best = sys._getframe(1), None
     for _ in range(DEEP):
         if frame is None:
@@ -39,7 +41,7 @@ def _among(variables, wanted, holds):
 
 
 def _below(value, wanted, holds):
-    """Where in a list, tuple, dict or an object's own attributes it is, as it is written; '' where it is not."""
+    """Return an expression for the place in a list, tuple, dict or attributes; '' if it is not there."""
     item = _item(value, wanted)
     if item:
         return item
@@ -49,41 +51,40 @@ def _below(value, wanted, holds):
 
 def _item(value, wanted):
     if type(value) in (list, tuple):
-        return next(("[%d]" % i for i, one in enumerate(value[:64]) if one is wanted), "")
+        return next(("[%d]" % i for i, item in enumerate(value[:64]) if item is wanted), "")
     if type(value) is dict:
-        return next(("[%r]" % key for key, one in list(value.items())[:64] if one is wanted), "")
+        return next(("[%r]" % key for key, item in list(value.items())[:64] if item is wanted), "")
     return ""
 
 
 def inside(value, wanted, holds=None):
-    """Which attribute of an object's own it is, or which item of one, or what one holds: `.hidden[0]`; '' where it is
-    none."""
-    own = getattr(value, "__dict__", None)
-    if type(own) is not dict:
+    """Return the attribute, or item of one, that is or holds the object: `.hidden[0]`; '' without one."""
+    attributes = getattr(value, "__dict__", None)
+    if type(attributes) is not dict:
         return ""
-    own = [(name, one) for name, one in list(own.items())[:256] if name != "_modules"]
-    for name, one in own:
-        if one is wanted:
+    attributes = [(name, held) for name, held in list(attributes.items())[:256] if name != "_modules"]
+    for name, held in attributes:
+        if held is wanted:
             return "." + name
-    for name, one in own:
-        item = _item(one, wanted)
+    for name, held in attributes:
+        item = _item(held, wanted)
         if item:
             return ".%s%s" % (name, item)
-        path = holds(one).get(id(wanted)) if holds else None
+        path = holds(held).get(id(wanted)) if holds else None
         if path:
             return ".%s.%s" % (name, path)
     return ""
 
 
 def tidy(path):
-    """Without what a compiler wraps around a module."""
+    """Return a path without the wrapper of a compiler."""
     return ".".join(part for part in path.split(".") if part != COMPILED) or path
 
 
 def library_folders():
-    """Beginnings of the names of files that are not the user's: this folder, the standard library, packages."""
+    """Return prefixes of library file names: this folder, the standard library, packages."""
     import sysconfig
 
     paths = sysconfig.get_paths()
-    own = os.path.dirname(os.path.abspath(__file__))
-    return tuple(set(paths[x] for x in ("stdlib", "platstdlib", "purelib", "platlib") if paths.get(x)) | {own, "<"})
+    here = os.path.dirname(os.path.abspath(__file__))
+    return tuple(set(paths[x] for x in ("stdlib", "platstdlib", "purelib", "platlib") if paths.get(x)) | {here, "<"})

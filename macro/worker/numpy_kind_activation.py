@@ -1,4 +1,4 @@
-"""An activation by itself in NumPy: what it takes is what it is of. In the style of Python 3.6."""
+"""Activation as a layer of its own in NumPy; the input is z. In the style of Python 3.6."""
 
 from numpy_layers import Layer
 

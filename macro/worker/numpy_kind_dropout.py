@@ -1,20 +1,20 @@
-"""Dropout in NumPy: z = x * mask, with a mask that is given or drawn in each step. In the style of Python 3.6."""
+"""Dropout in NumPy: z = x * mask, given or drawn in each step. In the style of Python 3.6."""
 
 import numpy as np
 from numpy_layers import Layer, aligned, copied
 
 
 class Dropout(Layer):
-    def __init__(self, model, told):
-        Layer.__init__(self, model, told)
-        given, self.drawn = told.get("mask"), None
+    def __init__(self, model, spec):
+        Layer.__init__(self, model, spec)
+        given, self.drawn = spec.get("mask"), None
         if given is not None:
             self.mask = copied(given)
         else:
             self.mask, self.drawn = aligned(self.z.shape), np.random.default_rng(list(bytearray(self.name, "utf-8")))
 
     def _draw(self):
-        keep = 1.0 - self.told["share"]
+        keep = 1.0 - self.spec["share"]
         self.drawn.random(self.mask.shape, dtype=np.float32, out=self.mask)
         np.less(self.mask, np.float32(keep), out=self.mask)
         self.mask *= np.float32(1.0 / keep)

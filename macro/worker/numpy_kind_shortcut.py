@@ -1,12 +1,14 @@
-"""A shortcut without weights in NumPy (option A of ResNet): every so many pixels, and zeros for channels that there are
-not. In the style of Python 3.6."""
+"""Shortcut without weights in NumPy (option A of ResNet): strided pixels, zeros for new channels.
+
+In the style of Python 3.6.
+"""
 
 from numpy_layers import Layer
 
 
 class Shortcut(Layer):
     def forward(self, inputs):
-        stride, channels = self.told["stride"], self.told["in"][0][0]
+        stride, channels = self.spec["stride"], self.spec["in"][0][0]
 
         def subsampled(x, z):
             z[:, :channels] = x[:, :, ::stride, ::stride]
@@ -16,7 +18,7 @@ class Shortcut(Layer):
         return self.z
 
     def backward(self, dz):
-        stride, channels = self.told["stride"], self.told["in"][0][0]
+        stride, channels = self.spec["stride"], self.spec["in"][0][0]
 
         def spread(dz, dx):
             dx[...] = 0

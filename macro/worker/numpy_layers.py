@@ -1,4 +1,4 @@
-"""The kinds of layers in NumPy: what the adapter of that name calls, layer by layer.
+"""Layers in NumPy, called by its adapter layer by layer.
 
 In the style of Python 3.6. Each call goes through the recorder, with the row that it serves. Arrays are allocated once.
 """
@@ -9,12 +9,12 @@ from itertools import accumulate
 import layouts  # beside this file
 import numpy as np
 
-WHOLE = "convolution"  # unfolding, products and folding are its parts
+CONVOLUTION = "convolution"  # unfolding, products and folding are its parts
 CHUNK = 16 << 20  # bytes of unfolded images at once: about what a last cache holds
 
 
 def aligned(shape):
-    """An array of single precision that begins at a multiple of 64 bytes, as kernels that store past caches want."""
+    """Return float32 zeros that begin at a multiple of 64 bytes, which streaming stores need."""
     count = 4 * int(np.prod(shape))
     raw = np.zeros(count + 64, np.uint8)
     start = -raw.__array_interface__["data"][0] % 64
@@ -22,27 +22,26 @@ def aligned(shape):
 
 
 def copied(array):
-    """Such a copy; of whole numbers a plain one."""
+    """Return an aligned copy; of integers a plain one."""
     if array.dtype.kind != "f":
         return array.copy()
-    own = aligned(array.shape)
-    own[...] = array
-    return own
+    copy = aligned(array.shape)
+    copy[...] = array
+    return copy
 
 
 def host(array):
-    """A copy for whoever asked for it."""
+    """Return a copy in host memory."""
     return array.copy()
 
 
 class Products(object):
-    """What layers find in their model: `do`, `batch`, `weights` and `grads` by name, `order`: of the terms of each sum,
-    if another than as they come; and how products are made."""
+    """The model as its layers use it: `do`, `batch`, `weights`, `grads`, and `order` of the terms of sums."""
 
     order = None
 
     def dot(self, row, a, b, out, column="gemm"):
-        """a·b, of stacks of matrices too; in another order of its terms where there is one."""
+        """Compute a·b, of stacks of matrices too, with the terms in the model's order."""
         call = np.dot if a.ndim == 2 else np.matmul
         if self.order is None:
             self.do(row, column, call, a, b, out=out)
@@ -52,16 +51,16 @@ class Products(object):
 
 
 class Layer(object):
-    """`forward` gives z, before the activation; `backward` the gradient of each input, from that of z."""
+    """A layer: `forward` returns z, before the activation; `backward` the inputs' gradients from z's."""
 
-    def __init__(self, model, told):
-        self.model, self.told, self.do, self.batch = model, told, model.do, model.batch
-        self.name, self.after, self.activation = told["name"], told["after"], told["activation"]
-        self.keeps = self.activation != "none"  # its output is needed again
-        self.owns = not self.keeps and told["kind"] != "flatten"  # nobody needs its output again
-        self.z = aligned(self.shape(told["out"]))
+    def __init__(self, model, spec):
+        self.model, self.spec, self.do, self.batch = model, spec, model.do, model.batch
+        self.name, self.after, self.activation = spec["name"], spec["after"], spec["activation"]
+        self.keeps = self.activation != "none"  # backward needs the output again
+        self.owns = not self.keeps and spec["kind"] != "flatten"  # its output may be overwritten
+        self.z = aligned(self.shape(spec["out"]))
         self.y = aligned(self.z.shape) if self.keeps else self.z
-        self.dx = [None if told["first"] else aligned(self.shape(x)) for x in told["in"]]
+        self.dx = [None if spec["first"] else aligned(self.shape(x)) for x in spec["in"]]
         self.state = {}
 
     def shape(self, of):
@@ -88,7 +87,7 @@ class Layer(object):
         return z
 
     def derive(self, dy):
-        """The gradient of z, in place of z, from that of y."""
+        """Return the gradient of z, written into z, from that of y."""
         pass_ = partial(self.do, self.row("activation gradient"), "element-wise")
         if self.activation == "sigmoid":
             pass_(np.subtract, np.float32(1), self.y, out=self.z)
@@ -100,7 +99,7 @@ class Layer(object):
         return dy
 
     def keep(self):
-        """What a step keeps for the next."""
+        """Save what a step keeps for the next."""
 
 
 class Dense(Layer):
@@ -119,7 +118,7 @@ class Dense(Layer):
 
 
 class Windows(object):
-    """The places of a square window on images with zeros around: of its rows and columns, what lies under each."""
+    """Places of a square window on padded images, and the elements under each."""
 
     def __init__(self, size, window, stride, pads, dilation, places):
         self.window, self.stride, self.dilation, self.places = window, stride, dilation, places
@@ -128,11 +127,11 @@ class Windows(object):
         self.size, self.padded = size, [max(reach[0], self.top + size[0]), max(reach[1], self.left + size[1])]
 
     def inside(self, padded):
-        """The images among the zeros."""
+        """Return the images without their padding."""
         return padded[..., self.top : self.top + self.size[0], self.left : self.left + self.size[1]]
 
     def around(self, x, value=0.0):
-        """Images with `value` around them."""
+        """Return images padded with `value`."""
         if self.padded == list(x.shape[-2:]):
             return x
         padded = np.full(x.shape[:-2] + tuple(self.padded), value, np.float32)
@@ -140,7 +139,7 @@ class Windows(object):
         return padded
 
     def under(self, padded):
-        """What each element of the window sees: (row, column, a view of images × places)."""
+        """Yield (row, column, view) of each element of the window; the view is images × places."""
         ends = [(n - 1) * self.stride + 1 for n in self.places]
         for r in range(self.window):
             for s in range(self.window):
@@ -150,13 +149,13 @@ class Windows(object):
 
 
 class Conv(Layer):
-    """By products of filters and unfolded images, some images at a time (im2col: Chellapilla, Puri, Simard, 2006)."""
+    """A convolution by products with unfolded images (im2col: Chellapilla, Puri, Simard, 2006), in chunks."""
 
-    def __init__(self, model, told):
-        Layer.__init__(self, model, told)
-        (self.c, h, w), (self.k, oh, ow) = told["in"][0], told["out"]
-        self.windows = Windows((h, w), told["kernel"], told["stride"], layouts.pads(told), told["dilation"], (oh, ow))
-        self.groups, self.taps = told["groups"], told["kernel"] ** 2
+    def __init__(self, model, spec):
+        Layer.__init__(self, model, spec)
+        (self.c, h, w), (self.k, oh, ow) = spec["in"][0], spec["out"]
+        self.windows = Windows((h, w), spec["kernel"], spec["stride"], layouts.pads(spec), spec["dilation"], (oh, ow))
+        self.groups, self.taps = spec["groups"], spec["kernel"] ** 2
         self.terms = self.c // self.groups * self.taps
         self.many = max(1, min(self.batch, CHUNK // (4 * self.groups * self.terms * oh * ow)))
         self.columns = np.empty((self.many, self.groups, self.terms, oh * ow), np.float32)
@@ -166,15 +165,15 @@ class Conv(Layer):
             yield slice(start, min(self.batch, start + self.many))
 
     def filters(self):
-        """By group: filters × terms."""
+        """Return weights as groups × filters × terms."""
         return self.weight("weight").reshape(self.groups, self.k // self.groups, self.terms)
 
     def results(self, y):
-        """By image and group: filters × places."""
+        """Return outputs as images × groups × filters × places."""
         return y.reshape(len(y), self.groups, self.k // self.groups, -1)
 
     def unfold(self, x):
-        """By image and group: terms × places."""
+        """Return inputs as images × groups × terms × places."""
         columns = self.columns[: len(x)]
         taps = columns.reshape(len(x), self.c, self.windows.window, self.windows.window, *self.windows.places)
         for r, s, view in self.windows.under(self.windows.around(x)):
@@ -184,34 +183,34 @@ class Conv(Layer):
     def forward(self, inputs):
         self.x, row = inputs[0], self.row("forward")
         for part in self.chunks():
-            columns = self.do(row, WHOLE, self.unfold, self.x[part])
-            self.model.dot(row, self.filters(), columns, self.results(self.z[part]), WHOLE)
-        if self.told["bias"]:
+            columns = self.do(row, CONVOLUTION, self.unfold, self.x[part])
+            self.model.dot(row, self.filters(), columns, self.results(self.z[part]), CONVOLUTION)
+        if self.spec["bias"]:
             self.do(row, "element-wise", np.add, self.z, self.weight("bias")[:, None, None], self.z)
         return self.z
 
     def backward(self, dz):
         self.grad("weight")[...] = 0
         for part in self.chunks():
-            columns = self.do(self.row("wgrad"), WHOLE, self.unfold, self.x[part])
+            columns = self.do(self.row("wgrad"), CONVOLUTION, self.unfold, self.x[part])
             self._weights(self.results(dz[part]), columns)
             if self.dx[0] is not None:
-                row, inner = self.row("dgrad"), columns  # which is done with
-                self.model.dot(row, self.filters().transpose(0, 2, 1), self.results(dz[part]), inner, WHOLE)
-                self.do(row, WHOLE, self.fold, inner, self.dx[0][part])
-        if self.told["bias"]:
+                row, inner = self.row("dgrad"), columns  # the unfolded images are not needed any more
+                self.model.dot(row, self.filters().transpose(0, 2, 1), self.results(dz[part]), inner, CONVOLUTION)
+                self.do(row, CONVOLUTION, self.fold, inner, self.dx[0][part])
+        if self.spec["bias"]:
             self.do(self.row("bias gradient"), "reduction", dz.sum, axis=(0, 2, 3), out=self.grad("bias"))
         return self.dx
 
     def _weights(self, dy, columns):
-        """Add what some images give."""
+        """Add the weights' gradient of a chunk of images."""
         row, total = self.row("wgrad"), self.grad("weight").reshape(self.groups, -1, self.terms)
-        own = np.empty((len(dy),) + total.shape, np.float32)
-        self.model.dot(row, dy, columns.transpose(0, 1, 3, 2), own, WHOLE)
-        self.do(row, WHOLE, np.add, total, own.sum(axis=0), out=total)
+        by_image = np.empty((len(dy),) + total.shape, np.float32)
+        self.model.dot(row, dy, columns.transpose(0, 1, 3, 2), by_image, CONVOLUTION)
+        self.do(row, CONVOLUTION, np.add, total, by_image.sum(axis=0), out=total)
 
     def fold(self, columns, dx):
-        """Add what each element of the windows gives to the image under it."""
+        """Add the gradient of each element of the windows to the image under it."""
         taps = columns.reshape(len(dx), self.c, self.windows.window, self.windows.window, *self.windows.places)
         padded = np.zeros(dx.shape[:2] + tuple(self.windows.padded), np.float32)
         for r, s, view in self.windows.under(padded):
@@ -220,18 +219,18 @@ class Conv(Layer):
 
 
 class Pool(Layer):
-    def __init__(self, model, told):
-        Layer.__init__(self, model, told)
-        size, whole = told["in"][0][1:], told["window"] == 0
-        window, stride = (max(size), max(size)) if whole else (told["window"], told["stride"])
-        self.windows = Windows(size, window, stride, layouts.pads(told), 1, told["out"][1:])
-        self.counts = np.zeros(told["out"][1:], np.float32)
+    def __init__(self, model, spec):
+        Layer.__init__(self, model, spec)
+        size, is_global = spec["in"][0][1:], spec["window"] == 0
+        window, stride = (max(size), max(size)) if is_global else (spec["window"], spec["stride"])
+        self.windows = Windows(size, window, stride, layouts.pads(spec), 1, spec["out"][1:])
+        self.counts = np.zeros(spec["out"][1:], np.float32)
         for _, _, view in self.windows.under(self.windows.around(np.ones((1, 1) + tuple(size), np.float32))):
             self.counts += view[0, 0]
 
     def forward(self, inputs):
         self.x = inputs[0]
-        largest = self.told["mode"] == "max"
+        largest = self.spec["mode"] == "max"
         self.do(self.row("forward"), "pooling", self._largest if largest else self._average, self.x, self.z)
         return self.z
 
@@ -249,19 +248,19 @@ class Pool(Layer):
 
     def backward(self, dz):
         if self.dx[0] is not None:
-            largest = self.told["mode"] == "max"
+            largest = self.spec["mode"] == "max"
             self.do(self.row("gradient"), "pooling", self._to_largest if largest else self._to_all, dz, self.dx[0])
         return self.dx
 
     def _to_largest(self, dz, dx):
-        """To the first of equal ones, row by row."""
+        """Pass gradients to the first of equal maxima, row by row."""
         padded = np.zeros(dx.shape[:2] + tuple(self.windows.padded), np.float32)
         given = np.zeros(dz.shape, bool)
         values = self.windows.under(self.windows.around(self.x, -np.inf))
         for (_, _, value), (_, _, view) in zip(values, self.windows.under(padded)):
-            own = (value == self.top) & ~given
-            view += dz * own
-            given |= own
+            first = (value == self.top) & ~given
+            view += dz * first
+            given |= first
         dx[...] = self.windows.inside(padded)
 
     def _to_all(self, dz, dx):
@@ -272,9 +271,9 @@ class Pool(Layer):
 
 
 class Norm(Layer):
-    def __init__(self, model, told):
-        Layer.__init__(self, model, told)
-        self.channels = told["in"][0][0]
+    def __init__(self, model, spec):
+        Layer.__init__(self, model, spec)
+        self.channels = spec["in"][0][0]
         self.mean, self.variance = (np.full(self.channels, x, np.float32) for x in (0, 1))
         self.state = {self.name + ".mean": self.mean, self.name + ".variance": self.variance}
         self.count = self.z.size // self.channels
@@ -285,23 +284,23 @@ class Norm(Layer):
         return self.z
 
     def _forward(self, x, z):
-        if self.told["frozen"]:
+        if self.spec["frozen"]:
             self.seen = self.mean, self.variance
         else:
             self.seen = self._mean(x), None
         centered = np.subtract(x, self.seen[0][:, None, None], out=self.hat)
         if self.seen[1] is None:
             self.seen = self.seen[0], self._mean(centered * centered)
-        self.root = 1 / np.sqrt(self.seen[1] + np.float32(self.told["epsilon"]))
+        self.root = 1 / np.sqrt(self.seen[1] + np.float32(self.spec["epsilon"]))
         centered *= self.root[:, None, None]
-        if self.told["affine"]:
+        if self.spec["affine"]:
             np.multiply(self.hat, self.weight("scale")[:, None, None], out=z)
             z += self.weight("shift")[:, None, None]
         else:
             z[...] = self.hat
 
     def _mean(self, x):
-        """Of each channel; in another order where there is one."""
+        """Return the mean of each channel, with the terms in the model's order."""
         if self.model.order is None:
             return x.mean(axis=(0, 2, 3))
         rows = np.moveaxis(x, 1, 0).reshape(self.channels, -1)
@@ -313,13 +312,13 @@ class Norm(Layer):
 
     def _backward(self, dz, dx):
         means = self._mean(dz), self._mean(dz * self.hat)
-        if self.told["affine"]:
+        if self.spec["affine"]:
             np.multiply(means[0], np.float32(self.count), out=self.grad("shift"))
             np.multiply(means[1], np.float32(self.count), out=self.grad("scale"))
         if dx is None:
             return
-        scale = self.weight("scale") * self.root if self.told["affine"] else self.root
-        if self.told["frozen"]:
+        scale = self.weight("scale") * self.root if self.spec["affine"] else self.root
+        if self.spec["frozen"]:
             np.multiply(dz, scale[:, None, None], out=dx)
             return
         np.multiply(self.hat, means[1][:, None, None], out=dx)
@@ -328,8 +327,8 @@ class Norm(Layer):
         dx *= scale[:, None, None]
 
     def keep(self):
-        if not self.told["frozen"]:
-            share = np.float32(self.told["share"])
+        if not self.spec["frozen"]:
+            share = np.float32(self.spec["share"])
             unbiased = self.seen[1] * np.float32(self.count / max(1.0, self.count - 1.0))
             for kept, seen in ((self.mean, self.seen[0]), (self.variance, unbiased)):
                 kept += share * (seen - kept)
@@ -344,10 +343,10 @@ class Add(Layer):
 
 
 class Concat(Layer):
-    def __init__(self, model, told):
-        Layer.__init__(self, model, told)
-        ends = accumulate(shape[0] for shape in told["in"])
-        self.parts = [slice(end - shape[0], end) for end, shape in zip(ends, told["in"])]
+    def __init__(self, model, spec):
+        Layer.__init__(self, model, spec)
+        ends = accumulate(shape[0] for shape in spec["in"])
+        self.parts = [slice(end - shape[0], end) for end, shape in zip(ends, spec["in"])]
 
     def forward(self, inputs):
         return self.do(self.row("forward"), "copy", np.concatenate, inputs, axis=1, out=self.z)
@@ -362,11 +361,11 @@ class Concat(Layer):
 class Flatten(Layer):
     def forward(self, inputs):
         self.shape_in = inputs[0].shape
-        self.z = inputs[0].reshape(self.batch, -1) if not self.keeps else self._own(inputs[0])
+        self.z = inputs[0].reshape(self.batch, -1) if not self.keeps else self._flat_copy(inputs[0])
         return self.z
 
-    def _own(self, x):
-        """For an activation, which writes behind its gradient into z."""
+    def _flat_copy(self, x):
+        """Return a copy for an activation, whose gradient is written into z."""
         return x.reshape(self.batch, -1).copy()
 
     def backward(self, dz):

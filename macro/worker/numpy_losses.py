@@ -1,15 +1,15 @@
-"""The losses in NumPy, of outputs batch x classes and a label for each sample; all are means, as frameworks take them.
+"""Losses in NumPy, of outputs batch x classes and a label for each sample; all are means.
 
-In the style of Python 3.6. A value is in double precision; a gradient takes the place of the outputs.
+In the style of Python 3.6. Values are in double precision; gradients overwrite the outputs.
 """
 
 import numpy as np
 
 
-def wanted(network, labels, whole):
-    """What its loss compares outputs with: labels as `whole` numbers, or for each a one among zeros."""
+def wanted(network, labels, label_type):
+    """Return a loss's targets: labels as `label_type`, or one-hot rows."""
     if network["loss"] == "softmax":
-        return labels.astype(whole)
+        return labels.astype(label_type)
     return _ones(labels, network["layers"][-1]["out"][0])
 
 
@@ -20,8 +20,10 @@ def _ones(labels, classes):
 
 
 class Softmax(object):
-    """Cross-entropy of softmax(z) against the label, mean over the batch. `shares`: what those of the softmax are
-    multiplied by, for a bound of equal work."""
+    """Cross-entropy of softmax(z) against the label, mean over the batch.
+
+    `shares`: a factor on the softmax, for the bound of equal work.
+    """
 
     def __init__(self, labels, classes, shares=None):
         self.rows, self.labels, self.shares = np.arange(len(labels)), labels, shares
@@ -33,7 +35,7 @@ class Softmax(object):
         return float((sums - z[self.rows, self.labels]).mean())
 
     def gradient(self, z):
-        """Softmax minus one-hot, over the batch."""
+        """Compute (softmax - one-hot) / batch in place."""
         z -= z.max(axis=1, keepdims=True)
         np.exp(z, out=z)
         z /= z.sum(axis=1, keepdims=True)
@@ -44,7 +46,7 @@ class Softmax(object):
 
 
 class Binary(object):
-    """Cross-entropy of sigmoid(z) against one for the label and zero for the other classes, mean over both."""
+    """Cross-entropy of sigmoid(z) against 1 for the label and 0 for the other classes, mean over both."""
 
     def __init__(self, labels, classes, shares=None):
         self.targets, self.shares = _ones(labels, classes), shares
@@ -67,7 +69,7 @@ class Binary(object):
 
 
 class Squared(object):
-    """(z - t)**2, t one for the label and zero for the other classes, mean over both."""
+    """Squared difference (z - t)**2, t 1 for the label and 0 for the other classes, mean over both."""
 
     def __init__(self, labels, classes, shares=None):
         self.targets = _ones(labels, classes)

@@ -1,7 +1,7 @@
-"""How NumPy moves weights: PyTorch's formulas in single passes over arrays that are kept. A gradient's array is used
-up. With `elsewhere` epsilon is added where other libraries add it, for the bound of equal work.
+"""Optimizers in NumPy: PyTorch's formulas in single passes over arrays that are kept.
 
-In the style of Python 3.6.
+A gradient's array is overwritten. With `elsewhere` epsilon is added where other libraries add it, for the bound of
+equal work. In the style of Python 3.6.
 """
 
 import numpy as np
@@ -13,14 +13,14 @@ def _nothing(weights):
 
 
 class Sgd(object):
-    """w - rate*v, with v = momentum*v + g; without momentum w - rate*g. `do` is given each pass of a weight's."""
+    """Update w - rate*v, with v = momentum*v + g; without momentum w - rate*g; passes go through `do`."""
 
-    def __init__(self, told, weights):
-        self.rate, self.momentum = np.float32(told["rate"]), np.float32(told["momentum"])
+    def __init__(self, plan, weights):
+        self.rate, self.momentum = np.float32(plan["rate"]), np.float32(plan["momentum"])
         self.v = _nothing(weights) if self.momentum else {}
 
     def begin(self):
-        """A step."""
+        """Start a step."""
 
     def move(self, do, name, w, g):
         if self.v:
@@ -37,10 +37,10 @@ class Sgd(object):
 
 
 class Nesterov(Sgd):
-    """w - rate*(g + momentum*v), of the new v."""
+    """Update w - rate*(g + momentum*v), with the new v."""
 
-    def __init__(self, told, weights):
-        Sgd.__init__(self, told, weights)
+    def __init__(self, plan, weights):
+        Sgd.__init__(self, plan, weights)
         self.beside = Beside(weights)
 
     def move(self, do, name, w, g):
@@ -53,15 +53,15 @@ class Nesterov(Sgd):
 
 
 class Adagrad(object):
-    """w - rate*g/(sqrt(v) + epsilon), with v = v + g*g."""
+    """Update w - rate*g/(sqrt(v) + epsilon), with v = v + g*g."""
 
-    def __init__(self, told, weights):
-        self.rate, self.epsilon = np.float32(told["rate"]), np.float32(told["epsilon"])
-        self.square_of_epsilon = np.float32(told["epsilon"] ** 2)
-        self.v, self.beside, self.elsewhere = _nothing(weights), Beside(weights), told.get("elsewhere")
+    def __init__(self, plan, weights):
+        self.rate, self.epsilon = np.float32(plan["rate"]), np.float32(plan["epsilon"])
+        self.square_of_epsilon = np.float32(plan["epsilon"] ** 2)
+        self.v, self.beside, self.elsewhere = _nothing(weights), Beside(weights), plan.get("elsewhere")
 
     def begin(self):
-        """A step."""
+        """Start a step."""
 
     def move(self, do, name, w, g):
         root = self.beside.like(w)
@@ -85,11 +85,11 @@ class Adagrad(object):
 
 
 class Rmsprop(Adagrad):
-    """The same with v = rho*v + (1 - rho)*g*g."""
+    """Update as Adagrad's with v = rho*v + (1 - rho)*g*g."""
 
-    def __init__(self, told, weights):
-        Adagrad.__init__(self, told, weights)
-        self.rho, self.rest = np.float32(told["rho"]), np.float32(1 - told["rho"])
+    def __init__(self, plan, weights):
+        Adagrad.__init__(self, plan, weights)
+        self.rho, self.rest = np.float32(plan["rho"]), np.float32(1 - plan["rho"])
 
     def square(self, do, name, g, squares):
         v = self.v[name]
@@ -100,18 +100,20 @@ class Rmsprop(Adagrad):
 
 
 class Adam(Rmsprop):
-    """w - rate/(1 - momentum**n) * m/(sqrt(v/(1 - rho**n)) + epsilon) in the n-th step, with v as rmsprop has it and
-    m = momentum*m + (1 - momentum)*g."""
+    """Update w - rate/(1 - momentum**n) * m/(sqrt(v/(1 - rho**n)) + epsilon) in the n-th step.
 
-    def __init__(self, told, weights):
-        Rmsprop.__init__(self, told, weights)
-        self.told, self.taken, self.m = told, 0, _nothing(weights)
-        self.momentum, self.gain = np.float32(told["momentum"]), np.float32(1 - told["momentum"])
+    v is as rmsprop has it, m = momentum*m + (1 - momentum)*g.
+    """
+
+    def __init__(self, plan, weights):
+        Rmsprop.__init__(self, plan, weights)
+        self.plan, self.taken, self.m = plan, 0, _nothing(weights)
+        self.momentum, self.gain = np.float32(plan["momentum"]), np.float32(1 - plan["momentum"])
 
     def begin(self):
         self.taken += 1
-        momentum, rho = [1 - self.told[name] ** self.taken for name in ("momentum", "rho")]
-        self.step, self.grown = np.float32(self.told["rate"] / momentum), np.float32(rho**-0.5)
+        momentum, rho = [1 - self.plan[name] ** self.taken for name in ("momentum", "rho")]
+        self.step, self.grown = np.float32(self.plan["rate"] / momentum), np.float32(rho**-0.5)
         self.added = self.epsilon * self.grown if self.elsewhere else self.epsilon
 
     def move(self, do, name, w, g):
@@ -132,7 +134,7 @@ class Adam(Rmsprop):
 
 
 class Beside(object):
-    """One array for what is in between, as large as the largest weight."""
+    """Scratch array as large as the largest weight."""
 
     def __init__(self, weights):
         self.array = numpy_layers.aligned((max(w.size for w in weights.values()),))

@@ -1,4 +1,4 @@
-"""What a profiler would write of a stand-in for a GPU: each call of a step is a kernel on its one stream.
+"""Trace of a stand-in for a GPU: each call of a step is a kernel on its only stream.
 
 In the style of Python 3.6.
 """
@@ -14,7 +14,7 @@ NAMES = {"element-wise": "elementwise_kernel", "update": "sgd_update"}  # of kin
 
 
 def write(steps, call, count, path):
-    """`steps`: the recorder of all calls; so many of `call` into a trace of Chrome's format, in microseconds."""
+    """Write `count` calls as a trace of Chrome's format; `steps`: the recorder of all calls."""
     began = recorder.now()
     spans = steps.trace(lambda: [call() for _ in range(count)])
     ended = recorder.now()
@@ -24,9 +24,9 @@ def write(steps, call, count, path):
         events.append(_event("launch", "cuda_runtime", span["start"], span["start"], began, correlation=i))
         name = span["column"] or span["name"]
         events.append(_event(NAMES.get(name, name), "kernel", span["start"], span["end"], began, **where))
-    told = {"traceEvents": events, "deviceProperties": [{"id": 0, "name": "stand-in"}]}
+    document = {"traceEvents": events, "deviceProperties": [{"id": 0, "name": "stand-in"}]}
     with gzip.open(path, "wb") as stream:
-        stream.write(json.dumps(told).encode("utf-8"))
+        stream.write(json.dumps(document).encode("utf-8"))
 
 
 def _event(name, category, start, end, zero, **args):

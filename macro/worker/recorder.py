@@ -1,12 +1,11 @@
-"""What a step is made of: its calls with their rows, timed as they come, or kept to be replayed in order.
+"""Calls of a step with their rows, timed as they come, or kept to be replayed in order.
 
-Standard library alone, and Python 3.6. A row is words: a layer and what is done for it, such as `fc1 forward`
-(forward, activation, activation gradient, dgrad, wgrad, bias gradient, update), or a network's own `loss`,
-`free gradients`, `parameter copy`, `layout`. A span is a dict of `start` and `end` (monotonic nanoseconds),
-`name`, `rows` (several where one call serves several; none where nothing says which), `column` (what kind of
-work it is, or None: then its symbols say) and, where the tracer tells them, `thread` (of the system), `bytes` (of
-all its operands), `part` (true of what helps a span that is told too) and `product` (how much of the products of each
-of its rows a call makes: 1 of one that makes them whole).
+Standard library alone, and Python 3.6. A row is words: a layer and what is done for it, such as `fc1 forward` (forward,
+activation, activation gradient, dgrad, wgrad, bias gradient, update), or a network's `loss`, `free gradients`,
+`parameter copy`, `layout`. A span is a dict of `start` and `end` (monotonic nanoseconds), `name`, `rows` (several for a
+call that serves several; none where unknown), `column` (kind of work, or None: then its symbols show it) and, where the
+tracer records them, `thread` (of the system), `bytes` (of all operands), `part` (true if it helps another span) and
+`product` (the share of each row's products that a call computes, 1 for all of them).
 """
 
 import os
@@ -14,55 +13,56 @@ import resource
 import select
 import time
 
-THREAD = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)  # Linux alone tells of one
+THREAD = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)  # only Linux has usage by thread
 CALIBRATE = "kernelgap calibration"  # an annotation whose monotonic start is known
-PATIENCE = 5.0  # seconds that perf has to answer
-# Scopes: ours, Keras's, its functions'.
+PATIENCE = 5.0  # seconds to wait for perf's answer
+# Scopes of the loss: ours, Keras's, and its functions'.
 LOSSES = ("loss", "compile_loss", "sparse_categorical_crossentropy", "binary_crossentropy", "mean_squared_error")
 
 
 def now():
-    """Monotonic nanoseconds, as perf's -k CLOCK_MONOTONIC."""
+    """Return monotonic nanoseconds, as perf's -k CLOCK_MONOTONIC."""
     return int(time.monotonic() * 1e9)
 
 
 def run_delay(folder="/proc/self/task"):
-    """Nanoseconds that all threads of this process were queued for so far; None where this system does not tell."""
-    told = by_thread(folder).values()
-    return sum(delay for _, delay in told) if any(ran for ran, _ in told) else None
+    """Return nanoseconds that all threads of this process were queued so far; None if not reported."""
+    times = by_thread(folder).values()
+    return sum(delay for _, delay in times) if any(ran for ran, _ in times) else None
 
 
 def by_thread(folder="/proc/self/task"):
-    """Nanoseconds that each thread of this process ran so far, and was queued for."""
-    told = {}
+    """Return {thread: (nanoseconds run, nanoseconds queued)} of this process so far."""
+    times = {}
     for task in os.listdir(folder) if os.path.isdir(folder) else ():
         try:
             with open("%s/%s/schedstat" % (folder, task)) as stream:
                 ran, delay = [int(word) for word in stream.read().split()[:2]]
-            told[task] = ran, delay
+            times[task] = ran, delay
         except (OSError, ValueError):  # a thread that has just ended
             continue
-    return told
+    return times
 
 
 def busy(before, folder="/proc/self/task"):
-    """How many threads have worked since: those that ran for a tenth or more of what the busiest did; 1 where the
-    system does not tell."""
+    """Return how many threads ran for a tenth or more of what the busiest did since; 1 if not reported."""
     ran = [now - before.get(task, (0, 0))[0] for task, (now, _) in by_thread(folder).items()]
     most = max(ran) if ran else 0
-    return sum(one * 10 >= most for one in ran) if most > 0 else 1
+    return sum(x * 10 >= most for x in ran) if most > 0 else 1
 
 
 def blocked(since=None):
-    """What a step waited voluntarily: wall less processor time less what all threads were queued for, as
-    micro/worker/run_queue.py has it. Without `since` the clocks themselves; with them, nanoseconds: 0 where the calling
-    thread never gave its core up, all that was not run where this system does not tell what is queued for."""
+    """Return nanoseconds that a step waited voluntarily since `since`; without it the clocks themselves.
+
+    Wall less processor time less what all threads were queued for, as in micro/worker/run_queue.py; 0 if the calling
+    thread never gave its core up. Where no queueing is reported, wall less processor time.
+    """
     clocks = (now(), int(time.process_time() * 1e9), run_delay(), resource.getrusage(THREAD).ru_nvcsw)
     return clocks if since is None else waited(since, clocks)
 
 
 def waited(since, until):
-    """Nanoseconds between two readings of the clocks of `blocked`."""
+    """Return nanoseconds waited between two readings of the clocks of `blocked`."""
     wall, cpu = (until[i] - since[i] for i in (0, 1))
     if None in (since[2], until[2]):
         return max(0, wall - cpu)
@@ -70,31 +70,30 @@ def waited(since, until):
 
 
 def ran_and_queued(since, until):
-    """Nanoseconds between two readings of the clocks of `blocked` that this process ran, and that its threads were
-    queued for; None where this system does not tell."""
+    """Return nanoseconds run and queued between two readings of `blocked`; None if not reported."""
     if None in (since[2], until[2]):
         return None
     return until[1] - since[1], max(0, until[2] - since[2])  # less for a thread that has ended
 
 
 def stagger():
-    """Up to a millisecond of work, about, so that samples do not begin with the first step."""
+    """Work up to a millisecond, about, so that samples do not begin with the first step."""
     for _ in range(100 * ord(os.urandom(1))):
         pass
 
 
 def faulted():
-    """Pages that this process was given so far."""
+    """Return the page faults of this process so far."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 
 
 def inside():
-    """Nanoseconds that this process was in the operating system so far."""
+    """Return nanoseconds that this process spent in the operating system so far."""
     return int(resource.getrusage(resource.RUSAGE_SELF).ru_stime * 1e9)
 
 
 class Steps(object):
-    """A model's calls go through here, `do(rows, column, call, ...)`: as they are, timed, or kept."""
+    """Calls of a model, `do(rows, column, call, ...)`: executed as they are, timed, or recorded."""
 
     def __init__(self):
         self.spans = self.calls = None
@@ -115,7 +114,7 @@ class Steps(object):
         return result
 
     def trace(self, run):
-        """The spans of what `run` does."""
+        """Return the spans of what `run` does."""
         self.spans = []
         try:
             run()
@@ -124,7 +123,7 @@ class Steps(object):
             self.spans = None
 
     def record(self, call):
-        """The calls that `call` makes, to be made again: (rows, column, what to call)."""
+        """Return the calls that `call` makes, for replay: (rows, column, call)."""
         self.calls = []
         try:
             call()
@@ -134,7 +133,7 @@ class Steps(object):
 
 
 def calibrated(spans, moment):
-    """Spans of another clock on the monotonic one, by the annotation that began at `moment` on that."""
+    """Return spans shifted to the monotonic clock, by the annotation that began at `moment`."""
     (mark,) = [span for span in spans if span["name"] == CALIBRATE][:1]
     shift = moment - mark["start"]
     rest = [span for span in spans if span["name"] != CALIBRATE]
@@ -142,14 +141,14 @@ def calibrated(spans, moment):
 
 
 class Gate(object):
-    """perf, told through its FIFOs when to look; without any, nothing."""
+    """Control of perf through its FIFOs; without any, nothing."""
 
     def __init__(self, fifos):
         # Both ways, so that neither end waits for the other to open.
         self._handles = [os.open(path, os.O_RDWR) for path in fifos or ()]
 
     def say(self, word):
-        """Until perf has answered. Raises OSError."""
+        """Send a command and wait for perf's answer. Raises OSError."""
         if not self._handles:
             return
         control, answer = self._handles
@@ -166,8 +165,7 @@ class Gate(object):
 
 
 def traced(adapter, model, call, count, fifos, spans):
-    """`count` steps between two marks, each with its start and end, its page faults and its time in the operating
-    system; spans where asked for and known."""
+    """Return `count` steps' starts, ends, page faults and system time; spans if requested and supported."""
     gate, rows, faults, system = Gate(fifos), [], [], []
 
     def run():
@@ -189,12 +187,12 @@ def traced(adapter, model, call, count, fifos, spans):
         trace = adapter.trace(model, run) if spans and hasattr(adapter, "trace") else run()
     finally:
         gate.close()
-    told = {"steps": rows, "faults": faults, "system_ns": system}
-    return dict(told, spans=trace or [], traces=hasattr(adapter, "trace"))
+    reply = {"steps": rows, "faults": faults, "system_ns": system}
+    return dict(reply, spans=trace or [], traces=hasattr(adapter, "trace"))
 
 
 def replayed(adapter, model, step, count, one_thread):
-    """Each call of a recorded `step`, in order and again: seconds by call and repetition, and what it was."""
+    """Return seconds by repetition and call of a recorded `step`, replayed in order, and its calls."""
     if not hasattr(adapter, "record"):
         return {"calls": [], "seconds": []}
     calls = adapter.record(model, step)

@@ -1,10 +1,10 @@
-"""Runs a user's script as it is, and has its steps watched; run by path, in the user's own interpreter.
+"""Observed run of a user's unchanged script; run by path, in the user's interpreter.
 
     python script.py JOB READ WRITE PARENT
 
 Standard library alone, and Python 3.6. JOB is a JSON file: `script`, `arguments`, `step` (MODULE:FUNCTION, `forward`,
 or nothing: an optimizer's), `stop` (raise, exit, never). Messages go to WRITE as loop.py's do, requests come on READ.
-What is seen is set up when the script has imported torch, so that its own settings of the environment come first.
+Instruments are set up when the script has imported torch, so that the script's settings of the environment come first.
 """
 
 import builtins
@@ -25,26 +25,26 @@ import recorder
 import torch_others
 import torch_watch
 
-OWN = ("blocks", "boundary", "knock_out", "library_talk", "loop", "named_step", "names", "recorder")
-OWN += ("torch_again", "torch_others", "torch_recompute", "torch_watch")
-for _name in OWN:  # a script may have files of these names
+MODULES = ("blocks", "boundary", "knock_out", "library_talk", "loop", "named_step", "names", "recorder")
+MODULES += ("torch_again", "torch_others", "torch_recompute", "torch_watch")
+for _name in MODULES:  # a script may have files of these names
     _module = sys.modules.pop(_name)
-    _module.__name__ = "kernelgap_" + _name  # under which a compiler finds it that traces what calls it
+    _module.__name__ = "kernelgap_" + _name  # the name by which a tracing compiler imports it
     sys.modules[_module.__name__] = _module
 FOREIGN = "its own torch.profiler.profile starts in the midst of its steps, and there can be but one: run it without"
 ON_GPU = (
     "its steps are on a GPU, of which this processor's time tells the launching alone: profile them with "
     "ProfilerActivity.CUDA, export_chrome_trace('trace.json'), then python -m macro explain trace.json"
 )
-PATIENCE = 10.0  # seconds at most without an optimizer's step, after which a module's calls are looked at
-LOOK = 0.5  # seconds between two looks
+PATIENCE = 10.0  # seconds without an optimizer's step before modules' calls are watched
+LOOK = 0.5  # seconds between two checks
 
 
 class After(object):
-    """Runs a function once a module was imported by somebody else."""
+    """Import hook that calls a function once a module was imported by the script."""
 
     def __init__(self, wanted):
-        self.wanted = dict(wanted)  # module: what to call with it
+        self.wanted = dict(wanted)  # {module: function to call with it}
 
     def find_spec(self, name, path=None, target=None):
         if name not in self.wanted:
@@ -63,7 +63,7 @@ class After(object):
 
 
 class Watching(object):
-    """What is set up around a script."""
+    """Instruments around a script."""
 
     def __init__(self, job, channel, requests):
         self.job, self.channel = job, channel
@@ -71,15 +71,15 @@ class Watching(object):
         self.boundary = boundary.Boundary(self.blocks, self.ready)
         self.named = named_step.Named(job["step"], job["script"], self.boundary)
         self.torch = self.optimizers = self.forward = None
-        self.marked = self.told = False
+        self.marked = self.reported = False
 
     def install(self, folder):
-        """Before the script begins; `folder`: of the module whose `step` marks steps."""
+        """Install the hooks before the script begins; `folder`: of the module whose `step` marks steps."""
         wanted = {"torch": self.with_torch}
         if self.named.module:
             wanted[self.named.module] = self.named.wrap
         sys.meta_path.insert(0, After(wanted))
-        # An editable install of the suite lends its folders' common names, which are the script's here.
+        # An editable install of the suite would shadow the script's modules of the same common names.
         sys.meta_path[:] = [x for x in sys.meta_path if "editable___kernelgap" not in getattr(x, "__module__", "")]
         sys.path.append(folder)
         from kernelgap import step
@@ -89,7 +89,7 @@ class Watching(object):
             os.register_at_fork(after_in_child=self._forked)
 
     def _forked(self):
-        self.blocks.pid = self.boundary.pid = -1  # a child of the script's answers nobody
+        self.blocks.pid = self.boundary.pid = -1  # a child of the script has no driver
         if self.blocks.talk:
             self.blocks.talk.forked()
 
@@ -121,7 +121,7 @@ class Watching(object):
             later.start()
 
     def _later(self):
-        """Where no optimizer steps, look at the calls of modules."""
+        """Watch the calls of modules if no optimizer steps."""
         end = time.time() + min(PATIENCE, self.job["wait"] / 3)
         while time.time() < end:
             time.sleep(LOOK)
@@ -130,7 +130,7 @@ class Watching(object):
         self._look_at_calls()
 
     def _alone(self):
-        """Whether neither an optimizer nor a mark tells of steps."""
+        """Return whether neither an optimizer nor a mark has ended a step."""
         return not (self.marked or (self.optimizers and self.optimizers.total))
 
     def _look_at_calls(self):
@@ -139,20 +139,20 @@ class Watching(object):
             self.forward.install()
 
     def _held(self):
-        """Whether a profiler of the script's own is on: the driver is told once."""
+        """Return whether a profiler of the script is on, and report the first time."""
         on = self.torch.autograd._profiler_enabled()
-        if on and not self.told:
-            self.told = True
+        if on and not self.reported:
+            self.reported = True
             self.channel.send("held")
         return on
 
     def foreign(self):
-        """A profiler of the script's own is about to start."""
+        """Stop watching when a profiler of the script is about to start."""
         if self.boundary.is_ready and not self.blocks.over and os.getpid() == self.blocks.pid:
             self.blocks.give_up("profiler", FOREIGN)
 
     def ready(self, how):
-        """The first time that steps are warm: say who this is, and wait for what is asked."""
+        """Report the process when its steps are warm, and wait for the first block."""
         if self.forward is not None:
             self.forward.remove()
         facts = loop.observed()
@@ -161,7 +161,7 @@ class Watching(object):
         if self.torch is not None:
             facts.update(torch_watch.identity(self.torch))
             held = [ref() for ref in self.optimizers.objects.values()] if self.optimizers else []
-            optimizers = [one for one in held if one is not None]
+            optimizers = [x for x in held if x is not None]
             if torch_watch.on_gpu(self.torch, optimizers):
                 self.blocks.give_up("profiler", ON_GPU)
                 return
@@ -171,7 +171,7 @@ class Watching(object):
 
 
 def run(job, watching):
-    """The script as the interpreter would run it: its folder first on the path, its words, `__main__`."""
+    """Execute the script as the interpreter would: its folder first on the path, its argv, `__main__`."""
     path = job["script"]
     sys.argv[:] = [path] + job["arguments"]
     sys.path[0] = os.path.dirname(os.path.abspath(path))
@@ -184,7 +184,7 @@ def run(job, watching):
 
 
 def ended(watching, job, channel):
-    """Run the script; how it ended: words, the exit code of this process."""
+    """Run the script; return how it ended, the reason, and the exit code of this process."""
     try:
         run(job, watching)
         return "ended", "", 0
@@ -207,7 +207,7 @@ def ended(watching, job, channel):
 
 
 def _where(error, trace, job):
-    """An exception on one line, with the line of the script that it passed last."""
+    """Return an exception on one line, with the last line of the script that it passed."""
     line = None
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == job["script"]:
@@ -218,7 +218,7 @@ def _where(error, trace, job):
 
 
 def flush():
-    """What the script has printed, if it has left something to print to."""
+    """Flush standard output, if the script has left it open."""
     try:
         sys.stdout.flush()
     except (AttributeError, ValueError, OSError):
@@ -246,7 +246,7 @@ def main(arguments):
     flush()
     if how != "enough" and not watching.blocks.over:
         channel.send("ended", how=how, reason=reason, code=code, steps=watching.boundary.calls)
-        watching.blocks.requests.readline()  # what perf saw has names as long as this process is there
+        watching.blocks.requests.readline()  # perf resolves symbols while this process exists
     sys.exit(code)
 
 

@@ -1,25 +1,25 @@
-"""Where kernels-only computes: this processor, or a GPU, on which CuPy makes all passes that no kernel of the suite
-makes, under NumPy's names and in the stream of those kernels.
+"""Devices of kernels-only: this processor, or a GPU.
 
-In the style of Python 3.6 but for imports of the suite. On a stand-in alone so far, never on a GPU.
+On a GPU CuPy computes all passes that no kernel of the suite does, under NumPy's names and in the stream of those
+kernels; so far only a stand-in has run that. In the style of Python 3.6 but for imports of the suite.
 """
 
 import os
 import sys
 import time
 
-ROUNDS = 5  # of a candidate
+ROUNDS = 5  # timed calls of a candidate
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def place(job):
-    """The device of its kernels."""
+    """Return the name of the kernels' device."""
     name = job.get("device", "cpu")
     return "cpu" if name == "fake" else name
 
 
 def opened(job):
-    """That device. Raises NotImplementedError where it is not there."""
+    """Open the job's device. Raises NotImplementedError if it is missing."""
     from kernels.devices import missing, open_device
     from kernels.errors import SuiteError
 
@@ -36,7 +36,7 @@ def opened(job):
 
 
 def on(cupy):
-    """The layers' arrays and passes by CuPy, in this process from now on."""
+    """Replace NumPy by CuPy in the modules of layers, for this process from now on."""
     import numpy
 
     ways = {
@@ -53,7 +53,7 @@ def on(cupy):
 
 
 def installed(package, otherwise=None):
-    """A package's version, told without loading it."""
+    """Return a package's version without loading the package, or `otherwise`."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:
@@ -63,30 +63,32 @@ def installed(package, otherwise=None):
 
 
 def facts(device):
-    """What computes on a GPU: the card, and the libraries of its rows by their own words."""
+    """Return a GPU's model and driver, and the versions of the libraries of its rows."""
     from kernels.libs import cublas, cudnn, cufft
 
-    def told(library):
+    def release(library):
         try:
             return library.kernel()[0]
-        except Exception as error:  # not here, or broken: its rows say so too
+        except Exception as error:  # missing or broken, as its rows report
             return str(error)
 
     cards = device.describe()
-    libraries = dict((library.__name__.rpartition(".")[2], told(library)) for library in (cublas, cudnn, cufft))
+    libraries = dict((library.__name__.rpartition(".")[2], release(library)) for library in (cublas, cudnn, cufft))
     cupy = getattr(device.cp, "__version__", None) or installed("cupy-cuda13x")
     return dict(libraries, model=cards["model"], arch=cards["isa"], driver=cards["driver"], cupy=cupy)
 
 
 def address(array):
-    """Of its first number, wherever it is."""
+    """Return the address of an array's first element, on any device."""
     place_on_gpu = getattr(array.data, "ptr", None)
     return array.__array_interface__["data"][0] if place_on_gpu is None else place_on_gpu
 
 
 def seconds(device, call, warm):
-    """Of a call, the median of some; the first, which loads its kernels, is none of them, nor those that `warm` a card
-    which may have been idle, at its lowest clock."""
+    """Return the median seconds of a call, without the first, which loads kernels.
+
+    With `warm` the card first runs for a while: an idle one is at its lowest clock.
+    """
     from kernels.ops.gemm import fastest
 
     end = time.perf_counter() + (fastest.WARM if warm else 0.0)

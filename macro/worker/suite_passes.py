@@ -1,6 +1,6 @@
-"""What kernels-only has for passes over arrays: activations and updates by the suite's own kernels, poolings and
-normalizations by PyTorch's operators, as the suite's tables have them, where it is there; else as NumPy.
+"""Passes over arrays of kernels-only: activations and updates by the suite's kernels.
 
+Poolings and normalizations are PyTorch's operators, as in the suite's tables, where PyTorch is installed; else NumPy's.
 In the style of Python 3.6 but for imports of the suite.
 """
 
@@ -12,26 +12,26 @@ import suite_device
 
 
 class Bound(object):
-    """The launches of a layer, each prepared at its first call, bound again where an array lies elsewhere."""
+    """Launches of a layer, prepared at the first call, bound again when an array has moved."""
 
     def __init__(self, products):
-        self.products, self.prepared, self.made = products, {}, {}
+        self.products, self.prepared, self.calls = products, {}, {}
 
     def __call__(self, what, problem, arrays):
         where = tuple(map(suite_device.address, arrays))
         if what not in self.prepared:
             self.prepared[what] = self.products.prepared(problem)
-        if what not in self.made or self.made[what][0] != where:
-            self.made[what] = where, self.prepared[what](arrays).call
-        return self.made[what][1]
+        if what not in self.calls or self.calls[what][0] != where:
+            self.calls[what] = where, self.prepared[what](arrays).call
+        return self.calls[what][1]
 
 
 def activated(builder):
-    """A builder with its layers' activations by the suite's kernels."""
+    """Return a builder whose layers' activations are the suite's kernels."""
 
     class Activated(builder):
-        def __init__(self, model, told):
-            builder.__init__(self, model, told)
+        def __init__(self, model, spec):
+            builder.__init__(self, model, spec)
             self.passes = Bound(model.products)
 
         def activate(self, z):
@@ -56,64 +56,64 @@ def activated(builder):
 
 
 class Moved(object):
-    """An optimizer whose rule the suite's kernel has for any step: weights and state in one pass."""
+    """An optimizer whose rule a kernel of the suite has: weights and state in one pass."""
 
-    def __init__(self, told, weights, products):
+    def __init__(self, plan, weights, products):
         from kernels.ops.optimizer.problem import RULES
         from macro.networks.optimizers import rule
 
-        self.rule = rule(told["optimizer"], told["momentum"])
-        self.told, self.bound = told, Bound(products)
+        self.rule = rule(plan["optimizer"], plan["momentum"])
+        self.plan, self.bound = plan, Bound(products)
         self.state = dict(
             (name, [np.zeros(w.size, np.float32) for _ in RULES[self.rule].state]) for name, w in weights.items()
         )
 
     def begin(self):
-        """A step."""
+        """Start a step."""
 
     def move(self, do, name, w, g):
         from kernels.ops.optimizer.problem import Optimizer
 
-        told = {"mu": self.told["momentum"], "rho": self.told["rho"], "eps": self.told["epsilon"], "decay": 0.0}
-        problem = Optimizer(rule=self.rule, tensors=1, size=w.size, lr=self.told["rate"], **told)
+        settings = {"mu": self.plan["momentum"], "rho": self.plan["rho"], "eps": self.plan["epsilon"], "decay": 0.0}
+        problem = Optimizer(rule=self.rule, tensors=1, size=w.size, lr=self.plan["rate"], **settings)
         do(self.bound(name, problem, [g.reshape(-1), w.reshape(-1)] + self.state[name]))
 
 
-# No kernel's: adam corrects its moments, and on a GPU there are no others.
+# Rules without a kernel, by `on_gpu`: adam corrects its moments.
 BY_PASSES = {False: ("adam",), True: ("adam", "adagrad", "rmsprop")}
 
 
-def optimizer(told, weights, products):
-    """By the suite's kernel, or pass by pass."""
-    if told["optimizer"] in BY_PASSES[products.on_gpu]:
-        return numpy_optimizers.KINDS[told["optimizer"]](told, weights)
-    return Moved(told, weights, products)
+def optimizer(plan, weights, products):
+    """Return the optimizer by the suite's kernel, or by NumPy's passes."""
+    if plan["optimizer"] in BY_PASSES[products.on_gpu]:
+        return numpy_optimizers.KINDS[plan["optimizer"]](plan, weights)
+    return Moved(plan, weights, products)
 
 
 def torch(products):
-    """PyTorch without gradients of its own; None where it is not there, and on a GPU, whose arrays are CuPy's."""
+    """Return PyTorch with gradients off; None if it is missing, and on a GPU, whose arrays are CuPy's."""
     from kernels.libs import torch as library
 
     if library.missing() or products.on_gpu:
         return None
-    found = library.load()
-    found.set_num_threads(products.setting.threads)
-    found.set_grad_enabled(False)
-    return found
+    module = library.load()
+    module.set_num_threads(products.setting.threads)
+    module.set_grad_enabled(False)
+    return module
 
 
 class Pool(numpy_layers.Pool):
-    """Of paddings alike on all sides; others as NumPy has them."""
+    """A pooling by PyTorch if its padding is alike on all sides, else by NumPy."""
 
-    def __init__(self, model, told):
-        numpy_layers.Pool.__init__(self, model, told)
-        size, whole, (top, left, bottom, right) = told["in"][0][1:], told["window"] == 0, layouts.pads(told)
+    def __init__(self, model, spec):
+        numpy_layers.Pool.__init__(self, model, spec)
+        size, is_global, (top, left, bottom, right) = spec["in"][0][1:], spec["window"] == 0, layouts.pads(spec)
         self.torch = torch(model.products)
-        alike = (top, left) == (bottom, right) and 2 * max(top, left) <= told["window"]
-        self.by_torch = self.torch is not None and (whole or alike)
-        window, stride = (size, size) if whole else ([told["window"]] * 2, [told["stride"]] * 2)
+        alike = (top, left) == (bottom, right) and 2 * max(top, left) <= spec["window"]
+        self.by_torch = self.torch is not None and (is_global or alike)
+        window, stride = (size, size) if is_global else ([spec["window"]] * 2, [spec["stride"]] * 2)
         self.how = (window, stride, [top, left])
-        self.last = told.get("rounding") == "ceil", False, None  # counts what is inside
+        self.last = spec.get("rounding") == "ceil", False, None  # ceil_mode, count_include_pad, divisor_override
 
     def _of(self, *arrays):
         return [self.torch.from_numpy(array) for array in arrays]
@@ -150,28 +150,28 @@ class Pool(numpy_layers.Pool):
 
 
 class Norm(numpy_layers.Norm):
-    """Where nothing scales, ones and zeros do, and their gradients are dropped."""
+    """A normalization by PyTorch; without `affine` by ones and zeros, whose gradients are dropped."""
 
-    def __init__(self, model, told):
-        numpy_layers.Norm.__init__(self, model, told)
+    def __init__(self, model, spec):
+        numpy_layers.Norm.__init__(self, model, spec)
         self.torch = torch(model.products)
         self.saved = np.zeros((2, self.channels), np.float32)
         self.plain = np.ones(self.channels, np.float32), np.zeros(self.channels, np.float32)
 
     def _moved(self):
-        """Scale and shift."""
-        arrays = [self.weight(name) for name in ("scale", "shift")] if self.told["affine"] else self.plain
+        """Return scale and shift."""
+        arrays = [self.weight(name) for name in ("scale", "shift")] if self.spec["affine"] else self.plain
         return [self.torch.from_numpy(array) for array in arrays]
 
     def _kept(self):
-        """Running statistics, where they take part."""
-        return [self.torch.from_numpy(x) if self.told["frozen"] else None for x in (self.mean, self.variance)]
+        """Return the running statistics of a frozen layer, else None."""
+        return [self.torch.from_numpy(x) if self.spec["frozen"] else None for x in (self.mean, self.variance)]
 
     def _forward(self, x, z):
         if self.torch is None:
             numpy_layers.Norm._forward(self, x, z)
             return
-        trains, epsilon = not self.told["frozen"], self.told["epsilon"]
+        trains, epsilon = not self.spec["frozen"], self.spec["epsilon"]
         self.x, out = self.torch.from_numpy(x), self.torch.from_numpy(z)
         how = self._moved() + self._kept() + [trains, 0.0, epsilon]
         mean, root = map(self.torch.from_numpy, self.saved)
@@ -185,11 +185,11 @@ class Norm(numpy_layers.Norm):
         return [self.do(self.row("gradient"), "normalization", self._gradients, dz)]
 
     def _gradients(self, dz):
-        """That of its input, in an array of PyTorch's: what writes into a given one copies it there."""
-        affine, asked = self.told["affine"], self.dx[0] is not None
+        """Return the input's gradient in a new array of PyTorch: writing into a given one would copy it."""
+        affine, asked = self.spec["affine"], self.dx[0] is not None
         how = [self.torch.from_numpy(dz), self.x, self._moved()[0]] + self._kept()
-        how += [*map(self.torch.from_numpy, self.saved), not self.told["frozen"], self.told["epsilon"]]
+        how += [*map(self.torch.from_numpy, self.saved), not self.spec["frozen"], self.spec["epsilon"]]
         dx, *moved = self.torch.ops.aten.native_batch_norm_backward(*how, [asked, affine, affine])
-        for name, found in zip(("scale", "shift"), moved if affine else ()):
-            self.grad(name)[...] = found.numpy()
+        for name, gradient in zip(("scale", "shift"), moved if affine else ()):
+            self.grad(name)[...] = gradient.numpy()
         return dx.numpy() if asked else None

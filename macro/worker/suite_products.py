@@ -1,4 +1,4 @@
-"""Which of the suite's kernels is fastest for each product and convolution: tried once, and kept.
+"""Choice of the suite's fastest kernel for each product and convolution, tried once and stored.
 
 In the style of Python 3.6 but for imports of the suite.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 import suite_device  # beside this file
 
 FOLDER = Path(__file__).resolve().parents[2]  # holds kernels
-# None that chooses in each process anew: what is timed is what was proven.
+# No variant that chooses anew in each process: the variant that is timed must be the proven one.
 ON_A_GPU = {
     "gemm": ("cublas", "cublaslt", "cuda-tiled"),
     "conv": (
@@ -50,18 +50,18 @@ CANDIDATES = {
     "optimizer": ("c",),
 }
 LIBRARIES = ("numpy", "scipy", "mkl", "torch", "onednn-cpu-gomp", "pyfftw")
-TALKS = re.compile("VERBOSE|PROFILE")  # variables by which a library says what it does, and does nothing else
-TRIES = 2  # calls of a candidate that comes near; the least counts
-NEAR = 1.1  # times the fastest first call: what is slower is not called again
-CHOSEN = {}  # by product: the variant that was fastest for it
-USED = {}  # those of this network
-FAULTS = {}  # by product and candidate of a GPU: what it broke with
-ON = {}  # of a GPU what computes there
-AMONG = []  # the digest of what they were chosen among, before a library sets variables of its own
+TALKS = re.compile("VERBOSE|PROFILE")  # variables that only make a library report what it does
+TRIES = 2  # calls of a near candidate; the fastest counts
+NEAR = 1.1  # times the fastest first call; slower candidates are not called again
+CHOSEN = {}  # {product: fastest variant}
+USED = {}  # the choices of this network
+FAULTS = {}  # {"product, candidate": error on a GPU}
+ON = {}  # facts of the GPU, empty on a processor
+AMONG = []  # [digest of circumstances], taken before a library sets variables itself
 
 
 def _circumstances(job):
-    """A digest of what makes one variant faster than another, the code of all of them too."""
+    """Return a digest of what makes one variant faster than another, the code of all of them included."""
     import hashlib
 
     from kernels.devices.cpu import processor
@@ -70,15 +70,15 @@ def _circumstances(job):
     steered = dict((name, value) for name, value in variables(TUNING).items() if not TALKS.search(name))
     chip = ON or processor()
     parts = [chip, job["threads"], job.get("preload"), steered, list(map(suite_device.installed, LIBRARIES))]
-    found = hashlib.sha256(json.dumps(parts, sort_keys=True).encode())
+    digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode())
     for path in [Path(__file__).resolve(), *sorted((FOLDER / "kernels").rglob("*.[pc]*"))]:
         if path.suffix in (".py", ".c", ".cu"):
-            found.update(path.read_bytes())
-    return found.hexdigest()[:24]
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:24]
 
 
 def _stored(name):
-    """By product; nothing where it was never stored, or is torn."""
+    """Return the stored choices by product; {} if missing or torn."""
     from kernels import state
 
     try:
@@ -88,8 +88,11 @@ def _stored(name):
 
 
 class Products(object):
-    """Each product and convolution by the variant that was fastest for it on scratch operands of the same size. Chosen
-    once for a processor, its libraries and so many threads, in the state folder: what is timed is what was proven."""
+    """Products and convolutions by the variant that was fastest for each on scratch operands of its size.
+
+    Chosen once for a processor, its libraries and number of threads, in the state folder: the variant that is timed is
+    the one that was proven.
+    """
 
     def __init__(self, job):
         from kernels.setting import Setting
@@ -108,25 +111,25 @@ class Products(object):
         CHOSEN.update(_stored(self.kept))
 
     def prepared(self, problem):
-        """What binds the best variant to buffers."""
+        """Return the best variant, prepared to be bound to buffers."""
         from kernels import state
         from kernels.catalog import find
 
         if problem.name not in CHOSEN:
             candidates = self.candidates[problem.op]
             CHOSEN[problem.name] = self._best(problem) if len(candidates) > 1 else candidates[0]
-            CHOSEN.update(_stored(self.kept))  # who was first has chosen
-            with contextlib.suppress(OSError):  # one lost costs another choice, and another proof
+            CHOSEN.update(_stored(self.kept))  # the process that stored first has chosen
+            with contextlib.suppress(OSError):  # a lost choice costs another choice and proof
                 state.write(self.kept, json.dumps(CHOSEN))
         USED[problem.name] = CHOSEN[problem.name]
         return find(problem.op, USED[problem.name]).prepare(problem, self.device, self.setting)
 
     def bind(self, problem, buffers):
-        """The call of the best variant on these buffers."""
+        """Return the call of the best variant on these buffers."""
         return self.prepared(problem)(buffers).call
 
     def _best(self, problem):
-        """The name of the fastest. Raises NotImplementedError for none."""
+        """Return the name of the fastest candidate. Raises NotImplementedError without one."""
         seconds = self._on_gpu(problem) if self.on_gpu else self._on_cores(problem)
         if not seconds:
             where = "this GPU" if self.on_gpu else "%d threads here: pip install torch" % self.setting.threads
@@ -140,7 +143,7 @@ class Products(object):
         return [self.device.view(b, 0, x) for b, x in zip(blocks, problem.operands())]
 
     def _on_gpu(self, problem):
-        """Seconds of each candidate, one at a time: what it works in is free for the next."""
+        """Return seconds of each candidate, one at a time: its workspace is free for the next."""
         from kernels.errors import Unavailable
 
         views, seconds = self._views(problem), {}
@@ -157,7 +160,7 @@ class Products(object):
         return seconds
 
     def _on_cores(self, problem):
-        """Seconds of each candidate; the fastest ones are called again."""
+        """Return seconds of each candidate; the fastest are called again."""
         from kernels.errors import SuiteError
 
         views, calls = self._views(problem), {}
@@ -172,7 +175,7 @@ class Products(object):
         return seconds
 
     def _call(self, name, problem, views):
-        """None where it cannot be had. Raises SuiteError."""
+        """Return a variant's call, or None if it is missing or refuses the problem. Raises SuiteError."""
         from kernels.catalog import find
 
         row = find(problem.op, name)

@@ -1,7 +1,7 @@
-"""The kinds of layers in TensorFlow, images N×H×W×C and filters H×W×C×K, as its own and Keras's have them.
+"""Layers in TensorFlow, images N×H×W×C and filters H×W×C×K, as in its own and Keras's layers.
 
-In the style of Python 3.6. A builder gives what is called with the layer's variables, its state and the outputs of the
-layers that it comes after; new state goes into `kept`, by name.
+In the style of Python 3.6. A builder returns a function of the layer's variables, its state and the preceding layers'
+outputs; the function adds new state to `kept`, by name.
 """
 
 import layouts  # beside this file
@@ -11,36 +11,38 @@ class Kinds(object):
     def __init__(self, tf, layers):
         self.tf, self.layers = tf, layers
 
-        own = self.dense, self.conv, self.pool, self.norm, self.lrn, self.dropout
-        self.builders = dict(zip(NAMES, own + (self.add, self.concat, self.flatten, self.shortcut, self.activation)))
+        builders = self.dense, self.conv, self.pool, self.norm, self.lrn, self.dropout
+        self.builders = dict(
+            zip(NAMES, builders + (self.add, self.concat, self.flatten, self.shortcut, self.activation))
+        )
 
-    def dense(self, told):
+    def dense(self, spec):
         tf = self.tf
         return lambda p, state, kept, x: tf.nn.bias_add(tf.matmul(x, p["weight"]), p["bias"])
 
-    def conv(self, told):
+    def conv(self, spec):
         tf = self.tf
-        rows, columns = (layouts.pads(told)[i::2] for i in (0, 1))
+        rows, columns = (layouts.pads(spec)[i::2] for i in (0, 1))
         pads = [[0, 0], list(rows), list(columns), [0, 0]]
-        if told["groups"] > 1:
+        if spec["groups"] > 1:
             raise NotImplementedError(
                 "there are no groups of a convolution here: TensorFlow has no gradient of them on a CPU"
             )
 
         def convolved(p, state, kept, x):
-            y = tf.nn.conv2d(x, p["weight"], told["stride"], pads, dilations=told["dilation"])
-            return tf.nn.bias_add(y, p["bias"]) if told["bias"] else y
+            y = tf.nn.conv2d(x, p["weight"], spec["stride"], pads, dilations=spec["dilation"])
+            return tf.nn.bias_add(y, p["bias"]) if spec["bias"] else y
 
         return convolved
 
-    def pool(self, told):
-        tf, largest = self.tf, told["mode"] == "max"
-        if told["window"] == 0:
-            whole = tf.reduce_max if largest else tf.reduce_mean
-            return lambda p, state, kept, x: whole(x, axis=(1, 2), keepdims=True)
-        around, counts = layouts.around(told), layouts.counts(told)
-        pads, window, stride = [[0, 0]] + [list(x) for x in around] + [[0, 0]], told["window"], told["stride"]
-        padded, whole = any(map(any, around)), float(window * window)
+    def pool(self, spec):
+        tf, largest = self.tf, spec["mode"] == "max"
+        if spec["window"] == 0:
+            reduce = tf.reduce_max if largest else tf.reduce_mean
+            return lambda p, state, kept, x: reduce(x, axis=(1, 2), keepdims=True)
+        around, counts = layouts.around(spec), layouts.counts(spec)
+        pads, window, stride = [[0, 0]] + [list(x) for x in around] + [[0, 0]], spec["window"], spec["stride"]
+        padded, area = any(map(any, around)), float(window * window)
 
         def pooled(p, state, kept, x):
             if padded:
@@ -48,60 +50,60 @@ class Kinds(object):
             if largest:
                 return tf.nn.max_pool2d(x, window, stride, "VALID")
             y = tf.nn.avg_pool2d(x, window, stride, "VALID")
-            return y * (whole / counts[:, :, None]) if (counts < whole).any() else y
+            return y * (area / counts[:, :, None]) if (counts < area).any() else y
 
         return pooled
 
-    def norm(self, told):
-        call, epsilon, share = self.tf.raw_ops.FusedBatchNormV3, told["epsilon"], told["share"]
-        ones, zeros = (self.tf.fill([told["in"][0][0]], x) for x in (1.0, 0.0))
+    def norm(self, spec):
+        call, epsilon, share = self.tf.raw_ops.FusedBatchNormV3, spec["epsilon"], spec["share"]
+        ones, zeros = (self.tf.fill([spec["in"][0][0]], x) for x in (1.0, 0.0))
 
         def normed(p, state, kept, x):
-            scale, shift = (p["scale"], p["shift"]) if told["affine"] else (ones, zeros)
-            if told["frozen"]:
+            scale, shift = (p["scale"], p["shift"]) if spec["affine"] else (ones, zeros)
+            if spec["frozen"]:
                 mean, variance = state["mean"], state["variance"]
                 return call(
                     x=x, scale=scale, offset=shift, mean=mean, variance=variance, epsilon=epsilon, is_training=False
                 ).y
             empty = self.tf.zeros([0])
-            whole = call(x=x, scale=scale, offset=shift, mean=empty, variance=empty, epsilon=epsilon, is_training=True)
-            y, mean, variance = whole.y, whole.batch_mean, whole.batch_variance
-            for name, seen in (("mean", mean), ("variance", variance)):  # this variance has n/(n - 1) already
-                kept[told["name"] + "." + name] = state[name] + share * (seen - state[name])
+            result = call(x=x, scale=scale, offset=shift, mean=empty, variance=empty, epsilon=epsilon, is_training=True)
+            y, mean, variance = result.y, result.batch_mean, result.batch_variance
+            for name, seen in (("mean", mean), ("variance", variance)):  # TensorFlow's variance has n/(n - 1) already
+                kept[spec["name"] + "." + name] = state[name] + share * (seen - state[name])
             return y
 
         return normed
 
-    def lrn(self, told):
-        about = {"depth_radius": told["size"] // 2, "bias": told["k"], "beta": told["beta"]}
-        share = told["alpha"] / told["size"]
+    def lrn(self, spec):
+        about = {"depth_radius": spec["size"] // 2, "bias": spec["k"], "beta": spec["beta"]}
+        share = spec["alpha"] / spec["size"]
         return lambda p, state, kept, x: self.tf.nn.local_response_normalization(x, alpha=share, **about)
 
-    def dropout(self, told):
-        if told.get("mask") is None:
-            return lambda p, state, kept, x: self.tf.nn.dropout(x, told["share"])
-        mask = layouts.mask(told, self.layers)
+    def dropout(self, spec):
+        if spec.get("mask") is None:
+            return lambda p, state, kept, x: self.tf.nn.dropout(x, spec["share"])
+        mask = layouts.mask(spec, self.layers)
         return lambda p, state, kept, x: x * mask
 
-    def add(self, told):
+    def add(self, spec):
         return lambda p, state, kept, a, b: a + b
 
-    def concat(self, told):
+    def concat(self, spec):
         return lambda p, state, kept, *given: self.tf.concat(given, axis=-1)
 
-    def flatten(self, told):
-        """Rows, columns, channels: the weights of dense layers behind lie so too."""
+    def flatten(self, spec):
+        """Flatten rows, columns, channels: weights of dense layers behind lie in that order too."""
         tf = self.tf
-        if layouts.in_order(told, self.layers):
+        if layouts.in_order(spec, self.layers):
             return lambda p, state, kept, x: tf.reshape(tf.transpose(x, (0, 3, 1, 2)), (x.shape[0], -1))
         return lambda p, state, kept, x: tf.reshape(x, (x.shape[0], -1))
 
-    def shortcut(self, told):
-        stride, more = told["stride"], told["channels"] - told["in"][0][0]
+    def shortcut(self, spec):
+        stride, more = spec["stride"], spec["channels"] - spec["in"][0][0]
         pads = [[0, 0], [0, 0], [0, 0], [0, more]]
         return lambda p, state, kept, x: self.tf.pad(x[:, ::stride, ::stride], pads)
 
-    def activation(self, told):
+    def activation(self, spec):
         return lambda p, state, kept, x: x
 
 
@@ -114,21 +116,21 @@ LOSSES = {  # of each sample or output, whose mean is the loss
 
 
 def network(tf, layers, p, state, scope):
-    """What gives logits and new state from data; `p`, `state`: variables by name; each layer in its `scope`."""
+    """Return a function from data to logits and new state; `p`, `state`: variables by name."""
     kinds = Kinds(tf, layers)
-    calls = [(told, kinds.builders[told["kind"]](told)) for told in layers]
+    calls = [(spec, kinds.builders[spec["kind"]](spec)) for spec in layers]
     activations = {"sigmoid": tf.sigmoid, "relu": tf.nn.relu}
 
     def apply(x):
         values, kept = {"input": x}, {}
-        for told, call in calls:
-            name = told["name"]
-            own = dict((x, p["%s.%s" % (name, x)]) for x in told["parameters"])
-            before = dict((x, state["%s.%s" % (name, x)]) for x in told["state"])
+        for spec, call in calls:
+            name = spec["name"]
+            parameters = dict((x, p["%s.%s" % (name, x)]) for x in spec["parameters"])
+            before = dict((x, state["%s.%s" % (name, x)]) for x in spec["state"])
             with scope(name):
-                y = call(own, before, kept, *[values[x] for x in told["after"]])
-                if told["activation"] != "none":
-                    y = activations[told["activation"]](y)
+                y = call(parameters, before, kept, *[values[x] for x in spec["after"]])
+                if spec["activation"] != "none":
+                    y = activations[spec["activation"]](y)
             values[name] = y
         return values[layers[-1]["name"]], kept
 

@@ -1,4 +1,4 @@
-"""What TensorFlow's operations are for: in a graph and under XLA by scopes, eagerly by shape and order.
+"""Rows of TensorFlow's operations: in a graph and under XLA by scopes, eagerly by shape and order.
 
 Standard library alone, and Python 3.6.
 """
@@ -10,8 +10,8 @@ import recorder
 
 KERNEL = re.compile(r"([\w./-]+):(_?[A-Z]\w*)$")
 AROUND = ("ThunkExecutor::Execute", "EagerExecute", "TFE_Py_FastPathExecute_C")
-COUNTED = re.compile(r"_\d+$")  # of a scope that was entered before
-UPDATES = (  # where no optimizer has a kernel of its own
+COUNTED = re.compile(r"_\d+$")  # suffix of a scope that is entered again
+UPDATES = (  # operations of an optimizer without a kernel of its own
     "Mul",
     "Sub",
     "AddV2",
@@ -26,18 +26,17 @@ KINDS = (("Conv2D", "convolution"), ("Pool", "pooling"), ("BatchNorm", "normaliz
 PASSES = (
     "BiasAdd|Sigmoid|Relu|Tanh|Soft(plus|sign)|Exp|Log|Mul|Add|Sub|Neg|Abs|R?Sqrt|Square|Div|RealDiv|Maximum|Minimum"
 )
-PRODUCT = "MatMul|Conv2DBackprop"  # how a gradient that is one begins
+PRODUCT = "MatMul|Conv2DBackprop"  # beginnings of gradients that are products
 EAGER, KERNELS = "eagerly", "in a graph"
 
 
 def module(name):
-    """As its text has it, less what the trace writes of its configuration."""
+    """Return a module's name as in its text, without the configuration that the trace appends."""
     return re.sub(r"XlaMust\w*", "", name)
 
 
 def operation(name, stats):
-    """What an event of the trace is: (module, instruction) under XLA, a kernel, or a name of what surrounds
-    those; None for the rest."""
+    """Return (module, instruction) under XLA, a kernel, the name of what surrounds those, or None."""
     if "hlo_op" in stats:
         return module(stats.get("hlo_module", "")), stats["hlo_op"]
     if "rows" in stats:
@@ -49,7 +48,7 @@ def operation(name, stats):
 
 
 def tell(by_module, layers, what):
-    """Rows and column of what `operation` and `eager` found."""
+    """Return rows and column of what `operation` and `eager` returned."""
     if not isinstance(what, tuple):
         return ["framework"], None
     if what[0] == EAGER:
@@ -61,20 +60,22 @@ def tell(by_module, layers, what):
 
 
 def multiplies(what):
-    """Whether a kernel that `operation` found is a product or a convolution."""
+    """Return whether a kernel from `operation` is a product or a convolution."""
     kind = {EAGER: what[-1], KERNELS: what[1]}.get(what[0], "") if isinstance(what, tuple) else ""
     return "MatMul" in kind or "Conv2D" in kind
 
 
 def row(name, layers):
-    """Of an instruction of XLA's by the operation it comes from, or None."""
+    """Return the row of an XLA instruction by the operation it comes from, or None."""
     return (rows(name, "", layers) or [None])[0]
 
 
 def rows(name, kind, layers):
-    """Of an operation by its name in the graph, `gradient_tape/fc2/MatMul/MatMul_1`, and its kind, if one
-    kernel does more than the name says. Of the variables of a layer come the weights, then the bias. Keras puts a
-    model's scope around (`sequential/fc2/MatMul`), and its updates have scopes, `sgd/fc2.update/Mul`."""
+    """Return the rows of an operation by its name in the graph, `gradient_tape/fc2/MatMul/MatMul_1`.
+
+    `kind` matters where a kernel does more than its name shows. A layer's variables are the weights, then the bias.
+    Keras puts a model's scope around (`sequential/fc2/MatMul`), and its updates have scopes, `sgd/fc2.update/Mul`.
+    """
     by_name = dict((layer["name"], layer) for layer in layers)
     parts = [part if part in by_name else COUNTED.sub("", part) for part in name.split("/")]
     backward, last = parts[0] == "gradient_tape", name.split("/")[-1]
@@ -100,7 +101,7 @@ def rows(name, kind, layers):
 
 
 def _of_layer(layer, what, last, kind, backward):
-    """`what`: the operation; `last`: of its gradients, which."""
+    """Return a layer's rows; `what`: the operation; `last`: which of its gradients."""
     scope, activates = layer["name"], re.match("(Sigmoid|Relu)", what)
     if backward:
         if activates:
@@ -118,7 +119,7 @@ def _of_layer(layer, what, last, kind, backward):
 
 
 def column(served, kind):
-    """What kind of work a kernel does; None for products, where its symbols say."""
+    """Return a kernel's kind of work; None for products, whose symbols show it."""
     if not served or "MatMul" in kind:
         return None
     for part, word in KINDS:
@@ -136,7 +137,7 @@ def column(served, kind):
 
 
 def eager(traced, layers, batch):
-    """Write the rows of operations that ran by themselves, which no scope names, into their events."""
+    """Write the rows of eager operations, which no scope names, into their events."""
     calls, shapes = [], []
     for _, events in traced:
         for start, end, name, stats in events:
@@ -148,14 +149,16 @@ def eager(traced, layers, batch):
     calls.sort(key=lambda call: call[0])
     allocated = [[shape for when, shape in shapes if start <= when <= end] for start, end, _ in calls]
     kinds = [stats["eager_op"] for _, _, stats in calls]
-    served = in_order([(kind, own[-1] if own else None) for kind, own in zip(kinds, allocated)], layers, batch)
+    served = in_order([(kind, sizes[-1] if sizes else None) for kind, sizes in zip(kinds, allocated)], layers, batch)
     for (_, _, stats), names in zip(calls, served):
         stats["rows"] = tuple(names)
 
 
 def in_order(calls, layers, batch):
-    """The rows of each of (kind, shape it allocates or None), in the order of a step: products of one backward
-    pass by their shapes, or else the input's gradient first."""
+    """Return the rows of each (kind, shape it allocates or None), in the order of a step.
+
+    The products of a backward pass are assigned by their shapes, or else the input's gradient first.
+    """
     forward, backward, products, updates, losing = -1, None, 0, 0, False
     served = []
     for kind, shape in calls:

@@ -1,7 +1,7 @@
-"""Spans of a TensorFlow program, by its profiler: in a graph by the names of scopes, under XLA by those in its
-programs, eagerly by the order of operations and the shapes of what they allocate.
+"""Spans of a TensorFlow program by its profiler.
 
-Standard library and tensorflow alone, in the style of Python 3.6.
+Their rows come in a graph from scopes, under XLA from scopes in its programs, eagerly from the order of operations and
+the shapes that they allocate. Standard library and tensorflow alone, in the style of Python 3.6.
 """
 
 import graphs  # beside this file
@@ -11,7 +11,7 @@ import xplane
 
 
 def spans(tf, run, programs, layers, batch):
-    """What `run` does; `programs`: (function, arguments) of all that it may call."""
+    """Return the spans of `run`; `programs`: (function, arguments) of all that it may call."""
     profiler, modules = tf.profiler.experimental, set()
     options = profiler.ProfilerOptions(host_tracer_level=2, python_tracer_level=0, device_tracer_level=0)
     traced, moment = xplane.record(
@@ -24,10 +24,10 @@ def spans(tf, run, programs, layers, batch):
         if any("inference_%s_" % call.python_function.__name__ in name for name in modules):
             text = call.experimental_get_compiler_ir(*arguments)(stage="optimized_hlo")
             by_module[hlo.module(text)] = hlo.rows(
-                text, lambda one: tf_rows.row(one.op_name, layers), graphs.whole(layers)
+                text, lambda instruction: tf_rows.row(instruction.op_name, layers), graphs.work_kinds(layers)
             )
             products.update((hlo.module(text), name) for name in hlo.products(text))
-    if all(told["kind"] == "dense" for told in layers):  # else no order tells which layer an operation is of
+    if all(spec["kind"] == "dense" for spec in layers):  # else the order does not determine the layer
         tf_rows.eager(traced, layers, batch)
     intervals = xplane.spans(traced, tf_rows.operation)
     tell = lambda what: tf_rows.tell(by_module, layers, what)  # noqa: E731

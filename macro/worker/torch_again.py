@@ -1,4 +1,4 @@
-"""One operation of a PyTorch program called again by itself, in its own process, on tensors of its own.
+"""Replay of one operation of a PyTorch program by itself, in that process, on new tensors.
 
 Standard library and torch alone, in the style of Python 3.6.
 """
@@ -8,44 +8,46 @@ import time
 
 TYPES = {"float": "float32", "double": "float64", "c10::BFloat16": "bfloat16", "c10::Half": "float16"}
 LEAST = 0.05  # seconds of calls that are timed together
-TIMES = 3  # of which the middle one counts
-MOST = 1024  # sets of operands
-SHORT = 1e-4  # seconds, below which most of a call may be the call itself
+TIMES = 3  # repetitions, whose median counts
+MOST = 1024  # sets of operands at most
+SHORT = 1e-4  # seconds; below, dispatch may be most of a call
 
 
 def seconds(torch, call, cache):
-    """Of a call: on operands that it was called with just before, and in turns on so many that a cache of so many bytes
-    holds none of them. `call`: name; of each input shape, stride, type, value. Raises LookupError for what cannot be
-    made again, or is too short or too small to be told."""
+    """Return an operation's seconds on operands just used, and on more sets than a cache holds.
+
+    `call`: name; of each input shape, stride, type, value; `cache`: bytes. Raises LookupError for a call that cannot be
+    repeated, or is too short or too small.
+    """
     first = _operands(torch, call)
-    made = _overload(torch, call["name"], first)
+    operation = _overload(torch, call["name"], first)
     size = sum(x.numel() * x.element_size() for x in first if isinstance(x, torch.Tensor))
     count = max(2, 1 + 2 * cache // max(1, size))
     if count > MOST:
         raise LookupError("%d sets of its operands would lie in a cache" % MOST)
     with torch.no_grad():
-        warm = _timed(made, [first])
+        warm = _timed(operation, [first])
         if warm < SHORT:
             raise LookupError("a call takes %.2g s" % warm)
-        return warm, _timed(made, [first] + [_operands(torch, call) for _ in range(count - 1)])
+        return warm, _timed(operation, [first] + [_operands(torch, call) for _ in range(count - 1)])
 
 
 def _operands(torch, call):
-    return [_operand(torch, *one) for one in zip(call["shapes"], call["strides"], call["types"], call["arguments"])]
+    return [_operand(torch, *x) for x in zip(call["shapes"], call["strides"], call["types"], call["arguments"])]
 
 
 def _operand(torch, shape, stride, kind, value):
     if kind in TYPES:
         extent = 1 + sum((n - 1) * step for n, step in zip(shape, stride)) if all(shape) else 0
-        own = torch.Generator()  # the program's draws what it would have drawn
-        return torch.rand(extent, generator=own).to(getattr(torch, TYPES[kind])).as_strided(shape, stride)
+        generator = torch.Generator()  # leaves the program's random numbers unchanged
+        return torch.rand(extent, generator=generator).to(getattr(torch, TYPES[kind])).as_strided(shape, stride)
     if shape or kind not in ("", "Scalar", "ScalarList"):
         raise LookupError("an input of type %s is not made" % kind)
     return value
 
 
 def _overload(torch, name, operands):
-    """What calls it: that of its forms which takes these."""
+    """Return the function of the overload that takes these operands."""
     space, _, word = name.partition("::")
     packet = getattr(getattr(torch.ops, space), word)
     for form in packet.overloads():

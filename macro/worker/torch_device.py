@@ -1,4 +1,4 @@
-"""Where PyTorch computes: this processor, a GPU, or this processor standing in for one.
+"""Devices of PyTorch: this processor, a GPU, or this processor standing in for one.
 
 In the style of Python 3.6.
 """
@@ -7,19 +7,19 @@ import device_clocks  # beside this file
 
 
 def place(job):
-    """What its arrays are made on."""
+    """Return the device on which arrays are allocated."""
     name = job.get("device", "cpu")
     return "cpu" if name == "fake" else name
 
 
 def configure(torch, job):
-    """In single precision, as everywhere here: by default cuDNN rounds operands to TF32."""
+    """Compute in single precision, as everywhere here: by default cuDNN rounds operands to TF32."""
     if place(job) != "cpu":
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
 
 
 def check(torch, job):
-    """Raises NotImplementedError where it is not there."""
+    """Raise NotImplementedError if the device is missing."""
     if place(job) == "cpu":
         return
     if not torch.cuda.is_available():
@@ -31,8 +31,7 @@ def check(torch, job):
 
 
 def identity(torch, job):
-    """Of a GPU: what computes there, and that it does so in single precision, else RuntimeError. Nothing of a
-    processor."""
+    """Return a GPU's libraries and name, {} for a processor. Raises RuntimeError if TF32 is on."""
     if place(job) == "cpu":
         return {}
     major, minor = torch.cuda.get_device_capability()
@@ -48,7 +47,7 @@ def identity(torch, job):
 
 
 def profile(torch, call, count, path):
-    """So many of `call` under PyTorch's profiler, into a trace."""
+    """Write a trace of `count` calls by PyTorch's profiler."""
     activity = torch.profiler.ProfilerActivity
     with torch.profiler.profile(activities=[activity.CPU, activity.CUDA]) as profiler:
         for _ in range(device_clocks.FIRST):
@@ -62,7 +61,7 @@ def profile(torch, call, count, path):
 
 
 def clock(torch, job):
-    """None of a processor, whose steps are done when they return."""
+    """Return the device's clock; None for a processor, whose steps are done when they return."""
     if job.get("device") == "fake":
         return device_clocks.Played()
     return None if place(job) == "cpu" else device_clocks.Events(torch)

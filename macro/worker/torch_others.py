@@ -1,8 +1,8 @@
-"""What a script itself asks of PyTorch's profiler: profilers of its own, and spans that stay open over many steps.
+"""Coexistence with a script's own profilers, and with its spans that stay open over many steps.
 
-Standard library and torch alone, in the style of Python 3.6. A profiler that starts while another one is on takes its
-place, and gets what that one has seen. A span that began under one profiler and ends under the next one writes where
-its predecessor's memory was, and the process dies of it; so whatever is open when ours stops is ended there.
+Standard library and torch alone, in the style of Python 3.6. A profiler that starts while another is on takes its place
+and its events. A span that begins under one profiler and ends under the next writes where its predecessor's memory was,
+and the process crashes; so all spans that are open when ours stops are ended there.
 """
 
 import threading
@@ -11,7 +11,7 @@ import torch_watch  # beside this file
 
 
 class Spans(torch_watch.Spans):
-    """`foreign()` is called before a profiler of the script's starts."""
+    """Spans that survive the script's profilers; `foreign()` is called before one starts."""
 
     def __init__(self, torch, foreign):
         torch_watch.Spans.__init__(self, torch)
@@ -21,7 +21,7 @@ class Spans(torch_watch.Spans):
         self._tell(torch.autograd.profiler.profile, foreign)
 
     def _tell(self, kind, foreign):
-        """Of every start of a profiler, but of ours."""
+        """Call `foreign` at every start of a profiler, except ours."""
         begin = getattr(kind, "_start_trace", None)  # PyTorch 1.8
         if begin is None:
             return

@@ -1,17 +1,17 @@
-"""What torch.utils.checkpoint does once more in backward, as spans.
+"""Spans of what torch.utils.checkpoint recomputes in backward.
 
-Standard library alone, in the style of Python 3.6. Functions that are no modules have no span of their own; nor do the
-paths of what they call tell who asked. Those that are reentrant are told by the name of their node.
+Standard library alone, in the style of Python 3.6. Functions that are no modules have no span, and the paths of what
+they call do not show the caller. Reentrant checkpoints are recognized by the name of their node.
 """
 
 import sys
 
-STOPPED = "kg/stopped"  # where one ends that has all it needs: its last operation saved its inputs, and did no more
-NOWHERE = "(checkpoint)"  # of one that was asked for outside of modules
+STOPPED = "kg/stopped"  # where a recomputation stops early: its last operation only saved its inputs
+NOWHERE = "(checkpoint)"  # path of a checkpoint outside of modules
 
 
 class Checkpoints(object):
-    """Each is a span of the module that asked for it. `modules`: torch_watch.Modules."""
+    """Hooks that make each recomputation a span of the module that requested it."""
 
     def __init__(self, modules):
         self.modules, self.kind, self.init = modules, None, None

@@ -1,12 +1,12 @@
-"""The operations that a PyTorch program dispatches, recorded with the identities of their tensors, to be made again.
+"""Recording of the operations that a PyTorch program dispatches, for replay.
 
-Standard library and torch alone, in the style of Python 3.6. A result is kept where later calls find it, what is
-in place works on the tensor itself, and each piece of memory is let go where the program let go of it, by a call of
-its own. What outlives the program, as gradients do, is let go at the start of the next time. Replay is outside of
-autograd: inputs are detached, and gradient mode is as it was found.
+Standard library and torch alone, in the style of Python 3.6. Tensors are followed by identity: a result is kept where
+later calls find it, in-place operations work on the tensor itself, and memory is freed where the program freed it, by a
+call of its own. What outlives the program, as gradients do, is freed at the start of the next replay. Replay is outside
+of autograd: inputs are detached, and gradient mode is that of the caller.
 
-Recording can change the program: what autograd would add in place it adds to a fresh tensor while somebody looks.
-`surplus` tells which operations only the recording has.
+Recording can change the program: while it is on, autograd adds to a fresh tensor what it would add in place. `surplus`
+returns the operations that only the recording has.
 """
 
 import weakref
@@ -15,7 +15,7 @@ import torch_rows
 
 
 class Slot(object):
-    """Where a tensor is kept between calls."""
+    """A place that keeps a tensor between calls."""
 
     __slots__ = ("lasting", "storage", "value")
 
@@ -32,7 +32,7 @@ def _filled(given):
 
 
 def _again(call, args, kwargs, results):
-    """A call of an operation on what the slots hold."""
+    """Return a call of an operation on the values of the slots."""
     flat = not any(type(x) is list for x in args) and not kwargs
 
     def again():
@@ -58,8 +58,10 @@ def _free(slots):
 
 
 class Recording(object):
-    """What is dispatched while `call` runs: `events` as torch_rows wants them, and `steps`, in order: the index of
-    an event with its call, or None with the call that frees memory."""
+    """Operations dispatched while `call` runs.
+
+    `events`: as torch_rows takes them; `steps`: in order, (index of an event, call), or (None, call that frees memory).
+    """
 
     def __init__(self, call):
         self.events, self.steps = [], []
@@ -108,7 +110,7 @@ class Recording(object):
         self.steps.append((index, _again(func, templates[0], templates[1], results)))
 
     def _enter_node(self):
-        """An event for the node of autograd that calls, if another than before."""
+        """Add an event for the calling node of autograd, if it is a new one."""
         import torch
 
         node = torch._C._current_autograd_node()
@@ -136,17 +138,17 @@ class Recording(object):
         return given
 
     def _slot(self, tensor):
-        """Of a tensor that is read: a result, or one from before, which lasts."""
+        """Return the slot of a tensor that is read: a result, or an older tensor, which lasts."""
         if id(tensor) not in self._known:
             storage = tensor.untyped_storage()._cdata
             if storage in self._holders:
                 raise RuntimeError("an unseen view of a recorded tensor: cannot be replayed")
             slot = Slot(None, tensor.detach() if tensor.requires_grad else tensor, True)
-            self._known[id(tensor)] = slot, tensor  # held, so that its identity is
+            self._known[id(tensor)] = slot, tensor  # held, so that its id is not reused
         return self._known[id(tensor)][0]
 
     def _result(self, tensor):
-        """Of a tensor that is written; None for what is in place."""
+        """Return the slot of a tensor that is written; None for one written in place."""
         import torch
 
         if not isinstance(tensor, torch.Tensor) or id(tensor) in self._known:
@@ -165,7 +167,7 @@ class Recording(object):
         self._gone.append(slot)
 
     def _bury(self):
-        """Where memory went since the last operation, the slots that died by then are emptied."""
+        """Empty the slots that died since the last operation, if memory was freed."""
         if all(self._holders.get(slot.storage) for slot in self._gone):
             return
         for slot in self._gone:
@@ -176,9 +178,11 @@ class Recording(object):
 
 
 def record(call, forget, align):
-    """(rows, column, what to call) of what `call` does, as `align` tells of its events; `forget` drops what it left,
-    which the calls own from then."""
-    call()  # what is made once is there
+    """Return (rows, column, call) of what `call` does.
+
+    `forget` drops the results of `call`, which the recorded calls own from then on.
+    """
+    call()  # so that what is allocated once exists already
     recording = Recording(call)
     forget()
     aligned = align(recording.events)
@@ -189,8 +193,8 @@ def record(call, forget, align):
 
 
 def surplus(recorded, traced):
-    """Operations by name that the recording has more often than the program, of one step each: [(name, times)]."""
+    """Return [(operation, times)] that a step has more often when recorded than when traced."""
     names = [event["name"] for event in recorded if event["name"].startswith("aten::")]
-    own = [event["name"] for event in traced]
-    counts = [(name, names.count(name) - own.count(name)) for name in sorted(set(names))]
+    expected = [event["name"] for event in traced]
+    counts = [(name, names.count(name) - expected.count(name)) for name in sorted(set(names))]
     return [(name, count) for name, count in counts if count > 0]

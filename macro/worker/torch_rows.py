@@ -1,11 +1,10 @@
-"""Which row of the network an operation of PyTorch belongs to, and what kind of work it is.
+"""Rows and kinds of work of PyTorch's operations, in a chain of dense layers.
 
-Standard library alone, and Python 3.6; pure. An event is a dict of `name`, `within` (the index of the event around
-it, or None), `sequence` (autograd's number, or -1) and `shapes` (of its tensors; [] for what is none). Events come
-in the order in which they began, from the profiler or from the recording of what was dispatched.
-Layers are known by the order of the forward products, their gradients by autograd's sequence numbers, products
-inside one gradient by shape and then by order, updates by the order of the parameters. Where several rows remain,
-all are given and none is guessed.
+Standard library alone, and Python 3.6; pure. An event is a dict of `name`, `within` (the index of the event around it,
+or None), `sequence` (autograd's number, or -1) and `shapes` (of its tensors; [] for other inputs). Events come in the
+order in which they began, from the profiler or from a recording. Layers are recognized by the order of the forward
+products, their gradients by autograd's sequence numbers, products inside one gradient by shape and then by order,
+updates by the order of the parameters. Where several rows remain, all are given and none is guessed.
 """
 
 NODE = "autograd::engine::evaluate_function: "
@@ -13,7 +12,7 @@ FRAMEWORK, LOSS, FREED = ["framework"], ["loss"], ["free gradients"]
 PRODUCTS = ("linear", "addmm", "matmul", "mm")
 ACTIVATIONS = ("sigmoid", "relu")
 DERIVATIVES = ("SigmoidBackward0", "ReluBackward0", "ThresholdBackward0")
-GRADIENTS = {"AddmmBackward0": ("dgrad", "wgrad"), "MmBackward0": ("wgrad", "dgrad")}  # in their order
+GRADIENTS = {"AddmmBackward0": ("dgrad", "wgrad"), "MmBackward0": ("wgrad", "dgrad")}  # in autograd's order
 LOSS_NODES = ("NllLossBackward0", "LogSoftmaxBackward0", "BinaryCrossEntropyWithLogitsBackward0", "MseLossBackward0")
 LOSSES = (
     *("cross_entropy_loss", "log_softmax", "_log_softmax", "nll_loss_nd", "nll_loss", "nll_loss_forward"),
@@ -37,14 +36,18 @@ UPDATES += ("clone", "mul", "add", "sqrt", "div")
 
 
 def align(events, batch, layers, parameters):
-    """(rows, column) of each event. `layers`: (name, inputs, outputs) in order; `parameters`: (layer, shape) in the
-    optimizer's order."""
-    return _Alignment(events, batch, layers, parameters).told
+    """Return (rows, column) of each event.
+
+    `layers`: (name, inputs, outputs) in order; `parameters`: (layer, shape) in the optimizer's order.
+    """
+    return _Alignment(events, batch, layers, parameters).assigned
 
 
 def product(name, rows):
-    """How much of the products of each of its rows an operation makes: a product that may be of several is one of
-    them, the gradients of a convolution are made by one call."""
+    """Return the share of each row's products that an operation computes.
+
+    A product that may be of several rows is of only one; a convolution's gradients are computed by one call.
+    """
     if name in CONVOLVE:
         return 1.0
     return 1.0 / max(1, len(rows)) if name in MULTIPLY else 0.0
@@ -61,20 +64,20 @@ class _Alignment(object):
         self.forwards = 0  # products of a forward pass so far
         self.linked = {}  # sequence number: layer, by its number
         self.nodes = {}  # event: the node of autograd around it
-        self.given = {}  # event: its rows, said beforehand by the event around it
+        self.given = {}  # event: rows that the event around it has assigned
         self.behind = len(layers) - 1  # in a compiled gradient: the layer whose outputs' gradient came last
-        self.products = []  # of it: the rows of each
-        self.summed = []  # of it: the bias gradients
-        self.told = []
+        self.products = []  # of a compiled gradient: the rows of each product
+        self.summed = []  # of a compiled gradient: the bias gradients
+        self.assigned = []
         for i in range(len(events)):
-            self.told.append(self._event(i))
+            self.assigned.append(self._event(i))
         self._settle()
 
     def _event(self, i):
         event = self.events[i]
         name, within = event["name"], event["within"]
         short = name[6:] if name.startswith("aten::") else name
-        around = self.told[within][0] if within is not None else []
+        around = self.assigned[within][0] if within is not None else []
         node = self.nodes[i] = name if name.startswith(NODE) else self.nodes.get(within)
         column = COLUMNS.get(short)
         if name.startswith("Optimizer.zero_grad"):
@@ -106,7 +109,7 @@ class _Alignment(object):
         return self._outside(short, around, column)
 
     def _outside(self, short, around, column):
-        """Of what no layer does in the forward pass, or the optimizer."""
+        """Return rows and column of an operation outside of layers."""
         if short in LOSSES or (short == "ones_like" and not around):
             return LOSS, column
         if column == "element-wise" and self._words(around, "update"):
@@ -114,7 +117,7 @@ class _Alignment(object):
         return around or FRAMEWORK, column
 
     def _repeated(self, shapes):
-        """Whether a product is the layer's before once more, as of a hook: it has its sizes, not the next one's."""
+        """Return whether a product repeats the last layer's, as in a hook, by its sizes."""
         fits = [self._multiplies(shapes, x % len(self.layers)) for x in (self.forwards, self.forwards - 1)]
         return self.forwards > 0 and fits == [False, True]
 
@@ -132,7 +135,7 @@ class _Alignment(object):
         return [row for row in rows if row.endswith(" " + what)]
 
     def _backward(self, i, short, node, around, column):
-        """What autograd runs: the node's own time is the framework's where it calls operations for several rows."""
+        """Return the rows of autograd's operations; a node's own time is the framework's."""
         if self.events[i]["name"].startswith(NODE):
             if node == "CompiledFunctionBackward":
                 self._settle()
@@ -157,7 +160,7 @@ class _Alignment(object):
         return self.events[i]["sequence"]
 
     def _fits(self, shapes, layer):
-        """Of a layer's two gradients, those that a product of these shapes can be."""
+        """Return which of a layer's two gradients a product of these shapes can be."""
         _, inputs, outputs = self.layers[layer]
         sizes = [list(shape) for shape in shapes[:2]]
         fits = []
@@ -169,9 +172,9 @@ class _Alignment(object):
         return fits
 
     def _stored(self, layer):
-        """How a layer's weights lie: (outputs, inputs), or as Keras has them."""
+        """Return the shape of a layer's weights: (outputs, inputs), or as Keras stores them."""
         name, inputs, outputs = self.layers[layer]
-        stored = [tuple(shape) for own, shape in self.parameters if own == name and len(shape) == 2]
+        stored = [tuple(shape) for owner, shape in self.parameters if owner == name and len(shape) == 2]
         return stored[0] if stored else (outputs, inputs)
 
     def _product(self, i, layer, order):
@@ -180,12 +183,12 @@ class _Alignment(object):
         beside = [x for x in self.inside[self.events[i]["within"]] if self.events[x]["name"] == "aten::mm"]
         by_order = "wgrad" if len(beside) == 1 else order[beside.index(i) % 2]
         fits = self._fits(self.events[i]["shapes"], layer)
-        if not fits:  # not the product that this was taken for
+        if not fits:  # the shapes fit none of this layer's gradients
             return []
         return ["%s %s" % (self.names[layer], by_order if by_order in fits else fits[0])]
 
     def _compiled(self, shapes):
-        """Of the gradients that can be taken by now and fit: one, or a group."""
+        """Return the gradients that a compiled product can be by now: one row, or several."""
         can = [(x, "wgrad") for x in range(self.behind, len(self.names))]
         can += [(self.behind, "dgrad")] if self.behind else []
         rows = ["%s %s" % (self.names[x], what) for x, what in can if what in self._fits(shapes, x)]
@@ -194,7 +197,7 @@ class _Alignment(object):
         return rows
 
     def _settle(self):
-        """A product that stands for itself is struck from the groups of the others of this gradient."""
+        """Remove rows of certain products from the candidates of the others of this gradient."""
         settled = [rows[0] for rows in self.products if len(rows) == 1]
         for rows in self.products:
             if len(rows) > 1:
@@ -202,7 +205,7 @@ class _Alignment(object):
         self.products = []
 
     def _kernel(self, name, node):
-        """A kernel of inductor's, named after what it fuses; derivatives come from the last layer on."""
+        """Return the rows of an inductor kernel by its name; derivatives come from the last layer on."""
         rows, layer, softmax = [], (self.forwards - 1) % len(self.names), "log_softmax" in name
         if node is None:
             rows += [self.names[layer] + " activation"] if any(x in name for x in ACTIVATIONS) else []
@@ -218,20 +221,20 @@ class _Alignment(object):
         return rows, "softmax" if softmax else "element-wise"
 
     def _biases(self, layers):
-        """Of these layers, those whose bias has no gradient yet."""
+        """Return these layers' bias gradients that are not assigned yet."""
         rows = [self.names[x] + " bias gradient" for x in layers]
         rows = [row for row in rows if row not in self.summed]
         self.summed += rows
         return rows
 
     def _updates(self, i):
-        """The rows of an optimizer's operations: by the order of its parameters, checked by their shapes."""
+        """Assign rows to an optimizer's operations by the order of its parameters, checked by their shapes."""
         inside = self.inside[i]
         names = [self.events[x]["name"][len("aten::") :] for x in inside]
-        own = [x for x, name in zip(inside, names) if name in UPDATES and self.events[x]["shapes"]]
-        share = len(own) // max(1, len(self.parameters))
-        ordered = share > 0 and len(own) == share * len(self.parameters)
-        for k, x in enumerate(own):
+        updates = [x for x, name in zip(inside, names) if name in UPDATES and self.events[x]["shapes"]]
+        share = len(updates) // max(1, len(self.parameters))
+        ordered = share > 0 and len(updates) == share * len(self.parameters)
+        for k, x in enumerate(updates):
             size = list(self.events[x]["shapes"][0])
             rows = [layer + " update" for layer, shape in self.parameters if list(shape) == size]
             if ordered and size in ([], list(self.parameters[k // share][1])):  # adam counts steps by parameter

@@ -1,31 +1,33 @@
-"""Which row of a network of any graph an operation of PyTorch belongs to, by the scopes around its layers.
+"""Rows of PyTorch's operations in a network of any graph, by the scopes around its layers.
 
 Standard library alone, and Python 3.6; pure. Events are as in torch_rows. An operation of the forward pass is inside a
 scope of its layer's name, or of its activation's; a gradient belongs to the operation whose sequence number autograd
-gives its node; updates are told by the order of the parameters.
+gives its node; updates are assigned by the order of the parameters.
 """
 
 import graphs  # beside this file
 import torch_rows
 from torch_rows import GRADIENTS, LOSS, LOSS_NODES, NODE
 
-PARTS = ("copy", "clear")  # of a layer whose work is of one kind, what is not
-SUMS = ("add", "add_")  # what autograd's engine adds itself: gradients of what several layers take
+PARTS = ("copy", "clear")  # columns that differ from a layer's kind of work
+SUMS = ("add", "add_")  # sums by autograd's engine of several layers' gradients
 
 
 def align(events, layers, parameters):
-    """(rows, column) of each event. `layers`: of a network's plan; `parameters`: (layer, shape) in the optimizer's
-    order."""
-    return _Scopes(events, layers, parameters).told
+    """Return (rows, column) of each event.
+
+    `layers`: of a network's plan; `parameters`: (layer, shape) in the optimizer's order.
+    """
+    return _Scopes(events, layers, parameters).assigned
 
 
 class _Scopes(torch_rows._Alignment):
     def __init__(self, events, layers, parameters):
-        self.by_name = dict((told["name"], told) for told in layers)
+        self.by_name = dict((spec["name"], spec) for spec in layers)
         self.scopes = dict(
             (name + suffix, (name, suffix[1:])) for name in self.by_name for suffix in ("", " activation")
         )
-        self.plan, self.whole = layers, graphs.whole(layers)
+        self.plan, self.work_kinds = layers, graphs.work_kinds(layers)
         self.around = {}  # event: the scope around it
         torch_rows._Alignment.__init__(self, events, 0, [(name, 0, 0) for name in self.by_name], parameters)
 
@@ -42,7 +44,7 @@ class _Scopes(torch_rows._Alignment):
         return "%s %s" % (name, what or "forward")
 
     def _forward(self, event, short, around, column):
-        scope = self.around[len(self.told)]  # events come in their order
+        scope = self.around[len(self.assigned)]  # events come in their order
         if scope is not None:
             if event["sequence"] >= 0:
                 self.linked[event["sequence"]] = scope
@@ -66,26 +68,26 @@ class _Scopes(torch_rows._Alignment):
 
     def _column(self, scope, column):
         name, what = scope
-        return column if what or column in PARTS else self.whole.get(name, column)
+        return column if what or column in PARTS else self.work_kinds.get(name, column)
 
     def _is_engine(self, i):
-        """Whether it is of the engine, behind a node's own work."""
+        """Return whether autograd's engine itself runs an operation, behind a node's work."""
         return self.events[self.events[i]["within"]]["name"].startswith(NODE)
 
-    def _of_layer(self, i, short, node, told):
-        """The rows of a gradient's operation."""
-        name = told["name"]
-        if told["kind"] == "dense":
+    def _of_layer(self, i, short, node, spec):
+        """Return the rows of a gradient's operation."""
+        name = spec["name"]
+        if spec["kind"] == "dense":
             if short == "mm":
-                return self._dense(i, told, GRADIENTS.get(node, ("wgrad", "dgrad")))
-            roles = ["bias gradient"] if short == "sum" else ["wgrad", "dgrad"][: 2 - told["first"]]
-        elif told["kind"] == "conv":
-            roles = ["dgrad"] * (not told["first"]) + ["wgrad"] + ["bias gradient"] * told["bias"]
+                return self._dense(i, spec, GRADIENTS.get(node, ("wgrad", "dgrad")))
+            roles = ["bias gradient"] if short == "sum" else ["wgrad", "dgrad"][: 2 - spec["first"]]
+        elif spec["kind"] == "conv":
+            roles = ["dgrad"] * (not spec["first"]) + ["wgrad"] + ["bias gradient"] * spec["bias"]
         else:
             roles = ["gradient"]
         return ["%s %s" % (name, role) for role in roles]
 
-    def _dense(self, i, told, order):
+    def _dense(self, i, spec, order):
         beside = [x for x in self.inside[self.events[i]["within"]] if self.events[x]["name"] == "aten::mm"]
-        role = "wgrad" if told["first"] or len(beside) == 1 else order[beside.index(i) % 2]
-        return ["%s %s" % (told["name"], role)]
+        role = "wgrad" if spec["first"] or len(beside) == 1 else order[beside.index(i) % 2]
+        return ["%s %s" % (spec["name"], role)]

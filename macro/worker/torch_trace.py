@@ -1,18 +1,18 @@
-"""Spans of a PyTorch program, by its own profiler.
+"""Spans of a PyTorch program by its profiler.
 
-Standard library and torch alone, in the style of Python 3.6. They carry no thread: an operation is told on the
-thread that calls it, by an id that is not the system's, while its pool's threads work for it too.
+Standard library and torch alone, in the style of Python 3.6. Spans carry no thread: the profiler reports the calling
+thread, by an id that is not the system's, while a pool's threads work for it too.
 """
 
 import recorder  # beside this file
 import torch_rows
 
-MARKS = 5  # annotations to set the clock by: the one that was not interrupted counts
-MARK = 400000  # nanoseconds of one
+MARKS = 5  # annotations that set the clock; the shortest counts
+MARK = 400000  # nanoseconds of a mark
 
 
 def profiled(run):
-    """The profiler's events of `run`, in the order of their starts, outer ones first; and a mark's known start."""
+    """Return the events of `run` by start, outer ones first, behind a mark; its known start; run's ends."""
     import torch
 
     activities = [torch.profiler.ProfilerActivity.CPU]
@@ -40,13 +40,13 @@ def profiled(run):
     ]
     events.sort(key=lambda event: (event["start"], -event["end"]))
     least = min(marks)
-    own = [event for event in events if event["name"] == recorder.CALIBRATE][marks.index(least)]
+    mark = [event for event in events if event["name"] == recorder.CALIBRATE][marks.index(least)]
     rest = [event for event in events if event["name"] != recorder.CALIBRATE]
-    return [own] + rest, least[1], (began, ended)
+    return [mark] + rest, least[1], (began, ended)
 
 
 def nested(events):
-    """Each event with the index of the one around it, `within`."""
+    """Return each event with the index of the one around it, `within`."""
     placed, open_ones = [], []
     for i, event in enumerate(events):
         while open_ones and events[open_ones[-1]]["end"] <= event["start"]:
@@ -57,14 +57,14 @@ def nested(events):
 
 
 def spans(run, align):
-    """What `run` does, with its rows, as `align` tells of its events; what is in no operation is the framework's."""
+    """Return the spans of `run` with rows from `align`; what is in no operation is the framework's."""
     events, moment, (began, ended) = profiled(run)
     mark, events = events[0], nested(events[1:])
     aligned = align(events)
     inner = []
     for event, (rows, column) in zip(events, aligned):
         span = {"start": event["start"], "end": event["end"], "name": event["name"], "rows": rows, "column": column}
-        made = torch_rows.product(event["name"], rows)
-        inner.append(dict(span, product=made) if made else span)
+        share = torch_rows.product(event["name"], rows)
+        inner.append(dict(span, product=share) if share else span)
     outer = {"start": began, "end": ended, "name": "run", "rows": torch_rows.FRAMEWORK, "column": None}
     return [outer] + recorder.calibrated([mark] + inner, moment)

@@ -1,7 +1,7 @@
-"""What a PyTorch program's steps are made of, seen from inside: module calls by their paths, and its own profiler.
+"""Observation of a PyTorch program's steps: module calls by their paths, and PyTorch's profiler.
 
-Standard library and torch alone, in the style of Python 3.6. Hooks are there only while spans are asked for: any global
-one sends every module through a slower path. They are never there while a compiler traces the program.
+Standard library and torch alone, in the style of Python 3.6. Hooks are registered only while spans are requested: any
+global hook sends every module through a slower path. They do nothing while a compiler traces the program.
 """
 
 import threading
@@ -11,13 +11,13 @@ import names  # beside this file
 import recorder
 import torch_recompute
 
-MODULE, UPDATE = "kg/module/", "kg/update/"  # how the names of our spans begin
-MARKS = 9  # annotations that set the clock; the one that took least is believed
+MODULE, UPDATE = "kg/module/", "kg/update/"  # prefixes of our spans' names
+MARKS = 9  # annotations that set the clock; the shortest counts
 CALIBRATE = recorder.CALIBRATE
 
 
 class Spans(object):
-    """Starts and stops looking at operations, and tells what was seen."""
+    """Profiled spans of operations and module calls."""
 
     def __init__(self, torch):
         self.torch, self.modules = torch, Modules(torch)
@@ -25,7 +25,7 @@ class Spans(object):
         self._events = None
 
     def start(self, shapes):
-        """`shapes`: of every operation's tensors too."""
+        """Start the profiler; `shapes`: record shapes of every operation's tensors."""
         self.shapes, self.marks = shapes, []
         activities = [self.torch.profiler.ProfilerActivity.CPU]
         self.modules.on()
@@ -38,7 +38,7 @@ class Spans(object):
             self.marks.append((recorder.now() - before, before))
 
     def stop(self):
-        """Also where a step failed: a profiler that is left on ends the process with a crash."""
+        """Stop the profiler, also where a step failed: one that is left on crashes the process at its end."""
         self.modules.off()
         if self.profiler is None:
             return
@@ -47,7 +47,7 @@ class Spans(object):
         self._events = profiler.profiler.kineto_results.events()
 
     def events(self):
-        """Columns of numbers, names apart: nanoseconds on the monotonic clock."""
+        """Return the events as columns of numbers, with names apart; nanoseconds on the monotonic clock."""
         events, self._events = self._events or [], None
         numbers, columns = (
             {},
@@ -71,7 +71,7 @@ class Spans(object):
         return {"names": list(numbers), "columns": columns, "shapes": shapes}
 
     def _shift(self, events):
-        """From the profiler's clock to the monotonic one."""
+        """Return nanoseconds from the profiler's clock to the monotonic one."""
         starts = sorted(event.start_ns() for event in events if event.name() == CALIBRATE)
         if len(starts) != len(self.marks):
             return 0
@@ -80,24 +80,24 @@ class Spans(object):
 
 
 def _shapes(event):
-    """Of its tensors: sizes, strides where they are told, types; the values of what is no tensor."""
-    told = [event.structured_input_shapes() if hasattr(event, "structured_input_shapes") else event.shapes()]
-    told.append(event.structured_input_strides() if hasattr(event, "structured_input_strides") else [])
-    told.append(event.dtypes())
-    told.append(
+    """Return an event's shapes, strides if recorded, types, and values of inputs that are no tensors."""
+    columns = [event.structured_input_shapes() if hasattr(event, "structured_input_shapes") else event.shapes()]
+    columns.append(event.structured_input_strides() if hasattr(event, "structured_input_strides") else [])
+    columns.append(event.dtypes())
+    columns.append(
         [value if isinstance(value, (int, float, bool, str, list)) else None for value in event.concrete_inputs()]
     )
-    return told
+    return columns
 
 
 def fast(torch, name):
-    """A span of the profiler's, 0.7 µs; nothing where nobody looks."""
+    """Return a span of the profiler, 0.7 µs; without effect while no profiler is on."""
     kind = getattr(torch._C._profiler, "_RecordFunctionFast", None)
     return kind(name) if kind else torch.autograd.profiler.record_function(name)
 
 
 class Modules(object):
-    """Each module's call as a span with its path."""
+    """Spans of module calls, named by the module's path."""
 
     def __init__(self, torch):
         self.torch, self.handles = torch, []
@@ -115,7 +115,7 @@ class Modules(object):
             self.handles.append(kind.register_module_forward_pre_hook(self._enter))
             try:
                 self.handles.append(kind.register_module_forward_hook(self._leave, always_call=True))
-            except TypeError:  # before 2.1
+            except TypeError:  # PyTorch before 2.1
                 self.handles.append(kind.register_module_forward_hook(self._leave))
         self.checkpoints.on()
 
@@ -139,7 +139,7 @@ class Modules(object):
         self.enter(module, self.path(module, self.around()))
 
     def around(self):
-        """The module that is being called, or None."""
+        """Return the module that is being called, or None."""
         open_ = self._open()
         return open_[-1][0] if open_ else None
 
@@ -154,23 +154,23 @@ class Modules(object):
             self.leave(module)
 
     def mark(self, name):
-        """A span of no length."""
+        """Record a span of no length."""
         with fast(self.torch, name):
             pass
 
     def leave(self, module):
         open_ = self._open()
-        if not any(one[0] is module for one in open_):
+        if not any(x[0] is module for x in open_):
             return
-        while open_:  # what an exception passed by ends here too
-            one, span, spare = open_.pop()
+        while open_:  # an exception may have skipped the ends of inner modules
+            inner, span, spare = open_.pop()
             span.__exit__(None, None, None)
             spare.append(span)
-            if one is module:
+            if inner is module:
                 break
 
     def path(self, module, parent):
-        """As the user would write it: below the module around it, as it was called before, or a variable."""
+        """Return a module's path as the user would write it: below its parent, as before, or a variable."""
         key = id(parent), id(module)
         if key not in self.paths:
             self.paths[key] = names.tidy(self._path(module, parent))
@@ -186,8 +186,8 @@ class Modules(object):
                 return above + below
         if id(module) in self.known:
             return self.known[id(module)][0]
-        found = names.in_frames(module, self.library, self._holds)
-        return found or type(module).__name__
+        variable = names.in_frames(module, self.library, self._holds)
+        return variable or type(module).__name__
 
     def _holds(self, value):
         if not issubclass(type(value), self.torch.nn.Module):
@@ -198,27 +198,27 @@ class Modules(object):
 
 
 def on_gpu(torch, optimizers):
-    """Whether any of their parameters is there, or any other tensor."""
+    """Return whether a parameter of the optimizers, or any other tensor, is on a GPU."""
     groups = [group for optimizer in optimizers for group in optimizer.param_groups]
     if any(p.device.type == "cuda" for group in groups for p in group["params"]):
         return True
     gpus = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
-    return any(torch.cuda.memory_allocated(one) for one in gpus)
+    return any(torch.cuda.memory_allocated(gpu) for gpu in gpus)
 
 
 def parameters(torch, optimizers):
-    """How many each optimizer has, and their bytes."""
-    told = []
+    """Return [type, number of parameters, their bytes] of each optimizer."""
+    rows = []
     for optimizer in optimizers:
-        own = [p for group in optimizer.param_groups for p in group["params"]]
-        told.append(
-            [type(optimizer).__name__, sum(p.numel() for p in own), sum(p.numel() * p.element_size() for p in own)]
+        held = [p for group in optimizer.param_groups for p in group["params"]]
+        rows.append(
+            [type(optimizer).__name__, sum(p.numel() for p in held), sum(p.numel() * p.element_size() for p in held)]
         )
-    return told
+    return rows
 
 
 def identity(torch):
-    """What runs."""
+    """Return PyTorch's version, threads and flags."""
     facts = {"framework": "pytorch", "version": torch.__version__, "threads": torch.get_num_threads()}
     facts["interop_threads"] = torch.get_num_interop_threads()
     backends = getattr(torch.backends, "mkldnn", None)

@@ -1,7 +1,7 @@
-"""A profiler's xplane file: its lines read off the wire, and spans of them, work in thread pools included.
+"""Profiles in xplane files: lines read off the wire, and spans of them, work in thread pools included.
 
-Standard library alone, and Python 3.6. JAX and TensorFlow write it alike (tsl/profiler/protobuf/xplane.proto);
-each ships another reader of it, and none that both have.
+Standard library alone, and Python 3.6. JAX and TensorFlow write the same format (tsl/profiler/protobuf/xplane.proto);
+each ships another reader, and there is none that both have.
 """
 
 import bisect
@@ -15,7 +15,7 @@ import recorder  # beside this file
 
 POOL = "ThreadpoolListener::"  # Record: a task is made; StartRegion, StopRegion: it is run
 BITS = (1 << 64) - 1
-# Of MurmurHash64A as std::hash has it: the threads of a trace are told by the hash of their pthread_t.
+# Constants of MurmurHash64A as in std::hash: a trace's thread is the hash of its pthread_t.
 UNMULTIPLY, SEED, EIGHT = 0x5F7A0EA7E59B19BD, 0xC70F6907, 8 * 0xC6A4A7935BD1E995 & BITS
 
 
@@ -31,7 +31,7 @@ def _varint(data, at):
 
 
 def _fields(data):
-    """Of one message: (number, value), a value being an integer, a double, or bytes of a text or a message."""
+    """Yield (number, value) of a message's fields; a value is an integer, a double, or bytes."""
     at, end = 0, len(data)
     while at < end:
         key, at = _varint(data, at)
@@ -49,7 +49,7 @@ def _fields(data):
 
 
 def _parts(data):
-    """The values of one message by number."""
+    """Return the values of a message by number."""
     values = {}
     for number, value in _fields(data):
         values.setdefault(number, []).append(value)
@@ -61,7 +61,7 @@ def _text(parts, number):
 
 
 def _names(entries):
-    """The names in a map of metadata."""
+    """Return the names in a map of metadata."""
     names = {}
     for entry in entries:
         value = _parts(_parts(entry).get(2, [b""])[0])
@@ -82,15 +82,18 @@ def _stats(entries, names):
 
 
 def lines(data):
-    """Each line of each plane as (thread, events)."""
-    for _, found in planes(data):
-        for line in found:
+    """Yield (thread, events) of each line of each plane."""
+    for _, in_plane in planes(data):
+        for line in in_plane:
             yield line
 
 
 def planes(data):
-    """(name, lines) of each; a line is (number, events), of a processor the number is of a thread; an event (start,
-    end, name, stats), nanoseconds of the profiler's clock, in order."""
+    """Yield (name, lines) of each plane.
+
+    A line is (number, events), of a processor the number of its thread; an event is (start, end, name, stats),
+    nanoseconds of the profiler's clock, in order.
+    """
     for plane in map(_parts, _parts(data).get(1, ())):
         yield _text(plane, 2), list(_lines(plane))
 
@@ -100,7 +103,7 @@ def _lines(plane):
     for line in map(_parts, plane.get(3, ())):
         began, events = line.get(3, [0])[0], []
         for event in map(_parts, line.get(4, ())):
-            offset, took = event.get(2, [0])[0], event.get(3, [0])[0]  # whole: a double has no nanoseconds of today
+            offset, took = event.get(2, [0])[0], event.get(3, [0])[0]  # integers: a double is too short
             start, end = began + offset // 1000, began + (offset + took) // 1000
             stats = _stats(event.get(4, ()), kinds)
             events.append((start, end, names.get(event.get(1, [0])[0], ""), stats))
@@ -108,7 +111,7 @@ def _lines(plane):
 
 
 def system_thread(number):
-    """The system's id of a trace's thread, which lives; None where that cannot be found."""
+    """Return the system's id of a trace's thread while it lives; None if it cannot be found."""
     number ^= number >> 47
     number = number * UNMULTIPLY & BITS
     number ^= number >> 47
@@ -128,28 +131,30 @@ def system_thread(number):
 
 
 class _Cover(object):
-    """What a thread is in at a time: the latest begun of nested intervals."""
+    """Intervals of a thread, to find the innermost at a time."""
 
     def __init__(self):
-        self.starts, self.found = [], []
+        self.starts, self.entries = [], []
 
     def add(self, start, end, what):
         at = bisect.bisect(self.starts, start)
         self.starts.insert(at, start)
-        self.found.insert(at, (end, what))
+        self.entries.insert(at, (end, what))
 
     def at(self, when):
         for i in range(bisect.bisect(self.starts, when) - 1, -1, -1):
-            end, what = self.found[i]
+            end, what = self.entries[i]
             if when <= end:
                 return what
         return None
 
 
-def _tasks(events, own):
-    """Tasks that this thread ran, as (start, end, number): each until the first operation that begins in it,
-    since what continues after a task is no part of it."""
-    open_, starts = [], [start for start, _, _ in own]
+def _tasks(events, operations):
+    """Yield (start, end, number) of each task that a thread ran.
+
+    A task ends at the first operation that begins in it: what continues afterwards is no part of the task.
+    """
+    open_, starts = [], [start for start, _, _ in operations]
     starts = sorted(starts + [start for start, _, name, _ in events if name.startswith("end: ")])
     for start, _, name, stats in events:
         if name == POOL + "StartRegion":
@@ -161,51 +166,53 @@ def _tasks(events, own):
 
 
 def spans(traced, operation):
-    """(thread, start, end, what, part): each event of which `operation(name, stats)` tells what it is, and each task
-    of a thread pool that was made in one, wherever it ran, which is a part of it. A task that goes on when its
-    operation has ended helps whatever else there is: it is told where that is a single one."""
+    """Return (thread, start, end, what, part) of each event that `operation(name, stats)` identifies.
+
+    Each task of a thread pool that was made in such an operation is a part of it, wherever it ran. A task that goes on
+    when its operation has ended helps whatever else is under way, if that is a single operation.
+    """
     intervals, makers, tasks, covers, busy = [], {}, [], {}, []
     ended = dict(
         (stats.get("_c"), start) for _, events in traced for start, _, name, stats in events if name.startswith("end: ")
     )
     for thread, events in traced:
-        own, cover = [], covers.setdefault(thread, _Cover())
+        operations, cover = [], covers.setdefault(thread, _Cover())
         for start, end, name, stats in events:
             what = operation(name, stats)
             if what is not None:
-                own.append((start, end, what))
-                one = (start, max(end, ended.get(stats.get("_p"), end)), what)
-                cover.add(start, end, one)
-                busy += [one] if stats.get("_p") in ended else []
+                operations.append((start, end, what))
+                interval = (start, max(end, ended.get(stats.get("_p"), end)), what)
+                cover.add(start, end, interval)
+                busy += [interval] if stats.get("_p") in ended else []
             elif name == POOL + "Record":
                 makers[stats.get("_p")] = (thread, start)
-        intervals += [(thread,) + one + (False,) for one in own]
-        tasks += [(start, end, thread, number) for start, end, number in _tasks(events, own)]
+        intervals += [(thread,) + interval + (False,) for interval in operations]
+        tasks += [(start, end, thread, number) for start, end, number in _tasks(events, operations)]
     for start, end, thread, number in sorted(tasks):  # the maker of a task began before it
         maker, when = makers.get(number, (None, 0))
-        one = covers[maker].at(when) if maker in covers else None
-        if one is None:
+        interval = covers[maker].at(when) if maker in covers else None
+        if interval is None:
             continue
-        until = end if one not in busy else max(start, min(end, one[1]))
-        pieces = [(start, until, one)] if until > start else []
-        for piece in pieces + list(_helped(until, end, [other for other in busy if other is not one])):
+        until = end if interval not in busy else max(start, min(end, interval[1]))
+        pieces = [(start, until, interval)] if until > start else []
+        for piece in pieces + list(_helped(until, end, [other for other in busy if other is not interval])):
             covers[thread].add(*piece)
             intervals.append((thread, piece[0], piece[1], piece[2][2], True))
     return intervals
 
 
 def _helped(start, end, busy):
-    """What a task from `start` to `end` helped: where one operation was under way, and no other."""
-    busy = [one for one in busy if one[0] < end and one[1] > start]
-    edges = sorted(set([start, end] + [x for one in busy for x in one[:2] if start < x < end]))
+    """Yield the pieces of a task from `start` to `end` during which exactly one operation was under way."""
+    busy = [interval for interval in busy if interval[0] < end and interval[1] > start]
+    edges = sorted(set([start, end] + [x for interval in busy for x in interval[:2] if start < x < end]))
     for left, right in zip(edges, edges[1:]):
-        there = [one for one in busy if one[0] <= left and one[1] >= right]
+        there = [interval for interval in busy if interval[0] <= left and interval[1] >= right]
         if len(there) == 1:
             yield left, right, there[0]
 
 
 def record(start, stop, annotate, run):
-    """The lines of what `run` does, once, between start(folder) and stop(); when the mark in them began."""
+    """Return the lines of one `run` between start(folder) and stop(), and when the mark in them began."""
     folder = tempfile.mkdtemp(prefix="kernelgap-trace-")
     try:
         start(folder)
@@ -229,9 +236,11 @@ def record(start, stop, annotate, run):
 
 
 def named(intervals, moment, tell, multiplies):
-    """Spans as recorder.py has them, of what `spans` found: a name, or a tuple that ends in it. `tell(what)`
-    gives their rows and column, `multiplies(what)` whether it is a product."""
-    threads = dict((thread, system_thread(thread)) for thread in set(one[0] for one in intervals))
+    """Return spans as in recorder.py from those of `spans`, whose `what` is a name or ends in it.
+
+    `tell(what)`: rows and column; `multiplies(what)`: whether that is a product.
+    """
+    threads = dict((thread, system_thread(thread)) for thread in set(x[0] for x in intervals))
     records = []
     for thread, start, end, what, part in intervals:
         rows, column = ([], None) if what == recorder.CALIBRATE else tell(what)

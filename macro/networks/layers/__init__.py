@@ -1,4 +1,4 @@
-"""One file is one kind of layer: LAYER is its class, the file's name the kind's."""
+"""Kinds of layers, one a file: LAYER is its class, the file's name the kind's."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from macro.networks.layer import Layer
 
 
 def names() -> list[str]:
-    """The kinds there are."""
+    """Return the names of all kinds."""
     return sorted(path.stem for path in Path(__file__).parent.glob("[a-z]*.py"))
 
 
 def find(kind: str) -> type[Layer]:
-    """A kind by name. Raises ValueError."""
+    """Return the class of a kind. Raises ValueError."""
     if kind not in names():
         raise ValueError(f"kind {kind}: {choice(kind, names())}")
     layer: type[Layer] = importlib.import_module(f"{__name__}.{kind}").LAYER

@@ -1,4 +1,4 @@
-"""An activation by itself: of what others take as it is too."""
+"""Activation as a layer of its own, for an input that other layers take before the activation too."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from macro.networks.layer import Layer, Node, Shape
 
 @dataclass(frozen=True, kw_only=True)
 class Activation(Layer):
-    """Of any shape; all that it does is its activation."""
+    """A layer of any shape that only applies its activation."""
 
     kind: ClassVar[str] = "activation"
-    roles: ClassVar[tuple[str, ...]] = ("forward",)  # a view, as a scope of it has it
+    roles: ClassVar[tuple[str, ...]] = ("forward",)  # backward is a view, without a scope
 
     def output(self, inputs: Sequence[Shape]) -> Shape:
         if self.activation == "none":

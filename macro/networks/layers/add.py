@@ -1,4 +1,4 @@
-"""The sum of what several layers give, element by element: where a shortcut joins."""
+"""Sum of the outputs of two layers, element by element: where a shortcut joins."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from macro.networks.layer import Layer, Node, Shape
 
 @dataclass(frozen=True, kw_only=True)
 class Add(Layer):
-    """Of two layers."""
+    """An element-wise sum of two layers' outputs."""
 
     kind: ClassVar[str] = "add"
     inputs_least: ClassVar[int] = 2
@@ -23,7 +23,7 @@ class Add(Layer):
         return inputs[0]
 
     def bytes(self, node: Node, batch: int, role: str) -> float:
-        """The gradient of its inputs is that of its output, as it is."""
+        """Return the bytes of the forward pass; backward, both inputs take the output's gradient unchanged."""
         return super().bytes(node, batch, role) if role == "forward" else 0.0
 
 

@@ -1,4 +1,4 @@
-"""The channels, or features, of several layers one after another."""
+"""Concatenation of several layers' channels, or features."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from macro.networks.layer import Layer, Shape
 
 @dataclass(frozen=True, kw_only=True)
 class Concat(Layer):
-    """Of two layers or more."""
+    """A concatenation of two or more layers' outputs."""
 
     kind: ClassVar[str] = "concat"
     inputs_least: ClassVar[int] = 2

@@ -1,4 +1,4 @@
-"""Convolution of images by filters, cross-correlation as in all frameworks: x N×C×H×W, w K×C/groups×R×S."""
+"""Convolution of images by filters (cross-correlation): x N×C×H×W, w K×C/groups×R×S."""
 
 from __future__ import annotations
 
@@ -16,23 +16,22 @@ from macro.networks.layers.dense import weighted
 
 @dataclass(frozen=True, kw_only=True)
 class Convolution(Layer):
-    """`kernel`: rows and columns of a filter; `pad`: zeros on all sides, or `pads`: above, left, below, right. `bias`:
-    whether each filter has one."""
+    """A convolution of images by square filters."""
 
     kind: ClassVar[str] = "conv"
     roles: ClassVar[tuple[str, ...]] = ("forward", "dgrad", "wgrad", "bias gradient", "update")
 
     filters: int
-    kernel: int = 3
+    kernel: int = 3  # rows and columns of a filter
     stride: int = 1
-    pad: int = 0
-    pads: tuple[int, ...] = ()
+    pad: int = 0  # zeros on all sides
+    pads: tuple[int, ...] = ()  # or above, left, below, right
     groups: int = 1
     dilation: int = 1
-    bias: bool = True
+    bias: bool = True  # of each filter
 
     def problem(self, given: Shape, batch: int) -> Conv:
-        """Its forward pass. Raises ValueError for sizes that do not fit."""
+        """Return the problem of the forward pass. Raises ValueError for sizes that do not fit."""
         c, h, w = given
         if self.pads and self.pad:
             raise ValueError("it has pad and pads: take one of them")
@@ -59,8 +58,8 @@ class Convolution(Layer):
         return (p.k, *(line.outputs for line in p.lines))
 
     def parameters(self, inputs: Sequence[Shape]) -> Mapping[str, Parameter]:
-        own = (self.filters, inputs[0][0] // self.groups, self.kernel, self.kernel)
-        weight = Parameter(own, own[1] * self.kernel**2)
+        shape = (self.filters, inputs[0][0] // self.groups, self.kernel, self.kernel)
+        weight = Parameter(shape, shape[1] * self.kernel**2)
         return {"weight": weight, "bias": Parameter((self.filters,))} if self.bias else {"weight": weight}
 
     def problems(self, node: Node, batch: int) -> Mapping[str, tuple[Problem, ...]]:

@@ -1,4 +1,4 @@
-"""Fully connected: y = x·W + b, x batch × inputs, W inputs × outputs."""
+"""Fully connected layer: y = x·W + b, x batch × inputs, W inputs × outputs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from macro.networks.layer import Layer, Node, Parameter, Shape, size
 
 @dataclass(frozen=True, kw_only=True)
 class Dense(Layer):
-    """`outputs`: features that it gives."""
+    """A fully connected layer; `outputs`: its number of features."""
 
     kind: ClassVar[str] = "dense"
     roles: ClassVar[tuple[str, ...]] = ("forward", "dgrad", "wgrad", "bias gradient", "update")
@@ -30,7 +30,7 @@ class Dense(Layer):
         return {"weight": Parameter((wide, self.outputs), wide), "bias": Parameter((self.outputs,))}
 
     def problems(self, node: Node, batch: int) -> Mapping[str, tuple[Problem, ...]]:
-        """W stored inputs × outputs."""
+        """Return the products by role, with W stored inputs × outputs."""
         (inputs,) = node.inputs[0]
         return {
             "forward": (Gemm(batch, self.outputs, inputs, "nn"),),
@@ -43,7 +43,7 @@ class Dense(Layer):
 
 
 def weighted(node: Node, batch: int, role: str) -> float:
-    """Of a layer of weights and perhaps a bias; forward: of the bias that is added to the product."""
+    """Return the bytes of a role beside its product, for a layer of weights and an optional bias."""
     out, inputs = 4.0 * batch * size(node.output), 4.0 * batch * size(node.inputs[0])
     added = 2 * out if "bias" in node.parameters else 0.0
     return {"forward": added, "dgrad": inputs, "bias gradient": out}.get(role, 4.0 * node.count)

@@ -1,5 +1,7 @@
-"""Dropout: each element is dropped with a probability, else scaled by 1/(1 − share) (Srivastava and others, JMLR 15,
-2014; scaled in training, as libraries have it)."""
+"""Dropout: an element is dropped with a probability, else scaled by 1/(1 − share), in training alone.
+
+Srivastava and others, JMLR 15, 2014; scaled in training, as libraries have it.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,7 @@ from macro.networks.layer import Layer, Shape
 
 @dataclass(frozen=True, kw_only=True)
 class Dropout(Layer):
-    """`share`: of the elements that are dropped. Where answers are compared the masks are given; a framework that is
-    timed draws its own."""
+    """A dropout of a `share` of elements; masks are given to compare answers, drawn when timed."""
 
     kind: ClassVar[str] = "dropout"
 

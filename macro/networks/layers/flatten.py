@@ -11,7 +11,7 @@ from macro.networks.layer import Layer, Node, Shape, size
 
 @dataclass(frozen=True, kw_only=True)
 class Flatten(Layer):
-    """A view: nothing is computed."""
+    """A view of an image as features; nothing is computed."""
 
     kind: ClassVar[str] = "flatten"
 

@@ -1,5 +1,7 @@
-"""Local response normalization across channels: y = x / (k + alpha/size · Σ x²)^beta (Krizhevsky and others, NIPS 2012;
-alpha divided by the size, as Caffe, PyTorch and MXNet have it)."""
+"""Local response normalization across channels: y = x / (k + alpha/size · Σ x²)^beta.
+
+Krizhevsky and others, NIPS 2012; alpha divided by the size, as Caffe, PyTorch and MXNet have it.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from macro.networks.layer import Layer, Node, Shape, image, size
 
 @dataclass(frozen=True, kw_only=True)
 class LocalResponseNorm(Layer):
-    """The sum is of `size` neighboring channels, as many before as behind, of those that there are."""
+    """A normalization by `size` neighboring channels, as many before as behind, fewer at the edges."""
 
     kind: ClassVar[str] = "lrn"
 
@@ -30,7 +32,7 @@ class LocalResponseNorm(Layer):
         return shape
 
     def bytes(self, node: Node, batch: int, role: str) -> float:
-        """x is read and y written forward; x, the gradient of y and the scale are read backward."""
+        """Return the bytes: forward x and y; backward x, the gradients of x and y, and the scale."""
         return (2 if role == "forward" else 4) * 4.0 * batch * size(node.output)
 
 

@@ -1,4 +1,7 @@
-"""Batch normalization: y = scale · (x − mean)/√(variance + ε) + shift of each channel (Ioffe, Szegedy, ICML 2015)."""
+"""Batch normalization: y = scale · (x − mean)/√(variance + ε) + shift of each channel.
+
+Ioffe, Szegedy, ICML 2015.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +12,23 @@ from typing import ClassVar
 from macro.networks.layer import Layer, Node, Parameter, Shape, image, size
 
 EPSILON = 1e-5
-SHARE = 0.1  # of a batch's statistics, in the running ones after it
+SHARE = 0.1  # weight of a batch in the running statistics
 
 
 @dataclass(frozen=True, kw_only=True)
 class BatchNorm(Layer):
-    """By mean and variance of the batch, from which running ones follow (variance · n/(n − 1), as PyTorch has it).
-    `frozen`: by the running ones, which then stay. Not `affine`: without scale and shift."""
+    """A normalization by mean and variance of the batch, which also move the running statistics.
+
+    The running variance takes variance · n/(n − 1), as PyTorch has it.
+    """
 
     kind: ClassVar[str] = "norm"
     roles: ClassVar[tuple[str, ...]] = ("forward", "gradient", "update")
 
     epsilon: float = EPSILON
     share: float = SHARE
-    frozen: bool = False
-    affine: bool = True
+    frozen: bool = False  # normalize by the running statistics, and keep them
+    affine: bool = True  # with scale and shift
 
     def output(self, inputs: Sequence[Shape]) -> Shape:
         if not (0 < self.epsilon < 1 and 0 <= self.share <= 1):
@@ -39,11 +44,12 @@ class BatchNorm(Layer):
         return {"mean": Parameter(channels), "variance": Parameter(channels, base=1.0)}
 
     def bytes(self, node: Node, batch: int, role: str) -> float:
-        """x is read twice forward, in training; x and the gradient of y twice backward."""
-        one = 4.0 * batch * size(node.output)
-        return {"forward": (2 if self.frozen else 3) * one, "gradient": (3 if self.frozen else 5) * one}.get(
-            role, 4.0 * node.count
-        )
+        """Return the bytes: in training x is read twice forward; x and the gradient of y twice backward."""
+        image_bytes = 4.0 * batch * size(node.output)
+        return {
+            "forward": (2 if self.frozen else 3) * image_bytes,
+            "gradient": (3 if self.frozen else 5) * image_bytes,
+        }.get(role, 4.0 * node.count)
 
 
 LAYER = BatchNorm

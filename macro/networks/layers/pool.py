@@ -1,5 +1,7 @@
-"""Pooling of images: the maximum or the average of each window; windows that go over the edge are there where sizes
-round up."""
+"""Pooling of images: the maximum or the average of each window.
+
+Windows that reach over the edge exist where sizes round up.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +17,14 @@ ROUNDINGS = ("floor", "ceil")
 
 @dataclass(frozen=True, kw_only=True)
 class Pool(Layer):
-    """`window`: rows and columns of one, 0 for the whole image; `pads`: rows and columns outside, above, left, below,
-    right, which belong to no maximum and count in no average."""
+    """A pooling by square windows; padding belongs to no maximum and counts in no average."""
 
     kind: ClassVar[str] = "pool"
 
     mode: str = "max"
-    window: int = 2
+    window: int = 2  # rows and columns; 0: the whole image
     stride: int = 2
-    pads: tuple[int, ...] = ()
+    pads: tuple[int, ...] = ()  # above, left, below, right
     rounding: str = "floor"
 
     def output(self, inputs: Sequence[Shape]) -> Shape:
@@ -45,7 +46,7 @@ class Pool(Layer):
         return (c, rows, columns)
 
     def _places(self, length: int, before: int, behind: int) -> int:
-        """A window that begins beyond the image is not there."""
+        """Return the number of windows along an axis, without those that begin beyond the image."""
         left = length + before + behind - self.window
         places = (left // self.stride if self.rounding == "floor" else -(-left // self.stride)) + 1
         return places - ((places - 1) * self.stride >= length + before)

@@ -1,5 +1,7 @@
-"""A shortcut without parameters: every `stride`th row and column, and channels of zeros behind (option A of He, Zhang,
-Ren, Sun, CVPR 2016)."""
+"""Shortcut without parameters: every `stride`th row and column, and channels of zeros behind.
+
+Option A of He, Zhang, Ren, Sun, CVPR 2016.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from macro.networks.layer import Layer, Node, Shape, image, size
 
 @dataclass(frozen=True, kw_only=True)
 class Shortcut(Layer):
-    """`channels`: that it gives."""
+    """A shortcut by subsampling; `channels`: of its output."""
 
     kind: ClassVar[str] = "shortcut"
 
@@ -28,7 +30,7 @@ class Shortcut(Layer):
         return (self.channels, -(-h // self.stride), -(-w // self.stride))
 
     def bytes(self, node: Node, batch: int, role: str) -> float:
-        """What it takes of the image is read forward, of the gradient of its output backward."""
+        """Return the bytes of the sampled rows and columns, and of the array that a role writes."""
         _, rows, columns = node.output
         taken, written = node.inputs[0][0] * rows * columns, node.output if role == "forward" else node.inputs[0]
         return 4.0 * batch * (taken + size(written))

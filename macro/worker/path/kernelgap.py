@@ -15,7 +15,7 @@ the package kernelgap, which exports the same class, where that is not installed
 
 
 class step(object):
-    """One step."""
+    """A step, as a context manager."""
 
     begin = end = None  # called at both ends of a step, where somebody looks
 

@@ -36,7 +36,7 @@ def test_pieces_that_nothing_names_are_of_what_alone_uses_them() -> None:
         {"name": "conv1", "kind": "conv", "activation": "none", "after": ["input"]},
         {"name": "pool1", "kind": "pool", "activation": "none", "after": ["conv1"]},
     ]
-    told = hlo.rows(PIECES, lambda one: jax_trace.row(one, layers, 4), graphs.whole(layers))
+    told = hlo.rows(PIECES, lambda one: jax_trace.row(one, layers, 4), graphs.work_kinds(layers))
     assert told["window"] == told["iota"] == told["joined"] == (["pool1 gradient"], "pooling")
     assert told["filters"] == (["conv1 wgrad"], "convolution")
     assert told["moved"] == (["conv1 update"], "update")

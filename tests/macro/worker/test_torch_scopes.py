@@ -58,11 +58,11 @@ def test_a_recorded_step_is_made_again(adapter: ModuleType, model: Any) -> None:
     import torch
 
     model.step()
-    before = {name: own.detach().clone() for name, (own, _) in model.own.items()}
+    before = {name: own.detach().clone() for name, (own, _) in model.arrays.items()}
     calls = adapter.record(model, model.step)
-    moved = {name: own.detach().clone() for name, (own, _) in model.own.items()}
+    moved = {name: own.detach().clone() for name, (own, _) in model.arrays.items()}
     with torch.no_grad():
-        for name, (own, _) in model.own.items():
+        for name, (own, _) in model.arrays.items():
             own.copy_(before[name])
     assert {row for served, _, _ in calls for row in served} >= {"conv1 forward", "conv2 dgrad", "norm gradient"}
     assert any(not torch.equal(moved[name], before[name]) for name in moved)

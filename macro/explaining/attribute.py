@@ -86,7 +86,7 @@ def attribute(watched: Watched, group: Mapping[str, tuple[str, ...]], threads: i
         attribution.cells.update(waiting(watched, threads, group))
         for key, seconds in attribution.cells.items():  # all by the thread, so that cells sum to a wall
             attribution.cells[key] = [x / threads for x in seconds]
-    inside = [one for one in watched.page_faults if _step(watched, starts, one.time) is not None]
+    inside = [fault for fault in watched.page_faults if _step(watched, starts, fault.time) is not None]
     for place in locate(watched.spans, inside):
         rows = together(place.rows, group)
         attribution.faults[rows] = attribution.faults.get(rows, 0.0) + FAULTS / attribution.steps
@@ -101,9 +101,9 @@ def _count(attribution: Attribution, spans: Sequence[dict[str, Any]], group: Map
         attribution.bytes[key] = attribution.bytes.get(key, 0.0) + span.get("bytes", 0) / attribution.steps
     for span in spans:
         if span.get("product"):
-            made = attribution.products.setdefault(together(span["rows"], group), {})
+            counts = attribution.products.setdefault(together(span["rows"], group), {})
             for name in span["rows"]:
-                made[name] = made.get(name, 0.0) + span["product"] / attribution.steps
+                counts[name] = counts.get(name, 0.0) + span["product"] / attribution.steps
 
 
 def _kernel(sample: Sample) -> str:
@@ -134,8 +134,8 @@ def locate(spans: Iterable[dict[str, Any]], samples: Sequence[Sample]) -> list[P
             open_.append(waiting[at])
             at += 1
         open_ = [span for span in open_ if span["end"] >= sample.time]
-        own = [s for s in open_ if s.get("thread") == sample.thread] if sample.thread in threads else open_
-        places[i] = _innermost(own or open_)
+        of_thread = [s for s in open_ if s.get("thread") == sample.thread] if sample.thread in threads else open_
+        places[i] = _innermost(of_thread or open_)
     return places
 
 

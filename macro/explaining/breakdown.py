@@ -58,15 +58,15 @@ def taken_apart(recording: Recording, took: float, ceilings: Ceilings) -> Breakd
     threads = int(recording.program.get("threads") or 1)
     processes = [with_spans(process) for process in recording.processes if process.levels.get("P3")]
     attributions = [attribute(process, {}, threads) for process in processes]
-    keys = sorted({key for one in attributions for key in one.cells})
-    rounds = [one.by_round(keys) for one in attributions]
+    keys = sorted({key for attribution in attributions for key in attribution.cells})
+    rounds = [attribution.by_round(keys) for attribution in attributions]
     plain = [np.array(process.levels["P0"]) for process in processes]
     step = certain.estimate(plain)
     work = work_of(recording.called, ceilings.cache)
     cells = _cells(keys, rounds, attributions, work, processes)
     residual = step.center - sum(cell.a for cell in cells)
     shares = tuple(_shares(keys, rounds, cells, work, ceilings))
-    found = Breakdown(
+    breakdown = Breakdown(
         name=str(recording.program["script"]).rpartition("/")[2],
         program=recording.program,
         threads=threads,
@@ -88,16 +88,16 @@ def taken_apart(recording: Recording, took: float, ceilings: Ceilings) -> Breakd
         types=_types(work, work.typed),
         conditions=(*_conditions(recording, processes), *_ceiling_notes(work, ceilings)),
         ended=recording.ended,
-        busy=load.taken([one for process in processes for one in process.load]),
+        busy=load.taken([x for process in processes for x in process.load]),
     )
-    beside = *inside.witnesses(found, work), *knock.witnesses(found, recording, processes)
-    return replace(found, witnesses=(*_witnesses(found), *beside))
+    beside = *inside.witnesses(breakdown, work), *knock.witnesses(breakdown, recording, processes)
+    return replace(breakdown, witnesses=(*_witnesses(breakdown), *beside))
 
 
-def whole(recording: Recording, took: float, ceilings: Ceilings) -> Breakdown:
+def with_sentences(recording: Recording, took: float, ceilings: Ceilings) -> Breakdown:
     """The document with its sentences."""
-    found = taken_apart(recording, took, ceilings)
-    return replace(found, sentences=tuple(advice.sentences(found)))
+    breakdown = taken_apart(recording, took, ceilings)
+    return replace(breakdown, sentences=tuple(advice.sentences(breakdown)))
 
 
 def with_spans(process: Watched) -> Watched:
@@ -114,7 +114,7 @@ def _cells(
 ) -> list[Part]:
     """The largest first."""
     cells, faulted = [], _faults(processes)
-    measured = any(one.faults for one in attributions)
+    measured = any(attribution.faults for attribution in attributions)
     for i, (members, column) in enumerate(keys):
         estimate = certain.estimate([x[:, i] for x in rounds])
         low, high = certain.ends(estimate)
@@ -122,7 +122,9 @@ def _cells(
         if column == "OS memory" and not measured and faulted.get("P3"):
             done, basis = None, ""
         path, phase = place(members[0])
-        seen = sum((one.seen.get((members, column), Counter()) for one in attributions), Counter[str]()).most_common(1)
+        seen = sum(
+            (attribution.seen.get((members, column), Counter()) for attribution in attributions), Counter[str]()
+        ).most_common(1)
         unit = kinds.find(column).unit
         rate = done / estimate.center if done and estimate.center > 0 else None
         largest = work.largest.get((members, column))
@@ -155,7 +157,7 @@ def _done(
     """Work of a cell in its kind's unit, and how it is known."""
     unit, key = kinds.find(column).unit, (members, column)
     if unit == kinds.FAULTS:
-        faults = sum(one.faults.get(members, 0.0) for one in attributions) / len(attributions)
+        faults = sum(attribution.faults.get(members, 0.0) for attribution in attributions) / len(attributions)
         return (faults, "measured") if measured else (None, "")
     if unit == kinds.FLOP:
         return (work.flops[key], "nominal") if work.flops.get(key) else (None, "")
@@ -178,8 +180,8 @@ def _shares(
     for name in sorted({column for _, column in keys}):
         at = [i for i, key in enumerate(keys) if key[1] == name]
         estimate = certain.estimate([x[:, at].sum(axis=1) for x in rounds])
-        own = [cell for cell in cells if cell.column == name]
-        known = [cell for cell in own if cell.work]
+        of_kind = [cell for cell in cells if cell.column == name]
+        known = [cell for cell in of_kind if cell.work]
         work = sum(cell.work or 0.0 for cell in known)
         busy = sum(cell.a for cell in known)
         low, high = certain.ends(estimate)
@@ -280,22 +282,27 @@ def closure(attributions: Sequence[Attribution], work: Work) -> dict[str, float 
     """How far samples, spans, names and threads account for steps, means over processes; FLOP of a step."""
     ratios: dict[str, float | None] = {}
     for name in ("sampling", "span", "naming", "threads"):
-        values = [x for x in (one.closure.get(name) for one in attributions) if x is not None]
+        values = [x for x in (attribution.closure.get(name) for attribution in attributions) if x is not None]
         ratios[name] = sum(values) / len(values) if values else None
     return {**ratios, "flops": sum(work.flops.values()) or None}
 
 
-def _witnesses(found: Breakdown) -> list[Witness]:
+def _witnesses(breakdown: Breakdown) -> list[Witness]:
     """The operating system's share by samples of watched steps, and by its own account of the same ones."""
-    said, seen = sum(found.share(name) for name in SYSTEM) * found.step["a"], found.watched_system.get("a")
+    sampled, seen = (
+        sum(breakdown.share(name) for name in SYSTEM) * breakdown.step["a"],
+        breakdown.watched_system.get("a"),
+    )
     which = "of plain ones" if seen is None else "of these"
-    seen = found.system["a"] if seen is None else seen
-    near = abs(said - seen) <= max(AGREES * seen, FEW * found.step["a"])
-    errors = sum(max(kind.high - kind.low, 0.0) / 2 for kind in found.kinds if kind.name in SYSTEM)
-    verdict = "agree" if near else "cannot tell" if abs(said - seen) <= errors + FEW * found.step["a"] else "disagree"
+    seen = breakdown.system["a"] if seen is None else seen
+    near = abs(sampled - seen) <= max(AGREES * seen, FEW * breakdown.step["a"])
+    errors = sum(max(kind.high - kind.low, 0.0) / 2 for kind in breakdown.kinds if kind.name in SYSTEM)
+    verdict = (
+        "agree" if near else "cannot tell" if abs(sampled - seen) <= errors + FEW * breakdown.step["a"] else "disagree"
+    )
     if perf.missing() or not perf.sees_kernel():
         return []
-    return [Witness(OPERATING, said, seen, verdict, f"samples of watched steps; its own account {which}")]
+    return [Witness(OPERATING, sampled, seen, verdict, f"samples of watched steps; its own account {which}")]
 
 
 def _conditions(recording: Recording, processes: Sequence[Watched]) -> list[str]:

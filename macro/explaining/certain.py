@@ -86,9 +86,9 @@ def errors(cells: Seconds, causes: Sequence[Bar]) -> list[float]:
     certain = {bar.name for bar in causes if bar.sure}
     left = ERROR["cause"] / max(1, sum(max(bar.a, bar.b) >= cells.least for bar in causes))
     tested = Counter(column for i, (_, column) in enumerate(cells.keys) if cells.large(i))
-    own = CELLS / max(1, tested.total())
+    alone = CELLS / max(1, tested.total())
     return [
-        (own + left / tested[column] * (column in certain)) if cells.large(i) else 0.0
+        (alone + left / tested[column] * (column in certain)) if cells.large(i) else 0.0
         for i, (_, column) in enumerate(cells.keys)
     ]
 

@@ -14,7 +14,7 @@ from macro.explaining import kinds
 
 SYSTEM = re.compile(r"^\[(kernel|guest)|\.ko$")
 LIBC = re.compile(r"^lib(c|c-\d.*|pthread|pthread-.*)\.so|^ld-linux|^ld-\d")
-OWN = re.compile(r"^(?P<source>\w+?)-[0-9a-f]{24}\.so$")  # as kernels.build names what it compiles
+SUITE = re.compile(r"^(?P<source>\w+?)-[0-9a-f]{24}\.so$")  # as kernels.build names what it compiles
 PYTHON = re.compile(r"^(lib)?python\d")
 # In a kernel. The path of a page fault takes locks, reads control groups under RCU, and lets others in by turns; a
 # sample that is due while interrupts are off lands where a lock gives them back: of the page allocator, in a step. Its
@@ -161,8 +161,8 @@ def of_symbol(symbol: str, module: str) -> str:
         return "OS other"
     if SYSTEM.search(module):
         return next((column for pattern, column in BY_KERNEL if pattern.search(symbol)), "OS other")
-    if own := OWN.match(base):
-        return BY_OP.get(_operations().get(own["source"], ""), "element-wise")
+    if match := SUITE.match(base):
+        return BY_OP.get(_operations().get(match["source"], ""), "element-wise")
     if LIBC.search(base):
         return next((column for pattern, column in BY_LIBC if pattern.search(symbol)), "interpreter")
     if base.startswith("libm."):
@@ -187,7 +187,7 @@ def joined(symbol: str, span: str | None) -> str:
         return span if unnamed else symbol
     if span == "data":
         return span if unnamed or symbol in ("interpreter", "dispatch") else symbol
-    if kinds.find(span).whole:  # its products and what it calls are parts of it, and copies are changes of layout
+    if kinds.find(span).inclusive:  # its products and what it calls are parts of it, and copies are changes of layout
         parts = {"gemm": span, "dispatch": span, "copy": "layout reorder"}
         return span if unnamed else parts.get(symbol, span if kinds.find(symbol).renamed else symbol)
     if not (kinds.find(symbol).renamed or unnamed):

@@ -53,7 +53,7 @@ class Account:
 
 def account(device: Device, steps: Sequence[Span] = ()) -> Account:
     """While the host is in a step; without steps, from the first work to the last. A call counts where it begins."""
-    windows = steps or [whole([device])]
+    windows = steps or [time_range([device])]
     kernels = busy = linked = 0
     unlaunched = starting = untold = 0
     streams, inside = defaultdict[int, int](int), list[tuple[Work, Span]]()
@@ -84,14 +84,14 @@ def account(device: Device, steps: Sequence[Span] = ()) -> Account:
     )
 
 
-def facts(told: Account) -> dict[str, Any]:
+def facts(device: Account) -> dict[str, Any]:
     """For a document or a reader: each kernel by its short name too."""
-    return asdict(told) | {"each": [{**asdict(kernel), "short": short(kernel.name)} for kernel in told.each]}
+    return asdict(device) | {"each": [{**asdict(kernel), "short": short(kernel.name)} for kernel in device.each]}
 
 
-def whole(devices: Sequence[Device]) -> Span:
+def time_range(devices: Sequence[Device]) -> Span:
     """From the first work of any to the last."""
-    return min(x.start for one in devices for x in one.work), max(x.end for one in devices for x in one.work)
+    return min(x.start for y in devices for x in y.work), max(x.end for y in devices for x in y.work)
 
 
 def _clipped(work: Iterable[Work], window: Span) -> list[Span]:
@@ -105,39 +105,39 @@ def _length(spans: Iterable[Span]) -> int:
 
 def _union(spans: Iterable[Span]) -> list[Span]:
     """Without overlaps, in order."""
-    found: list[Span] = []
+    merged: list[Span] = []
     for start, end in sorted(spans):
-        if found and start <= found[-1][1]:
-            found[-1] = found[-1][0], max(end, found[-1][1])
+        if merged and start <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(end, merged[-1][1])
         else:
-            found.append((start, end))
-    return found
+            merged.append((start, end))
+    return merged
 
 
 def _idle(work: Sequence[Work], window: Span) -> tuple[int, int, int]:
     """Each gap by the work that ends it: until that was enqueued, and from then on; behind the last of all,
     untold."""
-    past, found = window[0], [0, 0, 0]
-    for one in sorted(work, key=lambda x: x.start):
-        gap = min(one.start, window[1]) - past
+    past, gaps = window[0], [0, 0, 0]
+    for item in sorted(work, key=lambda x: x.start):
+        gap = min(item.start, window[1]) - past
         if gap > 0:
-            if one.launched is None:
-                found[2] += gap
+            if item.launched is None:
+                gaps[2] += gap
             else:
-                late = min(max(one.launched - past, 0), gap)
-                found[0] += late
-                found[1] += gap - late
-        past = max(past, one.end)
-    unlaunched, starting, untold = found
+                late = min(max(item.launched - past, 0), gap)
+                gaps[0] += late
+                gaps[1] += gap - late
+        past = max(past, item.end)
+    unlaunched, starting, untold = gaps
     return unlaunched, starting, untold + max(0, window[1] - past)
 
 
 def _kernels(inside: Iterable[tuple[Work, Span]]) -> list[Kernel]:
     """By name, what of them lies in the windows."""
     calls, took = defaultdict[str, int](int), defaultdict[str, int](int)
-    for one, (start, end) in inside:
-        if one.kind == "kernel":
-            calls[one.name] += one.start == start
-            took[one.name] += end - start
-    told = [Kernel(kind_of(name), name, calls[name], NS * long) for name, long in took.items()]
-    return sorted(told, key=lambda x: -x.seconds)
+    for item, (start, end) in inside:
+        if item.kind == "kernel":
+            calls[item.name] += item.start == start
+            took[item.name] += end - start
+    kernels = [Kernel(kind_of(name), name, calls[name], NS * long) for name, long in took.items()]
+    return sorted(kernels, key=lambda x: -x.seconds)

@@ -142,10 +142,10 @@ def _comparable(sides: Sequence[Side]) -> Sequence[Side]:
 
 def _name(side: Side, sides: Sequence[Side]) -> str:
     """A framework, with the settings in which the two differ."""
-    own, others = side.entry, [other.entry for other in sides if other is not side]
-    more = [f"heap {own.setting.heap}"] if any(o.setting.heap != own.setting.heap for o in others) else []
-    more += [own.division] if any(o.division != own.division for o in others) else []
-    return " ".join([own.framework.name, *more])
+    entry, others = side.entry, [other.entry for other in sides if other is not side]
+    more = [f"heap {entry.setting.heap}"] if any(o.setting.heap != entry.setting.heap for o in others) else []
+    more += [entry.division] if any(o.division != entry.division for o in others) else []
+    return " ".join([entry.framework.name, *more])
 
 
 def _closure(side: Side, attributions: Sequence[Attribution]) -> dict[str, float | None]:

@@ -135,8 +135,8 @@ def mean(values: Sequence[float]) -> float:
 def systems(sides: Mapping[str, tuple[Sequence[Watched], int]]) -> dict[str, Any]:
     """By side, seconds in the operating system by its own account, of each of its threads as cells are: `system`, of a
     plain step; `watched_system`, of a watched one, but for recordings of before it was asked."""
-    plain = {x: mean([s for one in side for s in one.system]) / threads for x, (side, threads) in sides.items()}
-    same = {x: [s for one in side for s in one.watched_system] for x, (side, _) in sides.items()}
+    plain = {x: mean([s for process in side for s in process.system]) / threads for x, (side, threads) in sides.items()}
+    same = {x: [s for process in side for s in process.watched_system] for x, (side, _) in sides.items()}
     watched = {x: mean(taken) / sides[x][1] for x, taken in same.items() if taken}
     return {"system": plain, "watched_system": watched}
 
@@ -163,5 +163,5 @@ def levels(watched: Sequence[Watched]) -> dict[str, float]:
 def swapped(gap: Gap, column: str) -> tuple[float, float]:
     """Of one framework in two settings: what a column's cells say that the swap brings, and what everything else
     changed with it, which is the interaction; the two sum to the measured gap."""
-    own = sum(cell.gap for cell in gap.cells if cell.column == column)
-    return own, gap.step["a"] - gap.step["b"] - own
+    direct = sum(cell.gap for cell in gap.cells if cell.column == column)
+    return direct, gap.step["a"] - gap.step["b"] - direct

@@ -33,8 +33,8 @@ def options(node: Node, role: str, batch: int) -> dict[str, Any] | None:
         return {**sizes, **({"mode": "frozen"} if layer.frozen else {}), **both}
     if isinstance(layer, LocalResponseNorm) and (layer.size, layer.beta, layer.k) == LRN:
         return {**sizes, "method": "lrn", **both}
-    whole = isinstance(layer, Pool) and layer.rounding == "floor" and not any(layer.pads)
-    if isinstance(layer, Pool) and whole and layer.window in WINDOWS and layer.stride == STRIDE:
+    unpadded = isinstance(layer, Pool) and layer.rounding == "floor" and not any(layer.pads)
+    if isinstance(layer, Pool) and unpadded and layer.window in WINDOWS and layer.stride == STRIDE:
         sizes = {"images": batch, "channels": given[0], "size": given[1], "window": layer.window}
         return {**sizes, "pool": POOLS[layer.mode], **both}
     return None

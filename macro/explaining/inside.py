@@ -25,52 +25,56 @@ def largest(recording: Recording) -> list[dict[str, Any]]:
     """Of the rows with most FLOP the largest call each, to be made again."""
     work = nominal.work_of(recording.called)
     keys = sorted((key for key in work.largest if key[1] in AGAIN), key=lambda key: -work.flops[key])[:MOST]
-    found = []
+    calls = []
     for key in keys:
         call = work.largest[key][1]
-        told = {"shapes": call.shapes, "strides": call.strides, "types": call.types, "arguments": call.arguments}
-        found.append({"row": key[0][0], "column": key[1], "call": {"name": call.name, **told}})
-    return found
+        operands = {"shapes": call.shapes, "strides": call.strides, "types": call.types, "arguments": call.arguments}
+        calls.append({"row": key[0][0], "column": key[1], "call": {"name": call.name, **operands}})
+    return calls
 
 
-def witnesses(found: Breakdown, work: nominal.Work) -> Iterator[Witness]:
+def witnesses(breakdown: Breakdown, work: nominal.Work) -> Iterator[Witness]:
     """Of the libraries' logs one, and one for each operation that was called again."""
-    if logged := found.program.get("logged"):
-        yield _logged(found, sum(logged.values()))
-    for one in found.program.get("again", ()):
-        key = ((one["row"],), one["column"])
-        cells = [x for x in found.cells if x.row == one["row"] and x.column in AGAIN[one["column"]]]
+    if logged := breakdown.program.get("logged"):
+        yield _logged(breakdown, sum(logged.values()))
+    for call in breakdown.program.get("again", ()):
+        key = ((call["row"],), call["column"])
+        cells = [x for x in breakdown.cells if x.row == call["row"] and x.column in AGAIN[call["column"]]]
         took, error = sum(x.a for x in cells), sum(max(x.high - x.low, 0.0) / 2 for x in cells)
-        if took >= LARGE * found.step["a"] and key in work.largest:
+        if took >= LARGE * breakdown.step["a"] and key in work.largest:
             share = work.largest[key][0] / max(work.flops[key], work.bytes[key])
-            yield _again(found, one, took * share, error * share)
+            yield _again(breakdown, call, took * share, error * share)
 
 
-def _logged(found: Breakdown, seen: float) -> Witness:
+def _logged(breakdown: Breakdown, seen: float) -> Witness:
     """Rows may say more, where the framework multiplies itself; or less, by what is inside an attention."""
-    kinds = {kind.name: kind for kind in found.kinds}
-    said, inside = (sum(kinds[name].a for name in names if name in kinds) for names in (LOGGED, INSIDE))
+    kinds = {kind.name: kind for kind in breakdown.kinds}
+    attributed, inside = (sum(kinds[name].a for name in names if name in kinds) for names in (LOGGED, INSIDE))
     error = sum((kinds[name].high - kinds[name].low) / 2 for name in LOGGED if name in kinds)
-    off = max(AGREES * seen, FEW * found.step["a"])
-    below, above = seen - said - inside, said - seen
+    off = max(AGREES * seen, FEW * breakdown.step["a"])
+    below, above = seen - attributed - inside, attributed - seen
     verdict = "agree" if max(below, above) <= off else "cannot tell" if below <= off + error else "disagree"
     return Witness(
-        "products", said, seen, _of_one(found, verdict), "the rows; what MKL and oneDNN log of their own calls"
+        "products",
+        attributed,
+        seen,
+        _if_one_thread(breakdown, verdict),
+        "the rows; what MKL and oneDNN log of their own calls",
     )
 
 
-def _again(found: Breakdown, one: dict[str, Any], said: float, error: float) -> Witness:
+def _again(breakdown: Breakdown, call: dict[str, Any], attributed: float, error: float) -> Witness:
     """Between its time on operands in the cache and on such that are not, if these are near each other."""
-    low, high = sorted((one["warm"], one["cold"]))
-    seen, off = min((low, high), key=lambda end: abs(end - said)), max(low - said, said - high, 0.0)
+    low, high = sorted((call["warm"], call["cold"]))
+    seen, off = min((low, high), key=lambda end: abs(end - attributed)), max(low - attributed, attributed - high, 0.0)
     verdict = "agree" if off <= AGREES * seen else "cannot tell" if off <= error + AGREES * seen else "disagree"
-    if high - low > 2 * NARROW * low or found.program.get("heap") == "default":  # whose results are in new memory
+    if high - low > 2 * NARROW * low or breakdown.program.get("heap") == "default":  # whose results are in new memory
         verdict = "cannot tell"
     ends = " to ".join(map(units.seconds, (low, high)))
     words = f"a call in its row; the same call alone in its process ({ends}, operands in its cache and not)"
-    return Witness(f"{one['row']}, {one['column']}", said, seen, _of_one(found, verdict), words)
+    return Witness(f"{call['row']}, {call['column']}", attributed, seen, _if_one_thread(breakdown, verdict), words)
 
 
-def _of_one(found: Breakdown, verdict: str) -> str:
+def _if_one_thread(breakdown: Breakdown, verdict: str) -> str:
     """With more threads a call's time is not what its rows have, which leave out where threads wait for each other."""
-    return "cannot tell" if found.threads > 1 else verdict
+    return "cannot tell" if breakdown.threads > 1 else verdict

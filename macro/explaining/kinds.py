@@ -21,15 +21,15 @@ class Kind:
     unit: str | None = CALLS
     cause: str | None = None
     words: tuple[str, ...] = ()
-    whole: bool = False
+    inclusive: bool = False
     renamed: bool = False
 
 
 KINDS = (
     Kind("gemm", FLOP, renamed=True),
-    Kind("convolution", FLOP, whole=True, renamed=True),
-    Kind("recurrent cell", FLOP, whole=True, renamed=True),
-    Kind("attention", FLOP, whole=True, renamed=True),
+    Kind("convolution", FLOP, inclusive=True, renamed=True),
+    Kind("recurrent cell", FLOP, inclusive=True, renamed=True),
+    Kind("attention", FLOP, inclusive=True, renamed=True),
     Kind("normalization", BYTES, renamed=True),
     Kind("pooling", BYTES, renamed=True),
     Kind("embedding", BYTES, renamed=True),

@@ -14,10 +14,10 @@ from macro.explaining import certain, modules
 from macro.watching.recording import Called, Event, Recording, Watched
 from reports.breakdown import AGREES, NARROW, Breakdown, Witness
 
-MADE = ("gemm", "element-wise", "copy", "clear")  # kinds of the operations that make a gradient
+GRADIENT = ("gemm", "element-wise", "copy", "clear")  # kinds of the operations that make a gradient
 
 
-def witnesses(found: Breakdown, recording: Recording, processes: Sequence[Watched]) -> Iterator[Witness]:
+def witnesses(breakdown: Breakdown, recording: Recording, processes: Sequence[Watched]) -> Iterator[Witness]:
     """One for each path that was left out."""
     import numpy as np
 
@@ -25,33 +25,33 @@ def witnesses(found: Breakdown, recording: Recording, processes: Sequence[Watche
         plain = [np.array(x.levels["P0"]) for x in processes]
         without = [np.array(x.levels[f"without {path}"]) for x in processes]
         pairs = [a[: len(b)] - b[: len(a)] for a, b in zip(plain, without, strict=True)]
-        made = certain.estimate(pairs)
-        low, high = certain.ends(made)
-        said = _said(path, about, found, recording, processes)
-        if said is None:
+        saved = certain.estimate(pairs)
+        low, high = certain.ends(saved)
+        predicted = _predicted(path, about, breakdown, recording, processes)
+        if predicted is None:
             words = "not predictable: one call makes this gradient and another"
-            yield Witness(f"without {path}", None, made.center, "cannot tell", words)
+            yield Witness(f"without {path}", None, saved.center, "cannot tell", words)
             continue
-        half = max(AGREES * said, (high - low) / 2)
-        verdict = "agree" if abs(said - made.center) <= half else "disagree"
-        if verdict == "agree" and (high - low) / 2 > NARROW * said:
+        half = max(AGREES * predicted, (high - low) / 2)
+        verdict = "agree" if abs(predicted - saved.center) <= half else "disagree"
+        if verdict == "agree" and (high - low) / 2 > NARROW * predicted:
             verdict = "cannot tell"
-        yield Witness(f"without {path}", said, made.center, verdict, "its rows; plain steps without it")
+        yield Witness(f"without {path}", predicted, saved.center, verdict, "its rows; plain steps without it")
 
 
-def _said(
-    path: str, about: Mapping[str, Any], found: Breakdown, recording: Recording, processes: Sequence[Watched]
+def _predicted(
+    path: str, about: Mapping[str, Any], breakdown: Breakdown, recording: Recording, processes: Sequence[Watched]
 ) -> float | None:
     """Seconds that its rows take: of a module all of them, of a parameter what makes its gradient; and the
     optimizer's share by numbers of parameters."""
     every = sum(count for _, count, _ in recording.program.get("parameters") or ()) or 1
-    update = sum(cell.a for cell in found.cells if cell.phase == "update")
+    update = sum(cell.a for cell in breakdown.cells if cell.phase == "update")
     share: float = update * min(1.0, about["count"] / every)
     if about["what"] == "module":
-        own = [x for x in found.cells if x.path == path or x.path.startswith(f"{path}.")]
-        return sum(x.a for x in own if x.phase != "update") + share
-    made = _gradient(path.rpartition(".")[0], about["shape"], recording.called, processes)
-    return None if made is None else made + share
+        cells = [x for x in breakdown.cells if x.path == path or x.path.startswith(f"{path}.")]
+        return sum(x.a for x in cells if x.phase != "update") + share
+    gradient = _gradient(path.rpartition(".")[0], about["shape"], recording.called, processes)
+    return None if gradient is None else gradient + share
 
 
 def _gradient(
@@ -60,28 +60,33 @@ def _gradient(
     """Seconds of a step in the operations of a module's backward pass whose result has this shape; the same in order in
     each step. None where there is none."""
     row = modules.Where(module, "backward").row
-    by_event = {id(one.event): one for one in called}
-    own = [by_event[id(event)] for event in _operations(row, [one.event for one in called])]
-    at = [i for i, one in enumerate(own) if _result(one) in (list(shape), list(reversed(shape)))]
+    by_event = {id(call.event): call for call in called}
+    calls = [by_event[id(event)] for event in _operations(row, [call.event for call in called])]
+    at = [i for i, call in enumerate(calls) if _result(call) in (list(shape), list(reversed(shape)))]
     seconds = [x for process in processes for x in _by_step(process, row, set(at))]
     return sum(seconds) / len(seconds) if any(seconds) else None
 
 
 def _operations(row: str, events: Sequence[Event]) -> list[Event]:
     """Products of a row, and passes over what they made, none of them inside another."""
-    found: list[Event] = []
+    operations: list[Event] = []
     for event, where, column in modules.placed(events):
-        if where is not None and where.row == row and column in MADE and not (found and event.start < found[-1].end):
-            found.append(event)
-    return found
+        if (
+            where is not None
+            and where.row == row
+            and column in GRADIENT
+            and not (operations and event.start < operations[-1].end)
+        ):
+            operations.append(event)
+    return operations
 
 
-def _result(one: Called) -> list[int]:
+def _result(call: Called) -> list[int]:
     """The shape of a product of two matrices, or of what a pass is over: gradients of several batches are added."""
-    if one.event.name == "aten::mm":
-        a, b = one.shapes[:2]
+    if call.event.name == "aten::mm":
+        a, b = call.shapes[:2]
         return [a[0], b[-1]]
-    return list(one.shapes[0]) if one.shapes else []
+    return list(call.shapes[0]) if call.shapes else []
 
 
 def _by_step(process: Watched, row: str, numbers: set[int]) -> list[float]:

@@ -37,17 +37,17 @@ class Kept:
         """Those that have ended since the last time; an answer where there are twice as many as at the last one."""
         self.rounds += rounds
         if self.file.path:
-            for one in rounds:
-                self.append(resume.note(one))
+            for x in rounds:
+                self.append(resume.note(x))
         if self._say and self.count() >= self._due and not self._last(rounds[-1]):
             self.fill()
             self._due = 2 * self.count()
             plan = replace(self.plan, generations=len(self.sides[0].processes))
             self._say(document.so_far(plan, self.sides))
 
-    def _last(self, one: Round) -> bool:
+    def _last(self, latest: Round) -> bool:
         """Whether the document follows."""
-        return one.ended and sum(pair.ended for pair in recording.pairs(self.rounds)) >= self.plan.generations
+        return latest.ended and sum(pair.ended for pair in recording.pairs(self.rounds)) >= self.plan.generations
 
     def append(self, note: Note) -> None:
         """To the run file, as long as it has room: minutes of watching go on without."""
@@ -88,7 +88,7 @@ def measure(kept: Kept, kernels: bool, say: Callable[[str], None]) -> tuple[Note
         if not kept.count():
             raise
         stopped, code = _why(stop)
-        print(f"macro explain: {stopped}; {_told(kept)}", file=sys.stderr)
+        print(f"macro explain: {stopped}; {_summary(kept)}", file=sys.stderr)
     kept.fill()
     plan, seconds = replace(kept.plan, generations=len(kept.sides[0].processes)), time.monotonic() - began
     explanation = document.explain(plan, kept.sides, spent(taken) + seconds, kernels and not code, stopped)
@@ -103,7 +103,7 @@ def _why(stop: BaseException) -> tuple[str, int]:
     return "interrupted", int(str(stop.code)) if isinstance(stop, SystemExit) else 130
 
 
-def _told(kept: Kept) -> str:
+def _summary(kept: Kept) -> str:
     processes = len(recording.counting(recording.pairs(kept.rounds)))
     plural = "es" * (processes > 1)
     where = f"; they are in {kept.file.path}, --resume goes on" if kept.file.path else "; -o FILE would have kept them"

@@ -121,13 +121,13 @@ def placed(events: Sequence[Event]) -> Iterator[tuple[Event, Where | None, str |
 def _unmade(ordered: Sequence[Event]) -> set[int]:
     """What recomputations ended in: one stops as soon as all is saved that backward needs. A product saves its factors
     before it is made. What saves detaches."""
-    last, found = dict[int, Event](), set[int]()
+    last, ids = dict[int, Event](), set[int]()
     for event in ordered:
         if event.name == STOPPED and event.thread in last:
-            found.add(id(last[event.thread]))
+            ids.add(id(last[event.thread]))
         elif not event.name.startswith((MODULE, "aten::detach", "detach")):
             last[event.thread] = event
-    return found
+    return ids
 
 
 def _again(event: Event, up: _Open | None) -> bool:
@@ -157,17 +157,17 @@ def _where(event: Event, up: _Open | None, lanes: dict[int, _Lane]) -> Where | N
 
 def _backward(event: Event, lanes: dict[int, _Lane], around: Where | None) -> Where | None:
     """Of the operation that made a node; of what adds to a gradient, the node before it."""
-    own = lanes.setdefault(event.lane, _Lane())
+    current = lanes.setdefault(event.lane, _Lane())
     if event.sequence < 0 or event.name.endswith(ACCUMULATES):
-        return own.last or around
-    lane = lanes.get(event.forward, _Lane()) if event.forward else own
+        return current.last or around
+    lane = lanes.get(event.forward, _Lane()) if event.forward else current
     at = bisect.bisect_right(lane.numbers, (event.sequence, inf)) - 1
-    made = lane.places[at] if at >= 0 else None
-    if made is None:
-        own.last = Where("(no module)", "backward")
+    origin = lane.places[at] if at >= 0 else None
+    if origin is None:
+        current.last = Where("(no module)", "backward")
     else:
-        own.last = Where(made.path, "double backward" if "backward" in made.phase else "backward")
-    return own.last
+        current.last = Where(origin.path, "double backward" if "backward" in origin.phase else "backward")
+    return current.last
 
 
 def _phase(name: str) -> str:

@@ -31,13 +31,13 @@ def work_of(called: Sequence[Called], cache: int = 0) -> Work:
     """Of one step: of calls within others that have an amount, the outer ones count. `cache`: bytes of the last-level
     cache."""
     work, inside = Work(), dict[int, int]()
-    by_event = {id(one.event): one for one in called}
-    for event, where, column in modules.placed([one.event for one in called]):
+    by_event = {id(x.event): x for x in called}
+    for event, where, column in modules.placed([x.event for x in called]):
         key = ((where.row,) if where else (OUTSIDE,), column or "")
         if column in (None, "dispatch", "data") or event.start < inside.get(event.thread, 0):
             continue
-        one = by_event[id(event)]
-        call = Call(event.name, one.shapes, one.types, one.arguments, one.strides)
+        recorded = by_event[id(event)]
+        call = Call(event.name, recorded.shapes, recorded.types, recorded.arguments, recorded.strides)
         done = amount(call)
         if done is None:
             continue

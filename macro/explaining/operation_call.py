@@ -56,7 +56,7 @@ def count(shape: Iterable[int]) -> int:
     return math.prod(shape)
 
 
-def whole(call: Call, i: int = 0) -> int:
+def tensor_bytes(call: Call, i: int = 0) -> int:
     """Bytes of a tensor, or of one like it."""
     return SIZES[call.types[i]] * count(call.shapes[i])
 
@@ -65,7 +65,7 @@ def read(call: Call, i: int) -> int:
     """Bytes of an input read once: of an expanded axis, whose stride is 0, one place; 0 of what is no tensor."""
     shape, strides = call.shapes[i], call.strides[i] if call.strides else ()
     if call.types[i] == "TensorList":
-        return LISTED * sum(count(one) for one in shape)
+        return LISTED * sum(count(x) for x in shape)
     steps = strides if len(strides) == len(shape) else [1] * len(shape)
     return SIZES.get(call.types[i], 0) * count(n for n, step in zip(shape, steps, strict=True) if step)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from macro.explaining.operation_call import INDEX, SIZES, Call, base, count, inputs, only, read, whole, windows
+from macro.explaining.operation_call import INDEX, SIZES, Call, base, count, inputs, only, read, tensor_bytes, windows
 
 POOLS = {"max_pool2d_with_indices", "max_pool3d_with_indices", "mkldnn_max_pool2d", "mkldnn_max_pool3d"}
 POOLS |= {"avg_pool2d", "avg_pool3d"}
@@ -24,9 +24,9 @@ def _normalize(call: Call) -> int:
     """Passes over the input: what is normalized by statistics that are known is read once."""
     name = only(call, *NORMS)
     if "backward" in call.name:
-        return 4 * whole(call)
+        return 4 * tensor_bytes(call)
     known = "no_training" in name or (name == "native_batch_norm" and call.arguments[5] is False)
-    return whole(call) * (2 if known else 3)
+    return tensor_bytes(call) * (2 if known else 3)
 
 
 def _pool(call: Call) -> int:
@@ -41,7 +41,7 @@ def _pool(call: Call) -> int:
         raise LookupError(name)
     indices = INDEX if "indices" in name or "adaptive_max" in name else 0
     result = count(x[: -len(places)]) * count(places)
-    return whole(call) + result * (SIZES[call.types[0]] + indices)
+    return tensor_bytes(call) + result * (SIZES[call.types[0]] + indices)
 
 
 def _along(call: Call, axis: int, size: int) -> int:
@@ -58,17 +58,17 @@ def _along(call: Call, axis: int, size: int) -> int:
 def _softmax(call: Call) -> int:
     name, backward = base(call), "backward" in call.name
     if name in ("_softmax", "_log_softmax", "_masked_softmax"):
-        return whole(call) * (3 if backward else 2)
+        return tensor_bytes(call) * (3 if backward else 2)
     if name.startswith("nll_loss"):  # of each row one element; the gradient is cleared first
         rows = count(call.shapes[1 + backward])
-        return INDEX * rows + (whole(call, 1) if backward else rows * SIZES[call.types[0]])
-    return inputs(call) + (whole(call, 1) if backward else 0)
+        return INDEX * rows + (tensor_bytes(call, 1) if backward else rows * SIZES[call.types[0]])
+    return inputs(call) + (tensor_bytes(call, 1) if backward else 0)
 
 
 def _embed(call: Call) -> int:
     """Rows read and written; of the backward pass the whole table cleared too."""
     if base(call) == "embedding_dense_backward":
-        return 2 * whole(call) + SIZES[call.types[0]] * count((call.arguments[2], call.shapes[0][-1]))
+        return 2 * tensor_bytes(call) + SIZES[call.types[0]] * count((call.arguments[2], call.shapes[0][-1]))
     only(call, "embedding")
     return 2 * SIZES[call.types[0]] * count((call.shapes[0][-1], *call.shapes[1]))
 
@@ -97,7 +97,7 @@ def _copy(call: Call) -> int:
     moved = count(call.shapes[2 if name == "index_select" else MOVED[name]])
     if name == "index_select":  # whole rows
         moved = moved * count(call.shapes[0]) // call.shapes[0][call.arguments[1]]
-    before = 2 * whole(call) if name not in READS and not call.name.endswith("_") else 0
+    before = 2 * tensor_bytes(call) if name not in READS and not call.name.endswith("_") else 0
     return index + 2 * moved * SIZES[call.types[0]] + before
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from macro.explaining.operation_call import SIZES, Amount, Call, base, count, only, read, whole, windows
+from macro.explaining.operation_call import SIZES, Amount, Call, base, count, only, read, tensor_bytes, windows
 from macro.explaining.operation_passes import PASSES
 from macro.explaining.operations import kind
 
@@ -196,7 +196,7 @@ def _attention(call: Call) -> tuple[float, int]:
     q, k, v = range(backward, backward + 3)
     (batch, heads, length, width), (*_, keys, _), (*_, values) = (call.shapes[i] for i in (q, k, v))
     result = SIZES[call.types[q]] * batch * heads * length * values
-    moved = whole(call, q) + whole(call, k) + whole(call, v) + result
+    moved = tensor_bytes(call, q) + tensor_bytes(call, k) + tensor_bytes(call, v) + result
     return 2 * batch * heads * length * keys * (width + values) * (2.5 if backward else 1), moved * (1 + backward)
 
 

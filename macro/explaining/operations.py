@@ -224,7 +224,7 @@ def stem(name: str) -> str:
 
 
 @functools.cache
-def _found(name: str) -> str | None:
+def _lookup(name: str) -> str | None:
     """What the table says; a view that is copied is a copy."""
     if of := TABLE.get(stem(name)):
         return of
@@ -235,7 +235,7 @@ def _found(name: str) -> str | None:
 
 def known(name: str) -> bool:
     """Whether the table knows an operation, a composite too."""
-    return _found(name) is not None
+    return _lookup(name) is not None
 
 
 def kind(name: str, bare: bool = False) -> str | None:
@@ -244,5 +244,5 @@ def kind(name: str, bare: bool = False) -> str | None:
     """
     if bare and name == "aten::_convolution":
         return "convolution"
-    of = _found(name)
+    of = _lookup(name)
     return None if of == COMPOSITE else of

@@ -102,26 +102,26 @@ def _recordings(
     began = time.monotonic()
     if asked.recordings:
         return [kg.read(path) for path in asked.recordings], 0.0, 0
-    whole: list[Recording] = []
+    recorded: list[Recording] = []
     code = 0
     say(_forecast(asked))
     for run in range(asked.runs):
         if asked.runs > 1:
             say(f"process {run + 1} of {asked.runs} of each")
         try:
-            recordings, code = _watched(asked.scripts, outputs, say, partial(_keep, whole, paths))
+            recordings, code = _watched(asked.scripts, outputs, say, partial(_keep, recorded, paths))
         except (KeyboardInterrupt, SystemExit) as stop:
-            if not whole:
+            if not recorded:
                 raise
             code = _code(stop)
             break
-        whole = _joined(whole, recordings)
+        recorded = _joined(recorded, recordings)
         if code:
             break
-    _keep([], paths, whole)
+    _keep([], paths, recorded)
     for path in filter(None, paths):
         say(f"recording: {path}")
-    return whole, time.monotonic() - began, code or int(None in paths)
+    return recorded, time.monotonic() - began, code or int(None in paths)
 
 
 def _forecast(asked: OwnRequest) -> str:
@@ -132,19 +132,19 @@ def _forecast(asked: OwnRequest) -> str:
     return f"{about}; what {first.name} prints follows"
 
 
-def _joined(whole: Sequence[Recording], more: Sequence[Recording]) -> list[Recording]:
+def _joined(earlier: Sequence[Recording], more: Sequence[Recording]) -> list[Recording]:
     """The same programs with one process more of each."""
-    if not whole:
+    if not earlier:
         return list(more)
-    pairs = zip(whole, more, strict=True)
-    return [replace(one, processes=[*one.processes, *other.processes], ended=other.ended) for one, other in pairs]
+    pairs = zip(earlier, more, strict=True)
+    return [replace(old, processes=[*old.processes, *new.processes], ended=new.ended) for old, new in pairs]
 
 
-def _keep(whole: Sequence[Recording], paths: list[Path | None], recordings: Sequence[Recording]) -> None:
+def _keep(earlier: Sequence[Recording], paths: list[Path | None], recordings: Sequence[Recording]) -> None:
     """What was seen so far, beside the run file; a path that cannot be written is told, and taken out."""
     from macro.watching import kg
 
-    for i, (path, recording) in enumerate(zip(paths, _joined(whole, recordings), strict=False)):
+    for i, (path, recording) in enumerate(zip(paths, _joined(earlier, recordings), strict=False)):
         try:
             if path is not None:
                 kg.write(recording, path)
@@ -192,8 +192,8 @@ def _so_far(recordings: Sequence[Recording]) -> str:
     """What would be said now, in a line."""
     from macro.explaining import advice, breakdown
 
-    found = [breakdown.taken_apart(one, 0.0, breakdown.Ceilings(None, None)) for one in recordings]
-    return "so far: " + "; ".join(advice.first_answer(one) for one in found)
+    breakdowns = [breakdown.taken_apart(recording, 0.0, breakdown.Ceilings(None, None)) for recording in recordings]
+    return "so far: " + "; ".join(advice.first_answer(document) for document in breakdowns)
 
 
 def _notes(asked: OwnRequest, recordings: Sequence[Recording], took: float, say: Callable[[str], None]) -> list[Note]:
@@ -201,17 +201,26 @@ def _notes(asked: OwnRequest, recordings: Sequence[Recording], took: float, say:
     from reports import attribution, step
 
     say("measuring what this machine can do at best")
-    counts = [int(one.program.get("threads") or 1) for one in recordings]
+    counts = [int(recording.program.get("threads") or 1) for recording in recordings]
     measured = {count: ceilings.measured(count) for count in dict.fromkeys(counts)}
-    found = [breakdown.whole(one, took, measured[count]) for one, count in zip(recordings, counts, strict=True)]
+    breakdowns = [
+        breakdown.with_sentences(recording, took, measured[count])
+        for recording, count in zip(recordings, counts, strict=True)
+    ]
     if asked.kernels:
         say("measuring the largest operations by themselves")
-        found = [replace(x, fastest=tuple(fastest.of(x, one))) for x, one in zip(found, recordings, strict=True)]
+        breakdowns = [
+            replace(x, fastest=tuple(fastest.of(x, recording)))
+            for x, recording in zip(breakdowns, recordings, strict=True)
+        ]
     if len(recordings) > 1:
-        return [attribution.note(pair.explain(recordings[0], recordings[1], took)), *map(step.note, found)]
+        return [attribution.note(pair.explain(recordings[0], recordings[1], took)), *map(step.note, breakdowns)]
     if asked.depth is not None:
-        found = [replace(one, modules=tuple(x for x in one.modules if x.depth < asked.depth)) for one in found]
-    return [step.note(one) for one in found]
+        breakdowns = [
+            replace(document, modules=tuple(x for x in document.modules if x.depth < asked.depth))
+            for document in breakdowns
+        ]
+    return [step.note(document) for document in breakdowns]
 
 
 def say_all(run: Run, outputs: Outputs, streams: Mapping[str, IO[str]]) -> int:

@@ -66,8 +66,8 @@ def is_own(argv: Sequence[str], others: argparse.ArgumentParser) -> bool:
     words = iter(argv)
     flags = {
         name
-        for one in (others, parser())
-        for action in one._actions
+        for options in (others, parser())
+        for action in options._actions
         if action.nargs == 0
         for name in action.option_strings
     }
@@ -95,8 +95,8 @@ class OwnRequest:
 
 def request(argv: Sequence[str]) -> OwnRequest:
     """What the words of the command mean. Raises UsageError."""
-    own, arguments = split(argv)
-    words = parser().parse_args(own)
+    command, arguments = split(argv)
+    words = parser().parse_args(command)
     outputs, paths = outputs_of(vars(words)), [Path(word) for word in words.what]
     if all(path.suffix == RECORDING for path in paths):
         if len(paths) > 2:
@@ -117,9 +117,9 @@ def split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def _scripts(words: argparse.Namespace, paths: Sequence[Path], arguments: Sequence[str]) -> list[Script]:
     """Each, of a single one one for each heap that is asked for. Raises UsageError."""
-    for one in paths:
-        if not one.is_file():
-            raise UsageError(f"{one}: there is no such script")
+    for path in paths:
+        if not path.is_file():
+            raise UsageError(f"{path}: there is no such script")
     heaps = words.heap.split(",") if words.heap else [None]
     for heap in heaps:
         if heap is not None and heap not in POLICIES:
@@ -128,10 +128,12 @@ def _scripts(words: argparse.Namespace, paths: Sequence[Path], arguments: Sequen
         raise UsageError(f"--heap {words.heap}: one, or of a single script two that are compared")
     first = script_of(words, paths[0], arguments)
     first = replace(first, knock_out=tuple(filter(None, (words.knock_out or "").split(","))))
-    return [replace(first, path=one.resolve(), heap=heap) for one in paths for heap in heaps]
+    return [replace(first, path=path.resolve(), heap=heap) for path in paths for heap in heaps]
 
 
-def add_script(options: argparse.ArgumentParser, budget: str, said: str = "seconds of measuring or watching") -> None:
+def add_script(
+    options: argparse.ArgumentParser, budget: str, budget_help: str = "seconds of measuring or watching"
+) -> None:
     """What every command asks of a script; `said`: of what its budget is."""
     from macro.watching.script import STOPS
 
@@ -141,7 +143,7 @@ def add_script(options: argparse.ArgumentParser, budget: str, said: str = "secon
     options.add_argument("--threads", type=int, metavar="N", help="set in its environment (as the script has it)")
     runs = "processes of each, one after another (1); of a changed step one"
     options.add_argument("--runs", type=int, default=1, metavar="N", help=runs)
-    options.add_argument("--budget", metavar="TIME", default=budget, help=f"{said} ({budget})")
+    options.add_argument("--budget", metavar="TIME", default=budget, help=f"{budget_help} ({budget})")
     options.add_argument("--wait", metavar="TIME", default=PATIENCE, help=f"for its first steps ({PATIENCE})")
 
 
@@ -175,7 +177,7 @@ def _interpreter(asked: Path | None) -> Path:
     """Raises UsageError."""
     if asked is None:
         return Path(sys.executable)
-    found = shutil.which(str(asked))
-    if found is None:
+    program = shutil.which(str(asked))
+    if program is None:
         raise UsageError(f"--python {asked}: no such program; it is a path, or a name on the PATH")
-    return Path(found)
+    return Path(program)

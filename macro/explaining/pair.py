@@ -45,14 +45,14 @@ def _words(recording: Recording) -> dict[str, object]:
 def explain(a: Recording, b: Recording, took: float) -> Explanation:
     """The document. Where one of them tells no operations the rows of the other would stand beside none: both then have
     kinds alone."""
-    told = all(any(process.events for process in one.processes) for one in (a, b))
-    first, second = (_side(one, told) for one in (a, b))
+    with_operations = all(any(process.events for process in recording.processes) for recording in (a, b))
+    first, second = (_side(recording, with_operations) for recording in (a, b))
     sides = [_alike(first, second), _alike(second, first)]
     names = _names(a, b)
     result = gap.gap([side.processes for side in sides], [side.attributions for side in sides], _rows(sides))
     result = replace(result, cells=tuple(replace(x, repeat=_repeat(x.members, x.column, sides)) for x in result.cells))
     named = gap.named(result)[:NAMED]
-    heaps = tuple(str(one.program["heap"]) for one in (a, b))
+    heaps = tuple(str(recording.program["heap"]) for recording in (a, b))
     alike = _words(a) == _words(b)
     runs = min(len(side.processes) for side in sides)
     subject = Subject(
@@ -91,30 +91,30 @@ def _alike(side: _Side, other: _Side) -> _Side:
     """As many processes as both have, with as many rounds."""
     pairs = list(zip(side.attributions, other.attributions, strict=False))
     attributions, processes = [], []
-    for (own, others), process in zip(pairs, side.processes, strict=False):
-        count = min(len(set(own.rounds)), len(set(others.rounds)))
-        last = sorted(set(own.rounds))[count - 1]
-        steps = sum(number <= last for number in own.rounds)
-        cells = {key: seconds[:steps] for key, seconds in own.cells.items()}
-        attributions.append(replace(own, steps=steps, rounds=own.rounds[:steps], cells=cells))
+    for (attribution, counterpart), process in zip(pairs, side.processes, strict=False):
+        count = min(len(set(attribution.rounds)), len(set(counterpart.rounds)))
+        last = sorted(set(attribution.rounds))[count - 1]
+        steps = sum(number <= last for number in attribution.rounds)
+        cells = {key: seconds[:steps] for key, seconds in attribution.cells.items()}
+        attributions.append(replace(attribution, steps=steps, rounds=attribution.rounds[:steps], cells=cells))
         processes.append(replace(process, levels={**process.levels, "P0": process.levels["P0"][:count]}))
     return replace(side, attributions=attributions, processes=processes)
 
 
-def _side(recording: Recording, told: bool) -> _Side:
+def _side(recording: Recording, with_operations: bool) -> _Side:
     processes = [process for process in recording.processes if process.levels.get("P3")]
-    kept = [breakdown.with_spans(x) if told else replace(x, events=[], traces=False) for x in processes]
-    work = nominal.work_of(recording.called) if told else nominal.Work()
+    kept = [breakdown.with_spans(x) if with_operations else replace(x, events=[], traces=False) for x in processes]
+    work = nominal.work_of(recording.called) if with_operations else nominal.Work()
     threads = int(recording.program.get("threads") or 1)
     attributions = [attribute(process, {}, threads) for process in kept]
-    for one in attributions:
-        one.flops, one.bytes = work.flops, work.bytes
+    for attribution in attributions:
+        attribution.flops, attribution.bytes = work.flops, work.bytes
     return _Side(recording, kept, attributions, work)
 
 
 def _rows(sides: Sequence[_Side]) -> Mapping[str, Row]:
     """Those of both, each with its module as its layer."""
-    names = dict.fromkeys(key[0][0] for side in sides for one in side.attributions for key in one.cells)
+    names = dict.fromkeys(key[0][0] for side in sides for attribution in side.attributions for key in attribution.cells)
     rows = {}
     for name in names:
         path, phase = breakdown.place(name)
@@ -168,7 +168,7 @@ def _conditions(sides: Sequence[_Side], names: Sequence[str]) -> list[str]:
 
 def _busy(sides: Sequence[_Side]) -> list[str]:
     """Name a busy machine, by the side from which others took more."""
-    shares = [load.taken([one for process in side.processes for one in process.load]) or 0.0 for side in sides]
+    shares = [load.taken([x for process in side.processes for x in process.load]) or 0.0 for side in sides]
     sentence = busy.step_sentence(max(shares), sides[shares.index(max(shares))].threads)
     return [sentence] if sentence else []
 

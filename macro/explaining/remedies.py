@@ -118,8 +118,8 @@ def sentences(gap: Gap, plan: Plan, sides: Sequence[Side]) -> list[str]:
     """One for each remedy of a cause that is certain, the one that may bring most first; then of those that may be
     chance."""
     certain, doubtful = named_bars(gap, "cause"), _doubtful(gap)
-    lines = [f"To try: {one}" for one in _said(gap, certain, plan, sides)]
-    return [*lines, *(f"To check, it may be chance: {one}" for one in _said(gap, doubtful, plan, sides))]
+    lines = [f"To try: {text}" for text in _lines(gap, certain, plan, sides)]
+    return [*lines, *(f"To check, it may be chance: {text}" for text in _lines(gap, doubtful, plan, sides))]
 
 
 def _doubtful(gap: Gap) -> list[Bar]:
@@ -128,9 +128,9 @@ def _doubtful(gap: Gap) -> list[Bar]:
     return [x for x in gap.bars["cause"] if x.alone and not x.sure and abs(x.gap) >= least]
 
 
-def _said(gap: Gap, bars: Sequence[Bar], plan: Plan, sides: Sequence[Side]) -> Iterator[str]:
+def _lines(gap: Gap, bars: Sequence[Bar], plan: Plan, sides: Sequence[Side]) -> Iterator[str]:
     batch = f" --batch {plan.batch}" if plan.batch != plan.network.batch else ""
-    for remedy, most, entry in sorted(_found(gap, bars, sides), key=lambda one: -one[1]):
+    for remedy, most, entry in sorted(_applicable(gap, bars, sides), key=lambda x: -x[1]):
         net, framework = plan.named, entry.framework.name
         command = remedy.command.format(net=net, framework=framework, step=f"{net} {framework}{batch}")
         witness = _account(sides) if remedy.cause == "OS memory" and bars and not bars[0].sure else ""
@@ -142,14 +142,14 @@ def _said(gap: Gap, bars: Sequence[Bar], plan: Plan, sides: Sequence[Side]) -> I
 
 def _account(sides: Sequence[Side]) -> str:
     """What the operating system itself counted of plain steps, which is another witness of its share."""
-    own = [mean([x for process in side.processes for x in process.system]) for side in sides]
+    times = [mean([x for process in side.processes for x in process.system]) for side in sides]
     parts = " against ".join(
-        f"{seconds(took)} in {side.entry.framework.name}" for took, side in zip(own, sides, strict=True)
+        f"{seconds(took)} in {side.entry.framework.name}" for took, side in zip(times, sides, strict=True)
     )
     return f" (by the operating system's own account of plain steps {parts})"
 
 
-def _found(gap: Gap, bars: Sequence[Bar], sides: Sequence[Side]) -> Iterator[tuple[Remedy, float, Entry]]:
+def _applicable(gap: Gap, bars: Sequence[Bar], sides: Sequence[Side]) -> Iterator[tuple[Remedy, float, Entry]]:
     """Remedies of these causes, how many seconds they may bring at most, and what they are for."""
     causes = {bar.name: bar for bar in bars}
     for remedy in REMEDIES:

@@ -60,8 +60,10 @@ def product(cell: Cell, by_name: Mapping[str, Row]) -> Row | None:
 
 def convolution(cell: Cell, by_name: Mapping[str, Row]) -> Conv | None:
     """The largest of a cell's convolutions; None where it has none."""
-    found = [x for name in cell.members if name in by_name for x in by_name[name].problems if isinstance(x, Conv)]
-    return max(found, key=lambda x: x.flops, default=None)
+    convolutions = [
+        x for name in cell.members if name in by_name for x in by_name[name].problems if isinstance(x, Conv)
+    ]
+    return max(convolutions, key=lambda x: x.flops, default=None)
 
 
 def axes(problem: Conv) -> dict[str, Any]:
@@ -133,8 +135,8 @@ def _pass(cell: Cell, plan: Plan, by_name: Mapping[str, Row]) -> Kernels | None:
         return Kernels("elementwise", {"batch": plan.batch, "classes": plan.network.classes})
     node = next((x for x in plan.network.nodes if x.name == row.layer), None)
     role = row.name.removeprefix(f"{row.layer} ")
-    if node is not None and (found := image_passes.options(node, role, plan.batch)):
-        return Kernels("elementwise", found)
+    if node is not None and (options := image_passes.options(node, role, plan.batch)):
+        return Kernels("elementwise", options)
     if node is not None and row.name.endswith("update") and plan.network.optimizer != "sgd":
         return Kernels("optimizer", {"rule": plan.network.rule, "tensors": 1, "size": node.count})
     if node is not None and row.name.endswith("update") and node.layer.kind == "dense":

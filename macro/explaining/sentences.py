@@ -25,11 +25,11 @@ def sentences(gap: Gap, named: Sequence[Cell], subject: Subject) -> list[str]:
         *_watching(subject),
     ]
     if subject.heaps and not low <= 0 <= high:
-        own, rest = swapped(gap, "OS memory")
+        direct, rest = swapped(gap, "OS memory")
         products = sum(cell.gap for cell in gap.cells if cell.column in ("gemm", "packing"))
         lines.append(
             f"Only the heap differs ({', '.join(subject.heaps)}), so the gap is what "
-            f"changing it brings: {signed(own)} of it in the operating system's memory management, {signed(rest)} "
+            f"changing it brings: {signed(direct)} of it in the operating system's memory management, {signed(rest)} "
             f"elsewhere ({signed(products)} in products), because other caches and pages are left."
         )
     causes = named_bars(gap, "cause")

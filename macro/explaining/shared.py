@@ -24,18 +24,18 @@ def shares(rows: Rows, group: Mapping[str, Rows], by_name: Mapping[str, Row]) ->
         yield groups[0], 1.0
         return
     touched = {name: by_name[name].bytes for name in rows}
-    whole = sum(touched.values())
-    for own in groups:
-        yield own, sum(touched[name] for name in own if name in touched) / whole
+    total = sum(touched.values())
+    for members in groups:
+        yield members, sum(touched[name] for name in members if name in touched) / total
 
 
 def split(sums: Mapping[Rows, float], group: Mapping[str, Rows], by_name: Mapping[str, Row]) -> dict[Rows, float]:
     """Numbers by rows as numbers by group."""
-    told: dict[Rows, float] = {}
+    totals: dict[Rows, float] = {}
     for rows, value in sums.items():
-        for own, part in shares(rows, group, by_name):
-            told[own] = told.get(own, 0.0) + part * value
-    return told
+        for members, part in shares(rows, group, by_name):
+            totals[members] = totals.get(members, 0.0) + part * value
+    return totals
 
 
 def shared(of: Attribution, group: Mapping[str, Rows], by_name: Mapping[str, Row]) -> Attribution:
@@ -43,17 +43,17 @@ def shared(of: Attribution, group: Mapping[str, Rows], by_name: Mapping[str, Row
     cells: dict[Key, list[float]] = {}
     seen: dict[Key, Counter[str]] = {}
     for (rows, column), seconds in of.cells.items():
-        for own, part in shares(rows, group, by_name):
-            held = cells.get((own, column), [0.0] * of.steps)
-            cells[own, column] = [x + part * more for x, more in zip(held, seconds, strict=True)]
-            seen.setdefault((own, column), Counter()).update(of.seen.get((rows, column), Counter()))
+        for members, part in shares(rows, group, by_name):
+            held = cells.get((members, column), [0.0] * of.steps)
+            cells[members, column] = [x + part * more for x, more in zip(held, seconds, strict=True)]
+            seen.setdefault((members, column), Counter()).update(of.seen.get((rows, column), Counter()))
 
     def spread(numbers: Mapping[Key, float]) -> dict[Key, float]:
-        told: dict[Key, float] = {}
+        totals: dict[Key, float] = {}
         for column in dict.fromkeys(column for _, column in numbers):
-            own = {rows: value for (rows, other), value in numbers.items() if other == column}
-            told |= {(rows, column): value for rows, value in split(own, group, by_name).items()}
-        return told
+            by_rows = {rows: value for (rows, other), value in numbers.items() if other == column}
+            totals |= {(rows, column): value for rows, value in split(by_rows, group, by_name).items()}
+        return totals
 
     faults = split(of.faults, group, by_name)
     calls, touched, flops = map(spread, (of.calls, of.bytes, of.flops))

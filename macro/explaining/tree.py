@@ -49,13 +49,13 @@ def _folded(node: _Node) -> _Node:
     """Numbered children that are alike as one, `0–11`."""
     names = sorted(node.below, key=lambda name: (0, int(name)) if name.isdigit() else (1, 0))
     below: dict[str, _Node] = {}
-    for _, own in itertools.groupby(names, key=lambda name: node.below[name].shape() if name.isdigit() else name):
-        group = [node.below[name] for name in own]
+    for _, alike in itertools.groupby(names, key=lambda name: node.below[name].shape() if name.isdigit() else name):
+        group = [node.below[name] for name in alike]
         if len(group) < FOLDED or not group[0].name.isdigit() or not group[0].below:
-            below |= {one.name: _folded(one) for one in group}
+            below |= {child.name: _folded(child) for child in group}
             continue
-        one = _merged(f"{group[0].name}–{group[-1].name}", group)
-        below[one.name] = _folded(one)
+        merged = _merged(f"{group[0].name}–{group[-1].name}", group)
+        below[merged.name] = _folded(merged)
     return _Node(node.name, node.cells, below, node.count)
 
 
@@ -74,5 +74,5 @@ def _lines(node: _Node, path: str, depth: int) -> Iterator[Module]:
             phases[cell.phase or cell.row] += cell.a  # type: ignore[assignment]
             columns[cell.column] += cell.a  # type: ignore[assignment]
         yield Module(path, depth, node.count, dict(phases), columns.most_common(1)[0][0])
-    for one in sorted(node.below.values(), key=lambda x: -sum(cell.a for cell in x.all())):
-        yield from _lines(one, f"{path}.{one.name}" if path else one.name, depth + 1)
+    for child in sorted(node.below.values(), key=lambda x: -sum(cell.a for cell in x.all())):
+        yield from _lines(child, f"{path}.{child.name}" if path else child.name, depth + 1)

@@ -16,7 +16,7 @@ from macro.watching.recording import Watched
 from macro.watching.switches import waits
 
 IDLE = "waiting"
-OWN = ["framework"]
+FRAMEWORK = ["framework"]
 Rows = tuple[str, ...]
 Piece = tuple[int, int, Rows]
 
@@ -30,16 +30,16 @@ def waiting(watched: Watched, threads: int, group: Mapping[str, Rows]) -> dict[t
     moments, times = [x.time for x in switches], sorted((s.time, s.thread) for s in watched.samples)
     starts = [span["start"] for span in spans]
     for number in dict.fromkeys(watched.rounds):  # perf looked at its steps without a break
-        steps = [step for step, own in enumerate(watched.rounds) if own == number]
+        steps = [step for step, x in enumerate(watched.rounds) if x == number]
         first, last = watched.steps[steps[0]][0], watched.steps[steps[-1]][1]
-        own = switches[bisect.bisect_left(moments, first) : bisect.bisect_right(moments, last)]
+        in_round = switches[bisect.bisect_left(moments, first) : bisect.bisect_right(moments, last)]
         seen = times[bisect.bisect_left(times, (first, 0)) : bisect.bisect_left(times, (last + 1, 0))]
-        idle = list(waits(own, {thread for _, thread in seen}, threads, first, last))
+        idle = list(waits(in_round, {thread for _, thread in seen}, threads, first, last))
         ends = [b for _, b, _ in idle]
         for step in steps:
             start, end = watched.steps[step][:2]
             inside = spans[bisect.bisect_left(starts, start) : bisect.bisect_right(starts, end)]
-            pieces = [(a, b, together(rows, group)) for a, b, rows in _told(inside)]
+            pieces = [(a, b, together(rows, group)) for a, b, rows in _open_rows(inside)]
             for a, b, count in idle[bisect.bisect_right(ends, start) :]:
                 if a >= end:
                     break
@@ -61,17 +61,19 @@ def _shared(start: int, end: int, pieces: Sequence[Piece]) -> Iterator[tuple[Row
         yield (WAITING,), left
 
 
-def _told(spans: Sequence[dict[str, Any]]) -> Iterator[tuple[int, int, list[str]]]:
+def _open_rows(spans: Sequence[dict[str, Any]]) -> Iterator[tuple[int, int, list[str]]]:
     """From, to, rows: of one thread's spans; of several threads' while all that are open, but for what is the
     framework's own, are for the same rows."""
     by_thread: dict[int | None, list[dict[str, Any]]] = {}
     for span in spans:
         by_thread.setdefault(span.get("thread"), []).append(span)
-    every = [piece for own in by_thread.values() for piece in _pieces(own)]
+    every = [piece for of_thread in by_thread.values() for piece in _pieces(of_thread)]
     if len(by_thread) == 1:
         yield from every
         return
-    edges = [(when, change, tuple(rows)) for a, b, rows in every if rows != OWN for when, change in ((a, 1), (b, -1))]
+    edges = [
+        (when, change, tuple(rows)) for a, b, rows in every if rows != FRAMEWORK for when, change in ((a, 1), (b, -1))
+    ]
     open_: Counter[Rows] = Counter()
     last = 0
     for when, change, rows in sorted(edges):

@@ -27,8 +27,8 @@ def amounts(
         shared = [t * rate for t, rate in zip(seconds, faulting, strict=True)]
         work = seen if all(process.faults for side in attributions for process in side) else shared
     elif column in PRODUCTS:
-        told = [sum(process.flops.get(key, 0.0) for process in side) / len(side) for side in attributions]
-        work = told if any(told) else [_flops(key[0], side, by_name) for side in attributions]
+        traced = [sum(process.flops.get(key, 0.0) for process in side) / len(side) for side in attributions]
+        work = traced if any(traced) else [_flops(key[0], side, by_name) for side in attributions]
     elif column == "packing":
         work = [sum(_factors(by_name[name]) for name in members if name in by_name) or 1.0] * len(attributions)
     elif column in PASSES:
@@ -52,8 +52,8 @@ def _flops(members: tuple[str, ...], side: Sequence[Attribution], by_name: Mappi
     if members == (OUTSIDE,):
         return 1.0
     rows = [by_name[name] for name in members if name in by_name]
-    made = [process.products.get(members, {}) for process in side]
-    return sum(row.flops * sum(of.get(row.name, 1.0) for of in made) for row in rows) / len(side)
+    counts = [process.products.get(members, {}) for process in side]
+    return sum(row.flops * sum(of.get(row.name, 1.0) for of in counts) for row in rows) / len(side)
 
 
 def _factors(row: Row) -> float:

@@ -31,7 +31,7 @@ class Foreseen:
     @property
     def names(self) -> list[str]:
         """Of each of its changes."""
-        return [one.words for one in self.changes]
+        return [change.words for change in self.changes]
 
     @property
     def there(self) -> bool:
@@ -41,11 +41,11 @@ class Foreseen:
 
 def joined(changes: Sequence[Named]) -> str:
     """All of them in one word."""
-    return "+".join(one.words for one in changes)
+    return "+".join(change.words for change in changes)
 
 
 def together(step: Step, changes: Sequence[Named]) -> Step:
     """With all of these."""
-    for one in changes:
-        step = one.apply(step)
+    for change in changes:
+        step = change.apply(step)
     return step

@@ -82,38 +82,38 @@ def of_rounds(plan: Plan, seconds: float, spread: float, changes: int) -> float:
     return spread * math.sqrt(DIFFERENCE / (plan.generations * rounds))
 
 
-def of_kernels(told: Prediction, processes: int, model: bool = True) -> float:
+def of_kernels(record: Prediction, processes: int, model: bool = True) -> float:
     """Of a prediction's half-width what is of kernels alone, and of the model where that is wanted."""
-    assert told.predicted is not None
-    half = told.predicted.seconds - told.predicted.low
-    of_model = 0.0 if model else MODEL * sum(map(abs, told.parts.values()))
-    rest = math.hypot(_of_turns(told.step, processes, told.noise), of_model)
+    assert record.predicted is not None
+    half = record.predicted.seconds - record.predicted.low
+    of_model = 0.0 if model else MODEL * sum(map(abs, record.parts.values()))
+    rest = math.hypot(_of_turns(record.step, processes, record.noise), of_model)
     return math.sqrt(max(0.0, half**2 - rest**2))
 
 
 def measured(
-    told: Prediction, unchanged: Entry, twin: Entry, changed: Entry, contest: str | None, choosing: bool = False
+    record: Prediction, unchanged: Entry, twin: Entry, changed: Entry, contest: str | None, choosing: bool = False
 ) -> Prediction:
     """The same with what was measured, and the verdict; none of few rounds, as where they are for `choosing`."""
-    for one in (changed, unchanged, twin):
-        if one.status != "ok" or not one.blocks:
-            failed = f"does {one.reason}" if one.status == "wrong" else f"{one.status}: {one.reason}"
-            return refused(told, f"{one.framework.name} {failed}")
+    for entry in (changed, unchanged, twin):
+        if entry.status != "ok" or not entry.blocks:
+            failed = f"does {entry.reason}" if entry.status == "wrong" else f"{entry.status}: {entry.reason}"
+            return refused(record, f"{entry.framework.name} {failed}")
     short = changed.ended or CHOOSING * choosing
     fewest = SOON if short else stats.FEWEST
-    found, same = difference(changed, (unchanged, twin), fewest), difference(twin, (unchanged,), fewest)
-    if found is None or same is None:
-        return refused(told, FEW)
+    delta, same = difference(changed, (unchanged, twin), fewest), difference(twin, (unchanged,), fewest)
+    if delta is None or same is None:
+        return refused(record, FEW)
     resolution = max(abs(same.center), same.half(1 - CONFIDENCE))
     # Of one process of each, what two unchanged ones differ by is all that is known of what processes do.
-    half = found.half(1 - CONFIDENCE) if _several(changed) else math.hypot(found.half(1 - CONFIDENCE), same.center)
-    brought = Expected(found.center, found.center - half, found.center + half, CONFIDENCE)
+    half = delta.half(1 - CONFIDENCE) if _several(changed) else math.hypot(delta.half(1 - CONFIDENCE), same.center)
+    brought = Expected(delta.center, delta.center - half, delta.center + half, CONFIDENCE)
     step = sum(times(unchanged) + times(twin)) / len(times(unchanged) + times(twin))
-    told = as_long(told, step)
-    verdict = judge(told.predicted, brought, resolution) if not short else None
-    why = UNDECIDED if verdict is None and told.predicted else None if told.predicted else _lasting(told.reason)
-    told = replace(told, reason=short or why if told.predicted else "; ".join(filter(None, (why, short))) or None)
-    return replace(told, measured=brought, resolution=resolution, verdict=verdict, contest=contest)
+    record = as_long(record, step)
+    verdict = judge(record.predicted, brought, resolution) if not short else None
+    why = UNDECIDED if verdict is None and record.predicted else None if record.predicted else _lasting(record.reason)
+    record = replace(record, reason=short or why if record.predicted else "; ".join(filter(None, (why, short))) or None)
+    return replace(record, measured=brought, resolution=resolution, verdict=verdict, contest=contest)
 
 
 def _lasting(reason: str | None) -> str:
@@ -121,13 +121,13 @@ def _lasting(reason: str | None) -> str:
     return "; ".join(x for x in (reason or "").split("; ") if x != CHOOSING and not x.startswith(LEFT_OUT))
 
 
-def as_long(told: Prediction, step: float) -> Prediction:
+def as_long(record: Prediction, step: float) -> Prediction:
     """The same shares of a step that takes so many seconds: it was watched at another time than it was timed."""
-    by, predicted = step / told.step, told.predicted
+    by, predicted = step / record.step, record.predicted
     if predicted is not None:
         predicted = Expected(by * predicted.seconds, by * predicted.low, by * predicted.high, predicted.confidence)
-    parts = {what: by * seconds for what, seconds in told.parts.items()}
-    return replace(told, predicted=predicted, parts=parts, noise=by * told.noise, step=step)
+    parts = {what: by * seconds for what, seconds in record.parts.items()}
+    return replace(record, predicted=predicted, parts=parts, noise=by * record.noise, step=step)
 
 
 def _several(entry: Entry) -> bool:
@@ -135,16 +135,16 @@ def _several(entry: Entry) -> bool:
     return len({generation for generation, _, _ in entry.blocks}) > 1
 
 
-def refused(told: Prediction, why: str) -> Prediction:
+def refused(record: Prediction, why: str) -> Prediction:
     """The same, of what could not be measured, or not again."""
-    before = told.reason if told.reason not in (None, UNDECIDED) else ""
+    before = record.reason if record.reason not in (None, UNDECIDED) else ""
     reasons = [*filter(None, [before]), *([why] if why not in before else [])]
-    return replace(told, measured=None, resolution=None, verdict=None, contest=None, reason="; ".join(reasons))
+    return replace(record, measured=None, resolution=None, verdict=None, contest=None, reason="; ".join(reasons))
 
 
-def failed(one: Foreseen) -> bool:
+def failed(candidate: Foreseen) -> bool:
     """Whether it was to be timed and could not be; a longer run would not help."""
-    return one.prediction.measured is None and FEW not in (one.prediction.reason or "")
+    return candidate.prediction.measured is None and FEW not in (candidate.prediction.reason or "")
 
 
 def judge(predicted: Expected | None, brought: Expected, resolution: float) -> str | None:
@@ -171,12 +171,12 @@ def difference(of: Entry, unchanged: Sequence[Entry], fewest: int = stats.FEWEST
     import numpy as np
 
     by = "wall" if len({clock(entry) for entry in (of, *unchanged)}) > 1 else ""
-    own, others = by_round(of, by), [by_round(entry, by) for entry in unchanged]
+    seconds, others = by_round(of, by), [by_round(entry, by) for entry in unchanged]
     groups: dict[int, list[float]] = {}
-    for at in sorted(own.keys() & others[0].keys()):
+    for at in sorted(seconds.keys() & others[0].keys()):
         there = [other[at] for other in others if at in other]
-        groups.setdefault(at[0], []).append(own[at] - sum(there) / len(there))
-    whole = [np.array(x) for x in groups.values() if len(x) >= fewest]
-    if not whole:
+        groups.setdefault(at[0], []).append(seconds[at] - sum(there) / len(there))
+    generations = [np.array(x) for x in groups.values() if len(x) >= fewest]
+    if not generations:
         return None
-    return stats.generations(whole, stats.TRIMMED if min(map(len, whole)) >= stats.FEWEST else 0.0)
+    return stats.generations(generations, stats.TRIMMED if min(map(len, generations)) >= stats.FEWEST else 0.0)

@@ -42,16 +42,20 @@ def make(
     step; what certainly brings less is left out after some rounds, of which the others need no more."""
     twin = Entry(frameworks.find(f"{step.framework.name}~b"), step.setting, change=TWIN, identity=dict(identity))
     unchanged = Entry(step.framework, step.setting, identity=dict(identity))
-    changed = [entered(step, one.changed, one.names, one.identity) for one in foreseen]
+    changed = [entered(step, x.changed, x.names, x.identity) for x in foreseen]
     for entry in (twin, unchanged, *changed):
         entry.warm = foreseen[0].prediction.step  # about, until it is started
     end = partial(drop, (unchanged, twin), changed, hopeless) if hopeless is not None else lambda: None
     contest = _take(step.plan, [unchanged, twin, *changed], file, say, folder, end)
-    told, choosing = [], hopeless is not None
-    for one, entry in zip(foreseen, changed, strict=True):
-        told.append(replace(one, prediction=judged.measured(one.prediction, unchanged, twin, entry, contest, choosing)))
-        file.append(told[-1].prediction)
-    return told
+    timed, choosing = [], hopeless is not None
+    for candidate, entry in zip(foreseen, changed, strict=True):
+        timed.append(
+            replace(
+                candidate, prediction=judged.measured(candidate.prediction, unchanged, twin, entry, contest, choosing)
+            )
+        )
+        file.append(timed[-1].prediction)
+    return timed
 
 
 def entered(step: Step, changed: Step, names: Sequence[str], identity: Mapping[str, Any]) -> Entry:
@@ -70,21 +74,21 @@ def _again(step: Step, names: Sequence[str]) -> str:
     plan, setting = step.plan, step.setting
     line = f"python -m macro whatif {plan.named} {shlex.quote(step.framework.name)} {shlex.join(names)}"
     line += f" --batch {plan.batch} --phase {plan.phase} --threads {setting.threads} --heap {setting.heap}"
-    told = setting.knobs.get("variables", {})
-    return line + "".join(f" --set {shlex.quote(f'{name}={value}')}" for name, value in told.items())
+    variables = setting.knobs.get("variables", {})
+    return line + "".join(f" --set {shlex.quote(f'{name}={value}')}" for name, value in variables.items())
 
 
 def drop(unchanged: Sequence[Entry], changed: Sequence[Entry], hopeless: float) -> None:
     """Want no more steps of what does not save that share, also where it had as bad luck as two unchanged steps differ
     by; and none at all where nothing is left to compare."""
-    whole = [seconds for entry in unchanged for seconds in times(entry)]
-    step = sum(whole) / max(1, len(whole))
+    steps = [seconds for entry in unchanged for seconds in times(entry)]
+    step = sum(steps) / max(1, len(steps))
     first, *twins = unchanged
-    apart = [found for twin in twins if (found := judged.difference(twin, (first,), judged.SOON))]
-    luck = max((abs(found.center) for found in apart), default=0.0)
+    apart = [difference for twin in twins if (difference := judged.difference(twin, (first,), judged.SOON))]
+    luck = max((abs(difference.center) for difference in apart), default=0.0)
     for entry in changed:
-        found = judged.difference(entry, unchanged, judged.SOON)
-        if found is not None and found.center - found.half(1 - CONFIDENCE) - luck > -hopeless * step:
+        difference = judged.difference(entry, unchanged, judged.SOON)
+        if difference is not None and difference.center - difference.half(1 - CONFIDENCE) - luck > -hopeless * step:
             rounds = units.counted(len(entry.blocks), "round")
             entry.ended = f"{LEFT_OUT} {rounds}, in which it saved less than {units.percent(100 * hopeless)}"
     if all(entry.ended or entry.status != "ok" for entry in changed):
@@ -119,7 +123,7 @@ def _take(
 
     seconds["measuring"] = before + turns.take(resume.left(plan, earlier), taking, folder, say, keep)
     seconds["wall"] = before + time.monotonic() - began
-    if name not in [one.contest for one in file.run.contests]:
+    if name not in [x.contest for x in file.run.contests]:
         record = results.changed(plan, taking, MARGIN, seconds)
         file.append(next_run.foreseen(record, next_run.spreads(file.run.environment)))
     return name

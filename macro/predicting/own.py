@@ -56,8 +56,8 @@ def before(step: Step, seconds: float, say: Say) -> Before:
     """Watch its steps for so long. Raises SuiteError."""
     with place_of() as (folder, streams):
         (recording,) = watch([script(step, seconds)], folder, streams, say, lambda recordings: None)
-    found, work = taken_apart(recording, 0.0, Ceilings(None, None)), work_of(recording.called)
-    cells: dict[Key, float] = {((cell.row,), cell.column): cell.a for cell in found.cells}
+    breakdown, work = taken_apart(recording, 0.0, Ceilings(None, None)), work_of(recording.called)
+    cells: dict[Key, float] = {((cell.row,), cell.column): cell.a for cell in breakdown.cells}
     process = recording.processes[-1]
     side = Side(Entry(step.framework, step.setting))
     return Before(
@@ -67,12 +67,12 @@ def before(step: Step, seconds: float, say: Say) -> Before:
         *steady(process.faulted.get("P0", [0.0])),
         _identity(recording),
         side,
-        found.step["a"],
-        found.system["a"] * found.threads,
+        breakdown.step["a"],
+        breakdown.system["a"] * breakdown.threads,
         cells,
         dict(_rows(work)),
         spread=spread(process.levels.get("P0", [])),
-        edits=edits(found),
+        edits=edits(breakdown),
     )
 
 
@@ -120,12 +120,17 @@ class Plain(Look):
 
 
 def started(
-    kind: type[Watching], one: Script, folder: Path, streams: tuple[IO[bytes], IO[bytes]], stack: ExitStack, say: Say
+    kind: type[Watching],
+    user_script: Script,
+    folder: Path,
+    streams: tuple[IO[bytes], IO[bytes]],
+    stack: ExitStack,
+    say: Say,
 ) -> Watching:
     """A program whose first steps are over, and in which no tracer looks at operations. Raises SuiteError, Ended."""
-    program = Program(one, folder, *streams)
+    program = Program(user_script, folder, *streams)
     stack.callback(program.close)
-    look = kind(one, program, say)
+    look = kind(user_script, program, say)
     with look.record_end():
         if kind is not Plain:
             look.sample(folder, stack)

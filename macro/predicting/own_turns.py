@@ -41,11 +41,11 @@ def make(
         say(
             f"memory has room for {counted(at_once, 'change')} at once, so that they take turns in {len(groups)} groups"
         )
-    told: list[Foreseen] = []
+    timed: list[Foreseen] = []
     for group in groups:
         seconds = step.plan.seconds * len(group) / len(foreseen)
-        told += _made(replace(step, plan=replace(step.plan, seconds=seconds)), group, file, say, hopeless)
-    return told
+        timed += _time(replace(step, plan=replace(step.plan, seconds=seconds)), group, file, say, hopeless)
+    return timed
 
 
 def check(step: Step, peak: float) -> None:
@@ -57,10 +57,10 @@ def check(step: Step, peak: float) -> None:
         )
 
 
-def _made(step: Step, foreseen: Sequence[Foreseen], file: RunFile, say: Say, hopeless: float | None) -> list[Foreseen]:
+def _time(step: Step, foreseen: Sequence[Foreseen], file: RunFile, say: Say, hopeless: float | None) -> list[Foreseen]:
     unchanged, twin = Entry(step.framework, step.setting), Entry(step.framework, step.setting, change=TWIN)
-    changed = [Entry(step.framework, one.changed.setting, change=one.words) for one in foreseen]
-    steps = [step, step, *(one.changed for one in foreseen)]
+    changed = [Entry(step.framework, x.changed.setting, change=x.words) for x in foreseen]
+    steps = [step, step, *(x.changed for x in foreseen)]
     seconds = 0.0
     with place_of() as (folder, streams), ExitStack() as stack:
         looks = _all([unchanged, twin, *changed], steps, folder, streams, stack, say)
@@ -74,21 +74,24 @@ def _made(step: Step, foreseen: Sequence[Foreseen], file: RunFile, say: Say, hop
             if hopeless is not None:
                 made.drop((unchanged, twin), changed, hopeless)
             going[:] = [look for entry, look in looks if not entry.ended and look.gone is None]
-            whole = [look for entry, look in looks if entry in (unchanged, twin)]
-            if any(look.gone for look in whole) or all(look in whole for look in going):
+            controls = [look for entry, look in looks if entry in (unchanged, twin)]
+            if any(look.gone for look in controls) or all(look in controls for look in going):
                 break  # there is nothing to compare any more, or nothing to compare it with
         for entry, look in looks:
             if look.gone:
                 say(f"{entry.change or 'as it is'}: {look.gone}; what was timed until then counts")
     taken = {entry.change or "as it is": results.times(entry) for entry, _ in looks}
     file.append(Note(TOPIC, {"steps": taken, "seconds": seconds}))
-    told = [
-        replace(one, prediction=judged.measured(one.prediction, unchanged, twin, entry, None, hopeless is not None))
-        for one, entry in zip(foreseen, changed, strict=True)
+    timed = [
+        replace(
+            candidate,
+            prediction=judged.measured(candidate.prediction, unchanged, twin, entry, None, hopeless is not None),
+        )
+        for candidate, entry in zip(foreseen, changed, strict=True)
     ]
-    for one in told:
-        file.append(one.prediction)
-    return told
+    for candidate in timed:
+        file.append(candidate.prediction)
+    return timed
 
 
 def _progress(step: Step, turn: rounds.Turn, say: Say) -> None:
@@ -109,10 +112,10 @@ def _all(
 ) -> list[tuple[Entry, Plain]]:
     """All of them started and settled, some at once; one that fails has its reason, and the others go on."""
 
-    def settled(entry: Entry, one: Step) -> Plain | None:
-        say(f"starting {one.plan.network.name}, {entry.change or 'as it is'}")
+    def settled(entry: Entry, step: Step) -> Plain | None:
+        say(f"starting {step.plan.network.name}, {entry.change or 'as it is'}")
         try:
-            look = started(Plain, script(one, one.plan.seconds), folder, streams, stack, say)
+            look = started(Plain, script(step, step.plan.seconds), folder, streams, stack, say)
             with look.record_end():
                 look.settle()
         except (SuiteError, Ended) as error:

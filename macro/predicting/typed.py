@@ -13,14 +13,14 @@ from micro.worker.process import POOLS
 
 def variables(unchanged: Step, changed: Step) -> dict[str, str]:
     """Those of the changed step's process that the unchanged one has not."""
-    own, other = (_variables(step) for step in (changed, unchanged))
-    return {name: value for name, value in own.items() if other.get(name) != value}
+    new, old = (_variables(step) for step in (changed, unchanged))
+    return {name: value for name, value in new.items() if old.get(name) != value}
 
 
 def _variables(step: Step) -> dict[str, str]:
     setting = step.setting
-    told = heap.variables(setting.heap) | preload.variables(setting.preload) | setting.knobs.get("variables", {})
-    return dict.fromkeys(POOLS, str(setting.threads)) | {name: str(value) for name, value in told.items()}
+    settings = heap.variables(setting.heap) | preload.variables(setting.preload) | setting.knobs.get("variables", {})
+    return dict.fromkeys(POOLS, str(setting.threads)) | {name: str(value) for name, value in settings.items()}
 
 
 def shell(unchanged: Step, changed: Step, code: Sequence[str], about: str) -> str:

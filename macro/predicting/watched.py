@@ -40,23 +40,23 @@ def before(step: Step, seconds: float, say: Callable[[str], None], arrays: Path)
         look = watch.start(plan, side, files, arrays, stack, say)
         look.costs, process, settled = False, Watched(), look.settled()
         for turn in rounds.in_turns([look], seconds, random.Random(plan.seed), LEAST):
-            told = units.counted(turn.number, "round")
-            say(f"watching {step.framework.name}: {told}, {turn.seconds:.0f} of {seconds:.0f} s")
+            progress = units.counted(turn.number, "round")
+            say(f"watching {step.framework.name}: {progress}, {turn.seconds:.0f} of {seconds:.0f} s")
             if turn.read:
                 _add(process, look)
         _add(process, look)
         about, large = started_with(look.process.pid), huge(look.process.pid)
         side.processes = [process]
         side.logged = library_log.logged(plan, side.entry, files, arrays, say)
-    found = _attributed(step, process)
+    attribution = _attributed(step, process)
     # The system counts its own time by ticks: that of a page fault is taken from all plain steps.
     system, faults = settled.system + process.system, settled.faults + process.faults
-    cells = {key: mean(taken) for key, taken in found.cells.items()}
+    cells = {key: mean(taken) for key, taken in attribution.cells.items()}
     return Before(
         symbols(process),
         *about,
         *steady(settled.faults),
-        _said(side),
+        _identity(side),
         side,
         mean(process.levels["P0"]),
         mean(settled.faults) * sum(system) / sum(faults) if sum(faults) else mean(system),
@@ -84,7 +84,7 @@ def after(
         if FUNCTIONS in looks:
             look.sample(Path(folder), stack)
             functions = symbols(look.functions())
-    return Seen(functions, *started_with(process.pid), *faults, _said(side))
+    return Seen(functions, *started_with(process.pid), *faults, _identity(side))
 
 
 def steady(faults: Sequence[float]) -> tuple[float, float]:
@@ -100,13 +100,13 @@ def spread(seconds: Sequence[float]) -> float:
     if len(seconds) < LEAST:
         return 0.0
     trimmed = stats.TRIMMED if len(seconds) >= stats.FEWEST else 0.0
-    found = stats.estimate(np.array(seconds), trimmed, independent=True)
-    return found.half(1 - CONFIDENCE) * math.sqrt(len(seconds))
+    estimate = stats.estimate(np.array(seconds), trimmed, independent=True)
+    return estimate.half(1 - CONFIDENCE) * math.sqrt(len(seconds))
 
 
 def _add(process: Watched, look: Look) -> None:
-    for one in look.read():
-        process.add(one)
+    for part in look.read():
+        process.add(part)
 
 
 def _attributed(step: Step, process: Watched) -> Attribution:
@@ -122,29 +122,29 @@ def symbols(process: Watched) -> dict[str, int]:
     return Counter(sample.symbol for sample in process.samples)
 
 
-def _said(side: Side) -> dict[str, Any]:
+def _identity(side: Side) -> dict[str, Any]:
     """What the process says of itself, and of what it built how many samples its steps have and how its weights lie."""
     return {**side.entry.identity, **{name: side.entry.built.get(name) for name in BUILT}}
 
 
 def started_with(pid: int) -> tuple[str, dict[str, str]]:
     """The files that a process has mapped, and its environment; nothing where the system does not tell."""
-    told = []
+    texts = []
     for name in ("maps", "environ"):
         try:
-            told.append(Path(f"/proc/{pid}/{name}").read_text("utf-8", "replace"))
+            texts.append(Path(f"/proc/{pid}/{name}").read_text("utf-8", "replace"))
         except OSError:
-            told.append("")
-    pairs = (line.partition("=") for line in told[1].split("\0") if line)
-    return told[0], {name: value for name, _, value in pairs}
+            texts.append("")
+    pairs = (line.partition("=") for line in texts[1].split("\0") if line)
+    return texts[0], {name: value for name, _, value in pairs}
 
 
 def huge(pid: int) -> float | None:
     """The share of a process's own memory, without files, that lies in huge pages; None where the system does not
     tell."""
     try:
-        told = Path(f"/proc/{pid}/smaps_rollup").read_text("utf-8")
+        rollup = Path(f"/proc/{pid}/smaps_rollup").read_text("utf-8")
     except OSError:
         return None
-    sizes = {name: int(size) for name, size in re.findall(r"^(Anonymous|AnonHugePages):\s+(\d+) kB", told, re.M)}
+    sizes = {name: int(size) for name, size in re.findall(r"^(Anonymous|AnonHugePages):\s+(\d+) kB", rollup, re.M)}
     return sizes.get("AnonHugePages", 0) / sizes["Anonymous"] if sizes.get("Anonymous") else None

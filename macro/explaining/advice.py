@@ -1,4 +1,4 @@
-"""What is said of one program's step: its time, its kinds of work, where they lie, what is no work, what to try."""
+"""Sentences about one program's step: its time, kinds of work, modules, overhead, and what to try."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from reports import busy
 from reports.breakdown import Breakdown, Module, Share, in_type, large
 from reports.units import scaled, seconds, signed
 
-LARGE = 0.05  # of a step: a kind or a module that is worth a word
-WORTH = 0.02  # of a step, from which on something is to be tried
+LARGE = 0.05  # of a step: a kind or a module that is worth naming
+WORTH = 0.02  # of a step: the least saving that is worth trying
 KEEP = " ".join(f"{name}={value}" for name, value in POLICIES["keep"].items())
 OVERHEAD = (
     *("OS memory", "OS other", "malloc", "dispatch", "interpreter", "tracer", "data", "waiting", "spin"),
@@ -24,14 +24,13 @@ OVERHEAD = (
 
 @dataclass(frozen=True)
 class Try:
-    """What may help: how many seconds at most, and what a user writes; `edit`: into the program, where no variable
-    does it."""
+    """A measure that may help, and what a user writes to take it."""
 
     name: str
-    most: Callable[[Breakdown], float]
+    most: Callable[[Breakdown], float]  # seconds of a step that it saves at most
     do: str
     measure: str = ""
-    edit: bool = True
+    edit: bool = True  # into the program; False: a variable does it
 
 
 def _kind(*names: str) -> Callable[[Breakdown], float]:
@@ -50,13 +49,13 @@ def _heap(breakdown: Breakdown) -> float:
 
 
 def _update(breakdown: Breakdown) -> float:
-    """What an optimizer that is not fused takes above one pass over its parameters."""
+    """Estimate the seconds that an optimizer which is not fused takes above one pass over its parameters."""
     fused = any("_fused_" in (cell.seen or "") for cell in breakdown.cells if cell.phase == "update")
     return 0.0 if fused else 0.5 * sum(cell.a for cell in breakdown.cells if cell.phase == "update")
 
 
 def _vendor(breakdown: Breakdown) -> float:
-    """What products take above the ceiling in kernels that MKL has for processors of others."""
+    """Return products' seconds above the ceiling if MKL runs its kernels for other vendors' processors."""
     generic = any(cell.column == "gemm" and (cell.seen or "").startswith("mkl_blas_def") for cell in breakdown.cells)
     return sum(share.left or 0.0 for share in breakdown.kinds if share.name == "gemm") if generic else 0.0
 
@@ -89,12 +88,12 @@ TRIES = (
 
 
 def edits(breakdown: Breakdown) -> dict[str, tuple[str, float]]:
-    """Of a program, by name: what is written into it, and the seconds of a step that it saves at most."""
+    """Return by name each edit of the program, and the seconds of a step that it saves at most."""
     return {remedy.name: (remedy.do, remedy.most(breakdown)) for remedy in TRIES if remedy.edit}
 
 
 def sentences(breakdown: Breakdown) -> list[str]:
-    """In the order in which a person asks."""
+    """Return all sentences, in the order in which a reader asks."""
     return [
         _step(breakdown),
         *filter(None, [busy.step_sentence(breakdown.busy, breakdown.threads)]),
@@ -108,7 +107,7 @@ def sentences(breakdown: Breakdown) -> list[str]:
 
 
 def first_answer(breakdown: Breakdown) -> str:
-    """The step and its largest kinds, in a line."""
+    """Format the step and its largest kinds in one line."""
     kinds_ = ", ".join(f"{share.name} {share.a / breakdown.step['a']:.0%}" for share in breakdown.kinds[:4])
     return f"{breakdown.name}, {breakdown.rounds} rounds: {seconds(breakdown.step['a'])} a step: {kinds_}"
 
@@ -143,7 +142,7 @@ def _heap_words(breakdown: Breakdown) -> str:
 
 
 def _as_started(breakdown: Breakdown) -> Iterator[str]:
-    """The heap, a swap that was made in the program itself."""
+    """Compare the step on the program's own heap with the step that keeps freed memory."""
     if not breakdown.started:
         return
     started, faults = breakdown.started, breakdown.faults.get("P0", 0.0)
@@ -158,8 +157,8 @@ def _as_started(breakdown: Breakdown) -> Iterator[str]:
 
 
 def _kept(breakdown: Breakdown) -> tuple[float, bool]:
-    """Seconds of a step that keeping freed memory saves, and whether their interval excludes zero. Both heaps were
-    watched one after the other, so that other load is in the difference."""
+    """Return the seconds that keeping freed memory saves, and whether their interval excludes zero.
+    The two heaps were watched one after the other, so that the difference contains other load."""
     started, step = breakdown.started, breakdown.step["a"]
     difference = started["seconds"] - step
     half = math.hypot(started["high"] - started["seconds"], breakdown.interval[1] - step)
@@ -184,7 +183,7 @@ def _speed(share: Share) -> str:
 
 
 def _places(breakdown: Breakdown) -> Iterator[str]:
-    """The largest modules that hold no other large one."""
+    """Name the largest modules that contain no other large module."""
     leaves = [
         module
         for i, module in enumerate(breakdown.modules)
@@ -211,7 +210,7 @@ def _module(module: Module) -> str:
 
 
 def _no_work(breakdown: Breakdown) -> Iterator[str]:
-    """What of a step multiplies nothing and moves nothing that the program asked for."""
+    """Name the kinds of work that neither compute nor move data which the program asked for."""
     parts = [share for share in breakdown.kinds if share.name in OVERHEAD and share.a >= 0.01 * breakdown.step["a"]]
     if parts:
         yield "No arithmetic: " + ", ".join(f"{share.name} {seconds(share.a)}" for share in parts) + "."

@@ -15,7 +15,7 @@ MOST = 3  # operations that are measured
 
 
 def kernels(call: Call) -> list[Kernels]:
-    """What does a call's work: of a convolution's two gradients, which are one call, both."""
+    """Return the benchmarks of a call's work: two for a convolution's gradients, which are one call."""
     again = alone(call)
     if again is None:
         return []
@@ -26,7 +26,8 @@ def kernels(call: Call) -> list[Kernels]:
 
 
 def of(breakdown: Breakdown, recording: Recording) -> Iterator[Fastest]:
-    """Of the cells that take most; each by its largest call, whose share of the cell is that of its work."""
+    """Measure the cells that take most, each by its largest call.
+    The call's share of the cell's time is its share of the cell's work."""
     work, measured = nominal.work_of(recording.called), 0
     for cell in breakdown.cells:
         key = ((cell.row,), cell.column)

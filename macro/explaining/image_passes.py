@@ -1,4 +1,4 @@
-"""The benchmark of a layer's pass over images: pooling and normalization as kernels/ops has them, dropout."""
+"""The benchmark of a layer's pass over images: pooling, normalization and dropout."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ LEAST = 0.01  # share of a dropout that is measured
 
 
 def options(node: Node, role: str, batch: int) -> dict[str, Any] | None:
-    """Of `python -m micro.elementwise`; None for a layer, or sizes, that it has not. It measures a gradient with the
-    forward pass before it: --phase step; of a dropout both always."""
+    """Return options of `python -m micro.elementwise`; None for a layer, or sizes, that it lacks.
+    A gradient is measured with the forward pass before it (--phase step), dropout always with both."""
     layer, given = node.layer, node.inputs[0]
     if role not in ("forward", "gradient"):
         return None

@@ -1,6 +1,6 @@
-"""What a program's own process tells beside its steps: its libraries' logs, and its largest operations called again.
+"""Cross-checks from a program's own process: its libraries' logs, and its largest operations repeated.
 
-Neither knows of rows and kinds: both are witnesses of the seconds that these say.
+Both are independent of the attribution and cross-check its times.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ AGAIN = {"gemm": ("gemm", "packing"), "convolution": ("convolution", "packing", 
 LOGGED = ("gemm", "packing", "convolution", "layout reorder", "recurrent cell")  # what libraries log, if they do it
 INSIDE = ("attention",)  # whose products may be in their logs too
 FEW = 0.005  # of a step
-LARGE = 0.03  # of it: rows of less are not told
+LARGE = 0.03  # of a step: smaller rows are not cross-checked
 
 
 def largest(recording: Recording) -> list[dict[str, Any]]:
-    """Of the rows with most FLOP the largest call each, to be made again."""
+    """Return the largest call of each of the rows with most FLOP, for the process to repeat."""
     work = nominal.work_of(recording.called)
     keys = sorted((key for key in work.largest if key[1] in AGAIN), key=lambda key: -work.flops[key])[:MOST]
     calls = []
@@ -34,7 +34,7 @@ def largest(recording: Recording) -> list[dict[str, Any]]:
 
 
 def witnesses(breakdown: Breakdown, work: nominal.Work) -> Iterator[Witness]:
-    """Of the libraries' logs one, and one for each operation that was called again."""
+    """Yield a cross-check by the libraries' logs, and one for each repeated operation."""
     if logged := breakdown.program.get("logged"):
         yield _logged(breakdown, sum(logged.values()))
     for call in breakdown.program.get("again", ()):
@@ -47,7 +47,8 @@ def witnesses(breakdown: Breakdown, work: nominal.Work) -> Iterator[Witness]:
 
 
 def _logged(breakdown: Breakdown, seen: float) -> Witness:
-    """Rows may say more, where the framework multiplies itself; or less, by what is inside an attention."""
+    """Compare the rows of products with what libraries logged.
+    Rows may take longer, where the framework multiplies itself, or less, by the products inside an attention."""
     kinds = {kind.name: kind for kind in breakdown.kinds}
     attributed, inside = (sum(kinds[name].a for name in names if name in kinds) for names in (LOGGED, INSIDE))
     error = sum((kinds[name].high - kinds[name].low) / 2 for name in LOGGED if name in kinds)
@@ -64,7 +65,8 @@ def _logged(breakdown: Breakdown, seen: float) -> Witness:
 
 
 def _again(breakdown: Breakdown, call: dict[str, Any], attributed: float, error: float) -> Witness:
-    """Between its time on operands in the cache and on such that are not, if these are near each other."""
+    """Compare a call's time in its row with the same call, repeated in the cache and out of it.
+    The verdict is `cannot tell` where these two are far apart."""
     low, high = sorted((call["warm"], call["cold"]))
     seen, off = min((low, high), key=lambda end: abs(end - attributed)), max(low - attributed, attributed - high, 0.0)
     verdict = "agree" if off <= AGREES * seen else "cannot tell" if off <= error + AGREES * seen else "disagree"
@@ -76,5 +78,6 @@ def _again(breakdown: Breakdown, call: dict[str, Any], attributed: float, error:
 
 
 def _if_one_thread(breakdown: Breakdown, verdict: str) -> str:
-    """With more threads a call's time is not what its rows have, which leave out where threads wait for each other."""
+    """Return the verdict for one thread, else `cannot tell`.
+    With several, a call's time includes threads' waiting for each other, which its rows leave out."""
     return "cannot tell" if breakdown.threads > 1 else verdict

@@ -1,6 +1,6 @@
-"""What rows say that a step without a parameter's gradient, or without a module, saves; and what it was seen to save.
+"""Knock-outs: what rows predict that a step without a gradient or a module saves, and what it saves.
 
-It shares no label with the attribution: the step was made without it, plain, in the same rounds.
+The measured saving is independent of the attribution: plain steps without it ran in the same rounds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ GRADIENT = ("gemm", "element-wise", "copy", "clear")  # kinds of the operations 
 
 
 def witnesses(breakdown: Breakdown, recording: Recording, processes: Sequence[Watched]) -> Iterator[Witness]:
-    """One for each path that was left out."""
+    """Yield a cross-check for each path that was left out."""
     import numpy as np
 
     for path, about in recording.program.get("without", {}).items():
@@ -42,8 +42,9 @@ def witnesses(breakdown: Breakdown, recording: Recording, processes: Sequence[Wa
 def _predicted(
     path: str, about: Mapping[str, Any], breakdown: Breakdown, recording: Recording, processes: Sequence[Watched]
 ) -> float | None:
-    """Seconds that its rows take: of a module all of them, of a parameter what makes its gradient; and the
-    optimizer's share by numbers of parameters."""
+    """Return the seconds that a path's rows take; None where they cannot be predicted.
+    A module takes all its rows, a parameter what makes its gradient; the optimizer's share is by numbers of
+    parameters."""
     every = sum(count for _, count, _ in recording.program.get("parameters") or ()) or 1
     update = sum(cell.a for cell in breakdown.cells if cell.phase == "update")
     share: float = update * min(1.0, about["count"] / every)
@@ -57,8 +58,8 @@ def _predicted(
 def _gradient(
     module: str, shape: Sequence[int], called: Sequence[Called], processes: Sequence[Watched]
 ) -> float | None:
-    """Seconds of a step in the operations of a module's backward pass whose result has this shape; the same in order in
-    each step. None where there is none."""
+    """Return seconds of a step in a module's backward operations whose result has this shape.
+    The operations have the same order in each step. None where there are none."""
     row = modules.Where(module, "backward").row
     by_event = {id(call.event): call for call in called}
     calls = [by_event[id(event)] for event in _operations(row, [call.event for call in called])]
@@ -68,7 +69,7 @@ def _gradient(
 
 
 def _operations(row: str, events: Sequence[Event]) -> list[Event]:
-    """Products of a row, and passes over what they made, none of them inside another."""
+    """Return the products of a row and the passes over their results, none of them inside another."""
     operations: list[Event] = []
     for event, where, column in modules.placed(events):
         if (
@@ -82,7 +83,7 @@ def _operations(row: str, events: Sequence[Event]) -> list[Event]:
 
 
 def _result(call: Called) -> list[int]:
-    """The shape of a product of two matrices, or of what a pass is over: gradients of several batches are added."""
+    """Return the shape of a matrix product, or of what a pass is over: gradients of batches are added."""
     if call.event.name == "aten::mm":
         a, b = call.shapes[:2]
         return [a[0], b[-1]]
@@ -90,7 +91,7 @@ def _result(call: Called) -> list[int]:
 
 
 def _by_step(process: Watched, row: str, numbers: set[int]) -> list[float]:
-    """Seconds of a row's operations with these numbers, by step."""
+    """Return seconds by step of a row's operations with these numbers."""
     starts = [start for start, *_ in process.steps]
     seen: Counter[int] = Counter()
     seconds = [0.0] * len(starts)

@@ -1,6 +1,6 @@
-"""Attribution of samples to spans: where a step's time went, by row, column and step; nothing is rescaled.
+"""Attribution of samples to spans: where a step's time went, by row, column and step.
 
-A sample belongs to the innermost span that contains its time, of its own thread where both have one.
+Nothing is rescaled. A sample belongs to the innermost span that contains its time, of its own thread where both have one.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ NAMED = 5  # cells at most that sentences name
 
 @dataclass(frozen=True)
 class Analysis:
-    """Both sides taken apart."""
+    """Two sides, with their attributions and their gap."""
 
     sides: Sequence[Side]
     known: Mapping[str, Row]  # rows of the network

@@ -1,4 +1,4 @@
-"""The gap between two steps as a sum over cells, each split exactly into work and rate, with intervals.
+"""The gap between two steps as a sum over cells, each split exactly into work and rate.
 
 Δ = T_A − T_B = Σ (a − b) + (ρ_A − ρ_B). For a cell with amounts F and rates r = F/t, work is
 ½(F_A − F_B)(1/r_A + 1/r_B) and rate ½(F_A + F_B)(1/r_A − 1/r_B); where one side has no amount, all is work.

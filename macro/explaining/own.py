@@ -1,4 +1,4 @@
-"""`macro explain SCRIPT`, `macro explain FILE.kg`: the step of a user's own program, from words to the exit code."""
+"""`macro explain SCRIPT`, `macro explain FILE.kg`: a step of a user's program explained."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from reports.record import Note, Run
     from reports.store import RunFile
 
-FIRST = 2  # times as many rounds as at the last first answer until the next one
+FIRST = 2  # factor in rounds from one first answer to the next
 
 
 def main(argv: Sequence[str], say: Callable[[bool, str], None]) -> int:
-    """The exit code. `say(quiet, text)`: a line of progress."""
+    """Run the command; return the exit code. `say(quiet, text)`: a line of progress."""
     asked = request(argv)
     return _explain(asked, partial(say, asked.outputs.quiet))
 
@@ -56,7 +56,7 @@ def _explain(asked: OwnRequest, say: Callable[[str], None]) -> int:
 
 
 def _paths(asked: OwnRequest, outputs: Outputs) -> list[Path | None]:
-    """Of the recordings that will be made. Raises UsageError where one is there already."""
+    """Return the paths for new recordings. Raises UsageError where one exists."""
     from macro.watching import kg
 
     count, output = len(asked.scripts), outputs.output
@@ -70,14 +70,14 @@ def _paths(asked: OwnRequest, outputs: Outputs) -> list[Path | None]:
 
 
 def _leave(file: RunFile, path: Path | None, begun: int) -> None:
-    """A file to which nothing was added would be in the way of the next try."""
+    """Close the run file, and remove it where nothing was added: it would be in the way of the next try."""
     file.close()
     if path is not None and path.is_file() and path.stat().st_size == begun:
         path.unlink()
 
 
 def _wrote(file: RunFile, notes: Sequence[Note]) -> bool:
-    """Whether the run file has room for them: where not, that costs it alone."""
+    """Append the notes to the run file; False, with a message, where it has no room."""
     from reports.store import Unwritable
 
     try:
@@ -96,7 +96,7 @@ def _unwritten(why: str) -> None:
 def _recordings(
     asked: OwnRequest, outputs: Outputs, paths: list[Path | None], say: Callable[[str], None]
 ) -> tuple[list[Recording], float, int]:
-    """Read, or made now and kept in `paths`; seconds that it took; the exit code."""
+    """Read recordings, or make them and keep them in `paths`; return seconds taken and exit code too."""
     from macro.watching import kg
 
     began = time.monotonic()
@@ -133,7 +133,7 @@ def _forecast(asked: OwnRequest) -> str:
 
 
 def _joined(earlier: Sequence[Recording], more: Sequence[Recording]) -> list[Recording]:
-    """The same programs with one process more of each."""
+    """Add the new processes to the earlier recordings of the same programs."""
     if not earlier:
         return list(more)
     pairs = zip(earlier, more, strict=True)
@@ -141,7 +141,7 @@ def _joined(earlier: Sequence[Recording], more: Sequence[Recording]) -> list[Rec
 
 
 def _keep(earlier: Sequence[Recording], paths: list[Path | None], recordings: Sequence[Recording]) -> None:
-    """What was seen so far, beside the run file; a path that cannot be written is told, and taken out."""
+    """Write all recordings so far beside the run file; report a path that cannot be written, and drop it."""
     from macro.watching import kg
 
     for i, (path, recording) in enumerate(zip(paths, _joined(earlier, recordings), strict=False)):
@@ -156,7 +156,7 @@ def _keep(earlier: Sequence[Recording], paths: list[Path | None], recordings: Se
 def _watched(
     scripts: Sequence[Script], outputs: Outputs, say: Callable[[str], None], keep: Callable[[Sequence[Recording]], None]
 ) -> tuple[list[Recording], int]:
-    """The scripts' recordings; what was seen of what is stopped counts where it is enough."""
+    """Watch the scripts; if interrupted, return what was recorded so far, where that is enough."""
     from macro.explaining import inside
     from macro.watching import program
 
@@ -189,7 +189,7 @@ def _code(stop: KeyboardInterrupt | SystemExit) -> int:
 
 
 def _so_far(recordings: Sequence[Recording]) -> str:
-    """What would be said now, in a line."""
+    """Format a first answer in one line."""
     from macro.explaining import advice, breakdown
 
     breakdowns = [breakdown.taken_apart(recording, 0.0, breakdown.Ceilings(None, None)) for recording in recordings]
@@ -224,7 +224,7 @@ def _notes(asked: OwnRequest, recordings: Sequence[Recording], took: float, say:
 
 
 def say_all(run: Run, outputs: Outputs, streams: Mapping[str, IO[str]]) -> int:
-    """The text, the documents, the pictures; 1 where one of them cannot be written."""
+    """Write text, documents and pictures; return 1 where one of them cannot be written."""
     from micro.command.outputs import for_people, written
     from reports import formats
     from reports.documents import finish

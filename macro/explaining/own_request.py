@@ -1,4 +1,4 @@
-"""The words of `macro explain SCRIPT` and `macro explain FILE.kg`, and what they mean."""
+"""The words of `macro explain SCRIPT` and `macro explain FILE.kg`, parsed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ and then `with step():` around what is one."""
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options."""
+    """Return the parser of the options."""
     from reports.parser import OneLineParser
 
     options = OneLineParser("python -m macro explain", description=ABOUT, epilog=EPILOG, allow_abbrev=False)
@@ -62,7 +62,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def is_own(argv: Sequence[str], others: argparse.ArgumentParser) -> bool:
-    """Whether these words are of a script or a recording: the first that is no option, nor an option's value."""
+    """True if the first word that is no option, nor an option's value, names a script or a recording."""
     words = iter(argv)
     flags = {
         name
@@ -83,7 +83,7 @@ def is_own(argv: Sequence[str], others: argparse.ArgumentParser) -> bool:
 
 @dataclass(frozen=True)
 class OwnRequest:
-    """What is explained: scripts, run one after another, or recordings."""
+    """Scripts that run one after another, or recordings, and how they are explained."""
 
     scripts: Sequence[Script]
     recordings: Sequence[Path]
@@ -94,7 +94,7 @@ class OwnRequest:
 
 
 def request(argv: Sequence[str]) -> OwnRequest:
-    """What the words of the command mean. Raises UsageError."""
+    """Parse the words of the command. Raises UsageError."""
     command, arguments = split(argv)
     words = parser().parse_args(command)
     outputs, paths = outputs_of(vars(words)), [Path(word) for word in words.what]
@@ -109,14 +109,14 @@ def request(argv: Sequence[str]) -> OwnRequest:
 
 
 def split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Words of the command, and those of the script behind --."""
+    """Split the words of the command from those of the script, behind --."""
     words = list(argv)
     at = words.index("--") if "--" in words else len(words)
     return words[:at], words[at + 1 :]
 
 
 def _scripts(words: argparse.Namespace, paths: Sequence[Path], arguments: Sequence[str]) -> list[Script]:
-    """Each, of a single one one for each heap that is asked for. Raises UsageError."""
+    """Return the scripts; of a single script one for each heap. Raises UsageError."""
     for path in paths:
         if not path.is_file():
             raise UsageError(f"{path}: there is no such script")
@@ -134,7 +134,7 @@ def _scripts(words: argparse.Namespace, paths: Sequence[Path], arguments: Sequen
 def add_script(
     options: argparse.ArgumentParser, budget: str, budget_help: str = "seconds of measuring or watching"
 ) -> None:
-    """What every command asks of a script; `said`: of what its budget is."""
+    """Add the options of each command that runs a script; `budget_help`: what its budget is of."""
     from macro.watching.script import STOPS
 
     options.add_argument("--python", metavar="PATH", type=Path, help="the interpreter that runs it (this one)")
@@ -148,7 +148,7 @@ def add_script(
 
 
 def script_of(words: argparse.Namespace, path: Path, arguments: Sequence[str]) -> Script:
-    """The one that these words name. Raises UsageError."""
+    """Return the script that these words name. Raises UsageError."""
     from macro.watching.script import Script
 
     if not path.is_file():
@@ -174,7 +174,7 @@ def script_of(words: argparse.Namespace, path: Path, arguments: Sequence[str]) -
 
 
 def _interpreter(asked: Path | None) -> Path:
-    """Raises UsageError."""
+    """Return the path of the interpreter. Raises UsageError."""
     if asked is None:
         return Path(sys.executable)
     program = shutil.which(str(asked))

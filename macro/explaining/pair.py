@@ -1,4 +1,4 @@
-"""The gap between two recordings of programs: two commits, settings or machines; rows are paths of modules."""
+"""The gap between two recordings of programs: commits, settings or machines; rows are module paths."""
 
 from __future__ import annotations
 
@@ -33,18 +33,19 @@ class _Side:
         return int(self.recording.program.get("threads") or 1)
 
 
-# Of a program: not what it was asked to do.
+# Facts of a program that are settings or results, not what it computes.
 MEASURED = ("heap", "variables", "logged", "again", "without", "peak", "perf")
 
 
 def _words(recording: Recording) -> dict[str, object]:
-    """What tells a program from another, whatever its heap is and whatever was seen of it."""
+    """Return the facts that tell one program from another, whatever its heap is and whatever was measured."""
     return {name: value for name, value in recording.program.items() if name not in MEASURED}
 
 
 def explain(a: Recording, b: Recording, took: float) -> Explanation:
-    """The document. Where one of them tells no operations the rows of the other would stand beside none: both then have
-    kinds alone."""
+    """Return the document of the gap.
+    Rows of one recording would have no counterpart where the other has no operations, so that both then have kinds of
+    work alone."""
     with_operations = all(any(process.events for process in recording.processes) for recording in (a, b))
     first, second = (_side(recording, with_operations) for recording in (a, b))
     sides = [_alike(first, second), _alike(second, first)]
@@ -88,7 +89,7 @@ def explain(a: Recording, b: Recording, took: float) -> Explanation:
 
 
 def _alike(side: _Side, other: _Side) -> _Side:
-    """As many processes as both have, with as many rounds."""
+    """Cut a side to as many processes, with as many rounds, as both sides have."""
     pairs = list(zip(side.attributions, other.attributions, strict=False))
     attributions, processes = [], []
     for (attribution, counterpart), process in zip(pairs, side.processes, strict=False):
@@ -113,7 +114,7 @@ def _side(recording: Recording, with_operations: bool) -> _Side:
 
 
 def _rows(sides: Sequence[_Side]) -> Mapping[str, Row]:
-    """Those of both, each with its module as its layer."""
+    """Return the rows of both sides, each with its module as its layer."""
     names = dict.fromkeys(key[0][0] for side in sides for attribution in side.attributions for key in attribution.cells)
     rows = {}
     for name in names:
@@ -127,7 +128,7 @@ def _script(recording: Recording) -> str:
 
 
 def _names(a: Recording, b: Recording) -> tuple[str, str]:
-    """Of both sides: by what they differ in."""
+    """Return the names of both sides, by what they differ in."""
     first, second = _script(a), _script(b)
     if first != second:
         return first, second
@@ -141,7 +142,7 @@ def _names(a: Recording, b: Recording) -> tuple[str, str]:
 
 
 def _repeat(members: Sequence[str], column: str, sides: Sequence[_Side]) -> str:
-    """What measures the largest operation of a cell alone."""
+    """Return the command that measures the largest operation of a cell alone."""
     for side in sides:
         if (largest := side.work.largest.get((tuple(members), column))) is not None:
             return nominal.alone_command(largest[1])
@@ -174,6 +175,6 @@ def _busy(sides: Sequence[_Side]) -> list[str]:
 
 
 def _heap(result: gap.Gap, subject: Subject) -> list[str]:
-    """What is to be tried where memory differs for certain."""
+    """Suggest keeping freed memory, where memory differs for certain."""
     sure = [bar for bar in gap.named_bars(result, "cause") if bar.name == "OS memory" and bar.gap > 0]
     return [f"To try: keep freed memory: start the program with {advice.KEEP}." for _ in itertools.islice(sure, 1)]

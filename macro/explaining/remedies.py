@@ -1,5 +1,7 @@
-"""What a user can do about a difference: in his own script or its start, and the command that measures it. Of a certain
-one it is to be tried; of a large one that may be chance, to be checked."""
+"""Remedies for a difference: changes to a script or its start, and the commands that measure them.
+
+A remedy of a certain difference is to be tried; that of a large one that may be chance, to be checked.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +22,13 @@ KEEP = " ".join(f"{name}={value}" for name, value in POLICIES["keep"].items())
 
 @dataclass(frozen=True)
 class Remedy:
-    """`cause`: the column whose difference it is for; `applies`: to which of its cells, on the side that has
-    more of them; `type`: what a user types, or writes; `command`: what measures it, of the network, the framework, or
-    the step of both at this batch."""
+    """A change that may reduce a difference."""
 
     name: str
-    cause: str
-    applies: Callable[[Cell, str, Entry], bool]
-    type: str
-    command: str
+    cause: str  # the column whose difference it is for
+    applies: Callable[[Cell, str, Entry], bool]  # to a cell, on the side that has more of it
+    type: str  # what a user types, or writes
+    command: str  # that measures it, formatted with net, framework and step
 
 
 REMEDIES = (
@@ -110,20 +110,19 @@ REMEDIES = (
 
 
 def _torch(cell: Cell, side: str, entry: Entry) -> bool:
-    """Whether it is PyTorch's: also of a user's own script."""
+    """True if the cell is PyTorch's, that of a user's script too."""
     return entry.framework.name.startswith("pytorch") or "torch" in (cell.seen[side] or "")
 
 
 def sentences(gap: Gap, plan: Plan, sides: Sequence[Side]) -> list[str]:
-    """One for each remedy of a cause that is certain, the one that may bring most first; then of those that may be
-    chance."""
+    """Return remedies of certain causes, the largest saving first, then of causes that may be chance."""
     certain, doubtful = named_bars(gap, "cause"), _doubtful(gap)
     lines = [f"To try: {text}" for text in _lines(gap, certain, plan, sides)]
     return [*lines, *(f"To check, it may be chance: {text}" for text in _lines(gap, doubtful, plan, sides))]
 
 
 def _doubtful(gap: Gap) -> list[Bar]:
-    """Causes that are worth a word and whose own interval excludes 0, but not with all causes tested at once."""
+    """Return large causes whose interval excludes 0, but not with all causes tested at once."""
     least = LEAST * max(gap.step.values())
     return [x for x in gap.bars["cause"] if x.alone and not x.sure and abs(x.gap) >= least]
 
@@ -141,7 +140,7 @@ def _lines(gap: Gap, bars: Sequence[Bar], plan: Plan, sides: Sequence[Side]) -> 
 
 
 def _account(sides: Sequence[Side]) -> str:
-    """What the operating system itself counted of plain steps, which is another witness of its share."""
+    """Format the operating system's own accounting of plain steps, which cross-checks its share."""
     times = [mean([x for process in side.processes for x in process.system]) for side in sides]
     parts = " against ".join(
         f"{seconds(took)} in {side.entry.framework.name}" for took, side in zip(times, sides, strict=True)
@@ -150,7 +149,7 @@ def _account(sides: Sequence[Side]) -> str:
 
 
 def _applicable(gap: Gap, bars: Sequence[Bar], sides: Sequence[Side]) -> Iterator[tuple[Remedy, float, Entry]]:
-    """Remedies of these causes, how many seconds they may bring at most, and what they are for."""
+    """Yield each remedy of these causes, the seconds that it saves at most, and its entry."""
     causes = {bar.name: bar for bar in bars}
     for remedy in REMEDIES:
         if (bar := causes.get(remedy.cause)) is None:

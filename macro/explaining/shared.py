@@ -1,8 +1,8 @@
-"""What an operation does for several rows and is no product: its time is theirs by the bytes that each touches.
+"""Division of an operation's time among its rows by the bytes that each touches; not of products.
 
-A fused product keeps its rows together: how much of it is the activation's behind it nobody can say. What only passes
-over data, as batch normalization, addition and ReLU of several layers that a compiler makes one kernel of, takes as
-long as it reads and writes, and would else make one row of a whole network of residual blocks.
+A fused product keeps its rows together: the share of the activation behind it is unknown. An operation that only passes
+over data, such as batch normalization, addition and ReLU of several layers in one compiled kernel, takes as long as it
+reads and writes; undivided, it would make one row of a whole network of residual blocks.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Rows = tuple[str, ...]
 
 
 def shares(rows: Rows, group: Mapping[str, Rows], by_name: Mapping[str, Row]) -> Iterator[tuple[Rows, float]]:
-    """The groups that these rows are of, each with its part of what is done for all."""
+    """Yield the groups of these rows, each with its share of an operation for all."""
     groups = list(dict.fromkeys(group.get(name, (name,)) for name in rows))
     if len(groups) == 1 or not passes(rows, by_name):
         yield groups[0], 1.0
@@ -30,7 +30,7 @@ def shares(rows: Rows, group: Mapping[str, Rows], by_name: Mapping[str, Row]) ->
 
 
 def split(sums: Mapping[Rows, float], group: Mapping[str, Rows], by_name: Mapping[str, Row]) -> dict[Rows, float]:
-    """Numbers by rows as numbers by group."""
+    """Convert numbers by rows into numbers by group."""
     totals: dict[Rows, float] = {}
     for rows, value in sums.items():
         for members, part in shares(rows, group, by_name):
@@ -39,7 +39,7 @@ def split(sums: Mapping[Rows, float], group: Mapping[str, Rows], by_name: Mappin
 
 
 def shared(of: Attribution, group: Mapping[str, Rows], by_name: Mapping[str, Row]) -> Attribution:
-    """With cells of single groups alone."""
+    """Return an attribution whose cells are of single groups alone."""
     cells: dict[Key, list[float]] = {}
     seen: dict[Key, Counter[str]] = {}
     for (rows, column), seconds in of.cells.items():

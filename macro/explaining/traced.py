@@ -10,11 +10,11 @@ from pathlib import Path
 
 from kernels.errors import UsageError
 
-HEAD = 1 << 20  # bytes of a file in which a trace says that it is one; no network's is as long
+HEAD = 1 << 20  # bytes of a file in which a trace has the key of events; no network's is as long
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options."""
+    """Return the parser of the options."""
     from reports.parser import OneLineParser
 
     options = OneLineParser("python -m macro explain", description=__doc__, allow_abbrev=False)
@@ -25,8 +25,8 @@ def parser() -> argparse.ArgumentParser:
 
 
 def is_trace(argv: Sequence[str]) -> bool:
-    """Whether these words are of a trace: of a file that is compressed, says it, is a bare list of events, or long;
-    `net.json` is a network."""
+    """True if the first word that is no option, nor an option's value, names a trace.
+    It is compressed, has the key of events, is a bare list, or is long: `net.json` is a network."""
     valued = {name for action in parser()._actions if action.nargs != 0 for name in action.option_strings}
     words = [word for before, word in zip(["", *argv], argv, strict=False) if before not in valued]
     first = Path(next((word for word in words if not word.startswith("-")), ""))
@@ -40,7 +40,7 @@ def is_trace(argv: Sequence[str]) -> bool:
 
 
 def main(argv: Sequence[str]) -> int:
-    """The exit code. Raises UsageError."""
+    """Run the command; return the exit code. Raises UsageError."""
     from macro.explaining.device_time import account, facts, time_range
     from macro.traces import chrome
     from micro.command.outputs import for_people, open_outputs

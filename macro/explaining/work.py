@@ -19,8 +19,9 @@ def amounts(
     seconds: Sequence[float],
     faulting: Sequence[float],
 ) -> list[float]:
-    """Work by side, 0 where a side has none. `faulting`: page faults a second of OS memory, by side. Bytes are those
-    that the spans tell where both sides' do, else nominal: one pass over what the rows touch."""
+    """Return a cell's work by side, 0 where a side has none.
+    `faulting`: page faults per second of OS memory, by side. Bytes are those of the spans where both sides have them,
+    else nominal: one pass over what the rows touch."""
     members, column = key
     if column == "OS memory":
         seen = [sum(process.faults.get(members, 0.0) for process in side) / len(side) for side in attributions]
@@ -47,8 +48,8 @@ def _calls(key: Key, side: Sequence[Attribution]) -> float:
 
 
 def _flops(members: tuple[str, ...], side: Sequence[Attribution], by_name: Mapping[str, Row]) -> float:
-    """Of the rows' products, as often as the spans say that each is made, once where none says it; 1 of what is in no
-    row, which is all of both steps."""
+    """Return FLOP of the rows' products, each as often as the spans make it, once where they do not count.
+    1 outside all rows, which is all of both steps."""
     if members == (OUTSIDE,):
         return 1.0
     rows = [by_name[name] for name in members if name in by_name]

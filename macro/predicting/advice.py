@@ -1,4 +1,4 @@
-"""Every change that applies, predicted; the promising ones made; those that help combined while they still do."""
+"""Advice: every change that applies is predicted, promising ones are timed, those that help combined."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ from reports.record import Expected, Note, Run
 if TYPE_CHECKING:
     from reports.store import RunFile
 
-WORTH = 0.01  # of a step: a saving of less is no advice
+WORTH = 0.01  # of a step: a smaller saving is no advice
 BEST = 3  # changes that are timed again, and combined
-COUNTED = 0.2  # seconds of an unchanged step, of so many the first of a turn counts of those that choose
-WATCHED, ALONE, FIRST = 0.05, 0.15, 0.1  # of the budget; the last is turns of all
-LAST = 1 - WATCHED - ALONE - FIRST  # at most, of turns of the best: what is left
+COUNTED = 0.2  # seconds of an unchanged step from which on a turn's first step counts, in turns that choose
+WATCHED, ALONE, FIRST = 0.05, 0.15, 0.1  # of the budget; FIRST is for turns of all changes
+LAST = 1 - WATCHED - ALONE - FIRST  # at most, for turns of the best
 
 
 def advise(step: Step, seconds: float, file: RunFile, say: Callable[[str], None]) -> str:
-    """Into the run file; the shell file of what helped most, which is empty but for a comment where nothing did. Of so
-    many seconds is the whole, but for proofs of equal work and what the fewest rounds of the best changes take."""
+    """Write the advice into the run file; return the shell file of what helped most.
+    The file is empty but for a comment where nothing helped. `seconds`: of the whole, but for proofs of equal work and
+    what the fewest rounds of the best changes take."""
     began = time.monotonic()
     asked = every = list(_candidates(step))
     with tempfile.TemporaryDirectory(prefix="kernelgap-advise-") as arrays:
@@ -74,9 +75,9 @@ def advise(step: Step, seconds: float, file: RunFile, say: Callable[[str], None]
 
 
 def _starting(run: Run, known: tuple[int, int], took: float, count: int) -> tuple[float, float]:
-    """Of turns of so many changes that took so long, before which so many contests and notes were in the file: seconds
-    that each process took to start, and that proofs of equal work took. A program's turns leave a note, of each group
-    that took them."""
+    """Return seconds that each process took to start, and those that proofs of equal work took.
+    The turns of `count` changes took `took` seconds; `known`: contests and notes in the file before them. A script's
+    turns leave a note of each group."""
     contests, notes = run.contests[known[0] :], [x.data for x in run.notes[known[1] :] if x.topic == own_turns.TOPIC]
     seconds: Mapping[str, float] = contests[-1].seconds if contests else {}
     proving = seconds.get("proving", 0.0)
@@ -85,7 +86,7 @@ def _starting(run: Run, known: tuple[int, int], took: float, count: int) -> tupl
 
 
 def _candidates(step: Step) -> Sequence[Named]:
-    """Each change that applies, at the values that it tries."""
+    """Return each change that applies, at the values that it tries."""
     every = [
         Named(change, value)
         for name in changes.names()
@@ -96,8 +97,8 @@ def _candidates(step: Step) -> Sequence[Named]:
 
 
 def _confirm(step: Step, winner: Foreseen | None, seconds: float, say: Callable[[str], None]) -> None:
-    """For division `tuned`, whose threads and batch are asked for: what else won, or nothing. A shorter advice, which
-    sees less, leaves what a longer one confirmed."""
+    """Keep the winner for division `tuned`, whose threads and batch are asked for; else forget it.
+    A shorter advice, which resolves less, leaves what a longer one confirmed."""
     if seconds < (longer := confirmed.budget(step.plan.network, step.framework)):
         say(f"--division tuned stays what a longer advice confirmed; --budget {longer:.0f}s replaces it")
         return
@@ -110,13 +111,13 @@ def _confirm(step: Step, winner: Foreseen | None, seconds: float, say: Callable[
 
 
 def edits(before: Before) -> dict[str, tuple[str, float]]:
-    """What may be written into a program, and the share of a step that it saves at most, the largest first."""
+    """Return what may be written into a program and the share of a step saved at most, the largest first."""
     shares = {name: (what, most / before.seconds) for name, (what, most) in before.edits.items()}
     return dict(sorted((item for item in shares.items() if item[1][1] >= WORTH), key=lambda item: -item[1][1]))
 
 
 def promising(candidate: Foreseen) -> bool:
-    """What costs a variable alone is tried in any case; of the rest what kernels alone do not rule out."""
+    """True if a change is worth timing: it costs only a variable, or kernels alone do not rule it out."""
     predicted = candidate.prediction.predicted
     if all(not named.change.code for named in candidate.changes) or predicted is None:
         return True
@@ -125,8 +126,8 @@ def promising(candidate: Foreseen) -> bool:
 
 
 def chosen(step: Step, tried: Sequence[Foreseen]) -> list[Foreseen]:
-    """Those that help most, as far as few rounds and kernels alone tell, and can be made together: of two allocators
-    the better one."""
+    """Return the changes that help most, by few rounds and kernels alone, and that apply together.
+    Of two allocators the better one is chosen."""
     best: list[Foreseen] = []
     hopeful = [x for x in tried if may_help(x, _likely(x))]
     for candidate in sorted(hopeful, key=_likely):
@@ -136,8 +137,8 @@ def chosen(step: Step, tried: Sequence[Foreseen]) -> list[Foreseen]:
 
 
 def swaps(step: Step, tried: Sequence[Foreseen], best: Sequence[Foreseen]) -> list[Foreseen]:
-    """The best with one of them replaced by what it excludes, as an allocator does another, where few rounds cannot
-    tell which of both is better: up to that one, or two of them; nothing where there is no such."""
+    """Return the best with one replaced by a change that it excludes, if few rounds cannot rank both.
+    The list ends with the replacement, or holds two; it is empty where there is no such change."""
     left = [x for x in tried if x not in best and may_help(x, _likely(x))]
     for candidate in sorted(left, key=_likely):
         against = [at for at, other in enumerate(best) if not applies(step, [other, candidate])]
@@ -151,18 +152,18 @@ def swaps(step: Step, tried: Sequence[Foreseen], best: Sequence[Foreseen]) -> li
 
 
 def _alike(candidate: Foreseen, other: Foreseen) -> bool:
-    """Whether both may have brought the same."""
+    """True if the measured intervals of both overlap."""
     a, b = candidate.prediction.measured, other.prediction.measured
     return a is not None and b is not None and a.low <= b.high and b.low <= a.high
 
 
 def may_help(candidate: Foreseen, seconds: float) -> bool:
-    """Whether so many seconds are enough to be worth a word, of what was not left out."""
+    """True if so many seconds are worth reporting, of a change that was not left out."""
     return LEFT_OUT not in (candidate.prediction.reason or "") and -seconds > WORTH * candidate.prediction.step
 
 
 def saves(candidate: Foreseen) -> bool:
-    """For certain, enough to be worth a word, and by more than two unchanged steps differ by."""
+    """True if a change certainly saves enough to report, and more than two unchanged steps differ by."""
     measured = candidate.prediction.measured
     if measured is None or measured.high >= 0 or not may_help(candidate, measured.seconds):
         return False
@@ -174,7 +175,7 @@ def _seconds(candidate: Foreseen) -> float:
 
 
 def _likely(candidate: Foreseen) -> float:
-    """By what was measured in few rounds and what was predicted, each as its interval is narrow."""
+    """Return the mean of measured and predicted seconds, each weighted as its interval is narrow."""
     if candidate.prediction.measured is None:
         return 0.0
     known = [x for x in (candidate.prediction.measured, candidate.prediction.predicted) if x is not None]
@@ -183,13 +184,13 @@ def _likely(candidate: Foreseen) -> float:
 
 
 def _combinations(foreseer: Foreseer, best: Sequence[Foreseen]) -> list[Foreseen]:
-    """The best two, and all of them, as far as they apply to each other."""
+    """Return the best two, and all of the best, as far as they apply to each other."""
     asked = [best[:count] for count in range(2, len(best) + 1)]
     return [foreseer.both(together) for together in asked if applies(foreseer.step, together)]
 
 
 def applies(step: Step, together: Sequence[Foreseen]) -> bool:
-    """Whether each applies behind those before it; one change has one value."""
+    """True if each change applies behind those before it; one change has one value."""
     used = [named.change for x in together for named in x.changes]
     if any(used.count(change) > 1 for change in used):
         return False
@@ -201,14 +202,14 @@ def applies(step: Step, together: Sequence[Foreseen]) -> bool:
 
 
 def fits(step: Step, candidate: Foreseen, winner: Foreseen | None) -> bool:
-    """Whether it is in the winner, or can be made beside it."""
+    """True if a change is in the winner, or can be combined with it."""
     return winner is None or {*candidate.names} <= {*winner.names} or applies(step, [winner, candidate])
 
 
 def combined(best: Sequence[Foreseen], others: Sequence[Foreseen]) -> Foreseen | None:
-    """The best one; then, those of few changes first, what saves more by more than two unchanged steps differ by."""
+    """Return the best change, or a combination that saves more by more than two unchanged steps differ by."""
     winner = min((x for x in best if saves(x)), key=_seconds, default=None)
-    if winner is None:  # little by little they may
+    if winner is None:  # together they may
         return min((x for x in others if saves(x)), key=_seconds, default=None)
     for more in sorted((x for x in others if saves(x)), key=lambda x: (len(x.changes), _seconds(x))):
         if len(more.names) > len(winner.names) and _seconds(more) < _seconds(winner) - (

@@ -1,4 +1,4 @@
-"""From words to a line of the run file: each change seen in one step, and what it should bring from kernels alone."""
+"""Predictions of changes: each is observed in one step, and predicted from kernels measured alone."""
 
 from __future__ import annotations
 
@@ -44,16 +44,15 @@ MOSTLY = 0.5  # of a process's own memory in huge pages
 
 @dataclass
 class Foreseer:
-    """Of one unchanged step. `watching`: seconds that it is watched, once, where anything is to be predicted; `alone`:
-    that kernels are measured by themselves, for all changes alike; `arrays`: a folder for what steps are given. What
-    the run file holds already is not predicted again; what is new is in it on return."""
+    """Predictions for one unchanged step.
+    A prediction that the run file holds is not made again; new ones are written to it."""
 
     step: Step
-    watching: float
-    alone: float
+    watching: float  # seconds that the step is watched, once, where anything is to be predicted
+    alone: float  # seconds that kernels are measured by themselves, for all changes together
     file: RunFile
     say: Callable[[str], None]
-    arrays: Path
+    arrays: Path  # folder of the steps' inputs
     held: dict[str, Prediction] = field(init=False)
     seen: dict[str, Seen | SuiteError] = field(init=False, default_factory=dict)  # by words
     shares: dict[str, float] = field(init=False, default_factory=dict)  # of `alone`, by words
@@ -71,7 +70,7 @@ class Foreseer:
 
     @property
     def turns(self) -> Callable[..., list[Foreseen]]:
-        """What makes changes, in turns with the unchanged step: macro.predicting.made.make, or a program's own."""
+        """The function that times changes in turns with the unchanged step: a network's, or a script's."""
         if self.step.script is not None:
             return partial(own_turns.make, peak=int(self.before.identity.get("peak", 0)))
         identity = _identity(self.before) if "before" in self.__dict__ else {}
@@ -79,12 +78,12 @@ class Foreseer:
 
     @property
     def proving(self) -> float:
-        """Seconds that the proof of the unchanged step's equal work took, where it was made here."""
+        """Seconds of the proof of the unchanged step's equal work, where it was made here."""
         return self.before.side.proving if "before" in self.__dict__ else 0.0
 
     def look(self, asked: Sequence[Named]) -> None:
-        """See all changed steps that are new, some at once where there are cores, for nobody reads their clocks. What
-        fails is told where it is predicted; equal work is proven of what is timed."""
+        """Observe all changed steps that are new, some at once where there are cores; they are not timed.
+        A failure is reported where the change is predicted; equal work is proven of what is timed."""
         new, self.per_round = [named for named in asked if named.words not in self.held], len(asked)
         if not new:
             return
@@ -99,7 +98,7 @@ class Foreseer:
             try:
                 results = pool.map(partial(self._after, running=running, free=free), new)
                 self.seen = dict(zip((named.words for named in new), results, strict=True))
-            except BaseException:  # such as Ctrl-C: who waits for these processes has their end
+            except BaseException:  # such as Ctrl-C: threads that wait for these processes then end
                 for stack in running:
                     stack.close()
                 raise
@@ -107,8 +106,8 @@ class Foreseer:
         self.say(f"{steps} looked at in {took:.0f} s; kernels by themselves and turns have the rest of --budget")
 
     def worth(self, asked: Sequence[Named], least: float) -> list[Named]:
-        """Without those that save kinds of work which take less than this share of the step, and threads that it has
-        already; of them the file says why nobody looked."""
+        """Drop changes of kinds of work below this share of the step, and thread counts that it has already.
+        The file records why they were not observed."""
         return [named for named in asked if named.words in self.held or not self._needless(named, least)]
 
     def _needless(self, named: Named, least: float) -> bool:
@@ -123,8 +122,9 @@ class Foreseer:
         return bool(why)
 
     def _places(self, asked: Sequence[Named]) -> list[list[int]]:
-        """The cores of each changed step that is looked at beside others; what times kernels as it is built runs
-        beside none, and what memory is too small for neither. Programs share all cores."""
+        """Return the cores of each changed step that is observed beside others.
+        A framework that times kernels as it is built runs beside none, as do steps that memory is too small for.
+        Scripts share all cores."""
         if self.step.script is not None:  # most of their time goes into starting, by one thread each
             return [sorted(os.sched_getaffinity(0))] * min(cores(), room_for(self.before.identity.get("peak", 0)))
         every = places(self.step.setting.threads or cores())
@@ -149,8 +149,9 @@ class Foreseer:
                 return error
 
     def each(self, asked: Sequence[Named]) -> list[Foreseen]:
-        """Changes that were looked at, one by one. Those that run share the time for kernels by themselves, by the part
-        of the step that they may change."""
+        """Predict changes that were observed.
+        Those that measure kernels by themselves share the time for that, by the part of the step that they may
+        change."""
         new = [named for named in asked if isinstance(self.seen.get(named.words), Seen) and named.change.alone]
         parts = {named.words: self._part(named) for named in new}
         self.shares = {words: self.alone * part / sum(parts.values()) for words, part in parts.items()}
@@ -158,12 +159,13 @@ class Foreseer:
             return [self.single(named) for named in asked]
 
     def _part(self, named: Named) -> float:
-        """Of a step, that it may change: the kinds of work whose kernels it measures, where it says so; else all."""
+        """Return the share of a step that a change may affect: the kinds of work it names, else all."""
         kinds = named.change.measures or named.change.saves
         return max(LEAST, self.before.kinds(*kinds) / self.before.seconds) if kinds else 1.0
 
     def single(self, named: Named) -> Foreseen:
-        """One change that was looked at. A step that does not run, or shows nothing of the change, is not timed."""
+        """Predict a change that was observed.
+        A step that does not run, or shows nothing of the change, is not timed."""
         changed = named.apply(self.step)
         if prediction := self.held.get(named.words):
             return Foreseen([named], changed, prediction)
@@ -171,7 +173,7 @@ class Foreseer:
         return self._kept([named], changed, named.change.costs, effect, forecast, why)
 
     def _assess(self, named: Named, changed: Step, after: Seen | SuiteError) -> tuple[Effect, Forecast, str]:
-        """Its effect, what it should bring, and why it is not timed."""
+        """Return a change's effect, its forecast, and why it is not timed."""
         if isinstance(after, SuiteError):
             return Effect(False, ""), UNTIMED, f"{NOT_TIMED}: {after}"
         try:
@@ -187,8 +189,8 @@ class Foreseer:
         return effect, self._brings(named, Asked(self.before, after, self.step, changed, share)), ""
 
     def _brings(self, named: Named, asked: Asked) -> Forecast:
-        """With the page faults that certainly come or go beside. A change may be a file of a user's own: what it raises
-        is why there is no prediction."""
+        """Return a change's forecast, with the page faults that certainly come or go beside.
+        A change may be a user's file: what it raises is why there is no prediction."""
         try:
             with memory_of(self.step, asked.before):
                 forecast = named.change.brings(asked)
@@ -205,7 +207,8 @@ class Foreseer:
             return Forecast(why=f"its brings raises {raised(error)}")
 
     def both(self, single: Sequence[Foreseen]) -> Foreseen:
-        """All of these at once, from what is told of each: what else they do to each other the measurement shows."""
+        """Predict changes made at once, from each one's prediction.
+        Other effects on each other show in the measurement."""
         changes = [change for x in single for change in x.changes]
         changed = together(self.step, changes)
         if prediction := self.held.get(joined(changes)):
@@ -233,8 +236,8 @@ class Foreseer:
 
 @contextmanager
 def _apart(free: SimpleQueue[list[int]], threads: int) -> Iterator[None]:
-    """What this thread starts meanwhile runs on cores of its own, where it has no more threads than those: each process
-    takes the last that it may use."""
+    """Start processes on cores of their own, unless they have more threads than those.
+    Each process takes the last cores that it may use."""
     place = free.get()
     try:
         with on(place if threads <= len(place) else sorted(os.sched_getaffinity(0))):
@@ -245,9 +248,10 @@ def _apart(free: SimpleQueue[list[int]], threads: int) -> Iterator[None]:
 
 @contextmanager
 def memory_of(step: Step, before: Before) -> Iterator[None]:
-    """Kernels by themselves have memory as the step has it, for what they bring is another share of each kernel: in
-    pages as its arrays lie in, for NumPy, which makes theirs, asks the system for huge ones, and not every framework
-    does; what they allocate themselves by malloc as it is steered there. Workers that start meanwhile keep it."""
+    """Set the environment so that kernels by themselves have memory as the step has it.
+    The changes give another share of each kernel otherwise. NumPy, which makes the kernels' arrays, requests huge
+    pages, which not every framework does; malloc is steered as in the step. Workers that start meanwhile keep this
+    environment."""
     given = step.setting.knobs.get("variables", {})
     of_policy = heap.POLICIES[step.setting.heap]  # which the kernels have by their own setting
     wanted = {name: str(value) for name, value in given.items() if name.startswith(OF_MALLOC) and name not in of_policy}
@@ -266,8 +270,8 @@ def memory_of(step: Step, before: Before) -> Iterator[None]:
 
 
 def _parts(candidate: Foreseen, step: float, processes: int) -> Sequence[Part]:
-    """Of what is told, of a step of so many seconds; of a prediction from the file its sum, of the whole step: of
-    several such each leaves its share of it."""
+    """Return the parts of a prediction; of one from the file its sum, as a part of the whole step.
+    Of several such parts each leaves its share of the step."""
     if candidate.forecast is not None:
         return candidate.forecast.parts
     prediction = judged.as_long(candidate.prediction, step)
@@ -279,5 +283,5 @@ def _parts(candidate: Foreseen, step: float, processes: int) -> Sequence[Part]:
 
 
 def _identity(seen: Seen) -> dict[str, Any]:
-    """What the process said that it is."""
+    """Return what the process reported that it is, without what it built."""
     return {name: value for name, value in seen.identity.items() if name not in watched.BUILT}

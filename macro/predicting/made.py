@@ -1,4 +1,4 @@
-"""Changes made: the unchanged step, the same once more, and what is changed of it, in turns."""
+"""Trials of changes: the unchanged step, its control run, and changed steps, in turns."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def make(
     identity: Mapping[str, Any],
     hopeless: float | None = None,
 ) -> list[Foreseen]:
-    """All of these in turns with the unchanged step; each with what was measured, in the file too. `folder`: of what
-    they are given; `identity`: what a process of the unchanged step said already; `hopeless`: a saving in shares of the
-    step; what certainly brings less is left out after some rounds, of which the others need no more."""
+    """Time changes in turns with the unchanged step; return and record each with its measurement.
+    `folder`: of the steps' inputs; `identity`: that an unchanged process reported already; `hopeless`: a share of the
+    step: changes that certainly save less are left out after some rounds, and the others need no more."""
     twin = Entry(frameworks.find(f"{step.framework.name}~b"), step.setting, change=TWIN, identity=dict(identity))
     unchanged = Entry(step.framework, step.setting, identity=dict(identity))
     changed = [entered(step, x.changed, x.names, x.identity) for x in foreseen]
@@ -59,8 +59,8 @@ def make(
 
 
 def entered(step: Step, changed: Step, names: Sequence[str], identity: Mapping[str, Any]) -> Entry:
-    """Of a changed step, in the plan of the unchanged one, by the names of its changes; `identity`: what its process
-    said already."""
+    """Return the entry of a changed step in the plan of the unchanged one.
+    `names`: of its changes; `identity`: that its process reported already."""
     batch = changed.plan.batch
     other = None if batch == step.plan.batch else batch
     again = _again(step, names)
@@ -70,7 +70,7 @@ def entered(step: Step, changed: Step, names: Sequence[str], identity: Mapping[s
 
 
 def _again(step: Step, names: Sequence[str]) -> str:
-    """The line that makes it again."""
+    """Return the command that makes the change again."""
     plan, setting = step.plan, step.setting
     line = f"python -m macro whatif {plan.named} {shlex.quote(step.framework.name)} {shlex.join(names)}"
     line += f" --batch {plan.batch} --phase {plan.phase} --threads {setting.threads} --heap {setting.heap}"
@@ -79,8 +79,9 @@ def _again(step: Step, names: Sequence[str]) -> str:
 
 
 def drop(unchanged: Sequence[Entry], changed: Sequence[Entry], hopeless: float) -> None:
-    """Want no more steps of what does not save that share, also where it had as bad luck as two unchanged steps differ
-    by; and none at all where nothing is left to compare."""
+    """Stop timing changes that save less than `hopeless` of a step.
+    The difference of the two control runs is added to each saving first. Stop all steps where nothing is left to
+    compare."""
     steps = [seconds for entry in unchanged for seconds in times(entry)]
     step = sum(steps) / max(1, len(steps))
     first, *twins = unchanged
@@ -104,8 +105,8 @@ def _take(
     folder: Path,
     end: Callable[[], None],
 ) -> str | None:
-    """Turns into the run file, with the contest at their end; what stands in it is gone on with. The contest's name;
-    none where no changed step does the unchanged one's work."""
+    """Take turns, resuming what the run file holds, and record the contest; return its name.
+    None where no changed step does the unchanged one's work."""
     name = results.changed_name(plan, taking)
     by_name = {results.name(plan, entry): entry for entry in taking}
     earlier = resume.rounds(file.run, name)

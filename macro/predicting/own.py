@@ -1,6 +1,6 @@
-"""A step of a user's own program: watched, changed and timed in the program's own loop, all processes in turns.
+"""A step of a user's script: watched, changed and timed in the script's own loop, all processes in turns.
 
-What a program computes is its own: results of changed steps are not compared, as those of networks are.
+Results of changed steps are not compared, as those of networks are.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Watching = TypeVar("Watching", bound=Look)
 
 
 def script(step: Step, seconds: float) -> Script:
-    """The program as a changed or unchanged step has it."""
+    """Return the program as a changed or unchanged step has it."""
     assert step.script is not None
     setting = step.setting
     variables = {**step.script.variables, **setting.knobs.get("variables", {}), **preload.variables(setting.preload)}
@@ -53,7 +53,7 @@ def script(step: Step, seconds: float) -> Script:
 
 
 def before(step: Step, seconds: float, say: Say) -> Before:
-    """Watch its steps for so long. Raises SuiteError."""
+    """Watch the unchanged steps for so many seconds. Raises SuiteError."""
     with place_of() as (folder, streams):
         (recording,) = watch([script(step, seconds)], folder, streams, say, lambda recordings: None)
     breakdown, work = taken_apart(recording, 0.0, Ceilings(None, None)), work_of(recording.called)
@@ -77,8 +77,8 @@ def before(step: Step, seconds: float, say: Say) -> Before:
 
 
 def after(step: Step, say: Say, stack: ExitStack, looks: Sequence[str]) -> Seen:
-    """Some blocks of it, whose clocks nobody reads, without a tracer, and one where nothing is looked at; `stack` ends
-    it. Raises SuiteError, Ended."""
+    """Run some blocks of a changed step without a tracer, one if `looks` is empty; no clock is read.
+    `stack` ends the program. Raises SuiteError, Ended."""
     folder, streams = stack.enter_context(place_of())
     look = started(Look if FUNCTIONS in looks else Plain, script(step, 1.0), folder, streams, stack, say)
     with look.record_end():
@@ -96,12 +96,12 @@ def after(step: Step, say: Say, stack: ExitStack, looks: Sequence[str]) -> Seen:
 
 
 class Plain(Look):
-    """A program of which only plain steps are timed; `gone`: how it ended before it was asked to."""
+    """A program of which only plain steps are timed."""
 
-    gone: str | None = None
+    gone: str | None = None  # how the program ended before it was asked to
 
     def settle(self) -> None:
-        """Steps do not count that need not wait for what workers made ready in others' turns."""
+        """Skip steps too whose batches a data loader's workers prepared in others' turns."""
         super().settle()
         self.skip = max(self.skip, min(MOST, READY * len(children(self.program.pid))))
 
@@ -115,7 +115,7 @@ class Plain(Look):
             self.gone = ends.late(end)
 
     def block(self) -> dict[str, float]:
-        """Of the last round, as an entry has it."""
+        """Return the last round as an entry has it."""
         return {"wall": reply.seconds(self.last, False), "cpu": reply.seconds(self.last, True), "blocked": 0.0}
 
 
@@ -127,7 +127,7 @@ def started(
     stack: ExitStack,
     say: Say,
 ) -> Watching:
-    """A program whose first steps are over, and in which no tracer looks at operations. Raises SuiteError, Ended."""
+    """Start a program; return it after its first steps, without a tracer. Raises SuiteError, Ended."""
     program = Program(user_script, folder, *streams)
     stack.callback(program.close)
     look = kind(user_script, program, say)
@@ -140,7 +140,7 @@ def started(
 
 
 def _rows(work: Work) -> Iterator[tuple[str, Row]]:
-    """Of each row with products or convolutions the largest, by which the others of it are taken to change."""
+    """Yield rows with their largest product or convolution, by which others of the row are taken to change."""
     problems: dict[str, list[Problem]] = {}
     for (members, column), (_, call) in work.largest.items():
         again = alone(call) if column in KINDS else None
@@ -156,6 +156,6 @@ def _identity(recording: Recording) -> Mapping[str, object]:
 
 @contextmanager
 def place_of() -> Iterator[tuple[Path, tuple[IO[bytes], IO[bytes]]]]:
-    """A folder, and where programs print to: nowhere, for several of them print at once."""
+    """Yield a folder, and streams to nowhere, since several programs print at once."""
     with tempfile.TemporaryDirectory(prefix="kernelgap-whatif-") as name, open(os.devnull, "wb") as nowhere:
         yield Path(name), (nowhere, nowhere)

@@ -1,4 +1,4 @@
-"""Changes of a user's own program made: plain steps of all its processes in turns."""
+"""Trials of changes to a user's script: plain steps of all its processes in turns."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ TOPIC = "turns"
 def make(
     step: Step, foreseen: Sequence[Foreseen], file: RunFile, say: Say, peak: float, hopeless: float | None = None
 ) -> list[Foreseen]:
-    """All of these in turns with the unchanged program and another of it; as macro.predicting.made. `peak`: bytes that
-    a process of it has at most: as many are made at once as memory has room for."""
+    """Time changes in turns with the unchanged program and its control run, as macro.predicting.made.
+    `peak`: bytes that a process of it has at most: as many run at once as memory has room for."""
     at_once = max(1, room_for(peak) - judged.UNCHANGED)
     groups = [foreseen[i : i + at_once] for i in range(0, len(foreseen), at_once)]
     if len(groups) > 1:
@@ -49,7 +49,7 @@ def make(
 
 
 def check(step: Step, peak: float) -> None:
-    """Raises Unavailable where memory has no room for the unchanged program, its twin and one that is changed."""
+    """Raise Unavailable if memory has no room for the unchanged program, its control and a changed one."""
     if (room := room_for(peak)) <= judged.UNCHANGED:
         raise Unavailable(
             f"three processes of {step.plan.network.name} take turns, as it is, once more and changed, of "
@@ -95,7 +95,7 @@ def _time(step: Step, foreseen: Sequence[Foreseen], file: RunFile, say: Say, hop
 
 
 def _progress(step: Step, turn: rounds.Turn, say: Say) -> None:
-    """Signs of life after a round; after the first also whether the budget is too small."""
+    """Report progress after rounds 1, 2, 4, …; after the first also whether the budget is too small."""
     if not turn.number & turn.number - 1:  # 1, 2, 4, 8 …
         say(f"{counted(turn.number, 'round')}, {turn.seconds:.0f} of {step.plan.seconds:.0f} s")
     for text in turns.over_budget(step.plan, 0, turn.seconds, 0.0) if turn.number == 1 else ():
@@ -110,7 +110,7 @@ def _all(
     stack: ExitStack,
     say: Say,
 ) -> list[tuple[Entry, Plain]]:
-    """All of them started and settled, some at once; one that fails has its reason, and the others go on."""
+    """Start and settle all programs, some at once; one that fails has its reason, and the others go on."""
 
     def settled(entry: Entry, step: Step) -> Plain | None:
         say(f"starting {step.plan.network.name}, {entry.change or 'as it is'}")

@@ -1,4 +1,4 @@
-"""The unchanged step watched, and one step of the changed one looked at for what it does, whose clocks nobody reads."""
+"""The unchanged step, watched, and one step of the changed one, observed for what it does, not timed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PREFIX = "kernelgap-whatif-"  # of a folder
 
 
 def before(step: Step, seconds: float, say: Callable[[str], None], arrays: Path) -> Before:
-    """Watch its steps for so long; `arrays`: the folder of what it is given. Raises SuiteError."""
+    """Watch the unchanged steps for so long; `arrays`: the folder of their inputs. Raises SuiteError."""
     plan, side = replace(step.plan, seconds=seconds), Side(Entry(step.framework, step.setting))
     with ExitStack() as stack:
         files = job.write_arrays(plan.network, plan.batch, arrays)
@@ -70,8 +70,8 @@ def before(step: Step, seconds: float, say: Callable[[str], None], arrays: Path)
 def after(
     step: Step, say: Callable[[str], None], stack: ExitStack, looks: Sequence[str], arrays: Path | None = None
 ) -> Seen:
-    """Some steps of it, whose equal work nobody asks for, and none where nothing is to be looked at; `arrays`: the
-    folder of what it is given, where another process was given the same; `stack` ends its process. Raises
+    """Run some steps of the changed step to observe it, none if `looks` is empty; equal work is not proven.
+    `arrays`: the folder of its inputs, where another process has the same; `stack` ends its process. Raises
     SuiteError."""
     side, folder = Side(Entry(step.framework, step.setting)), stack.enter_context(TemporaryDirectory(prefix=PREFIX))
     files = job.write_arrays(step.plan.network, step.plan.batch, arrays or Path(folder))
@@ -88,13 +88,13 @@ def after(
 
 
 def steady(faults: Sequence[float]) -> tuple[float, float]:
-    """Page faults of a plain step in the mean, and the standard error of that."""
+    """Return the mean page faults of a plain step, and their standard error."""
     return mean(faults), stdev(faults) / len(faults) ** 0.5 if len(faults) > 1 else 0.0
 
 
 def spread(seconds: Sequence[float]) -> float:
-    """By how much one round of a plain step is off, as CONFIDENCE has it and as far as so few tell: by the error of
-    their mean, which is worked out as that of what is measured is. Nothing is known of fewer than LEAST."""
+    """Return the error of one round of a plain step, at CONFIDENCE; 0 for fewer rounds than LEAST.
+    It is worked out from the error of their mean, as that of a measurement is."""
     import numpy as np
 
     if len(seconds) < LEAST:
@@ -116,19 +116,19 @@ def _attributed(step: Step, process: Watched) -> Attribution:
 
 
 def symbols(process: Watched) -> dict[str, int]:
-    """Samples by the function that they were in. Raises LaunchError for none."""
+    """Count samples by the function that they were in. Raises LaunchError where there are none."""
     if not process.samples:
         raise LaunchError("perf took no samples of it")
     return Counter(sample.symbol for sample in process.samples)
 
 
 def _identity(side: Side) -> dict[str, Any]:
-    """What the process says of itself, and of what it built how many samples its steps have and how its weights lie."""
+    """Return the identity that the process reported, and from what it built its batch, layout and flags."""
     return {**side.entry.identity, **{name: side.entry.built.get(name) for name in BUILT}}
 
 
 def started_with(pid: int) -> tuple[str, dict[str, str]]:
-    """The files that a process has mapped, and its environment; nothing where the system does not tell."""
+    """Return the files that a process has mapped, and its environment; empty where the system denies it."""
     texts = []
     for name in ("maps", "environ"):
         try:
@@ -140,8 +140,7 @@ def started_with(pid: int) -> tuple[str, dict[str, str]]:
 
 
 def huge(pid: int) -> float | None:
-    """The share of a process's own memory, without files, that lies in huge pages; None where the system does not
-    tell."""
+    """Return the share of a process's anonymous memory in huge pages; None where the system denies it."""
     try:
         rollup = Path(f"/proc/{pid}/smaps_rollup").read_text("utf-8")
     except OSError:

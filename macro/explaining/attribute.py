@@ -1,6 +1,6 @@
 """Attribution of samples to spans: where a step's time went, by row, column and step.
 
-Nothing is rescaled. A sample belongs to the innermost span that contains its time, of its own thread where both have one.
+A sample belongs to the innermost span that contains its time, in its thread where both have one. Nothing is rescaled.
 """
 
 from __future__ import annotations

@@ -123,9 +123,7 @@ def _cells(
         if column == "OS memory" and not measured and faulted.get("P3"):
             done, basis = None, ""
         path, phase = place(members[0])
-        seen = sum(
-            (attribution.seen.get((members, column), Counter()) for attribution in attributions), Counter[str]()
-        ).most_common(1)
+        seen = sum((x.seen.get((members, column), Counter()) for x in attributions), Counter[str]()).most_common(1)
         unit = kinds.find(column).unit
         rate = done / estimate.center if done and estimate.center > 0 else None
         largest = work.largest.get((members, column))

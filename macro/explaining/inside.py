@@ -50,34 +50,30 @@ def _logged(breakdown: Breakdown, seen: float) -> Witness:
     """Compare the rows of products with what libraries logged.
     Rows may take longer, where the framework multiplies itself, or less, by the products inside an attention."""
     kinds = {kind.name: kind for kind in breakdown.kinds}
-    attributed, inside = (sum(kinds[name].a for name in names if name in kinds) for names in (LOGGED, INSIDE))
+    by_rows, inside = (sum(kinds[name].a for name in names if name in kinds) for names in (LOGGED, INSIDE))
     error = sum((kinds[name].high - kinds[name].low) / 2 for name in LOGGED if name in kinds)
     off = max(AGREES * seen, FEW * breakdown.step["a"])
-    below, above = seen - attributed - inside, attributed - seen
+    below, above = seen - by_rows - inside, by_rows - seen
     verdict = "agree" if max(below, above) <= off else "cannot tell" if below <= off + error else "disagree"
     return Witness(
-        "products",
-        attributed,
-        seen,
-        _if_one_thread(breakdown, verdict),
-        "the rows; what MKL and oneDNN log of their own calls",
+        "products", by_rows, seen, _verdict(breakdown, verdict), "the rows; what MKL and oneDNN log of their own calls"
     )
 
 
-def _again(breakdown: Breakdown, call: dict[str, Any], attributed: float, error: float) -> Witness:
+def _again(breakdown: Breakdown, call: dict[str, Any], by_rows: float, error: float) -> Witness:
     """Compare a call's time in its row with the same call, repeated in the cache and out of it.
     The verdict is `cannot tell` where these two are far apart."""
     low, high = sorted((call["warm"], call["cold"]))
-    seen, off = min((low, high), key=lambda end: abs(end - attributed)), max(low - attributed, attributed - high, 0.0)
+    seen, off = min((low, high), key=lambda end: abs(end - by_rows)), max(low - by_rows, by_rows - high, 0.0)
     verdict = "agree" if off <= AGREES * seen else "cannot tell" if off <= error + AGREES * seen else "disagree"
     if high - low > 2 * NARROW * low or breakdown.program.get("heap") == "default":  # whose results are in new memory
         verdict = "cannot tell"
     ends = " to ".join(map(units.seconds, (low, high)))
     words = f"a call in its row; the same call alone in its process ({ends}, operands in its cache and not)"
-    return Witness(f"{call['row']}, {call['column']}", attributed, seen, _if_one_thread(breakdown, verdict), words)
+    return Witness(f"{call['row']}, {call['column']}", by_rows, seen, _verdict(breakdown, verdict), words)
 
 
-def _if_one_thread(breakdown: Breakdown, verdict: str) -> str:
+def _verdict(breakdown: Breakdown, verdict: str) -> str:
     """Return the verdict for one thread, else `cannot tell`.
     With several, a call's time includes threads' waiting for each other, which its rows leave out."""
     return "cannot tell" if breakdown.threads > 1 else verdict

@@ -14,7 +14,7 @@ from macro.explaining import certain, modules
 from macro.watching.recording import Called, Event, Recording, Watched
 from reports.breakdown import AGREES, NARROW, Breakdown, Witness
 
-GRADIENT = ("gemm", "element-wise", "copy", "clear")  # kinds of the operations that make a gradient
+KINDS = ("gemm", "element-wise", "copy", "clear")  # of the operations that make a gradient
 
 
 def witnesses(breakdown: Breakdown, recording: Recording, processes: Sequence[Watched]) -> Iterator[Witness]:
@@ -70,16 +70,11 @@ def _gradient(
 
 def _operations(row: str, events: Sequence[Event]) -> list[Event]:
     """Return the products of a row and the passes over their results, none of them inside another."""
-    operations: list[Event] = []
+    kept: list[Event] = []
     for event, where, column in modules.placed(events):
-        if (
-            where is not None
-            and where.row == row
-            and column in GRADIENT
-            and not (operations and event.start < operations[-1].end)
-        ):
-            operations.append(event)
-    return operations
+        if where is not None and where.row == row and column in KINDS and not (kept and event.start < kept[-1].end):
+            kept.append(event)
+    return kept
 
 
 def _result(call: Called) -> list[int]:

@@ -193,7 +193,7 @@ def _so_far(recordings: Sequence[Recording]) -> str:
     from macro.explaining import advice, breakdown
 
     breakdowns = [breakdown.taken_apart(recording, 0.0, breakdown.Ceilings(None, None)) for recording in recordings]
-    return "so far: " + "; ".join(advice.first_answer(document) for document in breakdowns)
+    return "so far: " + "; ".join(advice.first_answer(x) for x in breakdowns)
 
 
 def _notes(asked: OwnRequest, recordings: Sequence[Recording], took: float, say: Callable[[str], None]) -> list[Note]:
@@ -216,11 +216,8 @@ def _notes(asked: OwnRequest, recordings: Sequence[Recording], took: float, say:
     if len(recordings) > 1:
         return [attribution.note(pair.explain(recordings[0], recordings[1], took)), *map(step.note, breakdowns)]
     if asked.depth is not None:
-        breakdowns = [
-            replace(document, modules=tuple(x for x in document.modules if x.depth < asked.depth))
-            for document in breakdowns
-        ]
-    return [step.note(document) for document in breakdowns]
+        breakdowns = [replace(x, modules=tuple(y for y in x.modules if y.depth < asked.depth)) for x in breakdowns]
+    return [step.note(x) for x in breakdowns]
 
 
 def say_all(run: Run, outputs: Outputs, streams: Mapping[str, IO[str]]) -> int:

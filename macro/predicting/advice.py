@@ -207,7 +207,7 @@ def fits(step: Step, candidate: Foreseen, winner: Foreseen | None) -> bool:
 
 
 def combined(best: Sequence[Foreseen], others: Sequence[Foreseen]) -> Foreseen | None:
-    """Return the best change, or a combination that saves more by more than two unchanged steps differ by."""
+    """Return the best change, or a combination that saves more by more than unchanged steps differ by."""
     winner = min((x for x in best if saves(x)), key=_seconds, default=None)
     if winner is None:  # together they may
         return min((x for x in others if saves(x)), key=_seconds, default=None)

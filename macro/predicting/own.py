@@ -1,4 +1,4 @@
-"""A step of a user's script: watched, changed and timed in the script's own loop, all processes in turns.
+"""A step of a user's script: watched, changed and timed in the script's loop, processes in turns.
 
 Results of changed steps are not compared, as those of networks are.
 """
@@ -120,17 +120,12 @@ class Plain(Look):
 
 
 def started(
-    kind: type[Watching],
-    user_script: Script,
-    folder: Path,
-    streams: tuple[IO[bytes], IO[bytes]],
-    stack: ExitStack,
-    say: Say,
+    kind: type[Watching], source: Script, folder: Path, streams: tuple[IO[bytes], IO[bytes]], stack: ExitStack, say: Say
 ) -> Watching:
     """Start a program; return it after its first steps, without a tracer. Raises SuiteError, Ended."""
-    program = Program(user_script, folder, *streams)
+    program = Program(source, folder, *streams)
     stack.callback(program.close)
-    look = kind(user_script, program, say)
+    look = kind(source, program, say)
     with look.record_end():
         if kind is not Plain:
             look.sample(folder, stack)
@@ -140,7 +135,7 @@ def started(
 
 
 def _rows(work: Work) -> Iterator[tuple[str, Row]]:
-    """Yield rows with their largest product or convolution, by which others of the row are taken to change."""
+    """Yield rows with their largest problem, by which the others of the row are taken to change."""
     problems: dict[str, list[Problem]] = {}
     for (members, column), (_, call) in work.largest.items():
         again = alone(call) if column in KINDS else None

@@ -70,9 +70,9 @@ def before(step: Step, seconds: float, say: Callable[[str], None], arrays: Path)
 def after(
     step: Step, say: Callable[[str], None], stack: ExitStack, looks: Sequence[str], arrays: Path | None = None
 ) -> Seen:
-    """Run some steps of the changed step to observe it, none if `looks` is empty; equal work is not proven.
-    `arrays`: the folder of its inputs, where another process has the same; `stack` ends its process. Raises
-    SuiteError."""
+    """Run some steps of the changed step to observe it; none if `looks` is empty.
+    Its equal work is not proven. `arrays`: the folder of its inputs, where another process has the same; `stack` ends
+    its process. Raises SuiteError."""
     side, folder = Side(Entry(step.framework, step.setting)), stack.enter_context(TemporaryDirectory(prefix=PREFIX))
     files = job.write_arrays(step.plan.network, step.plan.batch, arrays or Path(folder))
     process = watch.begun(step.plan, side, files, Path(folder), stack, say)

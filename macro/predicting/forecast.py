@@ -249,7 +249,7 @@ def _apart(free: SimpleQueue[list[int]], threads: int) -> Iterator[None]:
 @contextmanager
 def memory_of(step: Step, before: Before) -> Iterator[None]:
     """Set the environment so that kernels by themselves have memory as the step has it.
-    The changes give another share of each kernel otherwise. NumPy, which makes the kernels' arrays, requests huge
+    Otherwise a change saves another share of each kernel. NumPy, which makes the kernels' arrays, requests huge
     pages, which not every framework does; malloc is steered as in the step. Workers that start meanwhile keep this
     environment."""
     given = step.setting.knobs.get("variables", {})

@@ -98,7 +98,7 @@ def after(step: Step, say: Say, stack: ExitStack, looks: Sequence[str]) -> Seen:
 class Plain(Look):
     """A program of which only plain steps are timed."""
 
-    gone: str | None = None  # how the program ended before it was asked to
+    gone: str | None = None  # how the program ended by itself
 
     def settle(self) -> None:
         """Skip steps too whose batches a data loader's workers prepared in others' turns."""

@@ -1,1 +1,1 @@
-"""From samples and spans to rows, columns, the gap of two steps, and its sentences."""
+"""Explanations of steps: from samples and spans to rows, columns, the gap of two steps, and sentences."""

@@ -1,4 +1,4 @@
-"""What is said of one program's step: its time, its kinds of work, where they lie, what is no work, what to try."""
+"""Sentences about one program's step: its time, kinds of work, modules, overhead, and what to try."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from reports import busy
 from reports.breakdown import Breakdown, Module, Share, in_type, large
 from reports.units import scaled, seconds, signed
 
-LARGE = 0.05  # of a step: a kind or a module that is worth a word
-WORTH = 0.02  # of a step, from which on something is to be tried
+LARGE = 0.05  # of a step: a kind or a module that is worth naming
+WORTH = 0.02  # of a step: the least saving that is worth trying
 KEEP = " ".join(f"{name}={value}" for name, value in POLICIES["keep"].items())
 OVERHEAD = (
     *("OS memory", "OS other", "malloc", "dispatch", "interpreter", "tracer", "data", "waiting", "spin"),
@@ -24,39 +24,40 @@ OVERHEAD = (
 
 @dataclass(frozen=True)
 class Try:
-    """What may help: how many seconds at most, and what a user writes; `edit`: into the program, where no variable
-    does it."""
+    """A measure that may help, and what a user writes to take it."""
 
     name: str
-    most: Callable[[Breakdown], float]
+    most: Callable[[Breakdown], float]  # seconds of a step that it saves at most
     do: str
     measure: str = ""
-    edit: bool = True
+    edit: bool = True  # into the program; False: a variable does it
 
 
 def _kind(*names: str) -> Callable[[Breakdown], float]:
-    return lambda found: sum(share.a for share in found.kinds if share.name in names)
+    return lambda breakdown: sum(share.a for share in breakdown.kinds if share.name in names)
 
 
-def _heap(found: Breakdown) -> float:
-    if found.started:
-        difference, sure = _kept(found)
+def _heap(breakdown: Breakdown) -> float:
+    if breakdown.started:
+        difference, sure = _kept(breakdown)
         return difference if sure else 0.0
     return (
-        sum(share.a for share in found.kinds if share.name == "OS memory") if found.program["heap"] != "keep" else 0.0
+        sum(share.a for share in breakdown.kinds if share.name == "OS memory")
+        if breakdown.program["heap"] != "keep"
+        else 0.0
     )
 
 
-def _update(found: Breakdown) -> float:
-    """What an optimizer that is not fused takes above one pass over its parameters."""
-    fused = any("_fused_" in (cell.seen or "") for cell in found.cells if cell.phase == "update")
-    return 0.0 if fused else 0.5 * sum(cell.a for cell in found.cells if cell.phase == "update")
+def _update(breakdown: Breakdown) -> float:
+    """Estimate the seconds that an optimizer which is not fused takes above one pass over its parameters."""
+    fused = any("_fused_" in (cell.seen or "") for cell in breakdown.cells if cell.phase == "update")
+    return 0.0 if fused else 0.5 * sum(cell.a for cell in breakdown.cells if cell.phase == "update")
 
 
-def _vendor(found: Breakdown) -> float:
-    """What products take above the ceiling in kernels that MKL has for processors of others."""
-    own = any(cell.column == "gemm" and (cell.seen or "").startswith("mkl_blas_def") for cell in found.cells)
-    return sum(share.left or 0.0 for share in found.kinds if share.name == "gemm") if own else 0.0
+def _vendor(breakdown: Breakdown) -> float:
+    """Return products' seconds above the ceiling if MKL runs its kernels for other vendors' processors."""
+    generic = any(cell.column == "gemm" and (cell.seen or "").startswith("mkl_blas_def") for cell in breakdown.cells)
+    return sum(share.left or 0.0 for share in breakdown.kinds if share.name == "gemm") if generic else 0.0
 
 
 TRIES = (
@@ -86,49 +87,49 @@ TRIES = (
 )
 
 
-def edits(found: Breakdown) -> dict[str, tuple[str, float]]:
-    """Of a program, by name: what is written into it, and the seconds of a step that it saves at most."""
-    return {one.name: (one.do, one.most(found)) for one in TRIES if one.edit}
+def edits(breakdown: Breakdown) -> dict[str, tuple[str, float]]:
+    """Return by name each edit of the program, and the seconds of a step that it saves at most."""
+    return {remedy.name: (remedy.do, remedy.most(breakdown)) for remedy in TRIES if remedy.edit}
 
 
-def sentences(found: Breakdown) -> list[str]:
-    """In the order in which a person asks."""
+def sentences(breakdown: Breakdown) -> list[str]:
+    """Return all sentences, in the order in which a reader asks."""
     return [
-        _step(found),
-        *filter(None, [busy.step_sentence(found.busy, found.threads)]),
-        *_as_started(found),
-        _kinds(found),
-        *_places(found),
-        *_no_work(found),
-        *_looking(found),
-        *(f"To try: {text}" for text in _tries(found)),
+        _step(breakdown),
+        *filter(None, [busy.step_sentence(breakdown.busy, breakdown.threads)]),
+        *_as_started(breakdown),
+        _kinds(breakdown),
+        *_places(breakdown),
+        *_no_work(breakdown),
+        *_looking(breakdown),
+        *(f"To try: {text}" for text in _tries(breakdown)),
     ]
 
 
-def first_answer(found: Breakdown) -> str:
-    """The step and its largest kinds, in a line."""
-    kinds_ = ", ".join(f"{share.name} {share.a / found.step['a']:.0%}" for share in found.kinds[:4])
-    return f"{found.name}, {found.rounds} rounds: {seconds(found.step['a'])} a step: {kinds_}"
+def first_answer(breakdown: Breakdown) -> str:
+    """Format the step and its largest kinds in one line."""
+    kinds_ = ", ".join(f"{share.name} {share.a / breakdown.step['a']:.0%}" for share in breakdown.kinds[:4])
+    return f"{breakdown.name}, {breakdown.rounds} rounds: {seconds(breakdown.step['a'])} a step: {kinds_}"
 
 
-def _step(found: Breakdown) -> str:
-    low, high = found.interval
-    program = found.program
+def _step(breakdown: Breakdown) -> str:
+    low, high = breakdown.interval
+    program = breakdown.program
     torch = program.get("framework") == "pytorch"
     version = f"PyTorch {program['version']}" if torch else f"Python {program['python']}"
-    threads = f"{found.threads} thread{'s' * (found.threads > 1)}"
-    rate = _rate(found)
+    threads = f"{breakdown.threads} thread{'s' * (breakdown.threads > 1)}"
+    rate = _rate(breakdown)
     return (
-        f"A step of {found.name} takes {seconds(found.step['a'])} [{seconds(low)}, {seconds(high)}] within this process"
-        f"{rate}. {version}, {threads}, {_heap_words(found)}; a step ends with {program['step']}; "
-        f"{found.rounds} rounds."
+        f"A step of {breakdown.name} takes {seconds(breakdown.step['a'])} [{seconds(low)}, {seconds(high)}] within "
+        f"this process{rate}. {version}, {threads}, {_heap_words(breakdown)}; a step ends with {program['step']}; "
+        f"{breakdown.rounds} rounds."
     )
 
 
-def _rate(found: Breakdown) -> str:
+def _rate(breakdown: Breakdown) -> str:
     """Write the FLOP of a step, their rate and type, the share of what this machine can."""
-    types, step = large(found.types), found.step["a"]
-    flops, peaks = sum(found.types.values()), [found.peak(name) for name in types]
+    types, step = large(breakdown.types), breakdown.step["a"]
+    flops, peaks = sum(breakdown.types.values()), [breakdown.peak(name) for name in types]
     if not flops:
         return ""
     least = sum(x / peak for x, peak in zip(types.values(), peaks, strict=True) if peak)
@@ -136,16 +137,16 @@ def _rate(found: Breakdown) -> str:
     return f": {scaled(flops, 'FLOP')} at {scaled(flops / step, 'FLOP/s')}{in_type(' and '.join(types))}{share}"
 
 
-def _heap_words(found: Breakdown) -> str:
-    return {"keep": "freed memory kept", "default": "the default heap"}.get(str(found.program["heap"]), "")
+def _heap_words(breakdown: Breakdown) -> str:
+    return {"keep": "freed memory kept", "default": "the default heap"}.get(str(breakdown.program["heap"]), "")
 
 
-def _as_started(found: Breakdown) -> Iterator[str]:
-    """The heap, a swap that was made in the program itself."""
-    if not found.started:
+def _as_started(breakdown: Breakdown) -> Iterator[str]:
+    """Compare the step on the program's own heap with the step that keeps freed memory."""
+    if not breakdown.started:
         return
-    started, faults = found.started, found.faults.get("P0", 0.0)
-    difference, sure = _kept(found)
+    started, faults = breakdown.started, breakdown.faults.get("P0", 0.0)
+    difference, sure = _kept(breakdown)
     chance = "" if sure else ", which may be chance"
     yield (
         f"Before, on the heap that it starts with, a step took {seconds(started['seconds'])} "
@@ -155,21 +156,21 @@ def _as_started(found: Breakdown) -> Iterator[str]:
     )
 
 
-def _kept(found: Breakdown) -> tuple[float, bool]:
-    """Seconds of a step that keeping freed memory saves, and whether their interval excludes zero. Both heaps were
-    watched one after the other, so that other load is in the difference."""
-    started, step = found.started, found.step["a"]
+def _kept(breakdown: Breakdown) -> tuple[float, bool]:
+    """Return the seconds that keeping freed memory saves, and whether their interval excludes zero.
+    The two heaps were watched one after the other, so that the difference contains other load."""
+    started, step = breakdown.started, breakdown.step["a"]
     difference = started["seconds"] - step
-    half = math.hypot(started["high"] - started["seconds"], found.interval[1] - step)
-    return difference, abs(difference) > half and (found.busy or 0.0) <= busy.TAKEN
+    half = math.hypot(started["high"] - started["seconds"], breakdown.interval[1] - step)
+    return difference, abs(difference) > half and (breakdown.busy or 0.0) <= busy.TAKEN
 
 
-def _kinds(found: Breakdown) -> str:
+def _kinds(breakdown: Breakdown) -> str:
     parts: list[str] = []
-    for share in found.kinds:
-        if share.a < LARGE * found.step["a"] and parts:
+    for share in breakdown.kinds:
+        if share.a < LARGE * breakdown.step["a"] and parts:
             break
-        parts.append(f"{share.name} {share.a / found.step['a']:.0%} ({_speed(share)})")
+        parts.append(f"{share.name} {share.a / breakdown.step['a']:.0%} ({_speed(share)})")
     return f"By kind of work: {', '.join(parts)}."
 
 
@@ -181,53 +182,55 @@ def _speed(share: Share) -> str:
     return f"{seconds(share.a)}, {scaled(share.rate, unit)}{in_type(share.dtype)}{of}"
 
 
-def _places(found: Breakdown) -> Iterator[str]:
-    """The largest modules that hold no other large one."""
+def _places(breakdown: Breakdown) -> Iterator[str]:
+    """Name the largest modules that contain no other large module."""
     leaves = [
-        one
-        for i, one in enumerate(found.modules)
-        if not any(x.depth > one.depth and x.total > 0.6 * one.total for x in _below(found, i))
+        module
+        for i, module in enumerate(breakdown.modules)
+        if not any(x.depth > module.depth and x.total > 0.6 * module.total for x in _below(breakdown, i))
     ]
-    large = sorted((one for one in leaves if one.total >= LARGE * found.step["a"]), key=lambda one: -one.total)[:5]
+    large = sorted((x for x in leaves if x.total >= LARGE * breakdown.step["a"]), key=lambda x: -x.total)[:5]
     if large:
-        yield "Largest modules: " + "; ".join(_module(one) for one in large) + "."
+        yield "Largest modules: " + "; ".join(_module(module) for module in large) + "."
 
 
-def _below(found: Breakdown, i: int) -> Iterator[Module]:
-    for one in found.modules[i + 1 :]:
-        if one.depth <= found.modules[i].depth:
+def _below(breakdown: Breakdown, i: int) -> Iterator[Module]:
+    for module in breakdown.modules[i + 1 :]:
+        if module.depth <= breakdown.modules[i].depth:
             return
-        yield one
+        yield module
 
 
-def _module(one: Module) -> str:
-    phases = ", ".join(f"{phase} {seconds(one.phases[phase])}" for phase in PHASES if one.phases.get(phase, 0) > 0)
-    times = f" ×{one.count}" if one.count > 1 else ""
-    return f"{one.path}{times} {seconds(one.total)} ({phases}; mostly {one.column})"
+def _module(module: Module) -> str:
+    phases = ", ".join(
+        f"{phase} {seconds(module.phases[phase])}" for phase in PHASES if module.phases.get(phase, 0) > 0
+    )
+    times = f" ×{module.count}" if module.count > 1 else ""
+    return f"{module.path}{times} {seconds(module.total)} ({phases}; mostly {module.column})"
 
 
-def _no_work(found: Breakdown) -> Iterator[str]:
-    """What of a step multiplies nothing and moves nothing that the program asked for."""
-    parts = [share for share in found.kinds if share.name in OVERHEAD and share.a >= 0.01 * found.step["a"]]
+def _no_work(breakdown: Breakdown) -> Iterator[str]:
+    """Name the kinds of work that neither compute nor move data which the program asked for."""
+    parts = [share for share in breakdown.kinds if share.name in OVERHEAD and share.a >= 0.01 * breakdown.step["a"]]
     if parts:
         yield "No arithmetic: " + ", ".join(f"{share.name} {seconds(share.a)}" for share in parts) + "."
 
 
-def _looking(found: Breakdown) -> Iterator[str]:
-    levels = found.levels["a"]
+def _looking(breakdown: Breakdown) -> Iterator[str]:
+    levels = breakdown.levels["a"]
     words = {"P1": "spans", "P2": "samples", "P3": "both"}
     parts = [f"{words[name]} {levels[name] - 1:+.0%}" for name in words if name in levels]
     changed = ": tracing changed this step, whose operations are tiny" if levels.get("P3", 1) > 1.15 else ""
-    if (perf := found.program.get("perf")) is not None:
+    if (perf := breakdown.program.get("perf")) is not None:
         parts.append(f"perf took {perf:.1%} of a core")
     if parts:
         yield f"Looking costs: {', '.join(parts)}{changed}. The step's time is of plain ones, all else of watched ones."
 
 
-def _tries(found: Breakdown) -> Iterator[str]:
-    worth = [(one.most(found), one) for one in TRIES]
-    for most, one in sorted(worth, key=lambda x: -x[0]):
-        if most >= WORTH * found.step["a"]:
-            measure = one.measure.replace("--heap", f"python -m macro explain {found.program['script']} --heap")
+def _tries(breakdown: Breakdown) -> Iterator[str]:
+    worth = [(remedy.most(breakdown), remedy) for remedy in TRIES]
+    for most, remedy in sorted(worth, key=lambda x: -x[0]):
+        if most >= WORTH * breakdown.step["a"]:
+            measure = remedy.measure.replace("--heap", f"python -m macro explain {breakdown.program['script']} --heap")
             more = f" Measure: {measure}" if measure else ""
-            yield f"{one.name}: at most {seconds(most)} of a step. Do: {one.do}.{more}"
+            yield f"{remedy.name}: at most {seconds(most)} of a step. Do: {remedy.do}.{more}"

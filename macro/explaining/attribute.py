@@ -1,6 +1,6 @@
-"""Samples joined with spans: where a step's time went, by row and column, step by step; nothing is rescaled.
+"""Attribution of samples to spans: where a step's time went, by row, column and step.
 
-A sample belongs to the innermost span that contains its time: of its own thread where both tell it.
+A sample belongs to the innermost span that contains its time, in its thread where both have one. Nothing is rescaled.
 """
 
 from __future__ import annotations
@@ -23,24 +23,21 @@ Key = tuple[tuple[str, ...], str]  # rows, column
 
 @dataclass
 class Attribution:
-    """Of one process: seconds by cell, a number a step. `calls`: spans a step without further ones inside, and
-    `bytes` of their operands where told; `seen`: the symbols of a cell; closures: docs/explain.md."""
+    """Seconds of one process's steps by cell, a number for each step."""
 
     steps: int
     rounds: list[int] = field(default_factory=list)  # of each step
-    cells: dict[Key, list[float]] = field(default_factory=dict)
-    calls: dict[Key, float] = field(default_factory=dict)
-    bytes: dict[Key, float] = field(default_factory=dict)
-    flops: dict[Key, float] = field(default_factory=dict)  # of a step, where its shapes tell
+    cells: dict[Key, list[float]] = field(default_factory=dict)  # seconds of each step
+    calls: dict[Key, float] = field(default_factory=dict)  # spans a step without further ones inside
+    bytes: dict[Key, float] = field(default_factory=dict)  # of the calls' operands, where spans have them
+    flops: dict[Key, float] = field(default_factory=dict)  # of a step, where its shapes are known
     products: dict[tuple[str, ...], dict[str, float]] = field(default_factory=dict)  # how often a step makes each row's
-    seen: dict[Key, Counter[str]] = field(default_factory=dict)
-    faults: dict[tuple[str, ...], float] = field(
-        default_factory=dict
-    )  # page faults of a step by row, where perf saw them
-    closure: dict[str, float | None] = field(default_factory=dict)
+    seen: dict[Key, Counter[str]] = field(default_factory=dict)  # symbols of samples
+    faults: dict[tuple[str, ...], float] = field(default_factory=dict)  # page faults of a step by row, from perf
+    closure: dict[str, float | None] = field(default_factory=dict)  # docs/explain.md
 
     def by_round(self, keys: Sequence[Key]) -> Any:
-        """rounds × cells: the mean of the steps of each round, which are one cluster."""
+        """Return seconds, rounds × cells: means over the steps of each round, which are one cluster."""
         import numpy as np
 
         rounds = np.array(self.rounds)
@@ -49,15 +46,15 @@ class Attribution:
 
 
 class Place(NamedTuple):
-    """Where a moment lies in the spans."""
+    """Rows and kind of the spans around a moment."""
 
     rows: tuple[str, ...]
     column: str | None
-    inside: bool
+    inside: bool  # of a span that has rows
 
 
 def attribute(watched: Watched, group: Mapping[str, tuple[str, ...]], threads: int) -> Attribution:
-    """Of one process, rows that belong together as one."""
+    """Attribute the samples of one process to cells; rows of one group count as one row."""
     attribution = Attribution(len(watched.steps), watched.rounds)
     starts = [start for start, *_ in watched.steps]
     wall = sum(end - start for start, end, *_ in watched.steps) * 1e-9
@@ -86,7 +83,7 @@ def attribute(watched: Watched, group: Mapping[str, tuple[str, ...]], threads: i
         attribution.cells.update(waiting(watched, threads, group))
         for key, seconds in attribution.cells.items():  # all by the thread, so that cells sum to a wall
             attribution.cells[key] = [x / threads for x in seconds]
-    inside = [one for one in watched.page_faults if _step(watched, starts, one.time) is not None]
+    inside = [fault for fault in watched.page_faults if _step(watched, starts, fault.time) is not None]
     for place in locate(watched.spans, inside):
         rows = together(place.rows, group)
         attribution.faults[rows] = attribution.faults.get(rows, 0.0) + FAULTS / attribution.steps
@@ -95,15 +92,15 @@ def attribute(watched: Watched, group: Mapping[str, tuple[str, ...]], threads: i
 
 
 def _count(attribution: Attribution, spans: Sequence[dict[str, Any]], group: Mapping[str, tuple[str, ...]]) -> None:
-    """What spans within steps say of calls, bytes and products."""
+    """Add calls, bytes and products from the spans within steps."""
     for span, key in _leaves(spans, group):
         attribution.calls[key] = attribution.calls.get(key, 0.0) + 1.0 / attribution.steps
         attribution.bytes[key] = attribution.bytes.get(key, 0.0) + span.get("bytes", 0) / attribution.steps
     for span in spans:
         if span.get("product"):
-            made = attribution.products.setdefault(together(span["rows"], group), {})
+            counts = attribution.products.setdefault(together(span["rows"], group), {})
             for name in span["rows"]:
-                made[name] = made.get(name, 0.0) + span["product"] / attribution.steps
+                counts[name] = counts.get(name, 0.0) + span["product"] / attribution.steps
 
 
 def _kernel(sample: Sample) -> str:
@@ -121,7 +118,8 @@ def _step(watched: Watched, starts: Sequence[int], time: int) -> int | None:
 
 
 def locate(spans: Iterable[dict[str, Any]], samples: Sequence[Sample]) -> list[Place]:
-    """For each sample, in order of time, the rows of the innermost span that has any, the innermost's column."""
+    """Return the place of each sample, in the order given.
+    The rows are of the innermost span that has rows, the column is of the innermost span."""
     waiting = sorted(spans, key=lambda span: (span["start"], -span["end"]))
     threads = {span.get("thread") for span in waiting} - {None}
     order = sorted(range(len(samples)), key=lambda i: samples[i].time)
@@ -134,8 +132,8 @@ def locate(spans: Iterable[dict[str, Any]], samples: Sequence[Sample]) -> list[P
             open_.append(waiting[at])
             at += 1
         open_ = [span for span in open_ if span["end"] >= sample.time]
-        own = [s for s in open_ if s.get("thread") == sample.thread] if sample.thread in threads else open_
-        places[i] = _innermost(own or open_)
+        of_thread = [s for s in open_ if s.get("thread") == sample.thread] if sample.thread in threads else open_
+        places[i] = _innermost(of_thread or open_)
     return places
 
 
@@ -147,12 +145,13 @@ def _innermost(open_: Sequence[dict[str, Any]]) -> Place:
 
 
 def _column(span: Mapping[str, Any]) -> str | None:
-    """Of a span, by any of its kind's words."""
+    """Return a span's kind of work, by any of the kind's words."""
     return kinds.named(span["column"]) if span["column"] else None
 
 
 def _leaves(spans: Iterable[dict[str, Any]], group: Mapping[str, tuple[str, ...]]) -> list[tuple[Any, Key]]:
-    """Spans with rows and a column, parts of no other, that hold no further one of the same column; their cells."""
+    """Return the spans that count as calls, each with its cell.
+    Such a span has rows and a column, is no part of another span, and contains none of its column."""
     leaves: list[tuple[Any, Key]] = []
     inner: dict[str, int] = {}  # by column, where the latest that began so far ends
     for span in sorted(
@@ -167,8 +166,8 @@ def _leaves(spans: Iterable[dict[str, Any]], group: Mapping[str, tuple[str, ...]
 def _by_spans_alone(
     attribution: Attribution, watched: Watched, starts: Sequence[int], group: Mapping[str, tuple[str, ...]]
 ) -> None:
-    """Without samples: each span's own time, less that of the spans inside it; the operating system's share is
-    inside them."""
+    """Attribute time without samples: each span's time less that of the spans inside it.
+    The operating system's time stays inside the rows."""
     stack: list[dict[str, Any]] = []
     inside = 0.0
     for span in sorted(watched.spans, key=lambda s: (s["start"], -s["end"])):

@@ -1,4 +1,4 @@
-"""One program's step taken apart, from what was watched of it. What a person reads of it: reports/step.py."""
+"""The breakdown of one program's step, from its recording; reports/step.py formats it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from reports.breakdown import OPERATING, PEAKS, Breakdown, Part, Share, Witness,
 
 LEAST = 1e-7  # seconds of a step, below which a cell is left out of the document
 SYSTEM = ("OS memory", "OS other")
-AGREES, FEW = 0.05, 0.005  # of the operating system's own account, and of a step
+AGREES, FEW = 0.05, 0.005  # of the operating system's own accounting, and of a step
 PASSES = kinds.of_unit(kinds.BYTES)
 PRODUCTS = kinds.of_unit(kinds.FLOP)
 WORDS = {**{x: x for x in modules.PHASES}, **{role: phase_of(role) for role in ROLES}}
@@ -27,13 +27,13 @@ PHASE_OF = {word: WORDS[word] for word in sorted(WORDS, key=len, reverse=True)} 
 
 @dataclass(frozen=True)
 class Ceilings:
-    """Ceilings of this machine, with the program's threads."""
+    """Ceilings of this machine with the program's threads."""
 
     flops: float | None  # FLOP/s of float32
     bytes: float | None  # a second, past caches
     cache: int = 0  # bytes of the last of them
     bf16: float | None = None  # FLOP/s by an instruction for bfloat16; None: there is none
-    notes: tuple[str, ...] = ()  # why one is not what was measured with so many threads
+    notes: tuple[str, ...] = ()  # why a ceiling is not what was measured with so many threads
     bf16_note: str = ""  # the same of bfloat16's
 
     @property
@@ -44,29 +44,30 @@ class Ceilings:
 
     @property
     def peaks(self) -> dict[str, float]:
-        """Return FLOP/s by type: of float64 half as many, as its numbers in a register; of bfloat16 without an
-        instruction those of float32."""
+        """Return FLOP/s by type.
+        float64 has half of float32's, since a register holds half as many; bfloat16 without an instruction has
+        float32's."""
         if not self.flops:
             return {}
         return {"float32": self.flops, "float64": self.flops / 2, "bfloat16": max(self.flops, self.bf16 or 0.0)}
 
 
 def taken_apart(recording: Recording, took: float, ceilings: Ceilings) -> Breakdown:
-    """The document, without what sentences say of it."""
+    """Return the breakdown without its sentences."""
     import numpy as np
 
     threads = int(recording.program.get("threads") or 1)
     processes = [with_spans(process) for process in recording.processes if process.levels.get("P3")]
     attributions = [attribute(process, {}, threads) for process in processes]
-    keys = sorted({key for one in attributions for key in one.cells})
-    rounds = [one.by_round(keys) for one in attributions]
+    keys = sorted({key for attribution in attributions for key in attribution.cells})
+    rounds = [attribution.by_round(keys) for attribution in attributions]
     plain = [np.array(process.levels["P0"]) for process in processes]
     step = certain.estimate(plain)
     work = work_of(recording.called, ceilings.cache)
     cells = _cells(keys, rounds, attributions, work, processes)
     residual = step.center - sum(cell.a for cell in cells)
     shares = tuple(_shares(keys, rounds, cells, work, ceilings))
-    found = Breakdown(
+    breakdown = Breakdown(
         name=str(recording.program["script"]).rpartition("/")[2],
         program=recording.program,
         threads=threads,
@@ -88,20 +89,20 @@ def taken_apart(recording: Recording, took: float, ceilings: Ceilings) -> Breakd
         types=_types(work, work.typed),
         conditions=(*_conditions(recording, processes), *_ceiling_notes(work, ceilings)),
         ended=recording.ended,
-        busy=load.taken([one for process in processes for one in process.load]),
+        busy=load.taken([x for process in processes for x in process.load]),
     )
-    beside = *inside.witnesses(found, work), *knock.witnesses(found, recording, processes)
-    return replace(found, witnesses=(*_witnesses(found), *beside))
+    beside = *inside.witnesses(breakdown, work), *knock.witnesses(breakdown, recording, processes)
+    return replace(breakdown, witnesses=(*_witnesses(breakdown), *beside))
 
 
-def whole(recording: Recording, took: float, ceilings: Ceilings) -> Breakdown:
-    """The document with its sentences."""
-    found = taken_apart(recording, took, ceilings)
-    return replace(found, sentences=tuple(advice.sentences(found)))
+def with_sentences(recording: Recording, took: float, ceilings: Ceilings) -> Breakdown:
+    """Return the breakdown with its sentences."""
+    breakdown = taken_apart(recording, took, ceilings)
+    return replace(breakdown, sentences=tuple(advice.sentences(breakdown)))
 
 
 def with_spans(process: Watched) -> Watched:
-    """With the spans of what its profiler told."""
+    """Replace a process's spans by those of its profiler's events, if it has any."""
     return replace(process, spans=modules.spans(process.events)) if process.events else process
 
 
@@ -112,9 +113,9 @@ def _cells(
     work: Work,
     processes: Sequence[Watched],
 ) -> list[Part]:
-    """The largest first."""
+    """Return the cells, the largest first."""
     cells, faulted = [], _faults(processes)
-    measured = any(one.faults for one in attributions)
+    measured = any(attribution.faults for attribution in attributions)
     for i, (members, column) in enumerate(keys):
         estimate = certain.estimate([x[:, i] for x in rounds])
         low, high = certain.ends(estimate)
@@ -122,7 +123,7 @@ def _cells(
         if column == "OS memory" and not measured and faulted.get("P3"):
             done, basis = None, ""
         path, phase = place(members[0])
-        seen = sum((one.seen.get((members, column), Counter()) for one in attributions), Counter[str]()).most_common(1)
+        seen = sum((x.seen.get((members, column), Counter()) for x in attributions), Counter[str]()).most_common(1)
         unit = kinds.find(column).unit
         rate = done / estimate.center if done and estimate.center > 0 else None
         largest = work.largest.get((members, column))
@@ -152,10 +153,10 @@ def _cells(
 def _done(
     members: tuple[str, ...], column: str, work: Work, attributions: Sequence[Attribution], measured: bool
 ) -> tuple[float | None, str]:
-    """Work of a cell in its kind's unit, and how it is known."""
+    """Return a cell's work in the unit of its kind, and how that is known: measured, nominal or empty."""
     unit, key = kinds.find(column).unit, (members, column)
     if unit == kinds.FAULTS:
-        faults = sum(one.faults.get(members, 0.0) for one in attributions) / len(attributions)
+        faults = sum(attribution.faults.get(members, 0.0) for attribution in attributions) / len(attributions)
         return (faults, "measured") if measured else (None, "")
     if unit == kinds.FLOP:
         return (work.flops[key], "nominal") if work.flops.get(key) else (None, "")
@@ -165,7 +166,7 @@ def _done(
 
 
 def place(row: str) -> tuple[str, str]:
-    """Path and phase of a row's name; of a network's rows what is done for a layer is a phase too."""
+    """Split a row's name into path and phase; a role of a network's layer counts as its phase."""
     word = next((x for x in PHASE_OF if row.endswith(f" {x}")), "")
     return (row.removesuffix(f" {word}"), PHASE_OF[word]) if word else (row, "")
 
@@ -173,13 +174,14 @@ def place(row: str) -> tuple[str, str]:
 def _shares(
     keys: Sequence[Key], rounds: Sequence[Any], cells: Sequence[Part], done: Work, ceilings: Ceilings
 ) -> list[Share]:
-    """By kind, the largest first. Passes are bounded by memory where most of what they touch is in no cache."""
+    """Sum the cells by kind, the largest first.
+    Memory bounds passes only where most of their bytes come from no cache."""
     shares = []
     for name in sorted({column for _, column in keys}):
         at = [i for i, key in enumerate(keys) if key[1] == name]
         estimate = certain.estimate([x[:, at].sum(axis=1) for x in rounds])
-        own = [cell for cell in cells if cell.column == name]
-        known = [cell for cell in own if cell.work]
+        of_kind = [cell for cell in cells if cell.column == name]
+        known = [cell for cell in of_kind if cell.work]
         work = sum(cell.work or 0.0 for cell in known)
         busy = sum(cell.a for cell in known)
         low, high = certain.ends(estimate)
@@ -219,7 +221,7 @@ def _types(work: Work, keys: Iterable[Key]) -> dict[str, float]:
 
 
 def _least(types: Mapping[str, float], ceilings: Ceilings) -> float | None:
-    """Return the seconds that FLOP of several types take, each at its ceiling; None where a large type has none."""
+    """Return the seconds that FLOP take at their types' ceilings; None where a large type has none."""
     types = large(types)
     if not types or not types.keys() <= ceilings.peaks.keys():
         return None
@@ -243,7 +245,7 @@ def _ceiling_notes(work: Work, ceilings: Ceilings) -> Iterator[str]:
 
 
 def _levels(processes: Sequence[Watched]) -> dict[str, float]:
-    """A step at each level over a plain one, means as the step's."""
+    """Return a step's time at each level of watching, relative to a plain step; means."""
     import numpy as np
 
     names = sorted({x for process in processes for x in process.levels if not x.startswith("without")} - {"P0"})
@@ -252,7 +254,7 @@ def _levels(processes: Sequence[Watched]) -> dict[str, float]:
 
 
 def _faults(processes: Sequence[Watched]) -> dict[str, float]:
-    """Of a step, by level."""
+    """Return the page faults of a step by level."""
     import numpy as np
 
     names = sorted({name for process in processes for name in process.faulted})
@@ -266,7 +268,7 @@ def _started_faults(recording: Recording) -> dict[str, float]:
 
 
 def _started(started: Watched | None) -> dict[str, float]:
-    """A step on the heap that the program starts with."""
+    """Return time and page faults of a step on the heap that the program starts with."""
     import numpy as np
 
     if started is None:
@@ -277,29 +279,35 @@ def _started(started: Watched | None) -> dict[str, float]:
 
 
 def closure(attributions: Sequence[Attribution], work: Work) -> dict[str, float | None]:
-    """How far samples, spans, names and threads account for steps, means over processes; FLOP of a step."""
+    """Return how much of the steps samples, spans, names and threads cover; FLOP of a step.
+    Each is a mean over processes."""
     ratios: dict[str, float | None] = {}
     for name in ("sampling", "span", "naming", "threads"):
-        values = [x for x in (one.closure.get(name) for one in attributions) if x is not None]
+        values = [x for x in (attribution.closure.get(name) for attribution in attributions) if x is not None]
         ratios[name] = sum(values) / len(values) if values else None
     return {**ratios, "flops": sum(work.flops.values()) or None}
 
 
-def _witnesses(found: Breakdown) -> list[Witness]:
-    """The operating system's share by samples of watched steps, and by its own account of the same ones."""
-    said, seen = sum(found.share(name) for name in SYSTEM) * found.step["a"], found.watched_system.get("a")
+def _witnesses(breakdown: Breakdown) -> list[Witness]:
+    """Cross-check the operating system's time: samples of watched steps against its own accounting."""
+    sampled, seen = (
+        sum(breakdown.share(name) for name in SYSTEM) * breakdown.step["a"],
+        breakdown.watched_system.get("a"),
+    )
     which = "of plain ones" if seen is None else "of these"
-    seen = found.system["a"] if seen is None else seen
-    near = abs(said - seen) <= max(AGREES * seen, FEW * found.step["a"])
-    errors = sum(max(kind.high - kind.low, 0.0) / 2 for kind in found.kinds if kind.name in SYSTEM)
-    verdict = "agree" if near else "cannot tell" if abs(said - seen) <= errors + FEW * found.step["a"] else "disagree"
+    seen = breakdown.system["a"] if seen is None else seen
+    near = abs(sampled - seen) <= max(AGREES * seen, FEW * breakdown.step["a"])
+    errors = sum(max(kind.high - kind.low, 0.0) / 2 for kind in breakdown.kinds if kind.name in SYSTEM)
+    verdict = (
+        "agree" if near else "cannot tell" if abs(sampled - seen) <= errors + FEW * breakdown.step["a"] else "disagree"
+    )
     if perf.missing() or not perf.sees_kernel():
         return []
-    return [Witness(OPERATING, said, seen, verdict, f"samples of watched steps; its own account {which}")]
+    return [Witness(OPERATING, sampled, seen, verdict, f"samples of watched steps; its own account {which}")]
 
 
 def _conditions(recording: Recording, processes: Sequence[Watched]) -> list[str]:
-    """What these figures cannot know."""
+    """List the limits of these figures."""
     conditions = ["1 process: intervals hold within it; what differs from start to start is not in them"]
     if reason := perf.missing():
         conditions.append(f"no samples: {reason}; the operating system's share is inside the rows")

@@ -1,4 +1,4 @@
-"""What this machine can do at best with a program's threads: multiply-adds by type, and traffic past its caches."""
+"""Ceilings of this machine with a program's threads: multiply-adds by type, and memory traffic."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NEAR = 0.95  # of several times one thread's rate: so much of it threads reach t
 
 
 def measured(threads: int) -> Ceilings:
-    """A few seconds, with nothing else at work."""
+    """Measure the ceilings in a few seconds, with nothing else at work."""
     from kernels.devices import open_device
     from kernels.devices.cpu import physical_cores
 
@@ -33,8 +33,8 @@ def measured(threads: int) -> Ceilings:
 
 
 def of_threads(alone: float | None, together: float | None, threads: int, cores: int) -> tuple[float | None, str]:
-    """Return the ceiling of so many threads on so many physical cores, from the rates of one thread alone and of all
-    together, and why all reach less than several times the one. A rate that others slow down is no ceiling."""
+    """Return the ceiling of so many threads on so many physical cores, and a note where they scale badly.
+    `alone` and `together` are the rates of one thread and of all. A rate that other load slows down is no ceiling."""
     if alone is None or threads == 1:
         return alone, ""
     most, times = alone * cores, f"{threads} × one thread's {scaled(alone, 'FLOP/s')}"

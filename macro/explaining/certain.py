@@ -1,9 +1,9 @@
-"""What of a gap is certain: causes, layers and phases, cells by themselves, and the cells inside a cause that is.
+"""Tests of a gap: which of its causes, layers, phases and cells differ for certain.
 
-They are one family of tests. Causes, layers, phases and cells have a part of the error each, in it every one an equal
-one (Bonferroni), and a cause that differs leaves its own to its cells beside (the inheritance procedure: Goeman and
-Finos, Stat. Appl. Genet. Mol. Biol. 11(1), 2012). By itself a row that differs by much is not lost in the noise of all
-others of its cause. What is too small for a word is not tested.
+The tests are one family. Causes, layers, phases and cells each have a part of the error, divided equally (Bonferroni);
+a cause that differs passes its part on to its cells (inheritance procedure: Goeman and Finos, Stat. Appl. Genet. Mol.
+Biol. 11(1), 2012). Each cell is tested by itself too, so that a large difference is not lost in the noise of the other
+rows of its cause. Bars that are too small to report are not tested.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from macro.explaining.rows import OUTSIDE, Row
 from reports import stats
 from reports.explanation import RESIDUAL, Bar
 
-# Chance that two equal steps have a bar of this kind, or for causes a cell of one, that is said to differ.
+# Chance that two equal steps have a bar of this kind, or a cell of a certain cause, that is reported to differ.
 ERROR = {"cause": 0.02, "layer": 0.01, "phase": 0.01}
-CELLS = 0.01  # … that they have a cell by itself that is
+CELLS = 0.01  # chance that they have a cell that is reported to differ by itself
 LEAST = 0.01  # of the larger step: smaller differences are in the tables alone
 
 
 @dataclass(frozen=True)
 class Seconds:
-    """Two steps, cell by cell. `means`: seconds by side and cell; `differences`: of each pair of processes, seconds of
-    A less B, rounds × cells; `least`: seconds that are worth a word."""
+    """Seconds of two steps by cell."""
 
     keys: Sequence[Key]
-    means: Sequence[Sequence[float]]
-    differences: Sequence[Any]
-    least: float
+    means: Sequence[Sequence[float]]  # by side and cell
+    differences: Sequence[Any]  # A less B for each pair of processes, rounds × cells
+    least: float  # that is worth reporting
 
     def large(self, i: int) -> bool:
-        """Whether cell `i` takes so long on one side that it can be worth a word."""
+        """True if cell `i` takes long enough on one side to be worth reporting."""
         return max(side[i] for side in self.means) >= self.least
 
 
 def estimate(differences: Sequence[Any]) -> stats.Estimate:
-    """Of a difference, seconds, round by round of each pair of processes: the pairs are what its error comes from; of
-    one pair its rounds, and it holds within these processes. No round is left out: cells add up to the gap."""
+    """Estimate a difference in seconds from the rounds of each pair of processes.
+    The error comes from the pairs; from the rounds of a single pair it holds within these processes only. No round is
+    left out, so that cells add up to the gap."""
     if min(map(len, differences)) < 2:
         center = sum(float(x.mean()) for x in differences) / len(differences)
         return stats.Estimate(center, ((1.0, math.inf),))
@@ -50,7 +50,7 @@ def estimate(differences: Sequence[Any]) -> stats.Estimate:
 
 
 def ends(difference: stats.Estimate) -> tuple[float, float]:
-    """Of a 95 % interval."""
+    """Return the ends of the 95 % interval."""
     half = difference.half(1 - stats.SHOWN)
     return difference.center - half, difference.center + half
 
@@ -62,12 +62,12 @@ def time_ends(seconds: stats.Estimate) -> tuple[float, float]:
 
 
 def differs(difference: stats.Estimate, error: float) -> bool:
-    """Whether zero is outside the interval that misses with this probability."""
+    """True if zero is outside the interval that misses with this probability."""
     return abs(difference.center) > difference.half(error)
 
 
 def bars(cells: Seconds, by_name: Mapping[str, Row], what: str) -> list[Bar]:
-    """The gap by cause (column), layer or phase, the largest first."""
+    """Return the gap by cause (column), layer or phase, the largest first."""
     members: dict[str, list[int]] = {}
     for i, key in enumerate(cells.keys):
         members.setdefault(name(key, by_name, what), []).append(i)
@@ -82,20 +82,22 @@ def bars(cells: Seconds, by_name: Mapping[str, Row], what: str) -> list[Bar]:
 
 
 def errors(cells: Seconds, causes: Sequence[Bar]) -> list[float]:
-    """Of each cell's test: its own share, and that of what its cause leaves it; 0 where there is nothing to test."""
+    """Return the error of each cell's test: its part, and what a certain cause passes on to it.
+    0 for a cell that is not tested."""
     certain = {bar.name for bar in causes if bar.sure}
     left = ERROR["cause"] / max(1, sum(max(bar.a, bar.b) >= cells.least for bar in causes))
     tested = Counter(column for i, (_, column) in enumerate(cells.keys) if cells.large(i))
-    own = CELLS / max(1, tested.total())
+    alone = CELLS / max(1, tested.total())
     return [
-        (own + left / tested[column] * (column in certain)) if cells.large(i) else 0.0
+        (alone + left / tested[column] * (column in certain)) if cells.large(i) else 0.0
         for i, (_, column) in enumerate(cells.keys)
     ]
 
 
 def residual(plain: Sequence[Sequence[Any]], cells: Sequence[Sequence[Any]], left: Sequence[float]) -> Bar:
-    """What cells leave of plain steps, as a bar that is not tested; no interval where its rounds are not those of the
-    cells. `plain`: seconds by side, process and round; `cells`: the same, rounds × cells; `left`: the mean by side."""
+    """Return what cells leave of plain steps, as a bar that is not tested.
+    `plain`: seconds by side, process and round; `cells`: the same, rounds × cells; `left`: the mean by side. The
+    interval is None where plain steps and cells have different rounds."""
     pairs = [list(zip(*side, strict=True)) for side in zip(plain, cells, strict=True)]
     if any(len(steps) != len(x) for side in pairs for steps, x in side):
         return Bar(RESIDUAL, left[0], left[1], None, None, False)
@@ -105,7 +107,7 @@ def residual(plain: Sequence[Sequence[Any]], cells: Sequence[Sequence[Any]], lef
 
 
 def name(key: Key, by_name: Mapping[str, Row], what: str) -> str:
-    """Of the bar that a cell belongs to."""
+    """Return the name of the bar that a cell belongs to."""
     rows = [by_name[name] for name in key[0] if name in by_name]
     if what == "cause":
         return key[1]

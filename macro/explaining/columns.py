@@ -1,6 +1,6 @@
-"""What a sample was doing, by its symbol and module; and what an operation's span says to that.
+"""The kind of work (column) of a sample, by its symbol and library, and by the span around it.
 
-Base names of modules are matched, never whole paths: a library below a folder named python3.11 is no interpreter.
+Patterns match base names of libraries, never paths: a library below a folder named python3.11 is no interpreter.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from macro.explaining import kinds
 
 SYSTEM = re.compile(r"^\[(kernel|guest)|\.ko$")
 LIBC = re.compile(r"^lib(c|c-\d.*|pthread|pthread-.*)\.so|^ld-linux|^ld-\d")
-OWN = re.compile(r"^(?P<source>\w+?)-[0-9a-f]{24}\.so$")  # as kernels.build names what it compiles
+SUITE = re.compile(r"^(?P<source>\w+?)-[0-9a-f]{24}\.so$")  # as kernels.build names what it compiles
 PYTHON = re.compile(r"^(lib)?python\d")
-# In a kernel. The path of a page fault takes locks, reads control groups under RCU, and lets others in by turns; a
-# sample that is due while interrupts are off lands where a lock gives them back: of the page allocator, in a step. Its
-# lists of free pages are what a step has links taken out of.
+# Kernel symbols of page faults, which take locks, read control groups under RCU, and reschedule. A sample that is due
+# while interrupts are off lands where a lock enables them again: in a step that is the page allocator, whose lists of
+# free pages a step takes from.
 FAULTS = re.compile(
     r"page|fault|clear_|folio|zap|map_|mmap|vma|vm_|mm_|mas_|xas_|lru|charge|anon|rmqueue|alloc|free_|madvise|protect|tlb|"
     r"cgroup|memcg|objcg|rcu|swap|zone|pcp|percpu|(^|_)(pte|ptep|pmd|pud|p4d|pgd)(_|$)|"
@@ -149,20 +149,20 @@ BINDINGS = re.compile(r"^lib(torch_python|c10|shm|pybind)\b|^_C\.")  # libraries
 
 @functools.cache
 def _operations() -> dict[str, str]:
-    """Our own C files by their names: the operation each belongs to."""
+    """Map the suite's C files, by stem, to the operation that each belongs to."""
     return {path.stem: path.parent.name for path in Path(ops.__file__).parent.glob("*/*.c")}
 
 
 @functools.cache
 def of_symbol(symbol: str, module: str) -> str:
-    """The column of a sample by itself; `unknown: MODULE` where nothing tells."""
+    """Return the column of a sample by its symbol alone; `unknown: MODULE` where no rule matches."""
     base = PurePath(module).name
     if "vdso" in module:
         return "OS other"
     if SYSTEM.search(module):
         return next((column for pattern, column in BY_KERNEL if pattern.search(symbol)), "OS other")
-    if own := OWN.match(base):
-        return BY_OP.get(_operations().get(own["source"], ""), "element-wise")
+    if match := SUITE.match(base):
+        return BY_OP.get(_operations().get(match["source"], ""), "element-wise")
     if LIBC.search(base):
         return next((column for pattern, column in BY_LIBC if pattern.search(symbol)), "interpreter")
     if base.startswith("libm."):
@@ -178,8 +178,9 @@ def of_symbol(symbol: str, module: str) -> str:
 
 
 def joined(symbol: str, span: str | None) -> str:
-    """A sample's kind when a span says what kind of work it was: the span names what symbols cannot, such as
-    generated code; but memory, waiting, dispatch and copies inside it stay what they are."""
+    """Return the column of a sample inside a span of kind `span`.
+    The span names what symbols cannot, such as generated code; memory, waiting, dispatch and copies inside it keep
+    their column."""
     unnamed = symbol.startswith(kinds.UNKNOWN)
     if span is None or span == symbol:
         return symbol
@@ -187,7 +188,7 @@ def joined(symbol: str, span: str | None) -> str:
         return span if unnamed else symbol
     if span == "data":
         return span if unnamed or symbol in ("interpreter", "dispatch") else symbol
-    if kinds.find(span).whole:  # its products and what it calls are parts of it, and copies are changes of layout
+    if kinds.find(span).inclusive:  # its products and what it calls are parts of it, and copies are changes of layout
         parts = {"gemm": span, "dispatch": span, "copy": "layout reorder"}
         return span if unnamed else parts.get(symbol, span if kinds.find(symbol).renamed else symbol)
     if not (kinds.find(symbol).renamed or unnamed):

@@ -1,6 +1,7 @@
-"""From a CUDA kernel's name to the kind of work that it does: cuBLAS's, CUTLASS's, cuDNN's, PyTorch's, NCCL's, XLA's.
+"""The kind of work of a CUDA kernel, by its name in cuBLAS, CUTLASS, cuDNN, PyTorch, NCCL or XLA.
 
-The first pattern that is found in it; names as CUPTI tells them, unmangled."""
+The first pattern that matches decides; names are demangled, as CUPTI reports them.
+"""
 
 from __future__ import annotations
 
@@ -41,14 +42,14 @@ COMPILED = [(kind, re.compile(pattern)) for kind, pattern in PATTERNS]
 
 @functools.lru_cache(maxsize=4096)
 def kind_of(name: str) -> str:
-    """`unknown` where no pattern tells."""
+    """Return the kind of work of a kernel; `unknown` where no pattern matches."""
     low = name.lower()
     return next((kind for kind, pattern in COMPILED if pattern.search(low)), UNKNOWN)
 
 
 def short(name: str) -> str:
-    """Without its arguments, and what it is a template of: `at::native::vectorized_elementwise_kernel`; of PyTorch's
-    templates with the functor that it applies."""
+    """Drop a kernel's arguments and template parameters: `at::native::vectorized_elementwise_kernel`.
+    A template of PyTorch's keeps the functor that it applies."""
     plain = re.sub(r"^(void|static) ", "", name)
     head = re.split(r"[<(]", plain.replace("(anonymous namespace)::", ""), maxsplit=1)[0]
     functor = re.search(r"(\w+(?:Functor|Op|Ops|_impl))\b", plain[len(head) :])

@@ -1,4 +1,4 @@
-"""Where the time of a GPU goes: kernels, copies beside none, and waiting, for the host or for what was enqueued."""
+"""The time of a GPU: kernels, copies beside none, and idle, waiting for the host or for enqueued work."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NS = 1e-9
 
 @dataclass(frozen=True)
 class Kernel:
-    """All calls of one, by its name, and the kind of work that it does."""
+    """All calls of one kernel, by its name, and the kind of work that it does."""
 
     kind: str
     name: str
@@ -26,34 +26,31 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Account:
-    """Seconds of a device, in windows of `seconds` in all. `kernels`: in which at least one runs, on whatever stream;
-    `exposed`: of copies and clears beside no kernel, `linked` of copies between host and device alone; the rest is
-    idle: `unlaunched` while the host had not yet enqueued what comes next, `starting` from then until it began;
-    `untold` where no launch is known. `each`: kernels, the longest first, `streams`: seconds in which each stream was
-    at work."""
+    """Seconds of a device by what it did, in windows of `seconds` in all."""
 
     name: str
     steps: int
     seconds: float
-    kernels: float
-    exposed: float
-    linked: float
-    unlaunched: float
-    starting: float
-    untold: float
-    each: Sequence[Kernel]
+    kernels: float  # at least one runs, on any stream
+    exposed: float  # copies and clears beside no kernel
+    linked: float  # of these, copies between host and device
+    unlaunched: float  # idle, while the host had not yet enqueued what comes next
+    starting: float  # idle, from then until that began
+    untold: float  # idle, where no launch is known
+    each: Sequence[Kernel]  # the longest first
     copied: int  # bytes
-    streams: dict[int, float]
+    streams: dict[int, float]  # seconds in which each was at work
 
     @property
     def idle(self) -> float:
-        """In which nothing ran."""
+        """Seconds in which nothing ran."""
         return self.unlaunched + self.starting + self.untold
 
 
 def account(device: Device, steps: Sequence[Span] = ()) -> Account:
-    """While the host is in a step; without steps, from the first work to the last. A call counts where it begins."""
-    windows = steps or [whole([device])]
+    """Account for the device's time in the host's steps; without steps, from its first work to its last.
+    A call counts in the window where it begins."""
+    windows = steps or [time_range([device])]
     kernels = busy = linked = 0
     unlaunched = starting = untold = 0
     streams, inside = defaultdict[int, int](int), list[tuple[Work, Span]]()
@@ -84,14 +81,14 @@ def account(device: Device, steps: Sequence[Span] = ()) -> Account:
     )
 
 
-def facts(told: Account) -> dict[str, Any]:
-    """For a document or a reader: each kernel by its short name too."""
-    return asdict(told) | {"each": [{**asdict(kernel), "short": short(kernel.name)} for kernel in told.each]}
+def facts(device: Account) -> dict[str, Any]:
+    """Return an account as a dictionary for documents, each kernel with its short name."""
+    return asdict(device) | {"each": [{**asdict(kernel), "short": short(kernel.name)} for kernel in device.each]}
 
 
-def whole(devices: Sequence[Device]) -> Span:
-    """From the first work of any to the last."""
-    return min(x.start for one in devices for x in one.work), max(x.end for one in devices for x in one.work)
+def time_range(devices: Sequence[Device]) -> Span:
+    """Return the span from the first work of any device to the last."""
+    return min(x.start for y in devices for x in y.work), max(x.end for y in devices for x in y.work)
 
 
 def _clipped(work: Iterable[Work], window: Span) -> list[Span]:
@@ -99,45 +96,45 @@ def _clipped(work: Iterable[Work], window: Span) -> list[Span]:
 
 
 def _length(spans: Iterable[Span]) -> int:
-    """Of all, overlaps once."""
+    """Return the length of all spans, overlaps counted once."""
     return sum(end - start for start, end in _union(spans))
 
 
 def _union(spans: Iterable[Span]) -> list[Span]:
-    """Without overlaps, in order."""
-    found: list[Span] = []
+    """Merge overlapping spans; in order."""
+    merged: list[Span] = []
     for start, end in sorted(spans):
-        if found and start <= found[-1][1]:
-            found[-1] = found[-1][0], max(end, found[-1][1])
+        if merged and start <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(end, merged[-1][1])
         else:
-            found.append((start, end))
-    return found
+            merged.append((start, end))
+    return merged
 
 
 def _idle(work: Sequence[Work], window: Span) -> tuple[int, int, int]:
-    """Each gap by the work that ends it: until that was enqueued, and from then on; behind the last of all,
-    untold."""
-    past, found = window[0], [0, 0, 0]
-    for one in sorted(work, key=lambda x: x.start):
-        gap = min(one.start, window[1]) - past
+    """Split gaps by the work that ends each: not enqueued yet, enqueued, unknown.
+    The gap behind the last work counts as unknown."""
+    past, gaps = window[0], [0, 0, 0]
+    for item in sorted(work, key=lambda x: x.start):
+        gap = min(item.start, window[1]) - past
         if gap > 0:
-            if one.launched is None:
-                found[2] += gap
+            if item.launched is None:
+                gaps[2] += gap
             else:
-                late = min(max(one.launched - past, 0), gap)
-                found[0] += late
-                found[1] += gap - late
-        past = max(past, one.end)
-    unlaunched, starting, untold = found
+                late = min(max(item.launched - past, 0), gap)
+                gaps[0] += late
+                gaps[1] += gap - late
+        past = max(past, item.end)
+    unlaunched, starting, untold = gaps
     return unlaunched, starting, untold + max(0, window[1] - past)
 
 
 def _kernels(inside: Iterable[tuple[Work, Span]]) -> list[Kernel]:
-    """By name, what of them lies in the windows."""
+    """Sum the kernels in the windows by name, the longest first."""
     calls, took = defaultdict[str, int](int), defaultdict[str, int](int)
-    for one, (start, end) in inside:
-        if one.kind == "kernel":
-            calls[one.name] += one.start == start
-            took[one.name] += end - start
-    told = [Kernel(kind_of(name), name, calls[name], NS * long) for name, long in took.items()]
-    return sorted(told, key=lambda x: -x.seconds)
+    for item, (start, end) in inside:
+        if item.kind == "kernel":
+            calls[item.name] += item.start == start
+            took[item.name] += end - start
+    kernels = [Kernel(kind_of(name), name, calls[name], NS * long) for name, long in took.items()]
+    return sorted(kernels, key=lambda x: -x.seconds)

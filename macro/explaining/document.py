@@ -1,5 +1,4 @@
-"""The document of an explanation, from what was watched of two steps. What a person reads of it:
-reports/attribution.py."""
+"""The document of an explanation, from two watched steps; reports/attribution.py formats it."""
 
 from __future__ import annotations
 
@@ -26,22 +25,21 @@ NAMED = 5  # cells at most that sentences name
 
 @dataclass(frozen=True)
 class Analysis:
-    """Both sides taken apart. `group`: of each row those that one operation serves together; `known`: the rows of
-    the network; `attributions`: by side, one for each process."""
+    """Two sides, with their attributions and their gap."""
 
     sides: Sequence[Side]
-    known: Mapping[str, Row]
-    group: Mapping[str, tuple[str, ...]]
-    attributions: Sequence[Sequence[Attribution]]
+    known: Mapping[str, Row]  # rows of the network
+    group: Mapping[str, tuple[str, ...]]  # of each row, those that one operation serves together
+    attributions: Sequence[Sequence[Attribution]]  # by side and process
     gap: Gap
 
     def agreement(self) -> tuple[Agreement, ...]:
-        """Of the large rows of A, then of B."""
+        """Compare trace and replay for the large rows of A, then of B."""
         both = zip("ab", self.sides, self.attributions, strict=True)
         return tuple(x for name, side, of in both for x in witnesses.agreement(name, side, of, self.group, self.known))
 
     def closures(self) -> dict[str, dict[str, float | None]]:
-        """By side: how far samples, spans, names, threads and replays account for its steps."""
+        """Return by side how much of its steps samples, spans, names, threads and replays cover."""
         both = zip("ab", self.sides, self.attributions, strict=True)
         return {name: _closure(side, attributions) for name, side, attributions in both}
 
@@ -49,8 +47,8 @@ class Analysis:
 def explain(
     plan: Plan, sides: Sequence[Side], took: float, kernels: bool = False, stopped: str | None = None
 ) -> Explanation:
-    """The whole document; with `kernels` the named cells are measured by themselves. `took`: seconds of watching;
-    `stopped`: by what, before its end."""
+    """Return the whole document; with `kernels` the named cells are measured by themselves.
+    `took`: seconds of watching; `stopped`: what ended it early."""
     conditions, taken = _conditions(plan, sides), _analysis(plan, sides)
     result, names = taken.gap, [_name(side, taken.sides) for side in taken.sides]
     named, both = gap.named(result)[:NAMED], list(zip("ab", taken.sides, strict=True))
@@ -89,7 +87,7 @@ def explain(
 
 
 def _algorithms(side: Side, by_name: Mapping[str, Row]) -> tuple[tuple[str, str], ...]:
-    """Rows of convolutions with what the framework's library ran them by."""
+    """Return rows of convolutions with the algorithm that the framework's library logged."""
     ran = side.logged.convolutions
     return tuple(
         (row.name, ran[x]) for row in by_name.values() for x in row.problems if isinstance(x, Conv) and x in ran
@@ -106,7 +104,7 @@ def _subject(plan: Plan, sides: Sequence[Side], names: Sequence[str]) -> Subject
 
 
 def so_far(plan: Plan, sides: Sequence[Side]) -> str:
-    """What the document would say now, in a line."""
+    """Format a first answer in one line."""
     taken = _analysis(plan, sides)
     rounds = sum(len(process.levels["P0"]) for process in taken.sides[0].processes)
     return first_answer(taken.gap, [_name(side, taken.sides) for side in taken.sides], rounds)
@@ -125,13 +123,14 @@ def _analysis(plan: Plan, sides: Sequence[Side]) -> Analysis:
 
 
 def _complete(cell: Cell, plan: Plan, sides: Sequence[Side], by_name: Mapping[str, Row]) -> Cell:
-    """With how its product's operands lie on each side, and the command that measures it alone."""
+    """Add the transposition of a cell's product on each side, and the command that measures it alone."""
     how = {name: transposition(cell, side, by_name) for name, side in zip("ab", sides, strict=True)}
     return replace(cell, how=how, repeat=repeat(cell, plan, sides, by_name).command)
 
 
 def _comparable(sides: Sequence[Side]) -> Sequence[Side]:
-    """Where one tells no spans, the rows of the other would stand beside none: both have categories alone."""
+    """Remove the spans of both sides where a process has none.
+    Rows of one side would have no counterpart, so both sides have kinds of work alone."""
     if all(process.traces for side in sides for process in side.processes):
         return sides
     return [
@@ -141,11 +140,11 @@ def _comparable(sides: Sequence[Side]) -> Sequence[Side]:
 
 
 def _name(side: Side, sides: Sequence[Side]) -> str:
-    """A framework, with the settings in which the two differ."""
-    own, others = side.entry, [other.entry for other in sides if other is not side]
-    more = [f"heap {own.setting.heap}"] if any(o.setting.heap != own.setting.heap for o in others) else []
-    more += [own.division] if any(o.division != own.division for o in others) else []
-    return " ".join([own.framework.name, *more])
+    """Return a framework's name, with the settings in which the sides differ."""
+    entry, others = side.entry, [other.entry for other in sides if other is not side]
+    more = [f"heap {entry.setting.heap}"] if any(o.setting.heap != entry.setting.heap for o in others) else []
+    more += [entry.division] if any(o.division != entry.division for o in others) else []
+    return " ".join([entry.framework.name, *more])
 
 
 def _closure(side: Side, attributions: Sequence[Attribution]) -> dict[str, float | None]:
@@ -157,7 +156,7 @@ def _closure(side: Side, attributions: Sequence[Attribution]) -> dict[str, float
 
 
 def _conditions(plan: Plan, sides: Sequence[Side]) -> list[str]:
-    """What these figures cannot know."""
+    """List the limits of these figures."""
     conditions = []
     if plan.generations == 1:
         conditions.append(

@@ -15,7 +15,7 @@ MOST = 3  # operations that are measured
 
 
 def kernels(call: Call) -> list[Kernels]:
-    """What does a call's work: of a convolution's two gradients, which are one call, both."""
+    """Return the benchmarks of a call's work: two for a convolution's gradients, which are one call."""
     again = alone(call)
     if again is None:
         return []
@@ -25,19 +25,20 @@ def kernels(call: Call) -> list[Kernels]:
     return [Kernels(benchmark, {**options, "direction": x} if x else options) for x in directions]
 
 
-def of(found: Breakdown, recording: Recording) -> Iterator[Fastest]:
-    """Of the cells that take most; each by its largest call, whose share of the cell is that of its work."""
+def of(breakdown: Breakdown, recording: Recording) -> Iterator[Fastest]:
+    """Measure the cells that take most, each by its largest call.
+    The call's share of the cell's time is its share of the cell's work."""
     work, measured = nominal.work_of(recording.called), 0
-    for cell in found.cells:
+    for cell in breakdown.cells:
         key = ((cell.row,), cell.column)
         if measured == MOST or key not in work.largest:
             continue
         size, call = work.largest[key]
-        timed = [best(one) for one in kernels(call)]
+        timed = [best(kernel) for kernel in kernels(call)]
         if not timed or None in timed:
             continue
-        variant = " and ".join(dict.fromkeys(one[0] for one in timed if one))
-        seconds = sum(one[1] for one in timed if one)
+        variant = " and ".join(dict.fromkeys(pair[0] for pair in timed if pair))
+        seconds = sum(pair[1] for pair in timed if pair)
         took = cell.a * size / max(work.flops[key], work.bytes[key])
         left = (took - seconds) * cell.a / took
         yield Fastest(cell.row, nominal.alone_command(call), variant, seconds, took, left)

@@ -1,7 +1,7 @@
-"""The difference of two steps as a sum over cells, each split into work and rate; exact, with intervals.
+"""The gap between two steps as a sum over cells, each split exactly into work and rate.
 
-Δ = T_A − T_B = Σ (a − b) + (ρ_A − ρ_B). Of a cell with amounts F and rates r = F/t, work is
-½(F_A − F_B)(1/r_A + 1/r_B) and rate ½(F_A + F_B)(1/r_A − 1/r_B); where one side has none of it, all is work.
+Δ = T_A − T_B = Σ (a − b) + (ρ_A − ρ_B). For a cell with amounts F and rates r = F/t, work is
+½(F_A − F_B)(1/r_A + 1/r_B) and rate ½(F_A + F_B)(1/r_A − 1/r_B); where one side has no amount, all is work.
 """
 
 from __future__ import annotations
@@ -19,24 +19,23 @@ from macro.explaining.work import amounts
 from macro.watching.recording import Watched
 from reports.explanation import RESIDUAL, Bar, Cell
 
-PROCESSES = 5  # of each, from which on few are not said to be few
+PROCESSES = 5  # of each side: fewer are reported to be few
 NOT_FAULTS = 10.0  # times the other side's cost of a fault
 
 
 @dataclass(frozen=True)
 class Gap:
-    """The difference of two steps. `step`: seconds of a plain step by side; `residual`: what the cells leave of it;
-    `bars`: the gap by cause, layer and phase, the residual last."""
+    """The difference of two steps."""
 
-    step: dict[str, float]
+    step: dict[str, float]  # seconds of a plain step by side
     interval: tuple[float, float]  # of the difference of plain steps, 95 %
     cells: tuple[Cell, ...]  # largest difference first
-    bars: dict[str, tuple[Bar, ...]]
-    residual: dict[str, float]
+    bars: dict[str, tuple[Bar, ...]]  # by cause, layer and phase, the residual last
+    residual: dict[str, float]  # what the cells leave of a plain step
     resolution: float  # half of the interval's width
 
     def recorded(self) -> dict[str, Any]:
-        """The fields of an explanation's record that it fills."""
+        """Return the fields of an explanation's record that the gap fills."""
         falls = {what: [bar for bar in bars if bar.name != RESIDUAL] for what, bars in self.bars.items()}
         return {
             "step": self.step,
@@ -53,7 +52,7 @@ class Gap:
 def gap(
     sides: Sequence[Sequence[Watched]], attributions: Sequence[Sequence[Attribution]], by_name: Mapping[str, Row]
 ) -> Gap:
-    """The gap between two sides, the processes of each; `attributions`: of each process one."""
+    """Compute the gap between two sides, given as processes; `attributions`: one for each process."""
     import numpy as np
 
     keys = sorted({key for side in attributions for process in side for key in process.cells})
@@ -80,7 +79,7 @@ def _cells(
     attributions: Sequence[Sequence[Attribution]],
     by_name: Mapping[str, Row],
 ) -> tuple[Cell, ...]:
-    """The largest difference first; `errors`: of each one's test."""
+    """Return the cells, the largest difference first; `errors`: of each cell's test."""
     faulting, cells = _faulting(sides, seconds.keys, seconds.means), []
     for i, key in enumerate(seconds.keys):
         times = seconds.means[0][i], seconds.means[1][i]
@@ -96,7 +95,7 @@ def _cells(
 
 
 def split(a: float, b: float, amount_a: float, amount_b: float) -> tuple[float, float]:
-    """A cell's difference as work and rate; they sum to it."""
+    """Split a cell's difference into work and rate, which sum to it."""
     if a <= 0 or b <= 0 or amount_a <= 0 or amount_b <= 0:
         return a - b, 0.0
     slow_a, slow_b = a / amount_a, b / amount_b  # seconds of one FLOP, byte, fault or call
@@ -105,8 +104,8 @@ def split(a: float, b: float, amount_a: float, amount_b: float) -> tuple[float, 
 
 
 def _faulting(sides: Sequence[Sequence[Watched]], keys: Sequence[Key], means: Sequence[Sequence[float]]) -> list[float]:
-    """Page faults a second of the operating system's memory, by side; 0 where so few took so long that the time
-    cannot be theirs."""
+    """Return page faults per second of OS memory, by side.
+    0 where so few faults took so long that the time cannot be theirs."""
     seconds = [sum(t for key, t in zip(keys, side, strict=True) if key[1] == "OS memory") for side in means]
     faults = [mean([mean(process.faults) for process in side]) for side in sides]
     cost = [t / count if count > 0 else 0.0 for t, count in zip(seconds, faults, strict=True)]
@@ -116,7 +115,7 @@ def _faulting(sides: Sequence[Sequence[Watched]], keys: Sequence[Key], means: Se
 
 
 def _counts(key: Key) -> bool:
-    """Whether its time is work at a rate."""
+    """True if the cell's time is work at a rate."""
     return kinds.find(key[1]).unit is not None and key[0] != (WAITING,)
 
 
@@ -128,31 +127,31 @@ def _seen(key: Key, side: Sequence[Attribution]) -> str | None:
 
 
 def mean(values: Sequence[float]) -> float:
-    """The arithmetic mean; 0 of an empty sequence."""
+    """Return the arithmetic mean; 0 for an empty sequence."""
     return sum(values) / len(values) if values else 0.0
 
 
 def systems(sides: Mapping[str, tuple[Sequence[Watched], int]]) -> dict[str, Any]:
-    """By side, seconds in the operating system by its own account, of each of its threads as cells are: `system`, of a
-    plain step; `watched_system`, of a watched one, but for recordings of before it was asked."""
-    plain = {x: mean([s for one in side for s in one.system]) / threads for x, (side, threads) in sides.items()}
-    same = {x: [s for one in side for s in one.watched_system] for x, (side, _) in sides.items()}
+    """Return seconds in the operating system by its own accounting, by side, per thread like cells.
+    `system`: of a plain step; `watched_system`: of a watched one, which older recordings lack."""
+    plain = {x: mean([s for process in side for s in process.system]) / threads for x, (side, threads) in sides.items()}
+    same = {x: [s for process in side for s in process.watched_system] for x, (side, _) in sides.items()}
     watched = {x: mean(taken) / sides[x][1] for x, taken in same.items() if taken}
     return {"system": plain, "watched_system": watched}
 
 
 def named(gap: Gap) -> list[Cell]:
-    """The cells whose difference is certain, and worth a word."""
+    """Return the cells whose difference is certain and large enough to report."""
     return [x for x in gap.cells if x.sure and abs(x.gap) >= LEAST * max(gap.step.values())]
 
 
 def named_bars(gap: Gap, what: str) -> list[Bar]:
-    """The causes, layers or phases whose difference is certain, and worth a word."""
+    """Return the causes, layers or phases whose difference is certain and large enough to report."""
     return [x for x in gap.bars[what] if x.sure and abs(x.gap) >= LEAST * max(gap.step.values())]
 
 
 def levels(watched: Sequence[Watched]) -> dict[str, float]:
-    """What looking costs: a step at each level over a plain one, and the last plain one over all; medians."""
+    """Return a step's time at each level of watching, relative to a plain step; medians."""
     from statistics import median
 
     plain = median(x for process in watched for x in process.levels["P0"])
@@ -161,7 +160,7 @@ def levels(watched: Sequence[Watched]) -> dict[str, float]:
 
 
 def swapped(gap: Gap, column: str) -> tuple[float, float]:
-    """Of one framework in two settings: what a column's cells say that the swap brings, and what everything else
-    changed with it, which is the interaction; the two sum to the measured gap."""
-    own = sum(cell.gap for cell in gap.cells if cell.column == column)
-    return own, gap.step["a"] - gap.step["b"] - own
+    """Split the gap between two settings of one framework into a column's cells and the rest.
+    The rest is the interaction: what the swap changed in other columns. Both sum to the measured gap."""
+    direct = sum(cell.gap for cell in gap.cells if cell.column == column)
+    return direct, gap.step["a"] - gap.step["b"] - direct

@@ -1,4 +1,4 @@
-"""The benchmark of a layer's pass over images: pooling and normalization as kernels/ops has them, dropout."""
+"""The benchmark of a layer's pass over images: pooling, normalization and dropout."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ LEAST = 0.01  # share of a dropout that is measured
 
 
 def options(node: Node, role: str, batch: int) -> dict[str, Any] | None:
-    """Of `python -m micro.elementwise`; None for a layer, or sizes, that it has not. It measures a gradient with the
-    forward pass before it: --phase step; of a dropout both always."""
+    """Return options of `python -m micro.elementwise`; None for a layer, or sizes, that it lacks.
+    A gradient is measured with the forward pass before it (--phase step), dropout always with both."""
     layer, given = node.layer, node.inputs[0]
     if role not in ("forward", "gradient"):
         return None
@@ -33,8 +33,8 @@ def options(node: Node, role: str, batch: int) -> dict[str, Any] | None:
         return {**sizes, **({"mode": "frozen"} if layer.frozen else {}), **both}
     if isinstance(layer, LocalResponseNorm) and (layer.size, layer.beta, layer.k) == LRN:
         return {**sizes, "method": "lrn", **both}
-    whole = isinstance(layer, Pool) and layer.rounding == "floor" and not any(layer.pads)
-    if isinstance(layer, Pool) and whole and layer.window in WINDOWS and layer.stride == STRIDE:
+    unpadded = isinstance(layer, Pool) and layer.rounding == "floor" and not any(layer.pads)
+    if isinstance(layer, Pool) and unpadded and layer.window in WINDOWS and layer.stride == STRIDE:
         sizes = {"images": batch, "channels": given[0], "size": given[1], "window": layer.window}
         return {**sizes, "pool": POOLS[layer.mode], **both}
     return None

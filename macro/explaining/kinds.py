@@ -1,6 +1,6 @@
-"""The kinds of work that a step's time is told by: one table, the columns of every explanation.
+"""The kinds of work into which a step's time is divided: one table, the columns of every explanation.
 
-Tracers of frameworks, and older run files, may say another of a kind's words for it.
+Tracers of frameworks, and older run files, may use another of a kind's words.
 """
 
 from __future__ import annotations
@@ -13,23 +13,21 @@ FLOP, BYTES, FAULTS, CALLS = "FLOP", "bytes", "page faults", "calls"  # units of
 
 @dataclass(frozen=True)
 class Kind:
-    """`unit` of its work, None where it has none; `cause`: what is to be said of a difference in it, where that does
-    not follow from work and rate; `words`: others for it; `whole`: an operation of this kind has also the products
-    and copies inside it; `renamed`: an operation's span names what its symbols alone say is of this kind."""
+    """A kind of work."""
 
     name: str
-    unit: str | None = CALLS
-    cause: str | None = None
-    words: tuple[str, ...] = ()
-    whole: bool = False
-    renamed: bool = False
+    unit: str | None = CALLS  # of its work; None: it has none
+    cause: str | None = None  # of a difference, in words, where that does not follow from work and rate
+    words: tuple[str, ...] = ()  # others for it
+    inclusive: bool = False  # an operation of this kind includes the products and copies inside it
+    renamed: bool = False  # an operation's span overrides the kind that its symbols have
 
 
 KINDS = (
     Kind("gemm", FLOP, renamed=True),
-    Kind("convolution", FLOP, whole=True, renamed=True),
-    Kind("recurrent cell", FLOP, whole=True, renamed=True),
-    Kind("attention", FLOP, whole=True, renamed=True),
+    Kind("convolution", FLOP, inclusive=True, renamed=True),
+    Kind("recurrent cell", FLOP, inclusive=True, renamed=True),
+    Kind("attention", FLOP, inclusive=True, renamed=True),
     Kind("normalization", BYTES, renamed=True),
     Kind("pooling", BYTES, renamed=True),
     Kind("embedding", BYTES, renamed=True),
@@ -54,21 +52,21 @@ KINDS = (
     Kind("waiting", None, "threads", words=("idle",)),
     Kind("spin", CALLS, "threads", words=("barrier and spin",)),
 )
-UNKNOWN = "unknown"  # how the name of what no rule tells begins; behind it, its module
+UNKNOWN = "unknown"  # begins the name of a kind that no rule matches; its module follows
 BY_WORD = {word: kind for kind in KINDS for word in (kind.name, *kind.words)}
 
 
 @functools.cache
 def named(word: str) -> str:
-    """A kind by any of its words; a word that is none, as `unknown: MODULE` or a user's own, is itself."""
+    """Return a kind's name by any of its words; a word that is not in the table stays as it is."""
     return BY_WORD[word].name if word in BY_WORD else word
 
 
 def find(name: str) -> Kind:
-    """By its name; of what is unknown, a kind without work."""
+    """Return a kind by any of its words; for another word a new kind, without work if it is unknown."""
     return BY_WORD.get(name) or Kind(name, None if name.startswith(UNKNOWN) else CALLS)
 
 
 def of_unit(unit: str) -> tuple[str, ...]:
-    """The names of the kinds whose work is told in this unit."""
+    """Return the names of the kinds whose work has this unit."""
     return tuple(kind.name for kind in KINDS if kind.unit == unit)

@@ -1,4 +1,4 @@
-"""An explanation from its first round to its document: what has ended is kept, told at times, and gone on with."""
+"""The measurement of an explanation: rounds kept, reported at times and resumed, up to its document."""
 
 from __future__ import annotations
 
@@ -21,36 +21,37 @@ from reports.record import Note, Run
 
 
 class Kept:
-    """The rounds that have ended, of this start and of those before, as records of the run file too. `full`: it takes
-    no more."""
+    """The rounds that have ended, of this start and of earlier ones, also as records of the run file.
+    `full`: the run file has no more room."""
 
     def __init__(
         self, plan: Plan, sides: Sequence[Side], file: store.RunFile, say: Callable[[str], None] | None
     ) -> None:
-        """`say`: where first answers go. Raises UsageError for a file that holds anything else."""
+        """Restore the rounds that the run file holds.
+        `say`: where first answers go. Raises UsageError for a file that holds anything else."""
         resume.refuse_others(file)
         self.plan, self.sides, self.file, self._say = plan, sides, file, say
         self.rounds, self.full, self._due = resume.rounds(file.run), False, FEWEST
         resume.restore(sides, self.rounds)
 
     def keep(self, rounds: Sequence[Round]) -> None:
-        """Those that have ended since the last time; an answer where there are twice as many as at the last one."""
+        """Add rounds that have ended; give a first answer where they have doubled since the last one."""
         self.rounds += rounds
         if self.file.path:
-            for one in rounds:
-                self.append(resume.note(one))
+            for x in rounds:
+                self.append(resume.note(x))
         if self._say and self.count() >= self._due and not self._last(rounds[-1]):
             self.fill()
             self._due = 2 * self.count()
             plan = replace(self.plan, generations=len(self.sides[0].processes))
             self._say(document.so_far(plan, self.sides))
 
-    def _last(self, one: Round) -> bool:
-        """Whether the document follows."""
-        return one.ended and sum(pair.ended for pair in recording.pairs(self.rounds)) >= self.plan.generations
+    def _last(self, latest: Round) -> bool:
+        """True if the document follows this round."""
+        return latest.ended and sum(pair.ended for pair in recording.pairs(self.rounds)) >= self.plan.generations
 
     def append(self, note: Note) -> None:
-        """To the run file, as long as it has room: minutes of watching go on without."""
+        """Append to the run file as long as it has room: minutes of watching go on without."""
         try:
             if not self.full:
                 self.file.append(note)
@@ -59,7 +60,7 @@ class Kept:
             self.full = True
 
     def count(self) -> int:
-        """Rounds of each side that count."""
+        """Return the number of rounds of each side that count."""
         return sum(pair.number + 1 for pair in recording.counting(recording.pairs(self.rounds)))
 
     def fill(self) -> None:
@@ -69,15 +70,15 @@ class Kept:
 
 
 def finished(run: Run) -> Note | None:
-    """The whole explanation that a run holds."""
+    """Return the last complete explanation that a run holds."""
     notes = [note for note in run.notes if note.topic == attribution.TOPIC and not note.data.get("stopped")]
     return notes[-1] if notes else None
 
 
 def measure(kept: Kept, kernels: bool, say: Callable[[str], None]) -> tuple[Note, int]:
-    """Watch what is left of the plan; the document of all rounds that count, then in the run file, and the exit code.
-    Where it is stopped, or a process fails, the document is of those that had ended. Raises what stopped it where none
-    count."""
+    """Watch what is left of the plan; return the document of all rounds that count, and the exit code.
+    If it is stopped, or a process fails, the document covers the rounds that had ended. Raises what stopped it where
+    none count."""
     taken, began, stopped, code = recording.pairs(kept.rounds), time.monotonic(), None, 0
     if count := kept.count():
         say(f"{kept.file.path} holds {count} rounds of each side: they count, what is left is watched now")
@@ -88,7 +89,7 @@ def measure(kept: Kept, kernels: bool, say: Callable[[str], None]) -> tuple[Note
         if not kept.count():
             raise
         stopped, code = _why(stop)
-        print(f"macro explain: {stopped}; {_told(kept)}", file=sys.stderr)
+        print(f"macro explain: {stopped}; {_summary(kept)}", file=sys.stderr)
     kept.fill()
     plan, seconds = replace(kept.plan, generations=len(kept.sides[0].processes)), time.monotonic() - began
     explanation = document.explain(plan, kept.sides, spent(taken) + seconds, kernels and not code, stopped)
@@ -97,13 +98,13 @@ def measure(kept: Kept, kernels: bool, say: Callable[[str], None]) -> tuple[Note
 
 
 def _why(stop: BaseException) -> tuple[str, int]:
-    """What stopped it, and the exit code."""
+    """Return what stopped it, and the exit code."""
     if isinstance(stop, SuiteError):
         return str(stop), 1
     return "interrupted", int(str(stop.code)) if isinstance(stop, SystemExit) else 130
 
 
-def _told(kept: Kept) -> str:
+def _summary(kept: Kept) -> str:
     processes = len(recording.counting(recording.pairs(kept.rounds)))
     plural = "es" * (processes > 1)
     where = f"; they are in {kept.file.path}, --resume goes on" if kept.file.path else "; -o FILE would have kept them"

@@ -1,9 +1,9 @@
-"""Spans of a PyTorch program from what its profiler told: each operation's module path, phase and kind of work.
+"""Spans of a PyTorch program from its profiler's events: module, phase and kind of each operation.
 
-Backward is linked to forward by autograd's own sequence numbers. The number that an operation reports is the next one,
-with gradients enabled; what makes no node shares it with what follows: so the last operation with the greatest number
-that is not above a node's is the one that made it. A node is told twice, the second time with its own number, which is
-no operation's.
+Backward is linked to forward by autograd's sequence numbers. With gradients enabled an operation reports the next
+number, and one that creates no node shares that with the operation that follows: so a node was created by the last
+operation with the greatest number that is not above the node's. A node is reported twice, the second time with a number
+of its own, which no operation has.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ LOGS = ("aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::to
 
 @dataclass(frozen=True)
 class Where:
-    """A path of modules, or a word in parentheses for what is in none; what is done for it."""
+    """A path of modules, or a word in parentheses for what is in no module, and a phase."""
 
     path: str
     phase: str
 
     @property
     def row(self) -> str:
-        """Its name."""
+        """The row's name."""
         return f"{self.path} {self.phase}"
 
 
@@ -73,7 +73,7 @@ class _Open:
 
 @dataclass
 class _Lane:
-    """What a thread of the profiler's has done so far: numbers of operations, and each one's place; the last node's."""
+    """A profiler thread so far: numbers of its operations, the place of each, and the last node's place."""
 
     numbers: list[tuple[int, int]] = field(default_factory=list)
     places: list[Where | None] = field(default_factory=list)
@@ -81,7 +81,7 @@ class _Lane:
 
 
 def spans(events: Sequence[Event]) -> list[dict[str, Any]]:
-    """In order of start, outer ones first; each with its rows, its column, and the system's thread."""
+    """Return spans in order of start, outer ones first, each with rows, column and the system's thread."""
     return [
         {
             "start": event.start,
@@ -96,7 +96,7 @@ def spans(events: Sequence[Event]) -> list[dict[str, Any]]:
 
 
 def placed(events: Sequence[Event]) -> Iterator[tuple[Event, Where | None, str | None]]:
-    """Each event's place and kind."""
+    """Yield each event with its place and kind of work."""
     lanes: dict[int, _Lane] = {}
     open_: dict[int, list[_Open]] = {}
     ordered = sorted(events, key=lambda e: (e.start, -e.end))
@@ -119,19 +119,19 @@ def placed(events: Sequence[Event]) -> Iterator[tuple[Event, Where | None, str |
 
 
 def _unmade(ordered: Sequence[Event]) -> set[int]:
-    """What recomputations ended in: one stops as soon as all is saved that backward needs. A product saves its factors
-    before it is made. What saves detaches."""
-    last, found = dict[int, Event](), set[int]()
+    """Return the ids of events in which recomputations stopped, once all was saved that backward needs.
+    A product saves its factors before it runs, so that one that stopped did not run; saving itself detaches."""
+    last, ids = dict[int, Event](), set[int]()
     for event in ordered:
         if event.name == STOPPED and event.thread in last:
-            found.add(id(last[event.thread]))
+            ids.add(id(last[event.thread]))
         elif not event.name.startswith((MODULE, "aten::detach", "detach")):
             last[event.thread] = event
-    return found
+    return ids
 
 
 def _again(event: Event, up: _Open | None) -> bool:
-    """Whether it is a node told for the second time."""
+    """True if the event is the second report of the node above it."""
     return up is not None and up.event.name == NODE + event.name
 
 
@@ -156,22 +156,22 @@ def _where(event: Event, up: _Open | None, lanes: dict[int, _Lane]) -> Where | N
 
 
 def _backward(event: Event, lanes: dict[int, _Lane], around: Where | None) -> Where | None:
-    """Of the operation that made a node; of what adds to a gradient, the node before it."""
-    own = lanes.setdefault(event.lane, _Lane())
+    """Return the place of the operation that created a node; for gradient accumulation, the last node's."""
+    current = lanes.setdefault(event.lane, _Lane())
     if event.sequence < 0 or event.name.endswith(ACCUMULATES):
-        return own.last or around
-    lane = lanes.get(event.forward, _Lane()) if event.forward else own
+        return current.last or around
+    lane = lanes.get(event.forward, _Lane()) if event.forward else current
     at = bisect.bisect_right(lane.numbers, (event.sequence, inf)) - 1
-    made = lane.places[at] if at >= 0 else None
-    if made is None:
-        own.last = Where("(no module)", "backward")
+    origin = lane.places[at] if at >= 0 else None
+    if origin is None:
+        current.last = Where("(no module)", "backward")
     else:
-        own.last = Where(made.path, "double backward" if "backward" in made.phase else "backward")
-    return own.last
+        current.last = Where(origin.path, "double backward" if "backward" in origin.phase else "backward")
+    return current.last
 
 
 def _phase(name: str) -> str:
-    """Of an operation that is in no module."""
+    """Return the phase of an operation that is in no module."""
     if any(word in name for word in LOSSES):
         return "loss"
     if name in LOGS:
@@ -180,7 +180,7 @@ def _phase(name: str) -> str:
 
 
 def _column(event: Event, updates: bool) -> str | None:
-    """The kind of work that its name says; dispatch of a composite; nothing where its symbols have to."""
+    """Return the kind of work by name: dispatch for a composite, None where the symbols inside decide."""
     name = event.name
     if name.startswith(LOADER):
         return "data"

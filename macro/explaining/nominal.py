@@ -1,4 +1,4 @@
-"""Nominal work of one step's operations, by row and kind, from the shapes that they were recorded with."""
+"""Nominal work of one step's operations, by row and kind, from their recorded shapes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from macro.watching.recording import Called
 
 @dataclass
 class Work:
-    """What a step's operations do, by row and kind, from the shapes of one step; and the largest call of each."""
+    """Work of one step's operations, by row and kind, from their shapes, and the largest call of each."""
 
     flops: dict[Key, float] = field(default_factory=dict)
     bytes: dict[Key, float] = field(default_factory=dict)
@@ -28,16 +28,16 @@ class Work:
 
 
 def work_of(called: Sequence[Called], cache: int = 0) -> Work:
-    """Of one step: of calls within others that have an amount, the outer ones count. `cache`: bytes of the last-level
-    cache."""
+    """Sum the work of one step; of nested calls that have an amount, the outermost count.
+    `cache`: bytes of the last-level cache."""
     work, inside = Work(), dict[int, int]()
-    by_event = {id(one.event): one for one in called}
-    for event, where, column in modules.placed([one.event for one in called]):
+    by_event = {id(x.event): x for x in called}
+    for event, where, column in modules.placed([x.event for x in called]):
         key = ((where.row,) if where else (OUTSIDE,), column or "")
         if column in (None, "dispatch", "data") or event.start < inside.get(event.thread, 0):
             continue
-        one = by_event[id(event)]
-        call = Call(event.name, one.shapes, one.types, one.arguments, one.strides)
+        recorded = by_event[id(event)]
+        call = Call(event.name, recorded.shapes, recorded.types, recorded.arguments, recorded.strides)
         done = amount(call)
         if done is None:
             continue
@@ -61,12 +61,12 @@ def _add(work: Work, key: Key, call: Call, done: Amount, cache: int) -> None:
 
 
 def alone_command(call: Call) -> str:
-    """The line that measures it by itself; nothing where there is none."""
+    """Return the command that measures a call by itself; empty where there is none."""
     again = alone(call)
     return command(*again) if again else ""
 
 
 def command(benchmark: str, options: Mapping[str, Any]) -> str:
-    """The line that a person types."""
+    """Format a benchmark's command line."""
     words = [f"--{name.replace('_', '-')} {value}" for name, value in options.items()]
     return " ".join([f"python -m micro.{benchmark}", *words])

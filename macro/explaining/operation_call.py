@@ -17,25 +17,23 @@ BYTES = {
     16: "c10::complex<double>",
 }
 SIZES = {name: size for size, names in BYTES.items() for name in names.split("/")}
-LISTED, INDEX = 4, 8  # bytes of an element of a list of tensors, whose type is not told, and of an index
+LISTED, INDEX = 4, 8  # bytes of an element of a list of tensors, of unknown type, and of an index
 
 
 @dataclass(frozen=True)
 class Call:
-    """One call of an operation, as a profiler with shapes recorded it. For each input: `shapes`, a list of int, of a
-    list of tensors a list of them, [] of a scalar; `types`, "float", "c10::BFloat16", "Scalar", "TensorList", "" and so
-    on; `arguments`, the value of a scalar or a list of them; `strides`, like shapes, in elements, if recorded."""
+    """One call of an operation, as a profiler with shapes recorded it; fields have an item for each input."""
 
     name: str
-    shapes: Sequence[Any]
-    types: Sequence[str]
-    arguments: Sequence[Any]
-    strides: Sequence[Any] = ()
+    shapes: Sequence[Any]  # list of int; for a list of tensors a list of those; [] for a scalar
+    types: Sequence[str]  # "float", "c10::BFloat16", "Scalar", "TensorList", "" and so on
+    arguments: Sequence[Any]  # the value of a scalar, or a list of them
+    strides: Sequence[Any] = ()  # like shapes, in elements, if recorded
 
 
 @dataclass(frozen=True)
 class Amount:
-    """FLOP of products and convolutions, nominal, 0 of passes; and bytes read and written at least."""
+    """Nominal FLOP of products and convolutions, 0 of passes, and the least bytes read and written."""
 
     flops: float
     bytes: float
@@ -46,7 +44,8 @@ def base(call: Call) -> str:
 
 
 def only(call: Call, *names: str) -> str:
-    """One of these, else its work is not known."""
+    """Return an operation's base name if it is among `names`.
+    Raises LookupError otherwise, since its work is unknown."""
     if base(call) not in names:
         raise LookupError(call.name)
     return base(call)
@@ -56,16 +55,16 @@ def count(shape: Iterable[int]) -> int:
     return math.prod(shape)
 
 
-def whole(call: Call, i: int = 0) -> int:
-    """Bytes of a tensor, or of one like it."""
+def tensor_bytes(call: Call, i: int = 0) -> int:
+    """Bytes of an input tensor, or of another like it."""
     return SIZES[call.types[i]] * count(call.shapes[i])
 
 
 def read(call: Call, i: int) -> int:
-    """Bytes of an input read once: of an expanded axis, whose stride is 0, one place; 0 of what is no tensor."""
+    """Bytes of an input read once, 0 if it is no tensor; an axis with stride 0 counts as one element."""
     shape, strides = call.shapes[i], call.strides[i] if call.strides else ()
     if call.types[i] == "TensorList":
-        return LISTED * sum(count(one) for one in shape)
+        return LISTED * sum(count(x) for x in shape)
     steps = strides if len(strides) == len(shape) else [1] * len(shape)
     return SIZES.get(call.types[i], 0) * count(n for n, step in zip(shape, steps, strict=True) if step)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from macro.explaining.operation_call import INDEX, SIZES, Call, base, count, inputs, only, read, whole, windows
+from macro.explaining.operation_call import INDEX, SIZES, Call, base, count, inputs, only, read, tensor_bytes, windows
 
 POOLS = {"max_pool2d_with_indices", "max_pool3d_with_indices", "mkldnn_max_pool2d", "mkldnn_max_pool3d"}
 POOLS |= {"avg_pool2d", "avg_pool3d"}
@@ -13,7 +13,7 @@ NORMS |= {"_native_batch_norm_legit", "_native_batch_norm_legit_no_training"}
 TRUTHS = {"eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "logical_not"}  # a byte each
 SCANS = {"cumsum", "cumprod", "logcumsumexp", "_logcumsumexp"}  # with a result as long as the input
 MOVES = {"cat", "flip", "roll", "sort", "pixel_shuffle", "pixel_unshuffle", "channel_shuffle"}
-# The input with as many elements as are moved one by one.
+# Index of the input that has as many elements as are moved.
 MOVED = {"gather": 2, "scatter": 2, "scatter_add": 2, "index_put": 2, "_index_put_impl": 2, "index_add": 3}
 READS = {"gather", "index_select"}  # nothing but what is moved
 PARAMETERS = {"_fused_adam": 7, "_fused_adamw": 7, "_fused_adagrad": 5, "_fused_sgd": 3}  # passes
@@ -21,16 +21,16 @@ STATE = {"_fused_adam": 4, "_fused_adamw": 4, "_fused_sgd": 2}  # a list that, i
 
 
 def _normalize(call: Call) -> int:
-    """Passes over the input: what is normalized by statistics that are known is read once."""
+    """Bytes of a normalization; with known statistics its input is read once."""
     name = only(call, *NORMS)
     if "backward" in call.name:
-        return 4 * whole(call)
+        return 4 * tensor_bytes(call)
     known = "no_training" in name or (name == "native_batch_norm" and call.arguments[5] is False)
-    return whole(call) * (2 if known else 3)
+    return tensor_bytes(call) * (2 if known else 3)
 
 
 def _pool(call: Call) -> int:
-    """Input, result, and indices where they are one of the results or inputs."""
+    """Bytes of input and result, and of indices where they are a result or an input."""
     if "backward" in call.name:
         resized = SIZES[call.types[0]] * count(call.arguments[2]) if "upsample" in call.name else 0
         return inputs(call) + resized
@@ -41,11 +41,11 @@ def _pool(call: Call) -> int:
         raise LookupError(name)
     indices = INDEX if "indices" in name or "adaptive_max" in name else 0
     result = count(x[: -len(places)]) * count(places)
-    return whole(call) + result * (SIZES[call.types[0]] + indices)
+    return tensor_bytes(call) + result * (SIZES[call.types[0]] + indices)
 
 
 def _along(call: Call, axis: int, size: int) -> int:
-    """How many places a window has along an axis; rounded up, the last one may reach over the edge."""
+    """Return the number of windows along an axis; if rounded up, the last one may reach over the edge."""
     dilations = [4] if "max" in call.name else []
     taps, stride, padding, *dilation = (
         call.arguments[i][axis] for i in (1, 2 if call.arguments[2] else 1, 3, *dilations)
@@ -58,24 +58,24 @@ def _along(call: Call, axis: int, size: int) -> int:
 def _softmax(call: Call) -> int:
     name, backward = base(call), "backward" in call.name
     if name in ("_softmax", "_log_softmax", "_masked_softmax"):
-        return whole(call) * (3 if backward else 2)
+        return tensor_bytes(call) * (3 if backward else 2)
     if name.startswith("nll_loss"):  # of each row one element; the gradient is cleared first
         rows = count(call.shapes[1 + backward])
-        return INDEX * rows + (whole(call, 1) if backward else rows * SIZES[call.types[0]])
-    return inputs(call) + (whole(call, 1) if backward else 0)
+        return INDEX * rows + (tensor_bytes(call, 1) if backward else rows * SIZES[call.types[0]])
+    return inputs(call) + (tensor_bytes(call, 1) if backward else 0)
 
 
 def _embed(call: Call) -> int:
-    """Rows read and written; of the backward pass the whole table cleared too."""
+    """Bytes of rows read and written; the backward pass also clears the whole table."""
     if base(call) == "embedding_dense_backward":
-        return 2 * whole(call) + SIZES[call.types[0]] * count((call.arguments[2], call.shapes[0][-1]))
+        return 2 * tensor_bytes(call) + SIZES[call.types[0]] * count((call.arguments[2], call.shapes[0][-1]))
     only(call, "embedding")
     return 2 * SIZES[call.types[0]] * count((call.shapes[0][-1], *call.shapes[1]))
 
 
 def _compute(call: Call) -> int:
-    """Inputs, and a result of their shapes together, in the widest of their types; in place, or of lists, one like the
-    first."""
+    """Bytes of inputs and of a result with their broadcast shape and widest type.
+    In place, or for lists, the result is like the first input."""
     name = base(call)
     if call.types[0] == "TensorList" or call.name.endswith("_"):
         return inputs(call) + read(call, 0)
@@ -87,7 +87,7 @@ def _compute(call: Call) -> int:
 
 
 def _copy(call: Call) -> int:
-    """Twice what is moved, and the index; a result that is not in place is a copy of the whole first."""
+    """Bytes of the index, of moved elements twice, and of a full copy first where it is not in place."""
     name = base(call)
     if name in ("copy_", "_foreach_copy"):
         return inputs(call)
@@ -97,19 +97,19 @@ def _copy(call: Call) -> int:
     moved = count(call.shapes[2 if name == "index_select" else MOVED[name]])
     if name == "index_select":  # whole rows
         moved = moved * count(call.shapes[0]) // call.shapes[0][call.arguments[1]]
-    before = 2 * whole(call) if name not in READS and not call.name.endswith("_") else 0
+    before = 2 * tensor_bytes(call) if name not in READS and not call.name.endswith("_") else 0
     return index + 2 * moved * SIZES[call.types[0]] + before
 
 
 def _update(call: Call) -> int:
-    """Passes over the parameters: they and their state are read and written, gradients read."""
+    """Bytes of an optimizer's pass: parameters and state are read and written, gradients read."""
     name = base(call)
     further = 2 if name in STATE and call.shapes[STATE[name]] else 0
     return read(call, 0) * (PARAMETERS[name] + further)
 
 
 def _once(call: Call) -> int:
-    """One pass over the first tensor."""
+    """Bytes of one pass over the first tensor. Raises LookupError where it is none."""
     if call.types[0] not in SIZES and call.types[0] != "TensorList":
         raise LookupError(call.name)
     return read(call, 0)

@@ -1,6 +1,6 @@
-"""How much work one call of an operation is, by its shapes, and which benchmark of micro measures it alone.
+"""Work of one call of an operation, by its shapes, and the benchmark of micro that measures it alone.
 
-An amount is of a call with all that is called inside it: of nested calls that have one, count the outermost.
+An amount includes the calls inside: of nested calls that have one, count the outermost.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from macro.explaining.operation_call import SIZES, Amount, Call, base, count, only, read, whole, windows
+from macro.explaining.operation_call import SIZES, Amount, Call, base, count, only, read, tensor_bytes, windows
 from macro.explaining.operation_passes import PASSES
 from macro.explaining.operations import kind
 
@@ -38,7 +38,7 @@ TRANSPOSED = {BACKWARD: 7, "convolution_overrideable": 6}
 
 
 def amount(call: Call) -> Amount | None:
-    """The work of a call; None where it is not known."""
+    """Return the work of a call; None where it is unknown."""
     of = kind(call.name)
     if of == "dispatch":
         return Amount(0.0, 0.0)
@@ -57,8 +57,8 @@ def precision(call: Call) -> str:
 
 
 def alone(call: Call) -> tuple[str, dict[str, Any]] | None:
-    """The benchmark of micro, and its options, that measures this call by itself; None where there is none. Of the two
-    convolutions of a backward pass, which have the same work, the gradient of the image if it is wanted."""
+    """Return the benchmark of micro and options that measure this call by itself; None if there are none.
+    A convolution's backward pass has two of equal work: the image's gradient is taken if it is computed."""
     try:
         if kind(call.name) == "convolution":
             return _conv_options(_plain(call))
@@ -68,14 +68,14 @@ def alone(call: Call) -> tuple[str, dict[str, Any]] | None:
 
 
 def _plain(call: Call) -> Call:
-    """Without the second operand that some of oneDNN's products add; it lies before the weights."""
+    """Drop the second operand that some of oneDNN's fused products add; it lies before the weights."""
     if not call.name.startswith("mkldnn::_") or len(call.shapes[2]) < 2:
         return call
     return Call(call.name, *([*x[:1], *x[2:]] for x in (call.shapes, call.types, call.arguments, call.strides)))
 
 
 def _product(call: Call) -> tuple[int, int, int, int]:
-    """Batch, m, n, k."""
+    """Return batch, m, n and k."""
     a, b = (call.shapes[i] for i in FACTORS[base(call)])
     if base(call) in LINEAR:
         return 1, count(a[:-1]), count(b) // a[-1], a[-1]
@@ -101,13 +101,13 @@ def _gemm_options(call: Call) -> tuple[str, dict[str, Any]] | None:
 
 
 def _stored(shape: Sequence[int], strides: Sequence[int]) -> str:
-    """In micro's words: t if the columns lie one after the other in memory, else n."""
+    """Return micro's letter: t if the columns lie one after the other in memory, else n."""
     by_rows = strides[-1] == 1 and (len(shape) < 2 or shape[0] == 1 or strides[0] >= shape[1])
     return "t" if strides[0] == 1 and not by_rows else "n"
 
 
 def _each(call: Call, i: int, axes: int) -> list[int]:
-    """A setting of each axis: a number may be for all, and one that is not told is 1."""
+    """Return a setting of each axis; a single number is for all, and a missing one is 1."""
     value = call.arguments[i] if i >= 0 else 1
     values = list(value) if isinstance(value, Sequence) else [value]
     return values if len(values) == axes else values * axes
@@ -115,13 +115,13 @@ def _each(call: Call, i: int, axes: int) -> list[int]:
 
 @dataclass(frozen=True)
 class _Convolution:
-    """Shapes N×C×…, K×C/groups×…, N×K×…, and where the first two are among the inputs; the settings of each axis."""
+    """Shapes and settings of a convolution."""
 
-    inputs: tuple[int, int]
-    x: Sequence[int]
-    w: Sequence[int]
-    y: Sequence[int]
-    stride: list[int]
+    inputs: tuple[int, int]  # of the call: which are x and w
+    x: Sequence[int]  # N×C×…
+    w: Sequence[int]  # K×C/groups×…
+    y: Sequence[int]  # N×K×…
+    stride: list[int]  # of each axis, as the next two
     padding: list[int]
     dilation: list[int]
     groups: int
@@ -148,7 +148,8 @@ def _convolve(call: Call) -> tuple[int, int]:
 
 
 def _conv_options(call: Call) -> tuple[str, dict[str, Any]] | None:
-    """Micro's has two axes, with one stride and one dilation for both; of a line the other axis is 1."""
+    """Return options of micro's conv, with one stride and dilation for two axes; in 1-D the other is 1.
+    None where it has no such convolution."""
     of = _convolution(call)
     wanted, line = [*call.arguments[10][:2]] if base(call) == BACKWARD else [], len(of.x) == 3
     (h, w), (r, s), places = ([1] * line + list(shape[2:]) for shape in (of.x, of.w, of.y))
@@ -178,7 +179,7 @@ def _conv_options(call: Call) -> tuple[str, dict[str, Any]] | None:
 
 
 def _recurrent(call: Call) -> tuple[int, int]:
-    """oneDNN's layer, all steps of it: the products of the gates; what they were is kept for the backward pass."""
+    """FLOP and bytes of oneDNN's layer over all steps; its gates are kept for the backward pass."""
     only(call, "mkldnn_rnn_layer")
     backward, size = "backward" in call.name, SIZES[call.types[0]]
     (steps, batch, _), weights, hidden = call.shapes[0], count(call.shapes[2]), call.shapes[5][-1]
@@ -189,14 +190,14 @@ def _recurrent(call: Call) -> tuple[int, int]:
 
 
 def _attention(call: Call) -> tuple[float, int]:
-    """Batch×heads×length×width; the backward pass makes the scores again: five products, not two."""
+    """FLOP and bytes; the backward pass computes the scores again: five products, not two."""
     if not call.name.startswith("aten::_scaled_dot_product_"):
         raise LookupError(call.name)
     backward = "backward" in call.name
     q, k, v = range(backward, backward + 3)
     (batch, heads, length, width), (*_, keys, _), (*_, values) = (call.shapes[i] for i in (q, k, v))
     result = SIZES[call.types[q]] * batch * heads * length * values
-    moved = whole(call, q) + whole(call, k) + whole(call, v) + result
+    moved = tensor_bytes(call, q) + tensor_bytes(call, k) + tensor_bytes(call, v) + result
     return 2 * batch * heads * length * keys * (width + values) * (2.5 if backward else 1), moved * (1 + backward)
 
 

@@ -1,8 +1,8 @@
-"""Operations of PyTorch by the names that its profiler gives them, and what kind of work each of them is.
+"""Kinds of work of PyTorch's operations, by the names that its profiler gives them.
 
-A composite has no kind: what it calls has. Views and what else only handles shapes are `dispatch`. Three kinds hold
-more than their names say: `gemm` the factorizations and solvers of LAPACK too, `element-wise` Fourier transforms,
-`copy` what gathers, scatters and sorts.
+A composite has no kind: the operations that it calls have. Views, and operations that only handle shapes, are
+`dispatch`. Three kinds hold more than their names say: `gemm` LAPACK's factorizations and solvers too, `element-wise`
+Fourier transforms, `copy` operations that gather, scatter and sort.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import re
 
-COMPOSITE = "composite"  # of the table, where `kind` says None
+COMPOSITE = "composite"  # in the table, where `kind` returns None
 # Names without a namespace are of aten. Most that end in _, _out, _backward and so on are left out: see `stem`.
 NAMES = {
     "gemm": """
@@ -180,7 +180,7 @@ NAMES = {
         quantized_rnn_relu_cell quantized_rnn_tanh_cell
         """,
 }
-# The first that is found in a name decides: those of many namespaces, of generated kernels, of what is no operation.
+# The first match decides: names of many namespaces, of generated kernels, of events that are no operations.
 PATTERNS = (
     (r"^((_?c10d\w*|symm_mem)::|(gloo|nccl|mpi|ucc|xccl):|torch\.distributed\.|record_param_comms)", "communication"),
     (r"(fused_.*(softmax|cross_entropy)|^quantized::softmax)", "softmax and loss"),
@@ -204,7 +204,7 @@ PATTERNS = (
     (r"^quantized::\w*pool", "pooling"),
     (r"^quantized::cat", "copy"),
     (r"^_?(quantized|onednn)::(q?add|q?mul|clamp|c?elu|hardswish|p?relu|leaky|sigmoid|dropout)", "element-wise"),
-    (r"^detach_?$", "dispatch"),  # told twice, once without its namespace
+    (r"^detach_?$", "dispatch"),  # reported twice, once without its namespace
     (r"^aten::_foreach_", "element-wise"),
     (r"^aten::(fft|linalg|_cast)_", COMPOSITE),  # those that work themselves are listed
 )
@@ -213,7 +213,7 @@ TABLE = {name if "::" in name else f"aten::{name}": of for of, names in NAMES.it
 
 
 def stem(name: str) -> str:
-    """The name of the table by which an operation is known, such as `aten::add` of `aten::add_`; else its own."""
+    """Return an operation's name in the table, such as `aten::add` for `aten::add_`, else its full name."""
     form = name.replace("aten::special_", "aten::")
     while form not in TABLE:
         shorter = SUFFIX.sub("", form)
@@ -224,8 +224,8 @@ def stem(name: str) -> str:
 
 
 @functools.cache
-def _found(name: str) -> str | None:
-    """What the table says; a view that is copied is a copy."""
+def _lookup(name: str) -> str | None:
+    """Return the kind by the table, else by the first pattern; a view that is copied is a copy."""
     if of := TABLE.get(stem(name)):
         return of
     if name.endswith("_copy") and TABLE.get(name.removesuffix("_copy")) == "dispatch":
@@ -234,15 +234,15 @@ def _found(name: str) -> str | None:
 
 
 def known(name: str) -> bool:
-    """Whether the table knows an operation, a composite too."""
-    return _found(name) is not None
+    """True if the table has an operation, composites included."""
+    return _lookup(name) is not None
 
 
 def kind(name: str, bare: bool = False) -> str | None:
-    """The kind of work of an operation; None of a composite, and of what is not `known`. `bare`: nothing that has a
-    kind but dispatch was called inside it. oneDNN's transposed convolution works so, without an operation of its own.
-    """
+    """Return the kind of work of an operation; None if it is a composite or not `known`.
+    `bare`: it called nothing that has a kind but dispatch. oneDNN's transposed convolution is such, without an
+    operation inside."""
     if bare and name == "aten::_convolution":
         return "convolution"
-    of = _found(name)
+    of = _lookup(name)
     return None if of == COMPOSITE else of

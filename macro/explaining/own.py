@@ -1,4 +1,4 @@
-"""`macro explain SCRIPT`, `macro explain FILE.kg`: the step of a user's own program, from words to the exit code."""
+"""`macro explain SCRIPT`, `macro explain FILE.kg`: a step of a user's program explained."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from reports.record import Note, Run
     from reports.store import RunFile
 
-FIRST = 2  # times as many rounds as at the last first answer until the next one
+FIRST = 2  # factor in rounds from one first answer to the next
 
 
 def main(argv: Sequence[str], say: Callable[[bool, str], None]) -> int:
-    """The exit code. `say(quiet, text)`: a line of progress."""
+    """Run the command; return the exit code. `say(quiet, text)`: a line of progress."""
     asked = request(argv)
     return _explain(asked, partial(say, asked.outputs.quiet))
 
@@ -56,7 +56,7 @@ def _explain(asked: OwnRequest, say: Callable[[str], None]) -> int:
 
 
 def _paths(asked: OwnRequest, outputs: Outputs) -> list[Path | None]:
-    """Of the recordings that will be made. Raises UsageError where one is there already."""
+    """Return the paths for new recordings. Raises UsageError where one exists."""
     from macro.watching import kg
 
     count, output = len(asked.scripts), outputs.output
@@ -70,14 +70,14 @@ def _paths(asked: OwnRequest, outputs: Outputs) -> list[Path | None]:
 
 
 def _leave(file: RunFile, path: Path | None, begun: int) -> None:
-    """A file to which nothing was added would be in the way of the next try."""
+    """Close the run file, and remove it where nothing was added: it would be in the way of the next try."""
     file.close()
     if path is not None and path.is_file() and path.stat().st_size == begun:
         path.unlink()
 
 
 def _wrote(file: RunFile, notes: Sequence[Note]) -> bool:
-    """Whether the run file has room for them: where not, that costs it alone."""
+    """Append the notes to the run file; False, with a message, where it has no room."""
     from reports.store import Unwritable
 
     try:
@@ -96,32 +96,32 @@ def _unwritten(why: str) -> None:
 def _recordings(
     asked: OwnRequest, outputs: Outputs, paths: list[Path | None], say: Callable[[str], None]
 ) -> tuple[list[Recording], float, int]:
-    """Read, or made now and kept in `paths`; seconds that it took; the exit code."""
+    """Read recordings, or make them and keep them in `paths`; return seconds taken and exit code too."""
     from macro.watching import kg
 
     began = time.monotonic()
     if asked.recordings:
         return [kg.read(path) for path in asked.recordings], 0.0, 0
-    whole: list[Recording] = []
+    recorded: list[Recording] = []
     code = 0
     say(_forecast(asked))
     for run in range(asked.runs):
         if asked.runs > 1:
             say(f"process {run + 1} of {asked.runs} of each")
         try:
-            recordings, code = _watched(asked.scripts, outputs, say, partial(_keep, whole, paths))
+            recordings, code = _watched(asked.scripts, outputs, say, partial(_keep, recorded, paths))
         except (KeyboardInterrupt, SystemExit) as stop:
-            if not whole:
+            if not recorded:
                 raise
             code = _code(stop)
             break
-        whole = _joined(whole, recordings)
+        recorded = _joined(recorded, recordings)
         if code:
             break
-    _keep([], paths, whole)
+    _keep([], paths, recorded)
     for path in filter(None, paths):
         say(f"recording: {path}")
-    return whole, time.monotonic() - began, code or int(None in paths)
+    return recorded, time.monotonic() - began, code or int(None in paths)
 
 
 def _forecast(asked: OwnRequest) -> str:
@@ -132,19 +132,19 @@ def _forecast(asked: OwnRequest) -> str:
     return f"{about}; what {first.name} prints follows"
 
 
-def _joined(whole: Sequence[Recording], more: Sequence[Recording]) -> list[Recording]:
-    """The same programs with one process more of each."""
-    if not whole:
+def _joined(earlier: Sequence[Recording], more: Sequence[Recording]) -> list[Recording]:
+    """Add the new processes to the earlier recordings of the same programs."""
+    if not earlier:
         return list(more)
-    pairs = zip(whole, more, strict=True)
-    return [replace(one, processes=[*one.processes, *other.processes], ended=other.ended) for one, other in pairs]
+    pairs = zip(earlier, more, strict=True)
+    return [replace(old, processes=[*old.processes, *new.processes], ended=new.ended) for old, new in pairs]
 
 
-def _keep(whole: Sequence[Recording], paths: list[Path | None], recordings: Sequence[Recording]) -> None:
-    """What was seen so far, beside the run file; a path that cannot be written is told, and taken out."""
+def _keep(earlier: Sequence[Recording], paths: list[Path | None], recordings: Sequence[Recording]) -> None:
+    """Write all recordings so far beside the run file; report a path that cannot be written, and drop it."""
     from macro.watching import kg
 
-    for i, (path, recording) in enumerate(zip(paths, _joined(whole, recordings), strict=False)):
+    for i, (path, recording) in enumerate(zip(paths, _joined(earlier, recordings), strict=False)):
         try:
             if path is not None:
                 kg.write(recording, path)
@@ -156,7 +156,7 @@ def _keep(whole: Sequence[Recording], paths: list[Path | None], recordings: Sequ
 def _watched(
     scripts: Sequence[Script], outputs: Outputs, say: Callable[[str], None], keep: Callable[[Sequence[Recording]], None]
 ) -> tuple[list[Recording], int]:
-    """The scripts' recordings; what was seen of what is stopped counts where it is enough."""
+    """Watch the scripts; if interrupted, return what was recorded so far, where that is enough."""
     from macro.explaining import inside
     from macro.watching import program
 
@@ -189,11 +189,11 @@ def _code(stop: KeyboardInterrupt | SystemExit) -> int:
 
 
 def _so_far(recordings: Sequence[Recording]) -> str:
-    """What would be said now, in a line."""
+    """Format a first answer in one line."""
     from macro.explaining import advice, breakdown
 
-    found = [breakdown.taken_apart(one, 0.0, breakdown.Ceilings(None, None)) for one in recordings]
-    return "so far: " + "; ".join(advice.first_answer(one) for one in found)
+    breakdowns = [breakdown.taken_apart(recording, 0.0, breakdown.Ceilings(None, None)) for recording in recordings]
+    return "so far: " + "; ".join(advice.first_answer(x) for x in breakdowns)
 
 
 def _notes(asked: OwnRequest, recordings: Sequence[Recording], took: float, say: Callable[[str], None]) -> list[Note]:
@@ -201,21 +201,27 @@ def _notes(asked: OwnRequest, recordings: Sequence[Recording], took: float, say:
     from reports import attribution, step
 
     say("measuring what this machine can do at best")
-    counts = [int(one.program.get("threads") or 1) for one in recordings]
+    counts = [int(recording.program.get("threads") or 1) for recording in recordings]
     measured = {count: ceilings.measured(count) for count in dict.fromkeys(counts)}
-    found = [breakdown.whole(one, took, measured[count]) for one, count in zip(recordings, counts, strict=True)]
+    breakdowns = [
+        breakdown.with_sentences(recording, took, measured[count])
+        for recording, count in zip(recordings, counts, strict=True)
+    ]
     if asked.kernels:
         say("measuring the largest operations by themselves")
-        found = [replace(x, fastest=tuple(fastest.of(x, one))) for x, one in zip(found, recordings, strict=True)]
+        breakdowns = [
+            replace(x, fastest=tuple(fastest.of(x, recording)))
+            for x, recording in zip(breakdowns, recordings, strict=True)
+        ]
     if len(recordings) > 1:
-        return [attribution.note(pair.explain(recordings[0], recordings[1], took)), *map(step.note, found)]
+        return [attribution.note(pair.explain(recordings[0], recordings[1], took)), *map(step.note, breakdowns)]
     if asked.depth is not None:
-        found = [replace(one, modules=tuple(x for x in one.modules if x.depth < asked.depth)) for one in found]
-    return [step.note(one) for one in found]
+        breakdowns = [replace(x, modules=tuple(y for y in x.modules if y.depth < asked.depth)) for x in breakdowns]
+    return [step.note(x) for x in breakdowns]
 
 
 def say_all(run: Run, outputs: Outputs, streams: Mapping[str, IO[str]]) -> int:
-    """The text, the documents, the pictures; 1 where one of them cannot be written."""
+    """Write text, documents and pictures; return 1 where one of them cannot be written."""
     from micro.command.outputs import for_people, written
     from reports import formats
     from reports.documents import finish

@@ -1,4 +1,4 @@
-"""The words of `macro explain SCRIPT` and `macro explain FILE.kg`, and what they mean."""
+"""The words of `macro explain SCRIPT` and `macro explain FILE.kg`, parsed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ and then `with step():` around what is one."""
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options."""
+    """Return the parser of the options."""
     from reports.parser import OneLineParser
 
     options = OneLineParser("python -m macro explain", description=ABOUT, epilog=EPILOG, allow_abbrev=False)
@@ -62,12 +62,12 @@ def parser() -> argparse.ArgumentParser:
 
 
 def is_own(argv: Sequence[str], others: argparse.ArgumentParser) -> bool:
-    """Whether these words are of a script or a recording: the first that is no option, nor an option's value."""
+    """True if the first word that is no option, nor an option's value, names a script or a recording."""
     words = iter(argv)
     flags = {
         name
-        for one in (others, parser())
-        for action in one._actions
+        for options in (others, parser())
+        for action in options._actions
         if action.nargs == 0
         for name in action.option_strings
     }
@@ -83,7 +83,7 @@ def is_own(argv: Sequence[str], others: argparse.ArgumentParser) -> bool:
 
 @dataclass(frozen=True)
 class OwnRequest:
-    """What is explained: scripts, run one after another, or recordings."""
+    """Scripts that run one after another, or recordings, and how they are explained."""
 
     scripts: Sequence[Script]
     recordings: Sequence[Path]
@@ -94,9 +94,9 @@ class OwnRequest:
 
 
 def request(argv: Sequence[str]) -> OwnRequest:
-    """What the words of the command mean. Raises UsageError."""
-    own, arguments = split(argv)
-    words = parser().parse_args(own)
+    """Parse the words of the command. Raises UsageError."""
+    command, arguments = split(argv)
+    words = parser().parse_args(command)
     outputs, paths = outputs_of(vars(words)), [Path(word) for word in words.what]
     if all(path.suffix == RECORDING for path in paths):
         if len(paths) > 2:
@@ -109,17 +109,17 @@ def request(argv: Sequence[str]) -> OwnRequest:
 
 
 def split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Words of the command, and those of the script behind --."""
+    """Split the words of the command from those of the script, behind --."""
     words = list(argv)
     at = words.index("--") if "--" in words else len(words)
     return words[:at], words[at + 1 :]
 
 
 def _scripts(words: argparse.Namespace, paths: Sequence[Path], arguments: Sequence[str]) -> list[Script]:
-    """Each, of a single one one for each heap that is asked for. Raises UsageError."""
-    for one in paths:
-        if not one.is_file():
-            raise UsageError(f"{one}: there is no such script")
+    """Return the scripts; of a single script one for each heap. Raises UsageError."""
+    for path in paths:
+        if not path.is_file():
+            raise UsageError(f"{path}: there is no such script")
     heaps = words.heap.split(",") if words.heap else [None]
     for heap in heaps:
         if heap is not None and heap not in POLICIES:
@@ -128,11 +128,13 @@ def _scripts(words: argparse.Namespace, paths: Sequence[Path], arguments: Sequen
         raise UsageError(f"--heap {words.heap}: one, or of a single script two that are compared")
     first = script_of(words, paths[0], arguments)
     first = replace(first, knock_out=tuple(filter(None, (words.knock_out or "").split(","))))
-    return [replace(first, path=one.resolve(), heap=heap) for one in paths for heap in heaps]
+    return [replace(first, path=path.resolve(), heap=heap) for path in paths for heap in heaps]
 
 
-def add_script(options: argparse.ArgumentParser, budget: str, said: str = "seconds of measuring or watching") -> None:
-    """What every command asks of a script; `said`: of what its budget is."""
+def add_script(
+    options: argparse.ArgumentParser, budget: str, budget_help: str = "seconds of measuring or watching"
+) -> None:
+    """Add the options of each command that runs a script; `budget_help`: what its budget is of."""
     from macro.watching.script import STOPS
 
     options.add_argument("--python", metavar="PATH", type=Path, help="the interpreter that runs it (this one)")
@@ -141,12 +143,12 @@ def add_script(options: argparse.ArgumentParser, budget: str, said: str = "secon
     options.add_argument("--threads", type=int, metavar="N", help="set in its environment (as the script has it)")
     runs = "processes of each, one after another (1); of a changed step one"
     options.add_argument("--runs", type=int, default=1, metavar="N", help=runs)
-    options.add_argument("--budget", metavar="TIME", default=budget, help=f"{said} ({budget})")
+    options.add_argument("--budget", metavar="TIME", default=budget, help=f"{budget_help} ({budget})")
     options.add_argument("--wait", metavar="TIME", default=PATIENCE, help=f"for its first steps ({PATIENCE})")
 
 
 def script_of(words: argparse.Namespace, path: Path, arguments: Sequence[str]) -> Script:
-    """The one that these words name. Raises UsageError."""
+    """Return the script that these words name. Raises UsageError."""
     from macro.watching.script import Script
 
     if not path.is_file():
@@ -172,10 +174,10 @@ def script_of(words: argparse.Namespace, path: Path, arguments: Sequence[str]) -
 
 
 def _interpreter(asked: Path | None) -> Path:
-    """Raises UsageError."""
+    """Return the path of the interpreter. Raises UsageError."""
     if asked is None:
         return Path(sys.executable)
-    found = shutil.which(str(asked))
-    if found is None:
+    program = shutil.which(str(asked))
+    if program is None:
         raise UsageError(f"--python {asked}: no such program; it is a path, or a name on the PATH")
-    return Path(found)
+    return Path(program)

@@ -1,4 +1,4 @@
-"""The gap between two recordings of programs: two commits, settings or machines; rows are paths of modules."""
+"""The gap between two recordings of programs: commits, settings or machines; rows are module paths."""
 
 from __future__ import annotations
 
@@ -33,26 +33,27 @@ class _Side:
         return int(self.recording.program.get("threads") or 1)
 
 
-# Of a program: not what it was asked to do.
+# Facts of a program that are settings or results, not what it computes.
 MEASURED = ("heap", "variables", "logged", "again", "without", "peak", "perf")
 
 
 def _words(recording: Recording) -> dict[str, object]:
-    """What tells a program from another, whatever its heap is and whatever was seen of it."""
+    """Return the facts that tell one program from another, whatever its heap is and whatever was measured."""
     return {name: value for name, value in recording.program.items() if name not in MEASURED}
 
 
 def explain(a: Recording, b: Recording, took: float) -> Explanation:
-    """The document. Where one of them tells no operations the rows of the other would stand beside none: both then have
-    kinds alone."""
-    told = all(any(process.events for process in one.processes) for one in (a, b))
-    first, second = (_side(one, told) for one in (a, b))
+    """Return the document of the gap.
+    Rows of one recording would have no counterpart where the other has no operations, so that both then have kinds of
+    work alone."""
+    with_operations = all(any(process.events for process in recording.processes) for recording in (a, b))
+    first, second = (_side(recording, with_operations) for recording in (a, b))
     sides = [_alike(first, second), _alike(second, first)]
     names = _names(a, b)
     result = gap.gap([side.processes for side in sides], [side.attributions for side in sides], _rows(sides))
     result = replace(result, cells=tuple(replace(x, repeat=_repeat(x.members, x.column, sides)) for x in result.cells))
     named = gap.named(result)[:NAMED]
-    heaps = tuple(str(one.program["heap"]) for one in (a, b))
+    heaps = tuple(str(recording.program["heap"]) for recording in (a, b))
     alike = _words(a) == _words(b)
     runs = min(len(side.processes) for side in sides)
     subject = Subject(
@@ -88,33 +89,33 @@ def explain(a: Recording, b: Recording, took: float) -> Explanation:
 
 
 def _alike(side: _Side, other: _Side) -> _Side:
-    """As many processes as both have, with as many rounds."""
+    """Cut a side to as many processes, with as many rounds, as both sides have."""
     pairs = list(zip(side.attributions, other.attributions, strict=False))
     attributions, processes = [], []
-    for (own, others), process in zip(pairs, side.processes, strict=False):
-        count = min(len(set(own.rounds)), len(set(others.rounds)))
-        last = sorted(set(own.rounds))[count - 1]
-        steps = sum(number <= last for number in own.rounds)
-        cells = {key: seconds[:steps] for key, seconds in own.cells.items()}
-        attributions.append(replace(own, steps=steps, rounds=own.rounds[:steps], cells=cells))
+    for (attribution, counterpart), process in zip(pairs, side.processes, strict=False):
+        count = min(len(set(attribution.rounds)), len(set(counterpart.rounds)))
+        last = sorted(set(attribution.rounds))[count - 1]
+        steps = sum(number <= last for number in attribution.rounds)
+        cells = {key: seconds[:steps] for key, seconds in attribution.cells.items()}
+        attributions.append(replace(attribution, steps=steps, rounds=attribution.rounds[:steps], cells=cells))
         processes.append(replace(process, levels={**process.levels, "P0": process.levels["P0"][:count]}))
     return replace(side, attributions=attributions, processes=processes)
 
 
-def _side(recording: Recording, told: bool) -> _Side:
+def _side(recording: Recording, with_operations: bool) -> _Side:
     processes = [process for process in recording.processes if process.levels.get("P3")]
-    kept = [breakdown.with_spans(x) if told else replace(x, events=[], traces=False) for x in processes]
-    work = nominal.work_of(recording.called) if told else nominal.Work()
+    kept = [breakdown.with_spans(x) if with_operations else replace(x, events=[], traces=False) for x in processes]
+    work = nominal.work_of(recording.called) if with_operations else nominal.Work()
     threads = int(recording.program.get("threads") or 1)
     attributions = [attribute(process, {}, threads) for process in kept]
-    for one in attributions:
-        one.flops, one.bytes = work.flops, work.bytes
+    for attribution in attributions:
+        attribution.flops, attribution.bytes = work.flops, work.bytes
     return _Side(recording, kept, attributions, work)
 
 
 def _rows(sides: Sequence[_Side]) -> Mapping[str, Row]:
-    """Those of both, each with its module as its layer."""
-    names = dict.fromkeys(key[0][0] for side in sides for one in side.attributions for key in one.cells)
+    """Return the rows of both sides, each with its module as its layer."""
+    names = dict.fromkeys(key[0][0] for side in sides for attribution in side.attributions for key in attribution.cells)
     rows = {}
     for name in names:
         path, phase = breakdown.place(name)
@@ -127,7 +128,7 @@ def _script(recording: Recording) -> str:
 
 
 def _names(a: Recording, b: Recording) -> tuple[str, str]:
-    """Of both sides: by what they differ in."""
+    """Return the names of both sides, by what they differ in."""
     first, second = _script(a), _script(b)
     if first != second:
         return first, second
@@ -141,7 +142,7 @@ def _names(a: Recording, b: Recording) -> tuple[str, str]:
 
 
 def _repeat(members: Sequence[str], column: str, sides: Sequence[_Side]) -> str:
-    """What measures the largest operation of a cell alone."""
+    """Return the command that measures the largest operation of a cell alone."""
     for side in sides:
         if (largest := side.work.largest.get((tuple(members), column))) is not None:
             return nominal.alone_command(largest[1])
@@ -168,12 +169,12 @@ def _conditions(sides: Sequence[_Side], names: Sequence[str]) -> list[str]:
 
 def _busy(sides: Sequence[_Side]) -> list[str]:
     """Name a busy machine, by the side from which others took more."""
-    shares = [load.taken([one for process in side.processes for one in process.load]) or 0.0 for side in sides]
+    shares = [load.taken([x for process in side.processes for x in process.load]) or 0.0 for side in sides]
     sentence = busy.step_sentence(max(shares), sides[shares.index(max(shares))].threads)
     return [sentence] if sentence else []
 
 
 def _heap(result: gap.Gap, subject: Subject) -> list[str]:
-    """What is to be tried where memory differs for certain."""
+    """Suggest keeping freed memory, where memory differs for certain."""
     sure = [bar for bar in gap.named_bars(result, "cause") if bar.name == "OS memory" and bar.gap > 0]
     return [f"To try: keep freed memory: start the program with {advice.KEEP}." for _ in itertools.islice(sure, 1)]

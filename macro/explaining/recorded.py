@@ -1,5 +1,7 @@
-"""The two sides of an explanation of a network as recordings, NAME-a.kg and NAME-b.kg, like those of a person's own
-programs: `macro explain FILE.kg` tells one alone, two of them a gap, whenever and wherever they were made."""
+"""Recordings of the sides of a network's explanation, NAME-a.kg and NAME-b.kg, like those of scripts.
+
+`macro explain FILE.kg` explains one of them alone, or the gap between two, whenever and wherever they were made.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,11 @@ from macro.watching import kg
 from macro.watching.recording import Recording
 from macro.watching.watch import Side
 
-MESSAGE = ("kind", "seq", "t_mono_ns")  # of what a worker says of itself, what is the message's own
+MESSAGE = ("kind", "seq", "t_mono_ns")  # keys of a worker's report that are the message's
 
 
 def recording(plan: Plan, side: Side) -> Recording:
-    """Of all processes that count."""
+    """Return the recording of all processes that count."""
     entry = side.entry
     about = {
         "script": f"{plan.network.name} {entry.framework.name}",
@@ -31,7 +33,7 @@ def recording(plan: Plan, side: Side) -> Recording:
 
 
 def keep(plan: Plan, sides: Sequence[Side], run_file: Path, say: Callable[[str], None]) -> bool:
-    """Beside the run file, in place of those of a part of it; whether there was room."""
+    """Write the recordings beside the run file, over those of a part of it; False where there was no room."""
     for i, side in enumerate(sides):
         path = kg.beside(run_file, i, len(sides))
         try:

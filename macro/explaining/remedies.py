@@ -1,5 +1,7 @@
-"""What a user can do about a difference: in his own script or its start, and the command that measures it. Of a certain
-one it is to be tried; of a large one that may be chance, to be checked."""
+"""Remedies for a difference: changes to a script or its start, and the commands that measure them.
+
+A remedy of a certain difference is to be tried; that of a large one that may be chance, to be checked.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +22,13 @@ KEEP = " ".join(f"{name}={value}" for name, value in POLICIES["keep"].items())
 
 @dataclass(frozen=True)
 class Remedy:
-    """`cause`: the column whose difference it is for; `applies`: to which of its cells, on the side that has
-    more of them; `type`: what a user types, or writes; `command`: what measures it, of the network, the framework, or
-    the step of both at this batch."""
+    """A change that may reduce a difference."""
 
     name: str
-    cause: str
-    applies: Callable[[Cell, str, Entry], bool]
-    type: str
-    command: str
+    cause: str  # the column whose difference it is for
+    applies: Callable[[Cell, str, Entry], bool]  # to a cell, on the side that has more of it
+    type: str  # what a user types, or writes
+    command: str  # that measures it, formatted with net, framework and step
 
 
 REMEDIES = (
@@ -110,27 +110,26 @@ REMEDIES = (
 
 
 def _torch(cell: Cell, side: str, entry: Entry) -> bool:
-    """Whether it is PyTorch's: also of a user's own script."""
+    """True if the cell is PyTorch's, that of a user's script too."""
     return entry.framework.name.startswith("pytorch") or "torch" in (cell.seen[side] or "")
 
 
 def sentences(gap: Gap, plan: Plan, sides: Sequence[Side]) -> list[str]:
-    """One for each remedy of a cause that is certain, the one that may bring most first; then of those that may be
-    chance."""
+    """Return remedies of certain causes, the largest saving first, then of causes that may be chance."""
     certain, doubtful = named_bars(gap, "cause"), _doubtful(gap)
-    lines = [f"To try: {one}" for one in _said(gap, certain, plan, sides)]
-    return [*lines, *(f"To check, it may be chance: {one}" for one in _said(gap, doubtful, plan, sides))]
+    lines = [f"To try: {text}" for text in _lines(gap, certain, plan, sides)]
+    return [*lines, *(f"To check, it may be chance: {text}" for text in _lines(gap, doubtful, plan, sides))]
 
 
 def _doubtful(gap: Gap) -> list[Bar]:
-    """Causes that are worth a word and whose own interval excludes 0, but not with all causes tested at once."""
+    """Return large causes whose interval excludes 0, but not with all causes tested at once."""
     least = LEAST * max(gap.step.values())
     return [x for x in gap.bars["cause"] if x.alone and not x.sure and abs(x.gap) >= least]
 
 
-def _said(gap: Gap, bars: Sequence[Bar], plan: Plan, sides: Sequence[Side]) -> Iterator[str]:
+def _lines(gap: Gap, bars: Sequence[Bar], plan: Plan, sides: Sequence[Side]) -> Iterator[str]:
     batch = f" --batch {plan.batch}" if plan.batch != plan.network.batch else ""
-    for remedy, most, entry in sorted(_found(gap, bars, sides), key=lambda one: -one[1]):
+    for remedy, most, entry in sorted(_applicable(gap, bars, sides), key=lambda x: -x[1]):
         net, framework = plan.named, entry.framework.name
         command = remedy.command.format(net=net, framework=framework, step=f"{net} {framework}{batch}")
         witness = _account(sides) if remedy.cause == "OS memory" and bars and not bars[0].sure else ""
@@ -141,16 +140,16 @@ def _said(gap: Gap, bars: Sequence[Bar], plan: Plan, sides: Sequence[Side]) -> I
 
 
 def _account(sides: Sequence[Side]) -> str:
-    """What the operating system itself counted of plain steps, which is another witness of its share."""
-    own = [mean([x for process in side.processes for x in process.system]) for side in sides]
+    """Format the operating system's own accounting of plain steps, which cross-checks its share."""
+    times = [mean([x for process in side.processes for x in process.system]) for side in sides]
     parts = " against ".join(
-        f"{seconds(took)} in {side.entry.framework.name}" for took, side in zip(own, sides, strict=True)
+        f"{seconds(took)} in {side.entry.framework.name}" for took, side in zip(times, sides, strict=True)
     )
     return f" (by the operating system's own account of plain steps {parts})"
 
 
-def _found(gap: Gap, bars: Sequence[Bar], sides: Sequence[Side]) -> Iterator[tuple[Remedy, float, Entry]]:
-    """Remedies of these causes, how many seconds they may bring at most, and what they are for."""
+def _applicable(gap: Gap, bars: Sequence[Bar], sides: Sequence[Side]) -> Iterator[tuple[Remedy, float, Entry]]:
+    """Yield each remedy of these causes, the seconds that it saves at most, and its entry."""
     causes = {bar.name: bar for bar in bars}
     for remedy in REMEDIES:
         if (bar := causes.get(remedy.cause)) is None:

@@ -1,4 +1,4 @@
-"""Down to the kernel: the benchmark that measures a cell's work by itself, and how much faster its best variant is."""
+"""The benchmark that measures a cell's work by itself, and how much faster its best variant is."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Kernels:
 
     @property
     def command(self) -> str:
-        """The line that a person types."""
+        """The command line."""
         named = {name.replace("_", "-"): value for name, value in self.options.items()}
         words = [f"--{name}" if value is True else f"--{name} {value}" for name, value in named.items()]
         return " ".join([f"python -m micro.{self.benchmark}", *words])
@@ -41,50 +41,52 @@ class Kernels:
 
 @dataclass(frozen=True)
 class Steps:
-    """The framework itself, where micro has no benchmark."""
+    """Steps of the framework itself, where micro has no benchmark."""
 
     plan: Plan
     entry: Entry
 
     @property
     def command(self) -> str:
-        """The line that a person types."""
+        """The command line."""
         return results.repeat(self.plan, self.entry)
 
 
 def product(cell: Cell, by_name: Mapping[str, Row]) -> Row | None:
-    """The row of a cell's one product, if it has one."""
+    """Return the row of a cell's one product, if it has exactly one."""
     rows = [by_name[name] for name in cell.members if name in by_name and by_name[name].product]
     return rows[0] if len(rows) == 1 else None
 
 
 def convolution(cell: Cell, by_name: Mapping[str, Row]) -> Conv | None:
-    """The largest of a cell's convolutions; None where it has none."""
-    found = [x for name in cell.members if name in by_name for x in by_name[name].problems if isinstance(x, Conv)]
-    return max(found, key=lambda x: x.flops, default=None)
+    """Return the largest of a cell's convolutions; None where it has none."""
+    convolutions = [
+        x for name in cell.members if name in by_name for x in by_name[name].problems if isinstance(x, Conv)
+    ]
+    return max(convolutions, key=lambda x: x.flops, default=None)
 
 
 def axes(problem: Conv) -> dict[str, Any]:
-    """As options: those that are not as by default; padding that is the same on all sides once."""
+    """Return the axes that differ from their defaults as options; equal padding of all sides as one."""
     sides = SIDES if problem.pad else ()
     plain = {x.name: x.default for x in fields(problem)}
     return {name: value for name, value in asdict(problem).items() if value != plain[name] and name not in sides}
 
 
 def transposition(cell: Cell, side: Side, by_name: Mapping[str, Row]) -> str | None:
-    """Of a cell's product, row-major."""
+    """Return the transposition of a cell's product, row-major; None for other cells."""
     row = product(cell, by_name)
     return as_called(row, side, by_name).trans.upper() if row is not None and cell.column == "gemm" else None
 
 
 def _sizes(p: Gemm) -> tuple[int, ...]:
-    """The same of a product and of its transpose, which computes the same."""
+    """Return sizes that are the same for a product and its transpose, which computes the same."""
     return (p.k, *sorted((p.m, p.n)))
 
 
 def as_called(row: Row, side: Side, by_name: Mapping[str, Row]) -> Gemm:
-    """The product of a row as the framework's library logged it, where one row and one call have its sizes; else as
-    the layout of its weights has it."""
+    """Return a row's product as the library logged it, where one row and one call have its sizes.
+    Otherwise the layout of its weights decides."""
     p, kind = row.product, row.name.rpartition(" ")[2]
     assert p is not None
     same = [x for x in side.logged.products if _sizes(x) == _sizes(p)]
@@ -98,7 +100,7 @@ def as_called(row: Row, side: Side, by_name: Mapping[str, Row]) -> Gemm:
 
 
 def repeat(cell: Cell, plan: Plan, sides: Sequence[Side], by_name: Mapping[str, Row]) -> Kernels | Steps:
-    """What measures a cell by itself, of the side where it takes longer."""
+    """Return the benchmark of a cell by itself, for the side where it takes longer."""
     side = sides[cell.gap <= 0]
     row = product(cell, by_name)
     if row is not None and cell.column in ("gemm", "packing"):
@@ -115,14 +117,14 @@ def repeat(cell: Cell, plan: Plan, sides: Sequence[Side], by_name: Mapping[str, 
 
 
 def _settings(setting: Setting) -> dict[str, Any]:
-    """Those that are not as by default."""
+    """Return the settings that differ from their defaults."""
     plain = Setting()
     threads = {"threads": setting.threads} if setting.threads != plain.threads else {}
     return {**threads, "heap": setting.heap} if setting.heap != plain.heap else threads
 
 
 def _pass(cell: Cell, plan: Plan, by_name: Mapping[str, Row]) -> Kernels | None:
-    """Of a cell that is one layer's update, activation or its gradient, or the loss."""
+    """Return the benchmark of one layer's update, activation or its gradient, or of the loss; else None."""
     rows = [by_name[name] for name in cell.members if name in by_name]
     if cell.column == "optimizer":  # micro.update also has it fused with the layer's wgrad
         rows = [row for row in rows if row.name.endswith("update")]
@@ -133,8 +135,8 @@ def _pass(cell: Cell, plan: Plan, by_name: Mapping[str, Row]) -> Kernels | None:
         return Kernels("elementwise", {"batch": plan.batch, "classes": plan.network.classes})
     node = next((x for x in plan.network.nodes if x.name == row.layer), None)
     role = row.name.removeprefix(f"{row.layer} ")
-    if node is not None and (found := image_passes.options(node, role, plan.batch)):
-        return Kernels("elementwise", found)
+    if node is not None and (options := image_passes.options(node, role, plan.batch)):
+        return Kernels("elementwise", options)
     if node is not None and row.name.endswith("update") and plan.network.optimizer != "sgd":
         return Kernels("optimizer", {"rule": plan.network.rule, "tensors": 1, "size": node.count})
     if node is not None and row.name.endswith("update") and node.layer.kind == "dense":
@@ -148,8 +150,8 @@ def _activation(node: Node, row: Row, batch: int) -> Kernels:
 
 
 def best(again: Kernels) -> tuple[str, float] | None:
-    """The variant that does one product or pass fastest, with its operands out of cache as in a step, and its
-    seconds; None for what is neither, for a gradient that is measured with its forward pass, or where nothing could be
+    """Measure a product or pass, out of cache as in a step; return the fastest variant and its seconds.
+    None for other benchmarks, for a gradient that is measured with its forward pass, or where nothing could be
     measured."""
     both = again.options.get("phase") == "step" or "units" in again.options
     if again.benchmark not in ("gemm", "elementwise", "conv") or both:
@@ -165,7 +167,7 @@ def best(again: Kernels) -> tuple[str, float] | None:
 
 
 def headroom(cells: Sequence[Cell], plan: Plan, sides: Sequence[Side], by_name: Mapping[str, Row]) -> list[Headroom]:
-    """Of each named product or pass: the best variant by itself beside what the slower side took, and what is left."""
+    """Measure each named product or pass by itself, and compare its best variant with the slower side."""
     measured = []
     for cell in cells:
         again = repeat(cell, plan, sides, by_name)

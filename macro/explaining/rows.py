@@ -22,29 +22,28 @@ FLOAT = 4  # bytes
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the table of a step. `problems`: its products and convolutions; `bytes`: what one pass over the data
-    that it touches reads and writes."""
+    """A row of the table of a step."""
 
     name: str
     layer: str
     phase: str  # forward, backward, update, or the row itself
-    problems: tuple[Problem, ...]
-    bytes: float
+    problems: tuple[Problem, ...]  # its products and convolutions
+    bytes: float  # read and written by one pass over the data that it touches
 
     @property
     def product(self) -> Gemm | None:
-        """Its one product of two matrices."""
+        """The only problem, if it is a product of two matrices; else None."""
         products = [x for x in self.problems if isinstance(x, Gemm)]
         return products[0] if len(self.problems) == len(products) == 1 else None
 
     @property
     def flops(self) -> float:
-        """Nominal, of its problems."""
+        """Nominal FLOP of the problems."""
         return sum(problem.flops for problem in self.problems)
 
 
 def rows(network: Network, batch: int) -> dict[str, Row]:
-    """The rows of a network by name, in the order of a step."""
+    """Return the rows of a network by name, in the order of a step."""
     by_name = {}
     taken = Counter(source for node in network.nodes for source in node.sources)
     for node in network.nodes:
@@ -66,15 +65,15 @@ def rows(network: Network, batch: int) -> dict[str, Row]:
 
 
 def phase(role: str) -> str:
-    """Of a row: forward, backward or update."""
+    """Return the phase of a role: forward, backward or update."""
     if role in ("forward", "activation"):
         return "forward"
     return "update" if role == "update" else "backward"
 
 
 def groups(spans: Iterable[Sequence[str]], by_name: Mapping[str, Row]) -> dict[str, tuple[str, ...]]:
-    """Rows that some operation serves together, joined, but for what only passes over the data of several: of each row
-    its group, in the order met."""
+    """Return the group of each row, those that an operation serves together, in the order met.
+    An operation that only passes over the data of several rows joins none."""
     group: dict[str, list[str]] = {}
     for names in spans:
         if passes(names, by_name):
@@ -90,19 +89,19 @@ def groups(spans: Iterable[Sequence[str]], by_name: Mapping[str, Row]) -> dict[s
 
 
 def passes(names: Sequence[str], by_name: Mapping[str, Row]) -> bool:
-    """Whether an operation for these is no product, and each of them is known to touch data."""
+    """True if an operation for these rows is no product, and each row is known to touch data."""
     return all(name in by_name and by_name[name].bytes > 0 and not by_name[name].problems for name in names)
 
 
 def together(names: Sequence[str], group: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """A span's rows as one: those of its group, of several groups itself, or outside all."""
+    """Return the group of a span's rows; the rows themselves if of several groups; OUTSIDE without rows."""
     if len({group.get(name, (name,)) for name in names}) > 1:
         return tuple(names)
     return group.get(names[0], tuple(names)) if names else (OUTSIDE,)
 
 
 def called(members: Iterable[str], by_name: Mapping[str, Row]) -> str:
-    """A group's name: its layers by what is done for them: `fc1 wgrad + update`, `fc1, fc2, out update`."""
+    """Return a group's name, layers by their roles: `fc1 wgrad + update`, `fc1, fc2, out update`."""
     order = list(by_name)
     names = sorted(set(members), key=lambda name: order.index(name) if name in by_name else len(order))
     layers = list(dict.fromkeys(by_name[name].layer for name in names if name in by_name and by_name[name].layer))

@@ -1,5 +1,7 @@
-"""An explanation in sentences: the gap, its causes that are certain, and inside them the cells that are, each with its
-interval, its reason and what repeats it."""
+"""An explanation in sentences: the gap, its certain causes, and the certain cells inside them.
+
+Each cell has its interval, its reason and the command that repeats it.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from reports.units import scaled, seconds, signed
 
 
 def sentences(gap: Gap, named: Sequence[Cell], subject: Subject) -> list[str]:
-    """The gap; its certain causes, layers and phases; the largest certain cells, each with what repeats it."""
+    """Return the gap; its certain causes, layers and phases; the named cells, each with its command."""
     a, b, names = gap.step["a"], gap.step["b"], subject.names
     low, high = gap.interval
     within = " within these processes" if subject.runs == 1 else ""
@@ -25,11 +27,11 @@ def sentences(gap: Gap, named: Sequence[Cell], subject: Subject) -> list[str]:
         *_watching(subject),
     ]
     if subject.heaps and not low <= 0 <= high:
-        own, rest = swapped(gap, "OS memory")
+        direct, rest = swapped(gap, "OS memory")
         products = sum(cell.gap for cell in gap.cells if cell.column in ("gemm", "packing"))
         lines.append(
             f"Only the heap differs ({', '.join(subject.heaps)}), so the gap is what "
-            f"changing it brings: {signed(own)} of it in the operating system's memory management, {signed(rest)} "
+            f"changing it brings: {signed(direct)} of it in the operating system's memory management, {signed(rest)} "
             f"elsewhere ({signed(products)} in products), because other caches and pages are left."
         )
     causes = named_bars(gap, "cause")
@@ -48,7 +50,7 @@ def sentences(gap: Gap, named: Sequence[Cell], subject: Subject) -> list[str]:
 
 
 def first_answer(gap: Gap, names: Sequence[str], rounds: int) -> str:
-    """The gap and its certain causes after so many rounds."""
+    """Format the gap and its certain causes after so many rounds, in one line."""
     difference, (low, high) = gap.step["a"] - gap.step["b"], gap.interval
     causes = named_bars(gap, "cause")
     return (
@@ -59,7 +61,7 @@ def first_answer(gap: Gap, names: Sequence[str], rounds: int) -> str:
 
 
 def _watching(subject: Subject) -> list[str]:
-    """What it costs to look, where both sides were watched in full."""
+    """Report the cost of watching, where both sides were watched in full."""
     watched = [levels(processes).get("P3") for processes in subject.processes]
     pairs = zip(watched, subject.names, strict=True)
     parts = [f"{over - 1:+.0%} in {name}" for over, name in pairs if over is not None]
@@ -68,7 +70,7 @@ def _watching(subject: Subject) -> list[str]:
 
 
 def _few(gap: Gap, processes: int) -> str:
-    """What a cause needs to be certain, where there are several processes of each and not enough."""
+    """Report what a cause needs to be certain with several processes of each side, but not enough."""
     if not 1 < processes < PROCESSES:
         return ""
     causes = [bar for bar in gap.bars["cause"] if bar.name != RESIDUAL]
@@ -112,11 +114,11 @@ def _cause(cell: Cell, names: Sequence[str]) -> str:
 
 
 def _speed(cell: Cell, side: str) -> str:
-    """Of a product: a kernel's name tells its family, not the instruction set that it runs."""
+    """Format a product's rate: a kernel's name gives its family, not the instruction set that it runs."""
     amount, took = cell.amount[side], cell.seconds(side)
     return f" at {scaled(amount / took, 'FLOP/s')}" if cell.column == "gemm" and amount and took else ""
 
 
 def _library(seen: str | None) -> str:
-    """The module of a kernel as `seen` tells it: `symbol (module)`."""
+    """Return the module of a kernel in `seen`: `symbol (module)`."""
     return (seen or "").rpartition("(")[2]

@@ -1,8 +1,8 @@
-"""What an operation does for several rows and is no product: its time is theirs by the bytes that each touches.
+"""Division of an operation's time among its rows by the bytes that each touches; not of products.
 
-A fused product keeps its rows together: how much of it is the activation's behind it nobody can say. What only passes
-over data, as batch normalization, addition and ReLU of several layers that a compiler makes one kernel of, takes as
-long as it reads and writes, and would else make one row of a whole network of residual blocks.
+A fused product keeps its rows together: the share of the activation behind it is unknown. An operation that only passes
+over data, such as batch normalization, addition and ReLU of several layers in one compiled kernel, takes as long as it
+reads and writes; undivided, it would make one row of a whole network of residual blocks.
 """
 
 from __future__ import annotations
@@ -18,42 +18,42 @@ Rows = tuple[str, ...]
 
 
 def shares(rows: Rows, group: Mapping[str, Rows], by_name: Mapping[str, Row]) -> Iterator[tuple[Rows, float]]:
-    """The groups that these rows are of, each with its part of what is done for all."""
+    """Yield the groups of these rows, each with its share of an operation for all."""
     groups = list(dict.fromkeys(group.get(name, (name,)) for name in rows))
     if len(groups) == 1 or not passes(rows, by_name):
         yield groups[0], 1.0
         return
     touched = {name: by_name[name].bytes for name in rows}
-    whole = sum(touched.values())
-    for own in groups:
-        yield own, sum(touched[name] for name in own if name in touched) / whole
+    total = sum(touched.values())
+    for members in groups:
+        yield members, sum(touched[name] for name in members if name in touched) / total
 
 
 def split(sums: Mapping[Rows, float], group: Mapping[str, Rows], by_name: Mapping[str, Row]) -> dict[Rows, float]:
-    """Numbers by rows as numbers by group."""
-    told: dict[Rows, float] = {}
+    """Convert numbers by rows into numbers by group."""
+    totals: dict[Rows, float] = {}
     for rows, value in sums.items():
-        for own, part in shares(rows, group, by_name):
-            told[own] = told.get(own, 0.0) + part * value
-    return told
+        for members, part in shares(rows, group, by_name):
+            totals[members] = totals.get(members, 0.0) + part * value
+    return totals
 
 
 def shared(of: Attribution, group: Mapping[str, Rows], by_name: Mapping[str, Row]) -> Attribution:
-    """With cells of single groups alone."""
+    """Return an attribution whose cells are of single groups alone."""
     cells: dict[Key, list[float]] = {}
     seen: dict[Key, Counter[str]] = {}
     for (rows, column), seconds in of.cells.items():
-        for own, part in shares(rows, group, by_name):
-            held = cells.get((own, column), [0.0] * of.steps)
-            cells[own, column] = [x + part * more for x, more in zip(held, seconds, strict=True)]
-            seen.setdefault((own, column), Counter()).update(of.seen.get((rows, column), Counter()))
+        for members, part in shares(rows, group, by_name):
+            held = cells.get((members, column), [0.0] * of.steps)
+            cells[members, column] = [x + part * more for x, more in zip(held, seconds, strict=True)]
+            seen.setdefault((members, column), Counter()).update(of.seen.get((rows, column), Counter()))
 
     def spread(numbers: Mapping[Key, float]) -> dict[Key, float]:
-        told: dict[Key, float] = {}
+        totals: dict[Key, float] = {}
         for column in dict.fromkeys(column for _, column in numbers):
-            own = {rows: value for (rows, other), value in numbers.items() if other == column}
-            told |= {(rows, column): value for rows, value in split(own, group, by_name).items()}
-        return told
+            by_rows = {rows: value for (rows, other), value in numbers.items() if other == column}
+            totals |= {(rows, column): value for rows, value in split(by_rows, group, by_name).items()}
+        return totals
 
     faults = split(of.faults, group, by_name)
     calls, touched, flops = map(spread, (of.calls, of.bytes, of.flops))

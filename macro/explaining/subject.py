@@ -1,4 +1,4 @@
-"""What two sides of an explanation are, in words: for sentences that know neither network nor framework."""
+"""The two sides of an explanation in words, for sentences that know neither network nor framework."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from macro.watching.recording import Watched
 
 @dataclass(frozen=True)
 class Subject:
-    """`title`: of what takes its time, such as `A step of fcn-s, batch 64`; `names` of both sides; `runs`: processes of
-    each; `heaps` of both, where nothing else differs."""
+    """Names and processes of the two sides of an explanation."""
 
-    title: str
-    names: Sequence[str]
-    runs: int
+    title: str  # of what takes its time, such as `A step of fcn-s, batch 64`
+    names: Sequence[str]  # of both sides
+    runs: int  # processes of each side
     processes: Sequence[Sequence[Watched]]
-    heaps: tuple[str, str] | None = None
+    heaps: tuple[str, str] | None = None  # of both sides, where nothing else differs

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from kernels.errors import UsageError
 
-HEAD = 1 << 20  # bytes of a file in which a trace says that it is one; no network's is as long
+HEAD = 1 << 20  # bytes of a file in which a trace has the key of events; no network's is as long
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options."""
+    """Return the parser of the options."""
     from reports.parser import OneLineParser
 
     options = OneLineParser("python -m macro explain", description=__doc__, allow_abbrev=False)
@@ -25,8 +25,8 @@ def parser() -> argparse.ArgumentParser:
 
 
 def is_trace(argv: Sequence[str]) -> bool:
-    """Whether these words are of a trace: of a file that is compressed, says it, is a bare list of events, or long;
-    `net.json` is a network."""
+    """True if the first word that is no option, nor an option's value, names a trace.
+    It is compressed, has the key of events, is a bare list, or is long: `net.json` is a network."""
     valued = {name for action in parser()._actions if action.nargs != 0 for name in action.option_strings}
     words = [word for before, word in zip(["", *argv], argv, strict=False) if before not in valued]
     first = Path(next((word for word in words if not word.startswith("-")), ""))
@@ -35,13 +35,13 @@ def is_trace(argv: Sequence[str]) -> bool:
             head = file.read(HEAD)
     except OSError:
         return first.name.endswith(".json.gz")
-    told = b'"traceEvents"' in head or head.lstrip().startswith(b"[") or len(head) == HEAD
-    return head.startswith(b"\x1f\x8b") or (first.suffix == ".json" and told)
+    marked = b'"traceEvents"' in head or head.lstrip().startswith(b"[") or len(head) == HEAD
+    return head.startswith(b"\x1f\x8b") or (first.suffix == ".json" and marked)
 
 
 def main(argv: Sequence[str]) -> int:
-    """The exit code. Raises UsageError."""
-    from macro.explaining.device_time import account, facts, whole
+    """Run the command; return the exit code. Raises UsageError."""
+    from macro.explaining.device_time import account, facts, time_range
     from macro.traces import chrome
     from micro.command.outputs import for_people, open_outputs
     from micro.planning.options import Outputs
@@ -54,12 +54,12 @@ def main(argv: Sequence[str]) -> int:
     with ExitStack() as stack:
         opened = open_outputs(outputs, stack)
         trace = chrome.read(words.trace, words.step)
-        windows = trace.steps or [whole(trace.devices)]
-        told = [facts(account(one, windows)) for one in trace.devices]
-        print("\n".join(device.text(told)), file=for_people(outputs))
+        windows = trace.steps or [time_range(trace.devices)]
+        accounts = [facts(account(x, windows)) for x in trace.devices]
+        print("\n".join(device.text(accounts)), file=for_people(outputs))
         for stream in opened.values():
             try:
-                json.dump({"trace": str(words.trace), "step": words.step, "devices": told}, stream, indent=1)
+                json.dump({"trace": str(words.trace), "step": words.step, "devices": accounts}, stream, indent=1)
                 stream.write("\n")
                 documents.finish(stream)
             except OSError as error:

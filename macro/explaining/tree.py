@@ -16,7 +16,7 @@ FOLDED = 3  # siblings from which on they are one line
 
 @dataclass
 class _Node:
-    """What lies at a path itself, and below it."""
+    """A path, with its cells and the nodes below it."""
 
     name: str
     cells: list[Part] = field(default_factory=list)
@@ -24,18 +24,18 @@ class _Node:
     count: int = 1
 
     def all(self) -> Iterator[Part]:
-        """Its cells and all below it."""
+        """Yield the cells of this node and of all below it."""
         yield from self.cells
         for node in self.below.values():
             yield from node.all()
 
     def shape(self) -> tuple[object, ...]:
-        """What is the same of alike siblings: the names below, and how far they go."""
+        """Return the names below at all depths, which alike siblings share."""
         return tuple((name, node.shape()) for name, node in sorted(self.below.items()))
 
 
 def modules(cells: Sequence[Part]) -> list[Module]:
-    """Outer ones first, in the order of their time."""
+    """Return the modules, outer ones first, in the order of their time."""
     root = _Node("")
     for cell in cells:
         node = root
@@ -46,21 +46,21 @@ def modules(cells: Sequence[Part]) -> list[Module]:
 
 
 def _folded(node: _Node) -> _Node:
-    """Numbered children that are alike as one, `0–11`."""
+    """Fold numbered children that are alike into one, `0–11`."""
     names = sorted(node.below, key=lambda name: (0, int(name)) if name.isdigit() else (1, 0))
     below: dict[str, _Node] = {}
-    for _, own in itertools.groupby(names, key=lambda name: node.below[name].shape() if name.isdigit() else name):
-        group = [node.below[name] for name in own]
+    for _, alike in itertools.groupby(names, key=lambda name: node.below[name].shape() if name.isdigit() else name):
+        group = [node.below[name] for name in alike]
         if len(group) < FOLDED or not group[0].name.isdigit() or not group[0].below:
-            below |= {one.name: _folded(one) for one in group}
+            below |= {child.name: _folded(child) for child in group}
             continue
-        one = _merged(f"{group[0].name}–{group[-1].name}", group)
-        below[one.name] = _folded(one)
+        merged = _merged(f"{group[0].name}–{group[-1].name}", group)
+        below[merged.name] = _folded(merged)
     return _Node(node.name, node.cells, below, node.count)
 
 
 def _merged(name: str, nodes: Sequence[_Node]) -> _Node:
-    """All of them in one, by the names below."""
+    """Merge nodes into one, children by name."""
     names = dict.fromkeys(name for node in nodes for name in node.below)
     below = {x: _merged(x, [node.below[x] for node in nodes if x in node.below]) for x in names}
     return _Node(name, [cell for node in nodes for cell in node.cells], below, len(nodes))
@@ -74,5 +74,5 @@ def _lines(node: _Node, path: str, depth: int) -> Iterator[Module]:
             phases[cell.phase or cell.row] += cell.a  # type: ignore[assignment]
             columns[cell.column] += cell.a  # type: ignore[assignment]
         yield Module(path, depth, node.count, dict(phases), columns.most_common(1)[0][0])
-    for one in sorted(node.below.values(), key=lambda x: -sum(cell.a for cell in x.all())):
-        yield from _lines(one, f"{path}.{one.name}" if path else one.name, depth + 1)
+    for child in sorted(node.below.values(), key=lambda x: -sum(cell.a for cell in x.all())):
+        yield from _lines(child, f"{path}.{child.name}" if path else child.name, depth + 1)

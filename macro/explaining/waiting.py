@@ -1,7 +1,7 @@
-"""Where a step waits: the threads that neither run nor were pushed aside, by the row that was open then.
+"""Waiting in a step: threads that neither run nor are preempted, by the row that is open then.
 
-From the switches that perf saw. A thread pushed aside by others is their doing and no part of the step; a thread
-without a switch in a round ran through it where it has samples.
+Times come from the switches that perf recorded. Preemption is caused by other processes and is no part of the step; a
+thread without a switch in a round ran through it where it has samples.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from macro.watching.recording import Watched
 from macro.watching.switches import waits
 
 IDLE = "waiting"
-OWN = ["framework"]
+FRAMEWORK = ["framework"]
 Rows = tuple[str, ...]
 Piece = tuple[int, int, Rows]
 
 
 def waiting(watched: Watched, threads: int, group: Mapping[str, Rows]) -> dict[tuple[Rows, str], list[float]]:
-    """Thread seconds by row and step. Outside all spans, and where those of several threads are for other rows, it is
-    the row `waiting`."""
+    """Return thread seconds of waiting by row and step.
+    The row is `waiting` outside all spans, and where spans of several threads have different rows."""
     cells: dict[tuple[Rows, str], list[float]] = {}
     spans = sorted((s for s in watched.spans if s["rows"]), key=lambda s: (s["start"], -s["end"]))
     switches = sorted(watched.switches, key=lambda switch: switch.time)
     moments, times = [x.time for x in switches], sorted((s.time, s.thread) for s in watched.samples)
     starts = [span["start"] for span in spans]
-    for number in dict.fromkeys(watched.rounds):  # perf looked at its steps without a break
-        steps = [step for step, own in enumerate(watched.rounds) if own == number]
+    for number in dict.fromkeys(watched.rounds):  # perf recorded its steps without a break
+        steps = [step for step, x in enumerate(watched.rounds) if x == number]
         first, last = watched.steps[steps[0]][0], watched.steps[steps[-1]][1]
-        own = switches[bisect.bisect_left(moments, first) : bisect.bisect_right(moments, last)]
+        in_round = switches[bisect.bisect_left(moments, first) : bisect.bisect_right(moments, last)]
         seen = times[bisect.bisect_left(times, (first, 0)) : bisect.bisect_left(times, (last + 1, 0))]
-        idle = list(waits(own, {thread for _, thread in seen}, threads, first, last))
+        idle = list(waits(in_round, {thread for _, thread in seen}, threads, first, last))
         ends = [b for _, b, _ in idle]
         for step in steps:
             start, end = watched.steps[step][:2]
             inside = spans[bisect.bisect_left(starts, start) : bisect.bisect_right(starts, end)]
-            pieces = [(a, b, together(rows, group)) for a, b, rows in _told(inside)]
+            pieces = [(a, b, together(rows, group)) for a, b, rows in _open_rows(inside)]
             for a, b, count in idle[bisect.bisect_right(ends, start) :]:
                 if a >= end:
                     break
@@ -50,7 +50,7 @@ def waiting(watched: Watched, threads: int, group: Mapping[str, Rows]) -> dict[t
 
 
 def _shared(start: int, end: int, pieces: Sequence[Piece]) -> Iterator[tuple[Rows, int]]:
-    """An interval by the rows that were open in it."""
+    """Divide an interval among the rows that were open in it."""
     left = end - start
     for a, b, rows in pieces:
         within = min(b, end) - max(a, start)
@@ -61,17 +61,19 @@ def _shared(start: int, end: int, pieces: Sequence[Piece]) -> Iterator[tuple[Row
         yield (WAITING,), left
 
 
-def _told(spans: Sequence[dict[str, Any]]) -> Iterator[tuple[int, int, list[str]]]:
-    """From, to, rows: of one thread's spans; of several threads' while all that are open, but for what is the
-    framework's own, are for the same rows."""
+def _open_rows(spans: Sequence[dict[str, Any]]) -> Iterator[tuple[int, int, list[str]]]:
+    """Yield start, end and rows of spans of one thread.
+    With several threads, yield only times in which all open spans, but for the framework's, have the same rows."""
     by_thread: dict[int | None, list[dict[str, Any]]] = {}
     for span in spans:
         by_thread.setdefault(span.get("thread"), []).append(span)
-    every = [piece for own in by_thread.values() for piece in _pieces(own)]
+    every = [piece for of_thread in by_thread.values() for piece in _pieces(of_thread)]
     if len(by_thread) == 1:
         yield from every
         return
-    edges = [(when, change, tuple(rows)) for a, b, rows in every if rows != OWN for when, change in ((a, 1), (b, -1))]
+    edges = [
+        (when, change, tuple(rows)) for a, b, rows in every if rows != FRAMEWORK for when, change in ((a, 1), (b, -1))
+    ]
     open_: Counter[Rows] = Counter()
     last = 0
     for when, change, rows in sorted(edges):
@@ -84,7 +86,7 @@ def _told(spans: Sequence[dict[str, Any]]) -> Iterator[tuple[int, int, list[str]
 
 
 def _pieces(spans: Sequence[dict[str, Any]]) -> Iterator[tuple[int, int, list[str]]]:
-    """From, to, rows: what of each span no further one lies in."""
+    """Yield start, end and rows of the parts of spans that contain no further span."""
     open_: list[dict[str, Any]] = []
     at = 0
     for span in spans:

@@ -1,4 +1,4 @@
-"""Two witnesses of a row: the trace's seconds and those of the step's own calls, replayed in their order."""
+"""Two independent times of a row: the trace's, and that of the step's calls, replayed in their order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from macro.watching.watch import Side
 from reports import stats
 from reports.explanation import Agreement
 
-LARGE = 0.05  # of the step: from here on a row needs two witnesses
+LARGE = 0.05  # of the step: from here on a row's time is cross-checked
 WITHIN = 0.10  # of the row
 ERROR = 0.05  # of each of the two tests
 FREES = "free"  # the column of a replayed call that only gives memory back
@@ -25,7 +25,8 @@ def agreement(
     group: Mapping[str, tuple[str, ...]],
     by_name: Mapping[str, Row],
 ) -> list[Agreement]:
-    """Whether trace and replay agree, for each row of at least a twentieth of the step. `name`: of the side, a or b."""
+    """Compare trace and replay, for each row of at least a twentieth of the step.
+    `name`: of the side, a or b."""
     import numpy as np
 
     step = float(np.mean([np.mean(process.levels["P0"]) for process in side.processes]))
@@ -50,8 +51,8 @@ def agreement(
 
 
 def equivalent(seconds: Sequence[float], again: Sequence[float]) -> tuple[str, float]:
-    """Whether two means differ by less than a tenth of the first: two one-sided tests of 5 % (Schuirmann 1987), with
-    the standard error of the difference. `cannot tell` where the 90 % interval reaches over the margin."""
+    """Test whether two means differ by less than a tenth of the first; return verdict and standard error.
+    Two one-sided tests of 5 % (Schuirmann 1987); `cannot tell` where the 90 % interval reaches over the margin."""
     import numpy as np
 
     mean = float(np.mean(seconds))
@@ -67,20 +68,20 @@ def equivalent(seconds: Sequence[float], again: Sequence[float]) -> tuple[str, f
 
 
 def _error(seconds: Sequence[float]) -> float:
-    """Standard error of the mean."""
+    """Return the standard error of the mean."""
     import numpy as np
 
     return float(np.std(seconds, ddof=1) / len(seconds) ** 0.5) if len(seconds) > 1 else 0.0
 
 
 def _degrees(errors: Sequence[float], counts: Sequence[int]) -> float:
-    """Of freedom: Welch and Satterthwaite's."""
+    """Return the degrees of freedom, by Welch and Satterthwaite."""
     below = sum(error**4 / (count - 1) for error, count in zip(errors, counts, strict=True))
     return sum(error**2 for error in errors) ** 2 / below if below else float(min(counts) - 1)
 
 
 def _by_round(process: Attribution) -> dict[tuple[str, ...], list[float]]:
-    """Seconds of a step by row, a mean for each round: steps of one are alike."""
+    """Return seconds of a step by row, a mean for each round, whose steps are alike."""
     import numpy as np
 
     sums: dict[tuple[str, ...], Any] = {}
@@ -96,7 +97,7 @@ def _by_round(process: Attribution) -> dict[tuple[str, ...], list[float]]:
 def _replayed(
     side: Side, group: Mapping[str, tuple[str, ...]], by_name: Mapping[str, Row]
 ) -> dict[tuple[str, ...], list[float]]:
-    """Seconds of each row, a number a replay."""
+    """Return seconds by row, a number for each replay."""
     replayed: dict[tuple[str, ...], list[float]] = {}
     for process in side.processes:
         for _, seconds in process.replays:
@@ -110,7 +111,7 @@ def _replayed(
 
 
 def closure(side: Side) -> dict[str, float | None]:
-    """The replayed calls' sum over the plain step beside it: with what only frees memory, and without."""
+    """Return the sum of replayed calls over the plain step beside it, with and without frees."""
     import numpy as np
 
     pairs = [(process, beside, row) for process in side.processes for beside, row in process.replays]

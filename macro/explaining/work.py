@@ -19,16 +19,17 @@ def amounts(
     seconds: Sequence[float],
     faulting: Sequence[float],
 ) -> list[float]:
-    """Work by side, 0 where a side has none. `faulting`: page faults a second of OS memory, by side. Bytes are those
-    that the spans tell where both sides' do, else nominal: one pass over what the rows touch."""
+    """Return a cell's work by side, 0 where a side has none.
+    `faulting`: page faults per second of OS memory, by side. Bytes are those of the spans where both sides have them,
+    else nominal: one pass over what the rows touch."""
     members, column = key
     if column == "OS memory":
         seen = [sum(process.faults.get(members, 0.0) for process in side) / len(side) for side in attributions]
         shared = [t * rate for t, rate in zip(seconds, faulting, strict=True)]
         work = seen if all(process.faults for side in attributions for process in side) else shared
     elif column in PRODUCTS:
-        told = [sum(process.flops.get(key, 0.0) for process in side) / len(side) for side in attributions]
-        work = told if any(told) else [_flops(key[0], side, by_name) for side in attributions]
+        traced = [sum(process.flops.get(key, 0.0) for process in side) / len(side) for side in attributions]
+        work = traced if any(traced) else [_flops(key[0], side, by_name) for side in attributions]
     elif column == "packing":
         work = [sum(_factors(by_name[name]) for name in members if name in by_name) or 1.0] * len(attributions)
     elif column in PASSES:
@@ -47,13 +48,13 @@ def _calls(key: Key, side: Sequence[Attribution]) -> float:
 
 
 def _flops(members: tuple[str, ...], side: Sequence[Attribution], by_name: Mapping[str, Row]) -> float:
-    """Of the rows' products, as often as the spans say that each is made, once where none says it; 1 of what is in no
-    row, which is all of both steps."""
+    """Return FLOP of the rows' products, each as often as the spans make it, once where they do not count.
+    1 outside all rows, which is all of both steps."""
     if members == (OUTSIDE,):
         return 1.0
     rows = [by_name[name] for name in members if name in by_name]
-    made = [process.products.get(members, {}) for process in side]
-    return sum(row.flops * sum(of.get(row.name, 1.0) for of in made) for row in rows) / len(side)
+    counts = [process.products.get(members, {}) for process in side]
+    return sum(row.flops * sum(of.get(row.name, 1.0) for of in counts) for row in rows) / len(side)
 
 
 def _factors(row: Row) -> float:

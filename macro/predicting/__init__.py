@@ -1,1 +1,1 @@
-"""What a change should bring, from kernels measured alone; what it does bring, in turns; whether that agrees."""
+"""Predictions of changes from kernels measured alone, trials in turns, and the comparison of both."""

@@ -1,4 +1,4 @@
-"""Every change that applies, predicted; the promising ones made; those that help combined while they still do."""
+"""Advice: every change that applies is predicted, promising ones are timed, those that help combined."""
 
 from __future__ import annotations
 
@@ -24,24 +24,25 @@ from reports.record import Expected, Note, Run
 if TYPE_CHECKING:
     from reports.store import RunFile
 
-WORTH = 0.01  # of a step: a saving of less is no advice
+WORTH = 0.01  # of a step: a smaller saving is no advice
 BEST = 3  # changes that are timed again, and combined
-COUNTED = 0.2  # seconds of an unchanged step, of so many the first of a turn counts of those that choose
-WATCHED, ALONE, FIRST = 0.05, 0.15, 0.1  # of the budget; the last is turns of all
-LAST = 1 - WATCHED - ALONE - FIRST  # at most, of turns of the best: what is left
+COUNTED = 0.2  # seconds of an unchanged step from which on a turn's first step counts, in turns that choose
+WATCHED, ALONE, FIRST = 0.05, 0.15, 0.1  # of the budget; FIRST is for turns of all changes
+LAST = 1 - WATCHED - ALONE - FIRST  # at most, for turns of the best
 
 
 def advise(step: Step, seconds: float, file: RunFile, say: Callable[[str], None]) -> str:
-    """Into the run file; the shell file of what helped most, which is empty but for a comment where nothing did. Of so
-    many seconds is the whole, but for proofs of equal work and what the fewest rounds of the best changes take."""
+    """Write the advice into the run file; return the shell file of what helped most.
+    The file is empty but for a comment where nothing helped. `seconds`: of the whole, but for proofs of equal work and
+    what the fewest rounds of the best changes take."""
     began = time.monotonic()
     asked = every = list(_candidates(step))
     with tempfile.TemporaryDirectory(prefix="kernelgap-advise-") as arrays:
         foreseer = Foreseer(step, seconds * WATCHED, seconds * ALONE, file, say, Path(arrays))
-        say(f"{len(asked)} changes apply: {', '.join(one.words for one in asked)}")
+        say(f"{len(asked)} changes apply: {', '.join(named.words for named in asked)}")
         asked = foreseer.worth(asked, WORTH)
         foreseer.look(asked)
-        wanted = [one for one in foreseer.each(asked) if one.there and promising(one)]
+        wanted = [x for x in foreseer.each(asked) if x.there and promising(x)]
         plan = replace(step.plan, seconds=FIRST * seconds, fewest=judged.SOON, counted=COUNTED)
         started, known = time.monotonic(), (len(file.run.contests), len(file.run.notes))
         tried = foreseer.turns(replace(step, plan=plan), wanted, file, say, hopeless=WORTH) if wanted else []
@@ -51,17 +52,17 @@ def advise(step: Step, seconds: float, file: RunFile, say: Callable[[str], None]
         left = began + seconds + proving + foreseer.proving - time.monotonic()
         left -= each * (len(best) + len(others) + judged.UNCHANGED)
         if left > 0 and (swapped := swaps(step, tried, best)):
-            more = [one for one in swapped if one not in best]
+            more = [x for x in swapped if x not in best]
             both = [foreseer.both(swapped)] if len(swapped) > 1 else []
             best, others = [*best, *more], [*others, *both]
             left -= each * (len(more) + len(both))
         last = replace(step, plan=replace(step.plan, seconds=min(max(0.0, left), LAST * seconds)))
-        told = foreseer.turns(last, [*best, *others], file, say) if best else []
-    winner = combined(told[: len(best)], told[len(best) :])
+        timed = foreseer.turns(last, [*best, *others], file, say) if best else []
+    winner = combined(timed[: len(best)], timed[len(best) :])
     if step.script is None and (step.plan.phase, step.plan.batch) == ("step", step.plan.network.batch):
         _confirm(step, winner, seconds, say)
     text = _shell(step, winner)
-    order = [one.words for one in sorted(told[: len(best)], key=_seconds) if saves(one) and fits(step, one, winner)]
+    order = [x.words for x in sorted(timed[: len(best)], key=_seconds) if saves(x) and fits(step, x, winner)]
     data = {
         "edits": edits(foreseer.before) if step.script else {},
         "winner": winner.words if winner else None,
@@ -69,14 +70,14 @@ def advise(step: Step, seconds: float, file: RunFile, say: Callable[[str], None]
         "shell": text,
         "worth": WORTH,
     }
-    file.append(Note(TOPIC, {**data, "tried": [one.words for one in tried], "applied": len(every)}))
+    file.append(Note(TOPIC, {**data, "tried": [x.words for x in tried], "applied": len(every)}))
     return text
 
 
 def _starting(run: Run, known: tuple[int, int], took: float, count: int) -> tuple[float, float]:
-    """Of turns of so many changes that took so long, before which so many contests and notes were in the file: seconds
-    that each process took to start, and that proofs of equal work took. A program's turns leave a note, of each group
-    that took them."""
+    """Return seconds that each process took to start, and those that proofs of equal work took.
+    The turns of `count` changes took `took` seconds; `known`: contests and notes in the file before them. A script's
+    turns leave a note of each group."""
     contests, notes = run.contests[known[0] :], [x.data for x in run.notes[known[1] :] if x.topic == own_turns.TOPIC]
     seconds: Mapping[str, float] = contests[-1].seconds if contests else {}
     proving = seconds.get("proving", 0.0)
@@ -85,19 +86,19 @@ def _starting(run: Run, known: tuple[int, int], took: float, count: int) -> tupl
 
 
 def _candidates(step: Step) -> Sequence[Named]:
-    """Each change that applies, at the values that it tries."""
+    """Return each change that applies, at the values that it tries."""
     every = [
         Named(change, value)
         for name in changes.names()
         for change in [changes.known(name)]
         for value in change.tries(step)
     ]
-    return [one for one in every if one.refused(step) is None]
+    return [named for named in every if named.refused(step) is None]
 
 
 def _confirm(step: Step, winner: Foreseen | None, seconds: float, say: Callable[[str], None]) -> None:
-    """For division `tuned`, whose threads and batch are asked for: what else won, or nothing. A shorter advice, which
-    sees less, leaves what a longer one confirmed."""
+    """Keep the winner for division `tuned`, whose threads and batch are asked for; else forget it.
+    A shorter advice, which resolves less, leaves what a longer one confirmed."""
     if seconds < (longer := confirmed.budget(step.plan.network, step.framework)):
         say(f"--division tuned stays what a longer advice confirmed; --budget {longer:.0f}s replaces it")
         return
@@ -110,107 +111,107 @@ def _confirm(step: Step, winner: Foreseen | None, seconds: float, say: Callable[
 
 
 def edits(before: Before) -> dict[str, tuple[str, float]]:
-    """What may be written into a program, and the share of a step that it saves at most, the largest first."""
+    """Return what may be written into a program and the share of a step saved at most, the largest first."""
     shares = {name: (what, most / before.seconds) for name, (what, most) in before.edits.items()}
-    return dict(sorted((one for one in shares.items() if one[1][1] >= WORTH), key=lambda one: -one[1][1]))
+    return dict(sorted((item for item in shares.items() if item[1][1] >= WORTH), key=lambda item: -item[1][1]))
 
 
-def promising(one: Foreseen) -> bool:
-    """What costs a variable alone is tried in any case; of the rest what kernels alone do not rule out."""
-    predicted = one.prediction.predicted
-    if all(not named.change.code for named in one.changes) or predicted is None:
+def promising(candidate: Foreseen) -> bool:
+    """True if a change is worth timing: it costs only a variable, or kernels alone do not rule it out."""
+    predicted = candidate.prediction.predicted
+    if all(not named.change.code for named in candidate.changes) or predicted is None:
         return True
-    kernels = judged.of_kernels(one.prediction, one.changed.plan.generations)
-    return predicted.seconds - kernels < -WORTH * one.prediction.step
+    kernels = judged.of_kernels(candidate.prediction, candidate.changed.plan.generations)
+    return predicted.seconds - kernels < -WORTH * candidate.prediction.step
 
 
 def chosen(step: Step, tried: Sequence[Foreseen]) -> list[Foreseen]:
-    """Those that help most, as far as few rounds and kernels alone tell, and can be made together: of two allocators
-    the better one."""
+    """Return the changes that help most, by few rounds and kernels alone, and that apply together.
+    Of two allocators the better one is chosen."""
     best: list[Foreseen] = []
-    hopeful = [one for one in tried if may_help(one, _likely(one))]
-    for one in sorted(hopeful, key=_likely):
-        if len(best) < BEST and applies(step, [*best, one]):
-            best.append(one)
+    hopeful = [x for x in tried if may_help(x, _likely(x))]
+    for candidate in sorted(hopeful, key=_likely):
+        if len(best) < BEST and applies(step, [*best, candidate]):
+            best.append(candidate)
     return best
 
 
 def swaps(step: Step, tried: Sequence[Foreseen], best: Sequence[Foreseen]) -> list[Foreseen]:
-    """The best with one of them replaced by what it excludes, as an allocator does another, where few rounds cannot
-    tell which of both is better: up to that one, or two of them; nothing where there is no such."""
-    left = [one for one in tried if one not in best and may_help(one, _likely(one))]
-    for one in sorted(left, key=_likely):
-        against = [at for at, other in enumerate(best) if not applies(step, [other, one])]
-        if len(against) != 1 or not _alike(one, best[against[0]]):
+    """Return the best with one replaced by a change that it excludes, if few rounds cannot rank both.
+    The list ends with the replacement, or holds two; it is empty where there is no such change."""
+    left = [x for x in tried if x not in best and may_help(x, _likely(x))]
+    for candidate in sorted(left, key=_likely):
+        against = [at for at, other in enumerate(best) if not applies(step, [other, candidate])]
+        if len(against) != 1 or not _alike(candidate, best[against[0]]):
             continue
         (at,) = against
-        swapped = [*best[:at], one, *best[at + 1 :]]
+        swapped = [*best[:at], candidate, *best[at + 1 :]]
         if applies(step, swapped):
             return swapped[: max(2, at + 1)]
     return []
 
 
-def _alike(one: Foreseen, other: Foreseen) -> bool:
-    """Whether both may have brought the same."""
-    a, b = one.prediction.measured, other.prediction.measured
+def _alike(candidate: Foreseen, other: Foreseen) -> bool:
+    """True if the measured intervals of both overlap."""
+    a, b = candidate.prediction.measured, other.prediction.measured
     return a is not None and b is not None and a.low <= b.high and b.low <= a.high
 
 
-def may_help(one: Foreseen, seconds: float) -> bool:
-    """Whether so many seconds are enough to be worth a word, of what was not left out."""
-    return LEFT_OUT not in (one.prediction.reason or "") and -seconds > WORTH * one.prediction.step
+def may_help(candidate: Foreseen, seconds: float) -> bool:
+    """True if so many seconds are worth reporting, of a change that was not left out."""
+    return LEFT_OUT not in (candidate.prediction.reason or "") and -seconds > WORTH * candidate.prediction.step
 
 
-def saves(one: Foreseen) -> bool:
-    """For certain, enough to be worth a word, and by more than two unchanged steps differ by."""
-    found = one.prediction.measured
-    if found is None or found.high >= 0 or not may_help(one, found.seconds):
+def saves(candidate: Foreseen) -> bool:
+    """True if a change certainly saves enough to report, and more than two unchanged steps differ by."""
+    measured = candidate.prediction.measured
+    if measured is None or measured.high >= 0 or not may_help(candidate, measured.seconds):
         return False
-    return -found.seconds > (one.prediction.resolution or 0.0)
+    return -measured.seconds > (candidate.prediction.resolution or 0.0)
 
 
-def _seconds(one: Foreseen) -> float:
-    return one.prediction.measured.seconds if one.prediction.measured else 0.0
+def _seconds(candidate: Foreseen) -> float:
+    return candidate.prediction.measured.seconds if candidate.prediction.measured else 0.0
 
 
-def _likely(one: Foreseen) -> float:
-    """By what was measured in few rounds and what was predicted, each as its interval is narrow."""
-    if one.prediction.measured is None:
+def _likely(candidate: Foreseen) -> float:
+    """Return the mean of measured and predicted seconds, each weighted as its interval is narrow."""
+    if candidate.prediction.measured is None:
         return 0.0
-    known = [x for x in (one.prediction.measured, one.prediction.predicted) if x is not None]
+    known = [x for x in (candidate.prediction.measured, candidate.prediction.predicted) if x is not None]
     weights = [1 / max(x.high - x.low, 1e-9) ** 2 for x in known]
     return sum(x.seconds * weight for x, weight in zip(known, weights, strict=True)) / sum(weights)
 
 
 def _combinations(foreseer: Foreseer, best: Sequence[Foreseen]) -> list[Foreseen]:
-    """The best two, and all of them, as far as they apply to each other."""
+    """Return the best two, and all of the best, as far as they apply to each other."""
     asked = [best[:count] for count in range(2, len(best) + 1)]
     return [foreseer.both(together) for together in asked if applies(foreseer.step, together)]
 
 
 def applies(step: Step, together: Sequence[Foreseen]) -> bool:
-    """Whether each applies behind those before it; one change has one value."""
-    made = [named.change for one in together for named in one.changes]
-    if any(made.count(change) > 1 for change in made):
+    """True if each change applies behind those before it; one change has one value."""
+    used = [named.change for x in together for named in x.changes]
+    if any(used.count(change) > 1 for change in used):
         return False
-    for one in together:
-        if any(named.refused(step) is not None for named in one.changes):
+    for candidate in together:
+        if any(named.refused(step) is not None for named in candidate.changes):
             return False
-        step = with_all(step, one.changes)
+        step = with_all(step, candidate.changes)
     return True
 
 
-def fits(step: Step, one: Foreseen, winner: Foreseen | None) -> bool:
-    """Whether it is in the winner, or can be made beside it."""
-    return winner is None or {*one.names} <= {*winner.names} or applies(step, [winner, one])
+def fits(step: Step, candidate: Foreseen, winner: Foreseen | None) -> bool:
+    """True if a change is in the winner, or can be combined with it."""
+    return winner is None or {*candidate.names} <= {*winner.names} or applies(step, [winner, candidate])
 
 
 def combined(best: Sequence[Foreseen], others: Sequence[Foreseen]) -> Foreseen | None:
-    """The best one; then, those of few changes first, what saves more by more than two unchanged steps differ by."""
-    winner = min((one for one in best if saves(one)), key=_seconds, default=None)
-    if winner is None:  # little by little they may
-        return min((one for one in others if saves(one)), key=_seconds, default=None)
-    for more in sorted((one for one in others if saves(one)), key=lambda one: (len(one.changes), _seconds(one))):
+    """Return the best change, or a combination that saves more by more than unchanged steps differ by."""
+    winner = min((x for x in best if saves(x)), key=_seconds, default=None)
+    if winner is None:  # together they may
+        return min((x for x in others if saves(x)), key=_seconds, default=None)
+    for more in sorted((x for x in others if saves(x)), key=lambda x: (len(x.changes), _seconds(x))):
         if len(more.names) > len(winner.names) and _seconds(more) < _seconds(winner) - (
             more.prediction.resolution or 0.0
         ):
@@ -223,8 +224,8 @@ def _shell(step: Step, winner: Foreseen | None) -> str:
     name = f"{step.plan.network.name}{where}"
     if winner is None:
         return f"# Nothing that was tried makes a {step.plan.phase} of {name} faster by {100 * WORTH:.0f} %.\n"
-    found: Expected | None = winner.prediction.measured
-    assert found is not None
-    saved = -100 * found.seconds / winner.prediction.step
+    measured: Expected | None = winner.prediction.measured
+    assert measured is not None
+    saved = -100 * measured.seconds / winner.prediction.step
     about = f"{winner.words}: a {step.plan.phase} of {name} takes {saved:.1f} % less."
     return typed.shell(step, winner.changed, [named.edit(step) for named in winner.changes], about)

@@ -1,4 +1,4 @@
-"""From words to a line of the run file: each change seen in one step, and what it should bring from kernels alone."""
+"""Predictions of changes: each is observed in one step, and predicted from kernels measured alone."""
 
 from __future__ import annotations
 
@@ -44,23 +44,22 @@ MOSTLY = 0.5  # of a process's own memory in huge pages
 
 @dataclass
 class Foreseer:
-    """Of one unchanged step. `watching`: seconds that it is watched, once, where anything is to be predicted; `alone`:
-    that kernels are measured by themselves, for all changes alike; `arrays`: a folder for what steps are given. What
-    the run file holds already is not predicted again; what is new is in it on return."""
+    """Predictions for one unchanged step.
+    A prediction that the run file holds is not made again; new ones are written to it."""
 
     step: Step
-    watching: float
-    alone: float
+    watching: float  # seconds that the step is watched, once, where anything is to be predicted
+    alone: float  # seconds that kernels are measured by themselves, for all changes together
     file: RunFile
     say: Callable[[str], None]
-    arrays: Path
+    arrays: Path  # folder of the steps' inputs
     held: dict[str, Prediction] = field(init=False)
     seen: dict[str, Seen | SuiteError] = field(init=False, default_factory=dict)  # by words
     shares: dict[str, float] = field(init=False, default_factory=dict)  # of `alone`, by words
-    made: int = field(init=False, default=1)  # changes in a round of the turns, as far as it is known
+    per_round: int = field(init=False, default=1)  # changes in a round of the turns, as far as it is known
 
     def __post_init__(self) -> None:
-        self.held = {one.change: one for one in self.file.run.predictions}
+        self.held = {x.change: x for x in self.file.run.predictions}
 
     @cached_property
     def before(self) -> Before:
@@ -71,21 +70,21 @@ class Foreseer:
 
     @property
     def turns(self) -> Callable[..., list[Foreseen]]:
-        """What makes changes, in turns with the unchanged step: macro.predicting.made.make, or a program's own."""
+        """The function that times changes in turns with the unchanged step: a network's, or a script's."""
         if self.step.script is not None:
             return partial(own_turns.make, peak=int(self.before.identity.get("peak", 0)))
-        identity = _said(self.before) if "before" in self.__dict__ else {}
+        identity = _identity(self.before) if "before" in self.__dict__ else {}
         return partial(made.make, folder=self.arrays, identity=identity)
 
     @property
     def proving(self) -> float:
-        """Seconds that the proof of the unchanged step's equal work took, where it was made here."""
+        """Seconds of the proof of the unchanged step's equal work, where it was made here."""
         return self.before.side.proving if "before" in self.__dict__ else 0.0
 
     def look(self, asked: Sequence[Named]) -> None:
-        """See all changed steps that are new, some at once where there are cores, for nobody reads their clocks. What
-        fails is told where it is predicted; equal work is proven of what is timed."""
-        new, self.made = [one for one in asked if one.words not in self.held], len(asked)
+        """Observe all changed steps that are new, some at once where there are cores; they are not timed.
+        A failure is reported where the change is predicted; equal work is proven of what is timed."""
+        new, self.per_round = [named for named in asked if named.words not in self.held], len(asked)
         if not new:
             return
         before = self.before  # where it cannot be watched, nothing changed of it can
@@ -97,9 +96,9 @@ class Foreseer:
             free.put(place)
         with ThreadPoolExecutor(free.qsize()) as pool:
             try:
-                found = pool.map(partial(self._after, running=running, free=free), new)
-                self.seen = dict(zip((one.words for one in new), found, strict=True))
-            except BaseException:  # such as Ctrl-C: who waits for these processes has their end
+                results = pool.map(partial(self._after, running=running, free=free), new)
+                self.seen = dict(zip((named.words for named in new), results, strict=True))
+            except BaseException:  # such as Ctrl-C: threads that wait for these processes then end
                 for stack in running:
                     stack.close()
                 raise
@@ -107,9 +106,9 @@ class Foreseer:
         self.say(f"{steps} looked at in {took:.0f} s; kernels by themselves and turns have the rest of --budget")
 
     def worth(self, asked: Sequence[Named], least: float) -> list[Named]:
-        """Without those that save kinds of work which take less than this share of the step, and threads that it has
-        already; of them the file says why nobody looked."""
-        return [one for one in asked if one.words in self.held or not self._needless(one, least)]
+        """Drop changes of kinds of work below this share of the step, and thread counts that it has already.
+        The file records why they were not observed."""
+        return [named for named in asked if named.words in self.held or not self._needless(named, least)]
 
     def _needless(self, named: Named, least: float) -> bool:
         changed, change = named.apply(self.step), named.change
@@ -123,8 +122,9 @@ class Foreseer:
         return bool(why)
 
     def _places(self, asked: Sequence[Named]) -> list[list[int]]:
-        """The cores of each changed step that is looked at beside others; what times kernels as it is built runs
-        beside none, and what memory is too small for neither. Programs share all cores."""
+        """Return the cores of each changed step that is observed beside others.
+        A framework that times kernels as it is built runs beside none, as do steps that memory is too small for.
+        Scripts share all cores."""
         if self.step.script is not None:  # most of their time goes into starting, by one thread each
             return [sorted(os.sched_getaffinity(0))] * min(cores(), room_for(self.before.identity.get("peak", 0)))
         every = places(self.step.setting.threads or cores())
@@ -149,29 +149,31 @@ class Foreseer:
                 return error
 
     def each(self, asked: Sequence[Named]) -> list[Foreseen]:
-        """Changes that were looked at, one by one. Those that run share the time for kernels by themselves, by the part
-        of the step that they may change."""
-        new = [one for one in asked if isinstance(self.seen.get(one.words), Seen) and one.change.alone]
-        parts = {one.words: self._part(one) for one in new}
+        """Predict changes that were observed.
+        Those that measure kernels by themselves share the time for that, by the part of the step that they may
+        change."""
+        new = [named for named in asked if isinstance(self.seen.get(named.words), Seen) and named.change.alone]
+        parts = {named.words: self._part(named) for named in new}
         self.shares = {words: self.alone * part / sum(parts.values()) for words, part in parts.items()}
         with _alone.workers():
-            return [self.single(one) for one in asked]
+            return [self.single(named) for named in asked]
 
     def _part(self, named: Named) -> float:
-        """Of a step, that it may change: the kinds of work whose kernels it measures, where it says so; else all."""
+        """Return the share of a step that a change may affect: the kinds of work it names, else all."""
         kinds = named.change.measures or named.change.saves
         return max(LEAST, self.before.kinds(*kinds) / self.before.seconds) if kinds else 1.0
 
     def single(self, named: Named) -> Foreseen:
-        """One change that was looked at. A step that does not run, or shows nothing of the change, is not timed."""
+        """Predict a change that was observed.
+        A step that does not run, or shows nothing of the change, is not timed."""
         changed = named.apply(self.step)
-        if told := self.held.get(named.words):
-            return Foreseen([named], changed, told)
-        effect, forecast, why = self._told(named, changed, self.seen[named.words])
+        if prediction := self.held.get(named.words):
+            return Foreseen([named], changed, prediction)
+        effect, forecast, why = self._assess(named, changed, self.seen[named.words])
         return self._kept([named], changed, named.change.costs, effect, forecast, why)
 
-    def _told(self, named: Named, changed: Step, after: Seen | SuiteError) -> tuple[Effect, Forecast, str]:
-        """Its effect, what it should bring, and why it is not timed."""
+    def _assess(self, named: Named, changed: Step, after: Seen | SuiteError) -> tuple[Effect, Forecast, str]:
+        """Return a change's effect, its forecast, and why it is not timed."""
         if isinstance(after, SuiteError):
             return Effect(False, ""), UNTIMED, f"{NOT_TIMED}: {after}"
         try:
@@ -187,34 +189,35 @@ class Foreseer:
         return effect, self._brings(named, Asked(self.before, after, self.step, changed, share)), ""
 
     def _brings(self, named: Named, asked: Asked) -> Forecast:
-        """With the page faults that certainly come or go beside. A change may be a file of a user's own: what it raises
-        is why there is no prediction."""
+        """Return a change's forecast, with the page faults that certainly come or go beside.
+        A change may be a user's file: what it raises is why there is no prediction."""
         try:
             with memory_of(self.step, asked.before):
-                found = named.change.brings(asked)
-            if not (isinstance(found, Forecast) and all(isinstance(part, Part) for part in found.parts)):
+                forecast = named.change.brings(asked)
+            if not (isinstance(forecast, Forecast) and all(isinstance(part, Part) for part in forecast.parts)):
                 raise TypeError("brings gives no Forecast of Parts")
-            if found.why is None and named.change.memory:
-                found = Forecast((*found.parts, *beside(asked.before, asked.after)))
-            if not all(map(math.isfinite, (x for part in found.parts for x in part[1:]))):
+            if forecast.why is None and named.change.memory:
+                forecast = Forecast((*forecast.parts, *beside(asked.before, asked.after)))
+            if not all(map(math.isfinite, (x for part in forecast.parts for x in part[1:]))):
                 raise TypeError("a part is no number; of page faults, where the change does not look at them")
-            return found
+            return forecast
         except SuiteError as error:
             return Forecast(why=str(error))
         except Exception as error:
             return Forecast(why=f"its brings raises {raised(error)}")
 
     def both(self, single: Sequence[Foreseen]) -> Foreseen:
-        """All of these at once, from what is told of each: what else they do to each other the measurement shows."""
-        changes = [change for one in single for change in one.changes]
+        """Predict changes made at once, from each one's prediction.
+        Other effects on each other show in the measurement."""
+        changes = [change for x in single for change in x.changes]
         changed = together(self.step, changes)
-        if told := self.held.get(joined(changes)):
-            return Foreseen(changes, changed, told)
-        unknown = next((one.words for one in single if one.prediction.predicted is None), None)
-        parts = [part for one in single for part in _parts(one, self.before.seconds, self.step.plan.generations)]
+        if prediction := self.held.get(joined(changes)):
+            return Foreseen(changes, changed, prediction)
+        unknown = next((x.words for x in single if x.prediction.predicted is None), None)
+        parts = [part for x in single for part in _parts(x, self.before.seconds, self.step.plan.generations)]
         forecast = Forecast(why=f"{unknown} is not") if unknown else Forecast(tuple(at_once(parts)))
-        effect = Effect(True, "; ".join(one.prediction.effect for one in single))
-        each = dict.fromkeys(cost for one in single for cost in one.prediction.costs.split("; ") if cost != "nothing")
+        effect = Effect(True, "; ".join(x.prediction.effect for x in single))
+        each = dict.fromkeys(cost for x in single for cost in x.prediction.costs.split("; ") if cost != "nothing")
         costs = "; ".join(each) or "nothing"
         return self._kept(changes, changed, costs, effect, forecast, "")
 
@@ -223,18 +226,18 @@ class Foreseer:
     ) -> Foreseen:
         seconds, threads = self.before.seconds, self.before.identity.get("threads")
         threads = threads if isinstance(threads, int) else 1
-        noise = judged.of_rounds(self.step.plan, seconds, self.before.spread, self.made)
-        told = judged.prediction(self.step, joined(changes), costs, seconds, effect, forecast, threads, noise)
-        told = replace(told, reason=why) if why else told
-        self.file.append(told)
+        noise = judged.of_rounds(self.step.plan, seconds, self.before.spread, self.per_round)
+        prediction = judged.prediction(self.step, joined(changes), costs, seconds, effect, forecast, threads, noise)
+        prediction = replace(prediction, reason=why) if why else prediction
+        self.file.append(prediction)
         seen = self.seen.get(joined(changes))
-        return Foreseen(changes, changed, told, _said(seen) if isinstance(seen, Seen) else {}, forecast)
+        return Foreseen(changes, changed, prediction, _identity(seen) if isinstance(seen, Seen) else {}, forecast)
 
 
 @contextmanager
 def _apart(free: SimpleQueue[list[int]], threads: int) -> Iterator[None]:
-    """What this thread starts meanwhile runs on cores of its own, where it has no more threads than those: each process
-    takes the last that it may use."""
+    """Start processes on cores of their own, unless they have more threads than those.
+    Each process takes the last cores that it may use."""
     place = free.get()
     try:
         with on(place if threads <= len(place) else sorted(os.sched_getaffinity(0))):
@@ -245,9 +248,10 @@ def _apart(free: SimpleQueue[list[int]], threads: int) -> Iterator[None]:
 
 @contextmanager
 def memory_of(step: Step, before: Before) -> Iterator[None]:
-    """Kernels by themselves have memory as the step has it, for what they bring is another share of each kernel: in
-    pages as its arrays lie in, for NumPy, which makes theirs, asks the system for huge ones, and not every framework
-    does; what they allocate themselves by malloc as it is steered there. Workers that start meanwhile keep it."""
+    """Set the environment so that kernels by themselves have memory as the step has it.
+    Otherwise a change saves another share of each kernel. NumPy, which makes the kernels' arrays, requests huge
+    pages, which not every framework does; malloc is steered as in the step. Workers that start meanwhile keep this
+    environment."""
     given = step.setting.knobs.get("variables", {})
     of_policy = heap.POLICIES[step.setting.heap]  # which the kernels have by their own setting
     wanted = {name: str(value) for name, value in given.items() if name.startswith(OF_MALLOC) and name not in of_policy}
@@ -265,17 +269,19 @@ def memory_of(step: Step, before: Before) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _parts(one: Foreseen, step: float, processes: int) -> Sequence[Part]:
-    """Of what is told, of a step of so many seconds; of a prediction from the file its sum, of the whole step: of
-    several such each leaves its share of it."""
-    if one.forecast is not None:
-        return one.forecast.parts
-    told = judged.as_long(one.prediction, step)
-    if told.predicted is None:
+def _parts(candidate: Foreseen, step: float, processes: int) -> Sequence[Part]:
+    """Return the parts of a prediction; of one from the file its sum, as a part of the whole step.
+    Of several such parts each leaves its share of the step."""
+    if candidate.forecast is not None:
+        return candidate.forecast.parts
+    prediction = judged.as_long(candidate.prediction, step)
+    if prediction.predicted is None:
         return ()
-    return (around("the step", told.predicted.seconds, judged.of_kernels(told, processes, model=False), step),)
+    return (
+        around("the step", prediction.predicted.seconds, judged.of_kernels(prediction, processes, model=False), step),
+    )
 
 
-def _said(seen: Seen) -> dict[str, Any]:
-    """What the process said that it is."""
+def _identity(seen: Seen) -> dict[str, Any]:
+    """Return what the process reported that it is, without what it built."""
     return {name: value for name, value in seen.identity.items() if name not in watched.BUILT}

@@ -1,4 +1,4 @@
-"""A change, or several at once, with what is told of it before it is timed."""
+"""A change, or several at once, with the prediction made before it is timed."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ NOT_TIMED = "not timed"
 
 @dataclass(frozen=True)
 class Foreseen:
-    """A change, or several at once: the step with them, and what is told of it before it is timed. `identity`: what its
-    process said it is, where it was asked; `forecast`: the parts of what is told, where this command made it."""
+    """A change, or several at once, with the prediction made before it is timed."""
 
     changes: Sequence[Named]
-    changed: Step
+    changed: Step  # with the changes
     prediction: Prediction
-    identity: Mapping[str, Any] = field(default_factory=dict)
-    forecast: Forecast | None = None
+    identity: Mapping[str, Any] = field(default_factory=dict)  # reported by its process, if it ran
+    forecast: Forecast | None = None  # parts of the prediction, where this command made it
 
     @property
     def words(self) -> str:
@@ -30,22 +29,22 @@ class Foreseen:
 
     @property
     def names(self) -> list[str]:
-        """Of each of its changes."""
-        return [one.words for one in self.changes]
+        """The words of each change."""
+        return [change.words for change in self.changes]
 
     @property
     def there(self) -> bool:
-        """Whether it is in the process, so that it is worth timing."""
+        """True if the change is in the process, so that it is worth timing."""
         return NOT_TIMED not in (self.prediction.reason or "")
 
 
 def joined(changes: Sequence[Named]) -> str:
-    """All of them in one word."""
-    return "+".join(one.words for one in changes)
+    """Join the words of all changes into one."""
+    return "+".join(change.words for change in changes)
 
 
 def together(step: Step, changes: Sequence[Named]) -> Step:
-    """With all of these."""
-    for one in changes:
-        step = one.apply(step)
+    """Apply all changes to a step."""
+    for change in changes:
+        step = change.apply(step)
     return step

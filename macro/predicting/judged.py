@@ -1,4 +1,4 @@
-"""A prediction against what was measured: the rule, and the records of both."""
+"""A prediction compared with the measurement: the rule, and the records of both."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from reports import stats
 from reports.prediction import LEFT_OUT, NEAR, UNDECIDED
 from reports.record import Expected, Prediction
 
-MODEL = 0.12  # of what kernels alone say: by so much a step may do else; from 79 pairs older than docs/whatif.md's
-BETWEEN = 0.03  # of a step: by so much two processes of it differ; from the same pairs
+MODEL = 0.12  # of a prediction from kernels alone: its error; from 79 pairs older than docs/whatif.md's
+BETWEEN = 0.03  # of a step: the difference of two of its processes; from the same pairs
 DIFFERENCE = 1.5  # variances of a round: of a step less the mean of two that are in memory with it
-UNCHANGED = 2  # steps in all turns: as it is, and its twin
-SOON = 3  # rounds from which on what does not help is left out
+UNCHANGED = 2  # steps in all turns: unchanged, and its control run
+SOON = 3  # rounds from which on a change that does not help is left out
 CHOOSING = "timed in few rounds, to choose what is timed again"
 FEW = "too few rounds: a longer --budget"
 
 
 def expected(forecast: Forecast, step: float, processes: int = 1, noise: float = 0.0) -> Expected | None:
-    """Of a step of so many seconds the sum of its parts. Their errors are of different kernels; that of the model, by
-    which a kernel does in a step what it does alone, is one for all, and processes of one step differ: so many of each
-    will be measured. `noise`: by what so many rounds then may be off, as CONFIDENCE has it."""
+    """Sum the parts of a forecast, for a step of so many seconds.
+    Errors of parts are of different kernels; that of the model, by which a kernel does in a step what it does alone, is
+    common to all, and processes of one step differ: `processes` of each will be measured. `noise`: the error of the
+    rounds to come, at CONFIDENCE."""
     if forecast.why is not None:
         return None
     center = sum(part.seconds for part in forecast.parts)
@@ -39,7 +40,7 @@ def expected(forecast: Forecast, step: float, processes: int = 1, noise: float =
 
 
 def _of_turns(step: float, processes: int, noise: float) -> float:
-    """What is of no kernel: what processes of a step differ by, so many of each, and what rounds will be off by."""
+    """Return the error that is of no kernel: what processes of a step differ by, and that of rounds."""
     return math.hypot(BETWEEN * step / math.sqrt(processes), noise)
 
 
@@ -53,8 +54,8 @@ def prediction(
     threads: int = 1,
     noise: float = 0.0,
 ) -> Prediction:
-    """The line that stands in the file before the changed step is timed. `seconds`: of the unchanged one, which
-    has so many `threads` where its setting does not say; `noise`: as it is `of_rounds`."""
+    """Return the record that is written before the changed step is timed.
+    `seconds`: of the unchanged step, which has `threads` where its setting has none; `noise`: from `of_rounds`."""
     plan = step.plan
     words = (plan.network.name, step.framework.name, change, plan.batch, plan.phase, step.setting.threads or threads)
     parts: dict[str, float] = {}
@@ -74,82 +75,83 @@ def prediction(
 
 
 def of_rounds(plan: Plan, seconds: float, spread: float, changes: int) -> float:
-    """By how many seconds a difference will be off, as CONFIDENCE has it, of a step that takes so long and of which one
-    round is off by `spread`: of as many rounds as its turns will have with so many changes made at once."""
+    """Return the error in seconds of a difference to be measured, at CONFIDENCE.
+    A round of the step, of `seconds`, is off by `spread`; so many `changes` take turns at once."""
     first = seconds if seconds < plan.counted else 0.0  # of a turn, which does not count
     a_round = (changes + UNCHANGED) * (first + max(seconds, BLOCK))
     rounds = max(plan.fewest, int(plan.seconds / plan.generations / a_round))
     return spread * math.sqrt(DIFFERENCE / (plan.generations * rounds))
 
 
-def of_kernels(told: Prediction, processes: int, model: bool = True) -> float:
-    """Of a prediction's half-width what is of kernels alone, and of the model where that is wanted."""
-    assert told.predicted is not None
-    half = told.predicted.seconds - told.predicted.low
-    of_model = 0.0 if model else MODEL * sum(map(abs, told.parts.values()))
-    rest = math.hypot(_of_turns(told.step, processes, told.noise), of_model)
+def of_kernels(record: Prediction, processes: int, model: bool = True) -> float:
+    """Return the part of a prediction's half-width that is of kernels, and of the model if `model`."""
+    assert record.predicted is not None
+    half = record.predicted.seconds - record.predicted.low
+    of_model = 0.0 if model else MODEL * sum(map(abs, record.parts.values()))
+    rest = math.hypot(_of_turns(record.step, processes, record.noise), of_model)
     return math.sqrt(max(0.0, half**2 - rest**2))
 
 
 def measured(
-    told: Prediction, unchanged: Entry, twin: Entry, changed: Entry, contest: str | None, choosing: bool = False
+    record: Prediction, unchanged: Entry, twin: Entry, changed: Entry, contest: str | None, choosing: bool = False
 ) -> Prediction:
-    """The same with what was measured, and the verdict; none of few rounds, as where they are for `choosing`."""
-    for one in (changed, unchanged, twin):
-        if one.status != "ok" or not one.blocks:
-            failed = f"does {one.reason}" if one.status == "wrong" else f"{one.status}: {one.reason}"
-            return refused(told, f"{one.framework.name} {failed}")
+    """Add the measurement and the verdict to a prediction; no verdict for few rounds, as for `choosing`."""
+    for entry in (changed, unchanged, twin):
+        if entry.status != "ok" or not entry.blocks:
+            failed = f"does {entry.reason}" if entry.status == "wrong" else f"{entry.status}: {entry.reason}"
+            return refused(record, f"{entry.framework.name} {failed}")
     short = changed.ended or CHOOSING * choosing
     fewest = SOON if short else stats.FEWEST
-    found, same = difference(changed, (unchanged, twin), fewest), difference(twin, (unchanged,), fewest)
-    if found is None or same is None:
-        return refused(told, FEW)
+    delta, same = difference(changed, (unchanged, twin), fewest), difference(twin, (unchanged,), fewest)
+    if delta is None or same is None:
+        return refused(record, FEW)
     resolution = max(abs(same.center), same.half(1 - CONFIDENCE))
-    # Of one process of each, what two unchanged ones differ by is all that is known of what processes do.
-    half = found.half(1 - CONFIDENCE) if _several(changed) else math.hypot(found.half(1 - CONFIDENCE), same.center)
-    brought = Expected(found.center, found.center - half, found.center + half, CONFIDENCE)
+    # With one process of each, the spread of processes is only known from the two unchanged ones.
+    half = delta.half(1 - CONFIDENCE) if _several(changed) else math.hypot(delta.half(1 - CONFIDENCE), same.center)
+    brought = Expected(delta.center, delta.center - half, delta.center + half, CONFIDENCE)
     step = sum(times(unchanged) + times(twin)) / len(times(unchanged) + times(twin))
-    told = as_long(told, step)
-    verdict = judge(told.predicted, brought, resolution) if not short else None
-    why = UNDECIDED if verdict is None and told.predicted else None if told.predicted else _lasting(told.reason)
-    told = replace(told, reason=short or why if told.predicted else "; ".join(filter(None, (why, short))) or None)
-    return replace(told, measured=brought, resolution=resolution, verdict=verdict, contest=contest)
+    record = as_long(record, step)
+    verdict = judge(record.predicted, brought, resolution) if not short else None
+    why = UNDECIDED if verdict is None and record.predicted else None if record.predicted else _lasting(record.reason)
+    record = replace(record, reason=short or why if record.predicted else "; ".join(filter(None, (why, short))) or None)
+    return replace(record, measured=brought, resolution=resolution, verdict=verdict, contest=contest)
 
 
 def _lasting(reason: str | None) -> str:
-    """Why there is no prediction, without what was said of an earlier contest."""
+    """Return why there is no prediction, without the reasons of an earlier contest."""
     return "; ".join(x for x in (reason or "").split("; ") if x != CHOOSING and not x.startswith(LEFT_OUT))
 
 
-def as_long(told: Prediction, step: float) -> Prediction:
-    """The same shares of a step that takes so many seconds: it was watched at another time than it was timed."""
-    by, predicted = step / told.step, told.predicted
+def as_long(record: Prediction, step: float) -> Prediction:
+    """Scale a prediction to a step of so many seconds: it was watched and timed at different times."""
+    by, predicted = step / record.step, record.predicted
     if predicted is not None:
         predicted = Expected(by * predicted.seconds, by * predicted.low, by * predicted.high, predicted.confidence)
-    parts = {what: by * seconds for what, seconds in told.parts.items()}
-    return replace(told, predicted=predicted, parts=parts, noise=by * told.noise, step=step)
+    parts = {what: by * seconds for what, seconds in record.parts.items()}
+    return replace(record, predicted=predicted, parts=parts, noise=by * record.noise, step=step)
 
 
 def _several(entry: Entry) -> bool:
-    """Whether it ran in several processes, whose spread is in its error."""
+    """True if an entry ran in several processes, whose spread is in its error."""
     return len({generation for generation, _, _ in entry.blocks}) > 1
 
 
-def refused(told: Prediction, why: str) -> Prediction:
-    """The same, of what could not be measured, or not again."""
-    before = told.reason if told.reason not in (None, UNDECIDED) else ""
+def refused(record: Prediction, why: str) -> Prediction:
+    """Return the record of a change that could not be measured, or not again."""
+    before = record.reason if record.reason not in (None, UNDECIDED) else ""
     reasons = [*filter(None, [before]), *([why] if why not in before else [])]
-    return replace(told, measured=None, resolution=None, verdict=None, contest=None, reason="; ".join(reasons))
+    return replace(record, measured=None, resolution=None, verdict=None, contest=None, reason="; ".join(reasons))
 
 
-def failed(one: Foreseen) -> bool:
-    """Whether it was to be timed and could not be; a longer run would not help."""
-    return one.prediction.measured is None and FEW not in (one.prediction.reason or "")
+def failed(candidate: Foreseen) -> bool:
+    """True if a change was to be timed and could not be; a longer run would not help."""
+    return candidate.prediction.measured is None and FEW not in (candidate.prediction.reason or "")
 
 
 def judge(predicted: Expected | None, brought: Expected, resolution: float) -> str | None:
-    """Confirmed: off by a tenth of what was measured at most, or by what two unchanged steps differ by, and with the
-    same sign. What is refuted is so wherever in its interval the measured truth is; else none."""
+    """Compare a prediction with the measurement; None where it is undecided.
+    Confirmed: off by a tenth of the measurement, or the resolution, at most, and with the same sign. Refuted: so for
+    every value in the measured interval."""
     if predicted is None:
         return None
     verdict = _compared(predicted.seconds, brought.seconds, resolution)
@@ -165,18 +167,18 @@ def _compared(predicted: float, brought: float, resolution: float) -> str:
 
 
 def difference(of: Entry, unchanged: Sequence[Entry], fewest: int = stats.FEWEST) -> stats.Estimate | None:
-    """Seconds of a step, of one less the mean of the unchanged in the same rounds: the first of them, and those others
-    that were in memory with it. By the wall where their clocks differ. None of fewer rounds in each generation; of
-    stats.FEWEST the mean is trimmed."""
+    """Estimate seconds of an entry less the mean of unchanged ones in the same rounds.
+    These are the first one, and others that were in memory with it. Wall times are taken where clocks differ. None
+    where each generation has fewer rounds than `fewest`; from stats.FEWEST on the mean is trimmed."""
     import numpy as np
 
     by = "wall" if len({clock(entry) for entry in (of, *unchanged)}) > 1 else ""
-    own, others = by_round(of, by), [by_round(entry, by) for entry in unchanged]
+    seconds, others = by_round(of, by), [by_round(entry, by) for entry in unchanged]
     groups: dict[int, list[float]] = {}
-    for at in sorted(own.keys() & others[0].keys()):
+    for at in sorted(seconds.keys() & others[0].keys()):
         there = [other[at] for other in others if at in other]
-        groups.setdefault(at[0], []).append(own[at] - sum(there) / len(there))
-    whole = [np.array(x) for x in groups.values() if len(x) >= fewest]
-    if not whole:
+        groups.setdefault(at[0], []).append(seconds[at] - sum(there) / len(there))
+    generations = [np.array(x) for x in groups.values() if len(x) >= fewest]
+    if not generations:
         return None
-    return stats.generations(whole, stats.TRIMMED if min(map(len, whole)) >= stats.FEWEST else 0.0)
+    return stats.generations(generations, stats.TRIMMED if min(map(len, generations)) >= stats.FEWEST else 0.0)

@@ -1,4 +1,4 @@
-"""Changes made: the unchanged step, the same once more, and what is changed of it, in turns."""
+"""Trials of changes: the unchanged step, its control run, and changed steps, in turns."""
 
 from __future__ import annotations
 
@@ -37,26 +37,30 @@ def make(
     identity: Mapping[str, Any],
     hopeless: float | None = None,
 ) -> list[Foreseen]:
-    """All of these in turns with the unchanged step; each with what was measured, in the file too. `folder`: of what
-    they are given; `identity`: what a process of the unchanged step said already; `hopeless`: a saving in shares of the
-    step; what certainly brings less is left out after some rounds, of which the others need no more."""
+    """Time changes in turns with the unchanged step; return and record each with its measurement.
+    `folder`: of the steps' inputs; `identity`: that an unchanged process reported already; `hopeless`: a share of the
+    step: changes that certainly save less are left out after some rounds, and the others need no more."""
     twin = Entry(frameworks.find(f"{step.framework.name}~b"), step.setting, change=TWIN, identity=dict(identity))
     unchanged = Entry(step.framework, step.setting, identity=dict(identity))
-    changed = [entered(step, one.changed, one.names, one.identity) for one in foreseen]
+    changed = [entered(step, x.changed, x.names, x.identity) for x in foreseen]
     for entry in (twin, unchanged, *changed):
         entry.warm = foreseen[0].prediction.step  # about, until it is started
     end = partial(drop, (unchanged, twin), changed, hopeless) if hopeless is not None else lambda: None
     contest = _take(step.plan, [unchanged, twin, *changed], file, say, folder, end)
-    told, choosing = [], hopeless is not None
-    for one, entry in zip(foreseen, changed, strict=True):
-        told.append(replace(one, prediction=judged.measured(one.prediction, unchanged, twin, entry, contest, choosing)))
-        file.append(told[-1].prediction)
-    return told
+    timed, choosing = [], hopeless is not None
+    for candidate, entry in zip(foreseen, changed, strict=True):
+        timed.append(
+            replace(
+                candidate, prediction=judged.measured(candidate.prediction, unchanged, twin, entry, contest, choosing)
+            )
+        )
+        file.append(timed[-1].prediction)
+    return timed
 
 
 def entered(step: Step, changed: Step, names: Sequence[str], identity: Mapping[str, Any]) -> Entry:
-    """Of a changed step, in the plan of the unchanged one, by the names of its changes; `identity`: what its process
-    said already."""
+    """Return the entry of a changed step in the plan of the unchanged one.
+    `names`: of its changes; `identity`: that its process reported already."""
     batch = changed.plan.batch
     other = None if batch == step.plan.batch else batch
     again = _again(step, names)
@@ -66,25 +70,26 @@ def entered(step: Step, changed: Step, names: Sequence[str], identity: Mapping[s
 
 
 def _again(step: Step, names: Sequence[str]) -> str:
-    """The line that makes it again."""
+    """Return the command that makes the change again."""
     plan, setting = step.plan, step.setting
     line = f"python -m macro whatif {plan.named} {shlex.quote(step.framework.name)} {shlex.join(names)}"
     line += f" --batch {plan.batch} --phase {plan.phase} --threads {setting.threads} --heap {setting.heap}"
-    told = setting.knobs.get("variables", {})
-    return line + "".join(f" --set {shlex.quote(f'{name}={value}')}" for name, value in told.items())
+    variables = setting.knobs.get("variables", {})
+    return line + "".join(f" --set {shlex.quote(f'{name}={value}')}" for name, value in variables.items())
 
 
 def drop(unchanged: Sequence[Entry], changed: Sequence[Entry], hopeless: float) -> None:
-    """Want no more steps of what does not save that share, also where it had as bad luck as two unchanged steps differ
-    by; and none at all where nothing is left to compare."""
-    whole = [seconds for entry in unchanged for seconds in times(entry)]
-    step = sum(whole) / max(1, len(whole))
+    """Stop timing changes that save less than `hopeless` of a step.
+    The difference of the two control runs is added to each saving first. Stop all steps where nothing is left to
+    compare."""
+    steps = [seconds for entry in unchanged for seconds in times(entry)]
+    step = sum(steps) / max(1, len(steps))
     first, *twins = unchanged
-    apart = [found for twin in twins if (found := judged.difference(twin, (first,), judged.SOON))]
-    luck = max((abs(found.center) for found in apart), default=0.0)
+    apart = [difference for twin in twins if (difference := judged.difference(twin, (first,), judged.SOON))]
+    luck = max((abs(difference.center) for difference in apart), default=0.0)
     for entry in changed:
-        found = judged.difference(entry, unchanged, judged.SOON)
-        if found is not None and found.center - found.half(1 - CONFIDENCE) - luck > -hopeless * step:
+        difference = judged.difference(entry, unchanged, judged.SOON)
+        if difference is not None and difference.center - difference.half(1 - CONFIDENCE) - luck > -hopeless * step:
             rounds = units.counted(len(entry.blocks), "round")
             entry.ended = f"{LEFT_OUT} {rounds}, in which it saved less than {units.percent(100 * hopeless)}"
     if all(entry.ended or entry.status != "ok" for entry in changed):
@@ -100,8 +105,8 @@ def _take(
     folder: Path,
     end: Callable[[], None],
 ) -> str | None:
-    """Turns into the run file, with the contest at their end; what stands in it is gone on with. The contest's name;
-    none where no changed step does the unchanged one's work."""
+    """Take turns, resuming what the run file holds, and record the contest; return its name.
+    None where no changed step does the unchanged one's work."""
     name = results.changed_name(plan, taking)
     by_name = {results.name(plan, entry): entry for entry in taking}
     earlier = resume.rounds(file.run, name)
@@ -119,7 +124,7 @@ def _take(
 
     seconds["measuring"] = before + turns.take(resume.left(plan, earlier), taking, folder, say, keep)
     seconds["wall"] = before + time.monotonic() - began
-    if name not in [one.contest for one in file.run.contests]:
+    if name not in [x.contest for x in file.run.contests]:
         record = results.changed(plan, taking, MARGIN, seconds)
         file.append(next_run.foreseen(record, next_run.spreads(file.run.environment)))
     return name

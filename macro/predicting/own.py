@@ -1,6 +1,6 @@
-"""A step of a user's own program: watched, changed and timed in the program's own loop, all processes in turns.
+"""A step of a user's script: watched, changed and timed in the script's loop, processes in turns.
 
-What a program computes is its own: results of changed steps are not compared, as those of networks are.
+Results of changed steps are not compared, as those of networks are.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Watching = TypeVar("Watching", bound=Look)
 
 
 def script(step: Step, seconds: float) -> Script:
-    """The program as a changed or unchanged step has it."""
+    """Return the program as a changed or unchanged step has it."""
     assert step.script is not None
     setting = step.setting
     variables = {**step.script.variables, **setting.knobs.get("variables", {}), **preload.variables(setting.preload)}
@@ -53,11 +53,11 @@ def script(step: Step, seconds: float) -> Script:
 
 
 def before(step: Step, seconds: float, say: Say) -> Before:
-    """Watch its steps for so long. Raises SuiteError."""
+    """Watch the unchanged steps for so many seconds. Raises SuiteError."""
     with place_of() as (folder, streams):
         (recording,) = watch([script(step, seconds)], folder, streams, say, lambda recordings: None)
-    found, work = taken_apart(recording, 0.0, Ceilings(None, None)), work_of(recording.called)
-    cells: dict[Key, float] = {((cell.row,), cell.column): cell.a for cell in found.cells}
+    breakdown, work = taken_apart(recording, 0.0, Ceilings(None, None)), work_of(recording.called)
+    cells: dict[Key, float] = {((cell.row,), cell.column): cell.a for cell in breakdown.cells}
     process = recording.processes[-1]
     side = Side(Entry(step.framework, step.setting))
     return Before(
@@ -67,18 +67,18 @@ def before(step: Step, seconds: float, say: Say) -> Before:
         *steady(process.faulted.get("P0", [0.0])),
         _identity(recording),
         side,
-        found.step["a"],
-        found.system["a"] * found.threads,
+        breakdown.step["a"],
+        breakdown.system["a"] * breakdown.threads,
         cells,
         dict(_rows(work)),
         spread=spread(process.levels.get("P0", [])),
-        edits=edits(found),
+        edits=edits(breakdown),
     )
 
 
 def after(step: Step, say: Say, stack: ExitStack, looks: Sequence[str]) -> Seen:
-    """Some blocks of it, whose clocks nobody reads, without a tracer, and one where nothing is looked at; `stack` ends
-    it. Raises SuiteError, Ended."""
+    """Run some blocks of a changed step without a tracer, one if `looks` is empty; no clock is read.
+    `stack` ends the program. Raises SuiteError, Ended."""
     folder, streams = stack.enter_context(place_of())
     look = started(Look if FUNCTIONS in looks else Plain, script(step, 1.0), folder, streams, stack, say)
     with look.record_end():
@@ -96,12 +96,12 @@ def after(step: Step, say: Say, stack: ExitStack, looks: Sequence[str]) -> Seen:
 
 
 class Plain(Look):
-    """A program of which only plain steps are timed; `gone`: how it ended before it was asked to."""
+    """A program of which only plain steps are timed."""
 
-    gone: str | None = None
+    gone: str | None = None  # how the program ended by itself
 
     def settle(self) -> None:
-        """Steps do not count that need not wait for what workers made ready in others' turns."""
+        """Skip steps too whose batches a data loader's workers prepared in others' turns."""
         super().settle()
         self.skip = max(self.skip, min(MOST, READY * len(children(self.program.pid))))
 
@@ -115,17 +115,17 @@ class Plain(Look):
             self.gone = ends.late(end)
 
     def block(self) -> dict[str, float]:
-        """Of the last round, as an entry has it."""
+        """Return the last round as an entry has it."""
         return {"wall": reply.seconds(self.last, False), "cpu": reply.seconds(self.last, True), "blocked": 0.0}
 
 
 def started(
-    kind: type[Watching], one: Script, folder: Path, streams: tuple[IO[bytes], IO[bytes]], stack: ExitStack, say: Say
+    kind: type[Watching], source: Script, folder: Path, streams: tuple[IO[bytes], IO[bytes]], stack: ExitStack, say: Say
 ) -> Watching:
-    """A program whose first steps are over, and in which no tracer looks at operations. Raises SuiteError, Ended."""
-    program = Program(one, folder, *streams)
+    """Start a program; return it after its first steps, without a tracer. Raises SuiteError, Ended."""
+    program = Program(source, folder, *streams)
     stack.callback(program.close)
-    look = kind(one, program, say)
+    look = kind(source, program, say)
     with look.record_end():
         if kind is not Plain:
             look.sample(folder, stack)
@@ -135,7 +135,7 @@ def started(
 
 
 def _rows(work: Work) -> Iterator[tuple[str, Row]]:
-    """Of each row with products or convolutions the largest, by which the others of it are taken to change."""
+    """Yield rows with their largest problem, by which the others of the row are taken to change."""
     problems: dict[str, list[Problem]] = {}
     for (members, column), (_, call) in work.largest.items():
         again = alone(call) if column in KINDS else None
@@ -151,6 +151,6 @@ def _identity(recording: Recording) -> Mapping[str, object]:
 
 @contextmanager
 def place_of() -> Iterator[tuple[Path, tuple[IO[bytes], IO[bytes]]]]:
-    """A folder, and where programs print to: nowhere, for several of them print at once."""
+    """Yield a folder, and streams to nowhere, since several programs print at once."""
     with tempfile.TemporaryDirectory(prefix="kernelgap-whatif-") as name, open(os.devnull, "wb") as nowhere:
         yield Path(name), (nowhere, nowhere)

@@ -1,4 +1,4 @@
-"""Changes of a user's own program made: plain steps of all its processes in turns."""
+"""Trials of changes to a user's script: plain steps of all its processes in turns."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ TOPIC = "turns"
 def make(
     step: Step, foreseen: Sequence[Foreseen], file: RunFile, say: Say, peak: float, hopeless: float | None = None
 ) -> list[Foreseen]:
-    """All of these in turns with the unchanged program and another of it; as macro.predicting.made. `peak`: bytes that
-    a process of it has at most: as many are made at once as memory has room for."""
+    """Time changes in turns with the unchanged program and its control run, as macro.predicting.made.
+    `peak`: bytes that a process of it has at most: as many run at once as memory has room for."""
     at_once = max(1, room_for(peak) - judged.UNCHANGED)
     groups = [foreseen[i : i + at_once] for i in range(0, len(foreseen), at_once)]
     if len(groups) > 1:
         say(
             f"memory has room for {counted(at_once, 'change')} at once, so that they take turns in {len(groups)} groups"
         )
-    told: list[Foreseen] = []
+    timed: list[Foreseen] = []
     for group in groups:
         seconds = step.plan.seconds * len(group) / len(foreseen)
-        told += _made(replace(step, plan=replace(step.plan, seconds=seconds)), group, file, say, hopeless)
-    return told
+        timed += _time(replace(step, plan=replace(step.plan, seconds=seconds)), group, file, say, hopeless)
+    return timed
 
 
 def check(step: Step, peak: float) -> None:
-    """Raises Unavailable where memory has no room for the unchanged program, its twin and one that is changed."""
+    """Raise Unavailable if memory has no room for the unchanged program, its control and a changed one."""
     if (room := room_for(peak)) <= judged.UNCHANGED:
         raise Unavailable(
             f"three processes of {step.plan.network.name} take turns, as it is, once more and changed, of "
@@ -57,10 +57,10 @@ def check(step: Step, peak: float) -> None:
         )
 
 
-def _made(step: Step, foreseen: Sequence[Foreseen], file: RunFile, say: Say, hopeless: float | None) -> list[Foreseen]:
+def _time(step: Step, foreseen: Sequence[Foreseen], file: RunFile, say: Say, hopeless: float | None) -> list[Foreseen]:
     unchanged, twin = Entry(step.framework, step.setting), Entry(step.framework, step.setting, change=TWIN)
-    changed = [Entry(step.framework, one.changed.setting, change=one.words) for one in foreseen]
-    steps = [step, step, *(one.changed for one in foreseen)]
+    changed = [Entry(step.framework, x.changed.setting, change=x.words) for x in foreseen]
+    steps = [step, step, *(x.changed for x in foreseen)]
     seconds = 0.0
     with place_of() as (folder, streams), ExitStack() as stack:
         looks = _all([unchanged, twin, *changed], steps, folder, streams, stack, say)
@@ -74,25 +74,28 @@ def _made(step: Step, foreseen: Sequence[Foreseen], file: RunFile, say: Say, hop
             if hopeless is not None:
                 made.drop((unchanged, twin), changed, hopeless)
             going[:] = [look for entry, look in looks if not entry.ended and look.gone is None]
-            whole = [look for entry, look in looks if entry in (unchanged, twin)]
-            if any(look.gone for look in whole) or all(look in whole for look in going):
+            controls = [look for entry, look in looks if entry in (unchanged, twin)]
+            if any(look.gone for look in controls) or all(look in controls for look in going):
                 break  # there is nothing to compare any more, or nothing to compare it with
         for entry, look in looks:
             if look.gone:
                 say(f"{entry.change or 'as it is'}: {look.gone}; what was timed until then counts")
     taken = {entry.change or "as it is": results.times(entry) for entry, _ in looks}
     file.append(Note(TOPIC, {"steps": taken, "seconds": seconds}))
-    told = [
-        replace(one, prediction=judged.measured(one.prediction, unchanged, twin, entry, None, hopeless is not None))
-        for one, entry in zip(foreseen, changed, strict=True)
+    timed = [
+        replace(
+            candidate,
+            prediction=judged.measured(candidate.prediction, unchanged, twin, entry, None, hopeless is not None),
+        )
+        for candidate, entry in zip(foreseen, changed, strict=True)
     ]
-    for one in told:
-        file.append(one.prediction)
-    return told
+    for candidate in timed:
+        file.append(candidate.prediction)
+    return timed
 
 
 def _progress(step: Step, turn: rounds.Turn, say: Say) -> None:
-    """Signs of life after a round; after the first also whether the budget is too small."""
+    """Report progress after rounds 1, 2, 4, …; after the first also whether the budget is too small."""
     if not turn.number & turn.number - 1:  # 1, 2, 4, 8 …
         say(f"{counted(turn.number, 'round')}, {turn.seconds:.0f} of {step.plan.seconds:.0f} s")
     for text in turns.over_budget(step.plan, 0, turn.seconds, 0.0) if turn.number == 1 else ():
@@ -107,12 +110,12 @@ def _all(
     stack: ExitStack,
     say: Say,
 ) -> list[tuple[Entry, Plain]]:
-    """All of them started and settled, some at once; one that fails has its reason, and the others go on."""
+    """Start and settle all programs, some at once; one that fails has its reason, and the others go on."""
 
-    def settled(entry: Entry, one: Step) -> Plain | None:
-        say(f"starting {one.plan.network.name}, {entry.change or 'as it is'}")
+    def settled(entry: Entry, step: Step) -> Plain | None:
+        say(f"starting {step.plan.network.name}, {entry.change or 'as it is'}")
         try:
-            look = started(Plain, script(one, one.plan.seconds), folder, streams, stack, say)
+            look = started(Plain, script(step, step.plan.seconds), folder, streams, stack, say)
             with look.record_end():
                 look.settle()
         except (SuiteError, Ended) as error:

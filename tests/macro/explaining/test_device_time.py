@@ -15,7 +15,7 @@ from kernels.errors import UsageError
 from macro import explain
 from macro.explaining import traced
 from macro.explaining.cuda_names import kind_of, short
-from macro.explaining.device_time import Account, account, whole
+from macro.explaining.device_time import Account, account, time_range
 from macro.traces import chrome
 from macro.watching.device import Device, Work
 from tests.conftest import Ran
@@ -164,7 +164,7 @@ def test_of_a_kernel_that_goes_on_the_window_counts() -> None:
 
 def test_devices_have_one_window() -> None:
     one, other = Device("a", [work("kernel", 0, 10, None)]), Device("b", [work("kernel", 30, 70, None)])
-    assert whole([one, other]) == (0, 70_000)
+    assert time_range([one, other]) == (0, 70_000)
 
 
 def written(path: Path, *events: dict[str, Any], **more: Any) -> Path:

@@ -30,7 +30,7 @@ def test_as_many_run_at_once_as_memory_has_room_for(
         taken.append((len(group), step.plan.seconds))
         return list(group)
 
-    monkeypatch.setattr(own_turns, "_made", made)
+    monkeypatch.setattr(own_turns, "_time", made)
     monkeypatch.setattr(ahead, "memory", lambda: 10 * GIB)
     three = [foreseen(word) for word in ("heap-keep", "heap-jemalloc", "mkl-dispatch")]
     own = step()

@@ -62,7 +62,7 @@ def test_of_another_batch_products_are_measured_and_passes_follow_it(monkeypatch
 
     monkeypatch.setattr(_alone, "ratios", ratios)
     change = changes.find("batch=16")
-    found = change.change.brings(asked(change.made(step()), watched))
+    found = change.change.brings(asked(change.apply(step()), watched))
     assert sum(part.seconds for part in found.parts) == pytest.approx(0.4 * 0.8 + 0.1)
     (how,) = calls
     assert how["vary"] == "m" and how["m"] == "8,16"
@@ -157,7 +157,7 @@ def test_with_other_threads_products_convolutions_and_passes_are_measured(monkey
     monkeypatch.setattr(_alone, "ratios", ratios)
     monkeypatch.setattr(_alone, "measured", measured)
     own = step(network="alexnet-r")
-    told = replace(asked(changes.find("threads=2").made(own), watched), unchanged=own)
+    told = replace(asked(changes.find("threads=2").apply(own), watched), unchanged=own)
     found = changes.find("threads=2").change.brings(told)
     assert sum(part.seconds for part in found.parts) == pytest.approx(-0.4)
     assert [call["op"] for call in calls] == ["conv", "pooling", "elementwise"]

@@ -102,7 +102,7 @@ def test_an_edit_is_of_a_program_where_no_variable_does_it() -> None:
 def test_a_change_of_ones_own_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(OWN)
     mine = changes.find(f"{tmp_path}/mine.py=3")
-    assert mine.words == f"{tmp_path}/mine.py=3" and mine.made(step()).setting.knobs == {"variables": {"MINE": "3"}}
+    assert mine.words == f"{tmp_path}/mine.py=3" and mine.apply(step()).setting.knobs == {"variables": {"MINE": "3"}}
     (tmp_path / "broken.py").write_text("CHANGE = 1")
     with pytest.raises(UsageError, match="it has no CHANGE"):
         changes.find(f"{tmp_path}/broken.py")
@@ -184,7 +184,7 @@ def test_a_change_that_does_not_apply_says_why(text: str, where: Step, reason: s
 def test_a_change_changes_one_thing(text: str, where: Step, field: str, value: object) -> None:
     change = changes.find(text)
     assert change.refused(where) is None
-    made = change.made(where)
+    made = change.apply(where)
     assert getattr(made.setting, field) == value
     assert replace(made.setting, **{field: getattr(where.setting, field)}) == where.setting
     assert (made.plan, made.framework) == (where.plan, where.framework)
@@ -196,7 +196,7 @@ def test_on_its_own_vendors_processor_mkl_needs_no_other_dispatch(monkeypatch: p
 
 
 def test_compiled_it_is_another_row() -> None:
-    assert changes.find("compile").made(step()).framework.name == "pytorch-compile"
+    assert changes.find("compile").apply(step()).framework.name == "pytorch-compile"
 
 
 KEPT = {"variables": heap.variables("keep"), "faults": 0.0}
@@ -305,7 +305,7 @@ def test_tensorflow_says_that_it_has_no_onednn() -> None:
 @pytest.mark.skipif(torch_library.missing() is not None, reason="PyTorch is not installed")
 def test_what_the_adapter_of_pytorch_switches_is_equal_work(tmp_path: Path) -> None:
     names = ("update-in-wgrad", "weights-transposed", "foreach-optimizer")
-    asked = [(find("pytorch"), changes.find(name).made(step()).setting) for name in names]
+    asked = [(find("pytorch"), changes.find(name).apply(step()).setting) for name in names]
     assert [(x.equal, x.why) for x in prove(NETWORK, 8, asked, tmp_path, lambda text: None)] == [(True, None)] * 3
 
 

@@ -201,6 +201,6 @@ def test_the_shell_file_sets_what_differs_and_says_what_is_to_be_written() -> No
 
 
 def test_threads_are_every_pools() -> None:
-    two: Step = changes.find("threads=2").made(step())
+    two: Step = changes.find("threads=2").apply(step())
     assert typed.variables(step(), two).keys() >= {"OMP_NUM_THREADS", "MKL_NUM_THREADS"}
     assert typed.variables(step(), step()) == {}

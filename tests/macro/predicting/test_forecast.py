@@ -223,7 +223,7 @@ def test_several_at_once_are_the_sum_of_each_and_stand_in_the_file(tmp_path: Pat
     named = [changes.find("heap-keep"), changes.find("fused-optimizer")]
     single = [
         one._kept(
-            [x], x.made(step()), "memory; bits", Effect(True, x.words), Forecast((Part("a", -0.1, -0.12, -0.08),)), ""
+            [x], x.apply(step()), "memory; bits", Effect(True, x.words), Forecast((Part("a", -0.1, -0.12, -0.08),)), ""
         )
         for x in named
     ]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 DEFAULT = "numpy,kernels-only,pytorch,jax"
 DIVISIONS = ("default", "tuned")
-OWN = {  # variables that adapters set themselves
+REFUSED = {  # variables that adapters set themselves
     "NPROC": "--threads says how many threads there are",
     "MXNET_CPU_WORKER_NTHREADS": "--threads says how many threads there are",
     "KERAS_BACKEND": "--frameworks says which, as keras-jax",
@@ -132,14 +132,14 @@ def setting(
     device: str = "cpu",
 ) -> Setting:
     """How it runs: in division `tuned` as `advise` confirmed it for this network, if it did."""
-    told = dict(variables or {})
-    plain = Setting(threads, heap, {"variables": told} if told else {}, device=device)
+    given = dict(variables or {})
+    plain = Setting(threads, heap, {"variables": given} if given else {}, device=device)
     if device != "cpu":
         return plain
     tuned = confirmed.find(net, framework, threads, heap) if division == "tuned" else None
     if tuned is None:
         return plain
-    both = {**tuned.knobs.get("variables", {}), **told}
+    both = {**tuned.knobs.get("variables", {}), **given}
     return replace(tuned, knobs={**tuned.knobs, **({"variables": both} if both else {})})
 
 
@@ -152,10 +152,10 @@ def devices(text: str) -> list[str]:
         if not re.fullmatch(r"cpu|fake|cuda(:\d+)?", name):
             raise UsageError(f"--device {name}: there are cpu, cuda:0 (cuda:1, …) and fake")
         kind = kind_of(name)
-        whole = kind.first if name == kind.name else name
-        if reason := missing(whole):
-            raise UsageError(f"--device {whole}: {reason}")
-        names[whole] = None
+        full = kind.first if name == kind.name else name
+        if reason := missing(full):
+            raise UsageError(f"--device {full}: {reason}")
+        names[full] = None
     return list(names)
 
 
@@ -177,15 +177,15 @@ def unchanged(net: Network, framework: Framework, division: str, device: str = "
 
 def variables(texts: Sequence[str]) -> dict[str, str]:
     """By name, of NAME=VALUE each. Raises UsageError."""
-    told = {}
+    values = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not re.fullmatch(r"[A-Za-z_]\w*", name):
             raise UsageError(f"--set {text}: give NAME=VALUE")
-        if why := (dict.fromkeys(POOLS, OWN["NPROC"]) | OWN).get(name):
+        if why := (dict.fromkeys(POOLS, REFUSED["NPROC"]) | REFUSED).get(name):
             raise UsageError(f"--set {text}: {why}")
-        told[name] = value
-    return told
+        values[name] = value
+    return values
 
 
 def threads(text: str) -> list[int]:

@@ -46,18 +46,18 @@ def parser() -> argparse.ArgumentParser:
     options = OneLineParser("python -m macro env", description=__doc__, allow_abbrev=False)
     actions = options.add_subparsers(dest="action", required=True, metavar="create|list|remove")
     for action, about in (("create", "make it from its recipe, then try it"), ("remove", "delete it")):
-        own = actions.add_parser(action, help=about, description=about, allow_abbrev=False)
-        own.add_argument("name", nargs="+", help="a framework or its environment; all")
-        own.add_argument("-q", dest="quiet", action="store_true", help="no progress")
+        sub = actions.add_parser(action, help=about, description=about, allow_abbrev=False)
+        sub.add_argument("name", nargs="+", help="a framework or its environment; all")
+        sub.add_argument("-q", dest="quiet", action="store_true", help="no progress")
         if action == "create":
-            own.add_argument(
+            sub.add_argument(
                 "--wheels",
                 metavar="FOLDER",
                 type=Path,
                 help="take packages from here and from no index; `pip download -d FOLDER` fills it elsewhere",
             )
-    own = actions.add_parser("list", help="what is there, what it weighs, what runs", allow_abbrev=False)
-    own.add_argument("--try", dest="again", action="store_true", help="start every framework again")
+    sub = actions.add_parser("list", help="what is there, what it weighs, what runs", allow_abbrev=False)
+    sub.add_argument("--try", dest="again", action="store_true", help="start every framework again")
     return options
 
 
@@ -157,8 +157,8 @@ def _list(again: bool) -> int:
         for line in _lines(environment, record):
             print(line)
         failed |= any(not row["runs"] for row in record.get("rows", {}).values())
-    own = [name for name in names() if not find(name).recipe]
-    print(f"  the suite's own: {', '.join(own)}")
+    suite = [name for name in names() if not find(name).recipe]
+    print(f"  the suite's own: {', '.join(suite)}")
     return int(failed)
 
 

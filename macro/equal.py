@@ -46,14 +46,16 @@ def request(argv: Sequence[str]) -> EqualRequest:
     if len(counts) > 1:
         raise UsageError(f"--threads {words.threads}: one number, of every framework")
     rows = command.frameworks(words.frameworks)
-    told, devices = command.variables(words.set), command.devices(words.device)
+    variables, devices = command.variables(words.set), command.devices(words.device)
     if len(devices) > 1:
         raise UsageError(f"--device {words.device}: one name, for every framework")
     if words.frameworks == command.DEFAULT:  # of which not all have steps everywhere
         rows = [row for row in rows if not command.elsewhere(row, devices[0])] or rows
     if lacking := next((why for row in rows if (why := command.elsewhere(row, devices[0]))), None):
         raise UsageError(f"--device {words.device}: {lacking}")
-    wanted = [(row, command.setting(net, row, counts[0], "default", variables=told, device=devices[0])) for row in rows]
+    wanted = [
+        (row, command.setting(net, row, counts[0], "default", variables=variables, device=devices[0])) for row in rows
+    ]
     return EqualRequest(net, batch, wanted, words.quiet)
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from macro.watching.watch import Side
 
 SECONDS = 40.0  # of watching, for each process
-OWN = (
+EPILOG = (
     "Of a program of your own: python -m macro explain train.py; its options: python -m macro explain train.py --help. "
     "Of a GPU's trace by torch.profiler: python -m macro explain trace.json.gz"
 )
@@ -33,7 +33,7 @@ def parser() -> argparse.ArgumentParser:
     from macro.networks.layer import PHASES
     from reports.parser import OneLineParser
 
-    options = OneLineParser("python -m macro explain", description=__doc__, epilog=OWN, allow_abbrev=False)
+    options = OneLineParser("python -m macro explain", description=__doc__, epilog=EPILOG, allow_abbrev=False)
     options.add_argument("network", help="fcn-s, alexnet-r, …, or of your own, net.json, net.py:NAME")
     options.add_argument("a", help="a framework")
     options.add_argument("b", help="the framework it is compared with; the same again where a setting differs")
@@ -78,7 +78,7 @@ def request(argv: Sequence[str]) -> ExplainRequest:
     threads = _pair(command.threads(words.threads), "--threads")
     heaps = _pair(command.heaps(words.heap), "--heap")
     divisions = _pair(command.words(words.division, "--division", command.DIVISIONS), "--division")
-    told, devices = command.variables(words.set), command.devices(words.device)
+    variables, devices = command.variables(words.set), command.devices(words.device)
     if len(devices) > 1:
         raise UsageError(f"--device {words.device}: one name, of both; macro run --device cpu,cuda:0 compares two")
     names = [words.a, words.b]
@@ -86,7 +86,7 @@ def request(argv: Sequence[str]) -> ExplainRequest:
         _check_device(words)
         names = command.twins(names)
     about = zip(names, threads, heaps, divisions, strict=True)
-    sides = [_side(net, *side, told, devices[0]) for side in about]
+    sides = [_side(net, *side, variables, devices[0]) for side in about]
     if threads[0] != threads[1]:
         raise UsageError(f"--threads {words.threads}: one number for both; steps on other threads are other clocks")
     plan = Plan(net, command.batch(words.batch, net), words.phase, seconds, words.runs, asked=words.network)

@@ -105,11 +105,11 @@ def _entries(net: Network, words: argparse.Namespace) -> list[Entry]:
         if not any((x.framework, x.setting, x.division) == (framework, setting, division) for x in entries):
             entries.append(Entry(framework, setting, division, status="skipped" if why else "ok", reason=why))
     for division in dict.fromkeys(entry.division for entry in entries):
-        own = [entry for entry in entries if entry.division == division]
-        if all(entry.status == "skipped" for entry in own):
-            away = command.elsewhere(own[0].framework, own[0].setting.device)
-            about = f"--device {own[0].setting.device}" if away else f"--division {division}"
-            raise UsageError(f"{about}: {own[0].reason}")
+        alike = [entry for entry in entries if entry.division == division]
+        if all(entry.status == "skipped" for entry in alike):
+            away = command.elsewhere(alike[0].framework, alike[0].setting.device)
+            about = f"--device {alike[0].setting.device}" if away else f"--division {division}"
+            raise UsageError(f"{about}: {alike[0].reason}")
     return entries
 
 
@@ -121,9 +121,9 @@ def _measure(asked: RunRequest, file: RunFile) -> None:
 
     divisions, seed = dict.fromkeys(entry.division for entry in asked.entries), file.run.environment.state["seed"]
     for plan, division in itertools.product(asked.plans, divisions):
-        own = [x.fresh() for x in asked.entries if x.division == division]
+        fresh = [x.fresh() for x in asked.entries if x.division == division]
         share = replace(plan, seconds=plan.seconds / len(divisions), seed=int(seed))
-        session.contest(share, own, division, asked.margin, file, partial(command.say, asked.outputs.quiet))
+        session.contest(share, fresh, division, asked.margin, file, partial(command.say, asked.outputs.quiet))
     for plan in asked.plans:
         answer = sentences(plan, file.run)
         if answer not in [note.data.get("sentences") for note in file.run.notes]:

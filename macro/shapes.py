@@ -57,9 +57,9 @@ def _convolutions(network: Network) -> list[dict[str, object]]:
 
 def _convolution(problem: Conv, first: bool, names: Sequence[str]) -> dict[str, object]:
     sides = SIDES if problem.pad else ()
-    told = {name: value for name, value in asdict(problem).items() if name not in (*OF_STEP, *sides)}
+    stored = {name: value for name, value in asdict(problem).items() if name not in (*OF_STEP, *sides)}
     plain = {x.name: x.default for x in fields(problem)}
-    sizes = {name: value for name, value in told.items() if value != plain[name] or name in ("r", "s")}
+    sizes = {name: value for name, value in stored.items() if value != plain[name] or name in ("r", "s")}
     count = {"count": len(names)} if len(names) > 1 else {}
     return {"name": names[0], **count, **sizes, **({"first": True} if first else {})}
 
@@ -94,7 +94,7 @@ def request(argv: Sequence[str]) -> list[Network]:
     parser.add_argument("network", nargs="+", help="names, or all, that have a file")
     words = parser.parse_args(argv)
     every = [networks.find(name) for name in (networks.names() if words.network == ["all"] else words.network)]
-    return [one for one in every if words.network != ["all"] or path(one).exists()]
+    return [network for network in every if words.network != ["all"] or path(network).exists()]
 
 
 def _refuse_another(network: Network) -> None:
@@ -110,10 +110,10 @@ def _refuse_another(network: Network) -> None:
 
 def main(argv: Sequence[str]) -> int:
     """0; each network is written, and its file named. Raises UsageError."""
-    asked, told = request(argv), dict[Path, str]()
+    asked, texts = request(argv), dict[Path, str]()
     for network in asked:
         _refuse_another(network)
-        if told.setdefault(path(network), text(network)) != text(network):
+        if texts.setdefault(path(network), text(network)) != text(network):
             raise UsageError(f"network {network.name}: two have one file; give one of them another name")
     for network in asked:
         if not is_there(network):

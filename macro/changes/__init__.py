@@ -39,9 +39,9 @@ class Named:
 
     def edit(self, step: Step) -> str:
         """What is written into a program; nothing where a variable does it."""
-        made = self.apply(step)
-        knobs = ({**one.setting.knobs, "variables": None} for one in (step, made))
-        alike = next(knobs) == next(knobs) and step.framework == made.framework
+        changed = self.apply(step)
+        knobs = ({**x.setting.knobs, "variables": None} for x in (step, changed))
+        alike = next(knobs) == next(knobs) and step.framework == changed.framework
         return "" if alike else self.change.code
 
     def apply(self, step: Step) -> Step:
@@ -58,10 +58,10 @@ def find(text: str) -> Named:
     """By `name` or `name=value`, or `file.py`. Raises UsageError."""
     name, equals, value = text.partition("=")
     file = name if name.endswith(".py") else ""
-    change = _own(Path(file).resolve()) if file else known(name)
+    change = _load(Path(file).resolve()) if file else known(name)
     if bool(equals and value) != (change.takes is not None):
-        told = f"{change.name}={change.takes}" if change.takes else f"{change.name}, without a value"
-        raise UsageError(f"{text}: give {told}")
+        form = f"{change.name}={change.takes}" if change.takes else f"{change.name}, without a value"
+        raise UsageError(f"{text}: give {form}")
     return Named(change, value, file)
 
 
@@ -75,7 +75,7 @@ def known(name: str) -> Change:
 
 
 @functools.cache
-def _own(path: Path) -> Change:
+def _load(path: Path) -> Change:
     if not path.is_file():
         raise UsageError(f"{path}: there is no such file")
     try:

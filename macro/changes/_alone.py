@@ -65,8 +65,8 @@ def measured(benchmark: str, options: Mapping[str, Any], seconds: float) -> Rati
 
     def take(share: float) -> Ratio | None:
         ran = run(benchmark, options, share)
-        found = _ratio(ran.results, ran.comparisons)
-        return found if found is not None and _useful(found) else None
+        ratio = _ratio(ran.results, ran.comparisons)
+        return ratio if ratio is not None and _useful(ratio) else None
 
     return tried(take, seconds)
 
@@ -75,21 +75,21 @@ def tried(take: Callable[[float], T | None], seconds: float) -> T:
     """Once more, in the time that is left, where there were too few rounds, as while others had the processor. Raises
     TooFewRounds."""
     for share in SHARES:
-        if (found := take(share * seconds)) is not None:
-            return found
+        if (value := take(share * seconds)) is not None:
+            return value
     raise TooFewRounds
 
 
 def known(xs: Mapping[Problem, str], how: Mapping[str, Any], seconds: float) -> dict[Problem, Ratio]:
     """Their ratios, each with these of its operands cold, as far as there are any of use; once more, in what time is
     left, of those that are known badly, of which the better one counts. Raises SuiteError."""
-    found: dict[Problem, Ratio] = {}
+    best: dict[Problem, Ratio] = {}
     for share in SHARES:
-        left = {x: xs[x] for x in xs if x not in found or found[x].high - found[x].low > 2 * WIDE}
+        left = {x: xs[x] for x in xs if x not in best or best[x].high - best[x].low > 2 * WIDE}
         for x, ratio in ratios(left, how, share * seconds).items() if left else ():
-            if ratio is not None and (x not in found or ratio.high - ratio.low < found[x].high - found[x].low):
-                found[x] = ratio
-    return {x: ratio for x, ratio in found.items() if _useful(ratio)}
+            if ratio is not None and (x not in best or ratio.high - ratio.low < best[x].high - best[x].low):
+                best[x] = ratio
+    return {x: ratio for x, ratio in best.items() if _useful(ratio)}
 
 
 def _useful(ratio: Ratio) -> bool:
@@ -99,18 +99,18 @@ def _useful(ratio: Ratio) -> bool:
 def ratios(xs: Mapping[Problem, str], how: Mapping[str, Any], seconds: float) -> dict[Problem, Ratio | None]:
     """The same of several problems of one kind; None of what had too few rounds. But for poolings those of which the
     same operands are cold are in one run, whose kernels start once and share the time. Raises SuiteError."""
-    (kind,), whole = {type(x) for x in xs}, sum(x.flops for x in xs)
+    (kind,), flops = {type(x) for x in xs}, sum(x.flops for x in xs)
     if kind is Pooling:  # a file of problems is of a benchmark's first operation
-        each_has = {x: seconds * x.bytes / sum(one.bytes for one in xs) for x in xs}
+        each_has = {x: seconds * x.bytes / sum(y.bytes for y in xs) for x in xs}
         runs = {
             x: run(BENCHMARKS[kind], {**_unvaried(x, how), **how, "cold": cold}, each_has[x]) for x, cold in xs.items()
         }
         return {x: _ratio(ran.results, ran.comparisons) for x, ran in runs.items()}
-    found: dict[Problem, Ratio | None] = {}
+    by_problem: dict[Problem, Ratio | None] = {}
     for cold in dict.fromkeys(xs.values()):
         alike = [x for x in xs if xs[x] == cold]
-        found |= _of_one_run(alike, {**how, "cold": cold}, seconds * sum(x.flops for x in alike) / whole)
-    return found
+        by_problem |= _of_one_run(alike, {**how, "cold": cold}, seconds * sum(x.flops for x in alike) / flops)
+    return by_problem
 
 
 def _of_one_run(xs: Sequence[Problem], how: Mapping[str, Any], seconds: float) -> dict[Problem, Ratio | None]:
@@ -119,12 +119,14 @@ def _of_one_run(xs: Sequence[Problem], how: Mapping[str, Any], seconds: float) -
         path = Path(folder, "problems.json")
         path.write_text(json.dumps({"source": "a step", "problems": [asdict(x) for x in xs]}), "utf-8")
         ran = run(BENCHMARKS[kind], {"shapes": path, **how}, seconds)
-    base = {(one.contest, one.name): kind(**one.problem) for one in ran.results if one.role == "measured"}
-    of = {one.contest: base[one.contest, one.baseline] for one in ran.comparisons}
+    base = {
+        (result.contest, result.name): kind(**result.problem) for result in ran.results if result.role == "measured"
+    }
+    of = {result.contest: base[result.contest, result.baseline] for result in ran.comparisons}
     return {
         x: _ratio(
-            [one for one in ran.results if of.get(one.contest) == x],
-            [one for one in ran.comparisons if of[one.contest] == x],
+            [result for result in ran.results if of.get(result.contest) == x],
+            [comparison for comparison in ran.comparisons if of[comparison.contest] == x],
         )
         for x in xs
     }
@@ -161,14 +163,17 @@ def run(benchmark: str, options: Mapping[str, Any], seconds: float) -> Run:
 def _ratio(results: Sequence[Result], comparisons: Sequence[Comparison]) -> Ratio | None:
     """Of the first of these; None where it has no interval. Raises SuiteError where there is none."""
     assert CONFIDENCE == 0.9
-    one = next((x for x in comparisons if x.ratio is not None), None)
-    if one is None and all(x.seconds is not None for x in results if x.role == "measured"):
+    comparison = next((x for x in comparisons if x.ratio is not None), None)
+    if comparison is None and all(x.seconds is not None for x in results if x.role == "measured"):
         return None  # it ran in too few rounds, or there was no time for it
-    if one is None or one.ratio is None:
+    if comparison is None or comparison.ratio is None:
         raise unmeasured(results, comparisons)
-    if one.low is None or one.high is None:
+    if comparison.low is None or comparison.high is None:
         return None
-    return Ratio(one.ratio, *(one.ratio + (end - one.ratio) * NARROWER for end in (one.low, one.high)))
+    return Ratio(
+        comparison.ratio,
+        *(comparison.ratio + (end - comparison.ratio) * NARROWER for end in (comparison.low, comparison.high)),
+    )
 
 
 def unmeasured(results: Iterable[Result], comparisons: Iterable[Comparison] = ()) -> Unavailable:

@@ -34,7 +34,9 @@ def new_memory(page: int) -> float:
     options = {"what": "clear", "size": MEASURED, "page": page, "memory": "touched,mapped", "vary": "memory"}
     run = _alone.run("memory", options, BUDGET)
     seconds = {
-        one.problem["memory"]: one.seconds.median for one in run.results if one.role == "measured" and one.seconds
+        result.problem["memory"]: result.seconds.median
+        for result in run.results
+        if result.role == "measured" and result.seconds
     }
     if len(seconds) < 2:
         raise _alone.unmeasured(run.results)
@@ -55,8 +57,8 @@ def faults(before: Before, after: Seen) -> Part:
     after another or all at once: their time is a sum over threads, a step's is the wall's. Raises SuiteError."""
     if before.faults < FEW and after.faults < FEW:
         return _parts.around("page faults, of which there are none", 0.0, NOTHING * before.seconds)
-    one = before.system / before.faults if before.faults >= MANY else new_memory(SMALL_PAGE)
-    each, apart = one * (1 + 1 / before.threads) / 2, one * (1 - 1 / before.threads) / 2
+    cost = before.system / before.faults if before.faults >= MANY else new_memory(SMALL_PAGE)
+    each, apart = cost * (1 + 1 / before.threads) / 2, cost * (1 - 1 / before.threads) / 2
     more = after.faults - before.faults
     error = CERTAIN / 2 * each * (before.faults_error**2 + after.faults_error**2) ** 0.5
     half = math.hypot(error, BESIDE * more * each) + abs(more) * apart
@@ -66,10 +68,10 @@ def faults(before: Before, after: Seen) -> Part:
 def fewer_faults(before: Before, after: Seen) -> Effect:
     """Freed memory is kept: most page faults are gone, but for what one of few steps had, whose heap still grew. Where
     a process had next to none, which is how its heap happened to lie, that tells nothing of the next one."""
-    told = f"{before.faults:.0f} page faults a step before, {after.faults:.0f} with it"
+    counts = f"{before.faults:.0f} page faults a step before, {after.faults:.0f} with it"
     if before.faults < FEW:
-        return Effect(True, f"{told}; another process of the unchanged step may have more")
-    return Effect(after.faults - after.faults_error <= max(FEW, FEWER * before.faults), told)
+        return Effect(True, f"{counts}; another process of the unchanged step may have more")
+    return Effect(after.faults - after.faults_error <= max(FEW, FEWER * before.faults), counts)
 
 
 def replaced(step: Step) -> bool:
@@ -130,10 +132,10 @@ def keeps() -> Change:
         return replace(step, setting=replace(step.setting, heap="keep"))
 
     def took(before: Before, after: Seen) -> Effect:
-        found = fewer_faults(before, after)
+        effect = fewer_faults(before, after)
         if lacking := [name for name, value in variables("keep").items() if after.variables.get(name) != value]:
-            return Effect(False, f"{lacking[0]} is not in its environment; {found.evidence}")
-        return found
+            return Effect(False, f"{lacking[0]} is not in its environment; {effect.evidence}")
+        return effect
 
     about = "glibc's malloc keeps freed memory: no block mapped for itself, none given back"
     return Change(

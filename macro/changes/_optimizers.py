@@ -24,8 +24,8 @@ def optimizer(form: str, about: str) -> Change:
         return None if step.plan.phase == "step" else f"there is no optimizer in a {step.plan.phase}"
 
     def took(before: Before, after: Seen) -> Effect:
-        told = after.flag("optimizer")
-        return Effect(told == form, f"PyTorch's optimizer is {told}")
+        actual = after.flag("optimizer")
+        return Effect(actual == form, f"PyTorch's optimizer is {actual}")
 
     def brings(asked: Asked) -> Forecast:
         """The rule alone, over tensors of the mean size of a layer's, as now, and in the other form."""

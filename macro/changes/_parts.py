@@ -53,10 +53,10 @@ def unknown(what: str, seconds: float) -> Part:
     return Part(what, 0.0, -seconds / 2, seconds / 2)
 
 
-def gathered(found: Iterable[tuple[str, Problem, float]]) -> Spent:
+def gathered(rows: Iterable[tuple[str, Problem, float]]) -> Spent:
     """By problem the seconds of its rows."""
     spent: Spent = {}
-    for row, x, took in found:
+    for row, x, took in rows:
         of = spent.setdefault(x, {})
         of[row] = of.get(row, 0.0) + took
     return spent
@@ -71,9 +71,9 @@ def by_row(before: Before, kind: type[Problem], columns: Sequence[str]) -> Itera
     """Each row of a step, each of its problems of this kind as the framework has it, and the seconds that it takes in
     these columns, of several each its share of their FLOP."""
     for (names, column), took in before.cells.items():
-        found = list(_called(before, names, kind)) if column in columns else []
-        whole = sum(x.flops for _, x in found)
-        yield from ((name, x, took * x.flops / whole) for name, x in found)
+        problems = list(_called(before, names, kind)) if column in columns else []
+        flops = sum(x.flops for _, x in problems)
+        yield from ((name, x, took * x.flops / flops) for name, x in problems)
 
 
 def _called(before: Before, names: Sequence[str], kind: type[Problem]) -> Iterator[tuple[str, Problem]]:
@@ -97,31 +97,31 @@ def products(asked: Asked, how: Mapping[str, Any]) -> Forecast:
     variant = GEMMS.get(asked.unchanged.row)
     if variant is None:
         return Forecast(why=f"no kernel here calls the products of {asked.unchanged.framework.name}")
-    found = _known(asked, Gemm, "other products", PRODUCTS, HAVE_PRODUCTS)
-    return with_rest(asked, "other products", HAVE_PRODUCTS, found, each(asked, found, {"variant": variant, **how}))
+    spent = _known(asked, Gemm, "other products", PRODUCTS, HAVE_PRODUCTS)
+    return with_rest(asked, "other products", HAVE_PRODUCTS, spent, each(asked, spent, {"variant": variant, **how}))
 
 
 def convolutions(asked: Asked, how: Mapping[str, Any]) -> Forecast:
     """Each convolution of the step by itself, in the two cases that these options say."""
-    found = _known(asked, Conv, "other convolutions", CONVOLUTIONS, CONVOLUTIONS)
-    return with_rest(asked, "other convolutions", CONVOLUTIONS, found, each(asked, found, how))
+    spent = _known(asked, Conv, "other convolutions", CONVOLUTIONS, CONVOLUTIONS)
+    return with_rest(asked, "other convolutions", CONVOLUTIONS, spent, each(asked, spent, how))
 
 
-def with_rest(asked: Asked, what: str, kinds: Sequence[str], known: Spent, found: Forecast) -> Forecast:
+def with_rest(asked: Asked, what: str, kinds: Sequence[str], known: Spent, forecast: Forecast) -> Forecast:
     """With what takes a hundredth of the step or more of these kinds and is none of the problems that are known."""
     rest = asked.before.kinds(*kinds) - total(known)
     more = (unknown(what, rest),) if rest >= LARGE * asked.before.seconds else ()
-    return Forecast((*found.parts, *more), found.why)
+    return Forecast((*forecast.parts, *more), forecast.why)
 
 
 def _known(asked: Asked, kind: type[Problem], what: str, kinds: Sequence[str], have: Sequence[str]) -> Spent:
     """The problems of these kinds of work. Raises Unavailable where most of those kinds that `have` such are none that
     a kernel here does, and take MOST of the step: nobody can say what becomes of it."""
-    found = gathered(by_row(asked.before, kind, kinds))
-    rest = asked.before.kinds(*have) - total(found)
-    if rest > max(total(found), MOST * asked.before.seconds):
+    spent = gathered(by_row(asked.before, kind, kinds))
+    rest = asked.before.kinds(*have) - total(spent)
+    if rest > max(total(spent), MOST * asked.before.seconds):
         raise Unavailable(f"{what} take {100 * rest / asked.before.seconds:.0f} % of the step; nothing calls them here")
-    return found
+    return spent
 
 
 def poolings(asked: Asked, how: Mapping[str, Any]) -> Forecast:
@@ -131,8 +131,8 @@ def poolings(asked: Asked, how: Mapping[str, Any]) -> Forecast:
         took = sum(x for (rows, kind), x in asked.before.cells.items() if kind == "pooling" and _of(node.name, rows))
         if took and (pool := pooling(node, asked.unchanged)) is not None:
             rows.append((node.name, pool, took))
-    found = gathered(rows)
-    return with_rest(asked, "other poolings", ("pooling",), found, each(asked, found, how) if found else Forecast())
+    spent = gathered(rows)
+    return with_rest(asked, "other poolings", ("pooling",), spent, each(asked, spent, how) if spent else Forecast())
 
 
 def _of(name: str, rows: Sequence[str]) -> bool:
@@ -177,11 +177,11 @@ def each(asked: Asked, spent: Spent, how: Mapping[str, Any]) -> Forecast:
     most = 2 * open_device("cpu").limits().usable_cache
     of = {x: _alone.smaller(x, min(fits, most / x.bytes) * x.flops, how.get("vary")) for x in large}
     cold = {of[x]: _reuse.cold(asked, max(spent[x], key=spent[x].__getitem__), x) for x in large}
-    found = _alone.known(cold, {**alike(asked), **how}, asked.alone)
-    lost = {x: took for x, took in large.items() if of[x] not in found}
+    ratios = _alone.known(cold, {**alike(asked), **how}, asked.alone)
+    lost = {x: took for x, took in large.items() if of[x] not in ratios}
     if len(lost) == len(large) or sum(lost.values()) > MOST * asked.before.seconds:
         raise _alone.TooFewRounds
-    parts = [part(x.name, took, found[of[x]]) for x, took in large.items() if x not in lost]
+    parts = [part(x.name, took, ratios[of[x]]) for x, took in large.items() if x not in lost]
     if small := total(spent) - sum(large.values()):
         share = sum(x.seconds for x in parts) / sum(x.of for x in parts)
         parts.append(around("the smaller ones", share * small, abs(share * small), small))
@@ -190,19 +190,19 @@ def each(asked: Asked, spent: Spent, how: Mapping[str, Any]) -> Forecast:
 
 def added(asked: Asked, x: Problem, variant: str) -> Part:
     """A product that the step does not have yet: as many seconds as it takes by itself. Raises SuiteError."""
-    own = gathered(by_row(asked.before, Gemm, PRODUCTS))
-    rate = sum(one.flops * len(of) for one, of in own.items()) / took if (took := total(own)) else SLOW
+    spent = gathered(by_row(asked.before, Gemm, PRODUCTS))
+    rate = sum(product.flops * len(of) for product, of in spent.items()) / took if (took := total(spent)) else SLOW
     less = _alone.smaller(x, rate * _alone.SHARES[0] * asked.alone / ROUNDS)
     how = {"variant": variant, **alike(asked), **asdict(less), "cold": "all"}
 
     def take(seconds: float) -> Part | None:
         ran, scale = _alone.run(_alone.BENCHMARKS[type(x)], how, seconds), x.flops / less.flops
-        one = next((one.seconds for one in ran.results if one.role == "measured"), None)
-        if one is None:
+        estimate = next((result.seconds for result in ran.results if result.role == "measured"), None)
+        if estimate is None:
             raise _alone.unmeasured(ran.results)
-        if one.low is None or one.high is None:
+        if estimate.low is None or estimate.high is None:
             return None
-        return around(x.name, scale * one.median, scale * _alone.NARROWER * (one.high - one.low) / 2)
+        return around(x.name, scale * estimate.median, scale * _alone.NARROWER * (estimate.high - estimate.low) / 2)
 
     return _alone.tried(take, asked.alone)
 
@@ -211,21 +211,21 @@ def together(*forecasts: Forecast) -> Forecast:
     """Of several parts of a step; unknown where one is."""
     if why := next((x.why for x in forecasts if x.why), None):
         return Forecast(why=why)
-    return Forecast(tuple(x for one in forecasts for x in one.parts))
+    return Forecast(tuple(x for forecast in forecasts for x in forecast.parts))
 
 
 def shared(asked: Asked, *forecasts: tuple[float, Callable[[Asked], Forecast]]) -> Forecast:
     """Of parts of a step that are measured one after the other: each has of the time the share that it has of the
     step, `seconds`; what takes none of it is not measured. Raises TooFewRounds of kernels of more than MOST of the
     step."""
-    whole, found = sum(seconds for seconds, _ in forecasts), []
+    all_seconds, predicted = sum(seconds for seconds, _ in forecasts), []
     for seconds, brings in forecasts:
         if not seconds:
             continue
         try:
-            found.append(brings(replace(asked, alone=asked.alone * seconds / whole)))
+            predicted.append(brings(replace(asked, alone=asked.alone * seconds / all_seconds)))
         except _alone.TooFewRounds:
             if seconds > MOST * asked.before.seconds:
                 raise
-            found.append(Forecast((unknown("kernels that had too few rounds", seconds),)))
-    return together(*found)
+            predicted.append(Forecast((unknown("kernels that had too few rounds", seconds),)))
+    return together(*predicted)

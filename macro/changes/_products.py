@@ -81,10 +81,10 @@ def absent(word: str) -> str | None:
 
 def gone(before: Before, after: Seen, functions: re.Pattern[str], named: str) -> Effect:
     """Whether no sample is in these functions any more, where as many as there were would show."""
-    was, now = (sum(n for x, n in one.symbols.items() if functions.search(x)) for one in (before, after))
-    whole, all_now = (sum(one.symbols.values()) for one in (before, after))
-    told = f"{was} of {whole} samples in {named} before, {now} of {all_now} with it"
-    return Effect(not now and was * all_now >= TELLING * whole, told)
+    was, now = (sum(n for x, n in seen.symbols.items() if functions.search(x)) for seen in (before, after))
+    all_before, all_now = (sum(seen.symbols.values()) for seen in (before, after))
+    evidence = f"{was} of {all_before} samples in {named} before, {now} of {all_now} with it"
+    return Effect(not now and was * all_now >= TELLING * all_before, evidence)
 
 
 def kernels(symbols: Iterable[str], *groups: str) -> tuple[str, ...]:
@@ -94,17 +94,17 @@ def kernels(symbols: Iterable[str], *groups: str) -> tuple[str, ...]:
 
 def _families(symbols: Mapping[str, int], *groups: str) -> Counter[str]:
     """With the samples in each."""
-    found = Counter[str]()
+    samples = Counter[str]()
     for symbol, count in symbols.items():
         if match := KERNEL.search(symbol):
-            found.update({match[group]: count for group in groups or ("set", "core") if match[group]})
-    return found
+            samples.update({match[group]: count for group in groups or ("set", "core") if match[group]})
+    return samples
 
 
 def _main(symbols: Mapping[str, int], *groups: str) -> tuple[str, ...]:
     """Those that have a part of the samples worth speaking of: a rare one is seen in the longer of two looks alone."""
-    found = _families(symbols, *groups)
-    return tuple(sorted(name for name, count in found.items() if count >= RARE * found.total()))
+    samples = _families(symbols, *groups)
+    return tuple(sorted(name for name, count in samples.items() if count >= RARE * samples.total()))
 
 
 def others(before: Before, after: Seen, *groups: str) -> Effect:
@@ -114,5 +114,5 @@ def others(before: Before, after: Seen, *groups: str) -> Effect:
         return Effect(
             False, f"no product was seen {'before' if not was else 'with it'}, so nothing shows which kernels run"
         )
-    told = f"products in {', '.join(was)} kernels before, in {', '.join(now)} with it"
-    return Effect(set(was) != set(now), told)
+    evidence = f"products in {', '.join(was)} kernels before, in {', '.join(now)} with it"
+    return Effect(set(was) != set(now), evidence)

@@ -48,8 +48,8 @@ def cold(asked: Asked, row: str, x: Problem) -> str:
     operands, cache = x.operands(), open_device("cpu").limits().usable_cache
     names = [operand.name for operand in operands]
     called = {**dict.fromkeys(names, last), **dict(zip(names, (first, second), strict=False)), "w": "w"}
-    near = sum(one.nbytes for one in operands if since.get(called[one.name], math.inf) <= cache)
-    return "" if near > MOSTLY * sum(one.nbytes for one in operands) else "all"
+    near = sum(operand.nbytes for operand in operands if since.get(called[operand.name], math.inf) <= cache)
+    return "" if near > MOSTLY * sum(operand.nbytes for operand in operands) else "all"
 
 
 def _exchanged(asked: Asked, row: str, x: Problem) -> bool:
@@ -64,18 +64,18 @@ def distances(network: Network, batch: int, phases: str) -> Mapping[str, Mapping
     """Of each row what it touches, and the bytes that were touched since it last was, its own among them; of memory
     that a framework uses beside nothing is known."""
     recent, kept = dict[str, float](), RULES[network.rule].state  # what was touched last comes last
-    found: dict[str, dict[str, float]] = {}
+    by_row: dict[str, dict[str, float]] = {}
     for _ in range(2):  # what the first step of a process touches first, another has touched before
         for node, role in _order(network, phases):
             touched = {what: dict(_arrays(node, batch, kept, what)) for what in ARRAYS.get(role, ())}
-            found[f"{node.name} {role}"] = {
+            by_row[f"{node.name} {role}"] = {
                 what: max((_since(recent, name) for name in arrays), default=0.0) for what, arrays in touched.items()
             }
             for arrays in touched.values():
                 for name, taken in arrays.items():
                     recent.pop(name, None)
                     recent[name] = taken
-    return found
+    return by_row
 
 
 def _order(network: Network, phases: str) -> Iterator[tuple[Node, str]]:
@@ -107,4 +107,4 @@ def _since(recent: Mapping[str, float], name: str) -> float:
     if name not in recent:
         return math.inf
     order = list(recent)
-    return sum(recent[one] for one in order[order.index(name) :])
+    return sum(recent[other] for other in order[order.index(name) :])

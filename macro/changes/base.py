@@ -50,8 +50,8 @@ class Step:
 
     def with_variables(self, variables: Mapping[str, str]) -> Step:
         """With these in its process's environment."""
-        told = {**self.setting.knobs.get("variables", {}), **variables}
-        return self.with_knob("variables", told)
+        merged = {**self.setting.knobs.get("variables", {}), **variables}
+        return self.with_knob("variables", merged)
 
     def with_knob(self, name: str, value: object) -> Step:
         """With an adapter's knob at this."""
@@ -81,16 +81,16 @@ class Seen:
 
     def flag(self, name: str) -> Any:
         """What a framework made, where it can look; else what it says it was told."""
-        made = self.identity.get("made") or {}
-        return made[name] if name in made else self.identity.get("flags", {}).get(name)
+        observed = self.identity.get("made") or {}
+        return observed[name] if name in observed else self.identity.get("flags", {}).get(name)
 
     @property
     def threads(self) -> int:
         """That it says it has; 1 where it does not say."""
-        told = self.identity.get("threads")
-        if isinstance(told, Mapping):  # PyTorch's
-            told = told.get("intra-op")
-        return told if isinstance(told, int) else 1
+        count = self.identity.get("threads")
+        if isinstance(count, Mapping):  # PyTorch's
+            count = count.get("intra-op")
+        return count if isinstance(count, int) else 1
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ def brings(asked: Asked) -> Forecast:
     parts: list[tuple[float, Callable[[Asked], Forecast]]] = []
     rows = list(_parts.by_row(before, Gemm, _parts.PRODUCTS))
     for axis in ("m", "n", "k"):
-        spent = _parts.gathered(one for one in rows if _axis(one[1], one[0], batches[0]) == axis)
+        spent = _parts.gathered(row for row in rows if _axis(row[1], row[0], batches[0]) == axis)
         how = _along(axis, batches, variant)
         parts.append((_parts.total(spent), partial(_parts.each, spent=spent, how=how)))
     grows: tuple[str, ...] = _parts.PASSES
@@ -49,10 +49,10 @@ def brings(asked: Asked) -> Forecast:
         grows = (*grows, *_parts.CONVOLUTIONS, "pooling")
     passed = more * sum(took for (rows, kind), took in before.cells.items() if kind in grows and not _updates(rows))
     passes = Forecast((_parts.around("passes over activations", passed, abs(passed) / 10),))
-    found = _parts.with_rest(
+    products = _parts.with_rest(
         asked, "other products", _parts.HAVE_PRODUCTS, _parts.gathered(rows), _parts.shared(asked, *parts)
     )
-    return _parts.together(found, passes)
+    return _parts.together(products, passes)
 
 
 def _along(axis: str, batches: tuple[int, int], variant: str) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from macro.changes.base import Before, Effect, Seen
 
 def took(before: Before, after: Seen) -> Effect:
     """Its own kernels have no names, and it is mapped from the start: no product is left in MKL's."""
-    found = _products.gone(before, after, _products.KERNEL, "MKL's kernels")
-    return Effect(found.there, f"BLIS is mapped; {found.evidence}")
+    effect = _products.gone(before, after, _products.KERNEL, "MKL's kernels")
+    return Effect(effect.there, f"BLIS is mapped; {effect.evidence}")
 
 
 CHANGE = _products.preloaded("blis-shim", "blis", "BLIS multiplies where MKL did", took)

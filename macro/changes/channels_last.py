@@ -28,17 +28,17 @@ def brings(asked: Asked) -> Forecast:
     """Convolutions and poolings alone in both orders. What is element-wise does not see the order; normalizations do,
     and nobody measured them."""
     both = {"vary": "layout", "layout": "nchw,nhwc"}
-    before, whole = asked.before, _parts.gathered(_parts.by_row(asked.before, Conv, _parts.CONVOLUTIONS))
+    before, convolutions = asked.before, _parts.gathered(_parts.by_row(asked.before, Conv, _parts.CONVOLUTIONS))
     parts: list[tuple[float, Callable[[Asked], Forecast]]] = [
         (before.kinds("pooling"), partial(_parts.poolings, how={**both, "variant": "torch"}))
     ]
     for variant in ("torch-bias", "torch"):
-        spent = {x: of for x, of in whole.items() if variant == _variant(x)}
+        spent = {x: of for x, of in convolutions.items() if variant == _variant(x)}
         parts.append((_parts.total(spent), partial(_parts.each, spent=spent, how={**both, "variant": variant})))
-    found = _parts.shared(asked, *parts)
-    found = _parts.with_rest(asked, "other convolutions", _parts.CONVOLUTIONS, whole, found)
+    forecast = _parts.shared(asked, *parts)
+    forecast = _parts.with_rest(asked, "other convolutions", _parts.CONVOLUTIONS, convolutions, forecast)
     rest = Forecast((_parts.unknown("normalizations", before.kinds("normalization")),))
-    return _parts.together(found, rest)
+    return _parts.together(forecast, rest)
 
 
 def _variant(x: Problem) -> str:

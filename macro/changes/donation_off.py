@@ -15,8 +15,8 @@ def applies(step: Step, value: str) -> str | None:
 
 
 def took(before: Before, after: Seen) -> Effect:
-    told = after.flag("donated")
-    return Effect(told == "nothing", f"donated: {told}")
+    donated = after.flag("donated")
+    return Effect(donated == "nothing", f"donated: {donated}")
 
 
 def brings(asked: Asked) -> Forecast:

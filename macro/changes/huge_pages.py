@@ -37,8 +37,8 @@ def _enabled() -> str:
 
 
 def took(before: Before, after: Seen) -> Effect:
-    there, told = after.variables.get(NAME) == VALUE, _heaps.fewer_faults(before, after)
-    return Effect(there and told.there, f"{NAME} is {'' if there else 'not '}set; {told.evidence}")
+    there, effect = after.variables.get(NAME) == VALUE, _heaps.fewer_faults(before, after)
+    return Effect(there and effect.there, f"{NAME} is {'' if there else 'not '}set; {effect.evidence}")
 
 
 def brings(asked: Asked) -> Forecast:

@@ -41,7 +41,7 @@ def took(before: Before, after: Seen) -> Effect:
     if isinstance(after.flag("mkldnn"), bool):
         there = after.flag("mkldnn") is False
         return Effect(there, f"PyTorch says that oneDNN is {'off' if there else 'on'}")
-    was, now = (one.identity.get("dnn") for one in (before, after))
+    was, now = (x.identity.get("dnn") for x in (before, after))
     if was and not now:
         return Effect(True, f"{was} before; with it the framework says that it has none")
     return _products.gone(before, after, FUNCTIONS, "oneDNN's functions")

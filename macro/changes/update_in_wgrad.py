@@ -25,8 +25,8 @@ def applies(step: Step, value: str) -> str | None:
 
 
 def took(before: Before, after: Seen) -> Effect:
-    told = after.flag("update")
-    return Effect(told == "in wgrad", f"weights are moved {told}")
+    update = after.flag("update")
+    return Effect(update == "in wgrad", f"weights are moved {update}")
 
 
 def brings(asked: Asked) -> Forecast:
@@ -38,10 +38,10 @@ def _rows(before: Before) -> Iterator[tuple[str, Problem, float]]:
     layers: dict[str, Update] = {}
     for row, x, took in _parts.by_row(before, Gemm, _parts.PRODUCTS):
         if row.endswith(WGRAD) and isinstance(x, Gemm):
-            layers[row.removesuffix(WGRAD)] = one = Update(m=x.m, n=x.n, k=x.k)
-            yield row, one, took
-    for layer, one in layers.items():
-        yield layer + WGRAD, one, sum(took for (rows, _), took in before.cells.items() if rows == (layer + UPDATE,))
+            layers[row.removesuffix(WGRAD)] = update = Update(m=x.m, n=x.n, k=x.k)
+            yield row, update, took
+    for layer, update in layers.items():
+        yield layer + WGRAD, update, sum(took for (rows, _), took in before.cells.items() if rows == (layer + UPDATE,))
 
 
 CHANGE = Change(

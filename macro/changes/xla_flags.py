@@ -29,8 +29,8 @@ def took(before: Before, after: Seen) -> Effect:
     fresh = sum(count for name, count in after.symbols.items() if name not in before.symbols)
     share = fresh / max(1, sum(after.symbols.values()))
     flags = " ".join(x for x in new if x not in old)
-    told = f"{NAME} has {flags or 'nothing more'}; {100 * share:.0f} % of samples in functions that did not run before"
-    return Effect(bool(flags) and share >= OTHERS, told)
+    text = f"{NAME} has {flags or 'nothing more'}; {100 * share:.0f} % of samples in functions that did not run before"
+    return Effect(bool(flags) and share >= OTHERS, text)
 
 
 def brings(asked: Asked) -> Forecast:

@@ -66,29 +66,29 @@ def ask(
     framework: Framework, network: Network, batch: int, setting: Setting, folder: Path, counts: Sequence[int] = COUNTS
 ) -> Answer:
     """Run a framework's first steps. Raises SuiteError, also where it answers with something else."""
-    (found,) = answers([Question(framework, network, batch, setting, folder, counts)])
-    return right(found)
+    (answer,) = answers([Question(framework, network, batch, setting, folder, counts)])
+    return right(answer)
 
 
-def right(found: Answer | SuiteError) -> Answer:
+def right(answer: Answer | SuiteError) -> Answer:
     """Raises SuiteError where it is none."""
-    if isinstance(found, SuiteError):
-        raise found
-    return found
+    if isinstance(answer, SuiteError):
+        raise answer
+    return answer
 
 
 def answers(questions: Sequence[Question]) -> Generator[Answer | SuiteError, None, None]:
     """To each in order, or why there is none; some are at work at once."""
-    with closing(ahead([_start(one) for one in questions])) as processes:
+    with closing(ahead([_start(question) for question in questions])) as processes:
         for question, process in zip(questions, processes, strict=True):
-            found: Answer | SuiteError
+            answer: Answer | SuiteError
             try:
-                found = process if isinstance(process, SuiteError) else _read(question, process)
+                answer = process if isinstance(process, SuiteError) else _read(question, process)
             except SuiteError as error:
-                found = error
+                answer = error
             if isinstance(process, Process):
                 process.close()  # what it holds in memory is needed no more
-            yield found
+            yield answer
 
 
 def takes(network: Network, batch: int) -> float:

@@ -45,9 +45,9 @@ def name(answer: Answer, want: Answer, network: Network, batch: int, folder: Pat
 def _of_the_structure(answer: Answer, want: Answer, network: Network, batch: int) -> str | None:
     built, wanted = answer.built["parameters"], want.built["parameters"]
     if built != wanted:
-        found = "; ".join(_of_the_parameters(built, wanted, network, batch))
+        differences = "; ".join(_of_the_parameters(built, wanted, network, batch))
         alike = [x.name for x in _siblings(network) if mistakes.counts(x) == built]
-        return f"another network ({': '.join(filter(None, (alike[0], found)))})" if alike else found or None
+        return f"another network ({': '.join(filter(None, (alike[0], differences)))})" if alike else differences or None
     return "missing input cast (float64)" if "float64" in (answer.wide or "") else None
 
 
@@ -92,10 +92,10 @@ def _siblings(network: Network) -> list[Network]:
 def _of_the_layers(answer: Answer, want: Answer, network: Network, batch: int, folder: Path) -> str | None:
     """By what the reference gives for a network with that defect, where that is something else: pooling that rounds up
     is the same on sizes that fit."""
-    own = mistakes.counts(network)
+    counts = mistakes.counts(network)
     alike = [(f"another network ({x.name})", x) for x in _siblings(network) if x.loss == network.loss]
     for defect, changed in [*mistakes.suspects(network), *alike]:
-        if mistakes.counts(changed) != own:
+        if mistakes.counts(changed) != counts:
             continue
         try:  # a gradient is enough; masks, which are given, may not fit
             suspect = ask(framework("numpy"), changed, batch, Setting(cores()), folder, counts=())

@@ -66,10 +66,10 @@ def refuse_unequal(plan: Plan, entries: Sequence[Entry], folder: Path, say: Call
 def _as_asked(entry: Entry, asked: Sequence[Entry]) -> Entry | None:
     """The one of these that differs in threads alone, so that a proof of it is one of both; who chooses kernels by
     their times has others on other threads."""
-    for one in asked:
-        same = one.setting if entry.framework.chooses else replace(one.setting, threads=entry.setting.threads)
-        if (one.framework, one.batch, same) == (entry.framework, entry.batch, entry.setting):
-            return one
+    for other in asked:
+        same = other.setting if entry.framework.chooses else replace(other.setting, threads=entry.setting.threads)
+        if (other.framework, other.batch, same) == (entry.framework, entry.batch, entry.setting):
+            return other
     return None
 
 
@@ -86,7 +86,7 @@ def _prove(plan: Plan, batch: int, wanted: list[Entry], folder: Path, say: Calla
         for same, verdict in zip(left, verdicts, strict=True):
             for entry in same if _holds(verdict) else same[:1]:
                 _judge(entry, verdict, say)
-        left = [same[1:] for same, told in zip(left, verdicts, strict=True) if not _holds(told) and same[1:]]
+        left = [same[1:] for same, verdict in zip(left, verdicts, strict=True) if not _holds(verdict) and same[1:]]
 
 
 def _holds(verdict: Verdict) -> bool:
@@ -118,12 +118,12 @@ def _ask(entries: Sequence[Entry], plan: Plan, folder: Path, say: Callable[[str]
         job_files.write_arrays(plan.network, batch, folder)  # before somebody reads them
     starts = [
         Start(
-            partial(_begun, plan, one, folder),
-            one.setting.threads,
-            takes(plan.network, one.batch or plan.batch),
-            by_itself(one.framework, one.setting),
+            partial(_begun, plan, entry, folder),
+            entry.setting.threads,
+            takes(plan.network, entry.batch or plan.batch),
+            by_itself(entry.framework, entry.setting),
         )
-        for one in entries
+        for entry in entries
     ]
     with closing(ahead(starts)) as processes:
         for entry, process in zip(entries, processes, strict=True):

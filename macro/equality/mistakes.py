@@ -22,10 +22,10 @@ def counts(network: Network) -> dict[str, int]:
 
 def suspects(network: Network) -> Iterator[tuple[str, Network]]:
     """Networks that a mistake makes of it, each once: in all its layers; then in one, where few may have it."""
-    told = [network.layers]
+    seen = [network.layers]
     for defect, changed in _all(network):
-        if changed.layers not in told:
-            told.append(changed.layers)
+        if changed.layers not in seen:
+            seen.append(changed.layers)
             yield defect, changed
 
 
@@ -73,8 +73,8 @@ def _same(node: Node) -> Layer:
     seen = layer.dilation * (layer.kernel - 1) + 1
     pads = []
     for length in node.inputs[0][1:]:
-        whole = max(0, (-(-length // layer.stride) - 1) * layer.stride + seen - length)
-        pads.append((whole // 2, whole - whole // 2))
+        zeros = max(0, (-(-length // layer.stride) - 1) * layer.stride + seen - length)
+        pads.append((zeros // 2, zeros - zeros // 2))
     (top, bottom), (left, right) = pads
     if top == left == bottom == right:
         return replace(layer, pad=top, pads=())

@@ -43,7 +43,7 @@ ORDERS = ("reversed", "shuffled")
 HOLDS = ("version", "build", "blas", "dnn", "python", "libraries", "flags", "dispatch", "isa_asked")
 # Nor do names of generated code, which `explain` has oneDNN write for perf.
 SAME = re.compile(r"(NUM_THREADS|NTHREADS?|NPROC|JIT_PROFILE)$|^MALLOC_")
-Told: TypeAlias = "tuple[Verdict, Mapping[str, Any]]"  # with what the framework said that it is
+Judged: TypeAlias = "tuple[Verdict, Mapping[str, Any]]"  # with what the framework said that it is
 REFERENCE = "numpy"
 NETWORK = "the network itself"  # where a verdict that is nobody's fault looks
 RULE = (
@@ -166,13 +166,13 @@ def prove(
         return [Verdict(framework.name, False, why, math.nan, NETWORK) for framework, _ in wanted]
     rival = timed.reference(network, batch, folder) if at != batch else None
     questions = [Question(framework, network, at, setting, folder) for framework, setting in wanted]
-    found, verdicts = _small(questions, want, bounds, say), []
+    results, verdicts = _small(questions, want, bounds, say), []
     if rival is not None:
-        found = _large(questions, list(found), batch, rival, bounds, say)
-    for (framework, setting), (told, identity) in zip(wanted, found, strict=True):
-        proof = told.proof or f"against NumPy at batch {at}"
-        verdict = replace(told, proof="; ".join((proof, *unseen)))
-        if verdict.equal and (rival is None or rival.told):
+        results = _large(questions, list(results), batch, rival, bounds, say)
+    for (framework, setting), (judged, identity) in zip(wanted, results, strict=True):
+        proof = judged.proof or f"against NumPy at batch {at}"
+        verdict = replace(judged, proof="; ".join((proof, *unseen)))
+        if verdict.equal and (rival is None or rival.conclusive):
             keep(network, batch, framework, setting, identity, verdict)
         verdicts.append(verdict)
     return verdicts
@@ -180,10 +180,10 @@ def prove(
 
 def _small(
     questions: Sequence[Question], want: Answer, bounds: Mapping[str, float], say: Callable[[str], None]
-) -> Iterator[Told]:
+) -> Iterator[Judged]:
     """Each against NumPy."""
-    with closing(answers(questions)) as found:
-        for question, answer in zip(questions, found, strict=True):
+    with closing(answers(questions)) as given:
+        for question, answer in zip(questions, given, strict=True):
             say(f"equal work: {question.framework.name}")
             if isinstance(answer, SuiteError):
                 yield Verdict(question.framework.name, False, str(answer), math.nan, "cannot run"), {}
@@ -197,17 +197,19 @@ def _small(
 
 def _large(
     questions: Sequence[Question],
-    small: Sequence[Told],
+    small: Sequence[Judged],
     batch: int,
     rival: timed.Reference,
     bounds: Mapping[str, float],
     say: Callable[[str], None],
-) -> Iterator[Told]:
+) -> Iterator[Judged]:
     """Those that are equal so far at the timed batch too, against the rival."""
     pairs = list(zip(questions, small, strict=True))
-    again = [told.equal and timed.asks(question.framework, question.setting, rival) for question, (told, _) in pairs]
+    again = [
+        shares.equal and timed.asks(question.framework, question.setting, rival) for question, (shares, _) in pairs
+    ]
     asked = [replace(x, batch=batch, counts=timed.STEPS) for x, wanted in zip(questions, again, strict=True) if wanted]
-    with closing(answers(asked)) as found:
+    with closing(answers(asked)) as given:
         for (question, (verdict, identity)), wanted in zip(pairs, again, strict=True):
             if rival.wrong and question.framework.name == timed.RIVAL and question.setting.device == "cpu":
                 why = f"its answer at batch {batch} is no number"
@@ -215,7 +217,7 @@ def _large(
             if not verdict.equal:
                 yield verdict, identity
                 continue
-            answer, told = next(found) if wanted else None, dict[str, float]()
+            answer, shares = next(given) if wanted else None, dict[str, float]()
             if isinstance(answer, SuiteError):
                 yield Verdict(verdict.framework, False, str(answer), math.nan, "cannot run"), identity
                 continue
@@ -226,8 +228,8 @@ def _large(
                     why = f"{structure}, at batch {batch}"
                     yield replace(verdict, equal=False, why=why, worst=math.inf, where="parameters"), identity
                     continue
-                told = timed.shares(answer, question.network, batch, rival, bounds)
-            yield _at_both(verdict, question.batch, rival, told), identity
+                shares = timed.shares(answer, question.network, batch, rival, bounds)
+            yield _at_both(verdict, question.batch, rival, shares), identity
 
 
 def _untellable(want: Answer, bounds: Mapping[str, float], weights: str, rate: float) -> tuple[str | None, list[str]]:
@@ -245,8 +247,8 @@ def _untellable(want: Answer, bounds: Mapping[str, float], weights: str, rate: f
         blind = [count for count in COUNTS if not any(_moved(want, bounds, count, x, given[x]) for x in given.files)]
     if len(blind) == len(COUNTS):
         return f"its steps move weights by no more than rounding does: give it a larger rate than {rate:g}", []
-    told = "weights after {} are moved by rounding as far as by the steps, and prove nothing"
-    return None, [told.format(units.counted(count, "step")) for count in blind]
+    text = "weights after {} are moved by rounding as far as by the steps, and prove nothing"
+    return None, [text.format(units.counted(count, "step")) for count in blind]
 
 
 def _moved(want: Answer, bounds: Mapping[str, float], count: int, name: str, given: Any) -> bool:
@@ -257,14 +259,14 @@ def _moved(want: Answer, bounds: Mapping[str, float], count: int, name: str, giv
 
 def _at_both(verdict: Verdict, at: int, rival: timed.Reference, shares: Mapping[str, float]) -> Verdict:
     """With what was found at the timed batch, nothing of the rival itself."""
-    told = {name: math.inf if math.isnan(x) else x for name, x in {**shares, verdict.where: verdict.worst}.items()}
-    where = max(told, key=lambda name: told[name])
+    ratios = {name: math.inf if math.isnan(x) else x for name, x in {**shares, verdict.where: verdict.worst}.items()}
+    where = max(ratios, key=lambda name: ratios[name])
     failed = [name for name, share in shares.items() if not share <= 1]
     why = f"{failed[0]} differs by {shares[failed[0]]:.3g} times its bound" if failed else None
     itself = rival.answer is not None and not shares
     words = "; at the timed one others are compared with it" if itself else rival.words
     proof = f"against NumPy at batch {at}{words}"
-    return replace(verdict, equal=not failed, why=why, worst=told[where], where=where, proof=proof)
+    return replace(verdict, equal=not failed, why=why, worst=ratios[where], where=where, proof=proof)
 
 
 def key(network: Network, batch: int, framework: Framework, setting: Setting, identity: Mapping[str, Any]) -> str:

@@ -43,7 +43,7 @@ class Reference:
     off_by: Mapping[str, float] = field(default_factory=dict)
 
     @property
-    def told(self) -> bool:
+    def conclusive(self) -> bool:
         """Whether a proof by it says all that it can: what is there and has no answer this time may have one again."""
         return self.answer is not None or interpreter(find(RIVAL)) is None
 
@@ -52,8 +52,8 @@ class Reference:
         """What a proof by it is called."""
         if self.answer is None:
             return f"; at the timed batch against nothing: {self.why}"
-        told = "outputs, loss, norms of gradients, statistics"
-        return f"; at batch {self.answer.built['batch']} against {RIVAL}, {told}"
+        compared = "outputs, loss, norms of gradients, statistics"
+        return f"; at batch {self.answer.built['batch']} against {RIVAL}, {compared}"
 
 
 def reference(network: Network, batch: int, folder: Path) -> Reference:
@@ -104,17 +104,17 @@ def shares(
     # A statistic sums so many times as many numbers: of sums one after another, as TensorFlow's, rounding grows with
     # the root of that (Higham, Accuracy and Stability, 2002, 2.8).
     longer = math.sqrt(batch / small(network, batch))
-    told = {f"loss {i} at batch {batch}": share / bounds["loss"] for i, share in enumerate(apart(answer, want))}
+    ratios = {f"loss {i} at batch {batch}": share / bounds["loss"] for i, share in enumerate(apart(answer, want))}
     for name, array in want.arrays.items():
         theirs = answer.arrays[name]
         if theirs.shape != array.shape:
-            told[f"{name} at batch {batch}, of another shape,"] = math.inf
+            ratios[f"{name} at batch {batch}, of another shape,"] = math.inf
         elif name.startswith("gradient."):
             bound = max(bounds[name], rival.off_by.get(name, 0.0))
-            told[f"norm of {name} at batch {batch}"] = _norms(norm(theirs), norm(array)) / bound
+            ratios[f"norm of {name} at batch {batch}"] = _norms(norm(theirs), norm(array)) / bound
         elif name.partition(".")[2] not in want.built["parameters"]:
-            told[f"{name} at batch {batch}"] = relative(theirs, array) / (bounds[name] * longer)
-    return told
+            ratios[f"{name} at batch {batch}"] = relative(theirs, array) / (bounds[name] * longer)
+    return ratios
 
 
 def _norms(a: float, b: float) -> float:

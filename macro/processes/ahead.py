@@ -30,14 +30,14 @@ def ahead(starts: Sequence[Start]) -> Generator[Process | SuiteError, None, None
     """What each of these begins, in order, or why it did not; it is closed when the next one is asked for. Some are at
     work at once, each on cores of its own, where there are cores and memory."""
     every = sorted(os.sched_getaffinity(0))
-    free = places(max((one.threads for one in starts), default=1))
+    free = places(max((start.threads for start in starts), default=1))
     running = deque[tuple[Start, Process | SuiteError]]()
     try:
-        for i, one in enumerate(starts):
-            while running and (len(running) == len(free) or not _beside(one, [other for other, _ in running])):
+        for i, start in enumerate(starts):
+            while running and (len(running) == len(free) or not _beside(start, [other for other, _ in running])):
                 yield running[0][1]
                 _end(running.popleft()[1])
-            running.append((one, _begun(one.begin, every if one.alone else free[i % len(free)])))
+            running.append((start, _begun(start.begin, every if start.alone else free[i % len(free)])))
         while running:
             yield running[0][1]
             _end(running.popleft()[1])
@@ -58,10 +58,10 @@ def places(threads: int) -> list[list[int]]:
     return [free[i * threads : (i + 1) * threads] for i in range(count)] if count > 1 else [free]
 
 
-def _beside(one: Start, others: Sequence[Start]) -> bool:
+def _beside(start: Start, others: Sequence[Start]) -> bool:
     """Whether it may run with these, which may not have all their memory yet."""
-    apart = any(other.alone for other in (one, *others))
-    return not apart and sum(other.bytes for other in (one, *others)) <= ROOM * memory()
+    apart = any(other.alone for other in (start, *others))
+    return not apart and sum(other.bytes for other in (start, *others)) <= ROOM * memory()
 
 
 def _begun(begin: Callable[[], Process], place: Sequence[int]) -> Process | SuiteError:

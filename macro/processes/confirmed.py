@@ -36,17 +36,17 @@ def forget(network: Network, framework: Framework) -> None:
 def budget(network: Network, framework: Framework) -> float:
     """Seconds of the advice that confirmed what is kept; 0 where nothing is."""
     with suppress(OSError, ValueError):
-        told: dict[str, Any] = json.loads((state.folder() / _name(network, framework)).read_text("utf-8"))
-        return float(told.get("budget", 0.0))
+        record: dict[str, Any] = json.loads((state.folder() / _name(network, framework)).read_text("utf-8"))
+        return float(record.get("budget", 0.0))
     return 0.0
 
 
 def find(network: Network, framework: Framework, threads: int, heap: str) -> Setting | None:
     """With so many threads; None where nothing was confirmed."""
     with suppress(OSError, ValueError, KeyError):
-        told: dict[str, Any] = json.loads((state.folder() / _name(network, framework)).read_text("utf-8"))
-        own = heap if told["heap"] == Setting().heap else str(told["heap"])
-        return Setting(threads, own, told["knobs"], str(told["preload"]))
+        record: dict[str, Any] = json.loads((state.folder() / _name(network, framework)).read_text("utf-8"))
+        policy = heap if record["heap"] == Setting().heap else str(record["heap"])
+        return Setting(threads, policy, record["knobs"], str(record["preload"]))
     return None
 
 

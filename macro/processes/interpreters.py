@@ -19,8 +19,8 @@ def candidates(version: str) -> list[Path]:
     for folder in os.environ.get("PATH", "").split(os.pathsep):
         paths.append(Path(folder or ".") / f"python{version}")
     root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
-    own = sorted(root.glob(f"{version}.*"), key=lambda x: [int(n) for n in re.findall(r"\d+", x.name)])
-    return [x for x in [*paths, *(x / f"bin/python{version}" for x in reversed(own))] if x.is_file()]
+    pyenv = sorted(root.glob(f"{version}.*"), key=lambda x: [int(n) for n in re.findall(r"\d+", x.name)])
+    return [x for x in [*paths, *(x / f"bin/python{version}" for x in reversed(pyenv))] if x.is_file()]
 
 
 def interpreter(version: str) -> Path:

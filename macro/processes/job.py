@@ -86,8 +86,8 @@ def moved(network: Network, batch: int, folder: Path, share: float, seed: int) -
     numbers. Raises Unavailable where there is no room."""
     import numpy as np
 
-    given, own = write_arrays(network, batch, folder), folder / f"moved-{seed}"
-    written = files(batch, own)
+    given, target = write_arrays(network, batch, folder), folder / f"moved-{seed}"
+    written = files(batch, target)
     rng = np.random.RandomState(seed)
     with np.load(given["weights"]) as weights:
         off = {
@@ -95,13 +95,13 @@ def moved(network: Network, batch: int, folder: Path, share: float, seed: int) -
             for name in sorted(weights.files)
         }
     try:
-        own.mkdir(exist_ok=True)
+        target.mkdir(exist_ok=True)
         np.savez(written["weights"], **off)
         Path(written["data"]).unlink(missing_ok=True)
         Path(written["data"]).hardlink_to(given["data"])
     except OSError as error:
-        raise Unavailable(f"weights of {network.name} once more: {own}: {error.strerror}") from None
-    return own
+        raise Unavailable(f"weights of {network.name} once more: {target}: {error.strerror}") from None
+    return target
 
 
 def write(

@@ -52,24 +52,24 @@ def _measure(
     from reports.record import Note
 
     session.contest(plan, entries, entries[0].division, MARGIN, file, say)
-    found = {result.name: result for result in file.run.results}
-    told = {
+    results = {result.name: result for result in file.run.results}
+    notes = {
         note.data["result"]: note.data for note in file.run.notes if note.topic == TOPIC and not note.data["reason"]
     }
     for entry, letter in zip(entries, "ab", strict=True):
-        result = found[name(plan, entry)]
-        if result.name not in told:
+        result = results[name(plan, entry)]
+        if result.name not in notes:
             path = file.path.with_name(f"{file.path.stem}-{letter}.json.gz") if file.path else None
-            own: dict[str, Any] = {"result": result.name, "framework": entry.framework.name, "devices": []}
-            own["reason"] = None if result.seconds else result.reason or result.status
-            own["timed"] = result.seconds is not None
-            own["step"] = result.seconds.median if result.seconds else None
+            data: dict[str, Any] = {"result": result.name, "framework": entry.framework.name, "devices": []}
+            data["reason"] = None if result.seconds else result.reason or result.status
+            data["timed"] = result.seconds is not None
+            data["step"] = result.seconds.median if result.seconds else None
             if result.seconds:
                 say(f"{entry.framework.name} under its profiler: {STEPS} steps")
-                own |= _traced(plan, entry, path)
-            told[result.name] = own
-            file.append(Note(TOPIC, own))
-        sides.append(told[result.name])
+                data |= _traced(plan, entry, path)
+            notes[result.name] = data
+            file.append(Note(TOPIC, data))
+        sides.append(notes[result.name])
 
 
 def _traced(plan: Plan, entry: Entry, kept: Path | None) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def _accounts(path: Path) -> list[dict[str, Any]]:
     from macro.traces import chrome
 
     trace = chrome.read(path, NAME)
-    return [facts(replace(account(one, trace.steps), steps=STEPS)) for one in trace.devices]
+    return [facts(replace(account(device, trace.steps), steps=STEPS)) for device in trace.devices]
 
 
 def _text(sides: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -129,8 +129,8 @@ def _slower(side: Mapping[str, Any]) -> Iterator[str]:
     """How long a traced step takes beside a timed one, of one device."""
     if not side.get("step") or len(side["devices"]) != 1:
         return
-    (one,) = side["devices"]
-    traced, timed = one["seconds"] / one["steps"], side["step"]
+    (device,) = side["devices"]
+    traced, timed = device["seconds"] / device["steps"], side["step"]
     longer = f"{traced / timed:.2f} times as long"
     why = "" if traced <= MORE * timed else ": idle time below is the profiler's in part"
     if side["framework"].partition("~")[0] == "jax":
@@ -138,13 +138,13 @@ def _slower(side: Mapping[str, Any]) -> Iterator[str]:
     yield f"A step took {units.seconds(traced)} under it, {units.seconds(timed)} when it was timed, {longer}{why}."
 
 
-def _parts(one: Mapping[str, Any]) -> dict[str, float]:
+def _parts(device: Mapping[str, Any]) -> dict[str, float]:
     """Seconds of a step by kind of work, and in which no kernel ran. Kernels that run at once count each."""
-    found = defaultdict[str, float](float)
-    for kernel in one["each"]:
-        found[kernel["kind"]] += kernel["seconds"] / one["steps"]
-    idle = one["unlaunched"] + one["starting"] + one["untold"]
-    return {**found, **dict(zip(WAITS, (one["exposed"] / one["steps"], idle / one["steps"]), strict=True))}
+    seconds = defaultdict[str, float](float)
+    for kernel in device["each"]:
+        seconds[kernel["kind"]] += kernel["seconds"] / device["steps"]
+    idle = device["unlaunched"] + device["starting"] + device["untold"]
+    return {**seconds, **dict(zip(WAITS, (device["exposed"] / device["steps"], idle / device["steps"]), strict=True))}
 
 
 def _signed(seconds: float) -> str:

@@ -44,7 +44,7 @@ def kept(
         except (KeyboardInterrupt, SystemExit) as stop:
             stopped = 130 if isinstance(stop, KeyboardInterrupt) else int(str(stop.code))
             print(f"macro {name}: {_interrupted(file)}", file=sys.stderr)
-        timed = file.run.contests or any(one.measured for one in file.run.predictions)
+        timed = file.run.contests or any(prediction.measured for prediction in file.run.predictions)
         failed = say(file.run, outputs, streams) if timed or not stopped else 0
     return stopped or failed or int(any(r.status in ("wrong", "failed") for r in file.run.results))
 
@@ -58,8 +58,10 @@ def _interrupted(file: RunFile) -> str:
     kept = [counted(n, what) for n, what in ((predictions, "prediction"), (rounds, "round")) if n]
     if not kept:
         return "interrupted before there was anything to keep"
-    own = any(not one.batch for one in file.run.predictions)  # a program's processes are gone
-    there = f"kept in {file.path}" + ", --resume goes on" * (not own) if file.path else "-o FILE would have kept that"
+    program = any(not prediction.batch for prediction in file.run.predictions)  # a program's processes are gone
+    there = (
+        f"kept in {file.path}" + ", --resume goes on" * (not program) if file.path else "-o FILE would have kept that"
+    )
     return f"interrupted after {' and '.join(kept)}: {there}"
 
 
@@ -95,7 +97,7 @@ def done(plan: Plan, entries: Sequence[Entry], division: str, file: RunFile) -> 
     contest, names = results.contest_name(plan, division), [results.name(plan, entry) for entry in entries]
     taken = resume.rounds(file.run, contest)
     finished = [[r.name for r in c.results] for c in file.run.contests if c.contest == contest]
-    if any(held != names for held in [*finished, *(list(one.entries) for one in taken)]):
+    if any(held != names for held in [*finished, *(list(round_.entries) for round_ in taken)]):
         raise UsageError(
             f"-o {file.path}: it holds {contest} of other frameworks, from `{file.run.environment.command}`, or in "
             "other settings: name another file"

@@ -44,7 +44,7 @@ def sentences(plan: Plan, run: Run) -> list[str]:
         "is read."
     ]
     for result in sorted(timed, key=lambda r: r.seconds.median if r.seconds else 0.0):
-        lines.append(_one(result, timed))
+        lines.append(_sentence(result, timed))
     return [*lines, *_below(plan, timed)]
 
 
@@ -96,13 +96,13 @@ def apart(result: Result, least: Result) -> str:
     """What the system saw of both steps that differs: its own time, and how busy the cores were."""
     ours, theirs = least.step or {}, result.step or {}
     assert result.seconds is not None
-    told, more = [], (theirs.get("system", 0.0) - ours.get("system", 0.0)) / result.threads
+    differences, more = [], (theirs.get("system", 0.0) - ours.get("system", 0.0)) / result.threads
     if abs(more) > WAITS * result.seconds.median:
-        told.append(f"{units.seconds(abs(more))} {'more' if more > 0 else 'less'} in the operating system")
-    busy, own = (x.get("utilization", 0.0) * result.threads for x in (theirs, ours))
-    if result.threads > 1 and abs(busy - own) > BUSY:
-        told.append(f"{busy:.2f} cores busy where {FLOOR} has {own:.2f}")
-    return f"; {result.variant} has {' and '.join(told)}" if told else ""
+        differences.append(f"{units.seconds(abs(more))} {'more' if more > 0 else 'less'} in the operating system")
+    busy, floor_busy = (x.get("utilization", 0.0) * result.threads for x in (theirs, ours))
+    if result.threads > 1 and abs(busy - floor_busy) > BUSY:
+        differences.append(f"{busy:.2f} cores busy where {FLOOR} has {floor_busy:.2f}")
+    return f"; {result.variant} has {' and '.join(differences)}" if differences else ""
 
 
 def _explained(plan: Plan, result: Result) -> str:
@@ -116,7 +116,7 @@ def _explained(plan: Plan, result: Result) -> str:
     )
 
 
-def _one(result: Result, timed: list[Result]) -> str:
+def _sentence(result: Result, timed: list[Result]) -> str:
     assert result.seconds is not None
     step = result.step or {}
     least = floor(result, timed)

@@ -48,7 +48,7 @@ def fill(
             left.append(entry)
         else:
             alive += starter.start(entry)
-            if not any(one.peak for one in known):  # by the first of them it is known what fits
+            if not any(x.peak for x in known):  # by the first of them it is known what fits
                 alive += starter.last()
     alive += starter.last()
     if left:
@@ -112,24 +112,24 @@ class _Starter:
 def _to_its_core(entry: Entry) -> None:
     """The one that it has where nothing starts ahead: the last one."""
     assert entry.process is not None
-    own = max(os.sched_getaffinity(0))
+    core = max(os.sched_getaffinity(0))
     for thread in Path(f"/proc/{entry.process.pid}/task").iterdir():
         with suppress(OSError):  # it has ended
-            os.sched_setaffinity(int(thread.name), [own])
-    entry.identity = {**entry.identity, "affinity": [own]}
+            os.sched_setaffinity(int(thread.name), [core])
+    entry.identity = {**entry.identity, "affinity": [core]}
 
 
 def _fits(entry: Entry, alive: Sequence[Entry], shared: Entry, known: Sequence[Entry], room: float) -> bool:
     """One beside the shared one always has to."""
-    others = [one for one in alive if one is not shared]
+    others = [x for x in alive if x is not shared]
     held = [*others, shared] if shared.status == "ok" else others
-    return not others or sum(_likely(one, known) for one in [*held, entry]) <= room
+    return not others or sum(_likely(x, known) for x in [*held, entry]) <= room
 
 
 def _likely(entry: Entry, known: Sequence[Entry]) -> int:
     """Bytes of its process: as it had them, or as the same framework had on other threads, or the most that any had."""
-    alike = [one.peak for one in known if one.framework == entry.framework and one.batch == entry.batch]
-    return entry.peak or max(alike, default=0) or max(one.peak for one in known)
+    alike = [x.peak for x in known if x.framework == entry.framework and x.batch == entry.batch]
+    return entry.peak or max(alike, default=0) or max(x.peak for x in known)
 
 
 def alike(entries: Sequence[Entry], counted: float) -> None:
@@ -167,7 +167,7 @@ def _warm(plan: Plan, entry: Entry) -> bool:
     except SuiteError as error:
         entry.fail(error)
         return False
-    step = max(min(one["wall_ns"][0] for one in warm) * 1e-9, 1e-9)
+    step = max(min(reply["wall_ns"][0] for reply in warm) * 1e-9, 1e-9)
     entry.warm = step
     entry.count = max(1, round(BLOCK / step))
     entry.peak = max(entry.peak, int(warm[-1]["peak_bytes"]))

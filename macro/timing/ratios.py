@@ -25,13 +25,13 @@ class Compared:
 def compare(times: Sequence[Times], contender: int, baseline: int, margin: float) -> Compared:
     """Of one of these over another. Where they met in fewer generations than each met a third, through that one: what
     differs from generation to generation is seen in all of them."""
-    own = _logs(times[contender], times[baseline])
+    direct = _logs(times[contender], times[baseline])
     between = [i for i in range(len(times)) if i not in (contender, baseline)]
     pairs = {i: (_logs(times[contender], times[i]), _logs(times[baseline], times[i])) for i in between}
     met = {i: min(map(len, sides)) for i, sides in pairs.items()}  # generations
     best = max(pairs, key=lambda i: (met[i], min(sum(map(len, side)) for side in pairs[i])), default=None)
-    if best is None or len(own) >= met[best]:
-        return Compared(stats.nested(own, margin), len(own))
+    if best is None or len(direct) >= met[best]:
+        return Compared(stats.nested(direct, margin), len(direct))
     return Compared(stats.through(*pairs[best], margin), met[best], best)
 
 
@@ -39,8 +39,8 @@ def over(result: Result, least: Result, timed: Sequence[Result]) -> tuple[stats.
     """How many times a step's time is another's of the same contest, None of too few rounds; ` through pytorch`, where
     it is. `timed`: both and those that may lie between."""
     order = [x for x in timed if x.contest == result.contest]
-    found = compare([_by_round(x) for x in order], order.index(result), order.index(least), 0.0)
-    return found.judged.shown, "" if found.through is None else f" through {order[found.through].variant}"
+    compared = compare([_by_round(x) for x in order], order.index(result), order.index(least), 0.0)
+    return compared.judged.shown, "" if compared.through is None else f" through {order[compared.through].variant}"
 
 
 def _by_round(result: Result) -> Times:

@@ -102,14 +102,14 @@ def _problem(plan: Plan) -> str:
 def name(plan: Plan, entry: Entry) -> str:
     """The name of an entry's result."""
     s, variant = entry.setting, _escaped(entry.framework.name)
-    told = "".join(f"/set:{_escaped(f'{word}={value}')}" for word, value in s.knobs.get("variables", {}).items())
+    suffix = "".join(f"/set:{_escaped(f'{word}={value}')}" for word, value in s.knobs.get("variables", {}).items())
     if s.preload != preload.NONE:
-        told += f"/preload:{s.preload}"
+        suffix += f"/preload:{s.preload}"
     if entry.change:
-        told += f"/change:{_escaped(entry.change)}"
+        suffix += f"/change:{_escaped(entry.change)}"
     if s.device != "cpu":
-        told += f"/device:{s.device}"
-    return f"{_problem(plan)}/variant:{variant}/threads:{s.threads}/heap:{s.heap}{told}"
+        suffix += f"/device:{s.device}"
+    return f"{_problem(plan)}/variant:{variant}/threads:{s.threads}/heap:{s.heap}{suffix}"
 
 
 def _escaped(word: str) -> str:
@@ -225,8 +225,8 @@ def repeat(plan: Plan, entry: Entry) -> str:
     if entry.again:
         return entry.again
     division += f" --device {s.device}" if s.device != "cpu" else ""
-    told = s.knobs.get("variables", {})
-    division += "".join(f" --set {shlex.quote(f'{name}={value}')}" for name, value in told.items())
+    variables = s.knobs.get("variables", {})
+    division += "".join(f" --set {shlex.quote(f'{name}={value}')}" for name, value in variables.items())
     return (
         f"python -m macro run {plan.named} --frameworks {shlex.quote(entry.framework.name)} --batch {plan.batch} "
         f"--phase {plan.phase} --threads {s.threads} --heap {s.heap}{division}"
@@ -268,9 +268,9 @@ def _comparison(
     baseline, contender = pair
     clocks = {clock(entries[i]) for i in pair}  # of a GPU and a processor, say
     mixed = len(clocks) > 1
-    one = "wall" if mixed else next(iter(clocks))
-    found = ratios.compare([by_round(entry, one) for entry in entries], contender, baseline, margin)
-    scope = f"across {found.generations} processes" if found.generations >= PROCESSES else "within process"
+    by = "wall" if mixed else next(iter(clocks))
+    compared = ratios.compare([by_round(entry, by) for entry in entries], contender, baseline, margin)
+    scope = f"across {compared.generations} processes" if compared.generations >= PROCESSES else "within process"
     blank = record.Comparison(
         contest,
         "framework",
@@ -290,15 +290,15 @@ def _comparison(
     for entry in (entries[i] for i in pair):
         if entry.status != "ok" or not entry.blocks:
             return replace(blank, reason=f"{entry.framework.name} {entry.status}: {entry.reason}")
-    judged = found.judged
+    judged = compared.judged
     if judged.shown is None:
         return replace(blank, verdict="unresolved", reason=judged.reason)
     shown = judged.shown
     if mixed:
-        own = "GPU" if "event" in clocks else "processor"
-        judged = replace(judged, notes=(*judged.notes, BY_WALL.format(own)))
+        device = "GPU" if "event" in clocks else "processor"
+        judged = replace(judged, notes=(*judged.notes, BY_WALL.format(device)))
     comparison = replace(blank, ratio=shown.center, low=shown.low, high=shown.high, interval=judged.kind, p=judged.p)
-    notes = judged.notes if found.through is None else (*judged.notes, _through(entries[found.through]))
+    notes = judged.notes if compared.through is None else (*judged.notes, _through(entries[compared.through]))
     return replace(comparison, verdict=judged.verdict, reason=judged.reason, notes=notes)
 
 

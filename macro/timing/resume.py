@@ -65,23 +65,26 @@ def rounds(run: Run, contest: str) -> list[Round]:
 
     data = [note.data for note in run.notes if note.topic == TOPIC and note.data.get("contest") == contest]
     try:
-        taken = [msgspec.convert(one, Round) for one in data]
+        taken = [msgspec.convert(x, Round) for x in data]
     except msgspec.ValidationError as error:
         raise UsageError(f"-o: the rounds of {contest} in it cannot be read ({error}): name another file") from None
-    if any(not row.block.keys() >= BLOCK for one in taken for row in one.entries.values() if row.block is not None):
+    if any(not row.block.keys() >= BLOCK for x in taken for row in x.entries.values() if row.block is not None):
         raise UsageError(f"-o: the rounds of {contest} in it are an older version's: name another file")
     return taken
 
 
 def restore(entries: Mapping[str, Entry], taken: Sequence[Round]) -> None:
     """What each entry had done; one that had failed stays so."""
-    for one in taken:
-        for name, row in one.entries.items():
+    for round_ in taken:
+        for name, row in round_.entries.items():
             entry = entries[name]
             entry.count, entry.setup = row.count, list(row.setup)
-            told = entry.blocks and entry.blocks[-1][:2] == (one.generation, one.number)  # again, that it was the last
-            if row.block is not None and not told:
-                entry.blocks.append((one.generation, one.number, row.block))
+            kept = entry.blocks and entry.blocks[-1][:2] == (
+                round_.generation,
+                round_.number,
+            )  # again, that it was the last
+            if row.block is not None and not kept:
+                entry.blocks.append((round_.generation, round_.number, row.block))
                 entry.peak = max(entry.peak, int(row.block["peak"]))
             if row.status != "ok" and entry.status == "ok":
                 entry.status, entry.reason = row.status, row.reason
@@ -96,12 +99,12 @@ def spent(taken: Sequence[Round | Taken], fewest: int = FEWEST) -> float:
 def left(plan: Plan, taken: Sequence[Round | Taken]) -> Plan:
     """What there is still to do, in generations that come after those taken."""
     last = _generations(taken)
-    ended = sum(one.ended for one in last)
-    first = max((one.generation + 1 for one in last), default=0)
+    ended = sum(x.ended for x in last)
+    first = max((x.generation + 1 for x in last), default=0)
     seconds = max(0.0, plan.seconds - spent(taken, plan.fewest))
     return replace(plan, seconds=seconds, generations=max(0, plan.generations - ended), first=first, ended=ended)
 
 
 def _generations(taken: Sequence[Round | Taken]) -> list[Round | Taken]:
     """The last round of each."""
-    return list({one.generation: one for one in taken}.values())
+    return list({x.generation: x for x in taken}.values())

@@ -63,14 +63,14 @@ def _generation(plan: Plan, entries: Sequence[Entry], generation: int, place: _P
             alive, left = groups.fill(plan, shared, mixed, entries, place.files, place.folder, stack, tell)
             groups.alike(alive, plan.counted)
             share = plan.seconds / plan.generations * (count - len(left)) / len(wanted)
-            told = replace(plan, seconds=share * plan.generations)  # as far as this group goes
+            group_plan = replace(plan, seconds=share * plan.generations)  # as far as this group goes
             starting = time.monotonic() - began
             for taken in _rounds(plan, past, share, order, alive, place.peaks):
                 past = replace(taken, ended=taken.ended and not left)
                 if place.keep:
                     place.keep(past)
-                own = replace(past, number=past.number - before.number - 1, seconds=past.seconds - before.seconds)
-                for text in _progress(told, own, starting):
+                in_group = replace(past, number=past.number - before.number - 1, seconds=past.seconds - before.seconds)
+                for text in _progress(group_plan, in_group, starting):
                     place.say(text)
     if past.number >= 0 and not past.ended and place.keep:  # of its last group none could start
         place.keep(replace(past, ended=True))
@@ -99,8 +99,8 @@ def _progress(plan: Plan, taken: Taken, starting: float) -> Iterator[str]:
     share, count = plan.seconds / plan.generations, taken.number + 1
     past = taken.seconds > share and count <= plan.fewest  # its rounds end it, not its share
     so_far = f"{count} of {plan.fewest} rounds" if past else counted(count, "round")
-    whole = "" if past else f" of {share:.0f}"
-    yield f"{plan.place(taken.generation)}: {so_far}, {taken.seconds:.0f}{whole} s"
+    limit = "" if past else f" of {share:.0f}"
+    yield f"{plan.place(taken.generation)}: {so_far}, {taken.seconds:.0f}{limit} s"
     if taken.number == 0:
         yield from over_budget(plan, taken.generation, taken.seconds, starting)
 
@@ -134,8 +134,8 @@ def _round(
         len(alive) + len(peaks),
     ):
         if entry is None:
-            here = [one for one in alive if one.setting.device == "cpu"]
-            alike = [one for one in here if one.setting.threads == threads]
+            here = [x for x in alive if x.setting.device == "cpu"]
+            alike = [x for x in here if x.setting.threads == threads]
             fma[threads] = peaks[threads].look(_product(plan, alike or here))
             continue
         assert entry.process is not None

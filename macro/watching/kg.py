@@ -48,8 +48,8 @@ def _lines(recording: Recording) -> Iterator[dict[str, Any]]:
     if recording.started is not None:
         yield {"kind": "started", "watched": asdict(packed(recording.started))}
     if recording.called:
-        rest = [list(one[1:]) for one in recording.called]
-        yield {"kind": "called", "events": _columns([one.event for one in recording.called]), "inputs": rest}
+        rest = [list(call[1:]) for call in recording.called]
+        yield {"kind": "called", "events": _columns([call.event for call in recording.called]), "inputs": rest}
     yield {"kind": "ended", "words": recording.ended}
 
 
@@ -89,7 +89,7 @@ def read(path: Path) -> Recording:
         raise UsageError(f"{path}: {error.strerror}") from None
     except (msgspec.DecodeError, msgspec.ValidationError, LookupError, TypeError, ValueError) as error:
         raise UsageError(f"{path} is no recording of `macro explain SCRIPT`: {error}") from None
-    if not recording.program or not any(one.levels.get("P0") for one in recording.processes):
+    if not recording.program or not any(process.levels.get("P0") for process in recording.processes):
         raise UsageError(f"{path} holds no steps: record it again, -o {path}")
     return recording
 

@@ -54,14 +54,14 @@ def logged(plan: Plan, entry: Entry, files: dict[str, str], folder: Path, say: C
     setting = replace(entry.setting, knobs={**knobs, "variables": {**knobs.get("variables", {}), **TALK}})
     job = job_files.write(entry.framework, plan.network, plan.batch, setting, files, folder)
     log = job.with_suffix(".calls")
-    whole = False
+    complete = False
     with suppress(SuiteError, OSError), Process(entry.framework, job, setting, log) as process:
         process.expect("hello")
         process.expect("built")
         process.ask(HANGS, "steps", do="steps", phase=plan.phase, count=1)
         process.ask(HANGS, "bye", do="bye")
-        whole = process.wait()  # what its libraries hold in buffers is written as it ends
-    text = log.read_text("utf-8", "replace") if whole else ""
+        complete = process.wait()  # what its libraries hold in buffers is written as it ends
+    text = log.read_text("utf-8", "replace") if complete else ""
     products = list(read(text).of(Gemm))
     most = max((x.flops for x in products), default=0.0)
     return Logged([x for x in products if x.flops > PROBE * most], algorithms(text))

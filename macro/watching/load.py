@@ -56,8 +56,8 @@ def processor_time(pid: int) -> float:
 def children(pid: int) -> list[int]:
     """Processes that it has started and that live, such as workers of a data loader; none where the system does not
     list them."""
-    found: list[int] = []
+    pids: list[int] = []
     for path in Path(f"/proc/{pid}/task").glob("*/children"):
         with suppress(OSError):  # of a thread that has just ended
-            found += map(int, path.read_text().split())
-    return found
+            pids += map(int, path.read_text().split())
+    return pids

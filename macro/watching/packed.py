@@ -66,8 +66,10 @@ def packed(watched: Watched) -> Packed:
         for start, span in zip(starts, watched.spans, strict=True)
     ]
     samples, faults = _samples(watched.samples, of_sample), _samples(watched.page_faults, of_fault)
-    times = _gaps([one.time for one in watched.switches])
-    switches = [(time, of_switch((one.thread, one.state))) for time, one in zip(times, watched.switches, strict=True)]
+    times = _gaps([switch.time for switch in watched.switches])
+    switches = [
+        (time, of_switch((switch.thread, switch.state))) for time, switch in zip(times, watched.switches, strict=True)
+    ]
     return Packed(
         watched.levels,
         watched.faults,
@@ -115,8 +117,11 @@ def unpacked(note: Packed) -> Watched:
 
 
 def _samples(samples: Sequence[Sample], number: Kinds) -> list[tuple[int, int]]:
-    times = _gaps([one.time for one in samples])
-    return [(time, number((one.thread, one.symbol, one.module))) for time, one in zip(times, samples, strict=True)]
+    times = _gaps([sample.time for sample in samples])
+    return [
+        (time, number((sample.thread, sample.symbol, sample.module)))
+        for time, sample in zip(times, samples, strict=True)
+    ]
 
 
 def _unpacked(packed: Sequence[tuple[int, int]], kinds: Sequence[tuple[int, str, str]]) -> list[Sample]:

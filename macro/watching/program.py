@@ -243,23 +243,25 @@ class Look:
 
     def again(self, calls: Sequence[dict[str, Any]]) -> None:
         """Operations called by themselves, which no step has."""
-        found, cache = [], open_device("cpu").limits().usable_cache
-        for one in calls:
-            told = self._ask("again", self.patience, do="again", call=one["call"], cache=cache)
-            if told["reason"] is None:
-                found.append({"row": one["row"], "column": one["column"], "warm": told["warm"], "cold": told["cold"]})
-        if found:
-            self.recording.program["again"] = found
+        timed, cache = [], open_device("cpu").limits().usable_cache
+        for call in calls:
+            answer = self._ask("again", self.patience, do="again", call=call["call"], cache=cache)
+            if answer["reason"] is None:
+                timed.append(
+                    {"row": call["row"], "column": call["column"], "warm": answer["warm"], "cold": answer["cold"]}
+                )
+        if timed:
+            self.recording.program["again"] = timed
 
     def _knock(self) -> None:
         """Ask what of a model can be left out. Raises UsageError for what cannot."""
         for path in self.script.knock_out:
-            told = self._ask("knock", HANGS, do="knock", path=path)
+            answer = self._ask("knock", HANGS, do="knock", path=path)
             self._plain(self.count)
-            reason = told["reason"] or self._ask("knocked", HANGS, do="knocked", path=path)["reason"]
+            reason = answer["reason"] or self._ask("knocked", HANGS, do="knocked", path=path)["reason"]
             if reason:
                 raise UsageError(f"--knock-out {path}: {reason}")
-            about = {name: told[name] for name in ("what", "count", "shape")}
+            about = {name: answer[name] for name in ("what", "count", "shape")}
             self.recording.program.setdefault("without", {})[path] = about
 
     def _steady(self) -> None:

@@ -92,9 +92,9 @@ class Watched:
         """Keep what perf saw from its first step to its last."""
         if self.steps:
             first, last = self.steps[0][0], self.steps[-1][1]
-            self.samples += [one for one in seen.samples if first <= one.time <= last]
-            self.switches += [one for one in seen.switches if first <= one.time <= last]
-            self.page_faults += [one for one in seen.faults if first <= one.time <= last]
+            self.samples += [sample for sample in seen.samples if first <= sample.time <= last]
+            self.switches += [switch for switch in seen.switches if first <= switch.time <= last]
+            self.page_faults += [fault for fault in seen.faults if first <= fault.time <= last]
 
 
 @dataclass(frozen=True)
@@ -127,11 +127,13 @@ class Recording:
 def pairs(rounds: Sequence[Round]) -> list[Taken]:
     """How far each pair of processes came: the last round that both have, and whether both ended."""
     taken = []
-    for process in sorted({one.process for one in rounds}):
-        own = [one for one in rounds if one.process == process]
-        last = [max((one.number for one in own if one.side == side), default=-1) for side in range(SIDES)]
-        ended = len({one.side for one in own if one.ended}) == SIDES
-        taken.append(Taken(process, min(last), max(one.seconds for one in own), ended))
+    for process in sorted({round_.process for round_ in rounds}):
+        of_process = [round_ for round_ in rounds if round_.process == process]
+        last = [
+            max((round_.number for round_ in of_process if round_.side == side), default=-1) for side in range(SIDES)
+        ]
+        ended = len({round_.side for round_ in of_process if round_.ended}) == SIDES
+        taken.append(Taken(process, min(last), max(round_.seconds for round_ in of_process), ended))
     return taken
 
 
@@ -142,11 +144,11 @@ def counting(taken: Sequence[Taken]) -> list[Taken]:
 
 def processes(rounds: Sequence[Round], side: int) -> list[Watched]:
     """Those of a side that count, each with the rounds that its pair has too."""
-    whole = []
+    merged = []
     for pair in counting(pairs(rounds)):
         process = Watched()
-        for one in rounds:
-            if (one.side, one.process) == (side, pair.generation) and one.number <= pair.number:
-                process.add(one.watched)
-        whole.append(process)
-    return whole
+        for round_ in rounds:
+            if (round_.side, round_.process) == (side, pair.generation) and round_.number <= pair.number:
+                process.add(round_.watched)
+        merged.append(process)
+    return merged

@@ -12,10 +12,10 @@ from macro.watching.recording import Called, Event
 
 def events(reply: Mapping[str, Any]) -> list[Event]:
     """What was traced."""
-    told = reply["traced"]
-    if not told:
+    traced = reply["traced"]
+    if not traced:
         return []
-    columns, names = told["columns"], told["names"]
+    columns, names = traced["columns"], traced["names"]
     order = ("start", "end", "thread", "sequence", "lane", "forward")
     rows = zip(columns["name"], *(columns[name] for name in order), strict=True)
     return [Event(names[name], *rest) for name, *rest in rows]
@@ -25,7 +25,7 @@ def called(reply: Mapping[str, Any]) -> list[Called]:
     """The operations of a block with shapes, of its last step."""
     start, end = reply["steps"][-1][:2]
     pairs = zip(events(reply), reply["traced"]["shapes"], strict=True)
-    return [Called(event, *told) for event, told in pairs if start <= event.start <= end]
+    return [Called(event, *inputs) for event, inputs in pairs if start <= event.start <= end]
 
 
 def system(reply: Mapping[str, Any]) -> float:

@@ -53,9 +53,11 @@ def _side(entry: Entry) -> str:
     return f"{entry.framework.name} threads {setting.threads} heap {setting.heap} {entry.division} {knobs}"
 
 
-def note(one: Round) -> Note:
+def note(round_: Round) -> Note:
     """A round as a record of a run file."""
-    data = Data(one.side, one.process, one.number, one.seconds, one.ended, one.about, packed(one.watched))
+    data = Data(
+        round_.side, round_.process, round_.number, round_.seconds, round_.ended, round_.about, packed(round_.watched)
+    )
     return Note(TOPIC, asdict(data))
 
 
@@ -77,17 +79,17 @@ def rounds(run: Run) -> list[Round]:
     for note in run.notes:
         if note.topic == TOPIC:
             try:
-                one = msgspec.convert(note.data, Data)
-                watched = unpacked(one.watched)
+                data = msgspec.convert(note.data, Data)
+                watched = unpacked(data.watched)
             except (msgspec.ValidationError, IndexError) as error:
                 raise UsageError(f"-o: a round in it cannot be read ({error}): name another file") from None
-            taken.append(Round(one.side, one.process, one.number, one.seconds, one.ended, watched, one.about))
+            taken.append(Round(data.side, data.process, data.number, data.seconds, data.ended, watched, data.about))
     return taken
 
 
 def restore(sides: Sequence[Side], taken: Sequence[Round]) -> None:
     """What the latest process of each side said of itself."""
-    for one in taken:
-        if one.about:
-            entry = sides[one.side].entry
-            entry.identity, entry.built = one.about["identity"], one.about["built"]
+    for round_ in taken:
+        if round_.about:
+            entry = sides[round_.side].entry
+            entry.identity, entry.built = round_.about["identity"], round_.about["built"]

@@ -92,7 +92,7 @@ def _rounds(
             yield _read(process, looks, ends)
     seen = {side: look.end() for side, look in looks.items()}
     last = _read(process, looks, ends)
-    yield [*last, *(Round(side, process, len(ends) - 1, ends[-1], True, one) for side, one in seen.items())]
+    yield [*last, *(Round(side, process, len(ends) - 1, ends[-1], True, watched) for side, watched in seen.items())]
 
 
 def _read(process: int, looks: Mapping[int, Look], ends: Sequence[float]) -> list[Round]:
@@ -242,8 +242,8 @@ class Look:
             keep.steps += [(start, end, cpu * 1e-9, blocked * 1e-9) for start, end, cpu, blocked in reply["steps"]]
             keep.spans += _spans(reply["spans"])
             keep.watched_system.append(sum(reply["system_ns"]) * 1e-9 / count)
-        one = self.one_thread
-        taken: list[int] = [cpu + idle if one else end - start for start, end, cpu, idle in reply["steps"]]
+        one_thread = self.one_thread
+        taken: list[int] = [cpu + idle if one_thread else end - start for start, end, cpu, idle in reply["steps"]]
         return sum(taken) * 1e-9 / count
 
     def _replay(self, beside: float) -> None:
@@ -257,9 +257,9 @@ class Look:
         unread, self.unread = self.unread, []
         if self.sampler and unread:
             seen = self.sampler.read()
-            for one in unread:
-                one.sampled(seen)
-            if not any(one.samples for one in unread):
+            for watched in unread:
+                watched.sampled(seen)
+            if not any(watched.samples for watched in unread):
                 raise LaunchError(f"perf took no samples: {self.sampler.last_message()}")
         return unread
 

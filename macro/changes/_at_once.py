@@ -1,4 +1,4 @@
-"""Several changes at once: what becomes of parts of a step that more than one of them changes."""
+"""Prediction of several changes at once, more than one of which may change the same part of a step."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from macro.changes.base import Part
 
 
 def at_once(parts: Sequence[Part]) -> list[Part]:
-    """Of several changes. Of the same kernels, by name and seconds, that more than one of them changes, each leaves its
-    ratio of what the others leave: products on two threads take half of what better kernels take."""
+    """Merge parts of several changes: ratios of the same kernels (equal name and seconds) multiply.
+    For example, products on two threads take half of what better kernels take."""
     alike: dict[tuple[str, float], list[Part]] = {}
     for part in parts:
         alike.setdefault((part.what, part.of), []).append(part)
@@ -22,7 +22,8 @@ def at_once(parts: Sequence[Part]) -> list[Part]:
 
 
 def _of_all(what: str, unchanged: float, same: Sequence[Part]) -> Part:
-    """Page faults that come add to each other, and what one costs is off alike for all changes."""
+    """Multiply the ratios of parts of the same kernels.
+    Seconds of new page faults add, with one common error of a fault's cost."""
     come = sum(max(0.0, part.seconds) for part in same) if what == PAGE_FAULTS else 0.0
     ratios = [1 + (min(0.0, part.seconds) if what == PAGE_FAULTS else part.seconds) / unchanged for part in same]
     change = (unchanged + come) * math.prod(ratios) - unchanged

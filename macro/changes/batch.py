@@ -27,8 +27,8 @@ def took(before: Before, after: Seen) -> Effect:
 
 
 def brings(asked: Asked) -> Forecast:
-    """Each product, convolution and pooling alone at both sizes; passes over activations in proportion; updates as
-    they are."""
+    """Predict products, convolutions and poolings from each one alone at both sizes.
+    Passes over activations change in proportion; updates stay as they are."""
     variant = _parts.GEMMS.get(asked.unchanged.row)
     if variant is None:
         return Forecast(why=f"no kernel here calls the products of {asked.unchanged.framework.name}")
@@ -64,7 +64,8 @@ def _updates(rows: tuple[str, ...]) -> bool:
 
 
 def _axis(x: Problem, row: str, batch: int) -> str | None:
-    """Where a product has the batch: a gradient of weights sums over it. None: it stays as it is."""
+    """Return the axis of a product that is the batch; None where there is none, and its size stays.
+    A gradient of weights sums over the batch."""
     order = ("k", "m", "n") if row.endswith("wgrad") else ("m", "n", "k")
     sizes = asdict(x)
     return next((name for name in order if sizes[name] == batch), None)

@@ -25,8 +25,8 @@ def took(before: Before, after: Seen) -> Effect:
 
 
 def brings(asked: Asked) -> Forecast:
-    """Convolutions and poolings alone in both orders. What is element-wise does not see the order; normalizations do,
-    and nobody measured them."""
+    """Predict convolutions and poolings from each one alone in both orders.
+    Element-wise work does not depend on the order; normalizations do, and are not measured."""
     both = {"vary": "layout", "layout": "nchw,nhwc"}
     before, convolutions = asked.before, _parts.gathered(_parts.by_row(asked.before, Conv, _parts.CONVOLUTIONS))
     parts: list[tuple[float, Callable[[Asked], Forecast]]] = [
@@ -42,7 +42,8 @@ def brings(asked: Asked) -> Forecast:
 
 
 def _variant(x: Problem) -> str:
-    """With its bias, whose gradient is a sum over images, slower with channels last."""
+    """Return the benchmark's variant: with bias, except for dgrad.
+    The bias' gradient is a sum over images, slower with channels last."""
     return "torch" if isinstance(x, Conv) and x.direction == "dgrad" else "torch-bias"
 
 

@@ -1,5 +1,4 @@
-"""JAX's step without the donation of its parameters: the new ones are written beside the old ones, which go when they
-came."""
+"""JAX's step without the donation of its parameters: new ones are written beside the old ones."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ def took(before: Before, after: Seen) -> Effect:
 
 
 def brings(asked: Asked) -> Forecast:
-    """The same kernels, writing elsewhere: what page faults certainly come with it is all."""
+    """Predict nothing but certain page faults: the kernels are the same, and write elsewhere."""
     return Forecast()
 
 

@@ -1,4 +1,4 @@
-"""glibc's malloc asks for transparent huge pages: glibc.malloc.hugetlb=1, of glibc 2.35 and later."""
+"""Transparent huge pages for glibc's malloc: glibc.malloc.hugetlb=1, of glibc 2.35 and later."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def took(before: Before, after: Seen) -> Effect:
 
 
 def brings(asked: Asked) -> Forecast:
-    """The memory whose page faults are gone costs what new memory costs in large pages, measured alone against small
-    ones."""
+    """Predict the page faults that go, less what the same memory costs in large pages.
+    The costs in large and in small pages are measured alone."""
     part = _heaps.faults(asked.before, asked.after)
     left = 1 - _heaps.new_memory(HUGE_PAGE) / _heaps.new_memory(SMALL_PAGE)
     return Forecast((_parts.around(part.what, left * part.seconds, left * (part.high - part.seconds), part.of),))

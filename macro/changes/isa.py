@@ -1,4 +1,4 @@
-"""Libraries are held to an instruction set, or OpenBLAS to a kernel family, by the variables that they read."""
+"""An instruction set for libraries, or a kernel family for OpenBLAS, by the variables that they read."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def applies(step: Step, value: str) -> str | None:
 
 
 def tries(step: Step) -> list[str]:
-    """One, half of the cores, all."""
+    """Return 1, half of the cores and all, without the present number."""
     return [str(count) for count in sorted({1, max(1, cores() // 2), cores()} - {step.setting.threads})]
 
 
@@ -32,8 +32,8 @@ def took(before: Before, after: Seen) -> Effect:
 
 
 def brings(asked: Asked) -> Forecast:
-    """Products, convolutions and poolings alone with as many; what passes over data as one pass of PyTorch's alone;
-    the rest as it is."""
+    """Predict products, convolutions and poolings from each one alone, on both numbers of threads.
+    Passes over data change as one pass of PyTorch's alone; the rest stays as it is."""
     before = asked.before
     products = before.kinds(*_parts.HAVE_PRODUCTS), lambda x: _parts.swapped(x, "threads")
     if _parts.GEMMS.get(asked.unchanged.row) != "torch":  # NumPy's passes have one thread, its convolutions partly more

@@ -1,5 +1,7 @@
-"""Weights of dense layers moved by the product that would give their gradient, W ← W − rate·dYᵀX in one GEMM: no
-gradient is kept and no pass follows it. PyTorch's addmm_ within the backward."""
+"""Weights of dense layers moved by the product of their gradient, W ← W − rate·dYᵀX in one GEMM.
+
+No gradient is kept and no pass follows it: PyTorch's addmm_ within the backward.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ def took(before: Before, after: Seen) -> Effect:
 
 
 def brings(asked: Asked) -> Forecast:
-    """Both forms of each layer alone, over the seconds of its gradient's product and of its update."""
+    """Predict both forms of each layer alone, over the seconds of its wgrad product and its update."""
     return _parts.each(asked, _parts.gathered(_rows(asked.before)), {"variant": "separate:torch,fused:torch"})
 
 

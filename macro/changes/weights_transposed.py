@@ -1,5 +1,7 @@
-"""Weights of dense layers in memory as inputs × outputs, where PyTorch has them as outputs × inputs: NT becomes NN
-forward, and NN becomes NT in the gradient of the input."""
+"""Weights of dense layers in memory as inputs × outputs, where PyTorch has outputs × inputs.
+
+NT becomes NN forward, and NN becomes NT in the gradient of the input.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ def took(before: Before, after: Seen) -> Effect:
 
 
 def brings(asked: Asked) -> Forecast:
-    """Each product alone in both forms; the gradient of the weights is one of the same form, transposed."""
+    """Predict each product alone in both forms; the gradient of the weights keeps its form, transposed."""
     parts, rows = [], list(_parts.by_row(asked.before, Gemm, _parts.PRODUCTS))
     for kind, (old, new) in SWAPPED.items():
         spent = _parts.gathered(row for row in rows if row[0].endswith(f" {kind}") and _form(row[1]) == old)

@@ -1,4 +1,4 @@
-"""The code that a proof holds for: adapters, and what they import of that which lies beside the worker's loop."""
+"""Code that a proof holds for: adapters, and their imports among the files beside the worker's loop."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KINDS = "*_kind_*.py"  # of layers, which builders find by their names
 
 @cache
 def digest(adapters: tuple[Path, ...]) -> str:
-    """Of all files that run where these do. What only looks on, as at scripts, is none of them."""
+    """Return the hash of all files that run with these adapters, without those of mere observers."""
     hashed = hashlib.sha256()
     for path in sorted(files([*adapters, LOOP, *WORKER.glob(KINDS)])):
         hashed.update(path.read_bytes())
@@ -25,8 +25,8 @@ def digest(adapters: tuple[Path, ...]) -> str:
 
 
 def files(begin: Iterable[Path]) -> set[Path]:
-    """With what they import from there, and that imports, wherever in a file that stands; of this suite's kernels all,
-    where one is imported."""
+    """Return these files and all that they import from there, directly or not, wherever in a file.
+    If one imports this suite's kernels, all of those count."""
     seen, left = set[Path](), list(begin)
     while left:
         path = left.pop()

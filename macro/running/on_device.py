@@ -1,5 +1,7 @@
-"""`macro explain NET A B --device cuda:0`: their steps in turns, by the GPU's clock; then both under a profiler, which
-tells kernels, copies and waiting."""
+"""`macro explain NET A B --device cuda:0`: steps in turns by the GPU's clock, then under a profiler.
+
+The profiler shows kernels, copies and waiting.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +26,13 @@ if TYPE_CHECKING:
 STEPS = 10  # under the profiler
 NAME = "kernelgap steps"  # as macro/worker/device_clocks.py names them
 MARGIN = 0.01
-MORE = 1.2  # times a timed step, from which on a traced one tells less of it
+MORE = 1.2  # times a timed step: in a longer traced one, idle time is the profiler's in part
 TOPIC = "device"
 WAITS = ("copies and clears beside none", "idle")
 
 
 def main(plan: Plan, entries: Sequence[Entry], outputs: Outputs, say: Callable[[str], None]) -> int:
-    """The exit code; 1 where a side could not be timed."""
+    """Time and profile both sides; return the exit code, 1 where a side could not be timed."""
     from macro.running import session
     from macro.timing.results import contest_name
     from micro.command.outputs import for_people
@@ -45,8 +47,8 @@ def main(plan: Plan, entries: Sequence[Entry], outputs: Outputs, say: Callable[[
 def _measure(
     plan: Plan, entries: Sequence[Entry], sides: list[dict[str, Any]], say: Callable[[str], None], file: RunFile
 ) -> None:
-    """Times the steps, then has them traced: `sides` get the data of a note each, which a file that is gone on with may
-    hold already."""
+    """Time the steps, then trace them; `sides` receives the data of a note for each.
+    A file that is resumed may hold the notes already."""
     from macro.running import session
     from macro.timing.results import name
     from reports.record import Note
@@ -73,7 +75,7 @@ def _measure(
 
 
 def _traced(plan: Plan, entry: Entry, kept: Path | None) -> dict[str, Any]:
-    """The `reason` why there is no trace, or what it tells of `devices`. `kept`: where it is to stay, if anywhere."""
+    """Return `devices` from a trace, or the `reason` why there is none. `kept`: where it stays, if anywhere."""
     try:
         with ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kernelgap-explain-")))
@@ -86,7 +88,7 @@ def _traced(plan: Plan, entry: Entry, kept: Path | None) -> dict[str, Any]:
 
 
 def _profile(plan: Plan, entry: Entry, path: Path, folder: Path, stack: ExitStack) -> str | None:
-    """Why there is no trace; None where it is written. Raises SuiteError."""
+    """Write a trace; return the reason why there is none, or None. Raises SuiteError."""
     files = job_files.write_arrays(plan.network, plan.batch, folder)
     process = begin(plan, entry, entry.setting, files, folder, stack)
     process.ask(HANGS * 5, "steps", do="steps", phase=plan.phase, count=WARM)
@@ -96,7 +98,7 @@ def _profile(plan: Plan, entry: Entry, path: Path, folder: Path, stack: ExitStac
 
 
 def _accounts(path: Path) -> list[dict[str, Any]]:
-    """Of each device. Raises UsageError."""
+    """Return the account of each device in a trace. Raises UsageError."""
     from macro.explaining.device_time import account, facts
     from macro.traces import chrome
 
@@ -126,7 +128,7 @@ def _text(sides: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _slower(side: Mapping[str, Any]) -> Iterator[str]:
-    """How long a traced step takes beside a timed one, of one device."""
+    """Yield a line that compares a traced step with a timed one, for one device."""
     if not side.get("step") or len(side["devices"]) != 1:
         return
     (device,) = side["devices"]
@@ -139,7 +141,8 @@ def _slower(side: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _parts(device: Mapping[str, Any]) -> dict[str, float]:
-    """Seconds of a step by kind of work, and in which no kernel ran. Kernels that run at once count each."""
+    """Return seconds of a step by kind of work, and in which no kernel ran.
+    Kernels that run at once count each."""
     seconds = defaultdict[str, float](float)
     for kernel in device["each"]:
         seconds[kernel["kind"]] += kernel["seconds"] / device["steps"]

@@ -1,4 +1,4 @@
-"""Contests of frameworks into a run file: equal work first, then steps in turns; what a stopped run has kept."""
+"""Contests of frameworks in a run file: equal work first, then steps in turns; rounds of stopped runs."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def kept(
     measure: Callable[[RunFile], None],
     devices: Sequence[str] = ("cpu",),
 ) -> int:
-    """Open what the command writes, measure, report. `name`: of the command. The exit code: 1 where a framework failed
-    or does other work; where it is stopped, what says by what."""
+    """Open what the command writes, measure, report; return the exit code. `name`: of the command.
+    The code is 1 where a framework failed or does other work, and a stopped run's is that of its signal."""
     from kernels.devices import open_device
     from micro.command import environment as machine
     from micro.command.outputs import open_outputs, say
@@ -50,7 +50,7 @@ def kept(
 
 
 def _interrupted(file: RunFile) -> str:
-    """What a stopped run has kept, and how one goes on."""
+    """Describe what a stopped run has kept, and how to resume it."""
     from macro.timing.resume import TOPIC
     from reports.units import counted
 
@@ -68,7 +68,7 @@ def _interrupted(file: RunFile) -> str:
 def contest(
     plan: Plan, entries: Sequence[Entry], division: str, margin: float, file: RunFile, say: Callable[[str], None]
 ) -> None:
-    """Prove, take turns, write the contest down; what stands in the file already is left, or gone on with."""
+    """Prove, take turns and write the contest; one that is in the file already is left, or resumed."""
     from macro.equality import gate
     from macro.timing import results, resume, turns
     from reports import next_run
@@ -91,7 +91,8 @@ def contest(
 
 
 def done(plan: Plan, entries: Sequence[Entry], division: str, file: RunFile) -> bool:
-    """Whether the file holds it whole. Raises UsageError where it holds one of other frameworks."""
+    """Return whether the file holds the complete contest.
+    Raises UsageError where it holds one of other frameworks."""
     from macro.timing import results, resume
 
     contest, names = results.contest_name(plan, division), [results.name(plan, entry) for entry in entries]

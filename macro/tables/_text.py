@@ -1,4 +1,4 @@
-"""A table of the literature as it was measured here, beside what it said then."""
+"""Text of a table of the literature: its times measured here, beside its figures of then."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TAKEN = 3  # last columns: what a step took of the machine
 
 
 def text(table: Table, run: Run, cores: int) -> str:
-    """All lines of it that the run holds anything of, a batch at a time."""
+    """Format all lines of the table that the run has results of, a batch at a time."""
     measured = [x for x in run.results if x.op == "step" and x.role == "measured"]
     blocks = [
         f"{table.source}, measured again. Then: {table.hardware}; {', '.join(table.devices)}; {table.figures}. "
@@ -66,7 +66,7 @@ def _line(table: Table, line: Line, batch: int, results: Sequence[Result], cores
 
 
 def _below(line: Line, batch: int, results: Sequence[Result]) -> Iterator[str]:
-    """Who is faster than the suite's own kernels, by how much, and what tells why."""
+    """Yield who is faster than the suite's own kernels, by how much, and the command that explains it."""
     timed = [x for x in results if x.seconds and x.problem["phase"] == "step"]
     for least in (x for x in timed if x.variant == FLOOR):
         compared = [(answer.over(x, least, timed), x) for x in timed if x.threads == least.threads and x is not least]
@@ -93,7 +93,8 @@ def _row(
     reasons: dict[str, list[str]],
     thirds: set[str],
 ) -> list[str]:
-    """A framework's cells; why one is empty goes to `reasons`, by whom a ratio is told to `thirds`."""
+    """Return a framework's cells.
+    `reasons` gets why cells are empty, `thirds` who is between indirect ratios."""
     cells = [variant]
     for count in threads:
         cells += _step(variant, count, by_cell, results, reasons, thirds)
@@ -113,7 +114,7 @@ def _step(
     reasons: dict[str, list[str]],
     thirds: set[str],
 ) -> list[str]:
-    """The time of a step, and over PyTorch's."""
+    """Return the time of a step, and its ratio to PyTorch's."""
     cell, base = by_cell.get((variant, threads, "step")), by_cell.get((BASE, threads, "step"))
     if cell is None:
         return [NOT_ASKED, NOT_ASKED]
@@ -129,7 +130,7 @@ def _step(
 
 
 def _time(cell: Result | None, reasons: dict[str, list[str]]) -> str:
-    """Why there is none goes to `reasons`."""
+    """Return the time of a cell; the reason why there is none goes to `reasons`."""
     if cell is None:
         return NOT_ASKED
     if cell.seconds is not None:
@@ -140,7 +141,7 @@ def _time(cell: Result | None, reasons: dict[str, list[str]]) -> str:
 
 
 def _not_here(table: Table, threads: Sequence[int], cores: int) -> Iterator[str]:
-    """Columns of then that have no cells."""
+    """Yield the columns of then that have no cells."""
     more = [count for count in table.threads if count > cores]
     few = [count for count in table.threads if count <= cores and count not in threads]
     if more:
@@ -151,7 +152,7 @@ def _not_here(table: Table, threads: Sequence[int], cores: int) -> Iterator[str]
 
 
 def _then(table: Table, line: Line, batch: int, timed: Sequence[Result]) -> Iterator[str]:
-    """Orders and figures of then, and what they were of; the order of those of its tools that are still there."""
+    """Yield orders and figures of then, and the present order of those tools that are still there."""
     of = "" if batch == line.batch else f", at batch {line.batch}"
     yield f"Then, fastest first{of}: {line.order}"
     now = sorted((x for x in timed if x.variant in table.rows and x.seconds), key=lambda x: x.seconds.median)  # type: ignore[union-attr]

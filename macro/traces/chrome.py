@@ -1,4 +1,4 @@
-"""What PyTorch's profiler exports (Chrome's trace format with kineto's categories), as far as it is of GPUs."""
+"""GPU work in what PyTorch's profiler exports: Chrome's trace format with kineto's categories."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ NS = 1000  # of the format's microseconds
 
 
 def read(path: Path, step: str = "") -> Trace:
-    """`step`: the name of the annotation around what is one; without it those of the profiler's own. Raises UsageError
-    for a file that is none, has no GPU in it, or no such annotation."""
+    """Read a trace. `step`: the annotation around a step; without it, the profiler's own.
+    Raises UsageError for a file that is no trace, has no GPU in it, or no such annotation."""
     trace = _loaded(path)
     try:
         return _trace(trace, path, step)
@@ -33,7 +33,7 @@ def read(path: Path, step: str = "") -> Trace:
 
 
 def _trace(trace: dict[str, Any], path: Path, step: str) -> Trace:
-    """Raises UsageError; what Python raises of events that are none."""
+    """Convert a trace. Raises UsageError; what Python raises of malformed events."""
     events = [
         x for x in trace["traceEvents"] if isinstance(x, dict) and x.get("ph") == "X" and "ts" in x and "dur" in x
     ]
@@ -63,7 +63,7 @@ def _trace(trace: dict[str, Any], path: Path, step: str) -> Trace:
 
 
 def _outermost(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Without those that begin inside another: an annotation may be nested in one of its own name."""
+    """Drop spans that begin inside another: an annotation may be nested in one of its own name."""
     outer: list[tuple[int, int]] = []
     for start, end in sorted(spans, key=lambda x: (x[0], -x[1])):
         if not outer or start >= outer[-1][1]:
@@ -72,7 +72,7 @@ def _outermost(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _loaded(path: Path) -> dict[str, Any]:
-    """Raises UsageError."""
+    """Load a trace's JSON. Raises UsageError."""
     try:
         data = path.read_bytes()
         trace = json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
@@ -88,7 +88,8 @@ def _loaded(path: Path) -> dict[str, Any]:
 
 
 def _work(event: dict[str, Any], zero: float, calls: dict[Any, tuple[int, int]]) -> Work:
-    """A call that copies or clears may wait in itself until that is done: its beginning counts, of others the end."""
+    """Convert an event.
+    A call that copies or clears may wait in itself until that is done: its beginning counts, of others the end."""
     args, kind, name = event["args"], KINDS[event["cat"]], str(event["name"])
     call = calls.get(args.get("correlation"))
     return Work(

@@ -22,7 +22,7 @@ SHARES = "15 %% for kernels alone, half or more for turns"  # of --budget
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options, of a network's step."""
+    """Return the options of a network's step."""
     return _with_shell(whatif.step_options("advise", __doc__, "5m", f"of all but proofs of equal work: {SHARES}"))
 
 
@@ -32,7 +32,7 @@ def _with_shell(options: argparse.ArgumentParser) -> argparse.ArgumentParser:
 
 
 def _words(argv: Sequence[str]) -> tuple[argparse.Namespace, Step, float]:
-    """What they are, the step, and seconds of the whole budget. Raises UsageError."""
+    """Parse the options; return them, the step, and seconds of the budget. Raises UsageError."""
     from macro.explaining.own_request import is_own, split
 
     if not is_own(argv, parser()):
@@ -44,7 +44,7 @@ def _words(argv: Sequence[str]) -> tuple[argparse.Namespace, Step, float]:
 
 
 def main(argv: Sequence[str]) -> int:
-    """The exit code; where it is stopped, what says by what."""
+    """Run the command; return its exit code, or that of the signal that stopped it."""
     from macro.running import session
 
     words, step, seconds = _words(argv)

@@ -33,7 +33,7 @@ class EnvRequest:
 
 
 def request(argv: Sequence[str]) -> EnvRequest:
-    """What the words of the command mean."""
+    """Parse the words of the command."""
     words = parser().parse_args(argv)
     if words.action == "list":
         return EnvRequest(words.action, again=words.again)
@@ -42,7 +42,7 @@ def request(argv: Sequence[str]) -> EnvRequest:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options."""
+    """Return the options."""
     options = OneLineParser("python -m macro env", description=__doc__, allow_abbrev=False)
     actions = options.add_subparsers(dest="action", required=True, metavar="create|list|remove")
     for action, about in (("create", "make it from its recipe, then try it"), ("remove", "delete it")):
@@ -68,7 +68,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _each(asked: EnvRequest) -> int:
-    """Create or remove what was named; a failure does not stop the others."""
+    """Create or remove the named environments; a failure does not stop the others."""
     wanted = _wanted(asked.names, asked.action)
     say = partial(command.say, asked.quiet)
     failed = 0
@@ -88,7 +88,7 @@ def _each(asked: EnvRequest) -> int:
 
 
 def _wanted(given: Sequence[str], action: str) -> list[Environment]:
-    """Each once. With `all`, what is not there yet, or what there is to remove. Raises UsageError."""
+    """Return each environment once: with `all`, those not there yet, or to remove. Raises UsageError."""
     if list(given) == ["all"]:
         return [x for x in environments.every().values() if x.folder.exists() == (action == "remove")]
     by_name = {environment.name: environment for environment in map(environments.named, given)}
@@ -96,7 +96,7 @@ def _wanted(given: Sequence[str], action: str) -> list[Environment]:
 
 
 def create(environment: Environment, wheels: Path | None, say: Callable[[str], None]) -> int:
-    """One environment; 1 where one of its rows does not run. Raises SuiteError."""
+    """Create an environment; return 1 where one of its rows does not run. Raises SuiteError."""
     if environment.folder.exists():
         record = environments.kept(environment)
         runs = all(row.get("runs") for row in record.get("rows", {"": {}}).values())
@@ -147,7 +147,7 @@ def attempt(row: Framework) -> dict[str, Any]:
 
 
 def _list(again: bool) -> int:
-    """Every environment of a recipe; 1 where one that is there has a row that does not run."""
+    """Print every environment; return 1 where one that is there has a row that does not run."""
     failed = 0
     print(f"Environments, in {home()}:")
     for environment in environments.every().values():
@@ -163,7 +163,7 @@ def _list(again: bool) -> int:
 
 
 def _lines(environment: Environment, record: dict[str, Any]) -> list[str]:
-    """What is there, or why not; then each row."""
+    """Return lines about an environment and each of its rows."""
     recipe = environment.recipe
     head = f"  {environment.name:<11} Python {recipe['python']:<5}"
     if not record:

@@ -31,7 +31,7 @@ class EqualRequest:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options."""
+    """Return the options."""
     options = command.parser("equal", __doc__)
     command.add_device(options)
     options.add_argument("-q", dest="quiet", action="store_true", help="no progress")
@@ -39,7 +39,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def request(argv: Sequence[str]) -> EqualRequest:
-    """What the words of the command mean. Raises UsageError."""
+    """Parse the words of the command. Raises UsageError."""
     words = parser().parse_args(argv)
     net = command.network(words.network)
     batch, counts = command.batch(words.batch, net), command.threads(words.threads)
@@ -78,7 +78,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _line(verdict: Verdict) -> str:
-    """A verdict in a line."""
+    """Format a verdict as a line."""
     if not verdict.compared:
         return f"not compared: {verdict.why}"
     losses = ", ".join(f"{loss:.6g}" for loss in verdict.losses)

@@ -29,7 +29,7 @@ Value = TypeVar("Value")
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options."""
+    """Return the options."""
     from macro.networks.layer import PHASES
     from reports.parser import OneLineParser
 
@@ -68,7 +68,7 @@ class ExplainRequest:
 
 
 def request(argv: Sequence[str]) -> ExplainRequest:
-    """What the words of the command mean. Raises UsageError."""
+    """Parse the words of the command. Raises UsageError."""
     from macro.timing.entry import Plan
 
     words = parser().parse_args(argv)
@@ -94,7 +94,7 @@ def request(argv: Sequence[str]) -> ExplainRequest:
 
 
 def _check_device(words: argparse.Namespace) -> None:
-    """What is asked of a processor's steps alone. Raises UsageError."""
+    """Refuse options of a processor's steps alone. Raises UsageError."""
     asked = {"kernels": words.kernels, "json": words.json, "markdown": words.markdown, "figures": words.figures}
     if given := [option for option, value in asked.items() if value]:
         raise UsageError(f"--{given[0]}: of steps on a processor alone; -o FILE keeps the traces of a GPU's")
@@ -103,7 +103,7 @@ def _check_device(words: argparse.Namespace) -> None:
 def _side(
     net: Network, name: str, threads: int, heap: str, division: str, variables: dict[str, str], device: str
 ) -> Side:
-    """A framework in one setting. Raises UsageError."""
+    """Return a framework in one setting. Raises UsageError."""
     from macro.timing.entry import Entry
     from macro.watching.watch import Side
 
@@ -118,7 +118,7 @@ def _side(
 
 
 def main(argv: Sequence[str]) -> int:
-    """The exit code."""
+    """Run the command; return its exit code."""
     from macro.explaining import own, own_request, traced
 
     if traced.is_trace(argv):
@@ -159,7 +159,7 @@ def _explain(asked: ExplainRequest) -> int:
 
 
 def _pair(values: list[Value], option: str) -> list[Value]:
-    """A's and B's. Raises UsageError."""
+    """Return A's and B's values. Raises UsageError."""
     if len(values) > 2:
         raise UsageError(f"{option}: one for both sides, or two: A's and B's")
     return values * 2 if len(values) == 1 else values

@@ -24,7 +24,7 @@ MARGIN = "1%"
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options."""
+    """Return the options."""
     options = command.parser("run", __doc__, several=True)
     command.add_device(options, several=True)
     options.add_argument("--phase", default="step", metavar="WORDS", help="forward, gradient, step, or several (step)")
@@ -58,7 +58,7 @@ class RunRequest:
 
 
 def request(argv: Sequence[str]) -> RunRequest:
-    """What the words of the command mean. Raises UsageError."""
+    """Parse the words of the command. Raises UsageError."""
     from macro.networks.layer import PHASES
     from macro.timing.entry import Plan
 

@@ -26,7 +26,7 @@ OF_STEP = ("n", "direction", "layout")  # what a file does not say of a convolut
 
 
 def text(network: Network) -> str:
-    """The file, a layer a line."""
+    """Return the text of the file, a layer a line."""
     data = network.data()
     for key in OF_MACRO:
         data.pop(key, None)
@@ -65,7 +65,7 @@ def _convolution(problem: Conv, first: bool, names: Sequence[str]) -> dict[str, 
 
 
 def shapes(record: dict[str, Any]) -> tuple[int, Counter[Conv], Counter[tuple[int, int]]]:
-    """What a file says, without names. Raises ValueError."""
+    """Return the batch and counts of shapes in a file, without names. Raises ValueError."""
     convolutions = Counter[Conv]()
     if "convolutions" in record:
         for layer in conv_layers.of_record(record).layers:
@@ -89,7 +89,7 @@ def path(network: Network, folder: Path = FOLDER) -> Path:
 
 
 def request(argv: Sequence[str]) -> list[Network]:
-    """The networks that the words of the command name. Raises UsageError."""
+    """Return the networks that the words of the command name. Raises UsageError."""
     parser = OneLineParser("python -m macro shapes", description=__doc__, allow_abbrev=False)
     parser.add_argument("network", nargs="+", help="names, or all, that have a file")
     words = parser.parse_args(argv)

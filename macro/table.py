@@ -28,7 +28,7 @@ TABLE_BATCH = "own"
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options."""
+    """Return the options."""
     options = OneLineParser("python -m macro table", description=__doc__, allow_abbrev=False)
     options.add_argument("table", help="shi7: arXiv 1608.07249, table 7")
     options.add_argument("--networks", default="all", metavar="NAMES", help="of the table, comma-separated (all)")
@@ -82,7 +82,7 @@ class TableRequest:
 
 
 def request(argv: Sequence[str]) -> TableRequest:
-    """What the words of the command mean. Raises UsageError."""
+    """Parse the words of the command. Raises UsageError."""
     from kernels.devices.cpu import cores
     from macro import tables
 

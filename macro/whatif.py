@@ -29,7 +29,7 @@ EPILOG = "Words behind -- are the script's own. Where a step ends: python -m mac
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options, of a network's step."""
+    """Return the options of a network's step."""
     return _with_changes(step_options("whatif", __doc__, "2m", SHARES))
 
 
@@ -40,7 +40,7 @@ def _with_changes(options: argparse.ArgumentParser) -> argparse.ArgumentParser:
 
 
 def script_options(name: str, about: str | None, budget: str, shares: str) -> argparse.ArgumentParser:
-    """Those of a command that changes a step of a user's own program; `said`: of what its budget is."""
+    """Return the options of a command that changes a user's script. `shares`: of its budget."""
     from macro.explaining.own_request import add_script
     from reports.parser import OneLineParser
 
@@ -76,7 +76,7 @@ def script_step(words: argparse.Namespace, arguments: Sequence[str]) -> tuple[St
 
 
 def step_options(name: str, about: str | None, budget: str, shares: str) -> argparse.ArgumentParser:
-    """Those of a command that changes a step."""
+    """Return the options of a command that changes a step."""
     from macro.networks.layer import PHASES
     from reports.parser import OneLineParser
 
@@ -95,7 +95,7 @@ def step_options(name: str, about: str | None, budget: str, shares: str) -> argp
 
 
 def step_of(words: argparse.Namespace) -> tuple[Step, float]:
-    """The unchanged step, and seconds of the whole budget. Raises UsageError."""
+    """Return the unchanged step, and seconds of the whole budget. Raises UsageError."""
     from macro.changes.base import Step
     from macro.predicting import made
     from macro.timing.entry import FEWEST, Plan
@@ -118,7 +118,7 @@ def step_of(words: argparse.Namespace) -> tuple[Step, float]:
 
 
 def seeded(step: Step, file: RunFile) -> Step:
-    """With the seed of the run file."""
+    """Return the step with the seed of the run file."""
     return replace(step, plan=replace(step.plan, seed=int(file.run.environment.state["seed"])))
 
 
@@ -134,7 +134,7 @@ class WhatIfRequest:
 
 
 def request(argv: Sequence[str]) -> WhatIfRequest:
-    """What the words of the command mean. Raises UsageError."""
+    """Parse the words of the command. Raises UsageError."""
     from macro.explaining.own_request import is_own, split
 
     if is_own(argv, parser()):
@@ -173,7 +173,7 @@ def _changes(asked: Sequence[str], step: Step) -> list[Named]:
 
 
 def _joined(step: Step, changes: Sequence[Named]) -> str | None:
-    """Why they cannot all be made at once."""
+    """Return the reason why the changes cannot all be made at once, or None."""
     for named in changes:
         if why := named.refused(step):
             return f"{named.words}: {why}"

@@ -60,7 +60,7 @@ class Seen(NamedTuple):
 
 @functools.cache
 def missing() -> str | None:
-    """Why there are no samples here."""
+    """Return the reason why there are no samples here, or None."""
     if shutil.which("perf") is None:
         return "perf is not here (Debian: apt-get install linux-perf)"
     ran = subprocess.run(
@@ -75,7 +75,7 @@ def missing() -> str | None:
 
 
 def sees_kernel() -> bool:
-    """Whether the share of the operating system is in the samples."""
+    """Return whether the operating system's share is in the samples."""
     return rights().kernel_samples is True
 
 
@@ -150,7 +150,7 @@ class Sampler:
             path.unlink()
 
     def read(self) -> Seen:
-        """What was seen since the last time, while the process is alive. Raises LaunchError."""
+        """Return what was seen since the last time, while the process is alive. Raises LaunchError."""
         seen = Seen([], [], [])
         for path in self._switched():
             command = ["perf", "script", "-i", str(path), "--ns", "--show-switch-events"]

@@ -66,7 +66,7 @@ class Watched:
         self.faulted.setdefault(name, []).append(faults)
 
     def add(self, more: Watched) -> None:
-        """What a later round of the same process added."""
+        """Add a later round of the same process."""
         for level, seconds in more.levels.items():
             self.levels.setdefault(level, []).extend(seconds)
         self.faults += more.faults
@@ -125,7 +125,7 @@ class Recording:
 
 
 def pairs(rounds: Sequence[Round]) -> list[Taken]:
-    """How far each pair of processes came: the last round that both have, and whether both ended."""
+    """Return how far each pair of processes came: their last common round, and whether both ended."""
     taken = []
     for process in sorted({round_.process for round_ in rounds}):
         of_process = [round_ for round_ in rounds if round_.process == process]
@@ -138,12 +138,12 @@ def pairs(rounds: Sequence[Round]) -> list[Taken]:
 
 
 def counting(taken: Sequence[Taken]) -> list[Taken]:
-    """The pairs that are long enough to be told from."""
+    """Return the pairs with enough rounds."""
     return [pair for pair in taken if pair.number + 1 >= FEWEST]
 
 
 def processes(rounds: Sequence[Round], side: int) -> list[Watched]:
-    """Those of a side that count, each with the rounds that its pair has too."""
+    """Return the processes of a side that count, each with the rounds that its pair has too."""
     merged = []
     for pair in counting(pairs(rounds)):
         process = Watched()

@@ -11,7 +11,7 @@ from macro.watching.recording import Called, Event
 
 
 def events(reply: Mapping[str, Any]) -> list[Event]:
-    """What was traced."""
+    """Return the traced events."""
     traced = reply["traced"]
     if not traced:
         return []
@@ -22,14 +22,14 @@ def events(reply: Mapping[str, Any]) -> list[Event]:
 
 
 def called(reply: Mapping[str, Any]) -> list[Called]:
-    """The operations of a block with shapes, of its last step."""
+    """Return the operations of a block's last step, with their shapes."""
     start, end = reply["steps"][-1][:2]
     pairs = zip(events(reply), reply["traced"]["shapes"], strict=True)
     return [Called(event, *inputs) for event, inputs in pairs if start <= event.start <= end]
 
 
 def system(reply: Mapping[str, Any]) -> float:
-    """Seconds of a step in the operating system."""
+    """Return the seconds of a step in the operating system."""
     return float(sum(inside for _, _, _, inside, _ in reply["steps"])) * 1e-9 / len(reply["steps"])
 
 
@@ -42,7 +42,7 @@ def load(reply: Mapping[str, Any], before: float | None, after: float | None) ->
 
 
 def faults(reply: Mapping[str, Any]) -> list[int]:
-    """Page faults, of each step."""
+    """Return the page faults of each step."""
     return [count for *_, count in reply["steps"]]
 
 

@@ -54,7 +54,7 @@ def _side(entry: Entry) -> str:
 
 
 def note(round_: Round) -> Note:
-    """A round as a record of a run file."""
+    """Return a round as a note of a run file."""
     data = Data(
         round_.side, round_.process, round_.number, round_.seconds, round_.ended, round_.about, packed(round_.watched)
     )
@@ -88,7 +88,7 @@ def rounds(run: Run) -> list[Round]:
 
 
 def restore(sides: Sequence[Side], taken: Sequence[Round]) -> None:
-    """What the latest process of each side said of itself."""
+    """Restore the identity of each side from its latest process."""
     for round_ in taken:
         if round_.about:
             entry = sides[round_.side].entry

@@ -253,7 +253,7 @@ class Look:
             self.seen.replays += [(beside, row) for row in reply["seconds"]]
 
     def read(self) -> list[Watched]:
-        """What the rounds since the last time added, with perf's samples. Raises LaunchError."""
+        """Return the unread rounds, with perf's samples. Raises LaunchError."""
         unread, self.unread = self.unread, []
         if self.sampler and unread:
             seen = self.sampler.read()
@@ -292,7 +292,7 @@ class Look:
         return kept
 
     def end(self) -> Watched:
-        """A last plain block."""
+        """Run a last plain block."""
         self.seen = Watched(traces=self.seen.traces)
         with _blamed(self.entry):
             self._plain(1, keep=False)
@@ -301,7 +301,7 @@ class Look:
 
 
 def _spans(traced: Any) -> list[dict[str, Any]]:
-    """What an adapter traced. Raises LaunchError where that is no list of spans."""
+    """Return the spans that an adapter traced. Raises LaunchError where that is no list of spans."""
     spans = traced if isinstance(traced, list) else [traced]
     for span in spans:
         if not (isinstance(span, dict) and span.keys() >= SPAN and isinstance(span["rows"], list)):

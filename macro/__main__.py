@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _ran(command: str, words: Sequence[str]) -> int:
-    """Run a command; return its exit code, or 1, with a line, where a file or the output cannot be written."""
+    """Run a command; return its exit code, or 1, with a line, where an output cannot be written."""
     try:
         code = int(importlib.import_module(f"{__package__}.{command}").main(words))
         print(end="", flush=True)

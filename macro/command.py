@@ -93,7 +93,8 @@ def check(words: argparse.Namespace) -> None:
 
 
 def frameworks(text: str) -> list[Framework]:
-    """Return rows by name, `all` of them, or a control run, `row~b`, of one named again. Raises UsageError."""
+    """Return rows by name; `all`: every row; one named again is its control run, `row~b`.
+    Raises UsageError."""
     from macro.frameworks import names
 
     asked = names() if text == "all" else [name for name in text.split(",") if name]

@@ -1,4 +1,4 @@
-"""What was seen of GPUs while a program ran: the data alone, whatever tool saw it."""
+"""Observed GPU work of a program: the data alone, whatever tool recorded it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Device:
-    """One of them."""
+    """A GPU and its work."""
 
     name: str
     work: Sequence[Work]

@@ -21,13 +21,13 @@ SUFFIX = ".kg"
 
 
 def beside(run_file: Path, number: int, count: int) -> Path:
-    """Where the recording of a run file lies; of several each has its number."""
+    """Return the path of a run file's recording; of several each has its letter."""
     side = f"-{'ab'[number]}" if count > 1 else ""
     return run_file.with_name(f"{run_file.stem}{side}{SUFFIX}")
 
 
 def write(recording: Recording, path: Path) -> None:
-    """In place of what is there, at once. Raises UsageError where it cannot be written."""
+    """Write a recording in place of what is there, at once. Raises UsageError where it cannot be written."""
     import msgspec
 
     part = path.with_name(path.name + ".part")
@@ -77,7 +77,7 @@ def _events(columns: dict[str, list[Any]]) -> list[Event]:
 
 
 def read(path: Path) -> Recording:
-    """Raises UsageError for what is none."""
+    """Read a recording. Raises UsageError for a file that is none."""
     import msgspec
 
     recording = Recording({})
@@ -95,7 +95,7 @@ def read(path: Path) -> Recording:
 
 
 def _take(recording: Recording, line: dict[str, Any]) -> None:
-    """One line's record."""
+    """Add one line's record to the recording."""
     kind = line.pop("kind")
     if kind == "program":
         if line.pop("format") > FORMAT:

@@ -28,7 +28,7 @@ PROBE = 1e-6  # of the largest product: smaller ones ask whether a library is th
 
 
 def talked(text: str, steps: int) -> dict[str, float]:
-    """Seconds of a step by the library's own word, from what it printed of so many."""
+    """Return seconds of a step by call, from what a library printed of so many steps."""
     seconds: dict[str, float] = {}
     for (word, _), calls in read(text).calls.items():
         if calls.seconds is not None and re.match(PRODUCTS, word):
@@ -45,7 +45,7 @@ class Logged:
 
 
 def logged(plan: Plan, entry: Entry, files: dict[str, str], folder: Path, say: Callable[[str], None]) -> Logged:
-    """Nothing where no library of the framework's keeps such a log, or it cannot be had."""
+    """Run a step with the libraries' logs on; return nothing where no library has one, or it fails."""
     libraries = f"{entry.identity.get('blas')} {entry.identity.get('dnn')}"
     if not any(word in libraries for word in TALKERS):
         return Logged()

@@ -58,7 +58,7 @@ class Kinds:
 
 
 def packed(watched: Watched) -> Packed:
-    """For a note."""
+    """Pack watched data for a note."""
     of_span, of_sample, of_switch, of_fault = Kinds(), Kinds(), Kinds(), Kinds()
     starts = _gaps([span["start"] for span in watched.spans])
     spans = [
@@ -96,7 +96,7 @@ def packed(watched: Watched) -> Packed:
 
 
 def unpacked(note: Packed) -> Watched:
-    """As it was. Raises IndexError where it was not."""
+    """Restore watched data. Raises IndexError where a note is malformed."""
     spans: list[dict[str, Any]] = []
     at: Any = 0
     for start, took, kind in note.spans:
@@ -134,5 +134,5 @@ def _unpacked(packed: Sequence[tuple[int, int]], kinds: Sequence[tuple[int, str,
 
 
 def _gaps(times: Sequence[Any]) -> list[Any]:
-    """Of each from the one before."""
+    """Return the distance of each time from the one before."""
     return [time - before for before, time in itertools.pairwise((0, *times))]

@@ -176,16 +176,16 @@ class Sampler:
             raise LaunchError(f"perf took no samples: {self.last_message()}")
 
     def seconds(self) -> float:
-        """Processor time of perf so far."""
+        """Return the processor time of perf so far."""
         return processor_time(self._process.pid)
 
     def last_message(self) -> str:
-        """The last line of perf's log."""
+        """Return the last line of perf's log."""
         lines = self._log.read_text("utf-8", "replace").strip().splitlines()
         return lines[-1] if lines else "it says nothing"
 
     def _ended(self) -> list[Path]:
-        """Files that perf writes no more; each has the time in its name."""
+        """Return the files that perf has finished; each has the time in its name."""
         return sorted(self._data.parent.glob(f"{self._data.name}.[0-9]*"))
 
     def close(self) -> None:

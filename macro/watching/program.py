@@ -96,7 +96,7 @@ def _interrupted(looks: Sequence[Look], keep: Callable[[Sequence[Recording]], No
 
 
 def _rounds(looks: Sequence[Look], keep: Callable[[Sequence[Recording]], None]) -> None:
-    """Until the budget is spent, and there are enough."""
+    """Run rounds until the budget is spent, and there are enough."""
     for turn in rounds.in_turns(looks, looks[0].script.seconds, random.Random(0)):
         if not turn.number & turn.number - 1:  # 1, 2, 4, 8 …
             looks[0].say(counted(turn.number, "round"))
@@ -107,7 +107,7 @@ def _rounds(looks: Sequence[Look], keep: Callable[[Sequence[Recording]], None]) 
 
 
 def _beside(looks: Sequence[Look], largest: Callable[[Recording], Sequence[dict[str, Any]]]) -> None:
-    """What its libraries log, and its largest operations by themselves."""
+    """Record what libraries log, and the largest operations by themselves."""
     for look in looks:
         with look.record_end():
             if look.torch:
@@ -186,7 +186,7 @@ class Look:
             raise UsageError(f"--python {python}: no Python 3.6 or later that runs scripts: {ended.reason}") from None
 
     def _message(self, end: float) -> dict[str, Any] | None:
-        """The next one; None where none comes by then. Raises Ended."""
+        """Return the next message; None where none comes by then. Raises Ended."""
         try:
             message = self.program.poll(max(0.0, end - time.monotonic()))
         except Died as error:
@@ -236,13 +236,13 @@ class Look:
             self.since = time.monotonic(), self.sampler.seconds()
 
     def logged(self) -> None:
-        """What its libraries say of their own calls, in steps that are not timed."""
+        """Record what libraries log of their calls, in steps that are not timed."""
         printed = self._block(self.count, logs=True)["printed"]
         if logged := library_log.talked(printed, self.skip + self.count):
             self.recording.program["logged"] = logged
 
     def again(self, calls: Sequence[dict[str, Any]]) -> None:
-        """Operations called by themselves, which no step has."""
+        """Time operations called by themselves, which no step has."""
         timed, cache = [], open_device("cpu").limits().usable_cache
         for call in calls:
             answer = self._ask("again", self.patience, do="again", call=call["call"], cache=cache)
@@ -265,7 +265,7 @@ class Look:
             self.recording.program.setdefault("without", {})[path] = about
 
     def _steady(self) -> None:
-        """Until page faults are."""
+        """Run plain blocks until page faults are steady."""
         end, before = time.monotonic() + SETTLING, float("inf")
         while time.monotonic() < end:
             self._plain(self.count)
@@ -293,11 +293,11 @@ class Look:
         self._level("P0", self._taken(self._undisturbed(self.count)))
 
     def _without(self, path: str) -> None:
-        """Plain steps without a parameter's gradient, or a module."""
+        """Run plain steps without a parameter's gradient, or a module."""
         self._level(f"without {path}", self._seconds(self._block(self.count, without=path)))
 
     def _undisturbed(self, count: int, spans: bool = False, samples: bool = False) -> Reply:
-        """A block in which the program's memory did not grow."""
+        """Run a block in which the program's memory does not grow."""
         few = MANY if self.recording.program["heap"] == "default" else FEW
         block, again = rounds.undisturbed(
             partial(self._block, count, spans=spans, samples=samples),
@@ -353,7 +353,7 @@ class Look:
         return block
 
     def read(self) -> None:
-        """What the rounds since the last time added, with perf's samples. Raises LaunchError."""
+        """Add the unread rounds, with perf's samples. Raises LaunchError."""
         if self.sampler and self.unread:
             now, perf_seconds = time.monotonic(), self.sampler.seconds()
             self.recording.program["perf"] = (perf_seconds - self.since[1]) / (now - self.since[0])
@@ -373,7 +373,7 @@ class Look:
             raise LaunchError(f"{self.script.name}: {ends.early(end, self.recording.program)}")
 
     def finish(self) -> None:
-        """The names of what perf saw are looked up while the process is there."""
+        """Read the last samples while the process is there, by which perf looks up names."""
         with suppress(LaunchError, OSError):
             self.read()
 

@@ -40,7 +40,7 @@ class Script:
 
     @property
     def name(self) -> str:
-        """Of its file."""
+        """Name of the script's file."""
         return self.path.name
 
 

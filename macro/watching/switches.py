@@ -1,4 +1,4 @@
-"""When threads wait, from the context switches that perf recorded.
+"""Waits of threads, from the context switches that perf recorded.
 
 A thread pushed aside by others does not wait; one without a switch ran throughout if it has samples.
 """

@@ -22,14 +22,13 @@ from reports.parser import OneLineParser
 
 @dataclass(frozen=True)
 class EnvRequest:
-    """What is done with environments, `create`, `remove` or `list`, and which. `wheels`: where packages are taken
-    from, instead of an index; `again`: frameworks that ran before are started again."""
+    """An action on environments: `create`, `remove` or `list`."""
 
     action: str
     names: Sequence[str] = ()
     quiet: bool = False
-    wheels: Path | None = None
-    again: bool = False
+    wheels: Path | None = None  # folder of packages, instead of an index
+    again: bool = False  # start frameworks that ran before again
 
 
 def request(argv: Sequence[str]) -> EnvRequest:
@@ -125,7 +124,7 @@ def tried(environment: Environment, record: dict[str, Any], say: Callable[[str],
 
 
 def attempt(row: Framework) -> dict[str, Any]:
-    """Whether a framework trains one step: its version and seconds, or its own words why not."""
+    """Train one step in a framework; return its version and seconds, or its reason why not."""
     from macro.networks.base import chain
     from macro.processes import job as job_files
     from macro.processes.process import Process
@@ -185,7 +184,7 @@ def _lines(environment: Environment, record: dict[str, Any]) -> list[str]:
 
 
 def _suites(environment: Environment) -> str:
-    """Where the suite's own Python has the package, that it serves until then."""
+    """Describe the package in the suite's own Python, which serves until then."""
     from macro.frameworks import interpreter
 
     package = environment.recipe["packages"][0].partition("==")[0]

@@ -48,12 +48,11 @@ def parser() -> argparse.ArgumentParser:
 
 @dataclass(frozen=True)
 class RunRequest:
-    """What is run: a plan for each batch and phase, whose seconds are of all divisions together, in these entries.
-    `margin`: the smallest ratio less one that is a difference."""
+    """Plans and entries to be timed."""
 
-    plans: Sequence[Plan]
+    plans: Sequence[Plan]  # for each batch and phase, with seconds of all divisions together
     entries: Sequence[Entry]
-    margin: float
+    margin: float  # the smallest ratio less one that is a difference
     outputs: Outputs
 
 

@@ -75,7 +75,8 @@ def shapes(record: dict[str, Any]) -> tuple[int, Counter[Conv], Counter[tuple[in
 
 
 def is_there(network: Network, folder: Path = FOLDER) -> bool:
-    """Whether a file has these shapes and names of its own: one of dense layers alone is written as it is here."""
+    """Return whether a file has these shapes under names of its own.
+    A file of dense layers alone is written as it is here."""
     try:
         record = written.parsed(path(network, folder).read_bytes())
         return "convolutions" in record and shapes(record) == shapes(written.parsed(text(network)))
@@ -98,7 +99,7 @@ def request(argv: Sequence[str]) -> list[Network]:
 
 
 def _refuse_another(network: Network) -> None:
-    """Raises UsageError where its file is of other shapes, or it can have none."""
+    """Raise UsageError where the network's file is of other shapes, or it can have none."""
     if not WORD.fullmatch(network.name):
         raise UsageError(f"network {network.name}: a file is named after it; give a name without / and +")
     ours = network.name in networks.names() and networks.find(network.name) == network

@@ -50,14 +50,14 @@ def parser() -> argparse.ArgumentParser:
 
 @dataclass(frozen=True)
 class Cells:
-    """A plan, and who is timed in it."""
+    """A plan, and the entries that are timed in it."""
 
     plan: Plan
     entries: Sequence[Entry]
 
     @property
     def same(self) -> tuple[str, int]:
-        """What they have in common with other passes of the same steps."""
+        """Key that passes of the same steps have in common."""
         return self.plan.network.name, self.plan.batch
 
     @property
@@ -74,7 +74,7 @@ class Cells:
 
 @dataclass(frozen=True)
 class TableRequest:
-    """What is measured of a table, in order."""
+    """The cells of a table to be measured, in order."""
 
     table: Table
     cells: Sequence[Cells]
@@ -116,7 +116,7 @@ def _cells(
     counts: Sequence[int],
     generations: int,
 ) -> Cells:
-    """Of passes by themselves, those frameworks alone that the table has them of."""
+    """Return a plan's cells; passes by themselves are of those frameworks alone that the table has."""
     from macro.timing.entry import Entry, Plan
 
     chosen = [row for row in rows if phase == "step" or row.name in table.passes]
@@ -160,8 +160,8 @@ def _measure(asked: TableRequest, file: RunFile) -> None:
 
 
 def _carry(past: Sequence[Cells], now: Cells) -> None:
-    """What frameworks are, and that one cannot run or does other work, is found out once for all passes of the same
-    steps. One whose process failed while it was timed is asked again."""
+    """Copy identities and failures from earlier passes of the same steps.
+    A framework whose process failed while it was timed starts again."""
     known = [(x.framework, x.setting, x) for group in past for x in group.entries if x.status != "failed"]
     for entry in now.entries:
         for framework, setting, other in known:

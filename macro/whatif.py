@@ -160,7 +160,7 @@ def _refuse_framework(words: argparse.Namespace) -> None:
 
 
 def _changes(asked: Sequence[str], step: Step) -> list[Named]:
-    """Raises UsageError for one that is none, or named twice, or does not apply."""
+    """Parse changes. Raises UsageError for one that is unknown, repeated, or does not apply."""
     from macro import changes
 
     chosen = [changes.find(text) for text in asked]

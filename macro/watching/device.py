@@ -8,18 +8,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Work:
-    """What a stream did. `kind`: kernel, copy or clear; `start`, `end`: nanoseconds; `launched`: when the host
-    enqueued it, where that is known; `nbytes`: of a copy; `linked`: whether that is between host and device."""
+    """An operation of a stream."""
 
     name: str
-    kind: str
+    kind: str  # kernel, copy or clear
     device: int
     stream: int
-    start: int
+    start: int  # nanoseconds, as end
     end: int
-    launched: int | None = None
-    nbytes: int = 0
-    linked: bool = False
+    launched: int | None = None  # when the host enqueued it, where that is known
+    nbytes: int = 0  # of a copy
+    linked: bool = False  # whether a copy is between host and device
 
 
 @dataclass(frozen=True)

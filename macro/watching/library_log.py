@@ -38,7 +38,7 @@ def talked(text: str, steps: int) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Logged:
-    """Each different product once, and what convolutions ran by."""
+    """Different products, each once, and the algorithms of convolutions."""
 
     products: list[Gemm] = field(default_factory=list)
     convolutions: dict[Conv, str] = field(default_factory=dict)

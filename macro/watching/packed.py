@@ -17,8 +17,8 @@ Nanoseconds: TypeAlias = int | float  # some tracers have parts of one
 
 @dataclass(frozen=True)
 class Packed:
-    """What was watched, with each thing that repeats (the name of a span, a symbol) once; times are nanoseconds since
-    the one before, of the first since 0."""
+    """Watched data with each thing that repeats (the name of a span, a symbol) once.
+    Times are nanoseconds since the one before, of the first since 0."""
 
     levels: dict[str, list[float]]
     faults: list[float]

@@ -51,7 +51,7 @@ class Switch(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What perf saw. Of `faults`, page faults, each stands for FAULTS of them."""
+    """Data of perf; each of `faults`, page faults, stands for FAULTS of them."""
 
     samples: list[Sample]
     switches: list[Switch]
@@ -84,7 +84,7 @@ def _rights() -> str:
 
 
 def _events() -> list[str]:
-    """Both, each with a period of its own; those in the kernel where they may be seen."""
+    """Return the options of both events, each with a period of its own, in the kernel where permitted."""
     rights = "" if sees_kernel() else "u"
     return ["-e", f"cpu-clock/period={PERIOD}/{rights}", "-e", f"page-faults/period={FAULTS}/{rights}"]
 
@@ -198,8 +198,8 @@ class Sampler:
 
 
 def parsed(text: str, process: int | None = None) -> Seen:
-    """Of `perf script`: `process/thread seconds: event: address symbol (module)`, `… PERF_RECORD_SWITCH OUT preempt`.
-    `process`: others, such as its children, are left out."""
+    """Parse `perf script`; other processes than `process`, such as its children, are left out.
+    A line is `process/thread seconds: event: address symbol (module)`, or `… PERF_RECORD_SWITCH OUT preempt`."""
     seen = Seen([], [], [])
     for line in text.splitlines():
         words = LINE.match(line)

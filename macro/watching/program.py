@@ -132,7 +132,8 @@ class Look:
 
     @contextmanager
     def record_end(self) -> Iterator[None]:
-        """What ends the script in here is told, or is an error where too little was seen. Raises Ended, SuiteError."""
+        """Record why the script ends in here, or raise an error where too little was seen.
+        Raises Ended, SuiteError."""
         try:
             yield
         except Ended as end:

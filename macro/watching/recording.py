@@ -14,7 +14,7 @@ SIDES = 2
 
 
 class Event(NamedTuple):
-    """What a framework's own profiler told of an operation, a node of autograd or a call of a module."""
+    """An operation, a node of autograd or a call of a module, by the framework's own profiler."""
 
     name: str
     start: int  # monotonic nanoseconds
@@ -113,15 +113,13 @@ class Round:
 
 @dataclass
 class Recording:
-    """What was seen of one program's steps. `program`: its words, interpreter, framework, threads, heap, where its
-    steps end; `started`: plain steps on the heap that it starts with, where the others are on one that keeps its
-    memory; `called`: the operations of some steps, with their shapes; `ended`: how the program did."""
+    """Observations of one program's steps."""
 
-    program: dict[str, Any]
+    program: dict[str, Any]  # its words, interpreter, framework, threads, heap, where its steps end
     processes: list[Watched] = field(default_factory=list)
-    started: Watched | None = None
-    called: list[Called] = field(default_factory=list)
-    ended: str = ""
+    started: Watched | None = None  # plain steps on its initial heap, where the others are on one that keeps memory
+    called: list[Called] = field(default_factory=list)  # operations of some steps, with their shapes
+    ended: str = ""  # how the program ended
 
 
 def pairs(rounds: Sequence[Round]) -> list[Taken]:

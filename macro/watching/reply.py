@@ -47,7 +47,7 @@ def faults(reply: Mapping[str, Any]) -> list[int]:
 
 
 def seconds(reply: Mapping[str, Any], one_thread: bool) -> float:
-    """Of a step. One thread: others' work beside it does not count, what it waits for itself does."""
+    """Return the seconds of a step. One thread: others' work beside it does not count, its own waits do."""
     if one_thread:
         taken = sum(cpu for _, _, cpu, *_ in reply["steps"]) + reply["blocked"]
     else:

@@ -28,7 +28,7 @@ TOPIC = "watched"
 
 @dataclass(frozen=True)
 class Data:
-    """Of a note: a round, what was seen in it packed."""
+    """The data of a note: a round, packed."""
 
     side: int
     process: int
@@ -40,7 +40,7 @@ class Data:
 
 
 def planned(plan: Plan, sides: Sequence[Side], kernels: bool) -> str:
-    """What a run file is for: another explanation is not gone on with in it. Its budget may be another."""
+    """Return the key of an explanation; a run file of another one is not resumed. Budgets may differ."""
     network = json.dumps(plan.network.data(), sort_keys=True)
     words = [f"explain {network}", f"batch {plan.batch}", plan.phase, f"{plan.generations} processes"]
     words += [_side(side.entry) for side in sides]
@@ -72,7 +72,7 @@ def refuse_others(file: RunFile) -> None:
 
 
 def rounds(run: Run) -> list[Round]:
-    """Those that a file holds, in the order taken. Raises UsageError for those of another version."""
+    """Return the rounds of a run, in the order taken. Raises UsageError for those of another version."""
     import msgspec
 
     taken = []

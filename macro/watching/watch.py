@@ -126,7 +126,7 @@ def start(
 def begun(
     plan: Plan, side: Side, files: dict[str, str], folder: Path, stack: ExitStack, say: Callable[[str], None]
 ) -> Process:
-    """Of several sides each one's, before minutes go into what is asked of one. Raises SuiteError."""
+    """Start a side's process; all sides start before minutes go into one. Raises SuiteError."""
     entry = side.entry
     setting = entry.setting
     named = {**setting.knobs, "variables": {**setting.knobs.get("variables", {}), **perf.NAMED}, "watched": True}

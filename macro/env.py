@@ -61,7 +61,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str]) -> int:
-    """0 where all that was asked is there and runs, 1 where something fails, 2 for usage."""
+    """Run the command; return 0 where all requested environments run, 1 where something fails."""
     asked = request(argv)
     return _list(asked.again) if asked.action == "list" else _each(asked)
 

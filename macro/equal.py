@@ -60,7 +60,7 @@ def request(argv: Sequence[str]) -> EqualRequest:
 
 
 def main(argv: Sequence[str]) -> int:
-    """0 where all that can run do equal work; 1 where one does other work, or none could be compared."""
+    """Run the command; return 0 where all that can run do equal work, else 1, also for none compared."""
     from macro.equality.proof import prove
 
     asked = request(argv)

@@ -75,7 +75,7 @@ def request(argv: Sequence[str]) -> RunRequest:
 
 
 def main(argv: Sequence[str]) -> int:
-    """The exit code; 1 where a framework failed or does other work; where it is stopped, what says by what."""
+    """Run the command; return 1 where a framework failed or does other work, or its signal's code."""
     from macro.running import session
     from macro.timing.results import contest_name
 
@@ -87,8 +87,8 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _entries(net: Network, words: argparse.Namespace) -> list[Entry]:
-    """Frameworks × devices × threads × heaps × divisions; twins by their knobs, such as two heaps of a tuned one, once.
-    Raises UsageError, also where a division changes nothing of any framework, or none has steps on a device."""
+    """Return frameworks × devices × threads × heaps × divisions, equal settings once. Raises UsageError.
+    It is raised also where a division changes nothing of any framework, or none has steps on a device."""
     from macro.timing.entry import Entry
 
     entries, variables = list[Entry](), command.variables(words.set)
@@ -113,7 +113,7 @@ def _entries(net: Network, words: argparse.Namespace) -> list[Entry]:
 
 
 def _measure(asked: RunRequest, file: RunFile) -> None:
-    """One batch, phase and division after another, each with an equal share of the budget; then the answer."""
+    """Measure each batch, phase and division, with equal shares of the budget; then append the answer."""
     from macro.running import session
     from macro.timing.answer import sentences
     from reports.record import Note

@@ -46,7 +46,7 @@ def _dense(node: Node) -> dict[str, object]:
 
 
 def _convolutions(network: Network) -> list[dict[str, object]]:
-    """Alike ones once, by the first one's name, with their count."""
+    """Return convolutions, equal ones once, by the first one's name, with their count."""
     alike: dict[tuple[Conv, bool], list[str]] = {}
     for node in network.nodes:
         for problem in node.problems(network.batch, "forward").get("forward", ()):
@@ -85,7 +85,7 @@ def is_there(network: Network, folder: Path = FOLDER) -> bool:
 
 
 def path(network: Network, folder: Path = FOLDER) -> Path:
-    """The network's file; a colon in its name is a dash there."""
+    """Return the network's file; a colon in its name is a dash there."""
     return folder / f"{network.name.replace(':', '-')}.json"
 
 
@@ -110,7 +110,7 @@ def _refuse_another(network: Network) -> None:
 
 
 def main(argv: Sequence[str]) -> int:
-    """0; each network is written, and its file named. Raises UsageError."""
+    """Write each network's file and print its path; return 0. Raises UsageError."""
     asked, texts = request(argv), dict[Path, str]()
     for network in asked:
         _refuse_another(network)

@@ -62,7 +62,7 @@ class Cells:
 
     @property
     def seconds(self) -> float:
-        """About how long it takes, proofs of equal work apart."""
+        """Estimated duration in seconds, proofs of equal work apart."""
         from macro.timing.entry import FEWEST, LONG, WARM
 
         plan = self.plan
@@ -127,7 +127,7 @@ def _cells(
 
 
 def main(argv: Sequence[str]) -> int:
-    """The exit code; 1 where a framework failed or does other work; where it is stopped, what says by what."""
+    """Run the command; return 1 where a framework failed or does other work, or its signal's code."""
     from macro.running import session
     from macro.timing.results import contest_name
 
@@ -137,7 +137,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _measure(asked: TableRequest, file: RunFile) -> None:
-    """Cell after cell; then the table, of what there is."""
+    """Measure cell after cell; then append the table, of what there is."""
     from kernels.devices.cpu import cores
     from macro.running import session
     from macro.tables import _text

@@ -52,8 +52,7 @@ def script_options(name: str, about: str | None, budget: str, shares: str) -> ar
 
 
 def script_step(words: argparse.Namespace, arguments: Sequence[str]) -> tuple[Step, float]:
-    """A program's unchanged step, on the heap that it starts with, and seconds of the whole budget. Raises
-    UsageError."""
+    """Return a program's unchanged step, on its initial heap, and seconds of the budget. Raises UsageError."""
     from macro.changes.base import Step
     from macro.explaining.own_request import script_of
     from macro.frameworks import find
@@ -182,8 +181,8 @@ def _joined(step: Step, changes: Sequence[Named]) -> str | None:
 
 
 def main(argv: Sequence[str]) -> int:
-    """The exit code; 1 where a change is not in the process, or its step fails or does other work; where it is stopped,
-    what says by what."""
+    """Run the command; return 1 where a change is not in the process, or its step fails or is unequal.
+    A stopped run returns the code of its signal."""
     from macro.running import session
 
     asked, not_timed = request(argv), list[str]()
@@ -197,7 +196,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _list(step: Step) -> int:
-    """The changes that apply to this step, what to type, and why the others do not."""
+    """Print the changes that apply to this step, what to type, and why the others do not."""
     from macro import changes
 
     every = [changes.known(name) for name in changes.names()]

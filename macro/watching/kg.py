@@ -54,7 +54,7 @@ def _lines(recording: Recording) -> Iterator[dict[str, Any]]:
 
 
 def _columns(events: Sequence[Event]) -> dict[str, list[Any]]:
-    """Names once; of each event its name's number, and when it began after the one before."""
+    """Pack events: names once; of each its name's number, and its start after the one before."""
     names: dict[str, int] = {}
     columns: dict[str, list[Any]] = {field: [] for field in Event._fields}
     before = 0

@@ -177,7 +177,7 @@ class Look:
         self.say(f"steps end with {facts['step']}{version}")
 
     def _first(self, begun: bool, end: float) -> Reply | None:
-        """The next message. Raises Ended; UsageError where what was started says nothing at all."""
+        """Return the next message. Raises Ended; UsageError where the process sends nothing at all."""
         try:
             return self._message(end)
         except Ended as ended:
@@ -207,8 +207,8 @@ class Look:
         return message
 
     def settle(self) -> None:
-        """Plain steps until page faults are steady, on the heap that it starts with; then on one that keeps its memory;
-        one traced step that is discarded, some with shapes."""
+        """Run plain steps until page faults are steady, on the initial heap, then on one that keeps its memory.
+        Then run one traced step that is discarded, and some with shapes."""
         took = self._plain(1)
         self.patience, self.skip = max(HANGS, 50 * took), int(took < SHORT)
         self.count = self.traced = max(1, round(rounds.BLOCK / max(took, 1e-9)))
@@ -255,7 +255,7 @@ class Look:
             self.recording.program["again"] = timed
 
     def _knock(self) -> None:
-        """Ask what of a model can be left out. Raises UsageError for what cannot."""
+        """Check what of a model can be left out. Raises UsageError for what cannot."""
         for path in self.script.knock_out:
             answer = self._ask("knock", HANGS, do="knock", path=path)
             self._plain(self.count)
@@ -276,7 +276,7 @@ class Look:
             before = self.faults
 
     def round(self, number: int, order: random.Random) -> None:
-        """Plain and traced, in random order; seldom each instrument alone."""
+        """Run plain and traced blocks, in random order; seldom each instrument alone."""
         self.seen = Watched(rounds=[number] * self.traced, traces=self.torch)
         looks: list[Callable[[], object]] = [self._p0, self._p3]
         looks += [partial(self._without, path) for path in self.script.knock_out]
@@ -365,7 +365,7 @@ class Look:
             self.watched.add(self.unread.pop(0))
 
     def over(self, end: Ended) -> None:
-        """The script ended before it was asked to: what was seen counts where it is enough. Raises SuiteError."""
+        """Record an early end: what was seen counts where it is enough. Raises SuiteError."""
         count = len(self.watched.levels.get("P3", [])) + len(self.unread)
         self.recording.ended = ends.late(end)
         if end.how == "usage":

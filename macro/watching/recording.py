@@ -61,7 +61,7 @@ class Watched:
     load: list[Load] = field(default_factory=list)  # of each block of plain steps
 
     def level(self, name: str, seconds: float, faults: float) -> None:
-        """A block of steps at this level: seconds and page faults of one."""
+        """Add a block of steps at this level: seconds and page faults of a step."""
         self.levels.setdefault(name, []).append(seconds)
         self.faulted.setdefault(name, []).append(faults)
 

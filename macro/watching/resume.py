@@ -62,7 +62,7 @@ def note(round_: Round) -> Note:
 
 
 def refuse_others(file: RunFile) -> None:
-    """A run file that does not say what it is for, as an older version's. Raises UsageError."""
+    """Raise UsageError for a run file without its explanation's key, as an older version's."""
     environment = file.run.environment
     if environment.state.get("plan") is None:
         raise UsageError(

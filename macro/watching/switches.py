@@ -13,7 +13,8 @@ from macro.watching.perf import Switch
 def waits(
     switches: Sequence[Switch], sampled: set[int], threads: int, start: int, end: int
 ) -> Iterator[tuple[int, int, int]]:
-    """Intervals in which some of `threads` waited: from, to, how many. `sampled`: threads that have samples."""
+    """Yield intervals in which some of `threads` waited: from, to, how many.
+    `sampled`: threads that have samples."""
     first: dict[int, str] = {}
     for switch in switches:
         first.setdefault(switch.thread, switch.state)

@@ -14,7 +14,7 @@ SHARED = "command"
 
 
 def commands() -> dict[str, str]:
-    """The commands by name, each with its docstring's first line: the files of this folder but what they share."""
+    """Return the commands by name, each with the first line of its file's docstring."""
     by_name = {}
     for path in sorted(Path(__file__).parent.glob("[a-z]*.py")):
         if path.stem == SHARED:
@@ -25,7 +25,7 @@ def commands() -> dict[str, str]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit code of the command."""
+    """Run a command; return its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     by_name = commands()
     if not words or words[0] in ("-h", "--help"):
@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _ran(command: str, words: Sequence[str]) -> int:
-    """Its exit code; 1, and a line, where a file or the standard output cannot be written."""
+    """Run a command; return its exit code, or 1, with a line, where an output cannot be written."""
     try:
         code = int(importlib.import_module(f"{__package__}.{command}").main(words))
         print(end="", flush=True)

@@ -22,7 +22,7 @@ SHARES = "15 %% for kernels alone, half or more for turns"  # of --budget
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options, of a network's step."""
+    """Return the options of a network's step."""
     return _with_shell(whatif.step_options("advise", __doc__, "5m", f"of all but proofs of equal work: {SHARES}"))
 
 
@@ -32,19 +32,19 @@ def _with_shell(options: argparse.ArgumentParser) -> argparse.ArgumentParser:
 
 
 def _words(argv: Sequence[str]) -> tuple[argparse.Namespace, Step, float]:
-    """What they are, the step, and seconds of the whole budget. Raises UsageError."""
+    """Parse the options; return them, the step, and seconds of the budget. Raises UsageError."""
     from macro.explaining.own_request import is_own, split
 
     if not is_own(argv, parser()):
         words = parser().parse_args(argv)
         return words, *whatif.step_of(words)
-    own, arguments = split(argv)
-    words = _with_shell(whatif.own_options("advise", __doc__, "5m", f"of all: {SHARES}")).parse_args(own)
-    return words, *whatif.own_step(words, arguments)
+    options, arguments = split(argv)
+    words = _with_shell(whatif.script_options("advise", __doc__, "5m", f"of all: {SHARES}")).parse_args(options)
+    return words, *whatif.script_step(words, arguments)
 
 
 def main(argv: Sequence[str]) -> int:
-    """The exit code; where it is stopped, what says by what."""
+    """Run the command; return its exit code, or that of the signal that stopped it."""
     from macro.running import session
 
     words, step, seconds = _words(argv)
@@ -52,7 +52,7 @@ def main(argv: Sequence[str]) -> int:
         raise UsageError(f"--shell {words.shell}: there is such a file: name another")
     if words.shell is not None and not words.shell.parent.is_dir():
         raise UsageError(f"--shell {words.shell}: there is no such folder")
-    outputs, told = outputs_of(vars(words)), list[str]()
+    outputs, shell = outputs_of(vars(words)), list[str]()
     if (
         words.shell is not None
         and outputs.output is not None
@@ -65,11 +65,11 @@ def main(argv: Sequence[str]) -> int:
 
         say = partial(command.say, outputs.quiet)
         whatif.say_forecast(step, STARTS, seconds, say)
-        told.append(advice.advise(whatif.seeded(step, file), seconds, file, say))
+        shell.append(advice.advise(whatif.seeded(step, file), seconds, file, say))
 
     code = session.kept("advise", outputs, [f"advise {step.key}"], measure)
-    if words.shell is not None and told:
-        words.shell.write_text(told[0], "utf-8")
+    if words.shell is not None and shell:
+        words.shell.write_text(shell[0], "utf-8")
     return code
 
 

@@ -1,4 +1,4 @@
-"""What the commands of macro share: their options, and what the words of those mean."""
+"""Options that the commands of macro share, and the meaning of their words."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 DEFAULT = "numpy,kernels-only,pytorch,jax"
 DIVISIONS = ("default", "tuned")
-OWN = {  # variables that adapters set themselves
+REFUSED = {  # variables that adapters set themselves
     "NPROC": "--threads says how many threads there are",
     "MXNET_CPU_WORKER_NTHREADS": "--threads says how many threads there are",
     "KERAS_BACKEND": "--frameworks says which, as keras-jax",
@@ -34,7 +34,7 @@ LETTERS = string.ascii_lowercase[1:]  # of twins
 
 
 def parser(command: str, about: str | None, several: bool = False) -> argparse.ArgumentParser:
-    """With the options of every command that runs frameworks. `several`: batches, in a comma list."""
+    """Return the options of every command that runs frameworks. `several`: batches, in a comma list."""
     options = OneLineParser(f"python -m macro {command}", description=about, allow_abbrev=False)
     options.add_argument("network", help="fcn-s, alexnet-r, resnet-56, …, or of your own, net.json, net.py:NAME")
     options.add_argument("--frameworks", default=DEFAULT, metavar="NAMES", help=f"comma-separated ({DEFAULT})")
@@ -48,27 +48,27 @@ def parser(command: str, about: str | None, several: bool = False) -> argparse.A
 
 
 def add_device(options: argparse.ArgumentParser, several: bool = False) -> None:
-    """Where steps run."""
+    """Add the option of where steps run."""
     more = ", or several: cpu,cuda:0" if several else ""
     options.add_argument("--device", default="cpu", metavar="NAME", help=f"cpu, cuda:0, fake (cpu){more}")
 
 
 def add_variables(options: argparse.ArgumentParser) -> None:
-    """What every framework's process is told beside its settings."""
+    """Add the option of variables for every framework's process."""
     options.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="a variable of every framework's process"
     )
 
 
 def network(name: str) -> Network:
-    """By name or file. Raises UsageError."""
+    """Return a network by name or file. Raises UsageError."""
     from macro import networks
 
     return networks.find(name)
 
 
 def batch(asked: int | None, net: Network) -> int:
-    """What was asked for, or else the network's own. Raises UsageError."""
+    """Return the requested batch, or else the network's own. Raises UsageError."""
     count = net.batch if asked is None else asked
     if count < 1:
         raise UsageError(f"--batch {asked}: take 1 or more")
@@ -76,7 +76,7 @@ def batch(asked: int | None, net: Network) -> int:
 
 
 def batches(text: str | None, net: Network) -> list[int]:
-    """A comma list of numbers, or the network's own. Raises UsageError."""
+    """Parse a comma list of batches; without it, the network's own. Raises UsageError."""
     try:
         counts = [None] if text is None else [int(word) for word in text.split(",")]
     except ValueError:
@@ -85,7 +85,7 @@ def batches(text: str | None, net: Network) -> list[int]:
 
 
 def check(words: argparse.Namespace) -> None:
-    """Of what measures into a run file, in generations. Raises UsageError."""
+    """Check options of commands that measure into a run file, in generations. Raises UsageError."""
     if words.runs < 1:
         raise UsageError(f"--runs {words.runs}: take 1 or more")
     if words.resume and words.output is None:
@@ -93,7 +93,8 @@ def check(words: argparse.Namespace) -> None:
 
 
 def frameworks(text: str) -> list[Framework]:
-    """Rows by name; `all` is every one there is; one named again is its own twin, `row~b`. Raises UsageError."""
+    """Return rows by name; `all`: every row; one named again is its control run, `row~b`.
+    Raises UsageError."""
     from macro.frameworks import names
 
     asked = names() if text == "all" else [name for name in text.split(",") if name]
@@ -103,7 +104,7 @@ def frameworks(text: str) -> list[Framework]:
 
 
 def twins(asked: Sequence[str]) -> list[str]:
-    """Each name once: the second `row` is `row~b`, the third `row~c`. Raises UsageError."""
+    """Make names distinct: the second `row` is `row~b`, the third `row~c`. Raises UsageError."""
     names: list[str] = []
     for name in asked:
         free = (x for x in (name, *(f"{name}~{letter}" for letter in LETTERS)) if x not in names)
@@ -114,7 +115,7 @@ def twins(asked: Sequence[str]) -> list[str]:
 
 
 def words(text: str, option: str, choices: Sequence[str]) -> list[str]:
-    """A comma list of known words. Raises UsageError."""
+    """Parse a comma list of known words. Raises UsageError."""
     chosen = text.split(",")
     for word in chosen:
         if word not in choices:
@@ -131,20 +132,20 @@ def setting(
     variables: Mapping[str, str] | None = None,
     device: str = "cpu",
 ) -> Setting:
-    """How it runs: in division `tuned` as `advise` confirmed it for this network, if it did."""
-    told = dict(variables or {})
-    plain = Setting(threads, heap, {"variables": told} if told else {}, device=device)
+    """Return a framework's setting: in division `tuned` the one that `advise` confirmed, if it did."""
+    given = dict(variables or {})
+    plain = Setting(threads, heap, {"variables": given} if given else {}, device=device)
     if device != "cpu":
         return plain
     tuned = confirmed.find(net, framework, threads, heap) if division == "tuned" else None
     if tuned is None:
         return plain
-    both = {**tuned.knobs.get("variables", {}), **told}
+    both = {**tuned.knobs.get("variables", {}), **given}
     return replace(tuned, knobs={**tuned.knobs, **({"variables": both} if both else {})})
 
 
 def devices(text: str) -> list[str]:
-    """A comma list of those that are here. Raises UsageError."""
+    """Parse a comma list of devices that are here. Raises UsageError."""
     from kernels.devices import kind_of, missing
 
     names: dict[str, None] = {}
@@ -152,22 +153,22 @@ def devices(text: str) -> list[str]:
         if not re.fullmatch(r"cpu|fake|cuda(:\d+)?", name):
             raise UsageError(f"--device {name}: there are cpu, cuda:0 (cuda:1, …) and fake")
         kind = kind_of(name)
-        whole = kind.first if name == kind.name else name
-        if reason := missing(whole):
-            raise UsageError(f"--device {whole}: {reason}")
-        names[whole] = None
+        full = kind.first if name == kind.name else name
+        if reason := missing(full):
+            raise UsageError(f"--device {full}: {reason}")
+        names[full] = None
     return list(names)
 
 
 def elsewhere(framework: Framework, device: str) -> str | None:
-    """Why it takes no steps on a device; None where it does."""
+    """Return the reason why a framework takes no steps on a device, or None."""
     if device.partition(":")[0] in framework.devices:
         return None
     return f"{framework.name} has no steps on {device} here, but on {' and '.join(framework.devices)}"
 
 
 def unchanged(net: Network, framework: Framework, division: str, device: str = "cpu") -> str | None:
-    """Why a division says nothing of a framework; None where it does."""
+    """Return the reason why a division has nothing for a framework, or None."""
     if division == "tuned" and device != "cpu":
         return f"what is confirmed is of steps on the processor, not on {device}"
     if division == "default" or confirmed.find(net, framework, 1, "default") is not None:
@@ -176,20 +177,20 @@ def unchanged(net: Network, framework: Framework, division: str, device: str = "
 
 
 def variables(texts: Sequence[str]) -> dict[str, str]:
-    """By name, of NAME=VALUE each. Raises UsageError."""
-    told = {}
+    """Parse texts of NAME=VALUE. Raises UsageError."""
+    values = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not re.fullmatch(r"[A-Za-z_]\w*", name):
             raise UsageError(f"--set {text}: give NAME=VALUE")
-        if why := (dict.fromkeys(POOLS, OWN["NPROC"]) | OWN).get(name):
+        if why := (dict.fromkeys(POOLS, REFUSED["NPROC"]) | REFUSED).get(name):
             raise UsageError(f"--set {text}: {why}")
-        told[name] = value
-    return told
+        values[name] = value
+    return values
 
 
 def threads(text: str) -> list[int]:
-    """A comma list of numbers that this process has cores for. Raises UsageError."""
+    """Parse a comma list of numbers that this process has cores for. Raises UsageError."""
     from kernels.devices.cpu import cores
 
     try:
@@ -203,7 +204,7 @@ def threads(text: str) -> list[int]:
 
 
 def heaps(text: str) -> list[str]:
-    """A comma list of malloc's policies. Raises UsageError."""
+    """Parse a comma list of malloc's policies. Raises UsageError."""
     return words(text, "--heap", tuple(POLICIES))
 
 

@@ -22,18 +22,17 @@ from reports.parser import OneLineParser
 
 @dataclass(frozen=True)
 class EnvRequest:
-    """What is done with environments, `create`, `remove` or `list`, and which. `wheels`: where packages are taken
-    from, instead of an index; `again`: frameworks that ran before are started again."""
+    """An action on environments: `create`, `remove` or `list`."""
 
     action: str
     names: Sequence[str] = ()
     quiet: bool = False
-    wheels: Path | None = None
-    again: bool = False
+    wheels: Path | None = None  # folder of packages, instead of an index
+    again: bool = False  # start frameworks that ran before again
 
 
 def request(argv: Sequence[str]) -> EnvRequest:
-    """What the words of the command mean."""
+    """Parse the words of the command."""
     words = parser().parse_args(argv)
     if words.action == "list":
         return EnvRequest(words.action, again=words.again)
@@ -42,33 +41,33 @@ def request(argv: Sequence[str]) -> EnvRequest:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options."""
+    """Return the options."""
     options = OneLineParser("python -m macro env", description=__doc__, allow_abbrev=False)
     actions = options.add_subparsers(dest="action", required=True, metavar="create|list|remove")
     for action, about in (("create", "make it from its recipe, then try it"), ("remove", "delete it")):
-        own = actions.add_parser(action, help=about, description=about, allow_abbrev=False)
-        own.add_argument("name", nargs="+", help="a framework or its environment; all")
-        own.add_argument("-q", dest="quiet", action="store_true", help="no progress")
+        sub = actions.add_parser(action, help=about, description=about, allow_abbrev=False)
+        sub.add_argument("name", nargs="+", help="a framework or its environment; all")
+        sub.add_argument("-q", dest="quiet", action="store_true", help="no progress")
         if action == "create":
-            own.add_argument(
+            sub.add_argument(
                 "--wheels",
                 metavar="FOLDER",
                 type=Path,
                 help="take packages from here and from no index; `pip download -d FOLDER` fills it elsewhere",
             )
-    own = actions.add_parser("list", help="what is there, what it weighs, what runs", allow_abbrev=False)
-    own.add_argument("--try", dest="again", action="store_true", help="start every framework again")
+    sub = actions.add_parser("list", help="what is there, what it weighs, what runs", allow_abbrev=False)
+    sub.add_argument("--try", dest="again", action="store_true", help="start every framework again")
     return options
 
 
 def main(argv: Sequence[str]) -> int:
-    """0 where all that was asked is there and runs, 1 where something fails, 2 for usage."""
+    """Run the command; return 0 where all requested environments run, 1 where something fails."""
     asked = request(argv)
     return _list(asked.again) if asked.action == "list" else _each(asked)
 
 
 def _each(asked: EnvRequest) -> int:
-    """Create or remove what was named; a failure does not stop the others."""
+    """Create or remove the named environments; a failure does not stop the others."""
     wanted = _wanted(asked.names, asked.action)
     say = partial(command.say, asked.quiet)
     failed = 0
@@ -88,7 +87,7 @@ def _each(asked: EnvRequest) -> int:
 
 
 def _wanted(given: Sequence[str], action: str) -> list[Environment]:
-    """Each once. With `all`, what is not there yet, or what there is to remove. Raises UsageError."""
+    """Return each environment once: with `all`, those not there yet, or to remove. Raises UsageError."""
     if list(given) == ["all"]:
         return [x for x in environments.every().values() if x.folder.exists() == (action == "remove")]
     by_name = {environment.name: environment for environment in map(environments.named, given)}
@@ -96,7 +95,7 @@ def _wanted(given: Sequence[str], action: str) -> list[Environment]:
 
 
 def create(environment: Environment, wheels: Path | None, say: Callable[[str], None]) -> int:
-    """One environment; 1 where one of its rows does not run. Raises SuiteError."""
+    """Create an environment; return 1 where one of its rows does not run. Raises SuiteError."""
     if environment.folder.exists():
         record = environments.kept(environment)
         runs = all(row.get("runs") for row in record.get("rows", {"": {}}).values())
@@ -125,7 +124,7 @@ def tried(environment: Environment, record: dict[str, Any], say: Callable[[str],
 
 
 def attempt(row: Framework) -> dict[str, Any]:
-    """Whether a framework trains one step: its version and seconds, or its own words why not."""
+    """Train one step in a framework; return its version and seconds, or its reason why not."""
     from macro.networks.base import chain
     from macro.processes import job as job_files
     from macro.processes.process import Process
@@ -147,7 +146,7 @@ def attempt(row: Framework) -> dict[str, Any]:
 
 
 def _list(again: bool) -> int:
-    """Every environment of a recipe; 1 where one that is there has a row that does not run."""
+    """Print every environment; return 1 where one that is there has a row that does not run."""
     failed = 0
     print(f"Environments, in {home()}:")
     for environment in environments.every().values():
@@ -157,13 +156,13 @@ def _list(again: bool) -> int:
         for line in _lines(environment, record):
             print(line)
         failed |= any(not row["runs"] for row in record.get("rows", {}).values())
-    own = [name for name in names() if not find(name).recipe]
-    print(f"  the suite's own: {', '.join(own)}")
+    suite = [name for name in names() if not find(name).recipe]
+    print(f"  the suite's own: {', '.join(suite)}")
     return int(failed)
 
 
 def _lines(environment: Environment, record: dict[str, Any]) -> list[str]:
-    """What is there, or why not; then each row."""
+    """Return lines about an environment and each of its rows."""
     recipe = environment.recipe
     head = f"  {environment.name:<11} Python {recipe['python']:<5}"
     if not record:
@@ -185,7 +184,7 @@ def _lines(environment: Environment, record: dict[str, Any]) -> list[str]:
 
 
 def _suites(environment: Environment) -> str:
-    """Where the suite's own Python has the package, that it serves until then."""
+    """Describe the package in the suite's own Python, which serves until then."""
     from macro.frameworks import interpreter
 
     package = environment.recipe["packages"][0].partition("==")[0]

@@ -31,7 +31,7 @@ class EqualRequest:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options."""
+    """Return the options."""
     options = command.parser("equal", __doc__)
     command.add_device(options)
     options.add_argument("-q", dest="quiet", action="store_true", help="no progress")
@@ -39,26 +39,28 @@ def parser() -> argparse.ArgumentParser:
 
 
 def request(argv: Sequence[str]) -> EqualRequest:
-    """What the words of the command mean. Raises UsageError."""
+    """Parse the words of the command. Raises UsageError."""
     words = parser().parse_args(argv)
     net = command.network(words.network)
     batch, counts = command.batch(words.batch, net), command.threads(words.threads)
     if len(counts) > 1:
         raise UsageError(f"--threads {words.threads}: one number, of every framework")
     rows = command.frameworks(words.frameworks)
-    told, devices = command.variables(words.set), command.devices(words.device)
+    variables, devices = command.variables(words.set), command.devices(words.device)
     if len(devices) > 1:
         raise UsageError(f"--device {words.device}: one name, for every framework")
     if words.frameworks == command.DEFAULT:  # of which not all have steps everywhere
         rows = [row for row in rows if not command.elsewhere(row, devices[0])] or rows
     if lacking := next((why for row in rows if (why := command.elsewhere(row, devices[0]))), None):
         raise UsageError(f"--device {words.device}: {lacking}")
-    wanted = [(row, command.setting(net, row, counts[0], "default", variables=told, device=devices[0])) for row in rows]
+    wanted = [
+        (row, command.setting(net, row, counts[0], "default", variables=variables, device=devices[0])) for row in rows
+    ]
     return EqualRequest(net, batch, wanted, words.quiet)
 
 
 def main(argv: Sequence[str]) -> int:
-    """0 where all that can run do equal work; 1 where one does other work, or none could be compared."""
+    """Run the command; return 0 where all that can run do equal work, else 1, also for none compared."""
     from macro.equality.proof import prove
 
     asked = request(argv)
@@ -76,7 +78,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _line(verdict: Verdict) -> str:
-    """A verdict in a line."""
+    """Format a verdict as a line."""
     if not verdict.compared:
         return f"not compared: {verdict.why}"
     losses = ", ".join(f"{loss:.6g}" for loss in verdict.losses)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from macro.watching.watch import Side
 
 SECONDS = 40.0  # of watching, for each process
-OWN = (
+EPILOG = (
     "Of a program of your own: python -m macro explain train.py; its options: python -m macro explain train.py --help. "
     "Of a GPU's trace by torch.profiler: python -m macro explain trace.json.gz"
 )
@@ -29,11 +29,11 @@ Value = TypeVar("Value")
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options."""
+    """Return the options."""
     from macro.networks.layer import PHASES
     from reports.parser import OneLineParser
 
-    options = OneLineParser("python -m macro explain", description=__doc__, epilog=OWN, allow_abbrev=False)
+    options = OneLineParser("python -m macro explain", description=__doc__, epilog=EPILOG, allow_abbrev=False)
     options.add_argument("network", help="fcn-s, alexnet-r, …, or of your own, net.json, net.py:NAME")
     options.add_argument("a", help="a framework")
     options.add_argument("b", help="the framework it is compared with; the same again where a setting differs")
@@ -68,7 +68,7 @@ class ExplainRequest:
 
 
 def request(argv: Sequence[str]) -> ExplainRequest:
-    """What the words of the command mean. Raises UsageError."""
+    """Parse the words of the command. Raises UsageError."""
     from macro.timing.entry import Plan
 
     words = parser().parse_args(argv)
@@ -78,7 +78,7 @@ def request(argv: Sequence[str]) -> ExplainRequest:
     threads = _pair(command.threads(words.threads), "--threads")
     heaps = _pair(command.heaps(words.heap), "--heap")
     divisions = _pair(command.words(words.division, "--division", command.DIVISIONS), "--division")
-    told, devices = command.variables(words.set), command.devices(words.device)
+    variables, devices = command.variables(words.set), command.devices(words.device)
     if len(devices) > 1:
         raise UsageError(f"--device {words.device}: one name, of both; macro run --device cpu,cuda:0 compares two")
     names = [words.a, words.b]
@@ -86,7 +86,7 @@ def request(argv: Sequence[str]) -> ExplainRequest:
         _check_device(words)
         names = command.twins(names)
     about = zip(names, threads, heaps, divisions, strict=True)
-    sides = [_side(net, *side, told, devices[0]) for side in about]
+    sides = [_side(net, *side, variables, devices[0]) for side in about]
     if threads[0] != threads[1]:
         raise UsageError(f"--threads {words.threads}: one number for both; steps on other threads are other clocks")
     plan = Plan(net, command.batch(words.batch, net), words.phase, seconds, words.runs, asked=words.network)
@@ -94,7 +94,7 @@ def request(argv: Sequence[str]) -> ExplainRequest:
 
 
 def _check_device(words: argparse.Namespace) -> None:
-    """What is asked of a processor's steps alone. Raises UsageError."""
+    """Refuse options of a processor's steps alone. Raises UsageError."""
     asked = {"kernels": words.kernels, "json": words.json, "markdown": words.markdown, "figures": words.figures}
     if given := [option for option, value in asked.items() if value]:
         raise UsageError(f"--{given[0]}: of steps on a processor alone; -o FILE keeps the traces of a GPU's")
@@ -103,7 +103,7 @@ def _check_device(words: argparse.Namespace) -> None:
 def _side(
     net: Network, name: str, threads: int, heap: str, division: str, variables: dict[str, str], device: str
 ) -> Side:
-    """A framework in one setting. Raises UsageError."""
+    """Return a framework in one setting. Raises UsageError."""
     from macro.timing.entry import Entry
     from macro.watching.watch import Side
 
@@ -118,7 +118,7 @@ def _side(
 
 
 def main(argv: Sequence[str]) -> int:
-    """The exit code."""
+    """Run the command; return its exit code."""
     from macro.explaining import own, own_request, traced
 
     if traced.is_trace(argv):
@@ -159,7 +159,7 @@ def _explain(asked: ExplainRequest) -> int:
 
 
 def _pair(values: list[Value], option: str) -> list[Value]:
-    """A's and B's. Raises UsageError."""
+    """Return A's and B's values. Raises UsageError."""
     if len(values) > 2:
         raise UsageError(f"{option}: one for both sides, or two: A's and B's")
     return values * 2 if len(values) == 1 else values

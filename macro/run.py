@@ -24,7 +24,7 @@ MARGIN = "1%"
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options."""
+    """Return the options."""
     options = command.parser("run", __doc__, several=True)
     command.add_device(options, several=True)
     options.add_argument("--phase", default="step", metavar="WORDS", help="forward, gradient, step, or several (step)")
@@ -48,17 +48,16 @@ def parser() -> argparse.ArgumentParser:
 
 @dataclass(frozen=True)
 class RunRequest:
-    """What is run: a plan for each batch and phase, whose seconds are of all divisions together, in these entries.
-    `margin`: the smallest ratio less one that is a difference."""
+    """Plans and entries to be timed."""
 
-    plans: Sequence[Plan]
+    plans: Sequence[Plan]  # for each batch and phase, with seconds of all divisions together
     entries: Sequence[Entry]
-    margin: float
+    margin: float  # the smallest ratio less one that is a difference
     outputs: Outputs
 
 
 def request(argv: Sequence[str]) -> RunRequest:
-    """What the words of the command mean. Raises UsageError."""
+    """Parse the words of the command. Raises UsageError."""
     from macro.networks.layer import PHASES
     from macro.timing.entry import Plan
 
@@ -76,7 +75,7 @@ def request(argv: Sequence[str]) -> RunRequest:
 
 
 def main(argv: Sequence[str]) -> int:
-    """The exit code; 1 where a framework failed or does other work; where it is stopped, what says by what."""
+    """Run the command; return 1 where a framework failed or does other work, or its signal's code."""
     from macro.running import session
     from macro.timing.results import contest_name
 
@@ -88,8 +87,8 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _entries(net: Network, words: argparse.Namespace) -> list[Entry]:
-    """Frameworks × devices × threads × heaps × divisions; twins by their knobs, such as two heaps of a tuned one, once.
-    Raises UsageError, also where a division changes nothing of any framework, or none has steps on a device."""
+    """Return frameworks × devices × threads × heaps × divisions, equal settings once. Raises UsageError.
+    It is raised also where a division changes nothing of any framework, or none has steps on a device."""
     from macro.timing.entry import Entry
 
     entries, variables = list[Entry](), command.variables(words.set)
@@ -105,25 +104,25 @@ def _entries(net: Network, words: argparse.Namespace) -> list[Entry]:
         if not any((x.framework, x.setting, x.division) == (framework, setting, division) for x in entries):
             entries.append(Entry(framework, setting, division, status="skipped" if why else "ok", reason=why))
     for division in dict.fromkeys(entry.division for entry in entries):
-        own = [entry for entry in entries if entry.division == division]
-        if all(entry.status == "skipped" for entry in own):
-            away = command.elsewhere(own[0].framework, own[0].setting.device)
-            about = f"--device {own[0].setting.device}" if away else f"--division {division}"
-            raise UsageError(f"{about}: {own[0].reason}")
+        alike = [entry for entry in entries if entry.division == division]
+        if all(entry.status == "skipped" for entry in alike):
+            away = command.elsewhere(alike[0].framework, alike[0].setting.device)
+            about = f"--device {alike[0].setting.device}" if away else f"--division {division}"
+            raise UsageError(f"{about}: {alike[0].reason}")
     return entries
 
 
 def _measure(asked: RunRequest, file: RunFile) -> None:
-    """One batch, phase and division after another, each with an equal share of the budget; then the answer."""
+    """Measure each batch, phase and division, with equal shares of the budget; then append the answer."""
     from macro.running import session
     from macro.timing.answer import sentences
     from reports.record import Note
 
     divisions, seed = dict.fromkeys(entry.division for entry in asked.entries), file.run.environment.state["seed"]
     for plan, division in itertools.product(asked.plans, divisions):
-        own = [x.fresh() for x in asked.entries if x.division == division]
+        fresh = [x.fresh() for x in asked.entries if x.division == division]
         share = replace(plan, seconds=plan.seconds / len(divisions), seed=int(seed))
-        session.contest(share, own, division, asked.margin, file, partial(command.say, asked.outputs.quiet))
+        session.contest(share, fresh, division, asked.margin, file, partial(command.say, asked.outputs.quiet))
     for plan in asked.plans:
         answer = sentences(plan, file.run)
         if answer not in [note.data.get("sentences") for note in file.run.notes]:

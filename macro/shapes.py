@@ -26,7 +26,7 @@ OF_STEP = ("n", "direction", "layout")  # what a file does not say of a convolut
 
 
 def text(network: Network) -> str:
-    """The file, a layer a line."""
+    """Return the text of the file, a layer a line."""
     data = network.data()
     for key in OF_MACRO:
         data.pop(key, None)
@@ -46,7 +46,7 @@ def _dense(node: Node) -> dict[str, object]:
 
 
 def _convolutions(network: Network) -> list[dict[str, object]]:
-    """Alike ones once, by the first one's name, with their count."""
+    """Return convolutions, equal ones once, by the first one's name, with their count."""
     alike: dict[tuple[Conv, bool], list[str]] = {}
     for node in network.nodes:
         for problem in node.problems(network.batch, "forward").get("forward", ()):
@@ -57,15 +57,15 @@ def _convolutions(network: Network) -> list[dict[str, object]]:
 
 def _convolution(problem: Conv, first: bool, names: Sequence[str]) -> dict[str, object]:
     sides = SIDES if problem.pad else ()
-    told = {name: value for name, value in asdict(problem).items() if name not in (*OF_STEP, *sides)}
+    stored = {name: value for name, value in asdict(problem).items() if name not in (*OF_STEP, *sides)}
     plain = {x.name: x.default for x in fields(problem)}
-    sizes = {name: value for name, value in told.items() if value != plain[name] or name in ("r", "s")}
+    sizes = {name: value for name, value in stored.items() if value != plain[name] or name in ("r", "s")}
     count = {"count": len(names)} if len(names) > 1 else {}
     return {"name": names[0], **count, **sizes, **({"first": True} if first else {})}
 
 
 def shapes(record: dict[str, Any]) -> tuple[int, Counter[Conv], Counter[tuple[int, int]]]:
-    """What a file says, without names. Raises ValueError."""
+    """Return the batch and counts of shapes in a file, without names. Raises ValueError."""
     convolutions = Counter[Conv]()
     if "convolutions" in record:
         for layer in conv_layers.of_record(record).layers:
@@ -75,7 +75,8 @@ def shapes(record: dict[str, Any]) -> tuple[int, Counter[Conv], Counter[tuple[in
 
 
 def is_there(network: Network, folder: Path = FOLDER) -> bool:
-    """Whether a file has these shapes and names of its own: one of dense layers alone is written as it is here."""
+    """Return whether a file has these shapes under names of its own.
+    A file of dense layers alone is written as it is here."""
     try:
         record = written.parsed(path(network, folder).read_bytes())
         return "convolutions" in record and shapes(record) == shapes(written.parsed(text(network)))
@@ -84,21 +85,21 @@ def is_there(network: Network, folder: Path = FOLDER) -> bool:
 
 
 def path(network: Network, folder: Path = FOLDER) -> Path:
-    """The network's file; a colon in its name is a dash there."""
+    """Return the network's file; a colon in its name is a dash there."""
     return folder / f"{network.name.replace(':', '-')}.json"
 
 
 def request(argv: Sequence[str]) -> list[Network]:
-    """The networks that the words of the command name. Raises UsageError."""
+    """Return the networks that the words of the command name. Raises UsageError."""
     parser = OneLineParser("python -m macro shapes", description=__doc__, allow_abbrev=False)
     parser.add_argument("network", nargs="+", help="names, or all, that have a file")
     words = parser.parse_args(argv)
     every = [networks.find(name) for name in (networks.names() if words.network == ["all"] else words.network)]
-    return [one for one in every if words.network != ["all"] or path(one).exists()]
+    return [network for network in every if words.network != ["all"] or path(network).exists()]
 
 
 def _refuse_another(network: Network) -> None:
-    """Raises UsageError where its file is of other shapes, or it can have none."""
+    """Raise UsageError where the network's file is of other shapes, or it can have none."""
     if not WORD.fullmatch(network.name):
         raise UsageError(f"network {network.name}: a file is named after it; give a name without / and +")
     ours = network.name in networks.names() and networks.find(network.name) == network
@@ -109,11 +110,11 @@ def _refuse_another(network: Network) -> None:
 
 
 def main(argv: Sequence[str]) -> int:
-    """0; each network is written, and its file named. Raises UsageError."""
-    asked, told = request(argv), dict[Path, str]()
+    """Write each network's file and print its path; return 0. Raises UsageError."""
+    asked, texts = request(argv), dict[Path, str]()
     for network in asked:
         _refuse_another(network)
-        if told.setdefault(path(network), text(network)) != text(network):
+        if texts.setdefault(path(network), text(network)) != text(network):
             raise UsageError(f"network {network.name}: two have one file; give one of them another name")
     for network in asked:
         if not is_there(network):

@@ -24,17 +24,20 @@ if TYPE_CHECKING:
 MARGIN = 0.01
 RATE = 40e9  # FLOP/s of a thread, for a forecast
 START = 8.0  # seconds until a process has taken its first steps, for a forecast
-OWN = "own"
+TABLE_BATCH = "own"
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options."""
+    """Return the options."""
     options = OneLineParser("python -m macro table", description=__doc__, allow_abbrev=False)
     options.add_argument("table", help="shi7: arXiv 1608.07249, table 7")
     options.add_argument("--networks", default="all", metavar="NAMES", help="of the table, comma-separated (all)")
     options.add_argument("--frameworks", default="all", metavar="NAMES", help="comma-separated (all)")
     options.add_argument(
-        "--batches", default=OWN, choices=(OWN, "all"), help="own: the table's; all: its text's pictures' too (own)"
+        "--batches",
+        default=TABLE_BATCH,
+        choices=(TABLE_BATCH, "all"),
+        help="own: the table's; all: its text's pictures' too (own)",
     )
     options.add_argument("--threads", metavar="N", help="those of the table that there are cores for")
     options.add_argument(
@@ -47,19 +50,19 @@ def parser() -> argparse.ArgumentParser:
 
 @dataclass(frozen=True)
 class Cells:
-    """A plan, and who is timed in it."""
+    """A plan, and the entries that are timed in it."""
 
     plan: Plan
     entries: Sequence[Entry]
 
     @property
     def same(self) -> tuple[str, int]:
-        """What they have in common with other passes of the same steps."""
+        """Key that passes of the same steps have in common."""
         return self.plan.network.name, self.plan.batch
 
     @property
     def seconds(self) -> float:
-        """About how long it takes, proofs of equal work apart."""
+        """Estimated duration in seconds, proofs of equal work apart."""
         from macro.timing.entry import FEWEST, LONG, WARM
 
         plan = self.plan
@@ -71,7 +74,7 @@ class Cells:
 
 @dataclass(frozen=True)
 class TableRequest:
-    """What is measured of a table, in order."""
+    """The cells of a table to be measured, in order."""
 
     table: Table
     cells: Sequence[Cells]
@@ -79,7 +82,7 @@ class TableRequest:
 
 
 def request(argv: Sequence[str]) -> TableRequest:
-    """What the words of the command mean. Raises UsageError."""
+    """Parse the words of the command. Raises UsageError."""
     from kernels.devices.cpu import cores
     from macro import tables
 
@@ -97,10 +100,10 @@ def request(argv: Sequence[str]) -> TableRequest:
         for batch in (line.batches if words.batches == "all" else (line.batch,))
         for phase in (("step", "forward", "gradient") if batch == line.batch else ("step",))
     ]
-    cells = [cells for one in wanted if (cells := _cells(table, *one, rows, counts, words.runs)).entries]
+    cells = [cells for which in wanted if (cells := _cells(table, *which, rows, counts, words.runs)).entries]
     each = number(words.budget, TIME, "--budget", "6m") / max(1, len(cells))
     return TableRequest(
-        table, [replace(one, plan=replace(one.plan, seconds=each)) for one in cells], outputs_of(vars(words))
+        table, [replace(group, plan=replace(group.plan, seconds=each)) for group in cells], outputs_of(vars(words))
     )
 
 
@@ -113,28 +116,28 @@ def _cells(
     counts: Sequence[int],
     generations: int,
 ) -> Cells:
-    """Of passes by themselves, those frameworks alone that the table has them of."""
+    """Return a plan's cells; passes by themselves are of those frameworks alone that the table has."""
     from macro.timing.entry import Entry, Plan
 
-    own = [row for row in rows if phase == "step" or row.name in table.passes]
+    chosen = [row for row in rows if phase == "step" or row.name in table.passes]
     net = command.network(network)
-    settings = [(row, command.setting(net, row, count, "default")) for count, row in itertools.product(counts, own)]
+    settings = [(row, command.setting(net, row, count, "default")) for count, row in itertools.product(counts, chosen)]
     plan = Plan(net, batch, phase, 0.0, generations, asked=network)
     return Cells(plan, [Entry(row, setting) for row, setting in settings])
 
 
 def main(argv: Sequence[str]) -> int:
-    """The exit code; 1 where a framework failed or does other work; where it is stopped, what says by what."""
+    """Run the command; return 1 where a framework failed or does other work, or its signal's code."""
     from macro.running import session
     from macro.timing.results import contest_name
 
     asked = request(argv)
-    planned = [contest_name(one.plan, "default") for one in asked.cells]
+    planned = [contest_name(group.plan, "default") for group in asked.cells]
     return session.kept("table", asked.outputs, planned, partial(_measure, asked))
 
 
 def _measure(asked: TableRequest, file: RunFile) -> None:
-    """Cell after cell; then the table, of what there is."""
+    """Measure cell after cell; then append the table, of what there is."""
     from kernels.devices.cpu import cores
     from macro.running import session
     from macro.tables import _text
@@ -142,26 +145,26 @@ def _measure(asked: TableRequest, file: RunFile) -> None:
     from reports.record import Note
 
     seed, say = int(file.run.environment.state["seed"]), partial(command.say, asked.outputs.quiet)
-    left = [one for one in asked.cells if not session.done(one.plan, one.entries, "default", file)]
-    for i, one in enumerate(left):
+    left = [group for group in asked.cells if not session.done(group.plan, group.entries, "default", file)]
+    for i, group in enumerate(left):
         about = sum(other.seconds for other in left[i:])
         say(
-            f"{one.plan.network.name}, batch {one.plan.batch}, {one.plan.phase}: {i + 1} of {len(left)}; about "
+            f"{group.plan.network.name}, batch {group.plan.batch}, {group.plan.phase}: {i + 1} of {len(left)}; about "
             f"{units.counted(round(about / 60), 'minute')} left, and proofs of equal work that there are none of yet"
         )
-        _carry([other for other in left[:i] if other.same == one.same], one)
-        session.contest(replace(one.plan, seed=seed), one.entries, "default", MARGIN, file, say)
-    told = _text.text(asked.table, file.run, cores())
-    if told not in [note.data.get("text") for note in file.run.notes]:
-        file.append(Note(texts.TABLE, {"table": asked.table.name, "text": told}))
+        _carry([other for other in left[:i] if other.same == group.same], group)
+        session.contest(replace(group.plan, seed=seed), group.entries, "default", MARGIN, file, say)
+    text = _text.text(asked.table, file.run, cores())
+    if text not in [note.data.get("text") for note in file.run.notes]:
+        file.append(Note(texts.TABLE, {"table": asked.table.name, "text": text}))
 
 
 def _carry(past: Sequence[Cells], now: Cells) -> None:
-    """What frameworks are, and that one cannot run or does other work, is found out once for all passes of the same
-    steps. One whose process failed while it was timed is asked again."""
-    found = [(x.framework, x.setting, x) for one in past for x in one.entries if x.status != "failed"]
+    """Copy identities and failures from earlier passes of the same steps.
+    A framework whose process failed while it was timed starts again."""
+    known = [(x.framework, x.setting, x) for group in past for x in group.entries if x.status != "failed"]
     for entry in now.entries:
-        for framework, setting, other in found:
+        for framework, setting, other in known:
             if (framework, setting) == (entry.framework, entry.setting):
                 entry.identity, entry.status, entry.reason = other.identity, other.status, other.reason
 

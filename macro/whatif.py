@@ -25,11 +25,11 @@ STARTS = 2  # of a script and of its turns, beside a look at each change: for a 
 WATCHED = 0.25  # of the budget the unchanged step is watched
 ALONE = 0.25  # … and kernels are measured by themselves, all changes together
 SHARES = "of measuring: a fourth watches, a fourth kernels alone, half takes turns"  # of --budget
-OWN = "Words behind -- are the script's own. Where a step ends: python -m macro explain train.py --help."
+EPILOG = "Words behind -- are the script's own. Where a step ends: python -m macro explain train.py --help."
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options, of a network's step."""
+    """Return the options of a network's step."""
     return _with_changes(step_options("whatif", __doc__, "2m", SHARES))
 
 
@@ -39,21 +39,20 @@ def _with_changes(options: argparse.ArgumentParser) -> argparse.ArgumentParser:
     return options
 
 
-def own_options(name: str, about: str | None, budget: str, said: str) -> argparse.ArgumentParser:
-    """Those of a command that changes a step of a user's own program; `said`: of what its budget is."""
+def script_options(name: str, about: str | None, budget: str, shares: str) -> argparse.ArgumentParser:
+    """Return the options of a command that changes a user's script. `shares`: of its budget."""
     from macro.explaining.own_request import add_script
     from reports.parser import OneLineParser
 
-    options = OneLineParser(f"python -m macro {name}", description=about, epilog=OWN, allow_abbrev=False)
+    options = OneLineParser(f"python -m macro {name}", description=about, epilog=EPILOG, allow_abbrev=False)
     options.add_argument("script", metavar="SCRIPT.py", type=Path, help="it is run as it is, in several processes")
-    add_script(options, budget, said)
+    add_script(options, budget, shares)
     add_outputs(options)
     return options
 
 
-def own_step(words: argparse.Namespace, arguments: Sequence[str]) -> tuple[Step, float]:
-    """A program's unchanged step, on the heap that it starts with, and seconds of the whole budget. Raises
-    UsageError."""
+def script_step(words: argparse.Namespace, arguments: Sequence[str]) -> tuple[Step, float]:
+    """Return a program's unchanged step, on its initial heap, and seconds of the budget. Raises UsageError."""
     from macro.changes.base import Step
     from macro.explaining.own_request import script_of
     from macro.frameworks import find
@@ -76,7 +75,7 @@ def own_step(words: argparse.Namespace, arguments: Sequence[str]) -> tuple[Step,
 
 
 def step_options(name: str, about: str | None, budget: str, shares: str) -> argparse.ArgumentParser:
-    """Those of a command that changes a step."""
+    """Return the options of a command that changes a step."""
     from macro.networks.layer import PHASES
     from reports.parser import OneLineParser
 
@@ -95,7 +94,7 @@ def step_options(name: str, about: str | None, budget: str, shares: str) -> argp
 
 
 def step_of(words: argparse.Namespace) -> tuple[Step, float]:
-    """The unchanged step, and seconds of the whole budget. Raises UsageError."""
+    """Return the unchanged step, and seconds of the whole budget. Raises UsageError."""
     from macro.changes.base import Step
     from macro.predicting import made
     from macro.timing.entry import FEWEST, Plan
@@ -118,7 +117,7 @@ def step_of(words: argparse.Namespace) -> tuple[Step, float]:
 
 
 def seeded(step: Step, file: RunFile) -> Step:
-    """With the seed of the run file."""
+    """Return the step with the seed of the run file."""
     return replace(step, plan=replace(step.plan, seed=int(file.run.environment.state["seed"])))
 
 
@@ -134,14 +133,14 @@ class WhatIfRequest:
 
 
 def request(argv: Sequence[str]) -> WhatIfRequest:
-    """What the words of the command mean. Raises UsageError."""
+    """Parse the words of the command. Raises UsageError."""
     from macro.explaining.own_request import is_own, split
 
     if is_own(argv, parser()):
-        own, arguments = split(argv)
-        words = _with_changes(own_options("whatif", __doc__, "2m", SHARES)).parse_intermixed_args(own)
+        options, arguments = split(argv)
+        words = _with_changes(script_options("whatif", __doc__, "2m", SHARES)).parse_intermixed_args(options)
         _refuse_framework(words)
-        step, seconds = own_step(words, arguments)
+        step, seconds = script_step(words, arguments)
     else:
         words = parser().parse_intermixed_args(argv)
         step, seconds = step_of(words)
@@ -155,41 +154,41 @@ def _refuse_framework(words: argparse.Namespace) -> None:
     from macro import frameworks
 
     if words.changes and words.changes[0] in frameworks.names():
-        own = f"a network of your own is {words.script}:NAME"
-        raise UsageError(f"{words.script} {words.changes[0]}: a program has its own framework; {own}")
+        remedy = f"a network of your own is {words.script}:NAME"
+        raise UsageError(f"{words.script} {words.changes[0]}: a program has its own framework; {remedy}")
 
 
 def _changes(asked: Sequence[str], step: Step) -> list[Named]:
-    """Raises UsageError for one that is none, or named twice, or does not apply."""
+    """Parse changes. Raises UsageError for one that is unknown, repeated, or does not apply."""
     from macro import changes
 
-    found = [changes.find(text) for text in asked]
-    for one in found:
-        if [(other.change, other.value) for other in found].count((one.change, one.value)) > 1:
-            raise UsageError(f"{one.words}: it is named twice")
-        if why := one.refused(step):
-            raise UsageError(f"{one.words}: it does not apply: {why}")
-    return found
+    chosen = [changes.find(text) for text in asked]
+    for named in chosen:
+        if [(other.change, other.value) for other in chosen].count((named.change, named.value)) > 1:
+            raise UsageError(f"{named.words}: it is named twice")
+        if why := named.refused(step):
+            raise UsageError(f"{named.words}: it does not apply: {why}")
+    return chosen
 
 
 def _joined(step: Step, changes: Sequence[Named]) -> str | None:
-    """Why they cannot all be made at once."""
-    for one in changes:
-        if why := one.refused(step):
-            return f"{one.words}: {why}"
-        step = one.apply(step)
+    """Return the reason why the changes cannot all be made at once, or None."""
+    for named in changes:
+        if why := named.refused(step):
+            return f"{named.words}: {why}"
+        step = named.apply(step)
     return None
 
 
 def main(argv: Sequence[str]) -> int:
-    """The exit code; 1 where a change is not in the process, or its step fails or does other work; where it is stopped,
-    what says by what."""
+    """Run the command; return 1 where a change is not in the process, or its step fails or is unequal.
+    A stopped run returns the code of its signal."""
     from macro.running import session
 
     asked, not_timed = request(argv), list[str]()
     if not asked.changes:
         return _list(asked.step)
-    words = " ".join(one.words for one in asked.changes)
+    words = " ".join(x.words for x in asked.changes)
     code = session.kept(
         "whatif", asked.outputs, [f"whatif {asked.step.key} {words}"], partial(_measure, asked, not_timed)
     )
@@ -197,12 +196,12 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _list(step: Step) -> int:
-    """The changes that apply to this step, what to type, and why the others do not."""
+    """Print the changes that apply to this step, what to type, and why the others do not."""
     from macro import changes
 
     every = [changes.known(name) for name in changes.names()]
     named = [changes.Named(change, change.takes or "") for change in every]
-    fit = {one.words: one.change for one in named if one.refused(step) is None}
+    fit = {x.words: x.change for x in named if x.refused(step) is None}
     print(f"Changes of a {step.plan.phase} of {step.plan.network.name} in {step.framework.name}:")
     for words, change in fit.items():
         print(f"  {words:<{max(map(len, fit))}}  {change.about}")
@@ -211,9 +210,9 @@ def _list(step: Step) -> int:
         plain = next((words for words, change in fit.items() if not change.takes), next(iter(fit)))
         print(f"Type: python -m macro whatif {what} {plain}; all of them: python -m macro advise {what}")
     print("Not here:")
-    for one in named:
-        if why := one.refused(step):
-            print(f"  {one.words}: {why}")
+    for x in named:
+        if why := x.refused(step):
+            print(f"  {x.words}: {why}")
     return 0
 
 
@@ -236,16 +235,16 @@ def _measure(asked: WhatIfRequest, not_timed: list[str], file: RunFile) -> None:
     with tempfile.TemporaryDirectory(prefix="kernelgap-whatif-") as folder:
         foreseer = Foreseer(step, asked.seconds * WATCHED, asked.seconds * ALONE, file, say, Path(folder))
         foreseer.look(asked.changes)
-        told = foreseer.each(asked.changes)
-        not_timed += [one.words for one in told if not one.there]
-        told = [one for one in told if one.there]
-        together = len(told) > 1 and not asked.apart
-        if together and (why := _joined(step, [one.changes[0] for one in told])):
+        predicted = foreseer.each(asked.changes)
+        not_timed += [x.words for x in predicted if not x.there]
+        predicted = [x for x in predicted if x.there]
+        together = len(predicted) > 1 and not asked.apart
+        if together and (why := _joined(step, [x.changes[0] for x in predicted])):
             say(f"each alone, and not all at once: {why}")
         elif together:
-            told.append(foreseer.both(told))
-        if told:
-            not_timed += [one.words for one in foreseer.turns(step, told, file, say) if failed(one)]
+            predicted.append(foreseer.both(predicted))
+        if predicted:
+            not_timed += [x.words for x in foreseer.turns(step, predicted, file, say) if failed(x)]
 
 
 if __name__ == "__main__":

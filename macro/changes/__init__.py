@@ -1,4 +1,4 @@
-"""One file is one change; its name is the change's, with - for _. A user's own is a file.py with a CHANGE."""
+"""Changes of a step, one per file, named after it with - for _; a user's file.py has a CHANGE."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from macro.changes.base import Change, Step
 
 @dataclass(frozen=True)
 class Named:
-    """A change with what stands behind its `=`, as it is typed: one of a user's own by its `file`."""
+    """A change and the value typed behind its `=`."""
 
     change: Change
     value: str = ""
-    file: str = ""
+    file: str = ""  # path of a user's change
 
     @property
     def words(self) -> str:
@@ -26,7 +26,7 @@ class Named:
         return f"{name}={self.value}" if self.value else name
 
     def refused(self, step: Step) -> str | None:
-        """Why it does not apply."""
+        """Return the reason why the change does not apply to `step`, or None."""
         if step.script is not None and self.change.code:
             return f"it is an edit of the program: {self.change.code}"
         try:
@@ -38,10 +38,10 @@ class Named:
             return f"it raises {raised(error)}"
 
     def edit(self, step: Step) -> str:
-        """What is written into a program; nothing where a variable does it."""
-        made = self.apply(step)
-        knobs = ({**one.setting.knobs, "variables": None} for one in (step, made))
-        alike = next(knobs) == next(knobs) and step.framework == made.framework
+        """Return the code to write into a program; empty where variables alone make the change."""
+        changed = self.apply(step)
+        knobs = ({**x.setting.knobs, "variables": None} for x in (step, changed))
+        alike = next(knobs) == next(knobs) and step.framework == changed.framework
         return "" if alike else self.change.code
 
     def apply(self, step: Step) -> Step:
@@ -49,25 +49,25 @@ class Named:
 
 
 def names() -> list[str]:
-    """Of the changes that there are."""
+    """Return the names of all changes."""
     paths = Path(__file__).parent.glob("[a-z]*.py")
     return sorted(path.stem.replace("_", "-") for path in paths if path.stem != "base")
 
 
 def find(text: str) -> Named:
-    """By `name` or `name=value`, or `file.py`. Raises UsageError."""
+    """Parse `name`, `name=value` or `file.py`. Raises UsageError."""
     name, equals, value = text.partition("=")
     file = name if name.endswith(".py") else ""
-    change = _own(Path(file).resolve()) if file else known(name)
+    change = _load(Path(file).resolve()) if file else known(name)
     if bool(equals and value) != (change.takes is not None):
-        told = f"{change.name}={change.takes}" if change.takes else f"{change.name}, without a value"
-        raise UsageError(f"{text}: give {told}")
+        form = f"{change.name}={change.takes}" if change.takes else f"{change.name}, without a value"
+        raise UsageError(f"{text}: give {form}")
     return Named(change, value, file)
 
 
 @functools.cache
 def known(name: str) -> Change:
-    """One that there is. Raises UsageError."""
+    """Return the suite's change `name`. Raises UsageError."""
     if name not in names():
         raise UsageError(f"{name}: there is no such change: {choice(name, names())} (or a file.py of your own)")
     change: Change = importlib.import_module(f"{__name__}.{name.replace('-', '_')}").CHANGE
@@ -75,7 +75,7 @@ def known(name: str) -> Change:
 
 
 @functools.cache
-def _own(path: Path) -> Change:
+def _load(path: Path) -> Change:
     if not path.is_file():
         raise UsageError(f"{path}: there is no such file")
     try:

@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _WORKERS: ContextVar[Checks | None] = ContextVar("workers", default=None)
 NARROWER = ERRORS / 1.960  # of an interval of 95 %, one of 90
-SHARES = 2 / 3, 1 / 3  # of the time, of the tries of a kernel
-WIDE = 0.1  # its ratio shall be known to ± so much
-USELESS = 1.0  # of a ratio: known no better it is not known
+SHARES = 2 / 3, 1 / 3  # of the time, for a kernel's first and second try
+WIDE = 0.1  # a ratio with an interval wider than ± this is measured again
+USELESS = 1.0  # of a ratio: one with a wider ± is dropped
 FEW = "a kernel by itself had too few rounds: a longer --budget"
 LITTLE = 4 << 30  # bytes of memory that are free, below which workers do not stay
 LEAST = 256  # of a product's sizes, so that it stays a large one
-IMAGES = 16  # of fewer libraries take other algorithms
-# Sizes of which a smaller problem has less, and how much of them at least.
+IMAGES = 16  # with fewer, libraries take other algorithms
+# Sizes that a smaller problem may reduce, and their lower bound
 SIZES: Mapping[type[Problem], tuple[tuple[str, ...], int]] = {
     Gemm: (("m", "n", "k"), LEAST),
     Update: (("m", "n"), LEAST),
@@ -45,7 +45,7 @@ BENCHMARKS: Mapping[type[Problem], str] = {Gemm: "gemm", Update: "update", Conv:
 
 
 class TooFewRounds(Unavailable):
-    """Of a kernel by itself, whose ratio nobody knows then."""
+    """Too few rounds of a kernel by itself: its ratio is unknown."""
 
     def __init__(self) -> None:
         super().__init__(FEW)
@@ -61,35 +61,36 @@ class Ratio:
 
 
 def measured(benchmark: str, options: Mapping[str, Any], seconds: float) -> Ratio:
-    """Of the second of two cases over the first. Raises SuiteError."""
+    """Measure two cases of a benchmark and return the ratio of the second to the first. Raises SuiteError."""
 
     def take(share: float) -> Ratio | None:
         ran = run(benchmark, options, share)
-        found = _ratio(ran.results, ran.comparisons)
-        return found if found is not None and _useful(found) else None
+        ratio = _ratio(ran.results, ran.comparisons)
+        return ratio if ratio is not None and _useful(ratio) else None
 
     return tried(take, seconds)
 
 
 def tried(take: Callable[[float], T | None], seconds: float) -> T:
-    """Once more, in the time that is left, where there were too few rounds, as while others had the processor. Raises
-    TooFewRounds."""
+    """Call `take` with a share of `seconds`, and once more with the rest where it had too few rounds.
+    A second try helps where other processes had the processor. Raises TooFewRounds."""
     for share in SHARES:
-        if (found := take(share * seconds)) is not None:
-            return found
+        if (value := take(share * seconds)) is not None:
+            return value
     raise TooFewRounds
 
 
 def known(xs: Mapping[Problem, str], how: Mapping[str, Any], seconds: float) -> dict[Problem, Ratio]:
-    """Their ratios, each with these of its operands cold, as far as there are any of use; once more, in what time is
-    left, of those that are known badly, of which the better one counts. Raises SuiteError."""
-    found: dict[Problem, Ratio] = {}
+    """Return the useful ratios of these problems, each with the given operands cold.
+    Problems with a wide interval are measured once more in the time that is left; the narrower ratio counts. Raises
+    SuiteError."""
+    best: dict[Problem, Ratio] = {}
     for share in SHARES:
-        left = {x: xs[x] for x in xs if x not in found or found[x].high - found[x].low > 2 * WIDE}
+        left = {x: xs[x] for x in xs if x not in best or best[x].high - best[x].low > 2 * WIDE}
         for x, ratio in ratios(left, how, share * seconds).items() if left else ():
-            if ratio is not None and (x not in found or ratio.high - ratio.low < found[x].high - found[x].low):
-                found[x] = ratio
-    return {x: ratio for x, ratio in found.items() if _useful(ratio)}
+            if ratio is not None and (x not in best or ratio.high - ratio.low < best[x].high - best[x].low):
+                best[x] = ratio
+    return {x: ratio for x, ratio in best.items() if _useful(ratio)}
 
 
 def _useful(ratio: Ratio) -> bool:
@@ -97,20 +98,21 @@ def _useful(ratio: Ratio) -> bool:
 
 
 def ratios(xs: Mapping[Problem, str], how: Mapping[str, Any], seconds: float) -> dict[Problem, Ratio | None]:
-    """The same of several problems of one kind; None of what had too few rounds. But for poolings those of which the
-    same operands are cold are in one run, whose kernels start once and share the time. Raises SuiteError."""
-    (kind,), whole = {type(x) for x in xs}, sum(x.flops for x in xs)
+    """Measure the ratios of several problems of one kind; None where there were too few rounds.
+    Problems with the same cold operands, except poolings, share one run, whose kernels start once and share the time.
+    Raises SuiteError."""
+    (kind,), flops = {type(x) for x in xs}, sum(x.flops for x in xs)
     if kind is Pooling:  # a file of problems is of a benchmark's first operation
-        each_has = {x: seconds * x.bytes / sum(one.bytes for one in xs) for x in xs}
+        each_has = {x: seconds * x.bytes / sum(y.bytes for y in xs) for x in xs}
         runs = {
             x: run(BENCHMARKS[kind], {**_unvaried(x, how), **how, "cold": cold}, each_has[x]) for x, cold in xs.items()
         }
         return {x: _ratio(ran.results, ran.comparisons) for x, ran in runs.items()}
-    found: dict[Problem, Ratio | None] = {}
+    by_problem: dict[Problem, Ratio | None] = {}
     for cold in dict.fromkeys(xs.values()):
         alike = [x for x in xs if xs[x] == cold]
-        found |= _of_one_run(alike, {**how, "cold": cold}, seconds * sum(x.flops for x in alike) / whole)
-    return found
+        by_problem |= _of_one_run(alike, {**how, "cold": cold}, seconds * sum(x.flops for x in alike) / flops)
+    return by_problem
 
 
 def _of_one_run(xs: Sequence[Problem], how: Mapping[str, Any], seconds: float) -> dict[Problem, Ratio | None]:
@@ -119,12 +121,14 @@ def _of_one_run(xs: Sequence[Problem], how: Mapping[str, Any], seconds: float) -
         path = Path(folder, "problems.json")
         path.write_text(json.dumps({"source": "a step", "problems": [asdict(x) for x in xs]}), "utf-8")
         ran = run(BENCHMARKS[kind], {"shapes": path, **how}, seconds)
-    base = {(one.contest, one.name): kind(**one.problem) for one in ran.results if one.role == "measured"}
-    of = {one.contest: base[one.contest, one.baseline] for one in ran.comparisons}
+    base = {
+        (result.contest, result.name): kind(**result.problem) for result in ran.results if result.role == "measured"
+    }
+    of = {result.contest: base[result.contest, result.baseline] for result in ran.comparisons}
     return {
         x: _ratio(
-            [one for one in ran.results if of.get(one.contest) == x],
-            [one for one in ran.comparisons if of[one.contest] == x],
+            [result for result in ran.results if of.get(result.contest) == x],
+            [comparison for comparison in ran.comparisons if of[comparison.contest] == x],
         )
         for x in xs
     }
@@ -136,8 +140,7 @@ def _unvaried(x: Problem, how: Mapping[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def workers() -> Iterator[None]:
-    """Meanwhile all kernels are measured by the same workers, which start once and check a kernel once; for ratios
-    alone, without ceilings."""
+    """Share workers, without ceilings, among all kernels measured meanwhile: they start and check once."""
     import micro
 
     with micro.workers(bounded=False) as shared:
@@ -149,37 +152,41 @@ def workers() -> Iterator[None]:
 
 
 def run(benchmark: str, options: Mapping[str, Any], seconds: float) -> Run:
-    """What micro measures, of about so many seconds. Raises SuiteError."""
+    """Run a benchmark of micro for about `seconds`. Raises SuiteError."""
     import micro
 
     shared = _WORKERS.get()
-    if shared and memory() < LITTLE:  # what each worker once had it keeps
+    if shared and memory() < LITTLE:  # a worker keeps all memory that it once had
         shared.workers.end()
     return micro.measure(micro.plan(benchmark, **options, budget=f"{max(1.0, seconds):.1f}s"), shared)
 
 
 def _ratio(results: Sequence[Result], comparisons: Sequence[Comparison]) -> Ratio | None:
-    """Of the first of these; None where it has no interval. Raises SuiteError where there is none."""
+    """Return the first ratio; None where it has no interval. Raises SuiteError where there is none."""
     assert CONFIDENCE == 0.9
-    one = next((x for x in comparisons if x.ratio is not None), None)
-    if one is None and all(x.seconds is not None for x in results if x.role == "measured"):
+    comparison = next((x for x in comparisons if x.ratio is not None), None)
+    if comparison is None and all(x.seconds is not None for x in results if x.role == "measured"):
         return None  # it ran in too few rounds, or there was no time for it
-    if one is None or one.ratio is None:
+    if comparison is None or comparison.ratio is None:
         raise unmeasured(results, comparisons)
-    if one.low is None or one.high is None:
+    if comparison.low is None or comparison.high is None:
         return None
-    return Ratio(one.ratio, *(one.ratio + (end - one.ratio) * NARROWER for end in (one.low, one.high)))
+    return Ratio(
+        comparison.ratio,
+        *(comparison.ratio + (end - comparison.ratio) * NARROWER for end in (comparison.low, comparison.high)),
+    )
 
 
 def unmeasured(results: Iterable[Result], comparisons: Iterable[Comparison] = ()) -> Unavailable:
-    """Why there are no times: the first reason that there is."""
+    """Return Unavailable with the first reason why there are no times."""
     reasons = [x.reason for x in results if x.reason] + [x.reason for x in comparisons if x.reason]
     return Unavailable(next(iter(reasons), "nothing could be measured"))
 
 
 def smaller(x: Problem, flops: float, varied: str | None = None) -> Problem:
-    """The same with its largest sizes halved until it is so little work, where the time is short: a ratio of large
-    kernels changes little. Of images alone fewer; the axis that is varied stays."""
+    """Halve the largest sizes of `x` until it has at most `flops`.
+    A ratio of large kernels changes little with their sizes. Convolutions and poolings lose images only; the axis
+    `varied` stays."""
     names, least = SIZES[type(x)]
     names = tuple(name for name in names if name != varied)
     while names and x.flops > flops:

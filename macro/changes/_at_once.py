@@ -1,4 +1,4 @@
-"""Several changes at once: what becomes of parts of a step that more than one of them changes."""
+"""Prediction of several changes at once, more than one of which may change the same part of a step."""
 
 from __future__ import annotations
 
@@ -10,25 +10,26 @@ from macro.changes.base import Part
 
 
 def at_once(parts: Sequence[Part]) -> list[Part]:
-    """Of several changes. Of the same kernels, by name and seconds, that more than one of them changes, each leaves its
-    ratio of what the others leave: products on two threads take half of what better kernels take."""
+    """Merge parts of several changes: ratios of the same kernels (equal name and seconds) multiply.
+    For example, products on two threads take half of what better kernels take."""
     alike: dict[tuple[str, float], list[Part]] = {}
-    for one in parts:
-        alike.setdefault((one.what, one.of), []).append(one)
+    for part in parts:
+        alike.setdefault((part.what, part.of), []).append(part)
     merged = []
-    for (what, whole), same in alike.items():
-        merged += same if len(same) == 1 or not whole else [_of_all(what, whole, same)]
+    for (what, unchanged), same in alike.items():
+        merged += same if len(same) == 1 or not unchanged else [_of_all(what, unchanged, same)]
     return merged
 
 
-def _of_all(what: str, whole: float, same: Sequence[Part]) -> Part:
-    """Page faults that come add to each other, and what one costs is off alike for all changes."""
-    come = sum(max(0.0, one.seconds) for one in same) if what == PAGE_FAULTS else 0.0
-    ratios = [1 + (min(0.0, one.seconds) if what == PAGE_FAULTS else one.seconds) / whole for one in same]
-    change = (whole + come) * math.prod(ratios) - whole
+def _of_all(what: str, unchanged: float, same: Sequence[Part]) -> Part:
+    """Multiply the ratios of parts of the same kernels.
+    Seconds of new page faults add, with one common error of a fault's cost."""
+    come = sum(max(0.0, part.seconds) for part in same) if what == PAGE_FAULTS else 0.0
+    ratios = [1 + (min(0.0, part.seconds) if what == PAGE_FAULTS else part.seconds) / unchanged for part in same]
+    change = (unchanged + come) * math.prod(ratios) - unchanged
     rests = [math.prod(ratios[:i] + ratios[i + 1 :]) for i in range(len(same))]
-    half = math.hypot(*(rest * (one.high - one.low) / 2 for rest, one in zip(rests, same, strict=True)))
+    half = math.hypot(*(rest * (part.high - part.low) / 2 for rest, part in zip(rests, same, strict=True)))
     if what == PAGE_FAULTS:
         known = [x for x in same if abs(x.seconds) > (x.high - x.low) / 4]  # to ± twice itself
         half = max([half, *(abs(change) * (x.high - x.low) / 2 / abs(x.seconds) for x in known)])
-    return around(what, change, half, whole)
+    return around(what, change, half, unchanged)

@@ -1,4 +1,4 @@
-"""What the allocator does with freed memory: page faults are what it costs, and the operating system's time theirs."""
+"""Allocators: how they reuse freed memory costs page faults, and these the operating system's time."""
 
 from __future__ import annotations
 
@@ -23,18 +23,20 @@ MANY = 4096  # … from which on what they cost shows in the operating system's 
 
 
 def brings(asked: Asked) -> Forecast:
-    """What of page faults goes, or comes."""
+    """Predict the seconds of the page faults that go, or come."""
     return Forecast((faults(asked.before, asked.after),))
 
 
 @cache
 def new_memory(page: int) -> float:
-    """Seconds that 4 KiB of it cost by themselves, in pages of so many bytes: mapped, written to and unmapped, less
-    being written to. Raises SuiteError."""
+    """Return the seconds that 4 KiB of new memory cost by themselves, in pages of `page` bytes.
+    Memory is mapped, written to and unmapped, less being written to. Raises SuiteError."""
     options = {"what": "clear", "size": MEASURED, "page": page, "memory": "touched,mapped", "vary": "memory"}
     run = _alone.run("memory", options, BUDGET)
     seconds = {
-        one.problem["memory"]: one.seconds.median for one in run.results if one.role == "measured" and one.seconds
+        result.problem["memory"]: result.seconds.median
+        for result in run.results
+        if result.role == "measured" and result.seconds
     }
     if len(seconds) < 2:
         raise _alone.unmeasured(run.results)
@@ -42,21 +44,22 @@ def new_memory(page: int) -> float:
 
 
 def beside(before: Before, after: Seen) -> tuple[Part, ...]:
-    """Those that come or go with a change of something else, where that is certain."""
+    """Return the page faults that certainly come or go with a change of something else."""
     error = (before.faults_error**2 + after.faults_error**2) ** 0.5
     certain = abs(after.faults - before.faults) > max(CERTAIN * error, FEW)
     return (faults(before, after),) if certain else ()
 
 
 def faults(before: Before, after: Seen) -> Part:
-    """The operating system's time of a plain step follows its page faults; where it has few, they cost what one costs
-    by itself. What they cost the program itself, whose caches and table of pages they disturb, and what a page saves
-    that was cleared and so is in the cache, nobody measured alone: BESIDE of it more or less. Threads may have them one
-    after another or all at once: their time is a sum over threads, a step's is the wall's. Raises SuiteError."""
+    """Predict the seconds of a plain step that follow its page faults.
+    They are the operating system's time; of few page faults, what one costs by itself. Side effects were not measured
+    alone: faults disturb the program's caches and page table, and leave cleared pages in the cache. BESIDE of the time
+    covers them. The faults of several threads may take turns or overlap: their time is a sum over threads, a step's is
+    the wall's. Raises SuiteError."""
     if before.faults < FEW and after.faults < FEW:
         return _parts.around("page faults, of which there are none", 0.0, NOTHING * before.seconds)
-    one = before.system / before.faults if before.faults >= MANY else new_memory(SMALL_PAGE)
-    each, apart = one * (1 + 1 / before.threads) / 2, one * (1 - 1 / before.threads) / 2
+    cost = before.system / before.faults if before.faults >= MANY else new_memory(SMALL_PAGE)
+    each, apart = cost * (1 + 1 / before.threads) / 2, cost * (1 - 1 / before.threads) / 2
     more = after.faults - before.faults
     error = CERTAIN / 2 * each * (before.faults_error**2 + after.faults_error**2) ** 0.5
     half = math.hypot(error, BESIDE * more * each) + abs(more) * apart
@@ -64,21 +67,22 @@ def faults(before: Before, after: Seen) -> Part:
 
 
 def fewer_faults(before: Before, after: Seen) -> Effect:
-    """Freed memory is kept: most page faults are gone, but for what one of few steps had, whose heap still grew. Where
-    a process had next to none, which is how its heap happened to lie, that tells nothing of the next one."""
-    told = f"{before.faults:.0f} page faults a step before, {after.faults:.0f} with it"
+    """Return whether most page faults are gone, as they are where freed memory is kept.
+    The standard error of the few steps that were seen, in which the heap may still have grown, is in favor of the
+    change. A process that had next to none, by chance of its heap's layout, shows nothing about the next one."""
+    counts = f"{before.faults:.0f} page faults a step before, {after.faults:.0f} with it"
     if before.faults < FEW:
-        return Effect(True, f"{told}; another process of the unchanged step may have more")
-    return Effect(after.faults - after.faults_error <= max(FEW, FEWER * before.faults), told)
+        return Effect(True, f"{counts}; another process of the unchanged step may have more")
+    return Effect(after.faults - after.faults_error <= max(FEW, FEWER * before.faults), counts)
 
 
 def replaced(step: Step) -> bool:
-    """Whether its allocator is another than glibc's, by its setting or this environment."""
+    """Return whether the allocator is not glibc's, by the step's setting or this environment."""
     return not {*preload.words(step.setting.preload), *preload.given()}.isdisjoint(preload.ALLOCATORS)
 
 
 def allocator(word: str, about: str) -> Change:
-    """Another one, preloaded."""
+    """Return the change to another allocator, preloaded."""
 
     def applies(step: Step, value: str) -> str | None:
         if replaced(step) or step.setting.heap != "default":
@@ -110,7 +114,7 @@ def allocator(word: str, about: str) -> Change:
 
 
 def keeps() -> Change:
-    """glibc's, which gives nothing back."""
+    """Return the change that makes glibc's malloc keep freed memory."""
     from dataclasses import replace
 
     def applies(step: Step, value: str) -> str | None:
@@ -130,10 +134,10 @@ def keeps() -> Change:
         return replace(step, setting=replace(step.setting, heap="keep"))
 
     def took(before: Before, after: Seen) -> Effect:
-        found = fewer_faults(before, after)
+        effect = fewer_faults(before, after)
         if lacking := [name for name, value in variables("keep").items() if after.variables.get(name) != value]:
-            return Effect(False, f"{lacking[0]} is not in its environment; {found.evidence}")
-        return found
+            return Effect(False, f"{lacking[0]} is not in its environment; {effect.evidence}")
+        return effect
 
     about = "glibc's malloc keeps freed memory: no block mapped for itself, none given back"
     return Change(

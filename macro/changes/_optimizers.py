@@ -1,4 +1,4 @@
-"""The forms of PyTorch's optimizer: tensor by tensor, as it is on a CPU, all at once, or in one pass each."""
+"""Forms of PyTorch's optimizer: tensor by tensor (the default on a CPU), all at once, one pass each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TIMES, BYTES = 2, 12  # the last-level cache that a tensor's operands exceed whe
 
 
 def optimizer(form: str, about: str) -> Change:
-    """Another form of it."""
+    """Return the change to another form of the optimizer."""
 
     def applies(step: Step, value: str) -> str | None:
         if why := _pytorch.refused(step, "optimizer", form, compiled=True):
@@ -24,11 +24,11 @@ def optimizer(form: str, about: str) -> Change:
         return None if step.plan.phase == "step" else f"there is no optimizer in a {step.plan.phase}"
 
     def took(before: Before, after: Seen) -> Effect:
-        told = after.flag("optimizer")
-        return Effect(told == form, f"PyTorch's optimizer is {told}")
+        actual = after.flag("optimizer")
+        return Effect(actual == form, f"PyTorch's optimizer is {actual}")
 
     def brings(asked: Asked) -> Forecast:
-        """The rule alone, over tensors of the mean size of a layer's, as now, and in the other form."""
+        """Predict from the rule alone, over tensors of a layer's mean size, in the present and the other form."""
         before, network = asked.before, asked.unchanged.plan.network
         seconds = before.kinds("optimizer")
         if not seconds:
@@ -63,5 +63,5 @@ def optimizer(form: str, about: str) -> Change:
 
 
 def _foreach(before: Before) -> bool:
-    """Whether it takes all tensors at once now, by the functions that samples are in."""
+    """Return whether the optimizer takes all tensors at once now, by the functions that samples are in."""
     return any("foreach" in x for x in before.symbols)

@@ -1,4 +1,4 @@
-"""What becomes of a step's kernels with a change: seconds of its rows, times the ratios of what runs in them."""
+"""Predicted seconds of a step's kernels: seconds of its rows, times the ratios of what runs in them."""
 
 from __future__ import annotations
 
@@ -27,53 +27,53 @@ HAVE_PRODUCTS = (*PRODUCTS, "recurrent cell", "attention")  # kinds of work that
 PAGE_FAULTS = "page faults"
 CONVOLUTIONS = ("convolution", "layout reorder")
 ROUNDS = 10  # of both cases of a kernel that fit into its seconds
-OF_MALLOC = ("MALLOC_", "GLIBC_TUNABLES")  # how variables begin that change no kernel
-SLOW = 30e9  # FLOP/s of a product whose step has none that tells better
+OF_MALLOC = ("MALLOC_", "GLIBC_TUNABLES")  # prefixes of variables that change no kernel
+SLOW = 30e9  # FLOP/s of a product, where the step has no other to go by
 PASSES = ("element-wise", "reduction", "softmax and loss", "normalization", "copy", "clear")  # over activations
-LARGE = 0.01  # of a step: what a kernel takes that is measured
+LARGE = 0.01  # of a step: a kernel that takes less is not measured
 MOST = 0.1  # of a step: more is not left unknown in a prediction
-# Of a framework's row the kernel of this suite that makes the same calls.
+# The variant of this suite's kernel that makes the same calls, by a framework's row
 GEMMS = {"pytorch": "torch", "pytorch-compile": "torch", "keras-torch": "torch", "numpy": "numpy"}
 
 
 def part(what: str, seconds: float, ratio: Ratio) -> Part:
-    """What becomes of so many seconds of a step."""
+    """Return the part for `seconds` of a step whose kernels change by `ratio`."""
     change = seconds * (ratio.value - 1)
     half = max(ratio.high - ratio.value, ratio.value - ratio.low) * seconds
     return around(what, change, half, seconds)
 
 
 def around(what: str, change: float, half: float, of: float = 0.0) -> Part:
-    """With an error of so many seconds on both sides."""
+    """Return a part of `change` seconds with an error of `half` seconds on both sides."""
     return Part(what, change, change - half, change + half, of)
 
 
 def unknown(what: str, seconds: float) -> Part:
-    """Of so many seconds of which nobody knows more than that a part of them may go, or come."""
+    """Return a part of unknown change: up to half of `seconds` may go, or come."""
     return Part(what, 0.0, -seconds / 2, seconds / 2)
 
 
-def gathered(found: Iterable[tuple[str, Problem, float]]) -> Spent:
-    """By problem the seconds of its rows."""
+def gathered(rows: Iterable[tuple[str, Problem, float]]) -> Spent:
+    """Sum the seconds of rows by problem."""
     spent: Spent = {}
-    for row, x, took in found:
+    for row, x, took in rows:
         of = spent.setdefault(x, {})
         of[row] = of.get(row, 0.0) + took
     return spent
 
 
 def total(spent: Spent) -> float:
-    """Seconds of all."""
+    """Sum the seconds of all problems."""
     return sum(sum(of.values()) for of in spent.values())
 
 
 def by_row(before: Before, kind: type[Problem], columns: Sequence[str]) -> Iterator[tuple[str, Problem, float]]:
-    """Each row of a step, each of its problems of this kind as the framework has it, and the seconds that it takes in
-    these columns, of several each its share of their FLOP."""
+    """Yield each row, each of its problems of this kind as the framework has it, and its seconds.
+    Seconds are those in `columns`; several problems of a row share them by their FLOP."""
     for (names, column), took in before.cells.items():
-        found = list(_called(before, names, kind)) if column in columns else []
-        whole = sum(x.flops for _, x in found)
-        yield from ((name, x, took * x.flops / whole) for name, x in found)
+        problems = list(_called(before, names, kind)) if column in columns else []
+        flops = sum(x.flops for _, x in problems)
+        yield from ((name, x, took * x.flops / flops) for name, x in problems)
 
 
 def _called(before: Before, names: Sequence[str], kind: type[Problem]) -> Iterator[tuple[str, Problem]]:
@@ -85,63 +85,65 @@ def _called(before: Before, names: Sequence[str], kind: type[Problem]) -> Iterat
 
 
 def swapped(asked: Asked, field: str) -> Forecast:
-    """Each product of the step alone in both settings, which differ in this field; the rest stays as it is."""
+    """Predict products from each one alone in both settings, which differ in `field`."""
     other = asked.changed.setting
     changed = {"threads": other.threads or asked.threads, "heap": other.heap, "preload": other.preload}
     return products(asked, {"vary": field, field: f"{alike(asked)[field]},{changed[field]}"})
 
 
 def products(asked: Asked, how: Mapping[str, Any]) -> Forecast:
-    """Each product of the step by itself, in the two cases that these options say; of those that recurrent cells and
-    attention have in them nothing is known."""
+    """Predict products from each one alone, in the two cases of these options.
+    Products inside recurrent cells and attention stay unknown."""
     variant = GEMMS.get(asked.unchanged.row)
     if variant is None:
         return Forecast(why=f"no kernel here calls the products of {asked.unchanged.framework.name}")
-    found = _known(asked, Gemm, "other products", PRODUCTS, HAVE_PRODUCTS)
-    return with_rest(asked, "other products", HAVE_PRODUCTS, found, each(asked, found, {"variant": variant, **how}))
+    spent = _known(asked, Gemm, "other products", PRODUCTS, HAVE_PRODUCTS)
+    return with_rest(asked, "other products", HAVE_PRODUCTS, spent, each(asked, spent, {"variant": variant, **how}))
 
 
 def convolutions(asked: Asked, how: Mapping[str, Any]) -> Forecast:
-    """Each convolution of the step by itself, in the two cases that these options say."""
-    found = _known(asked, Conv, "other convolutions", CONVOLUTIONS, CONVOLUTIONS)
-    return with_rest(asked, "other convolutions", CONVOLUTIONS, found, each(asked, found, how))
+    """Predict convolutions from each one alone, in the two cases of these options."""
+    spent = _known(asked, Conv, "other convolutions", CONVOLUTIONS, CONVOLUTIONS)
+    return with_rest(asked, "other convolutions", CONVOLUTIONS, spent, each(asked, spent, how))
 
 
-def with_rest(asked: Asked, what: str, kinds: Sequence[str], known: Spent, found: Forecast) -> Forecast:
-    """With what takes a hundredth of the step or more of these kinds and is none of the problems that are known."""
+def with_rest(asked: Asked, what: str, kinds: Sequence[str], known: Spent, forecast: Forecast) -> Forecast:
+    """Add an unknown part for work of these kinds outside the known problems, if it takes LARGE or more."""
     rest = asked.before.kinds(*kinds) - total(known)
     more = (unknown(what, rest),) if rest >= LARGE * asked.before.seconds else ()
-    return Forecast((*found.parts, *more), found.why)
+    return Forecast((*forecast.parts, *more), forecast.why)
 
 
 def _known(asked: Asked, kind: type[Problem], what: str, kinds: Sequence[str], have: Sequence[str]) -> Spent:
-    """The problems of these kinds of work. Raises Unavailable where most of those kinds that `have` such are none that
-    a kernel here does, and take MOST of the step: nobody can say what becomes of it."""
-    found = gathered(by_row(asked.before, kind, kinds))
-    rest = asked.before.kinds(*have) - total(found)
-    if rest > max(total(found), MOST * asked.before.seconds):
+    """Return the step's problems of these kinds of work.
+    Raises Unavailable where most work of the kinds `have` is in no problem of a kernel here, and takes MOST of the
+    step."""
+    spent = gathered(by_row(asked.before, kind, kinds))
+    rest = asked.before.kinds(*have) - total(spent)
+    if rest > max(total(spent), MOST * asked.before.seconds):
         raise Unavailable(f"{what} take {100 * rest / asked.before.seconds:.0f} % of the step; nothing calls them here")
-    return found
+    return spent
 
 
 def poolings(asked: Asked, how: Mapping[str, Any]) -> Forecast:
-    """Each pooling of the step by itself, forward and gradient at once."""
+    """Predict poolings from each one alone, forward and gradient at once."""
     rows: list[tuple[str, Problem, float]] = []
     for node in asked.unchanged.plan.network.nodes:
         took = sum(x for (rows, kind), x in asked.before.cells.items() if kind == "pooling" and _of(node.name, rows))
         if took and (pool := pooling(node, asked.unchanged)) is not None:
             rows.append((node.name, pool, took))
-    found = gathered(rows)
-    return with_rest(asked, "other poolings", ("pooling",), found, each(asked, found, how) if found else Forecast())
+    spent = gathered(rows)
+    return with_rest(asked, "other poolings", ("pooling",), spent, each(asked, spent, how) if spent else Forecast())
 
 
 def _of(name: str, rows: Sequence[str]) -> bool:
-    """Whether all of these rows are a layer's."""
+    """Return whether all of these rows are a layer's."""
     return bool(rows) and all(row.rpartition(" ")[0] == name for row in rows)
 
 
 def pooling(node: Node, step: Step) -> Pooling | None:
-    """What a layer computes, where a kernel of this suite does the same: square images and windows without padding."""
+    """Return a layer's pooling, where a kernel of this suite does the same.
+    It does for square images and windows without padding."""
     layer = node.layer
     if not isinstance(layer, Pool) or layer.stride != STRIDE or any(layer.pads):
         return None
@@ -155,8 +157,9 @@ def pooling(node: Node, step: Step) -> Pooling | None:
 
 
 def alike(asked: Asked) -> dict[str, Any]:
-    """The settings of the unchanged step, as options. Raises Unavailable where kernels by themselves would be others:
-    they run in this Python, without the step's own variables."""
+    """Return the settings of the unchanged step, as options.
+    Raises Unavailable where kernels by themselves would run in other settings: they run in this Python, without the
+    step's own variables."""
     setting, script = asked.unchanged.setting, asked.unchanged.script
     if script is not None and os.path.abspath(script.python) != os.path.abspath(sys.executable):
         raise Unavailable(f"{script.python} may have other kernels than this Python, by which they are measured")
@@ -166,10 +169,11 @@ def alike(asked: Asked) -> dict[str, Any]:
 
 
 def each(asked: Asked, spent: Spent, how: Mapping[str, Any]) -> Forecast:
-    """Of each problem the ratio alone times its seconds in the step: those that are at least a hundredth of it, which
-    share the time, operands in cache as the step has them; what is smaller is taken to change as the rest does. Raises
-    TooFewRounds where of more than MOST of the step there is no ratio, and of all of them. What is far larger than the
-    last cache is measured in part: allocating, filling and checking it takes longer than its rounds."""
+    """Predict each problem: its seconds in the step times its ratio alone.
+    Problems of LARGE of the step or more are measured and share the time, with operands in cache as the step has them;
+    smaller ones are assumed to change as those do. What is far larger than the last cache is measured in part, since
+    allocating, filling and checking it takes longer than its rounds. Raises TooFewRounds where problems of more than
+    MOST of the step, or all, have no ratio."""
     large = {x: took for x, of in spent.items() if (took := sum(of.values())) >= LARGE * asked.before.seconds}
     if not large:
         return Forecast((unknown("kernels of which none takes a hundredth of the step", total(spent)),))
@@ -177,11 +181,11 @@ def each(asked: Asked, spent: Spent, how: Mapping[str, Any]) -> Forecast:
     most = 2 * open_device("cpu").limits().usable_cache
     of = {x: _alone.smaller(x, min(fits, most / x.bytes) * x.flops, how.get("vary")) for x in large}
     cold = {of[x]: _reuse.cold(asked, max(spent[x], key=spent[x].__getitem__), x) for x in large}
-    found = _alone.known(cold, {**alike(asked), **how}, asked.alone)
-    lost = {x: took for x, took in large.items() if of[x] not in found}
+    ratios = _alone.known(cold, {**alike(asked), **how}, asked.alone)
+    lost = {x: took for x, took in large.items() if of[x] not in ratios}
     if len(lost) == len(large) or sum(lost.values()) > MOST * asked.before.seconds:
         raise _alone.TooFewRounds
-    parts = [part(x.name, took, found[of[x]]) for x, took in large.items() if x not in lost]
+    parts = [part(x.name, took, ratios[of[x]]) for x, took in large.items() if x not in lost]
     if small := total(spent) - sum(large.values()):
         share = sum(x.seconds for x in parts) / sum(x.of for x in parts)
         parts.append(around("the smaller ones", share * small, abs(share * small), small))
@@ -189,43 +193,42 @@ def each(asked: Asked, spent: Spent, how: Mapping[str, Any]) -> Forecast:
 
 
 def added(asked: Asked, x: Problem, variant: str) -> Part:
-    """A product that the step does not have yet: as many seconds as it takes by itself. Raises SuiteError."""
-    own = gathered(by_row(asked.before, Gemm, PRODUCTS))
-    rate = sum(one.flops * len(of) for one, of in own.items()) / took if (took := total(own)) else SLOW
+    """Predict a product that the step does not have yet by its seconds alone. Raises SuiteError."""
+    spent = gathered(by_row(asked.before, Gemm, PRODUCTS))
+    rate = sum(product.flops * len(of) for product, of in spent.items()) / took if (took := total(spent)) else SLOW
     less = _alone.smaller(x, rate * _alone.SHARES[0] * asked.alone / ROUNDS)
     how = {"variant": variant, **alike(asked), **asdict(less), "cold": "all"}
 
     def take(seconds: float) -> Part | None:
         ran, scale = _alone.run(_alone.BENCHMARKS[type(x)], how, seconds), x.flops / less.flops
-        one = next((one.seconds for one in ran.results if one.role == "measured"), None)
-        if one is None:
+        estimate = next((result.seconds for result in ran.results if result.role == "measured"), None)
+        if estimate is None:
             raise _alone.unmeasured(ran.results)
-        if one.low is None or one.high is None:
+        if estimate.low is None or estimate.high is None:
             return None
-        return around(x.name, scale * one.median, scale * _alone.NARROWER * (one.high - one.low) / 2)
+        return around(x.name, scale * estimate.median, scale * _alone.NARROWER * (estimate.high - estimate.low) / 2)
 
     return _alone.tried(take, asked.alone)
 
 
 def together(*forecasts: Forecast) -> Forecast:
-    """Of several parts of a step; unknown where one is."""
+    """Join forecasts of several parts of a step; unknown where one is."""
     if why := next((x.why for x in forecasts if x.why), None):
         return Forecast(why=why)
-    return Forecast(tuple(x for one in forecasts for x in one.parts))
+    return Forecast(tuple(x for forecast in forecasts for x in forecast.parts))
 
 
 def shared(asked: Asked, *forecasts: tuple[float, Callable[[Asked], Forecast]]) -> Forecast:
-    """Of parts of a step that are measured one after the other: each has of the time the share that it has of the
-    step, `seconds`; what takes none of it is not measured. Raises TooFewRounds of kernels of more than MOST of the
-    step."""
-    whole, found = sum(seconds for seconds, _ in forecasts), []
+    """Predict parts of a step one after another, each with a share of the time by its `seconds`.
+    Parts without seconds are not measured. Raises TooFewRounds for kernels of more than MOST of the step."""
+    all_seconds, predicted = sum(seconds for seconds, _ in forecasts), []
     for seconds, brings in forecasts:
         if not seconds:
             continue
         try:
-            found.append(brings(replace(asked, alone=asked.alone * seconds / whole)))
+            predicted.append(brings(replace(asked, alone=asked.alone * seconds / all_seconds)))
         except _alone.TooFewRounds:
             if seconds > MOST * asked.before.seconds:
                 raise
-            found.append(Forecast((unknown("kernels that had too few rounds", seconds),)))
-    return together(*found)
+            predicted.append(Forecast((unknown("kernels that had too few rounds", seconds),)))
+    return together(*predicted)

@@ -1,4 +1,4 @@
-"""Whose products they are, by the functions that samples are in; and libraries preloaded that change MKL's."""
+"""Products by library, from the functions of samples, and preloaded libraries that replace MKL's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from macro.changes import _parts
 from macro.changes.base import FUNCTIONS, Before, Change, Effect, Seen, Step
 
 MKL = ("pytorch", "keras-torch")  # rows whose products are MKL's; the wheels of PyTorch have it inside, on x86-64
-RARE = 0.05  # of the samples in products: what has fewer tells nothing
+RARE = 0.05  # of the samples in products: a family with fewer is ignored
 TELLING = 5  # samples that would be there if nothing had changed
 CHANGED = {
     "mkl-intel": "MKL's dispatch is changed, and MKL would multiply no more",
@@ -25,7 +25,7 @@ KERNEL = re.compile(
 
 
 def is_mkl(step: Step) -> str | None:
-    """Why its products are not MKL's."""
+    """Return the reason why the step's products are not MKL's, or None."""
     if step.row.removesuffix("-compile") not in MKL:
         return f"the products of {step.framework.name} are not MKL's"
     return None
@@ -38,8 +38,9 @@ def preloaded(
     took: Callable[[Before, Seen], Effect],
     needless: Callable[[], str | None] = lambda: None,
 ) -> Change:
-    """A library that changes MKL's products, loaded before it. `took` is asked where it is mapped; `needless`: why it
-    changes nothing on this machine."""
+    """Return the change that preloads a library which changes MKL's products.
+    `took` is called where the library is mapped; `needless` returns the reason why it changes nothing on this machine.
+    """
 
     def shown(before: Before, after: Seen) -> Effect:
         if preload.missing([word], before.maps) is None:
@@ -63,7 +64,7 @@ def preloaded(
 
 
 def applies(step: Step, word: str) -> str | None:
-    """Why a library that changes MKL's products cannot be loaded before it."""
+    """Return the reason why a library that changes MKL's products cannot be preloaded, or None."""
     loaded = (*preload.words(step.setting.preload), *preload.given())
     if word in loaded:
         return "it is made already"
@@ -71,7 +72,7 @@ def applies(step: Step, word: str) -> str | None:
 
 
 def absent(word: str) -> str | None:
-    """Why a library cannot be preloaded here."""
+    """Return the reason why a library cannot be preloaded here, or None."""
     try:
         preload.variables(word)
     except SuiteError as error:
@@ -80,39 +81,40 @@ def absent(word: str) -> str | None:
 
 
 def gone(before: Before, after: Seen, functions: re.Pattern[str], named: str) -> Effect:
-    """Whether no sample is in these functions any more, where as many as there were would show."""
-    was, now = (sum(n for x, n in one.symbols.items() if functions.search(x)) for one in (before, after))
-    whole, all_now = (sum(one.symbols.values()) for one in (before, after))
-    told = f"{was} of {whole} samples in {named} before, {now} of {all_now} with it"
-    return Effect(not now and was * all_now >= TELLING * whole, told)
+    """Check that no sample is in these functions any more, where as many as there were would show."""
+    was, now = (sum(n for x, n in seen.symbols.items() if functions.search(x)) for seen in (before, after))
+    all_before, all_now = (sum(seen.symbols.values()) for seen in (before, after))
+    evidence = f"{was} of {all_before} samples in {named} before, {now} of {all_now} with it"
+    return Effect(not now and was * all_now >= TELLING * all_before, evidence)
 
 
 def kernels(symbols: Iterable[str], *groups: str) -> tuple[str, ...]:
-    """The families of a BLAS's kernels whose functions are among these: MKL's `set`, OpenBLAS's `core`, or both."""
+    """Return the families of BLAS kernels in these functions: MKL's `set`, OpenBLAS's `core`, or both."""
     return tuple(sorted(_families(dict.fromkeys(symbols, 1), *groups)))
 
 
 def _families(symbols: Mapping[str, int], *groups: str) -> Counter[str]:
-    """With the samples in each."""
-    found = Counter[str]()
+    """Count the samples of each family."""
+    samples = Counter[str]()
     for symbol, count in symbols.items():
         if match := KERNEL.search(symbol):
-            found.update({match[group]: count for group in groups or ("set", "core") if match[group]})
-    return found
+            samples.update({match[group]: count for group in groups or ("set", "core") if match[group]})
+    return samples
 
 
 def _main(symbols: Mapping[str, int], *groups: str) -> tuple[str, ...]:
-    """Those that have a part of the samples worth speaking of: a rare one is seen in the longer of two looks alone."""
-    found = _families(symbols, *groups)
-    return tuple(sorted(name for name, count in found.items() if count >= RARE * found.total()))
+    """Return the families with at least RARE of the samples.
+    The longer of two recordings shows rarer ones alone."""
+    samples = _families(symbols, *groups)
+    return tuple(sorted(name for name, count in samples.items() if count >= RARE * samples.total()))
 
 
 def others(before: Before, after: Seen, *groups: str) -> Effect:
-    """Whether products run in other kernels than before."""
+    """Check that products run in other kernels than before."""
     was, now = (_main(x.symbols, *groups) for x in (before, after))
     if not was or not now:
         return Effect(
             False, f"no product was seen {'before' if not was else 'with it'}, so nothing shows which kernels run"
         )
-    told = f"products in {', '.join(was)} kernels before, in {', '.join(now)} with it"
-    return Effect(set(was) != set(now), told)
+    evidence = f"products in {', '.join(was)} kernels before, in {', '.join(now)} with it"
+    return Effect(set(was) != set(now), evidence)

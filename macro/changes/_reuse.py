@@ -1,5 +1,7 @@
-"""Whether a step has a kernel's operands in cache where it uses them: by the bytes that it touches since it last
-touched each, its reuse distance (LRU stacks: Mattson, Gecsei, Slutz, Traiger 1970)."""
+"""Operands that a step has in cache at their use, by reuse distance.
+
+The distance is the bytes touched since an operand was last touched (LRU stacks: Mattson, Gecsei, Slutz, Traiger 1970).
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from macro.explaining.rows import FLOAT, phase
 from macro.networks.base import Network
 from macro.networks.layer import Node, size
 
-# What a row touches, by the names that convolutions have for it; x and dx of each layer before it.
+# Arrays that a row touches, by a convolution's names; x and dx of each layer before it
 ARRAYS = {
     "forward": ("x", "w", "y"),
     "activation": ("y",),
@@ -34,9 +36,9 @@ MOSTLY = 0.5  # of a kernel's bytes
 
 
 def cold(asked: Asked, row: str, x: Problem) -> str:
-    """What micro's --cold takes: all operands, or none where the step has most of their bytes in its last cache: a
-    visit has one long launch, before which nothing brings the one operand into cache and not the other. All of what is
-    no row of a network, or whose passes are measured at once."""
+    """Return the value of micro's --cold: `all`, or none where the step has most bytes in its last cache.
+    A sample has one long launch, before which nothing brings one operand into cache and not another. All operands are
+    cold for rows of no network, and for passes measured at once."""
     plan, (layer, _, role) = asked.unchanged.plan, row.rpartition(" ")
     rows = distances(plan.network, plan.batch, plan.phase) if asked.unchanged.script is None else {}
     if row not in rows or not isinstance(x, (Gemm, Conv, Update)):
@@ -48,38 +50,38 @@ def cold(asked: Asked, row: str, x: Problem) -> str:
     operands, cache = x.operands(), open_device("cpu").limits().usable_cache
     names = [operand.name for operand in operands]
     called = {**dict.fromkeys(names, last), **dict(zip(names, (first, second), strict=False)), "w": "w"}
-    near = sum(one.nbytes for one in operands if since.get(called[one.name], math.inf) <= cache)
-    return "" if near > MOSTLY * sum(one.nbytes for one in operands) else "all"
+    near = sum(operand.nbytes for operand in operands if since.get(called[operand.name], math.inf) <= cache)
+    return "" if near > MOSTLY * sum(operand.nbytes for operand in operands) else "all"
 
 
 def _exchanged(asked: Asked, row: str, x: Problem) -> bool:
-    """Whether the framework computes the transpose of the row's product, from its factors the other way round; of
-    square ones nobody knows."""
+    """Return whether the framework computes the transpose of the row's product, factors exchanged.
+    Square products do not show it."""
     product = asked.before.rows[row].product if row in asked.before.rows else None
     return isinstance(x, (Gemm, Update)) and product is not None and (x.m, x.n) != (product.m, product.n)
 
 
 @lru_cache(maxsize=8)
 def distances(network: Network, batch: int, phases: str) -> Mapping[str, Mapping[str, float]]:
-    """Of each row what it touches, and the bytes that were touched since it last was, its own among them; of memory
-    that a framework uses beside nothing is known."""
+    """Return, for each array of each row, the bytes touched since it was, itself among them.
+    Memory that a framework uses internally is not counted."""
     recent, kept = dict[str, float](), RULES[network.rule].state  # what was touched last comes last
-    found: dict[str, dict[str, float]] = {}
+    by_row: dict[str, dict[str, float]] = {}
     for _ in range(2):  # what the first step of a process touches first, another has touched before
         for node, role in _order(network, phases):
             touched = {what: dict(_arrays(node, batch, kept, what)) for what in ARRAYS.get(role, ())}
-            found[f"{node.name} {role}"] = {
+            by_row[f"{node.name} {role}"] = {
                 what: max((_since(recent, name) for name in arrays), default=0.0) for what, arrays in touched.items()
             }
             for arrays in touched.values():
                 for name, taken in arrays.items():
                     recent.pop(name, None)
                     recent[name] = taken
-    return found
+    return by_row
 
 
 def _order(network: Network, phases: str) -> Iterator[tuple[Node, str]]:
-    """Layers and roles as a step has them: forward, the loss, back, and all updates."""
+    """Yield layers and roles in a step's order: forward, the loss, back, and all updates."""
     nodes = network.nodes
     yield from ((node, role) for node in nodes for role in node.roles if phase(role) == "forward")
     if phases == "forward":
@@ -91,7 +93,7 @@ def _order(network: Network, phases: str) -> Iterator[tuple[Node, str]]:
 
 
 def _arrays(node: Node, batch: int, kept: Sequence[str], what: str) -> Iterator[tuple[str, float]]:
-    """Names and bytes. `kept`: what an optimizer has beside the weights."""
+    """Yield names and bytes of arrays. `kept`: the optimizer's state beside the weights."""
     if what in ("w", "dw", "state"):
         names = kept if what == "state" else [what]
         yield from ((f"{name} {node.name}", float(FLOAT * node.count)) for name in names)
@@ -103,8 +105,8 @@ def _arrays(node: Node, batch: int, kept: Sequence[str], what: str) -> Iterator[
 
 
 def _since(recent: Mapping[str, float], name: str) -> float:
-    """The bytes touched since it was."""
+    """Return the bytes touched since an array was."""
     if name not in recent:
         return math.inf
     order = list(recent)
-    return sum(recent[one] for one in order[order.index(name) :])
+    return sum(recent[other] for other in order[order.index(name) :])

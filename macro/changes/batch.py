@@ -27,8 +27,8 @@ def took(before: Before, after: Seen) -> Effect:
 
 
 def brings(asked: Asked) -> Forecast:
-    """Each product, convolution and pooling alone at both sizes; passes over activations in proportion; updates as
-    they are."""
+    """Predict products, convolutions and poolings from each one alone at both sizes.
+    Passes over activations change in proportion; updates stay as they are."""
     variant = _parts.GEMMS.get(asked.unchanged.row)
     if variant is None:
         return Forecast(why=f"no kernel here calls the products of {asked.unchanged.framework.name}")
@@ -36,7 +36,7 @@ def brings(asked: Asked) -> Forecast:
     parts: list[tuple[float, Callable[[Asked], Forecast]]] = []
     rows = list(_parts.by_row(before, Gemm, _parts.PRODUCTS))
     for axis in ("m", "n", "k"):
-        spent = _parts.gathered(one for one in rows if _axis(one[1], one[0], batches[0]) == axis)
+        spent = _parts.gathered(row for row in rows if _axis(row[1], row[0], batches[0]) == axis)
         how = _along(axis, batches, variant)
         parts.append((_parts.total(spent), partial(_parts.each, spent=spent, how=how)))
     grows: tuple[str, ...] = _parts.PASSES
@@ -49,10 +49,10 @@ def brings(asked: Asked) -> Forecast:
         grows = (*grows, *_parts.CONVOLUTIONS, "pooling")
     passed = more * sum(took for (rows, kind), took in before.cells.items() if kind in grows and not _updates(rows))
     passes = Forecast((_parts.around("passes over activations", passed, abs(passed) / 10),))
-    found = _parts.with_rest(
+    products = _parts.with_rest(
         asked, "other products", _parts.HAVE_PRODUCTS, _parts.gathered(rows), _parts.shared(asked, *parts)
     )
-    return _parts.together(found, passes)
+    return _parts.together(products, passes)
 
 
 def _along(axis: str, batches: tuple[int, int], variant: str) -> dict[str, Any]:
@@ -64,7 +64,8 @@ def _updates(rows: tuple[str, ...]) -> bool:
 
 
 def _axis(x: Problem, row: str, batch: int) -> str | None:
-    """Where a product has the batch: a gradient of weights sums over it. None: it stays as it is."""
+    """Return the axis of a product that is the batch; None where there is none, and its size stays.
+    A gradient of weights sums over the batch."""
     order = ("k", "m", "n") if row.endswith("wgrad") else ("m", "n", "k")
     sizes = asdict(x)
     return next((name for name in order if sizes[name] == batch), None)

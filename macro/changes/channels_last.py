@@ -25,24 +25,25 @@ def took(before: Before, after: Seen) -> Effect:
 
 
 def brings(asked: Asked) -> Forecast:
-    """Convolutions and poolings alone in both orders. What is element-wise does not see the order; normalizations do,
-    and nobody measured them."""
+    """Predict convolutions and poolings from each one alone in both orders.
+    Element-wise work does not depend on the order; normalizations do, and are not measured."""
     both = {"vary": "layout", "layout": "nchw,nhwc"}
-    before, whole = asked.before, _parts.gathered(_parts.by_row(asked.before, Conv, _parts.CONVOLUTIONS))
+    before, convolutions = asked.before, _parts.gathered(_parts.by_row(asked.before, Conv, _parts.CONVOLUTIONS))
     parts: list[tuple[float, Callable[[Asked], Forecast]]] = [
         (before.kinds("pooling"), partial(_parts.poolings, how={**both, "variant": "torch"}))
     ]
     for variant in ("torch-bias", "torch"):
-        spent = {x: of for x, of in whole.items() if variant == _variant(x)}
+        spent = {x: of for x, of in convolutions.items() if variant == _variant(x)}
         parts.append((_parts.total(spent), partial(_parts.each, spent=spent, how={**both, "variant": variant})))
-    found = _parts.shared(asked, *parts)
-    found = _parts.with_rest(asked, "other convolutions", _parts.CONVOLUTIONS, whole, found)
+    forecast = _parts.shared(asked, *parts)
+    forecast = _parts.with_rest(asked, "other convolutions", _parts.CONVOLUTIONS, convolutions, forecast)
     rest = Forecast((_parts.unknown("normalizations", before.kinds("normalization")),))
-    return _parts.together(found, rest)
+    return _parts.together(forecast, rest)
 
 
 def _variant(x: Problem) -> str:
-    """With its bias, whose gradient is a sum over images, slower with channels last."""
+    """Return the benchmark's variant: with bias, except for dgrad.
+    The bias' gradient is a sum over images, slower with channels last."""
     return "torch" if isinstance(x, Conv) and x.direction == "dgrad" else "torch-bias"
 
 

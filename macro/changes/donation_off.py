@@ -1,5 +1,4 @@
-"""JAX's step without the donation of its parameters: the new ones are written beside the old ones, which go when they
-came."""
+"""JAX's step without the donation of its parameters: new ones are written beside the old ones."""
 
 from __future__ import annotations
 
@@ -15,12 +14,12 @@ def applies(step: Step, value: str) -> str | None:
 
 
 def took(before: Before, after: Seen) -> Effect:
-    told = after.flag("donated")
-    return Effect(told == "nothing", f"donated: {told}")
+    donated = after.flag("donated")
+    return Effect(donated == "nothing", f"donated: {donated}")
 
 
 def brings(asked: Asked) -> Forecast:
-    """The same kernels, writing elsewhere: what page faults certainly come with it is all."""
+    """Predict nothing but certain page faults: the kernels are the same, and write elsewhere."""
     return Forecast()
 
 

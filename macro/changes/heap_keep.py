@@ -1,4 +1,4 @@
-"""glibc's malloc gives nothing back: M_MMAP_MAX 0, M_TRIM_THRESHOLD large (mallopt(3)), by variables."""
+"""glibc's malloc that returns no memory: M_MMAP_MAX 0, M_TRIM_THRESHOLD large (mallopt(3))."""
 
 from macro.changes import _heaps
 

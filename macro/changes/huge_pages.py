@@ -1,4 +1,4 @@
-"""glibc's malloc asks for transparent huge pages: glibc.malloc.hugetlb=1, of glibc 2.35 and later."""
+"""Transparent huge pages for glibc's malloc: glibc.malloc.hugetlb=1, of glibc 2.35 and later."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def _enabled() -> str:
 
 
 def took(before: Before, after: Seen) -> Effect:
-    there, told = after.variables.get(NAME) == VALUE, _heaps.fewer_faults(before, after)
-    return Effect(there and told.there, f"{NAME} is {'' if there else 'not '}set; {told.evidence}")
+    there, effect = after.variables.get(NAME) == VALUE, _heaps.fewer_faults(before, after)
+    return Effect(there and effect.there, f"{NAME} is {'' if there else 'not '}set; {effect.evidence}")
 
 
 def brings(asked: Asked) -> Forecast:
-    """The memory whose page faults are gone costs what new memory costs in large pages, measured alone against small
-    ones."""
+    """Predict the page faults that go, less what the same memory costs in large pages.
+    The costs in large and in small pages are measured alone."""
     part = _heaps.faults(asked.before, asked.after)
     left = 1 - _heaps.new_memory(HUGE_PAGE) / _heaps.new_memory(SMALL_PAGE)
     return Forecast((_parts.around(part.what, left * part.seconds, left * (part.high - part.seconds), part.of),))

@@ -21,7 +21,7 @@ def took(before: Before, after: Seen) -> Effect:
 
 
 def brings(asked: Asked) -> Forecast:
-    """One product more, alone: the first layer's dgrad."""
+    """Predict one product more, alone: the first layer's dgrad."""
     network, batch = asked.unchanged.plan.network, asked.unchanged.plan.batch
     first = network.nodes[0]
     if first.layer.kind != "dense":

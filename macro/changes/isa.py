@@ -1,4 +1,4 @@
-"""Libraries are held to an instruction set, or OpenBLAS to a kernel family, by the variables that they read."""
+"""An instruction set for libraries, or a kernel family for OpenBLAS, by the variables that they read."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def applies(step: Step, value: str) -> str | None:
 
 
 def took(before: Before, after: Seen) -> Effect:
-    was, now = ({**one.identity, "capability": one.flag("capability")} for one in (before, after))
+    was, now = ({**seen.identity, "capability": seen.flag("capability")} for seen in (before, after))
     names = ("blas", "dnn", "dispatch", "capability")
-    told = [(name, was.get(name), now.get(name)) for name in names if was.get(name) != now.get(name)]
-    if told:
-        return Effect(True, "; ".join(f"{name} {a}, now {b}" for name, a, b in told))
+    different = [(name, was.get(name), now.get(name)) for name in names if was.get(name) != now.get(name)]
+    if different:
+        return Effect(True, "; ".join(f"{name} {a}, now {b}" for name, a, b in different))
     return _products.others(before, after)
 
 

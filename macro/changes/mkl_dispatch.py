@@ -1,7 +1,7 @@
-"""MKL takes kernels for its own vendor's processors, also elsewhere.
+"""MKL's kernels for its own vendor's processors, on others too.
 
-On another's it asks mkl_serv_intel_cpu_true, and where the answer is 0 takes its AVX2 kernels even where AVX-512 is
-there; a function of that name that answers 1 is preloaded.
+On another vendor's, MKL calls mkl_serv_intel_cpu_true and, where it returns 0, takes its AVX2 kernels even where
+AVX-512 is there; a function of that name that returns 1 is preloaded.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""A framework without oneDNN: PyTorch takes NNPACK for convolutions forward and its own im2col, TensorFlow Eigen, MXNet
-its own im2col."""
+"""A framework without oneDNN.
+
+PyTorch takes NNPACK for convolutions forward and its own im2col, TensorFlow Eigen, MXNet its own im2col.
+"""
 
 from __future__ import annotations
 
@@ -37,11 +39,11 @@ def make(step: Step, value: str) -> Step:
 
 
 def took(before: Before, after: Seen) -> Effect:
-    """PyTorch and TensorFlow say so; of MXNet it is seen in the functions that samples are in."""
+    """Check the flag that PyTorch and TensorFlow report; for MXNet, the functions that samples are in."""
     if isinstance(after.flag("mkldnn"), bool):
         there = after.flag("mkldnn") is False
         return Effect(there, f"PyTorch says that oneDNN is {'off' if there else 'on'}")
-    was, now = (one.identity.get("dnn") for one in (before, after))
+    was, now = (x.identity.get("dnn") for x in (before, after))
     if was and not now:
         return Effect(True, f"{was} before; with it the framework says that it has none")
     return _products.gone(before, after, FUNCTIONS, "oneDNN's functions")

@@ -1,4 +1,4 @@
-"""OpenBLAS multiplies where MKL did: sgemm_ is preloaded."""
+"""OpenBLAS's products in place of MKL's: its sgemm_ is preloaded."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def applies(step: Step, value: str) -> str | None:
 
 
 def tries(step: Step) -> list[str]:
-    """One, half of the cores, all."""
+    """Return 1, half of the cores and all, without the present number."""
     return [str(count) for count in sorted({1, max(1, cores() // 2), cores()} - {step.setting.threads})]
 
 
@@ -32,17 +32,17 @@ def took(before: Before, after: Seen) -> Effect:
 
 
 def brings(asked: Asked) -> Forecast:
-    """Products, convolutions and poolings alone with as many; what passes over data as one pass of PyTorch's alone;
-    the rest as it is."""
+    """Predict products, convolutions and poolings from each one alone, on both numbers of threads.
+    Passes over data change as one pass of PyTorch's alone; the rest stays as it is."""
     before = asked.before
-    products = before.kinds(*_parts.HAVE_PRODUCTS), lambda one: _parts.swapped(one, "threads")
+    products = before.kinds(*_parts.HAVE_PRODUCTS), lambda x: _parts.swapped(x, "threads")
     if _parts.GEMMS.get(asked.unchanged.row) != "torch":  # NumPy's passes have one thread, its convolutions partly more
-        found, others = products[1](asked), before.kinds(*_parts.CONVOLUTIONS)
-        return _parts.together(found, Forecast((_parts.unknown("convolutions", others),) if others else ()))
+        forecast, others = products[1](asked), before.kinds(*_parts.CONVOLUTIONS)
+        return _parts.together(forecast, Forecast((_parts.unknown("convolutions", others),) if others else ()))
     both = f"{asked.threads},{asked.changed.setting.threads}"
     how = {"variant": "torch", "vary": "threads", "threads": both}
-    convolutions = before.kinds(*_parts.CONVOLUTIONS), lambda one: _parts.convolutions(one, how)
-    poolings = before.kinds("pooling"), lambda one: _parts.poolings(one, how)
+    convolutions = before.kinds(*_parts.CONVOLUTIONS), lambda x: _parts.convolutions(x, how)
+    poolings = before.kinds("pooling"), lambda x: _parts.poolings(x, how)
     seconds = before.kinds(*PASSES)
     return _parts.shared(asked, products, convolutions, poolings, (seconds, partial(_passes, how=how)))
 
@@ -51,8 +51,8 @@ def _passes(asked: Asked, how: Mapping[str, Any]) -> Forecast:
     seconds = asked.before.kinds(*PASSES)
     if seconds < _parts.LARGE * asked.before.seconds:
         return Forecast((_parts.unknown("passes over data", seconds),))
-    one = {"count": LARGE, "kind": "relu", "phase": "forward", "cold": "all"}
-    ratio = _alone.measured("elementwise", {**_parts.alike(asked), **how, **one}, asked.alone)
+    relu = {"count": LARGE, "kind": "relu", "phase": "forward", "cold": "all"}
+    ratio = _alone.measured("elementwise", {**_parts.alike(asked), **how, **relu}, asked.alone)
     return Forecast((_parts.part("passes over data", seconds, ratio),))
 
 

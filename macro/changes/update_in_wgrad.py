@@ -1,5 +1,7 @@
-"""Weights of dense layers moved by the product that would give their gradient, W ← W − rate·dYᵀX in one GEMM: no
-gradient is kept and no pass follows it. PyTorch's addmm_ within the backward."""
+"""Weights of dense layers moved by the product of their gradient, W ← W − rate·dYᵀX in one GEMM.
+
+No gradient is kept and no pass follows it: PyTorch's addmm_ within the backward.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +27,12 @@ def applies(step: Step, value: str) -> str | None:
 
 
 def took(before: Before, after: Seen) -> Effect:
-    told = after.flag("update")
-    return Effect(told == "in wgrad", f"weights are moved {told}")
+    update = after.flag("update")
+    return Effect(update == "in wgrad", f"weights are moved {update}")
 
 
 def brings(asked: Asked) -> Forecast:
-    """Both forms of each layer alone, over the seconds of its gradient's product and of its update."""
+    """Predict both forms of each layer alone, over the seconds of its wgrad product and its update."""
     return _parts.each(asked, _parts.gathered(_rows(asked.before)), {"variant": "separate:torch,fused:torch"})
 
 
@@ -38,10 +40,10 @@ def _rows(before: Before) -> Iterator[tuple[str, Problem, float]]:
     layers: dict[str, Update] = {}
     for row, x, took in _parts.by_row(before, Gemm, _parts.PRODUCTS):
         if row.endswith(WGRAD) and isinstance(x, Gemm):
-            layers[row.removesuffix(WGRAD)] = one = Update(m=x.m, n=x.n, k=x.k)
-            yield row, one, took
-    for layer, one in layers.items():
-        yield layer + WGRAD, one, sum(took for (rows, _), took in before.cells.items() if rows == (layer + UPDATE,))
+            layers[row.removesuffix(WGRAD)] = update = Update(m=x.m, n=x.n, k=x.k)
+            yield row, update, took
+    for layer, update in layers.items():
+        yield layer + WGRAD, update, sum(took for (rows, _), took in before.cells.items() if rows == (layer + UPDATE,))
 
 
 CHANGE = Change(

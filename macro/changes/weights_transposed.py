@@ -1,5 +1,7 @@
-"""Weights of dense layers in memory as inputs × outputs, where PyTorch has them as outputs × inputs: NT becomes NN
-forward, and NN becomes NT in the gradient of the input."""
+"""Weights of dense layers in memory as inputs × outputs, where PyTorch has outputs × inputs.
+
+NT becomes NN forward, and NN becomes NT in the gradient of the input.
+"""
 
 from __future__ import annotations
 
@@ -20,18 +22,18 @@ def applies(step: Step, value: str) -> str | None:
 
 
 def took(before: Before, after: Seen) -> Effect:
-    told = after.identity.get("layout")
-    return Effect(told == "inputs x outputs", f"weights lie as {told}")
+    layout = after.identity.get("layout")
+    return Effect(layout == "inputs x outputs", f"weights lie as {layout}")
 
 
 def brings(asked: Asked) -> Forecast:
-    """Each product alone in both forms; the gradient of the weights is one of the same form, transposed."""
+    """Predict each product alone in both forms; the gradient of the weights keeps its form, transposed."""
     parts, rows = [], list(_parts.by_row(asked.before, Gemm, _parts.PRODUCTS))
     for kind, (old, new) in SWAPPED.items():
-        spent = _parts.gathered(one for one in rows if one[0].endswith(f" {kind}") and _form(one[1]) == old)
+        spent = _parts.gathered(row for row in rows if row[0].endswith(f" {kind}") and _form(row[1]) == old)
         how = {"variant": "torch", "vary": "trans", "trans": f"{old},{new}"}
         parts.append((_parts.total(spent), partial(_parts.each, spent=spent, how=how)))
-    same = _parts.gathered(one for one in rows if one[0].endswith(" wgrad") or _form(one[1]) in ("nt", "nn"))
+    same = _parts.gathered(row for row in rows if row[0].endswith(" wgrad") or _form(row[1]) in ("nt", "nn"))
     return _parts.with_rest(asked, "other products", _parts.PRODUCTS, same, _parts.shared(asked, *parts))
 
 

@@ -1,4 +1,4 @@
-"""What XLA for CPU compiles, by its own flags: XLA_FLAGS, behind those that are set already."""
+"""A flag for XLA's CPU compiler, in XLA_FLAGS behind those that are set already."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ def _set(step: Step) -> str:
 
 
 def took(before: Before, after: Seen) -> Effect:
-    """The flag is in the process, and other functions run: XLA ignores what its build does not have."""
+    """Check that the flag is in the process, and that other functions run.
+    XLA ignores flags that its build does not have."""
     old, new = before.variables.get(NAME, "").split(), after.variables.get(NAME, "").split()
     fresh = sum(count for name, count in after.symbols.items() if name not in before.symbols)
     share = fresh / max(1, sum(after.symbols.values()))
     flags = " ".join(x for x in new if x not in old)
-    told = f"{NAME} has {flags or 'nothing more'}; {100 * share:.0f} % of samples in functions that did not run before"
-    return Effect(bool(flags) and share >= OTHERS, told)
+    text = f"{NAME} has {flags or 'nothing more'}; {100 * share:.0f} % of samples in functions that did not run before"
+    return Effect(bool(flags) and share >= OTHERS, text)
 
 
 def brings(asked: Asked) -> Forecast:

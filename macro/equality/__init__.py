@@ -1,1 +1,1 @@
-"""Whether a framework does the work of the network, and which known defect it has."""
+"""Checks that a framework does the network's work, and names of known defects."""

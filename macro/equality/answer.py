@@ -31,18 +31,17 @@ PATIENCE = 1200.0  # seconds for eleven steps and their gradients
 
 @dataclass(frozen=True)
 class Answer:
-    """Losses, and arrays by name: `outputs` of the given weights, `gradient.fc1.weight`, `after10.fc1.weight`. `built`:
-    what its model says it is."""
+    """Losses and arrays of a framework's first steps."""
 
     framework: str
     identity: dict[str, Any]
-    built: dict[str, Any]
+    built: dict[str, Any]  # its model, as it reports it
     losses: tuple[float, ...]
-    arrays: Mapping[str, Array]
+    arrays: Mapping[str, Array]  # `outputs` of the given weights, `gradient.fc1.weight`, `after10.fc1.weight`, …
 
     @property
     def wide(self) -> str | None:
-        """What is not in single precision, by its own words or by the arrays it gave."""
+        """First thing that is not in single precision, by the model's report or its arrays; None where all is."""
         if "32" not in str(self.built.get("dtype")):
             return f"it computes in {self.built.get('dtype')}"
         return next((f"its {name} is {x.dtype}" for name, x in self.arrays.items() if x.itemsize != 4), None)
@@ -50,57 +49,57 @@ class Answer:
 
 @dataclass(frozen=True)
 class Question:
-    """What a framework answers after its first steps, of so many `counts`. `seed`: of the random numbers by which its
-    weights are off; without one they are as given."""
+    """A request for a framework's first steps."""
 
     framework: Framework
     network: Network
     batch: int
     setting: Setting
     folder: Path
-    counts: Sequence[int] = COUNTS
-    seed: int | None = None
+    counts: Sequence[int] = COUNTS  # steps after which parameters are returned
+    seed: int | None = None  # of the random numbers by which its weights are off; None: as they are given
 
 
 def ask(
     framework: Framework, network: Network, batch: int, setting: Setting, folder: Path, counts: Sequence[int] = COUNTS
 ) -> Answer:
     """Run a framework's first steps. Raises SuiteError, also where it answers with something else."""
-    (found,) = answers([Question(framework, network, batch, setting, folder, counts)])
-    return right(found)
+    (answer,) = answers([Question(framework, network, batch, setting, folder, counts)])
+    return right(answer)
 
 
-def right(found: Answer | SuiteError) -> Answer:
-    """Raises SuiteError where it is none."""
-    if isinstance(found, SuiteError):
-        raise found
-    return found
+def right(answer: Answer | SuiteError) -> Answer:
+    """Return the answer, or raise the SuiteError in its place."""
+    if isinstance(answer, SuiteError):
+        raise answer
+    return answer
 
 
 def answers(questions: Sequence[Question]) -> Generator[Answer | SuiteError, None, None]:
-    """To each in order, or why there is none; some are at work at once."""
-    with closing(ahead([_start(one) for one in questions])) as processes:
+    """Yield the answer to each question in order, or its error; some are at work at once."""
+    with closing(ahead([_start(question) for question in questions])) as processes:
         for question, process in zip(questions, processes, strict=True):
-            found: Answer | SuiteError
+            answer: Answer | SuiteError
             try:
-                found = process if isinstance(process, SuiteError) else _read(question, process)
+                answer = process if isinstance(process, SuiteError) else _read(question, process)
             except SuiteError as error:
-                found = error
+                answer = error
             if isinstance(process, Process):
-                process.close()  # what it holds in memory is needed no more
-            yield found
+                process.close()  # frees its memory
+            yield answer
 
 
 def takes(network: Network, batch: int) -> float:
-    """About how many bytes a framework has at most. Weights, gradients and what the first steps moved, twice: here too;
-    what layers give, and its gradients."""
+    """Estimate the most bytes of a framework's process.
+    Weights, gradients and what the first steps moved count twice, since they are here too; then what layers give, and
+    its gradients."""
     outputs = batch * sum(size(node.output) for node in network.nodes)
     return 4.0 * (8 * network.parameters + 4 * outputs) + ITSELF
 
 
 def by_itself(framework: Framework, setting: Setting) -> bool:
-    """Whether its process is to run beside no other: what compiles for a GPU does so on several cores, and what chooses
-    kernels by their times does so on a quiet machine."""
+    """Return whether a framework's process must run beside no other.
+    Compiling for a GPU takes several cores, and choosing kernels by their times takes a quiet machine."""
     return framework.chooses or kind_of(setting.device).undivided
 
 
@@ -110,7 +109,7 @@ def _start(question: Question) -> Start:
 
 
 def _begun(question: Question) -> Process:
-    """At work on its answer. Raises SuiteError."""
+    """Start a process at work on its answer. Raises SuiteError."""
     framework, network, batch = question.framework, question.network, question.batch
     folder = question.folder
     if question.seed is not None:
@@ -123,7 +122,7 @@ def _begun(question: Question) -> Process:
 
 
 def _read(question: Question, process: Process) -> Answer:
-    """Raises SuiteError."""
+    """Read the answer of a process. Raises SuiteError."""
     import numpy as np
 
     hello, built = process.expect("hello"), process.expect("built")
@@ -143,7 +142,7 @@ def _read(question: Question, process: Process) -> Answer:
 
 
 def relative(got: Array, want: Array) -> float:
-    """‖got − want‖ / ‖want‖; ‖got − want‖ where `want` is zero, as of biases that did not move."""
+    """‖got − want‖ / ‖want‖; ‖got − want‖ where `want` is zero, as for biases that did not move."""
     import numpy as np
 
     difference, size = norm(got.astype(np.float64) - want.astype(np.float64)), norm(want)
@@ -158,7 +157,7 @@ def norm(array: Array) -> float:
 
 
 def apart(got: Answer, want: Answer) -> list[float]:
-    """The differences of losses relative to those wanted, or to that of the given weights where it is larger: what
-    rounding makes of a loss does not shrink with it. The difference itself where both are zero, as of one class."""
+    """Differences of losses relative to `want`, or to the loss of the given weights where it is larger.
+    Rounding errors of a loss do not shrink with it. The difference itself where both are zero, as with one class."""
     pairs = zip(got.losses, want.losses, strict=True)
     return [abs(a - b) / (max(abs(b), abs(want.losses[0])) or 1.0) for a, b in pairs]

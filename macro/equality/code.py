@@ -1,4 +1,4 @@
-"""The code that a proof holds for: adapters, and what they import of that which lies beside the worker's loop."""
+"""Code that a proof holds for: adapters, and their imports among the files beside the worker's loop."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ KINDS = "*_kind_*.py"  # of layers, which builders find by their names
 
 @cache
 def digest(adapters: tuple[Path, ...]) -> str:
-    """Of all files that run where these do. What only looks on, as at scripts, is none of them."""
-    found = hashlib.sha256()
+    """Return the hash of all files that run with these adapters, without those of mere observers."""
+    hashed = hashlib.sha256()
     for path in sorted(files([*adapters, LOOP, *WORKER.glob(KINDS)])):
-        found.update(path.read_bytes())
-    return found.hexdigest()
+        hashed.update(path.read_bytes())
+    return hashed.hexdigest()
 
 
 def files(begin: Iterable[Path]) -> set[Path]:
-    """With what they import from there, and that imports, wherever in a file that stands; of this suite's kernels all,
-    where one is imported."""
-    found, left = set[Path](), list(begin)
+    """Return these files and all that they import from there, directly or not, wherever in a file.
+    If one imports this suite's kernels, all of those count."""
+    seen, left = set[Path](), list(begin)
     while left:
         path = left.pop()
-        if path not in found:
-            found.add(path)
+        if path not in seen:
+            seen.add(path)
             left += _imported(path)
-    return found
+    return seen
 
 
 def _imported(path: Path) -> Iterator[Path]:
@@ -46,5 +46,5 @@ def _imported(path: Path) -> Iterator[Path]:
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
         if any(name.partition(".")[0] == KERNELS.name for name in names):
-            yield from (one for one in KERNELS.rglob("*.[pc]*") if one.suffix in (".py", ".c", ".cu"))
+            yield from (file for file in KERNELS.rglob("*.[pc]*") if file.suffix in (".py", ".c", ".cu"))
         yield from (beside for name in names if (beside := WORKER / f"{name}.py").is_file())

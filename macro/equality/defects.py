@@ -1,5 +1,7 @@
-"""Name common mistakes of a re-implementation (a dropped layer, a double softmax, sum for mean …) by how a framework's
-answer differs from the reference."""
+"""Names of common mistakes of a re-implementation, by how its answer differs from the reference.
+
+For example a dropped layer, a double softmax, sum for mean.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ SHOWN = 3  # names in a sentence
 
 
 def name(answer: Answer, want: Answer, network: Network, batch: int, folder: Path) -> str | None:
-    """The defect that explains this answer; None where it is none of these. `folder`: of what both were given."""
+    """Return the defect that explains this answer, or None. `folder`: of what both were given."""
     given = job.files(batch, folder)
     if answer.built["parameters"] != want.built["parameters"] or answer.wide:
         return _of_the_structure(answer, want, network, batch)
@@ -45,16 +47,16 @@ def name(answer: Answer, want: Answer, network: Network, batch: int, folder: Pat
 def _of_the_structure(answer: Answer, want: Answer, network: Network, batch: int) -> str | None:
     built, wanted = answer.built["parameters"], want.built["parameters"]
     if built != wanted:
-        found = "; ".join(_of_the_parameters(built, wanted, network, batch))
+        differences = "; ".join(_of_the_parameters(built, wanted, network, batch))
         alike = [x.name for x in _siblings(network) if mistakes.counts(x) == built]
-        return f"another network ({': '.join(filter(None, (alike[0], found)))})" if alike else found or None
+        return f"another network ({': '.join(filter(None, (alike[0], differences)))})" if alike else differences or None
     return "missing input cast (float64)" if "float64" in (answer.wide or "") else None
 
 
 def _of_the_parameters(
     built: Mapping[str, int], wanted: Mapping[str, int], network: Network, batch: int
 ) -> Iterator[str]:
-    """What parameters too many, too few or of other sizes come from."""
+    """Yield causes of parameters too many, too few or of other sizes."""
     more, gone = set(built) - set(wanted), set(wanted) - set(built)
     around = {layer.name for layer in network.layers if isinstance(layer, Shortcut)}
     if projected := {_owner(x) for x in more} & around:
@@ -84,18 +86,18 @@ def _some(names: Iterable[str]) -> str:
 
 
 def _siblings(network: Network) -> list[Network]:
-    """The variants of a network that this suite knows, but for itself."""
+    """Return the other variants of a network that this suite has."""
     stem = network.name.partition(":")[0]
     return [find(name) for name in names() if name.partition(":")[0] == stem and name != network.name]
 
 
 def _of_the_layers(answer: Answer, want: Answer, network: Network, batch: int, folder: Path) -> str | None:
-    """By what the reference gives for a network with that defect, where that is something else: pooling that rounds up
-    is the same on sizes that fit."""
-    own = mistakes.counts(network)
+    """Compare the answer with the reference's for the network with each suspected defect.
+    A defect that changes nothing is skipped: pooling that rounds up is the same on sizes that fit."""
+    counts = mistakes.counts(network)
     alike = [(f"another network ({x.name})", x) for x in _siblings(network) if x.loss == network.loss]
     for defect, changed in [*mistakes.suspects(network), *alike]:
-        if mistakes.counts(changed) != own:
+        if mistakes.counts(changed) != counts:
             continue
         try:  # a gradient is enough; masks, which are given, may not fit
             suspect = ask(framework("numpy"), changed, batch, Setting(cores()), folder, counts=())
@@ -113,7 +115,8 @@ def _of_the_layers(answer: Answer, want: Answer, network: Network, batch: int, f
 
 
 def _of_the_loss(answer: Answer, want: Answer, network: Network, given: dict[str, str]) -> str | None:
-    """By the gradient of the last bias, which is that of the logits summed over the batch."""
+    """Compare the gradient of the last bias with each defect's.
+    It is the gradient of the logits summed over the batch."""
     import numpy as np
 
     got = answer.arrays.get(f"gradient.{network.layers[-1].name}.bias")
@@ -137,7 +140,7 @@ def _of_the_loss(answer: Answer, want: Answer, network: Network, given: dict[str
 
 
 def _of_the_update(answer: Answer, want: Answer, network: Network, given: dict[str, str]) -> str | None:
-    """By how far the last layer went in the first step."""
+    """Compare the last layer's change in the first step with that of unit-gain momentum."""
     import numpy as np
 
     weight = f"{network.layers[-1].name}.weight"
@@ -161,7 +164,7 @@ def _softmax(z: Array) -> Array:
 
 
 def _gradient(loss: str, z: Array, labels: Array) -> Array:
-    """Of the outputs z."""
+    """Return the gradient of the loss with respect to the outputs z."""
     import numpy as np
 
     targets = np.zeros_like(z)

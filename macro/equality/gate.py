@@ -1,4 +1,4 @@
-"""Before time: a framework whose equal work is not proven is proven now, and one that fails is not timed."""
+"""Equal work before time: frameworks without a proof are proven now, and not timed where that fails."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from macro.timing.entry import WARM, Entry, Plan
 from reports import units
 
 REFERENCE = 30e9  # FLOP/s of a processor's core, for a forecast
-START = 8.0  # seconds until a process stands, where none was asked
+START = 8.0  # seconds until a process is built, where none was started
 REFERENCES = 7  # answers of NumPy that set the bounds
 
 
 def refuse(plan: Plan, entry: Entry, folder: Path, say: Callable[[str], None]) -> None:
-    """Of a framework that said what it is: prove equal work now unless it was. Raises LaunchError."""
+    """Prove equal work of a framework whose identity is known, unless it was proven. Raises LaunchError."""
     if _proven(plan, entry):
         return
     (verdict,) = prove(plan.network, entry.batch or plan.batch, [(entry.framework, entry.setting)], folder, say)
@@ -35,7 +35,8 @@ def refuse(plan: Plan, entry: Entry, folder: Path, say: Callable[[str], None]) -
 
 
 def refuse_unequal(plan: Plan, entries: Sequence[Entry], folder: Path, say: Callable[[str], None]) -> dict[str, float]:
-    """Mark the entries that cannot run or do other work; outside the budget. Seconds of asking and of proving."""
+    """Mark the entries that cannot run or do other work, outside the budget.
+    Return the seconds of asking frameworks for their identity and of proving."""
     began = time.monotonic()
     job_files.write_arrays(plan.network, plan.batch, folder)
     known = [entry for entry in entries if entry.status == "ok" and entry.identity]
@@ -45,7 +46,9 @@ def refuse_unequal(plan: Plan, entries: Sequence[Entry], folder: Path, say: Call
         if _as_asked(entry, known) is None:
             firsts.append(entry)
             known.append(entry)
-    for threads in dict.fromkeys(entry.setting.threads for entry in firsts):  # those of fewer are at work at once
+    for threads in dict.fromkeys(
+        entry.setting.threads for entry in firsts
+    ):  # several of few threads are at work at once
         _ask([entry for entry in firsts if entry.setting.threads == threads], plan, folder, say)
     for entry in new:
         if (first := _as_asked(entry, known)) is not None and first.status != "failed":
@@ -64,18 +67,18 @@ def refuse_unequal(plan: Plan, entries: Sequence[Entry], folder: Path, say: Call
 
 
 def _as_asked(entry: Entry, asked: Sequence[Entry]) -> Entry | None:
-    """The one of these that differs in threads alone, so that a proof of it is one of both; who chooses kernels by
-    their times has others on other threads."""
-    for one in asked:
-        same = one.setting if entry.framework.chooses else replace(one.setting, threads=entry.setting.threads)
-        if (one.framework, one.batch, same) == (entry.framework, entry.batch, entry.setting):
-            return one
+    """Return an entry that differs from `entry` in threads alone, so that a proof holds for both.
+    A framework that chooses kernels by their times has others on other threads."""
+    for other in asked:
+        same = other.setting if entry.framework.chooses else replace(other.setting, threads=entry.setting.threads)
+        if (other.framework, other.batch, same) == (entry.framework, entry.batch, entry.setting):
+            return other
     return None
 
 
 def _prove(plan: Plan, batch: int, wanted: list[Entry], folder: Path, say: Callable[[str], None]) -> None:
-    """One proof serves all that it holds for, such as twins and other heaps; where the first of them does not run, the
-    next one is asked."""
+    """Prove the entries; one proof serves all that it holds for, such as control runs and other heaps.
+    Where the first entry of a proof does not run, the next one is tried."""
     alike: dict[str, list[Entry]] = {}
     for entry in wanted:
         alike.setdefault(_holds_for(plan, entry), []).append(entry)
@@ -86,11 +89,11 @@ def _prove(plan: Plan, batch: int, wanted: list[Entry], folder: Path, say: Calla
         for same, verdict in zip(left, verdicts, strict=True):
             for entry in same if _holds(verdict) else same[:1]:
                 _judge(entry, verdict, say)
-        left = [same[1:] for same, told in zip(left, verdicts, strict=True) if not _holds(told) and same[1:]]
+        left = [same[1:] for same, verdict in zip(left, verdicts, strict=True) if not _holds(verdict) and same[1:]]
 
 
 def _holds(verdict: Verdict) -> bool:
-    """Whether it is of the work, and not of one process that did not run."""
+    """Return whether a verdict is about the work, not about one process that did not run."""
     return verdict.compared or verdict.where == NETWORK
 
 
@@ -113,17 +116,17 @@ def _proven(plan: Plan, entry: Entry) -> str | None:
 
 
 def _ask(entries: Sequence[Entry], plan: Plan, folder: Path, say: Callable[[str], None]) -> None:
-    """Each what it is: whether it can run."""
+    """Start a process of each entry to record its identity, or the reason why it cannot run."""
     for batch in {entry.batch or plan.batch for entry in entries}:
         job_files.write_arrays(plan.network, batch, folder)  # before somebody reads them
     starts = [
         Start(
-            partial(_begun, plan, one, folder),
-            one.setting.threads,
-            takes(plan.network, one.batch or plan.batch),
-            by_itself(one.framework, one.setting),
+            partial(_begun, plan, entry, folder),
+            entry.setting.threads,
+            takes(plan.network, entry.batch or plan.batch),
+            by_itself(entry.framework, entry.setting),
         )
-        for one in entries
+        for entry in entries
     ]
     with closing(ahead(starts)) as processes:
         for entry, process in zip(entries, processes, strict=True):
@@ -139,7 +142,7 @@ def _ask(entries: Sequence[Entry], plan: Plan, folder: Path, say: Callable[[str]
 
 
 def _begun(plan: Plan, entry: Entry, folder: Path) -> Process:
-    """Raises SuiteError."""
+    """Start the process of an entry. Raises SuiteError."""
     batch = entry.batch or plan.batch
     files = job_files.write_arrays(plan.network, batch, folder)
     job = job_files.write(entry.framework, plan.network, batch, entry.setting, files, folder)
@@ -147,8 +150,8 @@ def _begun(plan: Plan, entry: Entry, folder: Path) -> Process:
 
 
 def _forecast(plan: Plan, entries: Sequence[Entry], proofs: int, start: float) -> str:
-    """What is about to happen, and about how long it takes. `start`: seconds that a process took to start. Of changed
-    steps it is known how long one takes, of others what NumPy takes."""
+    """Return a line about the coming work and its duration. `start`: seconds that a process took to start.
+    Changed steps take as long as the unchanged one did, others about as long as NumPy's."""
     alive = [entry for entry in entries if entry.status == "ok"]
     numpy = plan.network.flops(plan.batch) / REFERENCE
     known = any(entry.change for entry in alive)

@@ -1,4 +1,4 @@
-"""Networks that common mistakes make of one: poolings that round the other way, other padding, frozen statistics."""
+"""Variants of a network by common mistakes: other rounding of poolings or padding, frozen statistics."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ ALONE = 5  # layers in which a mistake may be made, of which each is tried by it
 
 
 def counts(network: Network) -> dict[str, int]:
-    """Of the numbers of each parameter."""
+    """Return the number of values of each parameter."""
     return {f"{node.name}.{name}": x.count for node in network.nodes for name, x in node.parameters.items()}
 
 
 def suspects(network: Network) -> Iterator[tuple[str, Network]]:
-    """Networks that a mistake makes of it, each once: in all its layers; then in one, where few may have it."""
-    told = [network.layers]
+    """Yield networks with one mistake, each once: in all its layers; then in one, where few may have it."""
+    seen = [network.layers]
     for defect, changed in _all(network):
-        if changed.layers not in told:
-            told.append(changed.layers)
+        if changed.layers not in seen:
+            seen.append(changed.layers)
             yield defect, changed
 
 
@@ -40,10 +40,10 @@ def _all(network: Network) -> Iterator[tuple[str, Network]]:
 
 
 def _with(network: Network, defect: str, layers: Sequence[Layer]) -> Iterator[tuple[str, Network]]:
-    """The network with other layers, where they fit together."""
+    """Yield the network with other layers, where they fit together."""
     with suppress(ValueError):
         changed = replace(network, layers=tuple(layers))
-        if counts(changed):  # its places are looked at
+        if counts(changed):  # computing the layers' places raises ValueError
             yield defect, changed
 
 
@@ -58,7 +58,7 @@ def _rounds(how: str) -> Callable[[Node], Layer]:
 
 
 def _shifted(node: Node) -> Layer:
-    """Of strides above one, which alone have room for it."""
+    """Shift the padding of strides above one, which alone have room for it."""
     layer = node.layer
     if isinstance(layer, Convolution) and layer.stride > 1 and layer.pad:
         return replace(layer, pads=(layer.pad - 1, layer.pad - 1, layer.pad, layer.pad), pad=0)
@@ -66,15 +66,15 @@ def _shifted(node: Node) -> Layer:
 
 
 def _same(node: Node) -> Layer:
-    """Zeros by which a convolution gives an image of its size over its stride, the odd one below and right."""
+    """Pad a convolution to its image's size over its stride, the odd zero below and right."""
     layer = node.layer
     if not isinstance(layer, Convolution):
         return layer
     seen = layer.dilation * (layer.kernel - 1) + 1
     pads = []
     for length in node.inputs[0][1:]:
-        whole = max(0, (-(-length // layer.stride) - 1) * layer.stride + seen - length)
-        pads.append((whole // 2, whole - whole // 2))
+        zeros = max(0, (-(-length // layer.stride) - 1) * layer.stride + seen - length)
+        pads.append((zeros // 2, zeros - zeros // 2))
     (top, bottom), (left, right) = pads
     if top == left == bottom == right:
         return replace(layer, pad=top, pads=())
@@ -82,7 +82,7 @@ def _same(node: Node) -> Layer:
 
 
 def _padded(more: int) -> Callable[[Node], Layer]:
-    """With so many zeros more on each side."""
+    """Return a mistake that pads so many zeros more on each side."""
 
     def change(node: Node) -> Layer:
         layer = node.layer

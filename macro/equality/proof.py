@@ -39,13 +39,13 @@ FLOOR = 2.0**-22  # of the relative difference: four units of single precision
 LOSS_FLOOR = 2.0**-20  # of a loss: libraries approximate its exponential and logarithm to some units more,
 COARSE = 1 + LOSS_FLOOR  # all shares of a softmax one way (oneDNN 1.7's, seen), which steps then add up
 ORDERS = ("reversed", "shuffled")
-# Of an identity: with another of these it is another program. Threads and heaps change no rounding that bounds lack.
+# Fields of an identity that make another program; threads and heaps change no rounding that bounds lack
 HOLDS = ("version", "build", "blas", "dnn", "python", "libraries", "flags", "dispatch", "isa_asked")
 # Nor do names of generated code, which `explain` has oneDNN write for perf.
 SAME = re.compile(r"(NUM_THREADS|NTHREADS?|NPROC|JIT_PROFILE)$|^MALLOC_")
-Told: TypeAlias = "tuple[Verdict, Mapping[str, Any]]"  # with what the framework said that it is
+Judged: TypeAlias = "tuple[Verdict, Mapping[str, Any]]"  # and the framework's identity
 REFERENCE = "numpy"
-NETWORK = "the network itself"  # where a verdict that is nobody's fault looks
+NETWORK = "the network itself"  # `where` of a verdict that is no framework's fault
 RULE = (
     "usual, losses by the first",
     COUNTS,
@@ -66,26 +66,26 @@ RULE = (
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether it does the reference's work. `why`: the first difference, in words; `worst`: the largest
-    difference over its bound, and where."""
+    """Result of comparing a framework's work with the reference's."""
 
     framework: str
     equal: bool
-    why: str | None
-    worst: float
-    where: str
+    why: str | None  # the first difference, in words
+    worst: float  # the largest difference over its bound
+    where: str  # … and the array that it is in
     losses: tuple[float, ...] = ()
     proof: str = ""  # what it holds against
 
     @property
     def compared(self) -> bool:
-        """Whether it ran, so that there was something to compare."""
+        """True if the framework ran, so that there was something to compare."""
         return not math.isnan(self.worst)
 
 
 def reference(network: Network, batch: int, folder: Path) -> tuple[Answer, dict[str, float]]:
-    """NumPy's answer, and the bound of each of its arrays and of the loss, relative to its norm: kept, since six more
-    runs of the reference stand behind it. Some at once, each on cores of its own: nothing is timed."""
+    """Return NumPy's answer, and the relative bounds of the norm of each of its arrays and of the loss.
+    Bounds take six more runs of the reference and are kept. Some run at once, each on cores of its own: nothing is
+    timed."""
     asked = Question(find(REFERENCE), network, batch, Setting(max(1, cores() // AT_ONCE)), folder)
     (plain,) = map(right, answers([asked]))
     kept = f"bounds-{key(network, batch, asked.framework, asked.setting, plain.identity)}"
@@ -123,7 +123,8 @@ def _bounds(plain: Answer, asked: Question) -> dict[str, float]:
 
 
 def judge(answer: Answer, want: Answer, bounds: Mapping[str, float]) -> Verdict:
-    """Parameters first, then losses, outputs, gradients, steps: the earliest difference is nearest to its cause."""
+    """Compare parameters, then losses, outputs, gradients, steps.
+    The earliest difference is nearest to its cause."""
     if structure := _structure(answer, want):
         return Verdict(answer.framework, False, structure, math.inf, "parameters", answer.losses)
     shares: dict[str, float] = {}
@@ -141,7 +142,7 @@ def judge(answer: Answer, want: Answer, bounds: Mapping[str, float]) -> Verdict:
 
 
 def _structure(answer: Answer, want: Answer) -> str | None:
-    """Counts, types and names, before any number."""
+    """Return the first difference in counts, types and names, before any number."""
     ours, theirs = want.built["parameters"], answer.built["parameters"]
     for name in [*ours, *theirs]:
         if ours.get(name) != theirs.get(name):
@@ -157,7 +158,8 @@ def _structure(answer: Answer, want: Answer) -> str | None:
 def prove(
     network: Network, batch: int, wanted: Sequence[tuple[Framework, Setting]], folder: Path, say: Callable[[str], None]
 ) -> list[Verdict]:
-    """A verdict for each; what cannot run has its reason. Proofs that hold are kept for `proven`."""
+    """Compare each framework with the reference; return verdicts, with the reason of what cannot run.
+    Proofs that hold are kept for `proven`."""
     at = timed.small(network, batch)
     say("reference: NumPy, and the bounds that it sets" + (f", at batch {at}" if at != batch else ""))
     want, bounds = reference(network, at, folder)
@@ -166,13 +168,13 @@ def prove(
         return [Verdict(framework.name, False, why, math.nan, NETWORK) for framework, _ in wanted]
     rival = timed.reference(network, batch, folder) if at != batch else None
     questions = [Question(framework, network, at, setting, folder) for framework, setting in wanted]
-    found, verdicts = _small(questions, want, bounds, say), []
+    results, verdicts = _small(questions, want, bounds, say), []
     if rival is not None:
-        found = _large(questions, list(found), batch, rival, bounds, say)
-    for (framework, setting), (told, identity) in zip(wanted, found, strict=True):
-        proof = told.proof or f"against NumPy at batch {at}"
-        verdict = replace(told, proof="; ".join((proof, *unseen)))
-        if verdict.equal and (rival is None or rival.told):
+        results = _large(questions, list(results), batch, rival, bounds, say)
+    for (framework, setting), (judged, identity) in zip(wanted, results, strict=True):
+        proof = judged.proof or f"against NumPy at batch {at}"
+        verdict = replace(judged, proof="; ".join((proof, *unseen)))
+        if verdict.equal and (rival is None or rival.conclusive):
             keep(network, batch, framework, setting, identity, verdict)
         verdicts.append(verdict)
     return verdicts
@@ -180,10 +182,10 @@ def prove(
 
 def _small(
     questions: Sequence[Question], want: Answer, bounds: Mapping[str, float], say: Callable[[str], None]
-) -> Iterator[Told]:
-    """Each against NumPy."""
-    with closing(answers(questions)) as found:
-        for question, answer in zip(questions, found, strict=True):
+) -> Iterator[Judged]:
+    """Yield each framework's verdict against NumPy."""
+    with closing(answers(questions)) as given:
+        for question, answer in zip(questions, given, strict=True):
             say(f"equal work: {question.framework.name}")
             if isinstance(answer, SuiteError):
                 yield Verdict(question.framework.name, False, str(answer), math.nan, "cannot run"), {}
@@ -197,17 +199,19 @@ def _small(
 
 def _large(
     questions: Sequence[Question],
-    small: Sequence[Told],
+    small: Sequence[Judged],
     batch: int,
     rival: timed.Reference,
     bounds: Mapping[str, float],
     say: Callable[[str], None],
-) -> Iterator[Told]:
-    """Those that are equal so far at the timed batch too, against the rival."""
+) -> Iterator[Judged]:
+    """Yield verdicts that include the timed batch, against the rival, for those that are equal so far."""
     pairs = list(zip(questions, small, strict=True))
-    again = [told.equal and timed.asks(question.framework, question.setting, rival) for question, (told, _) in pairs]
+    again = [
+        shares.equal and timed.asks(question.framework, question.setting, rival) for question, (shares, _) in pairs
+    ]
     asked = [replace(x, batch=batch, counts=timed.STEPS) for x, wanted in zip(questions, again, strict=True) if wanted]
-    with closing(answers(asked)) as found:
+    with closing(answers(asked)) as given:
         for (question, (verdict, identity)), wanted in zip(pairs, again, strict=True):
             if rival.wrong and question.framework.name == timed.RIVAL and question.setting.device == "cpu":
                 why = f"its answer at batch {batch} is no number"
@@ -215,7 +219,7 @@ def _large(
             if not verdict.equal:
                 yield verdict, identity
                 continue
-            answer, told = next(found) if wanted else None, dict[str, float]()
+            answer, shares = next(given) if wanted else None, dict[str, float]()
             if isinstance(answer, SuiteError):
                 yield Verdict(verdict.framework, False, str(answer), math.nan, "cannot run"), identity
                 continue
@@ -226,13 +230,13 @@ def _large(
                     why = f"{structure}, at batch {batch}"
                     yield replace(verdict, equal=False, why=why, worst=math.inf, where="parameters"), identity
                     continue
-                told = timed.shares(answer, question.network, batch, rival, bounds)
-            yield _at_both(verdict, question.batch, rival, told), identity
+                shares = timed.shares(answer, question.network, batch, rival, bounds)
+            yield _at_both(verdict, question.batch, rival, shares), identity
 
 
 def _untellable(want: Answer, bounds: Mapping[str, float], weights: str, rate: float) -> tuple[str | None, list[str]]:
-    """Why the steps of the reference prove nothing, of whoever takes them too; else what is said of those that do not:
-    in small batches of deep networks rounding grows from step to step."""
+    """Return why the reference's steps prove nothing, for any framework; else notes on those that do not.
+    In small batches of deep networks rounding grows from step to step."""
     import numpy as np
 
     finite = all(bool(np.isfinite(array).all()) for array in want.arrays.values())
@@ -245,32 +249,33 @@ def _untellable(want: Answer, bounds: Mapping[str, float], weights: str, rate: f
         blind = [count for count in COUNTS if not any(_moved(want, bounds, count, x, given[x]) for x in given.files)]
     if len(blind) == len(COUNTS):
         return f"its steps move weights by no more than rounding does: give it a larger rate than {rate:g}", []
-    told = "weights after {} are moved by rounding as far as by the steps, and prove nothing"
-    return None, [told.format(units.counted(count, "step")) for count in blind]
+    text = "weights after {} are moved by rounding as far as by the steps, and prove nothing"
+    return None, [text.format(units.counted(count, "step")) for count in blind]
 
 
 def _moved(want: Answer, bounds: Mapping[str, float], count: int, name: str, given: Any) -> bool:
-    """Whether so many steps move a weight further than rounding may."""
+    """Return whether so many steps move a weight further than rounding may."""
     after = want.arrays[f"after{count}.{name}"]
     return norm(after - given) > bounds[f"after{count}.{name}"] * norm(after)
 
 
 def _at_both(verdict: Verdict, at: int, rival: timed.Reference, shares: Mapping[str, float]) -> Verdict:
-    """With what was found at the timed batch, nothing of the rival itself."""
-    told = {name: math.inf if math.isnan(x) else x for name, x in {**shares, verdict.where: verdict.worst}.items()}
-    where = max(told, key=lambda name: told[name])
+    """Add the shares at the timed batch to a verdict; the rival itself has none."""
+    ratios = {name: math.inf if math.isnan(x) else x for name, x in {**shares, verdict.where: verdict.worst}.items()}
+    where = max(ratios, key=lambda name: ratios[name])
     failed = [name for name, share in shares.items() if not share <= 1]
     why = f"{failed[0]} differs by {shares[failed[0]]:.3g} times its bound" if failed else None
     itself = rival.answer is not None and not shares
     words = "; at the timed one others are compared with it" if itself else rival.words
     proof = f"against NumPy at batch {at}{words}"
-    return replace(verdict, equal=not failed, why=why, worst=told[where], where=where, proof=proof)
+    return replace(verdict, equal=not failed, why=why, worst=ratios[where], where=where, proof=proof)
 
 
 def key(network: Network, batch: int, framework: Framework, setting: Setting, identity: Mapping[str, Any]) -> str:
-    """Of what a proof holds for: network, batch, the code of the adapter and of those that it is compared with, whether
-    there is a rival at the timed batch, knobs, the framework's own build, its libraries and flags, the variables that
-    steer them, what they dispatch to, the processor, and the rule."""
+    """Return the key of what a proof holds for.
+    It covers network, batch, the code of the adapter and of those that it is compared with, whether there is a rival at
+    the timed batch, knobs, the framework's own build, its libraries and flags, the variables that steer them, what they
+    dispatch to, the processor, and the rule."""
     large = timed.small(network, batch) != batch
     adapters = (framework.path, *(find(name).path for name in (REFERENCE, *[timed.RIVAL] * large)))
     parts = [
@@ -282,8 +287,8 @@ def key(network: Network, batch: int, framework: Framework, setting: Setting, id
         setting.knobs,
         RULE,
     ]
-    # Who tries kernels has also loaded the libraries of those that it does not take, which set variables: its flags say
-    # among what it chose.
+    # A framework that tries kernels has also loaded the libraries of those that it does not take, which set variables;
+    # its flags list the candidates.
     parts += [identity.get(name) for name in HOLDS if not (framework.chooses and name == "libraries")]
     variables = {} if framework.chooses else identity.get("variables") or {}
     parts.append({name: value for name, value in variables.items() if not SAME.search(name)})
@@ -305,19 +310,19 @@ def keep(
 def proven(
     network: Network, batch: int, framework: Framework, setting: Setting, identity: Mapping[str, Any]
 ) -> str | None:
-    """What equal work was proven against for exactly this; None where it was not."""
+    """Return the references that exactly this was proven against; None where it was not."""
     kept = _stored(key(network, batch, framework, setting, identity))
     return None if kept is None else str(kept.get("proof", ""))
 
 
 def _store(name: str, record: Mapping[str, Any]) -> None:
-    """In the state folder; one lost costs another proof."""
+    """Write a record to the state folder; a lost one costs another proof."""
     with suppress(OSError):
         state.write(f"equal/{name}.json", json.dumps(record, default=str))
 
 
 def _stored(name: str) -> Any:
-    """None where it was never stored, or is torn."""
+    """Return a record; None where it was never stored, or is torn."""
     with suppress(OSError, ValueError):
         return json.loads((state.folder() / f"equal/{name}.json").read_text("utf-8"))
     return None

@@ -1,5 +1,8 @@
-"""At a batch where NumPy would take minutes: against PyTorch, by the bounds that NumPy has at a small one, and by what
-becomes of PyTorch's answer where its weights are off: in a larger batch rounding turns more ReLUs."""
+"""Comparison with PyTorch at large batches, with tolerances measured against NumPy at a small one.
+
+NumPy would take minutes there. What becomes of PyTorch's answer with weights that are off widens the tolerances: in a
+larger batch rounding turns more ReLUs.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from macro.frameworks import Framework, find, interpreter
 from macro.networks.base import Network
 from macro.processes.job import Setting
 
-LARGE = 100e9  # FLOP of a step, above which NumPy is asked at a small batch
+LARGE = 100e9  # FLOP of a step, above which NumPy runs at a small batch
 SMALL = 2
 STEPS = (1,)
 SEEDS = (1, 2, 3)  # of the random numbers by which weights are off
@@ -28,36 +31,35 @@ RIVAL = "pytorch"
 
 
 def small(network: Network, batch: int) -> int:
-    """The batch at which NumPy is asked."""
+    """Return the batch at which NumPy runs."""
     return SMALL if batch > SMALL and network.flops(batch) > LARGE else batch
 
 
 @dataclass(frozen=True)
 class Reference:
-    """PyTorch's answer at the timed batch; where it has none, why not; `wrong`: it is no number. `off_by`: the bounds
-    of norms that weights that are off set there, by the names of gradients."""
+    """PyTorch's answer at the timed batch, or why it has none."""
 
     answer: Answer | None
     why: str = ""
-    wrong: bool = False
-    off_by: Mapping[str, float] = field(default_factory=dict)
+    wrong: bool = False  # its answer is no number
+    off_by: Mapping[str, float] = field(default_factory=dict)  # bounds of gradients' norms, from weights that are off
 
     @property
-    def told(self) -> bool:
-        """Whether a proof by it says all that it can: what is there and has no answer this time may have one again."""
+    def conclusive(self) -> bool:
+        """True if no later proof can show more: PyTorch answered, or is not here."""
         return self.answer is not None or interpreter(find(RIVAL)) is None
 
     @property
     def words(self) -> str:
-        """What a proof by it is called."""
+        """Description of the comparison in a proof."""
         if self.answer is None:
             return f"; at the timed batch against nothing: {self.why}"
-        told = "outputs, loss, norms of gradients, statistics"
-        return f"; at batch {self.answer.built['batch']} against {RIVAL}, {told}"
+        compared = "outputs, loss, norms of gradients, statistics"
+        return f"; at batch {self.answer.built['batch']} against {RIVAL}, {compared}"
 
 
 def reference(network: Network, batch: int, folder: Path) -> Reference:
-    """On all cores: nothing is timed."""
+    """Return PyTorch's answer, on all cores: nothing is timed."""
     plain = Question(find(RIVAL), network, batch, Setting(cores()), folder, STEPS)
     try:
         answer, *others = map(right, answers([plain, *moved(plain)]))
@@ -75,13 +77,13 @@ def reference(network: Network, batch: int, folder: Path) -> Reference:
 
 
 def moved(plain: Question) -> list[Question]:
-    """The same of weights that are off."""
+    """Return the same question for weights that are off, once per seed."""
     return [replace(plain, seed=seed) for seed in SEEDS]
 
 
 def usual(name: str, off_by: Mapping[str, float], parameters: Mapping[str, Any]) -> float:
-    """What weights that are off make of the gradients of a step, or of what it moved, in the middle of them: in which
-    layer rounding turned a ReLU is chance, and few runs do not see it in each."""
+    """Return the median of what weights that are off make of a step's gradients, or of what it moved.
+    In which layer rounding turned a ReLU is chance, and few runs do not see it in each."""
     when, _, what = name.partition(".")
     alike = [
         x for other, x in off_by.items() if other.partition(".")[0] == when and other.partition(".")[2] in parameters
@@ -90,7 +92,7 @@ def usual(name: str, off_by: Mapping[str, float], parameters: Mapping[str, Any])
 
 
 def asks(framework: Framework, setting: Setting, rival: Reference) -> bool:
-    """Whether it is compared there: with itself nothing is."""
+    """Return whether a framework is compared with PyTorch there; PyTorch itself is not."""
     itself = framework.name == RIVAL and not setting.knobs and setting.device == "cpu"
     return rival.answer is not None and not itself
 
@@ -98,23 +100,23 @@ def asks(framework: Framework, setting: Setting, rival: Reference) -> bool:
 def shares(
     answer: Answer, network: Network, batch: int, rival: Reference, bounds: Mapping[str, float]
 ) -> dict[str, float]:
-    """By name the largest differences from the rival over their bounds."""
+    """Return the largest differences from the rival over their bounds, by name."""
     want = rival.answer
     assert want is not None
     # A statistic sums so many times as many numbers: of sums one after another, as TensorFlow's, rounding grows with
     # the root of that (Higham, Accuracy and Stability, 2002, 2.8).
     longer = math.sqrt(batch / small(network, batch))
-    told = {f"loss {i} at batch {batch}": share / bounds["loss"] for i, share in enumerate(apart(answer, want))}
+    ratios = {f"loss {i} at batch {batch}": share / bounds["loss"] for i, share in enumerate(apart(answer, want))}
     for name, array in want.arrays.items():
         theirs = answer.arrays[name]
         if theirs.shape != array.shape:
-            told[f"{name} at batch {batch}, of another shape,"] = math.inf
+            ratios[f"{name} at batch {batch}, of another shape,"] = math.inf
         elif name.startswith("gradient."):
             bound = max(bounds[name], rival.off_by.get(name, 0.0))
-            told[f"norm of {name} at batch {batch}"] = _norms(norm(theirs), norm(array)) / bound
+            ratios[f"norm of {name} at batch {batch}"] = _norms(norm(theirs), norm(array)) / bound
         elif name.partition(".")[2] not in want.built["parameters"]:
-            told[f"{name} at batch {batch}"] = relative(theirs, array) / (bounds[name] * longer)
-    return told
+            ratios[f"{name} at batch {batch}"] = relative(theirs, array) / (bounds[name] * longer)
+    return ratios
 
 
 def _norms(a: float, b: float) -> float:

@@ -1,4 +1,4 @@
-"""Processes that are read one after another, the next one at work meanwhile: where nobody reads their clocks."""
+"""Untimed child processes, run one ahead of their reader."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ ROOM = 0.8  # of the memory that is free, for all of them
 
 @dataclass(frozen=True)
 class Start:
-    """What begins a process, how many threads it has, about how many bytes it takes; whether it runs `alone`."""
+    """A process to begin."""
 
     begin: Callable[[], Process]
     threads: int = 1
-    bytes: float = 0.0
-    alone: bool = False
+    bytes: float = 0.0  # that it takes, about
+    alone: bool = False  # beside no other process
 
 
 def ahead(starts: Sequence[Start]) -> Generator[Process | SuiteError, None, None]:
-    """What each of these begins, in order, or why it did not; it is closed when the next one is asked for. Some are at
-    work at once, each on cores of its own, where there are cores and memory."""
+    """Yield each process in order, or its error; it is closed when the next one is requested.
+    Several are at work at once, each on cores of its own, where there are cores and memory."""
     every = sorted(os.sched_getaffinity(0))
-    free = places(max((one.threads for one in starts), default=1))
+    free = places(max((start.threads for start in starts), default=1))
     running = deque[tuple[Start, Process | SuiteError]]()
     try:
-        for i, one in enumerate(starts):
-            while running and (len(running) == len(free) or not _beside(one, [other for other, _ in running])):
+        for i, start in enumerate(starts):
+            while running and (len(running) == len(free) or not _beside(start, [other for other, _ in running])):
                 yield running[0][1]
                 _end(running.popleft()[1])
-            running.append((one, _begun(one.begin, every if one.alone else free[i % len(free)])))
+            running.append((start, _begun(start.begin, every if start.alone else free[i % len(free)])))
         while running:
             yield running[0][1]
             _end(running.popleft()[1])
@@ -47,21 +47,21 @@ def ahead(starts: Sequence[Start]) -> Generator[Process | SuiteError, None, None
 
 
 def room_for(nbytes: float) -> int:
-    """How many processes of so many bytes each memory has room for; one in any case."""
+    """Return how many processes of `nbytes` each memory has room for, at least one."""
     return max(1, int(ROOM * memory() / max(1.0, nbytes)))
 
 
 def places(threads: int) -> list[list[int]]:
-    """The cores of each of those that are at work at once, of so many threads; all cores where that is one alone."""
+    """Return the cores of each process that is at work at once, or all cores for one alone."""
     free = sorted(os.sched_getaffinity(0))
     count = max(1, min(AT_ONCE, len(free) // threads, cores() // threads))
     return [free[i * threads : (i + 1) * threads] for i in range(count)] if count > 1 else [free]
 
 
-def _beside(one: Start, others: Sequence[Start]) -> bool:
-    """Whether it may run with these, which may not have all their memory yet."""
-    apart = any(other.alone for other in (one, *others))
-    return not apart and sum(other.bytes for other in (one, *others)) <= ROOM * memory()
+def _beside(start: Start, others: Sequence[Start]) -> bool:
+    """Return whether a process may run with the others, which may not have all their memory yet."""
+    apart = any(other.alone for other in (start, *others))
+    return not apart and sum(other.bytes for other in (start, *others)) <= ROOM * memory()
 
 
 def _begun(begin: Callable[[], Process], place: Sequence[int]) -> Process | SuiteError:
@@ -79,7 +79,7 @@ def _end(process: Process | SuiteError) -> None:
 
 @contextmanager
 def on(place: Sequence[int]) -> Iterator[None]:
-    """What this thread starts meanwhile runs on these cores; where the system has taken one away, on what there is."""
+    """Pin what this thread starts meanwhile to these cores, or to those left if the system took one away."""
     every = os.sched_getaffinity(0)
     try:
         with suppress(OSError):

@@ -1,5 +1,4 @@
-"""What `advise` confirmed on this machine: the setting in which a network's step in a framework is fastest, kept for
-division `tuned`."""
+"""Settings that `advise` confirmed as a step's fastest on this machine, for division `tuned`."""
 
 from __future__ import annotations
 
@@ -19,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def keep(network: Network, framework: Framework, changed: Framework, setting: Setting, budget: float) -> None:
-    """In the state folder. `changed`: the row that it is in, which may be another of the same adapter; `budget`:
-    seconds of the advice."""
+    """Store a confirmed setting in the state folder.
+    `changed`: the row that it is in, which may be another of the same adapter; `budget`: seconds of the advice."""
     knobs = {name: value for name, value in changed.knobs.items() if framework.knobs.get(name) != value}
     record = {**asdict(setting), "knobs": {**knobs, **setting.knobs}, "budget": budget}
     with suppress(OSError):  # one lost costs another advice
@@ -28,30 +27,30 @@ def keep(network: Network, framework: Framework, changed: Framework, setting: Se
 
 
 def forget(network: Network, framework: Framework) -> None:
-    """Nothing is confirmed any more."""
+    """Delete the confirmed setting."""
     with suppress(OSError):
         (state.folder() / _name(network, framework)).unlink(missing_ok=True)
 
 
 def budget(network: Network, framework: Framework) -> float:
-    """Seconds of the advice that confirmed what is kept; 0 where nothing is."""
+    """Return the seconds of the advice that confirmed the kept setting; 0 where none is kept."""
     with suppress(OSError, ValueError):
-        told: dict[str, Any] = json.loads((state.folder() / _name(network, framework)).read_text("utf-8"))
-        return float(told.get("budget", 0.0))
+        record: dict[str, Any] = json.loads((state.folder() / _name(network, framework)).read_text("utf-8"))
+        return float(record.get("budget", 0.0))
     return 0.0
 
 
 def find(network: Network, framework: Framework, threads: int, heap: str) -> Setting | None:
-    """With so many threads; None where nothing was confirmed."""
+    """Return the confirmed setting, with `threads` threads; None where there is none."""
     with suppress(OSError, ValueError, KeyError):
-        told: dict[str, Any] = json.loads((state.folder() / _name(network, framework)).read_text("utf-8"))
-        own = heap if told["heap"] == Setting().heap else str(told["heap"])
-        return Setting(threads, own, told["knobs"], str(told["preload"]))
+        record: dict[str, Any] = json.loads((state.folder() / _name(network, framework)).read_text("utf-8"))
+        policy = heap if record["heap"] == Setting().heap else str(record["heap"])
+        return Setting(threads, policy, record["knobs"], str(record["preload"]))
     return None
 
 
 def _name(network: Network, framework: Framework) -> str:
-    """Another processor, network or framework is another question."""
+    """Return the file of a setting, which depends on network, framework's row and processor."""
     row = framework.name.partition("~")[0]
     parts = json.dumps([network.data(), row, processor()], sort_keys=True, default=str)
     return f"advice/{hashlib.sha256(parts.encode()).hexdigest()[:24]}.json"

@@ -22,7 +22,7 @@ from macro.processes.interpreters import clean, interpreter
 
 PATIENCE = 3600.0  # seconds for one call of pip
 KEPT = "environment.json"  # what was measured of an environment, inside it
-MEASURED = frozenset(("recipe", "seconds", "megabytes"))  # what it names at least
+MEASURED = frozenset(("recipe", "seconds", "megabytes"))  # keys that it has at least
 SPARE = 1.5  # of the recipe's size: wheels lie beside what is unpacked from them
 UNREACHABLE = (
     "no package index can be reached: --wheels FOLDER takes wheels fetched elsewhere, by python{python} -m pip "
@@ -38,7 +38,7 @@ FLAWS = (  # of pip's log, the first that is found, and what it means
 
 @dataclass(frozen=True)
 class Environment:
-    """A folder to be, its recipe, and the rows that run in it."""
+    """An environment's name, its recipe, and the rows that run in it."""
 
     name: str
     recipe: dict[str, Any]
@@ -46,18 +46,18 @@ class Environment:
 
     @property
     def folder(self) -> Path:
-        """Where it lies, or would."""
+        """Folder of the environment, there or not."""
         return home() / self.name
 
     @property
     def digest(self) -> str:
-        """Of the recipe: another one makes another environment."""
+        """Hash of the recipe: another recipe makes another environment."""
         parts = {key: value for key, value in self.recipe.items() if key != "megabytes"}  # a guess, no part
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def every() -> dict[str, Environment]:
-    """By name, those with a recipe; a file's rows share theirs."""
+    """Return environments with a recipe, by name; a file's rows share theirs."""
     by_environment: dict[str, list[Framework]] = {}
     for framework in map(find, names()):
         if framework.recipe:
@@ -66,7 +66,7 @@ def every() -> dict[str, Environment]:
 
 
 def named(name: str) -> Environment:
-    """By its own name or that of one of its rows. Raises UsageError."""
+    """Return the environment with this name, or with a row of this name. Raises UsageError."""
     environments = every()
     if name in environments:
         return environments[name]
@@ -79,13 +79,13 @@ def named(name: str) -> Environment:
 
 
 def missing(environment: Environment) -> dict[str, str]:
-    """Rows whose tools are not here, and the remedy."""
+    """Return the rows whose tools are not here, with the remedy."""
     needs = environment.recipe.get("needs", {})
     return {row: f"needs {tool}: apt-get install {tool}" for row, tool in needs.items() if not shutil.which(tool)}
 
 
 def create(environment: Environment, wheels: Path | None, say: Callable[[str], None]) -> dict[str, Any]:
-    """Make it; what was measured. Raises SuiteError, and leaves nothing then."""
+    """Make an environment and return its measured facts. Raises SuiteError, and leaves nothing then."""
     lacking = missing(environment)
     if len(lacking) == len(environment.rows):
         raise Unavailable(next(iter(lacking.values())))
@@ -123,7 +123,7 @@ def create(environment: Environment, wheels: Path | None, say: Callable[[str], N
 
 @contextmanager
 def _locked(name: str) -> Iterator[None]:
-    """Against a second creation of the same. Raises UsageError."""
+    """Hold a lock against a second creation of the same environment. Raises UsageError."""
     with (home() / f".{name}.lock").open("w") as stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -154,7 +154,7 @@ def _build(environment: Environment, base: Path, folder: Path, wheels: Path | No
 def _install(
     environment: Environment, folder: Path, options: list[str], packages: list[str], wheels: Path | None
 ) -> None:
-    """By the environment's pip, without its cache: what is measured is a creation from nothing."""
+    """Install packages by the environment's pip, without its cache: creation is measured from nothing."""
     words: list[str | Path] = [folder / "bin/python", "-m", "pip", "install", "--no-cache-dir", *options, *packages]
     try:
         completed = subprocess.run(
@@ -179,7 +179,7 @@ def _install(
 
 
 def _flaw(log: str, facts: dict[str, Any]) -> str:
-    """What pip's log says went wrong, on one line."""
+    """Return the cause of pip's failure by its log, on one line."""
     for pattern, text in FLAWS:
         if match := re.search(pattern, log):
             return text.format(*match.groups(), **facts)
@@ -187,7 +187,7 @@ def _flaw(log: str, facts: dict[str, Any]) -> str:
 
 
 def _last(log: str) -> str:
-    """The last complaint of a log, else its last line."""
+    """Return the last complaint of a log, else its last line."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
     complaints = [line for line in lines if re.match(r"(?i)(\w*error\b|fatal)", line)]
     return ([*lines[-1:], *complaints] or ["it says nothing"])[-1][:300]
@@ -204,12 +204,12 @@ def _packages(folder: Path) -> list[str]:
 
 
 def size(folder: Path) -> int:
-    """Bytes that the files of a folder take on the disk."""
+    """Return the bytes that the files of a folder take on the disk."""
     return sum(x.lstat().st_blocks * 512 for x in folder.rglob("*"))
 
 
 def kept(environment: Environment) -> dict[str, Any]:
-    """What was measured of it; empty where it is not there, or its file is none of ours."""
+    """Return the facts of an environment; empty where it is not there, or its file is none of ours."""
     try:
         record = json.loads((environment.folder / KEPT).read_bytes())
     except (OSError, ValueError):
@@ -218,7 +218,7 @@ def kept(environment: Environment) -> dict[str, Any]:
 
 
 def keep(environment: Environment, record: dict[str, Any]) -> None:
-    """In one step, beside what it is about."""
+    """Write an environment's facts into its folder, in one step."""
     path = environment.folder / KEPT
     fresh = path.with_suffix(".new")
     fresh.write_text(json.dumps(record, indent=1), "utf-8")
@@ -226,7 +226,8 @@ def keep(environment: Environment, record: dict[str, Any]) -> None:
 
 
 def remove(environment: Environment) -> None:
-    """Raises UsageError where there is none. Renamed first: what is left of a removal is no environment."""
+    """Delete an environment. Raises UsageError where there is none.
+    The folder is renamed first: what is left of an interrupted removal is no environment."""
     if not environment.folder.exists():
         raise UsageError(f"{environment.name}: there is no such environment in {home()}")
     with _locked(environment.name):

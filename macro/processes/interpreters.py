@@ -1,4 +1,4 @@
-"""Interpreters of a version, found and tried: a name on the PATH may lead nowhere, a Python may lack venv."""
+"""Interpreters of a version, tried: a name on the PATH may lead nowhere, a Python may lack venv."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ PROBE = "import sys; print('%d.%d' % sys.version_info[:2], flush=True); import e
 
 
 def candidates(version: str) -> list[Path]:
-    """Interpreters that may be of this version, the suite's own first, then PATH, then pyenv's, newest first."""
+    """Return interpreters that may be of this version: the suite's, PATH's, then pyenv's, newest first."""
     paths = [Path(sys.executable)] if version == "{}.{}".format(*sys.version_info[:2]) else []
     for folder in os.environ.get("PATH", "").split(os.pathsep):
         paths.append(Path(folder or ".") / f"python{version}")
     root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
-    own = sorted(root.glob(f"{version}.*"), key=lambda x: [int(n) for n in re.findall(r"\d+", x.name)])
-    return [x for x in [*paths, *(x / f"bin/python{version}" for x in reversed(own))] if x.is_file()]
+    pyenv = sorted(root.glob(f"{version}.*"), key=lambda x: [int(n) for n in re.findall(r"\d+", x.name)])
+    return [x for x in [*paths, *(x / f"bin/python{version}" for x in reversed(pyenv))] if x.is_file()]
 
 
 def interpreter(version: str) -> Path:
-    """One that was tried and can make environments. Raises UsageError, Unavailable."""
+    """Return an interpreter that was tried and can make environments. Raises UsageError, Unavailable."""
     variable = f"PYTHON{version.replace('.', '_')}"
     if asked := os.environ.get(variable):
         if why := refused(Path(asked), version):
@@ -43,7 +43,7 @@ def interpreter(version: str) -> Path:
 
 
 def refused(path: Path, version: str) -> str | None:
-    """Why this interpreter does not serve; None where it does."""
+    """Return the reason why this interpreter does not serve, or None."""
     try:
         completed = subprocess.run(
             [path, "-c", PROBE], capture_output=True, text=True, errors="replace", timeout=60, env=clean()
@@ -57,5 +57,5 @@ def refused(path: Path, version: str) -> str | None:
 
 
 def clean() -> dict[str, str]:
-    """The environment without what leads a Python astray."""
+    """Return the environment's variables without those that lead a Python astray."""
     return {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}

@@ -1,4 +1,4 @@
-"""What a framework is handed: the network as data, given weights and one batch, in files without pickle."""
+"""Files of a framework's job: the network as data, given weights and one batch, without pickle."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SEED = 20160825
 
 @dataclass(frozen=True)
 class Setting:
-    """How a framework runs: fixed for its process."""
+    """Setting of a framework, fixed for its process."""
 
     threads: int = 1
     heap: str = "default"
@@ -31,14 +31,15 @@ class Setting:
 
 
 def files(batch: int, folder: Path) -> dict[str, str]:
-    """Where the arrays that every framework is given lie, by name."""
+    """Return the files of the arrays that every framework is given, by name."""
     return {"weights": str(folder / "weights.npz"), "data": str(folder / f"data-{batch}.npz")}
 
 
 def write_arrays(network: Network, batch: int, folder: Path) -> dict[str, str]:
-    """Weights and data, the same for every framework: normal weights scaled by the square root of what they
-    sum, small biases, standard normal inputs, uniform labels, masks of what layers drop; running means and such are as
-    they begin. The files by name; those that are there stay. Raises Unavailable where there is no room."""
+    """Write weights and data, the same for every framework; return their files by name.
+    Normal weights scaled by the square root of the number of terms that they sum, small biases, standard normal inputs,
+    uniform labels, masks of dropout layers; running statistics at their start. Existing files stay. Raises Unavailable
+    where there is no room."""
     written = files(batch, folder)
     if not Path(written["data"]).exists():
         takes = f"weights and one batch of {network.name} take {_bytes(network, batch) / 1e9:.3g} GB"
@@ -54,13 +55,13 @@ def write_arrays(network: Network, batch: int, folder: Path) -> dict[str, str]:
 
 
 def _bytes(network: Network, batch: int) -> int:
-    """Of weights, inputs, labels and masks."""
+    """Return the bytes of weights, inputs, labels and masks."""
     masks = sum(size(node.output) for node in network.nodes if isinstance(node.layer, Dropout))
     return 4 * (network.parameters + batch * (network.features + masks)) + 8 * batch
 
 
 def _write(network: Network, batch: int, written: dict[str, str]) -> None:
-    """Raises OSError, MemoryError."""
+    """Write the arrays. Raises OSError, MemoryError."""
     import numpy as np
 
     rng = np.random.default_rng(SEED)
@@ -82,12 +83,12 @@ def _write(network: Network, batch: int, written: dict[str, str]) -> None:
 
 
 def moved(network: Network, batch: int, folder: Path, share: float, seed: int) -> Path:
-    """A folder inside this one with the same batch, and each weight off by about that share of itself, by random
-    numbers. Raises Unavailable where there is no room."""
+    """Write the same batch, and weights off by random numbers, into a folder inside this one.
+    Each weight is off by about `share` of itself. Raises Unavailable where there is no room."""
     import numpy as np
 
-    given, own = write_arrays(network, batch, folder), folder / f"moved-{seed}"
-    written = files(batch, own)
+    given, target = write_arrays(network, batch, folder), folder / f"moved-{seed}"
+    written = files(batch, target)
     rng = np.random.RandomState(seed)
     with np.load(given["weights"]) as weights:
         off = {
@@ -95,13 +96,13 @@ def moved(network: Network, batch: int, folder: Path, share: float, seed: int) -
             for name in sorted(weights.files)
         }
     try:
-        own.mkdir(exist_ok=True)
+        target.mkdir(exist_ok=True)
         np.savez(written["weights"], **off)
         Path(written["data"]).unlink(missing_ok=True)
         Path(written["data"]).hardlink_to(given["data"])
     except OSError as error:
-        raise Unavailable(f"weights of {network.name} once more: {own}: {error.strerror}") from None
-    return own
+        raise Unavailable(f"weights of {network.name} once more: {target}: {error.strerror}") from None
+    return target
 
 
 def write(
@@ -113,7 +114,7 @@ def write(
     folder: Path,
     masks: bool = False,
 ) -> Path:
-    """The job's file. `masks`: whether layers that drop at random are given what they drop."""
+    """Write the job's file. `masks`: layers that drop at random are given their masks."""
     job = {
         "framework": framework.name,
         "network": network.plan(),

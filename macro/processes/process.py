@@ -1,4 +1,4 @@
-"""A framework's process, and the limits it is held to. No framework is imported here."""
+"""A framework's process, and the limits that it is held to; no framework is imported here."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ START = 180.0  # seconds for a framework to import, build and compile; ten times
 
 
 class Process(JsonChild):
-    """Alive from here on; `expect` gives its messages. Everything it said is in `said`. Raises Unavailable."""
+    """A framework's live process; `expect` returns its next message, `messages` has all.
+    Raises Unavailable."""
 
     def __init__(self, framework: Framework, job: Path, setting: Setting, log: Path) -> None:
         python = interpreter(framework, setting.device)
@@ -53,13 +54,14 @@ class Process(JsonChild):
                 ) from None
 
     def ask(self, patience: float, kind: str, **request: Any) -> dict[str, Any]:
-        """A request and its answer. Raises LaunchError, Unavailable."""
+        """Send a request and return the reply. Raises LaunchError, Unavailable."""
         self.send(request)
         return self.expect(kind, patience)
 
     def expect(self, kind: str, patience: float | None = None) -> dict[str, Any]:
-        """The next message, of this kind. Raises Unavailable for what cannot run here, LaunchError for what
-        failed, died, hung or spoke out of turn; the process is then gone."""
+        """Return the next message, which must be of this kind.
+        Raises Unavailable for what cannot run here, LaunchError for what failed, died, hung or spoke out of turn; the
+        process is then gone."""
         message = self.receive(self._start if patience is None else patience, kind)
         self.messages.append(message)
         if message.get("kind") == kind:
@@ -72,7 +74,8 @@ class Process(JsonChild):
         raise self.fault(f"says {message.get('kind')!r} where {kind!r} was expected")
 
     def _death(self) -> Died:
-        """With the last line that it printed, such as of a check that failed in C++: its log does not stay."""
+        """Add the last line that the process printed, since its log does not stay.
+        Such a line may be of a check that failed in C++."""
         died, (path, before) = super()._death(), self._log
         with suppress(OSError), path.open("rb") as stream:
             stream.seek(max(before, path.stat().st_size - SHOWN))
@@ -85,7 +88,7 @@ class Process(JsonChild):
         return f": {remedy(self.framework, self.device)}" if self.framework.recipe else ""
 
     def close(self) -> None:
-        """End it and whatever it started; the map of generated code that it may have written for perf goes too."""
+        """End the process and its children; delete the map of generated code that it may have written for perf."""
         super().close()
         if self._maps:
             with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Build a stub shared library, such as libmpi.so.12, so that a framework that is linked to it can be loaded."""
+"""Stub shared libraries, such as libmpi.so.12, for frameworks that are linked to them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ void *kernelgap_stub(void) { if (write(2, SAID, sizeof SAID - 1)) {} abort(); }
 
 
 def make(environment: Path, library: str, recipe: dict[str, str]) -> int:
-    """Write the stub where the framework looks; how many symbols it has. Raises Unavailable.
+    """Write the stub where the framework looks; return its number of symbols. Raises Unavailable.
 
-    `recipe`: `folder` below the environment's packages, a pattern of the `symbols` to have, and of those
-    that are `data`, which are zeros; a function says what it is and ends the process.
+    `recipe`: `folder` below the environment's packages, a pattern of the `symbols` to have, and of those that are
+    `data`, which are zeros; a function prints the stub's name and ends the process.
     """
     packages = next(environment.glob("lib/python3*/site-packages"))
     place = packages / recipe["folder"]
@@ -54,7 +54,7 @@ def make(environment: Path, library: str, recipe: dict[str, str]) -> int:
 
 
 def undefined(objects: list[Path]) -> set[str]:
-    """Names that these shared objects want of others."""
+    """Return the names that these shared objects leave undefined."""
     if not objects:
         return set()
     listing = _run(["nm", "-D", "--undefined-only", *objects], "the symbols of the framework's libraries")

@@ -1,1 +1,1 @@
-"""What commands that time frameworks have in common."""
+"""Code shared by the commands that time frameworks."""

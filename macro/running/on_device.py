@@ -1,5 +1,7 @@
-"""`macro explain NET A B --device cuda:0`: their steps in turns, by the GPU's clock; then both under a profiler, which
-tells kernels, copies and waiting."""
+"""`macro explain NET A B --device cuda:0`: steps in turns by the GPU's clock, then under a profiler.
+
+The profiler shows kernels, copies and waiting.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +26,13 @@ if TYPE_CHECKING:
 STEPS = 10  # under the profiler
 NAME = "kernelgap steps"  # as macro/worker/device_clocks.py names them
 MARGIN = 0.01
-MORE = 1.2  # times a timed step, from which on a traced one tells less of it
+MORE = 1.2  # times a timed step: in a longer traced one, idle time is the profiler's in part
 TOPIC = "device"
 WAITS = ("copies and clears beside none", "idle")
 
 
 def main(plan: Plan, entries: Sequence[Entry], outputs: Outputs, say: Callable[[str], None]) -> int:
-    """The exit code; 1 where a side could not be timed."""
+    """Time and profile both sides; return the exit code, 1 where a side could not be timed."""
     from macro.running import session
     from macro.timing.results import contest_name
     from micro.command.outputs import for_people
@@ -45,35 +47,35 @@ def main(plan: Plan, entries: Sequence[Entry], outputs: Outputs, say: Callable[[
 def _measure(
     plan: Plan, entries: Sequence[Entry], sides: list[dict[str, Any]], say: Callable[[str], None], file: RunFile
 ) -> None:
-    """Times the steps, then has them traced: `sides` get the data of a note each, which a file that is gone on with may
-    hold already."""
+    """Time the steps, then trace them; `sides` receives the data of a note for each.
+    A file that is resumed may hold the notes already."""
     from macro.running import session
     from macro.timing.results import name
     from reports.record import Note
 
     session.contest(plan, entries, entries[0].division, MARGIN, file, say)
-    found = {result.name: result for result in file.run.results}
-    told = {
+    results = {result.name: result for result in file.run.results}
+    notes = {
         note.data["result"]: note.data for note in file.run.notes if note.topic == TOPIC and not note.data["reason"]
     }
     for entry, letter in zip(entries, "ab", strict=True):
-        result = found[name(plan, entry)]
-        if result.name not in told:
+        result = results[name(plan, entry)]
+        if result.name not in notes:
             path = file.path.with_name(f"{file.path.stem}-{letter}.json.gz") if file.path else None
-            own: dict[str, Any] = {"result": result.name, "framework": entry.framework.name, "devices": []}
-            own["reason"] = None if result.seconds else result.reason or result.status
-            own["timed"] = result.seconds is not None
-            own["step"] = result.seconds.median if result.seconds else None
+            data: dict[str, Any] = {"result": result.name, "framework": entry.framework.name, "devices": []}
+            data["reason"] = None if result.seconds else result.reason or result.status
+            data["timed"] = result.seconds is not None
+            data["step"] = result.seconds.median if result.seconds else None
             if result.seconds:
                 say(f"{entry.framework.name} under its profiler: {STEPS} steps")
-                own |= _traced(plan, entry, path)
-            told[result.name] = own
-            file.append(Note(TOPIC, own))
-        sides.append(told[result.name])
+                data |= _traced(plan, entry, path)
+            notes[result.name] = data
+            file.append(Note(TOPIC, data))
+        sides.append(notes[result.name])
 
 
 def _traced(plan: Plan, entry: Entry, kept: Path | None) -> dict[str, Any]:
-    """The `reason` why there is no trace, or what it tells of `devices`. `kept`: where it is to stay, if anywhere."""
+    """Return `devices` from a trace, or the `reason` why there is none. `kept`: where it stays, if anywhere."""
     try:
         with ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kernelgap-explain-")))
@@ -86,7 +88,7 @@ def _traced(plan: Plan, entry: Entry, kept: Path | None) -> dict[str, Any]:
 
 
 def _profile(plan: Plan, entry: Entry, path: Path, folder: Path, stack: ExitStack) -> str | None:
-    """Why there is no trace; None where it is written. Raises SuiteError."""
+    """Write a trace; return the reason why there is none, or None. Raises SuiteError."""
     files = job_files.write_arrays(plan.network, plan.batch, folder)
     process = begin(plan, entry, entry.setting, files, folder, stack)
     process.ask(HANGS * 5, "steps", do="steps", phase=plan.phase, count=WARM)
@@ -96,12 +98,12 @@ def _profile(plan: Plan, entry: Entry, path: Path, folder: Path, stack: ExitStac
 
 
 def _accounts(path: Path) -> list[dict[str, Any]]:
-    """Of each device. Raises UsageError."""
+    """Return the account of each device in a trace. Raises UsageError."""
     from macro.explaining.device_time import account, facts
     from macro.traces import chrome
 
     trace = chrome.read(path, NAME)
-    return [facts(replace(account(one, trace.steps), steps=STEPS)) for one in trace.devices]
+    return [facts(replace(account(device, trace.steps), steps=STEPS)) for device in trace.devices]
 
 
 def _text(sides: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -126,11 +128,11 @@ def _text(sides: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _slower(side: Mapping[str, Any]) -> Iterator[str]:
-    """How long a traced step takes beside a timed one, of one device."""
+    """Yield a line that compares a traced step with a timed one, for one device."""
     if not side.get("step") or len(side["devices"]) != 1:
         return
-    (one,) = side["devices"]
-    traced, timed = one["seconds"] / one["steps"], side["step"]
+    (device,) = side["devices"]
+    traced, timed = device["seconds"] / device["steps"], side["step"]
     longer = f"{traced / timed:.2f} times as long"
     why = "" if traced <= MORE * timed else ": idle time below is the profiler's in part"
     if side["framework"].partition("~")[0] == "jax":
@@ -138,13 +140,14 @@ def _slower(side: Mapping[str, Any]) -> Iterator[str]:
     yield f"A step took {units.seconds(traced)} under it, {units.seconds(timed)} when it was timed, {longer}{why}."
 
 
-def _parts(one: Mapping[str, Any]) -> dict[str, float]:
-    """Seconds of a step by kind of work, and in which no kernel ran. Kernels that run at once count each."""
-    found = defaultdict[str, float](float)
-    for kernel in one["each"]:
-        found[kernel["kind"]] += kernel["seconds"] / one["steps"]
-    idle = one["unlaunched"] + one["starting"] + one["untold"]
-    return {**found, **dict(zip(WAITS, (one["exposed"] / one["steps"], idle / one["steps"]), strict=True))}
+def _parts(device: Mapping[str, Any]) -> dict[str, float]:
+    """Return seconds of a step by kind of work, and in which no kernel ran.
+    Kernels that run at once count each."""
+    seconds = defaultdict[str, float](float)
+    for kernel in device["each"]:
+        seconds[kernel["kind"]] += kernel["seconds"] / device["steps"]
+    idle = device["unlaunched"] + device["starting"] + device["untold"]
+    return {**seconds, **dict(zip(WAITS, (device["exposed"] / device["steps"], idle / device["steps"]), strict=True))}
 
 
 def _signed(seconds: float) -> str:

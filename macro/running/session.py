@@ -1,4 +1,4 @@
-"""Contests of frameworks into a run file: equal work first, then steps in turns; what a stopped run has kept."""
+"""Contests of frameworks in a run file: equal work first, then steps in turns; rounds of stopped runs."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def kept(
     measure: Callable[[RunFile], None],
     devices: Sequence[str] = ("cpu",),
 ) -> int:
-    """Open what the command writes, measure, report. `name`: of the command. The exit code: 1 where a framework failed
-    or does other work; where it is stopped, what says by what."""
+    """Open what the command writes, measure, report; return the exit code. `name`: of the command.
+    The code is 1 where a framework failed or does other work, and a stopped run's is that of its signal."""
     from kernels.devices import open_device
     from micro.command import environment as machine
     from micro.command.outputs import open_outputs, say
@@ -44,13 +44,13 @@ def kept(
         except (KeyboardInterrupt, SystemExit) as stop:
             stopped = 130 if isinstance(stop, KeyboardInterrupt) else int(str(stop.code))
             print(f"macro {name}: {_interrupted(file)}", file=sys.stderr)
-        timed = file.run.contests or any(one.measured for one in file.run.predictions)
+        timed = file.run.contests or any(prediction.measured for prediction in file.run.predictions)
         failed = say(file.run, outputs, streams) if timed or not stopped else 0
     return stopped or failed or int(any(r.status in ("wrong", "failed") for r in file.run.results))
 
 
 def _interrupted(file: RunFile) -> str:
-    """What a stopped run has kept, and how one goes on."""
+    """Describe what a stopped run has kept, and how to resume it."""
     from macro.timing.resume import TOPIC
     from reports.units import counted
 
@@ -58,15 +58,17 @@ def _interrupted(file: RunFile) -> str:
     kept = [counted(n, what) for n, what in ((predictions, "prediction"), (rounds, "round")) if n]
     if not kept:
         return "interrupted before there was anything to keep"
-    own = any(not one.batch for one in file.run.predictions)  # a program's processes are gone
-    there = f"kept in {file.path}" + ", --resume goes on" * (not own) if file.path else "-o FILE would have kept that"
+    program = any(not prediction.batch for prediction in file.run.predictions)  # a program's processes are gone
+    there = (
+        f"kept in {file.path}" + ", --resume goes on" * (not program) if file.path else "-o FILE would have kept that"
+    )
     return f"interrupted after {' and '.join(kept)}: {there}"
 
 
 def contest(
     plan: Plan, entries: Sequence[Entry], division: str, margin: float, file: RunFile, say: Callable[[str], None]
 ) -> None:
-    """Prove, take turns, write the contest down; what stands in the file already is left, or gone on with."""
+    """Prove, take turns and write the contest; one that is in the file already is left, or resumed."""
     from macro.equality import gate
     from macro.timing import results, resume, turns
     from reports import next_run
@@ -89,13 +91,14 @@ def contest(
 
 
 def done(plan: Plan, entries: Sequence[Entry], division: str, file: RunFile) -> bool:
-    """Whether the file holds it whole. Raises UsageError where it holds one of other frameworks."""
+    """Return whether the file holds the complete contest.
+    Raises UsageError where it holds one of other frameworks."""
     from macro.timing import results, resume
 
     contest, names = results.contest_name(plan, division), [results.name(plan, entry) for entry in entries]
     taken = resume.rounds(file.run, contest)
     finished = [[r.name for r in c.results] for c in file.run.contests if c.contest == contest]
-    if any(held != names for held in [*finished, *(list(one.entries) for one in taken)]):
+    if any(held != names for held in [*finished, *(list(round_.entries) for round_ in taken)]):
         raise UsageError(
             f"-o {file.path}: it holds {contest} of other frameworks, from `{file.run.environment.command}`, or in "
             "other settings: name another file"

@@ -10,12 +10,12 @@ from macro.tables.base import Table
 
 
 def names() -> list[str]:
-    """Those there are."""
+    """Return the names of the tables."""
     return sorted(x.stem for x in Path(__file__).parent.glob("[a-z]*.py") if x.stem != "base")
 
 
 def find(name: str) -> Table:
-    """By name. Raises UsageError."""
+    """Return a table by name. Raises UsageError."""
     if name not in names():
         raise UsageError(f"table {name}: {choice(name, names())}")
     table: Table = importlib.import_module(f"{__name__}.{name}").TABLE

@@ -1,4 +1,4 @@
-"""A table of the literature as it was measured here, beside what it said then."""
+"""Text of a table of the literature: its times measured here, beside its figures of then."""
 
 from __future__ import annotations
 
@@ -20,29 +20,31 @@ TAKEN = 3  # last columns: what a step took of the machine
 
 
 def text(table: Table, run: Run, cores: int) -> str:
-    """All lines of it that the run holds anything of, a batch at a time."""
+    """Format all lines of the table that the run has results of, a batch at a time."""
     measured = [x for x in run.results if x.op == "step" and x.role == "measured"]
     blocks = [
         f"{table.source}, measured again. Then: {table.hardware}; {', '.join(table.devices)}; {table.figures}. "
         f"Not here: {table.without}."
     ]
     for line in table.lines:
-        own = [x for x in measured if x.problem["network"] == networks.find(line.network).name]
-        for batch in sorted({int(str(x.problem["batch"])) for x in own}):
-            blocks.append("\n".join(_line(table, line, batch, [x for x in own if x.problem["batch"] == batch], cores)))
+        results = [x for x in measured if x.problem["network"] == networks.find(line.network).name]
+        for batch in sorted({int(str(x.problem["batch"])) for x in results}):
+            blocks.append(
+                "\n".join(_line(table, line, batch, [x for x in results if x.problem["batch"] == batch], cores))
+            )
     return "\n\n".join(blocks)
 
 
-def _line(table: Table, line: Line, batch: int, own: Sequence[Result], cores: int) -> Iterator[str]:
+def _line(table: Table, line: Line, batch: int, results: Sequence[Result], cores: int) -> Iterator[str]:
     net = networks.find(line.network)
     flops = units.scaled(net.flops(batch), "FLOP")
     yield f"{line.name}, batch {batch}: {net.parameters:,} parameters, {flops} a step; seconds of a step"
-    threads = sorted({x.threads for x in own})
-    variants = list(dict.fromkeys(x.variant for x in own))
-    by_cell = {(x.variant, x.threads, str(x.problem["phase"])): x for x in own}
+    threads = sorted({x.threads for x in results})
+    variants = list(dict.fromkeys(x.variant for x in results))
+    by_cell = {(x.variant, x.threads, str(x.problem["phase"])): x for x in results}
     reasons: dict[str, list[str]] = {}
     thirds = set[str]()
-    rows = [_row(variant, threads, by_cell, own, reasons, thirds) for variant in variants]
+    rows = [_row(variant, threads, by_cell, results, reasons, thirds) for variant in variants]
     head = ["framework", *(word for count in threads for word in (_counted(count), f"over {BASE}"))]
     head += [f"{phase}, {_counted(count)}" for phase in PHASES[:2] for count in threads]
     yield from aligned([*head, "samples/s", "of peak", "memory"], rows, left=1)
@@ -53,8 +55,8 @@ def _line(table: Table, line: Line, batch: int, own: Sequence[Result], cores: in
     if thirds:
         between = ",".join(sorted(thirds))
         yield f"*: never in memory with {BASE} of as many threads:{between}; the errors of both ratios are in it"
-    yield from _below(line, batch, own)
-    yield from steps.proofs([x for x in own if x.seconds])
+    yield from _below(line, batch, results)
+    yield from steps.proofs([x for x in results if x.seconds])
     for reason, who in reasons.items():
         yield f"Empty, {', '.join(who)}: {reason}"
     yield from _not_here(table, threads, cores)
@@ -63,20 +65,20 @@ def _line(table: Table, line: Line, batch: int, own: Sequence[Result], cores: in
     )
 
 
-def _below(line: Line, batch: int, own: Sequence[Result]) -> Iterator[str]:
-    """Who is faster than the suite's own kernels, by how much, and what tells why."""
-    timed = [x for x in own if x.seconds and x.problem["phase"] == "step"]
+def _below(line: Line, batch: int, results: Sequence[Result]) -> Iterator[str]:
+    """Yield who is faster than the suite's own kernels, by how much, and the command that explains it."""
+    timed = [x for x in results if x.seconds and x.problem["phase"] == "step"]
     for least in (x for x in timed if x.variant == FLOOR):
-        found = [(answer.over(x, least, timed), x) for x in timed if x.threads == least.threads and x is not least]
-        faster = sorted([(ratio, sure, x) for (ratio, sure), x in found if ratio < 1], key=lambda one: one[0])
+        compared = [(answer.over(x, least, timed), x) for x in timed if x.threads == least.threads and x is not least]
+        faster = sorted([(ratio, sure, x) for (ratio, sure), x in compared if ratio < 1], key=lambda row: row[0])
         if faster:
-            told = ", ".join(
+            listed = ", ".join(
                 f"{x.variant} {ratio:.2f}{'' if sure else ' (may be chance)'}" for ratio, sure, x in faster
             )
             first = faster[0][2]
             asked = f"{FLOOR} {shlex.quote(first.variant)} --batch {batch} --threads {least.threads}"
             why = f"python -m macro explain {line.network} {asked}"
-            yield f"Below {FLOOR}, {_counted(least.threads)}: {told} times it{answer.apart(first, least)}. Why: {why}"
+            yield f"Below {FLOOR}, {_counted(least.threads)}: {listed} times it{answer.apart(first, least)}. Why: {why}"
 
 
 def _counted(threads: int) -> str:
@@ -87,14 +89,15 @@ def _row(
     variant: str,
     threads: Sequence[int],
     by_cell: Mapping[tuple[str, int, str], Result],
-    own: Sequence[Result],
+    results: Sequence[Result],
     reasons: dict[str, list[str]],
     thirds: set[str],
 ) -> list[str]:
-    """A framework's cells; why one is empty goes to `reasons`, by whom a ratio is told to `thirds`."""
+    """Return a framework's cells.
+    `reasons` gets why cells are empty, `thirds` who is between indirect ratios."""
     cells = [variant]
     for count in threads:
-        cells += _step(variant, count, by_cell, own, reasons, thirds)
+        cells += _step(variant, count, by_cell, results, reasons, thirds)
     for phase in PHASES[:2]:
         cells += [_time(by_cell.get((variant, count, phase)), reasons) for count in threads]
     last = by_cell.get((variant, threads[-1], "step"))
@@ -107,11 +110,11 @@ def _step(
     variant: str,
     threads: int,
     by_cell: Mapping[tuple[str, int, str], Result],
-    own: Sequence[Result],
+    results: Sequence[Result],
     reasons: dict[str, list[str]],
     thirds: set[str],
 ) -> list[str]:
-    """The time of a step, and over PyTorch's."""
+    """Return the time of a step, and its ratio to PyTorch's."""
     cell, base = by_cell.get((variant, threads, "step")), by_cell.get((BASE, threads, "step"))
     if cell is None:
         return [NOT_ASKED, NOT_ASKED]
@@ -119,7 +122,7 @@ def _step(
         return [_time(cell, reasons), cell.status]
     if base is None or base is cell or base.seconds is None:
         return [_time(cell, reasons), "1" if base is cell else NOT_ASKED if base is None else f"{BASE} {base.status}"]
-    ratio, through = ratios.over(cell, base, [x for x in own if x.seconds])
+    ratio, through = ratios.over(cell, base, [x for x in results if x.seconds])
     if ratio is None:
         return [_time(cell, reasons), f"{cell.seconds.median / base.seconds.median:.2f}"]
     thirds |= {through} - {""}
@@ -127,7 +130,7 @@ def _step(
 
 
 def _time(cell: Result | None, reasons: dict[str, list[str]]) -> str:
-    """Why there is none goes to `reasons`."""
+    """Return the time of a cell; the reason why there is none goes to `reasons`."""
     if cell is None:
         return NOT_ASKED
     if cell.seconds is not None:
@@ -138,7 +141,7 @@ def _time(cell: Result | None, reasons: dict[str, list[str]]) -> str:
 
 
 def _not_here(table: Table, threads: Sequence[int], cores: int) -> Iterator[str]:
-    """Columns of then that have no cells."""
+    """Yield the columns of then that have no cells."""
     more = [count for count in table.threads if count > cores]
     few = [count for count in table.threads if count <= cores and count not in threads]
     if more:
@@ -149,7 +152,7 @@ def _not_here(table: Table, threads: Sequence[int], cores: int) -> Iterator[str]
 
 
 def _then(table: Table, line: Line, batch: int, timed: Sequence[Result]) -> Iterator[str]:
-    """Orders and figures of then, and what they were of; the order of those of its tools that are still there."""
+    """Yield orders and figures of then, and the present order of those tools that are still there."""
     of = "" if batch == line.batch else f", at batch {line.batch}"
     yield f"Then, fastest first{of}: {line.order}"
     now = sorted((x for x in timed if x.variant in table.rows and x.seconds), key=lambda x: x.seconds.median)  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""A table of the literature as data: what it timed, on what, in which order it found its tools."""
+"""A table of the literature as data: what it timed, on what, in which order its tools came."""
 
 from __future__ import annotations
 
@@ -8,42 +8,37 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Seen:
-    """What somebody else measured of a network: seconds of a step by tool, on `where`, as told in `source`, which may
-    not say at which batch."""
+    """Another source's figures of a network."""
 
-    source: str
-    where: str
-    seconds: Mapping[str, float]
+    source: str  # which may not have the batch
+    where: str  # the machine
+    seconds: Mapping[str, float]  # of a step, by tool
 
 
 @dataclass(frozen=True)
 class Line:
-    """A network of the table. `name`: as it is called there; `network`: as it is here; `batch`: of the table, `batches`
-    of its text's pictures; `order`: of its tools, fastest first, as its text has it; `unlike`: why its figures were
-    never like for like."""
+    """A network of the table."""
 
-    name: str
-    network: str
-    batch: int
-    batches: tuple[int, ...]
-    order: str
+    name: str  # in the table
+    network: str  # … and here
+    batch: int  # of the table
+    batches: tuple[int, ...]  # of its text's pictures
+    order: str  # of its tools, fastest first, by its text
     seen: tuple[Seen, ...] = ()
-    unlike: tuple[str, ...] = ()
+    unlike: tuple[str, ...] = ()  # why its figures were never like for like
 
 
 @dataclass(frozen=True)
 class Table:
-    """`threads`: its columns on processors; `hardware`: what they were, and what else it ran on; `figures`: where its
-    own numbers are; `rows`: tools of then, by the frameworks of now that stand for them; `passes`: the frameworks whose
-    forward pass and gradients are timed by themselves too."""
+    """A table of the literature."""
 
     name: str
     source: str
-    threads: tuple[int, ...]
-    hardware: str
+    threads: tuple[int, ...]  # its columns on processors
+    hardware: str  # these processors, with the other software
     devices: tuple[str, ...]
-    figures: str
-    rows: Mapping[str, str]
-    passes: tuple[str, ...]
+    figures: str  # where its own numbers are
+    rows: Mapping[str, str]  # tools of then, by the frameworks of now that stand for them
+    passes: tuple[str, ...]  # frameworks whose forward pass and gradients are timed by themselves too
     without: str  # what of it has no line here, and why
     lines: tuple[Line, ...] = field(default_factory=tuple)

@@ -10,7 +10,7 @@ ISSUE = "issue 7187 and pull requests of TensorFlow and dlbench, 2017"
 
 
 def titan(*seconds: float) -> Seen:
-    """Of that re-run, by tool."""
+    """Return the re-run's figures by tool."""
     return Seen(
         RERUN, TITAN, dict(zip(("Caffe", "CNTK", "MXNet", "TensorFlow", "Theano", "Torch"), seconds, strict=True))
     )

@@ -1,4 +1,4 @@
-"""What a run of frameworks says, in sentences."""
+"""Sentences about a run of frameworks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reports import units
 from reports.figures.steps import FLOOR, floor
 from reports.record import Result, Run
 
-KINDS = {  # of layers, and what a forward pass of theirs is
+KINDS = {  # of layers, and the work of their forward passes
     "dense": "products",
     "conv": "convolutions",
     "pool": "poolings",
@@ -27,13 +27,13 @@ INSIDE = {
     "gradient": "forward, loss and every gradient but the input's",
     "step": "forward, loss, every gradient but the input's, and the update",
 }
-WAITS = 0.01  # of a step: what waits less is not spoken of
+WAITS = 0.01  # of a step: a smaller difference is not reported
 BUSY = 0.1  # cores
 
 
 def sentences(plan: Plan, run: Run) -> list[str]:
-    """What is inside; each framework's time, and over the suite's own kernels; who is below what should be the
-    floor."""
+    """Return sentences on the step, each framework's time and ratio to the floor, and who is below it.
+    The floor is the suite's own kernels."""
     net = plan.network
     asked = {"network": net.name, "batch": plan.batch, "phase": plan.phase}  # a file may hold runs of others
     timed = [r for r in run.results if r.role == "measured" and r.seconds and asked.items() <= r.problem.items()]
@@ -44,7 +44,7 @@ def sentences(plan: Plan, run: Run) -> list[str]:
         "is read."
     ]
     for result in sorted(timed, key=lambda r: r.seconds.median if r.seconds else 0.0):
-        lines.append(_one(result, timed))
+        lines.append(_sentence(result, timed))
     return [*lines, *_below(plan, timed)]
 
 
@@ -56,7 +56,7 @@ def _inside(plan: Plan) -> str:
 
 
 def _times(result: Result, least: Result, timed: Sequence[Result]) -> str:
-    """`1.13 [1.08, 1.19] times kernels-only`"""
+    """Format a ratio as `1.13 [1.08, 1.19] times kernels-only`."""
     assert result.seconds is not None and least.seconds is not None
     ratio, through = ratios.over(result, least, timed)
     if ratio is None:
@@ -65,7 +65,7 @@ def _times(result: Result, least: Result, timed: Sequence[Result]) -> str:
 
 
 def _below(plan: Plan, timed: list[Result]) -> list[str]:
-    """Frameworks that take less than the suite's own kernels, for certain or not."""
+    """Return a line for each framework that takes less than the suite's own kernels, for certain or not."""
     lines = []
     for result in timed:
         least = floor(result, timed)
@@ -84,7 +84,8 @@ def _below(plan: Plan, timed: list[Result]) -> list[str]:
 
 
 def over(result: Result, least: Result, timed: Sequence[Result]) -> tuple[float, bool]:
-    """How many times another's a step is, of the same rounds where there are enough; whether it is less for certain."""
+    """Return the ratio of a step's time to `least`'s, and whether it is below 1 for certain.
+    The ratio is of common rounds where there are enough."""
     assert result.seconds is not None and least.seconds is not None
     ratio, _ = ratios.over(result, least, timed)
     if ratio is None:
@@ -93,20 +94,20 @@ def over(result: Result, least: Result, timed: Sequence[Result]) -> tuple[float,
 
 
 def apart(result: Result, least: Result) -> str:
-    """What the system saw of both steps that differs: its own time, and how busy the cores were."""
+    """Describe how the two steps differ in the system's own time and in busy cores."""
     ours, theirs = least.step or {}, result.step or {}
     assert result.seconds is not None
-    told, more = [], (theirs.get("system", 0.0) - ours.get("system", 0.0)) / result.threads
+    differences, more = [], (theirs.get("system", 0.0) - ours.get("system", 0.0)) / result.threads
     if abs(more) > WAITS * result.seconds.median:
-        told.append(f"{units.seconds(abs(more))} {'more' if more > 0 else 'less'} in the operating system")
-    busy, own = (x.get("utilization", 0.0) * result.threads for x in (theirs, ours))
-    if result.threads > 1 and abs(busy - own) > BUSY:
-        told.append(f"{busy:.2f} cores busy where {FLOOR} has {own:.2f}")
-    return f"; {result.variant} has {' and '.join(told)}" if told else ""
+        differences.append(f"{units.seconds(abs(more))} {'more' if more > 0 else 'less'} in the operating system")
+    busy, floor_busy = (x.get("utilization", 0.0) * result.threads for x in (theirs, ours))
+    if result.threads > 1 and abs(busy - floor_busy) > BUSY:
+        differences.append(f"{busy:.2f} cores busy where {FLOOR} has {floor_busy:.2f}")
+    return f"; {result.variant} has {' and '.join(differences)}" if differences else ""
 
 
 def _explained(plan: Plan, result: Result) -> str:
-    """The line that explains a framework beside the suite's own kernels."""
+    """Return the command that explains a framework beside the suite's own kernels."""
     division = str(result.problem["division"])
     return (
         f"python -m macro explain {plan.named} {FLOOR} {shlex.quote(result.variant)} --batch {plan.batch} "
@@ -116,7 +117,7 @@ def _explained(plan: Plan, result: Result) -> str:
     )
 
 
-def _one(result: Result, timed: list[Result]) -> str:
+def _sentence(result: Result, timed: list[Result]) -> str:
     assert result.seconds is not None
     step = result.step or {}
     least = floor(result, timed)

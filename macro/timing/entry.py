@@ -1,4 +1,4 @@
-"""What takes turns: frameworks in their settings, in the phase of a network that is asked for."""
+"""Entries that take turns: frameworks in their settings, in one phase of a network."""
 
 from __future__ import annotations
 
@@ -15,20 +15,18 @@ from macro.processes import job as job_files
 from macro.processes.job import Setting
 from macro.processes.process import Process
 
-FEWEST = 6  # rounds of a generation; of so many on it counts
-TWIN = "unchanged"  # the change of the same once more
+FEWEST = 6  # rounds of a generation; one with fewer does not count
+TWIN = "unchanged"  # the change of a control run
 WARM = 2  # steps before the first block
 HANGS = 60.0  # seconds a block may take at least
-ALIKE = 2.0  # times as long as another a step is at most that is timed as that is
-COMPARED = 0.5  # seconds of an unchanged step, of so many the first of a turn counts, of changed ones too
+ALIKE = 2.0  # ratio of two steps up to which both are timed alike
+COMPARED = 0.5  # seconds of an unchanged step from which on the first of a turn counts, of changed ones too
 LONG = 1.0  # seconds: in a step of so many a cold cache and memory given back are a small part
 
 
 @dataclass
 class Entry:
-    """One framework in one setting, and what came of it. A row of `blocks` is a round of a generation. `peak`: bytes
-    that its process had in memory at most, after its first steps; `warm`: seconds of the fastest of these; `change`:
-    what of it is changed, in words."""
+    """One framework in one setting, and its results."""
 
     framework: Framework
     setting: Setting
@@ -36,22 +34,22 @@ class Entry:
     identity: dict[str, Any] = field(default_factory=dict)
     built: dict[str, Any] = field(default_factory=dict)
     setup: list[float] = field(default_factory=list)
-    blocks: list[tuple[int, int, dict[str, Any]]] = field(default_factory=list)
+    blocks: list[tuple[int, int, dict[str, Any]]] = field(default_factory=list)  # generation, round, figures
     status: str = "ok"
     reason: str | None = None
     process: Process | None = None
-    change: str = ""
+    change: str = ""  # of the unchanged step, in words
     again: str = ""  # the line that measures it again, where that is another than `macro run`
     batch: int | None = None  # samples of its steps, where it is not the plan's
     count: int = 1
     ended: str = ""  # why no more of its steps are wanted
     long: bool = False  # whether the first step of a turn counts
-    peak: int = 0
-    warm: float = 1.0
+    peak: int = 0  # bytes that its process had in memory at most, after its first steps
+    warm: float = 1.0  # seconds of the fastest of these
     proof: str | None = None  # what its equal work was proven against
 
     def fresh(self) -> Entry:
-        """Of which nothing has come yet."""
+        """Return a copy without results."""
         return Entry(
             self.framework,
             self.setting,
@@ -64,15 +62,14 @@ class Entry:
         )
 
     def fail(self, error: SuiteError) -> None:
-        """Keep why; no process is left. A kernel's error is a failure, any other a reason to skip it."""
+        """Keep the error; no process is left. A kernel's error is a failure, any other a reason to skip it."""
         self.status = "failed" if isinstance(error, KernelError) else "skipped"
         self.reason, self.process = str(error), None
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is run: a network's phase in several entries. `asked`: the network as a command names it; `counted`: of an
-    unchanged step of so many seconds the first of a turn counts, of changed ones too."""
+    """A network's phase that is run in several entries."""
 
     network: Network
     batch: int
@@ -82,29 +79,28 @@ class Plan:
     seed: int = 0
     first: int = 0  # number of its first generation, in a run taken up again
     ended: int = 0  # generations that had ended in it; one that was killed is not among them
-    asked: str = ""
+    asked: str = ""  # the network as a command names it
     fewest: int = FEWEST  # rounds of a generation
-    counted: float = COMPARED
+    counted: float = COMPARED  # see there
 
     def place(self, generation: int) -> str:
-        """Of a generation among all that a person asked for."""
+        """Return the position of a generation among all that were requested."""
         return f"generation {generation - self.first + self.ended + 1} of {self.ended + self.generations}"
 
     @property
     def named(self) -> str:
-        """The network, as a word of a shell."""
+        """Name of the network, as a word of a shell."""
         return shlex.quote(self.asked or self.network.name)
 
 
 @dataclass(frozen=True)
 class Taken:
-    """A round that has ended: `number` of `generation`, whose rounds took `seconds` so far; whether it `ended` with
-    it."""
+    """A round that has ended."""
 
     generation: int
-    number: int
-    seconds: float
-    ended: bool
+    number: int  # in its generation
+    seconds: float  # of the generation's rounds so far
+    ended: bool  # whether its generation ended with it
 
 
 def begin(plan: Plan, entry: Entry, setting: Setting, files: dict[str, str], folder: Path, stack: ExitStack) -> Process:

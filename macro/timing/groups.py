@@ -1,5 +1,4 @@
-"""Processes that are in memory at once: as many as fit in it, and with each group the reference, by which those of
-different groups are compared."""
+"""Groups of processes that fit in memory at once, each with the reference, through which they compare."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ REFERENCE = "pytorch"
 
 
 def reference(entries: Sequence[Entry]) -> Entry:
-    """PyTorch, as it stands first in those that can run; without it the first of them."""
+    """Return the first PyTorch among the entries that can run; without it the first of them."""
     running = [entry for entry in entries if entry.status == "ok"] or entries
     return next((entry for entry in running if entry.framework.name == REFERENCE), running[0])
 
@@ -38,9 +37,9 @@ def fill(
     stack: ExitStack,
     say: Callable[[str], None],
 ) -> tuple[list[Entry], list[Entry]]:
-    """Start processes in the order wanted, the `shared` one among them, but those that may not fit beside those that
-    run and the shared one: by what each had in memory, or those that are `known`. Those that run, and those that are
-    left."""
+    """Start processes in the order wanted; return those that run, and those left for another group.
+    The `shared` one is always started. An entry is left that may not fit beside those that run and the shared one, by
+    what each had in memory, or those that are `known`."""
     room, alive, left = ROOM * memory(), list[Entry](), list[Entry]()
     starter = _Starter(plan, files, folder, stack, say, ahead=any(entry.change for entry in wanted))
     for entry in wanted:
@@ -48,7 +47,7 @@ def fill(
             left.append(entry)
         else:
             alive += starter.start(entry)
-            if not any(one.peak for one in known):  # by the first of them it is known what fits
+            if not any(x.peak for x in known):  # by the first of them it is known what fits
                 alive += starter.last()
     alive += starter.last()
     if left:
@@ -58,16 +57,17 @@ def fill(
 
 @dataclass
 class _Starter:
-    """Starts processes, one after another; `ahead`: each of one thread while the one before it takes its first steps,
-    on the core beside, where there are two. One of more threads starts on the cores that it has: libraries count them
-    then. What starting takes is no figure of a framework's where any starts ahead."""
+    """A starter of processes, one after another.
+
+    Processes of more than one thread start on the cores that they have: libraries count them then.
+    """
 
     plan: Plan
     files: dict[str, str]
     folder: Path
     stack: ExitStack
     say: Callable[[str], None]
-    ahead: bool
+    ahead: bool  # one-thread processes start beside another's first steps; no start is then reported
     begun: list[Entry] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -79,7 +79,7 @@ class _Starter:
         self.stack.callback(self._pool.shutdown, wait=True, cancel_futures=True)
 
     def start(self, entry: Entry) -> list[Entry]:
-        """Those that are warm now: this one, or the one before it, or both."""
+        """Start an entry; return those that are warm now: this one, or the one before it, or both."""
         ahead = self._is_ahead(entry)
         before = [] if ahead else self.last()
         self.say(f"starting {entry.framework.name}")
@@ -88,7 +88,7 @@ class _Starter:
         return [*before, *(self._warmed() if len(self.begun) > ahead else [])]
 
     def last(self) -> list[Entry]:
-        """Those that are warm at the end."""
+        """Return those that become warm at the end."""
         return self._warmed() if self.begun else []
 
     def _is_ahead(self, entry: Entry) -> bool:
@@ -110,32 +110,33 @@ class _Starter:
 
 
 def _to_its_core(entry: Entry) -> None:
-    """The one that it has where nothing starts ahead: the last one."""
+    """Move a process to the last core, where it runs if nothing starts ahead."""
     assert entry.process is not None
-    own = max(os.sched_getaffinity(0))
+    core = max(os.sched_getaffinity(0))
     for thread in Path(f"/proc/{entry.process.pid}/task").iterdir():
         with suppress(OSError):  # it has ended
-            os.sched_setaffinity(int(thread.name), [own])
-    entry.identity = {**entry.identity, "affinity": [own]}
+            os.sched_setaffinity(int(thread.name), [core])
+    entry.identity = {**entry.identity, "affinity": [core]}
 
 
 def _fits(entry: Entry, alive: Sequence[Entry], shared: Entry, known: Sequence[Entry], room: float) -> bool:
-    """One beside the shared one always has to."""
-    others = [one for one in alive if one is not shared]
+    """Return whether an entry fits in memory; one beside the shared one always does."""
+    others = [x for x in alive if x is not shared]
     held = [*others, shared] if shared.status == "ok" else others
-    return not others or sum(_likely(one, known) for one in [*held, entry]) <= room
+    return not others or sum(_likely(x, known) for x in [*held, entry]) <= room
 
 
 def _likely(entry: Entry, known: Sequence[Entry]) -> int:
-    """Bytes of its process: as it had them, or as the same framework had on other threads, or the most that any had."""
-    alike = [one.peak for one in known if one.framework == entry.framework and one.batch == entry.batch]
-    return entry.peak or max(alike, default=0) or max(one.peak for one in known)
+    """Estimate the bytes of an entry's process.
+    They are those that it had, or the same framework on other threads, or the most that any had."""
+    alike = [x.peak for x in known if x.framework == entry.framework and x.batch == entry.batch]
+    return entry.peak or max(alike, default=0) or max(x.peak for x in known)
 
 
 def alike(entries: Sequence[Entry], counted: float) -> None:
-    """Steps that are about as long are timed alike, for they are compared: the first of a turn counts of those alone
-    that are long, and longer by ALIKE than the longest of which it does not. Changed steps are all compared with the
-    unchanged one, and are timed as that is: if it takes so many seconds, the first counts."""
+    """Decide whether the first step of a turn counts, alike for steps about as long, which are compared.
+    It counts for long steps, longer by ALIKE than the longest for which it does not. Changed steps are all compared
+    with the unchanged one, and timed as that is: if it takes so many seconds, the first counts."""
     if any(entry.change for entry in entries):
         unchanged = next((entry for entry in entries if entry.change in ("", TWIN)), entries[0])
         for entry in entries:
@@ -148,7 +149,7 @@ def alike(entries: Sequence[Entry], counted: float) -> None:
 
 
 def _begin(plan: Plan, entry: Entry, files: dict[str, str], folder: Path, stack: ExitStack) -> bool:
-    """Start an entry's process; whether that worked."""
+    """Start an entry's process; return whether that worked."""
     began = time.monotonic()
     try:
         entry.process = begin(plan, entry, entry.setting, files, folder, stack)
@@ -160,14 +161,14 @@ def _begin(plan: Plan, entry: Entry, files: dict[str, str], folder: Path, stack:
 
 
 def _warm(plan: Plan, entry: Entry) -> bool:
-    """Its first steps, by which it is chosen how many make a block; whether that worked."""
+    """Run the first steps, which determine the steps of a block; return whether that worked."""
     assert entry.process is not None
     try:
         warm = [entry.process.ask(HANGS * 5, "steps", do="steps", phase=plan.phase, count=1) for _ in range(WARM)]
     except SuiteError as error:
         entry.fail(error)
         return False
-    step = max(min(one["wall_ns"][0] for one in warm) * 1e-9, 1e-9)
+    step = max(min(reply["wall_ns"][0] for reply in warm) * 1e-9, 1e-9)
     entry.warm = step
     entry.count = max(1, round(BLOCK / step))
     entry.peak = max(entry.peak, int(warm[-1]["peak_bytes"]))

@@ -12,16 +12,16 @@ from kernels.ops.fma import Fma
 from kernels.ops.fma.fastest import fastest, peak_of, prepared, seconds
 
 UNIT = 1e9  # FLOP
-LOOK = 0.1  # seconds of a look's bursts, about
-FEWEST, MOST = 5, 50  # bursts of a look
+LOOK = 0.1  # seconds of a measurement's bursts, about
+FEWEST, MOST = 5, 50  # bursts of a measurement
 SHORTEST, LONGEST, TOGETHER = 1e-3, 0.1, 5e-3  # seconds of a burst; of several threads at most
 STEPS = 1 << 17  # of the burst that tells how many a longer one has: 0.3 ms
 
 
 class Peak:
-    """The kernel, found once, on so many `threads`, or on one where there are no cores for them. A look at it takes a
-    turn in every round. Its bursts are as long as a product of the step: for less than that a core may run at a clock
-    that it cannot keep."""
+    """The FMA kernel, on `threads` threads, or on one where there are no cores for them.
+    It is measured in every round, in bursts as long as a product of the step: for less than that a core may run at a
+    clock that it cannot keep."""
 
     def __init__(self, threads: int = 1) -> None:
         isa = fastest(instruction_sets())
@@ -32,9 +32,9 @@ class Peak:
         self._clock = time.thread_time if self.threads == 1 else time.perf_counter
 
     def look(self, product: float) -> float | None:
-        """Seconds that UNIT takes one thread now, while as many as there are work, in bursts of about `product`
-        seconds; None where it cannot be told. Of one thread the median, by its processor time. Of several the fastest,
-        by the wall, and none is long: what stops one of them stops all, and no clock tells that."""
+        """Return the seconds that UNIT takes one thread now, while all work; None where there is no kernel.
+        Bursts take about `product` seconds. For one thread it is the median of processor time. For several it is the
+        fastest by the wall, in short bursts: what stops one thread stops all, and no clock shows that."""
         if self._call is None:
             return None
         self._call()
@@ -46,7 +46,7 @@ class Peak:
         return took * UNIT * self.threads / problem.flops
 
     def _burst(self, times: float) -> tuple[Fma, Callable[[], object]]:
-        """So many times as long as that of STEPS."""
+        """Return a burst `times` as long as that of STEPS."""
         problem = replace(self._problem, steps=STEPS * max(1, round(times)))
         call = prepared(problem)
         assert call is not None  # it is the same kernel

@@ -1,4 +1,4 @@
-"""Ratios of the times of steps, round by round; of what was never in memory together, through what was with both."""
+"""Ratios of step times, round by round; of frameworks never in memory together, through a third."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ Times: TypeAlias = Mapping[tuple[int, int], float]  # seconds of a step, by gene
 
 @dataclass(frozen=True)
 class Compared:
-    """`generations`: of processes that count; `through`: the index of the one between, if there is one."""
+    """A judged ratio."""
 
     judged: stats.Judgment
-    generations: int
-    through: int | None = None
+    generations: int  # of processes that count
+    through: int | None = None  # index of the entry between, if there is one
 
 
 def compare(times: Sequence[Times], contender: int, baseline: int, margin: float) -> Compared:
-    """Of one of these over another. Where they met in fewer generations than each met a third, through that one: what
-    differs from generation to generation is seen in all of them."""
-    own = _logs(times[contender], times[baseline])
+    """Compare two entries, through a third where they met in fewer generations than each met that.
+    What differs from generation to generation is seen in all of them."""
+    direct = _logs(times[contender], times[baseline])
     between = [i for i in range(len(times)) if i not in (contender, baseline)]
     pairs = {i: (_logs(times[contender], times[i]), _logs(times[baseline], times[i])) for i in between}
     met = {i: min(map(len, sides)) for i, sides in pairs.items()}  # generations
     best = max(pairs, key=lambda i: (met[i], min(sum(map(len, side)) for side in pairs[i])), default=None)
-    if best is None or len(own) >= met[best]:
-        return Compared(stats.nested(own, margin), len(own))
+    if best is None or len(direct) >= met[best]:
+        return Compared(stats.nested(direct, margin), len(direct))
     return Compared(stats.through(*pairs[best], margin), met[best], best)
 
 
 def over(result: Result, least: Result, timed: Sequence[Result]) -> tuple[stats.Interval | None, str]:
-    """How many times a step's time is another's of the same contest, None of too few rounds; ` through pytorch`, where
-    it is. `timed`: both and those that may lie between."""
+    """Return the ratio of a step's time to another's, and ` through pytorch`, where it is.
+    The ratio is None with too few rounds. `timed`: both, and those of their contest that may lie between."""
     order = [x for x in timed if x.contest == result.contest]
-    found = compare([_by_round(x) for x in order], order.index(result), order.index(least), 0.0)
-    return found.judged.shown, "" if found.through is None else f" through {order[found.through].variant}"
+    compared = compare([_by_round(x) for x in order], order.index(result), order.index(least), 0.0)
+    return compared.judged.shown, "" if compared.through is None else f" through {order[compared.through].variant}"
 
 
 def _by_round(result: Result) -> Times:
@@ -48,7 +48,8 @@ def _by_round(result: Result) -> Times:
 
 
 def _logs(contender: Times, baseline: Times) -> list[Any]:
-    """Logarithms of their ratio in each round, a generation at a time; one that a kill cut too short is left out."""
+    """Return logarithms of the ratio of each round, by generation.
+    A generation that a kill cut too short is left out."""
     import numpy as np
 
     rows: dict[int, list[float]] = {}

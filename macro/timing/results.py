@@ -24,28 +24,28 @@ COUNTED = ("system", "blocked", "faults", "voluntary", "involuntary", "peak")
 
 
 def contest_name(plan: Plan, division: str) -> str:
-    """Of the contest of one division: what is timed, without who."""
+    """Return the name of the contest of one division, which has no framework in it."""
     return f"{_problem(plan)}/division:{division}"
 
 
 def contest(
     plan: Plan, entries: Sequence[Entry], division: str, margin: float, seconds: Mapping[str, float]
 ) -> record.Contest:
-    """Of one division: what is as installed is never compared with what was tuned. `seconds`: of each phase of it but
-    the starts of its processes, which the entries know."""
+    """Return the contest of one division: what is as installed is never compared with what was tuned.
+    `seconds`: of each phase of it but the starts of its processes, which the entries have."""
     name = contest_name(plan, division)
     question = f"which framework takes longest for a {plan.phase} of {plan.network.name}, {division}?"
     return _contest(plan, entries, (name, question, "framework"), margin, seconds)
 
 
 def changed_name(plan: Plan, entries: Sequence[Entry]) -> str:
-    """Of the contest of a step with what is changed of it."""
+    """Return the name of the contest of a step with its changes."""
     changes = "+".join(_escaped(entry.change) for entry in entries if entry.change)
     return f"{_problem(plan)}/variant:{_escaped(entries[0].framework.name)}/changes:{changes}/rounds:{plan.fewest}"
 
 
 def changed(plan: Plan, entries: Sequence[Entry], margin: float, seconds: Mapping[str, float]) -> record.Contest:
-    """Of a step with what is changed of it; the first is unchanged."""
+    """Return the contest of a step with its changes; the first entry is unchanged."""
     changes = [entry.change for entry in entries if entry.change not in ("", TWIN)]
     what = changes[0] if len(changes) == 1 else f"each of {len(changes)} changes"
     question = f"what does {what} do to a {plan.phase} of {plan.network.name} in {entries[0].framework.name}?"
@@ -55,7 +55,7 @@ def changed(plan: Plan, entries: Sequence[Entry], margin: float, seconds: Mappin
 def _contest(
     plan: Plan, entries: Sequence[Entry], asked: tuple[str, str, str], margin: float, seconds: Mapping[str, float]
 ) -> record.Contest:
-    """`asked`: its name, its question, what its cases differ in."""
+    """Return a contest. `asked`: its name, its question, what its cases differ in."""
     name, question, differs = asked
     results = tuple(_result(plan, entry, name) for entry in entries)
     comparisons = tuple(
@@ -69,9 +69,9 @@ def _contest(
 
 
 def _pairs(entries: Sequence[Entry], differs: str) -> Iterator[tuple[tuple[int, int], str]]:
-    """Who is compared with whom, and what they differ in. Frameworks with the first one of as many threads on the same
-    device that has steps there; that one with itself on the threads of the first; each with itself on the first
-    device."""
+    """Yield the pairs of entries that are compared, and what they differ in.
+    Frameworks with the first one of as many threads on the same device that has steps there; that one with itself on
+    the threads of the first; each with itself on the first device."""
     for i, entry in enumerate(entries[1:], 1):
         place = entry.setting.device
         alike = [j for j, x in enumerate(entries) if _where(x) == _where(entry)]
@@ -100,39 +100,40 @@ def _problem(plan: Plan) -> str:
 
 
 def name(plan: Plan, entry: Entry) -> str:
-    """The name of an entry's result."""
+    """Return the name of an entry's result."""
     s, variant = entry.setting, _escaped(entry.framework.name)
-    told = "".join(f"/set:{_escaped(f'{word}={value}')}" for word, value in s.knobs.get("variables", {}).items())
+    suffix = "".join(f"/set:{_escaped(f'{word}={value}')}" for word, value in s.knobs.get("variables", {}).items())
     if s.preload != preload.NONE:
-        told += f"/preload:{s.preload}"
+        suffix += f"/preload:{s.preload}"
     if entry.change:
-        told += f"/change:{_escaped(entry.change)}"
+        suffix += f"/change:{_escaped(entry.change)}"
     if s.device != "cpu":
-        told += f"/device:{s.device}"
-    return f"{_problem(plan)}/variant:{variant}/threads:{s.threads}/heap:{s.heap}{told}"
+        suffix += f"/device:{s.device}"
+    return f"{_problem(plan)}/variant:{variant}/threads:{s.threads}/heap:{s.heap}{suffix}"
 
 
 def _escaped(word: str) -> str:
-    """A file's path in a name; reports show it as it was typed."""
+    """Escape a file's path in a name; reports show it as it was typed."""
     return word.replace("%", "%25").replace("/", "%2F")
 
 
 def clock(entry: Entry) -> str:
-    """Processor time of one thread, with its waits (`times`); the wall of several, and where the system does not tell
-    waits from losses. Of a GPU its own, where a framework reads it."""
+    """Return the clock of an entry: processor time, with waits (`times`), for one thread.
+    It is the wall for several, and where the system does not separate waits from losses. A GPU has its own, where a
+    framework reads it."""
     if entry.setting.device != "cpu":
         return "event" if all("device" in block for _, _, block in entry.blocks) else "wall"
     return "cpu" if entry.setting.threads == 1 and _queues(entry) else "wall"
 
 
 def _queues(entry: Entry) -> bool:
-    """Whether its system says what a process is queued for; a run from before this was asked did."""
+    """Return whether the system reports how long a process is queued; runs of before this field do."""
     return bool(entry.identity.get("run_delay", True))
 
 
 def times(entry: Entry, by: str = "") -> list[float]:
-    """Seconds of a step in each block, by its own clock or another. What one thread waits of its own accord counts
-    beside its processor time."""
+    """Return seconds of a step in each block, by its own clock or another.
+    Waits of one thread of its own accord count beside its processor time."""
     named = {"wall": "wall", "event": "device"}.get(by or clock(entry))
     if named:
         return [block[named] for _, _, block in entry.blocks]
@@ -179,7 +180,7 @@ def _warnings(entry: Entry, step: dict[str, float], contended: bool) -> Iterator
 
 
 def _untimed(plan: Plan, entry: Entry, contest: str) -> record.Result:
-    """What is known of it before any step was timed."""
+    """Return the result of an entry before any step was timed."""
     problem = {
         "network": plan.network.name,
         "batch": entry.batch or plan.batch,
@@ -208,7 +209,7 @@ def _untimed(plan: Plan, entry: Entry, contest: str) -> record.Result:
 
 
 def _seen(entry: Entry) -> dict[str, float]:
-    """Of one step, the median over blocks: what the operating system counted, and how busy the cores were."""
+    """Return the system's counts and busy cores of one step, medians over blocks."""
     blocks, threads = [block for _, _, block in entry.blocks], entry.setting.threads
     counted = {name: median([block[name] for block in blocks]) for name in COUNTED}
     foreign = median([block["foreign"] for block in blocks])
@@ -219,14 +220,14 @@ def _seen(entry: Entry) -> dict[str, float]:
 
 
 def repeat(plan: Plan, entry: Entry) -> str:
-    """The line that times the steps of one framework again."""
+    """Return the command that times the steps of one framework again."""
     s = entry.setting
     division = f" --division {entry.division}" if entry.division != "default" else ""
     if entry.again:
         return entry.again
     division += f" --device {s.device}" if s.device != "cpu" else ""
-    told = s.knobs.get("variables", {})
-    division += "".join(f" --set {shlex.quote(f'{name}={value}')}" for name, value in told.items())
+    variables = s.knobs.get("variables", {})
+    division += "".join(f" --set {shlex.quote(f'{name}={value}')}" for name, value in variables.items())
     return (
         f"python -m macro run {plan.named} --frameworks {shlex.quote(entry.framework.name)} --batch {plan.batch} "
         f"--phase {plan.phase} --threads {s.threads} --heap {s.heap}{division}"
@@ -234,13 +235,13 @@ def repeat(plan: Plan, entry: Entry) -> str:
 
 
 def _homeless(identity: dict[str, Any]) -> dict[str, Any]:
-    """Without the name of the user who ran it."""
+    """Return the identity without the name of the user who ran it."""
     plain: dict[str, Any] = json.loads(json.dumps(identity, default=str).replace(str(Path.home()), "~"))
     return plain
 
 
 def _peak(entry: Entry) -> str:
-    """What a step is a share of: of several threads at once, or where that was not measured of one so many times."""
+    """Return the ceiling's name: of several threads at once, or of one so many times."""
     threads, together = entry.setting.threads, entry.blocks[-1][2].get("fma_threads", 1)
     if threads == 1:
         return "FMA peak"
@@ -248,8 +249,8 @@ def _peak(entry: Entry) -> str:
 
 
 def _percent(entry: Entry, flops: float) -> float | None:
-    """Of the FMA peak, of which each of the threads has its part, each round by its own; the median. None where a peak
-    is not known."""
+    """Return the median percentage of the FMA peak, each round by its own; None where a peak is unknown.
+    Each of the threads has its part of the peak."""
     peaks = [block["fma"] for _, _, block in entry.blocks]
     if None in peaks:
         return None
@@ -268,9 +269,9 @@ def _comparison(
     baseline, contender = pair
     clocks = {clock(entries[i]) for i in pair}  # of a GPU and a processor, say
     mixed = len(clocks) > 1
-    one = "wall" if mixed else next(iter(clocks))
-    found = ratios.compare([by_round(entry, one) for entry in entries], contender, baseline, margin)
-    scope = f"across {found.generations} processes" if found.generations >= PROCESSES else "within process"
+    by = "wall" if mixed else next(iter(clocks))
+    compared = ratios.compare([by_round(entry, by) for entry in entries], contender, baseline, margin)
+    scope = f"across {compared.generations} processes" if compared.generations >= PROCESSES else "within process"
     blank = record.Comparison(
         contest,
         "framework",
@@ -290,15 +291,15 @@ def _comparison(
     for entry in (entries[i] for i in pair):
         if entry.status != "ok" or not entry.blocks:
             return replace(blank, reason=f"{entry.framework.name} {entry.status}: {entry.reason}")
-    judged = found.judged
+    judged = compared.judged
     if judged.shown is None:
         return replace(blank, verdict="unresolved", reason=judged.reason)
     shown = judged.shown
     if mixed:
-        own = "GPU" if "event" in clocks else "processor"
-        judged = replace(judged, notes=(*judged.notes, BY_WALL.format(own)))
+        device = "GPU" if "event" in clocks else "processor"
+        judged = replace(judged, notes=(*judged.notes, BY_WALL.format(device)))
     comparison = replace(blank, ratio=shown.center, low=shown.low, high=shown.high, interval=judged.kind, p=judged.p)
-    notes = judged.notes if found.through is None else (*judged.notes, _through(entries[found.through]))
+    notes = judged.notes if compared.through is None else (*judged.notes, _through(entries[compared.through]))
     return replace(comparison, verdict=judged.verdict, reason=judged.reason, notes=notes)
 
 
@@ -310,8 +311,8 @@ def _through(entry: Entry) -> str:
 
 
 def by_round(entry: Entry, by: str) -> ratios.Times:
-    """Its times by generation and round, by its own clock or another; none by a GPU's where it has none of them, nor by
-    the processor's of a GPU's step."""
+    """Return times by generation and round, by the entry's own clock or another.
+    There are none by a GPU's clock where the entry has not read it, nor by the processor's of a GPU's step."""
     if (by == "event" and clock(entry) != by) or (by == "cpu" and entry.setting.device != "cpu"):
         return {}
     return {(g, number): seconds for (g, number, _), seconds in zip(entry.blocks, times(entry, by), strict=True)}

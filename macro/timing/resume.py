@@ -21,29 +21,29 @@ if TYPE_CHECKING:
 TOPIC = "round"
 BLOCK = frozenset(
     ("wall", "cpu", "blocked", "system", "faults", "voluntary", "involuntary", "foreign", "canary", "peak", "fma")
-)  # what results take from a block
+)  # keys of a block that results need
 
 
 @dataclass(frozen=True)
 class Row:
-    """An entry after a round; `block` is what it did in it, if anything."""
+    """An entry after a round."""
 
     status: str
     reason: str | None
     count: int
     setup: tuple[float, ...]
-    block: dict[str, Any] | None
+    block: dict[str, Any] | None  # of this round, if it has one
 
 
 @dataclass(frozen=True)
 class Round:
-    """The data of a note. `seconds`: of its generation so far; `ended`: it was the last of its generation."""
+    """The data of a note."""
 
     contest: str
     generation: int
     number: int
-    seconds: float
-    ended: bool
+    seconds: float  # of its generation so far
+    ended: bool  # with it, its generation
     entries: dict[str, Row]
 
 
@@ -60,48 +60,51 @@ def _row(entry: Entry, taken: Taken) -> Row:
 
 
 def rounds(run: Run, contest: str) -> list[Round]:
-    """Those that a file holds, in the order taken. Raises UsageError for those of another protocol."""
+    """Return the rounds of a contest in a run, in the order taken.
+    Raises UsageError for those of another protocol."""
     import msgspec
 
     data = [note.data for note in run.notes if note.topic == TOPIC and note.data.get("contest") == contest]
     try:
-        taken = [msgspec.convert(one, Round) for one in data]
+        taken = [msgspec.convert(x, Round) for x in data]
     except msgspec.ValidationError as error:
         raise UsageError(f"-o: the rounds of {contest} in it cannot be read ({error}): name another file") from None
-    if any(not row.block.keys() >= BLOCK for one in taken for row in one.entries.values() if row.block is not None):
+    if any(not row.block.keys() >= BLOCK for x in taken for row in x.entries.values() if row.block is not None):
         raise UsageError(f"-o: the rounds of {contest} in it are an older version's: name another file")
     return taken
 
 
 def restore(entries: Mapping[str, Entry], taken: Sequence[Round]) -> None:
-    """What each entry had done; one that had failed stays so."""
-    for one in taken:
-        for name, row in one.entries.items():
+    """Restore each entry from its rounds; one that had failed stays so."""
+    for round_ in taken:
+        for name, row in round_.entries.items():
             entry = entries[name]
             entry.count, entry.setup = row.count, list(row.setup)
-            told = entry.blocks and entry.blocks[-1][:2] == (one.generation, one.number)  # again, that it was the last
-            if row.block is not None and not told:
-                entry.blocks.append((one.generation, one.number, row.block))
+            # A round comes again, with `ended`, if it was the last.
+            kept = entry.blocks and entry.blocks[-1][:2] == (round_.generation, round_.number)
+            if row.block is not None and not kept:
+                entry.blocks.append((round_.generation, round_.number, row.block))
                 entry.peak = max(entry.peak, int(row.block["peak"]))
             if row.status != "ok" and entry.status == "ok":
                 entry.status, entry.reason = row.status, row.reason
 
 
 def spent(taken: Sequence[Round | Taken], fewest: int = FEWEST) -> float:
-    """Seconds of the generations that count, those of so many rounds at least, or of FEWEST where that is fewer."""
+    """Return the seconds of the generations that count.
+    Those have `fewest` rounds at least, or FEWEST where that is fewer, or have ended."""
     least = min(fewest, FEWEST)
     return sum(last.seconds for last in _generations(taken) if last.ended or last.number + 1 >= least)
 
 
 def left(plan: Plan, taken: Sequence[Round | Taken]) -> Plan:
-    """What there is still to do, in generations that come after those taken."""
+    """Return the plan of what is still to do, in generations that come after those taken."""
     last = _generations(taken)
-    ended = sum(one.ended for one in last)
-    first = max((one.generation + 1 for one in last), default=0)
+    ended = sum(x.ended for x in last)
+    first = max((x.generation + 1 for x in last), default=0)
     seconds = max(0.0, plan.seconds - spent(taken, plan.fewest))
     return replace(plan, seconds=seconds, generations=max(0, plan.generations - ended), first=first, ended=ended)
 
 
 def _generations(taken: Sequence[Round | Taken]) -> list[Round | Taken]:
-    """The last round of each."""
-    return list({one.generation: one for one in taken}.values())
+    """Return the last round of each generation."""
+    return list({x.generation: x for x in taken}.values())

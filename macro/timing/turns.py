@@ -28,8 +28,8 @@ def take(
     say: Callable[[str], None],
     keep: Callable[[Taken], None] | None = None,
 ) -> float:
-    """Fill the entries; seconds that the rounds took. An entry that fails is out, the others go on. `keep` is called
-    when a round has ended."""
+    """Fill the entries; return the seconds of the rounds. An entry that fails is out, the others go on.
+    `keep` is called when a round has ended."""
     files = job_files.write_arrays(plan.network, plan.batch, folder)
     counts = {entry.setting.threads for entry in entries if entry.status == "ok" and entry.setting.device == "cpu"}
     place = _Place(files, folder, {x: Peak(x) for x in counts}, say, keep)
@@ -39,7 +39,7 @@ def take(
 
 @dataclass(frozen=True)
 class _Place:
-    """Where processes find their arrays and write, what looks at the peak of so many threads, and who is told."""
+    """Files, peaks by number of threads, and callbacks of a run."""
 
     files: dict[str, str]
     folder: Path
@@ -49,8 +49,8 @@ class _Place:
 
 
 def _generation(plan: Plan, entries: Sequence[Entry], generation: int, place: _Place) -> float:
-    """Seconds of its rounds: those of one group of processes after another's, each with its part of the budget. The
-    rounds of the next go on counting."""
+    """Run the groups of processes of a generation; return the seconds of their rounds.
+    Each group has its part of the budget, and the rounds of the next go on counting."""
     order, past = random.Random(plan.seed * 1000 + generation), Taken(generation, -1, 0.0, False)
     left = wanted = [entry for entry in entries if entry.status == "ok" and not entry.ended]
     shared = groups.reference(entries) if entries else None
@@ -63,14 +63,14 @@ def _generation(plan: Plan, entries: Sequence[Entry], generation: int, place: _P
             alive, left = groups.fill(plan, shared, mixed, entries, place.files, place.folder, stack, tell)
             groups.alike(alive, plan.counted)
             share = plan.seconds / plan.generations * (count - len(left)) / len(wanted)
-            told = replace(plan, seconds=share * plan.generations)  # as far as this group goes
+            group_plan = replace(plan, seconds=share * plan.generations)  # as far as this group goes
             starting = time.monotonic() - began
             for taken in _rounds(plan, past, share, order, alive, place.peaks):
                 past = replace(taken, ended=taken.ended and not left)
                 if place.keep:
                     place.keep(past)
-                own = replace(past, number=past.number - before.number - 1, seconds=past.seconds - before.seconds)
-                for text in _progress(told, own, starting):
+                in_group = replace(past, number=past.number - before.number - 1, seconds=past.seconds - before.seconds)
+                for text in _progress(group_plan, in_group, starting):
                     place.say(text)
     if past.number >= 0 and not past.ended and place.keep:  # of its last group none could start
         place.keep(replace(past, ended=True))
@@ -80,7 +80,8 @@ def _generation(plan: Plan, entries: Sequence[Entry], generation: int, place: _P
 def _rounds(
     plan: Plan, past: Taken, share: float, order: random.Random, alive: list[Entry], peaks: Mapping[int, Peak]
 ) -> Iterator[Taken]:
-    """Rounds until their share of the budget is spent, each when it has ended; `past`: the one before them."""
+    """Yield rounds when they have ended, until their share of the budget is spent.
+    `past`: the one before them."""
     began, number, seconds = time.monotonic(), 0, 0.0
     while (alive := [entry for entry in alive if not entry.ended]) and (number < plan.fewest or seconds < share):
         for entry, block in _round(plan, order, alive, peaks):
@@ -95,19 +96,20 @@ def _prefixed(say: Callable[[str], None], before: str) -> Callable[[str], None]:
 
 
 def _progress(plan: Plan, taken: Taken, starting: float) -> Iterator[str]:
-    """Signs of life after a round; after the first also whether the budget is too small."""
+    """Yield signs of life after a round; after the first also whether the budget is too small."""
     share, count = plan.seconds / plan.generations, taken.number + 1
     past = taken.seconds > share and count <= plan.fewest  # its rounds end it, not its share
     so_far = f"{count} of {plan.fewest} rounds" if past else counted(count, "round")
-    whole = "" if past else f" of {share:.0f}"
-    yield f"{plan.place(taken.generation)}: {so_far}, {taken.seconds:.0f}{whole} s"
+    limit = "" if past else f" of {share:.0f}"
+    yield f"{plan.place(taken.generation)}: {so_far}, {taken.seconds:.0f}{limit} s"
     if taken.number == 0:
         yield from over_budget(plan, taken.generation, taken.seconds, starting)
 
 
 def over_budget(plan: Plan, generation: int, first: float, starting: float) -> Iterator[str]:
-    """Where the fewest rounds of a generation take longer than its share of the budget: how long all will take, and
-    what makes it less. `first`: seconds of the first round; `starting`: of starting the processes before it."""
+    """Yield a warning where the fewest rounds of a generation take longer than its share of the budget.
+    It has the time of all, and what makes it less. `first`: seconds of the first round; `starting`: of starting the
+    processes before it."""
     share, fewest = plan.seconds / plan.generations, first * plan.fewest
     if fewest <= share:
         return
@@ -124,18 +126,18 @@ def over_budget(plan: Plan, generation: int, first: float, starting: float) -> I
 def _round(
     plan: Plan, order: random.Random, alive: list[Entry], peaks: Mapping[int, Peak]
 ) -> list[tuple[Entry, dict[str, Any]]]:
-    """A block of steps from each and a look at each peak, in turns, in fresh random order, while the others wait
-    on their pipes. The first step of a turn is discarded: while other processes ran, the hypervisor may have reclaimed
-    freed pages, and the caches are cold; a step of seconds pays that with a small part of itself, and counts. An entry
-    that fails is removed from `alive`."""
+    """Run a block of steps from each and measure each peak, in turns, in fresh random order.
+    The others wait on their pipes. The first step of a turn is discarded: while other processes ran, the hypervisor may
+    have reclaimed freed pages, and the caches are cold; a step of seconds pays that with a small part of itself, and
+    counts. An entry that fails is removed from `alive`."""
     blocks, fma = [], dict[int, float | None]()
     for threads, entry in order.sample(
         [*((entry.setting.threads, entry) for entry in alive), *((count, None) for count in peaks)],
         len(alive) + len(peaks),
     ):
         if entry is None:
-            here = [one for one in alive if one.setting.device == "cpu"]
-            alike = [one for one in here if one.setting.threads == threads]
+            here = [x for x in alive if x.setting.device == "cpu"]
+            alike = [x for x in here if x.setting.threads == threads]
             fma[threads] = peaks[threads].look(_product(plan, alike or here))
             continue
         assert entry.process is not None
@@ -152,26 +154,27 @@ def _round(
 
 
 def _before(entry: Entry) -> int:
-    """Steps that are not counted: one; of a GPU, whose clock falls while others have their turns, RAMP seconds."""
+    """Return the number of steps before those that count: one, or RAMP seconds of a GPU's.
+    Its clock falls while others have their turns."""
     return max(1, round(RAMP / entry.warm)) if kind_of(entry.setting.device).undivided else 1
 
 
 def _ceiling(entry: Entry, peaks: Mapping[int, Peak], fma: Mapping[int, float | None]) -> dict[str, Any]:
-    """This processor's, which is none of a GPU."""
+    """Return this processor's peak, which is none of a GPU's."""
     if entry.setting.device != "cpu":
         return {"fma": None}
     return {"fma": fma[entry.setting.threads], "fma_threads": peaks[entry.setting.threads].threads}
 
 
 def _product(plan: Plan, alive: Sequence[Entry]) -> float:
-    """Seconds that a product of a step takes, of the fastest framework: the step's, shared among its products."""
+    """Estimate the seconds of a product: the fastest framework's step, shared among its products."""
     steps = [x.blocks[-1][2]["wall"] if x.blocks else groups.BLOCK / x.count for x in alive]
     products = sum(len(node.problems(plan.batch, plan.phase)) for node in plan.network.nodes)
     return min(steps, default=0.0) / max(1, products)
 
 
 def _block(reply: dict[str, Any]) -> dict[str, Any]:
-    """Seconds of one step in this block, by each clock, and what was seen beside."""
+    """Return seconds of one step in this block, by each clock, and its counters."""
     count = len(reply["wall_ns"])
     names = ("faults", "voluntary", "involuntary")
     return {

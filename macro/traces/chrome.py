@@ -1,4 +1,4 @@
-"""What PyTorch's profiler exports (Chrome's trace format with kineto's categories), as far as it is of GPUs."""
+"""GPU work in what PyTorch's profiler exports: Chrome's trace format with kineto's categories."""
 
 from __future__ import annotations
 
@@ -21,20 +21,22 @@ NS = 1000  # of the format's microseconds
 
 
 def read(path: Path, step: str = "") -> Trace:
-    """`step`: the name of the annotation around what is one; without it those of the profiler's own. Raises UsageError
-    for a file that is none, has no GPU in it, or no such annotation."""
-    told = _loaded(path)
+    """Read a trace. `step`: the annotation around a step; without it, the profiler's own.
+    Raises UsageError for a file that is no trace, has no GPU in it, or no such annotation."""
+    trace = _loaded(path)
     try:
-        return _trace(told, path, step)
+        return _trace(trace, path, step)
     except KeyError as error:
         raise UsageError(f"{path}: an event of a GPU without its {error}") from None
     except (AttributeError, TypeError, ValueError, OverflowError) as error:
         raise UsageError(f"{path}: it has events that no profiler writes: {error}") from None
 
 
-def _trace(told: dict[str, Any], path: Path, step: str) -> Trace:
-    """Raises UsageError; what Python raises of events that are none."""
-    events = [x for x in told["traceEvents"] if isinstance(x, dict) and x.get("ph") == "X" and "ts" in x and "dur" in x]
+def _trace(trace: dict[str, Any], path: Path, step: str) -> Trace:
+    """Convert a trace. Raises UsageError; what Python raises of malformed events."""
+    events = [
+        x for x in trace["traceEvents"] if isinstance(x, dict) and x.get("ph") == "X" and "ts" in x and "dur" in x
+    ]
     if not any(x.get("cat") in KINDS for x in events):
         raise UsageError(f"{path}: no work of a GPU is in this trace: profile with ProfilerActivity.CUDA")
     zero = min(float(x["ts"]) for x in events)  # small numbers: a double has no nanoseconds of a year
@@ -52,7 +54,7 @@ def _trace(told: dict[str, Any], path: Path, step: str) -> Trace:
     if step and not steps:
         there = dict.fromkeys(str(x.get("name")) for x in events if x.get("cat") == "user_annotation")
         raise UsageError(f"--step {step}: this trace has {', '.join(there) or 'no annotation'}")
-    names = {x["id"]: str(x["name"]) for x in told.get("deviceProperties") or () if "id" in x and "name" in x}
+    names = {x["id"]: str(x["name"]) for x in trace.get("deviceProperties") or () if "id" in x and "name" in x}
     devices = [
         Device(names.get(number, f"device {number}"), [x for x in work if x.device == number])
         for number in sorted({x.device for x in work})
@@ -61,43 +63,44 @@ def _trace(told: dict[str, Any], path: Path, step: str) -> Trace:
 
 
 def _outermost(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Without those that begin inside another: an annotation may be nested in one of its own name."""
-    found: list[tuple[int, int]] = []
+    """Drop spans that begin inside another: an annotation may be nested in one of its own name."""
+    outer: list[tuple[int, int]] = []
     for start, end in sorted(spans, key=lambda x: (x[0], -x[1])):
-        if not found or start >= found[-1][1]:
-            found.append((start, end))
-    return found
+        if not outer or start >= outer[-1][1]:
+            outer.append((start, end))
+    return outer
 
 
 def _loaded(path: Path) -> dict[str, Any]:
-    """Raises UsageError."""
+    """Load a trace's JSON. Raises UsageError."""
     try:
         data = path.read_bytes()
-        told = json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
+        trace = json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}") from None
     except (ValueError, EOFError, zlib.error, RecursionError) as error:
         raise UsageError(f"{path}: it is no trace: {error}") from None
-    if isinstance(told, list):  # the format's other form
-        told = {"traceEvents": told}
-    if not isinstance(told, dict) or not isinstance(told.get("traceEvents"), list):
+    if isinstance(trace, list):  # the format's other form
+        trace = {"traceEvents": trace}
+    if not isinstance(trace, dict) or not isinstance(trace.get("traceEvents"), list):
         raise UsageError(f"{path}: it is no trace of a profiler: it has no traceEvents")
-    return told
+    return trace
 
 
 def _work(event: dict[str, Any], zero: float, calls: dict[Any, tuple[int, int]]) -> Work:
-    """A call that copies or clears may wait in itself until that is done: its beginning counts, of others the end."""
-    told, kind, name = event["args"], KINDS[event["cat"]], str(event["name"])
-    call = calls.get(told.get("correlation"))
+    """Convert an event.
+    A call that copies or clears may wait in itself until that is done: its beginning counts, of others the end."""
+    args, kind, name = event["args"], KINDS[event["cat"]], str(event["name"])
+    call = calls.get(args.get("correlation"))
     return Work(
         name,
         kind,
-        int(told["device"]),
-        int(told["stream"]),
+        int(args["device"]),
+        int(args["stream"]),
         _began(event, zero),
         _ended(event, zero),
         None if call is None else call[kind == "kernel"],
-        int(told.get("bytes", 0)),
+        int(args.get("bytes", 0)),
         kind == "copy" and LINKED.search(name) is not None,
     )
 

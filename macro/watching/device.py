@@ -1,4 +1,4 @@
-"""What was seen of GPUs while a program ran: the data alone, whatever tool saw it."""
+"""Observed GPU work of a program: the data alone, whatever tool recorded it."""
 
 from __future__ import annotations
 
@@ -8,23 +8,22 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Work:
-    """What a stream did. `kind`: kernel, copy or clear; `start`, `end`: nanoseconds; `launched`: when the host
-    enqueued it, where that is known; `nbytes`: of a copy; `linked`: whether that is between host and device."""
+    """An operation of a stream."""
 
     name: str
-    kind: str
+    kind: str  # kernel, copy or clear
     device: int
     stream: int
-    start: int
+    start: int  # nanoseconds, as end
     end: int
-    launched: int | None = None
-    nbytes: int = 0
-    linked: bool = False
+    launched: int | None = None  # when the host enqueued it, where that is known
+    nbytes: int = 0  # of a copy
+    linked: bool = False  # whether a copy is between host and device
 
 
 @dataclass(frozen=True)
 class Device:
-    """One of them."""
+    """A GPU and its work."""
 
     name: str
     work: Sequence[Work]

@@ -1,4 +1,4 @@
-"""How a script ends before it was asked to, in words."""
+"""Messages about scripts that end before they were asked to."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Ended(Exception):
 
 
 def late(end: Ended) -> str:
-    """Where enough was seen before."""
+    """Describe an end after enough steps were watched."""
     return LATE[end.how] + end.reason if end.how in LATE else "the script ended by itself"
 
 
 def unseen(script: Script, torch: bool, held: bool) -> str:
-    """Why no step was seen."""
+    """Return the reason why no step was seen."""
     if held:
         return "its own torch.profiler.profile is on: run it without, or --wait 5m waits until that has stopped"
     if script.step and ":" in script.step:
@@ -40,7 +40,7 @@ def unseen(script: Script, torch: bool, held: bool) -> str:
 
 
 def early(end: Ended, program: Mapping[str, Any]) -> str:
-    """Where too little was seen; `program`: what it said of itself, if it came so far."""
+    """Describe an end before enough steps were watched; `program`: the script's facts, if it came so far."""
     reason = f": {end.reason}" if end.reason else ""
     if end.how == "failed":
         missing = " (--python PATH names the interpreter that has it)" if "ModuleNotFoundError" in end.reason else ""

@@ -1,4 +1,4 @@
-"""How long a command takes that watches scripts, from its start to its answer."""
+"""Forecasts of how long a command that watches scripts takes."""
 
 from __future__ import annotations
 

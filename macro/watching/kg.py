@@ -21,13 +21,13 @@ SUFFIX = ".kg"
 
 
 def beside(run_file: Path, number: int, count: int) -> Path:
-    """Where the recording of a run file lies; of several each has its number."""
+    """Return the path of a run file's recording; of several each has its letter."""
     side = f"-{'ab'[number]}" if count > 1 else ""
     return run_file.with_name(f"{run_file.stem}{side}{SUFFIX}")
 
 
 def write(recording: Recording, path: Path) -> None:
-    """In place of what is there, at once. Raises UsageError where it cannot be written."""
+    """Write a recording in place of what is there, at once. Raises UsageError where it cannot be written."""
     import msgspec
 
     part = path.with_name(path.name + ".part")
@@ -48,13 +48,13 @@ def _lines(recording: Recording) -> Iterator[dict[str, Any]]:
     if recording.started is not None:
         yield {"kind": "started", "watched": asdict(packed(recording.started))}
     if recording.called:
-        rest = [list(one[1:]) for one in recording.called]
-        yield {"kind": "called", "events": _columns([one.event for one in recording.called]), "inputs": rest}
+        rest = [list(call[1:]) for call in recording.called]
+        yield {"kind": "called", "events": _columns([call.event for call in recording.called]), "inputs": rest}
     yield {"kind": "ended", "words": recording.ended}
 
 
 def _columns(events: Sequence[Event]) -> dict[str, list[Any]]:
-    """Names once; of each event its name's number, and when it began after the one before."""
+    """Pack events: names once; of each its name's number, and its start after the one before."""
     names: dict[str, int] = {}
     columns: dict[str, list[Any]] = {field: [] for field in Event._fields}
     before = 0
@@ -77,7 +77,7 @@ def _events(columns: dict[str, list[Any]]) -> list[Event]:
 
 
 def read(path: Path) -> Recording:
-    """Raises UsageError for what is none."""
+    """Read a recording. Raises UsageError for a file that is none."""
     import msgspec
 
     recording = Recording({})
@@ -89,13 +89,13 @@ def read(path: Path) -> Recording:
         raise UsageError(f"{path}: {error.strerror}") from None
     except (msgspec.DecodeError, msgspec.ValidationError, LookupError, TypeError, ValueError) as error:
         raise UsageError(f"{path} is no recording of `macro explain SCRIPT`: {error}") from None
-    if not recording.program or not any(one.levels.get("P0") for one in recording.processes):
+    if not recording.program or not any(process.levels.get("P0") for process in recording.processes):
         raise UsageError(f"{path} holds no steps: record it again, -o {path}")
     return recording
 
 
 def _take(recording: Recording, line: dict[str, Any]) -> None:
-    """One line's record."""
+    """Add one line's record to the recording."""
     kind = line.pop("kind")
     if kind == "program":
         if line.pop("format") > FORMAT:

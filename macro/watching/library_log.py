@@ -28,7 +28,7 @@ PROBE = 1e-6  # of the largest product: smaller ones ask whether a library is th
 
 
 def talked(text: str, steps: int) -> dict[str, float]:
-    """Seconds of a step by the library's own word, from what it printed of so many."""
+    """Return seconds of a step by call, from what a library printed of so many steps."""
     seconds: dict[str, float] = {}
     for (word, _), calls in read(text).calls.items():
         if calls.seconds is not None and re.match(PRODUCTS, word):
@@ -38,14 +38,14 @@ def talked(text: str, steps: int) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Logged:
-    """Each different product once, and what convolutions ran by."""
+    """Different products, each once, and the algorithms of convolutions."""
 
     products: list[Gemm] = field(default_factory=list)
     convolutions: dict[Conv, str] = field(default_factory=dict)
 
 
 def logged(plan: Plan, entry: Entry, files: dict[str, str], folder: Path, say: Callable[[str], None]) -> Logged:
-    """Nothing where no library of the framework's keeps such a log, or it cannot be had."""
+    """Run a step with the libraries' logs on; return nothing where no library has one, or it fails."""
     libraries = f"{entry.identity.get('blas')} {entry.identity.get('dnn')}"
     if not any(word in libraries for word in TALKERS):
         return Logged()
@@ -54,14 +54,14 @@ def logged(plan: Plan, entry: Entry, files: dict[str, str], folder: Path, say: C
     setting = replace(entry.setting, knobs={**knobs, "variables": {**knobs.get("variables", {}), **TALK}})
     job = job_files.write(entry.framework, plan.network, plan.batch, setting, files, folder)
     log = job.with_suffix(".calls")
-    whole = False
+    complete = False
     with suppress(SuiteError, OSError), Process(entry.framework, job, setting, log) as process:
         process.expect("hello")
         process.expect("built")
         process.ask(HANGS, "steps", do="steps", phase=plan.phase, count=1)
         process.ask(HANGS, "bye", do="bye")
-        whole = process.wait()  # what its libraries hold in buffers is written as it ends
-    text = log.read_text("utf-8", "replace") if whole else ""
+        complete = process.wait()  # what its libraries hold in buffers is written as it ends
+    text = log.read_text("utf-8", "replace") if complete else ""
     products = list(read(text).of(Gemm))
     most = max((x.flops for x in products), default=0.0)
     return Logged([x for x in products if x.flops > PROBE * most], algorithms(text))

@@ -20,9 +20,10 @@ class Load(NamedTuple):
 
 
 def taken(blocks: Sequence[Load]) -> float | None:
-    """Share of the processor time that the script's threads could use that others had; None for no blocks.
+    """Return the share of the script's processor time that others had; None for no blocks.
 
-    Threads are queued behind their own process and its children too, so that others took no more than they ran."""
+    Threads are queued behind their own process and its children too, so that others took no more than they ran.
+    """
     if not blocks:
         return None
     ran, queued, others = map(sum, zip(*blocks, strict=True))
@@ -31,7 +32,7 @@ def taken(blocks: Sequence[Load]) -> float | None:
 
 
 def others() -> float | None:
-    """Seconds that this process's cores have worked so far, but for it and all its descendants.
+    """Return the seconds that this process's cores have worked so far, without it and its descendants.
 
     None where the system does not list children: a script's own time would count as that of others.
     """
@@ -45,7 +46,7 @@ def _descendants_time(pid: int) -> float:
 
 
 def processor_time(pid: int) -> float:
-    """Seconds that a process has used so far, with those of its children that have ended; 0 where it has ended."""
+    """Return the seconds that a process has used so far, with its ended children; 0 where it has ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -54,10 +55,9 @@ def processor_time(pid: int) -> float:
 
 
 def children(pid: int) -> list[int]:
-    """Processes that it has started and that live, such as workers of a data loader; none where the system does not
-    list them."""
-    found: list[int] = []
+    """Return its living processes, such as workers of a data loader; none where they are not listed."""
+    pids: list[int] = []
     for path in Path(f"/proc/{pid}/task").glob("*/children"):
         with suppress(OSError):  # of a thread that has just ended
-            found += map(int, path.read_text().split())
-    return found
+            pids += map(int, path.read_text().split())
+    return pids

@@ -17,8 +17,8 @@ Nanoseconds: TypeAlias = int | float  # some tracers have parts of one
 
 @dataclass(frozen=True)
 class Packed:
-    """What was watched, with each thing that repeats (the name of a span, a symbol) once; times are nanoseconds since
-    the one before, of the first since 0."""
+    """Watched data with each thing that repeats (the name of a span, a symbol) once.
+    Times are nanoseconds since the one before, of the first since 0."""
 
     levels: dict[str, list[float]]
     faults: list[float]
@@ -58,7 +58,7 @@ class Kinds:
 
 
 def packed(watched: Watched) -> Packed:
-    """For a note."""
+    """Pack watched data for a note."""
     of_span, of_sample, of_switch, of_fault = Kinds(), Kinds(), Kinds(), Kinds()
     starts = _gaps([span["start"] for span in watched.spans])
     spans = [
@@ -66,8 +66,10 @@ def packed(watched: Watched) -> Packed:
         for start, span in zip(starts, watched.spans, strict=True)
     ]
     samples, faults = _samples(watched.samples, of_sample), _samples(watched.page_faults, of_fault)
-    times = _gaps([one.time for one in watched.switches])
-    switches = [(time, of_switch((one.thread, one.state))) for time, one in zip(times, watched.switches, strict=True)]
+    times = _gaps([switch.time for switch in watched.switches])
+    switches = [
+        (time, of_switch((switch.thread, switch.state))) for time, switch in zip(times, watched.switches, strict=True)
+    ]
     return Packed(
         watched.levels,
         watched.faults,
@@ -94,7 +96,7 @@ def packed(watched: Watched) -> Packed:
 
 
 def unpacked(note: Packed) -> Watched:
-    """As it was. Raises IndexError where it was not."""
+    """Restore watched data. Raises IndexError where a note is malformed."""
     spans: list[dict[str, Any]] = []
     at: Any = 0
     for start, took, kind in note.spans:
@@ -115,8 +117,11 @@ def unpacked(note: Packed) -> Watched:
 
 
 def _samples(samples: Sequence[Sample], number: Kinds) -> list[tuple[int, int]]:
-    times = _gaps([one.time for one in samples])
-    return [(time, number((one.thread, one.symbol, one.module))) for time, one in zip(times, samples, strict=True)]
+    times = _gaps([sample.time for sample in samples])
+    return [
+        (time, number((sample.thread, sample.symbol, sample.module)))
+        for time, sample in zip(times, samples, strict=True)
+    ]
 
 
 def _unpacked(packed: Sequence[tuple[int, int]], kinds: Sequence[tuple[int, str, str]]) -> list[Sample]:
@@ -129,5 +134,5 @@ def _unpacked(packed: Sequence[tuple[int, int]], kinds: Sequence[tuple[int, str,
 
 
 def _gaps(times: Sequence[Any]) -> list[Any]:
-    """Of each from the one before."""
+    """Return the distance of each time from the one before."""
     return [time - before for before, time in itertools.pairwise((0, *times))]

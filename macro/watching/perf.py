@@ -51,7 +51,7 @@ class Switch(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What perf saw. Of `faults`, page faults, each stands for FAULTS of them."""
+    """Data of perf; each of `faults`, page faults, stands for FAULTS of them."""
 
     samples: list[Sample]
     switches: list[Switch]
@@ -60,7 +60,7 @@ class Seen(NamedTuple):
 
 @functools.cache
 def missing() -> str | None:
-    """Why there are no samples here."""
+    """Return the reason why there are no samples here, or None."""
     if shutil.which("perf") is None:
         return "perf is not here (Debian: apt-get install linux-perf)"
     ran = subprocess.run(
@@ -75,7 +75,7 @@ def missing() -> str | None:
 
 
 def sees_kernel() -> bool:
-    """Whether the share of the operating system is in the samples."""
+    """Return whether the operating system's share is in the samples."""
     return rights().kernel_samples is True
 
 
@@ -84,7 +84,7 @@ def _rights() -> str:
 
 
 def _events() -> list[str]:
-    """Both, each with a period of its own; those in the kernel where they may be seen."""
+    """Return the options of both events, each with a period of its own, in the kernel where permitted."""
     rights = "" if sees_kernel() else "u"
     return ["-e", f"cpu-clock/period={PERIOD}/{rights}", "-e", f"page-faults/period={FAULTS}/{rights}"]
 
@@ -150,7 +150,7 @@ class Sampler:
             path.unlink()
 
     def read(self) -> Seen:
-        """What was seen since the last time, while the process is alive. Raises LaunchError."""
+        """Return what was seen since the last time, while the process is alive. Raises LaunchError."""
         seen = Seen([], [], [])
         for path in self._switched():
             command = ["perf", "script", "-i", str(path), "--ns", "--show-switch-events"]
@@ -176,16 +176,16 @@ class Sampler:
             raise LaunchError(f"perf took no samples: {self.last_message()}")
 
     def seconds(self) -> float:
-        """Processor time of perf so far."""
+        """Return the processor time of perf so far."""
         return processor_time(self._process.pid)
 
     def last_message(self) -> str:
-        """The last line of perf's log."""
+        """Return the last line of perf's log."""
         lines = self._log.read_text("utf-8", "replace").strip().splitlines()
         return lines[-1] if lines else "it says nothing"
 
     def _ended(self) -> list[Path]:
-        """Files that perf writes no more; each has the time in its name."""
+        """Return the files that perf has finished; each has the time in its name."""
         return sorted(self._data.parent.glob(f"{self._data.name}.[0-9]*"))
 
     def close(self) -> None:
@@ -198,8 +198,8 @@ class Sampler:
 
 
 def parsed(text: str, process: int | None = None) -> Seen:
-    """Of `perf script`: `process/thread seconds: event: address symbol (module)`, `… PERF_RECORD_SWITCH OUT preempt`.
-    `process`: others, such as its children, are left out."""
+    """Parse `perf script`; other processes than `process`, such as its children, are left out.
+    A line is `process/thread seconds: event: address symbol (module)`, or `… PERF_RECORD_SWITCH OUT preempt`."""
     seen = Seen([], [], [])
     for line in text.splitlines():
         words = LINE.match(line)

@@ -96,7 +96,7 @@ def _interrupted(looks: Sequence[Look], keep: Callable[[Sequence[Recording]], No
 
 
 def _rounds(looks: Sequence[Look], keep: Callable[[Sequence[Recording]], None]) -> None:
-    """Until the budget is spent, and there are enough."""
+    """Run rounds until the budget is spent, and there are enough."""
     for turn in rounds.in_turns(looks, looks[0].script.seconds, random.Random(0)):
         if not turn.number & turn.number - 1:  # 1, 2, 4, 8 …
             looks[0].say(counted(turn.number, "round"))
@@ -107,7 +107,7 @@ def _rounds(looks: Sequence[Look], keep: Callable[[Sequence[Recording]], None]) 
 
 
 def _beside(looks: Sequence[Look], largest: Callable[[Recording], Sequence[dict[str, Any]]]) -> None:
-    """What its libraries log, and its largest operations by themselves."""
+    """Record what libraries log, and the largest operations by themselves."""
     for look in looks:
         with look.record_end():
             if look.torch:
@@ -132,7 +132,8 @@ class Look:
 
     @contextmanager
     def record_end(self) -> Iterator[None]:
-        """What ends the script in here is told, or is an error where too little was seen. Raises Ended, SuiteError."""
+        """Record why the script ends in here, or raise an error where too little was seen.
+        Raises Ended, SuiteError."""
         try:
             yield
         except Ended as end:
@@ -176,7 +177,7 @@ class Look:
         self.say(f"steps end with {facts['step']}{version}")
 
     def _first(self, begun: bool, end: float) -> Reply | None:
-        """The next message. Raises Ended; UsageError where what was started says nothing at all."""
+        """Return the next message. Raises Ended; UsageError where the process sends nothing at all."""
         try:
             return self._message(end)
         except Ended as ended:
@@ -186,7 +187,7 @@ class Look:
             raise UsageError(f"--python {python}: no Python 3.6 or later that runs scripts: {ended.reason}") from None
 
     def _message(self, end: float) -> dict[str, Any] | None:
-        """The next one; None where none comes by then. Raises Ended."""
+        """Return the next message; None where none comes by then. Raises Ended."""
         try:
             message = self.program.poll(max(0.0, end - time.monotonic()))
         except Died as error:
@@ -206,8 +207,8 @@ class Look:
         return message
 
     def settle(self) -> None:
-        """Plain steps until page faults are steady, on the heap that it starts with; then on one that keeps its memory;
-        one traced step that is discarded, some with shapes."""
+        """Run plain steps until page faults are steady, on the initial heap, then on one that keeps its memory.
+        Then run one traced step that is discarded, and some with shapes."""
         took = self._plain(1)
         self.patience, self.skip = max(HANGS, 50 * took), int(took < SHORT)
         self.count = self.traced = max(1, round(rounds.BLOCK / max(took, 1e-9)))
@@ -236,34 +237,36 @@ class Look:
             self.since = time.monotonic(), self.sampler.seconds()
 
     def logged(self) -> None:
-        """What its libraries say of their own calls, in steps that are not timed."""
+        """Record what libraries log of their calls, in steps that are not timed."""
         printed = self._block(self.count, logs=True)["printed"]
         if logged := library_log.talked(printed, self.skip + self.count):
             self.recording.program["logged"] = logged
 
     def again(self, calls: Sequence[dict[str, Any]]) -> None:
-        """Operations called by themselves, which no step has."""
-        found, cache = [], open_device("cpu").limits().usable_cache
-        for one in calls:
-            told = self._ask("again", self.patience, do="again", call=one["call"], cache=cache)
-            if told["reason"] is None:
-                found.append({"row": one["row"], "column": one["column"], "warm": told["warm"], "cold": told["cold"]})
-        if found:
-            self.recording.program["again"] = found
+        """Time operations called by themselves, which no step has."""
+        timed, cache = [], open_device("cpu").limits().usable_cache
+        for call in calls:
+            answer = self._ask("again", self.patience, do="again", call=call["call"], cache=cache)
+            if answer["reason"] is None:
+                timed.append(
+                    {"row": call["row"], "column": call["column"], "warm": answer["warm"], "cold": answer["cold"]}
+                )
+        if timed:
+            self.recording.program["again"] = timed
 
     def _knock(self) -> None:
-        """Ask what of a model can be left out. Raises UsageError for what cannot."""
+        """Check what of a model can be left out. Raises UsageError for what cannot."""
         for path in self.script.knock_out:
-            told = self._ask("knock", HANGS, do="knock", path=path)
+            answer = self._ask("knock", HANGS, do="knock", path=path)
             self._plain(self.count)
-            reason = told["reason"] or self._ask("knocked", HANGS, do="knocked", path=path)["reason"]
+            reason = answer["reason"] or self._ask("knocked", HANGS, do="knocked", path=path)["reason"]
             if reason:
                 raise UsageError(f"--knock-out {path}: {reason}")
-            about = {name: told[name] for name in ("what", "count", "shape")}
+            about = {name: answer[name] for name in ("what", "count", "shape")}
             self.recording.program.setdefault("without", {})[path] = about
 
     def _steady(self) -> None:
-        """Until page faults are."""
+        """Run plain blocks until page faults are steady."""
         end, before = time.monotonic() + SETTLING, float("inf")
         while time.monotonic() < end:
             self._plain(self.count)
@@ -273,7 +276,7 @@ class Look:
             before = self.faults
 
     def round(self, number: int, order: random.Random) -> None:
-        """Plain and traced, in random order; seldom each instrument alone."""
+        """Run plain and traced blocks, in random order; seldom each instrument alone."""
         self.seen = Watched(rounds=[number] * self.traced, traces=self.torch)
         looks: list[Callable[[], object]] = [self._p0, self._p3]
         looks += [partial(self._without, path) for path in self.script.knock_out]
@@ -291,11 +294,11 @@ class Look:
         self._level("P0", self._taken(self._undisturbed(self.count)))
 
     def _without(self, path: str) -> None:
-        """Plain steps without a parameter's gradient, or a module."""
+        """Run plain steps without a parameter's gradient, or a module."""
         self._level(f"without {path}", self._seconds(self._block(self.count, without=path)))
 
     def _undisturbed(self, count: int, spans: bool = False, samples: bool = False) -> Reply:
-        """A block in which the program's memory did not grow."""
+        """Run a block in which the program's memory does not grow."""
         few = MANY if self.recording.program["heap"] == "default" else FEW
         block, again = rounds.undisturbed(
             partial(self._block, count, spans=spans, samples=samples),
@@ -351,7 +354,7 @@ class Look:
         return block
 
     def read(self) -> None:
-        """What the rounds since the last time added, with perf's samples. Raises LaunchError."""
+        """Add the unread rounds, with perf's samples. Raises LaunchError."""
         if self.sampler and self.unread:
             now, perf_seconds = time.monotonic(), self.sampler.seconds()
             self.recording.program["perf"] = (perf_seconds - self.since[1]) / (now - self.since[0])
@@ -362,7 +365,7 @@ class Look:
             self.watched.add(self.unread.pop(0))
 
     def over(self, end: Ended) -> None:
-        """The script ended before it was asked to: what was seen counts where it is enough. Raises SuiteError."""
+        """Record an early end: what was seen counts where it is enough. Raises SuiteError."""
         count = len(self.watched.levels.get("P3", [])) + len(self.unread)
         self.recording.ended = ends.late(end)
         if end.how == "usage":
@@ -371,7 +374,7 @@ class Look:
             raise LaunchError(f"{self.script.name}: {ends.early(end, self.recording.program)}")
 
     def finish(self) -> None:
-        """The names of what perf saw are looked up while the process is there."""
+        """Read the last samples while the process is there, by which perf looks up names."""
         with suppress(LaunchError, OSError):
             self.read()
 

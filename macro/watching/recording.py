@@ -14,7 +14,7 @@ SIDES = 2
 
 
 class Event(NamedTuple):
-    """What a framework's own profiler told of an operation, a node of autograd or a call of a module."""
+    """An operation, a node of autograd or a call of a module, by the framework's own profiler."""
 
     name: str
     start: int  # monotonic nanoseconds
@@ -61,12 +61,12 @@ class Watched:
     load: list[Load] = field(default_factory=list)  # of each block of plain steps
 
     def level(self, name: str, seconds: float, faults: float) -> None:
-        """A block of steps at this level: seconds and page faults of one."""
+        """Add a block of steps at this level: seconds and page faults of a step."""
         self.levels.setdefault(name, []).append(seconds)
         self.faulted.setdefault(name, []).append(faults)
 
     def add(self, more: Watched) -> None:
-        """What a later round of the same process added."""
+        """Add a later round of the same process."""
         for level, seconds in more.levels.items():
             self.levels.setdefault(level, []).extend(seconds)
         self.faults += more.faults
@@ -92,9 +92,9 @@ class Watched:
         """Keep what perf saw from its first step to its last."""
         if self.steps:
             first, last = self.steps[0][0], self.steps[-1][1]
-            self.samples += [one for one in seen.samples if first <= one.time <= last]
-            self.switches += [one for one in seen.switches if first <= one.time <= last]
-            self.page_faults += [one for one in seen.faults if first <= one.time <= last]
+            self.samples += [sample for sample in seen.samples if first <= sample.time <= last]
+            self.switches += [switch for switch in seen.switches if first <= switch.time <= last]
+            self.page_faults += [fault for fault in seen.faults if first <= fault.time <= last]
 
 
 @dataclass(frozen=True)
@@ -113,40 +113,40 @@ class Round:
 
 @dataclass
 class Recording:
-    """What was seen of one program's steps. `program`: its words, interpreter, framework, threads, heap, where its
-    steps end; `started`: plain steps on the heap that it starts with, where the others are on one that keeps its
-    memory; `called`: the operations of some steps, with their shapes; `ended`: how the program did."""
+    """Observations of one program's steps."""
 
-    program: dict[str, Any]
+    program: dict[str, Any]  # its words, interpreter, framework, threads, heap, where its steps end
     processes: list[Watched] = field(default_factory=list)
-    started: Watched | None = None
-    called: list[Called] = field(default_factory=list)
-    ended: str = ""
+    started: Watched | None = None  # plain steps on its initial heap, where the others are on one that keeps memory
+    called: list[Called] = field(default_factory=list)  # operations of some steps, with their shapes
+    ended: str = ""  # how the program ended
 
 
 def pairs(rounds: Sequence[Round]) -> list[Taken]:
-    """How far each pair of processes came: the last round that both have, and whether both ended."""
+    """Return how far each pair of processes came: their last common round, and whether both ended."""
     taken = []
-    for process in sorted({one.process for one in rounds}):
-        own = [one for one in rounds if one.process == process]
-        last = [max((one.number for one in own if one.side == side), default=-1) for side in range(SIDES)]
-        ended = len({one.side for one in own if one.ended}) == SIDES
-        taken.append(Taken(process, min(last), max(one.seconds for one in own), ended))
+    for process in sorted({round_.process for round_ in rounds}):
+        of_process = [round_ for round_ in rounds if round_.process == process]
+        last = [
+            max((round_.number for round_ in of_process if round_.side == side), default=-1) for side in range(SIDES)
+        ]
+        ended = len({round_.side for round_ in of_process if round_.ended}) == SIDES
+        taken.append(Taken(process, min(last), max(round_.seconds for round_ in of_process), ended))
     return taken
 
 
 def counting(taken: Sequence[Taken]) -> list[Taken]:
-    """The pairs that are long enough to be told from."""
+    """Return the pairs with enough rounds."""
     return [pair for pair in taken if pair.number + 1 >= FEWEST]
 
 
 def processes(rounds: Sequence[Round], side: int) -> list[Watched]:
-    """Those of a side that count, each with the rounds that its pair has too."""
-    whole = []
+    """Return the processes of a side that count, each with the rounds that its pair has too."""
+    merged = []
     for pair in counting(pairs(rounds)):
         process = Watched()
-        for one in rounds:
-            if (one.side, one.process) == (side, pair.generation) and one.number <= pair.number:
-                process.add(one.watched)
-        whole.append(process)
-    return whole
+        for round_ in rounds:
+            if (round_.side, round_.process) == (side, pair.generation) and round_.number <= pair.number:
+                process.add(round_.watched)
+        merged.append(process)
+    return merged

@@ -11,25 +11,25 @@ from macro.watching.recording import Called, Event
 
 
 def events(reply: Mapping[str, Any]) -> list[Event]:
-    """What was traced."""
-    told = reply["traced"]
-    if not told:
+    """Return the traced events."""
+    traced = reply["traced"]
+    if not traced:
         return []
-    columns, names = told["columns"], told["names"]
+    columns, names = traced["columns"], traced["names"]
     order = ("start", "end", "thread", "sequence", "lane", "forward")
     rows = zip(columns["name"], *(columns[name] for name in order), strict=True)
     return [Event(names[name], *rest) for name, *rest in rows]
 
 
 def called(reply: Mapping[str, Any]) -> list[Called]:
-    """The operations of a block with shapes, of its last step."""
+    """Return the operations of a block's last step, with their shapes."""
     start, end = reply["steps"][-1][:2]
     pairs = zip(events(reply), reply["traced"]["shapes"], strict=True)
-    return [Called(event, *told) for event, told in pairs if start <= event.start <= end]
+    return [Called(event, *inputs) for event, inputs in pairs if start <= event.start <= end]
 
 
 def system(reply: Mapping[str, Any]) -> float:
-    """Seconds of a step in the operating system."""
+    """Return the seconds of a step in the operating system."""
     return float(sum(inside for _, _, _, inside, _ in reply["steps"])) * 1e-9 / len(reply["steps"])
 
 
@@ -42,12 +42,12 @@ def load(reply: Mapping[str, Any], before: float | None, after: float | None) ->
 
 
 def faults(reply: Mapping[str, Any]) -> list[int]:
-    """Page faults, of each step."""
+    """Return the page faults of each step."""
     return [count for *_, count in reply["steps"]]
 
 
 def seconds(reply: Mapping[str, Any], one_thread: bool) -> float:
-    """Of a step. One thread: others' work beside it does not count, what it waits for itself does."""
+    """Return the seconds of a step. One thread: others' work beside it does not count, its own waits do."""
     if one_thread:
         taken = sum(cpu for _, _, cpu, *_ in reply["steps"]) + reply["blocked"]
     else:

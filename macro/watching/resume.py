@@ -28,7 +28,7 @@ TOPIC = "watched"
 
 @dataclass(frozen=True)
 class Data:
-    """Of a note: a round, what was seen in it packed."""
+    """The data of a note: a round, packed."""
 
     side: int
     process: int
@@ -40,7 +40,7 @@ class Data:
 
 
 def planned(plan: Plan, sides: Sequence[Side], kernels: bool) -> str:
-    """What a run file is for: another explanation is not gone on with in it. Its budget may be another."""
+    """Return the key of an explanation; a run file of another one is not resumed. Budgets may differ."""
     network = json.dumps(plan.network.data(), sort_keys=True)
     words = [f"explain {network}", f"batch {plan.batch}", plan.phase, f"{plan.generations} processes"]
     words += [_side(side.entry) for side in sides]
@@ -53,14 +53,16 @@ def _side(entry: Entry) -> str:
     return f"{entry.framework.name} threads {setting.threads} heap {setting.heap} {entry.division} {knobs}"
 
 
-def note(one: Round) -> Note:
-    """A round as a record of a run file."""
-    data = Data(one.side, one.process, one.number, one.seconds, one.ended, one.about, packed(one.watched))
+def note(round_: Round) -> Note:
+    """Return a round as a note of a run file."""
+    data = Data(
+        round_.side, round_.process, round_.number, round_.seconds, round_.ended, round_.about, packed(round_.watched)
+    )
     return Note(TOPIC, asdict(data))
 
 
 def refuse_others(file: RunFile) -> None:
-    """A run file that does not say what it is for, as an older version's. Raises UsageError."""
+    """Raise UsageError for a run file without its explanation's key, as an older version's."""
     environment = file.run.environment
     if environment.state.get("plan") is None:
         raise UsageError(
@@ -70,24 +72,24 @@ def refuse_others(file: RunFile) -> None:
 
 
 def rounds(run: Run) -> list[Round]:
-    """Those that a file holds, in the order taken. Raises UsageError for those of another version."""
+    """Return the rounds of a run, in the order taken. Raises UsageError for those of another version."""
     import msgspec
 
     taken = []
     for note in run.notes:
         if note.topic == TOPIC:
             try:
-                one = msgspec.convert(note.data, Data)
-                watched = unpacked(one.watched)
+                data = msgspec.convert(note.data, Data)
+                watched = unpacked(data.watched)
             except (msgspec.ValidationError, IndexError) as error:
                 raise UsageError(f"-o: a round in it cannot be read ({error}): name another file") from None
-            taken.append(Round(one.side, one.process, one.number, one.seconds, one.ended, watched, one.about))
+            taken.append(Round(data.side, data.process, data.number, data.seconds, data.ended, watched, data.about))
     return taken
 
 
 def restore(sides: Sequence[Side], taken: Sequence[Round]) -> None:
-    """What the latest process of each side said of itself."""
-    for one in taken:
-        if one.about:
-            entry = sides[one.side].entry
-            entry.identity, entry.built = one.about["identity"], one.about["built"]
+    """Restore the identity of each side from its latest process."""
+    for round_ in taken:
+        if round_.about:
+            entry = sides[round_.side].entry
+            entry.identity, entry.built = round_.about["identity"], round_.about["built"]

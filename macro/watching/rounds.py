@@ -22,7 +22,7 @@ class Look(Protocol):
     """One program that is watched."""
 
     def round(self, number: int, order: random.Random) -> None:
-        """Plain and traced blocks of its steps, in random order."""
+        """Run plain and traced blocks of steps, in random order."""
 
 
 class Turn(NamedTuple):
@@ -34,9 +34,9 @@ class Turn(NamedTuple):
 
 
 def in_turns(looks: Sequence[Look], seconds: float, order: random.Random, fewest: int = FEWEST) -> Iterator[Turn]:
-    """Rounds until `seconds` are spent, `fewest` or more. perf reads all names of a library for a single sample, so its
-    samples are read, by who takes the turn, when the rounds begin to count, and then when that takes a fifth of the
-    time or less."""
+    """Yield rounds until `seconds` are spent, `fewest` or more.
+    perf reads all names of a library for a single sample, so the caller reads its samples when the rounds begin to
+    count, and then when that takes a fifth of the time or less."""
     began = time.monotonic()
     number, now, due = 0, 0.0, 0.0
     while number < fewest or now < seconds:
@@ -51,8 +51,8 @@ def in_turns(looks: Sequence[Look], seconds: float, order: random.Random, fewest
 
 
 def undisturbed(block: Callable[[], Block], grew: Callable[[Block], bool], tries: int) -> tuple[Block, int]:
-    """A block of steps in which the program did not grow, which is not what each step does; the last time as it is. And
-    how many were in vain."""
+    """Return a block of steps in which the program did not grow, and how many blocks were in vain.
+    After `tries` of them, the last block is returned."""
     for taken in range(tries):
         taken_block = block()
         if not grew(taken_block):

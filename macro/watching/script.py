@@ -23,8 +23,7 @@ STOPS = ("raise", "exit", "never")
 
 @dataclass(frozen=True)
 class Script:
-    """What is run and how it is watched. `heap`: None for the one it starts with, then one that keeps its memory;
-    `seconds` of watching, `patience` seconds without a step."""
+    """A script that is run, and how it is watched."""
 
     path: Path
     arguments: Sequence[str] = ()
@@ -32,15 +31,15 @@ class Script:
     step: str | None = None
     stop: str = "raise"
     threads: int | None = None
-    heap: str | None = None
-    seconds: float = 40.0
-    patience: float = 30.0
+    heap: str | None = None  # None: the initial one, then one that keeps its memory
+    seconds: float = 40.0  # of watching
+    patience: float = 30.0  # seconds without a step
     knock_out: Sequence[str] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
-        """Of its file."""
+        """Name of the script's file."""
         return self.path.name
 
 

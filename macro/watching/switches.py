@@ -1,4 +1,4 @@
-"""When threads wait, from the context switches that perf recorded.
+"""Waits of threads, from the context switches that perf recorded.
 
 A thread pushed aside by others does not wait; one without a switch ran throughout if it has samples.
 """
@@ -13,7 +13,8 @@ from macro.watching.perf import Switch
 def waits(
     switches: Sequence[Switch], sampled: set[int], threads: int, start: int, end: int
 ) -> Iterator[tuple[int, int, int]]:
-    """Intervals in which some of `threads` waited: from, to, how many. `sampled`: threads that have samples."""
+    """Yield intervals in which some of `threads` waited: from, to, how many.
+    `sampled`: threads that have samples."""
     first: dict[int, str] = {}
     for switch in switches:
         first.setdefault(switch.thread, switch.state)

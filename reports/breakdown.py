@@ -96,7 +96,7 @@ class Witness:
     """A cross-check of attributed seconds by a figure that is independent of the labels."""
 
     name: str
-    said: float | None  # seconds by the rows; null: not known
+    attributed: float | None  # seconds by the rows; null: not known
     seen: float
     verdict: str  # agree, disagree, cannot tell
     words: str

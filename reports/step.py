@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from reports import busy, units
 from reports.attribution import Unit, aligned
@@ -24,7 +25,7 @@ def note(breakdown: Breakdown) -> Note:
     """Return a record of a run file."""
     import msgspec
 
-    return Note(TOPIC, msgspec.to_builtins(breakdown))
+    return Note(TOPIC, _rename(msgspec.to_builtins(breakdown), "attributed", "said"))
 
 
 def of(run: Run) -> list[Breakdown]:
@@ -32,9 +33,20 @@ def of(run: Run) -> list[Breakdown]:
     import msgspec
 
     try:
-        return [msgspec.convert(note.data, Breakdown) for note in run.notes if note.topic == TOPIC]
+        return [
+            msgspec.convert(_rename(note.data, "said", "attributed"), Breakdown)
+            for note in run.notes
+            if note.topic == TOPIC
+        ]
     except msgspec.ValidationError as error:
         raise Unreadable(f"the run, of commit {run.commit}, holds a step that is none: {error}") from None
+
+
+def _rename(data: Any, name: str, other: str) -> Any:
+    """Return data of a breakdown with another key in its witnesses: in run files the field `attributed` is `said`."""
+    if isinstance(data, dict):
+        return {(other if key == name else key): _rename(value, name, other) for key, value in data.items()}
+    return [_rename(row, name, other) for row in data] if isinstance(data, list | tuple) else data
 
 
 def text(breakdown: Breakdown) -> str:
@@ -151,7 +163,7 @@ def _witnesses(breakdown: Breakdown) -> list[str]:
     lines = []
     for x in breakdown.witnesses:
         first, _, second = x.words.partition("; ")
-        attributed = f"{units.seconds(x.said)} by {first}, " if x.said is not None else f"{first}, "
+        attributed = f"{units.seconds(x.attributed)} by {first}, " if x.attributed is not None else f"{first}, "
         lines.append(f"{x.name}: {attributed}{units.seconds(x.seen)} by {second or 'plain steps'}: {x.verdict}")
     return lines
 

@@ -59,7 +59,7 @@ class Finished:
             tuple(self._comparison(a, b) for a, b in self.contest.comparisons),
             {"measuring": m.seconds if m else 0.0, "setup": self.setup, "witnessing": m.look.witnessing if m else 0.0},
             stopped=m.stopped if m else None,
-            system=asdict(m.look.counters) | m.look.state if m else {},
+            system=m.look.counters.record() | m.look.state if m else {},
             loop=m.opened.loop or None if m else None,
         )
 

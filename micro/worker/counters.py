@@ -6,7 +6,7 @@ import os
 import resource
 import time
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 
 
@@ -16,7 +16,7 @@ class Counters:
 
     clock: float = 0.0
     busy: float = 0.0  # of all cores
-    own: float = 0.0  # of this process; the field names are keys of run files
+    process: float = 0.0  # processor time of this process; its key in run files is `own`
     steal: float = 0.0  # of the entire machine
     pressure: float = 0.0
     throttled: int = 0  # periods
@@ -49,10 +49,14 @@ class Counters:
     def __add__(self, other: Counters) -> Counters:
         return Counters(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
+    def record(self) -> dict[str, float]:
+        """Return the totals by their keys in run files."""
+        return {"own" if name == "process" else name: value for name, value in asdict(self).items()}
+
     @property
     def foreign(self) -> float:
         """Number of cores kept busy by other processes."""
-        return max(0.0, self.busy - self.own) / self.clock if self.clock else 0.0
+        return max(0.0, self.busy - self.process) / self.clock if self.clock else 0.0
 
 
 def _text(path: Path) -> str:

@@ -228,9 +228,9 @@ def _without(script: str, paths: Sequence[str], number: int) -> Breakdown:
 def witness(step_parts: Breakdown, path: str) -> tuple[bool, str]:
     """Return whether a row agrees with the steps without it, and both; a row too small to count does not."""
     seen = next(x for x in step_parts.witnesses if x.name == f"without {path}")
-    agrees = seen.verdict == "agree" and (seen.said or 0.0) >= LEAST * step_parts.step["a"]
-    share = (seen.said or 0.0) / step_parts.step["a"]
-    row = "nothing" if seen.said is None else f"{units.seconds(seen.said)} ({share:.1%} of a step)"
+    agrees = seen.verdict == "agree" and (seen.attributed or 0.0) >= LEAST * step_parts.step["a"]
+    share = (seen.attributed or 0.0) / step_parts.step["a"]
+    row = "nothing" if seen.attributed is None else f"{units.seconds(seen.attributed)} ({share:.1%} of a step)"
     return agrees, f"its rows say {row}, steps without it are {units.signed(-seen.seen)}: {seen.verdict}"
 
 

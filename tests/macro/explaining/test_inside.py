@@ -39,7 +39,7 @@ def test_largest_calls_are_chosen_with_what_they_were_called_with() -> None:
 def test_products_against_the_logs_of_libraries(logged: dict[str, float], verdict: str) -> None:
     (one,) = witnesses(logged=logged)
     assert one.verdict == verdict and one.seen == pytest.approx(sum(logged.values()))
-    assert one.said == pytest.approx(18e-3, rel=0.01)
+    assert one.attributed == pytest.approx(18e-3, rel=0.01)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_products_against_the_logs_of_libraries(logged: dict[str, float], verdic
 )
 def test_a_call_against_itself_alone(warm: float, cold: float, seen: float, verdict: str) -> None:
     (one,) = witnesses(again=[{**ROW, "warm": warm * 1e-3, "cold": cold * 1e-3}])
-    assert one.said == pytest.approx(6e-3, rel=0.01) and one.seen == pytest.approx(seen * 1e-3, rel=0.01)
+    assert one.attributed == pytest.approx(6e-3, rel=0.01) and one.seen == pytest.approx(seen * 1e-3, rel=0.01)
     assert one.verdict == verdict
 
 
@@ -68,7 +68,7 @@ def test_with_two_threads_or_fresh_memory_nothing_is_red() -> None:
 
 def test_labels_that_are_exchanged_turn_it_red() -> None:
     (one,) = witnesses(("net.b", "net.a"), again=[{**ROW, "warm": 5e-3, "cold": 7e-3}])
-    assert one.said == pytest.approx(2e-3, rel=0.01) and one.verdict == "disagree"
+    assert one.attributed == pytest.approx(2e-3, rel=0.01) and one.verdict == "disagree"
 
 
 def test_what_nobody_told_has_no_witness() -> None:

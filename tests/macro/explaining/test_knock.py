@@ -57,7 +57,7 @@ def recorded(saved: float, path: str, about: dict[str, Any], names: tuple[str, s
 def witness(recording: Recording) -> tuple[float | None, float, str]:
     found = breakdown.taken_apart(recording, 1.0, breakdown.Ceilings(None, None))
     (one,) = [x for x in found.witnesses if x.name.startswith("without")]
-    return one.said, one.seen, one.verdict
+    return one.attributed, one.seen, one.verdict
 
 
 MODULE_B = {"what": "module", "count": 2048, "shape": []}

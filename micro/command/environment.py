@@ -52,7 +52,7 @@ def command_line() -> str:
     if suite.is_package(module.partition(".")[0]):
         return suite.typed(module, *words)
     place = script.resolve()
-    if place.is_relative_to(suite.FOLDER) and suite.is_package(place.relative_to(suite.FOLDER).parts[0]):
+    if any(suite.is_package(folder.name) for folder in (place, *place.parents) if folder.parent == suite.FOLDER):
         return shlex.join(["python", str(place.relative_to(suite.FOLDER)), *words])
     return f"from Python: {script.name or 'interactive'}"
 

@@ -75,7 +75,7 @@ def exit_code(figures: Sequence[Figure]) -> int:
 
 def data(figures: Sequence[Figure]) -> list[dict[str, Any]]:
     """Return the figures as a run file has them."""
-    return [asdict(figure) for figure in figures]
+    return [{"found" if key == "value" else key: x for key, x in asdict(figure).items()} for figure in figures]
 
 
 def document(started: str, figures: Sequence[Figure]) -> dict[str, Any]:

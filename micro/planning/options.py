@@ -21,10 +21,12 @@ LADDER = ("plan", "build", "run", "check", "time")
 EXPORTS = tuple(formats.documents())  # text is always printed
 FLAGS = frozenset(("all", "full"))  # that modify a question
 SWEEPING = ("variant", "vary", "shapes", "net", "why", "profile")  # these replace the default question
-# Options of the release before, and what to type in their place.
-REMOVED = {
-    "--stages": f"{suite.subcommand('explain', 'FILE.py')}, for what runs inside a call",
-    "--plans": suite.typed("micro.conv", "--variant", "fft-pyfftw,fft-pyfftw-estimate,fft-pyfftw-patient"),
+REMOVED = {  # command and option of the release before this one -> what to type instead
+    "python -m micro --part": "type python -m micro all --device cuda:0 --budget 8m: what matters most comes first",
+    "python -m micro.conv --plans": "type python -m micro.conv --variant "
+    "fft-pyfftw,fft-pyfftw-estimate,fft-pyfftw-patient",
+    "python -m micro.conv --stages": f"type {suite.subcommand('explain', 'FILE.py')}, for what runs inside a call",
+    "python -m micro.selftest --soak": "type python -m tests.soak, in a checkout",
 }
 
 
@@ -78,10 +80,12 @@ class Parser(OneLineParser):
         return [option_of(axis) for axis in self.words.get(word) or self.words.get(word.removesuffix("s"), ())]
 
     def suggested(self, message: str) -> str:
-        """Return the message with the substitute of a removed option, else with the nearest option there is."""
-        words = message.split() if message.startswith("unrecognized") else []
-        removed = [f"{option} is no longer there: {REMOVED[option]}" for option in words if option in REMOVED]
-        return f"{message} ({'; '.join(removed)})" if removed else super().suggested(message)
+        """Return what to type instead of a removed option, else the message with the nearest option there is."""
+        for word in message.split()[2:] if message.startswith("unrecognized arguments: ") else ():
+            option = word.partition("=")[0]
+            if instead := REMOVED.get(f"{self.prog} {option}"):
+                return f"{option} is no option any more: {instead}"
+        return super().suggested(message)
 
     def error(self, message: str) -> NoReturn:
         if self.raising:

@@ -120,7 +120,7 @@ def test_a_dense_product_does_more_work() -> None:
     problem = Spmm(10, 4, 10, 0.11)
     work = {row.name: row.executed(problem) for row in VARIANTS}
     assert work["dense"].flops == 2 * 10 * 4 * 10
-    assert {work[name].flops for name in work if name != "dense"} == {problem.flops}
+    assert {work[name].flops for name in work if not name.endswith("dense")} == {problem.flops}
 
 
 def test_a_negative_share_is_refused() -> None:
@@ -199,7 +199,7 @@ def test_the_question(gemm: Callable[..., Ran]) -> None:
         for outputs, inputs in PRUNED
     ]
     cases = [parse(line.split()[0]) for line in lines if line[0] == " "]
-    assert [x.variant for x in cases] == [row.name for row in VARIANTS] * 2
+    assert [x.variant for x in cases] == [row.name for row in VARIANTS if row.device == "cpu"] * 2
 
 
 def test_the_question_of_a_size_that_is_named(gemm: Callable[..., Ran]) -> None:

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernels.catalog import bounding, find
+from kernels.catalog import bounding
 from kernels.devices import kind_of
 from kernels.devices.base import Limits
-from kernels.ops.conv.problem import Conv
 from kernels.ops.exchange import Exchange
 from kernels.ops.fma import Fma
 from kernels.ops.gemm.problem import Gemm
@@ -341,16 +340,3 @@ def test_coarser_arithmetic_is_bounded_by_what_it_reads() -> None:
     case = product("cpu", "bf16", variant="torch")
     (share,) = shares(case, times=(inputs(case) / 3,))
     assert share.refusal is not None and "(read " in share.refusal
-
-
-def test_a_stage_of_a_call_has_the_share_of_what_it_does_itself() -> None:
-    """Not of all operands' bytes, which it does not touch: it is done before they are read."""
-    layer = Conv(16, 64, 56, 56, 64, pad=1)
-    stage = Case(layer, "stage:winograd-4x3:transform-w")
-    work = find("conv", stage.variant).executed(layer)
-    least = max(work.flops / FLOPS, work.bytes / BYTES)
-    (share,) = shares(stage, times=(4 * least,))
-    assert share.percent == pytest.approx(25, rel=0.01) and share.refusal is None
-    products = Case(layer, "stage:winograd-4x3:products")  # whose matrices are no operands
-    flops = find("conv", products.variant).executed(layer).flops
-    assert shares(products, times=(2 * flops / FLOPS,))[0].percent == pytest.approx(50, rel=0.01)

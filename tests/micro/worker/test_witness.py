@@ -17,7 +17,6 @@ from kernels.devices import open_device
 from kernels.devices.fake import Fake
 from kernels.errors import WrongResult
 from kernels.launch import Bind, Launch
-from kernels.ops.conv.problem import Conv
 from kernels.ops.gemm import Gemm
 from kernels.ops.softmax.problem import Softmax
 from kernels.ops.stream import Stream
@@ -149,15 +148,6 @@ def test_honest_kernels_are_looked_at_and_stay(host: Host) -> None:
         before = looked(host, names, problem, **setting)
         assert all(count >= EARLY for count in before)
         host.close()
-
-
-def test_a_part_that_is_timed_in_place_of_its_call_is_not_compared(host: Host) -> None:
-    """The answer of a stage is not the call's, which was checked; nor is its time that of the check."""
-    problem = Conv(1, 8, 12, 12, 8, pad=1)
-    whole, stage = looked(host, ("winograd-2x3", "stage:winograd-2x3:transform-x"), problem)
-    assert whole >= EARLY and stage == 0
-    cases = [Case(problem, name) for name in ("winograd-2x3", "stage:winograd-2x3:transform-x")]
-    assert [host.kernels.in_parts(case) for case in cases] == [False, True]
 
 
 @pytest.mark.parametrize("name", ["LATE", "SELDOM"])

@@ -3,7 +3,7 @@ NEW := -c 'import sys; sys.exit(sys.version_info < (3, 11))'
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do $$p $(NEW) 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
 
-.PHONY: help setup run test test-all test-long bare check gpu wheels heavy soak reference golden docs clean
+.PHONY: help setup run test test-all bare check gpu wheels heavy soak reference golden docs clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
@@ -26,11 +26,8 @@ run: .venv/done ## the first question, on this machine: the answer, a run file, 
 test: .venv/done ## the tests but for the slow ones, about five minutes on two cores; no timings are asserted
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
 
-test-all: .venv/done ## also the slow tests but for the long ones, as CI runs them: some fifteen minutes on two cores
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist worksteal -m "not long"
-
-test-long: .venv/done ## the tests of tests/long.txt: half an hour on two cores
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist worksteal -m long
+test-all: .venv/done ## every test: half an hour to an hour on two cores; the ten slowest are named
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist worksteal --durations=10
 
 bare: ## make run and make test in a minimal Debian 12, which root makes by debootstrap: ten to twenty minutes on two cores
 	@.ci/bare
@@ -61,7 +58,7 @@ wheels: .venv/done ## what `make gpu` wants beside CUDA, CuPy and PyTorch, for P
 heavy: .venv/done ## MKL, torch, Numba, cffi, pyFFTW, oneDNN with Winograd, ncnn, ONNX Runtime: the rivals that are no dependency
 	$(BIN)/pip install -q -c constraints.txt mkl torch numba cffi pyfftw ncnn onnxruntime 'onednn-cpu-gomp; sys_platform == "linux" and platform_machine == "x86_64"'
 
-soak: test-long ## the figures that issues promise, measured: three or four hours, on a quiet machine
+soak: .venv/done ## the figures that issues promise, measured: three or four hours, on a quiet machine
 	$(BIN)/python -m micro.selftest --full
 	$(BIN)/python -m tests.soak
 

@@ -17,8 +17,6 @@ import pytest
 
 from tests.builds import share
 
-LONG = frozenset(Path(__file__).with_name("long.txt").read_text("utf-8").splitlines())
-
 
 @dataclass(frozen=True)
 class Ran:
@@ -27,13 +25,6 @@ class Ran:
     code: object
     out: str
     err: str
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that long.txt lists."""
-    for item in items:
-        if item.nodeid in LONG:
-            item.add_marker("long")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -1,14 +1,13 @@
-"""Tests that are skipped, with the reasons that a run reports, and tests that make test-all leaves out."""
+"""What a run of the tests says of those that it skipped."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tests.conftest import LONG, pytest_terminal_summary
+from tests.conftest import pytest_terminal_summary
 
 
 def report(longrepr: Any) -> pytest.TestReport:
@@ -31,10 +30,3 @@ def test_nothing_is_said_where_nothing_was_skipped() -> None:
     lines: list[str] = []
     pytest_terminal_summary(SimpleNamespace(stats={}, write_line=lines.append))
     assert not lines
-
-
-def test_long_tests_exist() -> None:
-    """A test that is renamed has to be renamed in tests/long.txt, too."""
-    for line in sorted(line for line in LONG if not line.startswith("#")):
-        path, name = line.partition("[")[0].split("::")
-        assert f"def {name}(" in (Path(__file__).parents[1] / path).read_text("utf-8"), f"tests/long.txt: {line}"

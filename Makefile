@@ -38,7 +38,7 @@ check: .venv/done ## style, types
 	$(BIN)/mypy
 
 # On a machine with a GPU and without a network its own packages serve, and no environment is made: one made inside
-# another sees nothing of it. `make wheels` brings what it lacks. Without make: README, On a GPU.
+# another sees nothing of it. `make wheels` brings what it lacks. Without make: docs/gpu.md.
 GPU = $(if $(filter file,$(origin PYTHON)),$(firstword $(wildcard $(BIN)/python) python3),$(PYTHON))
 SITE := $(CURDIR)/.site
 INTO_SITE = $(GPU) -m pip install -q --no-index --no-deps --no-compile --upgrade --target "$(SITE)"

@@ -51,14 +51,15 @@ def _class(node: ast.ClassDef, comments: dict[int, str]) -> str:
     return "\n".join(rows)
 
 
-def method() -> str:
-    """docs/method.md with the measured error rates between its marks: every self-test that is kept, the first one
-    first."""
+def statistics() -> str:
+    """Return docs/statistics.md with the measured error rates between its marks.
+
+    Every self-test that is kept is there, the first one first."""
     from reports import store
 
     runs = sorted((store.read(path) for path in ROOT.glob(SELFTESTS)), key=lambda run: run.environment.started)
     said = "\n\n".join(_selftest(run) for run in runs)
-    text = (ROOT / "docs/method.md").read_text("utf-8")
+    text = (ROOT / "docs/statistics.md").read_text("utf-8")
     return re.sub(
         r"<!-- figures -->.*<!-- end -->", lambda _: f"<!-- figures -->\n{said}\n<!-- end -->", text, flags=re.S
     )
@@ -148,7 +149,7 @@ def _predictions(runs: Mapping[str, Run]) -> Iterator[str]:
         yield f"- {file}: `{command}`"
 
 
-PAGES = {"record.md": record, "method.md": method, "whatif.md": whatif}
+PAGES = {"record.md": record, "statistics.md": statistics, "whatif.md": whatif}
 
 if __name__ == "__main__":
     from reports import figures

@@ -81,7 +81,7 @@ def run(words: list[str], folder: Path, state: Path | None = None) -> subprocess
 
 
 INSTALLED = {name: (module, *words) for name, module, words in kernelgap.commands()}
-SLOW = {"README.md-1", "README.md-2"}  # whole questions, with pictures: CI runs the first for real, too
+SLOW = {"README.md-1", "README.md-2", "record.md-0"}  # whole questions: CI runs the first for real, too
 
 
 @pytest.mark.parametrize(

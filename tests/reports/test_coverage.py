@@ -1,4 +1,4 @@
-"""How often intervals hold the truth and verdicts are wrong, on scripted noise: what docs/method.md says."""
+"""How often intervals hold the truth and verdicts are wrong, on scripted noise: what docs/statistics.md says."""
 
 from __future__ import annotations
 

@@ -286,9 +286,7 @@ class OpenContest:
         )
 
     def _judge(self, witnesses: Sequence[Witness]) -> None:
-        """Raise WrongResult for a wrong answer; where inputs were overwritten, for the case that does it.
-
-        If no case overwrites them again, a row of a table is not to blame."""
+        """Raise WrongResult for a wrong answer; where inputs were overwritten, for the case that does it again."""
         try:
             self.watch.judge(witnesses, self._wrong)
         except Overwritten as overwritten:

@@ -107,10 +107,7 @@ def spectra_bytes(problem: Conv) -> int:
 
 
 def work(problem: Conv, kept: bool = False) -> Work:
-    """Return the transforms of planes, the filter's unless it is `kept`, and the products of complex numbers.
-
-    Every spectrum moves at least once.
-    """
+    """Return the work of transforms, without the filter's if `kept`, and of complex products; each spectrum moves."""
     down, across = lengths(problem)
     of_plane = 2.5 * down * across * log2(max(2, down * across))
     transforms = sum(count for name, count in planes(problem).items() if not (kept and name == "w")) * of_plane
@@ -208,11 +205,8 @@ def stages(planned: Plan, buffers: dict[str, Array]) -> tuple[Stage, ...]:
     """Return the stages of a call, in order; `buffers` by the last letter of an operand's name."""
     *inputs, output = planned.problem.letters
     first = [Stage(f"transform {name}", into(planned, name, buffers[name])) for name in inputs]
-    return (
-        *first,
-        Stage("products", _multiply(planned)),
-        Stage(f"inverse {output}", out(planned, output, buffers[output])),
-    )
+    last = Stage(f"inverse {output}", out(planned, output, buffers[output]))
+    return (*first, Stage("products", _multiply(planned)), last)
 
 
 def _blocks(planned: Plan, name: str) -> list[tuple[int, int]]:
@@ -228,9 +222,7 @@ def _frame(planned: Plan, name: str, array: Array) -> tuple[int, int, int, int, 
 
 
 def into(planned: Plan, name: str, array: Array) -> Callable[[], None]:
-    """Return the transform of planes to spectra by frequency, block by block.
-
-    The last block is filled up with earlier planes."""
+    """Return the transform of planes to spectra, block by block; earlier planes fill up the last block."""
     problem, blocks, frame = planned.problem, _blocks(planned, name), _frame(planned, name, array)
     order = (planned.extent.planes[name], 1)
     if name == "w" and problem.direction == "forward":  # turned around, a plane has the conjugate spectrum

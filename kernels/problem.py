@@ -194,7 +194,7 @@ class Problem:
 
     @property
     def on_host(self) -> bool:
-        """Whether the measured time is the caller's instead of the device's."""
+        """True if the measured time is the caller's instead of the device's."""
         return False
 
     @property

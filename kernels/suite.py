@@ -42,7 +42,8 @@ def subcommand(name: str, *words: str) -> str:
     """Return a command that a package's own front door runs, as a user types it: `python -m PACKAGE NAME`.
 
     The package is found by the command's file, as a package names none that stands above it."""
-    package = next(path.parent.name for path in FOLDER.glob(f"*/{name}.py"))
+    packages = (path.parent.name for path in FOLDER.glob(f"*/{name}.py"))
+    package = next(package for package in packages if is_package(package))
     return typed(package, name, *words)
 
 

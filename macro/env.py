@@ -61,7 +61,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the command; return 0 where all requested environments run, 1 where something fails."""
+    """Run the command; return 0 where all requested environments run, 1 where something fails. Raises UsageError."""
     asked = request(argv)
     return _list(asked.again) if asked.action == "list" else _each(asked)
 

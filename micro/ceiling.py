@@ -88,7 +88,7 @@ def _cases(problems: Sequence[Problem], kind: Kind, setting: Setting) -> tuple[C
 
 
 def _units(setting: Setting, kind: Kind, limits: Limits) -> Contest:
-    """Return the contest of multiply-adds and tensor cores of an undivided GPU."""
+    """Return the contest of multiply-adds and tensor cores of a device that one launch takes entirely: a GPU."""
     problems: list[Problem] = [case_ceilings.peak(kind, limits)] if "fma" in kind.ceilings else []
     for dtype in case_ceilings.COARSE if "mma" in kind.ceilings else ():
         problems += case_ceilings.tensor_peaks(dtype, limits)

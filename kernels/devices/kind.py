@@ -40,12 +40,12 @@ class Kind:
 
     @property
     def own_clock(self) -> bool:
-        """Whether a clock other than the caller's times its kernels."""
+        """True if a clock other than the caller's times its kernels."""
         return self.clock != PROCESSOR
 
     @property
     def compiled(self) -> bool:
-        """Whether launches are C functions that a compiled loop on this machine can call."""
+        """True if launches are C functions that a compiled loop on this machine can call."""
         return self.visit == "compiled"
 
     def to_record(self, settings: Iterable[str]) -> dict[str, Any]:

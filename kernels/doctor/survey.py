@@ -56,7 +56,7 @@ class Inventory:
 
     @property
     def works(self) -> bool:
-        """Whether the base works: a CPU, a compiler, OpenBLAS."""
+        """True if the base works: a CPU, a compiler, OpenBLAS."""
         blas = self.libraries.get("OpenBLAS of numpy")
         return self.devices["cpu"]["here"] and self.tools["cc"].here and blas is not None and blas.here
 

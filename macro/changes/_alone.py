@@ -72,7 +72,8 @@ def measured(benchmark: str, options: Mapping[str, Any], seconds: float) -> Rati
 
 
 def tried(take: Callable[[float], T | None], seconds: float) -> T:
-    """Call `take` with a share of `seconds`, and once more with the rest where it had too few rounds.
+    """Call `take` with a share of `seconds`, and once more with the rest where it returned None.
+    None means too few rounds, or too wide an interval.
     A second try helps where other processes had the processor. Raises TooFewRounds."""
     for share in SHARES:
         if (value := take(share * seconds)) is not None:

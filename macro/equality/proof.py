@@ -83,7 +83,7 @@ class Verdict:
 
 
 def reference(network: Network, batch: int, folder: Path) -> tuple[Answer, dict[str, float]]:
-    """Return NumPy's answer, and the relative bounds of the norm of each of its arrays and of the loss.
+    """Return NumPy's answer, and the bound of each array's difference relative to its norm, and of the loss.
     Bounds take six more runs of the reference and are kept. Some run at once, each on cores of its own: nothing is
     timed."""
     asked = Question(find(REFERENCE), network, batch, Setting(max(1, cores() // AT_ONCE)), folder)

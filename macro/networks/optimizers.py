@@ -29,7 +29,7 @@ OPTIMIZERS = {
     "adam": Optimizer(momentum=0.9, rho=0.999, epsilon=1e-8),
 }
 FIELDS = tuple(field.name for field in fields(Optimizer))
-LEAST = 1e-15  # epsilon, whose square some frameworks add below the root
+LEAST = 1e-15  # least epsilon: some frameworks add its square below the root
 
 
 def with_defaults(data: Mapping[str, Any]) -> dict[str, Any]:

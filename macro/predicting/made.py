@@ -80,8 +80,8 @@ def _again(step: Step, names: Sequence[str]) -> str:
 
 def drop(unchanged: Sequence[Entry], changed: Sequence[Entry], hopeless: float) -> None:
     """Stop timing changes that save less than `hopeless` of a step.
-    The difference of the two control runs is added to each saving first. Stop all steps where nothing is left to
-    compare."""
+    The difference of the unchanged step and its control run is added to each saving first. Stop all steps where
+    nothing is left to compare."""
     steps = [seconds for entry in unchanged for seconds in times(entry)]
     step = sum(steps) / max(1, len(steps))
     first, *twins = unchanged

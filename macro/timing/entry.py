@@ -81,7 +81,7 @@ class Plan:
     ended: int = 0  # generations that had ended in it; one that was killed is not among them
     asked: str = ""  # the network as a command names it
     fewest: int = FEWEST  # rounds of a generation
-    counted: float = COMPARED  # see there
+    counted: float = COMPARED  # seconds of a step from which on the first of a turn counts
 
     def place(self, generation: int) -> str:
         """Return the position of a generation among all that were requested."""

@@ -96,7 +96,7 @@ def _prefixed(say: Callable[[str], None], before: str) -> Callable[[str], None]:
 
 
 def _progress(plan: Plan, taken: Taken, starting: float) -> Iterator[str]:
-    """Yield signs of life after a round; after the first also whether the budget is too small."""
+    """Yield progress after a round; after the first also whether the budget is too small."""
     share, count = plan.seconds / plan.generations, taken.number + 1
     past = taken.seconds > share and count <= plan.fewest  # its rounds end it, not its share
     so_far = f"{count} of {plan.fewest} rounds" if past else counted(count, "round")

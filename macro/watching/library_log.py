@@ -1,4 +1,4 @@
-"""What a framework's libraries were called for: their own log of a step, in a process that is not timed.
+"""Calls of a framework's libraries, from the libraries' log of a step in a process that is not timed.
 
 A log gives sizes, transpositions and the algorithms of convolutions, and is believed for nothing else. XLA's is not
 asked for: what it has oneDNN multiply are panels that it packed itself, no product of the network.

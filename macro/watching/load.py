@@ -55,7 +55,7 @@ def processor_time(pid: int) -> float:
 
 
 def children(pid: int) -> list[int]:
-    """Return its living processes, such as workers of a data loader; none where they are not listed."""
+    """Return the living children of a process, such as workers of a data loader; none where they are not listed."""
     pids: list[int] = []
     for path in Path(f"/proc/{pid}/task").glob("*/children"):
         with suppress(OSError):  # of a thread that has just ended

@@ -1,4 +1,4 @@
-"""What was watched of steps, round by round: the data alone, whatever program made it."""
+"""Recording of watched steps, round by round: data alone, the same for every kind of program."""
 
 from __future__ import annotations
 

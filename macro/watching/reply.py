@@ -1,5 +1,6 @@
-"""What the process of a script replies to a block of steps: its steps are start, end, processor time, seconds in the
-operating system, page faults."""
+"""Replies of a script's process to a block of steps.
+
+A step in them: start, end, processor time, seconds in the operating system, page faults."""
 
 from __future__ import annotations
 

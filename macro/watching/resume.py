@@ -1,7 +1,6 @@
-"""What is watched, in the run file round by round, a note each, and how a resumed explanation takes it up.
+"""Notes of watched rounds in the run file, one a round, and how a resumed explanation continues from them.
 
-As in macro/timing/resume.py: killed processes count where they have enough rounds, and what is left of the time is for
-new ones.
+Killed processes count if they have enough rounds, as in macro/timing/resume.py; the rest of the time is for new ones.
 """
 
 from __future__ import annotations

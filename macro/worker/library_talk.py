@@ -17,7 +17,9 @@ ASKED = "MKL_VERBOSE", "ONEDNN_VERBOSE", "DNNL_VERBOSE"  # variables by which a 
 
 
 class Talk(object):
-    """Verbose mode of the libraries in which it can be switched at run time."""
+    """Verbose mode of the libraries in which it can be switched at run time.
+
+    Nothing is captured without such a library, or where the program requests verbose output itself."""
 
     def __init__(self, torch):
         switches = getattr(torch._C, "_verbose", None)

@@ -16,7 +16,8 @@ each with a sequence number and monotonic nanoseconds; the framework may print t
                            work() what it executes; clock on an asynchronous device: device_clocks.py
     trace(model, run)      optional: the spans of what run() does, see recorder.py
     profile(model, call, count, path)
-                           optional: writes a device's calls as a trace of Chrome's format; a reason, or None
+                           optional: writes `count` calls of a device's phase as a trace of Chrome's
+                           format; returns why not, or None
     record(model, run)     optional: the calls of what run() does, to be replayed: (rows, column, call)
 """
 

@@ -79,7 +79,7 @@ class Moved(object):
         do(self.bound(name, problem, [g.reshape(-1), w.reshape(-1)] + self.state[name]))
 
 
-# Rules without a kernel, by `on_gpu`: adam corrects its moments.
+# Rules taken from NumPy's passes, by `on_gpu`: adam corrects its moments; for the others a GPU has no kernel here.
 BY_PASSES = {False: ("adam",), True: ("adam", "adagrad", "rmsprop")}
 
 

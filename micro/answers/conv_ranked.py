@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Use:
-    """How often a pass of a layer is computed."""
+    """Calls of a pass of a layer, in a log or in steps of a network."""
 
     calls: int  # in a log, or alike layers of one step
     steps: int = 1

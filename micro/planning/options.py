@@ -21,13 +21,6 @@ LADDER = ("plan", "build", "run", "check", "time")
 EXPORTS = tuple(formats.documents())  # text is always printed
 FLAGS = frozenset(("all", "full"))  # that modify a question
 SWEEPING = ("variant", "vary", "shapes", "net", "why", "profile")  # these replace the default question
-REMOVED = {  # command and option of the release before this one -> what to type instead
-    "python -m micro --part": "type python -m micro all --device cuda:0 --budget 8m: what matters most comes first",
-    "python -m micro.conv --plans": "type python -m micro.conv --variant "
-    "fft-pyfftw,fft-pyfftw-estimate,fft-pyfftw-patient",
-    "python -m micro.conv --stages": f"type {suite.subcommand('explain', 'FILE.py')}, for what runs inside a call",
-    "python -m micro.selftest --soak": "type python -m tests.soak, in a checkout",
-}
 
 
 @dataclass(frozen=True)
@@ -83,7 +76,7 @@ class Parser(OneLineParser):
         """Return what to type instead of a removed option, else the message with the nearest option there is."""
         for word in message.split()[2:] if message.startswith("unrecognized arguments: ") else ():
             option = word.partition("=")[0]
-            if instead := REMOVED.get(f"{self.prog} {option}"):
+            if instead := removed().get(f"{self.prog} {option}"):
                 return f"{option} is no option any more: {instead}"
         return super().suggested(message)
 
@@ -91,6 +84,18 @@ class Parser(OneLineParser):
         if self.raising:
             raise UsageError(f"{self.suggested(message)}; the options are those of {self.prog} --help")
         super().error(message)
+
+
+def removed() -> dict[str, str]:
+    """Return what to type instead of an option of the release before, by its command and the option."""
+    explain = suite.subcommand("explain", "FILE.py")
+    searched = "fft-pyfftw,fft-pyfftw-estimate,fft-pyfftw-patient"
+    return {
+        "python -m micro --part": "type python -m micro all --device cuda:0 --budget 8m: what matters most comes first",
+        "python -m micro.conv --plans": f"type python -m micro.conv --variant {searched}",
+        "python -m micro.conv --stages": f"type {explain}, for what runs inside a call",
+        "python -m micro.selftest --soak": "type python -m tests.soak, in a checkout",
+    }
 
 
 def option_of(name: str) -> str:

@@ -54,7 +54,7 @@ class Kernels:
     def __init__(self, device: Device) -> None:
         self.device = device
         self._binds: dict[Case, list[tuple[Variant[Any], Bind, int]]] = {}
-        self._undivided: dict[Case, Bind] = {}
+        self._complete: dict[Case, Bind] = {}
         self._pilot: dict[Case, float] = {}
         self._evidence: dict[Case, tuple[int, Path | None, bool]] = {}
         self._drawn: dict[tuple[Problem, int, tuple[str, ...]], Drawn] = {}
@@ -68,7 +68,7 @@ class Kernels:
         self._threads[case] = process_state.threads()
         variant = self.device.adopt(find(case.problem.op, case.variant))
         bind = variant.prepare(case.problem, self.device, case.setting)
-        self._undivided[case] = bind
+        self._complete[case] = bind
         launch = bind(bench.views)
         refuse_uses(case, launch.uses)
         refuse_workspace(case, launch.workspace)
@@ -92,9 +92,9 @@ class Kernels:
 
         Raises WrongResult, after writing its evidence to a folder, if one is given; `keep`: with operands."""
         variant = self.device.adopt(find(case.problem.op, case.variant))
-        if case not in self._undivided:
+        if case not in self._complete:
             self.prepare(case)
-        bind = self._undivided[case]
+        bind = self._complete[case]
         self._evidence[case] = seed, evidence, keep
         if evidence is not None:
             worker_evidence.clear(evidence, case)
@@ -148,10 +148,10 @@ class Kernels:
             return [() for _ in cases]
         calls = []
         for case in cases:
-            if case not in self._undivided:
+            if case not in self._complete:
                 self.prepare(case)
             bench = guards.Bench(device, case.problem)
-            launch = self._undivided[case](bench.views)
+            launch = self._complete[case](bench.views)
             launch.call()  # what it loads or compiles at its first call is not part of it
             calls.append(launch.call)
         device.sync()
@@ -168,7 +168,7 @@ class Kernels:
 
     def in_parts(self, case: Case) -> bool:
         """Report whether parts of a prepared case are timed in place of the checked call."""
-        return all(bind is not self._undivided[case] for _, bind, _ in self.binds(case))
+        return all(bind is not self._complete[case] for _, bind, _ in self.binds(case))
 
     def checked(self, case: Case) -> float | None:
         """Seconds of the launch that checked the case; None if it was not checked."""
@@ -177,5 +177,5 @@ class Kernels:
     def close(self) -> None:
         """Forget a contest's cases and what they hold."""
         self._binds.clear()
-        self._undivided.clear()
+        self._complete.clear()
         self._pilot.clear()

@@ -1,4 +1,4 @@
-"""How often intervals hold the truth and verdicts are wrong, on scripted noise: what docs/statistics.md says."""
+"""Coverage of intervals and error rates of verdicts on scripted noise, as docs/statistics.md states them."""
 
 from __future__ import annotations
 

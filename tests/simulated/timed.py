@@ -174,7 +174,7 @@ class TimedKernels(Kernels):
 
     def check(self, case: Case, seed: int, evidence: object = None, keep: bool = False) -> checking.Passed:
         device: Any = self.device
-        if case not in self._undivided:
+        if case not in self._complete:
             self.prepare(case)
         drawn = self._inputs(case.problem.drawn, seed, ())
         known, drawn.probes["dense"] = "dense" in drawn.probes, Inputs({})
@@ -184,7 +184,7 @@ class TimedKernels(Kernels):
         share = len(case.problem.probes) * case.problem.footprint / (len(SEED.probes) * SEED.footprint)
         device.wait(share * device.costs.reference / 10 if known else work + share * device.costs.reference)
         before = device.cp.host
-        self._undivided[case]([]).call()
+        self._complete[case]([]).call()
         device.sync()
         self._pilot[case] = device.cp.host - before
         return checking.Passed(0.0, 1.0)

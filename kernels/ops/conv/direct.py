@@ -83,7 +83,7 @@ def workspace(name: str, argument: Argument, compiler_flags: tuple[str, ...]) ->
 
 @functools.cache
 def flags() -> tuple[str, ...]:
-    """Return the compiler flags that include both headers, with digests, so that a change recompiles."""
+    """Return the compiler flags that include the layout header, with its digest, so that a change recompiles."""
     return (*maths.flags(), "-include", str(LAYOUT), f"-DLAYOUT={zlib.crc32(LAYOUT.read_bytes())}")
 
 

@@ -11,9 +11,6 @@ typedef void (*cgemm32)(int, int, int, int, int, int, const void *, const void *
                         void *, int);
 typedef void (*cgemm64)(int, int, int, int64_t, int64_t, int64_t, const void *, const void *, int64_t, const void *,
                         int64_t, const void *, void *, int64_t);
-typedef void (*sgemm32)(int, int, int, int, int, int, float, const float *, int, const float *, int, float, float *, int);
-typedef void (*sgemm64)(int, int, int, int64_t, int64_t, int64_t, float, const float *, int64_t, const float *,
-                        int64_t, float, float *, int64_t);
 
 /* Where to next, around an edge: |step| < size. */
 static inline int64_t onward(int64_t at, int64_t step, int64_t size)

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     Prepare = Callable[[Conv, Any, Setting], Bind]
     Roles = tuple[tuple[str, ...], tuple[str, ...]]
+    Stages = dict[str, Callable[[], None]]  # by name, each after those whose results it needs
 
 
 SOURCE = Path(__file__).with_name("fft.c")
@@ -58,14 +59,6 @@ class Products(ctypes.Structure):
         *((name, POINTER) for name in ("x", "w", "y", "gemm")),
         *((name, INT64) for name in ("frequencies", "n", "c", "k", "pass", "wide", "added")),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """A part of a call; `run` needs the results of the stages before it."""
-
-    name: str
-    run: Callable[[], object]
 
 
 def smooth(least: int) -> int:
@@ -201,12 +194,11 @@ def plan(problem: Conv, device: Any, blas: Blas, library: Library, extent: Exten
     return Plan(problem, extent, blas, functions(), frames, spectra, by_frequency, blocks, transforms)
 
 
-def stages(planned: Plan, buffers: dict[str, Array]) -> tuple[Stage, ...]:
+def stages(planned: Plan, buffers: dict[str, Array]) -> Stages:
     """Return the stages of a call, in order; `buffers` by the last letter of an operand's name."""
     *inputs, output = planned.problem.letters
-    first = [Stage(f"transform {name}", into(planned, name, buffers[name])) for name in inputs]
-    last = Stage(f"inverse {output}", out(planned, output, buffers[output]))
-    return (*first, Stage("products", _multiply(planned)), last)
+    transforms = {f"transform {name}": into(planned, name, buffers[name]) for name in inputs}
+    return transforms | {"products": _multiply(planned), f"inverse {output}": out(planned, output, buffers[output])}
 
 
 def _blocks(planned: Plan, name: str) -> list[tuple[int, int]]:
@@ -286,10 +278,6 @@ def _multiply(planned: Plan) -> Callable[[], None]:
     return run
 
 
-# The stages of a call, from its operands by letter.
-Parts: TypeAlias = "Callable[[dict[str, Array]], tuple[Stage, ...]]"
-
-
 def by_scipy(frames: Array, spectra: Array, inverse: bool) -> Callable[[], Array]:
     """Transform by SciPy's pocketfft, which allocates its results."""
     from scipy import fft as scipy_fft
@@ -335,13 +323,13 @@ def blas_of_one() -> Blas:
     return blas
 
 
-def bound(problem: Conv, workspace: int, parts: Parts, kept: bool = False) -> Bind:
-    """Return a bind that runs all parts in order; if `kept`, the filter's transform only for a new filter."""
+def bound(problem: Conv, workspace: int, stages: Callable[[dict[str, Array]], Stages], kept: bool = False) -> Bind:
+    """Return a bind that runs all stages in order; if `kept`, the filter's transform only for a new filter."""
     held = Held()
 
     def bind(buffers: Sequence[Array]) -> Launch:
         named = problem.by_letter(buffers)
-        runs = {part.name: part.run for part in parts(named)}
+        runs = dict(stages(named))
         transform = runs.pop("transform w") if kept else None
         every = tuple(runs.values())
         if transform is None:

@@ -19,7 +19,7 @@ from kernels import build
 from kernels.maths import INT64, POINTER, alone
 from kernels.ops.conv import cached_filter, fft
 from kernels.ops.conv.dgrad_as_forward import Reading
-from kernels.ops.conv.fft import Extent, Plan, Stage
+from kernels.ops.conv.fft import Extent, Plan
 from kernels.ops.conv.problem import Conv, spread
 from kernels.problem import Work
 from kernels.provider import Provider
@@ -28,6 +28,7 @@ from kernels.variant import Variant, row
 if TYPE_CHECKING:
     from kernels.launch import Bind
     from kernels.libs.cblas import Blas
+    from kernels.ops.conv.fft import Stages
     from kernels.problem import Array
     from kernels.setting import Setting
 
@@ -128,12 +129,13 @@ def plan(problem: Conv, device: Any, blas: Blas, library: fft.Library, size: int
     return fft.plan(problem, device, blas, library, extent=tiling.extent(tiling.at_once))
 
 
-def call(planned: Plan, size: int, buffers: dict[str, Array]) -> tuple[Stage, ...]:
+def call(planned: Plan, size: int, buffers: dict[str, Array]) -> Stages:
     """Return the filter's stage and the stage that does the rest block by block, in order."""
     tiling = Tiling(planned.problem, size)
-    each = Stage("tiles", _over(tiling, _of_blocks(planned, tiling, buffers)))
-    of_filter = _filter(planned, buffers["w"])
-    return (each, of_filter) if planned.problem.direction == "wgrad" else (of_filter, each)
+    tiles = {"tiles": _over(tiling, _of_blocks(planned, tiling, buffers))}
+    if planned.problem.direction == "wgrad":
+        return tiles | {"inverse w": fft.out(planned, "w", buffers["w"], (0, 0))}
+    return {"transform w": fft.into(planned, "w", buffers["w"])} | tiles
 
 
 def _over(tiling: Tiling, steps: list[Callable[[Block], None]]) -> Callable[[], None]:
@@ -146,12 +148,6 @@ def _over(tiling: Tiling, steps: list[Callable[[Block], None]]) -> Callable[[], 
                 step(block)
 
     return run
-
-
-def _filter(planned: Plan, w: Array) -> Stage:
-    if planned.problem.direction == "wgrad":
-        return Stage("inverse w", fft.out(planned, "w", w, (0, 0)))
-    return Stage("transform w", fft.into(planned, "w", w))
 
 
 def _of_blocks(planned: Plan, tiling: Tiling, buffers: dict[str, Array]) -> list[Callable[[Block], None]]:

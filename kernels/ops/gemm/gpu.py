@@ -55,7 +55,7 @@ def _strides(x: Operand, trans: str) -> tuple[int, int]:
 
 
 TILE = 16
-NAIVE_ROWS, NAIVE_COLS = 8, 32
+NAIVE_ROWS, NAIVE_COLS = TILES["sgemm_naive"]
 
 Pair = tuple[int, int]
 

@@ -12,7 +12,7 @@ from kernels.launch import Launch
 from kernels.libs import torch_cuda
 from kernels.nvcc import Argument, Geometry
 from kernels.ops.optimizer import libraries
-from kernels.ops.optimizer.native import signed
+from kernels.ops.optimizer.native import gain, signed
 from kernels.ops.optimizer.problem import Optimizer
 
 if TYPE_CHECKING:
@@ -62,11 +62,11 @@ def _rest(problem: Optimizer, name: str) -> tuple[Argument, ...]:
     if name == "optimizer_sgd":
         decay = problem.decay if problem.rule == "decay" else 0.0
         return lr, ("float32", 1 - problem.lr * decay)
-    gain: Argument = ("float32", 1 - problem.mu if problem.rule in ("unit", "adam") else 1.0)
+    first: Argument = ("float32", gain(problem))
     mu: Argument = ("float32", problem.mu)
     if name == "optimizer_momentum":
-        return lr, mu, gain, ("float32", 1.0 if problem.rule == "nesterov" else 0.0)
-    return lr, mu, gain, ("float32", problem.rho), ("float32", 1 - problem.rho), ("float32", problem.eps)
+        return lr, mu, first, ("float32", 1.0 if problem.rule == "nesterov" else 0.0)
+    return lr, mu, first, ("float32", problem.rho), ("float32", 1 - problem.rho), ("float32", problem.eps)
 
 
 # torch's operators, a kernel each: of one tensor in the loop form, of all in the foreach form, which may have fewer.

@@ -338,7 +338,7 @@ def _clipped(
 
     def norm() -> Any:
         norms = torch._foreach_norm(grads) if foreach else [torch.linalg.vector_norm(g) for g in grads]
-        return (most / (torch.linalg.vector_norm(torch.stack(norms)) + 1e-6)).clamp(max=1.0)
+        return (most / (torch.linalg.vector_norm(torch.stack(norms)) + SMALLEST_NORM)).clamp(max=1.0)
 
     def together() -> None:
         if problem.rule == "norm":

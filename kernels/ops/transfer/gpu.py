@@ -31,7 +31,6 @@ KINDS = ("pinned", "combined", "registered", "pycuda", "cupy", "pageable")
 POOLED = 512  # least bytes of an allocation of CuPy's pool
 WAYS = ("h2d", "d2h", "both")
 TIES = 4  # two records and two waits, which tie a second stream to the first
-Copy = tuple[int, int, int]  # to, from, bytes
 
 
 class Host:

@@ -1,1 +1,1 @@
-"""What the runner puts on a script's path: nothing but the module whose `step` marks steps."""
+"""Folder on the path of a script in the runner: the module whose `step` marks steps, and nothing else."""

@@ -6,19 +6,24 @@ import sys
 
 from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.shape import PASSES, SIDES
-from micro.answers import conv_forms as sentences
-from micro.answers import conv_ranked
-from micro.answers.conv import answer
-from micro.answers.conv_find import answer as regret
-from micro.answers.conv_norm_pool import answer as shares
-from micro.answers.conv_pareto import answer as frontier
+from micro.answers import conv_fft, conv_find, conv_ranked
 from micro.command.line import main
-from micro.contests import conv_engines, conv_find, conv_network, conv_pareto
+from micro.contests import conv_engines, conv_network, conv_pareto
+from micro.contests import conv_find as search
 from micro.contests import conv_forms as forms
 from micro.contests import conv_norm_pool as norm_pool
 from micro.contests import convolution as build
+from micro.findings.ratios import ratios
+from micro.findings.sums import SumOf
 from micro.planning.benchmark import Benchmark, Question, Useful
 
+FIRST = SumOf("first/", "a first layer's step without the gradient of its input", r"^(?!.*direction:dgrad)", "")
+BIASED = SumOf(
+    "bias/",
+    "a convolution with a bias, forward and filter's gradient, and the normalization that takes it out again",
+    "variant:torch-bias/|^norm/",
+    "^conv/.*variant:torch/|^norm/",
+)
 BENCHMARK = Benchmark(
     Conv,
     "Convolutions, forward, gradient of the image (dgrad), gradient of the filter (wgrad). Without a question: "
@@ -28,72 +33,67 @@ BENCHMARK = Benchmark(
         "algorithms": Question(
             "which algorithm, in which library? (about 60 s)",
             build.algorithms,
-            answer,
+            ratios,
             60.0,
             all="every layer of AlexNet-S, and ResNet-50's usual ones",
         ),
         "fft": Question(
             "from which filter size on is FFT faster? (about 60 s)",
             build.fft,
-            answer,
+            conv_fft.answer,
             60.0,
             all="three passes, a wider image, filters to 11 × 11",
         ),
         "winograd": Question(
-            "what do Winograd's tiles bring at 3×3? (about 40 s)", build.winograd, answer, 40.0, all="every 3×3 layer"
+            "what do Winograd's tiles bring at 3×3? (about 40 s)", build.winograd, ratios, 40.0, all="every 3×3 layer"
         ),
-        "passes": Question("what do the gradients cost? (about 40 s)", build.backward, answer, 40.0),
-        "layouts": Question("channels first, last, or in blocks? (about 40 s)", build.layouts, answer, 40.0),
+        "passes": Question("what do the gradients cost? (about 40 s)", build.backward, ratios, 40.0),
+        "layouts": Question("channels first, last, or in blocks? (about 40 s)", build.layouts, ratios, 40.0),
         "relayout": Question(
             "what do conversions of the layout around a layer cost? (about 60 s)",
             forms.relayout,
-            sentences.relayout,
+            ratios,
             60.0,
             all="every layer whose channels fill blocks of 16",
         ),
         "first": Question(
             "what does a first layer's step save without dgrad? (about 40 s)",
             forms.first,
-            sentences.first,
+            FIRST,
             40.0,
             all="ResNet-50's too",
         ),
         "bias_before_norm": Question(
-            "what does a bias before a normalization cost? (about 30 s)",
-            forms.bias_before_norm,
-            sentences.bias_before_norm,
+            "what does a bias before a normalization cost? (about 30 s)", forms.bias_before_norm, BIASED
         ),
         "pad_op": Question(
-            "padding: an operation, or an argument; more on one side; none? (about 60 s)",
-            forms.pad_op,
-            sentences.pad_op,
-            60.0,
+            "padding: an operation, or an argument; more on one side; none? (about 60 s)", forms.pad_op, ratios, 60.0
         ),
         "heap_cost": Question(
-            "what does memory cost that each call gives back? (about 60 s)", forms.heap_cost, sentences.heap_cost, 60.0
+            "what does memory cost that each call gives back? (about 60 s)", forms.heap_cost, ratios, 60.0
         ),
         "one_by_one": Question(
             "is a 1×1 layer a product, and on which layer has a block its stride? (about 60 s)",
             forms.one_by_one,
-            sentences.one_by_one,
+            ratios,
             60.0,
             all="a layer of 7×7, all three blocks of ResNet-50 with a stride",
         ),
-        "grouped": Question("what do groups save? (about 30 s)", build.grouped, answer, 30.0),
-        "widths": Question("what does a channel more or less cost? (about 30 s)", build.widths, answer, 30.0),
+        "grouped": Question("what do groups save? (about 30 s)", build.grouped, ratios, 30.0),
+        "widths": Question("what does a channel more or less cost? (about 30 s)", build.widths, ratios, 30.0),
         "find": Question(
             "what does the default cost, and a search for the fastest? (about 60 s)",
-            conv_find.build,
-            regret,
+            search.build,
+            conv_find.answer,
             60.0,
-            conv_find.refine,
+            search.refine,
             all="every layer",
             kept=0.4,
         ),
         "engines": Question(
             "what do cuDNN's heuristics cost, against every engine that it has? (a GPU; about 60 s)",
             conv_engines.build,
-            answer,
+            ratios,
             60.0,
             full="every engine by its number, and in TF32",
             all="every layer",
@@ -101,7 +101,7 @@ BENCHMARK = Benchmark(
         "pareto": Question(
             "how much time for how many bytes beside the operands? (about 60 s)",
             conv_pareto.build,
-            frontier,
+            ratios,
             60.0,
             conv_pareto.refine,
             all="every layer",
@@ -111,7 +111,7 @@ BENCHMARK = Benchmark(
         "norm_and_pool": Question(
             "what do a network's normalizations and poolings take, beside its convolutions? (about 90 s)",
             norm_pool.contests,
-            shares,
+            ratios,
             90.0,
             all="ResNet-50 too",
         ),

@@ -18,10 +18,10 @@ from kernels.ops.norm.problem import Norm
 from kernels.ops.pooling.problem import Pooling
 from kernels.ops.softmax.problem import Softmax
 from kernels.problem import Problem
-from micro.answers.elementwise import answer
 from micro.command.line import main
 from micro.contests import elementwise as build
 from micro.contests import images
+from micro.findings.ratios import ratios
 from micro.planning.benchmark import Benchmark, Question, Request, Useful
 from micro.planning.contest import Contest
 
@@ -62,7 +62,7 @@ def _question(
     return Question(
         f"{help} (about {seconds:.0f} s)",
         lambda asked: build.unique(contest for part in parts for contest in part(asked)),
-        answer,
+        ratios,
         seconds,
         all=all,
     )

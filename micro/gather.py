@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from kernels.ops.gather.problem import Gather
 from micro.command.line import main
+from micro.findings.ratios import ratios
 from micro.planning.benchmark import Benchmark, Question, Request, Useful
 from micro.planning.contest import Case, Contest
 
@@ -81,15 +82,16 @@ BENCHMARK = Benchmark(
     sweep={"rows": (10_000,), "width": (WIDTH,), "batch": (BATCH,)},
     questions={
         "lookup": Question(
-            "a gather, or the product with a one-hot matrix? (about 15 s)", lookup, seconds=15.0, all="longer tables"
+            "a gather, or the product with a one-hot matrix? (about 15 s)", lookup, ratios, 15.0, all="longer tables"
         ),
         "step": Question(
             "an optimizer's step of a few rows, or of the whole table? (about 20 s)",
             step,
-            seconds=20.0,
+            ratios,
+            20.0,
             full="the whole table",
         ),
-        "shuffle": Question("what do rows in random order cost an epoch? (about 20 s)", shuffle, seconds=20.0),
+        "shuffle": Question("what do rows in random order cost an epoch? (about 20 s)", shuffle, ratios, 20.0),
     },
     useful=(Useful("--lookup"), Useful("--step"), Useful("--lookup", 160, 10.0), Useful("--step", 170, 10.0)),
     small="--rows 16 --width 8 --batch 4",

@@ -13,6 +13,7 @@ from kernels.ops.gemm.problem import Gemm
 from kernels.ops.spmm.problem import Spmm
 from micro.command.line import main
 from micro.contests import gemm_batches
+from micro.findings.ratios import ratios
 from micro.planning.benchmark import Benchmark, Question, Request, Useful
 from micro.planning.contest import Contest
 
@@ -213,12 +214,6 @@ def crossover_answer(run: Run) -> list[str]:
     return gemm.crossover_answer(run)
 
 
-def batches_answer(run: Run) -> list[str]:
-    from micro.answers import gemm_batches
-
-    return gemm_batches.answer(run)
-
-
 def network_answer(run: Run) -> list[str]:
     from micro.answers import gemm_network
 
@@ -252,12 +247,10 @@ BENCHMARK = Benchmark(
             full="with all of K = 26752 (4 minutes)",
         ),
         "sparse": Question(
-            "is a pruned layer, 11 % of its weights left, faster as CSR? (about 15 s)", sparse, seconds=15.0
+            "is a pruned layer, 11 % of its weights left, faster as CSR? (about 15 s)", sparse, ratios, 15.0
         ),
-        "batches": Question(
-            "what does a sample cost, by the batch? (about 30 s)", gemm_batches.batches, batches_answer
-        ),
-        "types": Question("what do shorter types bring, bf16 and int8? (about 15 s)", types, seconds=15.0),
+        "batches": Question("what does a sample cost, by the batch? (about 30 s)", gemm_batches.batches, ratios),
+        "types": Question("what do shorter types bring, bf16 and int8? (about 15 s)", types, ratios, 15.0),
     },
     useful=(
         Useful("--transpose"),

@@ -9,8 +9,8 @@ from kernels.catalog import find
 from kernels.ops.launch.problem import Calls
 from kernels.ops.launch.variants import OWN_CLOCK
 from kernels.variant import DEFAULT
-from micro.answers.launch import gaps_answer, ladder_answer
 from micro.command.line import main
+from micro.findings.ratios import ratios
 from micro.planning.benchmark import Benchmark, Question, Request, Useful
 from micro.planning.contest import Contest
 
@@ -103,13 +103,13 @@ BENCHMARK = Benchmark(
         "ladder": Question(
             "what does a call cost from C, through each binding, through a framework? (about 30 s)",
             ladder,
-            ladder_answer,
+            ratios,
             all="rungs that take half a minute to prepare, such as torch.compile",
         ),
         "gaps": Question(
             "how long does a GPU take from one kernel to the next, by its own clock, in a stream and in a graph?",
             gaps,
-            gaps_answer,
+            ratios,
         ),
     },
     useful=(Useful("--ladder"), Useful("--ladder", 50, 15.0), Useful("--gaps", 60, 4.0)),

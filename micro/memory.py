@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
 
 from kernels import faults
 from kernels.errors import SuiteError
@@ -16,12 +15,11 @@ from kernels.ops.pages import accounting
 from kernels.ops.pages.problem import SMALL_PAGE, Pages
 from kernels.ops.saxpy.problem import Saxpy
 from micro import stream
-from micro.answers import caches, page_costs
 from micro.answers import memory as answers
-from micro.answers.exchange import exchange_answer
-from micro.answers.simd import simd_answer
+from micro.answers import page_costs
 from micro.command.line import main
 from micro.contests import memory as contests
+from micro.findings.ratios import ratios
 from micro.planning.benchmark import Benchmark, Question, Useful
 from reports.record import Run
 
@@ -50,26 +48,9 @@ def faults_answer(run: Run) -> list[str]:
     return answers.faults_answer(run, *_accounted())
 
 
-def latency_answer(run: Run) -> list[str]:
-    """Return the sentences on latency, beside the caches of the device of the run."""
-    return caches.latency_answer(run, tuple(run.environment.facts.get("device", {}).get("caches", ())))
-
-
-ANSWERS: tuple[Callable[[Run], list[str]], ...] = (
-    faults_answer,
-    answers.idle_answer,
-    answers.allocator_answer,
-    caches.cold_answer,
-    latency_answer,
-    caches.bandwidth_answer,
-    simd_answer,
-    exchange_answer,
-)
-
-
 def answer(run: Run) -> list[str]:
-    """Return the sentences of all answers that the run has data for."""
-    return [sentence for sentences_of in ANSWERS for sentence in sentences_of(run)]
+    """Return the sentences on faults and latency, then all ratios."""
+    return [*faults_answer(run), *answers.latency_answer(run), *ratios(run)]
 
 
 QUESTIONS = {

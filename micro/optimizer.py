@@ -6,8 +6,8 @@ import sys
 from dataclasses import replace
 
 from kernels.ops.optimizer.problem import NAMES, Optimizer
-from micro.answers.optimizer import rules_answer, together_answer
 from micro.command.line import main
+from micro.findings.ratios import ratios
 from micro.planning.benchmark import Benchmark, Question, Request, Useful
 from micro.planning.contest import Contest
 
@@ -107,13 +107,13 @@ BENCHMARK = Benchmark(
         "rules": Question(
             "does each rule take the time of its traffic, and whose implementation does? (about 30 s)",
             rules,
-            rules_answer,
+            ratios,
             all="every rule, and more sizes",
         ),
         "together": Question(
             "what does a step save that takes all tensors at once? (about 30 s)",
             together,
-            together_answer,
+            ratios,
             all="every rule and implementation",
         ),
     },

@@ -8,12 +8,11 @@ from kernels.ops.chain.problem import Chain
 from kernels.ops.gemm.problem import Gemm
 from kernels.ops.pages.problem import SMALL_PAGE, Pages
 from kernels.ops.transfer.problem import Transfer
-from micro.answers import transfer as answers
 from micro.answers import transfer_curve
-from micro.answers import transfer_steps as step_answers
 from micro.command.line import main
 from micro.contests import transfer as contests
 from micro.contests import transfer_steps as steps
+from micro.findings.ratios import ratios
 from micro.planning.benchmark import Benchmark, Question, Useful
 
 QUESTIONS = {
@@ -27,31 +26,25 @@ QUESTIONS = {
     "team": Question(
         "from which size on do several threads pay, and is our copy as fast as the libraries'? (a minute)",
         contests.team,
-        transfer_curve.team,
+        ratios,
         seconds=60.0,
         several=("threads",),
     ),
-    "gradients": Question("how long do gradients of eight networks take?", contests.gradients, answers.gradients),
-    "layers": Question(
-        "one buffer, or one a layer? (--buffers fcn-s: of that network)", contests.layers, answers.layers
-    ),
-    "processes": Question("what does the way into another process cost?", contests.processes, answers.processes),
+    "gradients": Question("how long do gradients of eight networks take?", contests.gradients, ratios),
+    "layers": Question("one buffer, or one a layer? (--buffers fcn-s: of that network)", contests.layers, ratios),
+    "processes": Question("what does the way into another process cost?", contests.processes, ratios),
     "duplex": Question(
-        "do transfers there and back pay at once, instead of one after the other?", steps.duplex, step_answers.duplex
+        "do transfers there and back pay at once, instead of one after the other?", steps.duplex, ratios
     ),
-    "feed": Question(
-        "what do a batch, a carried state and a wait cost each step?", steps.feed, step_answers.feed, seconds=40.0
-    ),
+    "feed": Question("what do a batch, a carried state and a wait cost each step?", steps.feed, ratios, seconds=40.0),
     "chain": Question(
-        "what does a share of a chain of kernels cost that only another memory has?", steps.chain, step_answers.chain
+        "what does a share of a chain of kernels cost that only another memory has?", steps.chain, ratios
     ),
-    "beside": Question("how much of a copy to a GPU hides behind products on it?", contests.beside, answers.beside),
+    "beside": Question("how much of a copy to a GPU hides behind products on it?", contests.beside, ratios),
     "pageable": Question(
-        "what does a copy to a GPU, or from it, cost from memory that is not page-locked?",
-        contests.pageable,
-        answers.pageable,
+        "what does a copy to a GPU, or from it, cost from memory that is not page-locked?", contests.pageable, ratios
     ),
-    "first_touch": Question("what do new memory and huge pages change?", contests.first_touch, answers.first_touch),
+    "first_touch": Question("what do new memory and huge pages change?", contests.first_touch, ratios),
 }
 # A case of another operation is repeated by a line of this command with that operation's axes.
 OTHERS = (

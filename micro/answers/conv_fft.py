@@ -13,7 +13,8 @@ from typing import Any
 from kernels.catalog import find
 from kernels.errors import UsageError
 from kernels.ops.conv.problem import Conv
-from micro.answers import sums
+from micro.findings import sums
+from micro.findings.ratios import ratios
 from micro.findings.select import interval, undisturbed
 from micro.planning.contest import parse
 from reports import record, stats, units
@@ -37,6 +38,11 @@ class Layer:
     variants: dict[str, list[Size]] = field(default_factory=dict)  # by variant, the sizes that have an interval
     without: dict[int, int] = field(default_factory=dict)  # of sizes without an interval, the undisturbed rounds
     against: str = ""
+
+
+def answer(run: Run) -> list[str]:
+    """Report the crossovers, then all ratios."""
+    return [*crossovers(run), *ratios(run)]
 
 
 def crossovers(run: Run) -> Iterator[str]:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from micro.answers import conv
 from micro.findings.select import interval
 from micro.planning.contest import parse
 from reports import units
@@ -15,6 +14,13 @@ from reports.record import Comparison, Contest, Result, Run
 from reports.regret import CHANGING, REGRET, SEARCH, common, fastest, timed
 
 CALLS = 2  # of each algorithm in a search: one warms it up, one is timed
+
+
+def where(problem: Any) -> str:
+    """Format a pass of a layer: `dgrad, 3×3, 256→384 channels, 13×13, batch 16`."""
+    stride = f", stride {problem.stride}" if problem.stride > 1 else ""
+    filters = f"{problem.r}×{problem.s}, {problem.c}→{problem.k} channels"
+    return f"{problem.direction}, {filters}, {problem.h}×{problem.w}, batch {problem.n}{stride}"
 
 
 @dataclass(frozen=True)
@@ -53,7 +59,7 @@ class Search:
 
     @property
     def where(self) -> str:
-        return conv.where(self.problem)
+        return where(self.problem)
 
     def pays(self, regret: float | None) -> float:
         """Return the calls that amortize the search; infinite where there is nothing to gain."""
@@ -62,10 +68,9 @@ class Search:
 
 
 def answer(run: Run) -> list[str]:
-    """Summarize all layers, then each layer, the last batches and the changing shapes."""
+    """Summarize all layers, then each layer, and each shape that changes."""
     layers, changing = _searches(run, SEARCH), _searches(run, CHANGING)
-    shapes = [search for search in changing if not any(_of_batch(x, search) for x in layers)]
-    return [*_together(layers), *map(_layer, layers), *_last(changing, layers), *_ever_new(shapes)]
+    return [*_together(layers), *map(_layer, layers), *map(_layer, changing)]
 
 
 def _searches(run: Run, word: str) -> list[Search]:
@@ -150,45 +155,3 @@ def _together(searches: list[Search]) -> Iterator[str]:
         f"{sum(x.certain for x in searches)}. The fastest is chosen in other rounds than it is measured in: in "
         "those that chose it, it was lucky."
     )
-
-
-def _last(changing: list[Search], layers: list[Search]) -> Iterator[str]:
-    """Compare a search for a smaller last batch with the default and the full batch's winner."""
-    for full in layers:
-        for smaller in (x for x in changing if _of_batch(full, x)):
-            epochs = smaller.pays(smaller.regret or smaller.chosen)
-            pays = f"and pays after {epochs:.0f} epochs" if epochs < float("inf") else "and finds nothing faster"
-            kept = smaller.times.get(full.best)
-            instead = (
-                f"; {full.best}, the full batch's, takes {kept / min(smaller.times.values()):.2f} times the fastest "
-                "there, without a search and in the same rounds"
-                if kept
-                else ""
-            )
-            yield (
-                f"A last batch of {smaller.problem.n} behind others of {full.problem.n}, {full.where}: a search for it "
-                f"takes {units.seconds(smaller.cost)}, gains "
-                f"{units.seconds(smaller.times[smaller.default] - smaller.after)} an epoch, {pays}{instead}."
-            )
-
-
-def _of_batch(full: Search, smaller: Search) -> bool:
-    """Report whether two searches differ in the batch size alone."""
-    return bool(full.problem != smaller.problem and replace(full.problem, n=smaller.problem.n) == smaller.problem)
-
-
-def _ever_new(searches: list[Search]) -> Iterator[str]:
-    """Report what a search for each of many shapes costs, if each is searched at first sight."""
-    by_direction: dict[str, list[Search]] = {}
-    for search in searches:
-        by_direction.setdefault(search.problem.direction, []).append(search)
-    for shapes in by_direction.values():
-        default = sum(x.times[x.default] for x in shapes)
-        cost, after = sum(x.cost for x in shapes), sum(x.after for x in shapes)
-        pays = f"pays where each comes back {cost / (default - after):.0f} times" if after < default else "never pays"
-        yield (
-            f"{units.counted(len(shapes), 'size')} of images in turn, {shapes[0].where} and others: "
-            f"{units.seconds(default)} by {shapes[0].default}; with a search for each, as where none comes back, "
-            f"{units.seconds(cost + after)}, {(cost + after) / default:.0f} times that; with all of them found before, "
-            f"{units.seconds(after)}. A search for every size {pays}."
-        )

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kernels.catalog import find
-from micro.answers import conv
+from micro.answers.conv_find import where
+from micro.findings.ratios import ratios
 from micro.findings.select import interval
 from micro.planning.contest import parse
 from micro.planning.conv_layers import KIND, PREFIX, read
@@ -80,7 +81,7 @@ def of_net(run: Run) -> list[str]:
 def of_file(run: Run, written: Written) -> list[str]:
     """Rank the problems of a log or of a network's file; for other files report the fastest."""
     if not written.calls:
-        return conv.answer(run)
+        return ratios(run)
     from micro.planning.problem_files import share
 
     by_name = {problem.name: problem for problem in written.problems}
@@ -167,7 +168,7 @@ def _names(rows: Sequence[Row]) -> str:
 def _what(contest: Contest, use: Use) -> str:
     """Format a use and its pass: `conv2, dgrad, 5×5, 96→256 channels, 27×27, batch 16`."""
     name = f"{use.name}, " if use.name else ""
-    return f"{name}{conv.where(parse(contest.results[0].name).problem)}"
+    return f"{name}{where(parse(contest.results[0].name).problem)}"
 
 
 def _calls(use: Use) -> str:

@@ -1,15 +1,15 @@
-"""Answers of micro/cpu.py: instruction sets, threads, both together, and oversubscription."""
+"""Answers of micro/cpu.py: instruction sets and threads together, and saturation by threads."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from micro.findings.phrase import Phrase
-from micro.findings.select import faster, grouped, interval
+from micro.findings.ratios import ratios
+from micro.findings.select import faster, grouped
 from micro.planning.contest import parse
-from reports import record, stats, units
+from reports import record, units
 from reports.record import Run
 
 SETS = {"sse4.2": "SSE4.2", "avx": "AVX", "avx2": "AVX2", "avx512": "AVX-512", "default": "its own choice"}
@@ -22,21 +22,9 @@ def _called(isa: str) -> str:
     return SETS.get(isa, isa)
 
 
-def _setting(name: str) -> Any:
-    return parse(name).setting
-
-
 def _head(contest: record.Contest) -> str:
     """Format the subject: `product 256³, blocked`."""
     return f"{contest.question.partition(':')[0]}, {parse(contest.results[0].name).variant}"
-
-
-def _times(run: Run, kind: str) -> Iterator[tuple[record.Contest, dict[tuple[str, int], record.Result]]]:
-    """Yield each contest with its timed cases by instruction set and threads."""
-    for contest in run.contests:
-        if contest.contest.startswith(kind):
-            measured = [x for x in contest.results if x.role == "measured" and x.seconds]
-            yield contest, {(_setting(x.name).isa, x.threads): x for x in measured}
 
 
 def grid(run: Run) -> list[str]:
@@ -86,56 +74,6 @@ def verified(run: Run) -> list[str]:
     return [f"{head}{by_compiler}{left}."]
 
 
-def width(run: Run) -> list[str]:
-    """Compare each instruction set with the next narrower, and their gain across thread counts."""
-    sentences = []
-    for contest, times in _times(run, "width/"):
-        by_pair = {(x.baseline, x.contender): x for x in contest.comparisons if x.ratio is not None}
-        words = []
-        for comparison in by_pair.values():
-            narrow, wide = _setting(comparison.baseline), _setting(comparison.contender)
-            where = f" on {wide.threads} threads" if wide.threads > 1 else ""
-            words.append(f"{_called(wide.isa)} over {_called(narrow.isa)}{where} {faster(comparison)}")
-        if words:
-            sentences.append(f"{_head(contest)}, times as fast: {', '.join(words)}.{_together(times)}")
-    return sentences
-
-
-def _together(times: dict[tuple[str, int], record.Result]) -> str:
-    """Compare the gain of the widest set over the narrowest on all threads with that on one thread."""
-    sets = list(dict.fromkeys(isa for isa, _ in times))
-    counts = sorted({many for _, many in times})
-    corners = [(isa, many) for isa in (sets[0], sets[-1]) for many in (counts[0], counts[-1])]
-    if len(set(corners)) < 4 or not all(corner in times for corner in corners):
-        return ""
-    interaction = of_four(*(times[corner] for corner in corners))
-    if interaction is None:
-        return ""
-    shown = units.ratio(*interaction)
-    gain = f"{_called(sets[-1])}'s gain on {counts[-1]} threads"
-    return f" Width and threads together: {gain} is {shown} of its gain on one."
-
-
-def of_four(
-    narrow: record.Result, narrow_many: record.Result, wide: record.Result, wide_many: record.Result
-) -> tuple[float, float, float] | None:
-    """Return center, low and high of the ratio of two ratios, in the rounds shared by all four."""
-    import numpy as np
-
-    by_round = [_undisturbed(x) for x in (narrow, narrow_many, wide, wide_many)]
-    shared = sorted(set.intersection(*(set(x) for x in by_round)))
-    a, b, c, d = (np.log([x[i] for i in shared]) for x in by_round)
-    estimate = stats.interval((b - d) - (a - c), 0.05)
-    if estimate is None:
-        return None
-    return estimate.center, estimate.low, estimate.high
-
-
-def _undisturbed(result: record.Result) -> dict[int, float]:
-    pairs = zip(result.rounds, result.samples, strict=True)
-    return {number: sample for number, sample in pairs if number not in result.rejected}
-
-
 @dataclass(frozen=True)
 class Serial:
     """Fit of T(n)/T(1) = s + (1 − s)/n (Amdahl 1967), by least squares.
@@ -179,7 +117,7 @@ def saturation(run: Run) -> list[str]:
             f"{_head(group[0].contest)}, times as fast as one thread: {gains}; {share}; {_until(rows)}"
             f"{_of_ceiling(group[0].contest)}."
         )
-    return [*sentences, *_skipped(run), *_read(run)]
+    return [*sentences, *ratios(run)]
 
 
 def _until(rows: Sequence[tuple[int, float, float, float]]) -> str:
@@ -201,55 +139,3 @@ def _of_ceiling(contest: record.Contest) -> str:
         if x.role == "measured" and x.percent_of_ceiling is not None
     ]
     return f"; {', '.join(shares)}" if shares else ""
-
-
-def _skipped(run: Run) -> list[str]:
-    """List the thread counts that this machine is too small for."""
-    reasons = {
-        x.threads: x.reason
-        for contest in run.contests
-        for x in contest.results
-        if x.status == "skipped" and x.reason and "this process may use" in x.reason
-    }
-    if not reasons:
-        return []
-    many = ", ".join(map(str, sorted(reasons)))
-    return [f"Planned and skipped: {many} threads ({reasons[min(reasons)]})."]
-
-
-def _read(run: Run) -> list[str]:
-    """Report the measured read bandwidth by number of threads."""
-    rates: dict[tuple[int, int], float] = {}
-    for contest in run.contests:
-        for x in contest.results:
-            if x.role == "ceiling" and x.op == "stream" and x.bytes_per_second:
-                rates[x.problem["size"], x.threads] = x.bytes_per_second
-    largest = max((size for size, _ in rates), default=None)
-    shown = [f"{many}: {units.scaled(rate, 'B/s')}" for (size, many), rate in sorted(rates.items()) if size == largest]
-    if largest is None or len(shown) < 2:
-        return []
-    return [f"Reads of {units.binary(largest)} by threads, measured and not multiplied: {', '.join(shown)}."]
-
-
-def oversubscribe(run: Run) -> list[str]:
-    """Compare more threads than cores with as many threads as cores."""
-    sentences = []
-    for group in grouped(run, "oversubscribed/"):
-        ratios = ", ".join(f"{x.contender.setting.threads} {interval(x.comparison)}" for x in group)
-        cores = group[0].baseline.setting.threads  # as many as there are
-        sentences.append(f"{_head(group[0].contest)}, times what {units.counted(cores, 'thread')} take: {ratios}.")
-    for group in grouped(run, "nested/"):
-        ratios = ", ".join(f"{x.contender.variant.partition(':')[2]} {interval(x.comparison)}" for x in group)
-        sentences.append(
-            f"{group[0].contest.question} Threads of the caller × of the library, over the library's own "
-            f"{group[0].baseline.setting.threads}: {ratios}."
-        )
-    return sentences
-
-
-clock = Phrase(  # what a millisecond of each set leaves behind
-    "clock/",
-    "128-bit multiply-adds just after a millisecond of wider ones, times what they take after SSE: {items}.",
-    "{q.after:set} {ratio}",
-    words={"set": _called},
-)

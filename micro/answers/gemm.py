@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
-from micro.findings.select import Band, Pair, chosen, interval, pairs, undisturbed, verdict
+from micro.findings.crossing import between, bracket
+from micro.findings.expected import expected
+from micro.findings.select import Pair, chosen, interval, pairs, undisturbed, verdict
 from micro.planning.benchmark import Request
 from micro.planning.contest import Case, Contest, parse
 from reports import units
@@ -20,13 +21,6 @@ LEAD = {"openblas": "OpenBLAS on this machine", "cublas": "cuBLAS on this GPU"}
 CLAIM = "the published claim is 3 times (arXiv 1608.07249)"
 PUBLISHED, PUBLISHED_K = (1024, 2048), 26752  # M and N; K, an eighth of which is usual on a processor
 LONGER = "--budget 120s"
-NEAR = 1.25  # bounds of a crossover this near to each other are near enough
-
-
-PUBLISHED_NT = Band("NT/NN at the published M and N, OpenBLAS", 0.9, 1.15)
-TRANSPOSE_FIRST = Band("Transposing first, by OpenBLAS's routine for it (somatcopy), over NN", 1.0)
-ADDITIVE = Band("Transposing first over the sum of its parts", 0.9, 1.1)
-SMALL_BATCH = Band("NT/NN of OpenBLAS's AVX-512 kernels at M = {m}, N = {n}, K = {k}", 1.1, firm=False)
 
 
 def transpose_answer(run: Run) -> list[str]:
@@ -34,10 +28,7 @@ def transpose_answer(run: Run) -> list[str]:
     seed = list(pairs(run, "strategy/"))
     sentences = [*_published(run), *_by_library(run)]
     sentences += _largest([*seed, *pairs(run, "nn-nt/")], run)
-    sentences += _first_or_not(seed)
-    sentences += [band for _, c, a, b in seed for band in _bands(c, a, b)]
-    sentences += _small_batch(run)
-    return sentences
+    return [*sentences, *_first_or_not(seed), *expected(run)]
 
 
 def _published(run: Run) -> Iterator[str]:
@@ -127,24 +118,6 @@ def _elsewhere(run: Run, case: Case, took: str) -> str:
     return f" That takes {took} there, and {units.seconds(least)} in {variant}."
 
 
-def _small_batch(run: Run) -> Iterator[str]:
-    """Compare M = 4 … 16 with the band of OpenBLAS's AVX-512 kernels; other kernels have no band."""
-    kernels = {result.name: (result.kernel, result.isa_observed) for result in run.results}
-    for _, comparison, _, second in pairs(run, "nn-nt/"):
-        m, n, k = second.problem.m, second.problem.n, second.problem.k
-        if second.variant != "openblas" or not 4 <= m <= 16:
-            continue
-        kernel, isa = kernels[comparison.contender]
-        if isa == "avx512":
-            yield replace(SMALL_BATCH, what=SMALL_BATCH.what.format(m=m, n=n, k=k)).of(comparison)
-        else:
-            shown = interval(comparison)
-            yield (
-                f"NT/NN of OpenBLAS at M = {m}, N = {n}, K = {k}: {shown}; the band above 1.1 is of its "
-                f"AVX-512 kernels, this process runs {kernel}: not comparable (OPENBLAS_CORETYPE=SkylakeX shows them)."
-            )
-
-
 def _first_or_not(seed: list[Pair]) -> list[str]:
     """Report whether transposing first beats reading B transposed."""
     comparisons = [c for _, c, a, b in seed if a.variant in LEAD and a.problem.trans == "nt" and "then" in b.variant]
@@ -157,70 +130,24 @@ def _first_or_not(seed: list[Pair]) -> list[str]:
     return [f"Transposing it first {word.get(best.verdict, 'is unresolved')}: {how}."]
 
 
-def _bands(comparison: Comparison, first: Any, second: Any) -> Iterator[str]:
-    if (second.problem.m, second.problem.n) != PUBLISHED:
-        return  # the bands are of the published M and N
-    if first.problem.trans == "nn" and second.variant == "openblas":
-        yield PUBLISHED_NT.of(comparison)
-    if first.problem.trans == "nn" and second.variant == "transpose-then-nn:somatcopy":
-        yield TRANSPOSE_FIRST.of(comparison)
-    if first.variant == "kept-transpose:1":
-        yield ADDITIVE.of(comparison)
-
-
-@dataclass(frozen=True)
-class Bracket:
-    """Crossover of transposing first: no win up to `low`, certain win from `high` on; None: not seen."""
-
-    low: int | None
-    high: int | None
-
-
-def brackets(run: Run) -> dict[str, Bracket]:
-    """Return for each library the last M without a win, and the next M with a win."""
-    seen: dict[str, dict[int, str]] = {}
+def crossings(run: Run) -> dict[str, dict[int, Comparison]]:
+    """Return for each library, by M, transposing first over the direct product."""
+    by_library: dict[str, dict[int, Comparison]] = {}
     for _, comparison, first, _ in pairs(run, "crossover/"):
-        seen.setdefault(first.variant, {})[first.problem.m] = comparison.verdict
-    by_library = {}
-    for library, verdicts in seen.items():
-        losing = [m for m, verdict in verdicts.items() if verdict in ("slower", "same")]
-        low = max(losing, default=None)
-        winning = [m for m, verdict in verdicts.items() if verdict == "faster" and (low is None or m > low)]
-        by_library[library] = Bracket(low, min(winning, default=None))
+        by_library.setdefault(first.variant, {})[first.problem.m] = comparison
     return by_library
 
 
 def refine_crossover(asked: Request, run: Run, at: Callable[[Request, int, str], Contest]) -> list[Contest]:
     """Build contests at the middle of every bracket that is still wide."""
-    contests = []
-    for library, bracket in brackets(run).items():
-        if bracket.low and bracket.high and bracket.high / bracket.low > NEAR:
-            middle = round(math.sqrt(bracket.low * bracket.high))
-            if bracket.low < middle < bracket.high:
-                contests.append(at(asked, middle, library))
-    return contests
+    middles = {library: bracket(by_m).middle for library, by_m in crossings(run).items()}
+    return [at(asked, middle, library) for library, middle in middles.items() if middle]
 
 
 def crossover_answer(run: Run) -> list[str]:
     """Report the crossover of each library."""
-    sentences = []
-    ratios = {(b.variant, b.problem.m): c for _, c, b, _ in pairs(run, "crossover/")}
-    for library, bracket in brackets(run).items():
-        if bracket.high is None:
-            top = max(m for name, m in ratios if name == library)
-            last = ratios[library, top]
-            shown = interval(last)
-            surely = f"does not win up to M = {bracket.low}" if bracket.low else "is seen to win nowhere"
-            sentences.append(
-                f"With {library} transposing first {surely}; at M = {top}, the largest tried, it takes {shown} "
-                f"times the direct product ({verdict(last)})."
-            )
-        elif bracket.low is None:
-            sentences.append(f"With {library} transposing first wins from M = {bracket.high}, the smallest tried.")
-        else:
-            tried = sum(name == library for name, _ in ratios)
-            sentences.append(
-                f"With {library} transposing first starts to win between M = {bracket.low} and {bracket.high}, "
-                f"by {tried} verdicts, each with its own error."
-            )
-    return sentences
+    return [
+        f"With {library} transposing first starts to win {between(bracket(by_m), by_m, 'M =')}, by {len(by_m)} "
+        f"verdicts; times the direct product at M = {max(by_m)}: {interval(by_m[max(by_m)])}."
+        for library, by_m in crossings(run).items()
+    ]

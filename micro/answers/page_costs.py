@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
 
 from kernels.faults import Cost, Faults
-from micro.planning.contest import parse
+from micro.findings.select import timed
 from micro.planning.protocol import LONG
 from reports import record, stats
 from reports.record import Run
 
 WORTH_A_KNEE = 1.5  # main memory over the caches before it: with less there is nothing to find
 PLATEAU = 4  # times the second level: end of the plateau on both machines examined
-
-
-def timed(contest: record.Contest) -> Iterator[tuple[Any, record.Result]]:
-    """Yield measured cases that have a time, with their results."""
-    for result in contest.results:
-        if result.role == "measured" and result.seconds is not None:
-            yield parse(result.name), result
 
 
 def prepared_per_launch(result: record.Result) -> bool:
@@ -55,10 +48,8 @@ def faults(run: Run) -> Faults | None:
     """Return costs of a page from contests with first touches; None if there are none."""
     fault: dict[int, Cost] = {}
     unmap: dict[int, Cost] = {}
-    for contest in run.contests:
-        if not contest.contest.startswith("fault/"):
-            continue
-        rows = {case.problem.memory: (case.problem, result) for case, result in timed(contest)}
+    for _, group in itertools.groupby(timed(run, "fault/"), key=lambda row: row[0].contest):
+        rows = {case.problem.memory: (case.problem, result) for _, case, result in group}
         if not {"touched", "fresh"} <= rows.keys() or not all(
             prepared_per_launch(result) for _, result in rows.values()
         ):

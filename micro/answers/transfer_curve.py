@@ -1,15 +1,14 @@
-"""Answers of micro/transfer.py about sizes: a line per memory level, and the gain from threads."""
+"""Answers of micro/transfer.py about sizes: a line per memory level."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from micro.findings.select import Pair, chosen, grouped, interval, verdict
-from micro.planning.contest import parse
-from reports import record, units
+from micro.findings.select import timed
+from reports import units
 from reports.record import Run
 
 if TYPE_CHECKING:
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
 
 FEWEST = 3  # least sizes of a line
 SURE = 0.95
-LARGE = 64 << 20  # bytes from which our copy is set beside the best
-PROMISED = 1 / 0.95  # most time relative to the best other
 BETTER = 0.1  # most squared residuals that a cut may leave; chance alone leaves half
 EDGE = 1.5  # sizes within this factor of a cache belong to no level
 
@@ -45,14 +42,6 @@ def way(case: Any) -> str:
 def rate(each: float) -> str:
     """Format bytes per second."""
     return units.scaled(each, "B/s")
-
-
-def timed(run: Run, kind: str) -> Iterator[tuple[Any, record.Result]]:
-    """Yield cases of a kind of contest that have a time, with their results."""
-    for contest in run.contests:
-        for result in contest.results if contest.contest.startswith(kind) else ():
-            if result.role == "measured" and result.seconds:
-                yield parse(result.name), result
 
 
 def fit(times: Mapping[int, float]) -> Line | None:
@@ -117,7 +106,7 @@ def _squares(parts: Sequence[Mapping[int, float]]) -> float:
 def curve(run: Run) -> list[str]:
     """Report for each variant a line per memory level."""
     times: dict[str, dict[int, float]] = {}
-    for case, result in timed(run, "curve/"):
+    for _, case, result in timed(run, "curve/"):
         assert result.seconds is not None
         times.setdefault(way(case), {})[case.problem.size] = result.seconds.median
     caches = run.environment.facts.get("device", {}).get("caches", [])
@@ -160,45 +149,3 @@ def _spread(ends: tuple[float, float, float | None], unit: str) -> str:
 def _figures(value: float) -> str:
     """Format three significant figures without an exponent."""
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
-
-
-def team(run: Run) -> list[str]:
-    """Report from which size several threads pay, and compare the suite's large copies with others."""
-    alone: dict[str, list[Pair]] = {}
-    large: list[str] = []
-    medians = {x.name: x.seconds.median for x in run.results if x.seconds}
-    for group in grouped(run, "team/"):
-        for pair in group:
-            if pair.baseline.variant == pair.contender.variant:
-                alone.setdefault(way(pair.contender), []).append(pair)
-        rivals = [pair for pair in group if pair.baseline.variant != pair.contender.variant]
-        if rivals and rivals[0].contender.problem.size >= LARGE:
-            large.append(_beside(rivals, medians))
-    return [*(_pays(name, pairs) for name, pairs in alone.items()), *large]
-
-
-def _pays(name: str, pairs: Sequence[Pair]) -> str:
-    by_size = sorted(pairs, key=lambda pair: pair.contender.problem.size)
-    ratios = ", ".join(f"{units.binary(x.contender.problem.size)} {interval(x.comparison)}" for x in by_size)
-    surely = [x.comparison.verdict == "faster" for x in by_size]
-    first = next((i for i in range(len(surely)) if all(surely[i:])), None)
-    if first is None:
-        return f"{name}, times what one takes: {ratios}; at the largest size it does not surely pay."
-    size = units.binary(by_size[first].contender.problem.size)
-    return f"{name}, times what one takes: {ratios}; from {size} on it surely pays."
-
-
-def _beside(rivals: Sequence[Pair], medians: Mapping[str, float]) -> str:
-    """Compare the suite's fastest copy by several threads with the fastest of the others."""
-    ours = min({x.comparison.contender for x in rivals}, key=lambda name: medians[name])
-    pair = min((x for x in rivals if x.comparison.contender == ours), key=lambda x: medians[x.comparison.baseline])
-    x = pair.comparison
-    assert x.high is not None and x.low is not None
-    held = "held" if x.high <= PROMISED else "NOT held" if x.low > PROMISED else "not certain here"
-    several = chosen(len({rival.comparison.baseline for rival in rivals}))
-    size = units.binary(pair.contender.problem.size)
-    return (
-        f"{size}: our fastest copy by several threads, {way(pair.contender)}, takes "
-        f"{interval(x)} times the fastest other, {way(pair.baseline)}{several} ({verdict(x)}); the suite's own limit "
-        f"is {PROMISED:.3f}: {held}."
-    )

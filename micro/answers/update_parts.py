@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from micro.answers.sums import accepted
+from micro.findings.sums import accepted
 from micro.planning.contest import parse
 from reports import record, stats, units
 

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 
 from kernels.devices import open_device
 from kernels.errors import Unavailable, UsageError
-from micro.answers import few_rounds, why
+from micro.answers import why
 from micro.command import environment as machine
 from micro.command import forecast
 from micro.command import names as command_names
 from micro.command.outputs import open_outputs, say
 from micro.command.progress import Progress
+from micro.findings.ratios import few_rounds
 from micro.measuring import replicates
 from micro.measuring.canary_history import History
 from micro.measuring.checks import Checks, refuse_size
@@ -205,7 +206,7 @@ def _say(at: Session, plan: Plan, run: Run) -> None:
 
     A later note of the same plan stands for an earlier one."""
     sentences = why.answer(plan.why, run) if plan.why else plan.answer(run)
-    lacks = [*few_rounds.sentences(run), *forecast.remedy(plan, run, at.runner.limits)]
+    lacks = [*few_rounds(run), *forecast.remedy(plan, run, at.runner.limits)]
     by_topic = {ANSWER: sentences, LACKS: lacks}
     for topic, lines in by_topic.items():
         earlier = [x.data["sentences"] for x in at.file.run.notes if x.topic == topic and of_plan(x, plan)]

@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any
 from kernels.ops.conv import im2col
 from kernels.ops.conv.shape import PASSES
 from kernels.setting import Setting
-from micro.answers.conv_pareto import FRONTIER, STEPS, frontier
 from micro.contests.conv_find import searched
 from micro.contests.convolution import LAYERS, contests
 from micro.planning.again import again
 from micro.planning.benchmark import Request
 from micro.planning.contest import Contest
+from reports import record
+from reports.regret import timed
 
 if TYPE_CHECKING:
     from reports.record import Run
 
+FRONTIER, STEPS = "pareto", "steps"  # first words of contests: all cases, and the frontier again
 QUESTION = "how much time for how many bytes beside the operands?"
 AGAIN = "what do more bytes beside the operands bring?"
 LIMITS = (0, 1 << 20, 8 << 20, 64 << 20)  # bytes, by default
@@ -61,6 +63,20 @@ def _blocks(problem: Any, setting: Setting, limits: Sequence[int]) -> Iterator[S
         limited = replace(setting, workspace=limit)
         by_size.setdefault(im2col.limited(problem, limited), limited)
     yield from (limited for size, limited in by_size.items() if 0 < size < problem.outputs_of_image)
+
+
+def frontier(contest: record.Contest) -> list[record.Result]:
+    """Return the cases that nothing beats with as few bytes beside the operands, by these bytes.
+
+    Each is faster than all that hold no more, by the margin of the comparisons at least."""
+    margin = max((x.margin for x in contest.comparisons), default=0.0)
+    steps: list[record.Result] = []
+    least = float("inf")
+    for seconds, case in sorted(timed(contest), key=lambda pair: pair[1].workspace):
+        if seconds < least * (1 - margin):
+            steps.append(case)
+            least = seconds
+    return steps
 
 
 def refine(asked: Request, run: Run) -> list[Contest]:

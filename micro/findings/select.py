@@ -1,11 +1,9 @@
-"""The material of sentences: comparisons of one kind of contest, and expected ranges."""
+"""The material of sentences: comparisons and times of one kind of contest."""
 
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterator
-from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple
 
 from micro.planning.contest import parse
@@ -28,6 +26,14 @@ def pairs(run: Run, kind: str) -> Iterator[Pair]:
         for comparison in contest.comparisons if contest.contest.startswith(kind) else ():
             if comparison.ratio is not None:
                 yield Pair(contest, comparison, parse(comparison.baseline), parse(comparison.contender))
+
+
+def timed(run: Run, kind: str) -> Iterator[tuple[record.Contest, Any, record.Result]]:
+    """Yield contest, case and result of what has a time, in the contests whose name begins with `kind`."""
+    for contest in run.contests:
+        for result in contest.results if contest.contest.startswith(kind) else ():
+            if result.role == "measured" and result.seconds:
+                yield contest, parse(result.name), result
 
 
 def grouped(run: Run, kind: str) -> Iterator[list[Pair]]:
@@ -61,29 +67,3 @@ def undisturbed(result: record.Result) -> int:
 def chosen(count: int) -> str:
     """Return the remark on an extreme of several cases: it was chosen from that many."""
     return f", chosen from {count} in the same rounds" if count > 1 else ""
-
-
-@dataclass(frozen=True)
-class Band:
-    """A range expected on Intel and AMD alike. `firm`: a value outside is a fault of the harness, else only unusual;
-    `usual`: the range seen so far, where that is narrower."""
-
-    what: str
-    low: float
-    high: float = math.inf
-    _: KW_ONLY
-    firm: bool = True
-    usual: str = ""
-
-    def say(self, value: float, shown: str) -> str:
-        """Return a sentence on a value; `shown`: the value as text."""
-        bound = f"{self.low:g} to {self.high:g}" if math.isfinite(self.high) else f"above {self.low:g}"
-        usual = f", usually {self.usual}" if self.usual else ""
-        kind, outside = ("expected", "NOT as expected") if self.firm else ("usual", "not so here")
-        outcome = f"as {kind}" if self.low <= value <= self.high else outside
-        return f"{self.what}: {shown}; {kind} on Intel and AMD {bound}{usual}: {outcome}."
-
-    def of(self, comparison: Comparison) -> str:
-        """Return a sentence on a ratio."""
-        assert comparison.ratio is not None
-        return self.say(comparison.ratio, interval(comparison))

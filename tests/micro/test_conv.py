@@ -10,14 +10,10 @@ from kernels.catalog import find
 from kernels.errors import UsageError
 from kernels.ops.conv.problem import Conv
 from micro import conv
-from micro.answers.conv import answer
 from micro.planning.benchmark import NothingWritten
-from micro.planning.contest import Case, Contest
+from micro.planning.contest import Contest
 from micro.planning.options import request
 from micro.planning.request import planned
-from reports import record
-from reports.record import Comparison, Environment, Result, Run, Seconds
-from reports.stats import SHOWN
 
 LAYER = Conv(16, 64, 27, 27, 64, 3, 3, pad=1)
 
@@ -114,39 +110,6 @@ def test_groups_do_less_work_and_the_contest_says_so() -> None:
 def test_one_layout_is_no_question() -> None:
     with pytest.raises(UsageError, match="--layout nchw"):
         contests("--layouts", "--layout", "nchw")
-
-
-def result(problem: Conv, variant: str, seconds: float) -> Result:
-    name = Case(problem, variant).name
-    timed = Seconds(seconds, None, None, SHOWN)
-    return Result(name, "x", "measured", "conv", {}, variant, "cpu", 1, "ok", seconds=timed)
-
-
-def contest(problem: Conv, *pairs: tuple[str, float, float, str], word: str = "algorithms") -> record.Contest:
-    """Against torch: variant, ratio, half its interval, verdict."""
-    base = result(problem, "torch", 1.0)
-    others = [result(problem, variant, ratio) for variant, ratio, _, _ in pairs]
-    compared = tuple(
-        Comparison(
-            "x", "variant", base.name, x.name, ratio, ratio - half, ratio + half, SHOWN, verdict, None, 0.01, 0.01
-        )
-        for x, (_, ratio, half, verdict) in zip(others, pairs, strict=True)
-    )
-    return record.Contest(f"{word}/{problem.name}", "?", "variant", (base, *others), compared)
-
-
-def run(*all_contests: record.Contest) -> Run:
-    return Run(Environment("0", {}, {}, "", ""), all_contests)
-
-
-def test_the_fastest_that_is_certain_is_said() -> None:
-    contested = contest(LAYER, ("im2col", 1.3, 0.1, "slower"), ("winograd-4x3", 0.6, 0.02, "faster"))
-    (sentence,) = answer(run(contested))
-    assert sentence == (
-        "forward, 3×3, 64→64 channels, 27×27, batch 16: winograd-4x3 takes 0.600 [0.580, 0.620] times what torch takes."
-    )
-    (nothing,) = answer(run(contest(LAYER, ("im2col", 0.9, 0.2, "unresolved"))))
-    assert nothing.endswith("nothing is certainly faster than torch.")
 
 
 def test_fft_takes_a_layer_of_a_person_s_and_keeps_its_own_filters() -> None:

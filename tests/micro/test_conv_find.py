@@ -95,19 +95,6 @@ def test_what_is_not_faster_in_fresh_rounds_never_pays_for_certain() -> None:
     assert sentence.endswith("of 2 none was faster than torch; to try them took 42.0 ms.")
 
 
-def test_loading_a_library_is_no_part_of_a_search() -> None:
-    shapes = [replace(LAYER, h=h) for h in (30, 40, 50)]
-    setups = (5.0, 0.7, 0.5)
-    searched = [
-        contested("changing", shape, {"torch": 10, "direct": 11}, {"direct": setup})
-        for shape, setup in zip(shapes, setups, strict=True)
-    ]
-    (sentence,) = answer(run(*searched))
-    cost = 0.7 + 0.7 + 0.5 + 3 * CALLS * 0.021
-    assert f"with a search for each, as where none comes back, {cost + 0.030:.2f} s, " in sentence
-    assert sentence.endswith("with all of them found before, 30.0 ms. A search for every size never pays.")
-
-
 def test_the_regret_of_all_is_of_fresh_rounds() -> None:
     """Ten kernels alike, by simulated noise: the luckiest seems faster, and is not."""
     rng = random.Random(3)
@@ -126,33 +113,3 @@ def test_the_regret_of_all_is_of_fresh_rounds() -> None:
     assert abs(middle - 1) < 0.02 and abs(statistics.median(chosen) - 1) < 0.02
     lucky = [1 / (x.ratio or 1.0) for one in every if one.contest.startswith("find/") for x in one.comparisons]
     assert statistics.median(sorted(lucky)[-30:]) > 1.04
-
-
-def test_a_smaller_last_batch_is_searched_for_or_takes_the_full_one_s() -> None:
-    last = replace(LAYER, n=8)
-    searched = run(
-        contested("find", LAYER, {"torch": 10, "direct": 8, "im2col": 9}),
-        again(LAYER, "direct", 8, 10),  # type: ignore[arg-type]
-        contested("changing", last, {"torch": 5, "direct": 4.4, "im2col": 4}, {"direct": 0.1, "im2col": 0.1}),
-        again(last, "im2col", 4, 5),  # type: ignore[arg-type]
-    )
-    cost = 0.2 + CALLS * 0.0134
-    assert answer(searched)[-1] == (
-        "A last batch of 8 behind others of 16, forward, 3×3, 64→64 channels, 27×27, batch 16: a search for it takes "
-        f"227 ms, gains 1.00 ms an epoch, and pays after {cost / 0.001:.0f} epochs; direct, the full batch's, takes "
-        "1.10 times the fastest there, without a search and in the same rounds."
-    )
-
-
-def test_ever_new_sizes_cost_a_search_each() -> None:
-    shapes = [replace(LAYER, n=1, h=h) for h in (30, 40)]
-    searched = []
-    for shape in shapes:
-        searched.append(contested("changing", shape, {"torch": 2, "direct": 1}, {"direct": 0.094}))
-        searched.append(again(shape, "direct", 1, 2))  # type: ignore[arg-type]
-    (sentence,) = answer(run(*searched))
-    assert sentence == (
-        "2 sizes of images in turn, forward, 3×3, 64→64 channels, 30×27, batch 1 and others: 4.00 ms by torch; with a "
-        "search for each, as where none comes back, 202 ms, 50 times that; with all of them found before, 2.00 ms. A "
-        "search for every size pays where each comes back 100 times."
-    )

@@ -1,4 +1,4 @@
-"""micro.conv --pareto: which limits meet, what nothing beats, and what is said of it."""
+"""micro.conv --pareto: which limits meet, and what nothing beats."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from kernels.ops.conv import im2col
 from kernels.ops.conv.problem import Conv
 from kernels.setting import Setting
 from micro import conv
-from micro.answers.conv_pareto import answer, frontier
 from micro.contests import conv_pareto
+from micro.contests.conv_pareto import frontier
 from micro.planning.benchmark import Request
 from micro.planning.contest import Contest
 from micro.planning.options import request
@@ -90,23 +90,3 @@ def test_each_step_is_measured_again_against_the_one_before() -> None:
     assert [case.variant for case in one.cases] == ["direct", "im2col", "winograd-4x3"]
     assert one.comparisons == ((0, 1), (1, 2))
     assert conv_pareto.refine(ASKED, run(contest("pareto", *EVERY[1:2]))) == []
-
-
-WHERE = "forward, 3×3, 64→64 channels, 27×27, batch 16: "
-
-
-def test_steps_are_said_with_the_ratios_of_fresh_rounds() -> None:
-    steps = (EVERY[1], replace(EVERY[2], seconds=replace(EVERY[2].seconds, median=11.95e-3)), EVERY[3])  # type: ignore[type-var]
-    (sentence,) = answer(run(contest("pareto", *EVERY), contest("steps", *steps, in_turn=True)))
-    assert sentence == (
-        f"{WHERE}with 0 B direct, 12.0 ms; with 1 MiB im2col, 9.00 ms, 0.996 [0.986, 1.006] times that, which is not "
-        "certain; with 8 MiB winograd-4x3, 5.00 ms, 0.418 [0.414, 0.423] times that. Of 7 all others hold as much as "
-        "one of these and are no faster."
-    )
-    (sentence,) = answer(run(contest("pareto", *EVERY[:4])))
-    assert "with 1 MiB im2col, 9.00 ms, not measured again;" in sentence
-
-
-def test_where_no_memory_is_the_fastest_more_brings_nothing() -> None:
-    (sentence,) = answer(run(contest("pareto", EVERY[1], EVERY[5])))
-    assert sentence == f"{WHERE}with 0 B direct, 12.0 ms, is the fastest of 2: more bytes bring nothing."

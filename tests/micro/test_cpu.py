@@ -16,7 +16,6 @@ from kernels.ops.fma.problem import Fma
 from kernels.setting import Setting
 from micro import cpu, gemm
 from micro.answers import cpu as answers
-from micro.answers import gemm_batches
 from micro.planning.contest import Contest, parse
 from micro.planning.options import request
 from micro.planning.repeat import Repeat
@@ -195,21 +194,6 @@ def test_the_grid_says_what_each_brings_and_what_was_verified() -> None:
     assert sets.startswith("2 of 4 cells ran the set that they were asked for")
 
 
-def test_width_says_whether_threads_change_its_gain() -> None:
-    pairs = [(f"{n}/isa:avx2", f"{n}/isa:avx512") for n in (ONE, TWO)]
-    (sentence,) = answers.width(measured("width", "product 64³: what?", CORNERS, pairs))
-    assert "AVX-512 over AVX2 2.00" in sentence and "AVX-512 over AVX2 on 2 threads 1.33" in sentence
-    assert "AVX-512's gain on 2 threads is 0.6667 [" in sentence
-
-
-def test_rounds_that_one_of_four_lost_are_in_no_ratio_of_ratios() -> None:
-    run = measured("width", "product 64³: what?", CORNERS, [])
-    narrow, narrow_many, wide, wide_many = run.results
-    spoiled = replace(wide, samples=(400.0, *wide.samples[1:]), rejected=(0,))
-    found = answers.of_four(narrow, narrow_many, spoiled, wide_many)
-    assert found is not None and found[0] == pytest.approx(4.0 * 4.0 / (8.0 * 3.0))
-
-
 @pytest.mark.parametrize(("ratio", "share"), [(0.5, 0.0), (1.0, 1.0), (0.75, 0.5)])
 def test_the_serial_share_is_amdahls(ratio: float, share: float) -> None:
     found = answers.serial([(2, ratio, ratio - 0.01, ratio + 0.01)])
@@ -239,23 +223,6 @@ def test_threads_that_bring_all_they_can_are_not_saturated(counts: tuple[int, ..
     late = [(n, 1 / min(n, 4), 0.99 / min(n, 4), 1.01 / min(n, 4)) for n in (2, 4, 8, 16)]
     assert answers._until(late) == "saturated from 4 threads on"
     assert answers._until([(2, 0.5, 0.5, 0.5), (4, 0.48, 0.48, 0.48), (8, 0.125, 0.125, 0.125)]) == "not saturated by 8"
-
-
-def test_more_threads_than_cores_and_pools_have_a_sentence() -> None:
-    seconds = {TWO: 4.0, "threads:4": 400.0}
-    run = measured("oversubscribed", "product 64³: what?", seconds, [(TWO, "threads:4")])
-    (sentence,) = answers.oversubscribe(run)
-    assert sentence.startswith("product 64³, blocked, times what 2 threads take: 4 100")
-
-
-def test_smaller_batches_have_a_sentence() -> None:
-    names = ("gemm/m:64/n:8/k:8/variant:openblas/threads:1", "gemm/m:16/n:8/k:8/variant:openblas*4/threads:1")
-    whole, parts = result(names[0], 1.0), result(names[1], 1.5)
-    contest = replace(
-        made.contest(1), contest="batches/x", results=(whole, parts), comparisons=(compared(whole, parts, 1.5),)
-    )
-    (sentence,) = gemm_batches.answer(made.run(contest))
-    assert sentence.startswith("64 samples through 8 → 8 by openblas") and "16 1.50" in sentence
 
 
 def test_batches_that_do_not_divide_the_samples_are_refused() -> None:

@@ -15,7 +15,6 @@ from kernels.errors import UsageError
 from kernels.ops.activation import Activation
 from kernels.setting import Setting
 from micro import elementwise
-from micro.answers.elementwise import SENTENCES
 from micro.command.line import main
 from micro.contests import elementwise as build
 from micro.planning.benchmark import Request, default_rows, outside_caches
@@ -51,13 +50,7 @@ def test_contests_have_names_of_their_own_and_a_sentence(question: str) -> None:
     for flags in ((), ("full",)):
         found = contests(question, *flags)
         assert found and len({contest.name for contest in found}) == len(found)
-        assert {contest.name.partition("/")[0] for contest in found} <= SENTENCES.keys()
         assert all(len(contest.cases) > 1 for contest in found)
-
-
-def test_every_sentence_has_its_contest() -> None:
-    words = {contest.name.partition("/")[0] for question in elementwise.QUESTIONS for contest in contests(question)}
-    assert words == SENTENCES.keys()
 
 
 @pytest.mark.parametrize("question", elementwise.QUESTIONS)
@@ -181,8 +174,7 @@ def test_the_command_tells_a_sentence_a_comparison(told: Callable[..., Ran]) -> 
     assert {x["status"] for x in rows} <= {"ok", "contended", "skipped"}
     known = [x for x in document["comparisons"] if x["ratio"] is not None]
     assert len(known) >= 3
-    timed = any(x["contest"].startswith("relu-place/") for x in known)  # a busy machine ends the budget before it
-    assert ("the answers are one" in " ".join(ran.err.split())) == timed
+    assert "What does a function of exponentials cost beside ReLU?" in ran.err
     assert len({x["op"] for x in rows}) == len(elementwise.BENCHMARKS)
 
 

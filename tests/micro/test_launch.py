@@ -218,7 +218,9 @@ def test_a_compiler_that_fails_is_one_line(monkeypatch: pytest.MonkeyPatch, own_
 def test_the_command_tells_the_ladder(told: Callable[..., Ran]) -> None:
     ran = told("--device", "fake", "-q", "--budget", "2s", "--json", "-")
     assert ran.code == 0
-    assert ran.err.startswith("One call of an 8×8 SGEMM (1024 FLOP), 512 in a row, costs ")
+    assert ran.err.startswith(
+        "What does one call cost, reached in each way?\n  launch kernel:gemm chain:512, times c: "
+    )
     document = json.loads(ran.out)
     rows = [x for x in document["results"] if x["role"] == "measured"]
     assert {x["status"] for x in rows} <= {"ok", "contended", "skipped"}

@@ -1,4 +1,4 @@
-"""What runs of micro.transfer say: lines by level of the memory, what a team brings, shares of a step."""
+"""What a curve of micro.transfer says: lines by level of the memory."""
 
 from __future__ import annotations
 
@@ -6,14 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from kernels.ops.chain import Chain
-from kernels.ops.gemm import Gemm
 from kernels.ops.transfer import Transfer
 from kernels.problem import Problem
 from kernels.setting import Setting
-from micro.answers import transfer as answers
 from micro.answers import transfer_curve as curves
-from micro.answers import transfer_steps as steps
 from micro.planning.contest import Case
 from reports.record import Contest, Result, Run
 from tests.reports import made
@@ -99,77 +95,3 @@ def test_the_curve_says_each_level_of_each_way() -> None:
     assert "; 32 MiB to 1 GiB 100 µs [100, 100] + 10.0 GB/s [10, 10], 0 %." in told
     (few,) = curves.curve(run(*every[:2]))
     assert few == "memcpy: 1 KiB in 7.12 ns, 2 KiB at 167 GB/s."
-
-
-def team(size: int, alone: float, several: float, rival: float, verdict: str) -> Contest:
-    x = Transfer(size)
-    rows = (x, "c", 1, alone), (x, "c", 2, several), (x, "memcpy", 1, rival)
-    whole = contest(f"team/{x.name}", *rows, verdict=verdict)
-    _, ours, other = whole.results
-    beside = made.compared(ours, other, several / rival, verdict=verdict)
-    return replace(whole, comparisons=(whole.comparisons[0], beside))
-
-
-def test_a_team_says_from_where_it_pays_and_whether_the_promise_holds() -> None:
-    sizes = (MIB, 4 * MIB, 64 * MIB)
-    every = [team(size, 2.0, 1.0, 1.0, "faster" if size > MIB else "same") for size in sizes]
-    pays, large = curves.team(run(*every))
-    assert pays.startswith("c with 2 threads, times what one takes: 1 MiB 0.50 [") and "from 4 MiB on it surely" in pays
-    assert "64 MiB: our fastest copy by several threads, c with 2 threads, takes 1.00 [0.95, 1.05]" in large
-    assert large.endswith("the suite's own limit is 1.053: held.")
-    *_, slow = curves.team(run(team(64 * MIB, 2.0, 1.0, 0.5, "slower")))
-    assert slow.endswith("NOT held.")
-    never, _ = curves.team(run(team(64 * MIB, 1.0, 1.0, 1.0, "same")))
-    assert never.endswith("at the largest size it does not surely pay.")
-
-
-def test_the_texts_figure_is_worked_out() -> None:
-    told = answers.published()
-    assert "7.1 ms at 8 GB/s" in told and "25.53 to 25.55 ms" in told and told.endswith("are 25.61 ms.")
-
-
-def test_what_hides_behind_products_is_said() -> None:
-    took = (("h2d-pinned", 4e-3), ("products", 5e-3), ("h2d-beside-products", 6e-3))
-    rows = [(Transfer(64 * MIB), variant, 1, seconds) for variant, seconds in took]
-    assert answers.beside(run(contest("beside/x", *rows))) == [
-        "A copy of 64 MiB to the device takes 4.00 ms, products there 5.00 ms, both at once 6.00 ms: 75 % of the "
-        "shorter one is hidden."
-    ]
-    assert answers.beside(run(contest("beside/x", *rows[:2]))) == []
-
-
-def test_what_memory_costs_that_is_not_locked_is_said() -> None:
-    moved = Transfer(64 * MIB, clock="caller")
-    rows = [(moved, "d2h-pinned", 1, 2e-3), (moved, "d2h-pageable", 1, 8e-3)]
-    assert answers.pageable(run(contest("pageable/x", *rows))) == [
-        "64 MiB, copied and waited for, times what d2h-pinned takes (2.00 ms, 33.6 GB/s): d2h-pageable "
-        "4.00 [3.80, 4.20] (8.39 GB/s)."
-    ]
-    assert answers.pageable(run(contest("pageable/x", rows[0]))) == []
-
-
-def test_shares_of_a_step_are_said_as_such() -> None:
-    product = Gemm(64, 2048, 26752), "openblas", 1, 50e-3
-    batch = Transfer(64 * 26752 * 4)
-    waits = [
-        (Transfer(409600, "hundred", waits), "pipe", 1, 1e-4 * (1 + 2 * (waits == "each")))
-        for waits in ("once", "each")
-    ]
-    told = steps.feed(
-        run(contest("feed/x", product, (batch, "memcpy", 1, 1e-3)), contest("wait/x", *waits, verdict="slower"))
-    )
-    assert told[0] == (
-        "The feed of a batch, 6.53 MiB, is 2 [1.9, 2.1] % by memcpy of the first product (64×26752 times 26752×2048 by "
-        "openblas)."
-    )
-    assert "4 KiB each by pipe take 3.00 [2.85, 3.15] times as long with a wait in each" in told[1]
-    assert "proxy" in told[2] and steps.feed(run()) == []
-
-
-def test_a_chain_and_both_directions_are_said() -> None:
-    links = [(Chain(1 << 18, 16, share), "shared", 1, 1e-4 * (1 + share)) for share in (0, 1, 16)]
-    told, _ = steps.chain(run(contest("interrupted/x", *links)))
-    assert "Of 16 element-wise kernels over 256 KiB" in told and "1: 2.00 [1.90, 2.10], 16: 17.00 [" in told
-    ways = [(Transfer(MIB, back=back), "shared", 1, seconds) for back, seconds in (("after", 2.0), ("along", 1.0))]
-    told, proxy = steps.duplex(run(contest("duplex/x", *ways)))
-    assert told.startswith("1 MiB there and back by shared") and "0.50 [" in told and "proxy" in proxy

@@ -1,0 +1,91 @@
+"""Answers of most questions: the ratios of each contest in a sentence, below the question that it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from micro.findings.expected import expected
+from micro.findings.select import interval, verdict
+from reports import units
+from reports.record import Comparison, Contest, Result, Run
+
+FEW = 4  # contenders that are listed; of more, the extremes
+MOST = 12  # contests with times but without ratios that are reported one by one
+SURE = ("faster", "slower")
+
+
+def ratios(run: Run) -> list[str]:
+    """Report the ratios of every contest of a run, then those with an expected range."""
+    return [*_ratios(run.contests), *expected(run)]
+
+
+def _ratios(contests: Sequence[Contest]) -> Iterator[str]:
+    question = ""
+    for contest in contests:
+        for i, sentence in enumerate(_contest(contest)):
+            if not i and contest.question != question:
+                question = contest.question
+                yield question[:1].upper() + question[1:]
+            yield f"  {sentence}"
+
+
+def _contest(contest: Contest) -> Iterator[str]:
+    """Format a sentence per baseline: `conv c:96 r:5, times torch: direct 0.92 [0.90, 0.94].`"""
+    by_baseline: dict[str, list[Comparison]] = {}
+    for x in contest.comparisons:
+        if x.ratio is not None:
+            by_baseline.setdefault(x.baseline, []).append(x)
+    for baseline, compared in by_baseline.items():
+        where, labels = words([baseline, *(x.contender for x in compared)])
+        subject = f"{where}, times {labels[baseline]}" if where else f"Times {labels[baseline]}"
+        if len(compared) > FEW:
+            ends = (extreme(compared, key=lambda x: x.ratio or 1.0) for extreme in (min, max))
+            least, most = (f"{labels[x.contender]} {_ratio(x)}" for x in ends)
+            yield f"{subject}: of {len(compared)} the least {least}, the most {most}."
+        else:
+            yield f"{subject}: {', '.join(f'{labels[x.contender]} {_ratio(x)}' for x in compared)}."
+
+
+def _ratio(comparison: Comparison) -> str:
+    doubt = "" if verdict(comparison) in SURE else f" ({verdict(comparison)})"
+    return f"{interval(comparison)}{doubt}"
+
+
+def words(names: Sequence[str]) -> tuple[str, dict[str, str]]:
+    """Split case names into their common words and the remaining words of each."""
+    parts = {name: [word for word in name.split("/") if word != "threads:1"] for name in names}
+    shared = [word for word in parts[names[0]] if all(word in other for other in parts.values())]
+    labels = {name: _text([word for word in part if word not in shared]) for name, part in parts.items()}
+    where = _text([word for word in shared if not word.startswith("device:")])
+    return where, {name: label or "the default" for name, label in labels.items()}
+
+
+def _text(parts: Sequence[str]) -> str:
+    return " ".join(word.removeprefix("variant:") for word in parts)
+
+
+def few_rounds(run: Run) -> list[str]:
+    """Summarize each contest that has times but, for want of rounds, no ratio."""
+    ranked = [sentence for contest in run.contests if (sentence := _ranked(contest))]
+    more = [f"{len(ranked) - MOST} more contests have times without a ratio."] if len(ranked) > MOST else []
+    return [*ranked[:MOST], *more]
+
+
+def _ranked(contest: Contest) -> str | None:
+    """Rank by medians: `conv c:96 r:5: by 2 rounds, not certain: fft-pyfftw-kept 57.5 ms, torch 138 ms.`"""
+    short = [x for x in contest.comparisons if x.verdict == "unresolved" and x.ratio is None]
+    if not short or any(x.ratio is not None for x in contest.comparisons):
+        return None
+    names = {name for x in short for name in (x.baseline, x.contender)}
+    timed = {x.name: x for x in contest.results if x.seconds is not None and x.name in names}
+    if len(timed) < 2:
+        return None
+    ranked = sorted(timed.values(), key=_seconds)
+    where, labels = words([x.name for x in ranked])
+    times = ", ".join(f"{labels[x.name]} {units.seconds(_seconds(x))}" for x in ranked)
+    return f"{where}: by {units.counted(len(ranked[0].samples), 'round')}, not certain: {times}."
+
+
+def _seconds(result: Result) -> float:
+    assert result.seconds is not None
+    return result.seconds.median

@@ -11,29 +11,9 @@ from kernels.errors import UsageError
 from kernels.ops.conv.problem import Conv
 from micro import conv
 from micro.planning.benchmark import NothingWritten
-from micro.planning.contest import Contest
-from micro.planning.options import request
-from micro.planning.request import planned
+from tests.micro.plans import contests
 
 LAYER = Conv(16, 64, 27, 27, 64, 3, 3, pad=1)
-
-
-def contests(*words: str) -> tuple[Contest, ...]:
-    meant, arguments = request(conv.BENCHMARK, "conv", words, raising=True)
-    return planned(meant, "conv", arguments).contests
-
-
-def test_by_default_every_pass_has_its_algorithms() -> None:
-    every = contests()
-    assert {case.problem.direction for x in every for case in x.cases} == {"forward", "dgrad", "wgrad"}  # type: ignore[attr-defined]
-    names = {case.variant for x in every for case in x.cases}
-    assert {"direct", "im2col", "winograd-4x3", "fft-scipy", "torch", "onednn-direct"} <= names
-    assert all(len({case.problem.flops for case in x.cases}) == 1 for x in every)
-
-
-def test_what_cannot_do_a_layer_is_no_rival_there() -> None:
-    (strided,) = {x.name: x for x in contests("--direction", "forward") if "stride:4" in x.name}.values()
-    assert not any(word in case.variant for case in strided.cases for word in ("winograd", "fft"))
 
 
 ON_A_GPU = {  # what each of these questions sets against each other there
@@ -58,63 +38,61 @@ ON_A_GPU = {  # what each of these questions sets against each other there
 @pytest.mark.parametrize("question", ON_A_GPU)
 def test_a_gpu_has_its_own_rows_in_a_question(question: str) -> None:
     """They can all be run but for what a pass lacks, and no other device's are among them."""
-    cases = [case for x in contests(f"--{question}", "--device", "fake:cuda") for case in x.cases]
+    cases = [case for x in contests("conv", f"--{question}", "--device", "fake:cuda") for case in x.cases]
     assert ON_A_GPU[question] <= {case.variant for case in cases if case.skip is None}
     assert not [case.skip for case in cases if case.skip and "a kernel for" in case.skip]
 
 
 def test_every_engine_is_asked_by_its_number() -> None:
-    every = contests("--engines", "--full", "--direction", "wgrad", "--device", "fake:cuda")
+    every = contests("conv", "--engines", "--full", "--direction", "wgrad", "--device", "fake:cuda")
     assert {len(x.cases) for x in every} == {5 + 76, 4 + 76} and len(every) == 4
     coarse = [x for x in every if x.name.startswith("engines-tf32/")]
     assert {find("conv", case.variant).precision for x in coarse for case in x.cases} == {"tf32"}
     with pytest.raises(NothingWritten):
-        contests("--engines")
+        contests("conv", "--engines")
 
 
 @pytest.mark.parametrize("question", sorted(set(conv.BENCHMARK.questions) - set(ON_A_GPU)))
 def test_the_other_questions_plan_on_a_gpu_too(question: str) -> None:
     """Or say in a line that nothing is written for it."""
     with contextlib.suppress(NothingWritten):
-        contests(f"--{question.replace('_', '-')}", "--device", "fake:cuda")
+        contests("conv", f"--{question.replace('_', '-')}", "--device", "fake:cuda")
 
 
 def test_a_named_batch_holds_everywhere() -> None:
-    assert {case.problem.n for x in contests("--winograd", "--n", "2") for case in x.cases} == {2}  # type: ignore[attr-defined]
+    assert {case.problem.n for x in contests("conv", "--winograd", "--n", "2") for case in x.cases} == {2}  # type: ignore[attr-defined]
 
 
 def test_a_network_is_asked_for_layer_by_layer() -> None:
     """In each pass that a step needs; the first layer's gradient of the image is none."""
-    names = [x.name for x in contests("--net", "alexnet-s")]
+    names = [x.name for x in contests("conv", "--net", "alexnet-s")]
     assert len(names) == 5 * 3 - 1 and not any("/conv1/" in x and "dgrad" in x for x in names)
     assert any(
         x.startswith("net/resnet-50/conv4 expand/count:6/conv/n:16/")
-        for x in (y.name for y in contests("--net", "resnet-50"))
+        for x in (y.name for y in contests("conv", "--net", "resnet-50"))
     )
-    smaller = contests("--net", "alexnet-s", "--n", "2", "--direction", "dgrad")
+    smaller = contests("conv", "--net", "alexnet-s", "--n", "2", "--direction", "dgrad")
     problems = [x.cases[0].problem for x in smaller]
     assert {(p.n, p.direction) for p in problems} == {(2, "dgrad")} and len(problems) == 4  # type: ignore[attr-defined]
 
 
 def test_rivals_are_compared_with_the_first_that_can_do_a_layer() -> None:
-    (refused,) = contests("--shapes", "mb1ic4ih9oc4kh5", "--variant", "winograd-4x3,direct,im2col")[:1]
+    (refused,) = contests("conv", "--shapes", "mb1ic4ih9oc4kh5", "--variant", "winograd-4x3,direct,im2col")[:1]
     assert refused.cases[0].skip and refused.comparisons == ((1, 0), (1, 2))
-    (taken,) = contests("--shapes", "mb1ic4ih9oc4kh3", "--variant", "winograd-4x3,direct,im2col")[:1]
+    (taken,) = contests("conv", "--shapes", "mb1ic4ih9oc4kh3", "--variant", "winograd-4x3,direct,im2col")[:1]
     assert taken.comparisons == ((0, 1), (0, 2))
-
-
-def test_groups_do_less_work_and_the_contest_says_so() -> None:
-    assert all(x.differs == "work: differs (groups)" for x in contests("--grouped", "--direction", "forward"))
 
 
 def test_one_layout_is_no_question() -> None:
     with pytest.raises(UsageError, match="--layout nchw"):
-        contests("--layouts", "--layout", "nchw")
+        contests("conv", "--layouts", "--layout", "nchw")
 
 
 def test_fft_takes_a_layer_of_a_person_s_and_keeps_its_own_filters() -> None:
     sizes = {
-        case.problem for x in contests("--fft", "--c", "8,16", "--h", "20", "--w", "30", "--k", "4") for case in x.cases
+        case.problem
+        for x in contests("conv", "--fft", "--c", "8,16", "--h", "20", "--w", "30", "--k", "4")
+        for case in x.cases
     }
     filters = ((3, 1), (5, 2), (7, 3), (9, 4))
     assert sizes == {Conv(16, c, 20, 30, 4, edge, edge, pad=pad) for c in (8, 16) for edge, pad in filters}

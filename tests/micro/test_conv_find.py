@@ -8,49 +8,22 @@ from dataclasses import replace
 
 import pytest
 
-from kernels.catalog import find
 from kernels.ops.conv.problem import Conv
 from kernels.setting import Setting
-from micro import conv
 from micro.answers.conv_find import CALLS, answer
 from micro.contests import conv_find
 from micro.planning.benchmark import Request
-from micro.planning.contest import Contest
-from micro.planning.options import request
-from micro.planning.request import planned
 from tests.micro.conv_runs import contest, contested, result, run
+from tests.micro.plans import contests
 
 LAYER = Conv(16, 64, 27, 27, 64, 3, 3, pad=1)
 ASKED = Request("conv", {}, ("torch",), (Setting(),), frozenset())
 
 
-def contests(*words: str) -> tuple[Contest, ...]:
-    meant, arguments = request(conv.BENCHMARK, "conv", ("--find", *words), raising=True)
-    return planned(meant, "conv", arguments).contests
-
-
-def test_a_search_tries_whole_calls_and_transforms_no_filter_of_one_element() -> None:
-    for one in contests():
-        names = [case.variant for case in one.cases]
-        assert names[0] == "torch" and len(names) > 5
-        assert not any(find("conv", name).constant for name in names)
-        assert {"im2col-blocks", "onednn-gemm"} <= set(names)
-        problem: Conv = one.cases[0].problem  # type: ignore[assignment]
-        assert any("fft" in name for name in names) == (problem.r > 1 and problem.stride == 1)
-
-
-def test_layers_have_three_passes_and_shapes_that_change_one() -> None:
-    by_word: dict[str, set[str]] = {}
-    for one in contests():
-        by_word.setdefault(one.name.partition("/")[0], set()).add(one.cases[0].problem.direction)  # type: ignore[attr-defined]
-    assert by_word == {"find": {"forward", "dgrad", "wgrad"}, "changing": {"forward"}}
-    assert contests()[0].name.startswith("changing/"), "small ones first: they load the libraries"
-
-
 @pytest.mark.parametrize(("batch", "last"), [("", {8}), ("7", {3}), ("1", set())])
 def test_the_last_batch_is_half_a_batch(batch: str, last: set[int]) -> None:
     words = ("--n", batch) if batch else ()
-    sizes = {one.cases[0].problem.n for one in contests(*words) if one.name.startswith("changing/")}  # type: ignore[attr-defined]
+    sizes = {one.cases[0].problem.n for one in contests("conv", "--find", *words) if one.name.startswith("changing/")}  # type: ignore[attr-defined]
     assert sizes - {1} == last
 
 

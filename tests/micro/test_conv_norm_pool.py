@@ -9,16 +9,8 @@ import pytest
 from kernels.ops.conv.problem import Conv
 from kernels.ops.norm.problem import Norm
 from kernels.ops.pooling.problem import Pooling
-from micro import conv
-from micro.planning.contest import Contest
 from micro.planning.conv_followed import NETS, layers
-from micro.planning.options import request
-from micro.planning.request import planned
-
-
-def contests(*words: str) -> tuple[Contest, ...]:
-    meant, arguments = request(conv.BENCHMARK, "conv", ("--norm-and-pool", *words), raising=True)
-    return planned(meant, "conv", arguments).contests
+from tests.micro.plans import contests
 
 
 @pytest.mark.parametrize(
@@ -33,7 +25,7 @@ def test_a_networks_layers_are_those_of_its_text(name: str, number: int, gflop: 
 
 
 def test_every_layer_has_the_passes_of_a_step_and_what_follows() -> None:
-    every = contests("--all")
+    every = contests("conv", "--norm-and-pool", "--all")
     assert len(every) == sum(len(layers(name)) for name in NETS)
     for contest in every:
         problems: list[Any] = [case.problem for case in contest.cases]
@@ -49,7 +41,7 @@ def test_every_layer_has_the_passes_of_a_step_and_what_follows() -> None:
 
 def test_poolings_give_the_image_of_the_next_layer() -> None:
     edges: dict[str, list[int]] = {name: [] for name in NETS}
-    for contest in contests("--all"):
+    for contest in contests("conv", "--norm-and-pool", "--all"):
         pools = {case.problem for case in contest.cases if isinstance(case.problem, Pooling)}
         edges[contest.name.split("/")[1]] += [x.edge for x in pools]
     assert edges == {"resnet-56": [], "alexnet-s": [27, 13, 6], "resnet-50": [56]}
@@ -57,7 +49,7 @@ def test_poolings_give_the_image_of_the_next_layer() -> None:
 
 def test_a_named_kernel_has_the_normalizations_of_its_library() -> None:
     def kernels(variant: str) -> set[str]:
-        return {case.variant for x in contests("--variant", variant) for case in x.cases}
+        return {case.variant for x in contests("conv", "--norm-and-pool", "--variant", variant) for case in x.cases}
 
     assert kernels("torch") == {"torch"}
     assert kernels("im2col") == {"im2col", "c", "c-ops"}
@@ -65,5 +57,5 @@ def test_a_named_kernel_has_the_normalizations_of_its_library() -> None:
 
 
 def test_a_named_batch_is_that_of_what_follows_too() -> None:
-    for contest in contests("--n", "2"):
+    for contest in contests("conv", "--norm-and-pool", "--n", "2"):
         assert {vars(x.problem).get("n", vars(x.problem).get("images")) for x in contest.cases} == {2}

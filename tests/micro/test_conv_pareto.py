@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from kernels.errors import UsageError
-from kernels.ops.conv import im2col
 from kernels.ops.conv.problem import Conv
 from kernels.setting import Setting
 from micro import conv
@@ -18,15 +17,11 @@ from micro.planning.contest import Contest
 from micro.planning.options import request
 from micro.planning.request import planned
 from tests.micro.conv_runs import contest, result, run
+from tests.micro.plans import contests
 
 LAYER = Conv(16, 64, 27, 27, 64, 3, 3, pad=1)
 ASKED = Request("conv", {}, ("torch",), (Setting(),), frozenset())
 MIB = 1 << 20
-
-
-def contests(*words: str) -> tuple[Contest, ...]:
-    meant, arguments = request(conv.BENCHMARK, "conv", ("--pareto", *words), raising=True)
-    return planned(meant, "conv", arguments).contests
 
 
 def limits(one: Contest) -> dict[str, list[int | None]]:
@@ -36,28 +31,20 @@ def limits(one: Contest) -> dict[str, list[int | None]]:
     return by_variant
 
 
-def test_all_are_measured_without_a_limit_and_blocks_in_every_one_that_changes_them() -> None:
-    for one in contests():
-        by_variant = limits(one)
-        blocks = by_variant.pop("im2col-blocks")
-        assert set(map(tuple, by_variant.values())) == {(None,)} and len(by_variant) > 5
-        problem: Conv = one.cases[0].problem  # type: ignore[assignment]
-        sizes = [im2col.limited(problem, Setting(workspace=x)) for x in blocks]
-        assert len(set(sizes)) == len(sizes) > 1 and max(sizes) < problem.outputs_of_image
-
-
 def test_named_limits_hold_for_all() -> None:
-    one = contests("--workspace", "0,256KiB,1MiB")[0]
+    one = contests("conv", "--pareto", "--workspace", "0,256KiB,1MiB")[0]
     by_variant = limits(one)
     assert by_variant.pop("im2col-blocks") == [MIB, MIB // 4]  # 0 has room for no column
     assert set(map(tuple, by_variant.values())) == {(MIB,)}
-    assert {x.setting.workspace for x in contests("--workspace", "2MiB")[0].cases} == {2 * MIB}
-    assert contests("--workspace", "unlimited") == contests()
-    assert None in limits(contests("--workspace", "1MiB,unlimited")[0])["direct"]
+    assert {x.setting.workspace for x in contests("conv", "--pareto", "--workspace", "2MiB")[0].cases} == {2 * MIB}
+    assert contests("conv", "--pareto", "--workspace", "unlimited") == contests("conv", "--pareto")
+    assert None in limits(contests("conv", "--pareto", "--workspace", "1MiB,unlimited")[0])["direct"]
 
 
 def test_a_named_pass_is_that_of_all_layers() -> None:
-    assert {case.problem.direction for x in contests("--direction", "dgrad") for case in x.cases} == {"dgrad"}  # type: ignore[attr-defined]
+    assert {
+        case.problem.direction for x in contests("conv", "--pareto", "--direction", "dgrad") for case in x.cases
+    } == {"dgrad"}  # type: ignore[attr-defined]
 
 
 def test_several_limits_are_this_question_s_alone() -> None:

@@ -14,15 +14,14 @@ from kernels.devices.cpu import Cpu
 from kernels.errors import UsageError
 from kernels.ops.fma.problem import Fma
 from kernels.setting import Setting
-from micro import cpu, gemm
+from micro import cpu
 from micro.answers import cpu as answers
 from micro.planning.contest import Contest, parse
-from micro.planning.options import request
 from micro.planning.repeat import Repeat
-from micro.planning.request import planned
 from micro.worker.check import check
 from micro.worker.process import Workers
 from reports.record import Comparison, Result, Run, Seconds
+from tests.micro.plans import contests
 from tests.reports import made
 
 
@@ -32,25 +31,6 @@ def four_cores_and_all_sets(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"{place}.cores", lambda: 4)
         monkeypatch.setattr(f"{place}.instruction_sets", lambda: ("sse", "avx", "avx2", "avx512"))
     monkeypatch.setattr("micro.contests.cpu.features", lambda: ("avx512bf16", "amxbf16", "amxint8"))
-
-
-def plan(line: str, benchmark: Any = cpu.BENCHMARK, name: str = "cpu") -> tuple[Contest, ...]:
-    meant, options = request(benchmark, name, line.split(), raising=True)
-    return planned(meant, name, options).contests
-
-
-def test_the_grid_has_every_set_on_every_number_of_threads_and_six_kinds_of_work() -> None:
-    every = plan("")
-    grids = [x for x in every if x.name.startswith("grid/")]
-    assert {x.cases[0].problem.op for x in grids} == {
-        *("gemm", "activation", "softmax", "stream", "fft", "optimizer", "conv")
-    }
-    for contest in grids:
-        settings = [(x.setting.isa, x.setting.threads) for x in contest.cases]
-        assert settings == [(isa, n) for isa in ("sse4.2", "avx", "avx2", "avx512") for n in (1, 2, 4)]
-        assert contest.comparisons == tuple((0, i) for i in range(1, 12))
-    assert [x.name for x in every if x.name.startswith("peak/")] == ["peak/fp32", "peak/coarse"]
-    assert len({x.problem.flops for x in every[0].cases}) == 1
 
 
 def test_all_adds_libraries_and_those_without_a_switch_have_a_column_of_their_own() -> None:
@@ -69,15 +49,6 @@ def test_axes_kernels_sets_and_threads_that_are_named_are_taken() -> None:
     assert soft.cases[0].problem.op == "softmax" and soft.cases[0].variant == "c"
 
 
-def test_width_compares_neighbors_on_one_thread_and_on_all() -> None:
-    one = next(x for x in plan("--width") if x.name == "width/stream/kind:read/size:67108864/variant:c")
-    pairs = [(one.cases[i].setting, one.cases[j].setting) for i, j in one.comparisons]
-    assert [(a.isa, b.isa, b.threads) for a, b in pairs] == [
-        (narrow, wide, n) for n in (1, 4) for narrow, wide in (("sse4.2", "avx"), ("avx", "avx2"), ("avx2", "avx512"))
-    ]
-    assert all(a.threads == b.threads for a, b in pairs)
-
-
 def test_saturation_plans_the_texts_threads_and_says_why_they_are_skipped() -> None:
     one = plan("--saturation")[0]
     skipped = {x.setting.threads: x.skip for x in one.cases if x.skip}
@@ -90,7 +61,7 @@ def test_more_threads_than_cores_are_a_question_here_and_only_here() -> None:
     assert all([case.setting.threads for case in x.cases] == [4, 8, 16] for x in beyond)
     assert not any(case.skip for x in beyond for case in x.cases if case.variant != "torch")
     with pytest.raises(UsageError, match=r"--threads 8: this process may use 1 to 4 cores$"):
-        plan("--threads 8 --m 8 --n 8 --k 8", gemm.BENCHMARK, "gemm")
+        plan("--threads 8 --m 8 --n 8 --k 8", "gemm")
     with pytest.raises(UsageError, match=r"--threads 999: .* 4 cores, 32 threads on each"):
         plan("--oversubscribe --threads 999")
     with pytest.raises(UsageError, match="--threads 2: --oversubscribe takes more than the 4 cores"):
@@ -117,21 +88,6 @@ def test_a_set_that_the_processor_lacks_is_skipped_before_anything_runs(monkeypa
     assert [x.skip for x in one.cases] == [None, "this processor has no avx512"]
 
 
-def test_nested_pools_are_compared_with_a_librarys_own() -> None:
-    one = next(x for x in plan("--oversubscribe") if x.name.startswith("nested/"))
-    assert [(x.variant, x.setting.threads) for x in one.cases] == [
-        ("openblas", 4),
-        ("nested:4x1", 4),
-        ("nested:4x4", 16),
-    ]
-
-
-def test_light_work_is_timed_after_a_burst_of_each_set() -> None:
-    (one,) = plan("--clock")
-    assert [x.problem.after for x in one.cases] == ["sse", "avx", "avx2", "avx512"]
-    assert {x.problem.isa for x in one.cases} == {"sse"}
-
-
 def test_a_burst_before_is_repeated_by_its_question() -> None:
     case = plan("--clock")[0].cases[1]
     assert Repeat("cpu", cpu.BENCHMARK.swept).line(case) == "python -m micro.cpu --clock"
@@ -153,6 +109,10 @@ def test_what_is_timed_after_a_burst_is_right(after: str) -> None:
 def test_a_burst_and_several_cores_exclude_each_other() -> None:
     with pytest.raises(UsageError, match="--processors 2"):
         Fma("sse", 64 * 1024, 14, 2, "avx2")
+
+
+def plan(line: str, name: str = "cpu") -> tuple[Contest, ...]:
+    return contests(name, *line.split())
 
 
 def result(name: str, seconds: float, **more: Any) -> Result:
@@ -227,7 +187,7 @@ def test_threads_that_bring_all_they_can_are_not_saturated(counts: tuple[int, ..
 
 def test_batches_that_do_not_divide_the_samples_are_refused() -> None:
     with pytest.raises(UsageError, match="--m 24: --batches takes parts of 64"):
-        plan("--batches --m 64,24", gemm.BENCHMARK, "gemm")
+        plan("--batches --m 64,24", "gemm")
 
 
 def test_every_case_of_a_plan_is_repeated_by_its_own_line() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,8 @@ from micro import elementwise
 from micro.command.line import main
 from micro.contests import elementwise as build
 from micro.planning.benchmark import Request, default_rows, outside_caches
-from micro.planning.contest import Contest, parse
+from micro.planning.contest import Contest
 from micro.planning.options import request
-from micro.planning.repeat import Repeat
 from tests.conftest import Ran
 
 
@@ -43,45 +41,6 @@ def told(
 ) -> Callable[..., Ran]:
     """`told("--exp")`: the command `python -m micro.elementwise --exp`, in this process."""
     return lambda *argv: in_process(capsys, main, elementwise.BENCHMARK, "elementwise", argv)
-
-
-@pytest.mark.parametrize("question", elementwise.QUESTIONS)
-def test_contests_have_names_of_their_own_and_a_sentence(question: str) -> None:
-    for flags in ((), ("full",)):
-        found = contests(question, *flags)
-        assert found and len({contest.name for contest in found}) == len(found)
-        assert all(len(contest.cases) > 1 for contest in found)
-
-
-@pytest.mark.parametrize("question", elementwise.QUESTIONS)
-def test_a_contest_differs_in_what_it_says(question: str) -> None:
-    for contest in contests(question, "all"):
-        problems = {case.problem for case in contest.cases}
-        names = {case.variant for case in contest.cases}
-        if contest.differs == "variant":
-            assert len(problems) == 1 and len(names) == len(contest.cases)
-            continue
-        field = contest.differs.removeprefix("work: differs (").rstrip(")")
-        assert len(names) == 1
-        first, *others = contest.cases
-        for other in others:
-            unlike = [
-                x.name
-                for x in fields(first.problem)
-                if getattr(first.problem, x.name) != getattr(other.problem, x.name)
-            ]
-            assert unlike == [field]
-
-
-@pytest.mark.parametrize("question", elementwise.QUESTIONS)
-def test_names_and_commands_lead_back_to_the_case(question: str) -> None:
-    for contest in contests(question):
-        for case in contest.cases:
-            again = parse(case.name)
-            assert (again.problem, again.variant) == (case.problem, case.variant)
-            line = Repeat("elementwise").line(case).split()[3:]
-            meant, arguments = request(elementwise.BENCHMARK, "elementwise", line)
-            assert meant.problem is type(case.problem) and "overview" not in arguments.flags
 
 
 def test_all_here_are_accepted() -> None:
@@ -112,11 +71,6 @@ def test_count_shrinks_every_problem() -> None:
 def test_variants_that_are_named_are_kept_to() -> None:
     found = contests("activations", variant=("c", "numpy"))
     assert {case.variant for contest in found for case in contest.cases} == {"c", "numpy"}
-
-
-def test_networks_sizes_lie_at_more_than_one_level() -> None:
-    sizes = sorted({case.problem.footprint for contest in contests("activations") for case in contest.cases})
-    assert sizes[0] < 2 << 20 and sizes[-1] > 32 << 20
 
 
 @pytest.mark.parametrize("question", ["activations", "softmax", "inplace"])
@@ -157,13 +111,6 @@ def test_the_largest_softmax_only_with_all() -> None:
 )
 def test_axes_tell_which_operation_is_meant(argv: list[str], op: str) -> None:
     assert request(elementwise.BENCHMARK, "elementwise", argv)[0].problem.op == op
-
-
-def test_without_a_question_it_is_the_overview() -> None:
-    for argv in ([], ["--budget", "2s"]):
-        assert "overview" in request(elementwise.BENCHMARK, "elementwise", argv)[1].flags
-    for argv in (["--count", "8"], ["--exp"], ["--variant", "c"], ["--batch", "8"]):
-        assert "overview" not in request(elementwise.BENCHMARK, "elementwise", argv)[1].flags
 
 
 def test_the_command_tells_a_sentence_a_comparison(told: Callable[..., Ran]) -> None:

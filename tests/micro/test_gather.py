@@ -19,11 +19,9 @@ from kernels.setting import Setting
 from kernels.variant import Variant
 from micro import gather
 from micro.command.line import main
-from micro.planning.contest import Contest
-from micro.planning.options import request
-from micro.planning.request import planned
 from micro.worker.check import check
 from tests.conftest import Ran
+from tests.micro.plans import contests
 
 LOOKUP = Gather(37, 5, 11)
 STEPS = tuple(Gather(37, 5, 11, "step", rule) for rule in ("sgd", "adagrad"))
@@ -140,22 +138,18 @@ def test_the_work_is_what_is_executed() -> None:
     assert dense.flops == pytest.approx(2 * 37 * 5)
 
 
-def contests(*words: str) -> list[Contest]:
-    return list(planned(gather.BENCHMARK, "gather", request(gather.BENCHMARK, "gather", words)[1]).contests)
-
-
 def test_questions_compare_what_they_say() -> None:
-    small, large = contests()
+    small, large = contests("gather")
     assert [case.problem.rows for case in (small.cases[0], large.cases[0])] == [64, 1000]  # type: ignore[attr-defined]
     assert small.differs == "variant"
-    sgd, adagrad = contests("--step")
+    sgd, adagrad = contests("gather", "--step")
     for contest in (sgd, adagrad):
         pairs = [(contest.cases[a].variant, contest.cases[b].variant) for a, b in contest.comparisons]
         assert pairs == [("c-rows", "c-dense"), ("numpy-rows", "numpy-dense")]
         assert {case.setting.data for case in contest.cases} == {"uniform"}
-    orders = [[case.problem.order for case in contest.cases] for contest in contests("--shuffle")]  # type: ignore[attr-defined]
+    orders = [[case.problem.order for case in contest.cases] for contest in contests("gather", "--shuffle")]  # type: ignore[attr-defined]
     assert orders == [["block", "scattered"]] * 6
-    on_gpu = contests("--step", "--device", "fake:cuda")
+    on_gpu = contests("gather", "--step", "--device", "fake:cuda")
     assert [case.variant for case in on_gpu[0].cases] == ["cupy-rows", "cupy-dense"]
 
 

@@ -22,28 +22,12 @@ from kernels.setting import Setting
 from micro import launch
 from micro.command.line import main
 from micro.planning.benchmark import NothingWritten, Request
-from micro.planning.contest import parse
 from micro.planning.options import request
-from micro.planning.repeat import Repeat
 from micro.planning.request import planned
 from tests.conftest import Ran
 
 CPU = open_device("cpu")
 KERNELS = ("gemm", "empty")
-GEMM = (
-    "c",
-    "openblas",
-    "mkl",
-    "numba",
-    "cffi",
-    "ctypes",
-    "ctypes-convert",
-    "ctypes-openblas",
-    "numpy",
-    "scipy",
-    "torch",
-)
-EMPTY = ("c", "python", "numba", "cffi", "ctypes", "ctypes-convert", "torch")
 
 
 def asked(given: tuple[str, ...] = (), rungs: tuple[str, ...] = (), **axes: Any) -> Request:
@@ -91,47 +75,6 @@ def _asked(*words: str) -> tuple[Any, str, Any]:
     return meant, "launch", options
 
 
-def test_the_plain_command_is_the_ladder() -> None:
-    for argv in ([], ["--kernel", "gemm", "--budget", "2s"]):
-        assert "ladder" in request(launch.BENCHMARK, "launch", argv)[1].flags
-
-
-@pytest.mark.parametrize("argv", [["--variant", "c"], ["--vary", "chain"], ["--why"], ["--profile"], ["--shapes", "x"]])
-def test_another_question_is_left_alone(argv: list[str]) -> None:
-    assert "ladder" not in request(launch.BENCHMARK, "launch", argv)[1].flags
-
-
-def test_the_ladder_has_every_rung_against_c() -> None:
-    first, second = launch.ladder(asked())[:2]
-    assert [case.variant for case in first.cases] == list(GEMM)
-    assert [case.variant for case in second.cases] == list(EMPTY)
-    for contest, kernel in ((first, "gemm"), (second, "empty")):
-        assert {case.problem for case in contest.cases} == {Calls(kernel, launch.CHAIN)}
-        assert contest.cases[0].variant == "c"
-        assert {pair[0] for pair in contest.comparisons} == {0}
-        assert contest.differs == "variant"
-
-
-def test_the_harness_is_measured_apart_and_first() -> None:
-    floors = [contest for contest in launch.ladder(asked()) if contest.name.startswith("floor/")]
-    assert [contest.cases[0].name for contest in floors] == [
-        "launch/kernel:empty/chain:1/variant:nothing/threads:1",
-        "launch/kernel:empty/chain:1/variant:nothing-python/threads:1",
-    ]
-    for contest in floors:
-        assert contest.differs.startswith("work: differs")
-        python = {find("launch", case.variant).python for case in contest.cases}
-        assert len(python) == 1, "each is compared with the harness of its own way of calling"
-
-
-def test_chains_are_compared_with_one_call() -> None:
-    found = [contest for contest in launch.ladder(asked()) if contest.name.startswith("chain/")]
-    assert [contest.cases[0].variant for contest in found] == ["c", "ctypes", "numpy", "torch"]
-    for contest in found:
-        assert [case.problem.chain for case in contest.cases] == [1, 4, 16, 64]  # type: ignore[attr-defined]
-        assert contest.differs == "chain"
-
-
 def test_axes_and_rungs_that_are_named_are_kept_to() -> None:
     found = launch.ladder(asked(rungs=("ctypes", "c"), kernel=("gemm",), chain=(2, 8)))
     assert [contest.name for contest in found] == [
@@ -145,16 +88,6 @@ def test_axes_and_rungs_that_are_named_are_kept_to() -> None:
     assert [case.variant for case in found[0].cases] == ["ctypes", "c"]
     assert [case.problem.chain for case in found[-1].cases] == [2, 8]  # type: ignore[attr-defined]
     assert not [x for x in launch.ladder(asked(chain=(1,))) if x.name.startswith("chain/")]
-
-
-def test_names_and_commands_lead_back_to_the_case() -> None:
-    for contest in launch.ladder(asked()):
-        for case in contest.cases:
-            again = parse(case.name)
-            assert (again.problem, again.variant) == (case.problem, case.variant)
-            line = Repeat("launch").line(case)
-            assert f"--kernel {case.problem.kernel} --chain {case.problem.chain} " in line  # type: ignore[attr-defined]
-            assert "ladder" not in request(launch.BENCHMARK, "launch", line.split()[3:])[1].flags
 
 
 def test_a_call_has_the_same_work_in_every_chain() -> None:

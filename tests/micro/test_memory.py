@@ -15,20 +15,15 @@ from kernels.catalog import find
 from kernels.devices import open_device
 from kernels.errors import Unavailable, UsageError
 from kernels.ops.chase.problem import Chase
-from kernels.ops.fma import Fma
 from kernels.ops.pages import variants as pages
 from kernels.ops.pages.problem import HUGE_PAGE, SMALL_PAGE, Pages
 from kernels.ops.saxpy.problem import Saxpy
 from kernels.setting import Setting
 from micro import memory
-from micro.command.everything import benchmarks
 from micro.command.line import main
 from micro.contests import memory as contests
-from micro.planning.benchmark import Request, Useful
-from micro.planning.contest import Contest, parse
-from micro.planning.options import request
-from micro.planning.repeat import Repeat
-from micro.planning.request import planned
+from micro.planning.benchmark import Request
+from micro.planning.contest import Contest
 from reports import store
 from tests.conftest import Ran
 
@@ -59,40 +54,6 @@ def huge(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # The plan
-
-
-def test_the_plain_command_is_the_overview() -> None:
-    for argv in ([], ["--budget", "20s", "--json", "-"], ["--size", "4096"]):
-        assert "overview" in request(memory.BENCHMARK, "memory", argv)[1].flags
-
-
-@pytest.mark.parametrize(
-    "argv",
-    [
-        ["--faults"],
-        ["--idle"],
-        ["--cold-operands"],
-        ["--variant", "c"],
-        ["--memory", "fresh"],
-        ["--why"],
-        ["--working-set", "4096"],
-        ["--kind=copy", "--size", "4096"],
-    ],
-)
-def test_another_question_is_left_alone(argv: list[str]) -> None:
-    meant, arguments = request(memory.BENCHMARK, "memory", argv)
-    assert not meant.default or "overview" not in arguments.flags
-
-
-def test_first_touches_are_compared_with_touched_memory() -> None:
-    small, large, copy = contests.faults(asked())
-    for contest, page in ((small, SMALL_PAGE), (large, HUGE_PAGE)):
-        problems: list[Any] = [case.problem for case in contest.cases]
-        assert [x.memory for x in problems] == ["touched", "fresh", "mapped"]
-        assert {x.page for x in problems} == {page}
-        assert len({x.bytes for x in problems}) == 1
-        assert contest.differs == "memory"
-    assert [case.problem for case in copy.cases] == [Pages("copy", x, 128 * MIB) for x in ("touched", "fresh")]
 
 
 @pytest.mark.parametrize(
@@ -148,47 +109,6 @@ def test_words_that_are_timed_are_whole_numbers_too(
     assert {result.status for result in store.read(path).results} == {"ok"}
 
 
-def test_every_width_is_compared_with_none_and_the_widest_two_with_each_other() -> None:
-    update, peak = contests.simd(asked())
-    names = [case.variant for case in update.cases]
-    assert names == ["scalar", "sse", "avx2", "avx512"]
-    pairs = [(names[a], names[b]) for a, b in update.comparisons]
-    assert pairs == [("scalar", "sse"), ("scalar", "avx2"), ("scalar", "avx512"), ("avx2", "avx512")]
-    assert len({case.problem.flops for case in peak.cases}) == 1
-    assert update.cases[0].problem.footprint <= 16 * KIB
-
-
-def test_each_contest_differs_in_one_thing_alone() -> None:
-    for name, build in BUILDERS.items():
-        for contest in build(asked()):
-            fields = [vars(case.problem) for case in contest.cases]
-            varied = {key for row in fields for key in row if row[key] != fields[0][key]}
-            kinds = {
-                "heap": {"memory"},
-                "work: differs (bytes a second are compared)": {"kind", "size"},
-                "variant": set(),
-                "isa": {"isa", "steps"},
-            }
-            assert varied == kinds.get(contest.differs, {contest.differs}), (name, contest.name)
-
-
-@pytest.mark.parametrize("name", BUILDERS)
-def test_names_and_commands_lead_back_to_the_case(name: str) -> None:
-    built = BUILDERS[name](asked())
-    assert len({contest.name for contest in built}) == len(built)
-    for case in (case for contest in built for case in contest.cases):
-        again = parse(case.name)
-        assert (again.problem, again.variant) == (case.problem, case.variant)
-        repeat = Repeat("memory").line(case)
-        if isinstance(case.problem, Fma):
-            assert repeat == "python -m micro.ceiling"
-            continue
-        argv = repeat.split()[3:]
-        meant, arguments = request(memory.BENCHMARK, "memory", argv)
-        (contest,) = planned(meant, "memory", arguments).contests
-        assert [x.problem for x in contest.cases] == [case.problem]
-
-
 def test_a_size_that_is_named_is_kept_to() -> None:
     for build in BUILDERS.values():
         for contest in build(asked(size=(65536,))):
@@ -210,10 +130,6 @@ def test_working_sets_leave_half_of_what_is_free(monkeypatch: pytest.MonkeyPatch
         problems: list[Any] = [case.problem for c in build(asked()) for case in c.cases]
         largest = max(x.footprint for x in problems)
         assert 16 * MIB - contests.GRAIN <= largest <= 32 * MIB + 2 * HUGE_PAGE
-
-
-def test_its_useful_line_is_planned_by_all() -> None:
-    assert benchmarks()["memory"].useful[0] == Useful("--overview")
 
 
 # What is mapped is declared, and what is impossible refused

@@ -12,18 +12,17 @@ import pytest
 from kernels.devices.cpu import Cpu, cores
 from kernels.errors import Unavailable, UsageError, WrongResult
 from kernels.launch import Launch
-from kernels.ops.chain import Chain
 from kernels.ops.transfer import Transfer, native, variants
 from kernels.ops.transfer.problem import GRADIENTS
 from kernels.setting import Setting
 from kernels.variant import Variant
 from micro import transfer
 from micro.planning.benchmark import NothingWritten
-from micro.planning.contest import Case, Contest, parse
+from micro.planning.contest import Contest, parse
 from micro.planning.options import request
-from micro.planning.repeat import Repeat
 from micro.planning.request import planned
 from micro.worker.check import check
+from tests.micro.plans import contests
 
 LAYERS = Transfer(GRADIENTS["alexnet-r"].nbytes, "alexnet-r")
 # The last ones: of several chunks of a ring, and no whole number of them.
@@ -151,10 +150,10 @@ def test_a_size_is_the_gradients_where_none_is_named_and_stands_in_the_name() ->
 
 
 def test_a_size_beside_a_network_is_refused_by_the_command() -> None:
-    every = contests("--buffers", "fcn-r", "--variant", "c")
+    every = contests("transfer", "--buffers", "fcn-r", "--variant", "c")
     assert [case.problem.name for x in every for case in x.cases] == ["transfer/size:56823848/buffers:fcn-r"]
     with pytest.raises(UsageError, match=r"^--size 4096: the gradient of --buffers fcn-r"):
-        contests("--buffers", "fcn-r", "--size", "4096", "--variant", "c")
+        contests("transfer", "--buffers", "fcn-r", "--size", "4096", "--variant", "c")
 
 
 def test_a_route_is_tried_once_in_a_process() -> None:
@@ -164,18 +163,9 @@ def test_a_route_is_tried_once_in_a_process() -> None:
     assert native._usable.cache_info().misses == 1
 
 
-def contests(*words: str) -> list[Contest]:
-    return list(planned(*_named(words)).contests)
-
-
-def _named(words: tuple[str, ...]) -> tuple[Any, str, Any]:
-    meant, options = request(transfer.BENCHMARK, "transfer", words)
-    return meant, "transfer", options
-
-
 def test_by_default_it_is_every_size_from_a_kibibyte_on() -> None:
-    every = contests()
-    assert every == contests("--curve")
+    every = contests("transfer")
+    assert every == contests("transfer", "--curve")
     sizes = [x.cases[0].problem.size for x in every]  # type: ignore[attr-defined]
     assert sizes[0] == 1 << 10 and sizes[-1] >= 1 << 26
     below = [size for size in sizes if size < 1 << 30]
@@ -183,14 +173,14 @@ def test_by_default_it_is_every_size_from_a_kibibyte_on() -> None:
 
 
 def test_each_question_compares_what_it_names() -> None:
-    assert {x.differs for x in contests("--layers")} == {"buffers and waits"}
-    peer = contests("--layers", "--variant", "pipe", "--buffers", "fcn-r")
+    assert {x.differs for x in contests("transfer", "--layers")} == {"buffers and waits"}
+    peer = contests("transfer", "--layers", "--variant", "pipe", "--buffers", "fcn-r")
     assert [[(c.problem.buffers, c.problem.waits) for c in x.cases] for x in peer] == [  # type: ignore[attr-defined]
         [("one", "once"), ("fcn-r", "once"), ("fcn-r", "each")]
     ]
-    assert {case.variant for x in contests("--processes") for case in x.cases} == {"memcpy", *native.ROUTES}
-    assert {x.differs for x in contests("--first-touch")} == {"memory", "page"}
-    assert len(contests("--gradients", "--size", "56823848")) == 1
+    assert {case.variant for x in contests("transfer", "--processes") for case in x.cases} == {"memcpy", *native.ROUTES}
+    assert {x.differs for x in contests("transfer", "--first-touch")} == {"memory", "page"}
+    assert len(contests("transfer", "--gradients", "--size", "56823848")) == 1
 
 
 def named(every: list[Contest]) -> list[tuple[str, list[str], list[tuple[str, str]]]]:
@@ -203,65 +193,32 @@ def named(every: list[Contest]) -> list[tuple[str, list[str], list[tuple[str, st
 
 
 def test_a_short_copy_is_set_beside_no_process_that_would_take_a_thousand_times_as_long() -> None:
-    (_, cases, _), (_, more, pairs) = named(contests("--processes", "--size", "4096,1048576"))
+    (_, cases, _), (_, more, pairs) = named(contests("transfer", "--processes", "--size", "4096,1048576"))
     assert "transfer memcpy 1" not in cases and more[0] == "transfer memcpy 1"
     assert ("transfer shared 1", "transfer vm 1") in pairs
 
 
 def test_a_team_is_set_beside_each_way_alone_and_ours_beside_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kernels.devices.cpu.cores", lambda: 4)
-    ((_, cases, pairs),) = named(contests("--team", "--size", "1048576"))
+    ((_, cases, pairs),) = named(contests("transfer", "--team", "--size", "1048576"))
     assert cases[:3] == ["transfer c 1", "transfer c-stream 1", "transfer torch 1"] and len(cases) == 8
     assert pairs[:3] == [(f"transfer {x} 1", f"transfer {x} 4") for x in ("c", "c-stream", "torch")]
     rivals = ("memcpy 1", "numpy 1", "torch 4")
     assert pairs[3:] == [(f"transfer {a}", f"transfer {b} 4") for b in ("c", "c-stream") for a in rivals]
-    ((_, cases, _),) = named(contests("--team", "--size", "1048576", "--threads", "2,3", "--variant", "c"))
+    ((_, cases, _),) = named(contests("transfer", "--team", "--size", "1048576", "--threads", "2,3", "--variant", "c"))
     assert cases == ["transfer c 1", "transfer c 2", "transfer c 3"]
 
 
 def test_where_fewer_cases_have_room_single_threads_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kernels.devices.cpu.cores", lambda: 2)
     monkeypatch.setattr("micro.contests.transfer._free", lambda asked: 100 << 20)
-    assert [len(cases) for _, cases, _ in named(contests("--team"))] == [5]
+    assert [len(cases) for _, cases, _ in named(contests("transfer", "--team"))] == [5]
 
 
 def test_one_core_has_no_team(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kernels.devices.cpu.cores", lambda: 1)
     with pytest.raises(UsageError, match=r"^--team: this process may use one core"):
-        contests("--team")
-
-
-def test_a_step_hands_over_a_batch_a_state_and_what_it_waits_for() -> None:
-    fed, carried, *waits = contests("--feed")
-    assert [case.problem.name for case in fed.cases[:2]] == ["gemm/m:64/n:2048/k:26752", "transfer/size:6848512"]
-    assert [case.problem.name for case in carried.cases[:2]] == ["gemm/m:128/n:1024/k:512", "transfer/size:524288"]
-    assert fed.differs.startswith("work: differs") and carried.differs.startswith("work: differs")
-    assert [case.variant for case in fed.cases] == ["openblas", "memcpy", *native.ROUTES]
-    assert [x.name.rpartition(":")[2] for x in waits] == list(native.ROUTES)
-    assert {x.differs for x in waits} == {"waits"}
-    assert [case.problem.waits for case in waits[0].cases] == ["once", "each"]  # type: ignore[attr-defined]
-    assert len(waits[0].cases[0].problem.lengths) == 100  # type: ignore[attr-defined]
-
-
-def test_both_directions_differ_in_when_it_goes_back_alone() -> None:
-    every = contests("--duplex")
-    assert {x.differs for x in every} == {"back"} and {case.variant for x in every for case in x.cases} == {"shared"}
-
-
-def test_a_chain_differs_in_its_share_alone() -> None:
-    every = contests("--chain")
-    assert [x.cases[0].variant for x in every] == list(native.ROUTES)
-    assert [case.problem for case in every[0].cases] == [Chain(1 << 18, 16, share) for share in (0, 1, 4, 16)]
-
-
-@pytest.mark.parametrize("question", ["--feed", "--duplex", "--chain", "--team", "--processes", "--first-touch"])
-def test_every_case_is_repeated_by_its_own_command(question: str) -> None:
-    for case in {case for x in contests(question) for case in x.cases}:
-        assert case.problem in {c.problem for x in contests(*axes_of(case)) for c in x.cases}, case.name
-
-
-def axes_of(case: Case) -> list[str]:
-    return Repeat("transfer", transfer.BENCHMARK.swept).line(case).split()[3:]
+        contests("transfer", "--team")
 
 
 def test_a_copy_beside_products_is_a_gpus_question() -> None:
@@ -274,15 +231,15 @@ def test_a_copy_beside_products_is_a_gpus_question() -> None:
 
 def test_memory_that_is_not_locked_is_set_beside_memory_that_is_each_way() -> None:
     """By the caller's time, on a GPU alone."""
-    every = contests("--pageable", "--size", "65536", "--device", "fake:cuda")
+    every = contests("transfer", "--pageable", "--size", "65536", "--device", "fake:cuda")
     assert [[case.variant for case in x.cases] for x in every] == [
         ["h2d-pinned", "h2d-pageable"],
         ["d2h-pinned", "d2h-pageable"],
     ]
     assert all(case.problem.on_host and case.skip is None for x in every for case in x.cases)
     with pytest.raises(NothingWritten):
-        contests("--pageable")
+        contests("transfer", "--pageable")
     (one,) = contests(
-        "--pageable", "--size", "65536", "--device", "fake:cuda", "--variant", "h2d-combined,h2d-pageable"
+        "transfer", "--pageable", "--size", "65536", "--device", "fake:cuda", "--variant", "h2d-combined,h2d-pageable"
     )
     assert [case.variant for case in one.cases] == ["h2d-combined", "h2d-pageable"]

@@ -89,10 +89,7 @@ def test_one_layout_is_no_question() -> None:
 
 
 def test_fft_takes_a_layer_of_a_person_s_and_keeps_its_own_filters() -> None:
-    sizes = {
-        case.problem
-        for x in contests("conv", "--fft", "--c", "8,16", "--h", "20", "--w", "30", "--k", "4")
-        for case in x.cases
-    }
+    every = contests("conv", "--fft", "--c", "8,16", "--h", "20", "--w", "30", "--k", "4")
+    sizes = {case.problem for x in every for case in x.cases}
     filters = ((3, 1), (5, 2), (7, 3), (9, 4))
     assert sizes == {Conv(16, c, 20, 30, 4, edge, edge, pad=pad) for c in (8, 16) for edge, pad in filters}

@@ -27,12 +27,8 @@ def no_policy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_layer_of_whole_blocks_is_relaid() -> None:
-    every = {
-        case.problem.c
-        for x in contests("conv", "--relayout", "--all")
-        for case in x.cases
-        if isinstance(case.problem, Conv)
-    }
+    cases = [case for x in contests("conv", "--relayout", "--all") for case in x.cases]
+    every = {case.problem.c for case in cases if isinstance(case.problem, Conv)}
     assert {96, 512} <= every and all(c % 16 == 0 for c in every)
 
 
@@ -97,9 +93,8 @@ def test_forms_are_axes_with_several_values(words: tuple[str, ...], field: str, 
 
 
 def test_a_heap_is_a_setting_with_several_values() -> None:
-    (one,) = contests(
-        "conv", "--heap", "default,keep", "--vary", "heap", "--variant", "torch", "--direction", "forward"
-    )
+    words = ("--heap", "default,keep", "--vary", "heap", "--variant", "torch", "--direction", "forward")
+    (one,) = contests("conv", *words)
     assert [case.setting.heap for case in one.cases] == ["default", "keep"]
 
 

@@ -6,17 +6,27 @@ import sys
 
 from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.shape import PASSES, SIDES
-from micro.answers import conv_fft, conv_find, conv_ranked
+from micro.answers import conv_find, conv_ranked
 from micro.command.line import main
-from micro.contests import conv_engines, conv_network, conv_pareto
+from micro.contests import conv_engines, conv_pareto
 from micro.contests import conv_find as search
 from micro.contests import conv_forms as forms
 from micro.contests import conv_norm_pool as norm_pool
 from micro.contests import convolution as build
+from micro.findings.crossing import Crossing
 from micro.findings.ratios import ratios
+from micro.findings.select import Pair
 from micro.findings.sums import SumOf
 from micro.planning.benchmark import Benchmark, Question, Useful
 
+
+def _image(pair: Pair) -> tuple[str, ...] | None:
+    """Return what the filters of one transform share; None for a variant that sums."""
+    x, variant = pair.contender.problem, pair.contender.variant
+    return (variant, x.direction, f"{x.c}→{x.k} channels {x.h}×{x.w}") if "fft" in variant else None
+
+
+FFT = Crossing("fft/", "FFT wins", "filters of edge", lambda pair: int(pair.contender.problem.r), _image)
 FIRST = SumOf("first/", "a first layer's step without the gradient of its input", r"^(?!.*direction:dgrad)", "")
 BIASED = SumOf(
     "bias/",
@@ -40,7 +50,7 @@ BENCHMARK = Benchmark(
         "fft": Question(
             "from which filter size on is FFT faster? (about 60 s)",
             build.fft,
-            conv_fft.answer,
+            lambda run: [*FFT(run), *ratios(run)],
             60.0,
             all="three passes, a wider image, filters to 11 × 11",
         ),
@@ -116,7 +126,7 @@ BENCHMARK = Benchmark(
             all="ResNet-50 too",
         ),
     },
-    net=Question("what could a step gain in its convolutions?", conv_network.network, conv_ranked.of_net, 120.0),
+    net=Question("what could a step gain in its convolutions?", build.network, conv_ranked.of_net, 120.0),
     of_file=conv_ranked.of_file,
     useful=(
         Useful(),

@@ -17,7 +17,6 @@ from kernels.problem import Problem
 from micro.answers import cpu as answers
 from micro.command.line import main
 from micro.contests import cpu as contests
-from micro.contests import cpu_beyond as beyond
 from micro.findings.ratios import ratios
 from micro.planning.benchmark import Benchmark, Question, Useful
 
@@ -45,12 +44,12 @@ QUESTIONS = {
     ),
     "oversubscribe": Question(
         "what do more threads than cores cost, and a pool of threads within another?",
-        beyond.oversubscribe,
+        contests.oversubscribe,
         ratios,
         40.0,
         several=("threads",),
     ),
-    "clock": Question("does a wide set slow what follows it?", beyond.clock, ratios, 10.0),
+    "clock": Question("does a wide set slow what follows it?", contests.clock, ratios, 10.0),
 }
 ABOUT = (
     "Instruction sets and threads of a processor. Each set is asked for by the library's own switch in a process of "

@@ -16,7 +16,6 @@ from kernels.ops.pages.problem import SMALL_PAGE, Pages
 from kernels.ops.saxpy.problem import Saxpy
 from micro import stream
 from micro.answers import memory as answers
-from micro.answers import page_costs
 from micro.command.line import main
 from micro.contests import memory as contests
 from micro.findings.ratios import ratios
@@ -43,7 +42,7 @@ def faults_answer(run: Run) -> list[str]:
     """Return the sentences on faults; save the costs in the state folder for later commands."""
     if not _real(run):
         return answers.faults_answer(run)
-    if (costs := page_costs.faults(run)) is not None:
+    if (costs := answers.faults(run)) is not None:
         faults.save(costs)
     return answers.faults_answer(run, *_accounted())
 

@@ -11,7 +11,6 @@ from kernels.ops.transfer.problem import Transfer
 from micro.answers import transfer_curve
 from micro.command.line import main
 from micro.contests import transfer as contests
-from micro.contests import transfer_steps as steps
 from micro.findings.ratios import ratios
 from micro.planning.benchmark import Benchmark, Question, Useful
 
@@ -34,11 +33,13 @@ QUESTIONS = {
     "layers": Question("one buffer, or one a layer? (--buffers fcn-s: of that network)", contests.layers, ratios),
     "processes": Question("what does the way into another process cost?", contests.processes, ratios),
     "duplex": Question(
-        "do transfers there and back pay at once, instead of one after the other?", steps.duplex, ratios
+        "do transfers there and back pay at once, instead of one after the other?", contests.duplex, ratios
     ),
-    "feed": Question("what do a batch, a carried state and a wait cost each step?", steps.feed, ratios, seconds=40.0),
+    "feed": Question(
+        "what do a batch, a carried state and a wait cost each step?", contests.feed, ratios, seconds=40.0
+    ),
     "chain": Question(
-        "what does a share of a chain of kernels cost that only another memory has?", steps.chain, ratios
+        "what does a share of a chain of kernels cost that only another memory has?", contests.chain, ratios
     ),
     "beside": Question("how much of a copy to a GPU hides behind products on it?", contests.beside, ratios),
     "pageable": Question(
@@ -57,13 +58,13 @@ OTHERS = (
     Benchmark(
         Chain,
         "A chain of kernels, some in another process.",
-        sweep={"size": (steps.CHAINED,), "links": (steps.LINKS,), "elsewhere": (0,)},
+        sweep={"size": (contests.CHAINED,), "links": (contests.LINKS,), "elsewhere": (0,)},
         questions={},
     ),
     Benchmark(
         Gemm,
         "The products beside which a step's transfers stand.",
-        sweep={"m": (steps.BATCH,), "n": (steps.OUTPUTS,), "k": (steps.INPUTS,)},
+        sweep={"m": (contests.BATCH,), "n": (contests.OUTPUTS,), "k": (contests.INPUTS,)},
         questions={},
     ),
 )

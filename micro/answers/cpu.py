@@ -44,20 +44,7 @@ def grid(run: Run) -> list[str]:
         if words:
             where = f"{_called(base.isa)} on one thread"
             sentences.append(f"{_head(group[0].contest)}, times as fast as {where}: {', '.join(words)}.")
-    return [*peaks(run), *sentences, *verified(run)]
-
-
-def peaks(run: Run) -> list[str]:
-    """List multiply-adds per second by instruction set and threads."""
-    rates = []
-    for contest in run.contests:
-        for result in contest.results if contest.contest.startswith("peak/") else ():
-            if result.role == "measured" and result.flops_per_second:
-                unit = result.problem.get("unit") or result.problem.get("isa")
-                several = f" on {result.threads} threads" if result.threads > 1 else ""
-                doubt = " (contended)" if result.status == "contended" else ""
-                rates.append(f"{unit}{several} {units.scaled(result.flops_per_second, 'FLOP/s')}{doubt}")
-    return [f"Peaks, measured on so many threads: {', '.join(rates)}."] if rates else []
+    return [*sentences, *verified(run)]
 
 
 def verified(run: Run) -> list[str]:

@@ -1,26 +1,32 @@
-"""Answers of micro/gemm.py: transposed operands, transposing first, and its crossover."""
+"""Answers of micro/gemm.py: transposed operands, and transposing first."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
-from micro.findings.crossing import between, bracket
+from micro.findings.crossing import Crossing
 from micro.findings.expected import expected
 from micro.findings.select import Pair, chosen, interval, pairs, undisturbed, verdict
-from micro.planning.benchmark import Request
-from micro.planning.contest import Case, Contest, parse
+from micro.planning.contest import Case, parse
 from reports import units
 
 if TYPE_CHECKING:
     from kernels.ops.gemm.problem import Gemm
-    from reports.record import Comparison, Run
+    from reports.record import Run
 
 LEAD = {"openblas": "OpenBLAS on this machine", "cublas": "cuBLAS on this GPU"}
 CLAIM = "the published claim is 3 times (arXiv 1608.07249)"
 PUBLISHED, PUBLISHED_K = (1024, 2048), 26752  # M and N; K, an eighth of which is usual on a processor
 LONGER = "--budget 120s"
+CROSSOVER = Crossing(
+    "crossover/",
+    "transposing first wins",
+    "M =",
+    lambda pair: int(pair.baseline.problem.m),
+    lambda pair: (pair.baseline.variant,),
+)
 
 
 def transpose_answer(run: Run) -> list[str]:
@@ -128,26 +134,3 @@ def _first_or_not(seed: list[Pair]) -> list[str]:
     shown = interval(best)
     how = f"{shown} times the direct product{chosen(len(comparisons))}"
     return [f"Transposing it first {word.get(best.verdict, 'is unresolved')}: {how}."]
-
-
-def crossings(run: Run) -> dict[str, dict[int, Comparison]]:
-    """Return for each library, by M, transposing first over the direct product."""
-    by_library: dict[str, dict[int, Comparison]] = {}
-    for _, comparison, first, _ in pairs(run, "crossover/"):
-        by_library.setdefault(first.variant, {})[first.problem.m] = comparison
-    return by_library
-
-
-def refine_crossover(asked: Request, run: Run, at: Callable[[Request, int, str], Contest]) -> list[Contest]:
-    """Build contests at the middle of every bracket that is still wide."""
-    middles = {library: bracket(by_m).middle for library, by_m in crossings(run).items()}
-    return [at(asked, middle, library) for library, middle in middles.items() if middle]
-
-
-def crossover_answer(run: Run) -> list[str]:
-    """Report the crossover of each library."""
-    return [
-        f"With {library} transposing first starts to win {between(bracket(by_m), by_m, 'M =')}, by {len(by_m)} "
-        f"verdicts; times the direct product at M = {max(by_m)}: {interval(by_m[max(by_m)])}."
-        for library, by_m in crossings(run).items()
-    ]

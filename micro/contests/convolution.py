@@ -12,6 +12,7 @@ from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.shape import PASSES
 from micro.planning.benchmark import Request
 from micro.planning.contest import Contest
+from micro.planning.conv_layers import PREFIX, read
 
 BATCH = 16
 
@@ -163,4 +164,18 @@ def _compared(asked: Request, word: str, problems: Sequence[Conv], field: str, q
             if len(cases) > 1:
                 name_of = f"{word}/{cases[0].problem.name}/variant:{name}"
                 built.append(Contest(name_of, question, f"work: differs ({field})", cases))
+    return built
+
+
+def network(asked: Request) -> list[Contest]:
+    """Build a contest per layer and pass; its name holds the number of alike layers."""
+    net = read(asked.net)
+    wanted = asked.axes["direction"] if "direction" in asked.given else PASSES
+    names = asked.variants if "variant" in asked.given else asked.rows()
+    built = []
+    for layer in net.layers:
+        passes = tuple(x.direction for x in layer.passes() if x.direction in wanted)
+        limited = replace(asked, axes={**asked.axes, "direction": passes}, given=asked.given | {"direction"})
+        word = f"{PREFIX}/{net.name}/{layer.name}/count:{layer.count}"
+        built += contests(limited, [layer.problem], f"which algorithm for {layer.name}?", names, word)
     return built

@@ -9,8 +9,11 @@ from kernels.catalog import find
 from kernels.devices import open_device
 from kernels.devices.cpu import memory
 from kernels.errors import UsageError
+from kernels.moved import LENGTH
+from kernels.ops.chain.problem import Chain
+from kernels.ops.gemm.problem import Gemm
 from kernels.ops.pages.problem import HUGE_PAGE, SMALL_PAGE, Pages
-from kernels.ops.transfer.problem import GRADIENTS, SINGLE, Transfer
+from kernels.ops.transfer.problem import GRADIENTS, HUNDRED, PIECES, SINGLE, Transfer
 from kernels.ops.transfer.variants import AWAITED, BESIDE, PEER, PLAIN, TEAM
 from kernels.variant import DEFAULT
 from micro.planning.benchmark import Request
@@ -27,7 +30,7 @@ PART = 16  # a contest takes up to 8 of its operands, and half of what is free m
 HELD = 48  # part of the host's memory: each variant holds two operands, mostly page-locked, the bidirectional one four
 OF_CASE = 6  # of each case in each worker: two operands, as much play for their placement, half of it left free
 MEMORY = 128 * MIB
-PIECES = ("resnet-50", "resnet-56")  # of many layers, large and small ones
+MANY_LAYERED = ("resnet-50", "resnet-56")  # of many layers, large and small ones
 
 
 def _named(asked: Request, axis: str, default: Sequence[object]) -> tuple[object, ...]:
@@ -120,7 +123,7 @@ def pageable(asked: Request) -> list[Contest]:
 def layers(asked: Request) -> list[Contest]:
     """Compare one buffer with one per layer; into another process also with a wait for each."""
     contests = []
-    for net in _named(asked, "buffers", PIECES):
+    for net in _named(asked, "buffers", MANY_LAYERED):
         if net == SINGLE:
             raise UsageError(f"--buffers {net}: --layers sets it against one a layer; name a network")
         parts = Transfer(0, str(net))
@@ -204,3 +207,75 @@ def first_touch(asked: Request) -> list[Contest]:
         cases = tuple(asked.case(row, "c") for row in huge)
         contests.append(Contest(f"memory/pages/size:{rounded}", "do huge pages pay?", "page", cases))
     return contests
+
+
+BATCH, INPUTS, OUTPUTS = 64, 26752, 2048  # FCN-S: a batch, its features, units of its first layer
+SEQUENCES, HIDDEN, LAYERS = 128, 256, 2  # of the texts' LSTM
+STATES = 2  # per layer: output and cell state
+STEP = 4 * KIB  # bytes that one of a hundred steps hands over
+LINKS = 16  # element-wise kernels of a chain
+ELSEWHERE = (0, 1, 4, LINKS)  # of the LINKS
+CHAINED = 256 * KIB  # bytes of a chain's array
+
+
+def _share(asked: Request, word: str, product: Gemm, moved: Transfer, question: str) -> Contest | None:
+    """Compare copies with the product that uses the copied operand."""
+    by = asked.rows(op="gemm")[:1]
+    names = ways(asked, PLAIN, PEER)
+    if not by or not names:
+        return None
+    cases = (asked.case(product, by[0]), *(asked.case(moved, name) for name in names))
+    return Contest(f"{word}/{moved.name}", question, "work: differs (a copy, a product)", cases)
+
+
+def feed(asked: Request) -> list[Contest]:
+    """Compare a batch and a carried state with their products, and waits in each step with one wait."""
+    contests = []
+    for size in sizes(asked, (LENGTH * BATCH * INPUTS,)):
+        rows = max(1, size // (LENGTH * INPUTS))
+        product, batch = Gemm(rows, OUTPUTS, INPUTS), Transfer(LENGTH * rows * INPUTS)
+        contests.append(_share(asked, "feed", product, batch, "what does handing over a batch cost its step?"))
+    each = LENGTH * HIDDEN * LAYERS * STATES
+    for size in sizes(asked, (each * SEQUENCES,)):
+        rows = max(1, size // each)
+        product, state = Gemm(rows, 4 * HIDDEN, 2 * HIDDEN), Transfer(each * rows)
+        contests.append(_share(asked, "carried", product, state, "what does carrying a state out and in cost a step?"))
+    grain = LENGTH * PIECES
+    for size in sizes(asked, (PIECES * STEP,)):
+        hundred = [Transfer(max(grain, size // grain * grain), HUNDRED, waits) for waits in ("once", "each")]
+        contests += _by_peer(asked, f"wait/{hundred[0].name}", "what does waiting in each step cost?", "waits", hundred)
+    return [contest for contest in contests if contest is not None]
+
+
+def duplex(asked: Request) -> list[Contest]:
+    """Compare transfers in both directions one after the other and at once."""
+    contests = []
+    for size in sizes(asked, (4 * MIB, GRADIENTS["fcn-r"].nbytes)):
+        forms = [Transfer(size, back=back) for back in ("after", "along")]
+        contests += _by_peer(asked, f"duplex/{forms[0].name}", "do both directions at once pay?", "back", forms)
+    return contests
+
+
+def _by_peer(asked: Request, name: str, question: str, differs: str, forms: Sequence[Transfer]) -> list[Contest]:
+    """Compare forms by each variant into another process that supports all of them."""
+    contests = []
+    for way in ways(asked, PEER):
+        cases = tuple(asked.case(form, way) for form in forms)
+        if way in asked.rows(PEER) and not all(case.skip for case in cases[1:]):
+            contests.append(Contest(f"{name}/variant:{way}", question, differs, cases))
+    return contests
+
+
+def chain(asked: Request) -> list[Contest]:
+    """Compare chains of element-wise kernels, some of them in another process."""
+    return [
+        Contest(
+            f"interrupted/size:{size}/variant:{name}",
+            "what does a share of a chain cost that another memory does?",
+            "elsewhere",
+            tuple(asked.case(Chain(max(LENGTH, size), LINKS, elsewhere), name) for elsewhere in ELSEWHERE),
+        )
+        for size in sizes(asked, (CHAINED,))
+        for name in ways(asked, PEER)
+        if name in asked.rows(op="chain")
+    ]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from reports.record import Comparison
+from micro.findings.select import Pair, interval, pairs
+from reports.record import Comparison, Run
 
 NEAR = 1.25  # bounds of a crossover this near to each other are near enough
 
@@ -41,3 +43,38 @@ def between(at: Bracket, tried: Iterable[int], what: str) -> str:
     if at.high:
         return f"below {what} {at.high}, the smallest tried"
     return f"above {what} {max(tried)}, the largest tried"
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """The size from which on contenders win, for each group of comparisons of one kind of contest."""
+
+    kind: str  # of contests: how their names begin
+    what: str  # contends, and wins beyond the crossing
+    along: str  # name of the sizes
+    size: Callable[[Pair], int]
+    group: Callable[[Pair], tuple[Any, ...] | None]  # what comparisons of a group share; None leaves one out
+
+    def groups(self, run: Run) -> dict[tuple[Any, ...], dict[int, Comparison]]:
+        """Return the comparisons of each group by size."""
+        groups: dict[tuple[Any, ...], dict[int, Comparison]] = {}
+        for pair in pairs(run, self.kind):
+            if (group := self.group(pair)) is not None:
+                groups.setdefault(group, {})[self.size(pair)] = pair.comparison
+        return groups
+
+    def middles(self, run: Run) -> list[tuple[Any, ...]]:
+        """Return each group whose bracket is still wide, and the size in its middle."""
+        middles = {group: bracket(by_size).middle for group, by_size in self.groups(run).items()}
+        return [(*group, middle) for group, middle in middles.items() if middle]
+
+    def __call__(self, run: Run) -> list[str]:
+        """Return a sentence for each group."""
+        sentences = []
+        for group, by_size in self.groups(run).items():
+            where, most = between(bracket(by_size), by_size, self.along), max(by_size)
+            sentences.append(
+                f"{' '.join(map(str, group))}: {self.what} from somewhere {where} on, by {len(by_size)} verdicts; at "
+                f"{most} it takes {interval(by_size[most])} times as long."
+            )
+        return sentences

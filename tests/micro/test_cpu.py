@@ -27,7 +27,7 @@ from tests.reports import made
 
 @pytest.fixture(autouse=True)
 def four_cores_and_all_sets(monkeypatch: pytest.MonkeyPatch) -> None:
-    for place in ("kernels.devices.cpu", "micro.contests.cpu", "micro.contests.cpu_beyond"):
+    for place in ("kernels.devices.cpu", "micro.contests.cpu"):
         monkeypatch.setattr(f"{place}.cores", lambda: 4)
         monkeypatch.setattr(f"{place}.instruction_sets", lambda: ("sse", "avx", "avx2", "avx512"))
     monkeypatch.setattr("micro.contests.cpu.features", lambda: ("avx512bf16", "amxbf16", "amxint8"))

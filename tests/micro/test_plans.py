@@ -31,7 +31,7 @@ MEANT = {  # fields that a word of a contest stands for, beside the field of its
 
 @pytest.fixture(autouse=True)
 def _four_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    for place in ("kernels.devices.cpu", "micro.contests.cpu", "micro.contests.cpu_beyond"):
+    for place in ("kernels.devices.cpu", "micro.contests.cpu"):
         monkeypatch.setattr(f"{place}.cores", lambda: 4)
 
 

@@ -14,7 +14,6 @@ from kernels.ops.pages.accounting import Account, Profile
 from kernels.ops.pages.problem import HUGE_PAGE, Pages
 from micro import memory
 from micro.answers import memory as answers
-from micro.answers import page_costs as costs
 from micro.planning.contest import Case
 from reports.record import Comparison, Contest, Environment, Result, Run, Seconds
 
@@ -76,7 +75,7 @@ def touches(page: int = 4096, each: float = 1e-6, **more: Any) -> Contest:
 
 
 def test_a_fault_costs_what_fresh_memory_takes_more() -> None:
-    found = costs.faults(run(touches(), touches(HUGE_PAGE, 50e-6)))
+    found = answers.faults(run(touches(), touches(HUGE_PAGE, 50e-6)))
     assert found is not None and (found.measured, found.environment) == ("2026-01-02", "digest")
     assert found.fault[4096].seconds == pytest.approx(1e-6, rel=2e-3)
     assert found.unmap[4096].seconds == pytest.approx(1e-7, rel=2e-2)
@@ -91,13 +90,13 @@ def test_rejected_rounds_do_not_count() -> None:
     fresh[3:7] = [1.0] * 4
     first = result(Pages("clear", "touched", MIB), touched)
     for rejected, most in (((3, 4, 5, 6), 1.01e-3), ((), 1.01e-3)):
-        cost = costs.difference(first, result(Pages("clear", "fresh", MIB), fresh, rejected=rejected))
+        cost = answers.difference(first, result(Pages("clear", "fresh", MIB), fresh, rejected=rejected))
         assert cost is not None and cost.high is not None and (cost.high <= most) == bool(rejected)
 
 
 def test_of_too_few_rounds_there_is_no_cost() -> None:
     rows = [result(Pages("clear", x, MIB), [1e-3] * 5) for x in ("touched", "fresh")]
-    assert costs.difference(*rows) is None
+    assert answers.difference(*rows) is None
 
 
 @pytest.mark.parametrize("harm", [{"launches": 3}, {"seconds": None}])
@@ -108,7 +107,7 @@ def test_visits_that_were_not_made_ready_for_are_not_told(harm: dict[str, Any]) 
         whole = contest(whole.contest, *rows)
     else:
         whole = touches(**harm)
-    assert costs.faults(run(whole)) is None
+    assert answers.faults(run(whole)) is None
     assert answers.faults_answer(run(whole)) == []
 
 
@@ -168,7 +167,7 @@ def curve(usable: int, noise: float = 0.0, plateau: float = 15.0, memory_takes: 
 @pytest.mark.parametrize("noise", [0.0, 0.15])
 @pytest.mark.parametrize("usable", [8, 12, 16, 24, 32])
 def test_the_knee_is_where_the_cache_ends(usable: int, noise: float) -> None:
-    found = costs.knee(curve(usable * MIB, noise), MIB)
+    found = answers.knee(curve(usable * MIB, noise), MIB)
     assert found is not None
     assert usable * MIB / 1.5 <= found.at <= 1.6 * usable * MIB
     assert found.low <= found.at <= found.high
@@ -178,18 +177,18 @@ def test_the_knee_is_where_the_cache_ends(usable: int, noise: float) -> None:
 @pytest.mark.parametrize("stray", [8 * MIB, 12 * MIB, 128 * MIB])
 def test_one_stray_point_does_not_move_it(stray: int) -> None:
     quiet = curve(24 * MIB)
-    usual = costs.knee(quiet, MIB)
+    usual = answers.knee(quiet, MIB)
     other = quiet | {stray: 15e-9 if stray > 64 * MIB else 150e-9}
-    found = costs.knee(other, MIB)
+    found = answers.knee(other, MIB)
     assert usual is not None and found is not None and (found.low, found.high) == (usual.low, usual.high)
 
 
 def test_a_curve_without_a_knee_has_none() -> None:
-    assert costs.knee(curve(2048 * MIB), MIB) is None, "everything fits"
-    assert costs.knee(curve(16 * MIB, memory_takes=20.0), MIB) is None, "main memory is as fast"
-    assert costs.knee({}, MIB) is None
-    assert costs.knee({2 * MIB: 15e-9}, MIB) is None
-    assert costs.knee({64 * MIB: 150e-9, 128 * MIB: 150e-9}, MIB) is None
+    assert answers.knee(curve(2048 * MIB), MIB) is None, "everything fits"
+    assert answers.knee(curve(16 * MIB, memory_takes=20.0), MIB) is None, "main memory is as fast"
+    assert answers.knee({}, MIB) is None
+    assert answers.knee({2 * MIB: 15e-9}, MIB) is None
+    assert answers.knee({64 * MIB: 150e-9, 128 * MIB: 150e-9}, MIB) is None
 
 
 def chased(page: int, seconds: dict[int, float]) -> list[Contest]:

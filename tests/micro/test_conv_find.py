@@ -13,8 +13,8 @@ from kernels.setting import Setting
 from micro.answers.conv_find import CALLS, answer
 from micro.contests import conv_find
 from micro.planning.benchmark import Request
-from tests.micro.conv_runs import contest, contested, result, run
 from tests.micro.plans import contests
+from tests.micro.runs import contest, contested, result, run
 
 LAYER = Conv(16, 64, 27, 27, 64, 3, 3, pad=1)
 ASKED = Request("conv", {}, ("torch",), (Setting(),), frozenset())

@@ -16,8 +16,8 @@ from micro.planning.benchmark import Request
 from micro.planning.contest import Contest
 from micro.planning.options import request
 from micro.planning.request import planned
-from tests.micro.conv_runs import contest, result, run
 from tests.micro.plans import contests
+from tests.micro.runs import contest, result, run
 
 LAYER = Conv(16, 64, 27, 27, 64, 3, 3, pad=1)
 ASKED = Request("conv", {}, ("torch",), (Setting(),), frozenset())

@@ -12,7 +12,7 @@ from reports.figures import _rows, regret, roofline
 from reports.figures.regret import PASSES
 from reports.record import Contest
 from tests.micro import conv_runs
-from tests.micro.conv_runs import contested, result
+from tests.micro.runs import contested, result
 from tests.reports.made import FMA, convolution, marks, one, readable, run, words
 
 READ = replace(FMA, name="read", op="stream", problem={"size": 4096}, bytes_per_second=1e9, ceiling="read 4 KiB")

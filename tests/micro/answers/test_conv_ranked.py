@@ -8,50 +8,31 @@ import pytest
 
 from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.shape import PASSES
+from kernels.setting import Setting
 from micro.answers import conv_ranked
 from micro.planning.contest import Case
 from micro.planning.conv_layers import read
 from micro.planning.library_log import Calls
 from micro.planning.problem_files import Written, of_network
 from reports import record
-from reports.record import Comparison, Environment, Result, Run, Seconds
-from reports.stats import SHOWN
+from tests.micro.runs import compared, run, timed
 
 FIRST = Conv(64, 3, 32, 32, 32, 5, 5, pad=2)
 SECOND = Conv(64, 64, 16, 16, 64, 3, 3, pad=1)
 DGRAD = replace(SECOND, direction="dgrad")
 
 
-def result(problem: Conv, variant: str, seconds: float | None, threads: int = 1) -> Result:
-    case = Case(problem, variant)
-    case = replace(case, setting=replace(case.setting, threads=threads))
-    timed = None if seconds is None else Seconds(seconds, None, None, SHOWN)
-    status: record.Status = "failed" if seconds is None else "ok"
-    reason = None if timed else "hangs"
-    return Result(case.name, "x", "measured", "conv", {}, variant, "cpu", threads, status, reason, seconds=timed)
-
-
 def contest(
     problem: Conv, default: float | None, *rivals: tuple[str, float, str], name: str = "", threads: int = 1
 ) -> record.Contest:
     """Against torch: variant, ratio ± 0.02, verdict."""
-    base = result(problem, "torch", default)
-    others = [result(problem, variant, ratio * (default or 1), threads) for variant, ratio, _ in rivals]
-    compared = tuple(
-        Comparison(
-            "x", "variant", base.name, x.name, ratio, ratio - 0.02, ratio + 0.02, SHOWN, verdict, None, 0.01, 0.01
-        )
-        if default
-        else Comparison(
-            "x", "variant", base.name, x.name, None, None, None, SHOWN, "not comparable", "hangs", 0.01, 0.01
-        )
+    base = timed(Case(problem, "torch"), default)
+    others = [timed(Case(problem, x, Setting(threads)), ratio * (default or 1)) for x, ratio, _ in rivals]
+    known = tuple(
+        compared(base, x, 0.02 / ratio, verdict if default else "not comparable", reason=base.reason)
         for x, (_, ratio, verdict) in zip(others, rivals, strict=True)
     )
-    return record.Contest(name or problem.name, "?", "variant", (base, *others), compared)
-
-
-def run(*contests: record.Contest) -> Run:
-    return Run(Environment("0", {}, {}, "", ""), contests)
+    return record.Contest(name or problem.name, "?", "variant", (base, *others), known)
 
 
 def log(**counts: int) -> Written:

@@ -6,16 +6,17 @@ import json
 import math
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from kernels.ops.gemm.problem import Gemm
 from micro.answers.gemm_network import answer
 from micro.planning.contest import Case, parse
 from micro.planning.network import Product, read
-from reports.record import Comparison, Contest, Environment, Result, Run, Seconds
+from reports.record import Contest
 from tests.conftest import Ran
+from tests.micro.runs import compared, run, timed
 
 NET = """{"network": "made", "batch": 8, "layers": [
     {"name": "in", "inputs": 3, "outputs": 5, "first": true}, {"name": "one", "inputs": 5, "outputs": 5},
@@ -23,47 +24,16 @@ NET = """{"network": "made", "batch": 8, "layers": [
 CONTESTS = 2 + 3 + 3
 
 
-def result(problem: Gemm, contest: str, seconds: float | None, library: str = "x") -> Result:
-    case = Case(problem, library)
-    kept = Seconds(seconds, seconds, seconds, 0.95) if seconds else None
-    return Result(
-        case.name,
-        contest,
-        "measured",
-        "gemm",
-        {},
-        library,
-        "cpu",
-        1,
-        "ok" if kept else "failed",
-        reason=None if kept else "crashes",
-        seconds=kept,
-    )
-
-
 def contest(
     product: Product, seconds: float | None, ratio: float | None, half: float | None, library: str = "openblas"
 ) -> Contest:
     """OI took so long; IO so many times that, give or take."""
     name = f"net/made/{product.phase}/{'+'.join(product.layers)}/variant:{library}"
-    problems = list(dict.fromkeys((product.oi, product.io)))
-    rows = tuple(result(problem, name, seconds, library) for problem in problems)
-    ceiling = Result("fma", name, "ceiling", "fma", {}, "c", "cpu", 1, "ok", seconds=Seconds(1, 1, 1, 0.95))
-    compared = Comparison(
-        name,
-        "layout",
-        rows[0].name,
-        rows[-1].name,
-        ratio,
-        None if half is None or ratio is None else ratio - half,
-        None if half is None or ratio is None else ratio + half,
-        0.95,
-        "?",
-        None,
-        0.01,
-        0.01,
-    )
-    return Contest(name, "?", "layout", (*rows, ceiling), (compared,) if len(rows) > 1 else ())
+    rows = [timed(Case(problem, library), seconds) for problem in dict.fromkeys((product.oi, product.io))]
+    ceiling = replace(timed(Case(product.oi, "naive"), 1.0), role="ceiling")
+    ends = (None, None) if half is None or ratio is None else (ratio - half, ratio + half)
+    pairs = [compared(rows[0], x, ratio=ratio, low=ends[0], high=ends[1]) for x in rows[1:]]
+    return Contest(name, "?", "layout", (*rows, ceiling), tuple(pairs))
 
 
 @pytest.fixture
@@ -71,10 +41,6 @@ def made(tmp_path: Path) -> tuple[Product, ...]:
     path = tmp_path / "net.json"
     path.write_text(NET)
     return read(str(path)).products
-
-
-def run(*contests: Contest) -> Run:
-    return Run(Environment("0", {}, {}, "", ""), contests)
 
 
 def alike(made: tuple[Product, ...], ratio: float, half: float, library: str = "openblas") -> list[Contest]:

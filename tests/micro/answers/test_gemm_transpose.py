@@ -9,33 +9,28 @@ import pytest
 from kernels.ops.gemm.problem import Gemm
 from micro.answers.gemm import transpose_answer
 from micro.planning.contest import Case
-from reports.record import Comparison, Contest, Environment, Result, Run, Seconds
+from reports.record import Contest
+from tests.micro.runs import compared, run, timed
 
 PUBLISHED = Gemm(1024, 2048, 3344)
 CLAIM = "the published claim is 3 times (arXiv 1608.07249)."
 
 
-def result(problem: Gemm, variant: str, seconds: float, rounds: int) -> Result:
-    name = Case(problem, variant).name
-    timed = Seconds(seconds, None, None, 0.95)
-    made = Result(name, "x", "measured", "gemm", {}, variant, "cpu", 1, "ok", seconds=timed)
-    return replace(made, samples=(seconds,) * rounds)
-
-
 def contest(word: str, m: int, library: str, ratio: float | None, verdict: str, nn: float = 1e-3) -> Contest:
     """NT over NN; a ratio of None has 3 rounds and no interval."""
     base = replace(PUBLISHED, m=m)
-    rounds = 3 if ratio is None else 8
-    first = result(base, library, nn, rounds)
-    second = result(replace(base, trans="nt"), library, nn * (ratio or 1.0), rounds)
-    ends = (None, None) if ratio is None else (0.95 * ratio, 1.05 * ratio)
-    names = word, "trans", first.name, second.name
-    compared = Comparison(*names, ratio, *ends, 0.95, verdict, None, 0.01, 0.01)
-    return Contest(f"{word}/{base.name}", "?", "trans", (first, second), (compared,))
+    times = {base: nn, replace(base, trans="nt"): nn * (ratio or 1.0)}
+    first, second = (
+        timed(Case(problem, library), t, samples=(t,) * (8 if ratio else 3)) for problem, t in times.items()
+    )
+    few = {} if ratio else {"ratio": None, "low": None, "high": None}
+    return Contest(
+        f"{word}/{base.name}", "?", "trans", (first, second), (compared(first, second, 0.05, verdict, **few),)
+    )
 
 
 def said(*contests: Contest) -> list[str]:
-    return transpose_answer(Run(Environment("0", {}, {}, "", ""), contests))
+    return transpose_answer(run(*contests))
 
 
 ODD = contest("nn-nt", 1, "openblas-scipy", 0.32, "faster", nn=15e-3)

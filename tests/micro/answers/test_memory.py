@@ -15,7 +15,8 @@ from kernels.ops.pages.problem import HUGE_PAGE, Pages
 from micro import memory
 from micro.answers import memory as answers
 from micro.planning.contest import Case
-from reports.record import Comparison, Contest, Environment, Result, Run, Seconds
+from reports.record import Contest, Environment, Result, Run
+from tests.micro.runs import compared, timed
 
 KIB, MIB = 1 << 10, 1 << 20
 CACHES = (48 * KIB, MIB, 32 * MIB)
@@ -23,35 +24,14 @@ ENVIRONMENT = Environment("digest", {"device": {"caches": CACHES}}, {}, "", "202
 
 
 def result(problem: Any, samples: Sequence[float], **more: Any) -> Result:
-    case = Case(problem, "c")
-    if not samples:
-        return Result(case.name, "x", "measured", problem.op, {}, "c", "made", 1, "skipped", "not here")
     median = sorted(samples)[len(samples) // 2]
-    given = {"launches": 1, "bytes_per_second": problem.bytes / median, "device": "made", "threads": 1} | more
-    return Result(
-        case.name,
-        "x",
-        "measured",
-        problem.op,
-        {},
-        "c",
-        status="ok",
-        samples=tuple(samples),
-        rounds=tuple(range(len(samples))),
-        seconds=Seconds(median, None, None, 0.95),
-        **given,
-    )
+    rounds = {"samples": tuple(samples), "rounds": tuple(range(len(samples)))}
+    return timed(Case(problem, "c"), median, **({"launches": 1, "device": "made"} | rounds | more))
 
 
-def contest(name: str, *results: Result, verdict: str = "slower", measuring: float = 100.0) -> Contest:
+def contest(name: str, *results: Result) -> Contest:
     """A contest of them, each against the first."""
-    first, compared = results[0], []
-    for other in results[1:]:
-        ratio = other.seconds.median / first.seconds.median if other.seconds and first.seconds else None
-        low, high = (None, None) if ratio is None else (0.9 * ratio, 1.1 * ratio)
-        given = ("x", first.name, other.name, ratio, low, high, 0.95, verdict, None, 0.01, 0.01)
-        compared.append(Comparison(name, *given))
-    return Contest(name, "?", "x", results, tuple(compared), {"measuring": measuring})
+    return Contest(name, "?", "x", results, tuple(compared(results[0], x, 0.1) for x in results[1:]))
 
 
 def run(*contests: Contest) -> Run:

@@ -15,7 +15,7 @@ from micro.findings.expected import expectations, expected
 from micro.findings.sums import SumOf
 from micro.planning.contest import Case
 from reports.record import Contest, Result
-from tests.micro.conv_runs import LAYER, TIMES, contest, contested, result, run, short
+from tests.micro.runs import LAYER, TIMES, contest, contested, result, run, short
 from tests.reports import made
 
 CONV = "conv n:16 c:96 h:27 w:27 k:256 r:5 s:5 pad:2"

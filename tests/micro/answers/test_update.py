@@ -13,68 +13,26 @@ from micro import update
 from micro.answers.update import PASS, Rounds, batch_answer, cleared, fused_answer, sums
 from micro.findings.crossing import Bracket, bracket
 from micro.planning.benchmark import Request
-from micro.planning.contest import Case
 from micro.planning.contest import Contest as Plan
-from reports.record import Comparison, Contest, Environment, Result, Run, Seconds
+from reports.record import Contest, Run
+from tests.micro.runs import compared, run, timed
 
 ROUNDS = 12
 
 
-def result(case: Case, seconds: float | None, rejected: tuple[int, ...] = ()) -> Result:
-    blank: dict[str, Any] = {
-        "name": case.name,
-        "contest": "x",
-        "role": "measured",
-        "op": case.problem.op,
-        "problem": {x: getattr(case.problem, x) for x in case.problem.__dataclass_fields__},
-        "variant": case.variant,
-        "device": "cpu",
-        "threads": 1,
-    }
-    if seconds is None:
-        return Result(**blank, status="skipped", reason="not here")
-    samples = tuple(50.0 if i in rejected else seconds * (1 + 0.01 * (-1) ** i) for i in range(ROUNDS))
-    return Result(
-        **blank,
-        status="ok",
-        seconds=Seconds(seconds, None, None, 0.95),
-        samples=samples,
-        rejected=rejected,
-        flops_per_second=case.problem.flops / seconds,
-        bytes_per_second=case.problem.bytes / seconds,
-    )
-
-
-def measured(plan: Plan, times: list[float | None], verdict: str = "", rejected: tuple[int, ...] = ()) -> Contest:
+def measured(plan: Plan, times: list[float | None], rejected: tuple[int, ...] = ()) -> Contest:
     """The contest with these medians; its pairs' ratios from them."""
-    results = tuple(result(case, x, rejected) for case, x in zip(plan.cases, times, strict=True))
-    compared = []
-    for a, b in plan.comparisons:
-        first, second = times[a], times[b]
-        ratio = second / first if first and second else None
-        low, high = (ratio * 0.98, ratio * 1.02) if ratio else (None, None)
-        told = verdict or ("slower" if ratio and ratio > 1.01 else "faster" if ratio and ratio < 0.99 else "same")
-        compared.append(
-            Comparison(
-                plan.name,
-                plan.differs,
-                plan.cases[a].name,
-                plan.cases[b].name,
-                ratio,
-                low,
-                high,
-                0.95,
-                told,
-                None,
-                0.01,
-                0.01,
-            )
+    results = [
+        timed(
+            case,
+            t,
+            samples=tuple(50.0 if i in rejected else (t or 0) * (1 + 0.01 * (-1) ** i) for i in range(ROUNDS)),
+            rejected=rejected,
         )
-    return Contest(plan.name, "?", plan.differs, results, tuple(compared))
-
-
-def run(*contests: Contest) -> Run:
-    return Run(Environment("0", {}, {}, "", ""), contests)
+        for case, t in zip(plan.cases, times, strict=True)
+    ]
+    pairs = tuple(compared(results[a], results[b], 0.02) for a, b in plan.comparisons)
+    return Contest(plan.name, "?", plan.differs, tuple(results), pairs)
 
 
 ASKED = Request("update", update.BENCHMARK.sweep, (), (Setting(),), frozenset())

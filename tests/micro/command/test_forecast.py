@@ -16,7 +16,7 @@ from micro.planning.options import Outputs
 from micro.planning.request import Plan
 from reports import record
 from reports.record import Environment, Note, Run
-from tests.micro.conv_runs import short
+from tests.micro.runs import short
 
 LIMITS = {"cpu": Limits(memory=1 << 30, cores=1, caches=(1 << 20,), flops=1e9, bandwidth=1e9)}
 NAMES = ("first", "second", "third", "fourth")

@@ -11,7 +11,8 @@ A measurement has eight steps, each in its folder:
 5. The cases that passed are laid out, and the launches of a sample counted: `worker` (contest, layout, calibration).
 6. Rounds are taken until the ratio is known: `measuring` (rounds, workers), `worker` (contest, visits, loop.c).
 7. Judgments, ceilings and warnings become a contest's record in the run file: `measuring` (results, ceilings).
-8. Sentences on the records are made: `answers`; tables, pictures and documents: the folder `reports`.
+8. Sentences on the records are made: `findings` for most questions, `answers` for ten; tables, pictures and documents:
+   the folder `reports`.
 
 A file of this folder is a command that a person runs, a folder is machinery. `arms` takes step 4 to 6 in two checkouts
 for `micro.ab`.

@@ -49,11 +49,6 @@ class Search:
         return 1.0 if self.best == self.default else self.again.ratio if self.again else None
 
     @property
-    def after(self) -> float:
-        """Seconds of a call of the best, by the fresh rounds if there are any."""
-        return self.times[self.default] / (self.regret or self.chosen)
-
-    @property
     def certain(self) -> bool:
         return self.again is not None and self.again.verdict == "slower"
 

@@ -8,10 +8,10 @@ from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.shape import PASSES, SIDES
 from micro.answers import conv_find, conv_ranked
 from micro.command.line import main
-from micro.contests import conv_engines, conv_pareto
 from micro.contests import conv_find as search
 from micro.contests import conv_forms as forms
 from micro.contests import conv_norm_pool as norm_pool
+from micro.contests import conv_pareto
 from micro.contests import convolution as build
 from micro.findings.crossing import Crossing
 from micro.findings.ratios import ratios
@@ -102,7 +102,7 @@ BENCHMARK = Benchmark(
         ),
         "engines": Question(
             "what do cuDNN's heuristics cost, against every engine that it has? (a GPU; about 60 s)",
-            conv_engines.build,
+            build.engines,
             ratios,
             60.0,
             full="every engine by its number, and in TF32",

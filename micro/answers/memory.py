@@ -18,6 +18,8 @@ from reports.record import Run
 
 AGREE = 0.1  # of the cost of a fault
 NAMES = {4096: "4 KiB", 2 << 20: "2 MiB"}
+WORTH_A_KNEE = 1.5  # main memory over the caches before it: with less there is nothing to find
+PLATEAU = 4  # times the second level: end of the plateau on both machines examined
 
 
 def _cost(cost: Cost) -> str:
@@ -90,10 +92,6 @@ def _usable(curve: dict[int, float], caches: tuple[int, ...]) -> str:
         f"{units.binary(bend.high)} no more; from {units.seconds(bend.plateau)} in the "
         f"caches to {units.seconds(bend.memory)} in main memory); {report}."
     )
-
-
-WORTH_A_KNEE = 1.5  # main memory over the caches before it: with less there is nothing to find
-PLATEAU = 4  # times the second level: end of the plateau on both machines examined
 
 
 def prepared_per_launch(result: record.Result) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from kernels.catalog import find
@@ -15,6 +15,21 @@ from micro.planning.contest import Contest
 from micro.planning.conv_layers import PREFIX, read
 
 BATCH = 16
+EDGES = (3, 5, 7, 9, 11)
+DEPTHS = (1, 2, 4, 32, 64)  # groups of 64 channels
+WIDTHS = (48, 49, 56, 60, 63, 64)
+ENGINE_QUESTION = "which engine is the fastest, and what does the heuristics' first cost?"
+FEW = ("alexnet-s conv2", "resnet-50 conv2 3x3")
+ENGINES = {"forward": 82, "dgrad": 86, "wgrad": 76}  # number of engines in cuDNN 9.28; 9.19 has one less of each
+# Engines of cuDNN 9.19 that answer in single precision on an H100 (reports/reference/h100/answers.ndjson): others round
+# factors to TF32 or to half precision, or need other GPUs.
+SINGLE = {
+    "forward": (0, 1, 2, 3, 4, 6, 28, 70),
+    "dgrad": (0, 1, 2, 4, 5, 7, 25, 50, 74),
+    "wgrad": (0, 1, 17, 18, 20, 67),
+}
+CHOICES = ("cudnn-guessed", "cudnn-find:fma", "cudnn-plan:a", "cudnn-plan:b", "cudnn-plan:fallback")
+COARSE = ("cudnn-guessed-tf32", "cudnn-find:default", "cudnn-plan:a:tf32", "cudnn-plan:b:tf32")
 
 
 def layer(c: int, size: int, k: int, edge: int, stride: int = 1, pad: int | None = None, n: int = BATCH) -> Conv:
@@ -38,10 +53,7 @@ LAYERS = {
     "resnet-50 conv5 3x3": layer(512, 7, 512, 3),
 }
 WIDE = LAYERS["resnet-50 conv2 3x3"]
-EDGES = (3, 5, 7, 9, 11)
 FFT_LAYERS = (layer(64, 27, 64, 3), layer(32, 64, 32, 3, n=4))
-DEPTHS = (1, 2, 4, 32, 64)  # groups of 64 channels
-WIDTHS = (48, 49, 56, 60, 63, 64)
 
 
 def contests(asked: Request, problems: Iterable[Conv], question: str, names: Sequence[str], word: str) -> list[Contest]:
@@ -179,3 +191,29 @@ def network(asked: Request) -> list[Contest]:
         word = f"{PREFIX}/{net.name}/{layer.name}/count:{layer.count}"
         built += contests(limited, [layer.problem], f"which algorithm for {layer.name}?", names, word)
     return built
+
+
+def engines(asked: Request) -> list[Contest]:
+    """Build contests of engines known to answer in single precision; with `full`, of all, also in TF32.
+
+    GPU only."""
+    if not asked.device.undivided:
+        return []
+    layers = [LAYERS[name] for name in (LAYERS if "all" in asked.flags else FEW)]
+    built = []
+    for direction in passes_of(asked):
+        request = replace(asked, axes={**asked.axes, "direction": (direction,)}, given=asked.given | {"direction"})
+        if "variant" in asked.given:
+            built += contests(request, layers, ENGINE_QUESTION, asked.variants, "engines")
+            continue
+        names = [*CHOICES, *_engines(direction, "full" in asked.flags)]
+        built += contests(request, layers, ENGINE_QUESTION, names, "engines")
+        if "full" in asked.flags:
+            coarse = [*COARSE, *(f"{name}:tf32" for name in _engines(direction, True))]
+            built += contests(request, layers, ENGINE_QUESTION, coarse, "engines-tf32")
+    return built
+
+
+def _engines(direction: str, every: bool) -> Iterator[str]:
+    numbers = range(ENGINES[direction]) if every else SINGLE[direction]
+    return (f"cudnn-engine:{number}" for number in numbers)

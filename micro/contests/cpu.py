@@ -29,6 +29,9 @@ MIB = 1 << 20
 NUMBERS = 2340 * 16 * 14 * 8 * 4  # multiply-adds of a peak, whatever the set and the number of threads
 MANY = (4, 8, 16, 32, 64)  # threads of the texts' sweeps
 OPERATIONS = "work: differs (operations a second are compared)"
+TIMES = (1, 2, 4)  # threads a core
+LIBRARIES = {"gemm": ("torch",), "activation": ("torch",), "softmax": ("torch",), "conv": ("torch",)}
+PRODUCT = Gemm(1024, 1024, 1024)
 
 
 @dataclass(frozen=True)
@@ -186,11 +189,6 @@ def saturation(asked: Request) -> list[Contest]:
             cases = [case(asked, work.problem, name, many, asked.settings[0].isa) for many in sorted({1, *counts})]
             contests.append(contest("threads", f"{work.title}: what do threads bring?", "threads", cases))
     return contests
-
-
-TIMES = (1, 2, 4)  # threads a core
-LIBRARIES = {"gemm": ("torch",), "activation": ("torch",), "softmax": ("torch",), "conv": ("torch",)}
-PRODUCT = Gemm(1024, 1024, 1024)
 
 
 def oversubscribe(asked: Request) -> list[Contest]:

@@ -31,6 +31,13 @@ HELD = 48  # part of the host's memory: each variant holds two operands, mostly 
 OF_CASE = 6  # of each case in each worker: two operands, as much play for their placement, half of it left free
 MEMORY = 128 * MIB
 MANY_LAYERED = ("resnet-50", "resnet-56")  # of many layers, large and small ones
+BATCH, INPUTS, OUTPUTS = 64, 26752, 2048  # FCN-S: a batch, its features, units of its first layer
+SEQUENCES, HIDDEN, LAYERS = 128, 256, 2  # of the texts' LSTM
+STATES = 2  # per layer: output and cell state
+STEP = 4 * KIB  # bytes that one of a hundred steps hands over
+LINKS = 16  # element-wise kernels of a chain
+ELSEWHERE = (0, 1, 4, LINKS)  # of the LINKS
+CHAINED = 256 * KIB  # bytes of a chain's array
 
 
 def _named(asked: Request, axis: str, default: Sequence[object]) -> tuple[object, ...]:
@@ -207,15 +214,6 @@ def first_touch(asked: Request) -> list[Contest]:
         cases = tuple(asked.case(row, "c") for row in huge)
         contests.append(Contest(f"memory/pages/size:{rounded}", "do huge pages pay?", "page", cases))
     return contests
-
-
-BATCH, INPUTS, OUTPUTS = 64, 26752, 2048  # FCN-S: a batch, its features, units of its first layer
-SEQUENCES, HIDDEN, LAYERS = 128, 256, 2  # of the texts' LSTM
-STATES = 2  # per layer: output and cell state
-STEP = 4 * KIB  # bytes that one of a hundred steps hands over
-LINKS = 16  # element-wise kernels of a chain
-ELSEWHERE = (0, 1, 4, LINKS)  # of the LINKS
-CHAINED = 256 * KIB  # bytes of a chain's array
 
 
 def _share(asked: Request, word: str, product: Gemm, moved: Transfer, question: str) -> Contest | None:

@@ -13,7 +13,7 @@ import pytest
 
 from kernels.errors import LaunchError, SuiteError, Unavailable, UsageError
 from macro.timing.entry import FEWEST
-from macro.watching import kg, load, perf, program
+from macro.watching import kg, load, perf, program, rounds
 from macro.watching.ends import Ended
 from macro.watching.load import Load
 from macro.watching.program import TRIES, ScriptObserver, watch
@@ -107,7 +107,7 @@ def watched(
         fake.messages.insert(0, BEGUN)  # read before perf is attached
     monkeypatch.setattr(program, "Program", made)
     monkeypatch.setattr(perf, "missing", lambda: missing)
-    monkeypatch.setattr(program, "Sampler", lambda pid, folder: Sampler(fake))
+    monkeypatch.setattr(rounds, "Sampler", lambda pid, folder: Sampler(fake))
     keep = [].append if kept is None else kept.append
     return watch([script], tmp_path, (io.BytesIO(), io.BytesIO()), said.append, keep), said
 

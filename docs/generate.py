@@ -120,7 +120,7 @@ def predicted() -> dict[str, Run]:
 
 
 def _long(run: Run) -> Run:
-    from macro.predicting.made import ROUNDS
+    from macro.predicting.network_step import ROUNDS
 
     rounds = {(x.contest, plain(x.name).rpartition("/change:")[2]): len(x.rounds) for x in run.results}
     kept = [x for x in run.predictions if x.measured is None or rounds.get((str(x.contest), x.change), 0) >= ROUNDS]

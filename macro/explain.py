@@ -128,7 +128,7 @@ def main(argv: Sequence[str]) -> int:
 
 def _explain(asked: ExplainRequest) -> int:
     from kernels.devices import open_device
-    from macro.explaining import measure, own, recorded
+    from macro.explaining import measure, own
     from macro.running import on_device
     from macro.watching import resume
     from micro.command import environment as machine
@@ -152,7 +152,7 @@ def _explain(asked: ExplainRequest) -> int:
         else:
             note, code = measure.measure(kept, asked.kernels, say)
             if file.path is not None and not kept.full and file.path.is_file():
-                code = code or int(not recorded.keep(kept.plan, kept.sides, file.path, say))
+                code = code or int(not measure.keep_recordings(kept.plan, kept.sides, file.path, say))
         if kept.full:
             outputs, code = replace(outputs, output=None), code or 1
         return own.say_all(replace(file.run, notes=(note,)), outputs, streams) or code

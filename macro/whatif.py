@@ -57,7 +57,7 @@ def script_step(words: argparse.Namespace, arguments: Sequence[str]) -> tuple[St
     from macro.explaining.own_request import script_of
     from macro.frameworks import find
     from macro.networks.base import chain
-    from macro.predicting import made
+    from macro.predicting import network_step
     from macro.processes.job import Setting
     from macro.timing.entry import Plan
 
@@ -70,7 +70,7 @@ def script_step(words: argparse.Namespace, arguments: Sequence[str]) -> tuple[St
     seconds = number(words.budget, TIME, "--budget", "2m")
     script = script_of(words, words.script, arguments)
     named = chain(script.name, "a program of a user's own", 1, (1, 1), 1.0)
-    plan = Plan(named, 0, "step", seconds / 2, words.runs, asked=str(words.script), fewest=made.ROUNDS)
+    plan = Plan(named, 0, "step", seconds / 2, words.runs, asked=str(words.script), fewest=network_step.ROUNDS)
     return Step(plan, find("pytorch"), Setting(words.threads or 0), script), seconds
 
 
@@ -96,7 +96,7 @@ def step_options(name: str, about: str | None, budget: str, shares: str) -> argp
 def step_of(words: argparse.Namespace) -> tuple[Step, float]:
     """Return the unchanged step, and seconds of the whole budget. Raises UsageError."""
     from macro.changes.base import Step
-    from macro.predicting import made
+    from macro.predicting import network_step
     from macro.timing.entry import FEWEST, Plan
 
     net = command.network(words.network)
@@ -111,7 +111,7 @@ def step_of(words: argparse.Namespace) -> tuple[Step, float]:
         raise UsageError("one framework, one --threads, one --heap: what is changed is named behind them")
     setting = command.setting(net, rows[0], threads[0], heaps[0], variables=command.variables(words.set))
     batch = command.batch(words.batch, net)
-    fewest = made.ROUNDS if words.runs == 1 else FEWEST
+    fewest = network_step.ROUNDS if words.runs == 1 else FEWEST
     plan = Plan(net, batch, words.phase, seconds / 2, words.runs, asked=words.network, fewest=fewest)
     return Step(plan, rows[0], setting), seconds
 
@@ -218,10 +218,10 @@ def _list(step: Step) -> int:
 
 def say_forecast(step: Step, processes: int, seconds: float, say: Callable[[str], None]) -> None:
     """Report how long a script's changes take in all; `processes` that start one after another."""
-    from macro.watching import forecast
+    from macro.watching import ends
 
     if step.script:
-        say(forecast.changing(processes, seconds))
+        say(ends.changing(processes, seconds))
 
 
 def _measure(asked: WhatIfRequest, not_timed: list[str], file: RunFile) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from reports import consistency, quality, units
+from reports import quality, units
 from reports.explanation import RESIDUAL, Bar, Cell, Explanation
 from reports.record import Note, Run
 from reports.store import Unreadable
@@ -65,7 +65,7 @@ def text(explained: Explanation) -> str:
             f"{x.row}: {units.seconds(x.took)} in the step; {x.best} by itself, the fastest here, operands out of "
             f"cache, {units.seconds(x.seconds)}: {x.left:.0%} is left ({x.repeat})"
         )
-    lines += [*consistency.lines(explained), *explained.conditions]
+    lines += [*quality.lines(explained), *explained.conditions]
     lines.append("A cause is a candidate saving until it is changed: removing one changes the others.")
     return "\n".join([*lines, quality.sentence(explained)])
 

@@ -8,7 +8,7 @@ from typing import Any
 from reports import busy, units
 from reports.attribution import Unit, aligned
 from reports.breakdown import OPERATING, Breakdown, Fastest, Module, Share, in_type
-from reports.quality import GRADES, NOWHERE, UNNAMED, Measure
+from reports.quality import NOWHERE, UNNAMED, Measure, graded
 from reports.record import Note, Run
 from reports.store import Unreadable
 
@@ -170,11 +170,7 @@ def _witnesses(breakdown: Breakdown) -> list[str]:
 
 def quality(breakdown: Breakdown) -> str:
     """Return the sentence on how far to rely on a breakdown."""
-    measures = _measures(breakdown)
-    worst = max(measures, key=lambda measure: measure.grade).grade
-    chosen = [measure for measure in measures if measure.grade == worst] if worst else measures[:3]
-    parts = [measure.words + (f" ({measure.remedy})" if worst else "") for measure in chosen]
-    return f"Quality: {GRADES[worst]}: {'; '.join(parts)}."
+    return graded(_measures(breakdown), most=3)
 
 
 def _measures(breakdown: Breakdown) -> Sequence[Measure]:

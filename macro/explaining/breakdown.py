@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from macro.explaining import advice, certain, gap, inside, kinds, knock, modules, tree
+from macro.explaining import advice, certain, gap, inside, kinds, modules
 from macro.explaining.attribute import Attribution, Key, attribute
 from macro.explaining.nominal import Work, alone_command, work_of
 from macro.explaining.rows import ROLES
@@ -79,7 +79,7 @@ def taken_apart(recording: Recording, took: float, ceilings: Ceilings) -> Breakd
         cells=tuple(cell for cell in cells if cell.a >= LEAST),
         residual={"a": residual},
         kinds=shares,
-        modules=tuple(tree.modules(cells)),
+        modules=tuple(modules.tree(cells)),
         levels={"a": _levels(processes)},
         faults={**_faults(processes), **_started_faults(recording)},
         **gap.systems({"a": (processes, threads)}),
@@ -91,7 +91,7 @@ def taken_apart(recording: Recording, took: float, ceilings: Ceilings) -> Breakd
         ended=recording.ended,
         busy=load.taken([x for process in processes for x in process.load]),
     )
-    beside = *inside.witnesses(breakdown, work), *knock.witnesses(breakdown, recording, processes)
+    beside = *inside.witnesses(breakdown, work), *inside.knocked_out(breakdown, recording, processes)
     return replace(breakdown, witnesses=(*_witnesses(breakdown), *beside))
 
 
@@ -279,13 +279,8 @@ def _started(started: Watched | None) -> dict[str, float]:
 
 
 def closure(attributions: Sequence[Attribution], work: Work) -> dict[str, float | None]:
-    """Return how much of the steps samples, spans, names and threads cover; FLOP of a step.
-    Each is a mean over processes."""
-    ratios: dict[str, float | None] = {}
-    for name in ("sampling", "span", "naming", "threads"):
-        values = [x for x in (attribution.closure.get(name) for attribution in attributions) if x is not None]
-        ratios[name] = sum(values) / len(values) if values else None
-    return {**ratios, "flops": sum(work.flops.values()) or None}
+    """Return how much of the steps samples, spans, names and threads cover; FLOP of a step."""
+    return {**gap.covered(attributions), "flops": sum(work.flops.values()) or None}
 
 
 def _witnesses(breakdown: Breakdown) -> list[Witness]:
@@ -309,10 +304,7 @@ def _witnesses(breakdown: Breakdown) -> list[Witness]:
 def _conditions(recording: Recording, processes: Sequence[Watched]) -> list[str]:
     """List the limits of these figures."""
     conditions = ["1 process: intervals hold within it; what differs from start to start is not in them"]
-    if reason := perf.missing():
-        conditions.append(f"no samples: {reason}; the operating system's share is inside the rows")
-    elif not perf.sees_kernel():
-        conditions.append("perf sees no kernel code here: the operating system's share is in the residual")
+    conditions += perf.limits()
     if not recording.called and not any(process.spans for process in processes):
         conditions.append("no operations are told: kinds of work only, from symbols")
     if again := sum(process.retaken for process in processes):

@@ -7,13 +7,11 @@ from dataclasses import asdict, dataclass, replace
 
 from kernels.ops.conv.problem import Conv
 from macro.explaining import gap, remedies, witnesses
-from macro.explaining.attribute import Attribution, attribute
+from macro.explaining.attribute import Attribution, attribute, shared
 from macro.explaining.gap import Gap
 from macro.explaining.repeat import headroom, repeat, transposition
 from macro.explaining.rows import Row, groups, rows
-from macro.explaining.sentences import first_answer, sentences
-from macro.explaining.shared import shared
-from macro.explaining.subject import Subject
+from macro.explaining.sentences import Subject, first_answer, sentences
 from macro.timing.entry import Plan
 from macro.watching import perf
 from macro.watching.watch import Side
@@ -41,7 +39,7 @@ class Analysis:
     def closures(self) -> dict[str, dict[str, float | None]]:
         """Return by side how much of its steps samples, spans, names, threads and replays cover."""
         both = zip("ab", self.sides, self.attributions, strict=True)
-        return {name: _closure(side, attributions) for name, side, attributions in both}
+        return {name: {**gap.covered(of), **witnesses.closure(side)} for name, side, of in both}
 
 
 def explain(
@@ -61,18 +59,11 @@ def explain(
         network=plan.network.name,
         batch=plan.batch,
         phase=plan.phase,
-        threads=taken.sides[0].entry.setting.threads,
-        clock="processor and waiting" if taken.sides[0].entry.setting.threads == 1 else "wall",
         runs=plan.generations,
         seconds=took,
-        a=names[0],
-        b=names[1],
-        **result.recorded(),
+        **result.recorded(names, [(side.processes, side.entry.setting.threads) for side in taken.sides]),
         closure=taken.closures(),
-        levels={name: gap.levels(side.processes) for name, side in both},
         agreement=taken.agreement(),
-        faults={name: gap.mean([x for p in side.processes for x in p.faults]) for name, side in both},
-        **gap.systems({name: (side.processes, side.entry.setting.threads) for name, side in both}),
         products={name: tuple(asdict(x) for x in side.logged.products) for name, side in both},
         algorithms={name: _algorithms(side, taken.known) for name, side in both},
         identity=tuple(side.entry.identity for side in taken.sides),
@@ -147,14 +138,6 @@ def _name(side: Side, sides: Sequence[Side]) -> str:
     return " ".join([entry.framework.name, *more])
 
 
-def _closure(side: Side, attributions: Sequence[Attribution]) -> dict[str, float | None]:
-    ratios: dict[str, float | None] = {}
-    for name in ("sampling", "span", "naming", "threads"):
-        values = [x for x in (process.closure.get(name) for process in attributions) if x is not None]
-        ratios[name] = gap.mean(values) if values else None
-    return {**ratios, **witnesses.closure(side)}
-
-
 def _conditions(plan: Plan, sides: Sequence[Side]) -> list[str]:
     """List the limits of these figures."""
     conditions = []
@@ -165,10 +148,7 @@ def _conditions(plan: Plan, sides: Sequence[Side]) -> list[str]:
         )
     elif plan.generations < gap.PROCESSES:
         conditions.append(f"{plan.generations} processes of each: so few leave intervals wide (--runs {gap.PROCESSES})")
-    if reason := perf.missing():
-        conditions.append(f"no samples: {reason}; the operating system's share is inside the rows")
-    elif not perf.sees_kernel():
-        conditions.append("perf sees no kernel code here: the operating system's share is in the residual")
+    conditions += perf.limits()
     for side in sides:
         if not all(process.traces for process in side.processes):
             conditions.append(f"{side.entry.framework.name} has no tracer spans: causes only, no rows, of both")

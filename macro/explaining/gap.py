@@ -14,10 +14,12 @@ from typing import Any
 from macro.explaining import certain, kinds
 from macro.explaining.attribute import Attribution, Key
 from macro.explaining.certain import LEAST, Seconds
-from macro.explaining.rows import WAITING, Row, called
-from macro.explaining.work import amounts
+from macro.explaining.rows import OUTSIDE, WAITING, Row, called
 from macro.watching.recording import Watched
 from reports.explanation import RESIDUAL, Bar, Cell
+
+PRODUCTS = kinds.of_unit(kinds.FLOP)
+PASSES = tuple(name for name in kinds.of_unit(kinds.BYTES) if name != "packing")
 
 PROCESSES = 5  # of each side: fewer are reported to be few
 NOT_FAULTS = 10.0  # times the other side's cost of a fault
@@ -34,10 +36,19 @@ class Gap:
     residual: dict[str, float]  # what the cells leave of a plain step
     resolution: float  # half of the interval's width
 
-    def recorded(self) -> dict[str, Any]:
-        """Return the fields of an explanation's record that the gap fills."""
+    def recorded(self, names: Sequence[str], sides: Sequence[tuple[Sequence[Watched], int]]) -> dict[str, Any]:
+        """Return the fields of an explanation's record that the gap and its sides' processes fill.
+        `sides`: processes and threads of each."""
+        both, threads = dict(zip("ab", sides, strict=True)), sides[0][1]
         falls = {what: [bar for bar in bars if bar.name != RESIDUAL] for what, bars in self.bars.items()}
         return {
+            "threads": threads,
+            "clock": "processor and waiting" if threads == 1 else "wall",
+            "a": names[0],
+            "b": names[1],
+            "levels": {name: levels(side) for name, (side, _) in both.items()},
+            "faults": {name: mean([x for process in side for x in process.faults]) for name, (side, _) in both.items()},
+            **systems(both),
             "step": self.step,
             "gap": self.step["a"] - self.step["b"],
             "interval": self.interval,
@@ -126,6 +137,15 @@ def _seen(key: Key, side: Sequence[Attribution]) -> str | None:
     return total.most_common(1)[0][0] if total else None
 
 
+def covered(attributions: Sequence[Attribution]) -> dict[str, float | None]:
+    """Return how much of the steps samples, spans, names and threads cover; means over processes."""
+    ratios: dict[str, float | None] = {}
+    for name in ("sampling", "span", "naming", "threads"):
+        values = [x for attribution in attributions if (x := attribution.closure.get(name)) is not None]
+        ratios[name] = mean(values) if values else None
+    return ratios
+
+
 def mean(values: Sequence[float]) -> float:
     """Return the arithmetic mean; 0 for an empty sequence."""
     return sum(values) / len(values) if values else 0.0
@@ -164,3 +184,60 @@ def swapped(gap: Gap, column: str) -> tuple[float, float]:
     The rest is the interaction: what the swap changed in other columns. Both sum to the measured gap."""
     direct = sum(cell.gap for cell in gap.cells if cell.column == column)
     return direct, gap.step["a"] - gap.step["b"] - direct
+
+
+def amounts(
+    key: Key,
+    attributions: Sequence[Sequence[Attribution]],
+    by_name: Mapping[str, Row],
+    seconds: Sequence[float],
+    faulting: Sequence[float],
+) -> list[float]:
+    """Return a cell's work by side, 0 where a side has none.
+    `faulting`: page faults per second of OS memory, by side. Bytes are those of the spans where both sides have them,
+    else nominal: one pass over what the rows touch."""
+    members, column = key
+    if column == "OS memory":
+        seen = [sum(process.faults.get(members, 0.0) for process in side) / len(side) for side in attributions]
+        shared = [t * rate for t, rate in zip(seconds, faulting, strict=True)]
+        work = seen if all(process.faults for side in attributions for process in side) else shared
+    elif column in PRODUCTS:
+        traced = [sum(process.flops.get(key, 0.0) for process in side) / len(side) for side in attributions]
+        work = traced if any(traced) else [_flops(key[0], side, by_name) for side in attributions]
+    elif column == "packing":
+        work = [sum(_factors(by_name[name]) for name in members if name in by_name) or 1.0] * len(attributions)
+    elif column in PASSES:
+        work = _bytes(key, attributions, by_name)
+    else:
+        work = [max(1.0, sum(_calls((members, k[1]), side) for k in _keys(side, members))) for side in attributions]
+    return [amount if t > 0 else 0.0 for amount, t in zip(work, seconds, strict=True)]
+
+
+def _keys(side: Sequence[Attribution], members: tuple[str, ...]) -> set[Key]:
+    return {k for process in side for k in process.calls if k[0] == members}
+
+
+def _calls(key: Key, side: Sequence[Attribution]) -> float:
+    return sum(process.calls.get(key, 0.0) for process in side) / len(side)
+
+
+def _flops(members: tuple[str, ...], side: Sequence[Attribution], by_name: Mapping[str, Row]) -> float:
+    """Return FLOP of the rows' products, each as often as the spans make it, once where they do not count.
+    1 outside all rows, which is all of both steps."""
+    if members == (OUTSIDE,):
+        return 1.0
+    rows = [by_name[name] for name in members if name in by_name]
+    counts = [process.products.get(members, {}) for process in side]
+    return sum(row.flops * sum(of.get(row.name, 1.0) for of in counts) for row in rows) / len(side)
+
+
+def _factors(row: Row) -> float:
+    """Bytes of a product's two factors, read and written."""
+    p = row.product
+    return 0.0 if p is None else 8.0 * (p.m * p.k + p.k * p.n)
+
+
+def _bytes(key: Key, attributions: Sequence[Sequence[Attribution]], by_name: Mapping[str, Row]) -> list[float]:
+    traced = [sum(process.bytes.get(key, 0.0) for process in side) / len(side) for side in attributions]
+    nominal = sum(by_name[name].bytes for name in key[0] if name in by_name) or 1.0
+    return traced if all(traced) else [nominal] * len(attributions)

@@ -9,15 +9,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kernels.errors import SuiteError
+from kernels.errors import SuiteError, UsageError
 from macro.explaining import document
 from macro.timing.entry import FEWEST, Plan
 from macro.timing.resume import left, spent
-from macro.watching import recording, resume, watch
-from macro.watching.recording import Round
+from macro.watching import kg, recording, resume, watch
+from macro.watching.recording import Recording, Round
 from macro.watching.watch import Side
 from reports import attribution, store
 from reports.record import Note, Run
+
+MESSAGE = ("kind", "seq", "t_mono_ns")  # keys of a worker's report that are the message's
 
 
 class Kept:
@@ -109,3 +111,31 @@ def _summary(kept: Kept) -> str:
     plural = "es" * (processes > 1)
     where = f"; they are in {kept.file.path}, --resume goes on" if kept.file.path else "; -o FILE would have kept them"
     return f"told from {kept.count()} rounds of {processes} process{plural} of each{where * (not kept.full)}"
+
+
+def recording_of(plan: Plan, side: Side) -> Recording:
+    """Return the recording of all processes that count."""
+    entry = side.entry
+    about = {
+        "script": f"{plan.network.name} {entry.framework.name}",
+        "arguments": ["--batch", str(plan.batch), "--phase", plan.phase],
+        "interpreter": "",
+        "heap": entry.setting.heap,
+        "threads": entry.setting.threads,
+        "step": f"this suite's loop, batch {plan.batch}",
+    }
+    facts = {name: value for name, value in entry.identity.items() if name not in MESSAGE}
+    return Recording({**facts, **about}, list(side.processes))
+
+
+def keep_recordings(plan: Plan, sides: Sequence[Side], run_file: Path, say: Callable[[str], None]) -> bool:
+    """Write the recordings beside the run file, over those of a part of it; False where there was no room."""
+    for i, side in enumerate(sides):
+        path = kg.beside(run_file, i, len(sides))
+        try:
+            kg.write(recording_of(plan, side), path)
+        except UsageError as error:
+            say(f"macro explain: {error}")
+            return False
+        say(f"recording: {path}")
+    return True

@@ -125,10 +125,10 @@ def _recordings(
 
 
 def _forecast(asked: OwnRequest) -> str:
-    from macro.watching import forecast
+    from macro.watching import ends
 
     first = asked.scripts[0]
-    about = forecast.explaining(len(asked.scripts), asked.runs, first.seconds)
+    about = ends.explaining(len(asked.scripts), asked.runs, first.seconds)
     return f"{about}; what {first.name} prints follows"
 
 
@@ -197,7 +197,7 @@ def _so_far(recordings: Sequence[Recording]) -> str:
 
 
 def _notes(asked: OwnRequest, recordings: Sequence[Recording], took: float, say: Callable[[str], None]) -> list[Note]:
-    from macro.explaining import breakdown, ceilings, fastest, pair
+    from macro.explaining import breakdown, ceilings, pair, repeat
     from reports import attribution, step
 
     say("measuring what this machine can do at best")
@@ -210,7 +210,7 @@ def _notes(asked: OwnRequest, recordings: Sequence[Recording], took: float, say:
     if asked.kernels:
         say("measuring the largest operations by themselves")
         breakdowns = [
-            replace(x, fastest=tuple(fastest.of(x, recording)))
+            replace(x, fastest=tuple(repeat.fastest(x, recording)))
             for x, recording in zip(breakdowns, recordings, strict=True)
         ]
     if len(recordings) > 1:

@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from macro.explaining import advice, breakdown, gap, nominal
 from macro.explaining.attribute import Attribution, attribute
 from macro.explaining.rows import Row
-from macro.explaining.sentences import sentences
-from macro.explaining.subject import Subject
+from macro.explaining.sentences import Subject, sentences
 from macro.watching import load
 from macro.watching.recording import Recording, Watched
 from reports import busy
@@ -63,24 +62,16 @@ def explain(a: Recording, b: Recording, took: float) -> Explanation:
         [side.processes for side in sides],
         (heaps[0], heaps[1]) if alike and heaps[0] != heaps[1] else None,
     )
-    both = list(zip("ab", sides, strict=True))
     gap_sentence, *rest = sentences(result, named, subject)
     return Explanation(
         network=_script(a),
         batch=0,
         phase="step",
-        threads=sides[0].threads,
-        clock="processor and waiting" if sides[0].threads == 1 else "wall",
         runs=runs,
         seconds=took,
-        a=names[0],
-        b=names[1],
-        **result.recorded(),
-        closure={name: breakdown.closure(side.attributions, side.work) for name, side in both},
-        levels={name: gap.levels(side.processes) for name, side in both},
+        **result.recorded(names, [(side.processes, side.threads) for side in sides]),
+        closure={name: breakdown.closure(side.attributions, side.work) for name, side in zip("ab", sides, strict=True)},
         agreement=(),
-        faults={name: gap.mean([x for p in side.processes for x in p.faults]) for name, side in both},
-        **gap.systems({name: (side.processes, side.threads) for name, side in both}),
         identity=(a.program, b.program),
         conditions=tuple(_conditions(sides, names)),
         named=tuple(named),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
@@ -10,14 +10,30 @@ from kernels.errors import SuiteError
 from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.shape import SIDES
 from kernels.ops.gemm.problem import Gemm
-from macro.explaining import image_passes
+from kernels.ops.pooling.problem import STRIDE
+from macro.explaining import nominal
+from macro.explaining.operation_call import Call
+from macro.explaining.operation_work import alone
 from macro.explaining.rows import Row
 from macro.networks.layer import Node, size
+from macro.networks.layers.dropout import Dropout
+from macro.networks.layers.lrn import LocalResponseNorm
+from macro.networks.layers.norm import BatchNorm
+from macro.networks.layers.pool import Pool
 from macro.processes.job import Setting
 from macro.timing import results
 from macro.timing.entry import Entry, Plan
+from macro.watching.recording import Recording
 from macro.watching.watch import Side
+from reports.breakdown import Breakdown, Fastest
 from reports.explanation import Cell, Headroom
+
+MOST = 3  # operations that are measured
+
+POOLS = {"max": "max", "average": "avg"}
+WINDOWS = (2, 3)
+LRN = (5, 0.75, 2.0)  # size, beta and k of what is measured
+DROPOUT = 0.01  # share of a dropout that is measured
 
 STORED = {"forward": "nt", "dgrad": "nn", "wgrad": "tn"}  # of weights outputs × inputs, as PyTorch keeps them
 BUDGET = "4s"  # of measuring one cell's variants
@@ -135,7 +151,7 @@ def _pass(cell: Cell, plan: Plan, by_name: Mapping[str, Row]) -> Kernels | None:
         return Kernels("elementwise", {"batch": plan.batch, "classes": plan.network.classes})
     node = next((x for x in plan.network.nodes if x.name == row.layer), None)
     role = row.name.removeprefix(f"{row.layer} ")
-    if node is not None and (options := image_passes.options(node, role, plan.batch)):
+    if node is not None and (options := image_pass(node, role, plan.batch)):
         return Kernels("elementwise", options)
     if node is not None and row.name.endswith("update") and plan.network.optimizer != "sgd":
         return Kernels("optimizer", {"rule": plan.network.rule, "tensors": 1, "size": node.count})
@@ -182,3 +198,57 @@ def headroom(cells: Sequence[Cell], plan: Plan, sides: Sequence[Side], by_name: 
             took = max(cell.a, cell.b)
             measured.append(Headroom(cell.row, again.command, variant, seconds, took, 1 - seconds / took))
     return measured
+
+
+def image_pass(node: Node, role: str, batch: int) -> dict[str, Any] | None:
+    """Return options of `python -m micro.elementwise`; None for a layer, or sizes, that it lacks.
+    A gradient is measured with the forward pass before it (--phase step), dropout always with both."""
+    layer, given = node.layer, node.inputs[0]
+    if role not in ("forward", "gradient"):
+        return None
+    if isinstance(layer, Dropout) and layer.share >= DROPOUT:
+        return {"units": batch * size(given), "rate": layer.share}
+    if len(given) != 3 or given[1] != given[2]:
+        return None
+    both = {"phase": "step"} if role == "gradient" else {}
+    sizes = {"images": batch, "maps": given[0], "size": given[1]}
+    if isinstance(layer, BatchNorm):
+        return {**sizes, **({"mode": "frozen"} if layer.frozen else {}), **both}
+    if isinstance(layer, LocalResponseNorm) and (layer.size, layer.beta, layer.k) == LRN:
+        return {**sizes, "method": "lrn", **both}
+    unpadded = isinstance(layer, Pool) and layer.rounding == "floor" and not any(layer.pads)
+    if isinstance(layer, Pool) and unpadded and layer.window in WINDOWS and layer.stride == STRIDE:
+        sizes = {"images": batch, "channels": given[0], "size": given[1], "window": layer.window}
+        return {**sizes, "pool": POOLS[layer.mode], **both}
+    return None
+
+
+def benchmarks(call: Call) -> list[Kernels]:
+    """Return the benchmarks of a call's work: two for a convolution's gradients, which are one call."""
+    again = alone(call)
+    if again is None:
+        return []
+    benchmark, options = again
+    both = options.get("direction") == "dgrad" and all(call.arguments[10][:2])
+    directions = ("dgrad", "wgrad") if both else (options.get("direction"),)
+    return [Kernels(benchmark, {**options, "direction": x} if x else options) for x in directions]
+
+
+def fastest(breakdown: Breakdown, recording: Recording) -> Iterator[Fastest]:
+    """Measure the cells that take most, each by its largest call.
+    The call's share of the cell's time is its share of the cell's work."""
+    work, measured = nominal.work_of(recording.called), 0
+    for cell in breakdown.cells:
+        key = ((cell.row,), cell.column)
+        if measured == MOST or key not in work.largest:
+            continue
+        size, call = work.largest[key]
+        timed = [best(kernel) for kernel in benchmarks(call)]
+        if not timed or None in timed:
+            continue
+        variant = " and ".join(dict.fromkeys(pair[0] for pair in timed if pair))
+        seconds = sum(pair[1] for pair in timed if pair)
+        took = cell.a * size / max(work.flops[key], work.bytes[key])
+        left = (took - seconds) * cell.a / took
+        yield Fastest(cell.row, nominal.alone_command(call), variant, seconds, took, left)
+        measured += 1

@@ -6,11 +6,12 @@ Each cell has its interval, its reason and the command that repeats it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from macro.explaining import kinds
 from macro.explaining.certain import ERROR, LEAST
 from macro.explaining.gap import PROCESSES, Gap, levels, named_bars, swapped
-from macro.explaining.subject import Subject
+from macro.watching.recording import Watched
 from reports import stats
 from reports.explanation import RESIDUAL, Bar, Cell
 from reports.units import scaled, seconds, signed
@@ -122,3 +123,14 @@ def _speed(cell: Cell, side: str) -> str:
 def _library(seen: str | None) -> str:
     """Return the module of a kernel in `seen`: `symbol (module)`."""
     return (seen or "").rpartition("(")[2]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Names and processes of the two sides of an explanation."""
+
+    title: str  # of what takes its time, such as `A step of fcn-s, batch 64`
+    names: Sequence[str]  # of both sides
+    runs: int  # processes of each side
+    processes: Sequence[Sequence[Watched]]
+    heaps: tuple[str, str] | None = None  # of both sides, where nothing else differs

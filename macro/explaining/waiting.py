@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from macro.explaining.rows import WAITING, together
+from macro.watching.perf import Switch
 from macro.watching.recording import Watched
-from macro.watching.switches import waits
 
 IDLE = "waiting"
 FRAMEWORK = ["framework"]
@@ -102,3 +102,25 @@ def _pieces(spans: Sequence[dict[str, Any]]) -> Iterator[tuple[int, int, list[st
         done = open_.pop()
         yield at, max(at, done["end"]), done["rows"]
         at = max(at, done["end"])
+
+
+def waits(
+    switches: Sequence[Switch], sampled: set[int], threads: int, start: int, end: int
+) -> Iterator[tuple[int, int, int]]:
+    """Yield intervals in which some of `threads` waited: from, to, how many.
+    `sampled`: threads that have samples."""
+    first: dict[int, str] = {}
+    for switch in switches:
+        first.setdefault(switch.thread, switch.state)
+    active = {thread for thread, state in first.items() if state != "in"} | (sampled - set(first))
+    at = start
+    for switch in switches:
+        if len(active) < threads and switch.time > at:
+            yield at, switch.time, threads - len(active)
+        at = switch.time
+        if switch.state == "out":
+            active.discard(switch.thread)
+        else:
+            active.add(switch.thread)  # it runs, or would
+    if len(active) < threads and end > at:
+        yield at, end, threads - len(active)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from macro.explaining.attribute import Attribution
+from macro.explaining.attribute import Attribution, split
 from macro.explaining.rows import OUTSIDE, Row, called, together
-from macro.explaining.shared import split
 from macro.watching.watch import Side
 from reports import stats
 from reports.explanation import Agreement

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -9,20 +10,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kernels import heap
+from kernels.libs import preload
 from macro import changes
 from macro.changes import Named
 from macro.changes.base import Before, Step
-from macro.predicting import judged, own_turns, typed
+from macro.predicting import judged, script_step
 from macro.predicting.forecast import Foreseer
 from macro.predicting.foreseen import Foreseen
 from macro.predicting.foreseen import together as with_all
 from macro.processes import confirmed
+from micro.worker.process import POOLS
 from reports.advice import TOPIC
 from reports.prediction import LEFT_OUT
 from reports.record import Expected, Note, Run
 
 if TYPE_CHECKING:
     from reports.store import RunFile
+
 
 WORTH = 0.01  # of a step: a smaller saving is no advice
 BEST = 3  # changes that are timed again, and combined
@@ -78,7 +83,7 @@ def _starting(run: Run, known: tuple[int, int], took: float, count: int) -> tupl
     """Return seconds that each process took to start, and those that proofs of equal work took.
     The turns of `count` changes took `took` seconds; `known`: contests and notes in the file before them. A script's
     turns leave a note of each group."""
-    contests, notes = run.contests[known[0] :], [x.data for x in run.notes[known[1] :] if x.topic == own_turns.TOPIC]
+    contests, notes = run.contests[known[0] :], [x.data for x in run.notes[known[1] :] if x.topic == script_step.TOPIC]
     seconds: Mapping[str, float] = contests[-1].seconds if contests else {}
     proving = seconds.get("proving", 0.0)
     measuring = seconds.get("measuring", sum(x["seconds"] for x in notes) if notes else took)
@@ -228,4 +233,23 @@ def _shell(step: Step, winner: Foreseen | None) -> str:
     assert measured is not None
     saved = -100 * measured.seconds / winner.prediction.step
     about = f"{winner.words}: a {step.plan.phase} of {name} takes {saved:.1f} % less."
-    return typed.shell(step, winner.changed, [named.edit(step) for named in winner.changes], about)
+    return shell(step, winner.changed, [named.edit(step) for named in winner.changes], about)
+
+
+def variables(unchanged: Step, changed: Step) -> dict[str, str]:
+    """Return the variables of the changed step's process that the unchanged one lacks."""
+    new, old = (_variables(step) for step in (changed, unchanged))
+    return {name: value for name, value in new.items() if old.get(name) != value}
+
+
+def _variables(step: Step) -> dict[str, str]:
+    setting = step.setting
+    settings = heap.variables(setting.heap) | preload.variables(setting.preload) | setting.knobs.get("variables", {})
+    return dict.fromkeys(POOLS, str(setting.threads)) | {name: str(value) for name, value in settings.items()}
+
+
+def shell(unchanged: Step, changed: Step, code: Sequence[str], about: str) -> str:
+    """Format a file to be sourced: variables, and as comments what is to be written into the program."""
+    lines = [f"# {about}", *(f"# In the program: {line}" for line in code if line)]
+    lines += [f"export {name}={shlex.quote(value)}" for name, value in variables(unchanged, changed).items()]
+    return "\n".join(lines) + "\n"

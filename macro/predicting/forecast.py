@@ -19,13 +19,12 @@ from kernels.devices.cpu import cores
 from kernels.errors import LaunchError, SuiteError, Unavailable
 from kernels.users import raised
 from macro.changes import Named, _alone
-from macro.changes._at_once import at_once
 from macro.changes._heaps import beside
 from macro.changes._parts import OF_MALLOC, around
 from macro.changes.base import Asked, Before, Effect, Forecast, Part, Seen, Step
 from macro.equality.answer import takes
-from macro.predicting import judged, made, own, own_turns, watched
-from macro.predicting.foreseen import NOT_TIMED, Foreseen, joined, together
+from macro.predicting import judged, network_step, script_step
+from macro.predicting.foreseen import NOT_TIMED, Foreseen, at_once, joined, together
 from macro.processes.ahead import on, places, room_for
 from macro.watching import ends, perf
 from macro.watching.ends import Ended
@@ -65,16 +64,16 @@ class Foreseer:
     def before(self) -> Before:
         if why := perf.missing():
             raise Unavailable(f"a prediction needs to see where the time goes: {why}")
-        watch = partial(watched.before, arrays=self.arrays) if self.step.script is None else own.before
+        watch = partial(network_step.before, arrays=self.arrays) if self.step.script is None else script_step.before
         return watch(self.step, self.watching, self.say)
 
     @property
     def turns(self) -> Callable[..., list[Foreseen]]:
         """The function that times changes in turns with the unchanged step: a network's, or a script's."""
         if self.step.script is not None:
-            return partial(own_turns.make, peak=int(self.before.identity.get("peak", 0)))
+            return partial(script_step.make, peak=int(self.before.identity.get("peak", 0)))
         identity = _identity(self.before) if "before" in self.__dict__ else {}
-        return partial(made.make, folder=self.arrays, identity=identity)
+        return partial(network_step.make, folder=self.arrays, identity=identity)
 
     @property
     def proving(self) -> float:
@@ -89,7 +88,7 @@ class Foreseer:
             return
         before = self.before  # where it cannot be watched, nothing changed of it can
         if self.step.script is not None:
-            own_turns.check(self.step, before.identity.get("peak", 0))
+            script_step.check(self.step, before.identity.get("peak", 0))
         began = time.monotonic()
         running, free = list[ExitStack](), SimpleQueue[list[int]]()
         for place in self._places(new):
@@ -137,7 +136,7 @@ class Foreseer:
         changed = named.apply(self.step)
         same = (changed.plan.network, changed.plan.batch) == (self.step.plan.network, self.step.plan.batch)
         arrays = self.arrays if same else None
-        after = partial(watched.after, arrays=arrays) if self.step.script is None else own.after
+        after = partial(network_step.after, arrays=arrays) if self.step.script is None else script_step.after
         with ExitStack() as stack:
             running.append(stack)
             stack.enter_context(_apart(free, changed.setting.threads or cores()))
@@ -284,4 +283,4 @@ def _parts(candidate: Foreseen, step: float, processes: int) -> Sequence[Part]:
 
 def _identity(seen: Seen) -> dict[str, Any]:
     """Return what the process reported that it is, without what it built."""
-    return {name: value for name, value in seen.identity.items() if name not in watched.BUILT}
+    return {name: value for name, value in seen.identity.items() if name not in network_step.BUILT}

@@ -79,6 +79,13 @@ def sees_kernel() -> bool:
     return rights().kernel_samples is True
 
 
+def limits() -> list[str]:
+    """Return what samples lack here, as conditions of an explanation."""
+    if reason := missing():
+        return [f"no samples: {reason}; the operating system's share is inside the rows"]
+    return [] if sees_kernel() else ["perf sees no kernel code here: the operating system's share is in the residual"]
+
+
 def _rights() -> str:
     return "" if sees_kernel() else ":u"
 
@@ -104,27 +111,11 @@ class Sampler:
         self._data, self._log = folder / f"{pid}.perf", folder / f"{pid}.perf.log"
         for fifo in self.fifos:
             os.mkfifo(fifo)
+        record = "perf record -q -B -k CLOCK_MONOTONIC -D -1 --switch-events --switch-output=signal"
+        attached = ["--control", f"fifo:{','.join(self.fifos)}", "-p", str(pid), "-o", str(self._data)]
         with self._log.open("wb") as log:  # -B: no copy of every library into the home of the user
             self._process = subprocess.Popen(
-                [
-                    "perf",
-                    "record",
-                    "-q",
-                    "-B",
-                    "-k",
-                    "CLOCK_MONOTONIC",
-                    "-D",
-                    "-1",
-                    "--control",
-                    f"fifo:{','.join(self.fifos)}",
-                    "-p",
-                    str(pid),
-                    *_events(),
-                    "--switch-events",
-                    "--switch-output=signal",
-                    "-o",
-                    str(self._data),
-                ],
+                [*record.split(), *attached, *_events()],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -15,12 +15,11 @@ from kernels import heap
 from kernels.devices import open_device
 from kernels.errors import LaunchError, Unavailable, UsageError
 from macro.timing.entry import HANGS
-from macro.watching import ends, forecast, library_log, load, perf, reply, rounds
+from macro.watching import ends, library_log, load, perf, reply, rounds
 from macro.watching.ends import Ended
 from macro.watching.load import Load
-from macro.watching.perf import Sampler
 from macro.watching.recording import Recording, Watched
-from macro.watching.rounds import GROWN, MANY, SELDOM
+from macro.watching.rounds import GROWN, MANY, SELDOM, Observer
 from macro.watching.script import Program, Script
 from micro.worker.client import Died
 from reports.units import counted
@@ -53,12 +52,12 @@ def watch(
     was seen."""
     began = time.monotonic()
     with ExitStack() as stack:
-        looks: list[Look] = []
+        looks: list[ScriptObserver] = []
         try:
             for script in scripts:
                 program = Program(script, folder, *streams)
                 stack.callback(program.close)
-                look = Look(script, program, say)
+                look = ScriptObserver(script, program, say)
                 with look.record_end():
                     if not (missing := perf.missing()):
                         look.sample(folder, stack)
@@ -68,7 +67,7 @@ def watch(
                         raise Unavailable(f"{script.name}: it has no PyTorch, so that perf alone can tell: {missing}")
                     look.settle()
             block = sum(look.block_seconds for look in looks)
-            say(forecast.settled(time.monotonic() - began, len(looks), scripts[0].seconds, block))
+            say(ends.settled(time.monotonic() - began, len(looks), scripts[0].seconds, block))
             _rounds(looks, keep)
             if largest:
                 _beside(looks, largest)
@@ -86,7 +85,7 @@ def watch(
         return [look.recording for look in looks]
 
 
-def _interrupted(looks: Sequence[Look], keep: Callable[[Sequence[Recording]], None]) -> None:
+def _interrupted(looks: Sequence[ScriptObserver], keep: Callable[[Sequence[Recording]], None]) -> None:
     """Keep the rounds so far, if each script has enough for an interval."""
     for look in looks:
         look.recording.ended = "interrupted"
@@ -95,7 +94,7 @@ def _interrupted(looks: Sequence[Look], keep: Callable[[Sequence[Recording]], No
         keep([look.recording for look in looks])
 
 
-def _rounds(looks: Sequence[Look], keep: Callable[[Sequence[Recording]], None]) -> None:
+def _rounds(looks: Sequence[ScriptObserver], keep: Callable[[Sequence[Recording]], None]) -> None:
     """Run rounds until the budget is spent, and there are enough."""
     for turn in rounds.in_turns(looks, looks[0].script.seconds, random.Random(0)):
         if not turn.number & turn.number - 1:  # 1, 2, 4, 8 …
@@ -106,7 +105,7 @@ def _rounds(looks: Sequence[Look], keep: Callable[[Sequence[Recording]], None]) 
             keep([look.recording for look in looks])
 
 
-def _beside(looks: Sequence[Look], largest: Callable[[Recording], Sequence[dict[str, Any]]]) -> None:
+def _beside(looks: Sequence[ScriptObserver], largest: Callable[[Recording], Sequence[dict[str, Any]]]) -> None:
     """Record what libraries log, and the largest operations by themselves."""
     for look in looks:
         with look.record_end():
@@ -115,17 +114,14 @@ def _beside(looks: Sequence[Look], largest: Callable[[Recording], Sequence[dict[
                 look.again(largest(look.recording))
 
 
-class Look:
+class ScriptObserver(Observer):
     """A script and perf beside it."""
 
     def __init__(self, script: Script, program: Program, say: Say) -> None:
+        super().__init__(one_thread=True)
         self.script, self.program, self.say = script, program, say
-        self.sampler: Sampler | None = None
-        self.watched, self.unread = Watched(), list[Watched]()
+        self.watched, self.traced, self.skip, self.torch = Watched(), 1, 1, False
         self.recording = Recording({}, [self.watched])
-        self.seen = Watched()
-        self.patience, self.count, self.traced, self.skip = 5 * HANGS, 1, 1, 1
-        self.one_thread, self.faults, self.torch = True, 0.0, False
         self.load, self.since = list[Load](), (0.0, 0.0)  # of the last block; monotonic and perf's seconds when settled
         self.block_seconds = 0.0  # of the last block, with what is done before and after it
         self.fewest = 0.0  # page faults of a step, of any block since its heap is steady
@@ -143,9 +139,7 @@ class Look:
     def sample(self, folder: Path, stack: ExitStack) -> None:
         """Attach perf, which `stack` ends, before the script begins. Raises SuiteError, Ended, OSError."""
         self._first(False, time.monotonic() + self.script.patience)
-        self.sampler = Sampler(self.program.pid, folder)
-        stack.callback(self.sampler.close)
-        self.sampler.attached()
+        self.attach(self.program.pid, folder, stack).attached()
 
     def begin(self) -> None:
         """Start the script and wait until its first steps are over. Raises Ended, UsageError."""
@@ -216,7 +210,7 @@ class Look:
         if self.script.heap is None:
             self.seen = Watched()
             for _ in range(STARTED):
-                self._level("P0", self._plain(self.count))
+                self.level("P0", self._plain(self.count))
             started, self.seen = self.seen, Watched()
             if self._ask("heap", HANGS, do="heap", variables=heap.POLICIES["keep"])["done"]:
                 self.recording.started = started
@@ -285,17 +279,17 @@ class Look:
                 look()
             if number % SELDOM == 0:
                 if self.torch:
-                    self._level("P1", self._seconds(self._block(self.traced, spans=True)))
+                    self.level("P1", self._seconds(self._block(self.traced, spans=True)))
                 if self.sampler:
-                    self._level("P2", self._seconds(self._block(self.count, samples=True)))
+                    self.level("P2", self._seconds(self._block(self.count, samples=True)))
         self.unread.append(self.seen)
 
     def _p0(self) -> None:
-        self._level("P0", self._taken(self._undisturbed(self.count)))
+        self.level("P0", self._taken(self._undisturbed(self.count)))
 
     def _without(self, path: str) -> None:
         """Run plain steps without a parameter's gradient, or a module."""
-        self._level(f"without {path}", self._seconds(self._block(self.count, without=path)))
+        self.level(f"without {path}", self._seconds(self._block(self.count, without=path)))
 
     def _undisturbed(self, count: int, spans: bool = False, samples: bool = False) -> Reply:
         """Run a block in which the program's memory does not grow."""
@@ -315,10 +309,7 @@ class Look:
         self.seen.steps = [(start, end, cpu * 1e-9, blocked) for start, end, cpu, *_ in block["steps"]]
         self.seen.events = reply.events(block)
         self.seen.watched_system.append(reply.system(block))
-        self._level("P3", self._seconds(block))
-
-    def _level(self, name: str, seconds: float) -> None:
-        self.seen.level(name, seconds, self.faults)
+        self.level("P3", self._seconds(block))
 
     def _plain(self, count: int) -> float:
         return self._taken(self._block(count))
@@ -353,16 +344,15 @@ class Look:
         self.recording.program["peak"] = block["peak"]  # bytes that it had in memory at most
         return block
 
-    def read(self) -> None:
-        """Add the unread rounds, with perf's samples. Raises LaunchError."""
+    def read(self) -> list[Watched]:
+        """Add the unread rounds to the recording, and return them. Raises LaunchError."""
         if self.sampler and self.unread:
             now, perf_seconds = time.monotonic(), self.sampler.seconds()
             self.recording.program["perf"] = (perf_seconds - self.since[1]) / (now - self.since[0])
-            seen = self.sampler.read()
-            for watched in self.unread:
-                watched.sampled(seen)
-        while self.unread:  # an interrupt leaves no round to be added twice
-            self.watched.add(self.unread.pop(0))
+        unread = super().read()
+        for watched in unread:
+            self.watched.add(watched)
+        return unread
 
     def over(self, end: Ended) -> None:
         """Record an early end: what was seen counts where it is enough. Raises SuiteError."""

@@ -1,13 +1,17 @@
-"""Rounds of several programs in turns: the one order in which steps are watched, whatever program makes them."""
+"""Observers of programs, and their rounds in turns: the order in which steps are watched, whatever makes them."""
 
 from __future__ import annotations
 
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple, TypeVar
 
-from macro.timing.entry import FEWEST
+from macro.timing.entry import FEWEST, HANGS
+from macro.watching.perf import Sampler
+from macro.watching.recording import Watched
 
 BLOCK = 0.1  # seconds of steps at one level, at least
 SELDOM = 3  # only each third round looks at what a level costs
@@ -18,11 +22,38 @@ GROWN, MANY = 1.25, 4096  # so many times, and so many pages
 Block = TypeVar("Block")
 
 
-class Look(Protocol):
-    """One program that is watched."""
+class Observer:
+    """A program that is watched, a network's process or a script, and perf beside it."""
+
+    def __init__(self, one_thread: bool) -> None:
+        self.sampler: Sampler | None = None
+        self.one_thread, self.seen, self.unread = one_thread, Watched(), list[Watched]()
+        self.patience, self.count = 5 * HANGS, 1  # seconds for a block, and its steps
+        self.faults = 0.0  # page faults of a step of the last block
+
+    def attach(self, pid: int, folder: Path, stack: ExitStack) -> Sampler:
+        """Attach perf, which `stack` ends."""
+        self.sampler = Sampler(pid, folder)
+        stack.callback(self.sampler.close)
+        return self.sampler
 
     def round(self, number: int, order: random.Random) -> None:
         """Run plain and traced blocks of steps, in random order."""
+        raise NotImplementedError
+
+    def level(self, name: str, seconds: float) -> float:
+        """Record a block of steps of so many seconds each at a level; return the seconds."""
+        self.seen.level(name, seconds, self.faults)
+        return seconds
+
+    def read(self) -> list[Watched]:
+        """Return the unread rounds, with perf's samples. Raises LaunchError."""
+        if self.sampler and self.unread:
+            seen = self.sampler.read()
+            for watched in self.unread:
+                watched.sampled(seen)
+        unread, self.unread = self.unread, []
+        return unread
 
 
 class Turn(NamedTuple):
@@ -33,7 +64,7 @@ class Turn(NamedTuple):
     read: bool  # whether what perf saw is to be read now
 
 
-def in_turns(looks: Sequence[Look], seconds: float, order: random.Random, fewest: int = FEWEST) -> Iterator[Turn]:
+def in_turns(looks: Sequence[Observer], seconds: float, order: random.Random, fewest: int = FEWEST) -> Iterator[Turn]:
     """Yield rounds until `seconds` are spent, `fewest` or more.
     perf reads all names of a library for a single sample, so the caller reads its samples when the rounds begin to
     count, and then when that takes a fifth of the time or less."""

@@ -14,8 +14,7 @@ import pytest
 from kernels.errors import UsageError
 from macro import explain
 from macro.explaining import traced
-from macro.explaining.cuda_names import kind_of, short
-from macro.explaining.device_time import Account, account, time_range
+from macro.explaining.device_time import Account, account, kind_of, short, time_range
 from macro.traces import chrome
 from macro.watching.device import Device, Work
 from tests.conftest import Ran

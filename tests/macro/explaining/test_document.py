@@ -78,67 +78,6 @@ def test_a_call_that_several_rows_could_have_made_is_none_of_theirs(sides: list[
     assert as_called(known["fc2 wgrad"], one, known) == square
 
 
-def test_a_document_says_what_was_watched(sides: list[Side]) -> None:
-    told = attribution.note(document.explain(PLAN, sides, 3.0)).data
-    assert (told["a"], told["b"], told["network"], told["batch"]) == ("numpy", "jax", "fcn-r", 128)
-    assert told["step"] == pytest.approx({"a": 0.010, "b": 0.006}) and told["gap"] == pytest.approx(0.004)
-    cells = {(x["row"], x["column"]): x for x in told["cells"]}
-    wgrad = cells[("fc1 wgrad", "gemm")]
-    assert (wgrad["a"], wgrad["b"]) == pytest.approx((0.004, 0.003))
-    assert wgrad["how"] == {"a": "TN", "b": "TN"}
-    assert cells[("in no span", "OS memory")]["a"] == pytest.approx(0.001)
-    assert told["residual"] == pytest.approx({"a": 0, "b": 0}, abs=1e-9)
-    assert told["closure"]["a"] == pytest.approx(
-        {"sampling": 1, "span": 0.7, "naming": 1, "threads": 1, "replay": 0.39, "replay without frees": 0.39}
-    )
-    assert told["levels"]["a"] == {"P1": 1, "P3": 2, "P0'": 1}
-    assert {(x["side"], x["row"], x["verdict"]) for x in told["agreement"]} == {
-        ("a", "fc1 wgrad", "agree"),
-        ("a", "fc1 update", "one witness"),
-        ("a", "loss", "one witness"),
-        ("b", "fc1 wgrad", "disagree"),
-        ("b", "fc1 update", "one witness"),
-        ("b", "loss", "one witness"),
-    }
-    assert dict(told["waterfall"]["layer"])["fc1"] == pytest.approx(0.001)
-    assert sorted((x["row"], x["column"]) for x in told["named"]) == [
-        ("fc1 wgrad", "gemm"),
-        ("in no span", "OS memory"),
-        ("in no span", "interpreter"),
-        ("in no span", "packing"),
-    ]
-
-
-def test_a_person_reads_sentences_cells_and_what_is_not_known(sides: list[Side]) -> None:
-    text = attribution.text(document.explain(PLAN, sides, 3.0))
-    lines = text.splitlines()
-    assert lines[0] == (
-        "A step of fcn-r, batch 128, takes 10.0 ms in numpy and 6.00 ms in jax: a gap of +4.00 ms [+4.00 ms, +4.00 ms] "
-        "within these processes."
-    )
-    assert lines[1].startswith("Watching changes the time of a step by +100% in numpy and +100% in jax: ")
-    assert lines[2].startswith("Certain by cause: gemm +1.00 ms [+1.00 ms, +1.00 ms], ")
-    assert lines[3].startswith("By layer: ") and "fc1 +1.00 ms" in lines[3]
-    numbered = [line for line in lines if line[:2] in ("1.", "2.", "3.", "4.", "5.")]
-    assert len(numbered) == 4
-    (packing,) = [line for line in numbered if "packing, " in line]
-    assert "packing inside the library, which jax has not. Repeat: python -m " in packing
-    (wgrad,) = [line for line in numbered if "gemm, fc1 wgrad" in line]
-    assert "an extra operation: numpy has more work. Repeat: python -m micro.gemm --m " in wgrad
-    (row,) = [line.split() for line in lines if line.startswith("fc1 wgrad")]
-    assert row == ["fc1", "wgrad", "gemm", "4.00", "3.00", "+1.00", "[+1.00,", "+1.00]", "+1.00", "0.00"]
-    (rest,) = [line.split() for line in lines if line.startswith("residual")]
-    assert [float(x.strip("[,]")) for x in rest[1:]] == [0] * 5
-    assert any(line.split()[:4] == ["gemm", "7.00", "6.00", "+1.00"] and "certain" in line for line in lines)
-    assert any(x.startswith("by layer: ") and "fc1 +1.00 ms *" in x for x in lines)
-    ways = "rows timed in the trace and by making their calls again (replay): "
-    witnesses = "1 agree within 10 %, 1 disagree, 4 have one witness; jax fc1 wgrad: trace 3.00 ms, replay 3.90 ms"
-    assert ways + witnesses in lines
-    assert any(x.startswith("1 process of each: ") and "--runs 5" in x for x in lines)
-    assert lines[-2].startswith("A cause is a candidate saving until")
-    assert lines[-1].startswith("Quality: weak: 30.0% of a step in no named kernel (")
-
-
 def test_equal_steps_name_nothing(sides: list[Side]) -> None:
     again = [sides[1], side("numpy", FAST)]
     told = document.explain(PLAN, again, 3.0)
@@ -168,13 +107,6 @@ def test_what_cannot_be_known_is_said(sides: list[Side], monkeypatch: pytest.Mon
     monkeypatch.setattr(perf, "missing", lambda: "no perf")
     conditions = document.explain(replace(PLAN, generations=5), sides, 3.0).conditions
     assert conditions[0] == "no samples: no perf; the operating system's share is inside the rows"
-
-
-def test_two_heaps_of_one_framework_are_the_swap_itself(sides: list[Side]) -> None:
-    told = document.explain(PLAN, [sides[0], side("numpy", FAST, heap="keep")], 3.0)
-    assert (told.a, told.b) == ("numpy heap default", "numpy heap keep")
-    (swap,) = [x for x in told.sentences if x.startswith("Only the heap differs (default, keep), ")]
-    assert "+1.00 ms of it in the operating system's memory management, +3.00 ms elsewhere" in swap
 
 
 def test_each_command_that_repeats_is_one(sides: list[Side]) -> None:

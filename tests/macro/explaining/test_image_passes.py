@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 import micro
-from macro.explaining import image_passes
-from macro.explaining.repeat import best, repeat
+from macro.explaining.repeat import best, image_pass, repeat
 from macro.explaining.rows import rows
 from macro.frameworks import find
 from macro.networks.base import Network
@@ -71,14 +70,14 @@ def test_each_pass_has_its_benchmark(cell: tuple[str, str], options: dict[str, o
     assert planned.contests
     node = next(x for x in NET.nodes if x.name == cell[0].split()[0])
     if "activation" not in cell[0]:
-        assert image_passes.options(node, cell[0].split()[1], 4) == options
+        assert image_pass(node, cell[0].split()[1], 4) == options
 
 
 def test_what_micro_has_not_is_repeated_by_the_framework() -> None:
     for cell in (("odd forward", "pooling"), ("norm gradient sum", "element-wise"), ("norm update", "optimizer")):
         assert again(*cell).startswith("python -m macro run passes --frameworks numpy")
     odd = {node.name: node for node in replace(NET, input=(3, 15, 17)).nodes}
-    assert image_passes.options(odd["norm"], "forward", 4) is None
+    assert image_pass(odd["norm"], "forward", 4) is None
 
 
 def test_a_gradient_with_its_forward_pass_is_no_bound_of_it() -> None:

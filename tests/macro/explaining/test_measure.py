@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from kernels.errors import LaunchError, SuiteError, UsageError
-from macro.explaining import document, measure
+from macro.explaining import breakdown, document, measure, pair
 from macro.timing.entry import FEWEST, Plan
-from macro.watching import watch
+from macro.watching import kg, watch
 from macro.watching.recording import Round, Watched
 from macro.watching.watch import Side
 from reports import attribution, store
@@ -219,3 +219,39 @@ def both_with(taken: Sequence[Round]) -> list[Side]:
         own[:] = own or [Watched()]
         own[0].add(one.watched)
     return sides
+
+
+@pytest.fixture
+def sides() -> list[Side]:
+    both = [side("numpy", ["fc1 wgrad", *FAST]), side("pytorch", FAST)]
+    for one in both:
+        one.entry.identity = {"kind": "hello", "seq": 1, "t_mono_ns": 5, "python": "3.11", "version": "2"}
+        one.processes[0].calls.append((["fc1 update"], None))  # of a kind that nobody tells
+    return both
+
+
+def test_each_is_written_and_told_alone(sides: list[Side], tmp_path: Path) -> None:
+    said: list[str] = []
+    assert measure.keep_recordings(PLAN, sides, tmp_path / "run.jsonl", said.append)
+    paths = [tmp_path / "run-a.kg", tmp_path / "run-b.kg"]
+    assert said == [f"recording: {path}" for path in paths]
+    for path, one in zip(paths, sides, strict=True):
+        read = kg.read(path)
+        assert "seq" not in read.program and read.processes[0].calls == one.processes[0].calls
+        assert read.program["script"] == f"{PLAN.network.name} {one.entry.framework.name}"
+        found = breakdown.taken_apart(read, 0.0, breakdown.Ceilings(None, None))
+        assert sum(cell.a for cell in found.cells) + found.residual["a"] == pytest.approx(found.step["a"], rel=1e-3)
+        assert {cell.phase for cell in found.cells if cell.path == "fc1"} >= {"backward", "update"}
+
+
+def test_two_of_them_are_a_gap(sides: list[Side]) -> None:
+    told = pair.explain(*(measure.recording_of(PLAN, one) for one in sides), 0.0)
+    steps = [sum(x for p in one.processes for x in p.levels["P0"]) for one in sides]
+    assert (told.gap > 0) == (steps[0] > steps[1])
+    assert any(cell.row.startswith("fc1 ") for cell in told.cells)
+
+
+def test_a_disk_that_is_full_is_said(sides: list[Side], tmp_path: Path) -> None:
+    said: list[str] = []
+    assert not measure.keep_recordings(PLAN, sides, tmp_path / "nowhere" / "run.jsonl", said.append)
+    assert said[0].startswith("macro explain: -o ") and "No such file" in said[0]

@@ -10,7 +10,7 @@ import pytest
 from macro import changes
 from macro.changes import _products, mkl_dispatch, threads
 from macro.changes.base import Effect, Forecast, Part, Step
-from macro.predicting import advice, judged, typed
+from macro.predicting import advice, judged
 from macro.predicting.foreseen import Foreseen, joined, together
 from macro.processes import confirmed
 from macro.processes.job import Setting
@@ -202,5 +202,5 @@ def test_the_shell_file_sets_what_differs_and_says_what_is_to_be_written() -> No
 
 def test_threads_are_every_pools() -> None:
     two: Step = changes.find("threads=2").apply(step())
-    assert typed.variables(step(), two).keys() >= {"OMP_NUM_THREADS", "MKL_NUM_THREADS"}
-    assert typed.variables(step(), step()) == {}
+    assert advice.variables(step(), two).keys() >= {"OMP_NUM_THREADS", "MKL_NUM_THREADS"}
+    assert advice.variables(step(), step()) == {}

@@ -15,15 +15,16 @@ import pytest
 from kernels import users
 from kernels.devices.cpu import cores
 from macro import changes, frameworks
-from macro.changes import Named
+from macro.changes import Named, _heaps, _parts
 from macro.changes.base import FAULTS, FUNCTIONS, Asked, Change, Effect, Forecast, Part, Seen, Step
-from macro.predicting import forecast, judged, watched
+from macro.predicting import forecast, foreseen, judged, network_step
 from macro.predicting.forecast import Foreseer
 from macro.processes import ahead
 from macro.processes.ahead import places
 from macro.watching.ends import Ended
 from macro.watching.script import Script
 from reports import store
+from tests.macro.changes import test_brings
 from tests.macro.changes.test_changes import before, seen, step
 from tests.reports.test_prediction import environment
 
@@ -82,11 +83,11 @@ def test_kernels_by_themselves_have_memory_as_the_step_has_it(
 
 @pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="a system that does not tell pages")
 def test_what_lies_in_huge_pages_is_told_by_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert 0.0 <= (watched.huge(os.getpid()) or 0.0) <= 1.0
-    assert watched.huge(1 << 30) is None
+    assert 0.0 <= (network_step.huge(os.getpid()) or 0.0) <= 1.0
+    assert network_step.huge(1 << 30) is None
     told = "Rss:  900 kB\nPss: 7 kB\nAnonymous: 400 kB\nAnonHugePages:   300 kB\n"
     monkeypatch.setattr(Path, "read_text", lambda self, *how: told)
-    assert watched.huge(1) == 0.75
+    assert network_step.huge(1) == 0.75
 
 
 def test_changed_steps_are_looked_at_and_what_fails_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -101,7 +102,7 @@ def test_changed_steps_are_looked_at_and_what_fails_is_told(monkeypatch: pytest.
             raise Ended("failed", "it died", 9)
         return seen()
 
-    monkeypatch.setattr("macro.predicting.watched.after", after)
+    monkeypatch.setattr("macro.predicting.network_step.after", after)
     asked = [changes.find("heap-keep"), Named(PLAIN), changes.find("batch=3")]
     one.look(asked)
     told = [one.single(named).prediction for named in asked]
@@ -118,7 +119,7 @@ def test_changed_steps_are_looked_at_and_what_fails_is_told(monkeypatch: pytest.
 def test_changes_that_measure_kernels_share_the_time_for_that(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     one, alone = foreseer(tmp_path / "run.jsonl"), list[float]()
     one.__dict__["before"], one.alone = before(), 30.0
-    monkeypatch.setattr("macro.predicting.watched.after", lambda *of, **more: seen())
+    monkeypatch.setattr("macro.predicting.network_step.after", lambda *of, **more: seen())
 
     def brings(asked: Asked) -> Forecast:
         alone.append(asked.alone)
@@ -257,3 +258,37 @@ def test_steps_that_are_looked_at_at_once_have_cores_of_their_own() -> None:
     assert places(len(every)) == [sorted(every)]
     one.step = replace(one.step, framework=frameworks.find("kernels-only"))  # it times kernels as it is built
     assert one._places([]) == [sorted(every)]
+
+
+def test_of_what_two_changes_change_each_leaves_its_ratio_of_what_the_other_leaves() -> None:
+    two, better, faults = Part("gemm", -0.5, -0.51, -0.49, 1.0), Part("gemm", -0.4, -0.44, -0.36, 1.0), _parts.around
+    both, rest = foreseen.at_once([two, better, faults("page faults", -0.1, 0.02, 0.1)])
+    assert both.seconds == pytest.approx(-0.7) and both.of == 1.0
+    assert both.high - both.seconds == pytest.approx(((0.01 * 0.6) ** 2 + (0.04 * 0.5) ** 2) ** 0.5)
+    assert rest == faults("page faults", -0.1, 0.02, 0.1)
+    apart = [Part("gemm", -0.5, -0.6, -0.4), two]  # of one nothing is known but its sum
+    assert foreseen.at_once(apart) == apart
+    others = [Part("the smaller ones", -2.5, -3.0, -2.0, 5.0), Part("the smaller ones", -50.0, -60.0, -40.0, 100.0)]
+    assert foreseen.at_once(others) == others  # of other kernels
+
+
+def test_page_faults_go_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_heaps, "new_memory", lambda page: 2e-6 if page == 4096 else 0.5e-6)
+    gone = seen(faults=0.0)
+    parts = [
+        changes.find(word).change.brings(test_brings.asked(step(), before(), gone)).parts
+        for word in ("heap-keep", "huge-pages")
+    ]
+    (both,) = foreseen.at_once([*parts[0], *parts[1]])
+    assert both.seconds == pytest.approx(-0.2)  # all of the operating system's time, and no more
+    assert both.high - both.seconds == pytest.approx(parts[0][0].high - parts[0][0].seconds)  # what one costs
+
+
+def test_page_faults_that_come_add_to_each_other() -> None:
+    few, more = (_parts.around(_parts.PAGE_FAULTS, change, 0.3 * change, 0.01) for change in (0.3, 0.4))
+    (both,) = foreseen.at_once([few, more])
+    assert both.seconds == pytest.approx(0.7) and both.high - both.seconds == pytest.approx(0.21)
+    (uncertain,) = foreseen.at_once([few, _parts.around(_parts.PAGE_FAULTS, 1e-4, 3e-3, 0.01)])
+    assert uncertain.high - uncertain.seconds < 0.1  # and not thirty times what both bring
+    (none,) = foreseen.at_once([few, _parts.around(_parts.PAGE_FAULTS, -0.01, 0.003, 0.01)])
+    assert none.seconds == pytest.approx(-0.01)  # where freed memory is kept none come

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from macro.changes.base import Effect, Forecast, Part
-from macro.predicting import judged, made, watched
+from macro.predicting import judged, network_step
 from macro.predicting.foreseen import Foreseen
 from macro.processes.job import Setting
 from macro.timing.entry import Entry
@@ -109,12 +109,13 @@ def test_what_rounds_will_be_off_by_is_of_as_many_as_there_is_time_for(
 
 
 def test_one_round_is_off_by_students_t_of_as_few_as_were_watched() -> None:
-    assert watched.spread([1.0, 1.1, 0.9, 1.2, 0.8]) == pytest.approx(2.132 * 0.1581, rel=1e-3)
-    assert watched.spread([1.0, 1.1, 0.9]) == 0.0
+    assert network_step.spread([1.0, 1.1, 0.9, 1.2, 0.8]) == pytest.approx(2.132 * 0.1581, rel=1e-3)
+    assert network_step.spread([1.0, 1.1, 0.9]) == 0.0
     draw = random.Random(7)
     many = [draw.gauss(1.0, 0.05) for _ in range(400)]
-    assert watched.spread(many) == pytest.approx(1.645 * 0.05, rel=0.2)
-    assert watched.spread([*many[:-1], 99.0]) == pytest.approx(watched.spread(many), rel=0.02)  # means are trimmed
+    assert network_step.spread(many) == pytest.approx(1.645 * 0.05, rel=0.2)
+    # Means are trimmed.
+    assert network_step.spread([*many[:-1], 99.0]) == pytest.approx(network_step.spread(many), rel=0.02)
 
 
 def test_a_step_that_is_timed_takes_longer_than_it_did_watched_and_so_does_all_that_was_told() -> None:
@@ -269,14 +270,14 @@ def test_what_two_unchanged_processes_differ_by_is_in_the_interval_of_one_of_eac
 def test_what_does_not_save_is_left_out_and_then_all_of_it_ends() -> None:
     first, twin = around(1.0, 1), around(1.0, 2)
     useless, useful = around(1.03, 3), around(0.8, 4)
-    made.drop((first, twin), [useless, useful], 0.01)
+    network_step.drop((first, twin), [useless, useful], 0.01)
     assert useless.ended == "left out after 12 rounds, in which it saved less than 1 %"
     assert not (useful.ended or first.ended or twin.ended)
-    made.drop((first, twin), [useless], 0.01)
+    network_step.drop((first, twin), [useless], 0.01)
     assert first.ended == twin.ended == "nothing is left to compare it with"
 
 
 def test_what_two_unchanged_steps_differ_by_may_have_been_bad_luck() -> None:
     changed = around(1.03, 3)
-    made.drop((around(1.0, 1), around(1.1, 2)), [changed], 0.01)
+    network_step.drop((around(1.0, 1), around(1.1, 2)), [changed], 0.01)
     assert not changed.ended

@@ -13,10 +13,10 @@ import pytest
 
 from kernels.errors import LaunchError, SuiteError, Unavailable, UsageError
 from macro.timing.entry import FEWEST
-from macro.watching import kg, load, perf, program
+from macro.watching import kg, load, perf, program, rounds
 from macro.watching.ends import Ended
 from macro.watching.load import Load
-from macro.watching.program import TRIES, Look, watch
+from macro.watching.program import TRIES, ScriptObserver, watch
 from macro.watching.recording import Recording, Watched
 from macro.watching.script import Script
 from micro.worker.client import Died
@@ -107,7 +107,7 @@ def watched(
         fake.messages.insert(0, BEGUN)  # read before perf is attached
     monkeypatch.setattr(program, "Program", made)
     monkeypatch.setattr(perf, "missing", lambda: missing)
-    monkeypatch.setattr(program, "Sampler", lambda pid, folder: Sampler(fake))
+    monkeypatch.setattr(rounds, "Sampler", lambda pid, folder: Sampler(fake))
     keep = [].append if kept is None else kept.append
     return watch([script], tmp_path, (io.BytesIO(), io.BytesIO()), said.append, keep), said
 
@@ -252,7 +252,7 @@ def test_load_and_perfs_processor_time_are_recorded(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(("faults", "taken"), [([], 1), ([0, 9999], 2), ([9999] * 99, TRIES)])
 def test_a_block_in_which_memory_grew_is_taken_again(faults: list[int], taken: int) -> None:
     fake: Any = Program(faults=faults)
-    look = Look(SCRIPT, fake, lambda text: None)
+    look = ScriptObserver(SCRIPT, fake, lambda text: None)
     look.recording.program["heap"] = "keep"
     look.seen, look.skip = Watched(), 0
     look._undisturbed(2)
@@ -262,10 +262,10 @@ def test_a_block_in_which_memory_grew_is_taken_again(faults: list[int], taken: i
 def test_an_answer_of_another_kind_is_an_error() -> None:
     fake: Any = Program({"kind": "heap", "done": True})
     with pytest.raises(LaunchError, match=r"train\.py: says 'heap' where 'block' was expected"):
-        Look(SCRIPT, fake, lambda text: None)._block(1)
+        ScriptObserver(SCRIPT, fake, lambda text: None)._block(1)
 
 
 def test_a_script_that_stops_stepping_has_ended() -> None:
     fake: Any = Program(most=-1)
     with pytest.raises(Ended, match="no end of its steps within"):
-        Look(SCRIPT, fake, lambda text: None)._ask("block", 0.0, do="nothing")
+        ScriptObserver(SCRIPT, fake, lambda text: None)._ask("block", 0.0, do="nothing")

@@ -10,7 +10,7 @@ import pytest
 from macro.frameworks import find
 from macro.processes.job import Setting
 from macro.timing.entry import Entry, Plan
-from macro.watching.watch import TRIES, Look
+from macro.watching.watch import TRIES, NetworkObserver
 from tests.macro.watched import NET
 
 STEP = 200_000_000  # nanoseconds: longer than a block
@@ -39,11 +39,11 @@ class Process:
         return {"steps": steps, "faults": faults, "system_ns": inside, "spans": [], "traces": True}
 
 
-def looked(*faults: int, grew: int = PLAIN) -> tuple[Look, Process]:
+def looked(*faults: int, grew: int = PLAIN) -> tuple[NetworkObserver, Process]:
     """After a round of a process that was started."""
     process = Process(*faults, grew=grew)
     script: Any = process
-    look = Look(Plan(NET, NET.batch, "step", 1.0, 1), Entry(find("numpy"), Setting()), script)
+    look = NetworkObserver(Plan(NET, NET.batch, "step", 1.0, 1), Entry(find("numpy"), Setting()), script)
     look.round(1, Random(1))
     return look, process
 

@@ -9,10 +9,10 @@ from typing import Any, cast
 import pytest
 
 from kernels.errors import Unavailable
-from macro.predicting import own_turns
-from macro.predicting.own import Plain
+from macro.predicting import script_step
+from macro.predicting.script_step import Plain
 from macro.processes import ahead
-from macro.watching.program import Look
+from macro.watching.program import ScriptObserver
 from macro.watching.script import Script
 from tests.macro.changes.test_changes import step
 from tests.macro.predicting.test_advice import foreseen
@@ -30,23 +30,23 @@ def test_as_many_run_at_once_as_memory_has_room_for(
         taken.append((len(group), step.plan.seconds))
         return list(group)
 
-    monkeypatch.setattr(own_turns, "_time", made)
+    monkeypatch.setattr(script_step, "_time", made)
     monkeypatch.setattr(ahead, "memory", lambda: 10 * GIB)
     three = [foreseen(word) for word in ("heap-keep", "heap-jemalloc", "mkl-dispatch")]
     own = step()
     own = replace(own, plan=replace(own.plan, seconds=6.0))
-    assert own_turns.make(own, three, cast(Any, None), lambda text: None, peak) == three
+    assert script_step.make(own, three, cast(Any, None), lambda text: None, peak) == three
     assert taken == [(count, pytest.approx(2.0 * count)) for count in groups]
 
 
 def test_a_program_that_memory_has_no_room_for_three_of_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ahead, "memory", lambda: 10 * GIB)
     with pytest.raises(Unavailable, match=r"of 4\.3 GB each; memory has room for 2: give it smaller batches"):
-        own_turns.check(step(), 4 * GIB)
+        script_step.check(step(), 4 * GIB)
 
 
 def test_a_block_has_both_clocks() -> None:
     look = Plain(Script(Path("train.py")), cast(Any, None), print)
     look.last = {"steps": [(0, 30_000_000, 10_000_000, 0, 0), (0, 50_000_000, 20_000_000, 0, 0)], "blocked": 10_000_000}
     assert look.block() == pytest.approx({"wall": 0.04, "cpu": 0.02, "blocked": 0.0})
-    assert isinstance(look, Look)
+    assert isinstance(look, ScriptObserver)

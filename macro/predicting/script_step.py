@@ -10,12 +10,14 @@ import os
 import random
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import IO, TYPE_CHECKING, TypeVar
 
-from kernels.errors import LaunchError
+from kernels.devices.cpu import cores
+from kernels.errors import LaunchError, SuiteError, Unavailable
 from kernels.libs import preload
 from kernels.ops.conv.problem import Conv
 from kernels.ops.gemm.problem import Gemm
@@ -26,21 +28,32 @@ from macro.explaining.breakdown import Ceilings, place, taken_apart
 from macro.explaining.nominal import Work, work_of
 from macro.explaining.operation_work import alone
 from macro.explaining.rows import Row
-from macro.predicting.watched import spread, started_with, steady, symbols
-from macro.timing.entry import Entry
-from macro.watching import ends, reply
+from macro.predicting import judged, network_step
+from macro.predicting.foreseen import Foreseen
+from macro.predicting.network_step import spread, started_with, steady, symbols
+from macro.processes.ahead import room_for
+from macro.timing import results, turns
+from macro.timing.entry import TWIN, Entry
+from macro.watching import ends, reply, rounds
 from macro.watching.ends import Ended
 from macro.watching.load import children
-from macro.watching.program import Look, watch
+from macro.watching.program import ScriptObserver, watch
 from macro.watching.recording import Recording, Watched
 from macro.watching.script import Program, Script
 from macro.watching.watch import Side
+from reports.record import Note
+from reports.units import counted
+
+if TYPE_CHECKING:
+    from reports.store import RunFile
+
+TOPIC = "turns"
 
 ROUNDS = 3  # of a changed program, for its page faults
 READY, MOST = 2, 16  # batches that each worker of PyTorch's data loader keeps ready; steps that do not count
 KINDS: Mapping[str, type[Problem]] = {"gemm": Gemm, "convolution": Conv}  # of work that is called by itself
 Say = Callable[[str], None]
-Watching = TypeVar("Watching", bound=Look)
+Watching = TypeVar("Watching", bound=ScriptObserver)
 
 
 def script(step: Step, seconds: float) -> Script:
@@ -80,7 +93,7 @@ def after(step: Step, say: Say, stack: ExitStack, looks: Sequence[str]) -> Seen:
     """Run some blocks of a changed step without a tracer, one if `looks` is empty; no clock is read.
     `stack` ends the program. Raises SuiteError, Ended."""
     folder, streams = stack.enter_context(place_of())
-    look = started(Look if FUNCTIONS in looks else Plain, script(step, 1.0), folder, streams, stack, say)
+    look = started(ScriptObserver if FUNCTIONS in looks else Plain, script(step, 1.0), folder, streams, stack, say)
     with look.record_end():
         look.settle()
         for number in range(ROUNDS if looks else 1):
@@ -95,7 +108,7 @@ def after(step: Step, say: Say, stack: ExitStack, looks: Sequence[str]) -> Seen:
     return Seen(functions, *about, *faults, _identity(look.recording))
 
 
-class Plain(Look):
+class Plain(ScriptObserver):
     """A program of which only plain steps are timed."""
 
     gone: str | None = None  # how the program ended by itself
@@ -109,7 +122,7 @@ class Plain(Look):
         self.seen = Watched(rounds=[number] * self.count)
         try:
             self.last = self._undisturbed(self.count)
-            self._level("P0", self._taken(self.last))
+            self.level("P0", self._taken(self.last))
             self.unread.append(self.seen)
         except Ended as end:
             self.gone = ends.late(end)
@@ -154,3 +167,102 @@ def place_of() -> Iterator[tuple[Path, tuple[IO[bytes], IO[bytes]]]]:
     """Yield a folder, and streams to nowhere, since several programs print at once."""
     with tempfile.TemporaryDirectory(prefix="kernelgap-whatif-") as name, open(os.devnull, "wb") as nowhere:
         yield Path(name), (nowhere, nowhere)
+
+
+def make(
+    step: Step, foreseen: Sequence[Foreseen], file: RunFile, say: Say, peak: float, hopeless: float | None = None
+) -> list[Foreseen]:
+    """Time changes in turns with the unchanged program and its control run, as those of a network.
+    `peak`: bytes that a process of it has at most: as many run at once as memory has room for."""
+    at_once = max(1, room_for(peak) - judged.UNCHANGED)
+    groups = [foreseen[i : i + at_once] for i in range(0, len(foreseen), at_once)]
+    if len(groups) > 1:
+        say(
+            f"memory has room for {counted(at_once, 'change')} at once, so that they take turns in {len(groups)} groups"
+        )
+    timed: list[Foreseen] = []
+    for group in groups:
+        seconds = step.plan.seconds * len(group) / len(foreseen)
+        timed += _time(replace(step, plan=replace(step.plan, seconds=seconds)), group, file, say, hopeless)
+    return timed
+
+
+def check(step: Step, peak: float) -> None:
+    """Raise Unavailable if memory has no room for the unchanged program, its control and a changed one."""
+    if (room := room_for(peak)) <= judged.UNCHANGED:
+        raise Unavailable(
+            f"three processes of {step.plan.network.name} take turns, as it is, once more and changed, of "
+            f"{peak / 1e9:.1f} GB each; memory has room for {room}: give it smaller batches, or end what else runs"
+        )
+
+
+def _time(step: Step, foreseen: Sequence[Foreseen], file: RunFile, say: Say, hopeless: float | None) -> list[Foreseen]:
+    unchanged, twin = Entry(step.framework, step.setting), Entry(step.framework, step.setting, change=TWIN)
+    changed = [Entry(step.framework, x.changed.setting, change=x.words) for x in foreseen]
+    steps = [step, step, *(x.changed for x in foreseen)]
+    seconds = 0.0
+    with place_of() as (folder, streams), ExitStack() as stack:
+        looks = _all([unchanged, twin, *changed], steps, folder, streams, stack, say)
+        going = [look for _, look in looks]
+        for turn in rounds.in_turns(going, step.plan.seconds, random.Random(step.plan.seed), step.plan.fewest):
+            seconds = turn.seconds
+            _progress(step, turn, say)
+            for entry, look in looks:
+                if look in going and look.gone is None:
+                    entry.blocks.append((0, turn.number, look.block()))
+            if hopeless is not None:
+                network_step.drop((unchanged, twin), changed, hopeless)
+            going[:] = [look for entry, look in looks if not entry.ended and look.gone is None]
+            controls = [look for entry, look in looks if entry in (unchanged, twin)]
+            if any(look.gone for look in controls) or all(look in controls for look in going):
+                break  # there is nothing to compare any more, or nothing to compare it with
+        for entry, look in looks:
+            if look.gone:
+                say(f"{entry.change or 'as it is'}: {look.gone}; what was timed until then counts")
+    taken = {entry.change or "as it is": results.times(entry) for entry, _ in looks}
+    file.append(Note(TOPIC, {"steps": taken, "seconds": seconds}))
+    timed = [
+        replace(
+            candidate,
+            prediction=judged.measured(candidate.prediction, unchanged, twin, entry, None, hopeless is not None),
+        )
+        for candidate, entry in zip(foreseen, changed, strict=True)
+    ]
+    for candidate in timed:
+        file.append(candidate.prediction)
+    return timed
+
+
+def _progress(step: Step, turn: rounds.Turn, say: Say) -> None:
+    """Report progress after rounds 1, 2, 4, …; after the first also whether the budget is too small."""
+    if not turn.number & turn.number - 1:  # 1, 2, 4, 8 …
+        say(f"{counted(turn.number, 'round')}, {turn.seconds:.0f} of {step.plan.seconds:.0f} s")
+    for text in turns.over_budget(step.plan, 0, turn.seconds, 0.0) if turn.number == 1 else ():
+        say(text)
+
+
+def _all(
+    entries: Sequence[Entry],
+    steps: Sequence[Step],
+    folder: Path,
+    streams: tuple[IO[bytes], IO[bytes]],
+    stack: ExitStack,
+    say: Say,
+) -> list[tuple[Entry, Plain]]:
+    """Start and settle all programs, some at once; one that fails has its reason, and the others go on."""
+
+    def settled(entry: Entry, step: Step) -> Plain | None:
+        say(f"starting {step.plan.network.name}, {entry.change or 'as it is'}")
+        try:
+            look = started(Plain, script(step, step.plan.seconds), folder, streams, stack, say)
+            with look.record_end():
+                look.settle()
+        except (SuiteError, Ended) as error:
+            entry.status, entry.reason = "failed", str(error)
+            return None
+        entry.setting = replace(entry.setting, threads=int(look.recording.program["threads"]))
+        return look
+
+    pool = stack.enter_context(ThreadPoolExecutor(cores()))  # outlives them: they end with the threads that start them
+    looks = list(pool.map(settled, entries, steps))
+    return [(entry, look) for entry, look in zip(entries, looks, strict=True) if look is not None]

@@ -1,0 +1,266 @@
+"""A step of a network: watched unchanged, changed and observed, then timed in turns with its changes."""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+import shlex
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from statistics import stdev
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import macro.explaining.rows as rows_of
+from kernels.errors import LaunchError
+from macro import frameworks
+from macro.changes.base import CONFIDENCE, FAULTS, FUNCTIONS, Before, Seen, Step
+from macro.equality import gate
+from macro.explaining.attribute import Attribution, attribute, shared
+from macro.explaining.gap import mean
+from macro.predicting import judged
+from macro.predicting.foreseen import Foreseen
+from macro.processes import job
+from macro.timing import results, resume, turns
+from macro.timing.entry import TWIN, Entry, Plan, Taken
+from macro.timing.results import times
+from macro.watching import library_log, rounds, watch
+from macro.watching.recording import Watched
+from macro.watching.watch import NetworkObserver, Side
+from reports import next_run, stats, units
+from reports.prediction import LEFT_OUT
+
+if TYPE_CHECKING:
+    from reports.store import RunFile
+
+MARGIN = 0.01
+ROUNDS = 10  # of turns, at least
+
+BUILT = ("batch", "layout", "made")
+LEAST = 4  # rounds of the unchanged step
+PREFIX = "kernelgap-whatif-"  # of a folder
+
+
+def before(step: Step, seconds: float, say: Callable[[str], None], arrays: Path) -> Before:
+    """Watch the unchanged steps for so long; `arrays`: the folder of their inputs. Raises SuiteError."""
+    plan, side = replace(step.plan, seconds=seconds), Side(Entry(step.framework, step.setting))
+    with ExitStack() as stack:
+        files = job.write_arrays(plan.network, plan.batch, arrays)
+        look = watch.start(plan, side, files, arrays, stack, say)
+        look.costs, process, settled = False, Watched(), look.settled()
+        for turn in rounds.in_turns([look], seconds, random.Random(plan.seed), LEAST):
+            progress = units.counted(turn.number, "round")
+            say(f"watching {step.framework.name}: {progress}, {turn.seconds:.0f} of {seconds:.0f} s")
+            if turn.read:
+                _add(process, look)
+        _add(process, look)
+        about, large = started_with(look.process.pid), huge(look.process.pid)
+        side.processes = [process]
+        side.logged = library_log.logged(plan, side.entry, files, arrays, say)
+    attribution = _attributed(step, process)
+    # The system counts its own time by ticks: that of a page fault is taken from all plain steps.
+    system, faults = settled.system + process.system, settled.faults + process.faults
+    cells = {key: mean(taken) for key, taken in attribution.cells.items()}
+    return Before(
+        symbols(process),
+        *about,
+        *steady(settled.faults),
+        _identity(side),
+        side,
+        mean(process.levels["P0"]),
+        mean(settled.faults) * sum(system) / sum(faults) if sum(faults) else mean(system),
+        cells,
+        rows_of.rows(plan.network, plan.batch),
+        large,
+        spread(process.levels["P0"]),
+    )
+
+
+def after(
+    step: Step, say: Callable[[str], None], stack: ExitStack, looks: Sequence[str], arrays: Path | None = None
+) -> Seen:
+    """Run some steps of the changed step to observe it; none if `looks` is empty.
+    Its equal work is not proven. `arrays`: the folder of its inputs, where another process has the same; `stack` ends
+    its process. Raises SuiteError."""
+    side, folder = Side(Entry(step.framework, step.setting)), stack.enter_context(TemporaryDirectory(prefix=PREFIX))
+    files = job.write_arrays(step.plan.network, step.plan.batch, arrays or Path(folder))
+    process = watch.begun(step.plan, side, files, Path(folder), stack, say)
+    faults, functions = (math.nan, math.nan), dict[str, int]()
+    if looks:
+        look = watch.NetworkObserver(step.plan, side.entry, process)
+        if FAULTS in looks:
+            faults = steady(look.faulted_alike())
+        if FUNCTIONS in looks:
+            look.attach(process.pid, Path(folder), stack)
+            functions = symbols(look.functions())
+    return Seen(functions, *started_with(process.pid), *faults, _identity(side))
+
+
+def steady(faults: Sequence[float]) -> tuple[float, float]:
+    """Return the mean page faults of a plain step, and their standard error."""
+    return mean(faults), stdev(faults) / len(faults) ** 0.5 if len(faults) > 1 else 0.0
+
+
+def spread(seconds: Sequence[float]) -> float:
+    """Return the error of one round of a plain step, at CONFIDENCE; 0 for fewer rounds than LEAST.
+    It is worked out from the error of their mean, as that of a measurement is."""
+    import numpy as np
+
+    if len(seconds) < LEAST:
+        return 0.0
+    trimmed = stats.TRIMMED if len(seconds) >= stats.FEWEST else 0.0
+    estimate = stats.estimate(np.array(seconds), trimmed, independent=True)
+    return estimate.half(1 - CONFIDENCE) * math.sqrt(len(seconds))
+
+
+def _add(process: Watched, look: NetworkObserver) -> None:
+    for part in look.read():
+        process.add(part)
+
+
+def _attributed(step: Step, process: Watched) -> Attribution:
+    by_name = rows_of.rows(step.plan.network, step.plan.batch)
+    group = rows_of.groups((span["rows"] for span in process.spans), by_name)
+    return shared(attribute(process, group, step.setting.threads), group, by_name)
+
+
+def symbols(process: Watched) -> dict[str, int]:
+    """Count samples by the function that they were in. Raises LaunchError where there are none."""
+    if not process.samples:
+        raise LaunchError("perf took no samples of it")
+    return Counter(sample.symbol for sample in process.samples)
+
+
+def _identity(side: Side) -> dict[str, Any]:
+    """Return the identity that the process reported, and from what it built its batch, layout and flags."""
+    return {**side.entry.identity, **{name: side.entry.built.get(name) for name in BUILT}}
+
+
+def started_with(pid: int) -> tuple[str, dict[str, str]]:
+    """Return the files that a process has mapped, and its environment; empty where the system denies it."""
+    texts = []
+    for name in ("maps", "environ"):
+        try:
+            texts.append(Path(f"/proc/{pid}/{name}").read_text("utf-8", "replace"))
+        except OSError:
+            texts.append("")
+    pairs = (line.partition("=") for line in texts[1].split("\0") if line)
+    return texts[0], {name: value for name, _, value in pairs}
+
+
+def huge(pid: int) -> float | None:
+    """Return the share of a process's anonymous memory in huge pages; None where the system denies it."""
+    try:
+        rollup = Path(f"/proc/{pid}/smaps_rollup").read_text("utf-8")
+    except OSError:
+        return None
+    sizes = {name: int(size) for name, size in re.findall(r"^(Anonymous|AnonHugePages):\s+(\d+) kB", rollup, re.M)}
+    return sizes.get("AnonHugePages", 0) / sizes["Anonymous"] if sizes.get("Anonymous") else None
+
+
+def make(
+    step: Step,
+    foreseen: Sequence[Foreseen],
+    file: RunFile,
+    say: Callable[[str], None],
+    folder: Path,
+    identity: Mapping[str, Any],
+    hopeless: float | None = None,
+) -> list[Foreseen]:
+    """Time changes in turns with the unchanged step; return and record each with its measurement.
+    `folder`: of the steps' inputs; `identity`: that an unchanged process reported already; `hopeless`: a share of the
+    step: changes that certainly save less are left out after some rounds, and the others need no more."""
+    twin = Entry(frameworks.find(f"{step.framework.name}~b"), step.setting, change=TWIN, identity=dict(identity))
+    unchanged = Entry(step.framework, step.setting, identity=dict(identity))
+    changed = [entered(step, x.changed, x.names, x.identity) for x in foreseen]
+    for entry in (twin, unchanged, *changed):
+        entry.warm = foreseen[0].prediction.step  # about, until it is started
+    end = partial(drop, (unchanged, twin), changed, hopeless) if hopeless is not None else lambda: None
+    contest = _take(step.plan, [unchanged, twin, *changed], file, say, folder, end)
+    timed, choosing = [], hopeless is not None
+    for candidate, entry in zip(foreseen, changed, strict=True):
+        timed.append(
+            replace(
+                candidate, prediction=judged.measured(candidate.prediction, unchanged, twin, entry, contest, choosing)
+            )
+        )
+        file.append(timed[-1].prediction)
+    return timed
+
+
+def entered(step: Step, changed: Step, names: Sequence[str], identity: Mapping[str, Any]) -> Entry:
+    """Return the entry of a changed step in the plan of the unchanged one.
+    `names`: of its changes; `identity`: that its process reported already."""
+    batch = changed.plan.batch
+    other = None if batch == step.plan.batch else batch
+    again = _again(step, names)
+    return Entry(
+        changed.framework, changed.setting, identity=dict(identity), change="+".join(names), again=again, batch=other
+    )
+
+
+def _again(step: Step, names: Sequence[str]) -> str:
+    """Return the command that makes the change again."""
+    plan, setting = step.plan, step.setting
+    line = f"python -m macro whatif {plan.named} {shlex.quote(step.framework.name)} {shlex.join(names)}"
+    line += f" --batch {plan.batch} --phase {plan.phase} --threads {setting.threads} --heap {setting.heap}"
+    variables = setting.knobs.get("variables", {})
+    return line + "".join(f" --set {shlex.quote(f'{name}={value}')}" for name, value in variables.items())
+
+
+def drop(unchanged: Sequence[Entry], changed: Sequence[Entry], hopeless: float) -> None:
+    """Stop timing changes that save less than `hopeless` of a step.
+    The difference of the unchanged step and its control run is added to each saving first. Stop all steps where
+    nothing is left to compare."""
+    steps = [seconds for entry in unchanged for seconds in times(entry)]
+    step = sum(steps) / max(1, len(steps))
+    first, *twins = unchanged
+    apart = [difference for twin in twins if (difference := judged.difference(twin, (first,), judged.SOON))]
+    luck = max((abs(difference.center) for difference in apart), default=0.0)
+    for entry in changed:
+        difference = judged.difference(entry, unchanged, judged.SOON)
+        if difference is not None and difference.center - difference.half(1 - CONFIDENCE) - luck > -hopeless * step:
+            rounds = units.counted(len(entry.blocks), "round")
+            entry.ended = f"{LEFT_OUT} {rounds}, in which it saved less than {units.percent(100 * hopeless)}"
+    if all(entry.ended or entry.status != "ok" for entry in changed):
+        for entry in unchanged:
+            entry.ended = "nothing is left to compare it with"
+
+
+def _take(
+    plan: Plan,
+    taking: Sequence[Entry],
+    file: RunFile,
+    say: Callable[[str], None],
+    folder: Path,
+    end: Callable[[], None],
+) -> str | None:
+    """Take turns, resuming what the run file holds, and record the contest; return its name.
+    None where no changed step does the unchanged one's work."""
+    name = results.changed_name(plan, taking)
+    by_name = {results.name(plan, entry): entry for entry in taking}
+    earlier = resume.rounds(file.run, name)
+    began, before = time.monotonic(), resume.spent(earlier, plan.fewest)
+    seconds = gate.refuse_unequal(plan, taking, folder, say)
+    if all(entry.status != "ok" for entry in taking if entry.change not in ("", TWIN)):
+        return None  # there is nothing to compare with
+    resume.restore(by_name, earlier)
+    if earlier:
+        end()  # what had been left out stays so
+
+    def keep(taken: Taken) -> None:
+        resume.keep(file, name, by_name, taken)
+        end()
+
+    seconds["measuring"] = before + turns.take(resume.left(plan, earlier), taking, folder, say, keep)
+    seconds["wall"] = before + time.monotonic() - began
+    if name not in [x.contest for x in file.run.contests]:
+        record = results.changed(plan, taking, MARGIN, seconds)
+        file.append(next_run.foreseen(record, next_run.spreads(file.run.environment)))
+    return name

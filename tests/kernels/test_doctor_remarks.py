@@ -10,11 +10,9 @@ from typing import Any
 import pytest
 
 from kernels.doctor import survey
-from kernels.doctor.allocator import Allocator
 from kernels.doctor.libraries import Library
-from kernels.doctor.part import Part
+from kernels.doctor.packages import Part
 from kernels.doctor.remarks import remarks
-from kernels.doctor.system import HugePages
 from micro.planning.options import request
 
 
@@ -24,12 +22,9 @@ def plain() -> survey.Inventory:
     found = survey.survey()
     devices = {**found.devices, "cpu": {**found.devices["cpu"], "vendor": "GenuineIntel", "isa": ["sse", "avx512"]}}
     blas = replace(found.libraries["OpenBLAS of numpy"], here=True, kernels="SkylakeX", isa="avx512", asked=None)
-    system = replace(
-        found.system,
-        variables={},
-        allocator=Allocator("glibc 2.36", "glibc", None, {"MALLOC_MMAP_MAX_": "0"}),
-        huge_pages=HugePages("madvise", None, None),
-    )
+    assert found.system is not None
+    malloc: dict[str, Any] = {"malloc": "glibc", "malloc_variables": {"MALLOC_MMAP_MAX_": "0"}}
+    system = replace(found.system, variables={}, huge_pages="madvise", **malloc)
     packages = {**found.packages, "torch": Part(True, "2.13.0")}
     libraries: dict[str, Library] = {"OpenBLAS of numpy": blas}
     return replace(found, devices=devices, libraries=libraries, system=system, packages=packages)
@@ -44,11 +39,13 @@ def blas(found: survey.Inventory, **of: Any) -> survey.Inventory:
 
 
 def system(found: survey.Inventory, **of: Any) -> survey.Inventory:
+    assert found.system is not None
     return replace(found, system=replace(found.system, **of))
 
 
 def test_where_nothing_is_wrong_nothing_is_said(plain: survey.Inventory) -> None:
-    assert remarks(plain) == []
+    assert remarks(plain) == remarks(replace(plain, system=None)) == []
+    assert remarks(system(plain, malloc="jemalloc", malloc_variables={})) == []
 
 
 def test_each_has_a_line_and_a_command(plain: survey.Inventory) -> None:
@@ -57,8 +54,8 @@ def test_each_has_a_line_and_a_command(plain: survey.Inventory) -> None:
         "it takes Zen kernels (avx2), and there is avx512": blas(plain, kernels="Zen", isa="avx2"),
         "OPENBLAS_CORETYPE=Haswell chooses its kernels": blas(plain, kernels="Haswell", asked="Haswell"),
         "ONEDNN_MAX_CPU_ISA=AVX2 limits": system(plain, variables={"ONEDNN_MAX_CPU_ISA": "AVX2"}),
-        "large freed blocks back": system(plain, allocator=Allocator("glibc 2.36", "glibc", None, {})),
-        "transparent ones are off": system(plain, huge_pages=HugePages("never", None, None)),
+        "large freed blocks back": system(plain, malloc_variables={}),
+        "transparent ones are off": system(plain, huge_pages="never"),
     }
     for said, found in cases.items():
         ((_, text),) = remarks(found)

@@ -8,10 +8,13 @@ import os
 import sys
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernels.libs import _optional, onednn
 from kernels.provider import Provider
+
+if TYPE_CHECKING:
+    from kernels.setting import Setting
 
 EVENT = "[memory]"  # bytes given, or taken back with a minus
 LEVEL, SILENT = "KINETO_LOG_LEVEL", "9"  # its profiler writes two lines to stderr else
@@ -75,6 +78,14 @@ missing = partial(_optional.missing, "torch", " (README: the CPU build)")
 def load() -> Any:
     """Import PyTorch. Raises Unavailable if it is half-installed."""
     return _optional.load("torch", lambda torch: (torch.mm, torch.from_numpy))
+
+
+def on_threads(setting: Setting) -> Any:
+    """Import PyTorch, on the setting's threads and without gradients. Raises Unavailable."""
+    torch = load()
+    torch.set_num_threads(setting.threads)
+    torch.set_grad_enabled(False)
+    return torch
 
 
 def tensor(torch: Any, array: Any) -> Any:

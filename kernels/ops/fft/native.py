@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from kernels import build, openmp
 from kernels.launch import Bind, Launch
-from kernels.maths import INT64, POINTER, flags
+from kernels.maths import INT64, flags
+from kernels.native import structure
 from kernels.ops.fft.problem import Fft
 from kernels.setting import Setting
 
@@ -21,18 +21,9 @@ if TYPE_CHECKING:
 SOURCE = Path(__file__).with_name("fft.c")
 PAGE = 4096  # bytes
 LEAST = 32  # two of the widest vectors
-
-
-class Argument(ctypes.Structure):
-    """C struct `argument` of fft.c.
-
-    It covers `batch` images from x and y on, which may be any of a problem's.
-    """
-
-    _fields_ = (
-        *((name, POINTER) for name in ("x", "y", "workspace", "waves")),
-        *((name, INT64) for name in ("batch", "h", "w")),
-    )
+# C struct `argument` of fft.c.
+# It covers `batch` images from x and y on, which may be any of a problem's.
+Argument = structure("pointer: x y workspace waves", "int64: batch h w")
 
 
 def waves(problem: Fft) -> Array:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kernels.errors import Unavailable, summary
-from kernels.launch import Launch
+from kernels.launch import Launch, held
 from kernels.libs import torch as torch_library
 from kernels.ops.optimizer.native import gain, signed
 from kernels.ops.optimizer.problem import SMALLEST_NORM, Optimizer
@@ -234,9 +234,7 @@ def cpu(how: str) -> Callable[[Optimizer, object, Setting], Bind]:
 
     def prepare(problem: Optimizer, device: object, setting: Setting) -> Bind:
         signed(problem, setting)
-        torch = torch_library.load()
-        torch.set_num_threads(setting.threads)
-        torch.set_grad_enabled(False)
+        torch = torch_library.on_threads(setting)
 
         def bind(buffers: Sequence[Array]) -> Launch:
             g, *s = (torch_library.tensor(torch, x) for x in buffers)
@@ -252,11 +250,7 @@ def on_tensors(torch: Any, problem: Optimizer, g: Any, s: Sequence[Any], how: st
     grads = list(g.split(problem.size))
     rows = [list(row.split(problem.size)) for row in s]
     run = step(torch, problem, grads, rows, how)
-
-    def call(keep: object = (g, s)) -> None:
-        run()
-
-    return Launch(call)
+    return held(run, (g, s))
 
 
 def step(torch: Any, problem: Optimizer, grads: list[Any], rows: list[list[Any]], how: str) -> Callable[[], object]:

@@ -6,7 +6,6 @@ import ctypes
 import functools
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,9 +70,8 @@ def prepared(
             structure, kept = _filled(argument, problem) if isinstance(argument, type) else argument(problem)
             if block is not None:
                 structure.scratch = block.ctypes.data
-            held = (block, *kept)
-            bound = openmp.launched(function, structure, names, buffers, setting, outer, workspace=size, keep=held)
-            return replace(bound, kernel=kernel) if kernel else bound
+            more = {"workspace": size, "kernel": kernel}
+            return openmp.launched(function, structure, names, buffers, setting, outer, (block, *kept), **more)
 
         return bind
 

@@ -40,6 +40,7 @@ def launch(
     uses: int = 1,
     workspace: int = 0,
     keep: tuple[object, ...] = (),
+    kernel: tuple[str | None, str | None] | None = None,
 ) -> Launch:
     """Return a launch of `function(&argument)`, whose fields `names` take the buffers' addresses."""
     for name, buffer in zip(names, buffers, strict=True):
@@ -51,4 +52,4 @@ def launch(
     def run(keep: object = kept) -> None:
         call(place)
 
-    return Launch(run, uses, workspace, Entry(function, argument, slots, kept))
+    return Launch(run, uses, workspace, Entry(function, argument, slots, kept), kernel=kernel)

@@ -188,17 +188,12 @@ class Convolution:
     def workspace(self, algorithm: int) -> int:
         """Return the bytes that an algorithm needs. Raises Unavailable if this problem has no such algorithm."""
         size = SIZE()
-        self.on.call(
-            self.direction.size,
-            self.on.handle,
-            self.first,
-            self.second,
-            self.how,
-            self.out,
-            INT(algorithm),
-            ctypes.byref(size),
-        )
+        self.on.call(self.direction.size, *self._descriptors, INT(algorithm), ctypes.byref(size))
         return size.value
+
+    @property
+    def _descriptors(self) -> tuple[Any, ...]:
+        return self.on.handle, self.first, self.second, self.how, self.out
 
     def launch(self, algorithm: int, places: tuple[int, int, int], space: tuple[int, int]) -> Callable[[], None]:
         """Return a call of the convolution.
@@ -247,17 +242,7 @@ class Convolution:
     def guessed(self) -> list[dict[str, Any]]:
         """Return the algorithms that the heuristics of `Get…_v7` rank, best first; nothing runs."""
         rows, count = (Perf * MOST)(), INT()
-        self.on.call(
-            self.direction.guess,
-            self.on.handle,
-            self.first,
-            self.second,
-            self.how,
-            self.out,
-            INT(MOST),
-            ctypes.byref(count),
-            rows,
-        )
+        self.on.call(self.direction.guess, *self._descriptors, INT(MOST), ctypes.byref(count), rows)
         return [self._row(row) for row in rows[: count.value]]
 
     def _row(self, row: Any) -> dict[str, Any]:

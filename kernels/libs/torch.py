@@ -8,13 +8,10 @@ import os
 import sys
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernels.libs import _optional, onednn
 from kernels.provider import Provider
-
-if TYPE_CHECKING:
-    from kernels.setting import Setting
 
 EVENT = "[memory]"  # bytes given, or taken back with a minus
 LEVEL, SILENT = "KINETO_LOG_LEVEL", "9"  # its profiler writes two lines to stderr else
@@ -80,10 +77,10 @@ def load() -> Any:
     return _optional.load("torch", lambda torch: (torch.mm, torch.from_numpy))
 
 
-def on_threads(setting: Setting) -> Any:
-    """Import PyTorch, on the setting's threads and without gradients. Raises Unavailable."""
+def on_threads(threads: int) -> Any:
+    """Import PyTorch, on so many threads and without gradients. Raises Unavailable."""
     torch = load()
-    torch.set_num_threads(setting.threads)
+    torch.set_num_threads(threads)
     torch.set_grad_enabled(False)
     return torch
 

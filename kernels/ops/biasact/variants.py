@@ -75,7 +75,7 @@ def numpy_chain(problem: BiasAct, device: object, setting: Setting) -> Bind:
 
 def torch_out(problem: BiasAct, device: object, setting: Setting, *, inside: bool) -> Bind:
     """Prepare PyTorch's operators; with `inside`, the product torch.addmm adds the bias."""
-    torch = torch_library.on_threads(setting)
+    torch = torch_library.on_threads(setting.threads)
 
     def dgrad(x: Any, dy: Any, dx: Any, db: Any) -> None:
         torch.ops.aten.threshold_backward.grad_input(dy, x, 0, grad_input=dx)
@@ -101,7 +101,7 @@ def onednn(problem: BiasAct, device: object, setting: Setting) -> Bind:
 
     The operator allocates its result, which is copied to y; w is transposed once, as a layer keeps it.
     """
-    torch = torch_library.on_threads(setting)
+    torch = torch_library.on_threads(setting.threads)
     try:
         linear = torch.ops.mkldnn._linear_pointwise
     except AttributeError:

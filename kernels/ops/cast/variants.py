@@ -47,7 +47,7 @@ def numpy_copyto(problem: Cast, device: object, setting: Setting) -> Bind:
 
 
 def torch_copy(problem: Cast, device: object, setting: Setting) -> Bind:
-    torch = torch_library.on_threads(setting)
+    torch = torch_library.on_threads(setting.threads)
 
     def bind(buffers: Sequence[Any]) -> Launch:
         *x, y = buffers

@@ -57,7 +57,7 @@ def numpy_mask(problem: Dropout, device: object, setting: Setting) -> Bind:
 
 def torch_mask(problem: Dropout, device: object, setting: Setting) -> Bind:
     """Prepare nn.Dropout's training path: native_dropout, whose new result is copied, and its backward."""
-    torch = torch_library.on_threads(setting)
+    torch = torch_library.on_threads(setting.threads)
     aten = torch.ops.aten
 
     def run(x: Any, dy: Any, y: Any, dx: Any) -> None:

@@ -71,7 +71,7 @@ def torch_out(problem: Fft, device: object, setting: Setting) -> Bind:
     """Prepare PyTorch's transform, which allocates its result even with `out`, and copies it there."""
     import numpy as np
 
-    torch = torch_library.on_threads(setting)
+    torch = torch_library.on_threads(setting.threads)
 
     def call(buffers: Sequence[Array]) -> Callable[[], Any]:
         return torch_transform(torch, problem, *map(torch.from_numpy, numbers(problem, buffers)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,10 +56,7 @@ def prepare(problem: Fft, device: Any, setting: Setting) -> Bind:
         argument = Argument(
             workspace=block.ctypes.data, waves=table.ctypes.data, batch=problem.batch, h=problem.h, w=problem.w
         )
-        held = block.nbytes + table.nbytes
-        launched = openmp.launched(
-            function, argument, "xy", buffers, setting, axis, workspace=held, keep=(block, table)
-        )
-        return replace(launched, kernel=kernel) if kernel else launched
+        more = {"workspace": block.nbytes + table.nbytes, "kernel": kernel}
+        return openmp.launched(function, argument, "xy", buffers, setting, axis, (block, table), **more)
 
     return bind

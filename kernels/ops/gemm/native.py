@@ -182,8 +182,8 @@ def c_kernel(name: str) -> Callable[[Gemm, object, Setting], Bind]:
 
         def bind(buffers: Sequence[Array]) -> Launch:
             product = StridedProduct(**fields)
-            launched = openmp.launched(function, product, "abc", buffers, setting, rows, workspace=size, keep=keep)
-            return replace(launched, kernel=kernel) if kernel else launched
+            more = {"workspace": size, "kernel": kernel}
+            return openmp.launched(function, product, "abc", buffers, setting, rows, keep, **more)
 
         return bind
 

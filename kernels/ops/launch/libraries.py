@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def eager(problem: Calls, device: object, setting: Any) -> Bind:
     """Prepare torch.mm into c, or zero_() of an empty slice of x: the same path without work."""
-    torch = torch_library.on_threads(setting)
+    torch = torch_library.on_threads(setting.threads)
 
     def gemm(buffers: Sequence[Array]) -> Launch:
         a, b, c = (torch.from_numpy(x) for x in buffers)
@@ -49,7 +49,7 @@ def compiled(problem: Calls, device: Any, setting: Any) -> Bind:
 
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(state.folder() / "inductor"))
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # no pool of processes beside the measurement
-    torch = torch_library.on_threads(setting)
+    torch = torch_library.on_threads(setting.threads)
 
     def product(a: Any, b: Any, c: Any) -> None:
         torch.mm(a, b, out=c)

@@ -90,7 +90,7 @@ def numpy_chain(problem: Norm, device: object, setting: Setting) -> Bind:
 
 def torch_out(problem: Norm, device: object, setting: Setting) -> Bind:
     """Prepare the operators of F.batch_norm and F.local_response_norm; results they allocate are copied."""
-    torch = torch_library.on_threads(setting)
+    torch = torch_library.on_threads(setting.threads)
     run = _torch_local(problem, torch) if problem.method == "lrn" else _torch_batch(problem, torch)
     names = [operand.name for operand in problem.operands()]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,8 +64,8 @@ def all_tensors(problem: Optimizer, device: object, setting: Setting) -> Bind:
 
     def bind(buffers: Sequence[Array]) -> Launch:
         names = PLACES[: len(buffers)]
-        launched = openmp.launched(function, Argument(**values), names, buffers, setting, _elements(problem))
-        return replace(launched, kernel=kernel) if kernel else launched
+        axis = _elements(problem)
+        return openmp.launched(function, Argument(**values), names, buffers, setting, axis, kernel=kernel)
 
     return bind
 

@@ -64,7 +64,7 @@ def numpy_chain(problem: Pooling, device: object, setting: Setting) -> Bind:
 
 def torch_out(problem: Pooling, device: object, setting: Setting, *, relu: str = "after") -> Bind:
     """Prepare the operators with given outputs, ReLU before or after; NHWC is channels_last."""
-    torch = torch_library.on_threads(setting)
+    torch = torch_library.on_threads(setting.threads)
     has_gradient = problem.phase == "step"
     run = _average(problem, torch) if problem.pool == "avg" else _largest(problem, torch, relu == "before")
 

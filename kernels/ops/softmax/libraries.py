@@ -145,7 +145,7 @@ def torch_parts(problem: Softmax, torch: Any, place: str) -> Any:
 
 
 def torch_out(problem: Softmax, device: object, setting: Setting, *, rows: Callable[..., Any]) -> Bind:
-    torch = torch_library.on_threads(setting)
+    torch = torch_library.on_threads(setting.threads)
     run = rows(problem, torch, "cpu")
 
     def bind(buffers: Sequence[Any]) -> Launch:
@@ -156,7 +156,7 @@ def torch_out(problem: Softmax, device: object, setting: Setting, *, rows: Calla
 
 def torch_autograd(problem: Softmax, device: object, setting: Setting) -> Bind:
     """Prepare F.cross_entropy, its graph and its backward, as a user writes it; results are copied."""
-    torch = torch_library.on_threads(setting)
+    torch = torch_library.on_threads(setting.threads)
     ones = torch.ones(problem.batch)
     entropy = torch.nn.functional.cross_entropy
 

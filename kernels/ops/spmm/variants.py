@@ -68,7 +68,7 @@ def scipy_csr(problem: Spmm, device: object, setting: object) -> Bind:
 
 def torch_csr(problem: Spmm, device: object, setting: Any) -> Bind:
     """Prepare torch.mm of a sparse CSR tensor, into c."""
-    torch = torch_library.on_threads(setting)
+    torch = torch_library.on_threads(setting.threads)
     values, columns, pointers = (torch.from_numpy(x) for x in problem.weights())
     shape = (problem.m, problem.k)
     with warnings.catch_warnings():

@@ -118,7 +118,7 @@ def libc_memcpy(problem: Stream, device: object, setting: object) -> Bind:
 
 
 def torch_cpu_copy(problem: Stream, device: object, setting: Any) -> Bind:
-    torch = torch_library.on_threads(setting)
+    torch = torch_library.on_threads(setting.threads)
 
     def bind(buffers: Sequence[Array]) -> Launch:
         source, target = (torch_library.tensor(torch, buffer) for buffer in buffers)

@@ -92,7 +92,7 @@ def numpy_copies(problem: Transfer, device: object, setting: Setting) -> Bind:
 
 
 def torch_copies(problem: Transfer, device: object, setting: Setting) -> Bind:
-    torch = torch_library.on_threads(setting)
+    torch = torch_library.on_threads(setting.threads)
 
     def bind(buffers: Sequence[Array]) -> Launch:
         tensors = ([torch_library.tensor(torch, part) for part in parts(problem, x)] for x in reversed(buffers))

@@ -24,7 +24,7 @@ def cpu(step: Step) -> Callable[[Update, Any, Setting], Bind]:
     """Return a prepare of torch's step on NumPy's memory."""
 
     def prepare(problem: Update, device: Any, setting: Setting) -> Bind:
-        torch = torch_library.on_threads(setting)
+        torch = torch_library.on_threads(setting.threads)
         room = device.allocate(4 * problem.count).view("f4").reshape(problem.m, problem.n)
 
         def bind(buffers: Sequence[Array]) -> Launch:

@@ -91,18 +91,8 @@ class _Dense:
 def _words(on: Handle, algorithm: str, a: Csr, b: _Dense, c: _Dense) -> tuple[tuple[Any, ...], object]:
     """Return the arguments of a product and of its work-area query, and the objects to keep alive."""
     alpha, beta = FLOAT(1.0), FLOAT(0.0)
-    words = (
-        on.handle,
-        INT(N),
-        INT(N),
-        ctypes.byref(alpha),
-        a.descriptor,
-        b.descriptor,
-        ctypes.byref(beta),
-        c.descriptor,
-        INT(FP32),
-        INT(ALGORITHMS[algorithm]),
-    )
+    operands = (ctypes.byref(alpha), a.descriptor, b.descriptor, ctypes.byref(beta), c.descriptor)
+    words = (on.handle, INT(N), INT(N), *operands, INT(FP32), INT(ALGORITHMS[algorithm]))
     return words, (alpha, beta, a, b, c)
 
 

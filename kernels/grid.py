@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernels.launch import Launch
+from kernels.launch import Launch, held
 
 if TYPE_CHECKING:
     from kernels.launch import Bind
@@ -40,11 +40,7 @@ def bound(source: Path, geometries: Sequence[Geometry], names: Sequence[str], de
         if workspace is not None:
             places["workspace"] = int(workspace.data.ptr)
         run = calls(source, geometries, places, device)
-
-        def call(keep: object = (workspace, *buffers)) -> None:
-            run()
-
-        return Launch(call, workspace=int(size), capturable=True, kernels=len(geometries))
+        return held(run, (workspace, *buffers), workspace=int(size), capturable=True, kernels=len(geometries))
 
     return bind
 

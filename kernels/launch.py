@@ -34,6 +34,15 @@ class Launch:
     kernel: tuple[str | None, str | None] | None = None  # as a Variant's, where it depends on the problem
 
 
+def held(call: Callable[[], object], keep: object, **fields: Any) -> Launch:
+    """Return a launch of `call` that keeps the objects whose memory it uses; `fields` are Launch's."""
+
+    def run(keep: object = keep) -> None:
+        call()
+
+    return Launch(run, **fields)
+
+
 def in_order(
     calls: Sequence[Callable[[], object]],
     keep: object,

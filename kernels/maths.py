@@ -6,7 +6,6 @@ import ctypes
 import functools
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +42,7 @@ def alone(setting: Setting) -> None:
 def prepared(
     source: Path,
     symbol: Callable[[Any], str],
-    argument: Callable[[Any], tuple[ctypes.Structure, tuple[object, ...]]],
+    argument: type[ctypes.Structure] | Callable[[Any], tuple[ctypes.Structure, tuple[object, ...]]],
     scratch: Callable[[Any], int] = lambda problem: 0,
     axis: Callable[[Any], openmp.Axis] | None = None,
     registers: bool = True,
@@ -51,8 +50,9 @@ def prepared(
     """Return a variant's `prepare` for the function `symbol(problem)` of a C file.
 
     `argument(problem)` returns a fresh structure, its fields named as the operands, and the objects to keep alive
-    with it; its field `scratch` gets that many bytes. `axis(problem)` is divided among several threads; without, one
-    thread runs. `registers`: whether the widest registers of the file's code are this function's."""
+    with it; of a class of structures the integers are the problem's. The field `scratch` gets that many bytes.
+    `axis(problem)` is divided among several threads; without, one thread runs. `registers`: whether the widest
+    registers of the file's code are this function's."""
 
     def prepare(problem: Any, device: Any, setting: Setting) -> Bind:
         outer = axis(problem) if axis else None
@@ -67,13 +67,17 @@ def prepared(
         block = device.allocate(size) if size else None
 
         def bind(buffers: Sequence[Array]) -> Launch:
-            structure, kept = argument(problem)
+            structure, kept = _filled(argument, problem) if isinstance(argument, type) else argument(problem)
             if block is not None:
                 structure.scratch = block.ctypes.data
-            held = (block, *kept)
-            bound = openmp.launched(function, structure, names, buffers, setting, outer, workspace=size, keep=held)
-            return replace(bound, kernel=kernel) if kernel else bound
+            more = {"workspace": size, "kernel": kernel}
+            return openmp.launched(function, structure, names, buffers, setting, outer, (block, *kept), **more)
 
         return bind
 
     return prepare
+
+
+def _filled(kind: type[ctypes.Structure], problem: Any) -> tuple[ctypes.Structure, tuple[object, ...]]:
+    integers = (name for name, field, *_ in kind._fields_ if field is INT64)
+    return kind(**{name: getattr(problem, name) for name in integers}), ()

@@ -14,6 +14,23 @@ if TYPE_CHECKING:
 CALL = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
+KINDS = {
+    "pointer": ctypes.c_void_p,
+    "int64": ctypes.c_int64,
+    "int32": ctypes.c_int32,
+    "uint32": ctypes.c_uint32,
+    "float": ctypes.c_float,
+    "double": ctypes.c_double,
+}
+
+
+def structure(*groups: str) -> type[ctypes.Structure]:
+    """Return the class of a C structure by its fields in order, as `structure("pointer: x y", "int64: count")`."""
+    pairs = (group.split(":") for group in groups)
+    fields = [(name, KINDS[kind]) for kind, names in pairs for name in names.split()]
+    return type("Argument", (ctypes.Structure,), {"_fields_": fields})
+
+
 def launch(
     function: int,
     argument: ctypes.Structure,
@@ -23,6 +40,7 @@ def launch(
     uses: int = 1,
     workspace: int = 0,
     keep: tuple[object, ...] = (),
+    kernel: tuple[str | None, str | None] | None = None,
 ) -> Launch:
     """Return a launch of `function(&argument)`, whose fields `names` take the buffers' addresses."""
     for name, buffer in zip(names, buffers, strict=True):
@@ -34,4 +52,4 @@ def launch(
     def run(keep: object = kept) -> None:
         call(place)
 
-    return Launch(run, uses, workspace, Entry(function, argument, slots, kept))
+    return Launch(run, uses, workspace, Entry(function, argument, slots, kept), kernel=kernel)

@@ -19,6 +19,8 @@ from kernels.errors import BuildError, Unavailable, UsageError
 if TYPE_CHECKING:
     import subprocess
 
+    from kernels.problem import Problem
+
 FLAGS = ("-cubin", "-O3", "-Werror", "all-warnings", "-Xptxas", "-v")
 TOOLKIT = Path("/usr/local/cuda/bin/nvcc")
 PATIENCE = 300.0  # seconds for one file; the slowest takes about ten
@@ -60,6 +62,12 @@ def refuse_unknown(source: Path, name: str, known: Collection[str]) -> None:
     """Raise UsageError for a kernel that a file does not have."""
     if name not in known:
         raise UsageError(f"no kernel {name} in {source.name}; there are {', '.join(known)}")
+
+
+def refuse_other(source: Path, name: str, problem: Problem, right: str) -> None:
+    """Raise UsageError for a kernel that does not solve `problem`, unlike `right`."""
+    if name != right:
+        raise UsageError(f"{name} of {source.name} is not for {problem.name}: take {right}")
 
 
 def find() -> Path | None:

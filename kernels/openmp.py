@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kernels import build
 from kernels.errors import Unavailable
@@ -104,16 +104,16 @@ def launched(
     buffers: Sequence[Array],
     setting: Setting,
     axis: Axis,
-    workspace: int = 0,
     keep: tuple[object, ...] = (),
+    **more: Any,
 ) -> Launch:
     """Return a launch as kernels.native.launch does, on the requested threads. Raises Unavailable."""
     if setting.threads == 1:
-        return launch(function, argument, names, buffers, workspace=workspace, keep=keep)
+        return launch(function, argument, names, buffers, keep=keep, **more)
     _refuse_fewer(setting.threads)
     plan, pointed = _divided(function, argument, setting.threads, axis)
     run = build.address(SOURCE, "divided_run", OPENMP)
-    return launch(run, plan, names, buffers, workspace=workspace, keep=(*keep, argument, *pointed))
+    return launch(run, plan, names, buffers, keep=(*keep, argument, *pointed), **more)
 
 
 @functools.cache

@@ -222,8 +222,8 @@ class Problem:
 
     @property
     def bytes(self) -> float:
-        """Nominal bytes: every input read once, every output written once."""
-        raise NotImplementedError
+        """Nominal bytes: every input read once, every output written once; by default the footprint."""
+        return float(self.footprint)
 
     def operands(self) -> tuple[Operand, ...]:
         """Return inputs first, then outputs, the order in which a kernel takes them."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 from kernels import ceilings, devices, state
 from kernels.doctor import facts
@@ -26,13 +25,10 @@ class Peaks:
 class Selftest:
     """The last self-test."""
 
-    started: str
     age: str
-    machine: str  # digest of the installation that ran it
     promised: int
     held: int
     failed: tuple[str, ...]  # promises not held
-    figures: list[dict[str, Any]]
 
 
 def age(then: str, now: datetime) -> str:
@@ -76,14 +72,10 @@ def selftest(now: datetime) -> Selftest | None:
     """Return the last self-test of this installation, or None."""
     machine = facts.machine(facts.facts([devices.open_device(ceilings.CPU)]))
     try:
-        return _selftest(json.loads(read(state.folder() / "selftest" / f"{machine}.json") or ""), machine, now)
+        record = json.loads(read(state.folder() / "selftest" / f"{machine}.json") or "")
+        promised = [figure for figure in record["figures"] if figure["promised"]]
+        held = sum(bool(figure["held"]) for figure in promised)
+        failed = tuple(str(x["name"]) for x in promised if not x["held"] and not x.get("busy"))
+        return Selftest(age(record["started"], now), len(promised), held, failed)
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
-
-
-def _selftest(record: dict[str, Any], machine: str, now: datetime) -> Selftest:
-    promised = [figure for figure in record["figures"] if figure["promised"]]
-    held = sum(bool(figure["held"]) for figure in promised)
-    failed = tuple(str(x["name"]) for x in promised if not x["held"] and not x.get("busy"))
-    started = record["started"]
-    return Selftest(started, age(started, now), machine, len(promised), held, failed, record["figures"])

@@ -1,4 +1,4 @@
-"""BLAS libraries and their thread pools, opened in a child process, which a damaged library may end."""
+"""BLAS libraries, opened in a child process, which a damaged library may end."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from kernels import suite
-from kernels.doctor.part import summary
-from kernels.errors import SuiteError
+from kernels.errors import SuiteError, summary
 from kernels.libs import mkl, openblas
 from kernels.libs.cblas import Blas
 
@@ -34,50 +33,23 @@ class Library:
     kernels: str | None = None  # family of kernels that the library chose
     isa: str | None = None
     asked: str | None = None  # family in OPENBLAS_CORETYPE
+    threads: int | None = None
     path: str | None = None
     reason: str | None = None
     install: str | None = None  # as in Part
 
 
-@dataclass(frozen=True, slots=True)
-class Pool:
-    """A pool of threads, as threadpoolctl reports it in a process with every library loaded."""
-
-    library: str
-    version: str | None
-    threads: int | None
-    threading_layer: str | None
-    architecture: str | None
-    path: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """Every library of the table; `pools` None: not known, for the reason `why`."""
-
-    libraries: dict[str, Library]
-    pools: tuple[Pool, ...] | None
-    why: str | None = None
-
-
-def open_all() -> Opened:
+def open_all() -> dict[str, Library]:
     """Open all libraries; report one that kills the process, and open the rest without it."""
-    libraries: dict[str, Library] = {}
+    opened: dict[str, Library] = {}
     while True:
-        lines, end = _child(list(libraries))
-        begun = [line["open"] for line in lines if "open" in line]
-        for line in lines:
-            if "name" in line:
-                libraries[line["name"]] = Library(**line["library"])
-        dead = next((name for name in begun if name not in libraries), None)
+        lines, end = _child(list(opened))
+        opened |= {line["name"]: Library(**line["library"]) for line in lines if "name" in line}
+        begun = (line["open"] for line in lines if "open" in line)
+        dead = next((name for name in begun if name not in opened), None)
         if dead is None:
-            break
-        libraries[dead] = _damaged(dead, f"opening it ended the process: {end}")
-    silent: dict[str, Any] = {"pools": None, "why": end}
-    last = next((line for line in lines if "pools" in line), silent)
-    pools = None if last["pools"] is None else tuple(Pool(**pool) for pool in last["pools"])
-    ordered = {name: libraries.get(name, Library(False, reason=f"not opened: {end}")) for name in LIBRARIES}
-    return Opened(ordered, pools, last.get("why"))
+            return {name: opened.get(name, Library(False, reason=f"not opened: {end}")) for name in LIBRARIES}
+        opened[dead] = _damaged(dead, f"opening it ended the process: {end}")
 
 
 def _damaged(name: str, reason: str) -> Library:
@@ -138,29 +110,16 @@ def library(name: str) -> Library:
     except Exception as error:  # a damaged library lacks symbols, is cut short …
         return _damaged(name, summary(error))
     asked = os.environ.get("OPENBLAS_CORETYPE") if blas.kernels else None
-    return Library(True, blas.version, blas.kernels, blas.isa, asked, os.path.realpath(blas.path))
-
-
-def pools() -> dict[str, Any]:
-    """Return the thread pools of this process."""
-    try:
-        import threadpoolctl
-
-        records = threadpoolctl.threadpool_info()
-    except (Exception, SystemExit) as error:
-        return {"pools": None, "why": summary(error)}
-    keys = {"library": "internal_api", "threads": "num_threads", "path": "filepath"}
-    fields = Pool.__dataclass_fields__
-    return {"pools": [{field: pool.get(keys.get(field, field)) for field in fields} for pool in records]}
+    path = os.path.realpath(blas.path)
+    return Library(True, blas.version, blas.kernels, blas.isa, asked, blas.get_threads(), path)
 
 
 def main(skip: list[str]) -> None:
-    """Print a line before each library and one after it, then the pools, NumPy's and SciPy's included."""
+    """Print a line before each library and one after it."""
     for name in LIBRARIES:
         if name not in skip:
             print(json.dumps({"open": name}), flush=True)
             print(json.dumps({"name": name, "library": asdict(library(name))}), flush=True)
-    print(json.dumps(pools()), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Python packages by their metadata and files, because an import may take seconds or raise anything."""
+"""Python packages by their metadata and files, and bindings to a GPU; an import may take seconds or raise anything."""
 
 from __future__ import annotations
 
@@ -8,8 +8,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-from kernels.doctor.part import Part, absent, summary
-from kernels.libs import mkl, onednn
+from kernels.errors import summary
+from kernels.libs import cublas, cublaslt, cuda, cusparse, mkl, numba, nvml, onednn, pycuda, skcuda, torch_cuda
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of an installation."""
+
+    here: bool
+    version: str | None = None
+    reason: str | None = None  # why it is not here
+    install: str | None = None  # command that installs it
+
+
+def absent(reason: str, install: str | None) -> Part:
+    return Part(False, reason=reason, install=install)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +66,32 @@ BASE = {
     name: _plain(name)
     for name in ("numpy", "scipy", "msgspec", "rich", "threadpoolctl", "psutil", "matplotlib", "cloudpickle")
 }
+BINDINGS: dict[str, Callable[[], str | None]] = {
+    "CUDA driver": cuda.driver_missing,
+    "cuBLAS": cublas.missing,
+    "cuBLASLt": cublaslt.missing,
+    "cuDNN": cuda.libraries_missing,
+    "cuFFT": cuda.libraries_missing,
+    "cuSPARSE": cusparse.missing,
+    "CuPy": cuda.missing,
+    "PyCUDA": pycuda.missing,
+    "scikit-cuda": skcuda.missing,
+    "Numba for CUDA": lambda: cuda.missing() or numba.missing(),
+    "PyTorch for CUDA": torch_cuda.missing,
+    "NVML": nvml.missing,
+}
+
+
+def bindings() -> dict[str, str | None]:
+    """Return why each binding to a GPU cannot be used, by its name; None: it can."""
+    return {name: _reason(missing) for name, missing in BINDINGS.items()}
+
+
+def _reason(missing: Callable[[], str | None]) -> str | None:
+    try:
+        return missing()
+    except Exception as error:  # a damaged package raises anything
+        return summary(error)
 
 
 def package(wanted: Wanted) -> Part:

@@ -21,7 +21,7 @@ WIDE = "avx512"
 
 def remarks(inventory: Inventory) -> list[tuple[str, str]]:
     """Return the subject and the text of each remark."""
-    return [*_mkl(inventory), *_openblas(inventory), *_caps(inventory), *_malloc(inventory), *_huge_pages(inventory)]
+    return [*_mkl(inventory), *_openblas(inventory), *_system(inventory)]
 
 
 def _isa(inventory: Inventory) -> list[str]:
@@ -53,22 +53,17 @@ def _openblas(inventory: Inventory) -> Iterator[tuple[str, str]]:
         yield "OpenBLAS", f"it takes {blas.kernels} kernels ({blas.isa}), and there is {WIDE}: {command}{WIDE}"
 
 
-def _caps(inventory: Inventory) -> Iterator[tuple[str, str]]:
+def _system(inventory: Inventory) -> Iterator[tuple[str, str]]:
+    """Yield remarks on variables, malloc and huge pages."""
+    if (about := inventory.system) is None:
+        return
     for name in CAPS:
-        if value := inventory.system.variables.get(name):
+        if value := about.variables.get(name):
             yield (
                 "instructions",
                 f"{name}={value} limits what a library may use; without it: env -u {name} {GEMM} --variant torch,mkl",
             )
-
-
-def _malloc(inventory: Inventory) -> Iterator[tuple[str, str]]:
-    malloc = inventory.system.allocator
-    if malloc is not None and malloc.malloc == "glibc" and not malloc.variables:
+    if about.malloc == "glibc" and not about.malloc_variables:
         yield "malloc", "it gives large freed blocks back, and they fault in anew: python -m micro.memory --allocator"
-
-
-def _huge_pages(inventory: Inventory) -> Iterator[tuple[str, str]]:
-    pages = inventory.system.huge_pages
-    if pages is not None and pages.transparent == "never":
+    if about.huge_pages == "never":
         yield "huge pages", "transparent ones are off: python -m micro.memory --allocator, once they are on"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import textwrap
 from collections.abc import Iterator, Mapping
@@ -10,14 +9,13 @@ from itertools import groupby
 from typing import Any
 
 from kernels.doctor.figures import Peaks, Selftest
-from kernels.doctor.libraries import Library, Pool
+from kernels.doctor.libraries import Library
 from kernels.doctor.perf import Rights
 from kernels.doctor.remarks import remarks
 from kernels.doctor.survey import Inventory
-from kernels.doctor.system import Cache, Cores, HugePages, Node
+from kernels.doctor.system import System
 
 WIDTH, LABEL = 100, 17  # columns
-KIND = {"data": "d", "instruction": "i"}  # of caches
 Rows = Iterator[tuple[str, str]]
 
 
@@ -80,15 +78,11 @@ def _nature(about: Mapping[str, Any]) -> Iterator[str]:
 
 
 def libraries(inventory: Inventory) -> Rows:
-    pools = {pool.path: pool for pool in inventory.pools or ()}
+    if not inventory.libraries:
+        yield "libraries", f"not known{_why(inventory, 'libraries')}"
     for name, about in inventory.libraries.items():
         if about.here:
-            yield name, ", ".join(_library(about, pools.pop(about.path, None)))
-    for pool in pools.values():
-        facts = os.path.basename(pool.path or ""), pool.version, _threads(pool), pool.architecture
-        yield f"{pool.library} pool", ", ".join(filter(None, facts))
-    if inventory.pools is None:
-        yield "thread pools", f"not known{_why(inventory, 'pools')}"
+            yield name, ", ".join(_library(about))
     # MKL has a row of its own.
     shown = {name: part for name, part in (inventory.packages | inventory.base).items() if part.here and name != "mkl"}
     yield (
@@ -97,17 +91,13 @@ def libraries(inventory: Inventory) -> Rows:
     )
 
 
-def _library(about: Library, pool: Pool | None) -> Iterator[str]:
+def _library(about: Library) -> Iterator[str]:
     yield (about.version or "version not known").removeprefix("OpenBLAS ").removeprefix("MKL ")
-    yield _threads(pool) if pool else "threads not known"
+    yield _many(about.threads, "thread")
     if about.kernels:
         obeyed = " by" if (about.asked or "").lower() == about.kernels.lower() else f": not {about.asked}, asked by"
         asked = f"{obeyed} OPENBLAS_CORETYPE" if about.asked else ""
         yield f"{about.kernels} kernels" + (f" ({about.isa})" if about.isa else "") + asked
-
-
-def _threads(pool: Pool) -> str:
-    return _many(pool.threads, "thread") + (f" ({pool.threading_layer})" if pool.threading_layer else "")
 
 
 def bindings(inventory: Inventory) -> Rows:
@@ -120,68 +110,27 @@ def bindings(inventory: Inventory) -> Rows:
 
 
 def system(inventory: Inventory) -> Rows:
-    about = inventory.system
-    facts = {
-        "cores": ("cores", _cores(about.cores) if about.cores else ""),
-        "caches": ("caches", _caches(about.caches or ())),
-        "nodes": ("NUMA nodes", _nodes(about.nodes or ())),
-        "huge_pages": ("huge pages", _huge_pages(about.huge_pages) if about.huge_pages else ""),
-    }
-    for key, (label, text) in facts.items():
-        yield label, text or f"not known{_why(inventory, key)}"
-    malloc = about.allocator
-    if malloc is None:
-        yield "malloc", f"not known{_why(inventory, 'allocator')}"
-    else:
-        libc = malloc.libc or "C library not known"
-        name = libc if malloc.malloc and libc.startswith(malloc.malloc) else f"{malloc.malloc or 'not known'} ({libc})"
-        yield "malloc", f"{name}; {_variables(malloc.variables) or 'no variable steers it'}"
+    if (about := inventory.system) is None:
+        yield "system", f"not known{_why(inventory, 'system')}"
+        return
+    yield "cores", _cores(about)
+    yield "huge pages", f"transparent: {about.huge_pages}" if about.huge_pages else "not known"
+    libc = about.libc or "C library not known"
+    name = libc if about.malloc and libc.startswith(about.malloc) else f"{about.malloc or 'not known'} ({libc})"
+    yield "malloc", f"{name}; {_variables(about.malloc_variables) or 'no variable steers it'}"
     yield "variables", _variables(about.variables) or "none that steers a library"
 
 
-def _cores(cores: Cores) -> str:
-    affinity = f"{_ranges(cores.affinity)} of" if cores.affinity else "not known which of"
-    quota = "not known" if cores.limited is None else f"{cores.quota:g} cores" if cores.limited else "none"
-    return f"may use {affinity} {cores.present or 'not known'}; cgroup quota: {quota}"
+def _cores(about: System) -> str:
+    affinity = f"{_ranges(about.affinity)} of" if about.affinity else "not known which of"
+    quota = "not known" if about.limited is None else f"{about.quota:g} cores" if about.limited else "none"
+    return f"may use {affinity} {about.cores or 'not known'}; cgroup quota: {quota}"
 
 
 def _ranges(numbers: tuple[int, ...]) -> str:
     """Return sorted numbers as ranges, as "0-3,8"."""
     runs = [[n for _, n in run] for _, run in groupby(enumerate(numbers), lambda x: x[1] - x[0])]
     return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
-
-
-def _caches(caches: tuple[Cache, ...]) -> str:
-    """Return caches, grouped by the cores that share them."""
-    parts = []
-    for shared, group in groupby(caches, lambda cache: cache.shared):
-        names = (f"L{x.level}{KIND.get(x.kind, '')} {_bytes(x.size)}" for x in group)
-        parts.append(f"{', '.join(names)} for {_sharers(shared)}")
-    return "; ".join(parts)
-
-
-def _sharers(shared: tuple[str, ...]) -> str:
-    if len(shared) == 1:
-        return f"cores {shared[0]}"
-    return "each core" if all(who.isdigit() for who in shared) else f"each of {len(shared)} groups like {shared[0]}"
-
-
-def _nodes(nodes: tuple[Node, ...]) -> str:
-    if len(nodes) < 2:
-        return "1" if nodes else ""
-    memory = (f" {_bytes(node.memory)}" if node.memory else "" for node in nodes)
-    each = (f"{x.processors or 'no cores'}{has}" for x, has in zip(nodes, memory, strict=True))
-    return f"{len(nodes)}: {'; '.join(each)}"
-
-
-def _huge_pages(pages: HugePages) -> str:
-    if pages == HugePages(None, None, None):
-        return ""
-    counts = pages.reserved
-    reserved = [f"{count} of {_bytes(size)}" for size, count in (counts or {}).items() if count]
-    text = "not known" if counts is None else ", ".join(reserved) or "none"
-    transparent, defrag = pages.transparent or "not known", pages.defrag or "not known"
-    return f"transparent: {transparent}; defrag: {defrag}; reserved: {text}"
 
 
 def tools(inventory: Inventory) -> Rows:

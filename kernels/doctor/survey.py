@@ -10,41 +10,35 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, TypeVar
 
-from kernels import state, steering
+from kernels import state
 from kernels.catalog import operations, rows
 from kernels.devices import kinds, open_device
-from kernels.doctor import allocator, bindings, figures, packages, perf, system, tools
-from kernels.doctor.libraries import Library, Opened, Pool, open_all
-from kernels.doctor.part import Part, absent, summary
-from kernels.errors import SuiteError
+from kernels.doctor import figures, packages, perf
+from kernels.doctor.libraries import Library, open_all
+from kernels.doctor.packages import Part, absent
+from kernels.doctor.system import System, system
+from kernels.doctor.tools import INSTALL, TOOLS
+from kernels.errors import SuiteError, summary
 from kernels.setting import REFUSABLE
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class System:
-    """Facts of the system; None: not known."""
-
-    cores: system.Cores | None
-    caches: tuple[system.Cache, ...] | None
-    nodes: tuple[system.Node, ...] | None
-    huge_pages: system.HugePages | None
-    allocator: allocator.Allocator | None
-    variables: dict[str, str]
+FIGURES: dict[str, Callable[[datetime], Any]] = {
+    "ceilings": figures.peaks,
+    "gpu ceilings": figures.gpu_peaks,
+    "selftest": figures.selftest,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """All facts of an installation."""
+    """All facts of an installation; None: not known."""
 
     devices: dict[str, dict[str, Any]]  # by kind, as they describe themselves
     libraries: dict[str, Library]
-    pools: tuple[Pool, ...] | None
     bindings: dict[str, str | None]  # why a way to a GPU is closed
     packages: dict[str, Part]
     base: dict[str, Part]
-    system: System
+    system: System | None
     tools: dict[str, Part]
     perf: perf.Rights | None
     ceilings: figures.Peaks | None
@@ -77,18 +71,15 @@ def survey() -> Inventory:
         opened = threads.submit(open_all)
         asked = {name: threads.submit(fact) for name, fact in TOOLS.items()}
         devices = {kind: _device(kind) for kind in kinds()}
-        facts: dict[str, Any] = {name: attempt(name, fact) for name, fact in SYSTEM.items()}
         by_figure = {name: attempt(name, partial(fact, datetime.now(UTC))) for name, fact in FIGURES.items() if where}
-        rights = attempt("perf", perf.rights)
-    blas = attempt("libraries", opened.result) or Opened({}, None)
+        facts, rights = attempt("system", system), attempt("perf", perf.rights)
     return Inventory(
         devices,
-        blas.libraries,
-        blas.pools,
-        bindings.bindings(),
+        attempt("libraries", opened.result) or {},
+        packages.bindings(),
         {name: packages.package(wanted) for name, wanted in packages.OPTIONAL.items()},
         {name: packages.package(wanted) for name, wanted in packages.BASE.items()},
-        System(**facts, variables=steering.variables(steering.TUNING)),
+        facts,
         {name: _tool(name, future) for name, future in asked.items()},
         rights,
         by_figure.get("ceilings"),
@@ -96,23 +87,8 @@ def survey() -> Inventory:
         by_figure.get("selftest"),
         str(where) if where else None,
         bool(where) and state.is_temporary(),
-        not_told | ({"pools": blas.why} if blas.why else {}),
+        not_told,
     )
-
-
-TOOLS = {"cc": tools.c_compiler, "c++": tools.cpp_compiler, "nvcc": tools.nvcc, "perf": tools.perf}
-SYSTEM: dict[str, Callable[[], Any]] = {
-    "cores": system.cores,
-    "caches": system.caches,
-    "nodes": system.nodes,
-    "huge_pages": system.huge_pages,
-    "allocator": allocator.allocator,
-}
-FIGURES: dict[str, Callable[[datetime], Any]] = {
-    "ceilings": figures.peaks,
-    "gpu ceilings": figures.gpu_peaks,
-    "selftest": figures.selftest,
-}
 
 
 def _rows(kernels: str) -> dict[str, list[str]]:
@@ -143,7 +119,7 @@ def _tool(name: str, future: Future[Part]) -> Part:
     try:
         return future.result()
     except Exception as error:
-        return absent(summary(error), tools.install(name))
+        return absent(summary(error), INSTALL[name])
 
 
 def document(inventory: Inventory) -> dict[str, Any]:

@@ -1,99 +1,89 @@
-"""Processors that this process may use, their caches and their memory, as Linux reports them."""
+"""Facts of the system: processors that this process may use, huge pages, malloc, and variables that steer it."""
 
 from __future__ import annotations
 
+import ctypes
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from kernels.cgroup import quota
-from kernels.textfile import ROOT, number, read
+from kernels.steering import MALLOC, TUNING, variables
+from kernels.textfile import ROOT, read
+
+ALLOCATORS = ("jemalloc", "tcmalloc", "mimalloc", "hoard", "musl")
 
 
 @dataclass(frozen=True, slots=True)
-class Cores:
-    """Logical processors, and limits of their use."""
+class System:
+    """Facts of the system; None: not known."""
 
-    present: int | None
+    cores: int | None  # logical processors
     affinity: tuple[int, ...] | None
-    limited: bool | None  # None: not known
+    limited: bool | None  # whether a cgroup limits processor time
     quota: float | None  # processors' worth of time that the cgroup allows
+    huge_pages: str | None  # setting of transparent ones
+    libc: str | None  # name and version, as "glibc 2.36"
+    malloc: str | None  # name
+    malloc_variables: dict[str, str]
+    variables: dict[str, str]  # that steer libraries
 
 
-@dataclass(frozen=True, slots=True)
-class Cache:
-    """Caches of one kind."""
+class _Symbol(ctypes.Structure):
+    """Dl_info, which dladdr fills."""
 
-    level: int
-    kind: str
-    size: int  # bytes of each
-    shared: tuple[str, ...]  # processors that share each cache, as "0-1"
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """A NUMA node; memory in bytes."""
-
-    node: int
-    processors: str | None
-    memory: int | None  # bytes
+    _fields_ = (
+        ("path", ctypes.c_char_p),
+        ("base", ctypes.c_void_p),
+        ("name", ctypes.c_char_p),
+        ("address", ctypes.c_void_p),
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class HugePages:
-    """Settings of huge pages; None: not known."""
-
-    transparent: str | None
-    defrag: str | None
-    reserved: dict[int, int] | None  # number of pages by bytes of a page
-
-
-def cores(root: Path = ROOT) -> Cores:
+def system(root: Path = ROOT, environment: Mapping[str, str] = os.environ) -> System:
+    """Return the facts of the system whose files lie in `root`."""
     affinity = tuple(sorted(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else None
-    return Cores(os.cpu_count(), affinity, *quota(root))
+    transparent = read(root / "sys/kernel/mm/transparent_hugepage/enabled") or ""
+    return System(
+        os.cpu_count(),
+        affinity,
+        *quota(root),
+        transparent.partition("[")[2].partition("]")[0] or None,  # as in "always [madvise] never"
+        libc(),
+        malloc(),
+        variables(MALLOC, environment),
+        variables(TUNING, environment),
+    )
 
 
-def caches(root: Path = ROOT) -> tuple[Cache, ...]:
-    """Return caches, first level first; empty if the system does not report them."""
-    sharers: dict[tuple[int, str, int], dict[str, None]] = {}
-    folders = (root / "sys/devices/system/cpu").glob("cpu[0-9]*/cache/index*")
-    for folder in sorted(folders, key=lambda path: (len(str(path)), str(path))):
-        level, size = number(folder / "level"), _size(read(folder / "size") or "")
-        if level is not None and size is not None:
-            key = level, (read(folder / "type") or "unknown").lower(), size
-            sharers.setdefault(key, {})[read(folder / "shared_cpu_list") or "not known"] = None
-    return tuple(Cache(*key, tuple(sharers[key])) for key in sorted(sharers))
+def libc() -> str | None:
+    try:
+        return os.confstr("CS_GNU_LIBC_VERSION")
+    except (AttributeError, ValueError, OSError):
+        return None
 
 
-def _size(text: str) -> int | None:
-    """Return the bytes of a size such as "48K"."""
-    digits, unit = (text[:-1], text[-1]) if text[-1:] in ("K", "M", "G") else (text, "")
-    return int(digits) << {"": 0, "K": 10, "M": 20, "G": 30}[unit] if digits.isdigit() else None
+def malloc() -> str | None:
+    """Return the usual name of the malloc that serves this process, or None."""
+    try:
+        path = _exporter()
+    except (OSError, AttributeError, TypeError):
+        return None
+    file = os.path.basename(path or "")
+    known = next((name for name in ALLOCATORS if name in file), None)
+    return known or ("glibc" if file.startswith(("libc.so", "libc-2")) else file or None)
 
 
-def nodes(root: Path = ROOT) -> tuple[Node, ...]:
-    """Return NUMA nodes; empty if the system does not report them."""
-    numa_nodes = []
-    for folder in (root / "sys/devices/system/node").glob("node[0-9]*"):
-        lines = (read(folder / "meminfo") or "").splitlines()
-        total = next((line.split() for line in lines if "MemTotal:" in line), [])
-        memory = int(total[3]) * 1024 if len(total) > 3 and total[3].isdigit() else None
-        numa_nodes.append(Node(int(folder.name[4:]), read(folder / "cpulist"), memory))
-    return tuple(sorted(numa_nodes, key=lambda node: node.node))
-
-
-def huge_pages(root: Path = ROOT) -> HugePages:
-    folder = root / "sys/kernel/mm"
-    reserved = {}
-    for size in sorted((folder / "hugepages").glob("hugepages-*kB")):
-        pages, kilobytes = number(size / "nr_hugepages"), size.name[10:-2]
-        if pages is not None and kilobytes.isdigit():
-            reserved[int(kilobytes) * 1024] = pages
-    transparent = folder / "transparent_hugepage"
-    return HugePages(_chosen(transparent / "enabled"), _chosen(transparent / "defrag"), reserved or None)
-
-
-def _chosen(path: Path) -> str | None:
-    """Return the word in brackets, as in "always [madvise] never"."""
-    text = read(path) or ""
-    return text.partition("[")[2].partition("]")[0] or None
+def _exporter() -> str | None:
+    """Return the file that exports malloc to libraries: a preloaded one precedes the C library."""
+    process = ctypes.CDLL(None)
+    path = None
+    for symbol in ("malloc", "posix_memalign"):
+        info = _Symbol()
+        if process.dladdr(ctypes.cast(process[symbol], ctypes.c_void_p), ctypes.byref(info)) and info.path:
+            path = os.fsdecode(info.path)
+            if ".so" in path:
+                break
+            # An executable that is not position-independent resolves to itself; try the next symbol.
+    return path

@@ -6,7 +6,7 @@ Column-major, as the library is: a caller of row-major products swaps the operan
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,21 +87,7 @@ def sgemm(
     c: tuple[int, int],
 ) -> Callable[[], None]:
     """Return a call of C = alpha·op(A)·op(B) + beta·C, column-major; operands are (address, ld)."""
-    alpha, beta = FLOAT(scale[0]), FLOAT(scale[1])
-    function, check = on.api.cublasSgemm_v2, on.check
-    arguments = (
-        on.handle,
-        *map(INT, (*flags, *mnk)),
-        ctypes.byref(alpha),
-        POINTER(a[0]),
-        INT(a[1]),
-        POINTER(b[0]),
-        INT(b[1]),
-        ctypes.byref(beta),
-        POINTER(c[0]),
-        INT(c[1]),
-    )
-    return prepared(function, arguments, "cublasSgemm", check, (alpha, beta))
+    return _product(on, "cublasSgemm", on.api.cublasSgemm_v2, flags, mnk, scale, [_placed(x) for x in (a, b, c)])
 
 
 def gemm_ex(
@@ -118,25 +104,9 @@ def gemm_ex(
 
     Where the library splits K, partial sums of bf16 and fp16 may be added in these types, its default."""
     kind, compute = map(INT, TYPES[dtype])
-    alpha, beta = FLOAT(scale[0]), FLOAT(scale[1])
-    arguments = (
-        on.handle,
-        *map(INT, (*flags, *mnk)),
-        ctypes.byref(alpha),
-        POINTER(a[0]),
-        kind,
-        INT(a[1]),
-        POINTER(b[0]),
-        kind,
-        INT(b[1]),
-        ctypes.byref(beta),
-        POINTER(c[0]),
-        kind,
-        INT(c[1]),
-        compute,
-        INT(DEFAULT_ALGORITHM),
-    )
-    return prepared(on.api.cublasGemmEx, arguments, "cublasGemmEx", on.check, (alpha, beta))
+    typed = [(POINTER(place), kind, INT(ld)) for place, ld in (a, b, c)]
+    last = (compute, INT(DEFAULT_ALGORITHM))
+    return _product(on, "cublasGemmEx", on.api.cublasGemmEx, flags, mnk, scale, typed, last)
 
 
 def batched(
@@ -154,24 +124,32 @@ def batched(
 
     Operands are (address, ld, elements from one to the next)."""
     real = numbers == "real"
-    alpha, beta = (FLOAT(x) if real else (FLOAT * 2)(x, 0.0) for x in scale)
-    function = on.api.cublasSgemmStridedBatched if real else on.api.cublasCgemmStridedBatched
-    arguments = (
-        on.handle,
-        *map(INT, (*flags, *mnk)),
-        ctypes.byref(alpha),
-        *_strided(a),
-        *_strided(b),
-        ctypes.byref(beta),
-        *_strided(c),
-        INT(count),
-    )
     name = "cublasSgemmStridedBatched" if real else "cublasCgemmStridedBatched"
+    function = on.api.cublasSgemmStridedBatched if real else on.api.cublasCgemmStridedBatched
+    strided = [(POINTER(place), INT(ld), ctypes.c_longlong(step)) for place, ld, step in (a, b, c)]
+    return _product(on, name, function, flags, mnk, scale, strided, (INT(count),))
+
+
+def _placed(x: tuple[int, int]) -> tuple[ctypes.c_void_p, ctypes.c_int]:
+    return POINTER(x[0]), INT(x[1])
+
+
+def _product(
+    on: Handle,
+    name: str,
+    function: Any,
+    flags: tuple[int, int],
+    mnk: tuple[int, int, int],
+    scale: tuple[float, float],
+    abc: Sequence[tuple[Any, ...]],
+    last: tuple[Any, ...] = (),
+) -> Callable[[], None]:
+    """Return a call of a product's function, in the order that all have; `last`: what follows C."""
+    complex_numbers = name.startswith("cublasC")
+    alpha, beta = ((FLOAT * 2)(x, 0.0) if complex_numbers else FLOAT(x) for x in scale)
+    sizes, (a, b, c) = map(INT, (*flags, *mnk)), abc
+    arguments = (on.handle, *sizes, ctypes.byref(alpha), *a, *b, ctypes.byref(beta), *c, *last)
     return prepared(function, arguments, name, on.check, (alpha, beta))
-
-
-def _strided(x: tuple[int, int, int]) -> tuple[ctypes.c_void_p, ctypes.c_int, ctypes.c_longlong]:
-    return POINTER(x[0]), INT(x[1]), ctypes.c_longlong(x[2])
 
 
 def sgeam_transpose(
@@ -179,21 +157,9 @@ def sgeam_transpose(
 ) -> Callable[[], None]:
     """Return a call of target (rows×cols, column-major) = source transposed; operands are (address, ld)."""
     alpha, beta = FLOAT(1.0), FLOAT(0.0)
-    arguments = (
-        on.handle,
-        INT(T),
-        INT(N),
-        INT(rows),
-        INT(cols),
-        ctypes.byref(alpha),
-        POINTER(source[0]),
-        INT(source[1]),
-        ctypes.byref(beta),
-        POINTER(target[0]),
-        INT(target[1]),
-        POINTER(target[0]),
-        INT(target[1]),
-    )
+    words = map(INT, (T, N, rows, cols))
+    x, y = _placed(source), _placed(target)
+    arguments = (on.handle, *words, ctypes.byref(alpha), *x, ctypes.byref(beta), *y, *y)
     return prepared(on.api.cublasSgeam, arguments, "cublasSgeam", on.check, (alpha, beta))
 
 

@@ -118,18 +118,9 @@ def plan(
     offers, count = (Offer * wanted)(), INT()
     with ExitStack() as stack:
         preference = _preference(on, stack, workspace_bytes, aligned)
-        status = on.api.cublasLtMatmulAlgoGetHeuristic(
-            on.handle,
-            product.operation,
-            product.a,
-            product.b,
-            product.c,
-            product.c,
-            preference,
-            INT(wanted),
-            ctypes.byref(offers),
-            ctypes.byref(count),
-        )
+        layouts = (product.operation, product.a, product.b, product.c, product.c)
+        answers = (INT(wanted), ctypes.byref(offers), ctypes.byref(count))
+        status = on.api.cublasLtMatmulAlgoGetHeuristic(on.handle, *layouts, preference, *answers)
     if status == NOT_SUPPORTED:
         return ()
     on.check("cublasLtMatmulAlgoGetHeuristic", status)
@@ -158,24 +149,10 @@ def matmul(on: Handle, algorithm: Algorithm, scale: tuple[float, float], a: int,
         raise LaunchError(f"the algorithm {needs}: its handle has {on.workspace_bytes}")
     alpha, beta = FLOAT(scale[0]), FLOAT(scale[1])
     chosen, product = ALGO.from_buffer_copy(algorithm.data), algorithm.product
-    arguments = (
-        on.handle,
-        product.operation,
-        ctypes.byref(alpha),
-        POINTER(a),
-        product.a,
-        POINTER(b),
-        product.b,
-        ctypes.byref(beta),
-        POINTER(c),
-        product.c,
-        POINTER(c),
-        product.c,
-        ctypes.byref(chosen),
-        POINTER(on.workspace),
-        SIZE(on.workspace_bytes),
-        POINTER(on.stream),
-    )
+    inputs = (ctypes.byref(alpha), POINTER(a), product.a, POINTER(b), product.b)
+    outputs = (ctypes.byref(beta), POINTER(c), product.c, POINTER(c), product.c)
+    room = (POINTER(on.workspace), SIZE(on.workspace_bytes), POINTER(on.stream))
+    arguments = (on.handle, product.operation, *inputs, *outputs, ctypes.byref(chosen), *room)
     keep = (alpha, beta, chosen, product)
     return cublas.prepared(on.api.cublasLtMatmul, arguments, "cublasLtMatmul", on.check, keep)
 

@@ -188,17 +188,12 @@ class Convolution:
     def workspace(self, algorithm: int) -> int:
         """Return the bytes that an algorithm needs. Raises Unavailable if this problem has no such algorithm."""
         size = SIZE()
-        self.on.call(
-            self.direction.size,
-            self.on.handle,
-            self.first,
-            self.second,
-            self.how,
-            self.out,
-            INT(algorithm),
-            ctypes.byref(size),
-        )
+        self.on.call(self.direction.size, *self._descriptors, INT(algorithm), ctypes.byref(size))
         return size.value
+
+    @property
+    def _descriptors(self) -> tuple[Any, ...]:
+        return self.on.handle, self.first, self.second, self.how, self.out
 
     def launch(self, algorithm: int, places: tuple[int, int, int], space: tuple[int, int]) -> Callable[[], None]:
         """Return a call of the convolution.
@@ -206,58 +201,24 @@ class Convolution:
         `places`: addresses of both inputs and of the output; `space`: address and bytes of the workspace."""
         alpha, beta = ctypes.c_float(1.0), ctypes.c_float(0.0)
         name = self.direction.run
-        arguments = (
-            self.on.handle,
-            ctypes.byref(alpha),
-            self.first,
-            POINTER(places[0]),
-            self.second,
-            POINTER(places[1]),
-            self.how,
-            INT(algorithm),
-            POINTER(space[0]),
-            SIZE(space[1]),
-            ctypes.byref(beta),
-            self.out,
-            POINTER(places[2]),
-        )
+        inputs = (self.first, POINTER(places[0]), self.second, POINTER(places[1]))
+        how = (self.how, INT(algorithm), POINTER(space[0]), SIZE(space[1]))
+        output = (ctypes.byref(beta), self.out, POINTER(places[2]))
+        arguments = (self.on.handle, ctypes.byref(alpha), *inputs, *how, *output)
         return prepared(getattr(self.on.api, name), arguments, name, self.on.check, (alpha, beta))
 
     def searched(self, places: tuple[int, int, int], space: tuple[int, int]) -> list[dict[str, Any]]:
         """Return the algorithms that `Find…Ex` measures within a workspace, best first."""
         rows, count = (Perf * MOST)(), INT()
-        self.on.call(
-            self.direction.find,
-            self.on.handle,
-            self.first,
-            POINTER(places[0]),
-            self.second,
-            POINTER(places[1]),
-            self.how,
-            self.out,
-            POINTER(places[2]),
-            INT(MOST),
-            ctypes.byref(count),
-            rows,
-            POINTER(space[0]),
-            SIZE(space[1]),
-        )
+        operands = (self.first, POINTER(places[0]), self.second, POINTER(places[1]), self.how, self.out)
+        answers = (INT(MOST), ctypes.byref(count), rows, POINTER(space[0]), SIZE(space[1]))
+        self.on.call(self.direction.find, self.on.handle, *operands, POINTER(places[2]), *answers)
         return [self._row(row) for row in rows[: count.value]]
 
     def guessed(self) -> list[dict[str, Any]]:
         """Return the algorithms that the heuristics of `Get…_v7` rank, best first; nothing runs."""
         rows, count = (Perf * MOST)(), INT()
-        self.on.call(
-            self.direction.guess,
-            self.on.handle,
-            self.first,
-            self.second,
-            self.how,
-            self.out,
-            INT(MOST),
-            ctypes.byref(count),
-            rows,
-        )
+        self.on.call(self.direction.guess, *self._descriptors, INT(MOST), ctypes.byref(count), rows)
         return [self._row(row) for row in rows[: count.value]]
 
     def _row(self, row: Any) -> dict[str, Any]:

@@ -69,19 +69,8 @@ def csr(on: Handle, shape: tuple[int, int], nonzeros: int, places: tuple[int, in
     """Return a matrix of device addresses of values, columns and row pointers. Raises LaunchError."""
     values, columns, pointers = map(POINTER, places)
     descriptor = POINTER()
-    status = on.api.cusparseCreateCsr(
-        ctypes.byref(descriptor),
-        LONG(shape[0]),
-        LONG(shape[1]),
-        LONG(nonzeros),
-        pointers,
-        columns,
-        values,
-        INT(INDEX_32),
-        INT(INDEX_32),
-        INT(BASE_ZERO),
-        INT(FP32),
-    )
+    sizes, kinds = map(LONG, (*shape, nonzeros)), map(INT, (INDEX_32, INDEX_32, BASE_ZERO, FP32))
+    status = on.api.cusparseCreateCsr(ctypes.byref(descriptor), *sizes, pointers, columns, values, *kinds)
     on.check("cusparseCreateCsr", status)
     matrix = Csr(descriptor, *shape)
     weakref.finalize(matrix, on.api.cusparseDestroySpMat, descriptor).atexit = False
@@ -93,15 +82,8 @@ class _Dense:
 
     def __init__(self, on: Handle, rows: int, columns: int, place: int) -> None:
         self.descriptor = POINTER()
-        status = on.api.cusparseCreateDnMat(
-            ctypes.byref(self.descriptor),
-            LONG(rows),
-            LONG(columns),
-            LONG(columns),
-            POINTER(place),
-            INT(FP32),
-            INT(ROW_MAJOR),
-        )
+        sizes, kinds = map(LONG, (rows, columns, columns)), map(INT, (FP32, ROW_MAJOR))
+        status = on.api.cusparseCreateDnMat(ctypes.byref(self.descriptor), *sizes, POINTER(place), *kinds)
         on.check("cusparseCreateDnMat", status)
         weakref.finalize(self, on.api.cusparseDestroyDnMat, self.descriptor).atexit = False
 
@@ -109,18 +91,8 @@ class _Dense:
 def _words(on: Handle, algorithm: str, a: Csr, b: _Dense, c: _Dense) -> tuple[tuple[Any, ...], object]:
     """Return the arguments of a product and of its work-area query, and the objects to keep alive."""
     alpha, beta = FLOAT(1.0), FLOAT(0.0)
-    words = (
-        on.handle,
-        INT(N),
-        INT(N),
-        ctypes.byref(alpha),
-        a.descriptor,
-        b.descriptor,
-        ctypes.byref(beta),
-        c.descriptor,
-        INT(FP32),
-        INT(ALGORITHMS[algorithm]),
-    )
+    operands = (ctypes.byref(alpha), a.descriptor, b.descriptor, ctypes.byref(beta), c.descriptor)
+    words = (on.handle, INT(N), INT(N), *operands, INT(FP32), INT(ALGORITHMS[algorithm]))
     return words, (alpha, beta, a, b, c)
 
 

@@ -77,6 +77,14 @@ def load() -> Any:
     return _optional.load("torch", lambda torch: (torch.mm, torch.from_numpy))
 
 
+def on_threads(threads: int) -> Any:
+    """Import PyTorch, on so many threads and without gradients. Raises Unavailable."""
+    torch = load()
+    torch.set_num_threads(threads)
+    torch.set_grad_enabled(False)
+    return torch
+
+
 def tensor(torch: Any, array: Any) -> Any:
     """Return the tensor of a NumPy array, without a copy; uint16 is bfloat16."""
     if array.dtype.str[1:] == "u2":

@@ -185,12 +185,11 @@ def test_launched_again_and_again_nothing_leaves_the_normal_numbers() -> None:
 def test_chains_move_what_they_say() -> None:
     """Each function of a chain: 4 bytes for every array it reads, scalars none, and 4 for the one it writes."""
     for rule, chain in libraries.CHAINS.items():
-        problem = Optimizer(rule, 1, 8)
         g, s, t = np.ones(8, "f4"), np.ones((3, 8), "f4"), np.ones((2, 8), "f4")
         f = {name: np.float32(0.5) for name in ("lr", "mu", "rho", "decay", "eps", "limit", "gain", "rest")}
         if rule in ("momentum", "nesterov"):
             f["gain"] = np.float32(1)
-        calls: list[Any] = chain(problem, g, s, t if rule == "adadelta" else t[0], f)
+        calls: list[Any] = chain(g, s, t if rule == "adadelta" else t[0], f)
         moved = sum(
             4 * (sum(x.ndim > 0 for x in call.args) + ("out" in call.keywords) - _twice(call.args)) for call in calls
         )

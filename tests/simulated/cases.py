@@ -26,7 +26,7 @@ from kernels.ops.conv import Conv, columns, frames, implicit, winograd_cuda
 from kernels.ops.dropout import Dropout
 from kernels.ops.dropout import gpu as dropout
 from kernels.ops.exchange import Exchange
-from kernels.ops.exchange import gpu as exchange
+from kernels.ops.exchange import variants as exchange
 from kernels.ops.fma import Fma
 from kernels.ops.fma import gpu as fma
 from kernels.ops.gemm import Gemm

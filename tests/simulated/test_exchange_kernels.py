@@ -8,7 +8,7 @@ import pytest
 
 from kernels.errors import UsageError
 from kernels.ops.exchange import Exchange
-from kernels.ops.exchange import gpu as exchange
+from kernels.ops.exchange import variants as exchange
 from tests.simulated import cases, launcher
 
 pytestmark = pytest.mark.skipif(launcher.missing() is not None, reason=launcher.missing() or "")

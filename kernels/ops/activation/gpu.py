@@ -7,10 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernels.errors import UsageError
 from kernels.launch import Launch
 from kernels.libs import torch_cuda
-from kernels.nvcc import Argument, Geometry
+from kernels.nvcc import Argument, Geometry, refuse_other
 from kernels.ops.activation.libraries import inputs, torch_steps
 from kernels.ops.activation.problem import Activation
 
@@ -34,8 +33,7 @@ def launches(problem: Activation, name: str) -> tuple[Geometry, ...]:
 
     Raises UsageError.
     """
-    if name != kernel(problem):
-        raise UsageError(f"{name} of {SOURCE.name} is not for {problem.name}: take {kernel(problem)}")
+    refuse_other(SOURCE, name, problem, kernel(problem))
     places: tuple[Argument, ...] = tuple(("operand", source) for source in (*problem.sources, "y"))
     blocks = -(-problem.count // (4 * THREADS))
     return (Geometry(name, (blocks, 1, 1), (THREADS, 1, 1), (*places, ("int64", problem.count))),)

@@ -86,9 +86,7 @@ def torch_steps(torch: Any) -> dict[tuple[str, str], Callable[..., object]]:
 
 
 def torch_out(problem: Activation, device: object, setting: Setting) -> Bind:
-    torch = torch_library.load()
-    torch.set_num_threads(setting.threads)
-    torch.set_grad_enabled(False)
+    torch = torch_library.on_threads(setting.threads)
     step = torch_steps(torch)[problem.kind, problem.phase]
     kernel = None if problem.phase == "forward" and problem.kind in BY_MKL else torch_library.loops()
 

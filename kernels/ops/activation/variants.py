@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import platform
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from kernels.libs.cuda import CUDA_SUITE, CUPY
 from kernels.libs.numba import NUMBA
 from kernels.libs.torch import TORCH
 from kernels.libs.torch_cuda import TORCH_CUDA
+from kernels.native import structure
 from kernels.ops.activation import gpu, libraries
 from kernels.ops.activation.problem import Activation
 from kernels.provider import NUMPY, SUITE
@@ -18,16 +18,7 @@ from kernels.variant import DEFAULT, Variant, row
 
 SOURCE = Path(__file__).with_name("activation.c")
 LENGTH, LINE = 4, 16  # bytes of an element; elements of a cache line, which threads do not share
-
-
-class Argument(ctypes.Structure):
-    """C struct `argument` of activation.c."""
-
-    _fields_ = (*((name, maths.POINTER) for name in ("x", "dy", "y")), ("count", maths.INT64))
-
-
-def _argument(problem: Activation) -> tuple[ctypes.Structure, tuple[object, ...]]:
-    return Argument(count=problem.count), ()
+Argument = structure("pointer: x dy y", "int64: count")  # C struct `argument` of activation.c
 
 
 def _elements(problem: Activation) -> openmp.Axis:
@@ -57,7 +48,7 @@ VARIANTS: tuple[Variant[Activation], ...] = (
     row(
         SUITE,
         "c",
-        maths.prepared(SOURCE, lambda p: f"{p.phase}_{p.kind}", _argument, axis=_elements),
+        maths.prepared(SOURCE, lambda p: f"{p.phase}_{p.kind}", Argument, axis=_elements),
         kernel=_own_kernel,
         roles=LIBRARY,
     ),
@@ -65,7 +56,7 @@ VARIANTS: tuple[Variant[Activation], ...] = (
         "libm",
         "cpu",
         "libc",
-        maths.prepared(SOURCE, lambda p: f"libm_{p.kind}", _argument, registers=False),  # it chooses by itself
+        maths.prepared(SOURCE, lambda p: f"libm_{p.kind}", Argument, registers=False),  # it chooses by itself
         accepts=_scalar,
         kernel=_libm_kernel,
     ),

@@ -49,10 +49,6 @@ class BiasAct(Problem):
         return 2.0 * self.count * (1 + self.terms)
 
     @property
-    def bytes(self) -> float:
-        return float(self.footprint)
-
-    @property
     def summed(self) -> int:
         return self.terms or self.rows
 

@@ -5,7 +5,6 @@ Our passes follow NumPy's product or stand alone; PyTorch adds the bias inside i
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -18,7 +17,7 @@ from kernels.libs import torch as torch_library
 from kernels.libs.cuda import CUDA_SUITE
 from kernels.libs.cudnn import CUDNN
 from kernels.libs.torch import TORCH
-from kernels.native import launch
+from kernels.native import launch, structure
 from kernels.ops.biasact import gpu
 from kernels.ops.biasact.problem import BiasAct
 from kernels.provider import NUMPY, SUITE
@@ -29,20 +28,7 @@ if TYPE_CHECKING:
     from kernels.setting import Setting
 
 SOURCE = Path(__file__).with_name("biasact.c")
-
-
-class Argument(ctypes.Structure):
-    """C struct `argument` of biasact.c."""
-
-    _fields_ = (
-        *((name, maths.POINTER) for name in ("x", "dy", "b", "y", "dx", "db")),
-        ("rows", maths.INT64),
-        ("cols", maths.INT64),
-    )
-
-
-def _argument(problem: BiasAct) -> tuple[ctypes.Structure, tuple[object, ...]]:
-    return Argument(rows=problem.rows, cols=problem.cols), ()
+Argument = structure("pointer: x dy b y dx db", "int64: rows cols")  # C struct `argument` of biasact.c
 
 
 def product_then(problem: BiasAct, device: object, setting: Setting, *, symbol: str) -> Bind:
@@ -89,9 +75,7 @@ def numpy_chain(problem: BiasAct, device: object, setting: Setting) -> Bind:
 
 def torch_out(problem: BiasAct, device: object, setting: Setting, *, inside: bool) -> Bind:
     """Prepare PyTorch's operators; with `inside`, the product torch.addmm adds the bias."""
-    torch = torch_library.load()
-    torch.set_num_threads(setting.threads)
-    torch.set_grad_enabled(False)
+    torch = torch_library.on_threads(setting.threads)
 
     def dgrad(x: Any, dy: Any, dx: Any, db: Any) -> None:
         torch.ops.aten.threshold_backward.grad_input(dy, x, 0, grad_input=dx)
@@ -117,9 +101,7 @@ def onednn(problem: BiasAct, device: object, setting: Setting) -> Bind:
 
     The operator allocates its result, which is copied to y; w is transposed once, as a layer keeps it.
     """
-    torch = torch_library.load()
-    torch.set_num_threads(setting.threads)
-    torch.set_grad_enabled(False)
+    torch = torch_library.on_threads(setting.threads)
     try:
         linear = torch.ops.mkldnn._linear_pointwise
     except AttributeError:
@@ -146,7 +128,7 @@ def _product(problem: BiasAct) -> str | None:
 
 
 def _c_kernel(words: str = "") -> Callable[[Any, Any, Any], Bind]:
-    return maths.prepared(SOURCE, lambda p: f"biasact_{p.phase}{words}", _argument)
+    return maths.prepared(SOURCE, lambda p: f"biasact_{p.phase}{words}", Argument)
 
 
 VARIANTS: tuple[Variant[BiasAct], ...] = (

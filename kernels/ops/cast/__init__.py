@@ -1,7 +1,3 @@
 """Conversions between element types, clears and fills."""
 
-from kernels.ops.cast.problem import Cast
-
-__all__ = ["PROBLEM", "Cast"]
-
-PROBLEM = Cast
+from kernels.ops.cast.problem import Cast as Cast

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kernels.errors import UsageError
-from kernels.nvcc import Argument, Geometry
+from kernels.nvcc import Argument, Geometry, refuse_other
 from kernels.ops.cast.problem import KINDS, Cast
 
 SOURCE = Path(__file__).with_name("cast.cu")
@@ -26,8 +25,7 @@ def kernel(problem: Cast) -> str:
 
 def launches(problem: Cast, name: str) -> tuple[Geometry, ...]:
     """Return the one launch of `problem`. Raises UsageError."""
-    if name != kernel(problem):
-        raise UsageError(f"{name} of {SOURCE.name} is not for {problem.name}: take {kernel(problem)}")
+    refuse_other(SOURCE, name, problem, kernel(problem))
     places: tuple[Argument, ...] = tuple(("operand", x.name) for x in problem.operands())
     blocks = -(-problem.values // (EACH * THREADS))
     return (Geometry(name, (blocks, 1, 1), (THREADS, 1, 1), (*places, ("int64", problem.values))),)

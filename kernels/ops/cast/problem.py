@@ -46,10 +46,6 @@ class Cast(Problem):
         return 0.0
 
     @property
-    def bytes(self) -> float:
-        return float(self.footprint)
-
-    @property
     def graded(self) -> dict[str, int]:
         return {} if self.types is None or self.types[0] == "f64" else {"x": 1}
 

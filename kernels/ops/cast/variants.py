@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels import grid, maths
-from kernels.launch import Launch
+from kernels.launch import Launch, held
 from kernels.libs import torch as torch_library
 from kernels.libs import torch_cuda
 from kernels.libs.cuda import CUDA_SUITE
 from kernels.libs.torch import TORCH
 from kernels.libs.torch_cuda import TORCH_CUDA
+from kernels.native import structure
 from kernels.ops.cast import gpu
 from kernels.ops.cast.problem import FILL, Cast, doubles
 from kernels.provider import LIBC, NUMPY, SUITE
@@ -25,16 +25,7 @@ if TYPE_CHECKING:
     from kernels.setting import Setting
 
 SOURCE = Path(__file__).with_name("cast.c")
-
-
-class Argument(ctypes.Structure):
-    """C struct `argument` of cast.c."""
-
-    _fields_ = (("x", maths.POINTER), ("y", maths.POINTER), ("values", maths.INT64))
-
-
-def _argument(problem: Cast) -> tuple[ctypes.Structure, tuple[object, ...]]:
-    return Argument(values=problem.values), ()
+Argument = structure("pointer: x y", "int64: values")  # C struct `argument` of cast.c
 
 
 def _source(problem: Cast, x: Any) -> Any:
@@ -56,9 +47,7 @@ def numpy_copyto(problem: Cast, device: object, setting: Setting) -> Bind:
 
 
 def torch_copy(problem: Cast, device: object, setting: Setting) -> Bind:
-    torch = torch_library.load()
-    torch.set_num_threads(setting.threads)
-    torch.set_grad_enabled(False)
+    torch = torch_library.on_threads(setting.threads)
 
     def bind(buffers: Sequence[Any]) -> Launch:
         *x, y = buffers
@@ -83,11 +72,7 @@ def torch_cuda_copy(problem: Cast, device: Any, setting: object) -> Bind:
         double = problem.types is not None and problem.types[0] == "f64"
         sources = [torch_cuda.tensor(torch, buffer.view("f8") if double else buffer) for buffer in x]
         run = _torch_pass(problem, torch_cuda.tensor(torch, y), sources)
-
-        def call(keep: object = buffers) -> None:
-            run()
-
-        return Launch(call, kernels=1)
+        return held(run, buffers, kernels=1)
 
     return bind
 
@@ -101,8 +86,8 @@ def _clears(problem: Cast) -> str | None:
 
 
 VARIANTS: tuple[Variant[Cast], ...] = (
-    row(SUITE, "c", maths.prepared(SOURCE, lambda p: f"cast_{p.convert.replace('-', '_')}", _argument)),
-    row(LIBC, "memset", maths.prepared(SOURCE, lambda p: "cast_memset", _argument), accepts=_clears, roles=()),
+    row(SUITE, "c", maths.prepared(SOURCE, lambda p: f"cast_{p.convert.replace('-', '_')}", Argument)),
+    row(LIBC, "memset", maths.prepared(SOURCE, lambda p: "cast_memset", Argument), accepts=_clears, roles=()),
     row(NUMPY, "numpy", numpy_copyto, accepts=_known),
     row(TORCH, "torch", torch_copy),
     row(CUDA_SUITE, "cuda", grid.solving(gpu)),

@@ -1,7 +1,3 @@
 """Chains of element-wise kernels, some of which run in another process."""
 
-from kernels.ops.chain.problem import Chain
-
-__all__ = ["PROBLEM", "Chain"]
-
-PROBLEM = Chain
+from kernels.ops.chain.problem import Chain as Chain

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -10,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from kernels import build
 from kernels.launch import Bind, Launch
-from kernels.maths import INT64, POINTER, alone
-from kernels.native import launch
+from kernels.maths import alone
+from kernels.native import launch, structure
 from kernels.ops.chain.problem import Chain
 from kernels.ops.transfer import native
 from kernels.provider import SUITE
@@ -22,15 +21,7 @@ if TYPE_CHECKING:
     from kernels.problem import Array
 
 SOURCE = Path(__file__).with_name("chain.c")
-
-
-class Argument(ctypes.Structure):
-    """C struct `argument` of chain.c."""
-
-    _fields_ = (
-        *((name, POINTER) for name in ("x", "y", "peer", "exchange")),
-        *((name, INT64) for name in ("count", "links", "elsewhere")),
-    )
+Argument = structure("pointer: x y peer exchange", "int64: count links elsewhere")  # C struct `argument` of chain.c
 
 
 def prepare(route: str, problem: Chain, device: object, setting: Setting) -> Bind:

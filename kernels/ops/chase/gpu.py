@@ -8,7 +8,7 @@ from typing import Any
 
 from kernels import grid
 from kernels.errors import UsageError
-from kernels.launch import Bind, Launch
+from kernels.launch import Bind, Launch, held
 from kernels.nvcc import Argument, Geometry, refuse_unknown
 from kernels.ops.chase.problem import SMALL_PAGE, Chase
 
@@ -71,10 +71,13 @@ def prepare(problem: Chase, device: Any, setting: object) -> Bind:
 
     def bind(buffers: Sequence[Any]) -> Launch:
         run = grid.calls(SOURCE, steps, {**places, "y": int(buffers[0].data.ptr)}, device)
-
-        def call(keep: object = (block, *buffers)) -> None:
-            run()
-
-        return Launch(call, uses=problem.steps, workspace=problem.working_set, capturable=True, kernels=len(steps))
+        return held(
+            run,
+            (block, *buffers),
+            uses=problem.steps,
+            workspace=problem.working_set,
+            capturable=True,
+            kernels=len(steps),
+        )
 
     return bind

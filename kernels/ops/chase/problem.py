@@ -96,6 +96,3 @@ def place(i: int, lines: int) -> int:
             i ^= i >> shift
         if i < lines:
             return i
-
-
-PROBLEM = Chase

@@ -13,7 +13,7 @@ from kernels import build
 from kernels.errors import Unavailable
 from kernels.launch import Bind, Launch
 from kernels.libs.cuda import CUDA_SUITE
-from kernels.native import CALL, launch
+from kernels.native import CALL, launch, structure
 from kernels.ops.chase import gpu
 from kernels.ops.chase.problem import HUGE_PAGE, SMALL_PAGE, Chase
 from kernels.ops.pages.variants import HUGE, Held, huge_pages, refuse_size
@@ -25,22 +25,8 @@ if TYPE_CHECKING:
 
 SOURCE = Path(__file__).with_name("chase.c")
 POINTER = ctypes.c_void_p
-
-
-class Region(ctypes.Structure):
-    """C struct `region` of chase.c."""
-
-    _fields_ = (
-        ("base", POINTER),
-        ("raw", POINTER),
-        *((name, ctypes.c_int64) for name in ("lines", "steps", "page", "small")),
-    )
-
-
-class Argument(ctypes.Structure):
-    """C struct `argument` of chase.c."""
-
-    _fields_ = (("y", POINTER), ("r", POINTER))
+Region = structure("pointer: base raw", "int64: lines steps page small")  # C struct `region` of chase.c
+Argument = structure("pointer: y r")  # C struct `argument` of chase.c
 
 
 def accepts(problem: Chase) -> str | None:

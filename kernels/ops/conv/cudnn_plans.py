@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kernels.errors import LaunchError, SuiteError, Unavailable, UsageError
-from kernels.launch import Launch
+from kernels.launch import Launch, held
 from kernels.libs import cudnn_frontend
 from kernels.libs.cublas import dotted
 from kernels.libs.cudnn_frontend import Frontend, Graph
@@ -53,11 +53,9 @@ def prepared(plans: Plans, precision: str) -> Callable[[Conv, Any, Setting], Bin
 
         def bind(buffers: Sequence[Any]) -> Launch:
             call = ready.call(problem, addresses(buffers))
-
-            def run(keep: object = (ready.space, *buffers)) -> None:
-                call()
-
-            return Launch(run, workspace=ready.nbytes, kernels=KERNELS, kernel=(description, None))
+            return held(
+                call, (ready.space, *buffers), workspace=ready.nbytes, kernels=KERNELS, kernel=(description, None)
+            )
 
         return bind
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kernels.errors import Unavailable, UsageError
-from kernels.launch import Launch
+from kernels.launch import Launch, held
 from kernels.libs import cuda, cudnn
 from kernels.ops.conv import fft, tiled
 from kernels.ops.conv.columns import refuse_room
@@ -75,11 +75,7 @@ def prepared(choose: Choose, math: str) -> Callable[[Conv, Any, Setting], Bind]:
             call = convolution.launch(
                 number, _places(problem, convolution, addresses(buffers)), (int(space.data.ptr), nbytes)
             )
-
-            def run(keep: object = (space, *buffers)) -> None:
-                call()
-
-            return Launch(run, workspace=nbytes, kernels=KERNELS, kernel=(description, None))
+            return held(call, (space, *buffers), workspace=nbytes, kernels=KERNELS, kernel=(description, None))
 
         return bind
 

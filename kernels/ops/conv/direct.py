@@ -6,7 +6,6 @@ import ctypes
 import functools
 import zlib
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,8 +57,8 @@ def prepare(problem: Conv, device: Any, setting: Setting) -> Bind:
     def bind(buffers: Sequence[Array]) -> Launch:
         names = [operand.name[-1] for operand in problem.operands()]
         argument = Argument(**fields)
-        bound = openmp.launched(function, argument, names, buffers, setting, axis, workspace=size, keep=(scratch,))
-        return replace(bound, kernel=kernel) if kernel else bound
+        more = {"workspace": size, "kernel": kernel}
+        return openmp.launched(function, argument, names, buffers, setting, axis, (scratch,), **more)
 
     return bind
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -12,7 +11,7 @@ from kernels import maths
 from kernels.errors import Unavailable
 from kernels.libs import openblas
 from kernels.libs.openblas import OPENBLAS
-from kernels.native import launch
+from kernels.native import launch, structure
 from kernels.ops.conv.problem import Conv
 from kernels.variant import DEFAULT, Variant, row
 
@@ -25,17 +24,12 @@ SOURCE = Path(__file__).with_name("im2col.c")
 LIMIT = 512 << 10  # bytes of columns where a workspace is limited: they stay in a core's second cache
 PIECE = 16  # outputs: a block is a multiple of it, as the library's own blocks are
 Block = Callable[[Conv, "Setting"], int]
-
-
-class Argument(ctypes.Structure):
-    """`problem` of im2col.c."""
-
-    _fields_ = (
-        *((name, maths.POINTER) for name in ("x", "w", "y", "columns", "sgemm")),
-        *((name, maths.INT64) for name in ("images", "channels", "height", "width", "filters", "rows", "taps_across")),
-        *((name, maths.INT64) for name in ("stride", "top", "left", "dilation", "groups", "down", "across", "block")),
-        *((name, ctypes.c_int32) for name in ("wide", "last")),
-    )
+# `problem` of im2col.c
+Argument = structure(
+    "pointer: x w y columns sgemm",
+    "int64: images channels height width filters rows taps_across stride top left dilation groups down across block",
+    "int32: wide last",
+)
 
 
 def whole_image(problem: Conv, setting: Setting) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kernels.errors import UsageError
-from kernels.nvcc import Argument, Geometry
+from kernels.nvcc import Argument, Geometry, refuse_other
 from kernels.ops.conv.shape import PASSES, Shape
 
 SOURCE = Path(__file__).with_name("implicit.cu")
@@ -25,8 +25,7 @@ def launches(problem: Shape, name: str) -> tuple[Geometry, ...]:
     """Return the only launch of a problem. Raises UsageError."""
     if why := refused(problem):
         raise UsageError(why)
-    if name != kernel(problem):
-        raise UsageError(f"{name} of {SOURCE.name} is not for {problem.name}: take {kernel(problem)}")
+    refuse_other(SOURCE, name, problem, kernel(problem))
     c, k = problem.c // problem.groups, problem.k // problem.groups
     down, across = (line.outputs for line in problem.lines)
     _, blocks = tiles(problem)

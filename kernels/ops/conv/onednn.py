@@ -16,7 +16,7 @@ from kernels import build
 from kernels.errors import Unavailable
 from kernels.libs import onednn
 from kernels.libs.onednn import ONEDNN
-from kernels.native import launch
+from kernels.native import launch, structure
 from kernels.ops.conv.problem import Conv, spread
 from kernels.ops.conv.winograd import Winograd
 from kernels.problem import Work
@@ -37,8 +37,7 @@ class Argument(ctypes.Structure):
     _fields_ = (("role", ctypes.c_int32), ("memory", ctypes.c_void_p))
 
 
-class Step(ctypes.Structure):
-    _fields_ = (("primitive", ctypes.c_void_p), ("arguments", ctypes.c_void_p), ("count", ctypes.c_int64))
+Step = structure("pointer: primitive arguments", "int64: count")
 
 
 class Convolution(ctypes.Structure):

@@ -119,10 +119,6 @@ class Shape(Problem):
         down, across = self.lines
         return 2.0 * self.n * self.k * (self.c // self.groups) * down.pairs * across.pairs
 
-    @property
-    def bytes(self) -> float:
-        return float(self.footprint)
-
     def direct_work(self) -> Work:
         """Return the work of a direct sum."""
         return Work(self.inside, self.bytes)

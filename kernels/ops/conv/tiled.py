@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kernels import build
 from kernels.maths import INT64, POINTER, alone
+from kernels.native import structure
 from kernels.ops.conv import cached_filter, fft
 from kernels.ops.conv.dgrad_as_forward import Reading
 from kernels.ops.conv.fft import Extent, Plan
@@ -37,18 +38,8 @@ SOURCE = Path(__file__).with_name("tiled.c")
 NEAR, LEAST = 8 << 20, 32  # bytes of a block's spectra, and least tiles of a block, because products need rows
 
 Block: TypeAlias = "tuple[int, int]"  # its first tile, and how many it has
-
-
-class Argument(ctypes.Structure):
-    """`tiles` of tiled.c."""
-
-    _fields_ = tuple(
-        (name, INT64)
-        for name in (
-            *("channels", "height", "width", "down", "across", "step_down", "step_across"),
-            *("rows", "columns", "top", "left", "size"),
-        )
-    )
+# `tiles` of tiled.c
+Argument = structure("int64: channels height width down across step_down step_across rows columns top left size")
 
 
 @dataclass(frozen=True)

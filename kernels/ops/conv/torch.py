@@ -36,9 +36,7 @@ def prepared(calls: Calls, needs: Callable[[Conv], int] | None = None) -> Callab
     def prepare(problem: Conv, device: object, setting: Setting) -> Bind:
         import numpy as np
 
-        torch = torch_library.load()
-        torch.set_num_threads(setting.threads)
-        torch.set_grad_enabled(False)
+        torch = torch_library.on_threads(setting.threads)
         sample = _bound(calls, problem, torch, [np.zeros(x.shape, np.float32) for x in problem.operands()])
         named = torch_library.named(torch, sample, "convolution") or torch_library.kernel()
         workspace = needs(problem) if needs else torch_library.peak(torch, sample)

@@ -12,6 +12,7 @@ from kernels.libs import cublas
 from kernels.nvcc import Argument, Geometry, refuse_unknown
 from kernels.ops.conv.columns import refuse_room
 from kernels.ops.conv.cook_toom import TAPS
+from kernels.ops.conv.dgrad_as_forward import Reading
 from kernels.ops.conv.problem import Conv
 from kernels.ops.gemm.cublas import addresses
 
@@ -29,8 +30,8 @@ Step = Callable[[], object]
 
 def tiles(problem: Conv, m: int) -> tuple[int, int]:
     """Return rows and columns of tiles of a pass's result, or of the dy that wgrad reads."""
-    of = (problem.h, problem.w) if problem.direction == "dgrad" else tuple(line.outputs for line in problem.lines)
-    return -(-of[0] // m), -(-of[1] // m)
+    down, across = Reading(problem).sizes[1]
+    return -(-down // m), -(-across // m)
 
 
 def geometry(problem: Conv, name: str, places: tuple[str, str]) -> Geometry:
@@ -52,13 +53,10 @@ def _of_filters(problem: Conv, stage: str) -> tuple[int, ...]:
 
 def _of_tiles(problem: Conv, stage: str, m: int) -> tuple[int, ...]:
     """Return planes, channels, their rows and columns, padding, tiles down and across."""
-    down, across = (line.outputs for line in problem.lines)
-    image, output = (problem.c, problem.h, problem.w), (problem.k, down, across)
-    top, left = problem.pad_top, problem.pad_left
-    if problem.direction == "dgrad":  # forward of the output's gradient: its padding makes a filter's reach whole
-        image, output, top, left = output, image, TAPS - 1 - top, TAPS - 1 - left
-    channels, h, w = image if stage == "image" else output
-    return (problem.n * channels, channels, h, w, top, left, *tiles(problem, m))
+    reading = Reading(problem)
+    image = stage == "image"
+    channels, (h, w) = (reading.read, reading.sizes[0]) if image else (reading.written, reading.sizes[1])
+    return (problem.n * channels, channels, h, w, *reading.before, *tiles(problem, m))
 
 
 def prepare(problem: Conv, device: Any, setting: Setting, *, m: int) -> Bind:

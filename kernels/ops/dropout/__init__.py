@@ -1,7 +1,3 @@
 """Dropout, forward and backward."""
 
-from kernels.ops.dropout.problem import Dropout
-
-__all__ = ["PROBLEM", "Dropout"]
-
-PROBLEM = Dropout
+from kernels.ops.dropout.problem import Dropout as Dropout

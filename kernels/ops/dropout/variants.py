@@ -14,6 +14,7 @@ from kernels.libs import torch as torch_library
 from kernels.libs.cuda import CUDA_SUITE
 from kernels.libs.cudnn import CUDNN
 from kernels.libs.torch import TORCH
+from kernels.native import structure
 from kernels.ops.dropout import gpu
 from kernels.ops.dropout.problem import Dropout
 from kernels.provider import NUMPY, SUITE
@@ -24,18 +25,8 @@ if TYPE_CHECKING:
     from kernels.setting import Setting
 
 SOURCE = Path(__file__).with_name("dropout.c")
-
-
-class Argument(ctypes.Structure):
-    """C struct `argument` of dropout.c."""
-
-    _fields_ = (
-        *((name, maths.POINTER) for name in ("x", "dy", "y", "dx", "scratch")),
-        ("units", maths.INT64),
-        ("scale", maths.FLOAT),
-        ("dropped", ctypes.c_uint32),
-        ("key", ctypes.c_uint32),
-    )
+# C struct `argument` of dropout.c
+Argument = structure("pointer: x dy y dx scratch", "int64: units", "float: scale", "uint32: dropped key")
 
 
 def _argument(problem: Dropout) -> tuple[ctypes.Structure, tuple[object, ...]]:
@@ -66,9 +57,7 @@ def numpy_mask(problem: Dropout, device: object, setting: Setting) -> Bind:
 
 def torch_mask(problem: Dropout, device: object, setting: Setting) -> Bind:
     """Prepare nn.Dropout's training path: native_dropout, whose new result is copied, and its backward."""
-    torch = torch_library.load()
-    torch.set_num_threads(setting.threads)
-    torch.set_grad_enabled(False)
+    torch = torch_library.on_threads(setting.threads)
     aten = torch.ops.aten
 
     def run(x: Any, dy: Any, y: Any, dx: Any) -> None:

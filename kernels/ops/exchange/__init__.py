@@ -1,5 +1,3 @@
 """Data exchange between threads of a GPU: banks of shared memory, shuffles, additions to shared words."""
 
-from kernels.ops.exchange.problem import PROBLEM, Exchange
-
-__all__ = ["PROBLEM", "Exchange"]
+from kernels.ops.exchange.problem import Exchange as Exchange

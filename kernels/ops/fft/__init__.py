@@ -1,7 +1,3 @@
 """Discrete Fourier transforms of real images, and their inverses."""
 
-from kernels.ops.fft.problem import Fft
-
-__all__ = ["PROBLEM", "Fft"]
-
-PROBLEM = Fft
+from kernels.ops.fft.problem import Fft as Fft

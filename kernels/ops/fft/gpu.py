@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kernels import grid
-from kernels.launch import Launch
+from kernels.launch import Launch, held
 from kernels.libs import cufft, skcuda, torch_cuda
 from kernels.ops.fft.libraries import numbers, torch_transform
 from kernels.ops.fft.problem import Fft
@@ -82,15 +82,11 @@ def by_cupy(problem: Fft, device: Any, setting: object) -> Bind:
 def by_torch(problem: Fft, device: Any, setting: object) -> Bind:
     """Prepare PyTorch's transform, which allocates its result even with `out`, and copies it there."""
     torch = torch_cuda.load(device)
-    held = sum(x.nbytes for x in problem.operands())
+    nbytes = sum(x.nbytes for x in problem.operands())
 
     def bind(buffers: Sequence[Any]) -> Launch:
         x, y = (torch_cuda.tensor(torch, array) for array in numbers(problem, buffers))
         run = torch_transform(torch, problem, x, y)
-
-        def call(keep: object = buffers) -> None:
-            run()
-
-        return Launch(call, workspace=held, kernels=cufft.KERNELS + COPIES)
+        return held(run, buffers, workspace=nbytes, kernels=cufft.KERNELS + COPIES)
 
     return bind

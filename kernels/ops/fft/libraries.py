@@ -71,9 +71,7 @@ def torch_out(problem: Fft, device: object, setting: Setting) -> Bind:
     """Prepare PyTorch's transform, which allocates its result even with `out`, and copies it there."""
     import numpy as np
 
-    torch = torch_library.load()
-    torch.set_num_threads(setting.threads)
-    torch.set_grad_enabled(False)
+    torch = torch_library.on_threads(setting.threads)
 
     def call(buffers: Sequence[Array]) -> Callable[[], Any]:
         return torch_transform(torch, problem, *map(torch.from_numpy, numbers(problem, buffers)))

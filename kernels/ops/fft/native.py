@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels import build, openmp
 from kernels.launch import Bind, Launch
-from kernels.maths import INT64, POINTER, flags
+from kernels.maths import INT64, flags
+from kernels.native import structure
 from kernels.ops.fft.problem import Fft
 from kernels.setting import Setting
 
@@ -21,18 +20,9 @@ if TYPE_CHECKING:
 SOURCE = Path(__file__).with_name("fft.c")
 PAGE = 4096  # bytes
 LEAST = 32  # two of the widest vectors
-
-
-class Argument(ctypes.Structure):
-    """C struct `argument` of fft.c.
-
-    It covers `batch` images from x and y on, which may be any of a problem's.
-    """
-
-    _fields_ = (
-        *((name, POINTER) for name in ("x", "y", "workspace", "waves")),
-        *((name, INT64) for name in ("batch", "h", "w")),
-    )
+# C struct `argument` of fft.c.
+# It covers `batch` images from x and y on, which may be any of a problem's.
+Argument = structure("pointer: x y workspace waves", "int64: batch h w")
 
 
 def waves(problem: Fft) -> Array:
@@ -66,10 +56,7 @@ def prepare(problem: Fft, device: Any, setting: Setting) -> Bind:
         argument = Argument(
             workspace=block.ctypes.data, waves=table.ctypes.data, batch=problem.batch, h=problem.h, w=problem.w
         )
-        held = block.nbytes + table.nbytes
-        launched = openmp.launched(
-            function, argument, "xy", buffers, setting, axis, workspace=held, keep=(block, table)
-        )
-        return replace(launched, kernel=kernel) if kernel else launched
+        more = {"workspace": block.nbytes + table.nbytes, "kernel": kernel}
+        return openmp.launched(function, argument, "xy", buffers, setting, axis, (block, table), **more)
 
     return bind

@@ -53,10 +53,6 @@ class Fft(Problem):
         return 2.5 * self.batch * self.count * log2(self.count)
 
     @property
-    def bytes(self) -> float:
-        return float(self.footprint)
-
-    @property
     def summed(self) -> int:
         return self.count
 

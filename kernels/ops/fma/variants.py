@@ -12,7 +12,7 @@ from kernels import build, grid, team
 from kernels.errors import Unavailable
 from kernels.launch import Bind, Launch
 from kernels.libs.cuda import CUDA_SUITE
-from kernels.native import launch
+from kernels.native import launch, structure
 from kernels.ops.fma import gpu
 from kernels.ops.fma.problem import ISA, NOTHING, PEAK, Fma
 from kernels.provider import SUITE
@@ -24,16 +24,13 @@ if TYPE_CHECKING:
 
 SOURCE = Path(__file__).with_name("fma.c")
 BURST = 400_000  # untimed steps: about a millisecond, longer than a core takes to change its clock
-
-
-class Argument(ctypes.Structure):
-    _fields_ = (("d", ctypes.c_void_p), ("x", ctypes.c_void_p), ("steps", ctypes.c_int64))
+Argument = structure("pointer: d x", "int64: steps")
 
 
 class After(ctypes.Structure):
     """Arguments of fma_chains: those of the timed call, then those of the burst before it."""
 
-    _fields_ = (*Argument._fields_, *((f"before_{name}", kind) for name, kind in Argument._fields_))
+    _fields_ = (*Argument._fields_, *((f"before_{name}", kind) for name, kind, *_ in Argument._fields_))
 
 
 class Shared(ctypes.Structure):

@@ -1,7 +1,3 @@
 """Rows of a table, looked up or updated."""
 
-from kernels.ops.gather.problem import Gather
-
-__all__ = ["PROBLEM", "Gather"]
-
-PROBLEM = Gather
+from kernels.ops.gather.problem import Gather as Gather

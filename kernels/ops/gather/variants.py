@@ -13,7 +13,7 @@ from kernels.launch import Bind, Launch
 from kernels.libs.cuda import CUPY
 from kernels.libs.torch import TORCH
 from kernels.libs.torch_cuda import TORCH_CUDA
-from kernels.native import launch
+from kernels.native import launch, structure
 from kernels.ops.gather import libraries
 from kernels.ops.gather.problem import EPSILON, RATE, Gather
 from kernels.problem import Work
@@ -27,16 +27,8 @@ if TYPE_CHECKING:
 SOURCE = Path(__file__).with_name("gather.c")
 POINTER, INT64, FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
 MOST = 1 << 28  # elements of a one-hot matrix: a GiB
-
-
-class Argument(ctypes.Structure):
-    """C struct `argument` of gather.c."""
-
-    _fields_ = (
-        *((name, POINTER) for name in ("table", "g", "w", "v", "y", "whole", "ids")),
-        *((name, INT64) for name in ("rows", "width", "batch")),
-        *((name, FLOAT) for name in ("rate", "epsilon")),
-    )
+# C struct `argument` of gather.c
+Argument = structure("pointer: table g w v y whole ids", "int64: rows width batch", "float: rate epsilon")
 
 
 def c_kernel(form: str) -> Callable[[Gather, Any, Setting], Bind]:

@@ -1,7 +1,3 @@
 """General matrix product, C = alpha · op(A) · op(B) + beta · C."""
 
-from kernels.ops.gemm.problem import Gemm
-
-__all__ = ["PROBLEM", "Gemm"]
-
-PROBLEM = Gemm
+from kernels.ops.gemm.problem import Gemm as Gemm

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernels import grid
 from kernels.errors import Unavailable
-from kernels.launch import Launch
+from kernels.launch import Launch, held
 from kernels.libs import cublas, cublaslt
 from kernels.ops.gemm.fastest import fastest
 from kernels.ops.gemm.problem import Gemm
@@ -171,8 +171,4 @@ def transposed(
 
 def _launch(call: Callable[[], None], workspace: int, buffers: Sequence[Any]) -> Launch:
     """Return the launch of one product; it keeps the buffers whose addresses the call holds."""
-
-    def run(keep: object = tuple(buffers)) -> None:
-        call()
-
-    return Launch(run, workspace=workspace, capturable=True, kernels=cublas.KERNELS)
+    return held(call, tuple(buffers), workspace=workspace, capturable=True, kernels=cublas.KERNELS)

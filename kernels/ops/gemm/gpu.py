@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels import nvcc
-from kernels.launch import Launch
+from kernels.launch import Launch, held
 from kernels.libs import cublas, numba, pycuda, skcuda, torch_cuda
 from kernels.nvcc import Geometry, refuse_unknown
 from kernels.ops.gemm.cublas import addresses, words
@@ -152,11 +152,7 @@ def cupy_raw(problem: Gemm, device: Any, setting: object) -> Bind:
             inputs = (alpha, *typed[0], *typed[1])
             how = (compute, cublas.DEFAULT_ALGORITHM)
             call = partial(binding.gemmEx, handle, *flags, *sizes, *inputs, beta, *typed[2], *how)
-
-        def run(keep: object = (factors, *buffers)) -> None:
-            call()
-
-        return Launch(run, kernels=cublas.KERNELS)
+        return held(call, (factors, *buffers), kernels=cublas.KERNELS)
 
     return bind
 
@@ -179,11 +175,7 @@ def scikit(problem: Gemm, device: Any, setting: object) -> Bind:
 
     def bind(buffers: Sequence[Any]) -> Launch:
         call = skcuda.sgemm(on, *words(problem, addresses(buffers)))
-
-        def run(keep: object = buffers) -> None:
-            call()
-
-        return Launch(run, kernels=cublas.KERNELS)
+        return held(call, buffers, kernels=cublas.KERNELS)
 
     return bind
 
@@ -217,11 +209,7 @@ def by_pycuda(problem: Gemm, device: Any, setting: object) -> Bind:
 
     def bind(buffers: Sequence[Any]) -> Launch:
         call = launch(problem, addresses(buffers))
-
-        def run(keep: object = buffers) -> None:
-            call()
-
-        return Launch(run, kernels=1 + pycuda.TIES)
+        return held(call, buffers, kernels=1 + pycuda.TIES)
 
     return bind
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels import build, openmp
-from kernels.native import launch
+from kernels.native import launch, structure
 from kernels.ops.gemm.problem import Gemm
 
 if TYPE_CHECKING:
@@ -22,19 +22,10 @@ HERE = Path(__file__).parent
 POINTER, INT64, INT32, FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32, ctypes.c_float
 GRAIN, PAGE = 6, 4096  # rows of a tile of blocked.c, which threads do not share; bytes
 OPERANDS = (("a", POINTER), ("b", POINTER), ("c", POINTER))
-
-
-class Product(ctypes.Structure):
-    """C struct `product` of cblas.c."""
-
-    _fields_ = (
-        *OPERANDS,
-        ("sgemm", POINTER),
-        *((name, INT64) for name in ("m", "n", "k", "lda", "ldb", "ldc")),
-        *((name, INT32) for name in ("trans_a", "trans_b", "wide")),
-        ("alpha", FLOAT),
-        ("beta", FLOAT),
-    )
+# C struct `product` of cblas.c
+Product = structure(
+    "pointer: a b c sgemm", "int64: m n k lda ldb ldc", "int32: trans_a trans_b wide", "float: alpha beta"
+)
 
 
 class Strategy(ctypes.Structure):
@@ -51,16 +42,10 @@ class Strategy(ctypes.Structure):
     )
 
 
-class StridedProduct(ctypes.Structure):
-    """C struct `product` of naive.c and blocked.c."""
-
-    _fields_ = (
-        *OPERANDS,
-        *((name, INT64) for name in ("m", "n", "k", "a_row", "a_col", "b_row", "b_col", "ldc")),
-        ("alpha", FLOAT),
-        ("beta", FLOAT),
-        ("pack", POINTER),
-    )
+# C struct `product` of naive.c and blocked.c
+StridedProduct = structure(
+    "pointer: a b c", "int64: m n k a_row a_col b_row b_col ldc", "float: alpha beta", "pointer: pack"
+)
 
 
 def _fields(problem: Gemm, blas: Blas) -> dict[str, Any]:
@@ -197,8 +182,8 @@ def c_kernel(name: str) -> Callable[[Gemm, object, Setting], Bind]:
 
         def bind(buffers: Sequence[Array]) -> Launch:
             product = StridedProduct(**fields)
-            launched = openmp.launched(function, product, "abc", buffers, setting, rows, workspace=size, keep=keep)
-            return replace(launched, kernel=kernel) if kernel else launched
+            more = {"workspace": size, "kernel": kernel}
+            return openmp.launched(function, product, "abc", buffers, setting, rows, keep, **more)
 
         return bind
 

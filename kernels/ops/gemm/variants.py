@@ -44,9 +44,7 @@ def numpy_matmul(problem: Gemm, device: object, setting: object) -> Bind:
 
 def torch_mm(problem: Gemm, device: Any, setting: Any) -> Bind:
     """Bind torch.mm; beside float32 one call on scratch operands finds the name of the kernel."""
-    torch = torch_library.load()
-    torch.set_num_threads(setting.threads)
-    torch.set_grad_enabled(False)
+    torch = torch_library.on_threads(setting.threads)
 
     def call(buffers: Sequence[Array]) -> Callable[[], object]:
         a, b, c = (torch_library.tensor(torch, x) for x in buffers)

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels import build, grid, nvcc
-from kernels.errors import Unavailable, UsageError
-from kernels.launch import Launch
+from kernels.errors import Unavailable
+from kernels.launch import Launch, held
 from kernels.libs import cublas, driver, numba, pycuda, torch_cuda
-from kernels.native import CALL
-from kernels.nvcc import Geometry
+from kernels.native import CALL, structure
+from kernels.nvcc import Geometry, refuse_other
 from kernels.ops.gemm import cublas as product
 from kernels.ops.gemm import gpu as product_by
 from kernels.ops.launch import libraries, native
@@ -36,24 +36,15 @@ BLOCKS = {"launch_empty": (32, 1, 1), "launch_gemm": (8, 8, 1)}
 
 def launches(problem: Calls, kernel: str) -> tuple[Geometry, ...]:
     """Return `chain` launches of one block, all alike. Raises UsageError."""
-    if kernel != f"launch_{problem.kernel}":
-        raise UsageError(f"{kernel} of {SOURCE.name} is not for {problem.name}: take launch_{problem.kernel}")
+    refuse_other(SOURCE, kernel, problem, f"launch_{problem.kernel}")
     geometry = Geometry(kernel, (1, 1, 1), BLOCKS[kernel], tuple(("operand", x.name) for x in problem.operands()))
     return (geometry,) * problem.chain
 
 
 Prepare = Callable[[Calls, Any, Any], "Bind"]
 numba_cuda: Any = None  # numba.cuda after its first use: the simulator looks for it among the globals
-
-
-class DriverLaunch(ctypes.Structure):
-    """C struct `driver_launch` of launch.c."""
-
-    _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("function", "kernel", "stream", "parameters")),
-        ("chain", ctypes.c_int64),
-        *((name, ctypes.c_int32) for name in ("width", "height", "status")),
-    )
+# C struct `driver_launch` of launch.c
+DriverLaunch = structure("pointer: function kernel stream parameters", "int64: chain", "int32: width height status")
 
 
 def nothing(problem: Calls, device: Any, setting: object) -> Bind:
@@ -162,11 +153,7 @@ def pycuda_kernel(problem: Calls, device: Any, setting: object) -> Bind:
     def bind(buffers: Sequence[Any]) -> Launch:
         arguments = [("P", place) for place in product.addresses(buffers)]
         call = pycuda.launch(on, kernel, geometry.grid, geometry.block, arguments, count=problem.chain)
-
-        def run(keep: object = buffers) -> None:
-            call()
-
-        return Launch(run, uses=problem.chain, kernels=problem.chain + pycuda.TIES)
+        return held(call, buffers, uses=problem.chain, kernels=problem.chain + pycuda.TIES)
 
     return bind
 

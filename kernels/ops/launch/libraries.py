@@ -22,16 +22,9 @@ if TYPE_CHECKING:
     from kernels.problem import Array
 
 
-def _torch(setting: Any) -> Any:
-    torch = torch_library.load()
-    torch.set_num_threads(setting.threads)
-    torch.set_grad_enabled(False)
-    return torch
-
-
 def eager(problem: Calls, device: object, setting: Any) -> Bind:
     """Prepare torch.mm into c, or zero_() of an empty slice of x: the same path without work."""
-    torch = _torch(setting)
+    torch = torch_library.on_threads(setting.threads)
 
     def gemm(buffers: Sequence[Array]) -> Launch:
         a, b, c = (torch.from_numpy(x) for x in buffers)
@@ -56,7 +49,7 @@ def compiled(problem: Calls, device: Any, setting: Any) -> Bind:
 
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(state.folder() / "inductor"))
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # no pool of processes beside the measurement
-    torch = _torch(setting)
+    torch = torch_library.on_threads(setting.threads)
 
     def product(a: Any, b: Any, c: Any) -> None:
         torch.mm(a, b, out=c)

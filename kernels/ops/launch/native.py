@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernels import build
-from kernels.native import launch
+from kernels.native import launch, structure
 from kernels.ops.launch.problem import Calls
 
 if TYPE_CHECKING:
@@ -18,18 +18,8 @@ if TYPE_CHECKING:
 
 SOURCE = Path(__file__).with_name("launch.c")
 POINTER, INT64 = ctypes.c_void_p, ctypes.c_int64
-
-
-class Product(ctypes.Structure):
-    """C struct `product` of launch.c."""
-
-    _fields_ = (("a", POINTER), ("b", POINTER), ("c", POINTER), ("function", POINTER), ("chain", INT64))
-
-
-class Nothing(ctypes.Structure):
-    """C struct `nothing` of launch.c."""
-
-    _fields_ = (("x", POINTER), ("function", POINTER), ("chain", INT64))
+Product = structure("pointer: a b c function", "int64: chain")  # C struct `product` of launch.c
+Nothing = structure("pointer: x function", "int64: chain")  # C struct `nothing` of launch.c
 
 
 def kernel(problem: Calls) -> int:

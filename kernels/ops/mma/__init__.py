@@ -1,7 +1,3 @@
 """Products c = steps · a·bᵀ on tensor cores, fragments in registers or shared memory: their peak."""
 
-from kernels.ops.mma.problem import Mma
-
-__all__ = ["PROBLEM", "Mma"]
-
-PROBLEM = Mma
+from kernels.ops.mma.problem import Mma as Mma

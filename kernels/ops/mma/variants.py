@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kernels import build, grid, team
 from kernels.errors import Unavailable
 from kernels.libs.cuda import CUDA_SUITE
-from kernels.native import launch
+from kernels.native import launch, structure
 from kernels.ops.mma import gpu
 from kernels.ops.mma.problem import GPU, Mma
 from kernels.provider import SUITE
@@ -41,10 +41,7 @@ FLAGS = {
     "amxint8": ("-march=x86-64-v4", "-mamx-tile", "-mamx-int8"),
 }
 PASSES = 16  # products of each of several threads in a launch
-
-
-class Argument(ctypes.Structure):
-    _fields_ = (*((name, ctypes.c_void_p) for name in "abc"), ("steps", ctypes.c_int64))
+Argument = structure("pointer: a b c", "int64: steps")
 
 
 class Shared(ctypes.Structure):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kernels.errors import UsageError
 from kernels.launch import in_order
 from kernels.libs import cudnn, cudnn_layers
-from kernels.nvcc import Argument, Geometry
+from kernels.nvcc import Argument, Geometry, refuse_other
 from kernels.ops.gemm.cublas import addresses
 from kernels.ops.norm.problem import ALPHA, BETA, BIAS, EPSILON, KEPT, WIDTH, Norm
 
@@ -50,8 +50,7 @@ def launches(problem: Norm, name: str) -> tuple[Geometry, ...]:
     """Return the forward launch, for a step also the gradient's. Raises UsageError."""
     if why := refused(problem):
         raise UsageError(f"{SOURCE.name}: {why}")
-    if name != kernel(problem):
-        raise UsageError(f"{name} of {SOURCE.name} is not for {problem.name}: take {kernel(problem)}")
+    refuse_other(SOURCE, name, problem, kernel(problem))
     of_step = (name.replace("dgrad", "forward"), name)
     return tuple(_launch(problem, kernel_name) for kernel_name in (of_step if problem.step else (name,)))
 

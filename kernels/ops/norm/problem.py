@@ -176,10 +176,6 @@ class Norm(Problem):
         return (forward + gradient * self.step) * self.count
 
     @property
-    def bytes(self) -> float:
-        return float(self.footprint)
-
-    @property
     def summed(self) -> int:
         return self.images * self.size**2
 

@@ -17,6 +17,7 @@ from kernels.libs import torch as torch_library
 from kernels.libs.cuda import CUDA_SUITE
 from kernels.libs.cudnn import CUDNN
 from kernels.libs.torch import TORCH
+from kernels.native import structure
 from kernels.ops.norm import gpu
 from kernels.ops.norm.problem import ALPHA, BETA, BIAS, EPSILON, WIDTH, Norm
 from kernels.provider import NUMPY, SUITE
@@ -28,16 +29,11 @@ if TYPE_CHECKING:
 
 SOURCE = Path(__file__).with_name("norm.c")
 GRADIENTS = ("dx", "dscale", "dshift")
-
-
-class Argument(ctypes.Structure):
-    """C struct `argument` of norm.c."""
-
-    _fields_ = (
-        *((name, maths.POINTER) for name in ("x", "scale", "shift", "dy", "y", "mean", "rstd", *GRADIENTS)),
-        *((name, maths.POINTER) for name in ("kept_mean", "kept_variance", "scratch")),
-        *((name, maths.INT64) for name in ("images", "channels", "area")),
-    )
+# C struct `argument` of norm.c
+Argument = structure(
+    "pointer: x scale shift dy y mean rstd dx dscale dshift kept_mean kept_variance scratch",
+    "int64: images channels area",
+)
 
 
 def _argument(problem: Norm) -> tuple[ctypes.Structure, tuple[object, ...]]:
@@ -94,9 +90,7 @@ def numpy_chain(problem: Norm, device: object, setting: Setting) -> Bind:
 
 def torch_out(problem: Norm, device: object, setting: Setting) -> Bind:
     """Prepare the operators of F.batch_norm and F.local_response_norm; results they allocate are copied."""
-    torch = torch_library.load()
-    torch.set_num_threads(setting.threads)
-    torch.set_grad_enabled(False)
+    torch = torch_library.on_threads(setting.threads)
     run = _torch_local(problem, torch) if problem.method == "lrn" else _torch_batch(problem, torch)
     names = [operand.name for operand in problem.operands()]
 

@@ -1,7 +1,3 @@
 """An optimizer's step over given gradients: traffic, and little arithmetic."""
 
-from kernels.ops.optimizer.problem import Optimizer
-
-__all__ = ["PROBLEM", "Optimizer"]
-
-PROBLEM = Optimizer
+from kernels.ops.optimizer.problem import Optimizer as Optimizer

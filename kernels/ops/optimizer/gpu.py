@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernels import grid
 from kernels.errors import UsageError
-from kernels.launch import Launch
+from kernels.launch import Launch, held
 from kernels.libs import torch_cuda
 from kernels.nvcc import Argument, Geometry
 from kernels.ops.optimizer import libraries
@@ -140,11 +140,7 @@ def by_torch(how: str) -> Callable[[Optimizer, Any, Setting], Bind]:
         def bind(buffers: Sequence[Any]) -> Launch:
             g, *s = (torch_cuda.tensor(torch, x) for x in buffers)
             launch = libraries.on_tensors(torch, problem, g, s, how)
-
-            def run(keep: object = buffers) -> None:
-                launch.call()
-
-            return Launch(run, kernels=enqueued(problem, how))
+            return held(launch.call, buffers, kernels=enqueued(problem, how))
 
         return bind
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kernels.errors import Unavailable, summary
-from kernels.launch import Launch
+from kernels.launch import Launch, held
 from kernels.libs import torch as torch_library
 from kernels.ops.optimizer.native import gain, signed
 from kernels.ops.optimizer.problem import SMALLEST_NORM, Optimizer
@@ -38,7 +38,7 @@ BYTES = {
 }
 
 
-def _sgd(o: Optimizer, g: Any, s: Any, t: Any, f: Any) -> list[Call]:
+def _sgd(g: Any, s: Any, t: Any, f: Any) -> list[Call]:
     return _descent(g, s[0], t, f["lr"])
 
 
@@ -48,14 +48,14 @@ def _descent(way: Any, p: Any, t: Any, lr: Any) -> list[Call]:
     return [partial(np.multiply, way, lr, out=t), partial(np.subtract, p, t, out=p)]
 
 
-def _decay(o: Optimizer, g: Any, s: Any, t: Any, f: Any) -> list[Call]:
+def _decay(g: Any, s: Any, t: Any, f: Any) -> list[Call]:
     import numpy as np
 
     grown = [partial(np.multiply, s[0], f["decay"], out=t), partial(np.add, t, g, out=t)]
     return [*grown, *_descent(t, s[0], t, f["lr"])]
 
 
-def _velocity(o: Optimizer, g: Any, v: Any, t: Any, f: Any) -> list[Call]:
+def _velocity(g: Any, v: Any, t: Any, f: Any) -> list[Call]:
     import numpy as np
 
     shrunk: list[Call] = [partial(np.multiply, v, f["mu"], out=v)]
@@ -64,15 +64,15 @@ def _velocity(o: Optimizer, g: Any, v: Any, t: Any, f: Any) -> list[Call]:
     return [*shrunk, partial(np.multiply, g, f["gain"], out=t), partial(np.add, v, t, out=v)]
 
 
-def _momentum(o: Optimizer, g: Any, s: Any, t: Any, f: Any) -> list[Call]:
-    return [*_velocity(o, g, s[1], t, f), *_descent(s[1], s[0], t, f["lr"])]
+def _momentum(g: Any, s: Any, t: Any, f: Any) -> list[Call]:
+    return [*_velocity(g, s[1], t, f), *_descent(s[1], s[0], t, f["lr"])]
 
 
-def _nesterov(o: Optimizer, g: Any, s: Any, t: Any, f: Any) -> list[Call]:
+def _nesterov(g: Any, s: Any, t: Any, f: Any) -> list[Call]:
     import numpy as np
 
     ahead = [partial(np.multiply, s[1], f["mu"], out=t), partial(np.add, t, g, out=t)]
-    return [*_velocity(o, g, s[1], t, f), *ahead, *_descent(t, s[0], t, f["lr"])]
+    return [*_velocity(g, s[1], t, f), *ahead, *_descent(t, s[0], t, f["lr"])]
 
 
 def _squared(v: Any, x: Any, t: Any, f: Any) -> list[Call]:
@@ -95,18 +95,18 @@ def _by_root(way: Any, v: Any, p: Any, t: Any, f: Any) -> list[Call]:
     return [*root, *_descent(t, p, t, f["lr"])]
 
 
-def _rmsprop(o: Optimizer, g: Any, s: Any, t: Any, f: Any) -> list[Call]:
+def _rmsprop(g: Any, s: Any, t: Any, f: Any) -> list[Call]:
     return [*_squared(s[1], g, t, f), *_by_root(g, s[1], s[0], t, f)]
 
 
-def _adagrad(o: Optimizer, g: Any, s: Any, t: Any, f: Any) -> list[Call]:
+def _adagrad(g: Any, s: Any, t: Any, f: Any) -> list[Call]:
     import numpy as np
 
     summed = [partial(np.multiply, g, g, out=t), partial(np.add, s[1], t, out=s[1])]
     return [*summed, *_by_root(g, s[1], s[0], t, f)]
 
 
-def _adadelta(o: Optimizer, g: Any, s: Any, t: Any, f: Any) -> list[Call]:
+def _adadelta(g: Any, s: Any, t: Any, f: Any) -> list[Call]:
     import numpy as np
 
     t, way = t
@@ -120,23 +120,23 @@ def _adadelta(o: Optimizer, g: Any, s: Any, t: Any, f: Any) -> list[Call]:
     return [*_squared(s[1], g, t, f), *delta, *_squared(s[2], way, t, f), *_descent(way, s[0], t, f["lr"])]
 
 
-def _adam(o: Optimizer, g: Any, s: Any, t: Any, f: Any) -> list[Call]:
-    return [*_velocity(o, g, s[1], t, f), *_squared(s[2], g, t, f), *_by_root(s[1], s[2], s[0], t, f)]
+def _adam(g: Any, s: Any, t: Any, f: Any) -> list[Call]:
+    return [*_velocity(g, s[1], t, f), *_squared(s[2], g, t, f), *_by_root(s[1], s[2], s[0], t, f)]
 
 
-def _clip(o: Optimizer, g: Any, s: Any, t: Any, f: Any) -> list[Call]:
+def _clip(g: Any, s: Any, t: Any, f: Any) -> list[Call]:
     import numpy as np
 
     return [partial(np.clip, g, -f["limit"], f["limit"], out=t), *_descent(t, s[0], t, f["lr"])]
 
 
-def _copy(o: Optimizer, g: Any, s: Any, t: Any, f: Any) -> list[Call]:
+def _copy(g: Any, s: Any, t: Any, f: Any) -> list[Call]:
     import numpy as np
 
     return [partial(np.copyto, s[0], g)]
 
 
-CHAINS: dict[str, Callable[[Optimizer, Any, Any, Any, Any], list[Call]]] = {
+CHAINS: dict[str, Callable[[Any, Any, Any, Any], list[Call]]] = {
     "copy": _copy,
     "sgd": _sgd,
     "decay": _decay,
@@ -172,7 +172,7 @@ def numpy_chain(each: bool) -> Callable[[Optimizer, Any, Setting], Bind]:
             for at in range(0, problem.count, count):
                 part = slice(at, at + count)
                 room = kept[:, part] if rows == 2 else kept[0, part]
-                calls += CHAINS[problem.rule](problem, g[part], [array[part] for array in s], room, f)
+                calls += CHAINS[problem.rule](g[part], [array[part] for array in s], room, f)
 
             def call() -> None:
                 for run in calls:
@@ -234,9 +234,7 @@ def cpu(how: str) -> Callable[[Optimizer, object, Setting], Bind]:
 
     def prepare(problem: Optimizer, device: object, setting: Setting) -> Bind:
         signed(problem, setting)
-        torch = torch_library.load()
-        torch.set_num_threads(setting.threads)
-        torch.set_grad_enabled(False)
+        torch = torch_library.on_threads(setting.threads)
 
         def bind(buffers: Sequence[Array]) -> Launch:
             g, *s = (torch_library.tensor(torch, x) for x in buffers)
@@ -252,11 +250,7 @@ def on_tensors(torch: Any, problem: Optimizer, g: Any, s: Sequence[Any], how: st
     grads = list(g.split(problem.size))
     rows = [list(row.split(problem.size)) for row in s]
     run = step(torch, problem, grads, rows, how)
-
-    def call(keep: object = (g, s)) -> None:
-        run()
-
-    return Launch(call)
+    return held(run, (g, s))
 
 
 def step(torch: Any, problem: Optimizer, grads: list[Any], rows: list[list[Any]], how: str) -> Callable[[], object]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels import build, maths, openmp
 from kernels.errors import Unavailable
 from kernels.launch import Launch
-from kernels.native import launch
+from kernels.native import launch, structure
 from kernels.ops.optimizer import problem as rules
 from kernels.ops.optimizer.problem import Optimizer
 
@@ -25,16 +24,8 @@ POINTER, INT64, FLOAT = maths.POINTER, maths.INT64, maths.FLOAT
 LINE = 16  # elements of a cache line, which threads do not share
 PLACES = ("g", "w", "v", "z")  # of the operands, in their order: gradient, parameters, state
 GAINS = ("unit", "adam")  # rules in which the gradient enters the first moment by 1 − mu
-
-
-class Argument(ctypes.Structure):
-    """C struct `argument` of optimizer.c."""
-
-    _fields_ = (
-        *((name, POINTER) for name in ("g", "w", "v", "z", "step")),
-        *((name, INT64) for name in ("tensors", "size")),
-        *((name, FLOAT) for name in ("lr", "mu", "gain", "rho", "rest", "decay", "eps", "limit", "share")),
-    )
+# C struct `argument` of optimizer.c
+Argument = structure("pointer: g w v z step", "int64: tensors size", "float: lr mu gain rho rest decay eps limit share")
 
 
 def signed(problem: Optimizer, setting: Setting) -> None:
@@ -73,8 +64,8 @@ def all_tensors(problem: Optimizer, device: object, setting: Setting) -> Bind:
 
     def bind(buffers: Sequence[Array]) -> Launch:
         names = PLACES[: len(buffers)]
-        launched = openmp.launched(function, Argument(**values), names, buffers, setting, _elements(problem))
-        return replace(launched, kernel=kernel) if kernel else launched
+        axis = _elements(problem)
+        return openmp.launched(function, Argument(**values), names, buffers, setting, axis, kernel=kernel)
 
     return bind
 

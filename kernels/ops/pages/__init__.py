@@ -1,7 +1,3 @@
 """Cost of memory besides its use: first touch, mapping, the heap."""
 
-from kernels.ops.pages.problem import Pages
-
-__all__ = ["PROBLEM", "Pages"]
-
-PROBLEM = Pages
+from kernels.ops.pages.problem import Pages as Pages

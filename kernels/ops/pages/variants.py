@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kernels import build
 from kernels.errors import Unavailable
 from kernels.launch import Bind, Launch
-from kernels.native import CALL, launch
+from kernels.native import CALL, launch, structure
 from kernels.ops.pages.problem import FEW, HUGE_PAGE, SMALL_PAGE, STRAY, Pages
 from kernels.problem import Problem
 from kernels.provider import SUITE
@@ -30,24 +30,13 @@ ENTRY = {name: name for name in ("touched", "fresh", "mapped")} | {"default": "h
 SHARE = 2  # at most one part in so many of the free memory is taken
 LEAST_MAPPED = 256 << 10  # bytes; the threshold that pages.c sets is half of it
 POINTER = ctypes.c_void_p
+# C struct `region` of pages.c
+Region = structure(
+    "pointer: base raw source source_raw", "int64: size behind page what small", "double: pause", "int32: fresh failed"
+)
 
 
-class Region(ctypes.Structure):
-    """C struct `region` of pages.c."""
-
-    _fields_ = (
-        *((name, POINTER) for name in ("base", "raw", "source", "source_raw")),
-        *((name, ctypes.c_int64) for name in ("size", "behind", "page", "what", "small")),
-        ("pause", ctypes.c_double),
-        ("fresh", ctypes.c_int32),
-        ("failed", ctypes.c_int32),
-    )
-
-
-class Argument(ctypes.Structure):
-    """C struct `argument` of pages.c."""
-
-    _fields_ = (("y", POINTER), ("r", POINTER))
+Argument = structure("pointer: y r")  # C struct `argument` of pages.c
 
 
 @functools.cache

@@ -1,7 +1,3 @@
 """Max and average pooling, with or without ReLU."""
 
-from kernels.ops.pooling.problem import Pooling
-
-__all__ = ["PROBLEM", "Pooling"]
-
-PROBLEM = Pooling
+from kernels.ops.pooling.problem import Pooling as Pooling

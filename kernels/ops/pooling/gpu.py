@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kernels.errors import UsageError
 from kernels.launch import in_order
 from kernels.libs import cudnn, cudnn_layers
-from kernels.nvcc import Argument, Geometry
+from kernels.nvcc import Argument, Geometry, refuse_other
 from kernels.ops.gemm.cublas import addresses
 from kernels.ops.pooling.problem import STRIDE, Pooling
 
@@ -35,8 +35,7 @@ def launches(problem: Pooling, name: str) -> tuple[Geometry, ...]:
     """Return the forward launch, for a step also the gradient's. Raises UsageError."""
     if why := refused(problem):
         raise UsageError(why)
-    if name != kernel(problem):
-        raise UsageError(f"{name} of {SOURCE.name} is not for {problem.name}: take {kernel(problem)}")
+    refuse_other(SOURCE, name, problem, kernel(problem))
     relu: Argument = ("int64", int(problem.relu == "yes"))
     forward = _over(problem, f"pooling_{problem.pool}_forward", problem.edge, ("x", "y"), relu)
     if problem.phase == "forward":

@@ -65,10 +65,6 @@ class Pooling(Problem):
         each = self.window**2 * (2.0 if self.phase == "step" else 1.0)
         return self.results * (each + (self.relu == "yes"))
 
-    @property
-    def bytes(self) -> float:
-        return float(self.footprint)
-
     def shape(self, edge: int) -> tuple[int, ...]:
         if self.layout == "nhwc":
             return (self.images, edge, edge, self.channels)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -14,6 +13,7 @@ from kernels.libs import torch as torch_library
 from kernels.libs.cuda import CUDA_SUITE
 from kernels.libs.cudnn import CUDNN
 from kernels.libs.torch import TORCH
+from kernels.native import structure
 from kernels.ops.pooling import gpu
 from kernels.ops.pooling.problem import STRIDE, Pooling
 from kernels.provider import NUMPY, SUITE
@@ -24,20 +24,8 @@ if TYPE_CHECKING:
     from kernels.setting import Setting
 
 SOURCE = Path(__file__).with_name("pooling.c")
-
-
-class Argument(ctypes.Structure):
-    """C struct `argument` of pooling.c."""
-
-    _fields_ = (
-        *((name, maths.POINTER) for name in ("x", "dy", "y", "dx", "scratch")),
-        *((name, maths.INT64) for name in ("images", "channels", "size", "edge")),
-    )
-
-
-def _argument(problem: Pooling) -> tuple[ctypes.Structure, tuple[object, ...]]:
-    named = {name: getattr(problem, name) for name in ("images", "channels", "size", "edge")}
-    return Argument(**named), ()
+# C struct `argument` of pooling.c
+Argument = structure("pointer: x dy y dx scratch", "int64: images channels size edge")
 
 
 def _c_kernel(kind: Callable[[Pooling], str]) -> Callable[[Any, Any, Any], Bind]:
@@ -46,7 +34,7 @@ def _c_kernel(kind: Callable[[Pooling], str]) -> Callable[[Any, Any, Any], Bind]
         floats = {"before": problem.inputs, "after": problem.results}.get(kind(problem), 0)
         return problem.results + 64 + 4 * floats
 
-    return maths.prepared(SOURCE, lambda p: f"{kind(p)}_{p.layout}{p.window}_{p.phase}", _argument, scratch)
+    return maths.prepared(SOURCE, lambda p: f"{kind(p)}_{p.layout}{p.window}_{p.phase}", Argument, scratch)
 
 
 def numpy_chain(problem: Pooling, device: object, setting: Setting) -> Bind:
@@ -76,9 +64,7 @@ def numpy_chain(problem: Pooling, device: object, setting: Setting) -> Bind:
 
 def torch_out(problem: Pooling, device: object, setting: Setting, *, relu: str = "after") -> Bind:
     """Prepare the operators with given outputs, ReLU before or after; NHWC is channels_last."""
-    torch = torch_library.load()
-    torch.set_num_threads(setting.threads)
-    torch.set_grad_enabled(False)
+    torch = torch_library.on_threads(setting.threads)
     has_gradient = problem.phase == "step"
     run = _average(problem, torch) if problem.pool == "avg" else _largest(problem, torch, relu == "before")
 

@@ -69,6 +69,3 @@ class Saxpy(Problem):
         import numpy as np
 
         return {"y": 3 * u * (np.abs(x["y"].astype("f8")) + 2 * np.abs(x["x"]))}
-
-
-PROBLEM = Saxpy

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kernels import build
 from kernels.errors import Unavailable
 from kernels.launch import Bind, Launch
-from kernels.native import CALL, launch
+from kernels.native import CALL, launch, structure
 from kernels.ops.fma.problem import ISA
 from kernels.ops.saxpy.problem import PASSES, SWEEP, WIDTHS, Saxpy
 from kernels.provider import SUITE
@@ -25,17 +25,8 @@ SOURCE = Path(__file__).with_name("saxpy.c")
 WIDE = Path(__file__).with_name("wide.c")
 ALONE = ("-fno-tree-vectorize", "-fno-tree-slp-vectorize")  # the width is the source's, not the compiler's
 POINTER = ctypes.c_void_p
-
-
-class Argument(ctypes.Structure):
-    """C struct `argument` of saxpy.c."""
-
-    _fields_ = (
-        ("x", POINTER),
-        ("y", POINTER),
-        *((name, ctypes.c_int64) for name in ("count", "rows", "passes", "sweep")),
-        ("swept", POINTER),
-    )
+# C struct `argument` of saxpy.c
+Argument = structure("pointer: x y", "int64: count rows passes sweep", "pointer: swept")
 
 
 class Swept:

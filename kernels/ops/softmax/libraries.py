@@ -145,9 +145,7 @@ def torch_parts(problem: Softmax, torch: Any, place: str) -> Any:
 
 
 def torch_out(problem: Softmax, device: object, setting: Setting, *, rows: Callable[..., Any]) -> Bind:
-    torch = torch_library.load()
-    torch.set_num_threads(setting.threads)
-    torch.set_grad_enabled(False)
+    torch = torch_library.on_threads(setting.threads)
     run = rows(problem, torch, "cpu")
 
     def bind(buffers: Sequence[Any]) -> Launch:
@@ -158,8 +156,7 @@ def torch_out(problem: Softmax, device: object, setting: Setting, *, rows: Calla
 
 def torch_autograd(problem: Softmax, device: object, setting: Setting) -> Bind:
     """Prepare F.cross_entropy, its graph and its backward, as a user writes it; results are copied."""
-    torch = torch_library.load()
-    torch.set_num_threads(setting.threads)
+    torch = torch_library.on_threads(setting.threads)
     ones = torch.ones(problem.batch)
     entropy = torch.nn.functional.cross_entropy
 

@@ -50,10 +50,6 @@ class Softmax(Problem):
         return (each + (2.0 if self.labels == "one-hot" else 0.0)) * self.count
 
     @property
-    def bytes(self) -> float:
-        return float(self.footprint)
-
-    @property
     def summed(self) -> int:
         return self.classes
 

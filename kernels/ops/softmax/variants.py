@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from functools import partial
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from kernels.libs.cuda import CUDA_SUITE, CUPY
 from kernels.libs.numba import NUMBA
 from kernels.libs.torch import TORCH
 from kernels.libs.torch_cuda import TORCH_CUDA
+from kernels.native import structure
 from kernels.ops.activation.libraries import numba_kernel, numpy_kernel, torch_kernel
 from kernels.ops.softmax import gpu, libraries
 from kernels.ops.softmax.problem import Softmax
@@ -19,19 +19,7 @@ from kernels.variant import DEFAULT, Variant, row
 
 SOURCE = Path(__file__).with_name("softmax.c")
 LINE, MANY = 16, 8  # losses of a cache line, which threads do not share where each has lines enough
-
-
-class Argument(ctypes.Structure):
-    """C struct `argument` of softmax.c."""
-
-    _fields_ = (
-        *((name, maths.POINTER) for name in ("x", "t", "labels", "dx", "loss", "scratch")),
-        *((name, maths.INT64) for name in ("batch", "classes")),
-    )
-
-
-def _argument(problem: Softmax) -> tuple[ctypes.Structure, tuple[object, ...]]:
-    return Argument(batch=problem.batch, classes=problem.classes), ()
+Argument = structure("pointer: x t labels dx loss scratch", "int64: batch classes")  # C struct `argument` of softmax.c
 
 
 def _rows(problem: Softmax) -> openmp.Axis:
@@ -74,7 +62,7 @@ VARIANTS: tuple[Variant[Softmax], ...] = (
     row(
         SUITE,
         "c",
-        maths.prepared(SOURCE, _fused, _argument, lambda p: 4 * p.count * (p.before != "none"), _rows),
+        maths.prepared(SOURCE, _fused, Argument, lambda p: 4 * p.count * (p.before != "none"), _rows),
         accepts=_fused_accepts,
         kernel=_own_kernel,
         roles=(*LIBRARY, "parts", "doubled", "labels", "made", "losses"),
@@ -82,14 +70,14 @@ VARIANTS: tuple[Variant[Softmax], ...] = (
     row(
         SUITE,
         "c-parts",
-        maths.prepared(SOURCE, lambda p: f"parts_{p.labels.replace('-', '')}", _argument, lambda p: 12 * p.count),
+        maths.prepared(SOURCE, lambda p: f"parts_{p.labels.replace('-', '')}", Argument, lambda p: 12 * p.count),
         accepts=plain,
         kernel=_own_kernel,
     ),
     row(
         SUITE,
         "c-labels-made",
-        maths.prepared(SOURCE, lambda p: "step_made", _argument, lambda p: 4 * p.count),
+        maths.prepared(SOURCE, lambda p: "step_made", Argument, lambda p: 4 * p.count),
         accepts=INDEX,
         kernel=_own_kernel,
         roles=("made",),

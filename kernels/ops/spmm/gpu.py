@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kernels import grid
-from kernels.launch import Bind, Launch
+from kernels.launch import Bind, Launch, held
 from kernels.libs import cublas, cusparse
 from kernels.nvcc import Argument, Geometry, refuse_unknown
 from kernels.ops.gemm import Gemm
@@ -39,12 +39,8 @@ def csr(problem: Spmm, device: Any, setting: object) -> Bind:
     def bind(buffers: Sequence[Any]) -> Launch:
         b, c = addresses(buffers)
         run = grid.calls(SOURCE, geometries, {**weights, "b": b, "c": c}, device)
-
-        def call(keep: object = (kept, *buffers)) -> None:
-            run()
-
         workspace = sum(int(x.nbytes) for x in kept)
-        return Launch(call, workspace=workspace, capturable=True, kernels=len(geometries))
+        return held(run, (kept, *buffers), workspace=workspace, capturable=True, kernels=len(geometries))
 
     return bind
 
@@ -62,12 +58,8 @@ def sparse(algorithm: str, problem: Spmm, device: Any, setting: object) -> Bind:
     def bind(buffers: Sequence[Any]) -> Launch:
         b, c = addresses(buffers)
         run = cusparse.product(on, algorithm, weights, problem.n, b, c, work)
-
-        def call(keep: object = (kept, area, *buffers)) -> None:
-            run()
-
         workspace = nbytes + sum(int(x.nbytes) for x in kept)
-        return Launch(call, workspace=workspace, capturable=True, kernels=cusparse.KERNELS)
+        return held(run, (kept, area, *buffers), workspace=workspace, capturable=True, kernels=cusparse.KERNELS)
 
     return bind
 
@@ -79,11 +71,7 @@ def dense(problem: Spmm, device: Any, setting: object) -> Bind:
 
     def bind(buffers: Sequence[Any]) -> Launch:
         run = call_of(on, gemm, addresses([kept, *buffers]))
-
-        def call(keep: object = (kept, *buffers)) -> None:
-            run()
-
         workspace = cublas.WORKSPACE + int(kept.nbytes)
-        return Launch(call, workspace=workspace, capturable=True, kernels=cublas.KERNELS)
+        return held(run, (kept, *buffers), workspace=workspace, capturable=True, kernels=cublas.KERNELS)
 
     return bind

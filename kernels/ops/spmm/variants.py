@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import warnings
 from collections.abc import Sequence
 from functools import partial
@@ -18,7 +17,7 @@ from kernels.libs.cuda import CUDA_SUITE
 from kernels.libs.cusparse import CUSPARSE
 from kernels.libs.openblas import OPENBLAS
 from kernels.libs.torch import TORCH
-from kernels.native import launch
+from kernels.native import launch, structure
 from kernels.ops.gemm import Gemm
 from kernels.ops.gemm.native import product
 from kernels.ops.spmm import gpu
@@ -32,16 +31,7 @@ if TYPE_CHECKING:
 
 SOURCE = Path(__file__).with_name("csr.c")
 NUMPY = partial(openblas.load, "numpy")
-
-
-class Argument(ctypes.Structure):
-    """C struct `product` of csr.c."""
-
-    _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("b", "c", "values", "columns", "pointers")),
-        ("m", ctypes.c_int64),
-        ("n", ctypes.c_int64),
-    )
+Argument = structure("pointer: b c values columns pointers", "int64: m n")  # C struct `product` of csr.c
 
 
 def c_csr(problem: Spmm, device: Any, setting: object) -> Bind:
@@ -78,9 +68,7 @@ def scipy_csr(problem: Spmm, device: object, setting: object) -> Bind:
 
 def torch_csr(problem: Spmm, device: object, setting: Any) -> Bind:
     """Prepare torch.mm of a sparse CSR tensor, into c."""
-    torch = torch_library.load()
-    torch.set_num_threads(setting.threads)
-    torch.set_grad_enabled(False)
+    torch = torch_library.on_threads(setting.threads)
     values, columns, pointers = (torch.from_numpy(x) for x in problem.weights())
     shape = (problem.m, problem.k)
     with warnings.catch_warnings():

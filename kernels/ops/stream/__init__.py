@@ -1,7 +1,3 @@
 """Reads, copies and triads over contiguous memory."""
 
-from kernels.ops.stream.problem import Stream
-
-__all__ = ["PROBLEM", "Stream"]
-
-PROBLEM = Stream
+from kernels.ops.stream.problem import Stream as Stream

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kernels.errors import UsageError
-from kernels.nvcc import Argument, Geometry
+from kernels.nvcc import Argument, Geometry, refuse_other
 from kernels.ops.stream.problem import Stream
 
 SOURCE = Path(__file__).with_name("stream.cu")
@@ -20,8 +19,7 @@ def launches(problem: Stream, kernel: str, processors: int = H100) -> tuple[Geom
 
     Raises UsageError.
     """
-    if kernel != f"stream_{problem.kind}":
-        raise UsageError(f"{kernel} of {SOURCE.name} is not for {problem.name}: take stream_{problem.kind}")
+    refuse_other(SOURCE, kernel, problem, f"stream_{problem.kind}")
     blocks = max(1, min(-(-problem.count // (4 * THREADS)), RESIDENT * processors))
     if problem.kind != "read":
         names = [x.name for x in problem.operands()]

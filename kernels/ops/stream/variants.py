@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels import build, grid, openmp, team
-from kernels.launch import Bind, Launch
+from kernels.launch import Bind, Launch, held
 from kernels.libs import torch as torch_library
 from kernels.libs import torch_cuda
 from kernels.libs.cuda import CUDA_RUNTIME, CUDA_SUITE, CUPY
 from kernels.libs.torch import TORCH
 from kernels.libs.torch_cuda import TORCH_CUDA
-from kernels.native import launch
+from kernels.native import launch, structure
 from kernels.ops.stream import gpu
 from kernels.ops.stream.problem import Stream
 from kernels.provider import LIBC, NUMPY, SUITE
@@ -27,27 +27,14 @@ if TYPE_CHECKING:
     from kernels.problem import Array
 
 SOURCE = Path(__file__).with_name("stream.c")
-
-
-class Argument(ctypes.Structure):
-    """Arguments of stream.c: its arrays and their length."""
-
-    _fields_ = (("a", ctypes.c_void_p), ("b", ctypes.c_void_p), ("y", ctypes.c_void_p), ("count", ctypes.c_int64))
+Argument = structure("pointer: a b y", "int64: count")  # Arguments of stream.c: its arrays and their length
 
 
 PASS = 1 << 20  # least bytes that a launch reads, a small array many times: the final sum is 1 % of it
 SLICE, LAUNCH = 256 << 10, 16 << 20  # least bytes that one of several threads reads at a time, and in a launch
 LINE = 16  # floats of a cache line, which threads do not share
 APART = 16  # numbers of float64 from one thread's sum to the next, in stream.c
-
-
-class Read(ctypes.Structure):
-    """Arguments of stream_read."""
-
-    _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("a", "y")),
-        *((name, ctypes.c_int64) for name in ("count", "again")),
-    )
+Read = structure("pointer: a y", "int64: count again")  # Arguments of stream_read
 
 
 class Shared(ctypes.Structure):
@@ -131,8 +118,7 @@ def libc_memcpy(problem: Stream, device: object, setting: object) -> Bind:
 
 
 def torch_cpu_copy(problem: Stream, device: object, setting: Any) -> Bind:
-    torch = torch_library.load()
-    torch.set_num_threads(setting.threads)
+    torch = torch_library.on_threads(setting.threads)
 
     def bind(buffers: Sequence[Array]) -> Launch:
         source, target = (torch_library.tensor(torch, buffer) for buffer in buffers)
@@ -149,11 +135,7 @@ def memcpy(problem: Stream, device: Any, setting: object) -> Bind:
         source, target = (int(buffer.data.ptr) for buffer in buffers)
         kind = runtime.memcpyDeviceToDevice
         call = partial(runtime.memcpyAsync, target, source, 4 * problem.count, kind, stream)
-
-        def run(keep: object = buffers) -> None:
-            call()
-
-        return Launch(run, capturable=True, kernels=1)
+        return held(call, buffers, capturable=True, kernels=1)
 
     return bind
 

@@ -15,7 +15,7 @@ from kernels.errors import Unavailable
 from kernels.launch import Bind, Launch
 from kernels.libs import torch as torch_library
 from kernels.maths import INT64, POINTER, alone
-from kernels.native import launch
+from kernels.native import launch, structure
 from kernels.ops.transfer.problem import Transfer
 from kernels.setting import Setting
 
@@ -25,12 +25,7 @@ if TYPE_CHECKING:
 
 SOURCE = Path(__file__).with_name("copy.c")
 SLICE = 64 << 10  # floats of a member's slice, where a buffer has more for each
-
-
-class Argument(ctypes.Structure):
-    """C struct `argument` of copy.c."""
-
-    _fields_ = (*((name, POINTER) for name in ("x", "y", "lengths")), ("buffers", INT64), ("past", INT64))
+Argument = structure("pointer: x y lengths", "int64: buffers past")  # C struct `argument` of copy.c
 
 
 class ByTeam(ctypes.Structure):
@@ -97,8 +92,7 @@ def numpy_copies(problem: Transfer, device: object, setting: Setting) -> Bind:
 
 
 def torch_copies(problem: Transfer, device: object, setting: Setting) -> Bind:
-    torch = torch_library.load()
-    torch.set_num_threads(setting.threads)
+    torch = torch_library.on_threads(setting.threads)
 
     def bind(buffers: Sequence[Array]) -> Launch:
         tensors = ([torch_library.tensor(torch, part) for part in parts(problem, x)] for x in reversed(buffers))
@@ -115,12 +109,7 @@ def torch_copies(problem: Transfer, device: object, setting: Setting) -> Bind:
 
 PEER = Path(__file__).with_name("peer.c")
 ROUTES = ("shared", "vm", "pipe", "tcp")  # in the order of peer.c
-
-
-class ToPeer(ctypes.Structure):
-    """C struct `argument` of peer.c."""
-
-    _fields_ = (*((name, POINTER) for name in ("x", "y", "peer")),)
+ToPeer = structure("pointer: x y peer")  # C struct `argument` of peer.c
 
 
 @functools.cache

@@ -1,7 +1,3 @@
 """Out-of-place transposition, y = xᵀ."""
 
-from kernels.ops.transpose.problem import Transpose
-
-__all__ = ["PROBLEM", "Transpose"]
-
-PROBLEM = Transpose
+from kernels.ops.transpose.problem import Transpose as Transpose

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from kernels import build, grid
 from kernels.errors import Unavailable
-from kernels.launch import Bind, Launch
+from kernels.launch import Bind, Launch, held
 from kernels.libs import cublas, openblas, torch_cuda
 from kernels.libs.cublas import CUBLAS
 from kernels.libs.cuda import CUDA_SUITE, CUPY
 from kernels.libs.openblas import OPENBLAS
 from kernels.libs.torch_cuda import TORCH_CUDA
-from kernels.native import launch
+from kernels.native import launch, structure
 from kernels.ops.transpose import gpu
 from kernels.ops.transpose.problem import Transpose
 from kernels.provider import NUMPY, SUITE
@@ -29,15 +29,7 @@ if TYPE_CHECKING:
 SOURCE = Path(__file__).with_name("transpose.c")
 GEMM = Path(__file__).parents[1] / "gemm"
 POINTER, INT64 = ctypes.c_void_p, ctypes.c_int64
-
-
-class Argument(ctypes.Structure):
-    """C struct `argument` of transpose.c."""
-
-    _fields_ = (
-        *((name, POINTER) for name in ("x", "y", "function", "context")),
-        *((name, INT64) for name in ("rows", "cols", "ldx", "ldy")),
-    )
+Argument = structure("pointer: x y function context", "int64: rows cols ldx ldy")  # C struct `argument` of transpose.c
 
 
 def _bound(problem: Transpose, function: int, context: int | None) -> Bind:
@@ -85,11 +77,7 @@ def geam(problem: Transpose, device: Any, setting: object) -> Bind:
     def bind(buffers: Sequence[Any]) -> Launch:
         source, target = (int(buffer.data.ptr) for buffer in buffers)
         call = cublas.sgeam_transpose(on, problem.rows, problem.cols, (source, x.ld), (target, y.ld))
-
-        def run(keep: object = buffers) -> None:
-            call()
-
-        return Launch(run, capturable=True, kernels=cublas.KERNELS)
+        return held(call, buffers, capturable=True, kernels=cublas.KERNELS)
 
     return bind
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kernels.launch import Launch
+from kernels.launch import Launch, held
 from kernels.libs import torch as torch_library
 from kernels.ops.update.native import factors
 from kernels.ops.update.problem import Update
@@ -24,9 +24,7 @@ def cpu(step: Step) -> Callable[[Update, Any, Setting], Bind]:
     """Return a prepare of torch's step on NumPy's memory."""
 
     def prepare(problem: Update, device: Any, setting: Setting) -> Bind:
-        torch = torch_library.load()
-        torch.set_num_threads(setting.threads)
-        torch.set_grad_enabled(False)
+        torch = torch_library.on_threads(setting.threads)
         room = device.allocate(4 * problem.count).view("f4").reshape(problem.m, problem.n)
 
         def bind(buffers: Sequence[Array]) -> Launch:
@@ -43,11 +41,7 @@ def on_tensors(step: Step, problem: Update, tensors: Sequence[Any]) -> Launch:
     if problem.part == "wgrad":
         (g,), state = state, []
     run = step(problem, x, dy, state, g)
-
-    def call(keep: object = tensors) -> None:
-        run()
-
-    return Launch(call, workspace=4 * problem.count if problem.part == "step" else 0)
+    return held(run, tensors, workspace=4 * problem.count if problem.part == "step" else 0)
 
 
 def fused(problem: Update, x: Any, dy: Any, state: Sequence[Any], g: Any) -> Callable[[], object]:

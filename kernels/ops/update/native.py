@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernels import build
 from kernels.errors import Unavailable
-from kernels.native import launch
+from kernels.native import launch, structure
 from kernels.ops.update.problem import Update
 
 if TYPE_CHECKING:
@@ -22,17 +22,13 @@ SOURCE = Path(__file__).with_name("update.c")
 PLAIN = ("-fno-tree-loop-distribute-patterns",)  # keeps the clearing pass from becoming a call of memset
 POINTER, INT64, INT32, FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32, ctypes.c_float
 APPLY = {"unit": "momentum", "tied": "sgd"}  # rules that share another's pass
-
-
-class Argument(ctypes.Structure):
-    """C struct `update` of update.c."""
-
-    _fields_ = (
-        *((name, POINTER) for name in ("x", "dy", "w", "v", "g", "other", "sgemm", "apply")),
-        *((name, INT64) for name in ("m", "n", "k")),
-        *((name, INT32) for name in ("wide", "products")),
-        *((name, FLOAT) for name in ("alpha", "beta", "mean", "lr", "mu", "gain", "keep", "limit")),
-    )
+# C struct `update` of update.c
+Argument = structure(
+    "pointer: x dy w v g other sgemm apply",
+    "int64: m n k",
+    "int32: wide products",
+    "float: alpha beta mean lr mu gain keep limit",
+)
 
 
 def factors(problem: Update) -> tuple[float, float]:

@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 import macro.frameworks
-from macro.frameworks import find
 from macro.networks.base import LOSSES, chain
-from macro.processes import job
 from macro.worker import numpy_losses
 from tests.conftest import load
+from tests.macro.models import assert_same, build
 
 BATCH, CLASSES, SMALL = 3, 4, 1e-6
 FRAMEWORKS = Path(macro.frameworks.__file__).parent
@@ -79,12 +78,9 @@ def test_a_step_goes_where_numpy_s_goes(name: str, loss: str, beside: None, own_
     if name == "pytorch":
         pytest.importorskip("torch", reason="no torch: pip install torch")
     net = replace(chain("x", "a test", BATCH, (6, 5, CLASSES), rate=0.5, momentum=0.9), loss=loss)
-    files = job.write_arrays(net, BATCH, tmp_path)
-    asked = {"network": net.plan(), "knobs": {}, "threads": 1, "batch": BATCH, **files}
-    want, got = (load(find(x).path).build(asked) for x in ("numpy", name))
+    want, got = (build(x, net, tmp_path) for x in ("numpy", name))
     for model in (want, got):
         model.step()
         model.step()
     assert got.loss() == pytest.approx(want.loss(), rel=1e-5)
-    for word, array in want.parameters().items():
-        np.testing.assert_allclose(got.parameters()[word], array, rtol=1e-5, atol=1e-6)
+    assert_same(got.parameters(), want.parameters(), rtol=1e-5, atol=1e-6)

@@ -16,10 +16,9 @@ from macro.equality.answer import Question, answers, right
 from macro.frameworks import find, interpreter, remedy
 from macro.networks.base import Network, chain, from_data
 from macro.networks.optimizers import FIELDS, OPTIMIZERS
-from macro.processes import job
 from macro.processes.job import Setting
-from macro.processes.process import Process
 from tests.conftest import load
+from tests.macro.models import answer, assert_same, build
 
 FRAMEWORKS = Path(macro.frameworks.__file__).parent
 BATCH, RATE, STEPS = 8, 0.05, 4
@@ -36,11 +35,6 @@ def net(optimizer: str, **of: float) -> Network:
 def _large_epsilon(optimizer: str) -> dict[str, float]:
     """Beside gradients of a hundredth its place is seen."""
     return {} if OPTIMIZERS[optimizer].epsilon is None else {"epsilon": 0.05}
-
-
-def asked(network: Network, folder: Path) -> dict[str, Any]:
-    files = job.write_arrays(network, BATCH, folder)
-    return {"network": network.plan(), "knobs": {}, "threads": 1, "batch": BATCH, **files}
 
 
 def documented(network: Network, count: int, g: Any, rows: Any) -> Any:
@@ -68,7 +62,7 @@ NETWORKS = [net("sgd", momentum=0.0), *map(net, OPTIMIZERS), *(net(x, **_large_e
 
 @pytest.mark.parametrize("network", NETWORKS, ids=lambda one: f"{one.rule}, epsilon {one.epsilon:g}")
 def test_numpy_does_what_is_documented(network: Network, beside: None, tmp_path: Path) -> None:
-    model = load(find("numpy").path).build(asked(network, tmp_path))
+    model = build("numpy", network, tmp_path)
     state = len(RULES[network.rule].state)
     rows = {
         name: np.vstack([w.ravel(), *[np.zeros(w.size)] * state]).astype(np.float64)
@@ -89,13 +83,12 @@ def test_a_step_goes_where_numpy_s_goes(
 ) -> None:
     if name == "pytorch":
         pytest.importorskip("torch", reason="no torch: pip install torch")
-    told = asked(net(optimizer, **_large_epsilon(optimizer)), tmp_path) | {"threads": threads}
-    want, got = (load(find(x).path).build(told) for x in ("numpy", name))
+    network = net(optimizer, **_large_epsilon(optimizer))
+    want, got = (build(x, network, tmp_path, threads=threads) for x in ("numpy", name))
     for model in (want, got):
         for _ in range(STEPS):
             model.step()
-    for word, array in want.parameters().items():
-        np.testing.assert_allclose(got.parameters()[word], array, rtol=1e-4, atol=1e-5)
+    assert_same(got.parameters(), want.parameters())
 
 
 @pytest.mark.slow
@@ -105,24 +98,17 @@ def test_in_another_environment_too(name: str, optimizer: str, beside: None, tmp
     framework, network = find(name), net(optimizer, **_large_epsilon(optimizer))
     if interpreter(framework) is None:
         pytest.skip(f"no environment for {name}: {remedy(framework)}")
-    told = asked(network, tmp_path) | {"knobs": {"elsewhere": name.startswith(ELSEWHERE.get(optimizer, ()))}}
-    want, path = load(find("numpy").path).build(told), str(tmp_path / "answer.npz")
+    want = build("numpy", network, tmp_path, knobs={"elsewhere": name.startswith(ELSEWHERE.get(optimizer, ()))})
     for _ in range(STEPS):
         want.step()
-    file = job.write(framework, network, BATCH, Setting(), job.write_arrays(network, BATCH, tmp_path), tmp_path)
     try:
-        with Process(framework, file, Setting(), tmp_path / "log") as process:
-            process.expect("hello")
-            process.expect("built")
-            process.ask(60.0, "equal", do="equal", path=path, steps=[STEPS])
+        arrays = answer(name, network, tmp_path, STEPS)
     except Unavailable as error:
         if "No module named" in str(error):
             pytest.skip(str(error))
         assert (name, str(error)) == ("cntk", f"there is no {optimizer} here") and optimizer not in OF_CNTK
         return
-    with np.load(path) as arrays:
-        for word, array in want.parameters().items():
-            np.testing.assert_allclose(arrays[f"after{STEPS}.{word}"], array, rtol=1e-4, atol=1e-5)
+    assert_same(arrays, {f"after{STEPS}.{word}": array for word, array in want.parameters().items()})
 
 
 @pytest.mark.slow

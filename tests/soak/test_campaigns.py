@@ -30,15 +30,6 @@ CONTEST = Contest("step/x", "?", "change", (), ())
 # Scripts
 
 
-@pytest.mark.parametrize(
-    ("row", "verdict", "agrees"),
-    [(0.01, "agree", True), (0.002, "agree", False), (0.01, "disagree", False), (None, "cannot tell", False)],
-)
-def test_a_row_agrees_that_is_large_enough(row: float | None, verdict: str, agrees: bool) -> None:
-    breakdown: Any = SimpleNamespace(step={"a": 0.1}, witnesses=(Witness("without net.fc", row, 0.01, verdict, ""),))
-    assert scripts.witness(breakdown, "net.fc")[0] is agrees
-
-
 def test_a_script_runs_again_if_a_row_disagrees(monkeypatch: pytest.MonkeyPatch) -> None:
     runs: list[str] = []
 
@@ -235,14 +226,3 @@ def test_signs_errors_verdicts_and_intervals_are_counted() -> None:
         "Of 2 changes whose interval holds 0 and lies within ±5 % of the step, 1 had been predicted to change it by "
         "more than the resolution.",
     ]
-
-
-def test_a_foreseen_error_counts_once() -> None:
-    near = pair("heap-keep", -0.213, -0.20)
-    assert [predictions._holds(near, error) for error in (False, True)] == [False, True]
-    assert not predictions._holds(replace(near, noise=0.0095), error=True)
-
-
-def test_shares_are_of_the_unchanged_step() -> None:
-    assert predictions.share(AFTER, AFTER.measured) == "-11.0 [-13.0, -9.0]"
-    assert predictions.share(AFTER, None) == "–"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -84,11 +83,6 @@ BOTH, TAKEN = Named({"OS memory": 1.0, "gemm": -1.0}), Named({}, (), 0.5)
 def test_a_kind_is_held_by_its_share(kind: Kind, seen: list[Named], text: str, held: bool, busy: bool) -> None:
     figure = causes.together(kind, seen)
     assert (figure.value, figure.held, figure.busy is not None) == (text, held, busy)
-
-
-def test_taken_cores_are_read_from_the_threads() -> None:
-    closure: dict[str, dict[str, float | None]] = {"a": {"threads": 0.9}, "b": {"threads": 0.7}}
-    assert causes.certain(dataclasses.replace(bars(), closure=closure)).taken == pytest.approx(0.3)
 
 
 def test_every_pair_of_a_kind_is_measured(macro: Macro) -> None:
@@ -194,15 +188,6 @@ def test_a_hook_keeps_pytorch_s_results(
     assert shapes == [(7, 9)], "the largest layer, in each forward pass"
     for name, array in plain.parameters().items():
         np.testing.assert_array_equal(array, model.parameters()[name], err_msg=name)
-
-
-def test_each_kind_is_drawn_twice_into_scripts() -> None:
-    drawn = scripts.injections()
-    assert [x.what for x in drawn] == [*scripts.ADDED, *scripts.ADDED] and drawn == scripts.injections()
-    for injection in drawn:
-        source = injection.source()
-        compile(source, injection.script, "exec")
-        assert f".get_submodule({injection.path!r}), {injection.many})" in source
 
 
 @pytest.mark.parametrize(

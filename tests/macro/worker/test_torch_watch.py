@@ -100,7 +100,7 @@ def test_every_product_is_in_the_row_of_the_layer_that_has_its_sizes(watch: Modu
 def test_every_product_of_the_whole_zoo_is_in_its_row(watch: ModuleType) -> None:
     net = Zoo()
     called = seen(watch, lambda: net().backward())
-    assert sum(one.event.name in PRODUCTS for one in called) >= 150
+    assert sum(one.event.name in PRODUCTS for one in called) >= 100
     assert rows(called) == truth(net)
 
 

@@ -82,41 +82,6 @@ class Shared(nn.Module):
         return x
 
 
-class Plain(nn.Module):
-    """Layers that it does not know to be its own."""
-
-    def __init__(self, keep: Keeper, path: str) -> None:
-        super().__init__()
-        self.start = keep.fresh()
-        self.hidden = [keep.linear(f"{path}.hidden[{i}]", backward=1 + (i > 0)) for i in range(3)]
-        self._named = {"a": keep.linear(f"{path}._named['a']")}
-        self.__dict__["bare"] = keep.linear(f"{path}.bare")
-
-    def forward(self) -> Tensor:
-        x = given(self.start)
-        for layer in (*self.hidden, *self._named.values(), self.__dict__["bare"]):
-            x = layer(x).sigmoid()
-        return x
-
-
-class Contained(nn.Module):
-    """Layers in each of the containers, and containers in them."""
-
-    def __init__(self, keep: Keeper, path: str) -> None:
-        super().__init__()
-        self.start = keep.fresh()
-        self.many = nn.ModuleList(keep.linear(f"{path}.many.{i}", backward=1 + (i > 0)) for i in range(3))
-        self.named = nn.ModuleDict({x: keep.linear(f"{path}.named.{x}") for x in ("one", "two")})
-        inner = nn.Sequential(keep.linear(f"{path}.row.1.0"), nn.ReLU())
-        self.row = nn.Sequential(nn.Identity(), inner, keep.linear(f"{path}.row.2"))
-
-    def forward(self) -> Tensor:
-        x = given(self.start)
-        for layer in (*self.many, *self.named.values(), self.row):
-            x = layer(x)
-        return x
-
-
 class Product(torch.autograd.Function):
     """A product with products in its own gradient."""
 
@@ -227,8 +192,6 @@ class Careful(nn.Module):
 PARTS: dict[str, Callable[[Keeper, str], nn.Module]] = {
     "functional": Functional,
     "shared": Shared,
-    "plain": Plain,
-    "contained": Contained,
     "custom": Custom,
     "penalized": Penalized,
     "recomputed": lambda keep, path: Recomputed(keep, path, reentrant=False),

@@ -11,19 +11,6 @@ from tests.macro.worker.zoo import BATCH, PARTS, Keeper, given
 TIMES, HEADS = 5, 3
 
 
-class Nested(nn.Module):
-    """A layer some modules deep, and one beside it on every floor."""
-
-    def __init__(self, keep: Keeper, path: str, depth: int) -> None:
-        super().__init__()
-        self.start = keep.fresh() if depth == 4 else keep.size
-        self.layer = keep.linear(f"{path}.layer", backward=1 + (depth < 4))
-        self.inner = Nested(keep, f"{path}.inner", depth - 1) if depth > 1 else nn.Identity()
-
-    def forward(self, x: Tensor | None = None) -> Tensor:
-        return self.inner(self.layer(given(self.start) if x is None else x).relu())
-
-
 class Residual(nn.Module):
     """Sums of branches."""
 
@@ -112,14 +99,7 @@ class Attentive(nn.Module):
         return self.heads(x, x, x)[0]
 
 
-LAYERS = {
-    "nested": lambda keep, path: Nested(keep, path, 4),
-    "residual": Residual,
-    "cast": Cast,
-    "pictures": Pictures,
-    "steps": Steps,
-    "attentive": Attentive,
-}
+LAYERS = {"residual": Residual, "cast": Cast, "pictures": Pictures, "steps": Steps, "attentive": Attentive}
 
 
 class Zoo(nn.Module):

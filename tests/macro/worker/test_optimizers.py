@@ -1,7 +1,9 @@
-"""What moves weights: NumPy's passes are the documented formulas, and every framework goes where they go."""
+"""What moves weights, and losses: NumPy's passes are the documented formulas, its gradients the derivatives, and every
+framework goes where they go."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,10 @@ from kernels.ops.optimizer.problem import RULES, Optimizer
 from macro.equality import proof
 from macro.equality.answer import Question, answers, right
 from macro.frameworks import find, interpreter, remedy
-from macro.networks.base import Network, chain, from_data
+from macro.networks.base import LOSSES, Network, chain, from_data
 from macro.networks.optimizers import FIELDS, OPTIMIZERS
 from macro.processes.job import Setting
+from macro.worker import numpy_losses
 from tests.conftest import load
 from tests.macro.models import answer, assert_same, build
 
@@ -157,3 +160,75 @@ def test_work_of_an_update_is_the_rule_s() -> None:
     plain, adam = net("sgd", momentum=0.0), net("adam")
     assert plain.flops(BATCH) - plain.flops(BATCH, "gradient") == 2 * plain.parameters
     assert adam.flops(BATCH) - adam.flops(BATCH, "gradient") == 12 * adam.parameters
+
+
+FEW, CLASSES, SMALL = 3, 4, 1e-6
+LABELS = np.array([2, 0, 2])
+
+
+@pytest.fixture
+def outputs() -> Any:
+    return np.random.default_rng(7).standard_normal((FEW, CLASSES))
+
+
+@pytest.fixture(params=LOSSES)
+def loss(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_every_loss_of_a_network_is_there() -> None:
+    assert set(numpy_losses.KINDS) == set(LOSSES)
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in FRAMEWORKS.glob("[a-z]*.py")))
+def test_every_framework_has_every_loss(name: str, beside: None) -> None:
+    assert set(load(FRAMEWORKS / f"{name}.py").losses()) == set(LOSSES)
+
+
+def test_the_gradient_is_the_derivative(loss: str, outputs: Any) -> None:
+    one = numpy_losses.KINDS[loss](LABELS, CLASSES)
+    gradient = outputs.copy()
+    one.gradient(gradient)
+    for place in np.ndindex(FEW, CLASSES):
+        above, below = outputs.copy(), outputs.copy()
+        above[place] += SMALL
+        below[place] -= SMALL
+        assert (one.value(above) - one.value(below)) / (2 * SMALL) == pytest.approx(gradient[place], rel=1e-5)
+
+
+def test_large_outputs_have_a_loss(loss: str) -> None:
+    far = 300 * np.array([[1, -1, 0, 1]] * FEW, np.float32)
+    one = numpy_losses.KINDS[loss](LABELS, CLASSES)
+    assert np.isfinite(one.value(far))
+    one.gradient(far)
+    assert np.isfinite(far).all()
+
+
+def test_pytorch_has_the_same(loss: str, outputs: Any, beside: None) -> None:
+    torch = pytest.importorskip("torch", reason="no torch: pip install torch")
+    import torch_layers
+
+    plan = {"loss": loss, "layers": [{"out": (CLASSES,)}]}
+    z = torch.tensor(outputs, requires_grad=True)
+    wanted = torch.tensor(numpy_losses.wanted(plan, LABELS, np.int64))
+    value = torch_layers.LOSSES[loss](torch.nn.functional)(z, wanted if loss == "softmax" else wanted.double())
+    value.backward()
+    own, gradient = numpy_losses.KINDS[loss](LABELS, CLASSES), outputs.copy()
+    own.gradient(gradient)
+    assert own.value(outputs) == pytest.approx(value.item(), rel=1e-12)
+    np.testing.assert_allclose(gradient, z.grad.numpy(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["kernels-only", "pytorch"])
+def test_a_step_of_each_loss_goes_where_numpy_s_goes(
+    name: str, loss: str, beside: None, own_state: Path, tmp_path: Path
+) -> None:
+    if name == "pytorch":
+        pytest.importorskip("torch", reason="no torch: pip install torch")
+    net = replace(chain("x", "a test", FEW, (6, 5, CLASSES), rate=0.5, momentum=0.9), loss=loss)
+    want, got = (build(x, net, tmp_path) for x in ("numpy", name))
+    for model in (want, got):
+        model.step()
+        model.step()
+    assert got.loss() == pytest.approx(want.loss(), rel=1e-5)
+    assert_same(got.parameters(), want.parameters(), rtol=1e-5, atol=1e-6)

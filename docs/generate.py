@@ -129,16 +129,16 @@ def _long(run: Run) -> Run:
 
 def _predictions(runs: Mapping[str, Run]) -> Iterator[str]:
     from reports.prediction import word
-    from tests.soak import calibration
+    from tests.soak import predictions
 
-    yield from calibration.sentences([x for run in runs.values() for x in run.predictions])
+    yield from predictions.sentences([x for run in runs.values() for x in run.predictions])
     yield ""
     yield "| file | step, batch | change | predicted, % of it | measured | resolution | verdict |"
     yield "|---|---|---|---|---|---|---|"
     for file, x in ((file, x) for file, run in runs.items() for x in run.predictions):
         verdict = (x.reason or HOPELESS).replace("|", "/") if word(x) == "–" else word(x)
         resolution = "–" if x.resolution is None else f"{100 * x.resolution / x.step:.1f}"
-        ends = (calibration.share(x, of) for of in (x.predicted, x.measured))
+        ends = (predictions.share(x, of) for of in (x.predicted, x.measured))
         step = f"{x.network} {x.framework}, {x.batch}"
         yield f"| {file} | {step} | {x.change} | {' | '.join(ends)} | {resolution} | {verdict} |"
     yield ""

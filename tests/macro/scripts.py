@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 HEAD = """
 import torch
 from torch import nn
@@ -46,15 +48,11 @@ for n in range(10**9):
 """
 )
 SHORT = HEAD + "\nfor _ in range(2): once()\n"
-# By name: the script, words of the command, rows that it must have.
-TRAPS: dict[str, tuple[str, tuple[str, ...], set[str]]] = {
-    "plain": (HEAD + FOREVER, (), {"net.fc1 forward", "net.fc2 backward", "optimizer update"}),
-    "bare except": (HEAD + "\nwhile True:\n    try: once()\n    except: pass\n", (), {"net.fc1 forward"}),
-    "except Exception": (
-        HEAD + "\nwhile True:\n    try: once()\n    except Exception: pass\n",
-        (),
-        {"net.fc1 forward"},
-    ),
+# By name: the script, words of the command if any, rows that it must have.
+TRAPS: dict[str, tuple[Any, ...]] = {
+    "plain": (HEAD + FOREVER, {"net.fc1 forward", "net.fc2 backward", "optimizer update"}),
+    "bare except": (HEAD + "\nwhile True:\n    try: once()\n    except: pass\n", {"net.fc1 forward"}),
+    "except Exception": (HEAD + "\nwhile True:\n    try: once()\n    except Exception: pass\n", {"net.fc1 forward"}),
     "step of the script": (
         HEAD + "\ndef train(): return once()\nwhile True: train()\n",
         ("--step", "train:train"),
@@ -62,7 +60,6 @@ TRAPS: dict[str, tuple[str, tuple[str, ...], set[str]]] = {
     ),
     "with step": (
         HEAD + "\nfrom kernelgap import step\nwhile True:\n    with step(): once()\n",
-        (),
         {"net.fc1 forward", "optimizer update"},
     ),
     "inference": (
@@ -73,98 +70,83 @@ TRAPS: dict[str, tuple[str, tuple[str, ...], set[str]]] = {
     "no optimizer": (
         HEAD + "\nwhile True:\n    nn.functional.cross_entropy(net(x), y).backward()\n"
         "    with torch.no_grad():\n        for p in net.parameters(): p -= 0.01 * p.grad; p.grad = None\n",
-        (),
         {"net.fc2 forward", "net.fc2 backward"},
     ),
     "two optimizers": (
         HEAD
         + "\nother = Net(); slow = torch.optim.SGD(other.parameters(), lr=0.1)\nn = 0\nwhile True:\n    once(); n += 1\n"
         "    if n % 5 == 0: once(other, slow)\n",
-        (),
         {"net.fc1 forward", "other.fc1 forward", "optimizer update", "slow update"},
     ),
     "LBFGS": (
         HEAD + "\nlb = torch.optim.LBFGS(net.parameters(), max_iter=2)\ndef closure():\n    lb.zero_grad()\n"
         "    loss = nn.functional.cross_entropy(net(x), y); loss.backward(); return loss\nwhile True: lb.step(closure)\n",
-        (),
         {"net.fc1 forward", "net.fc2 backward", "lb update"},
     ),
     "accumulation": (
         HEAD + "\nwhile True:\n    for _ in range(3): nn.functional.cross_entropy(net(x), y).backward()\n"
         "    optimizer.step(); optimizer.zero_grad()\n",
-        (),
         {"net.fc1 forward"},
     ),
     "autocast": (
         HEAD
         + "\nwhile True:\n    optimizer.zero_grad()\n    with torch.autocast('cpu', torch.bfloat16): out = net(x)\n"
         "    nn.functional.cross_entropy(out.float(), y).backward(); optimizer.step()\n",
-        (),
         {"net.fc1 forward", "net.fc2 backward"},
     ),
     "checkpoint": (
         HEAD + "\nfrom torch.utils.checkpoint import checkpoint\nwhile True:\n    optimizer.zero_grad()\n"
         "    h = checkpoint(net.fc2, torch.relu(net.fc1(x)), use_reentrant=False)\n"
         "    nn.functional.cross_entropy(net.out(h), y).backward(); optimizer.step()\n",
-        (),
         {"net.fc2 recompute", "net.fc2 backward"},
     ),
     "an error inside forward": (
         HEAD
         + "\nclass Bad(nn.Module):\n    def forward(self, x): raise ValueError('caught')\nbad = Bad()\nwhile True:\n"
         "    try: bad(x)\n    except ValueError: pass\n    once()\n",
-        (),
         {"net.fc1 forward", "net.fc2 backward"},
     ),
     "workers": (
         HEAD.replace("net = Net()", "if __name__ != '__main__': raise SystemExit\nnet = Net()")
         + "\ndata = torch.utils.data.TensorDataset(torch.randn(640, 256), torch.randint(10, (640,)))\nwhile True:\n"
         "    for x, y in torch.utils.data.DataLoader(data, batch_size=64, num_workers=2, persistent_workers=False): once()\n",
-        (),
         {"net.fc1 forward", "(data loader) data"},
     ),
     "forks": (
         HEAD
         + "\nimport os\nwhile True:\n    once()\n    pid = os.fork()\n    if not pid:\n        once(); os._exit(0)\n"
         "    os.waitpid(pid, 0)\n",
-        (),
         {"net.fc1 forward"},
     ),
-    "two threads": (HEAD.replace("set_num_threads(1)", "set_num_threads(2)") + FOREVER, (), {"net.fc1 forward"}),
+    "two threads": (HEAD.replace("set_num_threads(1)", "set_num_threads(2)") + FOREVER, {"net.fc1 forward"}),
     "a profiler of its own": (
         HEAD + "\nwhile True:\n    with torch.profiler.record_function('epoch'):\n        for _ in range(7): once()\n",
-        (),
         {"net.fc1 forward"},
     ),
     "a profiler of its own that has ended": (
         HEAD + "\nwith torch.profiler.profile() as seen:\n    for _ in range(5): once()\nwhile True: once()\n",
-        (),
         {"net.fc1 forward"},
     ),
     "spans that stay open over steps": (  # the process died of what they wrote when they ended
         HEAD + "\nfrom kernelgap import step\nn, span = 0, torch.profiler.record_function('epoch')\nspan.__enter__()\n"
         "while True:\n    with step(): once()\n    n += 1\n    if n % 13 == 0:\n        span.__exit__(None, None, None)\n"
         "        span = torch.profiler.record_function('epoch'); span.__enter__()\n",
-        (),
         {"net.fc1 forward", "optimizer update"},
     ),
     "an optimizer that fails": (
         HEAD + "\nclass Bad(torch.optim.SGD):\n    n = 0\n    def step(self, closure=None):\n        Bad.n += 1\n"
         "        if Bad.n % 3 == 0: raise ValueError('caught')\n        return super().step(closure)\n"
         "bad = Bad(net.parameters(), lr=0.1)\nwhile True:\n    try: once(net, bad)\n    except ValueError: pass\n",
-        (),
         {"net.fc1 forward", "net.fc2 backward"},
     ),
     "a new optimizer each epoch": (
         HEAD + "\nwhile True:\n    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)\n"
         "    for _ in range(40): once(net, optimizer)\n",
-        (),
         {"net.fc1 forward", "optimizer update"},
     ),
     "a compiled update": (
         HEAD + "\nupdate = torch.compile(optimizer.step, backend='eager')\nwhile True:\n    optimizer.zero_grad()\n"
         "    nn.functional.cross_entropy(net(x), y).backward(); update()\n",
-        (),
         {"net.fc1 forward", "net.fc2 backward"},
     ),
     "a step that is awaited": (
@@ -181,26 +163,19 @@ TRAPS: dict[str, tuple[str, tuple[str, ...], set[str]]] = {
     "another thread trains": (
         HEAD + "\nimport threading\ndef train():\n    while True: once()\nthread = threading.Thread(target=train)\n"
         "thread.start(); thread.join()\n",
-        (),
         {"net.fc1 forward"},
     ),
     "children that end as the script does": (
         HEAD
         + "\nimport os\nfor _ in range(3):\n    if not os.fork(): raise SystemExit\n    os.wait()\nwhile True: once()\n",
-        (),
         {"net.fc1 forward"},
     ),
-    "compiled": (
-        HEAD + "\nfast = torch.compile(net, backend='eager')\nwhile True: once(fast)\n",
-        (),
-        {"optimizer update"},
-    ),
+    "compiled": (HEAD + "\nfast = torch.compile(net, backend='eager')\nwhile True: once(fast)\n", {"optimizer update"}),
     "data parallel": (
         HEAD
         + "\nimport os, torch.distributed as dist\nos.environ.update(MASTER_ADDR='127.0.0.1', MASTER_PORT='29611')\n"
         "dist.init_process_group('gloo', rank=0, world_size=1)\nddp = nn.parallel.DistributedDataParallel(net)\n"
         "while True: once(ddp)\n",
-        (),
         {"ddp.module.fc1 forward", "ddp.module.fc2 backward"},
     ),
     "stop at once": (HEAD + FOREVER, ("--stop", "exit"), {"net.fc1 forward"}),

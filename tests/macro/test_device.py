@@ -16,7 +16,6 @@ from macro import equal, explain, run
 from macro.frameworks import find, interpreter
 from macro.processes import job
 from macro.processes.job import Setting
-from macro.processes.process import Process
 from macro.running import on_device
 from macro.running.on_device import NAME
 from macro.timing import results
@@ -25,6 +24,7 @@ from macro.traces import chrome
 from reports import store
 from tests.conftest import Ran, load
 from tests.macro.conftest import SMALL
+from tests.macro.models import started
 
 WORKER = Path(job.__file__).parents[1] / "worker"
 BRIEF = ("--budget", "0.1s", "--runs", "1", "-q")
@@ -135,10 +135,7 @@ def test_a_traced_step_stands_beside_the_timed_one(framework: str, timed: float,
 
 
 def test_a_framework_without_a_profiler_says_so(own_state: Path, tmp_path: Path) -> None:
-    setting = Setting()
-    files = job.write_arrays(SMALL, SMALL.batch, tmp_path)
-    written = job.write(find("kernels-only"), SMALL, SMALL.batch, setting, files, tmp_path)
-    with Process(find("kernels-only"), written, setting, tmp_path / "log") as process:
+    with started("kernels-only", SMALL, tmp_path) as process:
         process.expect("hello")
         process.expect("built")
         reply = process.ask(60.0, "profiled", do="profile", phase="step", count=1, path=str(tmp_path / "trace.json.gz"))
@@ -213,10 +210,8 @@ def test_a_block_of_steps_waits_before_and_behind_it_alone(monkeypatch: pytest.M
 @pytest.mark.parametrize(("name", "says"), [("pytorch", "sees no GPU"), ("jax", "JAX ")])
 def test_a_build_for_processors_sees_no_gpu(name: str, says: str, tmp_path: Path) -> None:
     pytest.importorskip(name.replace("pytorch", "torch"))
-    setting = Setting(device="cuda:0")
-    files = job.write_arrays(SMALL, SMALL.batch, tmp_path)
-    written = job.write(find(name), SMALL, SMALL.batch, setting, files, tmp_path)
-    with Process(find(name), written, setting, tmp_path / "log") as process, pytest.raises(Unavailable) as told:
+    gpu = started(name, SMALL, tmp_path, Setting(device="cuda:0"))
+    with gpu as process, pytest.raises(Unavailable) as told:
         process.expect("hello")
     assert says in str(told.value) and "env create" not in str(told.value)
 

@@ -1,15 +1,17 @@
-"""The command `explain` that is killed, cut, refused and gone on with: real processes of a small network."""
+"""The command `explain` that is interrupted, killed, cut, refused and resumed: real processes of a small network."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,8 @@ from macro.networks.base import chain
 from macro.watching import perf
 from reports import attribution, store
 from tests.conftest import Ran
-from tests.processes import MARK, interruptible, left
+from tests.processes import MARK, interruptible, left, marked
+from tests.simulated import frameworks
 
 ROOT = Path(__file__).parents[2]
 COMMAND = (
@@ -240,3 +243,88 @@ def test_another_explanation_is_not_gone_on_with(
     assert path.read_bytes() == before
     no_file = explain("numpy", "numpy", "--resume")
     assert no_file.code == 2 and "--resume: it needs a run file, -o FILE" in no_file.err
+
+
+# Dies in the midst of a block of traced steps, perf looking, a map of generated code written.
+DIES = """
+import os, signal
+
+_step, _traced = Model.step, []
+if "ONEDNN_JIT_PROFILE" in os.environ:
+    with open(os.path.join(os.path.dirname(__file__), "pids"), "a") as stream:
+        stream.write("%d\\n" % os.getpid())
+    open("/tmp/perf-%d.map" % os.getpid(), "w").close()
+
+
+def step(self):
+    if self.do.spans is not None:
+        _traced.append(0)
+        if len(_traced) == 4:
+            os.kill(os.getpid(), signal.SIGKILL)
+    _step(self)
+
+
+Model.step = step
+"""
+
+
+@pytest.mark.parametrize("perf", [pytest.param(True, marks=pytest.mark.slow), False])
+def test_a_process_that_dies_while_it_is_traced_is_one_line(
+    explain: Callable[..., Ran], tmp_path: Path, request: pytest.FixtureRequest, perf: bool
+) -> None:
+    if not perf:
+        request.getfixturevalue("without_perf")
+    dying = frameworks.write(tmp_path, "dying", DIES)
+    told = explain("numpy", str(dying.path), "--budget", "1s")
+    assert told.code == 1 and told.out == ""
+    assert told.err == f"macro explain: {dying.path}: crashes: its process died of SIGKILL, as where memory runs out\n"
+    pids = (tmp_path / "pids").read_text().split()
+    assert pids and not [pid for pid in pids if Path(f"/tmp/perf-{pid}.map").exists()]
+
+
+@contextmanager
+def asked(explaining: Path, folder: Path, until: str, *more: str) -> Iterator[subprocess.Popen[str]]:
+    """An explanation of steps that last, once it has said that."""
+    lasting = frameworks.write(folder, "lasting", frameworks.SLEEPING)
+    words = [sys.executable, "-m", "macro", "explain", str(explaining / "small.json"), str(lasting.path), "numpy"]
+    with subprocess.Popen(
+        [*words, *more],
+        cwd=ROOT,
+        env=os.environ | {MARK: str(folder)},
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        preexec_fn=interruptible,
+    ) as ran:
+        assert ran.stderr is not None
+        while not (line := ran.stderr.readline()).startswith(until):
+            assert line, "it ended"
+        yield ran
+
+
+@pytest.mark.slow
+def test_ctrl_c_leaves_nobody(explaining: Path, tmp_path: Path) -> None:
+    with asked(explaining, tmp_path, "process 1 of 1 each: 1 round") as ran:
+        assert len(marked(tmp_path)) >= 3
+        os.killpg(ran.pid, signal.SIGINT)  # as a terminal does: perf is in the group
+        out, err = ran.communicate(timeout=120)
+    assert ran.returncode == 130 and out == ""
+    assert err.strip().splitlines()[-1] == "macro explain: interrupted" and "Traceback" not in err
+    assert not left(tmp_path)
+
+
+@pytest.mark.slow
+def test_processes_that_had_ended_are_told(explaining: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run.jsonl"
+    words = ("--runs", "3", "--budget", "1s", "-o", str(run))
+    with asked(explaining, tmp_path, "process 2 of 3 each: 1 round", *words) as ran:
+        os.killpg(ran.pid, signal.SIGINT)
+        out, err = ran.communicate(timeout=120)
+    assert ran.returncode == 130 and "Traceback" not in err
+    assert f"they are in {run}, --resume goes on" in err
+    assert re.search(r"macro explain: interrupted; told from \d+ rounds of 1 process of each; they", err)
+    assert "a gap of" in out and "1 process of each: intervals and what is named hold within these processes" in out
+    (told,) = attribution.of(store.read(run))
+    assert told.runs == 1
+    assert not left(tmp_path)

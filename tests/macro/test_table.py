@@ -25,7 +25,7 @@ from macro.timing.entry import FEWEST, Entry
 from reports import formats, store
 from reports.record import Run
 from tests.conftest import Ran
-from tests.macro.timing.test_answer import step
+from tests.macro.timing.test_results import step
 from tests.processes import MARK, left
 from tests.reports.test_figures_steps import steps_of
 

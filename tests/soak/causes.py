@@ -98,11 +98,16 @@ class Named:
 def figures(name: str) -> Iterator[Figure]:
     """Yield how long the pairs of a kind take, each pair as soon as it is known, and what they say together."""
     kind, seen = KINDS[name], list[Named]()
-    files = {_folder() / f"{name}-{i:02}.jsonl": kind.question(i) for i in range(1, kind.pairs + 1)}
-    yield kept.forecast(f"pairs of {name}", files, kind.seconds, PROVING)
-    for number, (path, words) in enumerate(files.items(), 1):
-        seen.append(certain(kept.explanation(words, path)))
-        yield Figure(f"{name}, pair {number} of {kind.pairs}", line(kind, seen[-1]), "", True)
+
+    def judge(explanation: Explanation) -> tuple[bool, str]:
+        seen.append(certain(explanation))
+        return seen[-1].right(kind), line(kind, seen[-1])
+
+    pairs = [
+        kept.Pair(f"{name}, pair {i} of {kind.pairs}", _folder() / f"{name}-{i:02}.jsonl", kind.question(i), judge)
+        for i in range(1, kind.pairs + 1)
+    ]
+    yield from kept.explained(f"pairs of {name}", pairs, kind.seconds, PROVING)
     yield together(kind, seen)
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -13,11 +12,13 @@ import pytest
 from kernels import suite
 from reports.record import Contest, Environment, Note, Prediction
 from reports.store import RunFile
+from tests.macro.worker.conftest import beside as beside
 from tests.soak import kept
 
 Record: TypeAlias = "Contest | Note | Prediction"
 # From a run file's stem and whether it is to be resumed: what a command writes, or its exit code and what it writes.
 Answer: TypeAlias = "Callable[[str, bool], Sequence[Record] | tuple[int, Sequence[Record]]]"
+Macro: TypeAlias = "Callable[[Answer], list[str]]"
 
 
 def write(path: Path, words: Sequence[str], records: Sequence[Record] = ()) -> None:
@@ -30,7 +31,7 @@ def write(path: Path, words: Sequence[str], records: Sequence[Record] = ()) -> N
 
 
 @pytest.fixture
-def macro(monkeypatch: pytest.MonkeyPatch, own_state: Path) -> Callable[[Answer], list[str]]:
+def macro(monkeypatch: pytest.MonkeyPatch, own_state: Path) -> Macro:
     """`macro(answer)`: the stems of the run files that are asked for from now on."""
     real = subprocess.run
 
@@ -54,13 +55,3 @@ def macro(monkeypatch: pytest.MonkeyPatch, own_state: Path) -> Callable[[Answer]
         return stems
 
     return simulated
-
-
-@pytest.fixture
-def beside(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The modules that frameworks' adapters import from beside macro's loop."""
-    folder = kept.ROOT / "macro/worker"
-    monkeypatch.syspath_prepend(str(folder))
-    yield
-    for path in folder.glob("*.py"):
-        sys.modules.pop(path.stem, None)

@@ -6,34 +6,69 @@ a file, so that what is stopped or killed goes on behind it.
 
 from __future__ import annotations
 
+import functools
 import json
 import time
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernels import state
+from kernels.catalog import find
+from kernels.catalog import rows as catalog_rows
 from kernels.devices import open_device
 from kernels.doctor import facts
-from kernels.errors import KernelError, LeftRunning, Unavailable, WrongResult
+from kernels.errors import KernelError, LeftRunning, Unavailable, UsageError, WrongResult
+from kernels.ops.conv.layouts import LAYOUTS
 from kernels.ops.conv.problem import Conv
+from kernels.ops.conv.shape import PASSES
 from kernels.setting import Setting
 from kernels.variant import Variant
 from micro.command.figure import Figure
 from micro.planning.contest import Case
+from micro.planning.conv_layers import distinct_layers
+from micro.worker import check as checking
 from micro.worker.client import Died, ask
+from micro.worker.guards import Bench
 from micro.worker.process import Workers
-from tests.soak import conv_checks
-from tests.soak.conv_checks import CheckShared
+from micro.worker.turns import Drawn
 
-KINDS: dict[str, Callable[[], Iterator[Conv]]] = {
-    "odd": conv_checks.odd,
-    **{f"batch-{batch}": partial(conv_checks.layers, batch) for batch in conv_checks.BATCHES},
+if TYPE_CHECKING:
+    from kernels.problem import Problem
+    from micro.worker.messages import Serves
+
+BATCHES = (1, 16)
+SEARCHES = "patient"  # in the names of kernels whose plans take seconds to minutes a shape: a question of their own
+ODD = {
+    "filters of even edges": Conv(2, 6, 9, 8, 10, 2, 4),
+    "even edges, padded more behind": Conv(2, 16, 9, 9, 16, 4, 4, pad_top=1, pad_left=1, pad_bottom=2, pad_right=2),
+    "a filter for each channel": Conv(2, 16, 9, 11, 16, pad=1, groups=16),
+    "two filters for each channel": Conv(2, 8, 9, 7, 16, pad=1, groups=8),
+    "groups": Conv(2, 32, 9, 7, 48, pad=1, groups=2),
+    "dilation": Conv(2, 16, 12, 11, 32, pad=2, dilation=2),
+    "dilation and stride": Conv(2, 5, 17, 16, 7, stride=3, pad_top=2, pad_left=4, dilation=2),
+    "stride 2 on 1×1": Conv(2, 32, 9, 10, 16, 1, 1, stride=2),
+    "stride 3 on 2×2, which leaves pixels out": Conv(1, 3, 10, 11, 4, 2, 2, stride=3),
+    "N = C = H = W = K": Conv(7, 7, 7, 7, 7, pad=1),
+    "N = C = H = W = K, whole blocks": Conv(16, 16, 16, 16, 16, pad=1),
+    "N = C = H = W = K = R = S": Conv(3, 3, 3, 3, 3, pad=1),
+    "one pixel": Conv(2, 16, 1, 1, 16, 1, 1),
+    "one pixel in its padding": Conv(2, 16, 1, 1, 32, pad=1),
+    "one of everything": Conv(1, 1, 1, 1, 1, 1, 1),
+    "padding beyond half a filter": Conv(2, 16, 5, 6, 16, pad=2),
+    "padding beyond a filter": Conv(1, 3, 3, 2, 2, pad_top=5, pad_left=3, pad_bottom=4, pad_right=6),
+    "one row": Conv(2, 4, 1, 40, 5, 1, 7, pad_left=3, pad_right=3),
+    "higher than wide": Conv(2, 16, 31, 5, 16, 7, 1, pad_top=3, pad_bottom=3),
+    "padded behind alone, at stride 2": Conv(2, 3, 16, 16, 16, stride=2, pad_bottom=1, pad_right=1),
+    "four paddings": Conv(2, 16, 9, 8, 16, pad_top=0, pad_left=1, pad_bottom=2, pad_right=1),
+    "a filter as large as its image": Conv(2, 8, 7, 7, 16, 7, 7),
+    "tiles that overhang by one": Conv(3, 5, 13, 17, 19, pad=1),
 }
 PACKAGES = ("numpy", "scipy", "torch", "pyfftw", "onednn-cpu-gomp")
 PATIENCE = 600.0  # seconds for one kernel: the first to need a library loads it, and some plan
@@ -43,14 +78,41 @@ WORDS = (*KNOWN, "refused", "wrong", "crashed", "failed")  # refused: by a kerne
 POSITIVE = Setting(data="uniform")  # a probe beside those of a convolution
 
 
+def kernels() -> list[Variant[Conv]]:
+    """Return those of a processor; together such as keep an input, because they need inputs of their own."""
+    return sorted(
+        (row for row in catalog_rows(Conv.op, "cpu") if SEARCHES not in row.name), key=lambda row: row.constant
+    )
+
+
+def layers(batch: int) -> Iterator[Conv]:
+    """Yield the different layers of all networks, pass by pass."""
+    for layer in distinct_layers(batch):
+        yield from (replace(layer.problem, direction=direction) for direction in PASSES)
+
+
+def odd() -> Iterator[Conv]:
+    """Yield the odd shapes in every layout that can hold them."""
+    for shape in ODD.values():
+        for layout in LAYOUTS:
+            with suppress(UsageError):  # in blocks of channels no others fit
+                placed = replace(shape, layout=layout)
+                yield from (replace(placed, direction=direction) for direction in PASSES)
+
+
+KINDS: dict[str, Callable[[], Iterator[Conv]]] = {
+    "odd": odd,
+    **{f"batch-{batch}": partial(layers, batch) for batch in BATCHES},
+}
+
+
 @dataclass(frozen=True)
 class Record:
-    """The file of this machine and these packages: a line for each start, for each kernel that was asked on a problem,
-    and for all that refuse it by their own rules; the last one counts."""
+    """The file of this machine and these packages: a line for each start, and for each kernel that was asked on a
+    problem, of which the last one counts."""
 
     path: Path
     lines: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)  # by problem and kernel
-    refused: dict[str, dict[str, list[str]]] = field(default_factory=dict)  # by problem and reason, kernels
 
     def __post_init__(self) -> None:
         """Read what is there; end a line that was cut short."""
@@ -66,8 +128,6 @@ class Record:
     def _keep(self, line: dict[str, Any]) -> None:
         if "variant" in line:
             self.lines[line["problem"], line["variant"]] = line
-        elif "refused" in line:
-            self.refused[line["problem"]] = line["refused"]
 
     def append(self, line: dict[str, Any]) -> None:
         """Write a line; it is in the file when this returns."""
@@ -105,7 +165,7 @@ def _version(name: str) -> str | None:
 
 def figures(name: str) -> Iterator[Figure]:
     """Yield how much of a kind there is to do; each layer or shape, the cheapest first; and all of them."""
-    kept, rows = record(), conv_checks.kernels()
+    kept, rows = record(), kernels()
     missing = {row.name: why for row in rows if (why := row.missing())}
     if missing:
         yield Figure("not installed", "; ".join(f"{name}: {why}" for name, why in missing.items()), "", True)
@@ -147,15 +207,10 @@ def forecast(name: str, problems: Sequence[Conv], rows: Sequence[Variant[Conv]],
 
 def check(workers: Workers, problem: Conv, rows: Sequence[Variant[Conv]], kept: Record) -> None:
     """Check every kernel on a problem, but for those that are known."""
-    refused: dict[str, list[str]] = {}
     for row in rows:
-        if why := row.accepts(problem):
-            refused.setdefault(why, []).append(row.name)
-        elif kept.outcome(problem, row) not in KNOWN:
+        if not row.accepts(problem) and kept.outcome(problem, row) not in KNOWN:
             reply = outcome(workers, Case(problem, row.name, POSITIVE))
             kept.append({"problem": problem.name, "variant": row.name, **reply})
-    if kept.refused.get(problem.name, {}) != refused:
-        kept.append({"problem": problem.name, "refused": refused})
 
 
 def outcome(workers: Workers, case: Case) -> dict[str, Any]:
@@ -189,3 +244,37 @@ def judged(name: str, problems: Sequence[Conv], rows: Sequence[Variant[Conv]], k
     bad = [line for line in lines if line["outcome"] not in KNOWN]
     parts += [f"{line['variant']} on {line['problem']} {line['outcome']}: {line['reason']}" for line in bad]
     return Figure(name, "; ".join(parts), "every answer right or refused with its reason", not bad)
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """A kernel whose answers are right."""
+
+    share: float  # the worst error over its bound
+    kernel: str | None  # as its library names it
+    seconds: float  # of preparing and checking
+
+
+@dataclass(frozen=True)
+class CheckShared:
+    """A message to a worker: prepare a kernel, check it, keep nothing of it. Cases of the same problem and constant
+    inputs are to follow each other: only the last inputs are kept."""
+
+    case: Case
+    seed: int
+
+    def on(self, host: Serves) -> Right:
+        """Answer with what is right of it; raise as the two steps do in a run."""
+        began, problem, setting = time.perf_counter(), self.case.problem, self.case.setting
+        device = open_device(setting.device)
+        variant = device.adopt(find(problem.op, self.case.variant))
+        bind = variant.prepare(problem, device, setting)
+        kernel, _ = bind(Bench(device, problem).views).kernel or variant.kernel()
+        inputs = checking.Asked(_drawn(problem, self.seed, variant.constant), setting.data)
+        passed, _ = checking.check(device, problem, variant, bind, self.seed, inputs)
+        return Right(passed.error / passed.bound if passed.bound else 0.0, kernel, time.perf_counter() - began)
+
+
+@functools.lru_cache(maxsize=1)
+def _drawn(problem: Problem, seed: int, constant: tuple[str, ...]) -> Drawn:
+    return Drawn(problem, seed, constant)

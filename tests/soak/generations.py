@@ -15,6 +15,7 @@ from typing import Any
 from kernels import state
 from kernels.devices import open_device
 from kernels.doctor import facts
+from macro.networks.base import chain
 from micro.command import rival_runs, spread
 from micro.command.figure import Figure
 from micro.command.selftest import better
@@ -135,18 +136,6 @@ def against_itself(name: str, comparisons: Sequence[Comparison]) -> Figure:
 
 def _stub_network() -> Path:
     """Write the network of the stubs; return its file."""
-    last = len(SIZES) - 2
-    layers = [
-        {
-            "name": "out" if i == last else f"fc{i + 1}",
-            "inputs": SIZES[i],
-            "outputs": SIZES[i + 1],
-            "activation": "none" if i == last else "sigmoid",
-            "first": i == 0,
-        }
-        for i in range(last + 1)
-    ]
-    head = {"network": "stub", "source": "the self-test", "batch": BATCH, "rate": 0.05, "momentum": 0.9}
     path = kept.folder("soak-generations") / "stub.json"
-    path.write_text(json.dumps({**head, "layers": layers}), "utf-8")
+    path.write_text(json.dumps(chain("stub", "the self-test", BATCH, SIZES, rate=0.05, momentum=0.9).data()), "utf-8")
     return path

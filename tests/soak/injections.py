@@ -11,6 +11,7 @@ import random
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -118,49 +119,43 @@ def graph_injections() -> list[Injection]:
 
 def in_numpy() -> Iterator[Figure]:
     """Yield each explanation of an injection into NumPy, and how many are right."""
-    right = quiet = 0
-    plugins = _plugins("numpy", numpy_injections())
-    yield _forecast(plugins, SECONDS["numpy"])
-    for plugin, injection in plugins.items():
-        explained = kept.explanation(injection.words(plugin), plugin.with_suffix(".jsonl"))
-        if not injection.what:
-            quiet += not explained.named
-            continue
-        right += (is_right := named_in_numpy(injection, explained))
-        yield Figure(injection.title, f"{_first(explained)}: {'right' if is_right else 'WRONG'}", "", True)
-    yield Figure("injections named first, of the right size", f"{right} of {DRAWS}", "all", right == DRAWS)
+    right = yield from kept.explained("injections", _pairs("numpy", numpy_injections()), SECONDS["numpy"])
+    named, quiet = sum(right[:DRAWS]), sum(right[DRAWS:])
+    yield Figure("injections named first, of the right size", f"{named} of {DRAWS}", "all", named == DRAWS)
     yield Figure("runs without an injection that name nothing", f"{quiet} of {EMPTY}", "all", quiet == EMPTY)
 
 
 def in_graphs() -> Iterator[Figure]:
-    """Yield each explanation of an injection into a graph, and how many are right."""
-    right = 0
-    plugins = _plugins("graphs", graph_injections())
-    yield _forecast(plugins, SECONDS["graphs"])
+    """Yield what JAX cannot have, each explanation of an injection into a graph, and how many are right."""
     for what, why in CANNOT.items():
         yield Figure(f"jax: {what}", f"cannot be made, and is not counted: {why}", "", True)
-    for plugin, injection in plugins.items():
-        explained = kept.explanation(injection.words(plugin), plugin.with_suffix(".jsonl"))
-        compiled = int(plugin.with_suffix(".txt").read_text("utf-8"))
-        right += (is_right := named_in_graph(injection, explained, compiled))
-        more = f"{injection.layer} takes {units.signed(_more(injection.layer, explained))}"
-        text = f"{compiled} instructions compiled; {_first(explained)}; {more}"
-        yield Figure(injection.title, f"{text}: {'right' if is_right else 'WRONG'}", "", True)
-    yield Figure("named first, layer, kind and size", f"{right} of {len(plugins)}", f"at least {RIGHT}", right >= RIGHT)
+    right = yield from kept.explained("injections", _pairs("graphs", graph_injections()), SECONDS["graphs"])
+    named = sum(right)
+    yield Figure("named first, layer, kind and size", f"{named} of {len(right)}", f"at least {RIGHT}", named >= RIGHT)
 
 
-def _plugins(name: str, drawn: list[Injection]) -> dict[Path, Injection]:
-    """Return the adapters of the injections, written."""
-    folder = kept.folder(f"soak-{name}")
-    plugins = {folder / f"{number:02}.py": injection for number, injection in enumerate(drawn, 1)}
-    for plugin, injection in plugins.items():
+def _pairs(name: str, drawn: list[Injection]) -> list[kept.Pair]:
+    """Write the adapters of the injections; return their pairs."""
+    pairs = []
+    for number, injection in enumerate(drawn, 1):
+        plugin = kept.folder(f"soak-{name}") / f"{number:02}.py"
         injection.write(plugin)
-    return plugins
+        judge = partial(judged, injection, plugin.with_suffix(".txt"))
+        pairs.append(kept.Pair(injection.title, plugin.with_suffix(".jsonl"), injection.words(plugin), judge))
+    return pairs
 
 
-def _forecast(plugins: dict[Path, Injection], each: float) -> Figure:
-    commands = {plugin.with_suffix(".jsonl"): injection.words(plugin) for plugin, injection in plugins.items()}
-    return kept.forecast("injections", commands, each)
+def judged(injection: Injection, counted: Path, explained: Explanation) -> tuple[bool, str]:
+    """Return whether an injection is named, and what is; in graphs `counted` holds how much of it was compiled."""
+    text = _first(explained)
+    if injection.framework == "numpy":
+        right = named_in_numpy(injection, explained)
+    else:
+        compiled = int(counted.read_text("utf-8"))
+        right = named_in_graph(injection, explained, compiled)
+        more = units.signed(_more(injection.layer, explained))
+        text = f"{compiled} instructions compiled; {text}; {injection.layer} takes {more}"
+    return right, f"{text}: {'right' if right else 'WRONG'}"
 
 
 def _first(explained: Explanation) -> str:
@@ -171,10 +166,10 @@ def _first(explained: Explanation) -> str:
 
 
 def named_in_numpy(injection: Injection, explained: Explanation) -> bool:
-    """Return whether the first cell named is the injection: its row, its column, its size."""
+    """Return whether the first cell named is the injection: its row, its column, its size; or nothing, as injected."""
     first = next(iter(explained.named), None)
     if first is None or injection.what is None:
-        return False
+        return first is None and injection.what is None
     expected = injected_numpy.EXPECTED[injection.what]
     if first.column not in expected.columns:
         return False

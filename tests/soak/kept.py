@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -71,9 +72,25 @@ def run(
     return store.read(path)
 
 
-def explanation(words: Sequence[str], path: Path) -> Explanation:
-    """Return the explanation that `python -m macro WORDS` gives, kept or measured now. Raises Failed."""
-    return attribution.of(run(words, path))[0]
+@dataclass(frozen=True)
+class Pair:
+    """Two sides that `macro explain` compares, whose difference is known."""
+
+    title: str
+    path: Path  # of its run file
+    words: Sequence[str]
+    judge: Callable[[Explanation], tuple[bool, str]]  # whether the explanation is right, and its figure's text
+
+
+def explained(name: str, pairs: Sequence[Pair], each: float, once: float = 0.0) -> Generator[Figure, None, list[bool]]:
+    """Yield a forecast, then a figure for each pair, kept or measured now; return which are right. Raises Failed."""
+    yield forecast(name, {pair.path: pair.words for pair in pairs}, each, once)
+    right = []
+    for pair in pairs:
+        held, text = pair.judge(attribution.of(run(pair.words, pair.path))[0])
+        right.append(held)
+        yield Figure(pair.title, text, "", True)
+    return right
 
 
 def forecast(name: str, commands: Mapping[Path, Sequence[str]], each: float, once: float = 0.0) -> Figure:

@@ -7,17 +7,21 @@ started eight times; batches are small, so that the time goes into processes and
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from statistics import median
 
 from micro.command.figure import Figure
-from reports import prediction
-from reports.record import Prediction, Run
-from tests.soak import calibration, kept
-from tests.soak.calibration import Calibration
+from reports import units
+from reports.prediction import word
+from reports.record import Expected, Prediction, Run
+from tests.soak import kept
 
+LARGE = 0.05  # of a step: a change that is worth a word
 SIZES = ("batch", "threads", "isa")
 MINUTES = 11  # about what a command takes
 EACH = ("--apart", "--runs", "8", "--budget", "7m", "-q")
@@ -67,8 +71,8 @@ def _file(name: str) -> Path:
 
 def _line(pair: Prediction) -> str:
     """Format the predicted and the measured share of the step, and the verdict or why there is none."""
-    ends = [calibration.share(pair, of) for of in (pair.predicted, pair.measured)]
-    verdict = prediction.word(pair)
+    ends = [share(pair, of) for of in (pair.predicted, pair.measured)]
+    verdict = word(pair)
     return (
         f"predicted {ends[0]} %, measured {ends[1]} % of a step: {pair.reason or 'none' if verdict == '–' else verdict}"
     )
@@ -76,7 +80,7 @@ def _line(pair: Prediction) -> str:
 
 def together(pairs: Sequence[Prediction]) -> Iterator[Figure]:
     """Yield what is promised of all pairs."""
-    counts = calibration.of(pairs)
+    counts = calibrated(pairs)
     if counts is None:
         yield Figure("pairs of step and change", "none was measured", "some", False)
         return
@@ -99,13 +103,13 @@ def _of_kinds(pairs: Sequence[Prediction]) -> Iterator[Figure]:
     kinds = Counter(x.change.partition("=")[0] for x in pairs if x.measured)
     (kind, most), *_ = kinds.most_common(1)
     yield Figure("pairs of one change", f"{most} of {kind}", "at most 5", most <= 5)
-    size = sum(calibration.is_large(x) for x in pairs if x.change.partition("=")[0] in SIZES)
-    words = f"{calibration.LARGE:.0%} or more, of {', '.join(SIZES)}"
+    size = sum(is_large(x) for x in pairs if x.change.partition("=")[0] in SIZES)
+    words = f"{LARGE:.0%} or more, of {', '.join(SIZES)}"
     yield Figure(f"pairs of {words}", f"{size}", "at most 3", size <= 3)
 
 
 def _of_large(counts: Calibration) -> Iterator[Figure]:
-    large, predicted, of_change = counts.large, counts.told, f"of {calibration.LARGE:.0%} or more"
+    large, predicted, of_change = counts.large, counts.foretold, f"of {LARGE:.0%} or more"
     yield Figure(
         f"pairs {of_change}", f"{large}, {counts.kinds} kinds", "12, 8 kinds", large >= 12 and counts.kinds >= 8
     )
@@ -117,3 +121,122 @@ def _of_large(counts: Calibration) -> Iterator[Figure]:
     confirmed = counts.verdicts["confirmed"]
     yield Figure("… confirmed", f"{confirmed} of {predicted}", "at least 60 %", confirmed >= 0.6 * predicted)
     yield Figure("… half-width", f"{counts.half:.0%} of the change, median", "at most 30 %", counts.half <= 0.3)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Counts of measured pairs."""
+
+    measured: int
+    predicted: int
+    resolution: float  # median, in shares of the step
+    inside: int  # of the predicted: intervals that hold the measured change
+    near: int  # the same with the measurement's error
+    large: int
+    kinds: int  # of change, among the large ones
+    foretold: int  # of the large ones
+    right: int  # of those: signs
+    verdicts: Counter[str]
+    error: float  # median, in shares of the change
+    half: float  # median half-width of the intervals, in shares of the change
+    null: int  # changed nothing
+    alarms: int  # of those: predicted to change something
+
+
+def calibrated(made: Sequence[Prediction]) -> Calibration | None:
+    """Count the measured pairs, and those that changed the step by LARGE; None where nothing was measured."""
+    measured = [x for x in made if x.measured is not None and x.resolution is not None]
+    if not measured:
+        return None
+    both = [x for x in measured if x.predicted is not None]
+    large = [x for x in measured if is_large(x)]
+    foretold = [x for x in large if x.predicted is not None]
+    null = [x for x in both if _is_null(x)]
+    return Calibration(
+        measured=len(measured),
+        predicted=len(both),
+        resolution=median((x.resolution or 0.0) / x.step for x in measured),
+        inside=sum(_holds(x, error=False) for x in both),
+        near=sum(_holds(x, error=True) for x in both),
+        large=len(large),
+        kinds=len({x.change.partition("=")[0] for x in large}),
+        foretold=len(foretold),
+        right=sum(_center(x.predicted) * _center(x.measured) > 0 for x in foretold),
+        verdicts=Counter(word(x) for x in foretold),
+        error=median(abs(_error(x)) for x in foretold) if foretold else 0.0,
+        half=median(map(_half, foretold)) if foretold else 0.0,
+        null=len(null),
+        alarms=sum(abs(_center(x.predicted)) > (x.resolution or 0.0) for x in null),
+    )
+
+
+def sentences(made: Sequence[Prediction]) -> Iterator[str]:
+    """Yield the counts in words."""
+    counts = calibrated(made)
+    if counts is None:
+        return
+    yield (
+        f"{units.counted(counts.measured, 'pair')} of step and change measured, {counts.predicted} of them predicted; "
+        f"two unchanged steps are alike to within {units.percent(100 * counts.resolution)} of the step (median)."
+    )
+    yield (
+        f"What was measured lies inside the 90 % interval of its prediction in {counts.inside} of "
+        f"{counts.predicted}; in {counts.near} once the measurement's own error is added."
+    )
+    if counts.foretold:
+        counted = ", ".join(f"{counts.verdicts[verdict]} {verdict}" for verdict in sorted(counts.verdicts))
+        error, half = units.percent(100 * counts.error), units.percent(100 * counts.half)
+        yield (
+            f"Of the {counts.large} that change the step by {units.percent(100 * LARGE)} or more, by {counts.kinds} "
+            f"kinds of change, {counts.foretold} were predictable: sign right in {counts.right}; {counted}; median "
+            f"error {error} of the change, half-width of their intervals {half} of it (median)."
+        )
+    changes = units.counted(counts.null, "change")
+    yield (
+        f"Of {changes} whose interval holds 0 and lies within ±{100 * LARGE:.0f} % of the step, {counts.alarms} had "
+        "been predicted to change it by more than the resolution."
+    )
+
+
+def share(x: Prediction, of: Expected | None) -> str:
+    """Format per cent of the unchanged step, with the interval."""
+    if of is None:
+        return "–"
+    center, low, high = (100 * seconds / x.step for seconds in (of.seconds, of.low, of.high))
+    return f"{center:+.1f} [{low:+.1f}, {high:+.1f}]"
+
+
+def _is_null(x: Prediction) -> bool:
+    """Return whether a change certainly left the step as it was."""
+    most = LARGE * x.step
+    return x.measured is not None and -most < x.measured.low <= 0 <= x.measured.high < most
+
+
+def is_large(x: Prediction) -> bool:
+    """Return whether a change moved the step by LARGE."""
+    return x.measured is not None and abs(x.measured.seconds) >= LARGE * x.step
+
+
+def _center(of: Expected | None) -> float:
+    return 0.0 if of is None else of.seconds
+
+
+def _half(x: Prediction) -> float:
+    """Return half of the predicted interval, in shares of the measured change."""
+    assert x.predicted is not None
+    return (x.predicted.high - x.predicted.low) / 2 / abs(_center(x.measured))
+
+
+def _error(x: Prediction) -> float:
+    """Return the prediction's error in shares of the measured change."""
+    return _center(x.predicted) / _center(x.measured) - 1
+
+
+def _holds(x: Prediction, error: bool) -> bool:
+    """Return whether the predicted interval holds the measured change, whose `error` is added or not."""
+    assert x.predicted is not None and x.measured is not None
+    over = x.measured.seconds > x.predicted.seconds
+    half = x.predicted.high - x.predicted.seconds if over else x.predicted.seconds - x.predicted.low
+    if error:  # for what was foreseen of it
+        half = math.sqrt(max(0.0, half**2 - x.noise**2) + ((x.measured.high - x.measured.low) / 2) ** 2)
+    return abs(x.measured.seconds - x.predicted.seconds) <= half

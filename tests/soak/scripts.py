@@ -13,9 +13,10 @@ import random
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from statistics import fmean, median, stdev
@@ -134,35 +135,35 @@ def example(name: str) -> Path:
 
 def injected() -> Iterator[Figure]:
     """Yield each pair of a script with something added and without, and how many are as they should be."""
-    commands, drawn, right = dict[Path, list[str]](), injections(), 0
-    for number, injection in enumerate(drawn, 1):
+    pairs = []
+    for number, injection in enumerate(injections(), 1):
         script = kept.folder("soak-own") / f"injected-{number:02}.py"
         script.write_text(injection.source(), "utf-8")
-        path, command = words(script.stem, [script, example(injection.script)], "--budget", f"{WATCHED}s")
-        commands[path] = command
-    yield kept.forecast("pairs", commands, TOTAL)
-    for number, (injection, (path, command)) in enumerate(zip(drawn, commands.items(), strict=True), 1):
-        held, text = judged(injection, kept.explanation(command, path))
-        right += held
-        yield Figure(f"{number} of {len(drawn)}: {injection.title}", text, "", True)
-    yield Figure("right cause, module and size", f"{right} of {len(drawn)}", f"at least {RIGHT}", right >= RIGHT)
+        sides = [script, example(injection.script)]
+        pairs.append(_pair(f"{number}: {injection.title}", script.stem, sides, partial(judged, injection)))
+    right = sum((yield from kept.explained("pairs", pairs, TOTAL)))
+    yield Figure("right cause, module and size", f"{right} of {len(pairs)}", f"at least {RIGHT}", right >= RIGHT)
 
 
 def equal() -> Iterator[Figure]:
     """Yield what each pair of a script and itself names, and how many name a cell."""
     names = [list(MODULES)[number % len(MODULES)] for number in range(1, EQUAL + 1)]
-    commands = dict(
-        words(f"equal-{number:02}", [example(name)] * 2, "--budget", f"{WATCHED}s")
+    pairs = [
+        _pair(f"equal {number} of {EQUAL}", f"equal-{number:02}", [example(name)] * 2, unnamed)
         for number, name in enumerate(names, 1)
-    )
-    yield kept.forecast("pairs", commands, TOTAL)
-    named = 0
-    for number, (path, command) in enumerate(commands.items(), 1):
-        explained = kept.explanation(command, path)
-        cells = [cell.row for cell in explained.cells if cell.sure and abs(cell.gap) >= _least(explained)]
-        named += bool(cells)
-        yield Figure(f"equal {number} of {EQUAL}", ", ".join(cells) or "nothing is named", "", True)
+    ]
+    named = EQUAL - sum((yield from kept.explained("pairs", pairs, TOTAL)))
     yield Figure("equal pairs that name a cell", f"{named} of {EQUAL}", f"at most {WRONG}", named <= WRONG)
+
+
+def _pair(title: str, name: str, sides: Sequence[Path], judge: Callable[[Explanation], tuple[bool, str]]) -> kept.Pair:
+    return kept.Pair(title, *words(name, sides, "--budget", f"{WATCHED}s"), judge)
+
+
+def unnamed(explained: Explanation) -> tuple[bool, str]:
+    """Return whether no cell of equal sides is certain, and those that are."""
+    cells = [cell.row for cell in explained.cells if cell.sure and abs(cell.gap) >= _least(explained)]
+    return not cells, ", ".join(cells) or "nothing is named"
 
 
 def _least(explained: Explanation) -> float:

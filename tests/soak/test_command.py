@@ -1,4 +1,4 @@
-"""`python -m tests.soak`: which campaigns run, what is printed, the exit code."""
+"""`python -m tests.soak`: which campaigns run, what is printed, the exit code; and which of their run files stay."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from micro.command.figure import Figure
+from reports.record import Contest
 from tests.conftest import Ran
 from tests.soak import __main__ as command
 from tests.soak import kept
+from tests.soak.conftest import Macro, write
 
 
 @pytest.fixture
@@ -44,7 +46,6 @@ def soak(
     return lambda *words: in_process(capsys, command.main, words)
 
 
-WHY = "macro: it is not here"
 A, B = "a: 1; promised 1: held", "b: 2; promised 1: not judged: too busy"
 
 
@@ -91,3 +92,63 @@ def test_usage_errors_measure_nothing(soak: Callable[..., Ran], words: Sequence[
 def test_help_lists_every_campaign(capsys: pytest.CaptureFixture[str], in_process: Callable[..., Ran]) -> None:
     ran = in_process(capsys, command.main, ["--help"])
     assert all(name in ran.out for name in ("rate", "causes:heap", "own:knock", "conv:odd", "generations:spread"))
+
+
+EXPLAIN = ["explain", "fcn-r", "numpy", "pytorch", "-q"]
+CONTEST = Contest("step/x", "?", "change", (), ())
+
+
+@pytest.fixture
+def path(own_state: Path) -> Path:
+    return kept.folder("soak-test") / "pair-01.jsonl"
+
+
+def test_finished_runs_stay_and_the_forecast_counts_what_is_left(macro: Macro, path: Path) -> None:
+    other = path.with_name("pair-02.jsonl")
+    stems = macro(lambda stem, again: [CONTEST])
+    assert [len(kept.run(EXPLAIN, path).contests) for _ in range(2)] == [1, 1]
+    assert stems == ["pair-01"] and not path.with_suffix(".part").exists()
+    for paths, text in (
+        ((path, other), "1 of 2 are to be measured, about 2 min; run files stay in "),
+        ((path,), "0 of 1"),
+    ):
+        assert kept.forecast("pairs", dict.fromkeys(paths, EXPLAIN), 90.0, 30.0).value.startswith(text)
+
+
+@pytest.mark.parametrize("change", ["cut", "other words"])
+def test_unusable_files_are_measured_anew(change: str, macro: Macro, path: Path) -> None:
+    write(path, EXPLAIN if change == "cut" else [*EXPLAIN[:-1], "--batch", "8", "-q"], [CONTEST])
+    if change == "cut":
+        path.write_bytes(path.read_bytes().splitlines()[0][:-20])
+    stems = macro(lambda stem, again: [CONTEST])
+    kept.run(EXPLAIN, path)
+    assert stems == ["pair-01"]
+
+
+@pytest.mark.parametrize(("resumed", "refused"), [(True, False), (False, False), (True, True)])
+def test_interrupted_runs_are_resumed_on_request(resumed: bool, refused: bool, macro: Macro, path: Path) -> None:
+    write(path.with_suffix(".part"), EXPLAIN)
+    for name in ("pair-01-a.kg", "pair-011.kg"):
+        path.with_name(name).touch()
+    again: list[bool] = []
+
+    def answer(stem: str, resume: bool) -> Any:
+        again.append(resume)
+        return (2, []) if resume and refused else [CONTEST]
+
+    macro(answer)
+    kept.run(EXPLAIN, path, resumed=resumed)
+    assert again == ([True, False] if refused else [resumed]), "of another environment it begins anew"
+    assert path.with_name("pair-01-a.kg").exists() is (resumed and not refused), "a recording there would be refused"
+    assert path.with_name("pair-011.kg").exists(), "it is another pair's"
+
+
+@pytest.mark.parametrize(("code", "counts"), [(1, True), (1, False), (2, False)])
+def test_failed_commands_raise_but_for_complete_ones(code: int, counts: bool, macro: Macro, path: Path) -> None:
+    macro(lambda stem, again: (code, [CONTEST]))
+    if counts:
+        assert kept.run(EXPLAIN, path, complete=lambda run: bool(run.contests)).contests
+        return
+    with pytest.raises(kept.Failed, match="it is not here") as failed:
+        kept.run(EXPLAIN, path)
+    assert failed.value.missing is (code == 2) and not path.exists()

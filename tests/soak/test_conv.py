@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,9 +20,8 @@ from kernels.variant import Variant
 from micro.planning.contest import Case
 from micro.worker.client import Died
 from micro.worker.process import Workers
-from tests.soak import conv, conv_checks
-from tests.soak.conv import Record
-from tests.soak.conv_checks import CheckShared, Right
+from tests.soak import conv
+from tests.soak.conv import CheckShared, Record, Right
 
 Reply = Callable[[Case], Right]
 SMALL, LARGE = Conv(1, 2, 3, 3, 2), Conv(2, 4, 9, 9, 4)
@@ -39,34 +40,21 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Reply], 
     `dropped` where a worker was given up."""
     problems = [replace(x, direction=each) for x in (LARGE, SMALL) for each in ("forward", "dgrad", "wgrad")]
     monkeypatch.setattr(conv, "KINDS", {"small": lambda: iter(problems)})
-    monkeypatch.setattr(conv_checks, "kernels", lambda: [FINE, CHOOSY, row("absent", missing=lambda: "pip install it")])
+    monkeypatch.setattr(conv, "kernels", lambda: [FINE, CHOOSY, row("absent", missing=lambda: "pip install it")])
     monkeypatch.setattr("tests.soak.conv.state.folder", lambda: tmp_path)
     monkeypatch.setattr(conv, "EACH", 0.0)  # by which few kernels of a large one would cost less
 
     def simulated(reply: Reply) -> list[str]:
         calls: list[str] = []
 
-        class Pretended:
-            def __enter__(self) -> Pretended:
-                return self
-
-            def __exit__(self, *of: object) -> None: ...
-
-            def key(self, case: Case) -> str:
-                return "one"
-
-            def get(self, key: str) -> str:
-                return key
-
-            def drop(self, key: str) -> None:
-                calls.append("dropped")
+        workers = SimpleNamespace(key=lambda case: "", get=lambda key: key, drop=lambda key: calls.append("dropped"))
 
         def ask(worker: str, request: CheckShared, patience: float) -> Right:
             case = request.case
             calls.append(f"{case.variant} {case.problem.name}")
             return reply(case)
 
-        monkeypatch.setattr(conv, "Workers", Pretended)
+        monkeypatch.setattr(conv, "Workers", lambda: nullcontext(workers))
         monkeypatch.setattr(conv, "ask", ask)
         return calls
 
@@ -101,16 +89,9 @@ def test_the_cheapest_come_first_and_what_is_right_is_not_asked_again(
     again = asked(right)
     forecast = [*conv.figures("small")][1]
     assert again == [] and "0 of 9 checks are left, about 0 min" in forecast.value
-    lines = [json.loads(line) for line in only(tmp_path).read_text().splitlines()]
-    assert [("head" in line) for line in lines] == [True, *[False] * 12, True]
-    assert lines[1] == {
-        "problem": SMALL.name,
-        "variant": "fine",
-        "outcome": "right",
-        "share": 0.25,
-        "kernel": "a library's",
-        "seconds": 0.125,
-    }
+    _, line, *_ = map(json.loads, only(tmp_path).read_text().splitlines())
+    outcome = {"outcome": "right", "share": 0.25, "kernel": "a library's", "seconds": 0.125}
+    assert line == {"problem": SMALL.name, "variant": "fine", **outcome}
 
 
 @pytest.mark.parametrize(
@@ -158,18 +139,8 @@ def test_it_goes_on_behind_a_kill(asked: Callable[[Reply], list[str]], tmp_path:
     calls = asked(right)
     *_, every = conv.figures("small")
     assert len(calls) == 4 and every.value.startswith("9 right; 3 refused")
-    assert len(Record(file).lines) == 9 and len(Record(file).refused) == 3
+    assert len(Record(file).lines) == 9
     assert file.read_text().count('\n{"head"') == 1, "the cut line has an end of its own"
-
-
-def test_a_rule_that_changes_is_followed(asked: Callable[[Reply], list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
-    asked(right)
-    list(conv.figures("small"))
-    monkeypatch.setattr(conv_checks, "kernels", lambda: [row("fine", accepts=lambda problem: "none"), row("choosy")])
-    calls = asked(right)
-    *_, every = conv.figures("small")
-    assert len(calls) == 3 and all(call.startswith("choosy") for call in calls)
-    assert every.value.startswith("6 right; 6 refused")
 
 
 def test_a_worker_answers_a_shared_check() -> None:
@@ -197,7 +168,7 @@ def test_a_shared_check_is_a_check(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(counted) == 2 * 4  # dense, sparse, positive, and graded for those whose growth is 1
     with pytest.raises(WrongResult):
         CheckShared(Case(problem, f"{__file__}:HALVES"), 1).on(host)
-    conv_checks._drawn.cache_clear()
+    conv._drawn.cache_clear()
 
 
 def _halves(problem: Conv, device: Any, setting: Any) -> Any:

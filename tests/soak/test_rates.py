@@ -69,26 +69,7 @@ def test_the_best_rival_counts() -> None:
     assert (figure.value, figure.held) == ("nothing could be measured: skipped", False)
 
 
-def test_softmax_is_judged_by_the_bytes_of_both() -> None:
-    promise = next(elementwise.softmax())
-    assert promise.bytes_of_both == pytest.approx(1, abs=1e-4)
-    figure = elementwise.judged(promise, rivals(0.6))
-    assert figure.value == "0.600 [0.590, 0.610] of the rate of a read of 13.1 MiB" and not figure.held
-
-
 def test_every_case_can_be_measured() -> None:
     for promise in (*elementwise.streams(), *elementwise.transposes(), *elementwise.softmax()):
         for case in (promise.ours, *promise.rivals):
             assert find(case.problem.op, case.variant).accepts(case.problem) is None
-
-
-@pytest.mark.parametrize("kind", ["copy", "triad"])
-def test_plain_loops_are_right(kind: str) -> None:
-    from kernels.devices import open_device
-    from kernels.ops.stream import Stream
-    from kernels.setting import Setting
-    from micro.worker import check
-
-    problem, name = Stream(kind, 4096), elementwise.RIVALS[kind][-1]
-    variant = find("stream", name)
-    check.check(open_device("cpu"), problem, variant, variant.prepare(problem, open_device("cpu"), Setting()), 1)

@@ -15,7 +15,7 @@ from kernels.ops.conv.problem import Conv
 from kernels.setting import Setting
 from kernels.variant import Variant
 from micro.worker import check
-from tests.soak.conv_checks import ODD, kernels
+from tests.soak.conv import ODD, kernels
 
 CPU = open_device("cpu")
 SHAPES = (

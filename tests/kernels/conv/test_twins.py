@@ -20,7 +20,7 @@ from kernels.problem import Inputs
 from kernels.setting import Setting
 from kernels.variant import Variant
 from micro.worker import check as checking
-from tests.soak.conv_checks import kernels
+from tests.soak.conv import kernels
 
 CPU = open_device("cpu")
 U = 2.0**-24

@@ -127,41 +127,32 @@ IDENTITY = {"version": "1", "blas": "x", "variables": {"OMP_NUM_THREADS": "1"}, 
 
 
 @pytest.mark.parametrize(
-    ("other", "holds"),
+    ("other", "preload", "processor", "holds"),
     [
-        ({"variables": {"OMP_NUM_THREADS": "2", "MALLOC_TRIM_THRESHOLD_": "-1"}}, True),
-        ({"variables": IDENTITY["variables"] | perf.NAMED}, True),  # of the processes that `explain` watches
-        ({"threads": {"omp": 2}}, True),
-        ({"variables": {"ONEDNN_DEFAULT_FPMATH_MODE": "BF16"}}, False),
-        ({"libraries": ["liby.so"]}, False),
-        ({"dispatch": "AVX2"}, False),
-        ({"flags": {"precision": "medium"}}, False),
+        ({"variables": {"OMP_NUM_THREADS": "2", "MALLOC_TRIM_THRESHOLD_": "-1"}}, "", None, True),
+        ({"variables": IDENTITY["variables"] | perf.NAMED}, "", None, True),  # of processes that `explain` watches
+        ({"threads": {"omp": 2}}, "", None, True),
+        ({"variables": {"ONEDNN_DEFAULT_FPMATH_MODE": "BF16"}}, "", None, False),
+        ({"libraries": ["liby.so"]}, "", None, False),
+        ({"dispatch": "AVX2"}, "", None, False),
+        ({"flags": {"precision": "medium"}}, "", None, False),
+        ({}, "jemalloc", None, True),  # another allocator
+        ({}, "mkl-intel", None, False),  # other products
+        ({}, "jemalloc+sgemm-openblas", None, False),
+        ({}, "", "another: avx512f", False),
     ],
 )
 @pytest.mark.usefixtures("own_state")
-def test_a_proof_holds_for_the_same_variables_libraries_and_instructions(other: dict[str, Any], holds: bool) -> None:
+def test_a_proof_holds_for_the_same_variables_libraries_and_instructions(
+    other: dict[str, Any], preload: str, processor: str | None, holds: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     numpy, verdict = find("numpy"), proof.Verdict("numpy", True, None, 0.1, "loss 0", proof="against NumPy at batch 8")
     proof.keep(SMALL, 8, numpy, Setting(), IDENTITY, verdict)
     assert proof.proven(SMALL, 8, numpy, Setting(), IDENTITY) == "against NumPy at batch 8"
-    assert bool(proof.proven(SMALL, 8, numpy, Setting(), IDENTITY | other)) == holds
-
-
-@pytest.mark.usefixtures("own_state")
-@pytest.mark.parametrize(
-    ("word", "holds"), [("jemalloc", True), ("mkl-intel", False), ("jemalloc+sgemm-openblas", False)]
-)
-def test_a_proof_holds_under_another_allocator_and_not_with_other_products(word: str, holds: bool) -> None:
-    numpy, verdict = find("numpy"), proof.Verdict("numpy", True, None, 0.1, "loss 0", proof="against NumPy at batch 8")
-    proof.keep(SMALL, 8, numpy, Setting(), IDENTITY, verdict)
-    assert bool(proof.proven(SMALL, 8, numpy, Setting(preload=word), IDENTITY)) == holds
-
-
-@pytest.mark.usefixtures("own_state")
-def test_a_proof_of_another_processor_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    numpy, verdict = find("numpy"), proof.Verdict("numpy", True, None, 0.1, "loss 0", proof="against NumPy at batch 8")
-    proof.keep(SMALL, 8, numpy, Setting(), IDENTITY, verdict)
-    monkeypatch.setattr(proof, "processor", lambda: "another: avx512f")
-    assert not proof.proven(SMALL, 8, numpy, Setting(), IDENTITY)
+    if processor:
+        monkeypatch.setattr(proof, "processor", lambda: processor)
+    setting = Setting(preload=preload) if preload else Setting()
+    assert bool(proof.proven(SMALL, 8, numpy, setting, IDENTITY | other)) == holds
 
 
 def test_a_step_that_goes_another_way_where_weights_are_off_is_within_the_bound(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -12,14 +11,8 @@ import pytest
 from kernels.errors import Unavailable
 from macro.frameworks import find, home, interpreter, names, remedy
 from macro.networks.base import Network, from_data
-from macro.networks.layers.conv import Convolution
-from macro.networks.layers.dense import Dense
-from macro.networks.layers.dropout import Dropout
-from macro.networks.layers.flatten import Flatten
-from macro.processes import job
-from macro.processes.job import Setting
-from macro.processes.process import Process
 from tests.conftest import load
+from tests.macro.models import Convolution, Dense, Dropout, Flatten, answer, asked, assert_same, build
 
 SHARE, BATCH, CLASSES = 0.25, 64, 200
 NET = Network(
@@ -39,22 +32,12 @@ NET = Network(
 
 
 @pytest.fixture
-def adapters(beside: None) -> dict[str, ModuleType]:
-    return {name: load(find(name).path) for name in ("numpy", "pytorch")}
-
-
-@pytest.fixture
-def asked(tmp_path: Path, beside: None) -> dict[str, Any]:
-    files = job.write_arrays(NET, BATCH, tmp_path)
-    return {"network": NET.plan(), "knobs": {}, "threads": 1, "batch": BATCH, **files}
-
-
-@pytest.fixture
-def masked(asked: dict[str, Any]) -> dict[str, Any]:
+def masked(tmp_path: Path, beside: None) -> dict[str, Any]:
     import loop  # as where it runs by path
 
-    loop.give_masks(asked)
-    return asked
+    told = asked("numpy", NET, tmp_path)
+    loop.give_masks(told)
+    return told
 
 
 def test_masks_drop_their_share(masked: dict[str, Any]) -> None:
@@ -65,20 +48,19 @@ def test_masks_drop_their_share(masked: dict[str, Any]) -> None:
         assert np.mean(mask == 0) == pytest.approx(share, abs=0.05)
 
 
-def test_with_given_masks_pytorch_and_numpy_agree(masked: dict[str, Any], adapters: dict[str, ModuleType]) -> None:
+def test_with_given_masks_pytorch_and_numpy_agree(masked: dict[str, Any]) -> None:
     pytest.importorskip("torch", reason="no torch: pip install torch")
-    ours, theirs = (adapter.build(masked) for adapter in adapters.values())
+    ours, theirs = (load(find(name).path).build(masked) for name in ("numpy", "pytorch"))
     np.testing.assert_allclose(theirs.outputs(), ours.outputs(), rtol=1e-4, atol=1e-5)
     for _ in range(2):
         ours.step()
         theirs.step()
     assert theirs.loss() == pytest.approx(ours.loss(), rel=1e-5)
-    for name, array in ours.parameters().items():
-        np.testing.assert_allclose(theirs.parameters()[name], array, rtol=1e-4, atol=1e-5)
+    assert_same(theirs.parameters(), ours.parameters())
 
 
-def test_a_step_of_its_own_draws_another_mask_each_time(asked: dict[str, Any], adapters: dict[str, ModuleType]) -> None:
-    model = adapters["numpy"].build(asked)
+def test_a_step_of_its_own_draws_another_mask_each_time(beside: None, tmp_path: Path) -> None:
+    model = build("numpy", NET, tmp_path)
     layer = next(x for x in model.layers if x.name == "drop1")
     masks = []
     for _ in range(2):
@@ -104,18 +86,11 @@ def test_every_framework_drops_the_share_that_it_is_told(name: str, own_state: P
     framework = find(name)
     if interpreter(framework) is None:
         pytest.skip(f"no environment for {name}: {remedy(framework)}")
-    file = job.write(framework, net, BATCH, Setting(), job.write_arrays(net, BATCH, tmp_path), tmp_path)
     try:
-        with Process(framework, file, Setting(), tmp_path / "log") as process:
-            process.expect("hello")
-            process.expect("built")
-            path = str(tmp_path / "answer.npz")
-            process.ask(60.0, "equal", do="equal", path=path, steps=[1])
+        outputs = answer(name, net, tmp_path)["outputs"]
     except Unavailable as error:
         pytest.skip(str(error))
-    with np.load(path) as arrays, np.load(file.with_name("weights.npz")) as weights:
-        outputs, biases = arrays["outputs"], weights["fc.bias"]
-    assert outputs.shape == (BATCH, CLASSES) and biases.all()
+    assert outputs.shape == (BATCH, CLASSES)
     assert np.mean(outputs == 0) == pytest.approx(SHARE, abs=0.02)
 
 

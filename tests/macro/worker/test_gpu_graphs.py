@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,14 +17,10 @@ from kernels.libs import cuda
 from macro.frameworks import find
 from macro.networks import find as known
 from macro.networks.base import Network
-from macro.networks.layers.dense import Dense
-from macro.networks.layers.dropout import Dropout
-from macro.networks.layers.flatten import Flatten
-from macro.processes import job
-from macro.processes.job import Setting
 from tests.conftest import load
+from tests.macro.models import Dense, Dropout, Flatten, asked, assert_same, build
 from tests.macro.worker.conftest import FOLDER
-from tests.macro.worker.test_odd_graphs import GRAPHS, IMAGE, arrays
+from tests.macro.worker.test_layers import GRAPHS, IMAGE, arrays, graph
 from tests.simulated import fake_gpu, launcher
 from tests.simulated.fake_cupy import FakeCupy
 
@@ -48,12 +43,7 @@ def gpu(beside: None, own_state: None, tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def built(network: Network, folder: Path, framework: str = "kernels-only") -> Any:
-    row = find(framework)
-    files = job.write_arrays(network, network.batch, folder)
-    setting = Setting(1, device="cuda:0")
-    return load(row.path).build(
-        json.loads(job.write(row, network, network.batch, setting, files, folder).read_text("utf-8"))
-    )
+    return build(framework, network, folder, device="cuda:0")
 
 
 BRIEF = ("twice the same", "normalized first")
@@ -62,15 +52,14 @@ EVERY = [pytest.param(name, marks=[] if name in BRIEF else pytest.mark.slow) for
 
 @pytest.mark.parametrize("name", EVERY)
 def test_a_gpu_gives_what_numpy_gives(gpu: FakeCupy, name: str, tmp_path: Path) -> None:
-    network = Network(name, "a test", 4, GRAPHS[name], rate=0.1, momentum=0.5, input=IMAGE)
+    network = graph(name)
     want = arrays("numpy", network, tmp_path)
     model = built(network, tmp_path)
     model.step()
     kept = model.state()
     found = {**model.gradients(), **kept}
     assert {type(x) for x in (*found.values(), *model.parameters().values(), model.outputs())} == {np.ndarray}
-    for array, ours in found.items():
-        np.testing.assert_allclose(ours, want[array], rtol=2e-4, atol=2e-6, err_msg=array)
+    assert_same(want, found, rtol=2e-4, atol=2e-6)
     assert np.isfinite(model.loss())
 
 
@@ -80,7 +69,7 @@ def test_weights_move_there_as_numpy_moves_them(gpu: FakeCupy, optimizer: str, t
     told: dict[str, Any] = {"rate": 0.01, "optimizer": optimizer, "epsilon": 0.0 if optimizer == "nesterov" else 1e-4}
     told |= {"momentum": 0.9} if optimizer in ("nesterov", "adam") else {}
     told |= {"rho": 0.9} if optimizer in ("rmsprop", "adam") else {}
-    network = Network("moved", "a test", 4, GRAPHS["an activation last"], input=IMAGE, **told)
+    network = graph("an activation last", **{"momentum": 0.0, **told})
 
     def moved(framework: str) -> dict[str, Any]:
         model = built(network, tmp_path, framework)
@@ -89,15 +78,13 @@ def test_weights_move_there_as_numpy_moves_them(gpu: FakeCupy, optimizer: str, t
         return dict(model.parameters())
 
     want = moved("numpy")  # first: from then on the layers of this process are a GPU's
-    for name, ours in moved("kernels-only").items():
-        np.testing.assert_allclose(ours, want[name], rtol=1e-4, atol=1e-6, err_msg=name)
+    assert_same(moved("kernels-only"), want, atol=1e-6)
 
 
 def test_its_kernels_are_those_of_a_gpu_and_its_clock_is(gpu: FakeCupy, tmp_path: Path) -> None:
     import suite_products  # type: ignore[import-not-found]
 
-    network = Network("told", "a test", 4, GRAPHS["normalized first"], rate=0.1, input=IMAGE)
-    model = built(network, tmp_path)
+    model = built(graph("normalized first"), tmp_path)
     model.step()
     rows = {(name.partition("/")[0], row) for name, row in suite_products.USED.items()}
     assert {op for op, _ in rows} == {"gemm", "conv", "activation", "optimizer"}
@@ -114,12 +101,11 @@ def test_its_kernels_are_those_of_a_gpu_and_its_clock_is(gpu: FakeCupy, tmp_path
 
 @pytest.mark.parametrize("loss", ["binary", "squared"])
 def test_losses_there(gpu: FakeCupy, loss: str, tmp_path: Path) -> None:
-    network = Network(loss, "a test", 4, GRAPHS["an activation last"], rate=0.1, input=IMAGE, loss=loss)
+    network = graph("an activation last", loss=loss)
     reference = built(network, tmp_path, "numpy")
     want = {"loss": reference.loss(), **reference.gradients()}
     model = built(network, tmp_path)
-    for name, ours in {"loss": model.loss(), **model.gradients()}.items():
-        np.testing.assert_allclose(ours, want[name], rtol=1e-4, atol=1e-6, err_msg=name)
+    assert_same({"loss": model.loss(), **model.gradients()}, want, atol=1e-6)
 
 
 DROPS = (Flatten(name="flat"), Dropout(name="drop", share=0.5), Dense(name="fc", outputs=3))
@@ -138,19 +124,15 @@ def test_a_given_mask_is_taken_to_it(gpu: FakeCupy, tmp_path: Path) -> None:
     network = Network("drops", "a test", 4, DROPS, rate=0.1, input=IMAGE)
 
     def gradients(framework: str) -> dict[str, Any]:
-        row, files = find(framework), job.write_arrays(network, network.batch, tmp_path)
-        told = json.loads(
-            job.write(row, network, network.batch, Setting(1, device="cuda:0"), files, tmp_path).read_text("utf-8")
-        )
+        told = asked(framework, network, tmp_path, device="cuda:0")
         for layer in told["network"]["layers"]:
             if layer["kind"] == "dropout":
                 drawn = np.random.default_rng(5).random((network.batch, *layer["out"]))
                 layer["mask"] = (drawn < 0.5).astype(np.float32) * 2
-        return dict(load(row.path).build(told).gradients())
+        return dict(load(find(framework).path).build(told).gradients())
 
     want = gradients("numpy")
-    for name, ours in gradients("kernels-only").items():
-        np.testing.assert_allclose(ours, want[name], rtol=1e-4, atol=1e-6, err_msg=name)
+    assert_same(gradients("kernels-only"), want, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["alexnet-r", "resnet-56"])
@@ -160,5 +142,4 @@ def test_networks_of_the_texts_there(gpu: FakeCupy, name: str, tmp_path: Path) -
     want = arrays("numpy", network, tmp_path)
     model = built(network, tmp_path)
     model.step()
-    for array, ours in model.gradients().items():
-        np.testing.assert_allclose(ours, want[array], rtol=1e-2, atol=1e-4, err_msg=array)
+    assert_same(want, model.gradients(), rtol=1e-2, atol=1e-4)

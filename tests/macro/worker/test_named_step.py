@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
-FOLDER = Path(__file__).parents[3] / "macro/worker"
-NAMES = ("boundary", "named_step", "names", "recorder", "torch_recompute", "torch_watch")
 TEXT = """
 if True:
     def go(): return 1
@@ -42,11 +38,8 @@ class Bound:
 
 
 @pytest.fixture
-def named(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    monkeypatch.syspath_prepend(str(FOLDER))
-    yield importlib.import_module("named_step")
-    for name in NAMES:
-        sys.modules.pop(name, None)
+def named(beside: None) -> ModuleType:
+    return importlib.import_module("named_step")
 
 
 def found(named: ModuleType, folder: Path, step: str) -> tuple[dict[str, Any], Bound]:

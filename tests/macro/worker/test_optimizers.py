@@ -1,7 +1,9 @@
-"""What moves weights: NumPy's passes are the documented formulas, and every framework goes where they go."""
+"""What moves weights, and losses: NumPy's passes are the documented formulas, its gradients the derivatives, and every
+framework goes where they go."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +16,12 @@ from kernels.ops.optimizer.problem import RULES, Optimizer
 from macro.equality import proof
 from macro.equality.answer import Question, answers, right
 from macro.frameworks import find, interpreter, remedy
-from macro.networks.base import Network, chain, from_data
+from macro.networks.base import LOSSES, Network, chain, from_data
 from macro.networks.optimizers import FIELDS, OPTIMIZERS
-from macro.processes import job
 from macro.processes.job import Setting
-from macro.processes.process import Process
+from macro.worker import numpy_losses
 from tests.conftest import load
+from tests.macro.models import answer, assert_same, build
 
 FRAMEWORKS = Path(macro.frameworks.__file__).parent
 BATCH, RATE, STEPS = 8, 0.05, 4
@@ -36,11 +38,6 @@ def net(optimizer: str, **of: float) -> Network:
 def _large_epsilon(optimizer: str) -> dict[str, float]:
     """Beside gradients of a hundredth its place is seen."""
     return {} if OPTIMIZERS[optimizer].epsilon is None else {"epsilon": 0.05}
-
-
-def asked(network: Network, folder: Path) -> dict[str, Any]:
-    files = job.write_arrays(network, BATCH, folder)
-    return {"network": network.plan(), "knobs": {}, "threads": 1, "batch": BATCH, **files}
 
 
 def documented(network: Network, count: int, g: Any, rows: Any) -> Any:
@@ -68,7 +65,7 @@ NETWORKS = [net("sgd", momentum=0.0), *map(net, OPTIMIZERS), *(net(x, **_large_e
 
 @pytest.mark.parametrize("network", NETWORKS, ids=lambda one: f"{one.rule}, epsilon {one.epsilon:g}")
 def test_numpy_does_what_is_documented(network: Network, beside: None, tmp_path: Path) -> None:
-    model = load(find("numpy").path).build(asked(network, tmp_path))
+    model = build("numpy", network, tmp_path)
     state = len(RULES[network.rule].state)
     rows = {
         name: np.vstack([w.ravel(), *[np.zeros(w.size)] * state]).astype(np.float64)
@@ -89,13 +86,12 @@ def test_a_step_goes_where_numpy_s_goes(
 ) -> None:
     if name == "pytorch":
         pytest.importorskip("torch", reason="no torch: pip install torch")
-    told = asked(net(optimizer, **_large_epsilon(optimizer)), tmp_path) | {"threads": threads}
-    want, got = (load(find(x).path).build(told) for x in ("numpy", name))
+    network = net(optimizer, **_large_epsilon(optimizer))
+    want, got = (build(x, network, tmp_path, threads=threads) for x in ("numpy", name))
     for model in (want, got):
         for _ in range(STEPS):
             model.step()
-    for word, array in want.parameters().items():
-        np.testing.assert_allclose(got.parameters()[word], array, rtol=1e-4, atol=1e-5)
+    assert_same(got.parameters(), want.parameters())
 
 
 @pytest.mark.slow
@@ -105,24 +101,17 @@ def test_in_another_environment_too(name: str, optimizer: str, beside: None, tmp
     framework, network = find(name), net(optimizer, **_large_epsilon(optimizer))
     if interpreter(framework) is None:
         pytest.skip(f"no environment for {name}: {remedy(framework)}")
-    told = asked(network, tmp_path) | {"knobs": {"elsewhere": name.startswith(ELSEWHERE.get(optimizer, ()))}}
-    want, path = load(find("numpy").path).build(told), str(tmp_path / "answer.npz")
+    want = build("numpy", network, tmp_path, knobs={"elsewhere": name.startswith(ELSEWHERE.get(optimizer, ()))})
     for _ in range(STEPS):
         want.step()
-    file = job.write(framework, network, BATCH, Setting(), job.write_arrays(network, BATCH, tmp_path), tmp_path)
     try:
-        with Process(framework, file, Setting(), tmp_path / "log") as process:
-            process.expect("hello")
-            process.expect("built")
-            process.ask(60.0, "equal", do="equal", path=path, steps=[STEPS])
+        arrays = answer(name, network, tmp_path, STEPS)
     except Unavailable as error:
         if "No module named" in str(error):
             pytest.skip(str(error))
         assert (name, str(error)) == ("cntk", f"there is no {optimizer} here") and optimizer not in OF_CNTK
         return
-    with np.load(path) as arrays:
-        for word, array in want.parameters().items():
-            np.testing.assert_allclose(arrays[f"after{STEPS}.{word}"], array, rtol=1e-4, atol=1e-5)
+    assert_same(arrays, {f"after{STEPS}.{word}": array for word, array in want.parameters().items()})
 
 
 @pytest.mark.slow
@@ -171,3 +160,75 @@ def test_work_of_an_update_is_the_rule_s() -> None:
     plain, adam = net("sgd", momentum=0.0), net("adam")
     assert plain.flops(BATCH) - plain.flops(BATCH, "gradient") == 2 * plain.parameters
     assert adam.flops(BATCH) - adam.flops(BATCH, "gradient") == 12 * adam.parameters
+
+
+FEW, CLASSES, SMALL = 3, 4, 1e-6
+LABELS = np.array([2, 0, 2])
+
+
+@pytest.fixture
+def outputs() -> Any:
+    return np.random.default_rng(7).standard_normal((FEW, CLASSES))
+
+
+@pytest.fixture(params=LOSSES)
+def loss(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_every_loss_of_a_network_is_there() -> None:
+    assert set(numpy_losses.KINDS) == set(LOSSES)
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in FRAMEWORKS.glob("[a-z]*.py")))
+def test_every_framework_has_every_loss(name: str, beside: None) -> None:
+    assert set(load(FRAMEWORKS / f"{name}.py").losses()) == set(LOSSES)
+
+
+def test_the_gradient_is_the_derivative(loss: str, outputs: Any) -> None:
+    one = numpy_losses.KINDS[loss](LABELS, CLASSES)
+    gradient = outputs.copy()
+    one.gradient(gradient)
+    for place in np.ndindex(FEW, CLASSES):
+        above, below = outputs.copy(), outputs.copy()
+        above[place] += SMALL
+        below[place] -= SMALL
+        assert (one.value(above) - one.value(below)) / (2 * SMALL) == pytest.approx(gradient[place], rel=1e-5)
+
+
+def test_large_outputs_have_a_loss(loss: str) -> None:
+    far = 300 * np.array([[1, -1, 0, 1]] * FEW, np.float32)
+    one = numpy_losses.KINDS[loss](LABELS, CLASSES)
+    assert np.isfinite(one.value(far))
+    one.gradient(far)
+    assert np.isfinite(far).all()
+
+
+def test_pytorch_has_the_same(loss: str, outputs: Any, beside: None) -> None:
+    torch = pytest.importorskip("torch", reason="no torch: pip install torch")
+    import torch_layers
+
+    plan = {"loss": loss, "layers": [{"out": (CLASSES,)}]}
+    z = torch.tensor(outputs, requires_grad=True)
+    wanted = torch.tensor(numpy_losses.wanted(plan, LABELS, np.int64))
+    value = torch_layers.LOSSES[loss](torch.nn.functional)(z, wanted if loss == "softmax" else wanted.double())
+    value.backward()
+    own, gradient = numpy_losses.KINDS[loss](LABELS, CLASSES), outputs.copy()
+    own.gradient(gradient)
+    assert own.value(outputs) == pytest.approx(value.item(), rel=1e-12)
+    np.testing.assert_allclose(gradient, z.grad.numpy(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["kernels-only", "pytorch"])
+def test_a_step_of_each_loss_goes_where_numpy_s_goes(
+    name: str, loss: str, beside: None, own_state: Path, tmp_path: Path
+) -> None:
+    if name == "pytorch":
+        pytest.importorskip("torch", reason="no torch: pip install torch")
+    net = replace(chain("x", "a test", FEW, (6, 5, CLASSES), rate=0.5, momentum=0.9), loss=loss)
+    want, got = (build(x, net, tmp_path) for x in ("numpy", name))
+    for model in (want, got):
+        model.step()
+        model.step()
+    assert got.loss() == pytest.approx(want.loss(), rel=1e-5)
+    assert_same(got.parameters(), want.parameters(), rtol=1e-5, atol=1e-6)

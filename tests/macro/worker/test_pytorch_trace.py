@@ -13,9 +13,8 @@ import pytest
 
 from macro.frameworks import find
 from macro.networks.base import chain
-from macro.processes import job as job_files
-from macro.processes.job import Setting
 from tests.conftest import load
+from tests.macro.models import asked
 
 ROOT = Path(__file__).parents[3]
 TRACES = Path(__file__).parents[1] / "traces"
@@ -40,11 +39,8 @@ def built(worker: Callable[[str], ModuleType], tmp_path: Path) -> Callable[..., 
 
     def build(hidden: str = "sigmoid", momentum: float = 0.9, **knobs: Any) -> tuple[ModuleType, Any]:
         network = chain("tiny", "a test", 8, (6, 8, 5, 3), 0.1, momentum, hidden=hidden)
-        framework = find("pytorch")
-        files = job_files.write_arrays(network, network.batch, tmp_path)
-        job = job_files.write(framework, network, network.batch, Setting(knobs=knobs), files, tmp_path)
-        adapter = load(framework.path)
-        return adapter, adapter.build(json.loads(job.read_text("utf-8")))
+        adapter = load(find("pytorch").path)
+        return adapter, adapter.build(asked("pytorch", network, tmp_path, knobs=knobs))
 
     return build
 
@@ -253,15 +249,3 @@ def test_what_only_the_recording_does_is_found(
     model.step()
     made = record.Recording(model.step)
     assert {name for name, _ in record.surplus(made.events, trace.profiled(model.step)[0])} <= {"aten::detach"}
-
-
-@pytest.fixture(autouse=True)
-def with_gradients() -> Iterator[None]:
-    """Other tests of this process may have switched them off, as kernels do."""
-    try:
-        import torch
-    except ImportError:
-        yield
-        return
-    with torch.enable_grad():
-        yield

@@ -1,8 +1,12 @@
-"""What a framework's process keeps of a step: spans, calls to be replayed; and perf, which must answer."""
+"""What a framework's process keeps of a step, spans and calls to be replayed; perf, which must answer; and the lines
+to the driver."""
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -13,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from macro.watching.script import RUNNER
 from tests.conftest import load
 
 FILE = Path(__file__).parents[3] / "macro/worker/recorder.py"
@@ -192,3 +197,30 @@ def test_threads_count_that_work(recorder: ModuleType, tmp_path: Path) -> None:
     assert recorder.busy(before, str(tmp_path)) == 2  # the first and the third: the second has ended its work
     assert recorder.busy({}, str(tmp_path / "none")) == 1
     assert recorder.run_delay(str(tmp_path)) == 28
+
+
+CODE = """
+import os, sys
+sys.path.insert(0, {worker!r})
+import loop
+channel = loop.Channel(int(sys.argv[1]))
+channel.send("begun")
+os.closerange(3, 256)
+{then}
+channel.send("lost")
+"""
+
+
+@pytest.mark.parametrize("then", ["", "own = [open(sys.argv[2], 'a') for _ in range(99)]"], ids=["closed", "another's"])
+def test_a_file_of_the_programs_own_is_never_written_to(then: str, tmp_path: Path) -> None:
+    read, write = os.pipe()
+    code = CODE.format(worker=str(RUNNER.parent), then=then)
+    words = [sys.executable, "-c", code, str(write), str(tmp_path / "own.txt")]
+    ran = subprocess.run(words, pass_fds=[write], capture_output=True, text=True, check=False)
+    os.close(write)
+    with os.fdopen(read) as stream:
+        assert json.loads(stream.read())["kind"] == "begun"
+    assert (
+        ran.returncode == 1 and ran.stderr == "it closed files that it has not opened, so that it cannot be watched\n"
+    )
+    assert not then or (tmp_path / "own.txt").read_text() == ""

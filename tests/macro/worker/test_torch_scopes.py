@@ -1,20 +1,24 @@
-"""Operations of PyTorch and the rows of a network of any graph that they belong to, on the network of all kinds."""
+"""Operations of PyTorch and the rows of a network of any graph that they belong to, on the network of all kinds;
+and what a model says that its knobs made."""
 
 from __future__ import annotations
 
-import json
+from contextlib import ExitStack
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
+from macro import networks
 from macro.explaining.rows import rows
 from macro.frameworks import find
 from macro.processes import job
 from macro.processes.job import Setting
+from macro.timing.entry import Entry, Plan, begin
 from tests.conftest import load
-from tests.macro.worker.all_kinds import NET
+from tests.macro.models import ALL_KINDS as NET
+from tests.macro.models import asked
 
 KNOWN = rows(NET, NET.batch)
 
@@ -26,8 +30,7 @@ def adapter(with_torch: None) -> ModuleType:
 
 @pytest.fixture
 def model(adapter: ModuleType, tmp_path: Path) -> Any:
-    files = job.write_arrays(NET, NET.batch, tmp_path)
-    return adapter.build(json.loads(job.write(find("pytorch"), NET, NET.batch, Setting(), files, tmp_path).read_text()))
+    return adapter.build(asked("pytorch", NET, tmp_path))
 
 
 def test_all_that_a_step_does_is_in_rows_of_the_network(adapter: ModuleType, model: Any) -> None:
@@ -66,3 +69,38 @@ def test_a_recorded_step_is_made_again(adapter: ModuleType, model: Any) -> None:
             own.copy_(before[name])
     assert {row for served, _, _ in calls for row in served} >= {"conv1 forward", "conv2 dgrad", "norm gradient"}
     assert any(not torch.equal(moved[name], before[name]) for name in moved)
+
+
+PLAIN = {
+    "optimizer": "default",
+    "update": "by the optimizer",
+    "input_gradient": False,
+    "layout": "contiguous",
+    "compile": False,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("framework", "network", "knobs", "made"),
+    [
+        ("pytorch", "alexnet-r", {}, {}),
+        ("pytorch", "alexnet-r", {"optimizer": "fused"}, {"optimizer": "fused"}),
+        ("pytorch", "alexnet-r", {"optimizer": "foreach"}, {"optimizer": "foreach"}),
+        (
+            *("pytorch", "alexnet-r", {"input_gradient": True, "channels_last": True}),
+            {"input_gradient": True, "layout": "channels_last"},
+        ),
+        ("pytorch", "alexnet-r", {"update": "in wgrad"}, {"update": "in wgrad"}),
+        ("pytorch-compile", "fcn-r", {}, {"compile": True}),
+    ],
+)
+def test_a_knob_shows_in_what_it_made(
+    framework: str, network: str, knobs: dict[str, Any], made: dict[str, Any], tmp_path: Path
+) -> None:
+    pytest.importorskip("torch")
+    plan = Plan(networks.find(network), 2, "step", 1.0, 1)
+    entry = Entry(find(framework), Setting(knobs=knobs))
+    with ExitStack() as stack:
+        begin(plan, entry, entry.setting, job.write_arrays(plan.network, 2, tmp_path), tmp_path, stack)
+    assert entry.built["made"] == {**PLAIN, **made}

@@ -21,8 +21,7 @@ torch = pytest.importorskip("torch", reason="no torch: pip install torch")
 from torch import nn  # noqa: E402
 from torch.utils import checkpoint  # noqa: E402
 
-from tests.macro.worker.zoo import BATCH, PARTS  # noqa: E402
-from tests.macro.worker.zoo_layers import LAYERS, Zoo  # noqa: E402
+from tests.macro.worker.zoo import BATCH, PARTS, Zoo  # noqa: E402
 
 PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm")
 KINDS = ("gemm", "convolution", "recurrent cell", "normalization")
@@ -91,7 +90,7 @@ def truth(net: Zoo) -> dict[tuple[int, ...], Counter[tuple[str, str]]]:
     }
 
 
-@pytest.mark.parametrize("part", [*PARTS, *LAYERS])
+@pytest.mark.parametrize("part", PARTS)
 def test_every_product_is_in_the_row_of_the_layer_that_has_its_sizes(watch: ModuleType, part: str) -> None:
     net = Zoo(part)
     assert rows(seen(watch, lambda: net().backward())) == truth(net)
@@ -100,7 +99,7 @@ def test_every_product_is_in_the_row_of_the_layer_that_has_its_sizes(watch: Modu
 def test_every_product_of_the_whole_zoo_is_in_its_row(watch: ModuleType) -> None:
     net = Zoo()
     called = seen(watch, lambda: net().backward())
-    assert sum(one.event.name in PRODUCTS for one in called) >= 150
+    assert sum(one.event.name in PRODUCTS for one in called) >= 100
     assert rows(called) == truth(net)
 
 

@@ -13,12 +13,9 @@ from kernels.errors import UsageError
 from kernels.ops.conv.problem import Conv
 from macro import networks, shapes
 from macro.networks.base import LOSSES, chain, from_data
-from macro.networks.layers.conv import Convolution
-from macro.networks.layers.dense import Dense
-from macro.networks.layers.flatten import Flatten
-from macro.networks.layers.pool import Pool
 from micro.planning import conv_layers
 from micro.planning import network as planning_network
+from tests.macro.models import Convolution, Dense, Flatten, Pool
 
 COUNTS = {  # parameters, as the tables of their source have them
     "fcn-s": 117_997_696,
@@ -54,7 +51,7 @@ FORWARD = {  # FLOP at the network's own batch, where the source's scripts and t
     "resnet-50": 2 * 16 * 4.09e9,
     "resnet-50:stride-1x1": 2 * 16 * 3.86e9,
 }
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 FCN = [name for name in networks.names() if name.startswith("fcn")]
 WITH_CONVOLUTIONS = [name for name in networks.names() if name not in FCN]
 

@@ -1,4 +1,4 @@
-"""What the commands say where there is no room: a line, exit code, and nothing of a traceback."""
+"""What the commands print: help, a line where there is no room, and nothing of a traceback."""
 
 from __future__ import annotations
 
@@ -6,14 +6,42 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from kernels.errors import NoRoom, Unavailable
+from macro import __main__ as macro
+from macro import command
 from macro.networks.base import chain
 from macro.processes import job
 from tests import house
+
+
+@pytest.mark.parametrize("name", macro.commands())
+def test_help_is_told(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        raise SystemExit(macro.main([name, "--help"]))
+    assert not end.value.code and "usage: python -m macro" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["advise", "explain", "whatif"])
+def test_help_for_a_program_is_told(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        raise SystemExit(macro.main([command, "train.py", "--help"]))
+    told = " ".join(capsys.readouterr().out.split())
+    assert not end.value.code and ("of all: 15 % for kernels alone" in told) == (command == "advise")
+
+
+def test_a_line_of_progress_is_written_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads print too, and two writes let another's line come between."""
+    written: list[str] = []
+    monkeypatch.setattr(sys, "stderr", SimpleNamespace(write=written.append, flush=lambda: None))
+    command.say(False, "starting")
+    command.say(True, "nothing")
+    assert written == ["starting\n"]
+
 
 SMALL = chain("small", "a test", 4, (6, 5, 3), rate=0.1)
 

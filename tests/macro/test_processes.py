@@ -1,24 +1,31 @@
-"""The driver against frameworks that die, hang, print and lie, at each message; and one that is well."""
+"""Frameworks' processes that die, hang, print and lie at each message; and several at work at once."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import closing, suppress
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
+from typing import ClassVar
 
 import psutil
 import pytest
 
+from kernels.devices.cpu import cores
 from kernels.errors import LaunchError, SuiteError, Unavailable
 from macro.frameworks import Framework, find, home
 from macro.networks.base import chain
-from macro.processes import job as job_files
+from macro.processes import ahead as module
 from macro.processes import process as framework_process
+from macro.processes.ahead import Start, ahead
 from macro.processes.job import Setting
 from macro.processes.process import Process
 from macro.timing import groups, turns
 from macro.timing.entry import FEWEST, Entry, Plan
 from micro.worker import json_child
+from tests.macro.models import written
 from tests.simulated import frameworks
 
 TINY = chain("tiny", "a test", 4, (6, 5, 3), rate=0.1, momentum=0.5)
@@ -50,9 +57,7 @@ def alive(folder: Path) -> list[str]:
 
 
 def started(framework: Framework, folder: Path) -> Process:
-    files = job_files.write_arrays(TINY, TINY.batch, folder)
-    job = job_files.write(framework, TINY, TINY.batch, Setting(), files, folder)
-    return Process(framework, job, Setting(), folder / "log")
+    return Process(framework, written(framework, TINY, folder), Setting(), folder / "log")
 
 
 def take(entries: list[Entry], folder: Path) -> None:
@@ -181,3 +186,79 @@ def test_the_heap_is_set_before_it_starts(folder: Path) -> None:
     os.environ.pop("MALLOC_MMAP_MAX_", None)
     take(entries, folder)
     assert [entry.identity["heap"] for entry in entries] == [None, "0"]
+
+
+class Begun(Process):
+    """Nothing runs; where it was begun, and how many were alive then."""
+
+    alive: ClassVar[list[Begun]] = []
+
+    def __init__(self, number: int) -> None:
+        self.number, self.cores = number, os.sched_getaffinity(0)
+        self.alive.append(self)
+        self.beside = len(self.alive)
+
+    def close(self) -> None:
+        self.alive.remove(self)
+
+
+@pytest.fixture(autouse=True)
+def none_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    Begun.alive.clear()
+    monkeypatch.setattr(module, "memory", lambda: 64e9)
+
+
+def begin(count: int, missing: int = -1, alone: int = -1, **told: float) -> list[Start]:
+    def start(number: int) -> Process:
+        if number == missing:
+            raise Unavailable("not here")
+        return Begun(number)
+
+    return [Start(partial(start, number), alone=number == alone, **told) for number in range(count)]  # type: ignore[arg-type]
+
+
+def test_they_come_in_order_and_an_error_in_its_place() -> None:
+    found = [x.number if isinstance(x, Begun) else str(x) for x in ahead(begin(5, missing=2))]
+    assert found == [0, 1, "not here", 3, 4] and not Begun.alive
+
+
+@pytest.mark.skipif(min(cores(), len(os.sched_getaffinity(0))) < 2, reason="one core: nothing is at work at once")
+def test_some_are_at_work_at_once_on_cores_of_their_own() -> None:
+    every = os.sched_getaffinity(0)
+    found = [x for x in ahead(begin(5)) if isinstance(x, Begun)]
+    assert max(x.beside for x in found) == min(module.AT_ONCE, cores(), len(every), 5)
+    assert all(len(x.cores) == 1 for x in found)
+    assert all(not a.cores & b.cores for a, b in pairwise(found))
+    assert os.sched_getaffinity(0) == every
+
+
+def test_with_threads_for_all_cores_or_little_memory_there_is_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    every = os.sched_getaffinity(0)
+    monkeypatch.setattr(module, "AT_ONCE", 2)
+    for found in ahead(begin(3, threads=len(every))):
+        assert isinstance(found, Begun) and found.beside == 1 and found.cores == every
+    monkeypatch.setattr(module, "memory", lambda: 2e9)
+    assert [x.beside for x in ahead(begin(3, bytes=1e9)) if isinstance(x, Begun)] == [1, 1, 1]
+    left = iter((4e9, 2e9, 4e9))  # what is free is looked at each time
+    monkeypatch.setattr(module, "memory", lambda: next(left))
+    assert [x.beside for x in ahead(begin(3, bytes=1e9)) if isinstance(x, Begun)] == [1, min(2, cores(), len(every)), 1]
+
+
+def test_what_runs_alone_has_nobody_beside_it() -> None:
+    every = os.sched_getaffinity(0)
+    for i, found in enumerate(ahead(begin(5, alone=2))):
+        assert isinstance(found, Begun) and found.number == i
+        if i == 2:
+            assert found.beside == 1 and found.cores == every and len(Begun.alive) == 1
+
+
+def test_who_stops_reading_leaves_none_behind() -> None:
+    def read() -> SuiteError | Process:
+        with closing(ahead(begin(4))) as processes:
+            for _ in processes:
+                raise KeyboardInterrupt
+        raise AssertionError
+
+    with suppress(KeyboardInterrupt):
+        read()
+    assert not Begun.alive

@@ -1,0 +1,190 @@
+"""What is seen of a script's PyTorch: paths of modules, spans of its own, calls that are made again."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="no torch: pip install torch")
+
+
+def named(watch: ModuleType, call: Callable[[], object]) -> list[str]:
+    """The paths of the modules that are called, in order."""
+    looking = watch.Spans(torch)
+    looking.modules.on()
+    paths: list[str] = []
+    enter = looking.modules.enter
+    looking.modules.enter = lambda module, path: (paths.append(path), enter(module, path))
+    try:
+        call()
+    finally:
+        looking.modules.off()
+    return paths
+
+
+class Holder:
+    """No module, and has some."""
+
+    def __init__(self) -> None:
+        self.model, self.hidden = (
+            torch.nn.Sequential(torch.nn.Linear(2, 2)),
+            [torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)],
+        )
+
+
+def test_modules_are_called_as_variables_hold_them(watch: ModuleType) -> None:
+    trainer, many, by_name = Holder(), [torch.nn.Linear(2, 2)], {"a": torch.nn.Linear(2, 2)}
+    x = torch.ones(1, 2)
+    assert named(watch, lambda: trainer.model(x)) == ["trainer.model", "trainer.model.0"]
+    assert named(watch, lambda: trainer.model[0](x)) == ["trainer.model.0"]
+    assert named(watch, lambda: [layer(x) for layer in trainer.hidden]) == ["trainer.hidden[0]", "trainer.hidden[1]"]
+    assert named(watch, lambda: (many[0](x), by_name["a"](x))) == ["many[0]", "by_name['a']"]
+    assert named(watch, lambda: torch.nn.Tanh()(x)) == ["Tanh"]
+
+
+def test_the_outermost_frame_gives_the_name(watch: ModuleType) -> None:
+    net = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Sequential(torch.nn.Linear(2, 2)))
+
+    def train(model: Any) -> None:
+        inner = model[1]
+        model(torch.ones(1, 2))
+        inner[0](torch.ones(1, 2))
+
+    def call() -> None:
+        train(net)
+
+    assert named(watch, call) == ["net", "net.0", "net.1", "net.1.0", "net.1.0"]
+
+
+@pytest.fixture
+def others(watch: ModuleType) -> Iterator[ModuleType]:
+    yield importlib.import_module("torch_others")
+    sys.modules.pop("torch_others", None)
+
+
+@pytest.fixture
+def spans(others: ModuleType, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, list[bool]]:
+    """What starts and stops, and what was told of other profilers."""
+    kind, told = torch.autograd.profiler.profile, list[bool]()
+    monkeypatch.setattr(kind, "_start_trace", kind._start_trace)
+    return others.Spans(torch, lambda: told.append(True)), told
+
+
+def test_a_span_that_is_open_when_the_profiler_stops_ends_there(spans: tuple[Any, list[bool]]) -> None:
+    ours, told = spans
+    kind = torch.autograd.profiler.record_function
+    ways = kind.__enter__, kind.__exit__
+    for _ in range(3):
+        ours.start(False)
+        long: Any = kind("epoch")
+        long.__enter__()
+        torch.ones(3)
+        ours.stop()
+        seen = ours.events()
+        at = seen["columns"]["name"].index(seen["names"].index("epoch"))
+        assert seen["columns"]["end"][at] > seen["columns"]["start"][at]
+        ours.start(False)
+        long.__exit__(None, None, None)  # wrote into the memory of the first
+        with kind("short"):
+            torch.ones(3)
+        ours.stop()
+        assert {"short", "aten::ones"} <= set(ours.events()["names"])
+    assert (kind.__enter__, kind.__exit__) == ways and not told and not ours.open and not ours.cut
+
+
+def test_another_profiler_is_told_of(spans: tuple[Any, list[bool]]) -> None:
+    ours, told = spans
+    ours.start(False)
+    ours.stop()
+    assert not told
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
+        torch.ones(3)
+    assert told == [True]
+
+
+@pytest.fixture
+def again(watch: ModuleType, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    import torch_again  # type: ignore[import-not-found]
+
+    monkeypatch.setattr(torch_again, "LEAST", 1e-4)
+    monkeypatch.setattr(torch_again, "SHORT", 0.0)
+    module: ModuleType = torch_again
+    return module
+
+
+def call(name: str, *inputs: tuple[list[int], list[int], str, Any]) -> dict[str, Any]:
+    shapes, strides, types, arguments = (list(one) for one in zip(*inputs, strict=True))
+    return {"name": name, "shapes": shapes, "strides": strides, "types": types, "arguments": arguments}
+
+
+def tensor(*shape: int, stride: tuple[int, ...] = ()) -> tuple[list[int], list[int], str, Any]:
+    return list(shape), list(stride or torch.empty(shape).stride()), "float", None
+
+
+def value(x: Any) -> tuple[list[int], list[int], str, Any]:
+    return [], [], "ScalarList" if isinstance(x, list) else "Scalar" if x is not None else "", x
+
+
+LINEAR = call("aten::addmm", tensor(8), tensor(4, 16), tensor(16, 8, stride=(1, 16)), value(1), value(2))
+LARGE = call("aten::mm", tensor(512, 512), tensor(512, 512))
+CONVOLUTION = call(
+    "aten::convolution_backward",
+    *(tensor(2, 8, 6, 6), tensor(2, 3, 8, 8), tensor(8, 3, 3, 3), value([8]), value([1, 1]), value([0, 0])),
+    *(value([1, 1]), value(False), value([0, 0]), value(1), value([True, True, True])),
+)
+
+
+def test_it_is_the_same_call(again: ModuleType) -> None:
+    """Words of its schema that cannot stand by their place among them."""
+    operands = again._operands(torch, LINEAR)
+    assert operands[2].stride() == (1, 16) and operands[3:] == [1, 2]
+    made = again._overload(torch, "aten::addmm", operands)(operands)
+    assert torch.allclose(made, operands[0] + 2 * operands[1] @ operands[2])
+    image, filters, bias = again._overload(torch, CONVOLUTION["name"], inputs := again._operands(torch, CONVOLUTION))(
+        inputs
+    )
+    assert (image.shape, filters.shape, bias.shape) == (inputs[1].shape, inputs[2].shape, (8,))
+
+
+def test_operands_are_the_same_or_so_many_that_no_cache_holds_them(
+    again: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts, timed = list[int](), again._timed
+    monkeypatch.setattr(again, "_timed", lambda call, sets: counts.append(len(sets)) or 1.0)
+    for cache in (0, 7 * 4 * (8 + 64 + 128) // 2):
+        again.seconds(torch, LINEAR, cache)
+    assert counts == [1, 2, 1, 8]
+    with pytest.raises(LookupError, match="would lie in a cache"):
+        again.seconds(torch, LINEAR, 1 << 40)
+    monkeypatch.setattr(again, "_timed", timed)
+    assert all(seconds > 0 for seconds in again.seconds(torch, LARGE, 0))
+    monkeypatch.setattr(again, "SHORT", 60.0)
+    with pytest.raises(LookupError, match="a call takes"):
+        again.seconds(torch, LINEAR, 0)
+
+
+def test_the_programs_random_numbers_stay_its_own(again: ModuleType) -> None:
+    torch.manual_seed(1)
+    want = torch.rand(3)
+    torch.manual_seed(1)
+    again.seconds(torch, LINEAR, 0)
+    assert torch.equal(torch.rand(3), want)
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs"),
+    [
+        ("aten::embedding", (tensor(8, 4), ([3], [1], "long int", None))),
+        ("aten::cat", (([[3], [4]], [], "TensorList", None), value(0))),
+        ("aten::mm", (tensor(8, 4),)),
+        ("aten::mm", (tensor(8, 4), tensor(5, 6))),
+    ],
+)
+def test_what_cannot_be_made_again_is_refused(again: ModuleType, name: str, inputs: tuple[Any, ...]) -> None:
+    with pytest.raises(LookupError):
+        again.seconds(torch, call(name, *inputs), 0)

@@ -4,6 +4,8 @@ The criterion is summed over the batch; with `minibatch_size` equal to the batch
 rate and momentum as they are.
 """
 
+import cntk_layers  # beside the worker's loop
+
 ROWS = {"cntk": {}}
 RECIPE = {
     "environment": "cntk",
@@ -17,6 +19,7 @@ RECIPE = {
     "megabytes": 457,
     "needs": {"cntk": "gcc"},
 }
+KINDS, LOSSES, OPTIMIZERS = cntk_layers.KINDS, cntk_layers.LOSSES, cntk_layers.OPTIMIZERS
 
 
 def configure(job):
@@ -28,27 +31,6 @@ def configure(job):
     cntk.device.try_set_default_device(cntk.device.cpu())
     cntk.cntk_py.set_max_num_cputhreads(job["threads"])
     cntk.logging.set_trace_level(cntk.logging.TraceLevel.Error)
-
-
-def kinds():
-    """Return the kinds of layers that CNTK supports."""
-    import cntk_layers
-
-    return tuple(cntk_layers.KINDS)
-
-
-def losses():
-    """Return the losses that CNTK supports."""
-    import cntk_layers
-
-    return tuple(cntk_layers.LOSSES)
-
-
-def optimizers():
-    """Return the optimizers that CNTK supports."""
-    import cntk_layers
-
-    return tuple(cntk_layers.OPTIMIZERS)
 
 
 def available():
@@ -103,7 +85,6 @@ def build(job):
 class Model(object):
     def __init__(self, job):
         import cntk
-        import cntk_layers  # beside the worker's loop
         import numpy as np
         import numpy_losses
 
@@ -123,7 +104,7 @@ class Model(object):
         self.inputs.update((variable, cntk.Value(mask)) for variable, mask in given.items())
         self.both = dict(self.inputs)
         self.both[classes] = cntk.Value.one_hot(labels.tolist(), count) if sparse else cntk.Value(labels)
-        self.logits, self.criterion = x, cntk_layers.LOSSES[job["network"]["loss"]](cntk, x, classes)
+        self.logits, self.criterion = x, LOSSES[job["network"]["loss"]](cntk, x, classes)
         make = cntk_layers.OPTIMIZERS[job["network"]["optimizer"]]
         learner = make(cntk, x.parameters, job["network"], self.batch)
         self.trainer = cntk.Trainer(x, (self.criterion, None), [learner])

@@ -2,9 +2,12 @@
 
 from functools import partial
 
+import jax_layers  # beside the worker's loop
+
 ROWS = {"jax": {}}
 RECIPE = {"environment": "jax", "python": "3.11", "packages": ["jax==0.10.2", "numpy==2.4.6"], "megabytes": 652}
 DEVICES = ("cpu", "cuda", "fake")
+KINDS, LOSSES, OPTIMIZERS = jax_layers.KINDS, jax_layers.LOSSES, jax_layers.OPTIMIZERS
 
 
 def configure(job):
@@ -36,27 +39,6 @@ def _device(job):
     if index >= len(jax.devices()):
         raise NotImplementedError("JAX sees %d GPUs, from cuda:0 on" % len(jax.devices()))
     return jax.devices()[index]
-
-
-def kinds():
-    """Return the kinds of layers that JAX supports."""
-    import jax_layers
-
-    return jax_layers.NAMES
-
-
-def losses():
-    """Return the losses that JAX supports."""
-    import jax_layers
-
-    return tuple(jax_layers.LOSSES)
-
-
-def optimizers():
-    """Return the optimizers that JAX supports."""
-    import jax_optimizers
-
-    return tuple(jax_optimizers.OPTIMIZERS)
 
 
 def available():
@@ -132,21 +114,19 @@ class Model(object):
         import device_clocks  # beside the worker's loop
         import jax
         import jax.numpy as jnp
-        import jax_layers
-        import jax_optimizers
         import layouts
         import numpy as np
         import numpy_losses
 
         self.jax, self.np, self.network = jax, np, job["network"]
-        layers, self.losses_of = self.network["layers"], jax_layers.LOSSES[self.network["loss"]]
+        layers, self.losses_of = self.network["layers"], LOSSES[self.network["loss"]]
         self.lie, self._apply = layouts.Last(layers), jax_layers.network(jax, layers)
         with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
             # jnp.array copies: the step donates these arrays.
             self.p = dict((name, jnp.array(self.lie.to(name, weights[name]))) for name in weights.files)
             self.x = jnp.array(self.lie.data(data["x"]))
             self.labels = jnp.array(numpy_losses.wanted(self.network, data["labels"], np.int32))
-        self.moved, self.v = jax_optimizers.moved, jax_optimizers.begin(jnp, self.network, self.p)
+        self.moved, self.v = jax_layers.moved, jax_layers.begin(jnp, self.network, self.p)
         self.kept = dict((name, jnp.array(x)) for name, x in layouts.begin(layers).items())
         self.kept.update(jax_layers.keys(jax, layers))
         self._logits, self._loss = jax.jit(self._forward), jax.jit(self._value)

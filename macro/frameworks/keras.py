@@ -7,6 +7,8 @@ with a constant rate the formula of all others, times -lr. Images have their cha
 
 import contextlib
 
+import keras_layers  # beside the worker's loop
+
 ROWS = {
     "keras-tensorflow": {"backend": "tensorflow"},
     "keras-jax": {"backend": "jax"},
@@ -19,6 +21,7 @@ RECIPE = {
     "index": {"https://download.pytorch.org/whl/cpu": ["torch==2.13.0+cpu"]},
     "megabytes": 3077,
 }
+KINDS, LOSSES, OPTIMIZERS = keras_layers.KINDS, keras_layers.LOSSES, keras_layers.OPTIMIZERS
 
 
 def configure(job):
@@ -40,27 +43,6 @@ def configure(job):
 
         torch.set_num_threads(job["threads"])
         torch.set_num_interop_threads(job["threads"])
-
-
-def kinds():
-    """Return the kinds of layers that Keras supports."""
-    import keras_layers
-
-    return keras_layers.NAMES
-
-
-def losses():
-    """Return the losses that Keras supports."""
-    import keras_layers
-
-    return tuple(keras_layers.LOSSES)
-
-
-def optimizers():
-    """Return the optimizers that Keras supports."""
-    import keras_layers
-
-    return tuple(keras_layers.OPTIMIZERS)
 
 
 def available():
@@ -107,7 +89,6 @@ class Model(object):
 
     def __init__(self, job, backend):
         import keras
-        import keras_layers  # beside the worker's loop
         import layouts
         import numpy as np
         import numpy_losses

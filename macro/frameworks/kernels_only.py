@@ -6,10 +6,11 @@ from pathlib import Path
 
 import device_clocks  # beside the worker's loop
 import numpy as np
+import numpy_losses
+import numpy_optimizers
 import recorder
 import suite_device
 import suite_layers
-import suite_passes
 import suite_products
 
 ROOT = next(x for x in Path(__file__).resolve().parents if not (x / "__init__.py").exists())
@@ -18,25 +19,7 @@ sys.path.insert(0, str(ROOT))  # the suite's root: this file is run by path
 ROWS = {"kernels-only": {"chooses": True}}  # times kernels, so nothing may run beside it
 RECIPE = {}
 DEVICES = ("cpu", "cuda", "fake")
-
-
-def kinds():
-    """Return the kinds of layers that the suite's kernels support."""
-    return tuple(suite_layers.KINDS)
-
-
-def losses():
-    """Return the losses that the suite's kernels support."""
-    import numpy_losses
-
-    return tuple(numpy_losses.KINDS)
-
-
-def optimizers():
-    """Return the optimizers that the suite's kernels support."""
-    import numpy_optimizers
-
-    return tuple(numpy_optimizers.KINDS)
+KINDS, LOSSES, OPTIMIZERS = suite_layers.KINDS, numpy_losses.KINDS, numpy_optimizers.KINDS
 
 
 def available():
@@ -110,12 +93,12 @@ def _graph(job):
     spec.loader.exec_module(plain)
 
     class Graph(plain.Model):
-        builders = suite_layers.KINDS
+        builders = KINDS
 
         def __init__(self, job):
             self.products = suite_products.Products(job)
             plain.Model.__init__(self, job)
-            self.optimizer = suite_passes.optimizer(job["network"], self.weights, self.products)
+            self.optimizer = suite_layers.optimizer(job["network"], self.weights, self.products)
 
     return Graph(job)
 

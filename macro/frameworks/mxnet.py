@@ -2,6 +2,8 @@
 
 import contextlib
 
+import mxnet_layers  # beside the worker's loop
+
 ROWS = {"mxnet": {}}
 RECIPE = {
     "environment": "mxnet",
@@ -10,6 +12,7 @@ RECIPE = {
     "packages": ["mxnet==1.9.1", "numpy==1.23.5"],
     "megabytes": 310,
 }
+KINDS, LOSSES, OPTIMIZERS = mxnet_layers.KINDS, mxnet_layers.LOSSES, mxnet_layers.OPTIMIZERS
 
 
 def configure(job):
@@ -17,27 +20,6 @@ def configure(job):
 
     # Threads that run operators; inside an operator OpenMP's threads count.
     os.environ["MXNET_CPU_WORKER_NTHREADS"] = str(job["threads"])
-
-
-def kinds():
-    """Return the kinds of layers that MXNet supports."""
-    import mxnet_layers
-
-    return tuple(mxnet_layers.KINDS)
-
-
-def losses():
-    """Return the losses that MXNet supports."""
-    import mxnet_layers
-
-    return tuple(mxnet_layers.LOSSES)
-
-
-def optimizers():
-    """Return the optimizers that MXNet supports."""
-    import mxnet_layers
-
-    return tuple(mxnet_layers.OPTIMIZERS)
 
 
 def available():
@@ -92,7 +74,6 @@ class Model(object):
 
     def __init__(self, job):
         import mxnet as mx
-        import mxnet_layers  # beside the worker's loop
         import numpy as np
         import numpy_losses
 

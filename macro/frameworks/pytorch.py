@@ -2,6 +2,8 @@
 
 import contextlib
 
+import torch_layers  # beside the worker's loop
+
 ROWS = {"pytorch": {"compile": False}, "pytorch-compile": {"compile": True}}
 RECIPE = {
     "environment": "pytorch",
@@ -13,6 +15,7 @@ RECIPE = {
     "needs": {"pytorch-compile": "g++"},
 }
 DEVICES = ("cpu", "cuda", "fake")
+KINDS, LOSSES, OPTIMIZERS = torch_layers.KINDS, torch_layers.LOSSES, torch_layers.OPTIMIZERS
 
 
 def configure(job):
@@ -23,27 +26,6 @@ def configure(job):
     torch.set_num_interop_threads(job["threads"])
     torch.backends.mkldnn.set_flags(job["knobs"].get("onednn", True))
     torch_device.configure(torch, job)
-
-
-def kinds():
-    """Return the kinds of layers that PyTorch supports."""
-    import torch_layers
-
-    return tuple(torch_layers.KINDS)
-
-
-def losses():
-    """Return the losses that PyTorch supports."""
-    import torch_layers
-
-    return tuple(torch_layers.LOSSES)
-
-
-def optimizers():
-    """Return the optimizers that PyTorch supports."""
-    import torch_layers
-
-    return tuple(torch_layers.OPTIMIZERS)
 
 
 def available():
@@ -130,7 +112,6 @@ class Model(object):
         import numpy_losses  # beside the worker's loop
         import torch
         import torch_device
-        import torch_layers
 
         self.torch, self.job, self.layers = torch, job, job["network"]["layers"]
         self.loss_of = torch_layers.LOSSES[job["network"]["loss"]](torch.nn.functional)

@@ -4,6 +4,8 @@ The update is TensorFlow's optimizer, one fused kernel a variable (v = mu*v + g,
 in single operations, is in Keras's rows. Images have their channels last.
 """
 
+import tf_layers  # beside the worker's loop
+
 ROWS = {"tensorflow-graph": {"mode": "graph"}, "tensorflow-eager": {"mode": "eager"}, "tensorflow-xla": {"mode": "xla"}}
 RECIPE = {
     "environment": "tensorflow",
@@ -12,6 +14,7 @@ RECIPE = {
     "packages": ["tensorflow-cpu==2.21.0", "numpy==2.4.6"],
     "megabytes": 1619,
 }
+KINDS, LOSSES, OPTIMIZERS = tf_layers.KINDS, tf_layers.LOSSES, tf_layers.OPTIMIZERS
 
 
 def configure(job):
@@ -23,27 +26,6 @@ def configure(job):
 
     tf.config.threading.set_intra_op_parallelism_threads(job["threads"])
     tf.config.threading.set_inter_op_parallelism_threads(job["threads"])
-
-
-def kinds():
-    """Return the kinds of layers that TensorFlow supports."""
-    import tf_layers
-
-    return tf_layers.NAMES
-
-
-def losses():
-    """Return the losses that TensorFlow supports."""
-    import tf_layers
-
-    return tuple(tf_layers.LOSSES)
-
-
-def optimizers():
-    """Return the optimizers that TensorFlow supports."""
-    import tf_optimizers
-
-    return tuple(tf_optimizers.OPTIMIZERS)
 
 
 def available():
@@ -108,11 +90,9 @@ class Model(object):
         import numpy as np
         import numpy_losses
         import tensorflow as tf
-        import tf_layers
-        import tf_optimizers
 
         self.tf, self.network = tf, job["network"]
-        layers, self.losses_of = self.network["layers"], tf_layers.LOSSES[self.network["loss"]]
+        layers, self.losses_of = self.network["layers"], LOSSES[self.network["loss"]]
         self.lie = layouts.Last(layers)
         with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
             given = dict((name, self.lie.to(name, weights[name])) for name in weights.files)
@@ -128,7 +108,7 @@ class Model(object):
             "eager": lambda call: call,
         }[job["knobs"]["mode"]]
         self.scope = contextlib.nullcontext if job["knobs"]["mode"] == "eager" else tf.name_scope
-        make = tf_optimizers.OPTIMIZERS[self.network["optimizer"]]
+        make = OPTIMIZERS[self.network["optimizer"]]
         self.optimizer = make(tf, self.network, self.variables, self.scope)
         self.apply = tf_layers.network(tf, layers, self.p, self.kept, self.scope)
         self.call_forward, self.call_gradient = wrap(self._logits), wrap(self._gradient)

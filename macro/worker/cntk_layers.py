@@ -78,17 +78,8 @@ def activation(cntk, spec):
     return (lambda x: x), None
 
 
-KINDS = {
-    "dense": dense,
-    "conv": conv,
-    "pool": pool,
-    "lrn": lrn,
-    "dropout": dropout,
-    "add": add,
-    "concat": concat,
-    "flatten": flatten,
-    "activation": activation,
-}
+BUILDERS = (dense, conv, pool, lrn, dropout, add, concat, flatten, activation)
+KINDS = dict((builder.__name__, builder) for builder in BUILDERS)
 
 
 LOSSES = {  # of each sample

@@ -116,19 +116,8 @@ def shortcut(mx, spec, batch):
     return None, called
 
 
-KINDS = {
-    "dense": dense,
-    "conv": conv,
-    "pool": pool,
-    "norm": norm,
-    "lrn": lrn,
-    "dropout": dropout,
-    "add": add,
-    "concat": concat,
-    "flatten": flatten,
-    "shortcut": shortcut,
-    "activation": activation,
-}
+BUILDERS = (dense, conv, pool, norm, lrn, dropout, add, concat, flatten, shortcut, activation)
+KINDS = dict((builder.__name__, builder) for builder in BUILDERS)
 NAMES = {"scale": "gamma", "shift": "beta", "mean": "running_mean", "variance": "running_var"}
 
 

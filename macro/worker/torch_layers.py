@@ -84,19 +84,8 @@ def shortcut(torch, spec):
     return _called(torch, lambda x: pad(x[:, :, ::stride, ::stride], (0, 0, 0, 0, 0, more))), {}
 
 
-KINDS = {
-    "dense": dense,
-    "conv": conv,
-    "pool": pool,
-    "norm": norm,
-    "lrn": lrn,
-    "dropout": dropout,
-    "add": add,
-    "concat": concat,
-    "flatten": flatten,
-    "shortcut": shortcut,
-    "activation": activation,
-}
+BUILDERS = (dense, conv, pool, norm, lrn, dropout, add, concat, flatten, shortcut, activation)
+KINDS = dict((builder.__name__, builder) for builder in BUILDERS)
 KINDS.update(graphs.builders("torch"))
 LOSSES = {
     "softmax": lambda functional: functional.cross_entropy,

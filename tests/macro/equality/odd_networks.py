@@ -20,6 +20,7 @@ from macro.networks.layers.norm import BatchNorm  # noqa: E402
 from macro.networks.layers.pool import Pool  # noqa: E402
 from macro.networks.layers.shortcut import Shortcut  # noqa: E402
 
+KINDS = ("dense", "conv", "pool", "norm", "add", "flatten", "shortcut")
 ROWS = {
     "right": {"change": "right"},
     "frozen": {"change": "frozen"},
@@ -93,10 +94,6 @@ def numpy():
     plain = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(plain)
     return plain
-
-
-def kinds():
-    return ("dense", "conv", "pool", "norm", "add", "flatten", "shortcut")
 
 
 def available():

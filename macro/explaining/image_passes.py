@@ -6,10 +6,7 @@ from typing import Any
 
 from kernels.ops.pooling.problem import STRIDE
 from macro.networks.layer import Node, size
-from macro.networks.layers.dropout import Dropout
-from macro.networks.layers.lrn import LocalResponseNorm
-from macro.networks.layers.norm import BatchNorm
-from macro.networks.layers.pool import Pool
+from macro.networks.layers import BatchNorm, Dropout, LocalResponseNorm, Pool
 
 POOLS = {"max": "max", "average": "avg"}
 WINDOWS = (2, 3)

@@ -11,10 +11,7 @@ from dataclasses import replace
 
 from macro.networks.base import Network
 from macro.networks.layer import Layer
-from macro.networks.layers.conv import Convolution
-from macro.networks.layers.dense import Dense
-from macro.networks.layers.flatten import Flatten
-from macro.networks.layers.pool import Pool
+from macro.networks.layers import Convolution, Dense, Flatten, Pool
 
 SOURCE = "arXiv 1608.07249, AlexNet-R"
 

@@ -13,7 +13,7 @@ from typing import Any, get_type_hints
 from macro.networks import layers as kinds
 from macro.networks import optimizers
 from macro.networks.layer import ACTIVATIONS, INPUT, Layer, Node, Shape, size
-from macro.networks.layers.dense import Dense
+from macro.networks.layers import Dense
 from micro.planning.network import NETWORK as WRITTEN
 from micro.planning.written import check
 

@@ -10,12 +10,7 @@ from dataclasses import replace
 
 from macro.networks.base import Network
 from macro.networks.layer import Layer
-from macro.networks.layers.add import Add
-from macro.networks.layers.conv import Convolution
-from macro.networks.layers.dense import Dense
-from macro.networks.layers.flatten import Flatten
-from macro.networks.layers.norm import BatchNorm
-from macro.networks.layers.pool import Pool
+from macro.networks.layers import Add, BatchNorm, Convolution, Dense, Flatten, Pool
 
 SOURCE = "arXiv 1608.07249, ResNet-50"
 STAGES = ((64, 3), (128, 4), (256, 6), (512, 3))  # inner channels and blocks

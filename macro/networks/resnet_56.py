@@ -12,13 +12,7 @@ from dataclasses import replace
 
 from macro.networks.base import Network
 from macro.networks.layer import Layer
-from macro.networks.layers.add import Add
-from macro.networks.layers.conv import Convolution
-from macro.networks.layers.dense import Dense
-from macro.networks.layers.flatten import Flatten
-from macro.networks.layers.norm import BatchNorm
-from macro.networks.layers.pool import Pool
-from macro.networks.layers.shortcut import Shortcut
+from macro.networks.layers import Add, BatchNorm, Convolution, Dense, Flatten, Pool, Shortcut
 
 SOURCE = "arXiv 1608.07249, ResNet-56"
 CHANNELS = (16, 32, 64)  # of the stages

@@ -12,13 +12,7 @@ ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT))
 
 from macro.networks.base import Network  # noqa: E402
-from macro.networks.layers.add import Add  # noqa: E402
-from macro.networks.layers.conv import Convolution  # noqa: E402
-from macro.networks.layers.dense import Dense  # noqa: E402
-from macro.networks.layers.flatten import Flatten  # noqa: E402
-from macro.networks.layers.norm import BatchNorm  # noqa: E402
-from macro.networks.layers.pool import Pool  # noqa: E402
-from macro.networks.layers.shortcut import Shortcut  # noqa: E402
+from macro.networks.layers import Add, BatchNorm, Convolution, Dense, Flatten, Pool, Shortcut  # noqa: E402
 
 KINDS = ("dense", "conv", "pool", "norm", "add", "flatten", "shortcut")
 ROWS = {

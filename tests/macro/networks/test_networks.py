@@ -13,10 +13,7 @@ from kernels.errors import UsageError
 from kernels.ops.conv.problem import Conv
 from macro import networks, shapes
 from macro.networks.base import LOSSES, chain, from_data
-from macro.networks.layers.conv import Convolution
-from macro.networks.layers.dense import Dense
-from macro.networks.layers.flatten import Flatten
-from macro.networks.layers.pool import Pool
+from macro.networks.layers import Convolution, Dense, Flatten, Pool
 from micro.planning import conv_layers
 from micro.planning import network as planning_network
 
@@ -268,9 +265,7 @@ def test_a_file_with_something_else_in_it_is_refused(tmp_path: Path, changed: di
 
 PROGRAM = """
 from macro.networks.base import Network
-from macro.networks.layers.conv import Convolution
-from macro.networks.layers.dense import Dense
-from macro.networks.layers.flatten import Flatten
+from macro.networks.layers import Convolution, Dense, Flatten
 
 MINE = Network(
     "vgg",

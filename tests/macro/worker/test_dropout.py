@@ -12,10 +12,7 @@ import pytest
 from kernels.errors import Unavailable
 from macro.frameworks import find, home, interpreter, names, remedy
 from macro.networks.base import Network, from_data
-from macro.networks.layers.conv import Convolution
-from macro.networks.layers.dense import Dense
-from macro.networks.layers.dropout import Dropout
-from macro.networks.layers.flatten import Flatten
+from macro.networks.layers import Convolution, Dense, Dropout, Flatten
 from macro.processes import job
 from macro.processes.job import Setting
 from macro.processes.process import Process

@@ -18,9 +18,7 @@ from kernels.libs import cuda
 from macro.frameworks import find
 from macro.networks import find as known
 from macro.networks.base import Network
-from macro.networks.layers.dense import Dense
-from macro.networks.layers.dropout import Dropout
-from macro.networks.layers.flatten import Flatten
+from macro.networks.layers import Dense, Dropout, Flatten
 from macro.processes import job
 from macro.processes.job import Setting
 from tests.conftest import load

@@ -10,9 +10,7 @@ import pytest
 
 from macro.frameworks import find
 from macro.networks.base import Network
-from macro.networks.layers.dense import Dense
-from macro.networks.layers.flatten import Flatten
-from macro.networks.layers.pool import Pool
+from macro.networks.layers import Dense, Flatten, Pool
 from macro.processes import job
 from tests.conftest import load
 

@@ -44,11 +44,10 @@ def trace(model, run):
 
 def profile(model, call, count, path):
     """Write a GPU trace by PyTorch's profiler, which sees all kernels of a process; return why not."""
-    import played_trace
     import torch_device
 
     if isinstance(getattr(model, "clock", None), device_clocks.Played):
-        return played_trace.write(model.do, call, count, path)
+        return device_clocks.play(model.do, call, count, path)
     try:
         import cupy
         import torch

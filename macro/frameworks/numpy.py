@@ -8,7 +8,6 @@ import numpy_images
 import numpy_layers
 import numpy_losses
 import numpy_optimizers
-import played_trace
 import recorder
 
 ROWS = {"numpy": {}}
@@ -42,7 +41,7 @@ def trace(model, run):
 
 
 def profile(model, call, count, path):
-    played_trace.write(model.do, call, count, path)
+    device_clocks.play(model.do, call, count, path)
 
 
 def record(model, run):

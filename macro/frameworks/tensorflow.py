@@ -77,9 +77,9 @@ def build(job):
 
 
 def trace(model, run):
-    import tf_trace
+    import tf_rows
 
-    return tf_trace.spans(model.tf, run, model.programs(), model.network["layers"], int(model.labels.shape[0]))
+    return tf_rows.spans(model.tf, run, model.programs(), model.network["layers"], int(model.labels.shape[0]))
 
 
 class Model(object):

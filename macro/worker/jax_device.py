@@ -8,12 +8,10 @@ its programs are its kernels.
 
 import gzip
 import json
-import os
 import re
-import shutil
-import tempfile
 
 import device_clocks  # beside this file
+import jax_trace
 import xplane
 
 GPU = re.compile(r"/device:GPU:(\d+)")
@@ -26,39 +24,23 @@ def profile(jax, call, wait, count, path, card):
 
     `card`: the GPU's name, None for a stand-in.
     """
-    options = jax.profiler.ProfileOptions()
-    options.python_tracer_level = 0
-    folder = tempfile.mkdtemp(prefix="kernelgap-trace-")
-    try:
-        jax.profiler.start_trace(folder, profiler_options=options)
-        try:
-            for _ in range(device_clocks.FIRST):
+
+    def run():
+        for _ in range(device_clocks.FIRST):
+            call()
+        wait()
+        with jax.profiler.TraceAnnotation(device_clocks.STEPS):
+            for _ in range(count):
                 call()
             wait()
-            with jax.profiler.TraceAnnotation(device_clocks.STEPS):
-                for _ in range(count):
-                    call()
-                wait()
-        finally:
-            jax.profiler.stop_trace()
-        planes = list(xplane.planes(_file(folder)))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+
+    planes = list(xplane.planes(xplane.profiled(jax_trace.starter(jax), jax.profiler.stop_trace, run)))
     document = trace(planes, card)
     if card and not document["deviceProperties"]:
         return "JAX's profiler saw nothing of the GPU: is CUPTI there, and may it count (NVIDIA's ERR_NVGPUCTRPERM)?"
     with gzip.open(path, "wb") as stream:
         stream.write(json.dumps(document).encode("utf-8"))
     return None
-
-
-def _file(folder):
-    for where, _, names in os.walk(folder):
-        for name in names:
-            if name.endswith(".xplane.pb"):
-                with open(os.path.join(where, name), "rb") as stream:
-                    return stream.read()
-    return b""
 
 
 def trace(planes, card):
@@ -71,7 +53,7 @@ def trace(planes, card):
             where = {"device": int(gpu.group(1)) if gpu else 0, "stream": number % STREAMS}
             for start, end, what, stats in spans:
                 labels = _of_gpu(what, stats, where) if gpu else _of_host(what, stats, None if card else where)
-                events += [_event(zero, start, end, *labels)] if labels else []
+                events += [device_clocks.event(zero, start, end, *labels)] if labels else []
                 if labels and "device" in labels[2]:
                     devices[where["device"]] = {"id": where["device"], "name": card or "stand-in"}
     return {"traceEvents": events, "deviceProperties": list(devices.values())}
@@ -101,9 +83,3 @@ def _of_gpu(what, stats, where):
         if detail in stats:
             return category, what, args
     return None
-
-
-def _event(zero, start, end, category, name, args):
-    """Return an event in the format's microseconds, from nanoseconds."""
-    span = {"ts": (start - zero) * 1e-3, "dur": (end - start) * 1e-3}
-    return dict(span, ph="X", cat=category, name=name, args=args)

@@ -17,16 +17,16 @@ DERIVATIVE = ("sub", "mul", "gt", "select_n")  # an activation's derivative, whi
 PRODUCT = ("dot_general", "add")  # the bias too
 
 
-def spans(jax, run, programs, layers, batch, inside=False):
-    """Return the spans of `run`; `programs`: (jitted function, arguments) of all that it may call."""
+def starter(jax):
+    """Return a function that starts JAX's profiler in a folder, without spans of Python."""
     options = jax.profiler.ProfileOptions()
     options.python_tracer_level = 0
-    traced, moment = xplane.record(
-        lambda folder: jax.profiler.start_trace(folder, profiler_options=options),
-        jax.profiler.stop_trace,
-        jax.profiler.TraceAnnotation,
-        run,
-    )
+    return lambda folder: jax.profiler.start_trace(folder, profiler_options=options)
+
+
+def spans(jax, run, programs, layers, batch, inside=False):
+    """Return the spans of `run`; `programs`: (jitted function, arguments) of all that it may call."""
+    traced, moment = xplane.record(starter(jax), jax.profiler.stop_trace, jax.profiler.TraceAnnotation, run)
     ran = set(stats.get("hlo_module") for _, events in traced for _, _, _, stats in events)
     by_module, products = {}, set()
     for call, arguments in programs:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 FOLDER = Path(__file__).parents[3] / "macro/worker"
-NAMES = ("boundary", "named_step", "names", "recorder", "torch_recompute", "torch_watch")
+NAMES = ("boundary", "named_step", "names", "recorder", "torch_modules", "torch_watch")
 TEXT = """
 if True:
     def go(): return 1

@@ -49,7 +49,6 @@ def available():
     import keras
 
     keras.ops.convert_to_numpy(keras.ops.matmul(keras.ops.zeros((2, 2)), keras.ops.zeros((2, 2))))
-    return
 
 
 def identity(job):
@@ -175,16 +174,13 @@ class TensorFlow(object):
     @staticmethod
     def identity():
         import tensorflow as tf
+        import tf_layers
 
-        threading = tf.config.threading
         return {
             "version": tf.version.VERSION,
             "build": tf.version.GIT_VERSION,
             "blas": "oneDNN and Eigen, of TensorFlow",
-            "threads": {
-                "intra-op": threading.get_intra_op_parallelism_threads(),
-                "inter-op": threading.get_inter_op_parallelism_threads(),
-            },
+            "threads": tf_layers.threads(tf),
             "flags": {"tf32": tf.config.experimental.tensor_float_32_execution_enabled()},
         }
 
@@ -248,17 +244,9 @@ class Torch(object):
     @staticmethod
     def identity():
         import torch
+        import torch_device
 
-        lines = [line.strip(" -") for line in torch.__config__.show().splitlines()]
-        return {
-            "version": torch.__version__,
-            "build": torch.version.git_version,
-            "blas": next((x for x in lines if "Math Kernel" in x), None),
-            "dnn": next((x for x in lines if "DNN" in x), None),
-            "dispatch": torch.backends.cpu.get_cpu_capability(),
-            "threads": {"intra-op": torch.get_num_threads(), "inter-op": torch.get_num_interop_threads()},
-            "flags": {"precision": torch.get_float32_matmul_precision()},
-        }
+        return dict(torch_device.facts(torch), flags={"precision": torch.get_float32_matmul_precision()})
 
     def prepare(self, model, criterion):
         self.model, self.criterion = model, criterion

@@ -26,7 +26,6 @@ def available():
     from kernels import build
 
     build.compiler()
-    return
 
 
 def identity(job):

@@ -26,7 +26,6 @@ def available():
     import mxnet as mx
 
     mx.nd.dot(mx.nd.zeros((2, 2)), mx.nd.zeros((2, 2))).wait_to_read()
-    return
 
 
 def identity(job):

@@ -32,7 +32,6 @@ def available():
     import torch
 
     torch.zeros(2, 2) @ torch.zeros(2, 2)
-    return
 
 
 def identity(job):
@@ -41,16 +40,10 @@ def identity(job):
     import torch
     import torch_device
 
-    lines = [line.strip(" -") for line in torch.__config__.show().splitlines()]
     facts = {
         "framework": "pytorch",
-        "version": torch.__version__,
-        "build": torch.version.git_version,
-        "blas": next((x for x in lines if "Math Kernel" in x), None),
-        "dnn": next((x for x in lines if "DNN" in x), None),
-        "dispatch": torch.backends.cpu.get_cpu_capability(),  # of its own kernels
+        **torch_device.facts(torch),
         "isa_asked": os.environ.get("ATEN_CPU_CAPABILITY"),
-        "threads": {"intra-op": torch.get_num_threads(), "inter-op": torch.get_num_interop_threads()},
         "flags": {
             "compile": job["knobs"].get("compile", False),
             "optimizer": job["knobs"].get("optimizer", "default"),

@@ -32,7 +32,6 @@ def available():
     import tensorflow as tf
 
     tf.linalg.matmul(tf.zeros((2, 2)), tf.zeros((2, 2))).numpy()
-    return
 
 
 def identity(job):
@@ -41,7 +40,6 @@ def identity(job):
     import tensorflow as tf
     from tensorflow.python.util import _pywrap_util_port as port
 
-    threading = tf.config.threading
     build = tf.sysconfig.get_build_info()
     xla, onednn = job["knobs"]["mode"] == "xla", bool(port.IsMklEnabled())
     blas = "XLA for CPU" if xla else "oneDNN and Eigen" if onednn else "Eigen"
@@ -53,10 +51,7 @@ def identity(job):
         "blas": "%s, of TensorFlow" % blas,
         "dnn": "oneDNN, on: %s" % asked if onednn and not xla else None,
         "isa_asked": os.environ.get("ONEDNN_MAX_CPU_ISA"),
-        "threads": {
-            "intra-op": threading.get_intra_op_parallelism_threads(),
-            "inter-op": threading.get_inter_op_parallelism_threads(),
-        },
+        "threads": tf_layers.threads(tf),
         "flags": {
             "mode": job["knobs"]["mode"],
             "xla": os.environ.get("XLA_FLAGS", ""),

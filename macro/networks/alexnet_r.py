@@ -7,9 +7,7 @@ the sizes of poolings up.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from macro.networks.base import Network
+from macro.networks.base import Network, by_name
 from macro.networks.layer import Layer
 from macro.networks.layers import Convolution, Dense, Flatten, Pool
 
@@ -31,10 +29,4 @@ def layers(rounding: str = "floor") -> tuple[Layer, ...]:
 
 
 TEXT = Network("alexnet-r", SOURCE, 1024, layers(), rate=0.01, momentum=0.9, input=(3, 32, 32))
-NETWORKS = {
-    network.name: network
-    for network in (
-        TEXT,
-        replace(TEXT, name="alexnet-r:caffe", source=f"{SOURCE}, Caffe's form", layers=layers("ceil")),
-    )
-}
+NETWORKS = by_name(TEXT, TEXT.variant("caffe", f"{SOURCE}, Caffe's form", layers=layers("ceil")))

@@ -6,9 +6,7 @@ MXNet) or of the 1 × 1 before it (Caffe, TensorFlow).
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from macro.networks.base import Network
+from macro.networks.base import Network, by_name
 from macro.networks.layer import Layer
 from macro.networks.layers import Add, BatchNorm, Convolution, Dense, Flatten, Pool
 
@@ -57,10 +55,4 @@ def layers(reduced: bool = False) -> tuple[Layer, ...]:
 
 
 TEXT = Network("resnet-50", f"{SOURCE}, stride on 3 × 3", 16, layers(), rate=0.01, momentum=0.9, input=(3, 224, 224))
-NETWORKS = {
-    network.name: network
-    for network in (
-        TEXT,
-        replace(TEXT, name="resnet-50:stride-1x1", source=f"{SOURCE}, stride on 1 × 1", layers=layers(reduced=True)),
-    )
-}
+NETWORKS = by_name(TEXT, TEXT.variant("stride-1x1", f"{SOURCE}, stride on 1 × 1", layers=layers(reduced=True)))

@@ -97,33 +97,31 @@ class Conv(numpy_layers.Layer):
         return self.dx
 
 
+class Activated(object):
+    """Activations of a layer by the suite's kernels."""
+
+    def __init__(self, model, spec):
+        super().__init__(model, spec)
+        self.passes = Bound(model.products)
+
+    def activate(self, z):
+        return self._pass("forward", "activation", [z, self.y]) if self.keeps else z
+
+    def derive(self, dy):
+        return self._pass("dgrad", "activation gradient", [self.y, dy, self.z]) if self.keeps else dy
+
+    def _pass(self, phase, role, arrays):
+        from kernels.ops.activation.problem import Activation
+
+        problem = Activation(self.z.size, self.activation, phase)
+        call = self.passes(phase, problem, [array.reshape(1, -1) for array in arrays])
+        self.do(self.row(role), "element-wise", call)
+        return arrays[-1]
+
+
 def activated(builder):
     """Return a builder whose layers' activations are the suite's kernels."""
-
-    class Activated(builder):
-        def __init__(self, model, spec):
-            builder.__init__(self, model, spec)
-            self.passes = Bound(model.products)
-
-        def activate(self, z):
-            if not self.keeps:
-                return z
-            return self._pass("forward", "activation", [z, self.y])
-
-        def derive(self, dy):
-            if not self.keeps:
-                return dy
-            return self._pass("dgrad", "activation gradient", [self.y, dy, self.z])
-
-        def _pass(self, phase, role, arrays):
-            from kernels.ops.activation.problem import Activation
-
-            problem = Activation(self.z.size, self.activation, phase)
-            call = self.passes(phase, problem, [array.reshape(1, -1) for array in arrays])
-            self.do(self.row(role), "element-wise", call)
-            return arrays[-1]
-
-    return Activated
+    return type(builder.__name__, (Activated, builder), {})
 
 
 class Moved(object):

@@ -112,6 +112,15 @@ LOSSES = {  # of each sample or output, whose mean is the loss
 }
 
 
+def threads(tf):
+    """Return the numbers of TensorFlow's threads."""
+    threading = tf.config.threading
+    return {
+        "intra-op": threading.get_intra_op_parallelism_threads(),
+        "inter-op": threading.get_inter_op_parallelism_threads(),
+    }
+
+
 def network(tf, layers, p, state, scope):
     """Return a function from data to logits and new state; `p`, `state`: variables by name."""
     kinds = Kinds(tf, layers)

@@ -60,7 +60,6 @@ WITH_CONVOLUTIONS = [name for name in networks.names() if name not in FCN]
 def test_parameters_are_those_of_the_tables(name: str) -> None:
     network = networks.find(name)
     assert network.parameters == COUNTS[name]
-    assert network.gradient_bytes == 4 * COUNTS[name]
 
 
 def test_a_network_of_ones_own_is_one_file() -> None:

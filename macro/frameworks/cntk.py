@@ -4,7 +4,13 @@ The criterion is summed over the batch; with `minibatch_size` equal to the batch
 rate and momentum as they are.
 """
 
+import ctypes
+import os
+import warnings
+
 import cntk_layers  # beside the worker's loop
+import numpy as np
+import numpy_losses
 
 ROWS = {"cntk": {}}
 RECIPE = {
@@ -23,8 +29,6 @@ KINDS, LOSSES, OPTIMIZERS = cntk_layers.KINDS, cntk_layers.LOSSES, cntk_layers.O
 
 
 def configure(job):
-    import warnings
-
     warnings.simplefilter("ignore")  # about a missing GPU, and a system other than Ubuntu
     import cntk
 
@@ -35,15 +39,12 @@ def configure(job):
 
 def available():
     import cntk
-    import numpy as np
 
     x = cntk.input_variable(2)
     cntk.times(x, np.eye(2, dtype=np.float32)).eval({x: np.zeros((1, 2), np.float32)})
 
 
 def identity(job):
-    import os
-
     import cntk
 
     version, isa, threads = mkl()
@@ -61,9 +62,6 @@ def identity(job):
 
 def mkl():
     """Return MKL's version, detected instruction set and number of threads, as MKL reports them."""
-    import ctypes
-    import os
-
     import cntk
 
     try:
@@ -85,8 +83,6 @@ def build(job):
 class Model(object):
     def __init__(self, job):
         import cntk
-        import numpy as np
-        import numpy_losses
 
         self.cntk, self.batch = cntk, job["batch"]
         layers = job["network"]["layers"]

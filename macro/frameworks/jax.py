@@ -1,8 +1,14 @@
 """JAX: jitted functions, the step's parameters donated; XLA for CPU. Images have their channels last."""
 
+import os
 from functools import partial
 
+import device_clocks
 import jax_layers  # beside the worker's loop
+import jax_trace
+import layouts
+import numpy as np
+import numpy_losses
 
 ROWS = {"jax": {}}
 RECIPE = {"environment": "jax", "python": "3.11", "packages": ["jax==0.10.2", "numpy==2.4.6"], "megabytes": 652}
@@ -11,8 +17,6 @@ KINDS, LOSSES, OPTIMIZERS = jax_layers.KINDS, jax_layers.LOSSES, jax_layers.OPTI
 
 
 def configure(job):
-    import os
-
     if not _on_cuda(job):
         os.environ["NPROC"] = str(job["threads"])  # size of XLA's pools, which else is the number of cores
         os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -54,8 +58,6 @@ def available():
 
 
 def identity(job):
-    import os
-
     import jax
     import jaxlib
 
@@ -88,18 +90,14 @@ def build(job):
 
 
 def trace(model, run):
-    import jax_trace
-
     return jax_trace.spans(model.jax, run, model.programs(), model.network["layers"], len(model.labels))
 
 
 def profile(model, call, count, path):
-    import jax_device
-
     def wait():
         model.jax.block_until_ready(model.asked)
 
-    return jax_device.profile(model.jax, call, wait, count, path, model.card)
+    return jax_trace.profile(model.jax, call, wait, count, path, model.card)
 
 
 def _peak(device):
@@ -111,12 +109,8 @@ class Model(object):
     """A network whose phases are one XLA executable each; the loss takes logits."""
 
     def __init__(self, job):
-        import device_clocks  # beside the worker's loop
         import jax
         import jax.numpy as jnp
-        import layouts
-        import numpy as np
-        import numpy_losses
 
         self.jax, self.np, self.network = jax, np, job["network"]
         layers, self.losses_of = self.network["layers"], LOSSES[self.network["loss"]]

@@ -6,8 +6,16 @@ with a constant rate the formula of all others, times -lr. Images have their cha
 """
 
 import contextlib
+import os
+import sys
 
 import keras_layers  # beside the worker's loop
+import keras_spans
+import layouts
+import numpy as np
+import numpy_losses
+import tf_layers
+import torch_device
 
 ROWS = {
     "keras-tensorflow": {"backend": "tensorflow"},
@@ -25,9 +33,6 @@ KINDS, LOSSES, OPTIMIZERS = keras_layers.KINDS, keras_layers.LOSSES, keras_layer
 
 
 def configure(job):
-    import os
-    import sys
-
     os.environ["KERAS_BACKEND"] = job["knobs"]["backend"]
     os.environ["KERAS_HOME"] = os.path.join(sys.prefix, "keras")  # not the user's floatx and formats
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -52,8 +57,6 @@ def available():
 
 
 def identity(job):
-    import os
-
     import keras
 
     backend = keras.backend.backend()
@@ -72,14 +75,10 @@ def build(job):
 
 
 def trace(model, run):
-    import keras_spans
-
     return keras_spans.spans(model, run)
 
 
 def record(model, run):
-    import keras_spans
-
     return keras_spans.record(model, run)
 
 
@@ -88,9 +87,6 @@ class Model(object):
 
     def __init__(self, job, backend):
         import keras
-        import layouts
-        import numpy as np
-        import numpy_losses
 
         self.np, self.keras, self.network, self.taken = np, keras, job["network"], 0
         self.lie = layouts.Last(self.network["layers"])
@@ -164,8 +160,6 @@ class Model(object):
 
     def state(self):
         """Return running statistics, the variance corrected by n/(n - 1), which Keras leaves out."""
-        import layouts
-
         arrays = self._arrays(self.kept)
         return layouts.unbiased(arrays, self.network["layers"], len(self.labels), self.taken)
 
@@ -174,7 +168,6 @@ class TensorFlow(object):
     @staticmethod
     def identity():
         import tensorflow as tf
-        import tf_layers
 
         return {
             "version": tf.version.VERSION,
@@ -244,7 +237,6 @@ class Torch(object):
     @staticmethod
     def identity():
         import torch
-        import torch_device
 
         return dict(torch_device.facts(torch), flags={"precision": torch.get_float32_matmul_precision()})
 

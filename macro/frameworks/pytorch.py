@@ -1,8 +1,14 @@
 """PyTorch: modules as its users write them, losses of torch.nn.functional, torch.optim; eager and compiled."""
 
 import contextlib
+import os
 
+import numpy as np
+import numpy_losses
+import torch_device
 import torch_layers  # beside the worker's loop
+import torch_rows
+import torch_scopes
 
 ROWS = {"pytorch": {"compile": False}, "pytorch-compile": {"compile": True}}
 RECIPE = {
@@ -20,7 +26,6 @@ KINDS, LOSSES, OPTIMIZERS = torch_layers.KINDS, torch_layers.LOSSES, torch_layer
 
 def configure(job):
     import torch
-    import torch_device  # beside the worker's loop
 
     torch.set_num_threads(job["threads"])
     torch.set_num_interop_threads(job["threads"])
@@ -35,10 +40,7 @@ def available():
 
 
 def identity(job):
-    import os
-
     import torch
-    import torch_device
 
     facts = {
         "framework": "pytorch",
@@ -59,7 +61,6 @@ def identity(job):
 
 def build(job):
     import torch
-    import torch_device
 
     torch_device.check(torch, job)
     if job["knobs"].get("compile") and torch_device.place(job) == "cpu":
@@ -80,8 +81,6 @@ def trace(model, run):
 
 def profile(model, call, count, path):
     """Write a trace of a device's kernels; return why there is none, or None."""
-    import torch_device
-
     if torch_device.place(model.job) == "cpu":
         return "its profiler sees no GPU"
     torch_device.profile(model.torch, call, count, path)
@@ -101,10 +100,7 @@ def record(model, run):
 
 class Model(object):
     def __init__(self, job):
-        import numpy as np
-        import numpy_losses  # beside the worker's loop
         import torch
-        import torch_device
 
         self.torch, self.job, self.layers = torch, job, job["network"]["layers"]
         self.loss_of = torch_layers.LOSSES[job["network"]["loss"]](torch.nn.functional)
@@ -186,9 +182,6 @@ class Model(object):
 
     def align(self, events):
         """Return rows and columns of a trace's operations: by scopes, or compiled by their order."""
-        import torch_rows
-        import torch_scopes
-
         names = dict((id(parameter), name.rpartition(".")[0]) for name, (parameter, _) in self.arrays.items())
         moved = [(names[id(p)], list(p.shape)) for p in self.net.parameters()]
         if not self.job["knobs"].get("compile"):

@@ -4,7 +4,14 @@ The update is TensorFlow's optimizer, one fused kernel a variable (v = mu*v + g,
 in single operations, is in Keras's rows. Images have their channels last.
 """
 
+import contextlib
+import os
+
+import layouts
+import numpy as np
+import numpy_losses
 import tf_layers  # beside the worker's loop
+import tf_rows
 
 ROWS = {"tensorflow-graph": {"mode": "graph"}, "tensorflow-eager": {"mode": "eager"}, "tensorflow-xla": {"mode": "xla"}}
 RECIPE = {
@@ -18,8 +25,6 @@ KINDS, LOSSES, OPTIMIZERS = tf_layers.KINDS, tf_layers.LOSSES, tf_layers.OPTIMIZ
 
 
 def configure(job):
-    import os
-
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
     import tensorflow as tf
@@ -35,8 +40,6 @@ def available():
 
 
 def identity(job):
-    import os
-
     import tensorflow as tf
     from tensorflow.python.util import _pywrap_util_port as port
 
@@ -72,18 +75,11 @@ def build(job):
 
 
 def trace(model, run):
-    import tf_rows
-
     return tf_rows.spans(model.tf, run, model.programs(), model.network["layers"], int(model.labels.shape[0]))
 
 
 class Model(object):
     def __init__(self, job):
-        import contextlib
-
-        import layouts  # beside the worker's loop
-        import numpy as np
-        import numpy_losses
         import tensorflow as tf
 
         self.tf, self.network = tf, job["network"]

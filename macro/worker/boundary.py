@@ -87,14 +87,8 @@ class Optimizers(object):
     def install(self):
         """Register the hooks. Raises AttributeError before PyTorch 2.1."""
         kind = importlib.import_module("torch.optim.optimizer")
-        self.handles = [
-            kind.register_optimizer_step_pre_hook(self.before),
-            kind.register_optimizer_step_post_hook(self.after),
-        ]
-
-    def remove(self):
-        for handle in self.handles:
-            handle.remove()
+        kind.register_optimizer_step_pre_hook(self.before)
+        kind.register_optimizer_step_post_hook(self.after)
 
     @untraced
     def before(self, optimizer, args, kwargs):

@@ -13,6 +13,14 @@ import numpy_layers
 import numpy_optimizers
 import suite_device
 
+from kernels.libs import torch as library
+from kernels.ops.activation.problem import Activation
+from kernels.ops.conv.problem import Conv as Problem
+from kernels.ops.conv.shape import SIDES
+from kernels.ops.gemm import Gemm
+from kernels.ops.optimizer.problem import RULES, Optimizer
+from macro.networks.optimizers import rule
+
 
 class Bound(object):
     """Launches of a layer, prepared at the first call, bound again when an array has moved."""
@@ -38,8 +46,6 @@ class Dense(numpy_layers.Dense):
         self.inputs, self.outputs = spec["in"][0][0], spec["out"][0]
 
     def forward(self, inputs):
-        from kernels.ops.gemm import Gemm
-
         self.x = inputs[0]
         self.do(self.row("forward"), "element-wise", np.copyto, self.z, self.weight("bias"))
         problem = Gemm(self.batch, self.outputs, self.inputs, beta=1.0)
@@ -47,8 +53,6 @@ class Dense(numpy_layers.Dense):
         return self.z
 
     def backward(self, dz):
-        from kernels.ops.gemm import Gemm
-
         problem = Gemm(self.inputs, self.outputs, self.batch, "tn")
         self.do(self.row("wgrad"), "gemm", self.bound("wgrad", problem, [self.x, dz, self.grad("weight")]))
         self.do(self.row("bias gradient"), "reduction", dz.sum, axis=0, out=self.grad("bias"))
@@ -66,9 +70,6 @@ class Conv(numpy_layers.Layer):
         self.bound = Bound(model.products)
 
     def problem(self, direction):
-        from kernels.ops.conv.problem import Conv as Problem
-        from kernels.ops.conv.shape import SIDES
-
         (c, h, w), spec = self.spec["in"][0], self.spec
         sizes = {"n": self.batch, "c": c, "h": h, "w": w, "k": spec["filters"]}
         sizes.update(r=spec["kernel"], s=spec["kernel"])
@@ -111,8 +112,6 @@ class Activated(object):
         return self._pass("dgrad", "activation gradient", [self.y, dy, self.z]) if self.keeps else dy
 
     def _pass(self, phase, role, arrays):
-        from kernels.ops.activation.problem import Activation
-
         problem = Activation(self.z.size, self.activation, phase)
         call = self.passes(phase, problem, [array.reshape(1, -1) for array in arrays])
         self.do(self.row(role), "element-wise", call)
@@ -128,9 +127,6 @@ class Moved(object):
     """An optimizer whose rule a kernel of the suite has: weights and state in one pass."""
 
     def __init__(self, plan, weights, products):
-        from kernels.ops.optimizer.problem import RULES
-        from macro.networks.optimizers import rule
-
         self.rule = rule(plan["optimizer"], plan["momentum"])
         self.plan, self.bound = plan, Bound(products)
         self.state = dict(
@@ -141,8 +137,6 @@ class Moved(object):
         """Start a step."""
 
     def move(self, do, name, w, g):
-        from kernels.ops.optimizer.problem import Optimizer
-
         settings = {"mu": self.plan["momentum"], "rho": self.plan["rho"], "eps": self.plan["epsilon"], "decay": 0.0}
         problem = Optimizer(rule=self.rule, tensors=1, size=w.size, lr=self.plan["rate"], **settings)
         do(self.bound(name, problem, [g.reshape(-1), w.reshape(-1)] + self.state[name]))
@@ -161,8 +155,6 @@ def optimizer(plan, weights, products):
 
 def torch(products):
     """Return PyTorch with gradients off; None if it is missing, and on a GPU, whose arrays are CuPy's."""
-    from kernels.libs import torch as library
-
     if library.missing() or products.on_gpu:
         return None
     module = library.load()

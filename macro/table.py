@@ -17,7 +17,7 @@ from reports.parser import OneLineParser
 
 if TYPE_CHECKING:
     from macro.frameworks import Framework
-    from macro.tables.base import Table
+    from macro.tables import Table
     from macro.timing.entry import Entry, Plan
     from reports.store import RunFile
 

@@ -17,7 +17,7 @@ BESIDE = (
     "numpy_losses",
     "numpy_optimizers",
     "suite_layers",
-    "suite_passes",
+    "numpy_images",
     "layouts",
 )  # an adapter, which is run by path and never imported
 FILES = [

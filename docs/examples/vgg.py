@@ -5,11 +5,7 @@ python -m macro explain docs/examples/vgg.py:VGG11 pytorch jax --batch 32
 """
 
 from macro.networks.base import Network
-from macro.networks.layers.conv import Convolution
-from macro.networks.layers.dense import Dense
-from macro.networks.layers.dropout import Dropout
-from macro.networks.layers.flatten import Flatten
-from macro.networks.layers.pool import Pool
+from macro.networks.layers import Convolution, Dense, Dropout, Flatten, Pool
 
 FILTERS = (64, None, 128, None, 256, 256, None, 512, 512, None, 512, 512, None)  # None: a pooling
 

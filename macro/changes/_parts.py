@@ -19,7 +19,7 @@ from macro.changes._alone import Ratio
 from macro.changes.base import Asked, Before, Forecast, Part, Step
 from macro.explaining import repeat
 from macro.networks.layer import Node
-from macro.networks.layers.pool import Pool
+from macro.networks.layers import Pool
 
 Spent: TypeAlias = "dict[Problem, dict[str, float]]"  # seconds of a step by problem and row
 PRODUCTS = ("gemm", "packing")

@@ -16,7 +16,7 @@ from macro.equality.answer import Answer, ask, norm, relative
 from macro.frameworks import find as framework
 from macro.networks import find, names
 from macro.networks.base import LOSSES
-from macro.networks.layers.shortcut import Shortcut
+from macro.networks.layers import Shortcut
 from macro.processes import job
 from macro.processes.job import Setting
 from reports import units

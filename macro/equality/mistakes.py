@@ -8,9 +8,7 @@ from dataclasses import replace
 
 from macro.networks.base import Network
 from macro.networks.layer import Layer, Node
-from macro.networks.layers.conv import Convolution
-from macro.networks.layers.norm import BatchNorm
-from macro.networks.layers.pool import Pool
+from macro.networks.layers import BatchNorm, Convolution, Pool
 
 ALONE = 5  # layers in which a mistake may be made, of which each is tried by itself
 

@@ -4,6 +4,14 @@ The criterion is summed over the batch; with `minibatch_size` equal to the batch
 rate and momentum as they are.
 """
 
+import ctypes
+import os
+import warnings
+
+import cntk_layers  # beside the worker's loop
+import numpy as np
+import numpy_losses
+
 ROWS = {"cntk": {}}
 RECIPE = {
     "environment": "cntk",
@@ -17,11 +25,10 @@ RECIPE = {
     "megabytes": 457,
     "needs": {"cntk": "gcc"},
 }
+KINDS, LOSSES, OPTIMIZERS = cntk_layers.KINDS, cntk_layers.LOSSES, cntk_layers.OPTIMIZERS
 
 
 def configure(job):
-    import warnings
-
     warnings.simplefilter("ignore")  # about a missing GPU, and a system other than Ubuntu
     import cntk
 
@@ -30,38 +37,14 @@ def configure(job):
     cntk.logging.set_trace_level(cntk.logging.TraceLevel.Error)
 
 
-def kinds():
-    """Return the kinds of layers that CNTK supports."""
-    import cntk_layers
-
-    return tuple(cntk_layers.KINDS)
-
-
-def losses():
-    """Return the losses that CNTK supports."""
-    import cntk_layers
-
-    return tuple(cntk_layers.LOSSES)
-
-
-def optimizers():
-    """Return the optimizers that CNTK supports."""
-    import cntk_layers
-
-    return tuple(cntk_layers.OPTIMIZERS)
-
-
 def available():
     import cntk
-    import numpy as np
 
     x = cntk.input_variable(2)
     cntk.times(x, np.eye(2, dtype=np.float32)).eval({x: np.zeros((1, 2), np.float32)})
 
 
 def identity(job):
-    import os
-
     import cntk
 
     version, isa, threads = mkl()
@@ -79,9 +62,6 @@ def identity(job):
 
 def mkl():
     """Return MKL's version, detected instruction set and number of threads, as MKL reports them."""
-    import ctypes
-    import os
-
     import cntk
 
     try:
@@ -103,9 +83,6 @@ def build(job):
 class Model(object):
     def __init__(self, job):
         import cntk
-        import cntk_layers  # beside the worker's loop
-        import numpy as np
-        import numpy_losses
 
         self.cntk, self.batch = cntk, job["batch"]
         layers = job["network"]["layers"]
@@ -123,7 +100,7 @@ class Model(object):
         self.inputs.update((variable, cntk.Value(mask)) for variable, mask in given.items())
         self.both = dict(self.inputs)
         self.both[classes] = cntk.Value.one_hot(labels.tolist(), count) if sparse else cntk.Value(labels)
-        self.logits, self.criterion = x, cntk_layers.LOSSES[job["network"]["loss"]](cntk, x, classes)
+        self.logits, self.criterion = x, LOSSES[job["network"]["loss"]](cntk, x, classes)
         make = cntk_layers.OPTIMIZERS[job["network"]["optimizer"]]
         learner = make(cntk, x.parameters, job["network"], self.batch)
         self.trainer = cntk.Trainer(x, (self.criterion, None), [learner])

@@ -1,15 +1,22 @@
 """JAX: jitted functions, the step's parameters donated; XLA for CPU. Images have their channels last."""
 
+import os
 from functools import partial
+
+import device_clocks
+import jax_layers  # beside the worker's loop
+import jax_trace
+import layouts
+import numpy as np
+import numpy_losses
 
 ROWS = {"jax": {}}
 RECIPE = {"environment": "jax", "python": "3.11", "packages": ["jax==0.10.2", "numpy==2.4.6"], "megabytes": 652}
 DEVICES = ("cpu", "cuda", "fake")
+KINDS, LOSSES, OPTIMIZERS = jax_layers.KINDS, jax_layers.LOSSES, jax_layers.OPTIMIZERS
 
 
 def configure(job):
-    import os
-
     if not _on_cuda(job):
         os.environ["NPROC"] = str(job["threads"])  # size of XLA's pools, which else is the number of cores
         os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -38,27 +45,6 @@ def _device(job):
     return jax.devices()[index]
 
 
-def kinds():
-    """Return the kinds of layers that JAX supports."""
-    import jax_layers
-
-    return jax_layers.NAMES
-
-
-def losses():
-    """Return the losses that JAX supports."""
-    import jax_layers
-
-    return tuple(jax_layers.LOSSES)
-
-
-def optimizers():
-    """Return the optimizers that JAX supports."""
-    import jax_optimizers
-
-    return tuple(jax_optimizers.OPTIMIZERS)
-
-
 def available():
     import jax
     import jax.numpy as jnp
@@ -72,8 +58,6 @@ def available():
 
 
 def identity(job):
-    import os
-
     import jax
     import jaxlib
 
@@ -106,18 +90,14 @@ def build(job):
 
 
 def trace(model, run):
-    import jax_trace
-
     return jax_trace.spans(model.jax, run, model.programs(), model.network["layers"], len(model.labels))
 
 
 def profile(model, call, count, path):
-    import jax_device
-
     def wait():
         model.jax.block_until_ready(model.asked)
 
-    return jax_device.profile(model.jax, call, wait, count, path, model.card)
+    return jax_trace.profile(model.jax, call, wait, count, path, model.card)
 
 
 def _peak(device):
@@ -129,24 +109,18 @@ class Model(object):
     """A network whose phases are one XLA executable each; the loss takes logits."""
 
     def __init__(self, job):
-        import device_clocks  # beside the worker's loop
         import jax
         import jax.numpy as jnp
-        import jax_layers
-        import jax_optimizers
-        import layouts
-        import numpy as np
-        import numpy_losses
 
         self.jax, self.np, self.network = jax, np, job["network"]
-        layers, self.losses_of = self.network["layers"], jax_layers.LOSSES[self.network["loss"]]
+        layers, self.losses_of = self.network["layers"], LOSSES[self.network["loss"]]
         self.lie, self._apply = layouts.Last(layers), jax_layers.network(jax, layers)
         with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
             # jnp.array copies: the step donates these arrays.
             self.p = dict((name, jnp.array(self.lie.to(name, weights[name]))) for name in weights.files)
             self.x = jnp.array(self.lie.data(data["x"]))
             self.labels = jnp.array(numpy_losses.wanted(self.network, data["labels"], np.int32))
-        self.moved, self.v = jax_optimizers.moved, jax_optimizers.begin(jnp, self.network, self.p)
+        self.moved, self.v = jax_layers.moved, jax_layers.begin(jnp, self.network, self.p)
         self.kept = dict((name, jnp.array(x)) for name, x in layouts.begin(layers).items())
         self.kept.update(jax_layers.keys(jax, layers))
         self._logits, self._loss = jax.jit(self._forward), jax.jit(self._value)

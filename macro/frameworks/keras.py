@@ -6,6 +6,16 @@ with a constant rate the formula of all others, times -lr. Images have their cha
 """
 
 import contextlib
+import os
+import sys
+
+import keras_layers  # beside the worker's loop
+import keras_spans
+import layouts
+import numpy as np
+import numpy_losses
+import tf_layers
+import torch_device
 
 ROWS = {
     "keras-tensorflow": {"backend": "tensorflow"},
@@ -19,12 +29,10 @@ RECIPE = {
     "index": {"https://download.pytorch.org/whl/cpu": ["torch==2.13.0+cpu"]},
     "megabytes": 3077,
 }
+KINDS, LOSSES, OPTIMIZERS = keras_layers.KINDS, keras_layers.LOSSES, keras_layers.OPTIMIZERS
 
 
 def configure(job):
-    import os
-    import sys
-
     os.environ["KERAS_BACKEND"] = job["knobs"]["backend"]
     os.environ["KERAS_HOME"] = os.path.join(sys.prefix, "keras")  # not the user's floatx and formats
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -42,37 +50,13 @@ def configure(job):
         torch.set_num_interop_threads(job["threads"])
 
 
-def kinds():
-    """Return the kinds of layers that Keras supports."""
-    import keras_layers
-
-    return keras_layers.NAMES
-
-
-def losses():
-    """Return the losses that Keras supports."""
-    import keras_layers
-
-    return tuple(keras_layers.LOSSES)
-
-
-def optimizers():
-    """Return the optimizers that Keras supports."""
-    import keras_layers
-
-    return tuple(keras_layers.OPTIMIZERS)
-
-
 def available():
     import keras
 
     keras.ops.convert_to_numpy(keras.ops.matmul(keras.ops.zeros((2, 2)), keras.ops.zeros((2, 2))))
-    return
 
 
 def identity(job):
-    import os
-
     import keras
 
     backend = keras.backend.backend()
@@ -91,14 +75,10 @@ def build(job):
 
 
 def trace(model, run):
-    import keras_spans
-
     return keras_spans.spans(model, run)
 
 
 def record(model, run):
-    import keras_spans
-
     return keras_spans.record(model, run)
 
 
@@ -107,10 +87,6 @@ class Model(object):
 
     def __init__(self, job, backend):
         import keras
-        import keras_layers  # beside the worker's loop
-        import layouts
-        import numpy as np
-        import numpy_losses
 
         self.np, self.keras, self.network, self.taken = np, keras, job["network"], 0
         self.lie = layouts.Last(self.network["layers"])
@@ -184,8 +160,6 @@ class Model(object):
 
     def state(self):
         """Return running statistics, the variance corrected by n/(n - 1), which Keras leaves out."""
-        import layouts
-
         arrays = self._arrays(self.kept)
         return layouts.unbiased(arrays, self.network["layers"], len(self.labels), self.taken)
 
@@ -195,15 +169,11 @@ class TensorFlow(object):
     def identity():
         import tensorflow as tf
 
-        threading = tf.config.threading
         return {
             "version": tf.version.VERSION,
             "build": tf.version.GIT_VERSION,
             "blas": "oneDNN and Eigen, of TensorFlow",
-            "threads": {
-                "intra-op": threading.get_intra_op_parallelism_threads(),
-                "inter-op": threading.get_inter_op_parallelism_threads(),
-            },
+            "threads": tf_layers.threads(tf),
             "flags": {"tf32": tf.config.experimental.tensor_float_32_execution_enabled()},
         }
 
@@ -268,16 +238,7 @@ class Torch(object):
     def identity():
         import torch
 
-        lines = [line.strip(" -") for line in torch.__config__.show().splitlines()]
-        return {
-            "version": torch.__version__,
-            "build": torch.version.git_version,
-            "blas": next((x for x in lines if "Math Kernel" in x), None),
-            "dnn": next((x for x in lines if "DNN" in x), None),
-            "dispatch": torch.backends.cpu.get_cpu_capability(),
-            "threads": {"intra-op": torch.get_num_threads(), "inter-op": torch.get_num_interop_threads()},
-            "flags": {"precision": torch.get_float32_matmul_precision()},
-        }
+        return dict(torch_device.facts(torch), flags={"precision": torch.get_float32_matmul_precision()})
 
     def prepare(self, model, criterion):
         self.model, self.criterion = model, criterion

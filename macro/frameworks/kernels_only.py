@@ -1,49 +1,39 @@
 """The suite's kernels, one after another, by the best variant of each product: near what a step needs."""
 
+import importlib.util
 import sys
 from functools import partial
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the suite's root: this file is run by path
+
 import device_clocks  # beside the worker's loop
 import numpy as np
+import numpy_losses
+import numpy_optimizers
 import recorder
 import suite_device
 import suite_layers
-import suite_passes
 import suite_products
+import torch_device
 
-ROOT = next(x for x in Path(__file__).resolve().parents if not (x / "__init__.py").exists())
-sys.path.insert(0, str(ROOT))  # the suite's root: this file is run by path
+from kernels.build import compiler
+from kernels.catalog import find
+from kernels.devices.cpu import open_device
+from kernels.ops.activation.problem import Activation
+from kernels.ops.gemm import Gemm
+from kernels.ops.optimizer.problem import Optimizer
+from kernels.ops.softmax.problem import Softmax
+from kernels.setting import Setting
 
 ROWS = {"kernels-only": {"chooses": True}}  # times kernels, so nothing may run beside it
 RECIPE = {}
 DEVICES = ("cpu", "cuda", "fake")
-
-
-def kinds():
-    """Return the kinds of layers that the suite's kernels support."""
-    return tuple(suite_layers.KINDS)
-
-
-def losses():
-    """Return the losses that the suite's kernels support."""
-    import numpy_losses
-
-    return tuple(numpy_losses.KINDS)
-
-
-def optimizers():
-    """Return the optimizers that the suite's kernels support."""
-    import numpy_optimizers
-
-    return tuple(numpy_optimizers.KINDS)
+KINDS, LOSSES, OPTIMIZERS = suite_layers.KINDS, numpy_losses.KINDS, numpy_optimizers.KINDS
 
 
 def available():
-    from kernels import build
-
-    build.compiler()
-    return
+    compiler()
 
 
 def identity(job):
@@ -61,11 +51,8 @@ def trace(model, run):
 
 def profile(model, call, count, path):
     """Write a GPU trace by PyTorch's profiler, which sees all kernels of a process; return why not."""
-    import played_trace
-    import torch_device
-
     if isinstance(getattr(model, "clock", None), device_clocks.Played):
-        return played_trace.write(model.do, call, count, path)
+        return device_clocks.play(model.do, call, count, path)
     try:
         import cupy
         import torch
@@ -103,36 +90,28 @@ def build(job):
 
 
 def _graph(job):
-    import importlib.util
-
     spec = importlib.util.spec_from_file_location("plain", str(Path(__file__).with_name("numpy.py")))
     plain = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(plain)
 
     class Graph(plain.Model):
-        builders = suite_layers.KINDS
+        builders = KINDS
 
         def __init__(self, job):
             self.products = suite_products.Products(job)
             plain.Model.__init__(self, job)
-            self.optimizer = suite_passes.optimizer(job["network"], self.weights, self.products)
+            self.optimizer = suite_layers.optimizer(job["network"], self.weights, self.products)
 
     return Graph(job)
 
 
 def kernel(problem, variant, buffers, threads):
     """Return the call of a kernel of the suite on these buffers."""
-    from kernels.catalog import find
-    from kernels.devices.cpu import open_device
-    from kernels.setting import Setting
-
     return find(problem.op, variant).prepare(problem, open_device(), Setting(threads))(buffers).call
 
 
 def _wgrad(inputs, outputs, batch, mean):
     """Return the product that computes a gradient of weights."""
-    from kernels.ops.gemm import Gemm
-
     return Gemm(alpha=mean, m=inputs, n=outputs, k=batch, trans="tn")
 
 
@@ -176,9 +155,6 @@ class Model(object):
 
     def _layer(self, i):
         """Return the calls of a layer: copy the bias, add the product to it, apply the activation in place."""
-        from kernels.ops.activation.problem import Activation
-        from kernels.ops.gemm import Gemm
-
         layer, y = self.layers[i], self.y[i]
         bias = self.weights[layer["name"] + ".bias"]
         problem = Gemm(self.batch, layer["outputs"], layer["inputs"], beta=1.0)
@@ -193,8 +169,6 @@ class Model(object):
 
     def _softmax(self):
         """Return the call that computes p − y and the loss of every sample."""
-        from kernels.ops.softmax.problem import Softmax
-
         logits, classes = self.y[-1], self.layers[-1]["outputs"]
         self.dz, self.losses = np.zeros_like(logits), np.zeros(self.batch, np.float32)
         call = kernel(Softmax(self.batch, classes), "c", [logits, self.labels, self.dz, self.losses], 1)
@@ -206,9 +180,6 @@ class Model(object):
         With `moves` each layer's weights are updated after the gradient of its input has been computed from the old
         ones.
         """
-        from kernels.ops.activation.problem import Activation
-        from kernels.ops.gemm import Gemm
-
         calls, dz = [], self.dz
         mean = 1.0 / self.batch
         for i in reversed(range(len(self.layers))):
@@ -236,9 +207,6 @@ class Model(object):
 
     def _weight(self, name, x, dz, mean, moves):
         """Return the calls for a layer's weight and bias: their gradients, or with `moves` their update."""
-        from kernels.ops.gemm import Gemm
-        from kernels.ops.optimizer.problem import Optimizer
-
         inputs, outputs = x.shape[1], dz.shape[1]
         row = np.zeros(outputs, np.float32)
         bias = self.weights[name + ".bias"]

@@ -1,6 +1,13 @@
 """MXNet 1.9.1 (the last): gluon's layers, hybridized with static memory, and its Trainer."""
 
 import contextlib
+import ctypes
+import os
+
+import layouts
+import mxnet_layers  # beside the worker's loop
+import numpy as np
+import numpy_losses
 
 ROWS = {"mxnet": {}}
 RECIPE = {
@@ -10,46 +17,21 @@ RECIPE = {
     "packages": ["mxnet==1.9.1", "numpy==1.23.5"],
     "megabytes": 310,
 }
+KINDS, LOSSES, OPTIMIZERS = mxnet_layers.KINDS, mxnet_layers.LOSSES, mxnet_layers.OPTIMIZERS
 
 
 def configure(job):
-    import os
-
     # Threads that run operators; inside an operator OpenMP's threads count.
     os.environ["MXNET_CPU_WORKER_NTHREADS"] = str(job["threads"])
-
-
-def kinds():
-    """Return the kinds of layers that MXNet supports."""
-    import mxnet_layers
-
-    return tuple(mxnet_layers.KINDS)
-
-
-def losses():
-    """Return the losses that MXNet supports."""
-    import mxnet_layers
-
-    return tuple(mxnet_layers.LOSSES)
-
-
-def optimizers():
-    """Return the optimizers that MXNet supports."""
-    import mxnet_layers
-
-    return tuple(mxnet_layers.OPTIMIZERS)
 
 
 def available():
     import mxnet as mx
 
     mx.nd.dot(mx.nd.zeros((2, 2)), mx.nd.zeros((2, 2))).wait_to_read()
-    return
 
 
 def identity(job):
-    import os
-
     import mxnet as mx
 
     on = sorted(feature.name for feature in mx.runtime.feature_list() if feature.enabled)
@@ -69,8 +51,6 @@ def identity(job):
 
 def openblas():
     """Return the version and kernels of the OpenBLAS inside MXNet; None without one."""
-    import ctypes
-
     import mxnet as mx
 
     try:
@@ -92,9 +72,6 @@ class Model(object):
 
     def __init__(self, job):
         import mxnet as mx
-        import mxnet_layers  # beside the worker's loop
-        import numpy as np
-        import numpy_losses
 
         self.mx, self.np, self.network, self.batch, self.taken = mx, np, job["network"], job["batch"], 0
         self.net, parameters = mxnet_layers.network(mx, self.network["layers"], self.batch)
@@ -179,8 +156,6 @@ class Model(object):
 
     def state(self):
         """Return running statistics, the variance corrected by n/(n - 1), which MXNet leaves out."""
-        import layouts
-
         arrays = dict((name, x.data().asnumpy()) for name, x in self.kept.items())
         return layouts.unbiased(arrays, self.network["layers"], self.batch, self.taken)
 

@@ -3,33 +3,17 @@
 import functools
 
 import device_clocks  # beside the worker's loop
-import graphs
 import numpy as np
+import numpy_images
 import numpy_layers
 import numpy_losses
 import numpy_optimizers
-import played_trace
 import recorder
 
 ROWS = {"numpy": {}}
 RECIPE = {}
 DEVICES = ("cpu", "fake")
-BUILDERS = dict(numpy_layers.KINDS, **graphs.builders("numpy"))
-
-
-def kinds():
-    """Return the kinds of layers that NumPy's builders support."""
-    return tuple(BUILDERS)
-
-
-def losses():
-    """Return the losses that are written in NumPy."""
-    return tuple(numpy_losses.KINDS)
-
-
-def optimizers():
-    """Return the optimizers that are written in NumPy."""
-    return tuple(numpy_optimizers.KINDS)
+KINDS, LOSSES, OPTIMIZERS = numpy_images.KINDS, numpy_losses.KINDS, numpy_optimizers.KINDS
 
 
 def available():
@@ -57,7 +41,7 @@ def trace(model, run):
 
 
 def profile(model, call, count, path):
-    played_trace.write(model.do, call, count, path)
+    device_clocks.play(model.do, call, count, path)
 
 
 def record(model, run):
@@ -87,7 +71,7 @@ class Model(numpy_layers.Products):
     All arrays of a step are allocated once, except those of the loss.
     """
 
-    builders = BUILDERS
+    builders = KINDS
 
     def __init__(self, job, order=None, shares=None):
         with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
@@ -95,10 +79,10 @@ class Model(numpy_layers.Products):
             x, self.labels = (numpy_layers.copied(data[name]) for name in ("x", "labels"))
         self.batch, self.order = len(self.labels), order  # order of the terms of each sum, or None
         classes, shares = job["network"]["layers"][-1]["out"][0], shares and np.float32(shares)
-        self.criterion = numpy_losses.KINDS[job["network"]["loss"]](self.labels, classes, shares)
+        self.criterion = LOSSES[job["network"]["loss"]](self.labels, classes, shares)
         self.do = recorder.Steps()
         plan = dict(job["network"], elsewhere=job["knobs"].get("elsewhere"))
-        self.optimizer = numpy_optimizers.KINDS[plan["optimizer"]](plan, self.weights)
+        self.optimizer = OPTIMIZERS[plan["optimizer"]](plan, self.weights)
         self.grads = dict((name, numpy_layers.aligned(w.shape)) for name, w in self.weights.items())
         self.values = {"input": x}  # and each layer's output
         self.layers = [self.builders[layer["kind"]](self, layer) for layer in job["network"]["layers"]]

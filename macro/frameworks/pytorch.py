@@ -1,6 +1,14 @@
 """PyTorch: modules as its users write them, losses of torch.nn.functional, torch.optim; eager and compiled."""
 
 import contextlib
+import os
+
+import numpy as np
+import numpy_losses
+import torch_device
+import torch_layers  # beside the worker's loop
+import torch_rows
+import torch_scopes
 
 ROWS = {"pytorch": {"compile": False}, "pytorch-compile": {"compile": True}}
 RECIPE = {
@@ -13,11 +21,11 @@ RECIPE = {
     "needs": {"pytorch-compile": "g++"},
 }
 DEVICES = ("cpu", "cuda", "fake")
+KINDS, LOSSES, OPTIMIZERS = torch_layers.KINDS, torch_layers.LOSSES, torch_layers.OPTIMIZERS
 
 
 def configure(job):
     import torch
-    import torch_device  # beside the worker's loop
 
     torch.set_num_threads(job["threads"])
     torch.set_num_interop_threads(job["threads"])
@@ -25,50 +33,19 @@ def configure(job):
     torch_device.configure(torch, job)
 
 
-def kinds():
-    """Return the kinds of layers that PyTorch supports."""
-    import torch_layers
-
-    return tuple(torch_layers.KINDS)
-
-
-def losses():
-    """Return the losses that PyTorch supports."""
-    import torch_layers
-
-    return tuple(torch_layers.LOSSES)
-
-
-def optimizers():
-    """Return the optimizers that PyTorch supports."""
-    import torch_layers
-
-    return tuple(torch_layers.OPTIMIZERS)
-
-
 def available():
     import torch
 
     torch.zeros(2, 2) @ torch.zeros(2, 2)
-    return
 
 
 def identity(job):
-    import os
-
     import torch
-    import torch_device
 
-    lines = [line.strip(" -") for line in torch.__config__.show().splitlines()]
     facts = {
         "framework": "pytorch",
-        "version": torch.__version__,
-        "build": torch.version.git_version,
-        "blas": next((x for x in lines if "Math Kernel" in x), None),
-        "dnn": next((x for x in lines if "DNN" in x), None),
-        "dispatch": torch.backends.cpu.get_cpu_capability(),  # of its own kernels
+        **torch_device.facts(torch),
         "isa_asked": os.environ.get("ATEN_CPU_CAPABILITY"),
-        "threads": {"intra-op": torch.get_num_threads(), "inter-op": torch.get_num_interop_threads()},
         "flags": {
             "compile": job["knobs"].get("compile", False),
             "optimizer": job["knobs"].get("optimizer", "default"),
@@ -84,7 +61,6 @@ def identity(job):
 
 def build(job):
     import torch
-    import torch_device
 
     torch_device.check(torch, job)
     if job["knobs"].get("compile") and torch_device.place(job) == "cpu":
@@ -105,8 +81,6 @@ def trace(model, run):
 
 def profile(model, call, count, path):
     """Write a trace of a device's kernels; return why there is none, or None."""
-    import torch_device
-
     if torch_device.place(model.job) == "cpu":
         return "its profiler sees no GPU"
     torch_device.profile(model.torch, call, count, path)
@@ -126,11 +100,7 @@ def record(model, run):
 
 class Model(object):
     def __init__(self, job):
-        import numpy as np
-        import numpy_losses  # beside the worker's loop
         import torch
-        import torch_device
-        import torch_layers
 
         self.torch, self.job, self.layers = torch, job, job["network"]["layers"]
         self.loss_of = torch_layers.LOSSES[job["network"]["loss"]](torch.nn.functional)
@@ -212,9 +182,6 @@ class Model(object):
 
     def align(self, events):
         """Return rows and columns of a trace's operations: by scopes, or compiled by their order."""
-        import torch_rows
-        import torch_scopes
-
         names = dict((id(parameter), name.rpartition(".")[0]) for name, (parameter, _) in self.arrays.items())
         moved = [(names[id(p)], list(p.shape)) for p in self.net.parameters()]
         if not self.job["knobs"].get("compile"):

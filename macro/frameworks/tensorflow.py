@@ -4,6 +4,15 @@ The update is TensorFlow's optimizer, one fused kernel a variable (v = mu*v + g,
 in single operations, is in Keras's rows. Images have their channels last.
 """
 
+import contextlib
+import os
+
+import layouts
+import numpy as np
+import numpy_losses
+import tf_layers  # beside the worker's loop
+import tf_rows
+
 ROWS = {"tensorflow-graph": {"mode": "graph"}, "tensorflow-eager": {"mode": "eager"}, "tensorflow-xla": {"mode": "xla"}}
 RECIPE = {
     "environment": "tensorflow",
@@ -12,11 +21,10 @@ RECIPE = {
     "packages": ["tensorflow-cpu==2.21.0", "numpy==2.4.6"],
     "megabytes": 1619,
 }
+KINDS, LOSSES, OPTIMIZERS = tf_layers.KINDS, tf_layers.LOSSES, tf_layers.OPTIMIZERS
 
 
 def configure(job):
-    import os
-
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
     import tensorflow as tf
@@ -25,41 +33,16 @@ def configure(job):
     tf.config.threading.set_inter_op_parallelism_threads(job["threads"])
 
 
-def kinds():
-    """Return the kinds of layers that TensorFlow supports."""
-    import tf_layers
-
-    return tf_layers.NAMES
-
-
-def losses():
-    """Return the losses that TensorFlow supports."""
-    import tf_layers
-
-    return tuple(tf_layers.LOSSES)
-
-
-def optimizers():
-    """Return the optimizers that TensorFlow supports."""
-    import tf_optimizers
-
-    return tuple(tf_optimizers.OPTIMIZERS)
-
-
 def available():
     import tensorflow as tf
 
     tf.linalg.matmul(tf.zeros((2, 2)), tf.zeros((2, 2))).numpy()
-    return
 
 
 def identity(job):
-    import os
-
     import tensorflow as tf
     from tensorflow.python.util import _pywrap_util_port as port
 
-    threading = tf.config.threading
     build = tf.sysconfig.get_build_info()
     xla, onednn = job["knobs"]["mode"] == "xla", bool(port.IsMklEnabled())
     blas = "XLA for CPU" if xla else "oneDNN and Eigen" if onednn else "Eigen"
@@ -71,10 +54,7 @@ def identity(job):
         "blas": "%s, of TensorFlow" % blas,
         "dnn": "oneDNN, on: %s" % asked if onednn and not xla else None,
         "isa_asked": os.environ.get("ONEDNN_MAX_CPU_ISA"),
-        "threads": {
-            "intra-op": threading.get_intra_op_parallelism_threads(),
-            "inter-op": threading.get_inter_op_parallelism_threads(),
-        },
+        "threads": tf_layers.threads(tf),
         "flags": {
             "mode": job["knobs"]["mode"],
             "xla": os.environ.get("XLA_FLAGS", ""),
@@ -95,24 +75,15 @@ def build(job):
 
 
 def trace(model, run):
-    import tf_trace
-
-    return tf_trace.spans(model.tf, run, model.programs(), model.network["layers"], int(model.labels.shape[0]))
+    return tf_rows.spans(model.tf, run, model.programs(), model.network["layers"], int(model.labels.shape[0]))
 
 
 class Model(object):
     def __init__(self, job):
-        import contextlib
-
-        import layouts  # beside the worker's loop
-        import numpy as np
-        import numpy_losses
         import tensorflow as tf
-        import tf_layers
-        import tf_optimizers
 
         self.tf, self.network = tf, job["network"]
-        layers, self.losses_of = self.network["layers"], tf_layers.LOSSES[self.network["loss"]]
+        layers, self.losses_of = self.network["layers"], LOSSES[self.network["loss"]]
         self.lie = layouts.Last(layers)
         with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
             given = dict((name, self.lie.to(name, weights[name])) for name in weights.files)
@@ -128,7 +99,7 @@ class Model(object):
             "eager": lambda call: call,
         }[job["knobs"]["mode"]]
         self.scope = contextlib.nullcontext if job["knobs"]["mode"] == "eager" else tf.name_scope
-        make = tf_optimizers.OPTIMIZERS[self.network["optimizer"]]
+        make = OPTIMIZERS[self.network["optimizer"]]
         self.optimizer = make(tf, self.network, self.variables, self.scope)
         self.apply = tf_layers.network(tf, layers, self.p, self.kept, self.scope)
         self.call_forward, self.call_gradient = wrap(self._logits), wrap(self._gradient)

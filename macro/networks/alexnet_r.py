@@ -7,14 +7,9 @@ the sizes of poolings up.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from macro.networks.base import Network
+from macro.networks.base import Network, by_name
 from macro.networks.layer import Layer
-from macro.networks.layers.conv import Convolution
-from macro.networks.layers.dense import Dense
-from macro.networks.layers.flatten import Flatten
-from macro.networks.layers.pool import Pool
+from macro.networks.layers import Convolution, Dense, Flatten, Pool
 
 SOURCE = "arXiv 1608.07249, AlexNet-R"
 
@@ -34,10 +29,4 @@ def layers(rounding: str = "floor") -> tuple[Layer, ...]:
 
 
 TEXT = Network("alexnet-r", SOURCE, 1024, layers(), rate=0.01, momentum=0.9, input=(3, 32, 32))
-NETWORKS = {
-    network.name: network
-    for network in (
-        TEXT,
-        replace(TEXT, name="alexnet-r:caffe", source=f"{SOURCE}, Caffe's form", layers=layers("ceil")),
-    )
-}
+NETWORKS = by_name(TEXT, TEXT.variant("caffe", f"{SOURCE}, Caffe's form", layers=layers("ceil")))

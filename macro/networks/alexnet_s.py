@@ -8,14 +8,9 @@ its pooling read relu3 and fc8 reads that pooling, so that nobody computes conv4
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from macro.networks.base import Network
+from macro.networks.base import Network, by_name
 from macro.networks.layer import Layer
-from macro.networks.layers.conv import Convolution
-from macro.networks.layers.dense import Dense
-from macro.networks.layers.flatten import Flatten
-from macro.networks.layers.pool import Pool
+from macro.networks.layers import Convolution, Dense, Flatten, Pool
 
 SOURCE = "arXiv 1608.07249, AlexNet-S"
 CLASSES = 1000
@@ -73,33 +68,22 @@ SCRIPTS = Network(
     rate=0.01,
     input=(3, 224, 224),
 )
-NETWORKS = {
-    network.name: network
-    for network in (
-        SCRIPTS,
-        replace(
-            SCRIPTS,
-            name="alexnet-s:tf",
-            source=f"{SOURCE}, TensorFlow's form: SAME padding, ReLU on the logits",
-            layers=(*features((0, 2, 1), "ceil", SAME), *classifier("relu")),
-        ),
-        replace(
-            SCRIPTS,
-            name="alexnet-s:cntk",
-            source=f"{SOURCE}, CNTK's form: convolutions that keep the size of images",
-            layers=(*features((0, 2, 1), first=CENTERED), *classifier()),
-        ),
-        replace(
-            SCRIPTS,
-            name="alexnet-s:caffe",
-            source=f"{SOURCE}, Caffe's form: no padding, sizes of poolings round up",
-            layers=(*features((0, 0, 0), "ceil"), *classifier()),
-        ),
-        replace(
-            SCRIPTS,
-            name="alexnet-s:mxnet",
-            source=f"{SOURCE}, MXNet's form: the layers that its graph reaches",
-            layers=MIS_WIRED,
-        ),
-    )
-}
+NETWORKS = by_name(
+    SCRIPTS,
+    SCRIPTS.variant(
+        "tf",
+        f"{SOURCE}, TensorFlow's form: SAME padding, ReLU on the logits",
+        layers=(*features((0, 2, 1), "ceil", SAME), *classifier("relu")),
+    ),
+    SCRIPTS.variant(
+        "cntk",
+        f"{SOURCE}, CNTK's form: convolutions that keep the size of images",
+        layers=(*features((0, 2, 1), first=CENTERED), *classifier()),
+    ),
+    SCRIPTS.variant(
+        "caffe",
+        f"{SOURCE}, Caffe's form: no padding, sizes of poolings round up",
+        layers=(*features((0, 0, 0), "ceil"), *classifier()),
+    ),
+    SCRIPTS.variant("mxnet", f"{SOURCE}, MXNet's form: the layers that its graph reaches", layers=MIS_WIRED),
+)

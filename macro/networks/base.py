@@ -6,14 +6,14 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from functools import cached_property
 from typing import Any, get_type_hints
 
 from macro.networks import layers as kinds
 from macro.networks import optimizers
 from macro.networks.layer import ACTIVATIONS, INPUT, Layer, Node, Shape, size
-from macro.networks.layers.dense import Dense
+from macro.networks.layers import Dense
 from micro.planning.network import NETWORK as WRITTEN
 from micro.planning.written import check
 
@@ -96,11 +96,6 @@ class Network:
         return sum(node.count for node in self.nodes)
 
     @property
-    def gradient_bytes(self) -> int:
-        """Bytes of all gradients in single precision."""
-        return 4 * self.parameters
-
-    @property
     def classes(self) -> int:
         """Outputs of the last layer."""
         return self.nodes[-1].output[0]
@@ -122,6 +117,10 @@ class Network:
         """
         update = optimizers.flops(self.optimizer, self.momentum) * self.parameters if phase == "step" else 0
         return sum(node.flops(batch, phase) for node in self.nodes) + update
+
+    def variant(self, suffix: str, source: str, **changes: Any) -> Network:
+        """Return the variant `name:suffix`, with other fields."""
+        return replace(self, name=f"{self.name}:{suffix}", source=source, **changes)
 
     def data(self) -> dict[str, Any]:
         """Return the network as the JSON of a network file."""
@@ -186,6 +185,11 @@ def chain(
 ) -> Network:
     """Return a network of dense layers alone, with these sizes from the input on."""
     return Network(name, source, batch, dense(*sizes[1:], hidden=hidden), rate, momentum, tuple(sizes[:1]))
+
+
+def by_name(*networks: Network) -> dict[str, Network]:
+    """Return networks by their names, as a file's NETWORKS."""
+    return {network.name: network for network in networks}
 
 
 def from_data(data: dict[str, Any]) -> Network:

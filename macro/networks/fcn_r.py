@@ -6,23 +6,13 @@ CNTK's has 4096, 2048, 1024, and so other products and 3 % fewer parameters.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from macro.networks.base import Network, dense
+from macro.networks.base import Network, by_name, dense
 
 SOURCE = "arXiv 1608.07249, FCN-R"
 
 TEXT = Network("fcn-r", SOURCE, 1024, dense(2048, 4096, 1024, 10), rate=0.05, momentum=0.9, input=(784,))
-NETWORKS = {
-    network.name: network
-    for network in (
-        TEXT,
-        replace(TEXT, name="fcn-r:plain", source=f"{SOURCE}, without its momentum", momentum=0.0),
-        replace(
-            TEXT,
-            name="fcn-r:cntk",
-            source=f"{SOURCE}, the order of its CNTK script",
-            layers=dense(4096, 2048, 1024, 10),
-        ),
-    )
-}
+NETWORKS = by_name(
+    TEXT,
+    TEXT.variant("plain", f"{SOURCE}, without its momentum", momentum=0.0),
+    TEXT.variant("cntk", f"{SOURCE}, the order of its CNTK script", layers=dense(4096, 2048, 1024, 10)),
+)

@@ -7,9 +7,7 @@ fc1. A variant of the scripts has six, an older one 512 features and 1000 classe
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from macro.networks.base import Network, dense
+from macro.networks.base import Network, by_name, dense
 
 SOURCE = "arXiv 1608.07249, FCN-S"
 WIDE, HIDDEN = 26752, 2048
@@ -17,28 +15,14 @@ WIDE, HIDDEN = 26752, 2048
 SCRIPTS = Network(
     "fcn-s", f"{SOURCE}, as its scripts: three hidden layers", 64, dense(*[HIDDEN] * 3, WIDE), rate=0.01, input=(WIDE,)
 )
-NETWORKS = {
-    network.name: network
-    for network in (
-        SCRIPTS,
-        replace(
-            SCRIPTS,
-            name="fcn-s:4",
-            source=f"{SOURCE}, as its text: four hidden layers",
-            layers=dense(*[HIDDEN] * 4, WIDE),
-        ),
-        replace(
-            SCRIPTS,
-            name="fcn-s:6",
-            source=f"{SOURCE}, its twin of six hidden layers",
-            layers=dense(*[HIDDEN] * 6, WIDE),
-        ),
-        replace(
-            SCRIPTS,
-            name="fcn-s:512",
-            source=f"{SOURCE}, its older script: 512 features, 1000 classes",
-            layers=dense(*[HIDDEN] * 3, 1000),
-            input=(512,),
-        ),
-    )
-}
+NETWORKS = by_name(
+    SCRIPTS,
+    SCRIPTS.variant("4", f"{SOURCE}, as its text: four hidden layers", layers=dense(*[HIDDEN] * 4, WIDE)),
+    SCRIPTS.variant("6", f"{SOURCE}, its twin of six hidden layers", layers=dense(*[HIDDEN] * 6, WIDE)),
+    SCRIPTS.variant(
+        "512",
+        f"{SOURCE}, its older script: 512 features, 1000 classes",
+        layers=dense(*[HIDDEN] * 3, 1000),
+        input=(512,),
+    ),
+)

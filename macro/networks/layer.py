@@ -1,4 +1,4 @@
-"""Layers of networks: what all kinds have in common; each kind is a file of macro/networks/layers."""
+"""Layers of networks: what all kinds have in common; the kinds are in macro/networks/layers."""
 
 from __future__ import annotations
 

@@ -6,16 +6,9 @@ MXNet) or of the 1 × 1 before it (Caffe, TensorFlow).
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from macro.networks.base import Network
+from macro.networks.base import Network, by_name
 from macro.networks.layer import Layer
-from macro.networks.layers.add import Add
-from macro.networks.layers.conv import Convolution
-from macro.networks.layers.dense import Dense
-from macro.networks.layers.flatten import Flatten
-from macro.networks.layers.norm import BatchNorm
-from macro.networks.layers.pool import Pool
+from macro.networks.layers import Add, BatchNorm, Convolution, Dense, Flatten, Pool
 
 SOURCE = "arXiv 1608.07249, ResNet-50"
 STAGES = ((64, 3), (128, 4), (256, 6), (512, 3))  # inner channels and blocks
@@ -62,10 +55,4 @@ def layers(reduced: bool = False) -> tuple[Layer, ...]:
 
 
 TEXT = Network("resnet-50", f"{SOURCE}, stride on 3 × 3", 16, layers(), rate=0.01, momentum=0.9, input=(3, 224, 224))
-NETWORKS = {
-    network.name: network
-    for network in (
-        TEXT,
-        replace(TEXT, name="resnet-50:stride-1x1", source=f"{SOURCE}, stride on 1 × 1", layers=layers(reduced=True)),
-    )
-}
+NETWORKS = by_name(TEXT, TEXT.variant("stride-1x1", f"{SOURCE}, stride on 1 × 1", layers=layers(reduced=True)))

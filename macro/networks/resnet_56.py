@@ -8,17 +8,9 @@ eighteen blocks and so is ResNet-110.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from macro.networks.base import Network
+from macro.networks.base import Network, by_name
 from macro.networks.layer import Layer
-from macro.networks.layers.add import Add
-from macro.networks.layers.conv import Convolution
-from macro.networks.layers.dense import Dense
-from macro.networks.layers.flatten import Flatten
-from macro.networks.layers.norm import BatchNorm
-from macro.networks.layers.pool import Pool
-from macro.networks.layers.shortcut import Shortcut
+from macro.networks.layers import Add, BatchNorm, Convolution, Dense, Flatten, Pool, Shortcut
 
 SOURCE = "arXiv 1608.07249, ResNet-56"
 CHANNELS = (16, 32, 64)  # of the stages
@@ -70,27 +62,17 @@ def layers(blocks: int = 9, bias: bool = False, caffe: bool = False, behind: str
 TEXT = Network(
     "resnet-56", f"{SOURCE}, as its TensorFlow script", 128, layers(), rate=0.01, momentum=0.9, input=(3, 32, 32)
 )
-NETWORKS = {
-    network.name: network
-    for network in (
-        TEXT,
-        replace(
-            TEXT,
-            name="resnet-56:bias",
-            source=f"{SOURCE}, Torch's and MXNet's form: biases in its convolutions, no ReLU behind its sums",
-            layers=layers(bias=True, behind="none"),
-        ),
-        replace(
-            TEXT,
-            name="resnet-56:caffe",
-            source=f"{SOURCE}, Caffe's form: shortcuts by projection, no scales, a pooling of 2 × 2",
-            layers=layers(bias=True, caffe=True),
-        ),
-        replace(
-            TEXT,
-            name="resnet-56:cntk",
-            source=f"{SOURCE}, CNTK's form: eighteen blocks a stage, ResNet-110",
-            layers=layers(18),
-        ),
-    )
-}
+NETWORKS = by_name(
+    TEXT,
+    TEXT.variant(
+        "bias",
+        f"{SOURCE}, Torch's and MXNet's form: biases in its convolutions, no ReLU behind its sums",
+        layers=layers(bias=True, behind="none"),
+    ),
+    TEXT.variant(
+        "caffe",
+        f"{SOURCE}, Caffe's form: shortcuts by projection, no scales, a pooling of 2 × 2",
+        layers=layers(bias=True, caffe=True),
+    ),
+    TEXT.variant("cntk", f"{SOURCE}, CNTK's form: eighteen blocks a stage, ResNet-110", layers=layers(18)),
+)

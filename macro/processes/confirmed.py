@@ -35,18 +35,21 @@ def forget(network: Network, framework: Framework) -> None:
 def budget(network: Network, framework: Framework) -> float:
     """Return the seconds of the advice that confirmed the kept setting; 0 where none is kept."""
     with suppress(OSError, ValueError):
-        record: dict[str, Any] = json.loads((state.folder() / _name(network, framework)).read_text("utf-8"))
-        return float(record.get("budget", 0.0))
+        return float(_record(network, framework).get("budget", 0.0))
     return 0.0
 
 
 def find(network: Network, framework: Framework, threads: int, heap: str) -> Setting | None:
     """Return the confirmed setting, with `threads` threads; None where there is none."""
     with suppress(OSError, ValueError, KeyError):
-        record: dict[str, Any] = json.loads((state.folder() / _name(network, framework)).read_text("utf-8"))
+        record = _record(network, framework)
         policy = heap if record["heap"] == Setting().heap else str(record["heap"])
         return Setting(threads, policy, record["knobs"], str(record["preload"]))
     return None
+
+
+def _record(network: Network, framework: Framework) -> dict[str, Any]:
+    return dict(json.loads((state.folder() / _name(network, framework)).read_text("utf-8")))
 
 
 def _name(network: Network, framework: Framework) -> str:

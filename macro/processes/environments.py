@@ -5,9 +5,11 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import os
 import re
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,8 +20,8 @@ from typing import Any
 from kernels.errors import Unavailable, UsageError
 from macro.frameworks import Framework, find, home, names
 from macro.processes import stub
-from macro.processes.interpreters import clean, interpreter
 
+PROBE = "import sys; print('%d.%d' % sys.version_info[:2], flush=True); import ensurepip, venv"
 PATIENCE = 3600.0  # seconds for one call of pip
 KEPT = "environment.json"  # what was measured of an environment, inside it
 MEASURED = frozenset(("recipe", "seconds", "megabytes"))  # keys that it has at least
@@ -134,11 +136,9 @@ def _locked(name: str) -> Iterator[None]:
 
 def _build(environment: Environment, base: Path, folder: Path, wheels: Path | None, say: Callable[[str], None]) -> None:
     recipe = environment.recipe
-    completed = subprocess.run(
-        [base, "-m", "venv", folder], capture_output=True, text=True, errors="replace", env=clean()
-    )
+    completed = _python(base, "-m", "venv", folder)
     if completed.returncode:
-        raise Unavailable(f"{base} -m venv fails: {_last(completed.stdout + completed.stderr)}")
+        raise Unavailable(f"{base} -m venv fails: {_last(completed.stdout)}")
     options = ["--no-index", "--find-links", str(wheels.resolve())] if wheels else []
     stages = [(recipe.get("before", []), []), (recipe["packages"], recipe.get("options", []))]
     for url, packages in recipe.get("index", {}).items():  # of another index these packages, and no others
@@ -155,17 +155,8 @@ def _install(
     environment: Environment, folder: Path, options: list[str], packages: list[str], wheels: Path | None
 ) -> None:
     """Install packages by the environment's pip, without its cache: creation is measured from nothing."""
-    words: list[str | Path] = [folder / "bin/python", "-m", "pip", "install", "--no-cache-dir", *options, *packages]
     try:
-        completed = subprocess.run(
-            words,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            env=clean() | {"PIP_DISABLE_PIP_VERSION_CHECK": "1"},
-            timeout=PATIENCE,
-        )
+        completed = _python(folder / "bin/python", "-m", "pip", "install", "--no-cache-dir", *options, *packages)
     except subprocess.TimeoutExpired:
         raise Unavailable(f"pip hangs: nothing within {PATIENCE:.0f} s") from None
     if completed.returncode:
@@ -176,6 +167,19 @@ def _install(
             "where": f" in {wheels}" if wheels else " at the package index; --wheels FOLDER takes another place's",
         }
         raise Unavailable(_flaw(completed.stdout, facts))
+
+
+def _python(*words: str | Path, patience: float = PATIENCE) -> subprocess.CompletedProcess[str]:
+    """Run an interpreter; its two streams are one. Raises OSError, subprocess.TimeoutExpired."""
+    return subprocess.run(
+        words,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env=clean() | {"PIP_DISABLE_PIP_VERSION_CHECK": "1"},
+        timeout=patience,
+    )
 
 
 def _flaw(log: str, facts: dict[str, Any]) -> str:
@@ -194,12 +198,7 @@ def _last(log: str) -> str:
 
 
 def _packages(folder: Path) -> list[str]:
-    completed = subprocess.run(
-        [folder / "bin/python", "-m", "pip", "list", "--format=freeze"],
-        capture_output=True,
-        text=True,
-        env=clean() | {"PIP_DISABLE_PIP_VERSION_CHECK": "1"},
-    )
+    completed = _python(folder / "bin/python", "-m", "pip", "list", "--format=freeze")
     return sorted(line for line in completed.stdout.splitlines() if "==" in line)
 
 
@@ -235,3 +234,52 @@ def remove(environment: Environment) -> None:
         shutil.rmtree(gone, ignore_errors=True)
         environment.folder.rename(gone)
         shutil.rmtree(gone)
+
+
+def candidates(version: str) -> list[Path]:
+    """Return interpreters that may be of this version: the suite's, PATH's, then pyenv's, newest first."""
+    paths = [Path(sys.executable)] if version == "{}.{}".format(*sys.version_info[:2]) else []
+    for folder in os.environ.get("PATH", "").split(os.pathsep):
+        paths.append(Path(folder or ".") / f"python{version}")
+    root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
+    pyenv = sorted(root.glob(f"{version}.*"), key=lambda x: [int(n) for n in re.findall(r"\d+", x.name)])
+    return [x for x in [*paths, *(x / f"bin/python{version}" for x in reversed(pyenv))] if x.is_file()]
+
+
+def interpreter(version: str) -> Path:
+    """Return an interpreter that was tried and can make environments. Raises UsageError, Unavailable.
+    A name on the PATH may lead nowhere, a Python may lack venv."""
+    variable = f"PYTHON{version.replace('.', '_')}"
+    if asked := os.environ.get(variable):
+        if why := refused(Path(asked), version):
+            raise UsageError(f"{variable}={asked}: {why}")
+        return Path(asked)
+    flaws = []
+    for path in candidates(version):
+        why = refused(path, version)
+        if why is None:
+            return path
+        if "venv" in why:  # not a name that leads nowhere, as pyenv's on the PATH
+            flaws.append(f"{path}: {why}")
+    if flaws:
+        raise Unavailable(f"{flaws[0]}: apt-get install python{version}-venv")
+    raise Unavailable(f"no Python {version}: pyenv install {version}, or {variable}=/where/python{version} is")
+
+
+def refused(path: Path, version: str) -> str | None:
+    """Return the reason why this interpreter does not serve, or None."""
+    try:
+        completed = subprocess.run(
+            [path, "-c", PROBE], capture_output=True, text=True, errors="replace", timeout=60, env=clean()
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"it does not run ({type(error).__name__})"
+    answer = completed.stdout.strip()
+    if answer != version:
+        return f"it is Python {answer}, not {version}" if answer else f"it is no Python {version}"
+    return "it has no venv or ensurepip" if completed.returncode else None
+
+
+def clean() -> dict[str, str]:
+    """Return the environment's variables without those that lead a Python astray."""
+    return {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}

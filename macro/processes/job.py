@@ -11,7 +11,7 @@ from kernels.devices.cpu import memory
 from kernels.errors import NoRoom, Unavailable
 from macro.frameworks import Framework
 from macro.networks.layer import size
-from macro.networks.layers.dropout import Dropout
+from macro.networks.layers import Dropout
 
 if TYPE_CHECKING:
     from macro.networks.base import Network

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from macro import networks
 from macro.networks.layer import PHASES
-from macro.tables.base import Line, Table
+from macro.tables import Line, Table
 from macro.timing import answer, ratios
 from reports import steps, units
 from reports.attribution import aligned

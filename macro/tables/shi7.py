@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from macro.tables.base import Line, Seen, Table
+from macro.tables import Line, Seen, Table
 
 RERUN = "an independent re-run of its scripts, September 2016"
 TITAN = "Titan X (Maxwell), i7-5960X, CUDA 7.5, cuDNN 5.1"

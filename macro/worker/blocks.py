@@ -4,6 +4,7 @@ Standard library alone, and Python 3.6. Between two steps the program stands in 
 next request is awaited, and instruments are started or stopped, outside of all steps' clocks.
 """
 
+import ctypes
 import json
 import os
 import resource
@@ -183,8 +184,6 @@ class Blocks(object):
 
 def keep(variables):
     """Make glibc's allocator keep the memory it has from now on; return whether it accepted that."""
-    import ctypes
-
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError):
@@ -200,8 +199,6 @@ def reserve(count):
     A tracer's records lie between the program's blocks. Without this room its blocks would grow the heap, with a page
     fault for every page.
     """
-    import ctypes
-
     libc = ctypes.CDLL(None)
     libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
     libc.free.argtypes = [ctypes.c_void_p]

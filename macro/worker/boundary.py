@@ -14,7 +14,7 @@ import weakref
 
 import names  # beside this file
 import recorder
-import torch_watch
+import torch_modules
 
 WARM = 3  # steps
 MANY, LONG = 50, 10.0  # steps of the others, or seconds, before an optimizer that never stepped is ignored
@@ -87,14 +87,8 @@ class Optimizers(object):
     def install(self):
         """Register the hooks. Raises AttributeError before PyTorch 2.1."""
         kind = importlib.import_module("torch.optim.optimizer")
-        self.handles = [
-            kind.register_optimizer_step_pre_hook(self.before),
-            kind.register_optimizer_step_post_hook(self.after),
-        ]
-
-    def remove(self):
-        for handle in self.handles:
-            handle.remove()
+        kind.register_optimizer_step_pre_hook(self.before)
+        kind.register_optimizer_step_post_hook(self.after)
 
     @untraced
     def before(self, optimizer, args, kwargs):
@@ -103,7 +97,7 @@ class Optimizers(object):
         self._leave(optimizer)  # where its last step raised
         self.open.append(id(optimizer))
         if len(self.open) == 1:
-            span = torch_watch.fast(self.torch, torch_watch.UPDATE + self.name(optimizer))
+            span = torch_modules.fast(self.torch, torch_modules.UPDATE + self.name(optimizer))
             self.spans[id(optimizer)] = span
             span.__enter__()
 
@@ -167,7 +161,7 @@ class Forward(object):
 
     def __init__(self, torch, boundary, alone):
         self.torch, self.boundary, self.alone, self.handles = torch, boundary, alone, []
-        self.depth, self.calls, self.root, self.paths = 0, {}, None, torch_watch.Modules(torch)
+        self.depth, self.calls, self.root, self.paths = 0, {}, None, torch_modules.Modules(torch)
 
     def install(self):
         kind = self.torch.nn.modules.module

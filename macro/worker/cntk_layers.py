@@ -62,33 +62,13 @@ def dropout(cntk, spec):
     return (lambda x: x * spec["given"]), None
 
 
-def add(cntk, spec):
-    return (lambda a, b: a + b), None
-
-
-def concat(cntk, spec):
-    return (lambda *given: cntk.splice(*given, axis=0)), None
-
-
-def flatten(cntk, spec):
-    return (lambda x: cntk.reshape(x, (spec["inputs"],))), None
-
-
-def activation(cntk, spec):
-    return (lambda x: x), None
-
-
-KINDS = {
-    "dense": dense,
-    "conv": conv,
-    "pool": pool,
-    "lrn": lrn,
-    "dropout": dropout,
-    "add": add,
-    "concat": concat,
-    "flatten": flatten,
-    "activation": activation,
-}
+KINDS = dict((builder.__name__, builder) for builder in (dense, conv, pool, lrn, dropout))
+KINDS.update(
+    add=lambda cntk, spec: ((lambda a, b: a + b), None),
+    concat=lambda cntk, spec: ((lambda *given: cntk.splice(*given, axis=0)), None),
+    flatten=lambda cntk, spec: ((lambda x: cntk.reshape(x, (spec["inputs"],))), None),
+    activation=lambda cntk, spec: ((lambda x: x), None),
+)
 
 
 LOSSES = {  # of each sample

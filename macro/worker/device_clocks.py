@@ -4,10 +4,16 @@ In the style of Python 3.6. `begin` waits for earlier work; `mark` follows each 
 nanoseconds of each step between marks by the device, or None where the device has no clock that can be read so.
 """
 
+import gzip
+import json
 import time
+
+import recorder  # beside this file
 
 FIRST = 2  # warm-up steps under a profiler, which initializes itself in the first
 STEPS = "kernelgap steps"  # annotation around the profiled steps, until the last is done
+STREAM = 7  # the only one of a stand-in
+NAMES = {"element-wise": "elementwise_kernel", "update": "sgd_update"}  # of kinds that no CUDA kernel is named after
 
 
 def block(clock, call, count):
@@ -99,3 +105,25 @@ class Played(object):
 
     def peak(self):
         return 0
+
+
+def play(steps, call, count, path):
+    """Write `count` calls of a stand-in's step as a trace of Chrome's format, each a kernel; `steps`: the recorder."""
+    began = recorder.now()
+    spans = steps.trace(lambda: [call() for _ in range(count)])
+    ended = recorder.now()
+    events = [event(began, began, ended, "user_annotation", STEPS, {})]
+    for i, span in enumerate(spans):
+        start, name = span["start"], span["column"] or span["name"]
+        where = {"device": 0, "stream": STREAM, "correlation": i}
+        events.append(event(began, start, start, "cuda_runtime", "launch", {"correlation": i}))
+        events.append(event(began, start, span["end"], "kernel", NAMES.get(name, name), where))
+    document = {"traceEvents": events, "deviceProperties": [{"id": 0, "name": "stand-in"}]}
+    with gzip.open(path, "wb") as stream:
+        stream.write(json.dumps(document).encode("utf-8"))
+
+
+def event(zero, start, end, category, name, args):
+    """Return an event in the format's microseconds, from nanoseconds."""
+    span = {"ts": (start - zero) * 1e-3, "dur": (end - start) * 1e-3}
+    return dict(span, ph="X", cat=category, name=name, args=args)

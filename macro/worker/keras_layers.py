@@ -18,13 +18,10 @@ INSIDE = ("dense", "conv")  # kinds whose Keras layer applies the activation
 
 
 class Kinds(object):
+    """A builder for each of KINDS, by its name."""
+
     def __init__(self, keras, layers):
         self.keras, self.library, self.layers = keras, keras.layers, layers
-
-        builders = self.dense, self.conv, self.pool, self.norm, self.dropout
-        self.builders = dict(
-            zip(NAMES, builders + (self.add, self.concat, self.flatten, self.shortcut, self.activation))
-        )
 
     def called(self, spec):
         """Return a layer's name in Keras; PyTorch's parameters have no dots in theirs, our layers no `>`."""
@@ -121,7 +118,7 @@ class Kinds(object):
         return self.library.Lambda(call, name=name)
 
 
-NAMES = ("dense", "conv", "pool", "norm", "dropout", "add", "concat", "flatten", "shortcut", "activation")
+KINDS = ("dense", "conv", "pool", "norm", "dropout", "add", "concat", "flatten", "shortcut", "activation")
 
 
 LOSSES = {
@@ -160,7 +157,7 @@ def network(keras, plan, batch):
     x = keras.Input(tuple(shape[1:] + shape[:1]) if len(shape) == 3 else tuple(shape), batch_size=batch)
     values = {"input": x}
     for spec in layers:
-        call, holder = kinds.builders[spec["kind"]](spec)
+        call, holder = getattr(kinds, spec["kind"])(spec)
         y = call(*[values[name] for name in spec["after"]])
         if spec["activation"] != "none" and spec["kind"] not in INSIDE:
             y = keras.layers.Activation(spec["activation"], name=kinds.called(spec) + ">activation")(y)

@@ -39,10 +39,10 @@ def record(model, run):
 
 def _tensorflow(model, run):
     import tensorflow as tf
-    import tf_trace
+    import tf_rows
 
     # No programs of XLA: Keras compiles none for a CPU.
-    return tf_trace.spans(tf, run, (), model.network["layers"], len(model.labels))
+    return tf_rows.spans(tf, run, (), model.network["layers"], len(model.labels))
 
 
 def _jax(model, run):

@@ -8,7 +8,7 @@ each with a sequence number and monotonic nanoseconds; the framework may print t
 
     configure(job)         optional: settings before the framework computes anything, as threads
     available()            None, or the reason why it cannot run here, tried rather than guessed
-    kinds(), losses(), optimizers()
+    KINDS, LOSSES, OPTIMIZERS
                            optional: names that it supports; else dense layers, softmax and sgd
     identity(job)          what runs: version, build, libraries, threads, flags
     build(job)             an object with forward(), gradient(), step(), each complete when it returns;
@@ -290,12 +290,10 @@ def serve(adapter, job, model, requests, channel):
 
 def lacking(adapter, network):
     """Return in words what a framework lacks for a network."""
-    usual = {"kinds": ("dense",), "losses": ("softmax",), "optimizers": ("sgd",)}
-    has = dict((what, getattr(adapter, what, lambda: words)()) for what, words in usual.items())
-    lacks = sorted(set(layer["kind"] for layer in network["layers"]) - set(has["kinds"]))
-    if network["loss"] not in has["losses"]:
+    lacks = sorted(set(layer["kind"] for layer in network["layers"]) - set(getattr(adapter, "KINDS", ("dense",))))
+    if network["loss"] not in getattr(adapter, "LOSSES", ("softmax",)):
         lacks.append("%s loss" % network["loss"])
-    if network["optimizer"] not in has["optimizers"]:
+    if network["optimizer"] not in getattr(adapter, "OPTIMIZERS", ("sgd",)):
         lacks.append(network["optimizer"])
     return lacks
 

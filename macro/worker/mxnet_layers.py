@@ -87,22 +87,6 @@ def dropout(mx, spec, batch):
     return block, lambda F, x: block(x)
 
 
-def add(mx, spec, batch):
-    return None, lambda F, a, b: a + b
-
-
-def concat(mx, spec, batch):
-    return None, lambda F, *given: F.concat(*given, dim=1)
-
-
-def flatten(mx, spec, batch):
-    return None, lambda F, x: F.flatten(x)
-
-
-def activation(mx, spec, batch):
-    return None, lambda F, x: x
-
-
 def shortcut(mx, spec, batch):
     """Subsample, and join zeros: MXNet's pad has no channels."""
     stride, (_, rows, columns) = spec["stride"], spec["out"]
@@ -116,19 +100,13 @@ def shortcut(mx, spec, batch):
     return None, called
 
 
-KINDS = {
-    "dense": dense,
-    "conv": conv,
-    "pool": pool,
-    "norm": norm,
-    "lrn": lrn,
-    "dropout": dropout,
-    "add": add,
-    "concat": concat,
-    "flatten": flatten,
-    "shortcut": shortcut,
-    "activation": activation,
-}
+KINDS = dict((builder.__name__, builder) for builder in (dense, conv, pool, norm, lrn, dropout, shortcut))
+KINDS.update(
+    add=lambda mx, spec, batch: (None, lambda F, a, b: a + b),
+    concat=lambda mx, spec, batch: (None, lambda F, *given: F.concat(*given, dim=1)),
+    flatten=lambda mx, spec, batch: (None, lambda F, x: F.flatten(x)),
+    activation=lambda mx, spec, batch: (None, lambda F, x: x),
+)
 NAMES = {"scale": "gamma", "shift": "beta", "mean": "running_mean", "variance": "running_var"}
 
 

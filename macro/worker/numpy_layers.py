@@ -6,11 +6,7 @@ In the style of Python 3.6. Each call goes through the recorder, with the row th
 from functools import partial
 from itertools import accumulate
 
-import layouts  # beside this file
 import numpy as np
-
-CONVOLUTION = "convolution"  # unfolding, products and folding are its parts
-CHUNK = 16 << 20  # bytes of unfolded images at once: about what a last cache holds
 
 
 def aligned(shape):
@@ -117,223 +113,6 @@ class Dense(Layer):
         return self.dx
 
 
-class Windows(object):
-    """Places of a square window on padded images, and the elements under each."""
-
-    def __init__(self, size, window, stride, pads, dilation, places):
-        self.window, self.stride, self.dilation, self.places = window, stride, dilation, places
-        self.top, self.left = pads[:2]
-        reach = [(n - 1) * stride + (window - 1) * dilation + 1 for n in places]
-        self.size, self.padded = size, [max(reach[0], self.top + size[0]), max(reach[1], self.left + size[1])]
-
-    def inside(self, padded):
-        """Return the images without their padding."""
-        return padded[..., self.top : self.top + self.size[0], self.left : self.left + self.size[1]]
-
-    def around(self, x, value=0.0):
-        """Return images padded with `value`."""
-        if self.padded == list(x.shape[-2:]):
-            return x
-        padded = np.full(x.shape[:-2] + tuple(self.padded), value, np.float32)
-        self.inside(padded)[...] = x
-        return padded
-
-    def under(self, padded):
-        """Yield (row, column, view) of each element of the window; the view is images × places."""
-        ends = [(n - 1) * self.stride + 1 for n in self.places]
-        for r in range(self.window):
-            for s in range(self.window):
-                top, left = r * self.dilation, s * self.dilation
-                view = padded[..., top : top + ends[0] : self.stride, left : left + ends[1] : self.stride]
-                yield r, s, view
-
-
-class Conv(Layer):
-    """A convolution by products with unfolded images (im2col: Chellapilla, Puri, Simard, 2006), in chunks."""
-
-    def __init__(self, model, spec):
-        Layer.__init__(self, model, spec)
-        (self.c, h, w), (self.k, oh, ow) = spec["in"][0], spec["out"]
-        self.windows = Windows((h, w), spec["kernel"], spec["stride"], layouts.pads(spec), spec["dilation"], (oh, ow))
-        self.groups, self.taps = spec["groups"], spec["kernel"] ** 2
-        self.terms = self.c // self.groups * self.taps
-        self.many = max(1, min(self.batch, CHUNK // (4 * self.groups * self.terms * oh * ow)))
-        self.columns = np.empty((self.many, self.groups, self.terms, oh * ow), np.float32)
-
-    def chunks(self):
-        for start in range(0, self.batch, self.many):
-            yield slice(start, min(self.batch, start + self.many))
-
-    def filters(self):
-        """Return weights as groups × filters × terms."""
-        return self.weight("weight").reshape(self.groups, self.k // self.groups, self.terms)
-
-    def results(self, y):
-        """Return outputs as images × groups × filters × places."""
-        return y.reshape(len(y), self.groups, self.k // self.groups, -1)
-
-    def unfold(self, x):
-        """Return inputs as images × groups × terms × places."""
-        columns = self.columns[: len(x)]
-        taps = columns.reshape(len(x), self.c, self.windows.window, self.windows.window, *self.windows.places)
-        for r, s, view in self.windows.under(self.windows.around(x)):
-            taps[:, :, r, s] = view
-        return columns
-
-    def forward(self, inputs):
-        self.x, row = inputs[0], self.row("forward")
-        for part in self.chunks():
-            columns = self.do(row, CONVOLUTION, self.unfold, self.x[part])
-            self.model.dot(row, self.filters(), columns, self.results(self.z[part]), CONVOLUTION)
-        if self.spec["bias"]:
-            self.do(row, "element-wise", np.add, self.z, self.weight("bias")[:, None, None], self.z)
-        return self.z
-
-    def backward(self, dz):
-        self.grad("weight")[...] = 0
-        for part in self.chunks():
-            columns = self.do(self.row("wgrad"), CONVOLUTION, self.unfold, self.x[part])
-            self._weights(self.results(dz[part]), columns)
-            if self.dx[0] is not None:
-                row, inner = self.row("dgrad"), columns  # the unfolded images are not needed any more
-                self.model.dot(row, self.filters().transpose(0, 2, 1), self.results(dz[part]), inner, CONVOLUTION)
-                self.do(row, CONVOLUTION, self.fold, inner, self.dx[0][part])
-        if self.spec["bias"]:
-            self.do(self.row("bias gradient"), "reduction", dz.sum, axis=(0, 2, 3), out=self.grad("bias"))
-        return self.dx
-
-    def _weights(self, dy, columns):
-        """Add the weights' gradient of a chunk of images."""
-        row, total = self.row("wgrad"), self.grad("weight").reshape(self.groups, -1, self.terms)
-        by_image = np.empty((len(dy),) + total.shape, np.float32)
-        self.model.dot(row, dy, columns.transpose(0, 1, 3, 2), by_image, CONVOLUTION)
-        self.do(row, CONVOLUTION, np.add, total, by_image.sum(axis=0), out=total)
-
-    def fold(self, columns, dx):
-        """Add the gradient of each element of the windows to the image under it."""
-        taps = columns.reshape(len(dx), self.c, self.windows.window, self.windows.window, *self.windows.places)
-        padded = np.zeros(dx.shape[:2] + tuple(self.windows.padded), np.float32)
-        for r, s, view in self.windows.under(padded):
-            view += taps[:, :, r, s]
-        dx[...] = self.windows.inside(padded)
-
-
-class Pool(Layer):
-    def __init__(self, model, spec):
-        Layer.__init__(self, model, spec)
-        size, is_global = spec["in"][0][1:], spec["window"] == 0
-        window, stride = (max(size), max(size)) if is_global else (spec["window"], spec["stride"])
-        self.windows = Windows(size, window, stride, layouts.pads(spec), 1, spec["out"][1:])
-        self.counts = np.zeros(spec["out"][1:], np.float32)
-        for _, _, view in self.windows.under(self.windows.around(np.ones((1, 1) + tuple(size), np.float32))):
-            self.counts += view[0, 0]
-
-    def forward(self, inputs):
-        self.x = inputs[0]
-        largest = self.spec["mode"] == "max"
-        self.do(self.row("forward"), "pooling", self._largest if largest else self._average, self.x, self.z)
-        return self.z
-
-    def _largest(self, x, z):
-        z[...] = -np.inf
-        for _, _, view in self.windows.under(self.windows.around(x, -np.inf)):
-            np.maximum(z, view, out=z)
-        self.top = z if not self.keeps else z.copy()
-
-    def _average(self, x, z):
-        z[...] = 0
-        for _, _, view in self.windows.under(self.windows.around(x)):
-            z += view
-        z /= self.counts
-
-    def backward(self, dz):
-        if self.dx[0] is not None:
-            largest = self.spec["mode"] == "max"
-            self.do(self.row("gradient"), "pooling", self._to_largest if largest else self._to_all, dz, self.dx[0])
-        return self.dx
-
-    def _to_largest(self, dz, dx):
-        """Pass gradients to the first of equal maxima, row by row."""
-        padded = np.zeros(dx.shape[:2] + tuple(self.windows.padded), np.float32)
-        given = np.zeros(dz.shape, bool)
-        values = self.windows.under(self.windows.around(self.x, -np.inf))
-        for (_, _, value), (_, _, view) in zip(values, self.windows.under(padded)):
-            first = (value == self.top) & ~given
-            view += dz * first
-            given |= first
-        dx[...] = self.windows.inside(padded)
-
-    def _to_all(self, dz, dx):
-        padded, share = np.zeros(dx.shape[:2] + tuple(self.windows.padded), np.float32), dz / self.counts
-        for _, _, view in self.windows.under(padded):
-            view += share
-        dx[...] = self.windows.inside(padded)
-
-
-class Norm(Layer):
-    def __init__(self, model, spec):
-        Layer.__init__(self, model, spec)
-        self.channels = spec["in"][0][0]
-        self.mean, self.variance = (np.full(self.channels, x, np.float32) for x in (0, 1))
-        self.state = {self.name + ".mean": self.mean, self.name + ".variance": self.variance}
-        self.count = self.z.size // self.channels
-        self.hat = np.empty_like(self.z)
-
-    def forward(self, inputs):
-        self.do(self.row("forward"), "normalization", self._forward, inputs[0], self.z)
-        return self.z
-
-    def _forward(self, x, z):
-        if self.spec["frozen"]:
-            self.seen = self.mean, self.variance
-        else:
-            self.seen = self._mean(x), None
-        centered = np.subtract(x, self.seen[0][:, None, None], out=self.hat)
-        if self.seen[1] is None:
-            self.seen = self.seen[0], self._mean(centered * centered)
-        self.root = 1 / np.sqrt(self.seen[1] + np.float32(self.spec["epsilon"]))
-        centered *= self.root[:, None, None]
-        if self.spec["affine"]:
-            np.multiply(self.hat, self.weight("scale")[:, None, None], out=z)
-            z += self.weight("shift")[:, None, None]
-        else:
-            z[...] = self.hat
-
-    def _mean(self, x):
-        """Return the mean of each channel, with the terms in the model's order."""
-        if self.model.order is None:
-            return x.mean(axis=(0, 2, 3))
-        rows = np.moveaxis(x, 1, 0).reshape(self.channels, -1)
-        return rows[:, self.model.order(rows.shape[1])].sum(axis=1) / np.float32(self.count)
-
-    def backward(self, dz):
-        self.do(self.row("gradient"), "normalization", self._backward, dz, self.dx[0])
-        return self.dx
-
-    def _backward(self, dz, dx):
-        means = self._mean(dz), self._mean(dz * self.hat)
-        if self.spec["affine"]:
-            np.multiply(means[0], np.float32(self.count), out=self.grad("shift"))
-            np.multiply(means[1], np.float32(self.count), out=self.grad("scale"))
-        if dx is None:
-            return
-        scale = self.weight("scale") * self.root if self.spec["affine"] else self.root
-        if self.spec["frozen"]:
-            np.multiply(dz, scale[:, None, None], out=dx)
-            return
-        np.multiply(self.hat, means[1][:, None, None], out=dx)
-        dx += means[0][:, None, None]
-        np.subtract(dz, dx, out=dx)
-        dx *= scale[:, None, None]
-
-    def keep(self):
-        if not self.spec["frozen"]:
-            share = np.float32(self.spec["share"])
-            unbiased = self.seen[1] * np.float32(self.count / max(1.0, self.count - 1.0))
-            for kept, seen in ((self.mean, self.seen[0]), (self.variance, unbiased)):
-                kept += share * (seen - kept)
-
-
 class Add(Layer):
     def forward(self, inputs):
         return self.do(self.row("forward"), "element-wise", np.add, inputs[0], inputs[1], out=self.z)
@@ -372,4 +151,76 @@ class Flatten(Layer):
         return [dz.reshape(self.shape_in)]
 
 
-KINDS = {"dense": Dense, "conv": Conv, "pool": Pool, "norm": Norm, "add": Add, "concat": Concat, "flatten": Flatten}
+class Dropout(Layer):
+    """Dropout: z = x * mask, given or drawn in each step."""
+
+    def __init__(self, model, spec):
+        Layer.__init__(self, model, spec)
+        given, self.drawn = spec.get("mask"), None
+        if given is not None:
+            self.mask = copied(given)
+        else:
+            self.mask, self.drawn = aligned(self.z.shape), np.random.default_rng(list(bytearray(self.name, "utf-8")))
+
+    def _draw(self):
+        keep = 1.0 - self.spec["share"]
+        self.drawn.random(self.mask.shape, dtype=np.float32, out=self.mask)
+        np.less(self.mask, np.float32(keep), out=self.mask)
+        self.mask *= np.float32(1.0 / keep)
+
+    def forward(self, inputs):
+        if self.drawn is not None:
+            self.do(self.row("forward"), "random numbers", self._draw)
+        self.do(self.row("forward"), "element-wise", np.multiply, inputs[0], self.mask, out=self.z)
+        return self.z
+
+    def backward(self, dz):
+        if self.dx[0] is not None:
+            self.do(self.row("gradient"), "element-wise", np.multiply, dz, self.mask, out=self.dx[0])
+        return self.dx
+
+
+class Shortcut(Layer):
+    """Shortcut without weights (option A of ResNet): strided pixels, zeros for new channels."""
+
+    def forward(self, inputs):
+        stride, channels = self.spec["stride"], self.spec["in"][0][0]
+
+        def subsampled(x, z):
+            z[:, :channels] = x[:, :, ::stride, ::stride]
+            z[:, channels:] = 0
+
+        self.do(self.row("forward"), "copy", subsampled, inputs[0], self.z)
+        return self.z
+
+    def backward(self, dz):
+        stride, channels = self.spec["stride"], self.spec["in"][0][0]
+
+        def spread(dz, dx):
+            dx[...] = 0
+            dx[:, :, ::stride, ::stride] = dz[:, :channels]
+
+        if self.dx[0] is not None:
+            self.do(self.row("gradient"), "copy", spread, dz, self.dx[0])
+        return self.dx
+
+
+class Activation(Layer):
+    """Activation as a layer of its own; the input is z."""
+
+    def forward(self, inputs):
+        return inputs[0]
+
+    def backward(self, dz):
+        return [dz]
+
+
+KINDS = {
+    "dense": Dense,
+    "add": Add,
+    "concat": Concat,
+    "flatten": Flatten,
+    "dropout": Dropout,
+    "shortcut": Shortcut,
+    "activation": Activation,
+}  # beside those of images

@@ -22,11 +22,10 @@ import boundary
 import loop
 import named_step
 import recorder
-import torch_others
 import torch_watch
 
 MODULES = ("blocks", "boundary", "knock_out", "library_talk", "loop", "named_step", "names", "recorder")
-MODULES += ("torch_again", "torch_others", "torch_recompute", "torch_watch")
+MODULES += ("torch_again", "torch_modules", "torch_watch")
 for _name in MODULES:  # a script may have files of these names
     _module = sys.modules.pop(_name)
     _module.__name__ = "kernelgap_" + _name  # the name by which a tracing compiler imports it
@@ -104,7 +103,7 @@ class Watching(object):
         self.boundary.end("with step()")
 
     def with_torch(self, torch):
-        self.torch, self.blocks.spans = torch, torch_others.Spans(torch, self.foreign)
+        self.torch, self.blocks.spans = torch, torch_watch.Spans(torch, self.foreign)
         self.boundary.held = self._held
         self.channel.send("torch", version=torch.__version__)
         if self.job["step"] == "forward":

@@ -7,6 +7,12 @@ kernels; so far only a stand-in has run that. In the style of Python 3.6 but for
 import os
 import sys
 import time
+from importlib.metadata import PackageNotFoundError, version
+
+from kernels import devices
+from kernels.errors import SuiteError
+from kernels.libs import cublas, cudnn, cufft
+from kernels.ops.gemm import fastest
 
 ROUNDS = 5  # timed calls of a candidate
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -20,14 +26,11 @@ def place(job):
 
 def opened(job):
     """Open the job's device. Raises NotImplementedError if it is missing."""
-    from kernels.devices import missing, open_device
-    from kernels.errors import SuiteError
-
-    reason = missing(place(job))
+    reason = devices.missing(place(job))
     if reason:
         raise NotImplementedError(reason)
     try:
-        device = open_device(place(job))
+        device = devices.open_device(place(job))
     except SuiteError as error:
         raise NotImplementedError(str(error))
     if place(job) != "cpu":
@@ -54,8 +57,6 @@ def on(cupy):
 
 def installed(package, otherwise=None):
     """Return a package's version without loading the package, or `otherwise`."""
-    from importlib.metadata import PackageNotFoundError, version
-
     try:
         return version(package)
     except PackageNotFoundError:
@@ -64,7 +65,6 @@ def installed(package, otherwise=None):
 
 def facts(device):
     """Return a GPU's model and driver, and the versions of the libraries of its rows."""
-    from kernels.libs import cublas, cudnn, cufft
 
     def release(library):
         try:
@@ -89,8 +89,6 @@ def seconds(device, call, warm):
 
     With `warm` the card first runs for a while: an idle one is at its lowest clock.
     """
-    from kernels.ops.gemm import fastest
-
     end = time.perf_counter() + (fastest.WARM if warm else 0.0)
     call()
     device.sync()

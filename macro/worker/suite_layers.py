@@ -1,13 +1,40 @@
 """Layers of the suite's kernels: products and convolutions by the fastest variant of each.
 
-Passes are those of suite_passes.py, all else is NumPy's. Launches are bound to addresses: a layer's arrays stay in
-place from step to step, except gradients that PyTorch returns for a normalization.
+Activations and updates are the suite's kernels too. Poolings and normalizations are PyTorch's operators, as in the
+suite's tables, where PyTorch is installed; all else is NumPy's. Launches are bound to addresses: a layer's arrays stay
+in place from step to step, except gradients that PyTorch returns for a normalization. In the style of Python 3.6 but
+for imports of the suite.
 """
 
-import graphs
+import layouts  # beside this file
 import numpy as np
+import numpy_images
 import numpy_layers
-import suite_passes
+import numpy_optimizers
+import suite_device
+
+from kernels.libs import torch as library
+from kernels.ops.activation.problem import Activation
+from kernels.ops.conv.problem import Conv as Problem
+from kernels.ops.conv.shape import SIDES
+from kernels.ops.gemm import Gemm
+from kernels.ops.optimizer.problem import RULES, Optimizer
+from macro.networks.optimizers import rule
+
+
+class Bound(object):
+    """Launches of a layer, prepared at the first call, bound again when an array has moved."""
+
+    def __init__(self, products):
+        self.products, self.prepared, self.calls = products, {}, {}
+
+    def __call__(self, what, problem, arrays):
+        where = tuple(map(suite_device.address, arrays))
+        if what not in self.prepared:
+            self.prepared[what] = self.products.prepared(problem)
+        if what not in self.calls or self.calls[what][0] != where:
+            self.calls[what] = where, self.prepared[what](arrays).call
+        return self.calls[what][1]
 
 
 class Dense(numpy_layers.Dense):
@@ -15,12 +42,10 @@ class Dense(numpy_layers.Dense):
 
     def __init__(self, model, spec):
         numpy_layers.Dense.__init__(self, model, spec)
-        self.bound = suite_passes.Bound(model.products)
+        self.bound = Bound(model.products)
         self.inputs, self.outputs = spec["in"][0][0], spec["out"][0]
 
     def forward(self, inputs):
-        from kernels.ops.gemm import Gemm
-
         self.x = inputs[0]
         self.do(self.row("forward"), "element-wise", np.copyto, self.z, self.weight("bias"))
         problem = Gemm(self.batch, self.outputs, self.inputs, beta=1.0)
@@ -28,8 +53,6 @@ class Dense(numpy_layers.Dense):
         return self.z
 
     def backward(self, dz):
-        from kernels.ops.gemm import Gemm
-
         problem = Gemm(self.inputs, self.outputs, self.batch, "tn")
         self.do(self.row("wgrad"), "gemm", self.bound("wgrad", problem, [self.x, dz, self.grad("weight")]))
         self.do(self.row("bias gradient"), "reduction", dz.sum, axis=0, out=self.grad("bias"))
@@ -44,12 +67,9 @@ class Conv(numpy_layers.Layer):
 
     def __init__(self, model, spec):
         numpy_layers.Layer.__init__(self, model, spec)
-        self.bound = suite_passes.Bound(model.products)
+        self.bound = Bound(model.products)
 
     def problem(self, direction):
-        from kernels.ops.conv.problem import Conv as Problem
-        from kernels.ops.conv.shape import SIDES
-
         (c, h, w), spec = self.spec["in"][0], self.spec
         sizes = {"n": self.batch, "c": c, "h": h, "w": w, "k": spec["filters"]}
         sizes.update(r=spec["kernel"], s=spec["kernel"])
@@ -59,7 +79,7 @@ class Conv(numpy_layers.Layer):
 
     def run(self, direction, arrays):
         call = self.bound(direction, self.problem(direction), arrays)
-        self.do(self.row(direction), numpy_layers.CONVOLUTION, call)
+        self.do(self.row(direction), numpy_images.CONVOLUTION, call)
 
     def forward(self, inputs):
         self.x = inputs[0]
@@ -78,8 +98,163 @@ class Conv(numpy_layers.Layer):
         return self.dx
 
 
-BUILDERS = {"dense": Dense, "conv": Conv, "pool": suite_passes.Pool, "norm": suite_passes.Norm}
-KINDS = dict(
-    (kind, suite_passes.activated(builder))
-    for kind, builder in dict(dict(numpy_layers.KINDS, **graphs.builders("numpy")), **BUILDERS).items()
-)
+class Activated(object):
+    """Activations of a layer by the suite's kernels."""
+
+    def __init__(self, model, spec):
+        super().__init__(model, spec)
+        self.passes = Bound(model.products)
+
+    def activate(self, z):
+        return self._pass("forward", "activation", [z, self.y]) if self.keeps else z
+
+    def derive(self, dy):
+        return self._pass("dgrad", "activation gradient", [self.y, dy, self.z]) if self.keeps else dy
+
+    def _pass(self, phase, role, arrays):
+        problem = Activation(self.z.size, self.activation, phase)
+        call = self.passes(phase, problem, [array.reshape(1, -1) for array in arrays])
+        self.do(self.row(role), "element-wise", call)
+        return arrays[-1]
+
+
+def activated(builder):
+    """Return a builder whose layers' activations are the suite's kernels."""
+    return type(builder.__name__, (Activated, builder), {})
+
+
+class Moved(object):
+    """An optimizer whose rule a kernel of the suite has: weights and state in one pass."""
+
+    def __init__(self, plan, weights, products):
+        self.rule = rule(plan["optimizer"], plan["momentum"])
+        self.plan, self.bound = plan, Bound(products)
+        self.state = dict(
+            (name, [np.zeros(w.size, np.float32) for _ in RULES[self.rule].state]) for name, w in weights.items()
+        )
+
+    def begin(self):
+        """Start a step."""
+
+    def move(self, do, name, w, g):
+        settings = {"mu": self.plan["momentum"], "rho": self.plan["rho"], "eps": self.plan["epsilon"], "decay": 0.0}
+        problem = Optimizer(rule=self.rule, tensors=1, size=w.size, lr=self.plan["rate"], **settings)
+        do(self.bound(name, problem, [g.reshape(-1), w.reshape(-1)] + self.state[name]))
+
+
+# Rules taken from NumPy's passes, by `on_gpu`: adam corrects its moments; for the others a GPU has no kernel here.
+BY_PASSES = {False: ("adam",), True: ("adam", "adagrad", "rmsprop")}
+
+
+def optimizer(plan, weights, products):
+    """Return the optimizer by the suite's kernel, or by NumPy's passes."""
+    if plan["optimizer"] in BY_PASSES[products.on_gpu]:
+        return numpy_optimizers.KINDS[plan["optimizer"]](plan, weights)
+    return Moved(plan, weights, products)
+
+
+def torch(products):
+    """Return PyTorch with gradients off; None if it is missing, and on a GPU, whose arrays are CuPy's."""
+    if library.missing() or products.on_gpu:
+        return None
+    module = library.load()
+    module.set_num_threads(products.setting.threads)
+    module.set_grad_enabled(False)
+    return module
+
+
+class Pool(numpy_images.Pool):
+    """A pooling by PyTorch if its padding is alike on all sides, else by NumPy."""
+
+    def __init__(self, model, spec):
+        numpy_images.Pool.__init__(self, model, spec)
+        size, is_global, (top, left, bottom, right) = spec["in"][0][1:], spec["window"] == 0, layouts.pads(spec)
+        self.torch = torch(model.products)
+        alike = (top, left) == (bottom, right) and 2 * max(top, left) <= spec["window"]
+        self.by_torch = self.torch is not None and (is_global or alike)
+        window, stride = (size, size) if is_global else ([spec["window"]] * 2, [spec["stride"]] * 2)
+        self.how = (window, stride, [top, left])
+        self.last = spec.get("rounding") == "ceil", False, None  # ceil_mode, count_include_pad, divisor_override
+
+    def _of(self, *arrays):
+        return [self.torch.from_numpy(array) for array in arrays]
+
+    def _largest(self, x, z):
+        if not self.by_torch:
+            numpy_images.Pool._largest(self, x, z)
+            return
+        x, z = self._of(x, z)
+        self.at = self.torch.empty(z.shape, dtype=self.torch.int64) if not hasattr(self, "at") else self.at
+        self.torch.ops.aten.max_pool2d_with_indices.out(x, *self.how, [1, 1], self.last[0], out=z, indices=self.at)
+
+    def _average(self, x, z):
+        if not self.by_torch:
+            numpy_images.Pool._average(self, x, z)
+            return
+        x, z = self._of(x, z)
+        self.torch.ops.aten.avg_pool2d.out(x, *self.how, *self.last, out=z)
+
+    def _to_largest(self, dz, dx):
+        if not self.by_torch:
+            numpy_images.Pool._to_largest(self, dz, dx)
+            return
+        dz, dx, x = self._of(dz, dx, self.x)
+        back = self.torch.ops.aten.max_pool2d_with_indices_backward.grad_input
+        back(dz, x, *self.how, [1, 1], self.last[0], self.at, grad_input=dx)
+
+    def _to_all(self, dz, dx):
+        if not self.by_torch:
+            numpy_images.Pool._to_all(self, dz, dx)
+            return
+        dz, dx, x = self._of(dz, dx, self.x)
+        self.torch.ops.aten.avg_pool2d_backward.grad_input(dz, x, *self.how, *self.last, grad_input=dx)
+
+
+class Norm(numpy_images.Norm):
+    """A normalization by PyTorch; without `affine` by ones and zeros, whose gradients are dropped."""
+
+    def __init__(self, model, spec):
+        numpy_images.Norm.__init__(self, model, spec)
+        self.torch = torch(model.products)
+        self.saved = np.zeros((2, self.channels), np.float32)
+        self.plain = np.ones(self.channels, np.float32), np.zeros(self.channels, np.float32)
+
+    def _moved(self):
+        """Return scale and shift."""
+        arrays = [self.weight(name) for name in ("scale", "shift")] if self.spec["affine"] else self.plain
+        return [self.torch.from_numpy(array) for array in arrays]
+
+    def _kept(self):
+        """Return the running statistics of a frozen layer, else None."""
+        return [self.torch.from_numpy(x) if self.spec["frozen"] else None for x in (self.mean, self.variance)]
+
+    def _forward(self, x, z):
+        if self.torch is None:
+            numpy_images.Norm._forward(self, x, z)
+            return
+        trains, epsilon = not self.spec["frozen"], self.spec["epsilon"]
+        self.x, out = self.torch.from_numpy(x), self.torch.from_numpy(z)
+        how = self._moved() + self._kept() + [trains, 0.0, epsilon]
+        mean, root = map(self.torch.from_numpy, self.saved)
+        self.torch.ops.aten.native_batch_norm.out(self.x, *how, out=out, save_mean=mean, save_invstd=root)
+        if trains:
+            self.seen = self.saved[0], self.saved[1] ** -2.0 - np.float32(epsilon)
+
+    def backward(self, dz):
+        if self.torch is None:
+            return numpy_images.Norm.backward(self, dz)
+        return [self.do(self.row("gradient"), "normalization", self._gradients, dz)]
+
+    def _gradients(self, dz):
+        """Return the input's gradient in a new array of PyTorch: writing into a given one would copy it."""
+        affine, asked = self.spec["affine"], self.dx[0] is not None
+        how = [self.torch.from_numpy(dz), self.x, self._moved()[0]] + self._kept()
+        how += [*map(self.torch.from_numpy, self.saved), not self.spec["frozen"], self.spec["epsilon"]]
+        dx, *moved = self.torch.ops.aten.native_batch_norm_backward(*how, [asked, affine, affine])
+        for name, gradient in zip(("scale", "shift"), moved if affine else ()):
+            self.grad(name)[...] = gradient.numpy()
+        return dx.numpy() if asked else None
+
+
+BUILDERS = {"dense": Dense, "conv": Conv, "pool": Pool, "norm": Norm}
+KINDS = dict((kind, activated(builder)) for kind, builder in dict(numpy_images.KINDS, **BUILDERS).items())

@@ -4,12 +4,20 @@ In the style of Python 3.6 but for imports of the suite.
 """
 
 import contextlib
+import hashlib
 import json
 import re
 import time
 from pathlib import Path
 
 import suite_device  # beside this file
+
+from kernels import state
+from kernels.catalog import find
+from kernels.devices.cpu import processor
+from kernels.errors import SuiteError, Unavailable
+from kernels.setting import Setting
+from kernels.steering import TUNING, variables
 
 FOLDER = Path(__file__).resolve().parents[2]  # holds kernels
 # No variant that chooses anew in each process: the variant that is timed must be the proven one.
@@ -62,11 +70,6 @@ AMONG = []  # [digest of circumstances], taken before a library sets variables i
 
 def _circumstances(job):
     """Return a digest of what makes one variant faster than another, the code of all of them included."""
-    import hashlib
-
-    from kernels.devices.cpu import processor
-    from kernels.steering import TUNING, variables
-
     steered = dict((name, value) for name, value in variables(TUNING).items() if not TALKS.search(name))
     chip = ON or processor()
     parts = [chip, job["threads"], job.get("preload"), steered, list(map(suite_device.installed, LIBRARIES))]
@@ -79,8 +82,6 @@ def _circumstances(job):
 
 def _stored(name):
     """Return the stored choices by product; {} if missing or torn."""
-    from kernels import state
-
     try:
         return dict(json.loads((state.folder() / name).read_text("utf-8")))
     except (OSError, ValueError, TypeError):
@@ -95,8 +96,6 @@ class Products(object):
     """
 
     def __init__(self, job):
-        from kernels.setting import Setting
-
         self.device = suite_device.opened(job)
         self.on_gpu = self.device.kind.kernels != "cpu"
         ON.clear()
@@ -112,9 +111,6 @@ class Products(object):
 
     def prepared(self, problem):
         """Return the best variant, prepared to be bound to buffers."""
-        from kernels import state
-        from kernels.catalog import find
-
         if problem.name not in CHOSEN:
             candidates = self.candidates[problem.op]
             CHOSEN[problem.name] = self._best(problem) if len(candidates) > 1 else candidates[0]
@@ -144,8 +140,6 @@ class Products(object):
 
     def _on_gpu(self, problem):
         """Return seconds of each candidate, one at a time: its workspace is free for the next."""
-        from kernels.errors import Unavailable
-
         views, seconds = self._views(problem), {}
         for name in self.candidates[problem.op]:
             call = None
@@ -161,8 +155,6 @@ class Products(object):
 
     def _on_cores(self, problem):
         """Return seconds of each candidate; the fastest are called again."""
-        from kernels.errors import SuiteError
-
         views, calls = self._views(problem), {}
         for name in self.candidates[problem.op]:
             with contextlib.suppress(SuiteError):
@@ -176,8 +168,6 @@ class Products(object):
 
     def _call(self, name, problem, views):
         """Return a variant's call, or None if it is missing or refuses the problem. Raises SuiteError."""
-        from kernels.catalog import find
-
         row = find(problem.op, name)
         if row.missing() or row.accepts(problem):
             return None

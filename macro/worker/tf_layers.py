@@ -8,13 +8,10 @@ import layouts  # beside this file
 
 
 class Kinds(object):
+    """A builder for each of KINDS, by its name."""
+
     def __init__(self, tf, layers):
         self.tf, self.layers = tf, layers
-
-        builders = self.dense, self.conv, self.pool, self.norm, self.lrn, self.dropout
-        self.builders = dict(
-            zip(NAMES, builders + (self.add, self.concat, self.flatten, self.shortcut, self.activation))
-        )
 
     def dense(self, spec):
         tf = self.tf
@@ -107,7 +104,7 @@ class Kinds(object):
         return lambda p, state, kept, x: x
 
 
-NAMES = ("dense", "conv", "pool", "norm", "lrn", "dropout", "add", "concat", "flatten", "shortcut", "activation")
+KINDS = ("dense", "conv", "pool", "norm", "lrn", "dropout", "add", "concat", "flatten", "shortcut", "activation")
 LOSSES = {  # of each sample or output, whose mean is the loss
     "softmax": lambda tf, z, labels: tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=z),
     "binary": lambda tf, z, targets: tf.nn.sigmoid_cross_entropy_with_logits(labels=targets, logits=z),
@@ -115,10 +112,19 @@ LOSSES = {  # of each sample or output, whose mean is the loss
 }
 
 
+def threads(tf):
+    """Return the numbers of TensorFlow's threads."""
+    threading = tf.config.threading
+    return {
+        "intra-op": threading.get_intra_op_parallelism_threads(),
+        "inter-op": threading.get_inter_op_parallelism_threads(),
+    }
+
+
 def network(tf, layers, p, state, scope):
     """Return a function from data to logits and new state; `p`, `state`: variables by name."""
     kinds = Kinds(tf, layers)
-    calls = [(spec, kinds.builders[spec["kind"]](spec)) for spec in layers]
+    calls = [(spec, getattr(kinds, spec["kind"])(spec)) for spec in layers]
     activations = {"sigmoid": tf.sigmoid, "relu": tf.nn.relu}
 
     def apply(x):
@@ -135,3 +141,53 @@ def network(tf, layers, p, state, scope):
         return values[layers[-1]["name"]], kept
 
     return apply
+
+
+def _momentum(nesterov):
+    def make(tf, plan, variables, scope):
+        return tf.compat.v1.train.MomentumOptimizer(plan["rate"], plan["momentum"], use_nesterov=nesterov)
+
+    return make
+
+
+def _sgd(tf, plan, variables, scope):
+    if plan["momentum"]:
+        return _momentum(nesterov=False)(tf, plan, variables, scope)
+    return tf.compat.v1.train.GradientDescentOptimizer(plan["rate"])
+
+
+def _adam(tf, plan, variables, scope):
+    return tf.compat.v1.train.AdamOptimizer(plan["rate"], plan["momentum"], plan["rho"], plan["epsilon"])
+
+
+class Adagrad(object):
+    """Adagrad by the kernel that adds epsilon to the root."""
+
+    def __init__(self, tf, plan, variables, scope):
+        self.tf, self.plan, self.scope = tf, plan, scope
+        self.v = [tf.Variable(tf.zeros_like(w), trainable=False) for w in variables]
+
+    def apply_gradients(self, pairs):
+        for i, (g, w) in enumerate(pairs):
+            with self.scope(w.name.rpartition(".")[0] + ".update"):
+                self.move(i, w.handle, g)
+
+    def move(self, i, w, g):
+        rate, epsilon = self.plan["rate"], self.plan["epsilon"]
+        self.tf.raw_ops.ResourceApplyAdagradV2(var=w, accum=self.v[i].handle, lr=rate, epsilon=epsilon, grad=g)
+
+
+class Rmsprop(Adagrad):
+    """RMSprop by a kernel that adds epsilon below the root, and keeps a velocity too."""
+
+    def __init__(self, tf, plan, variables, scope):
+        Adagrad.__init__(self, tf, plan, variables, scope)
+        self.kept = [tf.Variable(tf.zeros_like(w), trainable=False) for w in variables]
+
+    def move(self, i, w, g):
+        plan, state = self.plan, {"ms": self.v[i].handle, "mom": self.kept[i].handle}
+        how = {"lr": plan["rate"], "rho": plan["rho"], "momentum": 0.0, "epsilon": plan["epsilon"] ** 2}
+        self.tf.raw_ops.ResourceApplyRMSProp(var=w, grad=g, **dict(state, **how))
+
+
+OPTIMIZERS = {"sgd": _sgd, "nesterov": _momentum(nesterov=True), "adagrad": Adagrad, "rmsprop": Rmsprop, "adam": _adam}

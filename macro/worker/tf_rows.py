@@ -1,12 +1,14 @@
-"""Rows of TensorFlow's operations: in a graph and under XLA by scopes, eagerly by shape and order.
+"""Spans of a TensorFlow program by its profiler, and their rows: in a graph and under XLA by scopes, else by order.
 
-Standard library alone, and Python 3.6.
+Eagerly also by the shapes that operations allocate. Standard library and tensorflow alone, in the style of Python 3.6.
 """
 
 import re
 
 import graphs  # beside this file
+import hlo
 import recorder
+import xplane
 
 KERNEL = re.compile(r"([\w./-]+):(_?[A-Z]\w*)$")
 AROUND = ("ThunkExecutor::Execute", "EagerExecute", "TFE_Py_FastPathExecute_C")
@@ -28,6 +30,31 @@ PASSES = (
 )
 PRODUCT = "MatMul|Conv2DBackprop"  # beginnings of gradients that are products
 EAGER, KERNELS = "eagerly", "in a graph"
+
+
+def spans(tf, run, programs, layers, batch):
+    """Return the spans of `run`; `programs`: (function, arguments) of all that it may call."""
+    profiler, modules = tf.profiler.experimental, set()
+    options = profiler.ProfilerOptions(host_tracer_level=2, python_tracer_level=0, device_tracer_level=0)
+    traced, moment = xplane.record(
+        lambda folder: profiler.start(folder, options=options), profiler.stop, profiler.Trace, run
+    )
+    for _, events in traced:
+        modules.update(module(stats["hlo_module"]) for _, _, _, stats in events if "hlo_module" in stats)
+    by_module, products = {}, set()
+    for call, arguments in programs if modules else ():
+        if any("inference_%s_" % call.python_function.__name__ in name for name in modules):
+            text = call.experimental_get_compiler_ir(*arguments)(stage="optimized_hlo")
+            by_module[hlo.module(text)] = hlo.rows(
+                text, lambda instruction: row(instruction.op_name, layers), graphs.work_kinds(layers)
+            )
+            products.update((hlo.module(text), name) for name in hlo.products(text))
+    if all(spec["kind"] == "dense" for spec in layers):  # else the order does not determine the layer
+        eager(traced, layers, batch)
+    intervals = xplane.spans(traced, operation)
+    return xplane.named(
+        intervals, moment, lambda what: tell(by_module, layers, what), lambda what: what in products or multiplies(what)
+    )
 
 
 def module(name):

@@ -30,6 +30,19 @@ def check(torch, job):
     torch.cuda.set_device(index)
 
 
+def facts(torch):
+    """Return PyTorch's version, libraries, kernels and threads."""
+    lines = [line.strip(" -") for line in torch.__config__.show().splitlines()]
+    return {
+        "version": torch.__version__,
+        "build": torch.version.git_version,
+        "blas": next((x for x in lines if "Math Kernel" in x), None),
+        "dnn": next((x for x in lines if "DNN" in x), None),
+        "dispatch": torch.backends.cpu.get_cpu_capability(),  # of its own kernels
+        "threads": {"intra-op": torch.get_num_threads(), "inter-op": torch.get_num_interop_threads()},
+    }
+
+
 def identity(torch, job):
     """Return a GPU's libraries and name, {} for a processor. Raises RuntimeError if TF32 is on."""
     if place(job) == "cpu":

@@ -61,43 +61,20 @@ def dropout(torch, spec):
     return _called(torch, lambda x: x * mask.to(x.device)), {}
 
 
-def add(torch, spec):
-    return _called(torch, lambda a, b: a + b), {}
-
-
-def concat(torch, spec):
-    return _called(torch, lambda *given: torch.cat(given, 1)), {}
-
-
-def flatten(torch, spec):
-    return torch.nn.Flatten(), {}
-
-
-def activation(torch, spec):
-    """Return the identity; the activation's module follows."""
-    return torch.nn.Identity(), {}
-
-
 def shortcut(torch, spec):
     stride, more = spec["stride"], spec["channels"] - spec["in"][0][0]
     pad = torch.nn.functional.pad
     return _called(torch, lambda x: pad(x[:, :, ::stride, ::stride], (0, 0, 0, 0, 0, more))), {}
 
 
-KINDS = {
-    "dense": dense,
-    "conv": conv,
-    "pool": pool,
-    "norm": norm,
-    "lrn": lrn,
-    "dropout": dropout,
-    "add": add,
-    "concat": concat,
-    "flatten": flatten,
-    "shortcut": shortcut,
-    "activation": activation,
-}
-KINDS.update(graphs.builders("torch"))
+KINDS = dict((builder.__name__, builder) for builder in (dense, conv, pool, norm, lrn, dropout, shortcut))
+KINDS.update(
+    add=lambda torch, spec: (_called(torch, lambda a, b: a + b), {}),
+    concat=lambda torch, spec: (_called(torch, lambda *given: torch.cat(given, 1)), {}),
+    flatten=lambda torch, spec: (torch.nn.Flatten(), {}),
+    activation=lambda torch, spec: (torch.nn.Identity(), {}),  # the activation's module follows
+    **graphs.builders("torch"),
+)
 LOSSES = {
     "softmax": lambda functional: functional.cross_entropy,
     "binary": lambda functional: functional.binary_cross_entropy_with_logits,

@@ -5,8 +5,7 @@ later calls find it, in-place operations work on the tensor itself, and memory i
 call of its own. What outlives the program, as gradients do, is freed at the start of the next replay. Replay is outside
 of autograd: inputs are detached, and gradient mode is that of the caller.
 
-Recording can change the program: while it is on, autograd adds to a fresh tensor what it would add in place. `surplus`
-returns the operations that only the recording has.
+Recording can change the program: while it is on, autograd adds to a fresh tensor what it would add in place.
 """
 
 import weakref
@@ -190,11 +189,3 @@ def record(call, forget, align):
     for index, again in recording.steps:
         calls.append(aligned[index] + (again,) if index is not None else ([], "free", again))
     return calls
-
-
-def surplus(recorded, traced):
-    """Return [(operation, times)] that a step has more often when recorded than when traced."""
-    names = [event["name"] for event in recorded if event["name"].startswith("aten::")]
-    expected = [event["name"] for event in traced]
-    counts = [(name, names.count(name) - expected.count(name)) for name in sorted(set(names))]
-    return [(name, count) for name, count in counts if count > 0]

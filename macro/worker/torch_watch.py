@@ -1,50 +1,100 @@
-"""Observation of a PyTorch program's steps: module calls by their paths, and PyTorch's profiler.
+"""Observation of a PyTorch program's steps by PyTorch's profiler, beside a script's own profilers and spans.
 
-Standard library and torch alone, in the style of Python 3.6. Hooks are registered only while spans are requested: any
-global hook sends every module through a slower path. They do nothing while a compiler traces the program.
+Standard library and torch alone, in the style of Python 3.6.
 """
 
 import threading
-import warnings
 
-import names  # beside this file
-import recorder
-import torch_recompute
+import recorder  # beside this file
+import torch_modules
+from torch_modules import MODULE, UPDATE, fast  # noqa: F401
 
-MODULE, UPDATE = "kg/module/", "kg/update/"  # prefixes of our spans' names
 MARKS = 9  # annotations that set the clock; the shortest counts
 CALIBRATE = recorder.CALIBRATE
 
 
 class Spans(object):
-    """Profiled spans of operations and module calls."""
+    """Profiled spans of operations and module calls; `foreign()` is called before a profiler of the script starts.
 
-    def __init__(self, torch):
-        self.torch, self.modules = torch, Modules(torch)
+    A profiler that starts while another is on takes its place and its events. A span that begins under one profiler and
+    ends under the next writes where its predecessor's memory was, and the process crashes; so all spans of the script
+    that are open when ours stops are ended there.
+    """
+
+    def __init__(self, torch, foreign=None):
+        self.torch, self.modules = torch, torch_modules.Modules(torch)
         self.profiler, self.shapes, self.marks = None, False, []
         self._events = None
+        self.starting, self.thread, self.open, self.cut = False, None, {}, {}
+        self.kind = torch.autograd.profiler.record_function
+        self.ways = self.kind.__enter__, self.kind.__exit__
+        if foreign:
+            self._tell(torch.autograd.profiler.profile, foreign)
+
+    def _tell(self, kind, foreign):
+        """Call `foreign` at every start of a profiler, except ours."""
+        begin = getattr(kind, "_start_trace", None)  # PyTorch 1.8
+        if begin is None:
+            return
+
+        def start_trace(profile):
+            if not self.starting:
+                foreign()
+            return begin(profile)
+
+        kind._start_trace = start_trace
 
     def start(self, shapes):
         """Start the profiler; `shapes`: record shapes of every operation's tensors."""
         self.shapes, self.marks = shapes, []
         activities = [self.torch.profiler.ProfilerActivity.CPU]
-        self.modules.on()
-        self.profiler = self.torch.profiler.profile(activities=activities, record_shapes=shapes)
-        self.profiler.start()
-        for _ in range(MARKS):
-            before = recorder.now()
-            with fast(self.torch, CALIBRATE):
-                pass
-            self.marks.append((recorder.now() - before, before))
+        self.starting = True
+        try:
+            self.modules.on()
+            self.profiler = self.torch.profiler.profile(activities=activities, record_shapes=shapes)
+            self.profiler.start()
+            for _ in range(MARKS):
+                before = recorder.now()
+                with fast(self.torch, CALIBRATE):
+                    pass
+                self.marks.append((recorder.now() - before, before))
+        finally:
+            self.starting = False
+        self.thread = threading.get_ident()
+        self.kind.__enter__ = lambda span: self._enter(span)
+        self.kind.__exit__ = lambda span, *error: self._leave(span, *error)
 
     def stop(self):
         """Stop the profiler, also where a step failed: one that is left on crashes the process at its end."""
+        if self.profiler is not None:
+            self.kind.__enter__ = self.ways[0]
+            while self.open:
+                key, span = self.open.popitem()  # the last one first
+                self.ways[1](span, None, None, None)
+                self.cut[key] = span
         self.modules.off()
         if self.profiler is None:
             return
         profiler, self.profiler = self.profiler, None
         profiler.stop()
         self._events = profiler.profiler.kineto_results.events()
+        self._restore()
+
+    def _enter(self, span):
+        if threading.get_ident() == self.thread:  # others have no profiler
+            self.open[id(span)] = span
+        return self.ways[0](span)
+
+    def _leave(self, span, *error):
+        if self.cut.pop(id(span), None) is None:
+            self.open.pop(id(span), None)
+            return self.ways[1](span, *error)
+        self._restore()
+        return None
+
+    def _restore(self):
+        if self.profiler is None and not self.cut:
+            self.kind.__exit__ = self.ways[1]
 
     def events(self):
         """Return the events as columns of numbers, with names apart; nanoseconds on the monotonic clock."""
@@ -88,113 +138,6 @@ def _shapes(event):
         [value if isinstance(value, (int, float, bool, str, list)) else None for value in event.concrete_inputs()]
     )
     return columns
-
-
-def fast(torch, name):
-    """Return a span of the profiler, 0.7 µs; without effect while no profiler is on."""
-    kind = getattr(torch._C._profiler, "_RecordFunctionFast", None)
-    return kind(name) if kind else torch.autograd.profiler.record_function(name)
-
-
-class Modules(object):
-    """Spans of module calls, named by the module's path."""
-
-    def __init__(self, torch):
-        self.torch, self.handles = torch, []
-        self.compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
-        self.library = names.library_folders()
-        self.paths, self.known, self.held, self.spare = {}, {}, {}, {}
-        self.local, self.checkpoints = threading.local(), torch_recompute.Checkpoints(self)
-
-    def on(self):
-        if self.handles:
-            return
-        kind = self.torch.nn.modules.module
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            self.handles.append(kind.register_module_forward_pre_hook(self._enter))
-            try:
-                self.handles.append(kind.register_module_forward_hook(self._leave, always_call=True))
-            except TypeError:  # PyTorch before 2.1
-                self.handles.append(kind.register_module_forward_hook(self._leave))
-        self.checkpoints.on()
-
-    def off(self):
-        self.checkpoints.off()
-        for handle in self.handles:
-            handle.remove()
-        self.handles = []
-        for _, span, _ in reversed(self._open()):
-            span.__exit__(None, None, None)
-        self.local = threading.local()
-
-    def _open(self):
-        if not hasattr(self.local, "open"):
-            self.local.open = []
-        return self.local.open
-
-    def _enter(self, module, _):
-        if self.compiling():
-            return
-        self.enter(module, self.path(module, self.around()))
-
-    def around(self):
-        """Return the module that is being called, or None."""
-        open_ = self._open()
-        return open_[-1][0] if open_ else None
-
-    def enter(self, module, path):
-        spare = self.spare.setdefault(path, [])
-        span = spare.pop() if spare else fast(self.torch, MODULE + path)
-        self._open().append((module, span, spare))
-        span.__enter__()
-
-    def _leave(self, module, *_):
-        if not self.compiling():
-            self.leave(module)
-
-    def mark(self, name):
-        """Record a span of no length."""
-        with fast(self.torch, name):
-            pass
-
-    def leave(self, module):
-        open_ = self._open()
-        if not any(x[0] is module for x in open_):
-            return
-        while open_:  # an exception may have skipped the ends of inner modules
-            inner, span, spare = open_.pop()
-            span.__exit__(None, None, None)
-            spare.append(span)
-            if inner is module:
-                break
-
-    def path(self, module, parent):
-        """Return a module's path as the user would write it: below its parent, as before, or a variable."""
-        key = id(parent), id(module)
-        if key not in self.paths:
-            self.paths[key] = names.tidy(self._path(module, parent))
-            self.known.setdefault(id(module), (self.paths[key], module))  # held, so that its id stays its own
-        return self.paths[key]
-
-    def _path(self, module, parent):
-        if parent is not None:
-            above = self.known[id(parent)][0] if id(parent) in self.known else type(parent).__name__
-            below = next((name for name, child in parent.named_modules() if child is module and name), None)
-            below = "." + below if below else names.inside(parent, module)
-            if below:
-                return above + below
-        if id(module) in self.known:
-            return self.known[id(module)][0]
-        variable = names.in_frames(module, self.library, self._holds)
-        return variable or type(module).__name__
-
-    def _holds(self, value):
-        if not issubclass(type(value), self.torch.nn.Module):
-            return {}
-        if id(value) not in self.held:
-            self.held[id(value)] = value, dict((id(child), name) for name, child in value.named_modules() if name)
-        return self.held[id(value)][1]
 
 
 def on_gpu(torch, optimizers):

@@ -211,17 +211,12 @@ def _helped(start, end, busy):
             yield left, right, there[0]
 
 
-def record(start, stop, annotate, run):
-    """Return the lines of one `run` between start(folder) and stop(), and when the mark in them began."""
+def profiled(start, stop, run):
+    """Return the xplane file of what `run` does between start(folder) and stop(); empty if none was written."""
     folder = tempfile.mkdtemp(prefix="kernelgap-trace-")
     try:
         start(folder)
         try:
-            with annotate("warm"):
-                pass
-            moment = recorder.now()
-            with annotate(recorder.CALIBRATE):
-                time.sleep(0.002)
             run()
         finally:
             stop()
@@ -229,10 +224,26 @@ def record(start, stop, annotate, run):
             for name in names:
                 if name.endswith(".xplane.pb"):
                     with open(os.path.join(where, name), "rb") as stream:
-                        return list(lines(stream.read())), moment
-        return [], moment
+                        return stream.read()
+        return b""
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def record(start, stop, annotate, run):
+    """Return the lines of one `run` between start(folder) and stop(), and when the mark in them began."""
+    moments = []
+
+    def marked():
+        with annotate("warm"):
+            pass
+        moments.append(recorder.now())
+        with annotate(recorder.CALIBRATE):
+            time.sleep(0.002)
+        run()
+
+    data = profiled(start, stop, marked)
+    return list(lines(data)), moments[0]
 
 
 def named(intervals, moment, tell, multiplies):

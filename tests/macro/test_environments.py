@@ -11,7 +11,7 @@ import pytest
 
 from kernels.errors import Unavailable, UsageError
 from macro import env, frameworks
-from macro.processes import environments, interpreters, stub
+from macro.processes import environments, stub
 
 KEYS = {"environment", "python", "packages", "before", "options", "index", "stubs", "variables", "megabytes", "needs"}
 
@@ -98,20 +98,20 @@ def test_an_interpreter_is_tried_before_it_is_taken(tmp_path: Path, monkeypatch:
         place.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path / "path"), prepend=os.pathsep)
     monkeypatch.setenv("PYENV_ROOT", str(tmp_path / "pyenv"))
-    assert interpreters.interpreter("3.99") == tmp_path / "pyenv/versions/3.99.2/bin/python3.99"
+    assert environments.interpreter("3.99") == tmp_path / "pyenv/versions/3.99.2/bin/python3.99"
     monkeypatch.setenv("PYTHON3_99", sys.executable)
     with pytest.raises(UsageError, match=r"it is Python 3.*, not 3\.99"):
-        interpreters.interpreter("3.99")
+        environments.interpreter("3.99")
 
 
 def test_a_python_that_is_nowhere_is_named_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Unavailable, match=r"no Python 3\.98: pyenv install 3\.98, or PYTHON3_98="):
-        interpreters.interpreter("3.98")
+        environments.interpreter("3.98")
 
 
 def test_the_suites_own_version_is_there() -> None:
     version = "{}.{}".format(*sys.version_info[:2])
-    assert interpreters.refused(interpreters.interpreter(version), version) is None
+    assert environments.refused(environments.interpreter(version), version) is None
 
 
 @pytest.mark.parametrize(

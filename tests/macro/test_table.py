@@ -19,8 +19,7 @@ from macro import table as command
 from macro import tables
 from macro.equality import gate
 from macro.running import session
-from macro.tables import _text
-from macro.tables.base import Line, Seen, Table
+from macro.tables import Line, Seen, Table, _text
 from macro.timing.entry import FEWEST, Entry
 from reports import formats, store
 from reports.record import Run

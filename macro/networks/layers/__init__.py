@@ -1,22 +1,41 @@
-"""Kinds of layers, one a file: LAYER is its class, the file's name the kind's."""
+"""Kinds of layers: the classes of layers in the files of this folder, found by their `kind`."""
 
 from __future__ import annotations
 
 import importlib
+from functools import cache
 from pathlib import Path
 
 from kernels.errors import choice
 from macro.networks.layer import Layer
+from macro.networks.layers.images import BatchNorm, LocalResponseNorm, Pool
+from macro.networks.layers.plain import Activation, Add, Concat, Dropout, Flatten, Shortcut
+from macro.networks.layers.products import Convolution, Dense
+
+__all__ = (
+    "Activation",
+    "Add",
+    "BatchNorm",
+    "Concat",
+    "Convolution",
+    "Dense",
+    "Dropout",
+    "Flatten",
+    "LocalResponseNorm",
+    "Pool",
+    "Shortcut",
+)
 
 
-def names() -> list[str]:
-    """Return the names of all kinds."""
-    return sorted(path.stem for path in Path(__file__).parent.glob("[a-z]*.py"))
+@cache
+def _kinds() -> dict[str, type[Layer]]:
+    stems = sorted(path.stem for path in Path(__file__).parent.glob("[a-z]*.py"))
+    members = [x for stem in stems for x in vars(importlib.import_module(f"{__name__}.{stem}")).values()]
+    return {x.kind: x for x in members if isinstance(x, type) and issubclass(x, Layer) and x is not Layer}
 
 
 def find(kind: str) -> type[Layer]:
     """Return the class of a kind. Raises ValueError."""
-    if kind not in names():
-        raise ValueError(f"kind {kind}: {choice(kind, names())}")
-    layer: type[Layer] = importlib.import_module(f"{__name__}.{kind}").LAYER
-    return layer
+    if kind not in _kinds():
+        raise ValueError(f"kind {kind}: {choice(kind, sorted(_kinds()))}")
+    return _kinds()[kind]

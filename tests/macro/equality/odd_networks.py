@@ -12,14 +12,9 @@ ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT))
 
 from macro.networks.base import Network  # noqa: E402
-from macro.networks.layers.add import Add  # noqa: E402
-from macro.networks.layers.conv import Convolution  # noqa: E402
-from macro.networks.layers.dense import Dense  # noqa: E402
-from macro.networks.layers.flatten import Flatten  # noqa: E402
-from macro.networks.layers.norm import BatchNorm  # noqa: E402
-from macro.networks.layers.pool import Pool  # noqa: E402
-from macro.networks.layers.shortcut import Shortcut  # noqa: E402
+from macro.networks.layers import Add, BatchNorm, Convolution, Dense, Flatten, Pool, Shortcut  # noqa: E402
 
+KINDS = ("dense", "conv", "pool", "norm", "add", "flatten", "shortcut")
 ROWS = {
     "right": {"change": "right"},
     "frozen": {"change": "frozen"},
@@ -93,10 +88,6 @@ def numpy():
     plain = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(plain)
     return plain
-
-
-def kinds():
-    return ("dense", "conv", "pool", "norm", "add", "flatten", "shortcut")
 
 
 def available():

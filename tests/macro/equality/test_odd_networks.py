@@ -12,7 +12,7 @@ from macro.equality import defects, mistakes, proof
 from macro.equality.answer import Answer
 from macro.frameworks import find
 from macro.networks.base import Network
-from macro.networks.layers.conv import Convolution
+from macro.networks.layers import Convolution
 from macro.processes.job import Setting
 from tests.macro.equality import odd_networks
 

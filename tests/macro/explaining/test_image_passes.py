@@ -11,14 +11,7 @@ from macro.explaining.repeat import best, image_pass, repeat
 from macro.explaining.rows import rows
 from macro.frameworks import find
 from macro.networks.base import Network
-from macro.networks.layers.add import Add
-from macro.networks.layers.conv import Convolution
-from macro.networks.layers.dense import Dense
-from macro.networks.layers.dropout import Dropout
-from macro.networks.layers.flatten import Flatten
-from macro.networks.layers.lrn import LocalResponseNorm
-from macro.networks.layers.norm import BatchNorm
-from macro.networks.layers.pool import Pool
+from macro.networks.layers import Add, BatchNorm, Convolution, Dense, Dropout, Flatten, LocalResponseNorm, Pool
 from macro.processes.job import Setting
 from macro.timing.entry import Entry, Plan
 from macro.watching.watch import Side

@@ -72,10 +72,10 @@ def space() -> bytes:
 
 
 def test_a_gpu_s_streams_are_read_as_pytorch_s_profiler_has_them(tmp_path: Path) -> None:
-    import jax_device  # type: ignore[import-not-found]
+    import jax_trace  # type: ignore[import-not-found]
     import xplane  # type: ignore[import-not-found]
 
-    told = jax_device.trace(list(xplane.planes(space())), "a card")
+    told = jax_trace.trace(list(xplane.planes(space())), "a card")
     path = tmp_path / "trace.json.gz"
     path.write_bytes(gzip.compress(json.dumps(told).encode()))
     read = chrome.read(path, NAME)
@@ -91,14 +91,14 @@ def test_a_gpu_s_streams_are_read_as_pytorch_s_profiler_has_them(tmp_path: Path)
 
 
 def test_on_a_stand_in_operations_are_kernels() -> None:
-    import jax_device
+    import jax_trace
     import xplane
 
     operation = message((1, 2), (5, "dot.3"))
     host = plane(
         "/host:CPU", [NAME, "dot.3"], line(1 << 40, "tf_Compute", event(0, 0, 900), event(1, 5, 70, operation))
     )
-    told = jax_device.trace(list(xplane.planes(message((1, host)))), None)
+    told = jax_trace.trace(list(xplane.planes(message((1, host)))), None)
     kinds = [(one["cat"], one["name"]) for one in told["traceEvents"]]
     assert kinds == [("user_annotation", NAME), ("kernel", "dot.3")]
     assert told["deviceProperties"] == [{"id": 0, "name": "stand-in"}]

@@ -1,0 +1,118 @@
+"""Layers of images: poolings and normalizations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from macro.networks.layer import Layer, Node, Parameter, Shape, four, image, size
+
+MODES = ("max", "average")  # of poolings
+ROUNDINGS = ("floor", "ceil")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pool(Layer):
+    """A pooling by square windows; padding belongs to no maximum and counts in no average.
+
+    Windows that reach over the edge exist where sizes round up.
+    """
+
+    kind: ClassVar[str] = "pool"
+
+    mode: str = "max"
+    window: int = 2  # rows and columns; 0: the whole image
+    stride: int = 2
+    pads: tuple[int, ...] = ()  # above, left, below, right
+    rounding: str = "floor"
+
+    def output(self, inputs: Sequence[Shape]) -> Shape:
+        c, h, w = image(inputs, "pooling")
+        if self.mode not in MODES or self.rounding not in ROUNDINGS:
+            raise ValueError(f"pooling has a mode of {', '.join(MODES)} and a rounding of {', '.join(ROUNDINGS)}")
+        if self.window < 0 or self.stride < 1:
+            raise ValueError(f"window {self.window}, stride {self.stride}: 0 or more, and 1 or more")
+        if self.window == 0:
+            if self.pads:
+                raise ValueError("window 0 is the whole image: it has no pads")
+            return (c, 1, 1)
+        top, left, bottom, right = four(self.pads)
+        if max(top, left, bottom, right) >= self.window:
+            raise ValueError(f"pads {self.pads} of a window of {self.window}: smaller ones")
+        rows, columns = self._places(h, top, bottom), self._places(w, left, right)
+        if min(rows, columns) < 1:
+            raise ValueError(f"a window of {self.window} is larger than its image, {h} × {w}")
+        return (c, rows, columns)
+
+    def _places(self, length: int, before: int, behind: int) -> int:
+        """Return the number of windows along an axis, without those that begin beyond the image."""
+        left = length + before + behind - self.window
+        places = (left // self.stride if self.rounding == "floor" else -(-left // self.stride)) + 1
+        return places - ((places - 1) * self.stride >= length + before)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchNorm(Layer):
+    """Batch normalization: y = scale · (x − mean)/√(variance + ε) + shift of each channel (Ioffe, Szegedy, ICML 2015).
+
+    Mean and variance of the batch also move the running statistics, whose variance takes variance · n/(n − 1), as
+    PyTorch has it.
+    """
+
+    kind: ClassVar[str] = "norm"
+    roles: ClassVar[tuple[str, ...]] = ("forward", "gradient", "update")
+
+    epsilon: float = 1e-5
+    share: float = 0.1  # weight of a batch in the running statistics
+    frozen: bool = False  # normalize by the running statistics, and keep them
+    affine: bool = True  # with scale and shift
+
+    def output(self, inputs: Sequence[Shape]) -> Shape:
+        if not (0 < self.epsilon < 1 and 0 <= self.share <= 1):
+            raise ValueError(f"epsilon {self.epsilon}, share {self.share}: between 0 and 1")
+        return image(inputs, "batch normalization")
+
+    def parameters(self, inputs: Sequence[Shape]) -> Mapping[str, Parameter]:
+        channels = inputs[0][:1]
+        return {"scale": Parameter(channels, base=1.0), "shift": Parameter(channels)} if self.affine else {}
+
+    def state(self, inputs: Sequence[Shape]) -> Mapping[str, Parameter]:
+        channels = inputs[0][:1]
+        return {"mean": Parameter(channels), "variance": Parameter(channels, base=1.0)}
+
+    def bytes(self, node: Node, batch: int, role: str) -> float:
+        """Return the bytes: in training x is read twice forward; x and the gradient of y twice backward."""
+        image_bytes = 4.0 * batch * size(node.output)
+        return {
+            "forward": (2 if self.frozen else 3) * image_bytes,
+            "gradient": (3 if self.frozen else 5) * image_bytes,
+        }.get(role, 4.0 * node.count)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalResponseNorm(Layer):
+    """Local response normalization: y = x / (k + alpha/size · Σ x²)^beta, over `size` neighboring channels.
+
+    As many before as behind, fewer at the edges. Krizhevsky and others, NIPS 2012; alpha divided by the size, as Caffe,
+    PyTorch and MXNet have it.
+    """
+
+    kind: ClassVar[str] = "lrn"
+
+    size: int = 5
+    alpha: float = 1e-4
+    beta: float = 0.75
+    k: float = 1.0
+
+    def output(self, inputs: Sequence[Shape]) -> Shape:
+        shape = image(inputs, "local response normalization")
+        if self.size < 1 or self.size % 2 == 0:
+            raise ValueError(f"size {self.size}: an odd number of channels, as many before as behind")
+        if not (self.alpha >= 0 and self.beta > 0 and self.k > 0):
+            raise ValueError(f"alpha {self.alpha}, beta {self.beta}, k {self.k}: not negative, the last two positive")
+        return shape
+
+    def bytes(self, node: Node, batch: int, role: str) -> float:
+        """Return the bytes: forward x and y; backward x, the gradients of x and y, and the scale."""
+        return (2 if role == "forward" else 4) * 4.0 * batch * size(node.output)

@@ -16,10 +16,7 @@ from macro.explaining.operation_call import Call
 from macro.explaining.operation_work import alone
 from macro.explaining.rows import Row
 from macro.networks.layer import Node, size
-from macro.networks.layers.dropout import Dropout
-from macro.networks.layers.lrn import LocalResponseNorm
-from macro.networks.layers.norm import BatchNorm
-from macro.networks.layers.pool import Pool
+from macro.networks.layers import BatchNorm, Dropout, LocalResponseNorm, Pool
 from macro.processes.job import Setting
 from macro.timing import results
 from macro.timing.entry import Entry, Plan

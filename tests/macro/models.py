@@ -12,17 +12,19 @@ import numpy as np
 
 from macro.frameworks import Framework, find
 from macro.networks.base import Network
-from macro.networks.layers.activation import Activation
-from macro.networks.layers.add import Add
-from macro.networks.layers.concat import Concat
-from macro.networks.layers.conv import Convolution
-from macro.networks.layers.dense import Dense
-from macro.networks.layers.dropout import Dropout as Dropout
-from macro.networks.layers.flatten import Flatten
-from macro.networks.layers.lrn import LocalResponseNorm
-from macro.networks.layers.norm import BatchNorm
-from macro.networks.layers.pool import Pool
-from macro.networks.layers.shortcut import Shortcut
+from macro.networks.layers import (
+    Activation,
+    Add,
+    BatchNorm,
+    Concat,
+    Convolution,
+    Dense,
+    Flatten,
+    LocalResponseNorm,
+    Pool,
+    Shortcut,
+)
+from macro.networks.layers import Dropout as Dropout
 from macro.processes import job
 from macro.processes.job import Setting
 from macro.processes.process import Process

@@ -27,7 +27,8 @@ def names(framework: str) -> set[str]:
 
 
 def test_an_adapter_has_its_builders_and_those_of_no_other() -> None:
-    assert {"pytorch", "loop", "recorder", "torch_layers", "numpy_kind_lrn"} <= names("pytorch")
+    assert {"pytorch", "loop", "recorder", "torch_layers"} <= names("pytorch")
+    assert {"numpy", "numpy_layers", "numpy_images"} <= names("numpy")
     assert {"jax", "jax_layers", "layouts"} <= names("jax")
     assert not names("jax") & {"torch_layers", "torch_record", "torch_watch", "script", "blocks", "library_talk"}
     assert not names("pytorch") & {"jax_layers", "script", "blocks", "boundary", "torch_watch", "library_talk"}

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -62,17 +60,11 @@ def test_the_outermost_frame_gives_the_name(watch: ModuleType) -> None:
 
 
 @pytest.fixture
-def others(watch: ModuleType) -> Iterator[ModuleType]:
-    yield importlib.import_module("torch_others")
-    sys.modules.pop("torch_others", None)
-
-
-@pytest.fixture
-def spans(others: ModuleType, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, list[bool]]:
+def spans(watch: ModuleType, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, list[bool]]:
     """What starts and stops, and what was told of other profilers."""
     kind, told = torch.autograd.profiler.profile, list[bool]()
     monkeypatch.setattr(kind, "_start_trace", kind._start_trace)
-    return others.Spans(torch, lambda: told.append(True)), told
+    return watch.Spans(torch, lambda: told.append(True)), told
 
 
 def test_a_span_that_is_open_when_the_profiler_stops_ends_there(spans: tuple[Any, list[bool]]) -> None:

@@ -8,19 +8,9 @@ from pathlib import Path
 
 from kernels.errors import choice
 from macro.networks.layer import Layer
-from macro.networks.layers import (
-    Activation,
-    Add,
-    BatchNorm,
-    Concat,
-    Convolution,
-    Dense,
-    Dropout,
-    Flatten,
-    LocalResponseNorm,
-    Pool,
-    Shortcut,
-)
+from macro.networks.layers.images import BatchNorm, LocalResponseNorm, Pool
+from macro.networks.layers.plain import Activation, Add, Concat, Dropout, Flatten, Shortcut
+from macro.networks.layers.products import Convolution, Dense
 
 __all__ = (
     "Activation",

@@ -213,12 +213,6 @@ def test_a_file_of_one_run_is_not_taken_for_one_of_several(gemm: Callable[..., R
     assert again.code == 2 and "of 1 run, " in again.err
 
 
-@pytest.mark.parametrize("words", [("0",), ("two",), ("1001",), ("2", "--until", "check")])
-def test_what_cannot_be_repeated_is_usage(gemm: Callable[..., Ran], words: Sequence[str]) -> None:
-    ran = gemm(*WORDS, "--replicate", *words)
-    assert ran.code == 2 and ran.err.startswith(f"micro.gemm: --replicate {words[0]}")
-
-
 @pytest.mark.slow
 def test_two_files_of_five_runs_have_verdicts(gemm: Callable[..., Ran], tmp_path: Path) -> None:
     """Of four none."""

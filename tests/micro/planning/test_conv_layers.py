@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import fields
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from kernels.errors import UsageError
 from kernels.ops.conv.problem import Conv
 from micro.planning import benchdnn
 from micro.planning.conv_layers import KIND, SIZES, distinct_layers, read
@@ -136,38 +132,6 @@ def test_what_was_published_is_of_the_pass() -> None:
     )
     assert net.layers[1].published("wgrad", net.measured).startswith("then (both gradients), in ms at")
     assert read("lenet").layers[0].published("forward", "") == ""
-
-
-GOOD: dict[str, Any] = {"network": "mine", "batch": 8, KIND: [{"name": "a", "c": 4, "h": 9, "w": 9, "k": 6}]}
-ROW = GOOD[KIND][0]
-BAD: dict[str, tuple[dict[str, Any], str]] = {
-    "no list": ({KIND: {}}, "convolutions: {}, give a list"),
-    "an empty list": ({KIND: []}, "there is a convolution"),
-    "a batch of none": ({"batch": 0}, "the batch is a positive whole number"),
-    "no width": ({KIND: [{x: ROW[x] for x in ROW if x != "w"}]}, "convolution 1: w missing"),
-    "another key": ({KIND: [ROW | {"strid": 2}]}, "convolution 1: no key strid, the nearest is stride"),
-    "a batch of its own": ({KIND: [ROW | {"n": 2}]}, "convolution 1: no key n, "),
-    "half a stride": ({KIND: [ROW | {"stride": 1.5}]}, "convolution 1: stride: 1.5, give a whole number"),
-    "too long a filter": ({KIND: [ROW | {"r": 10}]}, "convolution 1: --r 10: longer than an image of 9"),
-    "none of them": ({KIND: [ROW | {"count": 0}]}, "convolution 1: count: 0, give 1 or more"),
-    "times of no pass": ({KIND: [ROW | {"then": {"backwards": {}}}]}, "then: no key backwards, the nearest"),
-    "a time in words": ({KIND: [ROW | {"then": {"forward": {"x": "1"}}}]}, "then: forward: x: '1', give a number"),
-    "two of one name": ({KIND: [ROW, ROW]}, "two layers of one name"),
-    "a path for a name": ({KIND: [ROW | {"name": "a/b"}]}, "a name is a word without / and +"),
-}
-
-
-@pytest.mark.parametrize("kind", BAD)
-def test_what_is_no_network_is_refused(kind: str, tmp_path: Path) -> None:
-    changed, why = BAD[kind]
-    path = tmp_path / "net.json"
-    path.write_text(json.dumps(GOOD))
-    assert read(str(path)).layers[0].problem == Conv(8, 4, 9, 9, 6)
-    path.write_text(json.dumps(GOOD | changed))
-    with pytest.raises(UsageError) as refusal:
-        read(str(path))
-    assert str(refusal.value).startswith(f"--net {path}: no network like micro/shapes/alexnet-s.json (")
-    assert why in str(refusal.value)
 
 
 def test_a_layer_says_all_of_a_convolution_but_what_a_step_chooses() -> None:

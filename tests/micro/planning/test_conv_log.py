@@ -203,33 +203,6 @@ def test_shapes_by_name_and_as_text(conv: Conved, words: tuple[str, ...], head: 
     assert ran.code == 0 and ran.out.startswith(head)
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("nothing of interest", "nor a log with convolutions: run the application with ONEDNN_VERBOSE=1 or CUDNN_LOG"),
-        (line(dtype="bf16"), "; it holds oneDNN convolution (bf16) 1 time"),
-        ("mb1ic3ih8oc4kh3\nmb1ic3", ": line 2: mb1ic3: it names ic, oc, ih and kh (or iw and kw)"),
-        ("mb1ic3id8ih8oc4kd3kh3", ": nothing in it can be measured: 3-d 1 time"),
-        ("--dt=s8\nmb1ic3ih8oc4kh3", ": line 1: --dt=s8: of benchdnn's options --dir alone is read"),
-        ('{"network": "x", "batch": 1, "convolutions": []}', "there is a convolution"),
-    ],
-)
-def test_a_file_without_a_convolution_is_refused(conv: Conved, tmp_path: Path, text: str, why: str) -> None:
-    path = tmp_path / "shapes"
-    path.write_text(text)
-    ran = conv("--shapes", str(path), "--list")
-    assert (ran.code, ran.out, len(ran.err.splitlines())) == (2, "", 1)
-    assert ran.err.startswith(f"micro.conv: --shapes {path}: ") and why in ran.err
-
-
-def test_products_are_not_taken_from_convolutions(gemm: Callable[..., Ran]) -> None:
-    ran = gemm("--shapes", "deepbench-device", "--list")
-    assert (ran.code, ran.out) == (2, "")
-    assert ran.err == (
-        "micro.gemm: --shapes deepbench-device: convolutions in benchdnn's words: python -m micro.conv takes them\n"
-    )
-
-
 def test_a_result_says_what_benchdnn_takes_for_it(conv: Conved, tmp_path: Path) -> None:
     run = tmp_path / "run.jsonl"
     words = ("--shapes", "g2mb1ic4ih8oc4oh4kh3sh2ph1", "--variant", "direct", "--device", "fake")

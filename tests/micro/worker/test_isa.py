@@ -198,25 +198,6 @@ def test_the_line_that_repeats_a_case_asks_the_same(gemm: Gemm_) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "--isa foo",
-        "--isa avx2,foo",
-        "--isa avx2,avx2",
-        "--isa=",
-        "--data foo",
-        "--data zeros,foo",
-        "--data zeros,zeros",
-        "--data=",
-    ],
-)
-def test_wrong_words_are_refused_with_one_line(gemm: Gemm_, words: str) -> None:
-    ran = gemm(*SIZE, *words.split(), "--variant", "openblas", "--device", "fake", "--list")
-    assert (ran.code, ran.out, len(ran.err.splitlines())) == (2, "", 1)
-    assert ran.err.startswith(f"micro.gemm: {words.replace('=', ' ').split()[0]} ")
-
-
 def test_on_a_device_that_does_not_tell_all_are_skipped(gemm: Gemm_) -> None:
     ran = gemm(*SIZE, "--isa", "avx2", "--variant", "openblas,mkl", "--device", "fake", "--json", "-")
     assert ran.code == 0

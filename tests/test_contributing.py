@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from tests.processes import ROOT, python
 
 
 def recipes() -> list[tuple[str, str]]:
@@ -38,15 +36,7 @@ def copy(folder: Path, *more: str) -> None:
 
 
 def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *command.split()[1:]],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-        env=os.environ | {"PYTHONPATH": str(folder)},
-    )
+    return python(*command.split()[1:], cwd=folder, timeout=600, PYTHONPATH=str(folder))
 
 
 SLOW = {"Add a framework", "Add a variant"}  # one trains a network of its own size four times, the other measures

@@ -13,8 +13,8 @@ import pytest
 from reports import store
 from reports.__main__ import main
 from tests.conftest import Ran
+from tests.processes import ROOT, python
 
-ROOT = Path(__file__).parents[3]
 SIZE = ("--m", "8", "--n", "8", "--k", "8")
 FAKE = ("--device", "fake")
 QUICK = (*SIZE, *FAKE, "--variant", "openblas,naive")
@@ -127,14 +127,8 @@ def test_the_line_that_repeats_a_case_holds_small_negative_numbers(gemm: Gemm) -
     assert gemm(*line.split()[3:], "--list").code == 0
 
 
-def command(*argv: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "micro.gemm", *argv], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
-    )
-
-
 def test_the_command_itself_refuses() -> None:
-    ran = command("--m", "0")
+    ran = python("-m", "micro.gemm", "--m", "0")
     refused(Ran(ran.returncode, ran.stdout, ran.stderr))
 
 

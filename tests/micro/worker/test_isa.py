@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -26,10 +23,9 @@ from micro.worker.client import ask
 from micro.worker.kernels import Kernels
 from micro.worker.messages import Prepare
 from micro.worker.process import Worker, Workers
-from tests.builds import share
 from tests.conftest import Ran
+from tests.processes import python
 
-ROOT = Path(__file__).parents[3]
 SMALL = Gemm(8, 8, 8)
 SIZE = ("--m", "8", "--n", "8", "--k", "8")
 KERNELS = {"sse4.2": "Nehalem", "avx": "Sandybridge", "avx2": "Haswell", "avx512": "SkylakeX"}  # OpenBLAS's
@@ -211,15 +207,7 @@ def test_on_a_device_that_does_not_tell_all_are_skipped(gemm: Gemm_) -> None:
 def test_one_launch_for_a_profiler_is_of_the_set_asked_for(asked: str, code: int, tmp_path: Path) -> None:
     """A process in which the library was loaded before would take another."""
     words = (*SIZE, "--variant", "openblas", "--isa", asked, "--profile")
-    ran = subprocess.run(
-        [sys.executable, "-m", "micro.gemm", *words],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        env=os.environ | {"OPENBLAS_CORETYPE": "Haswell", "KERNELGAP_STATE": str(share(tmp_path))},
-    )
+    ran = python("-m", "micro.gemm", *words, state=tmp_path, OPENBLAS_CORETYPE="Haswell")
     assert ran.returncode == code, ran.stderr
     if code:
         assert ran.stderr.startswith("micro.gemm: --isa ARMV8 is not available: it runs ")

@@ -143,16 +143,14 @@ def parsed(command: str) -> None:
 
 
 @pytest.mark.parametrize("command", [*rows()])
-def test_commands_of_the_table_are_understood(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_of_the_table_are_understood(command: str, four_cores: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """With every word of them."""
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr("kernels.devices.cpu.cores", lambda: 4)
     parsed(command)
 
 
 @pytest.mark.parametrize("command", [x for x in rows() if " --" in x])
-def test_a_wrong_word_in_the_table_is_found(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_word_in_the_table_is_found(command: str, four_cores: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr("kernels.devices.cpu.cores", lambda: 4)
     with pytest.raises((SystemExit, UsageError)):
         parsed(command.replace(" --", " --x", 1))

@@ -83,8 +83,7 @@ NUMBERS = ("3", "64")
 
 
 @pytest.fixture(autouse=True)
-def _here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kernels.devices.cpu.cores", lambda: 4)
+def _here(four_cores: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
 
 

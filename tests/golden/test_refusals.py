@@ -21,9 +21,10 @@ BENCHMARKS = benchmarks()
 
 
 @pytest.fixture(autouse=True)
-def _one_machine(own_state: Path, light_fake: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _one_machine(
+    own_state: Path, light_fake: None, four_cores: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Four cores and no GPU."""
-    monkeypatch.setattr("kernels.devices.cpu.cores", lambda: 4)
     for module in ("kernels.devices.cuda", "kernels.libs.cuda"):
         monkeypatch.setattr(f"{module}.missing", lambda: "the driver is missing")
     monkeypatch.chdir(tmp_path)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from micro.planning.contest import parse
 from reports import store
 from reports.__main__ import main
 from tests.conftest import Ran
@@ -62,8 +63,6 @@ def test_a_plan_lists_contests_and_cases(gemm: Gemm) -> None:
 
 @pytest.mark.parametrize("question", [(), ("--transpose",), ("--transpose", "--all"), ("--crossover",)])
 def test_names_of_a_plan_are_unique_and_parse_back(gemm: Gemm, question: tuple[str, ...]) -> None:
-    from micro.planning.contest import parse
-
     ran = gemm(*question, "--list")
     contests = [line.partition(" (differs")[0] for line in ran.out.splitlines() if line[0] != " "]
     assert len(set(contests)) == len(contests) > 0
@@ -109,22 +108,24 @@ def test_a_wrong_kernel_makes_the_exit_code_1(gemm: Gemm, monkeypatch: pytest.Mo
     assert "wrong: writes nothing" in ran.out
 
 
-def test_the_line_that_repeats_a_case_names_it_again(gemm: Gemm) -> None:
-    words = ("--trans", "nt", "--beta", "0.5", "--ld-pad", "3", "--cold", "a,b", "--threads", "2")
-    told = json.loads(gemm(*QUICK, *words, "--json", "-").out)
-    for result in told["results"]:
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        ("--trans nt --beta 0.5 --ld-pad 3 --cold a,b --threads 2", "--cold a,b"),
+        ("--alpha=-1e-5 --variant naive", "--alpha=-1e-05"),
+        ("--workspace 8MiB --variant numpy", "--workspace 8MiB"),
+        ("--heap keep --variant numpy", "--heap keep"),
+        ("--isa default --data zeros --threads 2 --cold a", "--data zeros"),
+        ("--isa Zen --data normal", "--isa Zen"),
+    ],
+)
+def test_the_line_that_repeats_a_case_names_it_again(gemm: Gemm, words: str, option: str) -> None:
+    ran = gemm(*QUICK, *words.split(), "--json", "-")
+    for result in json.loads(ran.out)["results"]:
         if result["role"] == "measured":
             again = gemm(*result["repeat"].split()[3:], "--list")
-            assert again.out.splitlines()[1].strip() == result["name"]
-
-
-def test_the_line_that_repeats_a_case_holds_small_negative_numbers(gemm: Gemm) -> None:
-    (line,) = {
-        result["repeat"]
-        for result in json.loads(gemm(*QUICK, "--alpha=-1e-5", "--until", "plan", "--json", "-").out)["results"]
-        if result["variant"] == "naive"
-    }
-    assert gemm(*line.split()[3:], "--list").code == 0
+            assert again.out.splitlines()[1].split()[0] == result["name"] and option in result["repeat"]
+            assert parse(result["name"]).name == result["name"]
 
 
 def test_the_command_itself_refuses() -> None:

@@ -20,21 +20,8 @@ from reports.record import Comparison, Contest, Note, Result, Seconds
 from reports.store import RunFile
 from tests.conftest import Ran
 
-WORDS = (
-    "--m",
-    "8,16",
-    "--n",
-    "8",
-    "--k",
-    "8",
-    "--variant",
-    "openblas,naive",
-    "--device",
-    "fake",
-    "--budget",
-    "1s",
-    "-q",
-)
+SIZES = ("--m", "8,16", "--n", "8", "--k", "8")
+WORDS = (*SIZES, "--variant", "openblas,naive", "--device", "fake", "--budget", "1s", "-q")
 FAST, SLOW = "gemm/m:8/n:8/k:8/variant:a/threads:1", "gemm/m:8/n:8/k:8/variant:b/threads:1"
 
 

@@ -19,9 +19,7 @@ from micro.planning.request import planned
 BENCHMARKS = everything.benchmarks()
 
 
-@pytest.fixture(autouse=True)
-def four_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kernels.devices.cpu.cores", lambda: 4)
+pytestmark = pytest.mark.usefixtures("four_cores")
 
 
 def contests(line: str) -> tuple[Contest, ...]:

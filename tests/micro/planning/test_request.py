@@ -36,10 +36,7 @@ BENCHMARKS = everything.benchmarks()
 DEVICES = ("cpu", "fake:cuda")
 
 
-@pytest.fixture(autouse=True)
-def four_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lines that name two threads are understood on a machine of one core."""
-    monkeypatch.setattr("kernels.devices.cpu.cores", lambda: 4)
+pytestmark = pytest.mark.usefixtures("four_cores")
 
 
 def contests(name: str, *words: str) -> tuple[Contest, ...]:

@@ -14,7 +14,6 @@ from kernels import heap
 from kernels.errors import UsageError
 from kernels.workspace import enough, limit, typed
 from micro.planning.axes import values
-from micro.planning.contest import parse
 from tests.conftest import Ran
 
 SIZE = ("--m", "8", "--n", "8", "--k", "8")
@@ -85,14 +84,6 @@ def test_a_kernel_that_holds_more_says_so_and_has_no_time(gemm: Callable[..., Ra
     assert results[4 << 20]["status"] in ("ok", "contended") and results[4 << 20]["workspace"] == 3 << 20
 
 
-def test_the_line_that_repeats_a_case_allows_the_same(gemm: Callable[..., Ran]) -> None:
-    ran = gemm(*SIZE, "--workspace", "8MiB", "--variant", "numpy", "--device", "fake", "--json", "-")
-    (result,) = (x for x in json.loads(ran.out)["results"] if x["role"] == "measured")
-    assert result["workspace_limit"] == 8 << 20 and "--workspace 8MiB" in result["repeat"]
-    assert result["name"].endswith("/workspace:8388608")
-    assert parse(result["name"]).setting.workspace == 8 << 20 and parse(result["name"]).name == result["name"]
-
-
 # The allocator's policy
 
 
@@ -132,13 +123,6 @@ def test_a_heap_that_keeps_does(gemm: Callable[..., Ran], tmp_path: Path) -> Non
     status = {x["heap"]: x["status"] for x in told["results"] if x["role"] == "measured"}
     assert status["default"] == "wrong" and status["keep"] in ("ok", "contended")
     assert [x["differs"] for x in told["comparisons"]] == ["heap"]
-
-
-def test_the_line_that_repeats_a_case_asks_the_same(gemm: Callable[..., Ran]) -> None:
-    told = json.loads(gemm(*SIZE, "--heap", "keep", "--variant", "numpy", "--device", "fake", "--json", "-").out)
-    (result,) = (x for x in told["results"] if x["role"] == "measured")
-    assert result["heap"] == "keep" and "--heap keep" in result["repeat"]
-    assert result["name"].endswith("/heap:keep") and parse(result["name"]).setting.heap == "keep"
 
 
 def test_another_c_library_has_no_policies(monkeypatch: pytest.MonkeyPatch) -> None:

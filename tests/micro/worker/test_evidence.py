@@ -16,7 +16,7 @@ from kernels.errors import WrongResult
 from kernels.ops.gemm.problem import Gemm as Problem
 from kernels.problem import Evidence
 from micro.planning.contest import Case
-from micro.worker import check, evidence, guards
+from micro.worker import evidence, guards
 from micro.worker import evidence as worker_evidence
 from micro.worker.host import Host
 from tests.conftest import Ran
@@ -27,9 +27,7 @@ ADDS = Problem(17, 23, 33, "tn", alpha=2.5, beta=0.5, ld_pad=3)
 SEED = 17
 
 
-@pytest.fixture(autouse=True)
-def no_late_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(check, "LATE", 0.0)
+pytestmark = pytest.mark.usefixtures("no_late_answers")
 
 
 def wrong(name: str, problem: Problem = SQUARE) -> Case:

@@ -18,11 +18,6 @@ from micro.worker.host import Host
 from micro.worker.kernels import Kernels
 
 
-@pytest.fixture
-def host() -> Host:
-    return Host(open_device("cpu"), ctypes.addressof(ctypes.c_int32(-1)))
-
-
 def test_the_time_of_a_launch_is_shared_by_its_uses(host: Host) -> None:
     once, kept = (Case(Gemm(48, 48, 48, "nt"), name) for name in ("openblas", "kept-transpose:8"))
     host.settle(host.open([once, kept], [True, True], 1), VISIT)

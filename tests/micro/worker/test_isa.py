@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from kernels.libs import openblas
 from kernels.ops.activation.problem import Activation
 from kernels.ops.gemm.problem import Gemm
 from kernels.setting import Setting
-from micro.planning.contest import Case, parse
+from micro.planning.contest import Case
 from micro.worker.client import ask
 from micro.worker.kernels import Kernels
 from micro.worker.messages import Prepare
@@ -129,30 +128,6 @@ def test_each_set_has_a_worker_of_its_own() -> None:
     assert len({Workers.key(Case(SMALL, "openblas", setting)) for setting in settings}) == 2
 
 
-def some_settings() -> list[Setting]:
-    return [
-        Setting(threads, cold, device, isa, data)
-        for threads in (1, 2)
-        for cold in ((), ("a", "b"))
-        for device in ("cpu", "fake:cuda")
-        for isa in ("default", "avx2", "SkylakeX")
-        for data in ("normal", "zeros", "integers")
-    ]
-
-
-def test_names_hold_the_whole_setting_and_parse_back() -> None:
-    cases = [Case(SMALL, "a/b.py:f", setting) for setting in some_settings()]
-    assert len({case.name for case in cases}) == len(cases)
-    assert [parse(case.name) for case in cases] == cases
-
-
-def test_defaults_are_not_named() -> None:
-    plain = Case(SMALL, "x")
-    assert plain.name == "gemm/m:8/n:8/k:8/variant:x/threads:1"
-    other = replace(plain, setting=Setting(isa="avx2", data="zeros"))
-    assert other.name == "gemm/m:8/n:8/k:8/variant:x/threads:1/isa:avx2/data:zeros"
-
-
 # Through the command line
 
 Gemm_ = Callable[..., Ran]
@@ -177,21 +152,6 @@ def test_sets_are_compared(gemm: Gemm_) -> None:
     }
     (compared,) = (x for x in json.loads(ran.out)["comparisons"] if "openblas" in x["baseline"])
     assert compared["differs"] == "isa" and compared["ratio"]
-
-
-def test_the_line_that_repeats_a_case_asks_the_same(gemm: Gemm_) -> None:
-    words = ("--isa", "default,Zen", "--data", "normal,zeros", "--threads", "2", "--cold", "a")
-    told = measured(gemm(*SIZE, *words, "--variant", "openblas", "--device", "fake", "--json", "-"))
-    assert len(told) == 4
-    for result in told:
-        again = gemm(*result["repeat"].split()[3:], "--list")
-        assert again.out.splitlines()[1].strip() == result["name"]
-    assert [("--isa Zen" in x["repeat"], "--data zeros" in x["repeat"]) for x in told] == [
-        (False, False),
-        (False, True),
-        (True, False),
-        (True, True),
-    ]
 
 
 def test_on_a_device_that_does_not_tell_all_are_skipped(gemm: Gemm_) -> None:

@@ -91,6 +91,12 @@ def light_fake(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def four_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four cores, so that lines of two threads are understood on a machine of one."""
+    monkeypatch.setattr("kernels.devices.cpu.cores", lambda: 4)
+
+
+@pytest.fixture
 def in_process() -> Iterator[Callable[..., Ran]]:
     """`in_process(capsys, main, argv)`: what a command leaves that runs in this process."""
     before = signal.getsignal(signal.SIGTERM)

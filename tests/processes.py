@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 
+from tests.builds import share
+
+ROOT = Path(__file__).parents[1]
 MARK = "KERNELGAP_TEST_MARK"  # in their environment, with the folder of the test
 PATIENCE = 20.0  # seconds: longer than any end takes on a busy machine
 
@@ -58,3 +63,14 @@ def left(folder: Path) -> list[psutil.Process]:
 def interruptible() -> None:
     """In a child before it starts: an interrupt reaches it, also where it is ignored here, as under `make test &`."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def python(
+    *words: str, cwd: Path = ROOT, state: Path | None = None, timeout: float = 300, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Run this Python with the suite on its path, and with a state folder if one is given."""
+    kept = {"KERNELGAP_STATE": str(share(state))} if state else {}
+    environment = os.environ | {"PYTHONPATH": str(ROOT)} | kept | variables
+    return subprocess.run(
+        [sys.executable, *words], cwd=cwd, env=environment, capture_output=True, text=True, timeout=timeout, check=False
+    )

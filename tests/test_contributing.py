@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from tests.processes import ROOT, python
 
 
 def recipes() -> list[tuple[str, str]]:
@@ -38,21 +36,13 @@ def copy(folder: Path, *more: str) -> None:
 
 
 def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *command.split()[1:]],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-        env=os.environ | {"PYTHONPATH": str(folder)},
-    )
+    return python(*command.split()[1:], cwd=folder, timeout=600, PYTHONPATH=str(folder))
 
 
 SLOW = {"Add a framework", "Add a variant"}  # one trains a network of its own size four times, the other measures
 
 
-WALKS = "arrows.py", "docstrings.py", "imports.py::test_heavy_packages_are_imported_in_functions"
+WALKS = "arrows.py", "imports.py::test_heavy_packages_are_imported_in_functions"
 
 
 @pytest.mark.parametrize(
@@ -119,3 +109,30 @@ def test_a_variant_is_one_line_of_the_table(tmp_path: Path) -> None:
     told = run("python -m micro.gemm --m 16 --n 16 --k 16 --variant numpy,again --budget 0.5s", tmp_path)
     assert told.returncode == 0, told.stderr
     assert re.search(r"again / .* (slower|faster|same|unresolved)", told.stdout)
+
+
+# A bare root
+
+
+@pytest.mark.parametrize(
+    ("user", "message"),
+    [
+        (1000, "bare: a root is made and mounted into: run it as root\n"),
+        (0, "bare: debootstrap is missing: apt-get install debootstrap\n"),
+    ],
+)
+def test_a_missing_need_is_one_line(user: int, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BARE", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (tmp_path / "id").write_text(f"#!/bin/sh\necho {user}\n")
+    (tmp_path / "id").chmod(0o755)
+    (tmp_path / "dirname").symlink_to(shutil.which("dirname", path="/usr/bin:/bin") or "")
+    ran = subprocess.run(["/bin/bash", ROOT / ".ci/bare"], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (2, message, "")
+
+
+def test_only_what_the_makefile_asks_for_is_installed() -> None:
+    """Beside make, git for the clone, and the headers that gcc recommends."""
+    packages = re.search(r"^packages=(.+)$", (ROOT / ".ci/bare").read_text(), re.MULTILINE)
+    named = re.findall(r"apt-get install ([a-z0-9 -]+)", (ROOT / "Makefile").read_text())
+    assert packages and set(packages[1].split(",")) == {*" ".join(named).split(), "make", "git", "libc6-dev"}

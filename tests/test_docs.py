@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import importlib
-import os
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -20,10 +17,9 @@ from macro.explaining import own_request as own
 from macro.explaining import traced
 from micro.planning.options import request
 from micro.planning.request import planned
-from tests.builds import share
 from tests.conftest import load
+from tests.processes import ROOT, python
 
-ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 EVERY = [*PAGES, *(ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "reports/reference/README.md"))]
 WRITTEN = load(ROOT / "docs/generate.py").PAGES
@@ -73,13 +69,6 @@ def blocks(kind: str) -> list[tuple[str, str]]:
     return found
 
 
-def run(words: list[str], folder: Path, state: Path | None = None) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "KERNELGAP_STATE": str(share((state or folder) / "state"))}
-    return subprocess.run(
-        [sys.executable, *words], cwd=folder, env=environment, text=True, capture_output=True, timeout=600, check=False
-    )
-
-
 INSTALLED = {name: (module, *words) for name, module, words in kernelgap.commands()}
 SLOW = {"README.md-1", "README.md-2", "record.md-0"}  # whole questions: CI runs the first for real, too
 
@@ -103,13 +92,13 @@ def test_commands(name: str, text: str, tmp_path: Path) -> None:
             parsed(command)  # its script is the reader's
             continue
         fake = ["--device", "fake"] if words[2] == "micro.gemm" and "--device" not in words else []
-        ran = run([*words[1:], *fake], tmp_path)
+        ran = python(*words[1:], *fake, cwd=tmp_path, state=tmp_path / "state", timeout=600)
         assert ran.returncode == 0, f"{command}\n{ran.stderr}"
 
 
 @pytest.mark.parametrize(("name", "text"), blocks("python"), ids=[name for name, _ in blocks("python")])
 def test_python(name: str, text: str, tmp_path: Path) -> None:
-    ran = run(["-c", text], tmp_path)
+    ran = python("-c", text, cwd=tmp_path, state=tmp_path / "state", timeout=600)
     assert ran.returncode == 0, ran.stderr
     assert bool(ran.stdout.strip()) == ("print(" in text)
 
@@ -154,16 +143,14 @@ def parsed(command: str) -> None:
 
 
 @pytest.mark.parametrize("command", [*rows()])
-def test_commands_of_the_table_are_understood(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_of_the_table_are_understood(command: str, four_cores: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """With every word of them."""
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr("kernels.devices.cpu.cores", lambda: 4)
     parsed(command)
 
 
 @pytest.mark.parametrize("command", [x for x in rows() if " --" in x])
-def test_a_wrong_word_in_the_table_is_found(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_word_in_the_table_is_found(command: str, four_cores: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr("kernels.devices.cpu.cores", lambda: 4)
     with pytest.raises((SystemExit, UsageError)):
         parsed(command.replace(" --", " --x", 1))

@@ -1,25 +1,208 @@
-"""Every option of the commands that are no benchmark: another request than without it, or a refusal that names it."""
+"""Every option of every command: it changes the plan, or is refused by its name."""
 
 from __future__ import annotations
 
 import argparse
+import functools
 import shlex
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kernels.catalog import rows
 from kernels.errors import UsageError
 from macro import env, equal, explain, run, shapes, whatif
-from micro import __main__ as everything
+from micro import __main__ as micro_main
 from micro import ab, ceiling, selftest
-from micro.command.everything import parts
-from micro.planning.options import Outputs, outputs_of
+from micro.command import everything
+from micro.planning.benchmark import NothingWritten
+from micro.planning.options import EXPORTS, Outputs, option_of, outputs_of, parser, request
+from micro.planning.request import Plan, planned
 from reports import formats
 from reports.__main__ import main as reports_main
-from tests.options import OUTPUTS, ROOT, either, options_of
+
+ROOT = Path(__file__).parents[1]
+BENCHMARKS = everything.benchmarks()
+OUTPUTS = {  # options of what is printed and kept, and the test that shows what each does
+    "-q": "tests/micro/command/test_line.py",
+    "-v": "tests/golden/test_golden.py",
+    "-o": "tests/faults/test_run_faults.py",
+    "--resume": "tests/faults/test_run_faults.py",
+    "--keep-wrong": "tests/micro/worker/test_evidence.py",
+    "--figures": "tests/faults/test_run_faults.py",
+    "--list": "tests/micro/command/test_line.py",
+    **{f"--{kind}": "tests/reports/test_formats.py" for kind in formats.kinds() if kind != "text"},
+}
+# A value of each option, other than its default; "" of a flag. A command has its own where they differ.
+VALUES = {
+    "--all": "",
+    "--batch": "8",
+    "--budget": "7s",
+    "--cold": "all",
+    "--data": "zeros",
+    "--device": "fake",
+    "--division": "tuned",
+    "--explain": "",
+    "--frameworks": "pytorch",
+    "--full": "",
+    "--gate": "7%",
+    "--heap": "keep",
+    "--isa": "avx2",
+    "--kernels": "",
+    "--apart": "",
+    "--margin": "7%",
+    "--net": "lenet",
+    "--not": ".",
+    "--only": "no contest",
+    "--phase": "forward",
+    "--preload": "mkl-intel",
+    "--processes": "7",
+    "--profile": "",
+    "--python-a": "python3",
+    "--python-b": "python3",
+    "--replicate": "5",
+    "--repo-a": "tests/..",
+    "--repo-b": "tests/..",
+    "--runs": "2",
+    "--set": "OMP_WAIT_POLICY=active",
+    "--shapes": "micro/shapes/fc.json",
+    "--small": "",
+    "--target": "3%",
+    "--threads": "2",
+    "--until": "build",
+    "--vary": "threads",
+    "--why": "",
+    "--workspace": "8MiB",
+}
+OF_BENCHMARKS = "device threads isa heap preload workspace data cold budget target margin replicate only not until"
+OF_BENCHMARKS += " vary net shapes why profile full all"
+NUMBERS = ("3", "64")
+
+
+@pytest.fixture(autouse=True)
+def _here(four_cores: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+
+def options_of(commands: argparse.ArgumentParser) -> set[str]:
+    """Return every option but --help, as it is typed."""
+    return {action.option_strings[-1] for action in commands._actions if action.option_strings} - {"--help"}
+
+
+def either(words: tuple[str, ...], option: str, used: Callable[[], bool]) -> None:
+    """Fail unless an option changes what is planned, or a line that names it refuses it."""
+    line, refusal, is_used = " ".join(words), "", False
+    try:
+        is_used = used()
+    except UsageError as error:
+        refusal = str(error)
+    assert is_used or option in refusal, f"{line}: {option} changes nothing and is not refused by name: {refusal}"
+    assert "\n" not in refusal, f"{line}: refused in several lines"
+
+
+# Benchmarks
+
+# Questions that a processor has no kernels for.
+OF_A_GPU = ("memory exchange", "transfer beside", "transfer pageable", "conv engines", "launch gaps")
+LARGE = ("conv", "cpu")  # whose questions plan hundreds of cases: each option plans them anew
+
+
+def forms() -> Iterator[Any]:
+    """Yield every benchmark without a question, and with each of its own."""
+    for name, benchmark in BENCHMARKS.items():
+        flags = dict.fromkeys(flag for one in (benchmark, *benchmark.others) for flag in one.questions)
+        questions = [(option_of(flag),) for flag in flags if f"{name} {flag}" not in OF_A_GPU]
+        for form in ((), *questions, *([("--net", "alexnet-r")] if benchmark.net else ())):
+            slow = pytest.mark.slow if name in LARGE and form else ()
+            yield pytest.param(name, form, marks=slow, id=" ".join((name, *form)))
+
+
+FORMS = list(forms())
+
+
+def plan(name: str, words: tuple[str, ...]) -> tuple[Plan, str | None]:
+    """Return what a line plans, and what it profiles."""
+    meant, options = request(BENCHMARKS[name], name, words, raising=True)
+    return planned(meant, name, options), options.profile
+
+
+@functools.cache
+def essence(name: str, words: tuple[str, ...]) -> tuple[object, ...]:
+    """Return all that a plan is of; its functions are those of its question, which chose the contests."""
+    whole, profile = plan(name, words)
+    return whole.contests, whole.budget, whole.devices, whole.until, whole.why, whole.replicates, whole.log, profile
+
+
+def lines(name: str, form: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Yield every option beside a form but the question asked, with values that it has not by default."""
+    benchmark = BENCHMARKS[name]
+    every = (benchmark, *benchmark.others)
+    for axis in {axis.name: axis for one in every for axis in fields(one.problem)}.values():
+        for value in axis.metadata["choices"] or NUMBERS:
+            yield option_of(axis.name), str(value)
+    asked = form or (option_of(benchmark.default),)
+    questions = {option_of(flag) for one in every for flag in one.questions}
+    yield from ((option, "") for option in questions if option not in asked)
+    common = (f"--{option}" for option in OF_BENCHMARKS.split())
+    yield from ((option, VALUES[option]) for option in common if option not in asked)
+
+
+def as_named(name: str, words: tuple[str, ...], option: str, value: str) -> bool:
+    """Return whether all cases have this value of an axis."""
+    whole, _ = plan(name, words)
+    problems = [vars(case.problem) for contest in whole.contests for case in contest.cases]
+    axis = option[2:].replace("-", "_")
+    return any(axis in x for x in problems) and all(str(x.get(axis, value)) == value for x in problems)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "form"), FORMS)
+def test_option_of_a_benchmark_is_used_or_refused(name: str, form: tuple[str, ...]) -> None:
+    before = essence(name, form)
+    for option, value in lines(name, form):
+        words = (*form, f"{option}={value}" if value else option)
+
+        def used(words: tuple[str, ...] = words, option: str = option, value: str = value) -> bool:
+            try:
+                return essence(name, words) != before or as_named(name, words, option, value)
+            except NothingWritten:  # of a GPU's question, or its operation
+                return True
+
+        either((name, *words), option, used)
+
+
+@pytest.mark.parametrize(("name", "form"), FORMS)
+def test_variant_is_measured_or_refused(name: str, form: tuple[str, ...]) -> None:
+    before = essence(name, form)
+    meant, _ = request(BENCHMARKS[name], name, form, raising=True)
+    for row in rows(meant.problem.op, "cpu"):
+        words = (*form, "--variant", row.name)
+
+        def used(words: tuple[str, ...] = words, row: Any = row) -> bool:
+            variants = {case.variant for contest in plan(name, words)[0].contests for case in contest.cases}
+            assert row.name in variants, " ".join(words)
+            return essence(name, words) != before or variants == {row.name}
+
+        either((name, *words), "--variant", used)
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_option_of_a_benchmark_is_in_a_table(name: str) -> None:
+    common = {f"--{option}" for option in OF_BENCHMARKS.split()} | OUTPUTS.keys() | {"--variant"}
+    for one in (BENCHMARKS[name], *BENCHMARKS[name].others):
+        assert options_of(parser(one, name)) <= {option_of(word) for word in one.words} | common
+
+
+@pytest.mark.parametrize("option", OUTPUTS)
+def test_what_an_output_does_is_shown_elsewhere(option: str) -> None:
+    text = (ROOT / OUTPUTS[option]).read_text("utf-8")
+    assert f'"{option}"' in text or (option[2:] in EXPORTS and '"--{kind}"' in text)
+
+
+# Other commands
 
 
 def duel(words: list[str]) -> object:
@@ -27,9 +210,9 @@ def duel(words: list[str]) -> object:
 
 
 def of_all(words: list[str]) -> object:
-    """What `micro all` plans; its two numbers are read where it begins to measure."""
-    read = everything.parser().parse_args(words)
-    todo = parts(read.device, read.small)
+    """Return what `micro all` plans; its two numbers are read where it begins to measure."""
+    read = micro_main.parser().parse_args(words)
+    todo = everything.parts(read.device, read.small)
     return [(part.title, part.plan.contests) for part in todo], read.budget, read.replicate
 
 
@@ -46,90 +229,44 @@ def of_selftest(words: list[str]) -> object:
     return getattr(read, "func", read), getattr(read, "args", ())
 
 
-def of_macro(request: Callable[[list[str]], Any]) -> Callable[[list[str]], object]:
-    def plan(words: list[str]) -> object:
-        read = request(words)
+def of_macro(asked: Callable[[list[str]], Any]) -> Callable[[list[str]], object]:
+    def planned(words: list[str]) -> object:
+        read = asked(words)
         return replace(read, **{name: value for name, value in FIXED.items() if hasattr(read, name)})
 
-    return plan
+    return planned
 
 
 FIXED = {"outputs": Outputs(), "quiet": False}
 EXPLAIN = "fcn-r numpy kernels-only"
-COMMANDS: Mapping[str, tuple[Callable[[], argparse.ArgumentParser], Callable[[list[str]], object], str]] = {
-    "ab": (ab.parser, duel, "-- micro.gemm --m 8"),
-    "all": (everything.parser, of_all, "all"),
-    "ceiling": (ceiling.parser, peaks, ""),
-    "selftest": (selftest.parser, of_selftest, ""),
-    "run": (run.parser, of_macro(run.request), "fcn-r"),
-    "equal": (equal.parser, of_macro(equal.request), "fcn-r"),
-    "explain": (explain.parser, of_macro(explain.request), EXPLAIN),
-    "whatif": (whatif.parser, of_macro(whatif.request), "fcn-r numpy batch=5"),
+OF_STEPS = "batch threads set phase heap runs budget"
+# A command's parser, its plan, the words that it needs, its options.
+COMMANDS: Mapping[str, tuple[Callable[[], argparse.ArgumentParser], Callable[[list[str]], object], str, str]] = {
+    "ab": (ab.parser, duel, "-- micro.gemm --m 8", "repo-a repo-b python-a python-b processes budget margin gate"),
+    "all": (micro_main.parser, of_all, "all", "device budget replicate small"),
+    "ceiling": (ceiling.parser, peaks, "", "device threads"),
+    "selftest": (selftest.parser, of_selftest, "", "full explain"),
+    "run": (run.parser, of_macro(run.request), "fcn-r", f"{OF_STEPS} device frameworks division margin"),
+    "equal": (equal.parser, of_macro(equal.request), "fcn-r", "batch threads set frameworks device"),
+    "explain": (explain.parser, of_macro(explain.request), EXPLAIN, f"{OF_STEPS} device division kernels"),
+    "whatif": (whatif.parser, of_macro(whatif.request), "fcn-r numpy batch=5", f"{OF_STEPS} apart"),
 }
-FRAMEWORKS = {"--batch": "8", "--threads": "2", "--set": "OMP_WAIT_POLICY=active"}
-VALUES: Mapping[str, Mapping[str, str]] = {
-    "ab": {
-        "--repo-a": "tests/..",
-        "--repo-b": "tests/..",
-        "--python-a": "python3",
-        "--python-b": "python3",
-        "--processes": "7",
-        "--budget": "7s",
-        "--margin": "7%",
-        "--gate": "7%",
-    },
-    "all": {"--device": "fake", "--budget": "7s", "--replicate": "5", "--small": ""},
-    "ceiling": {"--device": "fake", "--threads": "2"},
-    "selftest": {"--full": "", "--explain": ""},
-    "run": {
-        **FRAMEWORKS,
-        "--device": "fake",
-        "--frameworks": "pytorch",
-        "--phase": "forward",
-        "--heap": "keep",
-        "--division": "tuned",
-        "--budget": "7s",
-        "--runs": "2",
-        "--margin": "7%",
-    },
-    "equal": {**FRAMEWORKS, "--frameworks": "numpy", "--device": "fake"},
-    "explain": {
-        **FRAMEWORKS,
-        "--device": "fake",
-        "--phase": "forward",
-        "--heap": "keep",
-        "--division": "tuned",
-        "--runs": "2",
-        "--budget": "7s",
-        "--kernels": "",
-    },
-    "whatif": {**FRAMEWORKS, "--phase": "forward", "--heap": "keep", "--runs": "2", "--budget": "7s", "--apart": ""},
-}
-BESIDE = {"--mechanisms"}  # refused beside `all`: see below
-
-
-@pytest.fixture(autouse=True)
-def here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kernels.devices.cpu.cores", lambda: 4)
-    monkeypatch.chdir(ROOT)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_option_is_in_a_table(name: str) -> None:
-    assert options_of(COMMANDS[name][0]()) - OUTPUTS.keys() - BESIDE == VALUES[name].keys()
+def test_option_of_a_command_is_in_a_table(name: str) -> None:
+    named = {f"--{option}" for option in COMMANDS[name][3].split()}
+    assert options_of(COMMANDS[name][0]()) - OUTPUTS.keys() - {"--mechanisms"} == named
 
 
-@pytest.mark.parametrize(("name", "option"), [(name, option) for name in COMMANDS for option in VALUES[name]])
-def test_an_option_changes_what_is_asked_or_is_refused(name: str, option: str) -> None:
-    _, plan, base = COMMANDS[name]
-    more = [option, VALUES[name][option]] if VALUES[name][option] else [option]
+@pytest.mark.parametrize(
+    ("name", "option"), [(name, f"--{option}") for name in COMMANDS for option in COMMANDS[name][3].split()]
+)
+def test_option_of_a_command_changes_the_plan_or_is_refused(name: str, option: str) -> None:
+    _, asked, base, _ = COMMANDS[name]
+    more = [option, VALUES[option]] if VALUES[option] else [option]
     words = [*more, *shlex.split(base)] if name == "ab" else [*shlex.split(base), *more]
-    used, refusal = False, ""
-    try:
-        used = plan(words) != plan(shlex.split(base))
-    except UsageError as error:
-        refusal = str(error)
-    either((name, *words), option, used, refusal)
+    either((name, *words), option, lambda: asked(words) != asked(shlex.split(base)))
 
 
 @pytest.mark.parametrize("option", ["--device", "--budget", "--replicate", "--small", "-o", "--resume", "-q"])
@@ -137,19 +274,18 @@ def test_an_option_changes_what_is_asked_or_is_refused(name: str, option: str) -
 def test_what_measures_nothing_has_no_option_of_measuring(
     what: list[str], option: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    values = {**VALUES["all"], "-o": "run.jsonl"}
+    value = {**VALUES, "-o": "run.jsonl"}.get(option)
     with pytest.raises(SystemExit) as refused:
-        everything.main([option, *([values[option]] if values.get(option) else []), *what])
+        micro_main.main([option, *([value] if value else []), *what])
     out, err = capsys.readouterr()
     assert refused.value.code == 2 and not out
     assert err.startswith(f"python -m micro: {option}: ") and err.count("\n") == 1
 
 
 def test_both_threads_of_what_runs_each_framework_once_are_refused() -> None:
-    with pytest.raises(UsageError, match=r"^--threads 1,2: one number"):
-        equal.request(["fcn-r", "--threads", "1,2"])
-    with pytest.raises(UsageError, match=r"^--threads 1,2: one number"):
-        explain.request([*EXPLAIN.split(), "--threads", "1,2"])
+    for asked, words in ((equal.request, ["fcn-r"]), (explain.request, EXPLAIN.split())):
+        with pytest.raises(UsageError, match=r"^--threads 1,2: one number"):
+            asked([*words, "--threads", "1,2"])
 
 
 def test_names_and_folders_are_what_is_asked() -> None:
@@ -168,9 +304,8 @@ def test_every_case_with_its_command_is_of_the_text_alone(kind: str, capsys: pyt
 @pytest.mark.parametrize("name", COMMANDS)
 def test_outputs_are_read(name: str) -> None:
     """They change no plan: what each does is shown by the test that the table names."""
-    parser, _, base = COMMANDS[name]
-    for option in options_of(parser()) & OUTPUTS.keys() - {"--list", "-v"}:
+    commands, _, base, _ = COMMANDS[name]
+    for option in options_of(commands()) & OUTPUTS.keys() - {"--list", "-v"}:
         value = [] if option in ("-q", "--resume") else ["file"]
         words = [option, *value, *shlex.split(base)]
-        read = outputs_of(vars(parser().parse_args(words)))
-        assert name == "selftest" or read != Outputs(), words
+        assert name == "selftest" or outputs_of(vars(commands().parse_args(words))) != Outputs(), words

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ast
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from tests.processes import ROOT, python
+
 HEAVY = {"numpy", "scipy", "torch", "numba", "rich", "msgspec", "matplotlib", "psutil", "threadpoolctl"}
 BESIDE = (
     "numpy_layers",
@@ -42,14 +41,7 @@ COMMANDS = (
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_help_and_list_import_nothing_heavy(command: tuple[str, ...]) -> None:
-    ran = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", *command],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    ran = python("-X", "importtime", "-m", *command)
     assert ran.returncode == 0, ran.stderr[-500:]
     assert ran.stdout
     modules = {line.rpartition("|")[2].strip() for line in ran.stderr.splitlines() if "import time:" in line}

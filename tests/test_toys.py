@@ -9,269 +9,38 @@ from typing import Any
 
 import pytest
 
-from tests.test_contributing import ROOT, copy, run
+from tests.test_contributing import ROOT, add_files, copy, run
 
 MEASURED = {"ok", "unreliable", "contended"}  # whatever else the machine does
-TALLY = {
-    "kernels/ops/tally/__init__.py": '''
-"""Sum and maximum of each class."""
+TOYS = (ROOT / "tests/toys.md").read_text("utf-8")
 
-from kernels.ops.tally.problem import Tally
 
-PROBLEM = Tally
-''',
-    "kernels/ops/tally/problem.py": '''
-"""Values of classes."""
+def section(text: str, title: str) -> str:
+    """Return the part of a page below a title that begins so."""
+    return text.partition(f"\n## {title}")[2].partition("\n## ")[0]
 
-from dataclasses import dataclass
-from typing import ClassVar
 
-import numpy as np
-
-from kernels.problem import Operand, Problem, axis
-
-
-@dataclass(frozen=True)
-class Tally(Problem):
-    """total[k] and peak[k] of the values whose id is k; 0 where there are none."""
-
-    op: ClassVar[str] = "tally"
-
-    count: int = axis("values", low=1)
-    classes: int = axis("classes", 8, low=1)
-
-    @property
-    def flops(self):
-        return 2.0 * self.count
-
-    @property
-    def bytes(self):
-        return 12.0 * self.count + 8.0 * self.classes
-
-    def operands(self):
-        ids = Operand("ids", (1, self.count), "in", dtype="int64", below=self.classes)
-        outputs = [Operand(name, (1, self.classes), "out") for name in ("total", "peak")]
-        return (Operand("x", (1, self.count), "in"), ids, *outputs)
-
-    def reference(self, x):
-        of_class = [x["x"].astype("f8")[x["ids"] == k] for k in range(self.classes)]
-        total = np.array([[values.sum() for values in of_class]])
-        return {"total": total, "peak": np.array([[values.max() if values.size else 0.0 for values in of_class]])}
-
-    def bound(self, x, want, u):
-        size = np.array([[np.abs(x["x"][x["ids"] == k]).sum() for k in range(self.classes)]])
-        return {"total": self.count * u * size, "peak": 0.0 * want["peak"]}
-''',
-    "kernels/ops/tally/variants.py": '''
-"""By NumPy."""
-
-import numpy as np
-
-from kernels.launch import Launch
-from kernels.variant import DEFAULT, Variant
-
-
-def prepare(off, buffered):
-    def bound(problem, device, setting):
-        def bind(views):
-            x, ids, total, peak = views
-
-            def call():
-                total[0] = np.bincount(ids[0], x[0], problem.classes)
-                peak[0] = -np.inf
-                np.maximum.at(peak[0], ids[0], x[0])
-                peak[0][np.isinf(peak[0])] = 0.0
-                peak[0, -1] += off
-
-            return Launch(call)
-
-        return bind
-
-    return bound
-
-
-VARIANTS = (
-    Variant("numpy", "cpu", "numpy", prepare(0.0, False), python=True, roles=(DEFAULT, "both")),
-    Variant("again", "cpu", "numpy", prepare(0.0, True), python=True, roles=("both",)),
-    Variant("off", "cpu", "numpy", prepare(1.0, False), python=True, roles=()),
-)
-''',
-    "micro/tally.py": '''
-"""Values of classes: two questions."""
-
-import sys
-
-from kernels.ops.tally.problem import Tally
-from micro.command.line import main
-from micro.planning.benchmark import Benchmark, Question
-from micro.planning.contest import Contest
-
-
-def rivals(asked):
-    cases = tuple(asked.case(Tally(asked.axes["count"][0]), name) for name in asked.rows("both"))
-    return [Contest("rivals/tally", "who tallies fastest?", "variant", cases)]
-
-
-def classes(asked):
-    cases = tuple(asked.case(Tally(asked.axes["count"][0], many), asked.rows()[0]) for many in (8, 64))
-    return [Contest("classes/tally", "do more classes cost more?", "classes", cases)]
-
-
-BENCHMARK = Benchmark(
-    Tally,
-    "Sum and maximum of each class.",
-    sweep={"count": (1000,)},
-    questions={"rivals": Question("who tallies fastest?", rivals), "many": Question("what do classes cost?", classes)},
-    default="rivals",
-)
-
-if __name__ == "__main__":
-    sys.exit(main(BENCHMARK, "tally"))
-''',
-}
-BOARD_PRODUCT = '''
-"""A product on a board."""
-
-from functools import partial
-
-import numpy as np
-
-from kernels.launch import Launch
-from kernels.variant import Variant
-
-
-def prepare(problem, device, setting):
-    return lambda views: Launch(partial(np.matmul, views[0], views[1], views[2]))
-
-
-def accepts(problem):
-    return None if problem.trans == "nn" and problem.dtype == "fp32" else "NN of fp32 alone"
-
-
-VARIANTS = (Variant("board-product", "board", "board", prepare, accepts=accepts, python=True),)
-'''
-
-
-CARD = {
-    "kernels/devices/card.py": '''
-"""A card of which all is taken at once: pulses of 1 us, three launches behind a hold, and no caches."""
-
-import math
-import time
-
-from kernels.devices.base import Elapsed, Limits
-from kernels.devices.cpu import Cpu
-from kernels.devices.kind import Kind
-
-KIND = Kind(
-    "card",
-    "card:0",
-    "shader",
-    clock="pulse",
-    tick=1e-6,
-    visit="held",
-    queue=3,
-    alignment=256,
-    refuses={"threads": "it has one queue"},
-    ceilings=("stream",),
-    undivided=True,
-    sticky=True,
-)
-
-
-def kind(index=""):
-    return KIND
-
-
-def open_device(index=""):
-    return Card()
-
-
-class Card(Cpu):
-    name = "card:0"
-
-    def __init__(self):
-        self.kind = KIND
-
-    def mark(self):
-        return time.perf_counter_ns() // 1000
-
-    def passed(self, mark):
-        return False
-
-    def between(self, start, end):
-        return Elapsed(max(1, end - start) * KIND.tick, math.nan)
-
-    def describe(self):
-        return {"model": "a card", "vendor": "none", "isa": []}
-
-    def limits(self):
-        return Limits(memory=8 << 30, cores=4, caches=())
-''',
-    "kernels/ops/stream/shader_variants.py": '''
-"""Traffic on a card."""
-
-import numpy as np
-
-from kernels.launch import Launch
-from kernels.variant import CEILING, DEFAULT, Variant
-
-
-def prepare(problem, device, setting):
-    def bind(views):
-        *inputs, y = views
-        if problem.kind == "read":
-            return Launch(lambda: np.sum(inputs[0], keepdims=True, out=y))
-        return Launch(lambda: np.copyto(y, inputs[0]))
-
-    return bind
-
-
-def burning(problem, device, setting):
-    def bind(views):
-        def call():
-            raise RuntimeError("it burns")
-
-        return Launch(call)
-
-    return bind
-
-
-VARIANTS = (
-    Variant("blit", "shader", "card", prepare, python=True, roles=(DEFAULT, CEILING)),
-    Variant("burning", "shader", "card", burning, python=True, roles=()),
-)
-''',
-}
-
-
-def write(folder: Path, files: dict[str, str]) -> Path:
-    """The suite, and these files beside it."""
+def suite(factory: pytest.TempPathFactory, name: str, more: str = "") -> Path:
+    """Write the suite, and the files of a toy beside it."""
+    folder = factory.mktemp(name)
     copy(folder)
-    for name, text in files.items():
-        assert not (folder / name).exists(), f"{name}: to add is to add a file"
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text.lstrip())
+    add_files(section(TOYS, name) + more, folder)
     return folder
 
 
 @pytest.fixture(scope="module")
 def tally(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write(tmp_path_factory.mktemp("tally"), TALLY)
+    return suite(tmp_path_factory, "tally")
 
 
 @pytest.fixture(scope="module")
 def board(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    text = (ROOT / "CONTRIBUTING.md").read_text()
-    section = text[text.index("## Add a device") :]
-    section = section[: section.index("\n## ")]
-    files = dict(re.findall(r"```python\n# file: (\S+)\n(.*?)```", section, flags=re.S))
-    return write(tmp_path_factory.mktemp("board"), files | {"kernels/ops/gemm/board_variants.py": BOARD_PRODUCT})
+    return suite(tmp_path_factory, "board", section((ROOT / "CONTRIBUTING.md").read_text(), "Add a device"))
 
 
 @pytest.fixture(scope="module")
 def card(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write(tmp_path_factory.mktemp("card"), CARD)
+    return suite(tmp_path_factory, "card")
 
 
 def results(path: Path, role: str = "measured") -> list[dict[str, Any]]:

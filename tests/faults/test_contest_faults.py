@@ -25,10 +25,8 @@ from micro.worker.client import Client, ask
 from micro.worker.messages import Check, Message
 from micro.worker.process import Workers
 from reports import record
-from tests.builds import share
-from tests.processes import becomes, gone
+from tests.processes import ROOT, becomes, gone, python
 
-ROOT = Path(__file__).parents[2]
 PRODUCT = Gemm(32, 32, 32)
 GOOD = ("openblas", "numpy")
 VERDICTS = ("slower", "faster", "same", "unresolved")
@@ -182,15 +180,7 @@ def test_worker_dies_with_its_parent_even_in_a_kernel_that_hangs() -> None:
 def test_command_with_a_crashing_kernel_exits_1_and_its_json_is_whole(tmp_path: Path, crashes: str) -> None:
     words = ["--m", "32", "--n", "32", "--k", "32", "--budget", "1s", "--json", "-"]
     words += ["--variant", f"openblas,{crashes}"]
-    told = subprocess.run(
-        [sys.executable, "-m", "micro.gemm", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=ROOT,
-        timeout=300,
-        env=os.environ | {"KERNELGAP_STATE": str(share(tmp_path))},
-    )
+    told = python("-m", "micro.gemm", *words, state=tmp_path)
     assert told.returncode == 1, told.stderr
     assert "Traceback" not in told.stderr
     document = json.loads(told.stdout)

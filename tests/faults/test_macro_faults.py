@@ -15,9 +15,8 @@ import pytest
 from macro.networks.base import chain
 from reports import store
 from tests.builds import share
-from tests.processes import MARK, left
+from tests.processes import MARK, ROOT, left
 
-ROOT = Path(__file__).parents[2]
 SMALL = chain("small", "a test", 8, (12, 10, 9, 4), rate=0.1, momentum=0.5)
 COMMAND = "import sys, macro.__main__ as m; from macro.timing import groups; groups.BLOCK = 0.02; sys.exit(m.main())"
 ENOUGH = 8  # rounds

@@ -23,9 +23,8 @@ import pytest
 
 from reports import store
 from tests.builds import share
-from tests.processes import MARK, interruptible, left
+from tests.processes import MARK, ROOT, interruptible, left, python
 
-ROOT = Path(__file__).parents[2]
 SWEEP = ("--m", "8,16,24,32,40,48", "--n", "32", "--k", "32,64", "--variant", "openblas,naive", "--budget", "6s")
 CONTESTS = 12
 
@@ -167,14 +166,7 @@ def test_home_that_cannot_be_written(place: Path) -> None:
     variables = {"HOME": "/sys", "XDG_CACHE_HOME": "/sys/cache", "KERNELGAP_STATE": "", "TMPDIR": str(place)}
     code, out, _ = run(place, "--m", "8", "--n", "8", "--k", "8", "--budget", "0.3s", "-q", **variables)
     assert code == 0 and "numpy" in out
-    told = subprocess.run(
-        [sys.executable, "-m", "kernels"],
-        cwd=ROOT,
-        env=os.environ | variables,
-        text=True,
-        capture_output=True,
-        check=False,
-    )
+    told = python("-m", "kernels", **variables)
     assert told.returncode == 0 and "temporary" in told.stdout
 
 

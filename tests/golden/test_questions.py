@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from reports import store
 from reports.record import Run
 from tests.conftest import Ran, unsteered
 from tests.golden.scripted import CLOCK, ScriptedHost
+from tests.golden.sections import compare, sections
 
 HERE = Path(__file__).parent / "questions"
 BENCHMARKS = {name: benchmark for name, benchmark in benchmarks().items() if benchmark.questions}
@@ -28,22 +27,6 @@ def commands(name: str, scope: str) -> Iterator[list[str]]:
     for flag, question in BENCHMARKS[name].questions.items():
         if scope != "all" or question.all:
             yield [f"--{flag.replace('_', '-')}", *SCOPES[scope]]
-
-
-def sections(path: Path) -> dict[str, str]:
-    """Return the text below each title of a file."""
-    if not path.exists():
-        return {}
-    parts = re.split(r"^== (.*)\n", path.read_text("utf-8"), flags=re.MULTILINE)
-    return dict(zip(parts[1::2], parts[2::2], strict=True))
-
-
-def compare(path: Path, title: str, content: str) -> None:
-    """Compare one section of a file, or rewrite it."""
-    if os.environ.get("GOLDEN") == "write":
-        everything = sections(path) | {title: content}
-        path.write_text("".join(f"== {key}\n{text}" for key, text in sorted(everything.items())), "utf-8")
-    assert content == sections(path).get(title), f"{path.name}, {title}: if this is right: make golden, read the diff"
 
 
 def figures(run: Run) -> Iterator[str]:
@@ -88,10 +71,10 @@ def test_every_question_reports_as_before(
         lines = list(itertools.takewhile(lambda line: not line.startswith("scripted clock"), lines))  # its seconds
         numbers = list(figures(store.read(file))) if file.exists() else []
         for kind, content in (("figures", numbers), ("text", [f"exit code {ran.code}", *lines])):
-            compare(HERE / f"{name}.{kind}.txt", title, "\n".join(content) + "\n")
+            compare(HERE / f"{name}.txt", f"{title}, {kind}", "\n".join(content) + "\n")
 
 
 def test_every_expected_section_belongs_to_a_question() -> None:
-    expected = {(path.name, title) for path in HERE.iterdir() for title in sections(path)}
+    expected = {(path.stem, title) for path in HERE.iterdir() for title in sections(path)}
     titles = [(name, " ".join(words)) for name in BENCHMARKS for scope in SCOPES for words in commands(name, scope)]
-    assert expected == {(f"{name}.{kind}.txt", title) for name, title in titles for kind in ("figures", "text")}
+    assert expected == {(name, f"{title}, {kind}") for name, title in titles for kind in ("figures", "text")}

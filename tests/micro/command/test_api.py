@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,10 +18,9 @@ from kernels.users import name_of
 from micro.measuring.checks import Checks
 from reports import flat, store
 from reports.record import Result, Run
-from tests.builds import share
 from tests.conftest import Ran
+from tests.processes import ROOT, python
 
-ROOT = Path(__file__).parents[3]
 SIZE: dict[str, Any] = {"m": 8, "n": 8, "k": 8}
 FAKE: dict[str, Any] = SIZE | {"device": "fake", "variant": "openblas,naive"}
 Gemm = Callable[..., Ran]
@@ -47,7 +43,7 @@ def test_a_plan_imports_nothing_heavy() -> None:
         "import sys, micro; plan = micro.plan('gemm', m=[64, 128], transpose=True)\n"
         "assert plan.contests and not {'numpy', 'scipy', 'rich', 'msgspec'} & set(sys.modules), 'heavy'"
     )
-    ran = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    ran = python("-c", program)
     assert ran.returncode == 0, ran.stderr
 
 
@@ -274,16 +270,7 @@ for row in flat.comparisons(run):
 def test_a_script_of_ten_lines(tmp_path: Path) -> None:
     """Nothing but its own words on stdout, no guard for `__main__` needed, and a run file in its own folder."""
     (tmp_path / "script.py").write_text(SCRIPT)
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "KERNELGAP_STATE": str(share(tmp_path / "state"))}
-    ran = subprocess.run(
-        [sys.executable, "script.py"],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    ran = python("script.py", cwd=tmp_path, state=tmp_path / "state")
     assert (ran.returncode, ran.stderr) == (0, "")
     lines = ran.stdout.splitlines()
     assert lines[:2] == ["gemm/m:8/n:8/k:8", "gemm/m:16/n:8/k:8"]

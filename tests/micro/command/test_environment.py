@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -12,9 +10,8 @@ import pytest
 
 from micro.command import environment
 from reports import store
-from tests.builds import share
+from tests.processes import ROOT, python
 
-ROOT = Path(__file__).parents[3]
 # What a command of the suite does is replaced by what it would record as typed.
 STARTED = """
 import runpy, sys
@@ -29,9 +26,7 @@ else:
 
 
 def started(*words: str) -> str:
-    ran = subprocess.run(
-        [sys.executable, "-c", STARTED, *words], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
-    )
+    ran = python("-c", STARTED, *words)
     assert (ran.returncode, ran.stderr) == (0, "")
     return ran.stdout.rstrip("\n")
 
@@ -54,15 +49,7 @@ def test_a_command_of_the_suite_as_it_was_started(words: list[str], told: str) -
 
 def test_a_run_file_keeps_it(tmp_path: Path) -> None:
     words = ["--m", "8", "--n", "8", "--k", "8", "--variant", "openblas", "--device", "fake", "-q", "--budget", "0.2s"]
-    ran = subprocess.run(
-        [sys.executable, "-m", "micro.gemm", *words, "-o", "run.jsonl"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "KERNELGAP_STATE": str(share(tmp_path / "state"))},
-    )
+    ran = python("-m", "micro.gemm", *words, "-o", "run.jsonl", cwd=tmp_path, state=tmp_path / "state")
     assert (ran.returncode, ran.stderr) == (0, "")
     command = store.read(tmp_path / "run.jsonl").environment.command
     assert command == f"python -m micro.gemm {' '.join(words)} -o run.jsonl"

@@ -144,19 +144,9 @@ def test_nothing_useful_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def told(contest: str, first: Case, second: Case, verdict: str, ratio: float) -> Contest:
+    time = Seconds(1e-6, 1e-6, 1e-6, 0.95)
     rows = tuple(
-        Result(
-            x.name,
-            contest,
-            "measured",
-            x.problem.op,
-            {},
-            x.variant,
-            "fake:cuda",
-            1,
-            "ok",
-            seconds=Seconds(1e-6, 1e-6, 1e-6, 0.95),
-        )
+        Result(x.name, contest, "measured", x.problem.op, {}, x.variant, "fake:cuda", 1, "ok", seconds=time)
         for x in (first, second)
     )
     compared = Comparison(

@@ -7,62 +7,19 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from micro.planning.contest import parse
+from reports import store
+from reports.__main__ import main
 from tests.conftest import Ran
+from tests.processes import ROOT, python
 
-ROOT = Path(__file__).parents[3]
 SIZE = ("--m", "8", "--n", "8", "--k", "8")
 FAKE = ("--device", "fake")
 QUICK = (*SIZE, *FAKE, "--variant", "openblas,naive")
 Gemm = Callable[..., Ran]
-
-BAD = [
-    "--m 0",
-    "--m -5",
-    "--m five",
-    "--m 1.5",
-    "--m 1:2",
-    "--m 1:8:*1",
-    "--trans xx",
-    "--dtype fp64",
-    "--ld-pad -1",
-    "--device banana",
-    "--device cuda:7",
-    "--device cpu:7",
-    "--threads 0",
-    "--threads 999",
-    "--threads two",
-    "--cold z",
-    "--variant nothing",
-    "--variant openblas,nothing",
-    "--variant kept-transpose:x",
-    "--variant kept-transpose:0",
-    "--variant transpose-then-nn:x",
-    "--variant no_such_module:ROW",
-    "--variant no_such_file.py:ROW",
-    "--variant json:__name__",
-    "--vary banana",
-    "--only [",
-    "--not [",
-    "--only nomatch",
-    "--not gemm",
-    "--budget 0",
-    "--budget abc",
-    "--budget 5parsecs",
-    "--target 0",
-    "--target abc",
-    "--target=-1%",
-    "--margin 0",
-    "--shapes missing.json",
-    "-o no_such_folder/run.jsonl",
-    "--json no_such_folder/run.json",
-    "--csv no_such_folder/run.csv",
-    "--json - --csv -",
-    "--transpose --crossover",
-]
 
 
 def refused(ran: Ran, lines: int = 1) -> None:
@@ -73,91 +30,9 @@ def refused(ran: Ran, lines: int = 1) -> None:
     assert "Traceback" not in ran.err
 
 
-@pytest.mark.parametrize("words", BAD)
-def test_bad_input_is_refused_with_one_line(gemm: Gemm, words: str) -> None:
-    fake = () if "--device" in words else FAKE
-    ran = gemm(*words.split(), *fake)
-    refused(ran)
-    assert ran.err.startswith("micro.gemm: ")
-
-
 @pytest.mark.parametrize("words", ["--m", "--banana", "--until banana", "--target -1%", "-q -v", "stray"])
 def test_bad_options_are_refused_with_few_lines(gemm: Gemm, words: str) -> None:
     refused(gemm(*words.split()), lines=6)
-
-
-@pytest.mark.parametrize("sizes", ["99999999", "8,99999999"])
-def test_a_size_beyond_the_memory_is_refused_before_anything_is_measured(gemm: Gemm, sizes: str) -> None:
-    ran = gemm("--m", sizes, "--n", "99999999", "--k", "99999999", "--variant", "openblas", *FAKE)
-    refused(ran)
-    assert "memory" in ran.err
-
-
-SHAPES: dict[str, Any] = {
-    "empty file": "",
-    "junk": "junk",
-    "binary": b"\x80\x00\xff",
-    "a list": "[1, 2]",
-    "no problems": "{}",
-    "problems is a number": '{"problems": 5}',
-    "none": '{"problems": []}',
-    "size zero": '{"problems": [{"m": 0, "n": 1, "k": 1}]}',
-    "field missing": '{"problems": [{"m": 1}]}',
-    "null size": '{"problems": [{"m": null, "n": 1, "k": 1}]}',
-}
-
-
-@pytest.mark.parametrize("kind", SHAPES)
-def test_a_bad_file_of_shapes_is_refused(gemm: Gemm, tmp_path: Path, kind: str) -> None:
-    path = tmp_path / "shapes.json"
-    text = SHAPES[kind]
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    refused(gemm("--shapes", str(path), *FAKE))
-
-
-def test_a_folder_is_no_file_of_shapes(gemm: Gemm, tmp_path: Path) -> None:
-    refused(gemm("--shapes", str(tmp_path), *FAKE))
-
-
-@pytest.mark.parametrize("row", ['"x"', '{"m": 8.5, "n": 8, "k": 8}'])
-def test_a_bad_row_of_shapes_is_refused(gemm: Gemm, tmp_path: Path, row: str) -> None:
-    path = tmp_path / "shapes.json"
-    path.write_text(f'{{"problems": [{row}]}}')
-    refused(gemm("--shapes", str(path), "--variant", "openblas", *FAKE))
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        "--k 64:32:+1",
-        "--trans nn:nt:+1",
-        "--threads 2:1:+1",
-        "--variant openblas,openblas",
-        "--vary trans --trans nn,nn",
-        "--threads 1,1",
-        "--budget 1e999 --list",
-        "--variant :x",
-        "--variant ..x:y",
-        "--variant kept-transpose:²",
-        "--alpha nan --list",
-    ],
-)
-def test_these_too_ought_to_be_refused(gemm: Gemm, words: str) -> None:
-    refused(gemm(*words.split(), *FAKE, "--until", "plan"))
-
-
-def test_shapes_along_a_field_without_values(gemm: Gemm, tmp_path: Path) -> None:
-    path = tmp_path / "shapes.json"
-    path.write_text('{"problems": [{"m": 8, "n": 8, "k": 8}]}')
-    ran = gemm("--shapes", str(path), "--vary", "beta", "--variant", "openblas", *FAKE)
-    assert ran.code in (0, 2)
-
-
-@pytest.mark.parametrize("text", ["def (", "undefined_name"])
-def test_a_user_s_file_with_an_error_is_refused(gemm: Gemm, tmp_path: Path, text: str) -> None:
-    path = tmp_path / "mine.py"
-    path.write_text(text)
-    refused(gemm("--variant", f"{path}:ROW", *FAKE))
 
 
 def test_a_variant_from_a_path_reaches_the_report(gemm: Gemm, tmp_path: Path) -> None:
@@ -188,8 +63,6 @@ def test_a_plan_lists_contests_and_cases(gemm: Gemm) -> None:
 
 @pytest.mark.parametrize("question", [(), ("--transpose",), ("--transpose", "--all"), ("--crossover",)])
 def test_names_of_a_plan_are_unique_and_parse_back(gemm: Gemm, question: tuple[str, ...]) -> None:
-    from micro.planning.contest import parse
-
     ran = gemm(*question, "--list")
     contests = [line.partition(" (differs")[0] for line in ran.out.splitlines() if line[0] != " "]
     assert len(set(contests)) == len(contests) > 0
@@ -235,32 +108,28 @@ def test_a_wrong_kernel_makes_the_exit_code_1(gemm: Gemm, monkeypatch: pytest.Mo
     assert "wrong: writes nothing" in ran.out
 
 
-def test_the_line_that_repeats_a_case_names_it_again(gemm: Gemm) -> None:
-    words = ("--trans", "nt", "--beta", "0.5", "--ld-pad", "3", "--cold", "a,b", "--threads", "2")
-    told = json.loads(gemm(*QUICK, *words, "--json", "-").out)
-    for result in told["results"]:
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        ("--trans nt --beta 0.5 --ld-pad 3 --cold a,b --threads 2", "--cold a,b"),
+        ("--alpha=-1e-5 --variant naive", "--alpha=-1e-05"),
+        ("--workspace 8MiB --variant numpy", "--workspace 8MiB"),
+        ("--heap keep --variant numpy", "--heap keep"),
+        ("--isa default --data zeros --threads 2 --cold a", "--data zeros"),
+        ("--isa Zen --data normal", "--isa Zen"),
+    ],
+)
+def test_the_line_that_repeats_a_case_names_it_again(gemm: Gemm, words: str, option: str) -> None:
+    ran = gemm(*QUICK, *words.split(), "--json", "-")
+    for result in json.loads(ran.out)["results"]:
         if result["role"] == "measured":
             again = gemm(*result["repeat"].split()[3:], "--list")
-            assert again.out.splitlines()[1].strip() == result["name"]
-
-
-def test_the_line_that_repeats_a_case_holds_small_negative_numbers(gemm: Gemm) -> None:
-    (line,) = {
-        result["repeat"]
-        for result in json.loads(gemm(*QUICK, "--alpha=-1e-5", "--until", "plan", "--json", "-").out)["results"]
-        if result["variant"] == "naive"
-    }
-    assert gemm(*line.split()[3:], "--list").code == 0
-
-
-def command(*argv: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "micro.gemm", *argv], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
-    )
+            assert again.out.splitlines()[1].split()[0] == result["name"] and option in result["repeat"]
+            assert parse(result["name"]).name == result["name"]
 
 
 def test_the_command_itself_refuses() -> None:
-    ran = command("--m", "0")
+    ran = python("-m", "micro.gemm", "--m", "0")
     refused(Ran(ran.returncode, ran.stdout, ran.stderr))
 
 
@@ -276,3 +145,49 @@ def test_a_reader_that_leaves_early_costs_no_traceback() -> None:
     )
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout.startswith("gemm/m:1/")
+
+
+# Documents
+
+
+def test_a_document_is_replaced_when_the_new_one_is_whole(gemm: Gemm, tmp_path: Path) -> None:
+    there, new = tmp_path / "a.csv", tmp_path / "b"
+    there.write_text("of before\n")
+    assert gemm(*QUICK, "--csv", str(there), "--json", str(new)).code == 0
+    assert there.read_text().startswith("contest")
+    assert json.loads(new.read_text())["results"]
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_a_refused_command_leaves_a_document_as_it_is(gemm: Gemm, tmp_path: Path) -> None:
+    there = tmp_path / "a.csv"
+    there.write_text("of before\n")
+    assert gemm(*QUICK, "--csv", str(there), "--json", str(tmp_path / "none" / "x")).code == 2
+    assert there.read_text() == "of before\n"
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_an_export_leaves_a_file_of_another_kind(
+    gemm: Gemm, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, source = tmp_path / "run.jsonl", tmp_path / "mine.c"
+    source.write_text("int x;\n")
+    assert gemm(*QUICK, "-o", str(run)).code == 0
+    assert store.read(run).results
+    assert main(["export", str(run), "--to", "csv", "-o", str(source)]) == 2
+    assert "does not end in .csv" in capsys.readouterr().err
+    assert source.read_text() == "int x;\n"
+
+
+@pytest.mark.slow
+def test_a_reader_that_leaves_early_costs_no_document(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "micro.gemm", *QUICK, "-q", "--csv", str(tmp_path / "a.csv")]
+    words += ["--markdown", str(tmp_path / "a.md"), "--figures", str(tmp_path / "pictures")]
+    with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        _, errors = process.communicate(timeout=300)
+    assert (process.returncode, errors) == (141, b"")
+    assert (tmp_path / "a.csv").read_text().startswith("contest")
+    assert (tmp_path / "a.md").stat().st_size
+    assert list((tmp_path / "pictures").iterdir())

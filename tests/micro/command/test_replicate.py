@@ -20,21 +20,8 @@ from reports.record import Comparison, Contest, Note, Result, Seconds
 from reports.store import RunFile
 from tests.conftest import Ran
 
-WORDS = (
-    "--m",
-    "8,16",
-    "--n",
-    "8",
-    "--k",
-    "8",
-    "--variant",
-    "openblas,naive",
-    "--device",
-    "fake",
-    "--budget",
-    "1s",
-    "-q",
-)
+SIZES = ("--m", "8,16", "--n", "8", "--k", "8")
+WORDS = (*SIZES, "--variant", "openblas,naive", "--device", "fake", "--budget", "1s", "-q")
 FAST, SLOW = "gemm/m:8/n:8/k:8/variant:a/threads:1", "gemm/m:8/n:8/k:8/variant:b/threads:1"
 
 
@@ -211,12 +198,6 @@ def test_a_file_of_one_run_is_not_taken_for_one_of_several(gemm: Callable[..., R
     assert gemm(*WORDS, "-o", path).code == 0
     again = gemm(*WORDS, "--replicate", "3", "-o", path, "--resume")
     assert again.code == 2 and "of 1 run, " in again.err
-
-
-@pytest.mark.parametrize("words", [("0",), ("two",), ("1001",), ("2", "--until", "check")])
-def test_what_cannot_be_repeated_is_usage(gemm: Callable[..., Ran], words: Sequence[str]) -> None:
-    ran = gemm(*WORDS, "--replicate", *words)
-    assert ran.code == 2 and ran.err.startswith(f"micro.gemm: --replicate {words[0]}")
 
 
 @pytest.mark.slow

@@ -49,17 +49,22 @@ def made(monkeypatch: pytest.MonkeyPatch, own_state: Path) -> Iterator[list[str]
     yield names
 
 
-def selftested(
-    capsys: pytest.CaptureFixture[str], in_process: Callable[..., Ran], *words: str
-) -> tuple[Ran, dict[str, Any]]:
-    ran = in_process(capsys, selftest.main, [*words, "--json", "-", "-q"])
-    return ran, json.loads(ran.out) if ran.out else {}
+Selftested = Callable[..., tuple[Ran, dict[str, Any]]]
 
 
-def test_the_quick_one(
-    made: list[str], capsys: pytest.CaptureFixture[str], in_process: Callable[..., Ran], own_state: Path
-) -> None:
-    ran, told = selftested(capsys, in_process)
+@pytest.fixture
+def selftested(capsys: pytest.CaptureFixture[str], in_process: Callable[..., Ran]) -> Selftested:
+    """`selftested("--full")`: what the command leaves, and its document."""
+
+    def run(*words: str) -> tuple[Ran, dict[str, Any]]:
+        ran = in_process(capsys, selftest.main, [*words, "--json", "-", "-q"])
+        return ran, json.loads(ran.out) if ran.out else {}
+
+    return run
+
+
+def test_the_quick_one(made: list[str], selftested: Selftested, own_state: Path) -> None:
+    ran, told = selftested()
     assert ran.code == 0, ran.err
     assert len(set(made)) == len(made)
     assert sum(name.startswith("selftest/identical") and "pilot" not in name for name in made) == 45 + 4
@@ -73,10 +78,8 @@ def test_the_quick_one(
     assert json.loads(kept.read_text())["between"] == told["between"]
 
 
-def test_rivals_and_known_pairs_take_turns_over_the_whole_time(
-    made: list[str], capsys: pytest.CaptureFixture[str], in_process: Callable[..., Ran]
-) -> None:
-    selftested(capsys, in_process)
+def test_rivals_and_known_pairs_take_turns_over_the_whole_time(made: list[str], selftested: Selftested) -> None:
+    selftested()
     kinds = ["rival" if "/rival/" in name else "known" for name in made if "pilot" not in name]
     changes = sum(a != b for a, b in itertools.pairwise(kinds))
     assert changes >= 5, "three times rivals, three times pairs of known truth"
@@ -88,12 +91,7 @@ def test_rivals_and_known_pairs_take_turns_over_the_whole_time(
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, Unwritable("-o: No space left on device")])
 def test_a_stopped_one_goes_on(
-    error: Any,
-    made: list[str],
-    capsys: pytest.CaptureFixture[str],
-    in_process: Callable[..., Ran],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    error: Any, made: list[str], selftested: Selftested, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, append = tmp_path / "run.jsonl", RunFile.append
 
@@ -104,13 +102,13 @@ def test_a_stopped_one_goes_on(
 
     with monkeypatch.context() as patch:
         patch.setattr(RunFile, "append", stop)
-        ran, _ = selftested(capsys, in_process, "-o", str(path))
+        ran, _ = selftested("-o", str(path))
     assert ran.code == (130 if error is KeyboardInterrupt else 1)
     assert "--resume" in ran.err or error is not KeyboardInterrupt
     finished = [contest.contest for contest in store.read(path).contests]
     assert len(finished) == 100
     made.clear()
-    ran, told = selftested(capsys, in_process, "-o", str(path), "--resume")
+    ran, told = selftested("-o", str(path), "--resume")
     assert ran.code == 0 and not set(made) & set(finished)
     run = store.read(path)
     names = [contest.contest for contest in run.contests]
@@ -119,7 +117,7 @@ def test_a_stopped_one_goes_on(
 
 
 def test_what_was_too_noisy_is_said_before(
-    made: list[str], capsys: pytest.CaptureFixture[str], in_process: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+    made: list[str], selftested: Selftested, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
 
@@ -128,7 +126,7 @@ def test_what_was_too_noisy_is_said_before(
         return "it is busy"
 
     monkeypatch.setattr(known_pairs, "noisy", busy)
-    ran, told = selftested(capsys, in_process)
+    ran, told = selftested()
     assert asked == [24, 24], "before anything else was measured"
     assert ran.err.splitlines()[0] == "micro.selftest: it is busy: figures of a quiet machine will not be judged"
     assert ran.code == 0 and all(one["busy"] for one in told["figures"] if one["promised"])
@@ -144,19 +142,17 @@ def test_a_quick_one_keeps_what_a_full_one_knows() -> None:
     assert command.better(newer, full)["wall"] == newer["wall"], "of two that know as much the later one"
 
 
-def test_later_reports_carry_the_spreads(
-    made: list[str], capsys: pytest.CaptureFixture[str], in_process: Callable[..., Ran], own_state: Path
-) -> None:
-    selftested(capsys, in_process)
+def test_later_reports_carry_the_spreads(made: list[str], selftested: Selftested, own_state: Path) -> None:
+    selftested()
     (path,) = (own_state / "selftest").glob("*.json")
     known = json.loads(path.read_text())
     assert known["between"]["wall"]["degrees"] == 2 and "paths" not in known
     known["between"] = {"wall": {"sd": 0.5, "degrees": 95.0}}
     path.write_text(json.dumps(known))
-    selftested(capsys, in_process)
+    selftested()
     assert json.loads(path.read_text())["between"]["wall"] == {"sd": 0.5, "degrees": 95.0}
     path.write_text(json.dumps(known | {"between": {"wall": 0.5}}))
-    assert selftested(capsys, in_process)[0].code == 0, "of another make it is none"
+    assert selftested()[0].code == 0, "of another make it is none"
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from kernels.devices.base import Elapsed
 from kernels.devices.fake import Fake
 from kernels.setting import Setting
 from micro.measuring.clocks import clocks
+from micro.measuring.path import path
 from micro.measuring.rounds import CONTENDED, Goal, measure
 from micro.planning.contest import Case, Contest
 from micro.worker import counters
@@ -21,13 +24,10 @@ from micro.worker.client import Local
 from micro.worker.counters import Counters
 from micro.worker.host import Host
 from micro.worker.messages import ContestCost
-from tests.micro.measuring.two_cases import CALL, CONTEST, FIRST, PROBLEM, SECOND
+from tests.micro.measuring.conftest import CALL, CONTEST, FIRST, PROBLEM, SECOND
 from tests.simulated.workers import Scripted, measured, run
 
-
-@pytest.fixture(autouse=True)
-def _quiet(light_fake: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("micro.worker.contest.canaries", lambda device: [])
+pytestmark = pytest.mark.usefixtures("no_canaries")
 
 
 @pytest.mark.parametrize(
@@ -206,3 +206,42 @@ def test_others_on_the_machine_matter_to_several_threads(
     contest = Contest("two", "which is faster?", "variant", cases)
     told = run(Local(Host(Fake(lambda name, problem: CALL), 0)), contest)
     assert [result.status for result in measured(told)] == [status, status]
+
+
+# Paths
+
+
+LIBRARY, TWO = Case(PROBLEM, "openblas"), Case(PROBLEM, "openblas", Setting(threads=2))
+SPREAD, ALIKE = np.arange(16).reshape(8, 2) * 64, np.full((8, 2), 128)
+
+
+def taken(clocks: tuple[str, str], places: Any) -> Any:
+    cost = ContestCost((1, 1), (1e-3, 1e-3), 0.01)
+    return SimpleNamespace(clocks=clocks, opened=cost, look=SimpleNamespace(places=places))
+
+
+@pytest.mark.parametrize(
+    ("cases", "clocks", "places", "goal", "words"),
+    [
+        ((LIBRARY, LIBRARY), ("wall", "wall"), SPREAD, Goal(1.0, 0.01, 0.01), ("wall",)),
+        ((LIBRARY, LIBRARY), ("cpu", "cpu"), SPREAD, Goal(1.0, 0.01, 0.01), ("cpu",)),
+        ((LIBRARY, LIBRARY), ("cpu", "cpu"), SPREAD, Goal(0.63, 0.01, 0.01), ("cpu", "one look")),
+        ((LIBRARY, LIBRARY), ("cpu", "cpu"), SPREAD, Goal(9.0, 0.01, 0.01, rounds=8), ("cpu", "one look")),
+        ((LIBRARY, LIBRARY), ("cpu", "cpu"), ALIKE, Goal(1.0, 0.01, 0.01), ("cpu", "fixed placement")),
+        ((LIBRARY, LIBRARY), ("wall", "wall"), ALIKE[:1], Goal(1.0, 0.01, 0.01), ("wall",)),
+        ((LIBRARY, Case(PROBLEM, "numpy")), ("wall", "wall"), SPREAD, Goal(1.0, 0.01, 0.01), ("wall", "python")),
+        ((TWO, TWO), ("wall", "wall"), SPREAD, Goal(1.0, 0.01, 0.01), ("wall", "threads")),
+        ((LIBRARY, TWO), ("wall", "wall"), SPREAD, Goal(1.0, 0.01, 0.01), ("wall", "threads", "lockstep")),
+        (
+            (LIBRARY, Case(PROBLEM, "openblas", Setting(heap="keep"))),
+            ("wall", "wall"),
+            SPREAD,
+            Goal(1.0, 0.01, 0.01),
+            ("wall", "lockstep"),
+        ),
+    ],
+)
+def test_path(
+    cases: tuple[Case, Case], clocks: tuple[str, str], places: Any, goal: Goal, words: tuple[str, ...]
+) -> None:
+    assert path(cases, taken(clocks, places), goal, (0, 1)) == words

@@ -14,25 +14,21 @@ from kernels.catalog import find
 from kernels.devices.fake import Fake
 from kernels.errors import LaunchError, NoRoom, Unavailable, WrongResult
 from kernels.launch import Launch
-from kernels.ops.gemm.problem import Gemm
 from kernels.setting import Setting
 from micro.measuring.canary_history import History
 from micro.measuring.checks import Checks
 from micro.measuring.runner import Runner
-from micro.planning.contest import Budget, Case, Contest
+from micro.planning.contest import Budget
 from micro.planning.protocol import VISIT
 from micro.worker import visits as worker_visits
 from micro.worker.client import Died, Local
 from micro.worker.host import Host
 from micro.worker.messages import Look, Message, R
 from micro.worker.turns import CALLS
+from tests.micro.measuring.conftest import CALL, CONTEST, FIRST, PROBLEM, SECOND
 from tests.simulated.workers import measured, run
 
-PROBLEM = Gemm(8, 8, 8)
-FIRST, SECOND = Case(PROBLEM, "openblas"), Case(PROBLEM, "naive")
-CONTEST = Contest("two", "which is faster?", "variant", (FIRST, SECOND))
 CELL = ctypes.c_int32(-1)  # of the case under way
-CALL = 17e-6  # seconds: four of them make a visit
 
 
 def visit(name: str, launches: int = 1, warm: int = 2) -> list[str]:
@@ -76,50 +72,28 @@ def steps(names: str, launches: int, warm: int, cold: bool) -> tuple[list[str], 
     return device.journal, timed
 
 
-def test_a_visit() -> None:
-    journal, timed = steps("X", launches=1, warm=2, cold=False)
-    assert journal == ["launch X", "launch X", "sync", "hold", "mark", "launch X", "mark", "release", "sync", "between"]
-    assert timed.wall == pytest.approx([CALL])
+WARM, BEFORE, AFTER = ["launch X", "launch X"], ["sync", "hold", "mark"], ["mark", "release", "sync", "between"]
 
 
-def test_a_visit_of_several_launches_has_one_pair_of_marks() -> None:
-    journal, timed = steps("X", launches=3, warm=2, cold=False)
-    assert journal == [
-        "launch X",
-        "launch X",
-        "sync",
-        "hold",
-        "mark",
-        "launch X",
-        "launch X",
-        "launch X",
-        "mark",
-        "release",
-        "sync",
-        "between",
-    ]
-    assert timed.wall == pytest.approx([3 * CALL])
-
-
-def test_a_long_launch_is_not_warmed_up() -> None:
-    journal, _ = steps("X", launches=1, warm=0, cold=False)
-    assert journal == ["sync", "hold", "mark", "launch X", "mark", "release", "sync", "between"]
-
-
-def test_a_cold_visit_is_flushed_last_before_its_launch() -> None:
-    journal, _ = steps("X", launches=1, warm=0, cold=True)
-    assert journal == ["flush", "sync", "hold", "mark", "launch X", "mark", "release", "sync", "between"]
+@pytest.mark.parametrize(
+    ("launches", "warm", "cold", "words"),
+    [
+        (1, 2, False, [*WARM, *BEFORE, "launch X", *AFTER]),
+        (3, 2, False, [*WARM, *BEFORE, *["launch X"] * 3, *AFTER]),  # one pair of marks
+        (1, 0, False, [*BEFORE, "launch X", *AFTER]),  # a long launch is not warmed up
+        (1, 0, True, ["flush", *BEFORE, "launch X", *AFTER]),  # flushed last before its launch
+    ],
+)
+def test_a_visit(launches: int, warm: int, cold: bool, words: list[str]) -> None:
+    journal, timed = steps("X", launches, warm, cold)
+    assert journal == words
+    assert timed.wall == pytest.approx([launches * CALL])
 
 
 def test_visits_come_in_the_order_handed_in() -> None:
     journal, timed = steps("XYYX", launches=1, warm=2, cold=False)
     assert journal == visit("X") + visit("Y") + visit("Y") + visit("X")
     assert len(timed.wall) == 4
-
-
-@pytest.fixture
-def no_canaries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("micro.worker.contest.canaries", lambda device: [])
 
 
 def heard(device: Fake, call: Callable[[], object]) -> list[str]:

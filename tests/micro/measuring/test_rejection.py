@@ -12,13 +12,10 @@ from micro.measuring.rounds import Goal, Measurement, measure
 from micro.planning.contest import Case
 from micro.worker.messages import ContestCost
 from reports import stats
-from tests.micro.measuring.two_cases import CALL, FIRST, PROBLEM, SECOND, SHORT
+from tests.micro.measuring.conftest import CALL, FIRST, PROBLEM, SECOND, SHORT
 from tests.simulated.workers import Scripted
 
-
-@pytest.fixture(autouse=True)
-def _quiet(light_fake: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("micro.worker.contest.canaries", lambda device: [])
+pytestmark = pytest.mark.usefixtures("no_canaries")
 
 
 def lossy(

@@ -17,13 +17,10 @@ from micro.worker.client import Local
 from micro.worker.host import Host
 from micro.worker.messages import ContestCost
 from reports import stats
-from tests.micro.measuring.two_cases import CALL, CONTEST, FIRST, PROBLEM, SECOND, SHORT
+from tests.micro.measuring.conftest import CALL, CONTEST, FIRST, PROBLEM, SECOND, SHORT
 from tests.simulated.workers import Here, Scripted, measured, run
 
-
-@pytest.fixture(autouse=True)
-def _quiet(light_fake: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("micro.worker.contest.canaries", lambda device: [])
+pytestmark = pytest.mark.usefixtures("no_canaries")
 
 
 def crew(ratio: float, noise: float, cases: Sequence[Case] = (FIRST, SECOND)) -> Crew:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from kernels.ops.conv.problem import Conv
+from kernels.ops.gemm.problem import Gemm
 from micro.planning.benchdnn import NotTaken, is_descriptor, is_list, problem, read
+from micro.planning.benchdnn_products import read as read_products
+from tests.conftest import Ran
 
 
 @pytest.mark.parametrize(
@@ -48,25 +53,6 @@ def test_a_text_is_a_convolution(text: str, expected: Conv) -> None:
 )
 def test_what_is_none_of_ours_is_named(text: str, reason: str) -> None:
     with pytest.raises(NotTaken, match=f"^{reason}$"):
-        problem(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("mb1ic3ih8oc4", "kh is missing, beside ih"),
-        ("mb1ic3ih8iw9oc4kh3", "kw is missing, beside iw"),
-        ("mb1ic3ih8oc4kh3ic4", "stands there twice"),
-        ("mb1ih8oc4kh3", "names ic, oc, ih and kh"),
-        ("mb1ic3oc4", "names ic, oc, ih and kh"),
-        ("mb1ic3ih8oc4kh9", "--r 9: longer than an image of 8"),
-        ("g2mb1ic3ih8oc4kh3", "--groups 2: --c 3 is not a multiple of it"),
-        ("mb1ic3ih8oc4kh3x2", "no convolution like"),
-        ("64x3x7x7", "no convolution like"),
-    ],
-)
-def test_what_is_no_convolution_is_refused(text: str, why: str) -> None:
-    with pytest.raises(ValueError, match=why):
         problem(text)
 
 
@@ -117,19 +103,25 @@ def test_a_file_is_in_all_passes_until_it_says_which() -> None:
     assert (listed.taken, listed.left_out) == (2, {"two strides": 1})
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("--dir=FWD_D\n--dt=bf16\nmb1ic1ih3oc1kh3", "line 2: --dt=bf16: of benchdnn's options --dir alone is read"),
-        ("--dir=FWD\nmb1ic1ih3oc1kh3", "line 1: --dir=FWD: FWD: there are FWD_B"),
-        ("mb1ic1ih3oc1kh3\nmb1ic1ih3oc1", "line 2: kh is missing"),
-    ],
-)
-def test_a_line_that_is_not_read_is_refused(text: str, why: str) -> None:
-    with pytest.raises(ValueError, match=why):
-        read(text)
-
-
 def test_a_list_is_told_from_a_log() -> None:
     assert is_list("# remark\n\nmb1ic1ih3oc1kh3\n") and is_list("--dir=FWD_D\n")
     assert not is_list("") and not is_list("{}") and not is_list("onednn_verbose,v1,info,cpu\nmb1ic1ih3oc1kh3")
+
+
+# Products
+
+LIST = '# benchdnn --matmul\n64x512:512x256n"net:fc1*2"\n1x8x4:1x4x6_n"one"\n64x512:512x256:64x256\n8x4:4x6\n'
+
+
+def test_lines_are_products_each_once() -> None:
+    listed = read_products(LIST + '12x96x64:12x64x96_n"scores*1"\n3x12x4x4:1x1x4x4\n')
+    assert (listed.problems, listed.taken) == ([Gemm(64, 256, 512), Gemm(8, 6, 4)], 4)
+    assert listed.left_out == {"a batch of 12": 1, "a batch of 36": 1}
+
+
+def test_a_list_is_taken_by_products_alone(gemm: Callable[..., Ran], tmp_path: Path) -> None:
+    path = tmp_path / "list.txt"
+    path.write_text("--matmul\n" + LIST)
+    ran = gemm("--shapes", str(path), "--list")
+    assert ran.code == 0 and "list.txt: 4 of 4 products are taken, 2 different; left out: nothing." in ran.out
+    assert "gemm/m:64/n:256/k:512 (differs: variant)" in ran.out

@@ -45,44 +45,15 @@ def test_values(text: str, kind: type, found: tuple[Any, ...]) -> None:
     assert values(text, kind, "--m") == found
 
 
+BAD = "five 1.5 1, ,1 0x10 1:2 1:2:3:4 :: 1:8: 1:8:* 1:8:+ 1:8:*1 1:8:*0 1:8:+0 1:8:+-1 1:8:-1 0:8:*2 -4:8:*2 1:8:*x"
+
+
 @pytest.mark.parametrize(
-    ("text", "kind"),
-    [
-        ("", int),
-        ("five", int),
-        ("1.5", int),
-        ("1,", int),
-        (",1", int),
-        ("1 2", int),
-        ("0x10", int),
-        ("1:2", int),
-        ("1:2:3:4", int),
-        ("::", int),
-        ("1:8:", int),
-        ("1:8:*", int),
-        ("1:8:+", int),
-        ("1:8:*1", int),
-        ("1:8:*0", int),
-        ("1:8:+0", int),
-        ("1:8:+-1", int),
-        ("1:8:-1", int),
-        ("0:8:*2", int),
-        ("-4:8:*2", int),
-        ("1:8:*x", int),
-        ("x", float),
-        ("1:2:+0", float),
-    ],
+    ("text", "kind"), [("", int), ("1 2", int), *((x, int) for x in BAD.split()), ("x", float), ("1:2:+0", float)]
 )
 def test_bad_values_are_refused_with_option_and_remedy(text: str, kind: type) -> None:
     with pytest.raises(UsageError, match=r"--m .*is not a (whole )?number, nor a range like"):
         values(text, kind, "--m")
-
-
-@pytest.mark.parametrize("text", ["nn:nt:+1", "nn:tt:*2"])
-def test_a_range_of_words_is_a_word_that_the_problem_refuses(text: str) -> None:
-    (word,) = values(text, str, "--trans")
-    with pytest.raises(UsageError, match="there are nn, nt"):
-        replace(SMALL, trans=word)
 
 
 def test_an_empty_range_is_refused() -> None:
@@ -113,7 +84,11 @@ def some_case(rng: random.Random) -> Case:
     names = [operand.name for operand in problem.operands()]
     cold = tuple(name for name in names if rng.random() < 0.3)
     variants = ("openblas", "kept-transpose:8", "transpose-then-nn:somatcopy", "my.module:ROW", "c")
-    return Case(problem, rng.choice(variants), Setting(rng.randint(1, 64), cold))
+    isa = "default" if isinstance(problem, Fma) else rng.choice(("default", "avx2", "SkylakeX"))
+    words = isa, rng.choice(("normal", "zeros", "integers"))
+    device, heap = rng.choice(("cpu", "fake:cuda")), rng.choice(("default", "keep"))
+    setting = Setting(rng.randint(1, 64), cold, device, *words, heap=heap, workspace=rng.choice((None, 512, 8 << 20)))
+    return Case(problem, rng.choice(variants), setting)
 
 
 CASES = [some_case(random.Random(seed)) for seed in range(500)]
@@ -139,17 +114,14 @@ def test_defaults_are_not_in_the_name() -> None:
     assert Case(SMALL, "openblas").name == "gemm/m:8/n:8/k:8/variant:openblas/threads:1"
     cold = Case(replace(SMALL, trans="nt", beta=1.0), "numpy", Setting(2, ("a", "b")))
     assert cold.name == "gemm/m:8/n:8/k:8/trans:nt/beta:1/variant:numpy/threads:2/cold:a+b"
+    other = Case(SMALL, "x", Setting(isa="avx2", data="zeros", heap="keep", workspace=8 << 20))
+    assert other.name == "gemm/m:8/n:8/k:8/variant:x/threads:1/isa:avx2/data:zeros/heap:keep/workspace:8388608"
 
 
 @pytest.mark.parametrize("value", [1 / 3, 1.0000001, 1234567.0, 0.1 + 0.2])
-def test_names_hold_floats_to_the_last_digit(value: float) -> None:
-    case = Case(replace(SMALL, alpha=value), "openblas")
-    assert parse(case.name) == case
-
-
 @pytest.mark.parametrize("variant", ["my/kernels.py:ROW", "/a/b.py:ROW", "a%b/c.py:ROW", "50%2F.py:ROW"])
-def test_names_hold_variants_from_a_path(variant: str) -> None:
-    case = Case(SMALL, variant)
+def test_names_hold_floats_to_the_last_digit_and_paths(value: float, variant: str) -> None:
+    case = Case(replace(SMALL, alpha=value), variant)
     assert parse(case.name) == case
 
 

@@ -9,79 +9,40 @@ from typing import Any
 
 import pytest
 
-from kernels.errors import UsageError
 from kernels.ops.conv.problem import Conv
 from micro.planning import benchdnn
 from micro.planning.conv_layers import KIND, SIZES, distinct_layers, read
 from micro.planning.network import SHAPES, known
 
-COUNTS = {  # layers, those alike counted
-    "alexnet-s": 5,
-    "alexnet-s-tf": 5,
-    "alexnet-s-caffe": 5,
-    "alexnet-s-cntk": 5,
-    "alexnet-s-mxnet": 3,
-    "alexnet-r": 3,
-    "alexnet-r-caffe": 3,
-    "resnet-56": 55,
-    "resnet-56-bias": 55,
-    "resnet-56-caffe": 57,
-    "resnet-56-cntk": 109,
-    "resnet-50": 53,
-    "resnet-50-stride-1x1": 53,
-    "karmanov-cnn": 4,
-    "woolf-mnist-cnn": 2,
-    "woolf-cifar-cnn": 4,
-    "lenet": 2,
-    "alexnet": 5,
-    "alexnet-227": 5,
-    "alexnet-grouped": 5,
-    "convnet-benchmarks": 5,
-}
-WORK = {  # GFLOP of a forward pass at the network's batch, layer by layer, as the tables have them
-    "alexnet-s": [3.37, 14.33, 4.79, 7.18, 4.79],
-    "alexnet-s-tf": [3.50, 15.41, 5.55, 8.32, 5.55],
-    "alexnet-s-caffe": [3.25, 10.40, 2.29, 2.08, 0.71],
-    "alexnet-r": [5.03, 11.80, 5.14],
-    "karmanov-cnn": [0.18, 2.95, 1.47, 2.95],
-    "woolf-mnist-cnn": [0.05, 2.72],
-    "woolf-cifar-cnn": [0.06, 0.53, 0.27, 0.40],
-    "lenet": [0.04, 0.20],
-}
-WHOLE = {"resnet-50": 130.8, "resnet-50-stride-1x1": 123.4, "resnet-56": 32.1, "resnet-56-cntk": 64.7}  # of all layers
-# Rows and columns of outputs, layer by layer, of networks that differ in their padding alone.
-OUTPUTS = {
-    "alexnet-s": [55, 27, 13, 13, 13],
-    "alexnet-s-tf": [56, 28, 14, 14, 14],
-    "alexnet-s-caffe": [54, 23, 9, 7, 5],
-    "alexnet-s-mxnet": [54, 24, 11],
-    "alexnet": [54, 27, 13, 13, 13],
-    "alexnet-227": [55, 27, 13, 13, 13],
-    "woolf-cifar-cnn": [32, 30, 15, 13],
-    "lenet": [24, 8],
-}
+# By network, as the tables of their sources have them: layers with those alike counted, GFLOP of a forward pass at the
+# network's batch of all layers or layer by layer, rows and columns of outputs where networks differ in their padding.
+TABLE = json.loads((Path(__file__).parent / "conv_layers.json").read_bytes())
+
+
+def listed(column: str) -> list[Any]:
+    """Return networks with their values in a column of the table."""
+    return [(name, row[column]) for name, row in TABLE.items() if column in row]
 
 
 def test_every_network_with_convolutions_is_here() -> None:
-    assert set(known(KIND)) == set(COUNTS)
+    assert set(known(KIND)) == set(TABLE)
 
 
-@pytest.mark.parametrize("name", COUNTS)
-def test_layers_are_those_of_the_tables(name: str) -> None:
+@pytest.mark.parametrize(("name", "layers"), listed("layers"))
+def test_layers_are_those_of_the_tables(name: str, layers: int) -> None:
     net = read(name)
-    assert sum(layer.count for layer in net.layers) == COUNTS[name]
+    assert sum(layer.count for layer in net.layers) == layers
     assert all((x.problem.n, x.problem.direction) == (net.batch, "forward") for x in net.layers)
 
 
-@pytest.mark.parametrize("name", WORK)
-def test_their_work_is_that_of_the_tables(name: str) -> None:
-    assert [layer.problem.flops / 1e9 for layer in read(name).layers] == pytest.approx(WORK[name], abs=0.0055)
+@pytest.mark.parametrize(("name", "work"), listed("gflop"))
+def test_their_work_is_that_of_the_tables(name: str, work: list[float]) -> None:
+    assert [layer.problem.flops / 1e9 for layer in read(name).layers] == pytest.approx(work, abs=0.0055)
 
 
-@pytest.mark.parametrize("name", WHOLE)
-def test_the_work_of_a_residual_network_is_that_of_its_table(name: str) -> None:
-    work = sum(layer.count * layer.problem.flops for layer in read(name).layers) / 1e9
-    assert work == pytest.approx(WHOLE[name], abs=0.051)
+@pytest.mark.parametrize(("name", "work"), listed("gflop of all"))
+def test_the_work_of_a_residual_network_is_that_of_its_table(name: str, work: float) -> None:
+    assert sum(layer.count * layer.problem.flops for layer in read(name).layers) / 1e9 == pytest.approx(work, abs=0.051)
 
 
 def test_groups_halve_the_work_of_a_layer() -> None:
@@ -90,13 +51,13 @@ def test_groups_halve_the_work_of_a_layer() -> None:
     assert shares == [1, 0.5, 1, 0.5, 0.5]
 
 
-@pytest.mark.parametrize("name", OUTPUTS)
-def test_outputs_are_those_of_the_tables(name: str) -> None:
+@pytest.mark.parametrize(("name", "outputs"), listed("outputs"))
+def test_outputs_are_those_of_the_tables(name: str, outputs: list[int]) -> None:
     problems = [layer.problem for layer in read(name).layers]
-    assert [x.lines[0].outputs for x in problems] == [x.lines[1].outputs for x in problems] == OUTPUTS[name]
+    assert [x.lines[0].outputs for x in problems] == [x.lines[1].outputs for x in problems] == outputs
 
 
-@pytest.mark.parametrize("name", [name for name in COUNTS if not name.startswith(("resnet", "convnet"))])
+@pytest.mark.parametrize("name", [name for name in TABLE if not name.startswith(("resnet", "convnet"))])
 def test_channels_go_on_from_layer_to_layer(name: str) -> None:
     """A residual network has branches; a benchmark's layers are no network."""
     problems = [layer.problem for layer in read(name).layers]
@@ -104,7 +65,7 @@ def test_channels_go_on_from_layer_to_layer(name: str) -> None:
 
 
 def test_a_first_layer_needs_no_dgrad_unless_its_images_are_trained() -> None:
-    for name in COUNTS:
+    for name in TABLE:
         first, *others = read(name).layers
         trained = name in ("alexnet-s-tf", "alexnet-grouped", "convnet-benchmarks")
         assert first.first is not trained and not any(layer.first for layer in others)
@@ -114,7 +75,7 @@ def test_a_first_layer_needs_no_dgrad_unless_its_images_are_trained() -> None:
 def test_distinct_layers_are_named_with_all_who_have_them() -> None:
     every = distinct_layers()
     assert len({x.problem for x in every}) == len(every) == 84
-    assert sum(x.count for x in every) == sum(COUNTS.values())
+    assert sum(x.count for x in every) == sum(row["layers"] for row in TABLE.values())
     (shared,) = [x for x in every if x.problem == Conv(16, 256, 14, 14, 256, 3, 3, pad=1)]
     assert [(use.network, use.layer, use.count) for use in shared.uses] == [
         ("resnet-50", "conv4 3x3", 5),
@@ -136,38 +97,6 @@ def test_what_was_published_is_of_the_pass() -> None:
     )
     assert net.layers[1].published("wgrad", net.measured).startswith("then (both gradients), in ms at")
     assert read("lenet").layers[0].published("forward", "") == ""
-
-
-GOOD: dict[str, Any] = {"network": "mine", "batch": 8, KIND: [{"name": "a", "c": 4, "h": 9, "w": 9, "k": 6}]}
-ROW = GOOD[KIND][0]
-BAD: dict[str, tuple[dict[str, Any], str]] = {
-    "no list": ({KIND: {}}, "convolutions: {}, give a list"),
-    "an empty list": ({KIND: []}, "there is a convolution"),
-    "a batch of none": ({"batch": 0}, "the batch is a positive whole number"),
-    "no width": ({KIND: [{x: ROW[x] for x in ROW if x != "w"}]}, "convolution 1: w missing"),
-    "another key": ({KIND: [ROW | {"strid": 2}]}, "convolution 1: no key strid, the nearest is stride"),
-    "a batch of its own": ({KIND: [ROW | {"n": 2}]}, "convolution 1: no key n, "),
-    "half a stride": ({KIND: [ROW | {"stride": 1.5}]}, "convolution 1: stride: 1.5, give a whole number"),
-    "too long a filter": ({KIND: [ROW | {"r": 10}]}, "convolution 1: --r 10: longer than an image of 9"),
-    "none of them": ({KIND: [ROW | {"count": 0}]}, "convolution 1: count: 0, give 1 or more"),
-    "times of no pass": ({KIND: [ROW | {"then": {"backwards": {}}}]}, "then: no key backwards, the nearest"),
-    "a time in words": ({KIND: [ROW | {"then": {"forward": {"x": "1"}}}]}, "then: forward: x: '1', give a number"),
-    "two of one name": ({KIND: [ROW, ROW]}, "two layers of one name"),
-    "a path for a name": ({KIND: [ROW | {"name": "a/b"}]}, "a name is a word without / and +"),
-}
-
-
-@pytest.mark.parametrize("kind", BAD)
-def test_what_is_no_network_is_refused(kind: str, tmp_path: Path) -> None:
-    changed, why = BAD[kind]
-    path = tmp_path / "net.json"
-    path.write_text(json.dumps(GOOD))
-    assert read(str(path)).layers[0].problem == Conv(8, 4, 9, 9, 6)
-    path.write_text(json.dumps(GOOD | changed))
-    with pytest.raises(UsageError) as refusal:
-        read(str(path))
-    assert str(refusal.value).startswith(f"--net {path}: no network like micro/shapes/alexnet-s.json (")
-    assert why in str(refusal.value)
 
 
 def test_a_layer_says_all_of_a_convolution_but_what_a_step_chooses() -> None:

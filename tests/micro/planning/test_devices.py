@@ -216,42 +216,6 @@ def test_a_device_that_is_not_here_costs_its_cases_alone(gemm: Run, without: Non
     assert sum(x["ratio"] is not None for x in json.loads(ran.out)["comparisons"]) == (devices[0] == "f")
 
 
-@pytest.mark.parametrize(("devices", "times"), [("cuda:0", 1), ("cuda:0,cuda:1", 2)])
-@pytest.mark.parametrize("question", [(), ("--transpose",), ("--crossover",), ("--net", "lenet"), ("--types",)])
-def test_no_device_that_is_here_is_one_line(
-    gemm: Run, without: None, devices: str, times: int, question: tuple[str, ...]
-) -> None:
-    size = () if question else SIZE
-    ran = gemm(*size, *question, "--device", devices)
-    assert (ran.code, ran.out, len(ran.err.splitlines())) == (2, "", 1)
-    assert ran.err.startswith("micro.gemm: ")
-    assert ran.err.count(GONE) == times
-
-
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        ("--cold a --device fake:cuda", "--cold a: fake:cuda: its cache is emptied as a whole: --cold all"),
-        ("--cold a,b --device fake,fake:cuda", "--cold a,b: fake:cuda: its cache is emptied as a whole: --cold all"),
-        ("--isa avx2 --device fake:cuda", "--isa avx2: fake:cuda: it has one instruction set"),
-        ("--isa default,avx2 --device fake,fake:cuda", "--isa default,avx2: fake:cuda: it has one instruction set"),
-        ("--device fake:xyz", "--device fake:xyz: it plays one of cpu, cuda"),
-        ("--device fake:", "nothing"),
-        ("--device fake,banana", "--device banana: no device kind 'banana'; there are: "),
-        ("--device fake,fake", "--device fake,fake: a value is named twice"),
-        ("--device=", "--device : no device kind ''; there are: "),
-        ("--threads 99 --device fake,fake:cuda", "--threads 99: this process may use 1 to "),
-    ],
-)
-def test_what_a_device_cannot_is_one_line(gemm: Run, words: str, told: str) -> None:
-    ran = gemm(*SIZE, *words.split(), "--list")
-    if told == "nothing":  # a colon without a word is none
-        assert ran.code == 0
-        return
-    assert (ran.code, ran.out, len(ran.err.splitlines())) == (2, "", 1)
-    assert ran.err.startswith(f"micro.gemm: {told}")
-
-
 def listed(ran: Ran) -> list[Setting]:
     return [parse(line.split()[0]).setting for line in ran.out.splitlines() if line.startswith("  ")]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
@@ -16,14 +15,11 @@ from micro.planning.benchmark import NothingWritten
 from micro.planning.contest import Contest
 from micro.planning.options import request
 from micro.planning.request import planned
-from tests.conftest import Ran
 
 BENCHMARKS = everything.benchmarks()
 
 
-@pytest.fixture(autouse=True)
-def four_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kernels.devices.cpu.cores", lambda: 4)
+pytestmark = pytest.mark.usefixtures("four_cores")
 
 
 def contests(line: str) -> tuple[Contest, ...]:
@@ -79,12 +75,6 @@ def test_operands_of_all_directions_that_are_asked_can_be_cold(tmp_path: Path) -
     assert of_file.cases[0].setting.cold == ("dw",)
 
 
-@pytest.mark.parametrize(("text", "why"), [("a,a", "a value is named twice"), (",", "a value is named twice")])
-def test_what_names_no_operand_or_one_twice_is_refused(text: str, why: str) -> None:
-    with pytest.raises(UsageError, match=f"^--cold {text}: {why}$"):
-        contests(f"gemm --cold {text}")
-
-
 # What modifies a question
 
 ON_A_GPU = dict.fromkeys(("engines", "gaps"), " --device fake:cuda")  # questions that nothing else answers
@@ -104,11 +94,6 @@ def test_a_modifier_changes_what_its_help_says_and_is_refused_elsewhere(name: st
             contests(f"{line} --{modifier}")
 
 
-def test_a_modifier_without_a_question_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"^--full: it belongs to a question"):
-        contests("gemm --m 64 --n 64 --k 64 --variant numpy,openblas --full")
-
-
 # Data
 
 
@@ -122,19 +107,6 @@ def test_named_data_are_taken(words: str, data: str) -> None:
 
 
 # Files of problems
-
-
-@pytest.mark.parametrize("words", ["", "--vary k --k 8"])
-def test_axes_beside_a_file_of_problems_are_refused(words: str) -> None:
-    with pytest.raises(UsageError, match=r"^--m 64: the problems of --shapes micro/shapes/fc\.json have their own"):
-        contests(f"gemm --shapes micro/shapes/fc.json --m 64 {words}")
-
-
-@pytest.mark.parametrize("field", ["m", "trans"])
-def test_values_of_a_varied_axis_are_a_person_s(field: str) -> None:
-    """Not those that a command has by default, which would take the place of the file's."""
-    with pytest.raises(UsageError, match=f"^--vary {field}: give its values, as --{field} X,Y$"):
-        contests(f"gemm --shapes micro/shapes/fc.json --vary {field}")
 
 
 def test_problems_that_a_varied_axis_makes_alike_are_one(tmp_path: Path) -> None:
@@ -153,38 +125,6 @@ def test_a_problem_that_stands_twice_in_a_file_is_measured_once(tmp_path: Path) 
 
 
 # Questions
-
-
-@pytest.mark.parametrize(
-    ("line", "told"),
-    [
-        ("gemm --transpose --threads 1,2", "--threads 1,2: --transpose takes one of them"),
-        ("gemm --transpose --data normal,zeros", "--data normal,zeros: --transpose takes one of them"),
-        ("launch --isa default,avx2", "--isa default,avx2: --ladder takes one of them"),
-        ("gemm --transpose --alpha 2", "--alpha 2: --transpose measures others"),
-        ("gemm --transpose --n 64,128", "--n 128: --transpose measures others"),
-        ("gemm --sparse --alpha 2", "--alpha 2: --sparse measures others"),
-        ("gemm --net fcn-r --n 7", "--n 7: --net measures others"),
-        ("gemm --sparse --variant numpy", "--variant numpy: --sparse compares others"),
-        ("gather --lookup --rule adagrad", "--rule adagrad: --lookup measures others"),
-        ("memory --overview --pause 1", "--pause 1: --overview measures others"),
-        ("update --fused --m 8 --lr 0.5", "--lr 0.5: --fused measures others"),
-        ("elementwise --softmax --batch 8 --classes 10", "--batch 8: --softmax measures others"),
-        ("elementwise --softmax --batch 64 --classes 10000", "--batch 64: --softmax measures others"),
-        ("elementwise --softmax --rows 5", "--rows 5: --softmax measures others"),
-        (
-            "conv --winograd --c 32",
-            "--c 32: --winograd measures others; leave one of the two out (--winograd takes --n, --direction, --layout",
-        ),
-        ("conv --fft --r 3", "--r 3: --fft measures 3, 5, 7, 9"),
-        ("elementwise --overview --units 99", "--units 99: --overview measures others"),
-        ("elementwise --dropout --variant libm", "--variant libm: --dropout compares others"),
-    ],
-)
-def test_a_question_refuses_what_it_would_pass_over(line: str, told: str) -> None:
-    with pytest.raises(UsageError) as refused:
-        contests(line)
-    assert str(refused.value).startswith(told)
 
 
 @pytest.mark.parametrize(
@@ -214,26 +154,3 @@ def test_axes_that_make_a_question_smaller_are_taken(line: str) -> None:
     whole = line.partition(" --count")[0].partition(" --size")[0]
     small, large = (max(c.problem.footprint for x in contests(words) for c in x.cases) for words in (line, whole))
     assert small < large
-
-
-def test_it_is_one_line_and_the_exit_code_of_usage(gemm: Callable[..., Ran]) -> None:
-    ran = gemm("--transpose", "--alpha", "2")
-    assert (ran.code, ran.out) == (2, "")
-    takes = "--transpose takes --m, --n, --k, --dtype, --beta, --ld-pad"
-    assert ran.err == f"micro.gemm: --alpha 2: --transpose measures others; leave one of the two out ({takes})\n"
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("--transposed", "unrecognized arguments: --transposed (did you mean --transpose?); the options are those of "),
-        ("--variant nump", "--variant nump: did you mean numpy?"),
-        ("--m 8 --vary tran", "--vary tran: did you mean trans?"),
-        ("--net fcn_s", "--net fcn_s: did you mean fcn-s?; or name a file, net.json"),
-        ("--banana", "unrecognized arguments: --banana; the options"),
-    ],
-)
-def test_what_is_nearly_known_is_named(words: str, said: str) -> None:
-    with pytest.raises(UsageError) as refused:
-        contests(f"gemm {words}")
-    assert str(refused.value).startswith(said)

@@ -12,7 +12,8 @@ import pytest
 
 from kernels.errors import UsageError
 from kernels.ops.gemm.problem import Gemm
-from micro.planning.network import SHAPES, Product, Products, known, read
+from micro.planning.network import NETWORK, SHAPES, Product, Products, known, read
+from micro.planning.written import WANTED
 from tests.conftest import Ran
 
 USE = re.compile(r"(.+) (forward|dgrad|wgrad) (OI|IO) (nn|nt|tn) batch (\d+)")
@@ -189,63 +190,6 @@ GOOD: dict[str, Any] = {
     "batch": 8,
     "layers": [{"name": "a", "inputs": 4, "outputs": 6, "first": True}, {"name": "b", "inputs": 6, "outputs": 2}],
 }
-LAYER = GOOD["layers"][1]
-BAD: dict[str, Any] = {
-    "a list": [GOOD],
-    "no layers": {**GOOD, "layers": []},
-    "layers are a word": {**GOOD, "layers": "ab"},
-    "no field layers": {"network": "mine", "batch": 8},
-    "no batch": {"network": "mine", "layers": GOOD["layers"]},
-    "a batch of none": {**GOOD, "batch": 0},
-    "half a batch": {**GOOD, "batch": 8.5},
-    "a batch in words": {**GOOD, "batch": "8"},
-    "no name": {"batch": 8, "layers": GOOD["layers"]},
-    "a number for a name": {**GOOD, "network": 5},
-    "a path for a name": {**GOOD, "network": "a/b"},
-    "an empty name": {**GOOD, "network": ""},
-    "size zero": {**GOOD, "layers": [{**LAYER, "inputs": 0}]},
-    "half a neuron": {**GOOD, "layers": [{**LAYER, "outputs": 2.5}]},
-    "true for a size": {**GOOD, "layers": [{**LAYER, "outputs": True}]},
-    "inputs missing": {**GOOD, "layers": [{"name": "b", "outputs": 2}]},
-    "a layer without a name": {**GOOD, "layers": [{"inputs": 3, "outputs": 4}]},
-    "a number for a layer's name": {**GOOD, "layers": [{**LAYER, "name": 3}]},
-    "a sum for a layer's name": {**GOOD, "layers": [{**LAYER, "name": "a+b"}]},
-    "two layers of one name": {**GOOD, "layers": [LAYER, {**LAYER, "outputs": 9}]},
-}
-BROKEN = {"empty": b"", "junk": b"layers", "binary": b"\x80\x00\xff", "cut off": b'{"network": "x", '}
-
-
-@pytest.mark.parametrize("kind", [*BAD, *BROKEN])
-def test_what_is_no_network_is_refused_with_one_line(kind: str, tmp_path: Path, gemm: Callable[..., Ran]) -> None:
-    path = tmp_path / "net.json"
-    path.write_bytes(json.dumps(BAD[kind]).encode() if kind in BAD else BROKEN[kind])
-    ran = gemm("--net", str(path), "--device", "fake", "--list")
-    assert (ran.code, ran.out, len(ran.err.splitlines())) == (2, "", 1)
-    assert ran.err.startswith(f"micro.gemm: --net {path}: no network like micro/shapes/fcn-s.json (")
-
-
-def test_a_graph_is_refused_with_what_writes_its_shapes(tmp_path: Path, gemm: Callable[..., Ran]) -> None:
-    path = tmp_path / "net.json"
-    layers = [{"name": "flat", "kind": "flatten"}, {"name": "fc", "outputs": 10}]
-    path.write_text(json.dumps({"network": "mine", "batch": 8, "input": [3, 8, 8], "layers": layers}), "utf-8")
-    ran = gemm("--net", str(path), "--device", "fake", "--list")
-    assert ran.code == 2 and "it is a graph: `python -m macro shapes FILE` writes its shapes" in ran.err
-
-
-@pytest.mark.parametrize("name", ["fcn-x", "fc", "../shapes/fcn-s", "no_such.json", "x" * 300, "", "."])
-def test_a_name_that_is_none_is_refused_with_one_line(name: str, gemm: Callable[..., Ran]) -> None:
-    ran = gemm(f"--net={name}", "--device", "fake", "--variant", "openblas", "--until", "plan", "-q")
-    if not name:  # nothing was asked
-        assert ran.code == 0
-        return
-    assert (ran.code, ran.out, len(ran.err.splitlines())) == (2, "", 1)
-    assert ran.err.startswith(f"micro.gemm: --net {name}: ")
-
-
-def test_a_folder_is_no_network(tmp_path: Path) -> None:
-    (tmp_path / "net.json").mkdir()
-    with pytest.raises(UsageError, match=r"--net .*net\.json: Is a directory"):
-        read(str(tmp_path / "net.json"))
 
 
 def test_a_network_from_a_file(tmp_path: Path) -> None:
@@ -262,3 +206,19 @@ def test_a_network_from_a_file(tmp_path: Path) -> None:
             Product("wgrad", ("b",), Gemm(2, 6, 8, "tn"), Gemm(6, 2, 8, "tn")),
         ),
     )
+
+
+def test_remarks_and_whole_numbers_for_real_ones_are_taken(gemm: Callable[..., Ran], tmp_path: Path) -> None:
+    row = {"m": 8, "n": 8, "k": 8, "trans": "nt", "alpha": 2, "name": "mine", "uses": ["here"], "source": "me"}
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps({"source": "me", "problems": [row]}))
+    ran = gemm("--shapes", str(path), "--variant", "openblas", "--device", "fake", "--list")
+    assert ran.code == 0 and ran.out.startswith("gemm/m:8/n:8/k:8/trans:nt/alpha:2 ")
+
+
+@pytest.mark.parametrize("key", [*NETWORK])
+def test_every_key_of_a_network_is_known_and_typed(tmp_path: Path, key: str) -> None:
+    path = tmp_path / "net.json"
+    path.write_text(json.dumps(GOOD | {key: None}))
+    with pytest.raises(UsageError, match=f"{key}: None, give {WANTED[NETWORK[key]]}"):
+        read(str(path))

@@ -8,24 +8,27 @@ import re
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import micro
-from kernels.errors import UsageError
+from kernels.errors import UsageError, choice
+from kernels.ops.gemm.problem import Gemm
+from kernels.setting import Setting
 from micro import ab, ceiling, selftest
 from micro.arms.server import Arm
 from micro.command import everything
 from micro.command.line import main
-from micro.planning.benchmark import NothingWritten, default_rows
+from micro.planning.again import again
+from micro.planning.benchmark import NothingWritten, Request, default_rows
 from micro.planning.contest import Case, Contest
 from micro.planning.options import request
 from micro.planning.repeat import Repeat
 from micro.planning.request import planned
-from reports import store
+from reports import record, store
 from tests.conftest import Ran
 
 REFERENCE = Path(__file__).parents[3] / "reports/reference"
@@ -33,10 +36,7 @@ BENCHMARKS = everything.benchmarks()
 DEVICES = ("cpu", "fake:cuda")
 
 
-@pytest.fixture(autouse=True)
-def four_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lines that name two threads are understood on a machine of one core."""
-    monkeypatch.setattr("kernels.devices.cpu.cores", lambda: 4)
+pytestmark = pytest.mark.usefixtures("four_cores")
 
 
 def contests(name: str, *words: str) -> tuple[Contest, ...]:
@@ -114,12 +114,6 @@ def test_an_axis_that_the_default_question_does_not_read_is_not_dropped(name: st
     assert found.default and found.default not in request(found, name, words, raising=True)[1].flags
 
 
-@pytest.mark.parametrize("words", [["--vary", "k"], ["--shapes", "micro/shapes/fc.json"]])
-def test_a_question_takes_no_other_contests(words: list[str]) -> None:
-    with pytest.raises(UsageError, match=f"^{words[0]} {words[1]}: a question sets its own contests"):
-        contests("gemm", "--transpose", *words)
-
-
 REMOVED = re.compile(r"--variant \S*(nnpack|-dft)")  # rows that committed files have and the tables no longer
 COMMITTED = {path.name: path for path in sorted(REFERENCE.rglob("*.jsonl"))}
 
@@ -150,3 +144,43 @@ def test_every_line_of_a_committed_run_file_is_understood(name: str) -> None:
 def test_a_line_that_is_not_understood_is_found(line: str) -> None:
     with pytest.raises((SystemExit, UsageError)):
         understood(line)
+
+
+# Planned again from a result
+
+
+SMALL = Gemm(8, 8, 8)
+CASES = [Case(SMALL, name, Setting(2, workspace=512)) for name in ("numpy", "openblas", "naive")]
+MEASURED = record.Contest(f"first/{SMALL.name}/device:x", "who?", "variant", (), ())
+
+
+def asked(device: str = "cpu") -> Request:
+    return Request("gemm", {}, ("openblas",), (Setting(device=device),), frozenset())
+
+
+@pytest.mark.parametrize(("in_turn", "pairs"), [(False, ((0, 1), (0, 2))), (True, ((0, 1), (1, 2)))])
+def test_its_cases_are_those_that_were_chosen(in_turn: bool, pairs: tuple[tuple[int, int], ...]) -> None:
+    names = [case.name for case in (CASES[2], CASES[0], CASES[1])]
+    (contest,) = again(asked(), MEASURED, "second", "still?", names, in_turn=in_turn)
+    assert (contest.name, contest.question, contest.differs) == (f"second/{SMALL.name}/device:x", "still?", "variant")
+    assert [case.name for case in contest.cases] == names
+    assert contest.comparisons == pairs
+
+
+def test_what_another_device_measured_is_that_one_s() -> None:
+    assert again(asked("fake"), MEASURED, "second", "still?", [case.name for case in CASES]) == []
+
+
+# Names of axes and of variants
+
+
+def test_other_words_name_axes_that_there_are() -> None:
+    for benchmark in BENCHMARKS.values():
+        named = {axis for axes in benchmark.problem.called.values() for axis in axes}
+        assert named <= {axis.name for axis in fields(benchmark.problem)}
+        assert not benchmark.problem.called.keys() & {axis.name for axis in fields(benchmark.problem)}
+
+
+def test_of_many_the_nearest_are_named_first() -> None:
+    assert choice("abc", ("xyz", "axx", "zzz", "wbc1"), 2) == "there are wbc1, axx and 2 more"
+    assert choice("abc", ("xyz", "axx"), 2) == "there are xyz, axx"

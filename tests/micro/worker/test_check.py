@@ -35,10 +35,7 @@ ADDS = Gemm(4, 3, 5, alpha=2.0, beta=0.5)
 OPENBLAS = find("gemm", "openblas")
 
 
-@pytest.fixture(autouse=True)
-def no_late_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing here answers late, and waiting for it is most of the time a test takes."""
-    monkeypatch.setattr(check, "LATE", 0.0)
+pytestmark = pytest.mark.usefixtures("no_late_answers")
 
 
 def loaded(problem: Gemm, seed: int = 3) -> tuple[Bench, dict[str, Array]]:

@@ -58,9 +58,7 @@ class Twice(Problem):
         return {"y": u * np.abs(want["y"])}
 
 
-@pytest.fixture(autouse=True)
-def no_late_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(check, "LATE", 0.0)
+pytestmark = pytest.mark.usefixtures("no_late_answers")
 
 
 def answers(change: Callable[[Array], object]) -> Variant[Any]:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import ctypes
+from typing import Any
 
 import pytest
 
 from kernels.devices import open_device
 from kernels.devices.base import Limits
-from kernels.ops.gemm import Gemm
+from kernels.ops.gemm.problem import Gemm
 from kernels.setting import Setting
 from micro.planning.contest import Case
 from micro.planning.protocol import VISIT
+from micro.worker import kernels
 from micro.worker.host import Host
-
-
-@pytest.fixture
-def host() -> Host:
-    return Host(open_device("cpu"), ctypes.addressof(ctypes.c_int32(-1)))
+from micro.worker.kernels import Kernels
 
 
 def test_the_time_of_a_launch_is_shared_by_its_uses(host: Host) -> None:
@@ -54,3 +52,63 @@ def test_workers_that_take_turns_place_cold_operands_alike(monkeypatch: pytest.M
         host.contest.layout.spread()
         places.append(host.contest.layout.draw(0, 8).tolist())
     assert places[0] == places[1]
+
+
+# Right answers that rivals share
+
+
+PROBLEM, OTHER = Gemm(16, 24, 32), Gemm(16, 24, 48)
+
+
+@pytest.fixture
+def found(monkeypatch: pytest.MonkeyPatch) -> list[Gemm]:
+    """The problems whose right answer was worked out, one after another."""
+    problems: list[Gemm] = []
+    reference = Gemm.reference
+
+    def counted(self: Gemm, x: Any) -> object:
+        problems.append(self)
+        return reference(self, x)
+
+    monkeypatch.setattr(Gemm, "reference", counted)
+    return problems
+
+
+def checked(*cases: tuple[Gemm, str]) -> Kernels:
+    here = Kernels(open_device("cpu"))
+    for problem, variant in cases:
+        passed = here.check(Case(problem, variant), 7)
+        assert passed.error <= passed.bound
+    return here
+
+
+def test_a_large_problem_s_rivals_share_it(monkeypatch: pytest.MonkeyPatch, found: list[Gemm]) -> None:
+    checked((PROBLEM, "numpy"))
+    alone = len(found)
+    monkeypatch.setattr(kernels, "DEAR", 0.0)
+    found.clear()
+    checked((PROBLEM, "numpy"))
+    once = len(found)
+    found.clear()
+    checked((PROBLEM, "numpy"), (PROBLEM, "naive"))
+    assert once <= alone and len(found) < 2 * once
+
+
+def test_a_small_one_s_do_not(found: list[Gemm]) -> None:
+    checked((PROBLEM, "numpy"))
+    alone = len(found)
+    found.clear()
+    checked((PROBLEM, "numpy"), (PROBLEM, "naive"))
+    assert len(found) == 2 * alone
+
+
+def test_no_more_than_one_problem_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "DEAR", 0.0)
+    here = checked((PROBLEM, "numpy"), (OTHER, "numpy"))
+    assert [problem for problem, *_ in here._drawn] == [OTHER]
+
+
+def test_none_is_kept_where_operands_take_much_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "DEAR", 0.0)
+    monkeypatch.setattr(kernels, "LARGE", 1)
+    assert not checked((PROBLEM, "numpy"))._drawn

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +17,14 @@ from kernels.libs import openblas
 from kernels.ops.activation.problem import Activation
 from kernels.ops.gemm.problem import Gemm
 from kernels.setting import Setting
-from micro.planning.contest import Case, parse
+from micro.planning.contest import Case
 from micro.worker.client import ask
 from micro.worker.kernels import Kernels
 from micro.worker.messages import Prepare
 from micro.worker.process import Worker, Workers
-from tests.builds import share
 from tests.conftest import Ran
+from tests.processes import python
 
-ROOT = Path(__file__).parents[3]
 SMALL = Gemm(8, 8, 8)
 SIZE = ("--m", "8", "--n", "8", "--k", "8")
 KERNELS = {"sse4.2": "Nehalem", "avx": "Sandybridge", "avx2": "Haswell", "avx512": "SkylakeX"}  # OpenBLAS's
@@ -133,30 +128,6 @@ def test_each_set_has_a_worker_of_its_own() -> None:
     assert len({Workers.key(Case(SMALL, "openblas", setting)) for setting in settings}) == 2
 
 
-def some_settings() -> list[Setting]:
-    return [
-        Setting(threads, cold, device, isa, data)
-        for threads in (1, 2)
-        for cold in ((), ("a", "b"))
-        for device in ("cpu", "fake:cuda")
-        for isa in ("default", "avx2", "SkylakeX")
-        for data in ("normal", "zeros", "integers")
-    ]
-
-
-def test_names_hold_the_whole_setting_and_parse_back() -> None:
-    cases = [Case(SMALL, "a/b.py:f", setting) for setting in some_settings()]
-    assert len({case.name for case in cases}) == len(cases)
-    assert [parse(case.name) for case in cases] == cases
-
-
-def test_defaults_are_not_named() -> None:
-    plain = Case(SMALL, "x")
-    assert plain.name == "gemm/m:8/n:8/k:8/variant:x/threads:1"
-    other = replace(plain, setting=Setting(isa="avx2", data="zeros"))
-    assert other.name == "gemm/m:8/n:8/k:8/variant:x/threads:1/isa:avx2/data:zeros"
-
-
 # Through the command line
 
 Gemm_ = Callable[..., Ran]
@@ -183,40 +154,6 @@ def test_sets_are_compared(gemm: Gemm_) -> None:
     assert compared["differs"] == "isa" and compared["ratio"]
 
 
-def test_the_line_that_repeats_a_case_asks_the_same(gemm: Gemm_) -> None:
-    words = ("--isa", "default,Zen", "--data", "normal,zeros", "--threads", "2", "--cold", "a")
-    told = measured(gemm(*SIZE, *words, "--variant", "openblas", "--device", "fake", "--json", "-"))
-    assert len(told) == 4
-    for result in told:
-        again = gemm(*result["repeat"].split()[3:], "--list")
-        assert again.out.splitlines()[1].strip() == result["name"]
-    assert [("--isa Zen" in x["repeat"], "--data zeros" in x["repeat"]) for x in told] == [
-        (False, False),
-        (False, True),
-        (True, False),
-        (True, True),
-    ]
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        "--isa foo",
-        "--isa avx2,foo",
-        "--isa avx2,avx2",
-        "--isa=",
-        "--data foo",
-        "--data zeros,foo",
-        "--data zeros,zeros",
-        "--data=",
-    ],
-)
-def test_wrong_words_are_refused_with_one_line(gemm: Gemm_, words: str) -> None:
-    ran = gemm(*SIZE, *words.split(), "--variant", "openblas", "--device", "fake", "--list")
-    assert (ran.code, ran.out, len(ran.err.splitlines())) == (2, "", 1)
-    assert ran.err.startswith(f"micro.gemm: {words.replace('=', ' ').split()[0]} ")
-
-
 def test_on_a_device_that_does_not_tell_all_are_skipped(gemm: Gemm_) -> None:
     ran = gemm(*SIZE, "--isa", "avx2", "--variant", "openblas,mkl", "--device", "fake", "--json", "-")
     assert ran.code == 0
@@ -230,15 +167,7 @@ def test_on_a_device_that_does_not_tell_all_are_skipped(gemm: Gemm_) -> None:
 def test_one_launch_for_a_profiler_is_of_the_set_asked_for(asked: str, code: int, tmp_path: Path) -> None:
     """A process in which the library was loaded before would take another."""
     words = (*SIZE, "--variant", "openblas", "--isa", asked, "--profile")
-    ran = subprocess.run(
-        [sys.executable, "-m", "micro.gemm", *words],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        env=os.environ | {"OPENBLAS_CORETYPE": "Haswell", "KERNELGAP_STATE": str(share(tmp_path))},
-    )
+    ran = python("-m", "micro.gemm", *words, state=tmp_path, OPENBLAS_CORETYPE="Haswell")
     assert ran.returncode == code, ran.stderr
     if code:
         assert ran.stderr.startswith("micro.gemm: --isa ARMV8 is not available: it runs ")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import pytest
 from micro.worker import json_child
 from micro.worker.client import Died
 from micro.worker.json_child import JsonChild
-from tests.processes import MARK, marked
+from tests.processes import MARK, left
 
 # Runs the code of each request, which may change the answer.
 CHILD = """
@@ -49,10 +48,7 @@ def child(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[JsonChild
     monkeypatch.setenv(MARK, str(tmp_path))
     with started() as made:
         yield made
-    end = time.monotonic() + 5.0
-    while left := [x for x in marked(tmp_path) if x.pid != os.getpid()]:
-        assert time.monotonic() < end, f"left: {left}"
-        time.sleep(0.01)
+    assert not left(tmp_path)
 
 
 def does(child: JsonChild, code: str, patience: float = 20.0) -> dict[str, Any]:

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from kernels.errors import Unavailable
+from kernels.errors import LaunchError, Unavailable, WrongResult
 from kernels.ops.gemm import Gemm
 from kernels.setting import Setting
 from micro.planning.contest import Case
 from micro.worker import process
 from micro.worker.client import Died, ask, ask_all
-from micro.worker.messages import Check, Prepare
-from micro.worker.process import Worker
-from tests.processes import MARK, marked
+from micro.worker.messages import Check, Look, Prepare, Settle
+from micro.worker.process import Worker, oversubscribed, pin
+from tests.processes import MARK, left, marked
 
 PATIENCE = 60.0
 SMALL = Gemm(8, 8, 8)
@@ -38,10 +38,7 @@ def begin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[
     yield ranks
     for worker in workers:
         worker.close()
-    end = time.monotonic() + 5.0
-    while left := [x for x in marked(tmp_path) if x.pid != os.getpid()]:
-        assert time.monotonic() < end, f"left: {left}"
-        time.sleep(0.01)
+    assert not left(tmp_path)
 
 
 def kernel(folder: Path, code: str) -> Case:
@@ -115,3 +112,85 @@ def test_a_late_answer_is_waited_for(begin: Callable[..., list[Worker]], tmp_pat
     late = kernel(tmp_path, "time.sleep(0.3)")
     prepared = ask_all(ranks, [Prepare(late), Prepare(RIGHT)], PATIENCE)
     assert [str(one.kernel).partition(" ")[0] for one in prepared] == ["own.py", "OpenBLAS"]
+
+
+# Ranks of one launch
+
+MEETS = """
+import os
+import numpy as np
+
+THERE, HERE = os.open({there!r}, os.O_WRONLY), os.open({here!r}, os.O_RDONLY)
+
+def meets(problem, a, b, c):
+    os.write(THERE, b".")
+    os.read(HERE, 1)
+    np.matmul(a, b, out=c)
+"""
+
+
+@pytest.fixture
+def meeting(tmp_path: Path) -> Iterator[list[Case]]:
+    """The kernel of each of two ranks: it writes into the pipe of the other and reads its own, so that no launch ends
+    before both have begun."""
+    pipes = [os.pipe(), os.pipe()]
+    for rank in range(2):
+        # A path under /proc opens a pipe again in another process.
+        there, here = (f"/proc/{os.getpid()}/fd/{end}" for end in (pipes[1 - rank][1], pipes[rank][0]))
+        (tmp_path / f"rank{rank}.py").write_text(MEETS.format(there=there, here=here))
+    yield [Case(SMALL, f"{tmp_path}/rank{rank}.py:meets") for rank in range(2)]
+    for end in (end for pipe in pipes for end in pipe):
+        os.close(end)
+
+
+def test_two_ranks_of_a_launch_run_at_once(meeting: list[Case], begin: Callable[..., list[Worker]]) -> None:
+    workers = begin(2)
+    ask_all(workers, [Prepare(case) for case in meeting], PATIENCE)
+    passed = ask_all(workers, [Check(case, 1) for case in meeting], PATIENCE)
+    assert all(one.error <= 1 for one in passed)
+
+
+@pytest.mark.slow
+def test_one_rank_alone_waits_for_the_other(meeting: list[Case], begin: Callable[..., list[Worker]]) -> None:
+    with pytest.raises(Died, match="hangs"):
+        ask(begin(2)[0], Prepare(meeting[0]), 2.0)  # which calls a person's function once
+
+
+def test_an_answer_is_not_left_for_the_next_request(begin: Callable[..., list[Worker]]) -> None:
+    """Where one rank fails, the other's answer is taken all the same."""
+    workers = begin(2)
+    wrong = Case(SMALL, "tests.wrong.kernels:WRITES_NOTHING")
+    with pytest.raises(WrongResult):
+        ask_all(workers, [Check(wrong, 1), Check(RIGHT, 1)], PATIENCE)
+    assert ask(workers[1], Prepare(RIGHT), PATIENCE).uses == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the system does not tell of cores")
+def test_ranks_have_cores_of_their_own(begin: Callable[..., list[Worker]]) -> None:
+    every = os.sched_getaffinity(0)
+    if len(every) < 2:
+        assert oversubscribed(2, 1)
+        return
+    cores = [os.sched_getaffinity(worker._process.pid) for worker in begin(2)]
+    assert all(len(own) == 1 for own in cores) and not cores[0] & cores[1]
+    assert not oversubscribed(2, 1) and oversubscribed(len(every) + 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("threads", "cores"), [(1, [{5}, {4}]), (2, [{4, 5}, {2, 3}, {4, 5}]), (4, [{2, 3, 4, 5}]), (9, [{2, 3, 4, 5}])]
+)
+def test_the_cores_of_a_rank(monkeypatch: pytest.MonkeyPatch, threads: int, cores: list[set[int]]) -> None:
+    """Of cores 2 to 5; a rank for which none are left shares those of another."""
+    pinned: list[set[int]] = []
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {2, 3, 4, 5})
+    monkeypatch.setattr(os, "sched_setaffinity", lambda pid, cores: pinned.append(set(cores)))
+    for rank in range(len(cores)):
+        pin(threads, rank)
+    assert pinned == cores
+
+
+def test_a_look_without_a_contest_is_refused(begin: Callable[..., list[Worker]]) -> None:
+    (worker,) = begin(1)
+    for request in (Look(0, 1), Settle([], 1e-3)):
+        with pytest.raises(LaunchError, match="no contest is open"):
+            ask(worker, request, PATIENCE)  # type: ignore[arg-type]

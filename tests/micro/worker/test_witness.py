@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import random
 from collections.abc import Callable, Sequence
@@ -94,11 +93,6 @@ DECLARES = Variant("DECLARES", "cpu", "tests", keeper, python=True, constant=("b
 @pytest.fixture(autouse=True)
 def fresh() -> None:
     FEW["calls"] = 0
-
-
-@pytest.fixture
-def host() -> Host:
-    return Host(open_device("cpu"), ctypes.addressof(ctypes.c_int32(-1)))
 
 
 def looked(host: Host, names: Sequence[str], problem: Problem, rounds: int = 16, **setting: object) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from kernels.libs import cublas, cublaslt, cuda, cufft, cusparse, driver, pycuda, skcuda
-from tests.simulated import bound, declarations, recorded
+from tests.simulated import declarations, recorded
 from tests.simulated.declarations import Declarations, Function, Kind
 from tests.simulated.recorded import Call, Passed
 
@@ -243,7 +243,7 @@ def wrong_attributes(calls: Iterable[Call], told: Declarations) -> list[str]:
 
 def listing() -> list[str]:
     """Every function with how many arguments it has, every structure, every number."""
-    told, sites = declarations.kept(), bound.sites()
+    told, sites = declarations.kept(), recorded.sites()
     calls = recorded.called()
     reached, right = {x.site for x in calls}, {x.site.symbol for x in calls if not wrong_calls([x], told)}
     lines = []
@@ -264,7 +264,7 @@ def write() -> None:
     place = declarations.folder()
     if place is None:
         raise SystemExit(f"{' and '.join(declarations.WHEELS)} are not installed: {declarations.INSTALL}")
-    told = declarations.read(place, {x.symbol for x in bound.sites()}, wanted())
+    told = declarations.read(place, {x.symbol for x in recorded.sites()}, wanted())
     declarations.KEPT.write_text(json.dumps(told, indent=1) + "\n", "utf-8")
 
 

@@ -5,6 +5,7 @@ Fused Winograd answers that it is not supported, as cuDNN does on Hopper; a work
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,12 @@ DIRECTED = {  # functions that three directions have, with the method here and t
     for word, direction in cudnn.DIRECTIONS.items()
     for field in ("run", "size", "find", "guess")
 }
+ARGUMENTS = {  # of them, alike in three directions whose names differ
+    "run": "handle alpha first first_place second second_place how algorithm space nbytes beta out out_place",
+    "size": "handle first second how out algorithm size",
+    "find": "handle first first_place second second_place how out out_place most count rows space nbytes",
+    "guess": "handle first second how out most count rows",
+}
 
 
 class Cudnn(Layers):
@@ -37,7 +44,8 @@ class Cudnn(Layers):
         if symbol not in DIRECTED:
             return super().perform(symbol, x)
         field, word = DIRECTED[symbol]
-        return getattr(self, f"_{field}")(word, *vars(x).values())
+        named = dict(zip(ARGUMENTS[field].split(), vars(x).values(), strict=True))
+        return getattr(self, f"_{field}")(word, SimpleNamespace(**named))
 
     def GetErrorString(self, x: Any) -> bytes:
         return f"CUDNN_STATUS_{x.status}".encode()
@@ -66,60 +74,42 @@ class Cudnn(Layers):
         assert 0 <= x.mathType <= 3
         self.alive[x.convDesc].math = x.mathType
 
-    def _size(
-        self, word: str, handle: int, first: int, second: int, how: int, out: int, algorithm: int, size: Any
-    ) -> int:
-        name = cudnn.DIRECTIONS[word].algorithms[algorithm]
-        if name in ("WINOGRAD", "DIRECT") or (self._order(first, second, out) and algorithm > 1):
+    def _size(self, word: str, x: Any) -> int:
+        name = cudnn.DIRECTIONS[word].algorithms[x.algorithm]
+        if name in ("WINOGRAD", "DIRECT") or (self._order(x.first, x.second, x.out) and x.algorithm > 1):
             return NOT_SUPPORTED
-        size.value = SPACE.get(algorithm, LARGE)
+        x.size.value = SPACE.get(x.algorithm, LARGE)
         return 0
 
     def _order(self, *descriptors: int) -> int:
         (order,) = {self.alive[x].order for x in descriptors}
         return int(order)
 
-    def _run(
-        self,
-        word: str,
-        handle: int,
-        alpha: Any,
-        first: int,
-        first_place: int,
-        second: int,
-        second_place: int,
-        how: int,
-        algorithm: int,
-        space: int,
-        nbytes: int,
-        beta: Any,
-        out: int,
-        out_place: int,
-    ) -> int:
-        assert (alpha.value, beta.value) == (1.0, 0.0)
-        wanted = SPACE.get(algorithm, LARGE)
-        if nbytes < wanted:
+    def _run(self, word: str, x: Any) -> int:
+        assert (x.alpha.value, x.beta.value) == (1.0, 0.0)
+        wanted = SPACE.get(x.algorithm, LARGE)
+        if x.nbytes < wanted:
             return BAD
         if wanted:
-            self.reach(space, wanted)
+            self.reach(x.space, wanted)
         direction = cudnn.DIRECTIONS[word]
         names = (*direction.reads, direction.writes)
-        layout = "nhwc" if self._order(first, second, out) else "nchw"
-        dims = {name: self.alive[x].dims for name, x in zip(names, (first, second, out), strict=True)}
-        shape = self._shape(PASSES[word], dims, self.alive[how].sizes)
+        layout = "nhwc" if self._order(x.first, x.second, x.out) else "nchw"
+        dims = {name: self.alive[made].dims for name, made in zip(names, (x.first, x.second, x.out), strict=True)}
+        shape = self._shape(PASSES[word], dims, self.alive[x.how].sizes)
         arrays = {
             name: array(self.reach, place, np.float32, _lying(layout, dims[name]))
-            for name, place in zip(names, (first_place, second_place, out_place), strict=True)
+            for name, place in zip(names, (x.first_place, x.second_place, x.out_place), strict=True)
         }
         given = [arrays[x.name[-1]] for x in shape.operands()[:2]]
-        self.ran.append((word, algorithm, self.alive[how].math))
+        self.ran.append((word, x.algorithm, self.alive[x.how].math))
 
         def step() -> None:
             plain = [layouts.plain(layout, x).astype(np.float64) for x in given]
             answer = truth.output(shape, *plain)
             arrays[direction.writes][...] = layouts.laid(layout, answer, of_filters=direction.writes == "w")
 
-        self.enqueue(step, self.alive[handle].stream)
+        self.enqueue(step, self.alive[x.handle].stream)
         return 0
 
     def _shape(self, direction: str, dims: dict[str, tuple[int, ...]], how: dict[str, int]) -> Shape:
@@ -128,37 +118,19 @@ class Cudnn(Layers):
         assert (shape.n, shape.k, *(line.outputs for line in shape.lines)) == dims["y"], "cuDNN refuses such sizes"
         return shape
 
-    def _guess(
-        self, word: str, handle: int, first: int, second: int, how: int, out: int, most: int, count: Any, rows: Any
-    ) -> int:
+    def _guess(self, word: str, x: Any) -> int:
         """Its second algorithm first, which works in some bytes, then the first, in none."""
-        for row, number in zip(rows, (1, 0), strict=False):
-            row.algo, row.memory, row.mathType = number, SPACE[number], self.alive[how].math
-        count.value = 2
+        for row, number in zip(x.rows, (1, 0), strict=False):
+            row.algo, row.memory, row.mathType = number, SPACE[number], self.alive[x.how].math
+        x.count.value = 2
         return 0
 
-    def _find(
-        self,
-        word: str,
-        handle: int,
-        first: int,
-        first_place: int,
-        second: int,
-        second_place: int,
-        how: int,
-        out: int,
-        out_place: int,
-        most: int,
-        count: Any,
-        rows: Any,
-        space: int,
-        nbytes: int,
-    ) -> int:
+    def _find(self, word: str, x: Any) -> int:
         """The same, as measured; it writes to the result."""
-        self.reach(out_place, 4)
-        if nbytes:
-            self.reach(space, nbytes)
-        return self._guess(word, handle, first, second, how, out, most, count, rows)
+        self.reach(x.out_place, 4)
+        if x.nbytes:
+            self.reach(x.space, x.nbytes)
+        return self._guess(word, x)
 
 
 def _lying(layout: str, dims: tuple[int, ...]) -> tuple[int, ...]:

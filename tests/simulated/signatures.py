@@ -1,6 +1,6 @@
 """Our bindings of cuBLAS, cuBLASLt, cuFFT, cuSPARSE and the driver against NVIDIA's declarations: calls, numbers.
 
-python -m tests.simulated.signatures prints the list; --write reads the declarations anew, where the wheels are.
+`python -m tests.simulated.signatures` prints the list.
 """
 
 from __future__ import annotations
@@ -8,8 +8,6 @@ from __future__ import annotations
 import ast
 import ctypes
 import inspect
-import json
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -259,21 +257,5 @@ def listing() -> list[str]:
     return lines
 
 
-def write() -> None:
-    """Keep what the installed wheels declare."""
-    place = declarations.folder()
-    if place is None:
-        raise SystemExit(f"{' and '.join(declarations.WHEELS)} are not installed: {declarations.INSTALL}")
-    told = declarations.read(place, {x.symbol for x in recorded.sites()}, wanted())
-    declarations.KEPT.write_text(json.dumps(told, indent=1) + "\n", "utf-8")
-
-
-def wanted() -> set[str]:
-    """The members of enums whose numbers we need."""
-    return {*names().values(), *IN_PLACE, *(x for x in FLAGS.values() if x)}
-
-
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--write"]:
-        write()
     print("\n".join(listing()))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import json
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import replace
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.simulated import declarations, recorded, signatures
-from tests.simulated.declarations import Declarations, Function, Kind
+from tests.simulated.declarations import Declarations
 from tests.simulated.recorded import Call, Passed, Site
 
 KINDS = (
@@ -45,7 +44,7 @@ def test_every_place_that_takes_a_function_is_called(calls: list[Call]) -> None:
 
 
 def test_every_function_is_declared(told: Declarations) -> None:
-    how = f"{declarations.INSTALL}; python -m tests.simulated.signatures --write"
+    how = f"add to declarations.json, or drop from it, by {declarations.SOURCE}"
     assert set(told.functions) == {x.symbol for x in recorded.sites()}, how
 
 
@@ -161,53 +160,3 @@ def test_every_attribute_of_another_type_is_seen(calls: list[Call], told: Declar
 )
 def test_a_function_that_is_added_is_found(text: str, symbols: list[str]) -> None:
     assert sorted(recorded.taken("x.py", text)) == [Site("x.py", "f", x) for x in symbols]
-
-
-PXD = """\
-cdef extern from 'cuda.h':
-    ctypedef enum some_enum "some_enum":
-        FIRST "FIRST" = -(1)
-        _INTERNAL "_INTERNAL" = -42
-    ctypedef some_enum some_t
-    ctypedef struct opaque_st:
-        pass
-    ctypedef opaque_st* opaque 'opaque'
-
-ctypedef struct pair 'pair':
-    some_t first
-    int rest[3]
-
-cdef some_t call(opaque* made, const pair* told, unsigned int count, const float* const Aarray[]) except ?X nogil
-"""
-
-
-def test_what_the_text_says_is_understood() -> None:
-    found = declarations.FUNCTION.search(PXD)
-    assert found is not None
-    function = {"symbol": "call_v2", "returns": found["returns"].strip(), "arguments": found["arguments"].split(", ")}
-    told = declarations._types([PXD], {"FIRST"}, {"call": function})
-    assert told == {
-        "types": {"opaque": "opaque_st*", "some_t": "some_enum"},
-        "enums": {"some_enum": {"FIRST": -1}},
-        "structs": {"opaque_st": [], "pair": ["some_t first", "int rest[3]"]},
-    }
-    made = declarations.understood({**told, "functions": {"call": function}, "attributes": {}})
-    assert ctypes.sizeof(made.structs["pair"]) == 16
-    assert made.functions["call_v2"] == Function(
-        "call_v2",
-        Kind(ctypes.c_int, enum="some_enum"),
-        (
-            ("made", Kind(ctypes.c_void_p, ctypes.c_void_p)),
-            ("told", Kind(ctypes.c_void_p, made.structs["pair"])),
-            ("count", Kind(ctypes.c_uint)),
-            ("Aarray", Kind(ctypes.c_void_p, ctypes.c_void_p, several=True)),
-        ),
-    )
-
-
-def test_the_wheels_say_the_same() -> None:
-    kept = json.loads(declarations.KEPT.read_text("utf-8"))
-    place = declarations.folder()
-    if place is None or declarations.versions() != kept["from"]:
-        pytest.skip(f"{' and '.join(kept['from'])} are not here: {declarations.INSTALL}")
-    assert declarations.read(place, {x.symbol for x in recorded.sites()}, signatures.wanted()) == kept

@@ -18,6 +18,8 @@ import pytest
 from kernels import build
 from kernels.errors import LaunchError, Unavailable
 from kernels.libs import cuda, skcuda
+from tests.simulated.fake_cufft_cusparse import Cufft
+from tests.simulated.fake_gpu import ScikitTransforms
 
 PACKAGE = {
     "skcuda/__init__.py": """
@@ -100,47 +102,6 @@ PACKAGE = {
         def cublasSgeam(*given):
             cublasCheckStatus(_libcublas.cublasSgeam())
         """,
-    "skcuda/cufft.py": """
-        import ctypes
-        _libcufft = ctypes.cdll.LoadLibrary('libcufft.so')
-
-        class cufftError(Exception): pass
-        class cufftInvalidSize(cufftError): pass
-        class cufftExecFailed(cufftError): pass
-
-        class _types:
-            plan = ctypes.c_int
-            stream = ctypes.c_void_p
-
-        def cufftCheckStatus(status):
-            if status:
-                raise {8: cufftInvalidSize, 6: cufftExecFailed}[status]
-
-        _libcufft.cufftGetVersion.argtypes = [ctypes.c_void_p]
-        _version = ctypes.c_int()
-        cufftCheckStatus(_libcufft.cufftGetVersion(ctypes.byref(_version)))
-
-        _libcufft.cufftPlanMany.argtypes = [
-            ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_int,
-            ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_int]
-        def cufftPlanMany(rank, n, inembed, istride, idist, onembed, ostride, odist, fft_type, batch):
-            plan = _types.plan()
-            cufftCheckStatus(_libcufft.cufftPlanMany(
-                ctypes.byref(plan), rank, n, inembed, istride, idist, onembed, ostride, odist, fft_type, batch))
-            return plan
-
-        _libcufft.cufftSetStream.argtypes = [_types.plan, _types.stream]
-        def cufftSetStream(plan, stream):
-            cufftCheckStatus(_libcufft.cufftSetStream(plan, stream))
-
-        _libcufft.cufftExecR2C.argtypes = [_types.plan, ctypes.c_void_p, ctypes.c_void_p]
-        def cufftExecR2C(plan, idata, odata):
-            cufftCheckStatus(_libcufft.cufftExecR2C(plan, idata, odata))
-
-        _libcufft.cufftDestroy.argtypes = [_types.plan]
-        def cufftDestroy(plan):
-            cufftCheckStatus(_libcufft.cufftDestroy(plan))
-        """,
     "skcuda/misc.py": """
         import numpy as np
         from . import cublas
@@ -175,19 +136,6 @@ int cublasGetVersion_v2(void *handle, int *version) { *version = 130102; return 
 int cublasSetStream_v2(void *handle, unsigned long value) { stream = value; return status; }
 int cublasSgemm_v2(void) { return status; }
 int cublasSgeam(void) { return status; }
-int plans, told[11], executed;
-int cufftGetVersion(int *version) { *version = 12100; return 0; }
-int cufftPlanMany(int *plan, int rank, const int *n, const int *from, int step, int far, const int *to, int apart,
-    int away, int kind, int count)
-{
-    const int all[] = {rank, n[0], n[1], from[1], step, far, to[1], apart, away, kind, count};
-    for (int i = 0; i < 11; i++) told[i] = all[i];
-    plans++, *plan = 7;
-    return status;
-}
-int cufftSetStream(int plan, unsigned long value) { stream = value; return plan != 7; }
-int cufftExecR2C(int plan, const float *x, float *y) { executed = plan; y[0] = x[0]; return status; }
-int cufftDestroy(int plan) { plans--; return 0; }
 """
 
 
@@ -209,7 +157,7 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiled: Path) -> 
     importlib.invalidate_caches()
     forget()
     found = ctypes.CDLL(str(compiled))
-    for name in ("created", "status", "properties", "plans"):
+    for name in ("created", "status", "properties"):
         put(found, name, 0)
     monkeypatch.setattr(cuda, "load", lambda name: found)
     monkeypatch.setattr(cuda, "DRIVER", str(compiled))
@@ -243,26 +191,25 @@ def test_a_handle_on_a_stream(library: ctypes.CDLL) -> None:
     assert ctypes.c_ulong.in_dll(library, "stream").value == 0x7_0000_0001
 
 
-def test_a_plan_of_transforms(library: ctypes.CDLL) -> None:
+def test_a_plan_of_transforms(monkeypatch: pytest.MonkeyPatch) -> None:
     """Images and spectra one behind another; it is destroyed with the object."""
+    module = ScikitTransforms(Cufft())
+    monkeypatch.setattr(skcuda, "load", {"cufft": module}.__getitem__)
+    images = np.random.default_rng(0).standard_normal((3, 6, 8)).astype(np.float32)
+    spectra = np.zeros((3, 6, 5), np.complex64)
     plan = skcuda.transforms((6, 8), 3, False, 0x7_0000_0002)
-    told = list((ctypes.c_int * 11).in_dll(library, "told"))
-    assert told == [2, 6, 8, 8, 1, 48, 5, 1, 30, 0x2A, 3]
-    assert ctypes.c_ulong.in_dll(library, "stream").value == 0x7_0000_0002
-    x, y = np.ones(1, np.float32), np.zeros(1, np.float32)
-    call = plan.call(address(x), address(y))
+    assert module.library.alive[plan.number.value].stream == 0x7_0000_0002
+    call = plan.call(address(images), address(spectra))
     call()
-    assert y[0] == 1 and ctypes.c_int.in_dll(library, "executed").value == 7
-    put(library, "status", 6)
-    with pytest.raises(LaunchError, match=r"^cufftExecR2C of scikit-cuda raises cufftExecFailed$"):
+    assert np.allclose(spectra, np.fft.rfft2(images), atol=1e-4)
+    module.library.status = {"ExecR2C": 6, "MakePlanMany": 8}
+    with pytest.raises(LaunchError, match=r"^cufftExecR2C of scikit-cuda raises cufftError$"):
         call()
-    put(library, "status", 0)
-    assert ctypes.c_int.in_dll(library, "plans").value == 1
+    assert len(module.library.alive) == 1
     del plan
     gc.collect()
-    assert ctypes.c_int.in_dll(library, "plans").value == 0
-    put(library, "status", 8)
-    with pytest.raises(Unavailable, match=r"scikit-cuda raises cufftInvalidSize for a plan of 3 × \(6, 8\)"):
+    assert not module.library.alive
+    with pytest.raises(Unavailable, match=r"scikit-cuda raises cufftError for a plan of 3 × \(6, 8\)"):
         skcuda.transforms((6, 8), 3, False, 0)
 
 

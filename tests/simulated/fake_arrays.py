@@ -257,7 +257,7 @@ def arange(fake: Any, stop: int) -> Any:
 
 
 def zeros(fake: Any, shape: Any, dtype: Any = float, value: Any = 0) -> Any:
-    made = fake.empty(shape if isinstance(shape, tuple) else (shape,), dtype)
+    made = fake.empty(shape, dtype)
     made.fill(value)
     return made
 

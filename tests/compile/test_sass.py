@@ -11,8 +11,7 @@ import pytest
 from kernels.ops.fma.problem import CHAINS
 from tests.compile import sass
 from tests.compile.test_nvcc import nowhere  # noqa: F401 — no toolkit and no wheel
-from tests.compile.test_ptx import UNROLL
-from tests.compile.test_resources import COMPILED
+from tests.compile.test_resources import COMPILED, UNROLL
 from tests.simulated import cases
 
 needs_nvdisasm = pytest.mark.skipif(sass.missing() is not None, reason=sass.missing() or "")

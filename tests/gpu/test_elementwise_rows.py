@@ -1,15 +1,16 @@
-"""Rows of device "cuda" of what layers do beside products, from prepare to an answer that is checked; captured ones as
-a graph, too. On a real GPU where there is one; else on the fake CuPy, whose arrays refuse what CuPy's do."""
+"""Rows of device "cuda" beside products, of layers, updates and optimizers: from prepare to a checked answer."""
 
 from __future__ import annotations
 
+import importlib
 import itertools
 from typing import Any
 
 import pytest
 
-from kernels.catalog import find
+from kernels.catalog import find, variants
 from kernels.devices.cuda import Cuda
+from kernels.errors import Unavailable
 from kernels.launch import Launch
 from kernels.libs import torch_cuda
 from kernels.ops.activation.problem import Activation
@@ -19,19 +20,22 @@ from kernels.ops.cast.problem import Cast
 from kernels.ops.dropout.problem import Dropout
 from kernels.ops.gather.problem import Gather
 from kernels.ops.norm.problem import Norm
+from kernels.ops.optimizer.problem import NAMES, Optimizer
 from kernels.ops.pooling.problem import Pooling
 from kernels.ops.softmax.problem import Softmax
 from kernels.ops.spmm.problem import Spmm
 from kernels.ops.stream.problem import Stream
 from kernels.ops.transpose.problem import Transpose
+from kernels.ops.update.problem import PARTS, RULES, Update
 from kernels.problem import Problem
 from kernels.setting import Setting
 from kernels.variant import Variant
 from micro.worker import guards
 from tests.gpu.conftest import REAL, missing
-from tests.gpu.rows import once, rows, tried
-from tests.gpu.test_update_rows import OPTIMIZERS, STEPS
+from tests.gpu.rows import data_of, enqueued, once, rows, tried
 
+STEPS = [Update(*shape, rule, part) for shape in ((33, 65, 17), (1, 1, 1)) for rule in RULES for part in PARTS]
+OPTIMIZERS = [Optimizer(rule, tensors, size) for rule in NAMES for tensors, size in ((1, 1), (3, 333))]
 KINDS, PHASES, PLACES = ("relu", "sigmoid", "tanh", "exp"), ("forward", "dgrad"), ("out", "in")
 ACTIVATIONS = [Activation(count, *form) for count in (1, 1027) for form in itertools.product(KINDS, PHASES, PLACES)]
 LABELS, BEFORE, WANTED = ("index", "one-hot"), ("none", "softmax", "log-softmax"), ("step", "forward")
@@ -47,8 +51,6 @@ GATHERS = [
     for done in DONE
     for order in ("scattered", "block")
 ]
-
-
 POOLINGS = [
     Pooling(*size, *form)
     for size in ((1, 1, 2, 2), (3, 5, 9, 2), (2, 5, 12, 3))
@@ -61,56 +63,83 @@ NORMS = [
     for phase in ("forward", "step")
 ]
 BIASES = [BiasAct(*size, phase=phase) for size in ((1, 1), (67, 129)) for phase in PHASES]
-
-
 DROPOUTS = [Dropout(2), Dropout(1027, 0.25), Dropout(20011)]
 PRUNED = [Spmm(1, 1, 1, 1.0), Spmm(33, 300, 65, 0.1)]
 CASTS = [Cast(count, kind) for kind in CONVERSIONS for count in (1, 2500)]
-LAYERS = [
-    row
-    for op, some in (
-        ("pooling", POOLINGS),
-        ("norm", NORMS),
-        ("biasact", BIASES),
-        ("dropout", DROPOUTS),
-        ("cast", CASTS),
-    )
-    for row in rows(op, some)
-]
+PROBLEMS: dict[str, list[Problem]] = {
+    "update": [*STEPS],
+    "optimizer": [*OPTIMIZERS],
+    "pooling": [*POOLINGS],
+    "norm": [*NORMS],
+    "biasact": [*BIASES],
+    "dropout": [*DROPOUTS],
+    "cast": [*CASTS],
+    "spmm": [*PRUNED],
+    "activation": [*ACTIVATIONS],
+    "softmax": [*SOFTMAXES],
+    "gather": [*GATHERS],
+}
 
 
-@pytest.mark.parametrize(("row", "problems"), LAYERS)
-def test_layers(device: Cuda, row: Variant[Any], problems: list[Problem]) -> None:
+@pytest.mark.parametrize(("row", "problems"), [x for op, some in PROBLEMS.items() for x in rows(op, some)])
+def test_a_row_is_right(device: Cuda, row: Variant[Any], problems: list[Problem]) -> None:
     tried(device, row, problems)
 
 
-@pytest.mark.parametrize(("row", "problems"), rows("spmm", PRUNED))
-def test_pruned_layers(device: Cuda, row: Variant[Any], problems: list[Spmm]) -> None:
-    tried(device, row, problems)
+class Refuses:
+    """A torch whose fused Adagrad is not on this device."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def __call__(self, *given: object, **more: object) -> None:
+        raise self.error
 
 
-@pytest.mark.parametrize(("row", "problems"), rows("activation", ACTIVATIONS))
-def test_activations(device: Cuda, row: Variant[Any], problems: list[Activation]) -> None:
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (NotImplementedError("Could not run 'aten::_fused_adagrad_' with arguments from the 'CUDA' backend."), True),
+        (RuntimeError("`fused=True` requires all the params to be on supported devices"), True),
+        (RuntimeError("CUDA error: an illegal memory access was encountered"), False),
+    ],
+)
+def test_a_fused_kernel_that_this_torch_lacks_is_unavailable(
+    device: Cuda, monkeypatch: pytest.MonkeyPatch, error: Exception, told: bool
+) -> None:
+    """Whatever else goes wrong is no such thing."""
+    row = find("optimizer", "torch-fused-cuda")
     if reason := missing(row):
         pytest.skip(reason)
-    for problem in problems:
-        once(device, row, problem)
+    module = importlib.import_module("torch.optim.adagrad")
+    monkeypatch.setattr(module, "adagrad", Refuses(error))
+    setting = Setting(device=device.name, data="uniform")
+    with pytest.raises(Unavailable if told else RuntimeError, match="has no fused adagrad" if told else "illegal"):
+        row.prepare(Optimizer("adagrad", 2, 8), device, setting)
+    assert row.prepare(Optimizer("adam", 2, 8), device, setting)
 
 
-@pytest.mark.parametrize(("row", "problems"), rows("softmax", SOFTMAXES))
-def test_softmaxes(device: Cuda, row: Variant[Any], problems: list[Softmax]) -> None:
-    if reason := missing(row):
-        pytest.skip(reason)
-    for problem in problems:
-        once(device, row, problem)
+@pytest.mark.skipif(REAL, reason="a GPU tells nobody how many launches it was given")
+@pytest.mark.parametrize(("name", "launches"), [("cuda", 1), ("cuda-each", 3)])
+@pytest.mark.parametrize("rule", ["decay", "nesterov", "adam"])
+def test_one_launch_for_all_tensors_or_one_for_each(device: Cuda, name: str, launches: int, rule: str) -> None:
+    problem = Optimizer(rule, 3, 333)
+    (row,) = (x for x in variants("optimizer") if x.name == name)
+    assert len(enqueued(device, row, problem, "uniform")[1]) == launches
 
 
-@pytest.mark.parametrize(("row", "problems"), rows("gather", GATHERS))
-def test_gathers(device: Cuda, row: Variant[Any], problems: list[Gather]) -> None:
-    if reason := missing(row):
-        pytest.skip(reason)
-    for problem in problems:
-        once(device, row, problem)
+@pytest.mark.skipif(REAL, reason="a GPU tells nobody how many launches it was given")
+def test_the_fused_step_is_one_call(device: Cuda) -> None:
+    for form, rule, calls in (
+        ("fused", "sgd", 1),
+        ("fused", "momentum", 2),
+        ("separate", "sgd", 2),
+        ("fused", "tied", 2),
+    ):
+        problem = Update(33, 65, 17, rule)
+        (row,) = (x for x in variants("update") if x.name == f"{form}:cublas")
+        _, journal = enqueued(device, row, problem)
+        assert len(journal) == calls, (form, rule, journal)
 
 
 def test_rows_of_tensors_are_exact_after_a_product_in_tf32(device: Cuda) -> None:
@@ -123,13 +152,12 @@ def test_rows_of_tensors_are_exact_after_a_product_in_tf32(device: Cuda) -> None
 
 
 def bound(device: Cuda, row: Variant[Any], problem: Problem, bench: guards.Bench) -> Launch:
-    data = "uniform" if problem.op == "optimizer" else "normal"
-    launch = row.prepare(problem, device, Setting(device=device.name, data=data))(bench.views)
+    launch = row.prepare(problem, device, Setting(device=device.name, data=data_of(problem)))(bench.views)
     device.sync()
     return launch
 
 
-def enqueued(device: Cuda, launch: Launch) -> list[str]:
+def enqueued_when_held(device: Cuda, launch: Launch) -> list[str]:
     """What one call leaves in a stream that is held: whoever waited for it would wait for ever."""
     device.cp.journal.clear()
     device.hold()
@@ -167,7 +195,7 @@ def test_a_row_tells_how_many_kernels_it_enqueues(device: Cuda, row: Variant[Any
     for problem in problems:
         bench = guards.Bench(device, problem)
         launch = bound(device, row, problem, bench)
-        told = enqueued(device, launch)
+        told = enqueued_when_held(device, launch)
         assert told and not {"sync", "memcpy from the host"} & set(told), (problem.name, told)
         assert len(told) <= launch.kernels, (problem.name, launch.kernels, told)
         assert row.provider != "cupy" or 3 * len(told) >= launch.kernels, (problem.name, launch.kernels, told)

@@ -23,8 +23,8 @@ from kernels.ops.transfer.problem import HUNDRED, Transfer
 from kernels.problem import Problem
 from kernels.setting import Setting
 from kernels.variant import Variant
-from tests.gpu.conftest import REAL, missing
-from tests.gpu.rows import once, rows
+from tests.gpu.conftest import REAL
+from tests.gpu.rows import rows, tried
 
 SIZES = [(4,), (4108,), (1200, HUNDRED), (0, "resnet-56")]
 TRANSFERS = [Transfer(*size, clock=clock) for clock in ("device", "caller") for size in SIZES]
@@ -42,10 +42,7 @@ CHASES = rows("chase", [Chase(1024), Chase(64 * 20011)])
 
 @pytest.mark.parametrize(("row", "problems"), [*ROWS, *CHASES, *rows("exchange", HANDED)])
 def test_transfers(device: Cuda, row: Variant[Any], problems: list[Problem]) -> None:
-    if reason := missing(row):
-        pytest.skip(reason)
-    for problem in problems:
-        once(device, row, problem)
+    tried(device, row, problems)
 
 
 WAYS = [(kind, way) for kind in gpu.KINDS for way in gpu.WAYS]

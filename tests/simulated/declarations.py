@@ -1,49 +1,21 @@
-"""NVIDIA's own declarations of what our bindings call: read out of the wheels nvmath-python and cuda-bindings,
-kept in declarations.json, and given as ctypes.
+"""NVIDIA's own declarations of what our bindings call, given as ctypes: declarations.json.
 
-The wheels are no dependency: with what they ask for they are 74 MB, for a few lines of text. `read` finds those
-lines in an environment that has them; `python -m tests.simulated.signatures --write` keeps them.
+They were taken as they stand out of the .pxd files of NVIDIA's wheels, which are no dependency (74 MB): a function that
+is called anew, or an enum whose member is, is added to the file by hand.
 """
 
 from __future__ import annotations
 
-import ast
 import ctypes
 import functools
-import importlib
 import json
 import re
-import sys
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 KEPT = Path(__file__).with_suffix(".json")
-WHEELS = ("nvmath-python", "cuda-bindings")
-INSTALL = "pip install --target FOLDER nvmath-python==1.0.0 cuda-bindings==13.5.0, and PYTHONPATH=FOLDER"
-TERMS = (
-    "Apache-2.0. Copyright (c) 2021-2026 NVIDIA CORPORATION & AFFILIATES. All rights reserved. An excerpt, "
-    "set as JSON; where a .pxd leaves a number to the header, it is the one that the compiled module answers."
-)
-SOURCES = (  # a later one's word on a type goes before an earlier one's
-    "nvmath/bindings/_internal/common_types.pxd",
-    "nvmath/bindings/cycublas.pxd",
-    "nvmath/bindings/cycublasLt.pxd",
-    "nvmath/bindings/cycufft.pxd",
-    "nvmath/bindings/cycusparse.pxd",
-    "cuda/bindings/cydriver.pxd",
-    "cuda/bindings/cyruntime.pxd",
-)
-
-FUNCTION = re.compile(r"^cdef (?P<returns>.+?)(?P<name>\w+)\((?P<arguments>.*)\) except", re.MULTILINE)
-TYPE = re.compile(r"^ *ctypedef (?!enum\b|struct\b|union\b)(?P<base>[\w ]+?\**) (?P<name>\w+)(?: '\w+')?$", re.M)
-BLOCK = re.compile(
-    r"^(?P<indent> *)(?:ctypedef|cdef) (?P<what>enum|struct) (?P<name>\w+)[^\n]*:\n(?P<body>(?:(?P=indent) +\S.*\n)+)",
-    re.M,
-)
-MEMBER = re.compile(r'(?P<name>\w+)(?: "\w+")?(?: = (?P<value>.+))?')
+SOURCE = "the .pxd files of nvmath-python 1.0.0 and cuda-bindings 13.5.0, wheels of NVIDIA's"
 SIMPLE = {
     "char": ctypes.c_char,
     "int": ctypes.c_int,
@@ -94,7 +66,7 @@ class Declarations:
     def number(self, name: str) -> tuple[str, int]:
         """The type and the value of an enum's member."""
         found = [(kind, members[name]) for kind, members in self.enums.items() if name in members]
-        assert found, f"{name}: no such member; {INSTALL}, then python -m tests.simulated.signatures --write"
+        assert found, f"{name}: no such member in declarations.json: add its enum from {SOURCE}"
         return found[0]
 
 
@@ -157,108 +129,3 @@ def kind_of(told: dict[str, Any], structs: dict[str, Any], text: str) -> Kind:
     if stars:
         return Kind(ctypes.c_void_p, target if stars == 1 else ctypes.c_void_p, handle=handle)
     return Kind(target, enum=enum)
-
-
-def folder() -> Path | None:
-    """Where both wheels are installed."""
-    return next((Path(x) for x in sys.path if all((Path(x) / name).exists() for name in SOURCES)), None)
-
-
-def versions() -> list[str]:
-    """Of the wheels that are installed. Raises PackageNotFoundError."""
-    return [f"{name} {metadata.version(name)}" for name in WHEELS]
-
-
-def read(place: Path, symbols: Iterable[str], numbers: Iterable[str]) -> dict[str, Any]:
-    """What the installed wheels declare of functions, given by symbol, and of enums that have these members."""
-    texts = [(place / name).read_text("utf-8") for name in SOURCES]
-    told: dict[str, Any] = {"from": versions(), "terms": TERMS}
-    all_functions = {x["name"]: x for text in texts for x in FUNCTION.finditer(text)}
-    named = {_symbol(place, name): name for name in all_functions}
-    told["functions"] = {
-        named[x]: {
-            "symbol": x,
-            "returns": all_functions[named[x]]["returns"].strip(),
-            "arguments": re.findall(r"[^,\s][^,]*", all_functions[named[x]]["arguments"]),
-        }
-        for x in sorted(symbols)
-    }
-    told |= _types(texts, set(numbers), told["functions"])
-    told["attributes"] = _attributes(set(numbers))
-    return told
-
-
-def _types(texts: list[str], numbers: set[str], functions: dict[str, Any]) -> dict[str, Any]:
-    """Named types, enums and structures: those of the functions, those of the numbers, and what these need."""
-    names = {x["name"]: x["base"].replace(" *", "*") for text in texts for x in TYPE.finditer(text)}
-    blocks = {x["name"]: x for text in texts for x in BLOCK.finditer(text)}
-    members = {name: _members(x["body"]) for name, x in blocks.items() if x["what"] == "enum"}
-    names |= {x: f"{x}_t" for x, base in names.items() if base == "int" and f"{x}_t" in members}
-    wanted = [name for name, found in members.items() if numbers & set(found)]
-    wanted += [w for f in functions.values() for x in (f["returns"], *f["arguments"]) for w in _words(x)]
-    types, enums, structs = {}, {}, {}
-    while wanted:
-        name = wanted.pop()
-        if name in types or name in enums or name in structs:
-            continue
-        if name in members:
-            enums[name] = {x: _value(x, v) for x, v in members[name].items() if numbers & set(members[name])}
-        elif name in names:
-            types[name] = names[name]
-            wanted += _words(names[name])
-        elif name in blocks:
-            structs[name] = [x.strip() for x in blocks[name]["body"].splitlines() if x.strip() != "pass"]
-            wanted += [word for field in structs[name] for word in _words(field)]
-    return {"types": _sorted(types), "enums": _sorted(enums), "structs": _sorted(structs)}
-
-
-def _sorted(found: dict[str, Any]) -> dict[str, Any]:
-    return {name: found[name] for name in sorted(found)}
-
-
-def _words(text: str) -> list[str]:
-    return re.findall(r"\w+", text)
-
-
-def _members(body: str) -> dict[str, str | None]:
-    """Of an enum, without the name that Cython's layer adds to one for itself."""
-    found = [MEMBER.fullmatch(line.strip()) for line in body.splitlines()]
-    return {x["name"]: x["value"] for x in found if x and not x["name"].startswith("_")}
-
-
-def _value(name: str, told: str | None) -> int:
-    """A member's number: the .pxd's, or what the compiled modules answer."""
-    if told is not None:
-        return int(ast.literal_eval(told))
-    modules = (importlib.import_module(f"cuda.bindings.{x}") for x in ("driver", "runtime"))
-    enums = (x for module in modules for x in vars(module).values() if hasattr(x, "__members__"))
-    return int(next(x.__members__[name] for x in enums if name in x.__members__).value)
-
-
-@functools.cache
-def _named_in(place: Path) -> str:
-    """What the layers under those of SOURCES call by name in the libraries."""
-    compiled = (x.read_bytes() for x in (place / "nvmath/bindings/_internal").glob("cublas*.so"))
-    looked_up = {x.decode() for raw in compiled for x in re.findall(rb"\0(cublas\w+)(?=\0)", raw)}
-    driver = (place / "cuda/bindings/_internal/driver.pxd").read_text("utf-8")
-    return " ".join(sorted(looked_up | set(re.findall(r" _(cu\w+)\(", driver))))
-
-
-def _symbol(place: Path, name: str) -> str:
-    """A function's name in the library: what a header renames has a number behind it."""
-    found = re.findall(rf"(?<!\w){name}(?:_v\d+)?(?!\w)", _named_in(place))
-    return max(found, key=len, default=name)
-
-
-def _attributes(names: set[str]) -> dict[str, str]:
-    """The types of cuBLASLt's attributes, as its Python layer tells them: of those that we set, as it tells an
-    int32 also of what it does not know."""
-    module: Any = importlib.import_module("nvmath.bindings.cublasLt")
-    found: dict[str, str] = {}
-    for prefix, enum, ask in (
-        ("DESC", module.MatmulDescAttribute, module.get_matmul_desc_attribute_dtype),
-        ("PREF", module.MatmulPreferenceAttribute, module.get_matmul_preference_attribute_dtype),
-    ):
-        members = {f"CUBLASLT_MATMUL_{prefix}_{name}": x for name, x in enum.__members__.items()}
-        found |= {name: ask(members[name]).__name__ for name in sorted(names) if name in members}
-    return found

@@ -1,312 +1,238 @@
-"""cuBLAS in NumPy behind the names of its C interface: column-major products on host memory.
+"""cuBLAS and cuBLASLt in NumPy: column-major products on host memory.
 
-Arguments must have the very C types that the header gives them (`typed`). A product reads alpha and beta when
-it is called and does its work when the stream comes to it: `enqueue` says when that is.
+A product reads alpha and beta when it is called and does its work when the stream comes to it.
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
-import inspect
-from collections.abc import Callable
-from ctypes import c_int, c_longlong, c_size_t, c_void_p
-from typing import TYPE_CHECKING, Any, TypeAlias
+import struct
+from collections.abc import Callable, Collection
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
-Enqueue = Callable[[Callable[[], None], "int | None"], None]
-Reach = Callable[[int, int], None]
-if TYPE_CHECKING:
-    REF: TypeAlias = Any
-else:
-    REF = type(ctypes.byref(c_int()))  # the address of something of the host
-ALIGNED, INVALID = 256, 7  # bytes, of a workspace; CUBLAS_STATUS_INVALID_VALUE
+from tests.simulated.fake_c import CLibrary, Reach
+
+ALIGNED, INVALID, NOT_SUPPORTED = 256, 7, 15  # bytes, of a workspace; two of cublasStatus_t
 FORMS = {0: np.float32, 2: np.float16, 4: np.complex64, 14: np.uint16}  # cudaDataType; of bfloat16 its bits
 COMPUTES = {(0, 68), (0, 69), (0, 77), (2, 68), (14, 68)}  # which cublasComputeType_t goes with which type here
+OFFERS = ((21, 4096, 0, 0.5), (7, 0, 0, 1.25), (40, 0, 15, 0.0), (66, 1 << 20, 0, 3.0))  # id, bytes, state, waves
 
 
-def typed(method: Callable[..., int]) -> Callable[..., int]:
-    """Refuses arguments that are not of the C types that the method's parameters name."""
-    wanted = [x.annotation for x in inspect.signature(method, eval_str=True).parameters.values()][1:]
+class Cublas(CLibrary):
+    """cuBLAS. `workspace` is the address of the one it was given and has, `computes` the types of products."""
 
-    @functools.wraps(method)
-    def checked(self: Any, *arguments: Any) -> int:
-        assert [type(x) for x in arguments] == wanted
-        return method(self, *arguments)
+    prefix = "cublas"
 
-    return checked
-
-
-class Text:
-    """A function that answers bytes, as ctypes gives them."""
-
-    restype: Any = None
-
-    def __call__(self, status: Any) -> bytes:
-        return f"CUBLAS_STATUS_{status.value}".encode()
-
-
-def at_once(step: Callable[[], None], stream: int | None) -> None:
-    step()
-
-
-def anywhere(start: int, nbytes: int) -> None:
-    pass
-
-
-def array(reach: Reach, place: c_void_p, kind: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """What lies at an address, which must be in the device's memory."""
-    nbytes = int(np.prod(shape)) * np.dtype(kind).itemsize
-    reach(place.value or 0, nbytes)
-    raw = (ctypes.c_uint8 * nbytes).from_address(place.value or 0)
-    found: np.ndarray = np.ctypeslib.as_array(raw).view(kind).reshape(shape)
-    return found
-
-
-class Library:
-    """Column-major products in NumPy behind cuBLAS's names; `status` is what the next call answers.
-
-    `enqueue` is given the work of a call and the address of its handle's stream, `reach` where each matrix
-    lies and its bytes. `workspace` is the address of the one that it was given and has, `computes` the
-    cublasComputeType_t of each product that had one said, `handles` how many were made.
-    """
-
-    def __init__(self, created: int = 0, enqueue: Enqueue = at_once, reach: Reach = anywhere) -> None:
-        self.created, self.enqueue, self.reach = created, enqueue, reach
-        self.status = 0
+    def __init__(self, *how: Any, **more: Any) -> None:
+        super().__init__(*how, **more)
         self.stream: int | None = None
         self.workspace: int | None = None
-        self.handles = 0
-        self.computes: list[int] = []
-        self.journal: list[str] = []
-        self.cublasGetStatusString = Text()
+        self.computes: list[int] = []  # cublasComputeType_t of each product that had one
 
     def run(self, step: Callable[[], None]) -> None:
         self.enqueue(step, self.stream)
 
-    @typed
-    def cublasCreate_v2(self, handle: REF) -> int:
-        self.handles += 1
-        return self.created
+    def GetStatusString(self, x: Any) -> bytes:
+        return f"CUBLAS_STATUS_{x.status}".encode()
 
-    @typed
-    def cublasGetVersion_v2(self, handle: c_void_p, version: REF) -> int:
-        version._obj.value = 130100
-        return 0
+    def GetVersion_v2(self, x: Any) -> None:
+        x.version.value = 130100
 
-    @typed
-    def cublasGetProperty(self, type: c_int, value: REF) -> int:  # noqa: A002
-        value._obj.value = (13, 1, 0)[type.value]
-        return 0
+    def GetProperty(self, x: Any) -> None:
+        x.value.value = (13, 1, 0)[x.type]
 
-    @typed
-    def cublasSetStream_v2(self, handle: c_void_p, streamId: c_void_p) -> int:
-        self.stream, self.workspace = streamId.value, None  # its own again
-        self.journal.append(f"stream {streamId.value}")
-        return 0
+    def SetStream_v2(self, x: Any) -> None:
+        self.stream, self.workspace = x.streamId, None  # the library's workspace again
+        self.journal.append(f"stream {x.streamId}")
 
-    @typed
-    def cublasSetWorkspace_v2(self, handle: c_void_p, workspace: c_void_p, workspaceSizeInBytes: c_size_t) -> int:
-        self.journal.append(f"workspace {workspace.value} {workspaceSizeInBytes.value}")
-        if workspace.value is None or workspace.value % ALIGNED:
+    def SetWorkspace_v2(self, x: Any) -> int:
+        self.journal.append(f"workspace {x.workspace} {x.workspaceSizeInBytes}")
+        if not x.workspace or x.workspace % ALIGNED:
             return INVALID
-        self.workspace = workspace.value
+        self.workspace = x.workspace
         return 0
 
-    @typed
-    def cublasSetMathMode(self, handle: c_void_p, mode: c_int) -> int:
-        self.journal.append(f"math {mode.value}")
-        return self.status
+    def SetMathMode(self, x: Any) -> None:
+        self.journal.append(f"math {x.mode}")
 
-    @typed
-    def cublasSgemm_v2(
-        self,
-        handle: c_void_p,
-        transa: c_int,
-        transb: c_int,
-        m: c_int,
-        n: c_int,
-        k: c_int,
-        alpha: REF,
-        A: c_void_p,
-        lda: c_int,
-        B: c_void_p,
-        ldb: c_int,
-        beta: REF,
-        C: c_void_p,
-        ldc: c_int,
-    ) -> int:
-        left = stored(self.reach, A, 0, lda, transa, m, k)
-        right = stored(self.reach, B, 0, ldb, transb, k, n)
-        out = stored(self.reach, C, 0, ldc, c_int(0), m, n)
-        self.run(product(68, 0, alpha, left, right, beta, out))
-        return self.status
+    def Sgemm_v2(self, x: Any) -> None:
+        self.run(product(68, 0, x.alpha.value, *self._operands(x, 0), x.beta.value))
 
-    @typed
-    def cublasGemmEx(
-        self,
-        handle: c_void_p,
-        transa: c_int,
-        transb: c_int,
-        m: c_int,
-        n: c_int,
-        k: c_int,
-        alpha: REF,
-        A: c_void_p,
-        Atype: c_int,
-        lda: c_int,
-        B: c_void_p,
-        Btype: c_int,
-        ldb: c_int,
-        beta: REF,
-        C: c_void_p,
-        Ctype: c_int,
-        ldc: c_int,
-        computeType: c_int,
-        algo: c_int,
-    ) -> int:
-        assert Atype.value == Btype.value == Ctype.value
-        assert algo.value == -1
-        left = stored(self.reach, A, Atype.value, lda, transa, m, k)
-        right = stored(self.reach, B, Btype.value, ldb, transb, k, n)
-        out = stored(self.reach, C, Ctype.value, ldc, c_int(0), m, n)
-        self.computes.append(computeType.value)
-        self.run(product(computeType.value, Ctype.value, alpha, left, right, beta, out))
-        return self.status
+    def GemmEx(self, x: Any) -> None:
+        assert x.Atype == x.Btype == x.Ctype and x.algo == -1
+        self.computes.append(x.computeType)
+        self.run(product(x.computeType, x.Ctype, x.alpha.value, *self._operands(x, x.Ctype), x.beta.value))
 
-    @typed
-    def cublasSgemmStridedBatched(
-        self,
-        handle: c_void_p,
-        transa: c_int,
-        transb: c_int,
-        m: c_int,
-        n: c_int,
-        k: c_int,
-        alpha: REF,
-        A: c_void_p,
-        lda: c_int,
-        strideA: c_longlong,
-        B: c_void_p,
-        ldb: c_int,
-        strideB: c_longlong,
-        beta: REF,
-        C: c_void_p,
-        ldc: c_int,
-        strideC: c_longlong,
-        batchCount: c_int,
-    ) -> int:
-        for i in range(batchCount.value):
-            a, b, c = (_after(x, 4, i * by.value) for x, by in ((A, strideA), (B, strideB), (C, strideC)))
-            self.cublasSgemm_v2(handle, transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)
-        return self.status
+    def SgemmStridedBatched(self, x: Any) -> None:
+        for part in _parts(x, 4):
+            self.Sgemm_v2(part)
 
-    @typed
-    def cublasCgemmStridedBatched(
-        self,
-        handle: c_void_p,
-        transa: c_int,
-        transb: c_int,
-        m: c_int,
-        n: c_int,
-        k: c_int,
-        alpha: REF,
-        A: c_void_p,
-        lda: c_int,
-        strideA: c_longlong,
-        B: c_void_p,
-        ldb: c_int,
-        strideB: c_longlong,
-        beta: REF,
-        C: c_void_p,
-        ldc: c_int,
-        strideC: c_longlong,
-        batchCount: c_int,
-    ) -> int:
-        assert (list(alpha._obj), list(beta._obj)) == ([1.0, 0.0], [0.0, 0.0])
-        for i in range(batchCount.value):
-            left, right, out = (
-                columns(self.reach, _after(x, 8, i * by.value), 4, ld.value, rows.value, cols.value)
-                for x, by, ld, rows, cols in (
-                    (A, strideA, lda, *((k, m) if transa.value else (m, k))),
-                    (B, strideB, ldb, *((n, k) if transb.value else (k, n))),
-                    (C, strideC, ldc, m, n),
-                )
-            )
-            assert transa.value in (0, 2) and transb.value in (0, 2)
-            self.run(functools.partial(_complex, left, transa.value == 2, right, transb.value == 2, out))
-        return self.status
+    def CgemmStridedBatched(self, x: Any) -> None:
+        assert (list(x.alpha), list(x.beta)) == ([1.0, 0.0], [0.0, 0.0])
+        assert x.transa in (0, 2) and x.transb in (0, 2)
+        for part in _parts(x, 8):
+            part.transa, part.transb = x.transa // 2, x.transb // 2
+            left, right, out = self._operands(part, 4)
+            self.run(functools.partial(_complex, left, part.transa, right, part.transb, out))
 
-    @typed
-    def cublasSgeam(
-        self,
-        handle: c_void_p,
-        transa: c_int,
-        transb: c_int,
-        m: c_int,
-        n: c_int,
-        alpha: REF,
-        A: c_void_p,
-        lda: c_int,
-        beta: REF,
-        B: c_void_p,
-        ldb: c_int,
-        C: c_void_p,
-        ldc: c_int,
-    ) -> int:
-        assert (transb.value, alpha._obj.value, beta._obj.value) == (0, 1.0, 0.0)
-        out, source = (stored(self.reach, C, 0, ldc, c_int(0), m, n), stored(self.reach, A, 0, lda, transa, m, n))
+    def Sgeam(self, x: Any) -> None:
+        assert (x.transb, x.alpha.value, x.beta.value) == (0, 1.0, 0.0)
+        out, source = (
+            stored(self.reach, x.C, 0, x.ldc, 0, x.m, x.n),
+            stored(self.reach, x.A, 0, x.lda, x.transa, x.m, x.n),
+        )
         self.run(functools.partial(np.copyto, out, source))
-        return self.status
+
+    def _operands(self, x: Any, form: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return (
+            stored(self.reach, x.A, form, x.lda, x.transa, x.m, x.k),
+            stored(self.reach, x.B, form, x.ldb, x.transb, x.k, x.n),
+            stored(self.reach, x.C, form, x.ldc, 0, x.m, x.n),
+        )
 
 
-def _after(place: c_void_p, size: int, elements: int) -> c_void_p:
-    return c_void_p((place.value or 0) + size * elements)
+def _parts(x: Any, size: int) -> list[Any]:
+    """The products of a batch whose elements have `size` bytes."""
+    places = (
+        {name: getattr(x, name) + size * i * getattr(x, f"stride{name}") for name in "ABC"} for i in range(x.batchCount)
+    )
+    return [SimpleNamespace(**{**vars(x), **place}) for place in places]
 
 
 def _complex(left: np.ndarray, turned: bool, right: np.ndarray, other: bool, out: np.ndarray) -> None:
-    factors = (x.T.conj() if t else x for x, t in ((left, turned), (right, other)))
-    first, second = (x.astype(np.complex128) for x in factors)
+    first, second = (
+        (x.conj() if conjugate else x).astype(np.complex128) for x, conjugate in ((left, turned), (right, other))
+    )
     out[...] = first @ second
 
 
-def columns(reach: Reach, place: Any, form: int, ld: int, rows: int, cols: int) -> np.ndarray:
-    """The column-major matrix of a cudaDataType at an address."""
+class CublasLt(CLibrary):
+    """cuBLASLt. `refused` are algorithms that it learns at a launch not to have, `algorithm` the one launched last."""
+
+    prefix = "cublasLt"
+
+    def __init__(
+        self,
+        *how: Any,
+        offers: tuple[tuple[int, int, int, float], ...] = OFFERS,
+        refused: Collection[int] = (),
+        **more: Any,
+    ) -> None:
+        super().__init__(*how, **more)
+        self.offers, self.refused = offers, refused
+        self.algorithm = 0
+        self.computes: list[int] = []  # cublasComputeType_t of each launch
+
+    GetStatusString = Cublas.GetStatusString
+
+    def GetVersion(self, x: Any) -> int:
+        return 130101
+
+    def MatmulDescCreate(self, x: Any) -> None:
+        assert x.scaleType == 0
+        self.create(x.matmulDesc, compute=x.computeType, attributes={})
+
+    def MatrixLayoutCreate(self, x: Any) -> int:
+        count = sum(hasattr(x, "ld") for x in self.alive.values())
+        if status := self.status.get(f"MatrixLayoutCreate{count}"):  # the third of a product can fail
+            return status
+        self.create(x.matLayout, form=x.type, rows=x.rows, cols=x.cols, ld=x.ld)
+        return 0
+
+    def MatmulPreferenceCreate(self, x: Any) -> None:
+        self.create(x.pref, attributes={})
+
+    def MatmulPreferenceDestroy(self, x: Any) -> None:
+        self.journal.append(self.alive.pop(x.pref).attributes)
+
+    def MatmulDescSetAttribute(self, x: Any) -> None:
+        """A test of signatures holds the type and the size of `buf` to NVIDIA's."""
+        descriptor, attribute, value, size = vars(x).values()
+        assert size == ctypes.sizeof(value)
+        self.alive[descriptor].attributes[attribute] = value.value
+
+    MatmulPreferenceSetAttribute = MatmulDescSetAttribute
+
+    def MatmulAlgoGetHeuristic(self, x: Any) -> int:
+        _, _, *layouts = self._shapes(x.operationDesc, x.Adesc, x.Bdesc, x.Cdesc, x.Ddesc)
+        if any(layout.form in (2, 14) and layout.ld % 2 for layout in layouts):  # rows at no multiple of 4 bytes
+            return NOT_SUPPORTED
+        most = self.alive[x.preference].attributes[1]
+        fitting = [offer for offer in self.offers if offer[1] <= most][: x.requestedAlgoCount]
+        # In bytes: the layout of the results is the library's, not the binding's.
+        raw = b"".join(
+            struct.pack("=8QQif4i", *range(number, number + 8), size, state, waves, 9, 9, 9, 9)
+            for number, size, state, waves in fitting
+        )
+        assert x.requestedAlgoCount * 96 == ctypes.sizeof(x.heuristicResultsArray)
+        ctypes.memmove(x.heuristicResultsArray, raw, len(raw))
+        x.returnAlgoCount.value = len(fitting)
+        return 0
+
+    def Matmul(self, x: Any) -> int:
+        assert x.lightHandle in self.alive and (x.C, x.Cdesc) == (x.D, x.Ddesc)
+        transa, transb, a, b, c = self._shapes(x.computeDesc, x.Adesc, x.Bdesc, x.Cdesc, x.Ddesc)
+        depth = a.rows if transa else a.cols
+        operands = (
+            stored(self.reach, x.A, a.form, a.ld, transa, c.rows, depth),
+            stored(self.reach, x.B, b.form, b.ld, transb, depth, c.cols),
+            stored(self.reach, x.D, c.form, c.ld, 0, c.rows, c.cols),
+        )
+        compute = self.alive[x.computeDesc].compute
+        step = product(compute, c.form, x.alpha.value, *operands, x.beta.value)
+        self.reach(x.workspace, x.workspaceSizeInBytes)
+        self.algorithm = x.algo[0]
+        if self.algorithm in self.refused:
+            return NOT_SUPPORTED
+        self.computes.append(compute)
+        self.enqueue(step, x.stream)
+        self.journal.append((self.algorithm, x.workspace, x.workspaceSizeInBytes, x.stream))
+        return 0
+
+    def _shapes(self, operation: int, *layouts: int) -> tuple[int, int, Any, Any, Any]:
+        """The flags, and the layouts of A, B and C, which fit each other."""
+        flags = self.alive[operation].attributes
+        a, b, c, d = (self.alive[x] for x in layouts)
+        left, right = (a.rows, a.cols)[:: -1 if flags[3] else 1], (b.rows, b.cols)[:: -1 if flags[4] else 1]
+        assert (left[1], (left[0], right[1])) == (right[0], (c.rows, c.cols))
+        assert a.form == b.form == c.form == d.form
+        return flags[3], flags[4], a, b, c
+
+
+def stored(reach: Reach, place: int, form: int, ld: int, trans: int, rows: int, cols: int) -> np.ndarray:
+    """Return op(X), rows×cols, as a view of the column-major matrix of a cudaDataType at an address."""
+    assert trans in (0, 1)
+    if trans:
+        return stored(reach, place, form, ld, 0, cols, rows).T
     assert ld >= rows
     kind = np.dtype(FORMS[form])
-    reach(place.value, kind.itemsize * (ld * (cols - 1) + rows))
-    raw = (ctypes.c_uint8 * (kind.itemsize * ld * cols)).from_address(place.value)
-    found: np.ndarray = np.ctypeslib.as_array(raw).view(kind).reshape(cols, ld).T[:rows]
-    return found
-
-
-def stored(reach: Reach, place: Any, form: int, ld: Any, trans: Any, rows: Any, cols: Any) -> np.ndarray:
-    """op(X), rows×cols, as a view of what lies at an address."""
-    assert trans.value in (0, 1)
-    if trans.value:
-        return columns(reach, place, form, ld.value, cols.value, rows.value).T
-    return columns(reach, place, form, ld.value, rows.value, cols.value)
+    reach(place, kind.itemsize * (ld * (cols - 1) + rows))
+    raw = (ctypes.c_uint8 * (kind.itemsize * ld * cols)).from_address(place)
+    there: np.ndarray = np.ctypeslib.as_array(raw).view(kind).reshape(cols, ld).T[:rows]
+    return there
 
 
 def product(
-    compute: int, form: int, alpha: Any, left: np.ndarray, right: np.ndarray, beta: Any, out: np.ndarray
+    compute: int, form: int, alpha: float, left: np.ndarray, right: np.ndarray, out: np.ndarray, beta: float
 ) -> Callable[[], None]:
-    """The work of a call; alpha and beta are read now, as the library does, and may go away."""
+    """Return the work of a product: inputs cut to TF32 where it is asked for, the result rounded."""
     assert (form, compute) in COMPUTES
-    return functools.partial(multiply, compute, alpha._obj.value, left, right, beta._obj.value, out)
 
+    def multiply() -> None:
+        values = [widened(x) for x in (left, right)]
+        if compute == 77:
+            values = [(np.ascontiguousarray(x).view(np.uint32) & 0xFFFFE000).view(np.float32) for x in values]
+        with np.errstate(over="ignore", invalid="ignore"):  # of what is infinite already, or becomes so
+            result = alpha * (values[0].astype("f8") @ values[1])
+            if beta:
+                result += beta * widened(out)
+        out[...] = narrowed(result, out.dtype)
 
-def multiply(compute: int, alpha: float, left: np.ndarray, right: np.ndarray, beta: float, out: np.ndarray) -> None:
-    """What the library does with a product: inputs cut to TF32 where it is asked for, the result rounded."""
-    values = [widened(x) for x in (left, right)]
-    if compute == 77:
-        values = [(np.ascontiguousarray(x).view(np.uint32) & 0xFFFFE000).view(np.float32) for x in values]
-    with np.errstate(over="ignore", invalid="ignore"):  # of what is infinite already, or becomes so
-        result = alpha * (values[0].astype("f8") @ values[1])
-        if beta:
-            result += beta * widened(out)
-    out[...] = narrowed(result, out.dtype)
+    return multiply
 
 
 def widened(x: np.ndarray) -> np.ndarray:

@@ -1,17 +1,18 @@
-"""cuDNN's poolings and normalizations in NumPy behind the names of its C interface, in float64. Images have their
-channels in front of their pixels, however they lie."""
+"""cuDNN's layers beside convolutions in NumPy, in float64. Images have their channels in front of their pixels,
+however they lie."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from ctypes import c_double, c_int, c_uint, c_void_p
 from typing import Any
 
 import numpy as np
 
-from tests.simulated.fake_cublas import REF, Enqueue, typed
+from tests.simulated import cudnn_headers
+from tests.simulated.fake_c import CLibrary, array
 
 MAXIMUM = 0  # of cudnnPoolingMode_t
+STATES, BLOCK = 64, 16  # bytes of the generators; elements of whose mask one byte more is asked for
 
 
 def _windows(x: np.ndarray, window: int, stride: int) -> list[np.ndarray]:
@@ -81,242 +82,164 @@ def _near(x: np.ndarray, width: int) -> np.ndarray:
     return total
 
 
-class Layers:
-    """What a library has beside convolutions."""
+class Layers(CLibrary):
+    """The functions of poolings, normalizations, sums, rectifiers and dropout."""
 
-    enqueue: Enqueue
-    stream: int | None
-    made: dict[int, tuple[int, ...]]
-    responses: dict[int, tuple[int, float, float, float]]
+    prefix = "cudnn"
+    declared = staticmethod(cudnn_headers.kept)
 
-    def _new(self, place: Any) -> int:
-        raise NotImplementedError
-
-    def _at(self, place: c_void_p, order: int, dims: tuple[int, ...]) -> np.ndarray:
-        raise NotImplementedError
-
-    @typed
-    def cudnnCreatePoolingDescriptor(self, poolingDesc: REF) -> int:
-        return self._new(poolingDesc)
-
-    @typed
-    def cudnnSetPooling2dDescriptor(
-        self,
-        desc: c_void_p,
-        mode: c_int,
-        nan: c_int,
-        height: c_int,
-        width: c_int,
-        pad_h: c_int,
-        pad_w: c_int,
-        stride_h: c_int,
-        stride_w: c_int,
-    ) -> int:
-        assert (nan.value, pad_h.value, pad_w.value) == (1, 0, 0) and height.value == width.value
-        assert stride_h.value == stride_w.value
-        self.made[desc.value or 0] = (mode.value, height.value, stride_h.value)
-        return 0
-
-    @typed
-    def cudnnDeriveBNTensorDescriptor(self, derived: c_void_p, x: c_void_p, mode: c_int) -> int:
-        assert mode.value == 1
-        self.made[derived.value or 0] = (0, 1, self.made[x.value or 0][2], 1, 1)
-        return 0
-
-    @typed
-    def cudnnCreateLRNDescriptor(self, normDesc: REF) -> int:
-        return self._new(normDesc)
-
-    @typed
-    def cudnnSetLRNDescriptor(
-        self, desc: c_void_p, width: c_uint, alpha: c_double, beta: c_double, bias: c_double
-    ) -> int:
-        assert 1 <= width.value <= 16 and bias.value >= 1e-5 and beta.value >= 0.01
-        self.responses[desc.value or 0] = (width.value, alpha.value, beta.value, bias.value)
-        return 0
-
-    def _operand(self, desc: c_void_p, place: c_void_p) -> np.ndarray:
+    def _image(self, descriptor: int, place: int) -> np.ndarray:
         """Images with their channels in front of their pixels, as they lie in memory."""
-        order, *dims = self.made[desc.value or 0]
-        lying = self._at(place, order, tuple(dims))
-        planes: np.ndarray = lying.transpose(0, 3, 1, 2) if order else lying
-        return planes
+        order, (n, c, h, w) = self.alive[descriptor].order, self.alive[descriptor].dims
+        if order:
+            return array(self.reach, place, np.float32, (n, h, w, c)).transpose(0, 3, 1, 2)
+        return array(self.reach, place, np.float32, (n, c, h, w))
 
-    def _does(self, one: Any, zero: Any, out: np.ndarray, answer: Callable[[], np.ndarray]) -> int:
-        """α · answer + β · out, with 1 and 0."""
-        assert (one._obj.value, zero._obj.value) == (1.0, 0.0)
+    def _images(self, x: Any, *names: str) -> list[np.ndarray]:
+        given = vars(x)
+        return [self._image(given.get(f"{name}Desc") or given[f"{name}desc"], given[name]) for name in names]
 
+    def _does(self, x: Any, out: np.ndarray, answer: Callable[[], np.ndarray]) -> None:
+        """Enqueue α · answer + β · out, with the first two factors of the call 1 and 0."""
+        alpha, beta = (factor.value for name, factor in vars(x).items() if name.startswith(("alpha", "beta")))
+        assert (alpha, beta) == (1.0, 0.0)
+        self._enqueue(x, out, answer)
+
+    def _enqueue(self, x: Any, out: np.ndarray, answer: Callable[[], np.ndarray]) -> None:
         def step() -> None:
             out[...] = answer()
 
-        self.enqueue(step, self.stream)
-        return 0
+        self.enqueue(step, self.alive[x.handle].stream)
 
-    @typed
-    def cudnnPoolingForward(
-        self,
-        handle: c_void_p,
-        how: c_void_p,
-        alpha: REF,
-        x_desc: c_void_p,
-        x: c_void_p,
-        beta: REF,
-        y_desc: c_void_p,
-        y: c_void_p,
-    ) -> int:
-        given, to = self._operand(x_desc, x), self._operand(y_desc, y)
-        return self._does(alpha, beta, to, lambda: pooled(given, *self.made[how.value or 0]))
+    def _forward(self, x: Any, function: Callable[[np.ndarray], np.ndarray]) -> None:
+        given, to = self._images(x, "x", "y")
+        self._does(x, to, lambda: function(given))
 
-    @typed
-    def cudnnPoolingBackward(
-        self,
-        handle: c_void_p,
-        how: c_void_p,
-        alpha: REF,
-        y_desc: c_void_p,
-        y: c_void_p,
-        dy_desc: c_void_p,
-        dy: c_void_p,
-        x_desc: c_void_p,
-        x: c_void_p,
-        beta: REF,
-        dx_desc: c_void_p,
-        dx: c_void_p,
-    ) -> int:
-        self._operand(y_desc, y)
-        slope, given, to = self._operand(dy_desc, dy), self._operand(x_desc, x), self._operand(dx_desc, dx)
-        return self._does(alpha, beta, to, lambda: unpooled(slope, given, *self.made[how.value or 0]))
+    def _backward(self, x: Any, function: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> None:
+        _, slope, given, to = self._images(x, "y", "dy", "x", "dx")
+        self._does(x, to, lambda: function(slope, given))
 
-    def _row(self, desc: c_void_p, place: c_void_p) -> np.ndarray:
-        """A parameter of each channel."""
-        return self._at(place, 0, self.made[desc.value or 0][1:])
+    def SetTensor4dDescriptor(self, x: Any) -> None:
+        assert x.dataType == 0
+        self.alive[x.tensorDesc].order, self.alive[x.tensorDesc].dims = x.format, (x.n, x.c, x.h, x.w)
 
-    @typed
-    def cudnnBatchNormalizationForwardTraining(
-        self,
-        handle: c_void_p,
-        mode: c_int,
-        alpha: REF,
-        beta: REF,
-        x_desc: c_void_p,
-        x: c_void_p,
-        y_desc: c_void_p,
-        y: c_void_p,
-        row: c_void_p,
-        scale: c_void_p,
-        shift: c_void_p,
-        factor: c_double,
-        running_mean: c_void_p,
-        running_variance: c_void_p,
-        epsilon: c_double,
-        mean: c_void_p,
-        rstd: c_void_p,
-    ) -> int:
-        assert mode.value == 1 and not running_mean.value and not running_variance.value
-        given, to = self._operand(x_desc, x), self._operand(y_desc, y)
-        gain, offset, means, rstds = (self._row(row, place) for place in (scale, shift, mean, rstd))
+    def SetPooling2dDescriptor(self, x: Any) -> None:
+        assert (x.maxpoolingNanOpt, x.verticalPadding, x.horizontalPadding) == (1, 0, 0)
+        assert (x.windowHeight, x.verticalStride) == (x.windowWidth, x.horizontalStride)
+        self.alive[x.poolingDesc].how = (x.mode, x.windowHeight, x.verticalStride)
+
+    def PoolingForward(self, x: Any) -> None:
+        self._forward(x, lambda given: pooled(given, *self.alive[x.poolingDesc].how))
+
+    def PoolingBackward(self, x: Any) -> None:
+        self._backward(x, lambda slope, given: unpooled(slope, given, *self.alive[x.poolingDesc].how))
+
+    def SetLRNDescriptor(self, x: Any) -> None:
+        assert 1 <= x.lrnN <= 16 and x.lrnK >= 1e-5 and x.lrnBeta >= 0.01
+        self.alive[x.normDesc].how = (x.lrnN, x.lrnAlpha, x.lrnBeta, x.lrnK)
+
+    def LRNCrossChannelForward(self, x: Any) -> None:
+        assert x.lrnMode == 0
+        self._forward(x, lambda given: responded(given, *self.alive[x.normDesc].how))
+
+    def LRNCrossChannelBackward(self, x: Any) -> None:
+        assert x.lrnMode == 0
+        self._backward(x, lambda slope, given: unresponded(slope, given, *self.alive[x.normDesc].how))
+
+    def SetActivationDescriptor(self, x: Any) -> None:
+        assert (x.mode, x.reluNanOpt, x.coef) == (1, 1, 0.0)
+
+    def ActivationForward(self, x: Any) -> None:
+        self._forward(x, lambda given: np.maximum(given, 0))
+
+    def ActivationBackward(self, x: Any) -> None:
+        self._backward(x, lambda slope, given: np.where(given > 0, slope, 0))
+
+    def ConvolutionBackwardBias(self, x: Any) -> None:
+        slope, to = self._images(x, "dy", "db")
+        self._does(x, to, lambda: slope.astype(np.float64).sum(axis=(0, 2, 3), keepdims=True))
+
+    def SetOpTensorDescriptor(self, x: Any) -> None:
+        assert (x.opTensorOp, x.opTensorCompType, x.opTensorNanOpt) == (0, 0, 1)
+
+    def OpTensor(self, x: Any) -> None:
+        places = (x.aDesc, x.A), (x.bDesc, x.B), (x.cDesc, x.C)
+        first, second, to = (self._image(*place) for place in places)
+        assert first.shape == to.shape and all(x in (1, y) for x, y in zip(second.shape, to.shape, strict=True))
+        assert (x.alpha1.value, x.alpha2.value, x.beta.value) == (1.0, 1.0, 0.0)
+        self._enqueue(x, to, lambda: first.astype(np.float64) + second)
+
+    def DeriveBNTensorDescriptor(self, x: Any) -> None:
+        assert x.mode == 1
+        derived = self.alive[x.derivedBnDesc]
+        derived.order, derived.dims = 0, (1, self.alive[x.xDesc].dims[1], 1, 1)
+
+    def BatchNormalizationForwardTraining(self, x: Any) -> None:
+        assert x.mode == 1 and not x.resultRunningMean and not x.resultRunningVariance
+        given, to = self._images(x, "x", "y")
+        places = x.bnScale, x.bnBias, x.resultSaveMean, x.resultSaveInvVariance
+        gain, offset, means, rstds = (self._image(x.bnScaleBiasMeanVarDesc, place) for place in places)
 
         def answer() -> np.ndarray:
             means[...], variance = statistics(given)
-            rstds[...] = 1 / np.sqrt(variance + epsilon.value)
-            return normalized(given, gain, offset, *statistics(given), epsilon.value)
+            rstds[...] = 1 / np.sqrt(variance + x.epsilon)
+            return normalized(given, gain, offset, *statistics(given), x.epsilon)
 
-        return self._does(alpha, beta, to, answer)
+        self._does(x, to, answer)
 
-    @typed
-    def cudnnBatchNormalizationForwardInference(
-        self,
-        handle: c_void_p,
-        mode: c_int,
-        alpha: REF,
-        beta: REF,
-        x_desc: c_void_p,
-        x: c_void_p,
-        y_desc: c_void_p,
-        y: c_void_p,
-        row: c_void_p,
-        scale: c_void_p,
-        shift: c_void_p,
-        mean: c_void_p,
-        variance: c_void_p,
-        epsilon: c_double,
-    ) -> int:
-        assert mode.value == 1
-        given, to = self._operand(x_desc, x), self._operand(y_desc, y)
-        rows = [self._row(row, place) for place in (scale, shift, mean, variance)]
-        return self._does(alpha, beta, to, lambda: normalized(given, *rows, epsilon.value))
+    def BatchNormalizationForwardInference(self, x: Any) -> None:
+        assert x.mode == 1
+        places = x.bnScale, x.bnBias, x.estimatedMean, x.estimatedVariance
+        rows = [self._image(x.bnScaleBiasMeanVarDesc, place) for place in places]
+        self._forward(x, lambda given: normalized(given, *rows, x.epsilon))
 
-    @typed
-    def cudnnBatchNormalizationBackward(
-        self,
-        handle: c_void_p,
-        mode: c_int,
-        alpha: REF,
-        beta: REF,
-        of_gain: REF,
-        onto_gain: REF,
-        x_desc: c_void_p,
-        x: c_void_p,
-        dy_desc: c_void_p,
-        dy: c_void_p,
-        dx_desc: c_void_p,
-        dx: c_void_p,
-        row: c_void_p,
-        scale: c_void_p,
-        dscale: c_void_p,
-        dshift: c_void_p,
-        epsilon: c_double,
-        mean: c_void_p,
-        rstd: c_void_p,
-    ) -> int:
-        assert (mode.value, of_gain._obj.value, onto_gain._obj.value) == (1, 1.0, 0.0) and epsilon.value > 0
-        given, slope, to = self._operand(x_desc, x), self._operand(dy_desc, dy), self._operand(dx_desc, dx)
-        gain, of_scale, of_shift, means, rstds = (
-            self._row(row, place) for place in (scale, dscale, dshift, mean, rstd)
-        )
+    def BatchNormalizationBackward(self, x: Any) -> None:
+        assert x.mode == 1 and x.epsilon > 0
+        factors = x.alphaDataDiff, x.betaDataDiff, x.alphaParamDiff, x.betaParamDiff
+        assert [factor.value for factor in factors] == [1.0, 0.0, 1.0, 0.0]
+        given, slope, to = self._images(x, "x", "dy", "dx")
+        places = x.bnScale, x.dBnScaleResult, x.dBnBiasResult, x.savedMean, x.savedInvVariance
+        gain, of_scale, of_shift, means, rstds = (self._image(x.dBnScaleBiasDesc, place) for place in places)
 
         def answer() -> np.ndarray:
-            found, of_scale[...], of_shift[...] = unnormalized(given, slope, gain, means, rstds)
-            return found
+            gradient, of_scale[...], of_shift[...] = unnormalized(given, slope, gain, means, rstds)
+            return gradient
 
-        return self._does(alpha, beta, to, answer)
+        self._enqueue(x, to, answer)
 
-    @typed
-    def cudnnLRNCrossChannelForward(
-        self,
-        handle: c_void_p,
-        how: c_void_p,
-        mode: c_int,
-        alpha: REF,
-        x_desc: c_void_p,
-        x: c_void_p,
-        beta: REF,
-        y_desc: c_void_p,
-        y: c_void_p,
-    ) -> int:
-        assert mode.value == 0
-        given, to = self._operand(x_desc, x), self._operand(y_desc, y)
-        return self._does(alpha, beta, to, lambda: responded(given, *self.responses[how.value or 0]))
+    def DropoutGetStatesSize(self, x: Any) -> None:
+        x.sizeInBytes.value = STATES
 
-    @typed
-    def cudnnLRNCrossChannelBackward(
-        self,
-        handle: c_void_p,
-        how: c_void_p,
-        mode: c_int,
-        alpha: REF,
-        y_desc: c_void_p,
-        y: c_void_p,
-        dy_desc: c_void_p,
-        dy: c_void_p,
-        x_desc: c_void_p,
-        x: c_void_p,
-        beta: REF,
-        dx_desc: c_void_p,
-        dx: c_void_p,
-    ) -> int:
-        assert mode.value == 0
-        self._operand(y_desc, y)
-        slope, given, to = self._operand(dy_desc, dy), self._operand(x_desc, x), self._operand(dx_desc, dx)
-        how_much = self.responses[how.value or 0]
-        return self._does(alpha, beta, to, lambda: unresponded(slope, given, *how_much))
+    def DropoutGetReserveSpaceSize(self, x: Any) -> None:
+        x.sizeInBytes.value = self._mask_bytes(x.xdesc)
+
+    def _mask_bytes(self, descriptor: int) -> int:
+        count = int(np.prod(self.alive[descriptor].dims))
+        return count + -(-count // BLOCK)
+
+    def SetDropoutDescriptor(self, x: Any) -> None:
+        assert x.stateSizeInBytes == STATES and 0 <= x.dropout < 1
+        self.reach(x.states, STATES)
+        self.alive[x.dropoutDesc].how = (x.dropout, np.random.default_rng(x.seed))
+
+    def DropoutForward(self, x: Any) -> None:
+        rate, rng = self.alive[x.dropoutDesc].how
+        given, to = self._images(x, "x", "y")
+        mask = self._mask(x, x.xdesc, to)
+
+        def answer() -> np.ndarray:
+            mask[...] = rng.random(mask.size).reshape(mask.shape) >= rate
+            return given * mask / (1 - rate)
+
+        self._enqueue(x, to, answer)
+
+    def DropoutBackward(self, x: Any) -> None:
+        rate, _ = self.alive[x.dropoutDesc].how
+        slope, to = self._images(x, "dy", "dx")
+        mask = self._mask(x, x.dydesc, to)
+        self._enqueue(x, to, lambda: slope * mask / (1 - rate))
+
+    def _mask(self, x: Any, descriptor: int, like: np.ndarray) -> np.ndarray:
+        assert x.reserveSpaceSizeInBytes == self._mask_bytes(descriptor)
+        reserve = array(self.reach, x.reserveSpace, np.uint8, (x.reserveSpaceSizeInBytes,))
+        return reserve[: like.size].reshape(like.shape)

@@ -12,12 +12,13 @@ import ctypes
 import math
 import weakref
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from tests.simulated import fake_ufuncs, launcher
+from tests.simulated import fake_arrays, launcher
 from tests.simulated.fake_cupy_objects import (
     CLOCK,
     DEPTH,
@@ -60,7 +61,7 @@ class FakeCupy:
         self.cost: Callable[[str], float] = lambda name: 2e-6
         self.refuses: Exception | None = None
         self.stream = Stream(self)
-        fake_ufuncs.install(self)
+        fake_arrays.install(self)
         facts = {"name": b"Fake GPU", "major": 9, "minor": 0, "multiProcessorCount": 4, "l2CacheSize": 1 << 20}
         self.cuda = SimpleNamespace(
             Device=lambda index=0: SimpleNamespace(
@@ -89,6 +90,12 @@ class FakeCupy:
                 hostUnregister=self.host_blocks.pop,
             ),
         )
+
+    def __getattr__(self, name: str) -> Any:
+        function = getattr(np, name, None)
+        if not isinstance(function, np.ufunc):
+            raise AttributeError(name)
+        return partial(fake_arrays.ufunc, self, function)
 
     def _pinned(self, nbytes: int) -> Any:
         """The word that a hold looks at, or memory of copies: CuPy's pool gives more than a word."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tests.simulated import launcher
-from tests.simulated.fake_array import DeviceArray
+from tests.simulated.fake_arrays import DeviceArray
 
 if TYPE_CHECKING:
     from tests.simulated.fake_cupy import FakeCupy

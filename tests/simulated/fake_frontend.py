@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from ctypes import c_uint8
 from importlib.machinery import ModuleSpec
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -17,7 +16,7 @@ import numpy as np
 
 from kernels.ops.conv import truth
 from kernels.ops.conv.shape import Shape
-from tests.simulated.fake_cublas import Enqueue, Reach, anywhere, at_once
+from tests.simulated.fake_c import Enqueue, Reach, anywhere, array, at_once
 
 NOTES: dict[int, set[str]] = {
     0: set(),
@@ -66,9 +65,7 @@ class Tensor:
 
     def array(self, place: int, reach: Reach) -> np.ndarray:
         """Its numbers at an address, in the order of NCHW."""
-        nbytes = 4 * int(np.prod(self.dim))
-        reach(place, nbytes)
-        raw = np.ctypeslib.as_array((c_uint8 * nbytes).from_address(place)).view(np.float32)
+        raw = array(reach, place, np.float32, (int(np.prod(self.dim)),))
         return np.lib.stride_tricks.as_strided(raw, self.dim, [4 * x for x in self.stride])
 
 

@@ -1,13 +1,16 @@
-"""Our .cu files on the CPU: compiled behind shim.h, launched as their cuda.py says, operands between guards."""
+"""Our .cu files on the CPU: compiled behind shim.h, launched as their gpu.py says, operands between guards."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
+import hashlib
 import itertools
 import mmap
 import re
 import shutil
+import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,8 +21,85 @@ import numpy as np
 from kernels.dtypes import BYTES, STORED, decode, encode
 from kernels.nvcc import Geometry
 from kernels.problem import Operand
-from tests.simulated import assembly
-from tests.simulated.compiled import compiled
+from tests import builds
+
+HERE = Path(__file__).parent
+
+
+@functools.cache
+def _known() -> bytes:
+    """The compiler and our headers, which a text includes."""
+    there = shutil.which("g++")
+    stamp = f"{there} {Path(there).stat().st_mtime_ns}" if there else ""
+    return stamp.encode() + b"".join(path.read_bytes() for path in sorted(HERE.glob("*.h")))
+
+
+def compiled(text: str, flags: Sequence[str]) -> Path:
+    """The program or library. Raises AssertionError with what g++ says."""
+    key = hashlib.sha256(b"\0".join([_known(), repr([*flags]).encode(), text.encode()])).hexdigest()[:32]
+    made = builds.kept() / key
+    if not made.exists():
+        with tempfile.TemporaryDirectory(dir=builds.kept()) as folder:
+            source, out = Path(folder) / "kernels.cc", Path(folder) / "made"
+            source.write_text(text)
+            command = ["g++", *flags, str(source), "-o", str(out)]
+            ran = subprocess.run(command, capture_output=True, text=True, check=False)
+            assert ran.returncode == 0, ran.stderr
+            out.replace(made)
+    return made
+
+
+HEADER = Path(__file__).with_name("ptx.h")
+BEGIN = re.compile(r"\basm volatile\(")
+ROLES = ((r'"\+[rfl]"\(', "ptx_inout("), (r'"=[rfl]"\(', "ptx_out("), (r'"[rfl]"\(', "ptx_in("))
+
+
+def with_ptx(source: str) -> str:
+    """The file with every `asm volatile(...)` as a call, behind the header that defines it; as it is where there is
+    none. Its lines stay where they are."""
+    if not BEGIN.search(source):
+        return source
+    for constraint, role in ROLES:
+        source = re.sub(constraint, role, source)
+    made, at = [], 0
+    while found := BEGIN.search(source, at):
+        end = _end(source, found.end())
+        made += [source[at : found.start()], "ptx_run(", _arguments(source[found.end() : end])]
+        at = end
+    return f'#include "{HEADER}"\n#line 1\n' + "".join(made) + source[at:]
+
+
+def _end(source: str, at: int) -> int:
+    """Where the parenthesis is closed that was opened before `at`."""
+    depth = 1
+    for place, character in _outside_strings(source, at):
+        depth += {"(": 1, ")": -1}.get(character, 0)
+        if not depth:
+            return place
+    raise ValueError(f"asm volatile( is not closed: {source[at : at + 40]!r}")
+
+
+def _arguments(inside: str) -> str:
+    """`text : outputs : inputs : clobbers` as a list of arguments without the clobbers."""
+    colons = [place for place, character in _outside_strings(inside, 0) if character == ":"]
+    starts, ends = [0, *(place + 1 for place in colons)], [*colons, len(inside)]
+    parts = [inside[a:b] for a, b in zip(starts[:3], ends[:3], strict=True)]
+    return ", ".join(part for part in parts if part.strip())
+
+
+def _outside_strings(text: str, at: int) -> list[tuple[int, str]]:
+    """Places and characters that are in no string."""
+    found, quoted = [], False
+    while at < len(text):
+        if text[at] == "\\" and quoted:
+            at += 1
+        elif text[at] == '"':
+            quoted = not quoted
+        elif not quoted:
+            found.append((at, text[at]))
+        at += 1
+    return found
+
 
 if TYPE_CHECKING:
     from kernels.problem import Arrays
@@ -70,7 +150,7 @@ def names(source: str) -> list[str]:
 def load(source: str) -> ctypes.CDLL:
     """A CUDA file's text, compiled for the CPU and loaded."""
     entries = "\n".join(f"ENTRY({name})" for name in names(source))
-    text = f'#include "{SHIM}"\n#line 1\n{assembly.called(source)}\n{entries}\n'
+    text = f'#include "{SHIM}"\n#line 1\n{with_ptx(source)}\n{entries}\n'
     return ctypes.CDLL(str(compiled(text, FLAGS)))
 
 

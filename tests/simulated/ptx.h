@@ -1,4 +1,4 @@
-/* The PTX instructions of our kernels on a CPU, behind shim.h. tests/simulated/assembly.py turns
+/* The PTX instructions of our kernels on a CPU, behind shim.h. tests/simulated/launcher.py turns
  *     asm volatile("mma.sync... {%0, ...}, ...;" : "+f"(x), ... : "r"(y), ...);
  * into ptx_run("mma.sync... {%0, ...}, ...;", ptx_inout(x), ..., ptx_in(y), ...);
  * so which instruction it is, of which shape and types, and which operand is which, is read from the text that nvcc

@@ -1,6 +1,6 @@
 """Our bindings of cuBLAS, cuBLASLt, cuFFT, cuSPARSE and the driver against NVIDIA's declarations: calls, numbers.
 
-python -m tests.simulated.signatures prints the list; --write reads the declarations anew, where the wheels are.
+`python -m tests.simulated.signatures` prints the list.
 """
 
 from __future__ import annotations
@@ -8,15 +8,13 @@ from __future__ import annotations
 import ast
 import ctypes
 import inspect
-import json
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from kernels.libs import cublas, cublaslt, cuda, cufft, cusparse, driver, pycuda, skcuda
-from tests.simulated import bound, declarations, recorded
+from tests.simulated import declarations, recorded
 from tests.simulated.declarations import Declarations, Function, Kind
 from tests.simulated.recorded import Call, Passed
 
@@ -243,7 +241,7 @@ def wrong_attributes(calls: Iterable[Call], told: Declarations) -> list[str]:
 
 def listing() -> list[str]:
     """Every function with how many arguments it has, every structure, every number."""
-    told, sites = declarations.kept(), bound.sites()
+    told, sites = declarations.kept(), recorded.sites()
     calls = recorded.called()
     reached, right = {x.site for x in calls}, {x.site.symbol for x in calls if not wrong_calls([x], told)}
     lines = []
@@ -259,21 +257,5 @@ def listing() -> list[str]:
     return lines
 
 
-def write() -> None:
-    """Keep what the installed wheels declare."""
-    place = declarations.folder()
-    if place is None:
-        raise SystemExit(f"{' and '.join(declarations.WHEELS)} are not installed: {declarations.INSTALL}")
-    told = declarations.read(place, {x.symbol for x in bound.sites()}, wanted())
-    declarations.KEPT.write_text(json.dumps(told, indent=1) + "\n", "utf-8")
-
-
-def wanted() -> set[str]:
-    """The members of enums whose numbers we need."""
-    return {*names().values(), *IN_PLACE, *(x for x in FLAGS.values() if x)}
-
-
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--write"]:
-        write()
     print("\n".join(listing()))

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.util
-import json
 from copy import deepcopy
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -16,7 +13,7 @@ from kernels.libs import cudnn, cudnn_layers
 from tests.simulated import cudnn_headers, signatures
 from tests.simulated.declarations import Declarations
 from tests.simulated.recorded import Call, Library
-from tests.simulated.test_signatures import declared_otherwise, passed_otherwise
+from tests.simulated.test_signatures import passed_otherwise
 
 LAYER = cudnn.Layer((2, 4, 9, 7), (6, 2, 3, 3), (2, 6, 9, 7), (1, 1), groups=2)
 FILTERS = cudnn.FORWARD, cudnn.DATA, cudnn.FILTER
@@ -88,9 +85,7 @@ def test_every_call_is_as_declared(calls: list[Call], told: Declarations) -> Non
     assert signatures.wrong_calls(calls, told) == []
 
 
-def test_every_argument_that_is_otherwise_is_seen(calls: list[Call], told: Declarations) -> None:
-    """As declared, and as passed."""
-    assert declared_otherwise(calls, told) == []
+def test_every_argument_passed_otherwise_is_seen(calls: list[Call], told: Declarations) -> None:
     assert passed_otherwise(calls, told) == []
 
 
@@ -112,13 +107,3 @@ def test_a_row_of_algorithms_lies_as_nvidias(word: str, told: Declarations) -> N
     theirs = told.structs[f"cudnnConvolution{word}AlgoPerf_t"]
     assert signatures.alike(cudnn.Perf, theirs)
     assert signatures._fields(cudnn.Perf) == signatures._fields(theirs)
-
-
-def test_the_headers_of_the_wheel_say_the_same() -> None:
-    spec = importlib.util.find_spec("nvidia")
-    places = [Path(x, "cudnn/include") for x in (spec and spec.submodule_search_locations) or ()]
-    kept = json.loads(cudnn_headers.KEPT.read_text("utf-8"))
-    found = [cudnn_headers.read(x) for x in places if (x / "cudnn_cnn.h").exists()]
-    if not found or found[0]["from"] != kept["from"]:
-        pytest.skip("cuDNN's headers of that version are not here: pip install nvidia-cudnn-cu13")
-    assert found[0] == kept

@@ -29,38 +29,14 @@ def cp() -> FakeCupy:
 REFUSED: dict[str, tuple[type[Exception], str, Ask]] = {
     "a host array beside one of the device": (TypeError, "Unsupported type", lambda cp, x: x + HOST),
     "a host array before it": (TypeError, "Unsupported type", lambda cp, x: HOST * x),
-    "NumPy's function of both": (TypeError, "Unsupported type", lambda cp, x: np.add(x, HOST)),
     "an output of the host": (TypeError, "Unsupported type", lambda cp, x: cp.exp(x, HOST.copy())),
     "NumPy's array of it": (TypeError, "Implicit conversion", lambda cp, x: np.asarray(x)),
-    "written into the host": (TypeError, "Implicit conversion", lambda cp, x: np.copyto(HOST.copy(), x)),
     "the host written into it": (ValueError, "cannot be used for fill", lambda cp, x: x.__setitem__(..., HOST)),
     "an output of another shape": (ValueError, "Out shape", lambda cp, x: cp.exp(x, x[:1])),
-    "an output of fewer dimensions": (ValueError, "Out shape", lambda cp, x: cp.exp(x, x[0])),
     "an output that loses a fraction": (TypeError, "Cannot cast", lambda cp, x: cp.exp(x, cp.empty((2, 3), np.int64))),
-    "two outputs": (ValueError, "both", lambda cp, x: cp.exp(x, x, out=x)),
-    "a word of NumPy's": (TypeError, "Wrong arguments", lambda cp, x: cp.exp(x, where=True)),
-    "a reduction into another shape": (
-        ValueError,
-        "wrong shape",
-        lambda cp, x: cp.max(x, axis=1, out=cp.empty((2, 1), "f4")),
-    ),
     "a reduction into the host": (TypeError, "output", lambda cp, x: cp.sum(x, axis=1, out=np.empty(2, "f4"))),
-    "rows into another type": (
-        TypeError,
-        "dtype mismatch",
-        lambda cp, x: cp.take(x, cp.arange(2), 0, cp.empty((2, 3), "f8")),
-    ),
-    "rows into another shape": (
-        ValueError,
-        "shape mismatch",
-        lambda cp, x: cp.take(x, cp.arange(1), 0, cp.empty((2, 3), "f4")),
-    ),
     "rows of the host": (TypeError, "Unsupported type", lambda cp, x: cp.take(HOST, cp.arange(2), 0)),
-    "memory taken in a capture": (
-        AssertionError,
-        "graph is captured",
-        lambda cp, x: (cp.stream.begin_capture(), x + 1),
-    ),
+    "memory taken in a capture": (AssertionError, "is captured", lambda cp, x: (cp.stream.begin_capture(), x + 1)),
 }
 
 

@@ -143,23 +143,6 @@ def test_what_a_gpu_allows(kernel: cases.Kernel) -> None:
             assert 0 < geometry.grid[0] < 1 << 31 and geometry.grid[1:] == (1, 1)
 
 
-@pytest.mark.parametrize(
-    ("module", "problem", "kernel"),
-    [
-        (cases.gemm, Gemm(1, 1, 1), "sgemm"),
-        (cases.transpose, Transpose(1, 1), "transpose"),
-        (cases.stream, Stream("read", 64), "stream_copy"),
-        (cases.fma, Fma("cuda"), "fma_chains1"),
-        (cases.fma, Fma("cuda", chains=1), "fma_chains1"),
-        (cases.fma, Fma("avx2"), "fma_chains10"),
-        (cases.launch, Calls("gemm", 1), "launch_empty"),
-    ],
-)
-def test_no_such_kernel(module: Any, problem: Any, kernel: str) -> None:
-    with pytest.raises(UsageError, match=kernel):
-        module.launches(problem, kernel)
-
-
 def test_nothing_heavy_is_imported() -> None:
     names = [f"kernels.ops.{op}.gpu" for op in ("gemm", "stream", "transpose", "fma", "launch")]
     heavy = {"numpy", "cupy", "numba", "torch"}

@@ -1,144 +1,96 @@
-"""The CUDA kernels of pooling, batch normalization, bias and ReLU, dropout, on the CPU: at their edges, and broken."""
+"""The CUDA kernels of layers, loads and exchanges on the CPU: at their edges and extremes."""
 
 from __future__ import annotations
 
-import contextlib
+import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from kernels.errors import UsageError
+from kernels.ops.activation import Activation
+from kernels.ops.activation import gpu as activation
 from kernels.ops.biasact import BiasAct
 from kernels.ops.biasact import gpu as biasact
+from kernels.ops.chase import Chase
+from kernels.ops.chase import gpu as chase
+from kernels.ops.conv import Conv, columns, frames, implicit, winograd_cuda
+from kernels.ops.conv.shape import PASSES
 from kernels.ops.dropout import Dropout
 from kernels.ops.dropout import gpu as dropout
+from kernels.ops.exchange import Exchange
+from kernels.ops.exchange import gpu as exchange
+from kernels.ops.fma import Fma
+from kernels.ops.gemm import Gemm
+from kernels.ops.launch import Calls
 from kernels.ops.norm import Norm
 from kernels.ops.norm import gpu as norm
 from kernels.ops.pooling import Pooling
 from kernels.ops.pooling import gpu as pooling
+from kernels.ops.softmax import Softmax
+from kernels.ops.softmax import gpu as softmax
+from kernels.ops.stream import Stream
+from kernels.ops.transpose import Transpose
 from kernels.problem import Problem
 from tests.simulated import cases, launcher
-from tests.slow import some
 
 pytestmark = pytest.mark.skipif(launcher.missing() is not None, reason=launcher.missing() or "")
 HOW: tuple[dict[str, Any], ...] = ({"align": 16}, {"align": 4, "backward": True})
-MAX, AVG = Pooling(2, 3, 9, 3, "max", "nhwc", "step"), Pooling(2, 3, 8, 3, "avg", "nchw", "step")
-RELU, FORWARD = Pooling(2, 3, 9, 2, "max", "nchw", "step", "yes"), Pooling(2, 3, 9, 3)
-LRN, DLRN = Norm(3, 7, 5, "lrn"), Norm(3, 7, 5, "lrn", phase="step")
-NORM, DNORM = Norm(7, 3, 9), Norm(7, 3, 9, phase="step")
-FROZEN, DFROZEN = Norm(7, 3, 9, mode="frozen"), Norm(7, 3, 9, mode="frozen", phase="step")
-MASK = Dropout(20011, 0.25)
-BIAS, DBIAS = BiasAct(67, 37), BiasAct(67, 37, phase="dgrad")
-
-
-def module(problem: Problem) -> Any:
-    return {"pooling": pooling, "norm": norm, "biasact": biasact, "dropout": dropout}[problem.op]
-
-
-CSR = [("sum +=", "sum ="), ("e < pointers[row + 1]", "e < pointers[row + 1] - 1"), ("columns[e] * n", "columns[e]")]
-
-
-@pytest.mark.parametrize(("text", "instead"), [*CSR, ("if (col >= n) return;", "")])
-def test_a_broken_product_by_csr_is_refused(text: str, instead: str) -> None:
-    kernel = cases.find("csr_rows")
-    source = kernel.source.read_text()
-    assert text in source
-    with contextlib.suppress(launcher.LaunchFailed):
-        assert not all(cases.run(kernel, x, source.replace(text, instead)).allowed for x in kernel.problems)
-
-
-@pytest.mark.parametrize("relu", ["no", "yes"])
-@pytest.mark.parametrize("phase", ["forward", "step"])
-@pytest.mark.parametrize("layout", ["nchw", "nhwc"])
-@pytest.mark.parametrize("window", [2, 3])
-@pytest.mark.parametrize("pool", ["max", "avg"])
-def test_poolings_of_every_form(pool: str, window: int, layout: str, phase: str, relu: str) -> None:
-    """Images whose last pixels are in no window too."""
-    if (pool, relu) == ("avg", "yes"):
-        pytest.skip("an average does not commute with a ReLU")
-    for size in (3, 4, 7, 10):
-        problem = Pooling(2, 5, size, window, pool, layout, phase, relu)
-        for how in HOW:
-            assert cases.run(cases.find(pooling.kernel(problem)), problem, **how).allowed
-
-
-@pytest.mark.parametrize("phase", ["forward", "dgrad"])
-@pytest.mark.parametrize(("rows", "cols"), [(1, 1), (1, 33), (7, 31), (8, 32), (9, 64), (300, 3)])
-def test_bias_at_the_edges(rows: int, cols: int, phase: str) -> None:
-    problem = BiasAct(rows, cols, phase=phase)
-    for how in HOW:
-        assert cases.run(cases.find(biasact.kernel(problem)), problem, **how).allowed
-
-
-@pytest.mark.parametrize("phase", ["forward", "step"])
-@pytest.mark.parametrize("size", [(1, 1, 2), (2, 5, 1), (1, 2, 16), (257, 2, 1), (3, 1, 13)])
-def test_norms_at_the_edges(size: tuple[int, int, int], phase: str) -> None:
-    kinds = (("batch", "train"), ("batch", "frozen"), ("lrn", "train"))
-    for problem in (Norm(*size, *kind, phase) for kind in kinds):
-        for how in HOW:
-            assert cases.run(cases.find(norm.kernel(problem)), problem, **how).allowed
-
-
-BROKEN: list[tuple[Problem, str, str]] = [
-    (FORWARD, "if (v > top) top = v;", ""),
-    (FORWARD, "i >= count(OF)", "i > count(OF)"),
-    (FORWARD, "STRIDE * p.row + r", "p.row + r"),
-    (FORWARD, "image * count(pixels)", "image * count(results)"),
-    (MAX, "row == p.row && col == p.col", "row == p.row"),
-    (MAX, "window < edge ? window : edge - 1", "window"),
-    (AVG, "before + STRIDE - 1", "before"),
-    (MAX, "p.channel = i % of.channels", "p.channel = i % (of.channels + 1)"),
-    (AVG, "sum += d[", "sum = d["),
-    (AVG, "/ (float)(taps * taps)", ""),
-    (RELU, "relu && !(top > 0) ? 0 : top", "top"),
-    (RELU, "(!relu || top > 0)", "true"),
-    (NORM, "float d = x[i] - middle;", "float d = x[i];"),
-    (Norm(1, 1, 1), "+ epsilon", ""),
-    (NORM, "* gain + plus", "* gain"),
-    (NORM, "d = WARP / 2", "d = WARP / 4"),
-    (NORM, "warp < WARPS", "warp < WARPS - 1"),
-    (NORM, "j % (unsigned)pixels", "j % (unsigned)channels"),
-    (NORM, "__syncthreads();\n    float sum", "float sum"),
-    (DNORM, "(level + (x[i]", "((x[i]"),
-    (DNORM, "* root * tilt", "* tilt"),
-    (DNORM, "dscale[channel] = products", "dscale[channel] = slopes"),
-    (FROZEN, "channel % 2 ? odd_mean : even_mean", "even_mean"),
-    (FROZEN, "channel % 2 ? odd_variance : even_variance", "even_variance"),
-    (DFROZEN, "dx[i] = gain * slope;", "dx[i] = slope;"),
-    (DFROZEN, "products += slope * ((x[i] - middle) * root)", "products += slope * (x[i] - middle)"),
-    (DFROZEN, "slopes += slope;", "slopes = slope;"),
-    (LRN, "c <= channel + 2", "c < channel + 2"),
-    (LRN, "c >= 0 && c < channels", "c < channels"),
-    (LRN, "share * sum", "sum"),
-    (LRN, "if (i >= images * channels * pixels) return;", ""),
-    (DLRN, "if (c < 0 || c >= channels) continue;", "if (c < 0 || c > channels) continue;"),
-    (DLRN, "- 1.5f * share * x[i] * sum", ""),
-    (DLRN, "if (c == channel) own = slope;", "own = slope;"),
-    (BIAS, "b[i % cols]", "b[0]"),
-    (BIAS, "v > 0 ? v : 0", "v"),
-    (DBIAS, "__syncthreads();", ""),
-    (DBIAS, "other < ROWS", "other < ROWS - 1"),
-    (DBIAS, "if (line || col >= cols) return;", "if (line) return;"),
-    (DBIAS, "if (col < cols)", ""),
-    (DBIAS, "row += ROWS", "row += ROWS + 1"),
-    (MASK, ">= (unsigned)dropped", "< (unsigned)dropped"),
-    (MASK, "x[i] * scale", "x[i]"),
-    (MASK, "dx[i] = kept ?", "dx[i] = mixed((unsigned)i) > 9u ?"),
-    (MASK, "(unsigned)i + key[0]", "key[0]"),
-    (MASK, "if (i >= units) return;", ""),
+MAX, RELU = Pooling(2, 3, 9, 3, "max", "nhwc", "step"), Pooling(2, 3, 9, 2, "max", "nchw", "step", "yes")
+MODULES: dict[str, Any] = {
+    "activation": activation,
+    "biasact": biasact,
+    "conv": implicit,
+    "norm": norm,
+    "pooling": pooling,
+    "softmax": softmax,
+}
+SIZES: tuple[dict[str, Any], ...] = (
+    {"n": 1, "c": 1, "h": 5, "w": 1, "k": 65, "r": 2, "s": 1},
+    {"n": 3, "c": 4, "h": 8, "w": 9, "k": 6, "r": 1, "s": 3, "stride": 3, "pad_left": 2, "groups": 2},
+    {"n": 1, "c": 2, "h": 70, "w": 3, "k": 2, "r": 5, "s": 3, "pad": 3, "dilation": 2},
+    {"n": 2, "c": 17, "h": 4, "w": 4, "k": 3, "pad_bottom": 1},
+)
+FORMS = itertools.product(("max", "avg"), (2, 3), ("nchw", "nhwc"), ("forward", "step"), ("no", "yes"))
+KINDS = (("batch", "train"), ("batch", "frozen"), ("lrn", "train"))
+EDGES: list[Problem] = [
+    *(  # an average does not commute with a ReLU; of some images the last pixels are in no window
+        Pooling(2, 5, size, window, pool, *form, relu)
+        for (pool, window, *form, relu), size in itertools.product(FORMS, (3, 4, 7, 10))
+        if (pool, relu) != ("avg", "yes")
+    ),
+    *(
+        BiasAct(*size, phase=phase)
+        for phase in ("forward", "dgrad")
+        for size in ((1, 1), (1, 33), (7, 31), (8, 32), (9, 64), (300, 3))
+    ),
+    *(
+        Norm(*size, *kind, phase)
+        for phase in ("forward", "step")
+        for kind in KINDS
+        for size in ((1, 1, 2), (2, 5, 1), (1, 2, 16), (257, 2, 1), (3, 1, 13))
+    ),
+    *(
+        Activation(count, "sigmoid", *form)
+        for form in itertools.product(("forward", "dgrad"), ("out", "in"))
+        for count in (*range(1, 10), 255, 1023, 1024, 1025)
+    ),
+    *(
+        Softmax(2, classes, labels)
+        for labels in ("index", "one-hot")
+        for classes in (1, 2, 31, 32, 33, 255, 256, 257, 513)
+    ),
+    *(Conv(**size, direction=direction) for size in SIZES for direction in PASSES),
 ]
 
 
-@pytest.mark.parametrize(("problem", "text", "instead"), some(BROKEN, [f"{x[0].op}: {x[1]}" for x in BROKEN]))
-def test_a_broken_kernel_is_refused(problem: Problem, text: str, instead: str) -> None:
-    kernel = cases.find(module(problem).kernel(problem))
-    source = kernel.source.read_text()
-    assert text in source
-    try:
-        assert not cases.run(kernel, problem, source.replace(text, instead)).allowed
-    except launcher.LaunchFailed:
-        pass
+@pytest.mark.parametrize("problem", EDGES, ids=lambda problem: problem.name)
+def test_a_kernel_at_its_edges(problem: Problem) -> None:
+    kernel = cases.find(MODULES[problem.op].kernel(problem))
+    for how in HOW:
+        assert cases.run(kernel, problem, **how).allowed
 
 
 @pytest.mark.parametrize("problem", [MAX, RELU], ids=["max", "relu"])
@@ -155,14 +107,92 @@ def test_the_first_of_equal_maxima_has_the_gradient(problem: Pooling) -> None:
     assert not allowed(source.replace("v > top) top = v, row", "v >= top) top = v, row"))
 
 
-def test_a_kernel_of_something_else_is_refused() -> None:
-    with pytest.raises(UsageError, match="fewer than 2"):
-        pooling.launches(Pooling(1, 1 << 11, 1 << 10), "pooling_max_forward")
-    with pytest.raises(UsageError, match="is not for"):
-        norm.launches(Norm(2, 3, 4, mode="frozen"), "norm_train_forward")
-    with pytest.raises(UsageError, match=r"fewer than 2\^31 elements"):
-        norm.launches(Norm(1 << 9, 3, 1 << 11), "norm_train_forward")
-    product = BiasAct(3, 4, 5)
-    for problem, name in ((FORWARD, "pooling_avg_forward"), (BIAS, "biasact_dgrad"), (product, "biasact_forward")):
-        with pytest.raises(UsageError, match="is not for"):
-            module(problem).launches(problem, name)
+@pytest.mark.parametrize("labels", ["index", "one-hot"])
+@pytest.mark.parametrize(
+    "scores",
+    [
+        np.full((2, 300), 80.0),
+        np.where(np.arange(600).reshape(2, 300) % 3, 80, -80),
+        np.linspace(-80, 80, 600).reshape(2, 300),
+        np.linspace(80, -80, 600).reshape(2, 300),
+    ],
+    ids=["all equal", "far apart", "ascending", "descending"],
+)
+def test_softmax_at_its_extremes(scores: Any, labels: str) -> None:
+    problem = Softmax(*scores.shape, labels)
+    x = problem.fill(np.random.default_rng(0)) | {"x": scores.astype(np.float32)}
+    kernel = softmax.kernel(problem)
+    found = launcher.launch(softmax.SOURCE.read_text(), softmax.launches(problem, kernel), problem.operands(), x)
+    assert cases.compare(problem, x, found).allowed
+
+
+def test_a_key_is_another_in_each_launch() -> None:
+    """By the text of the kernel: what makes no new key keeps the same elements again."""
+    problem, text = Dropout(4099), dropout.SOURCE.read_text()
+    key, both = dropout.launches(problem, "dropout_both")
+    x = problem.fill(np.random.default_rng(0))
+
+    def masks(source: str) -> list[bytes]:
+        """Of two launches: of one key made, and of a second made of it."""
+        found = []
+        for keys in ((key,), (key, key)):
+            got = launcher.launch(source, (*keys, both), problem.operands(), x)
+            found.append((got["y"] != 0).tobytes())
+        return found
+
+    first, second = masks(text)
+    assert first != second
+    same = masks(text.replace("key[0] = mixed(key[0] + 0x9e3779b9u)", "key[0] = 1"))
+    assert same[0] == same[1]
+
+
+CONV = Conv(1, 16, 4, 4, 16)
+REFUSED: list[tuple[Any, Problem, str, str]] = [
+    (activation, Activation(1027), "exp_forward", "take relu_forward"),
+    (biasact, BiasAct(67, 37), "biasact_dgrad", "is not for"),
+    (biasact, BiasAct(3, 4, 5), "biasact_forward", "is not for"),
+    (chase, Chase(1024), "chase", r"no kernel chase in chase\.cu"),
+    (chase, Chase(1 << 21, 1 << 21), "chase_walk", "a GPU's pages are its own: --page 4096"),
+    (dropout, Dropout(16), "dropout", r"no kernel dropout in dropout\.cu"),
+    (exchange, Exchange("shuffle"), "exchange_load", "take exchange_shuffle"),
+    (exchange, Exchange("shuffle"), exchange.CLEAR, "take exchange_shuffle"),
+    (implicit, CONV, "implicit_wgrad", r"implicit_wgrad of implicit\.cu is not for conv/n:1"),
+    (implicit, Conv(1, 16, 4, 4, 16, layout="nhwc"), "implicit_forward", "--layout nchw"),
+    (norm, Norm(2, 3, 4, mode="frozen"), "norm_train_forward", "is not for"),
+    (norm, Norm(1 << 9, 3, 1 << 11), "norm_train_forward", r"fewer than 2\^31 elements"),
+    (pooling, Pooling(1, 1 << 11, 1 << 10), "pooling_max_forward", "fewer than 2"),
+    (pooling, Pooling(2, 3, 9, 3), "pooling_avg_forward", "is not for"),
+    (softmax, Softmax(3, 1025, "one-hot"), "softmax_index", "is not for"),
+    (softmax, Softmax(3, 5, before="softmax"), "softmax_index", "is not for"),
+    (softmax, Softmax(3, 5, want="forward"), "softmax_index", "is not for"),
+    (cases.gemm, Gemm(1, 1, 1), "sgemm", "sgemm"),
+    (cases.transpose, Transpose(1, 1), "transpose", "transpose"),
+    (cases.stream, Stream("read", 64), "stream_copy", "stream_copy"),
+    (cases.fma, Fma("cuda"), "fma_chains1", "fma_chains1"),
+    (cases.fma, Fma("cuda", chains=1), "fma_chains1", "fma_chains1"),
+    (cases.fma, Fma("avx2"), "fma_chains10", "fma_chains10"),
+    (cases.launch, Calls("gemm", 1), "launch_empty", "launch_empty"),
+]
+
+
+@pytest.mark.parametrize(("module", "problem", "kernel", "reason"), REFUSED)
+def test_a_kernel_of_another_problem_is_refused(module: Any, problem: Problem, kernel: str, reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        module.launches(problem, kernel)
+
+
+def test_a_stage_of_another_file_is_refused() -> None:
+    for geometry in (
+        lambda: columns.geometry(CONV, "columns", 1),
+        lambda: frames.geometry(CONV, "frames", "x", ("planes", "frames")),
+        lambda: winograd_cuda.geometry(CONV, "winograd3_image", ("x", "v")),
+    ):
+        with pytest.raises(UsageError, match=r"no kernel \w+ in \w+\.cu; there are"):
+            geometry()
+
+
+def test_a_sum_too_long_or_a_tile_too_empty_is_refused() -> None:
+    first = Conv(16, 3, 224, 224, 96, 11, 11, 4, 2)
+    assert implicit.refused(first) is None
+    assert "of the 64 rows of a tile 3 would be of use" in str(implicit.refused(replace(first, direction="dgrad")))
+    assert "12 blocks would each sum 48400 terms" in str(implicit.refused(replace(first, direction="wgrad")))

@@ -1,10 +1,11 @@
-"""The questions to NVML against a module that answers some of them."""
+"""The questions to NVML against a stand-in of pynvml that answers some of them."""
 
 from __future__ import annotations
 
 import ctypes
 import sys
-from types import SimpleNamespace
+from importlib.machinery import ModuleSpec
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,14 +13,64 @@ import pytest
 from kernels.errors import Unavailable
 from kernels.libs import cuda, nvml
 from kernels.pace import Pace
-from tests.simulated import fake_nvml
-from tests.simulated.fake_nvml import ANSWERS, BUS, NVMLError
+
+BUS = "0000:17:00.0"
+
+
+class NVMLError(Exception):
+    def __init__(self, text: object = "Not Supported") -> None:
+        super().__init__(text)
+
+
+ANSWERS: dict[str, Any] = {
+    "nvmlDeviceGetClockInfo": {1: 1980, 2: 3201},
+    "nvmlDeviceGetTemperature": {0: 41},
+    "nvmlDeviceGetPowerUsage": 123456,
+    "nvmlDeviceGetEnforcedPowerLimit": 700000,
+    "nvmlDeviceGetMaxClockInfo": {1: 1981, 2: 3202},
+    "nvmlDeviceGetCurrPcieLinkGeneration": 1,
+    "nvmlDeviceGetMaxPcieLinkGeneration": 5,
+    "nvmlDeviceGetCurrPcieLinkWidth": 8,
+    "nvmlDeviceGetMaxPcieLinkWidth": 16,
+    "nvmlDeviceGetComputeMode": 3,
+    "nvmlDeviceGetEccMode": [0, 1],
+}
+
+
+def pynvml(change: dict[str, Any] | None = None) -> Any:
+    """The module pynvml; a question whose answer is None does not exist in it, one answered by an error raises it."""
+    made: Any = ModuleType("pynvml")
+    made.__spec__ = ModuleSpec("pynvml", None)
+    made.NVMLError = NVMLError
+    made.nvmlInit = lambda: None
+    made.nvmlSystemGetDriverVersion = lambda: "580.65"
+
+    def handle(bus: str) -> int:
+        if bus != BUS:
+            raise NVMLError
+        return 7
+
+    def asked(answer: Any) -> Any:
+        def ask(handle: int, *which: int) -> Any:
+            assert handle == 7
+            if isinstance(answer, Exception):
+                raise answer
+            return answer[which[0]] if which else answer
+
+        return ask
+
+    made.nvmlDeviceGetHandleByPciBusId = handle
+    for name, answer in (ANSWERS | (change or {})).items():
+        if answer is not None:
+            setattr(made, name, asked(answer))
+    return made
+
 
 VIOLATIONS = "nvmlDeviceGetViolationStatus"
 
 
 def gpu(monkeypatch: pytest.MonkeyPatch, change: dict[str, Any] | None = None) -> nvml.Gpu:
-    monkeypatch.setitem(sys.modules, "pynvml", fake_nvml.module(change))
+    monkeypatch.setitem(sys.modules, "pynvml", pynvml(change))
     return nvml.open_gpu(BUS)
 
 
@@ -86,7 +137,7 @@ def test_what_renamed_or_unknown_answers_become(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_one_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = fake_nvml.module()
+    module = pynvml()
     monkeypatch.setitem(sys.modules, "pynvml", module)
     told = r"^NVML has no GPU at 0000:99:00\.0 \(NVMLError: Not Supported\): see nvidia-smi$"
     with pytest.raises(Unavailable, match=told):

@@ -12,7 +12,7 @@ from kernels.dtypes import STORED
 from kernels.nvcc import Geometry
 from kernels.ops.mma import Mma, gpu
 from kernels.problem import Operand
-from tests.simulated import assembly, launcher
+from tests.simulated import launcher
 
 pytestmark = pytest.mark.skipif(launcher.missing() is not None, reason=launcher.missing() or "")
 
@@ -154,13 +154,13 @@ def test_what_it_does_not_know_is_refused(body: str, told: str) -> None:
 
 
 def test_a_file_without_assembly_is_left_as_it_is() -> None:
-    assert assembly.called(HEAD) == HEAD
+    assert launcher.with_ptx(HEAD) == HEAD
 
 
 def test_colons_and_parentheses_in_strings_are_text() -> None:
     text = 'asm volatile("a::b) \\"(: %0;" : "=r"(f(x)[1]) : "r"(y), "l"(z) : "memory"); g(1 ? 2 : 3);'
-    assert assembly.called(text).endswith(
+    assert launcher.with_ptx(text).endswith(
         'ptx_run("a::b) \\"(: %0;" ,  ptx_out(f(x)[1]) ,  ptx_in(y), ptx_in(z) ); g(1 ? 2 : 3);'
     )
     with pytest.raises(ValueError, match="is not closed"):
-        assembly.called('asm volatile("a;"')
+        launcher.with_ptx('asm volatile("a;"')

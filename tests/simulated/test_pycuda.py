@@ -218,25 +218,3 @@ def test_one_that_cannot_be_used_is_one_line(fake: Fake, monkeypatch: pytest.Mon
     monkeypatch.setattr(cuda.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(Unavailable, match=r"^pycuda is not installed: pip install 'kernelgap\[pycuda\]'$"):
         pycuda.load()
-
-
-@pytest.mark.parametrize(
-    ("here", "told"),
-    [
-        ({"cupy", "pycuda"}, None),
-        ({"pycuda"}, None),
-        ({"cupy"}, "pycuda is not installed: pip install 'kernelgap[pycuda]'"),
-        (set(), "pycuda is not installed: pip install 'kernelgap[pycuda]'"),
-    ],
-)
-def test_what_is_missing(monkeypatch: pytest.MonkeyPatch, here: set[str], told: str | None) -> None:
-    """CuPy is not."""
-    monkeypatch.setattr(cuda, "driver_missing", lambda: None)
-    monkeypatch.setattr(cuda.importlib.util, "find_spec", lambda name: name if name in here else None)
-    assert pycuda.missing() == told
-
-
-def test_without_a_driver_that_is_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cuda, "driver_missing", lambda: "no NVIDIA driver")
-    monkeypatch.setattr(cuda.importlib.util, "find_spec", lambda name: None)
-    assert pycuda.missing() == "no NVIDIA driver"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +16,65 @@ from kernels.ops.launch import Calls
 from kernels.ops.launch import gpu as launch
 from kernels.ops.update import cuda_variants as update
 from kernels.ops.update.problem import Update
-from tests.simulated.fake_torch import WARNING, New, Old, Tensor, Torch
+from tests.simulated.fake_tensors import cuts_products
+
+WARNING = "Please use the new API settings to control TF32 behavior"
+
+
+class Old:
+    """Of torch before 2.9: one flag, and no other attribute is set or found."""
+
+    __slots__ = ("allow_tf32",)
+
+    def __init__(self) -> None:
+        self.allow_tf32 = False
+
+
+class New:
+    """From torch 2.9 on: a word. The flag is still there, and warns; to ask for it after the word was set fails."""
+
+    __slots__ = ("_flag", "_word")
+
+    def __init__(self) -> None:
+        self._flag, self._word = False, "none"
+
+    @property
+    def fp32_precision(self) -> str:
+        return self._word
+
+    @fp32_precision.setter
+    def fp32_precision(self, word: str) -> None:
+        assert word in ("none", "ieee", "tf32")
+        self._word = word
+
+    @property
+    def allow_tf32(self) -> bool:
+        if self._flag != (self._word == "tf32"):
+            raise RuntimeError("you have used mix of the legacy and new APIs to set the TF32 status")
+        warnings.warn(WARNING, UserWarning, stacklevel=2)
+        return self._flag
+
+    @allow_tf32.setter
+    def allow_tf32(self, flag: bool) -> None:
+        warnings.warn(WARNING, UserWarning, stacklevel=2)
+        self._flag, self._word = flag, "tf32" if flag else "none"
+
+
+class Tensor:
+    def t(self) -> Tensor:
+        return self
+
+
+class Torch:
+    """As much of the module as a product needs; `made` tells of each whether it was cut to TF32."""
+
+    def __init__(self, switch: Any) -> None:
+        self.backends = SimpleNamespace(cuda=SimpleNamespace(matmul=switch))
+        self.made: list[bool] = []
+
+    def mm(self, a: Tensor, b: Tensor, out: Tensor) -> None:
+        self.made.append(cuts_products(self.backends.cuda.matmul))
+
 
 DEVICE: Any = SimpleNamespace(allocate=lambda nbytes: np.zeros(nbytes, np.uint8))
 

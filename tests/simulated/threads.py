@@ -19,8 +19,7 @@ import numpy as np
 from kernels.dtypes import STORED, decode, encode
 from kernels.nvcc import Geometry
 from kernels.problem import Operand
-from tests.simulated import assembly, launcher
-from tests.simulated.compiled import compiled as kept
+from tests.simulated import launcher
 
 if TYPE_CHECKING:
     from kernels.problem import Arrays
@@ -97,7 +96,7 @@ def _first(text: str) -> str:
 @functools.cache
 def compiled(text: str) -> bytes:
     """The program that C++ makes, as a file's contents."""
-    return kept(text, FLAGS).read_bytes()
+    return launcher.compiled(text, FLAGS).read_bytes()
 
 
 def _written(folder: str, program: bytes) -> Path:
@@ -170,7 +169,8 @@ def _program(source: str) -> bytes:
     table = ", ".join(f"launch_{name}" for name in names)
     main = f"int main(int, char **files) {{ return threads::program(files, {{{table}}}); }}"
     return compiled(
-        f'#include "{HEADER}"\n#line 1 "kernels.cu"\n{assembly.called(source)}\n#line 1 "entries"\n{entries}\n{main}\n'
+        f'#include "{HEADER}"\n#line 1 "kernels.cu"\n{launcher.with_ptx(source)}\n'
+        f'#line 1 "entries"\n{entries}\n{main}\n'
     )
 
 

@@ -1,5 +1,5 @@
-"""Products that are made to pass a check and be fast, each named after its way. Some are refused before anything is
-timed; the others are right whenever that check looks, and are for the witnesses among timed visits, and the clock."""
+"""Products that are made to pass a check and be fast, each named after its way; most do the same to a triad. Some are
+refused before anything is timed; the others are right whenever that check looks, and are for the verified samples."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ import numpy as np
 from kernels.launch import Bind, Entry, Launch
 from kernels.ops.gemm import native
 from kernels.ops.gemm.problem import Gemm
+from kernels.ops.stream.problem import Stream
 from tests.wrong.kernels import at, honest, made, right_answer, to_bits, variant
 
 if TYPE_CHECKING:
@@ -30,10 +31,18 @@ GRID = 2.0**21  # steps to one
 FE_UPWARD = 0x800  # of x86, as <fenv.h> has it
 
 
-def lazy(problem: Gemm, left: Array, right: Array, c: Array) -> None:
+def parts(problem: Any, left: Array, right: Array, c: Array, share: tuple[int, int]) -> list[tuple[Array, ...]]:
+    """The operands of a share of the rows, and of the others; a triad's are of one row."""
+    if isinstance(problem, Stream):
+        most = c.shape[1] * share[0] // share[1]
+        return [tuple(x[:, part] for x in (left, right, c)) for part in (slice(most), slice(most, None))]
+    rows = problem.m * share[0] // share[1]
+    return [(left[part], right, c[part]) for part in (slice(rows), slice(rows, None))]
+
+
+def lazy(problem: Any, left: Array, right: Array, c: Array) -> None:
     """Four fifths of the rows; the others keep what they hold."""
-    rows = problem.m * SHARE[0] // SHARE[1]
-    c[:rows] = right_answer(problem, left[:rows], right, c[:rows])
+    honest(problem, *parts(problem, left, right, c, SHARE)[0])
 
 
 def each(name: str, product: Callable[[Gemm], Callable[[Gemm, Array, Array, Array], object]]) -> Any:
@@ -73,10 +82,9 @@ def same_call_again(problem: Gemm) -> Callable[..., object]:
 
     def product(problem: Gemm, left: Array, right: Array, c: Array) -> None:
         key = left.ctypes.data, right.ctypes.data, c.ctypes.data
-        seen = left[0, :8].tobytes() + right[0, :8].tobytes() + c[0, :8].tobytes()
-        if known.get(key) != seen:
+        if known.get(key) != first(left, right, c):
             honest(problem, left, right, c)
-            known[key] = left[0, :8].tobytes() + right[0, :8].tobytes() + c[0, :8].tobytes()
+            known[key] = first(left, right, c)
 
     return product
 
@@ -168,10 +176,10 @@ def sleeps(problem: Gemm, left: Array, right: Array, c: Array) -> None:
 
 def borrows_a_thread(problem: Gemm, left: Array, right: Array, c: Array) -> None:
     """An eighth of the rows in another thread, whose processor time is not its caller's."""
-    rows = problem.m * 7 // 8
-    other = threading.Thread(target=honest, args=(problem, left[rows:], right, c[rows:]))
+    mine, others = parts(problem, left, right, c, (7, 8))
+    other = threading.Thread(target=honest, args=(problem, *others))
     other.start()
-    honest(problem, left[:rows], right, c[:rows])
+    honest(problem, *mine)
     other.join()
 
 
@@ -253,7 +261,7 @@ KNOWS_THE_VECTORS = made("KNOWS_THE_VECTORS", knows_the_vectors)
 def reads_past_b(problem: Gemm, left: Array, right: Array, c: Array) -> None:
     """A vector too far: the element behind the last of B, times what a small number would hide."""
     honest(problem, left, right, c)
-    c[-1, -1] += np.float32(1e-3) * at(right, problem.k * (problem.n + problem.ld_pad))[0]
+    c[-1, -1] += np.float32(1e-3) * at(right, problem.operands()[1].nbytes // 4)[0]
 
 
 def reads_and_drops(problem: Gemm, left: Array, right: Array, c: Array) -> None:
@@ -263,9 +271,9 @@ def reads_and_drops(problem: Gemm, left: Array, right: Array, c: Array) -> None:
 
 
 def spills_its_corner(problem: Gemm, left: Array, right: Array, c: Array) -> None:
-    """Writes one element most of a row behind C."""
+    """Writes one element 704 bytes behind C."""
     honest(problem, left, right, c)
-    at(c, problem.m * (problem.n + problem.ld_pad) + problem.n - 16)[...] = 0
+    at(c, problem.operands()[2].nbytes // 4 + 176)[...] = 0
 
 
 READS_PAST_B = made("READS_PAST_B", reads_past_b)

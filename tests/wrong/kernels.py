@@ -9,18 +9,19 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from kernels.launch import Bind, Launch
 from kernels.ops.gemm.problem import Gemm
+from kernels.ops.stream.problem import SCALE, Stream
 from kernels.variant import Variant
 
 if TYPE_CHECKING:
     from kernels.problem import Array
 
-Product: TypeAlias = "Callable[[Gemm, Array, Array, Array], object]"
+Product: TypeAlias = "Callable[[Any, Array, Array, Array], object]"
 LATE = 0.05  # seconds
 TIMED = 30  # by then the check is over and the clock runs
 
@@ -30,13 +31,13 @@ def variant(name: str, prepare: Callable[[Gemm, object, object], Bind]) -> Varia
 
 
 def made(name: str, product: Product) -> Variant[Gemm]:
-    """A row whose launch is `product(problem, op(A), op(B), C)`."""
+    """A row whose launch is `product(problem, op(A), op(B), C)`, or the same of a triad's a, b and y."""
 
     def prepare(problem: Gemm, device: object, setting: object) -> Bind:
         def bind(buffers: Sequence[Array]) -> Launch:
             a, b, c = buffers
-            left = a if problem.trans[0] == "n" else a.T
-            right = b if problem.trans[1] == "n" else b.T
+            trans = getattr(problem, "trans", "nn")
+            left, right = a if trans[0] == "n" else a.T, b if trans[1] == "n" else b.T
             return Launch(partial(product, problem, left, right, c))
 
         return bind
@@ -44,13 +45,15 @@ def made(name: str, product: Product) -> Variant[Gemm]:
     return variant(name, prepare)
 
 
-def right_answer(problem: Gemm, left: Array, right: Array, c: Array) -> Array:
+def right_answer(problem: Gemm | Stream, left: Array, right: Array, c: Array) -> Array:
     """What an honest kernel would write; no fault is in it."""
+    if isinstance(problem, Stream):
+        return left + np.float32(SCALE) * right
     product = np.float32(problem.alpha) * (left @ right)
     return product + np.float32(problem.beta) * c if problem.beta else product
 
 
-def honest(problem: Gemm, left: Array, right: Array, c: Array) -> None:
+def honest(problem: Gemm | Stream, left: Array, right: Array, c: Array) -> None:
     c[...] = right_answer(problem, left, right, c)
 
 

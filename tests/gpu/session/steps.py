@@ -32,7 +32,7 @@ SPARE = 150.0  # seconds below which a step is not begun that has what the other
 ROOM = 8 << 20  # bytes of a log: what collects the files takes 16 MiB of each
 TESTS = {  # of tests/gpu; on the fake device the last alone
     1: ("hold",),
-    2: ("rows", "rungs", "update_rows", "elementwise_rows", "whole"),
+    2: ("rows", "rungs", "elementwise_rows", "whole"),
     3: ("suite_kernels", "tools"),
     4: ("conv_rows", "transfer_rows"),
     5: ("steps",),  # on a GPU alone

@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,7 +22,6 @@ from micro.gemm import BENCHMARK
 from micro.planning import options
 from micro.worker import check
 from tests.conftest import Ran
-from tests.simulated.fake_perf import Perf
 
 Gemm = Callable[..., Ran]
 ROOT = Path(__file__).parents[3]
@@ -29,6 +29,24 @@ SIZE = ("--m", "8", "--n", "8", "--k", "8", "--variant", "openblas")
 FAKE = ("--device", "fake")
 # The end of the command's process closes its FIFOs, and no test is one.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
+
+
+class Perf(threading.Thread):
+    """perf's end of the two FIFOs that switch it on and off: writes down each word and answers it."""
+
+    def __init__(self, folder: Path, journal: list[str]) -> None:
+        super().__init__(daemon=True)
+        self.fifos = folder / "control", folder / "answer"
+        for path in self.fifos:
+            os.mkfifo(path)
+        self._journal = journal
+
+    def run(self) -> None:
+        with self.fifos[0].open() as control, self.fifos[1].open("w") as answer:
+            for word in control:
+                self._journal.append(word.strip())
+                answer.write("ack\n")
+                answer.flush()
 
 
 @pytest.fixture

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kernels.errors import LaunchError, SuiteError
 from kernels.users import raised
-from micro.worker.messages import Message, R, Serves
+from micro.worker.messages import Message, R
+
+if TYPE_CHECKING:
+    from micro.worker.host import Host
 
 
 class Client(Protocol):
@@ -65,7 +68,7 @@ def ask_all(clients: Sequence[Client], requests: Sequence[Message[R]], patience:
 class Local:
     """The host in this process, for the fake device, whose kernels cannot crash."""
 
-    def __init__(self, host: Serves) -> None:
+    def __init__(self, host: Host) -> None:
         self.host = host
 
     def send(self, request: Message[Any]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -13,35 +12,21 @@ if TYPE_CHECKING:
     from kernels.problem import Array
     from micro.worker.check import Passed
     from micro.worker.counters import Counters
+    from micro.worker.host import Host
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
-
-
-class Serves(Protocol):
-    """The methods of a host; each is one of the requests below."""
-
-    def prepare(self, case: Case) -> PreparedCase: ...
-
-    def check(self, case: Case, seed: int, evidence: Path | None = None, keep: bool = False) -> Passed: ...
-
-    def names(self, cases: Sequence[Case]) -> list[tuple[str, ...]]: ...
-
-    def open(self, cases: Sequence[Case], mine: Sequence[bool], seed: int) -> list[list[float]]: ...
-
-    def settle(self, calls: Sequence[Sequence[float]], visit: float) -> ContestCost: ...
-
-    def look(self, first: int, rounds: int, only: int | None = None, canary: bool = True) -> RoundBatch: ...
-
-    def close(self) -> None: ...
-
-    def running(self) -> int: ...
+# Ways in which a field of a batch of rounds joins that of another batch. Arrays of samples and places, and tuples of
+# counts, flags and latest figures, have a column for each case.
+SAMPLES, PLACES, COUNTS, FLAGS, LATEST, TOTAL, UNION, STATE, CAUSES = (
+    {"join": way} for way in ("samples", "places", "counts", "flags", "latest", "total", "union", "state", "causes")
+)
 
 
 class Message(Protocol[R_co]):
     """A request to a worker; `on` serves it there."""
 
-    def on(self, host: Serves) -> R_co: ...
+    def on(self, host: Host) -> R_co: ...
 
 
 @dataclass(frozen=True)
@@ -50,7 +35,7 @@ class Prepare:
 
     case: Case
 
-    def on(self, host: Serves) -> PreparedCase:
+    def on(self, host: Host) -> PreparedCase:
         return host.prepare(self.case)
 
 
@@ -65,7 +50,7 @@ class Check:
     evidence: Path | None = None
     keep: bool = False
 
-    def on(self, host: Serves) -> Passed:
+    def on(self, host: Host) -> Passed:
         return host.check(self.case, self.seed, self.evidence, self.keep)
 
 
@@ -75,7 +60,7 @@ class Names:
 
     cases: tuple[Case, ...]
 
-    def on(self, host: Serves) -> list[tuple[str, ...]]:
+    def on(self, host: Host) -> list[tuple[str, ...]]:
         return host.names(self.cases)
 
 
@@ -87,7 +72,7 @@ class Open:
     mine: tuple[bool, ...]
     seed: int
 
-    def on(self, host: Serves) -> list[list[float]]:
+    def on(self, host: Host) -> list[list[float]]:
         return host.open(self.cases, self.mine, self.seed)
 
 
@@ -98,7 +83,7 @@ class Settle:
     calls: list[list[float]]
     visit: float
 
-    def on(self, host: Serves) -> ContestCost:
+    def on(self, host: Host) -> ContestCost:
         return host.settle(self.calls, self.visit)
 
 
@@ -111,7 +96,7 @@ class Look:
     only: int | None = None
     canary: bool = True
 
-    def on(self, host: Serves) -> RoundBatch:
+    def on(self, host: Host) -> RoundBatch:
         return host.look(self.first, self.rounds, self.only, self.canary)
 
 
@@ -119,7 +104,7 @@ class Look:
 class Close:
     """Request to forget the open contest."""
 
-    def on(self, host: Serves) -> None:
+    def on(self, host: Host) -> None:
         host.close()
 
 
@@ -150,19 +135,21 @@ class ContestCost:
 class RoundBatch:
     """Samples of a batch of rounds; arrays are rounds × cases."""
 
-    wall: Array  # seconds of one use
-    cpu: Array  # seconds of one use by the processor's clock, with voluntary waits
-    lost: Array  # share of the sample lost to other processes
-    places: Array  # of the first operand
-    canary: dict[str, float]
-    counters: Counters
-    faults: int
-    seconds: float
-    state: dict[str, float] = field(default_factory=dict)  # clock at the end; at first also temperature and power
-    launches: tuple[int, ...] = ()  # per sample at the end, by case
-    broken: tuple[int, ...] = ()  # samples of each case whose hold broke
-    unheld: tuple[bool, ...] = ()  # cases whose stream was not held
-    slowed: dict[str, float] = field(default_factory=dict)  # seconds with the clock held down, by cause
-    witnesses: tuple[int, ...] = ()  # verified samples of each case in the contest so far
-    witnessing: float = 0.0  # seconds that verification took in these rounds
-    waits: tuple[float, ...] = ()  # seconds of a use that each case waited voluntarily, over all rounds
+    wall: Array = field(metadata=SAMPLES)  # seconds of one use
+    cpu: Array = field(metadata=SAMPLES)  # seconds of one use by the processor's clock, with voluntary waits
+    lost: Array = field(metadata=SAMPLES)  # share of the sample lost to other processes
+    places: Array = field(metadata=PLACES)  # of the first operand
+    canary: dict[str, float] = field(metadata=UNION)
+    counters: Counters = field(metadata=TOTAL)
+    faults: int = field(metadata=TOTAL)
+    seconds: float = field(metadata=TOTAL)
+    # The clock at the end; at first also temperature and power.
+    state: dict[str, float] = field(metadata=STATE, default_factory=dict)
+    launches: tuple[int, ...] = field(metadata=LATEST, default=())  # per sample at the end, by case
+    broken: tuple[int, ...] = field(metadata=COUNTS, default=())  # samples of each case whose hold broke
+    unheld: tuple[bool, ...] = field(metadata=FLAGS, default=())  # cases whose stream was not held
+    # Seconds with the clock held down, by cause.
+    slowed: dict[str, float] = field(metadata=CAUSES, default_factory=dict)
+    witnesses: tuple[int, ...] = field(metadata=LATEST, default=())  # verified samples of each case so far
+    witnessing: float = field(metadata=TOTAL, default=0.0)  # seconds that verification took in these rounds
+    waits: tuple[float, ...] = field(metadata=COUNTS, default=())  # seconds of a use that each case waited voluntarily

@@ -17,8 +17,7 @@ from micro.answers import few_rounds, why
 from micro.command import environment as machine
 from micro.command import forecast
 from micro.command import names as command_names
-from micro.command.outputs import open_outputs, say
-from micro.command.progress import Progress
+from micro.command.outputs import Progress, open_outputs, say
 from micro.measuring import replicates
 from micro.measuring.canary_history import History
 from micro.measuring.checks import Checks, refuse_size

@@ -10,7 +10,7 @@ import pytest
 
 from kernels.ops.gemm import Gemm
 from kernels.setting import Setting
-from micro.measuring.path import path
+from micro.measuring.results import path
 from micro.measuring.rounds import Goal
 from micro.planning.contest import Case
 from micro.worker.messages import ContestCost

@@ -152,7 +152,7 @@ def _widened(batch: RoundBatch, columns: Sequence[int], width: int) -> RoundBatc
 
     ways = {"samples": wide, "places": wide, "counts": spread, "flags": spread, "latest": spread}
     names = {x.name: ways[x.metadata["join"]] for x in fields(batch) if x.metadata["join"] in ways}
-    return replace(batch, **{name: widen(getattr(batch, name)) for name, widen in names.items()})
+    return replace(batch, **{name: widen(vars(batch)[name]) for name, widen in names.items()})
 
 
 def stack(looks: Sequence[RoundBatch]) -> RoundBatch:
@@ -162,12 +162,9 @@ def stack(looks: Sequence[RoundBatch]) -> RoundBatch:
 
 def _joined(ways: Joins, first: RoundBatch, other: RoundBatch) -> RoundBatch:
     """Join two batches field by field; a field whose way is not among these stays the first batch's."""
-    return RoundBatch(
-        *(
-            ways.get(x.metadata["join"], _earlier)(getattr(first, x.name), getattr(other, x.name))
-            for x in fields(RoundBatch)
-        )
-    )
+    ours, theirs = vars(first), vars(other)
+    joined = {x.name: ways.get(x.metadata["join"], _earlier)(ours[x.name], theirs[x.name]) for x in fields(RoundBatch)}
+    return RoundBatch(**joined)
 
 
 def added(first: Sequence[N], second: Sequence[N]) -> tuple[N, ...]:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from kernels.errors import LaunchError, SuiteError
 from kernels.users import raised
-from micro.worker.messages import Message, R
-
-if TYPE_CHECKING:
-    from micro.worker.host import Host
+from micro.worker.messages import Message, R, Serves
 
 
 class Client(Protocol):
@@ -68,7 +65,7 @@ def ask_all(clients: Sequence[Client], requests: Sequence[Message[R]], patience:
 class Local:
     """The host in this process, for the fake device, whose kernels cannot crash."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Serves) -> None:
         self.host = host
 
     def send(self, request: Message[Any]) -> None:

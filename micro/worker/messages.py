@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -12,7 +13,6 @@ if TYPE_CHECKING:
     from kernels.problem import Array
     from micro.worker.check import Passed
     from micro.worker.counters import Counters
-    from micro.worker.host import Host
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
@@ -23,10 +23,30 @@ SAMPLES, PLACES, COUNTS, FLAGS, LATEST, TOTAL, UNION, STATE, CAUSES = (
 )
 
 
+class Serves(Protocol):
+    """The methods of a host; each is one of the requests below."""
+
+    def prepare(self, case: Case) -> PreparedCase: ...
+
+    def check(self, case: Case, seed: int, evidence: Path | None = None, keep: bool = False) -> Passed: ...
+
+    def names(self, cases: Sequence[Case]) -> list[tuple[str, ...]]: ...
+
+    def open(self, cases: Sequence[Case], mine: Sequence[bool], seed: int) -> list[list[float]]: ...
+
+    def settle(self, calls: Sequence[Sequence[float]], visit: float) -> ContestCost: ...
+
+    def look(self, first: int, rounds: int, only: int | None = None, canary: bool = True) -> RoundBatch: ...
+
+    def close(self) -> None: ...
+
+    def running(self) -> int: ...
+
+
 class Message(Protocol[R_co]):
     """A request to a worker; `on` serves it there."""
 
-    def on(self, host: Host) -> R_co: ...
+    def on(self, host: Serves) -> R_co: ...
 
 
 @dataclass(frozen=True)
@@ -35,7 +55,7 @@ class Prepare:
 
     case: Case
 
-    def on(self, host: Host) -> PreparedCase:
+    def on(self, host: Serves) -> PreparedCase:
         return host.prepare(self.case)
 
 
@@ -50,7 +70,7 @@ class Check:
     evidence: Path | None = None
     keep: bool = False
 
-    def on(self, host: Host) -> Passed:
+    def on(self, host: Serves) -> Passed:
         return host.check(self.case, self.seed, self.evidence, self.keep)
 
 
@@ -60,7 +80,7 @@ class Names:
 
     cases: tuple[Case, ...]
 
-    def on(self, host: Host) -> list[tuple[str, ...]]:
+    def on(self, host: Serves) -> list[tuple[str, ...]]:
         return host.names(self.cases)
 
 
@@ -72,7 +92,7 @@ class Open:
     mine: tuple[bool, ...]
     seed: int
 
-    def on(self, host: Host) -> list[list[float]]:
+    def on(self, host: Serves) -> list[list[float]]:
         return host.open(self.cases, self.mine, self.seed)
 
 
@@ -83,7 +103,7 @@ class Settle:
     calls: list[list[float]]
     visit: float
 
-    def on(self, host: Host) -> ContestCost:
+    def on(self, host: Serves) -> ContestCost:
         return host.settle(self.calls, self.visit)
 
 
@@ -96,7 +116,7 @@ class Look:
     only: int | None = None
     canary: bool = True
 
-    def on(self, host: Host) -> RoundBatch:
+    def on(self, host: Serves) -> RoundBatch:
         return host.look(self.first, self.rounds, self.only, self.canary)
 
 
@@ -104,7 +124,7 @@ class Look:
 class Close:
     """Request to forget the open contest."""
 
-    def on(self, host: Host) -> None:
+    def on(self, host: Serves) -> None:
         host.close()
 
 

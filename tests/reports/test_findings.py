@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from reports import busy, findings, formats, step
+from reports import busy, findings, step
 from reports.record import Note, Run
 from tests.reports import made, made_step
-from tests.reports.runs import CONTEST, ENVIRONMENT, NOTE, RUN
+from tests.reports.runs import CONTEST, ENVIRONMENT, NOTE, RUN, formatted
 
 
 def test_of_one_plan_the_last_note_of_a_topic_stands_for_those_before() -> None:
@@ -65,10 +64,8 @@ def test_what_is_unfinished_is_said_with_the_command_that_goes_on(run: Run, sent
 
 @pytest.mark.parametrize("kind", ["text", "markdown"])
 def test_no_empty_table_stands_for_it(kind: str) -> None:
-    stream = io.StringIO()
-    formats.write(kind, Run(STOPPED, (), ROUNDS), stream)
-    assert "4 rounds lie here" in stream.getvalue()
-    assert "case" not in stream.getvalue() and "contender" not in stream.getvalue()
+    text = formatted(kind, Run(STOPPED, (), ROUNDS))
+    assert "4 rounds lie here" in text and "case" not in text and "contender" not in text
 
 
 DISTURBED: dict[str, Any] = {"rounds": tuple(range(27)), "samples": (1e-6,) * 27}
@@ -93,9 +90,7 @@ def test_a_busy_machine_is_said_first_with_what_it_means_by_clock(clock: str, re
     disturbed = both(clock=clock, rejected=tuple(range(rejected)), lost=24 / 27)
     assert busy.sentence(disturbed) == HEAD + words
     for kind in ("text", "markdown"):
-        stream = io.StringIO()
-        formats.write(kind, disturbed, stream)
-        assert stream.getvalue().splitlines()[0] == HEAD + words
+        assert formatted(kind, disturbed).splitlines()[0] == HEAD + words
 
 
 @pytest.mark.parametrize("more", [{"lost": 0.2}, {"lost": None}, {"clock": "event", "lost": 1.0}])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from micro.command import rival_runs
+from micro.command import spread
 from micro.contests import rivals
 from reports import next_run as paths
 from reports.record import Comparison
@@ -49,5 +49,5 @@ def test_a_run_that_took_another_path_does_not_count(path: str, took: tuple[str,
     assert one.took(took) == counts
     told = Comparison("c", "kernel", "a", "b", 1.5, 1.4, 1.6, 0.95, "slower", None, 0.01, 0.01, path=took)
     known: Any = {one.contest(0).name: SimpleNamespace(comparisons=(told,))}
-    (found,) = rival_runs.runs([one], 1, known)
+    (found,) = spread.runs([one], 1, known)
     assert (len(found.intervals), found.strayed) == ((1, 0) if counts else (0, 1))

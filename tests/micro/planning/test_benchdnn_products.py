@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kernels.ops.gemm.problem import Gemm
-from micro.planning.benchdnn_products import read
+from micro.planning.benchdnn import read_products as read
 from tests.conftest import Ran
 
 LIST = '# benchdnn --matmul\n64x512:512x256n"net:fc1*2"\n1x8x4:1x4x6_n"one"\n64x512:512x256:64x256\n8x4:4x6\n'

@@ -9,7 +9,7 @@ from kernels.faults import Cost
 from kernels.ops.pages.accounting import Account, Profile
 from micro.answers.page_costs import faults, timed
 from micro.findings.select import Band, interval, pairs, verdict
-from micro.planning.protocol import LONG
+from micro.planning.contest import LONG
 from reports import record, stats, units
 from reports.record import Run
 

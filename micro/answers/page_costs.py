@@ -9,8 +9,7 @@ from statistics import median
 from typing import Any
 
 from kernels.faults import Cost, Faults
-from micro.planning.contest import parse
-from micro.planning.protocol import LONG
+from micro.planning.contest import LONG, parse
 from reports import record, stats
 from reports.record import Run
 

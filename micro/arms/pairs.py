@@ -20,9 +20,8 @@ from micro.arms.results import NAMES, Case, Limits, contests, differing, held_ba
 from micro.command import environment as machine
 from micro.command.outputs import Progress, open_outputs, say
 from micro.command.session import open_run_file
-from micro.planning.contest import parse
+from micro.planning.contest import ACROSS, parse
 from micro.planning.options import Outputs
-from micro.planning.protocol import ACROSS
 from micro.worker.client import Died
 from micro.worker.json_child import JsonChild
 from micro.worker.process import ERRORS, POOLS

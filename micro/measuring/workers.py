@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from kernels.devices import kind_of
 from kernels.errors import KernelError, Unavailable
-from micro.planning.contest import Case
-from micro.planning.protocol import ACROSS, VISIT
+from micro.planning.contest import ACROSS, VISIT, Case
 from micro.worker.client import Died, ask
 from micro.worker.messages import Close, ContestCost, Look, Message, Open, R, RoundBatch, Settle
 from micro.worker.placement import orders

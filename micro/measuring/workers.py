@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from functools import partial, reduce
 from operator import add, or_
@@ -95,7 +95,7 @@ class Crew:
             if total is None:
                 total = batch
                 continue
-            mine = partial(_at_home, [home == key for home in self._home])
+            mine: Callable[[Any, Any], Any] = partial(_at_home, [home == key for home in self._home])
             total = _joined(TURN | {"places": mine, "latest": mine}, total, batch)
         assert total is not None
         return total
@@ -149,7 +149,13 @@ def _widened(batch: RoundBatch, columns: Sequence[int], width: int) -> RoundBatc
         by_column = dict(zip(columns, narrow, strict=True)) if narrow else {}
         return tuple(by_column.get(i, 0) for i in range(width)) if by_column else ()
 
-    ways = {"samples": wide, "places": wide, "counts": spread, "flags": spread, "latest": spread}
+    ways: dict[str, Callable[[Any], Any]] = {
+        "samples": wide,
+        "places": wide,
+        "counts": spread,
+        "flags": spread,
+        "latest": spread,
+    }
     names = {x.name: ways[x.metadata["join"]] for x in fields(batch) if x.metadata["join"] in ways}
     return replace(batch, **{name: widen(vars(batch)[name]) for name, widen in names.items()})
 
@@ -207,7 +213,7 @@ def _both(first: dict[str, float], second: dict[str, float]) -> dict[str, float]
     return first | second | (dict(zip(CLOCKS[1:], (min(clocks), max(clocks)), strict=True)) if clocks else {})
 
 
-Joins: TypeAlias = Mapping[str, Callable[[Any, Any], Any]]  # by the way in which a field joins
+Joins: TypeAlias = dict[str, Callable[[Any, Any], Any]]  # by the way in which a field joins
 AFTER: Joins = {  # later rounds
     "samples": _rows,
     "places": _rows,

@@ -141,7 +141,7 @@ def _measure(asked: TableRequest, file: RunFile) -> None:
     from kernels.devices.cpu import cores
     from macro.running import session
     from macro.tables import _text
-    from reports import texts, units
+    from reports import findings, units
     from reports.record import Note
 
     seed, say = int(file.run.environment.state["seed"]), partial(command.say, asked.outputs.quiet)
@@ -156,7 +156,7 @@ def _measure(asked: TableRequest, file: RunFile) -> None:
         session.contest(replace(group.plan, seed=seed), group.entries, "default", MARGIN, file, say)
     text = _text.text(asked.table, file.run, cores())
     if text not in [note.data.get("text") for note in file.run.notes]:
-        file.append(Note(texts.TABLE, {"table": asked.table.name, "text": text}))
+        file.append(Note(findings.TABLE, {"table": asked.table.name, "text": text}))
 
 
 def _carry(past: Sequence[Cells], now: Cells) -> None:

@@ -66,8 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def unpacked(values: Mapping[str, Any]) -> Duel:
     """Return the request from the parser's values. Raises UsageError."""
-    from micro.arms.client import module_in
-    from micro.arms.pairs import Duel, Place
+    from micro.arms.pairs import Duel, Place, module_in
     from micro.arms.results import Limits
 
     name, *words = values["words"] or [""]

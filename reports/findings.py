@@ -1,4 +1,4 @@
-"""Sentences about a run: its notes, its comparisons in one sentence, its unfinished contests."""
+"""Sentences and texts of a run: its notes, comparisons in one sentence, unfinished contests, explanations, advice."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 
-from reports import table, texts, units
+from reports import advice, attribution, prediction, step, table, units
 from reports.record import Comparison, Result, Run
 
 ROUND, WATCHED = "round", "watched"  # topics of the notes that keep rounds of `macro run` and of `macro explain`
+TABLE = "table"
+TOPICS = (attribution.TOPIC, step.TOPIC, TABLE)  # of their notes
 WORDS = {"slower": "slower", "faster": "faster", "same": "the same", "unresolved": "unresolved"}
 
 
@@ -17,7 +19,7 @@ def notes(run: Run) -> list[str]:
     """Return the sentences of the notes; of a plan, which its notes name, the last of each topic."""
     last: dict[object, list[str]] = {}
     for i, note in enumerate(run.notes):
-        if note.topic not in texts.TOPICS:
+        if note.topic not in TOPICS:
             last[(note.topic, note.data["of"]) if "of" in note.data else i] = note.data.get("sentences", [])
     return [sentence for sentences in last.values() for sentence in sentences]
 
@@ -58,7 +60,7 @@ def unfinished(run: Run) -> Iterator[str]:
             in_file = any(word.startswith("-o") for word in run.environment.command.split())
             yield f"Unfinished: {contest.contest}, {contest.stopped}{_on(run) if in_file else '.'}"
     kept = Counter(str(note.data.get("contest")) for note in run.notes if note.topic == ROUND)
-    has_texts = bool(texts.of(run))
+    has_texts = bool(texts(run))
     rounds = {contest: count for contest, count in kept.items() if contest not in ended}
     watched = sum(note.topic == WATCHED for note in run.notes)
     if watched and not has_texts:
@@ -77,3 +79,15 @@ def _on(run: Run) -> str:
         return "."
     resume = "" if "--resume" in command.split() else " --resume"
     return f"; to go on: {command}{resume}"
+
+
+def texts(run: Run) -> list[str]:
+    """Return all texts of a run, in the order in which they are printed."""
+    predictions = [prediction.text(run.predictions)] if run.predictions else []
+    steps = [*map(attribution.text, attribution.of(run)), *map(step.text, step.of(run))]
+    return [*steps, *tables(run), *advice.texts(run), *predictions]
+
+
+def tables(run: Run) -> list[str]:
+    """Return the last version of each table."""
+    return list({str(x.data.get("table")): str(x.data["text"]) for x in run.notes if x.topic == TABLE}.values())

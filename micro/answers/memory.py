@@ -12,7 +12,7 @@ from kernels.faults import Cost, Faults
 from kernels.ops.pages.accounting import Account, Profile
 from micro.findings.expected import expectations
 from micro.findings.select import timed
-from micro.planning.protocol import LONG
+from micro.planning.contest import LONG
 from reports import record, stats, units
 from reports.record import Run
 

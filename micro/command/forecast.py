@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import TYPE_CHECKING
 
-from micro.planning.protocol import LONG, WARM
+from micro.planning.contest import LONG, WARM, Budget, Contest
 from reports.stats import FEWEST, LOOKS
 from reports.units import counted
 
 if TYPE_CHECKING:
     from kernels.devices.base import Limits
-    from micro.planning.contest import Budget, Contest
     from micro.planning.request import Plan
     from reports import record
 

@@ -8,8 +8,7 @@ from contextlib import AbstractContextManager
 
 from kernels.devices import kind_of
 from kernels.errors import SuiteError
-from micro.planning.contest import Case, parse
-from micro.planning.protocol import PREPARE
+from micro.planning.contest import PREPARE, Case, parse
 from micro.worker.client import ask
 from micro.worker.messages import Names
 from micro.worker.process import Workers

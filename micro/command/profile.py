@@ -18,8 +18,7 @@ from kernels.devices import open_device
 from kernels.errors import LaunchError, SuiteError, Unavailable, UsageError, summary
 from kernels.isa import refusal, variables
 from micro.measuring.checks import refuse_size
-from micro.planning.contest import Case, Contest, one_case
-from micro.planning.protocol import WARM
+from micro.planning.contest import WARM, Case, Contest, one_case
 from micro.worker import check, guards
 from micro.worker.kernels import refuse_workspace
 from micro.worker.process import POOLS, pin

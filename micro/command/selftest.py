@@ -16,7 +16,7 @@ from typing import Any
 from kernels import state
 from kernels.devices import open_device
 from kernels.ops.fma import Fma
-from micro.command import figure, known_pairs, rival_runs, spread
+from micro.command import figure, known_pairs, spread
 from micro.command.figure import Figure
 from micro.command.outputs import for_people, open_outputs
 from micro.command.session import Session, session
@@ -99,11 +99,11 @@ class Selftest:
         for number in range(self._passes):
             self._at.progress.begin(f"run {number + 1} of {self._passes} of every pair of rivals")
             runner = self._at.runner.fresh(number)
-            rival_runs.take(self._rivals, number, self._at.runner.seed, self._taker(runner))
+            spread.take(self._rivals, number, self._at.runner.seed, self._taker(runner))
             pairs += [self._pair(known, runner) for known in quiet[number :: self._passes]]
         lines = [known_pairs.left_out(vague, needs, self._seconds)]
         lines += known_pairs.figures(pairs, False, self._full, noisy, same)
-        lines += rival_runs.figures(self._runs, self._pairs, self._spreads, noisy)
+        lines += spread.promises(self._runs, self._pairs, self._spreads, noisy)
         rest = self._at.runner.fresh(self._passes)
         lines += [*self._biases(noisy), *self._memory(rest)]
         if self._full:
@@ -113,7 +113,7 @@ class Selftest:
 
     @cached_property
     def _runs(self) -> list[spread.Runs]:
-        return rival_runs.runs(self._rivals, self._passes, self._known)
+        return spread.runs(self._rivals, self._passes, self._known)
 
     @cached_property
     def _spreads(self) -> dict[str, Any]:
@@ -133,7 +133,7 @@ class Selftest:
         """Rows of the table of paths."""
         return spread.rows(self._pairs, self._spreads)
 
-    def _taker(self, runner: Runner) -> rival_runs.Take:
+    def _taker(self, runner: Runner) -> spread.Take:
         def take(contest: Contest, seconds: float) -> record.Contest:
             if contest.name not in self._known:
                 self._at.progress.say(contest.name)

@@ -17,8 +17,7 @@ from micro.answers import why
 from micro.command import environment as machine
 from micro.command import forecast
 from micro.command import names as command_names
-from micro.command.outputs import open_outputs, say
-from micro.command.progress import Progress
+from micro.command.outputs import Progress, open_outputs, say
 from micro.findings.ratios import few_rounds
 from micro.measuring import replicates
 from micro.measuring.canary_history import History

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 from kernels.catalog import find
 from kernels.devices import kind_of
 from kernels.errors import BuildError, KernelError, LeftRunning, Unavailable, UsageError, WrongResult
-from micro.planning.contest import Case, Contest
+from micro.planning.contest import PREPARE, Case, Contest
 from micro.planning.options import option_of
-from micro.planning.protocol import PREPARE
 from micro.worker import process_state
 from micro.worker.check import Passed
 from micro.worker.client import Client, Died, ask

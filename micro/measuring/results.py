@@ -13,12 +13,13 @@ from kernels.catalog import find
 from kernels.devices import kind_of
 from micro.measuring import ceilings as case_ceilings
 from micro.measuring.checks import Outcome
-from micro.measuring.path import path
-from micro.measuring.rounds import CONTENDED, FOREIGN, Goal, Measurement
+from micro.measuring.rounds import CONTENDED, FOREIGN, Goal, Measurement, one_look
 from micro.planning.contest import Case, Contest
 from micro.planning.repeat import Repeat
 from micro.worker import evidence as worker_evidence
+from micro.worker.process import Workers
 from reports import record, stats
+from reports.next_run import FIXED, LOCKSTEP, ONE_LOOK, PYTHON, THREADS
 
 if TYPE_CHECKING:
     from kernels.devices.base import Limits
@@ -237,6 +238,28 @@ class Finished:
             if refusal := self._shares[i].refusal:
                 return f"{self.contest.cases[i].name} wrong: {refusal}"
         return None
+
+
+def path(cases: Sequence[Case], measurement: Measurement, goal: Goal, pair: tuple[int, int]) -> tuple[str, ...]:
+    """Return the path of a comparison: the clocks of its two cases, then the other properties of its timing.
+
+    The path is the key of the self-test's spread between runs. `pair`: columns of the measurement."""
+    return tuple(dict.fromkeys(_words(cases, measurement, goal, pair)))
+
+
+def _words(cases: Sequence[Case], m: Measurement, goal: Goal, pair: tuple[int, int]) -> Iterator[str]:
+    yield from (m.clocks[i] for i in pair)
+    if one_look(goal, m.opened):
+        yield ONE_LOOK
+    places = m.look.places[:, list(pair)]
+    if len(places) > 1 and (places == places[0]).all():
+        yield FIXED
+    if any(find(cases[i].problem.op, cases[i].variant).python for i in pair):
+        yield PYTHON
+    if any(case.setting.threads > 1 for case in cases):
+        yield THREADS
+    if len({Workers.key(case) for case in cases}) > 1:
+        yield LOCKSTEP
 
 
 def _recorded(setting: Setting) -> dict[str, Any]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
+from functools import partial, reduce
+from operator import add, or_
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from kernels.devices import kind_of
 from kernels.errors import KernelError, Unavailable
-from micro.planning.contest import Case
-from micro.planning.protocol import ACROSS, VISIT
+from micro.planning.contest import ACROSS, VISIT, Case
 from micro.worker.client import Died, ask
 from micro.worker.messages import Close, ContestCost, Look, Message, Open, R, RoundBatch, Settle
 from micro.worker.placement import orders
@@ -76,7 +78,7 @@ class Crew:
             return stack([self._round(first + i, patience, canary=canary and i == 0) for i in range(rounds)])
         total = self._look(self._keys[0], Look(first, rounds, canary=canary), patience)
         for key in self._teams:
-            total = _joined(total, self._look(key, Look(first, rounds, canary=False), patience))
+            total = _joined(BESIDE, total, self._look(key, Look(first, rounds, canary=False), patience))
         return total
 
     def _look(self, key: Key, request: Look, patience: float) -> RoundBatch:
@@ -84,10 +86,6 @@ class Crew:
 
     def _round(self, number: int, patience: float, canary: bool) -> RoundBatch:
         """Run each case once, in random order, each in its worker while the others block on their pipes."""
-        from dataclasses import replace
-
-        import numpy as np
-
         total: RoundBatch | None = None
         order = orders(self._seed, number, 1, len(self.cases))[0]
         sings = next(case for case in order if self._home[case] in self._keys) if canary else None
@@ -97,24 +95,8 @@ class Crew:
             if total is None:
                 total = batch
                 continue
-            mine = [home == key for home in self._home]
-            total = replace(
-                _joined(total, batch),
-                canary=total.canary | batch.canary,
-                places=np.where(mine, batch.places, total.places),
-                counters=total.counters + batch.counters,
-                faults=total.faults + batch.faults,
-                seconds=total.seconds + batch.seconds,
-                state=total.state | batch.state,
-                launches=tuple(
-                    b if at_home else a for a, b, at_home in zip(total.launches, batch.launches, mine, strict=True)
-                ),
-                slowed=_summed(total.slowed, batch.slowed),
-                witnesses=tuple(
-                    b if at_home else a for a, b, at_home in zip(total.witnesses, batch.witnesses, mine, strict=True)
-                ),
-                witnessing=total.witnessing + batch.witnessing,
-            )
+            mine: Callable[[Any, Any], Any] = partial(_at_home, [home == key for home in self._home])
+            total = _joined(TURN | {"places": mine, "latest": mine}, total, batch)
         assert total is not None
         return total
 
@@ -153,8 +135,6 @@ def _home(workers: Workers, ceiling: Case, cases: Sequence[Case]) -> Key:
 
 def _widened(batch: RoundBatch, columns: Sequence[int], width: int) -> RoundBatch:
     """Extend a worker's rounds to all cases of the contest, with zeros for cases not opened there."""
-    from dataclasses import replace
-
     import numpy as np
 
     if len(columns) == width:
@@ -169,68 +149,58 @@ def _widened(batch: RoundBatch, columns: Sequence[int], width: int) -> RoundBatc
         by_column = dict(zip(columns, narrow, strict=True)) if narrow else {}
         return tuple(by_column.get(i, 0) for i in range(width)) if by_column else ()
 
-    return replace(
-        batch,
-        wall=wide(batch.wall),
-        cpu=wide(batch.cpu),
-        lost=wide(batch.lost),
-        places=wide(batch.places),
-        launches=spread(batch.launches),
-        broken=spread(batch.broken),
-        unheld=spread(batch.unheld),
-        witnesses=spread(batch.witnesses),
-        waits=spread(batch.waits),
-    )
-
-
-def _joined(first: RoundBatch, other: RoundBatch) -> RoundBatch:
-    """Add samples of the same rounds from two workers; system counters are the first worker's.
-
-    While a team runs, the other worker's pool may still spin, which is no foreign load."""
-    from dataclasses import replace
-
-    return replace(
-        first,
-        wall=first.wall + other.wall,
-        cpu=first.cpu + other.cpu,
-        lost=first.lost + other.lost,
-        places=first.places + other.places,
-        launches=added(first.launches, other.launches),
-        unheld=tuple(map(max, first.unheld, other.unheld)),
-        broken=added(first.broken, other.broken),
-        witnesses=added(first.witnesses, other.witnesses),
-        waits=added(first.waits, other.waits),
-    )
+    ways: dict[str, Callable[[Any], Any]] = {
+        "samples": wide,
+        "places": wide,
+        "counts": spread,
+        "flags": spread,
+        "latest": spread,
+    }
+    names = {x.name: ways[x.metadata["join"]] for x in fields(batch) if x.metadata["join"] in ways}
+    return replace(batch, **{name: widen(vars(batch)[name]) for name, widen in names.items()})
 
 
 def stack(looks: Sequence[RoundBatch]) -> RoundBatch:
-    import numpy as np
+    """Join batches of the same cases, one after another."""
+    return reduce(partial(_joined, AFTER), looks)
 
-    total = looks[0]
-    for look in looks[1:]:
-        total = RoundBatch(
-            np.concatenate([total.wall, look.wall]),
-            np.concatenate([total.cpu, look.cpu]),
-            np.concatenate([total.lost, look.lost]),
-            np.concatenate([total.places, look.places]),
-            total.canary | look.canary,
-            total.counters + look.counters,
-            total.faults + look.faults,
-            total.seconds + look.seconds,
-            _both(total.state, look.state),
-            look.launches,
-            added(total.broken, look.broken),
-            look.unheld,
-            _summed(total.slowed, look.slowed),
-            look.witnesses,
-            total.witnessing + look.witnessing,
-            added(total.waits, look.waits),
-        )
-    return total
+
+def _joined(ways: Joins, first: RoundBatch, other: RoundBatch) -> RoundBatch:
+    """Join two batches field by field; a field whose way is not among these stays the first batch's."""
+    ours, theirs = vars(first), vars(other)
+    joined = {x.name: ways.get(x.metadata["join"], _earlier)(ours[x.name], theirs[x.name]) for x in fields(RoundBatch)}
+    return RoundBatch(**joined)
 
 
 def added(first: Sequence[N], second: Sequence[N]) -> tuple[N, ...]:
     return tuple(a + b for a, b in zip(first, second, strict=True))
+
+
+def _rows(first: Array, later: Array) -> Array:
+    import numpy as np
+
+    return np.concatenate([first, later])
+
+
+def _earlier(first: Any, second: Any) -> Any:
+    return first
+
+
+def _later(first: Any, second: Any) -> Any:
+    return second
+
+
+def _largest(first: Sequence[N], second: Sequence[N]) -> tuple[N, ...]:
+    return tuple(map(max, first, second))
+
+
+def _at_home(mine: Sequence[bool], first: Any, second: Any) -> Any:
+    """Return the columns of the cases at home in the second batch's worker from there, all others from the first."""
+    import numpy as np
+
+    if isinstance(first, tuple):
+        return tuple(b if at_home else a for a, b, at_home in zip(first, second, mine, strict=True))
+    return np.where(mine, second, first)
 
 
 def _summed(first: dict[str, float], second: dict[str, float]) -> dict[str, float]:
@@ -241,3 +211,22 @@ def _both(first: dict[str, float], second: dict[str, float]) -> dict[str, float]
     """Merge states: the later one, with the least and the largest multiprocessor clock."""
     clocks = [x[name] for x in (first, second) for name in CLOCKS if name in x]
     return first | second | (dict(zip(CLOCKS[1:], (min(clocks), max(clocks)), strict=True)) if clocks else {})
+
+
+Joins: TypeAlias = dict[str, Callable[[Any, Any], Any]]  # by the way in which a field joins
+AFTER: Joins = {  # later rounds
+    "samples": _rows,
+    "places": _rows,
+    "counts": added,
+    "flags": _largest,
+    "latest": _later,
+    "total": add,
+    "union": or_,
+    "state": _both,
+    "causes": _summed,
+}
+# The same round, another case's turn; places and latest figures are those of the worker in which a case is at home.
+TURN: Joins = AFTER | {"samples": add, "state": or_}
+# The same rounds of other cases in a team. While it runs, the other worker's pool may still spin, which is no foreign
+# load: all else, system counters too, is the first worker's.
+BESIDE: Joins = {"samples": add, "places": add, "counts": added, "flags": _largest, "latest": _largest}

@@ -1,7 +1,8 @@
-"""Convolutions in the words of benchdnn, oneDNN's benchmark: `g2mb256ic96ih27oc256oh27kh5ph2n"conv2"`.
+"""Convolutions and products in the words of benchdnn, oneDNN's benchmark.
 
-There dilation is counted from 0. A width that is not given equals the height; padding that is not given follows from
-the outputs. The last padding, at the bottom and on the right, is never given: it follows from the outputs."""
+A convolution: `g2mb256ic96ih27oc256oh27kh5ph2n"conv2"`; a product, source by weights: `64x512:512x256n"fc1"`.
+Dilation is counted from 0. A width that is not given equals the height; padding that is not given follows from the
+outputs. The last padding, at the bottom and on the right, is never given: it follows from the outputs."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ import functools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 from kernels.errors import UsageError
@@ -20,6 +22,8 @@ NAMES = "mb|ic|oc|id|ih|iw|od|oh|ow|kd|kh|kw|sd|sh|sw|pd|ph|pw|dd|dh|dw|g"
 SIZE = re.compile(rf"({NAMES})(\d+)")
 SIZES = re.compile(rf"((?:(?:{NAMES})\d+_*)+)")
 NAMED = re.compile(rf"{SIZES.pattern}(?:n.*)?")  # a name ends it, usually in quotes
+FACTOR = r"(?:\d+x)+\d+"
+PRODUCT = re.compile(rf"({FACTOR}):({FACTOR})(?::{FACTOR})?(?:_?n.*)?")  # a result's size follows from the operands
 PASSES = {  # of benchdnn's --dir; a bias is not measured
     "FWD_B": "forward",
     "FWD_D": "forward",
@@ -188,3 +192,31 @@ def _directions(line: str) -> tuple[str, ...]:
     if strange := [word for word in value.split(",") if word not in PASSES]:
         raise ValueError(f"{line}: {strange[0]}: there are {', '.join(PASSES)}")
     return tuple(dict.fromkeys(PASSES[word] for word in value.split(",")))
+
+
+def is_product_list(text: str) -> bool:
+    """Return whether a file lists such products: its first line that is no remark and no option is one."""
+    first = next((line for _, line in numbered(text) if not line.startswith("--")), "")
+    return PRODUCT.fullmatch(first) is not None
+
+
+def read_products(text: str) -> Listed:
+    """Return the products of a file, each different one once. Raises ValueError."""
+    return collected(text, lambda line: [] if line == "--matmul" else [product(line)])
+
+
+def product(text: str) -> Gemm:
+    """Return a line's product. Raises NotTaken for a batch of several, and ValueError for what is no product."""
+    if text.startswith("--"):
+        raise ValueError(f"{text}: of benchdnn's options for products none is read; take the line out")
+    if not (match := PRODUCT.fullmatch(text)):
+        raise ValueError(f"{text}: no product like 64x512:512x256")
+    (*batch, m, k), (*others, rows, n) = ([int(size) for size in sizes.split("x")] for sizes in match.groups())
+    if rows != k:
+        raise ValueError(f"{text}: the source has {k} columns, the weights {rows} rows")
+    if (count := max(prod(batch), prod(others)) if all((*batch, *others)) else 0) != 1:
+        raise NotTaken(f"a batch of {count}")
+    try:
+        return Gemm(m, n, k)
+    except UsageError as error:
+        raise ValueError(f"{text}: {error}") from None

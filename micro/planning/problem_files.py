@@ -10,7 +10,7 @@ from typing import Any, get_type_hints
 from kernels.errors import UsageError
 from kernels.ops.conv.problem import Conv
 from kernels.ops.gemm.problem import Gemm
-from micro.planning import benchdnn, benchdnn_products, conv_layers, library_log, written
+from micro.planning import benchdnn, conv_layers, library_log, written
 from micro.planning.benchmark import Benchmark
 from micro.planning.library_log import Calls
 from micro.planning.network import SHAPES, document
@@ -42,7 +42,7 @@ def read(benchmark: Benchmark, path: Path) -> Written:
         return _described(benchmark, path, str(path))
     try:
         text = _resolved(path).read_text("utf-8", errors="replace")
-        if benchdnn_products.is_list(text):
+        if benchdnn.is_product_list(text):
             return _described(benchmark, path, text, Gemm)
         if benchdnn.is_list(text):
             return _described(benchmark, path, text)
@@ -89,7 +89,7 @@ def _described(benchmark: Benchmark, path: Path, text: str, kind: type[Conv | Ge
     if benchmark.problem is not kind:
         raise UsageError(f"--shapes {path}: {word} in benchdnn's words: python -m micro.{name} takes them")
     try:
-        listed = benchdnn.read(text) if kind is Conv else benchdnn_products.read(text)
+        listed = benchdnn.read(text) if kind is Conv else benchdnn.read_products(text)
     except ValueError as error:
         raise UsageError(f"--shapes {path}: {error}") from None
     reasons = ", ".join(f"{reason} {units.counted(count, 'time')}" for reason, count in listed.left_out.items())

@@ -9,16 +9,16 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, get_type_hints
 
-from kernels.catalog import NoSuchVariant, find, rows
+from kernels.catalog import NoSuchVariant, find, rows, variants
 from kernels.devices import kind_of, missing
 from kernels.directions import DIRECTIONS
 from kernels.errors import UsageError, choice
 from kernels.problem import Problem
 from kernels.setting import ALONG, DEFAULTS, KNOBS, Setting
-from micro.planning import untimed, why
+from micro.planning import dropped
 from micro.planning.axes import along, by_variant, problems, values
 from micro.planning.benchmark import Benchmark, NothingWritten, Question, Request, default_rows
-from micro.planning.contest import Budget, Contest
+from micro.planning.contest import Budget, Contest, one_case
 from micro.planning.options import FLAGS, Options, Outputs, option_of
 
 if TYPE_CHECKING:
@@ -57,11 +57,11 @@ def planned(benchmark: Benchmark, name: str, options: Options) -> Plan:
     for option, asked_for in (("--resume", options.outputs.resume), ("--keep-wrong", options.outputs.keep_wrong)):
         if asked_for and options.outputs.output is None:
             raise UsageError(f"{option}: it needs a run file, -o FILE")
-    untimed.refuse(options)
+    dropped.refuse_untimed(options)
     asked = _asked(benchmark, options)
     question = _question(benchmark, options)
     if options.why or options.profile is not None:
-        asked = why.only(asked)
+        asked = _single(asked)
     written = _written(benchmark, options, question)
     contests = tuple(_chosen(_contests(benchmark, options, asked, question, written), options))
     plan = Plan(
@@ -76,7 +76,7 @@ def planned(benchmark: Benchmark, name: str, options: Options) -> Plan:
         log=tuple(written.sentences) if written else (),
     )
     if options.why:
-        explained = why.contest(asked, list(contests))
+        explained = _explained(asked, contests)
         return replace(plan, contests=(explained,), why=explained.name)
     if question is None:
         return replace(plan, answer=lambda run: benchmark.of_file(run, written)) if written else plan
@@ -85,6 +85,19 @@ def planned(benchmark: Benchmark, name: str, options: Options) -> Plan:
         return [contest for request in _by_device(asked) for contest in question.refine(request, run)]
 
     return replace(plan, answer=question.answer, refine=refine, kept=question.kept)
+
+
+def _single(asked: Request) -> Request:
+    """Return the request with one variant, the first by default, unless some were named."""
+    return asked if "variant" in asked.given else replace(asked, variants=asked.variants[:1])
+
+
+def _explained(asked: Request, contests: Sequence[Contest]) -> Contest:
+    """Return the contest of the requested case against every variant that can do its problem. Raises UsageError."""
+    case = one_case(contests, "--why", "explains", "be measured")
+    rivals = [asked.case(case.problem, row.name, case.setting) for row in variants(case.problem.op)]
+    others = [rival for rival in rivals if not rival.skip and rival.name != case.name]
+    return Contest(f"why/{case.name}", "why does it take this time?", "variant", (case, *others), sparing=True)
 
 
 def _asked(benchmark: Benchmark, options: Options) -> Request:
@@ -235,8 +248,6 @@ def _contests(
 
 def _of_question(benchmark: Benchmark, question: Question, asked: Request) -> list[Contest]:
     """Return a question's contests, on each device by itself. Raises UsageError."""
-    from micro.planning import dropped
-
     flag = next((option_of(name) for name, other in benchmark.questions.items() if other is question), "--net")
     build = partial(_built, question)
     contests = build(asked)

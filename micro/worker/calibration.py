@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
-from micro.planning.protocol import LONG, VISIT
+from micro.planning.contest import LONG, VISIT
 from micro.worker import visits
 from micro.worker.timed import Timed, room
 

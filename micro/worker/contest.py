@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kernels.catalog import find, is_user
 from kernels.devices import kind_of
 from kernels.errors import Unavailable, WrongResult
-from micro.planning.contest import Case
-from micro.planning.protocol import LONG, VISIT, WARM
+from micro.planning.contest import LONG, VISIT, WARM, Case
 from micro.worker import placement, process_state, run_queue, visits
 from micro.worker.arenas import ROOM, Arenas, together
 from micro.worker.calibration import calibrated, loop_seconds, ramp

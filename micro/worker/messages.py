@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
+# Ways in which a field of a batch of rounds joins that of another batch. Arrays of samples and places, and tuples of
+# counts, flags and latest figures, have a column for each case.
+SAMPLES, PLACES, COUNTS, FLAGS, LATEST, TOTAL, UNION, STATE, CAUSES = (
+    {"join": way} for way in ("samples", "places", "counts", "flags", "latest", "total", "union", "state", "causes")
+)
 
 
 class Serves(Protocol):
@@ -150,19 +155,21 @@ class ContestCost:
 class RoundBatch:
     """Samples of a batch of rounds; arrays are rounds × cases."""
 
-    wall: Array  # seconds of one use
-    cpu: Array  # seconds of one use by the processor's clock, with voluntary waits
-    lost: Array  # share of the sample lost to other processes
-    places: Array  # of the first operand
-    canary: dict[str, float]
-    counters: Counters
-    faults: int
-    seconds: float
-    state: dict[str, float] = field(default_factory=dict)  # clock at the end; at first also temperature and power
-    launches: tuple[int, ...] = ()  # per sample at the end, by case
-    broken: tuple[int, ...] = ()  # samples of each case whose hold broke
-    unheld: tuple[bool, ...] = ()  # cases whose stream was not held
-    slowed: dict[str, float] = field(default_factory=dict)  # seconds with the clock held down, by cause
-    witnesses: tuple[int, ...] = ()  # verified samples of each case in the contest so far
-    witnessing: float = 0.0  # seconds that verification took in these rounds
-    waits: tuple[float, ...] = ()  # seconds of a use that each case waited voluntarily, over all rounds
+    wall: Array = field(metadata=SAMPLES)  # seconds of one use
+    cpu: Array = field(metadata=SAMPLES)  # seconds of one use by the processor's clock, with voluntary waits
+    lost: Array = field(metadata=SAMPLES)  # share of the sample lost to other processes
+    places: Array = field(metadata=PLACES)  # of the first operand
+    canary: dict[str, float] = field(metadata=UNION)
+    counters: Counters = field(metadata=TOTAL)
+    faults: int = field(metadata=TOTAL)
+    seconds: float = field(metadata=TOTAL)
+    # The clock at the end; at first also temperature and power.
+    state: dict[str, float] = field(metadata=STATE, default_factory=dict)
+    launches: tuple[int, ...] = field(metadata=LATEST, default=())  # per sample at the end, by case
+    broken: tuple[int, ...] = field(metadata=COUNTS, default=())  # samples of each case whose hold broke
+    unheld: tuple[bool, ...] = field(metadata=FLAGS, default=())  # cases whose stream was not held
+    # Seconds with the clock held down, by cause.
+    slowed: dict[str, float] = field(metadata=CAUSES, default_factory=dict)
+    witnesses: tuple[int, ...] = field(metadata=LATEST, default=())  # verified samples of each case so far
+    witnessing: float = field(metadata=TOTAL, default=0.0)  # seconds that verification took in these rounds
+    waits: tuple[float, ...] = field(metadata=COUNTS, default=())  # seconds of a use that each case waited voluntarily

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from micro.planning.protocol import WARM
+from micro.planning.contest import WARM
 from micro.worker import visits
 
 if TYPE_CHECKING:

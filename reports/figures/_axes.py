@@ -1,4 +1,4 @@
-"""Axes with round numbers, and marks of values with intervals; `upright`: values go up, else right."""
+"""Axes with round numbers, marks of values with intervals, and rows of cases; `upright`: values go up, else right."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ from reports.figures import _style
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
+
+
+MOST = 40  # rows of one picture
+STEP, FRAME = 0.25, 0.65  # inches of a row, and of what is above and below all of them
 
 
 def quiet(axes: Axes) -> None:
@@ -77,6 +82,12 @@ def ratios(axes: Axes, upright: bool, ends: Sequence[float], margins: Sequence[f
     return limits
 
 
+def note(axes: Axes, text: str, at: tuple[float, float], offset: tuple[float, float], **style: Any) -> None:
+    """Write small words, `offset` points from a place."""
+    style = {"fontsize": _style.SMALL, "color": _style.INK, **style}
+    axes.annotate(_style.shown(text), at, offset, textcoords="offset points", **style)
+
+
 def sign(axes: Axes, upright: bool, at: float, value: float, marker: str, **style: Any) -> None:
     x, y = (at, value) if upright else (value, at)
     style = {"markersize": 5.5, "zorder": 4, **style}
@@ -98,3 +109,52 @@ class Point:
         (axes.vlines if upright else axes.hlines)([at], *self.ends, color=color, linewidth=1.5, zorder=3)
         face = "white" if self.hollow else color
         sign(axes, upright, at, self.value, self.look.marker, color=color, markerfacecolor=face, markeredgewidth=1.3)
+
+
+def rows_height(count: int) -> float:
+    return STEP * (count + 1) + FRAME
+
+
+def fewest(measures: Sequence[float]) -> tuple[list[int], list[float]]:
+    """Return positions of the smallest, as many as fit, in order, and the others' measures."""
+    order = sorted(range(len(measures)), key=lambda i: measures[i])
+    return sorted(order[:MOST]), [measures[i] for i in order[MOST:]]
+
+
+def rows(figure: Figure, labels: Sequence[str], groups: Sequence[object], wide: int = 52) -> Axes:
+    """Return axes with a row for each label, the first on top, and a line between groups.
+
+    `wide`: letters of a label at most."""
+    axes = figure.subplots()
+    axes.set_ylim(len(labels) - 0.3, -0.7)
+    ticks(axes.yaxis, range(len(labels)), [_style.shown(_style.clipped(label, wide)) for label in labels])
+    axes.grid(axis="y", color=_style.GUIDE, linewidth=0.8)
+    for i, (group, before) in enumerate(zip(groups[1:], groups, strict=False)):
+        if group != before and len(set(groups)) < len(groups):
+            axes.axhline(i + 0.5, color=_style.SOFT, linewidth=0.5, zorder=0)
+    return axes
+
+
+def finish_rows(axes: Axes, rows: Sequence[Sequence[str]], label: str) -> None:
+    """Write words to the right of each row and the label below; remove the spine and the tick marks at the labels."""
+    aside(axes, rows)
+    axes.set_xlabel(label, fontsize=_style.TEXT)
+    axes.spines["left"].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+
+
+def aside(axes: Axes, rows: Sequence[Sequence[str]]) -> None:
+    """Write words to the right of each row, in columns as wide as their longest."""
+    offset = 8.0
+    for column in zip(*rows, strict=True):
+        for i, text in enumerate(column):
+            note(
+                axes,
+                text,
+                (1.0, i),
+                (offset, 0),
+                xycoords=("axes fraction", "data"),
+                va="center",
+                annotation_clip=False,
+            )
+        offset += 5.8 * max(map(len, column)) + 10

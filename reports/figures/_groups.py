@@ -97,9 +97,9 @@ def _kind(contest: Contest, op: str) -> str:
     return "/".join(chosen) or (varied[1] if varied else contest.differs)
 
 
-def slugged(text: str) -> str:
+def slugged(text: str, most: int = 40) -> str:
     """Return a text as a part of a file's name."""
-    return re.sub(r"[^\w+]+", "-", text).strip("-").lower()[:40]
+    return re.sub(r"[^\w+]+", "-", text).strip("-").lower()[:most]
 
 
 def facts(result: Result) -> dict[str, Any]:

@@ -83,14 +83,22 @@ def fitted(text: str, room: float, points: float) -> str:
     return next((cut for cut in cuts if inches(cut, points) <= room), "")
 
 
+def device(run: Run) -> dict[str, Any]:
+    """Return what is recorded of the device that names the machine."""
+    recorded = run.environment.facts.get("device")
+    return recorded if isinstance(recorded, dict) else {}
+
+
+def model(run: Run) -> str:
+    return str(device(run).get("model") or "unknown machine")
+
+
 def where(run: Run) -> str:
     """Return `AMD EPYC, 1 thread, 2026-11-21`."""
-    device = run.environment.facts.get("device")
-    model = device.get("model") if isinstance(device, dict) else None
     measured = [result for result in run.results if result.role == "measured"]
     threads = sorted({result.threads for result in measured if result.seconds} or {x.threads for x in measured})
     count = ", ".join(map(str, threads)) + (" thread" if threads == [1] else " threads")
-    return ", ".join(filter(None, (str(model or "unknown machine"), count, run.environment.started[:10])))
+    return ", ".join(filter(None, (model(run), count, run.environment.started[:10])))
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,11 @@ def _picture(run: Run, judged: Sequence[Prediction]) -> Figure:
     title = f"{units.counted(len(judged), 'change')} of a step predicted and made: "
     sheet = _style.Sheet(
         title + ", ".join(f"{count} {verdict}" for verdict, count in counts if count),
-        [_where(run), "per cent of the unchanged step, below zero: it gets faster", "90 % intervals"],
+        [
+            f"{_style.model(run)}, {run.environment.started[:10]}",
+            "per cent of the unchanged step, below zero: it gets faster",
+            "90 % intervals",
+        ],
         [(_style.handle(**LOOKS[verdict]), verdict) for verdict, count in counts if count],
         [
             "Line: predicted as measured; band: off by a tenth of that. A prediction is older than the first timed "
@@ -54,12 +58,6 @@ def _picture(run: Run, judged: Sequence[Prediction]) -> Figure:
     for line, x in enumerate(sorted(refuted, key=lambda x: _share(x, x.measured))):
         _listed(axes, x, _name(x, judged), line)
     return figure
-
-
-def _where(run: Run) -> str:
-    device = run.environment.facts.get("device")
-    model = device.get("model") if isinstance(device, dict) else None
-    return f"{model or 'unknown machine'}, {run.environment.started[:10]}"
 
 
 def _share(x: Prediction, of: Expected | None) -> tuple[float, float, float]:
@@ -101,15 +99,8 @@ def _point(axes: Axes, x: Prediction, name: str) -> None:
     if not name:
         return
     over = up > across > 0  # the name is on the side away from the line, and inside
-    axes.annotate(
-        _style.shown(_style.clipped(name, 30)),
-        (across, up),
-        (-6, 5) if over else (6, -11),
-        textcoords="offset points",
-        ha="right" if over else "left",
-        fontsize=_style.SMALL,
-        color=_style.SOFT,
-    )
+    offset, side = ((-6, 5), "right") if over else ((6, -11), "left")
+    _axes.note(axes, _style.clipped(name, 30), (across, up), offset, ha=side, color=_style.SOFT)
 
 
 def _listed(axes: Axes, x: Prediction, name: str, line: int) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from reports import units
-from reports.figures import _axes, _groups, _rows, _style, _sweep
+from reports.figures import _axes, _groups, _style, _sweep
 from reports.record import Contest, Result, Run
 
 if TYPE_CHECKING:
@@ -166,18 +166,10 @@ def _frame(axes: Axes, content: Rates, peaks: dict[str, float], upright: bool) -
     _axes.graduate(axes, upright, (smallest / 1.25 if steep else 0.0, top * room), steep, content.power)
     for i, (peak, rate) in enumerate(peaks.items()):
         (axes.axhline if upright else axes.axvline)(rate, color=_style.INK, linewidth=0.9, zorder=1)
-        place: Any = (0.995, rate) if upright else (rate, 1.0)
-        axes.annotate(
-            _style.shown(f"{peak}: {units.scaled(rate, content.unit)}"),
-            place,
-            (0, 3 if upright else 3 + 12 * i),
-            xycoords=axes.get_yaxis_transform() if upright else axes.get_xaxis_transform(),
-            textcoords="offset points",
-            ha="right",
-            va="bottom",
-            fontsize=_style.SMALL,
-            color=_style.INK,
-        )
+        across: Any = axes.get_yaxis_transform() if upright else axes.get_xaxis_transform()
+        place, offset = ((0.995, rate), 3) if upright else ((rate, 1.0), 3 + 12 * i)
+        text = f"{peak}: {units.scaled(rate, content.unit)}"
+        _axes.note(axes, text, place, (0, offset), xycoords=across, ha="right", va="bottom")
     _axes.quiet(axes)
 
 
@@ -195,7 +187,8 @@ def _lines(sheet: _style.Sheet, content: Rates, sweep: _sweep.Sweep, full: Mappi
         sheet.entries.append((_style.handle(**DOTTED), "ceiling"))
     elif any(x.by_reads for x in content.rates):
         sheet.entries.append((_style.handle(**DOTTED), "ceiling of reading the operands, where it is the lower one"))
-    sheet.entries += _cache_key(full)
+    if full:
+        sheet.entries.append((_style.handle(**FULL), "a cache is full (as the system tells of it)"))
     figure = sheet.figure(_sweep.height(sweep, 3.6))
     for axes, facet, peaks in zip(_sweep.panels(figure, sweep), sweep.facets, flat, strict=True):
         _frame(axes, content, peaks, upright=True)
@@ -228,7 +221,7 @@ def _curve(axes: Axes, rates: Sequence[Rate], facet: _sweep.Facet, reads_only: b
 def _table(sheet: _style.Sheet, content: Rates) -> Figure:
     """Draw a row for each case: its rate, its ceiling, and the share."""
     shares = [x.result.percent_of_ceiling or 0.0 for x in content.rates]
-    kept, rest = _rows.fewest(shares)
+    kept, rest = _axes.fewest(shares)
     if rest:
         span = f": {units.percent(min(rest))} to {units.percent(max(rest))}" if max(rest) else ""
         which = "furthest below their ceiling" if span else "first of the run"
@@ -239,10 +232,10 @@ def _table(sheet: _style.Sheet, content: Rates) -> Figure:
         sheet.entries.append((_style.handle(marker="|", **tick), "its ceiling"))
     sheet.entries += _style.doubts(x.result for x in rates)
     peaks = content.peaks_of(rates, MOST_PEAKS)
-    figure = sheet.figure(_rows.height(len(rates)) + 0.17 * len(peaks))
+    figure = sheet.figure(_axes.rows_height(len(rates)) + 0.17 * len(peaks))
     every = _groups.case_labels([x.result for x in content.rates])
     labels = [every[i] for i in kept]
-    axes = _rows.rows(figure, labels, [x.result.contest for x in rates])
+    axes = _axes.rows(figure, labels, [x.result.contest for x in rates])
     _frame(axes, content, peaks, upright=False)
     for i, rate in enumerate(rates):
         if rate.ceiling:
@@ -251,9 +244,7 @@ def _table(sheet: _style.Sheet, content: Rates) -> Figure:
             _axes.sign(axes, False, i, rate.ceiling, "|", **tick | {"zorder": 2})
         look = content.looks[rate.result.variant]
         _axes.Point(rate.value, rate.ends, look, rate.result.status != "ok").draw(axes, False, i)
-    _rows.aside(axes, [(units.scaled(x.value, content.unit), x.share) for x in rates])
-    axes.set_xlabel(content.label, fontsize=_style.TEXT)
-    _rows.finish(axes)
+    _axes.finish_rows(axes, [(units.scaled(x.value, content.unit), x.share) for x in rates], content.label)
     return figure
 
 
@@ -261,8 +252,6 @@ def cache_sizes(run: Run, results: Iterable[Result], field: str) -> dict[int, fl
     """Return for each cache in bytes the value of the field at which the operands fill it.
 
     Empty for operations that do more than move bytes, and where that value differs from case to case."""
-    device = run.environment.facts.get("device")
-    caches = device.get("caches", []) if isinstance(device, dict) else []
     shares = set()
     for x in results:
         if (x.ceiling or "").startswith("link "):
@@ -271,7 +260,11 @@ def cache_sizes(run: Run, results: Iterable[Result], field: str) -> dict[int, fl
         if x.op not in MOVES or not isinstance(value, int) or not x.seconds or not x.bytes_per_second:
             return {}
         shares.add(round(x.bytes_per_second * x.seconds.median / value, 2))
-    return {cache: cache / min(shares) for cache in caches} if len(shares) == 1 and min(shares) > 0 else {}
+    return (
+        {cache: cache / min(shares) for cache in _style.device(run).get("caches", [])}
+        if len(shares) == 1 and min(shares) > 0
+        else {}
+    )
 
 
 def _mark_caches(axes: Axes, full: Mapping[int, float]) -> None:
@@ -280,18 +273,5 @@ def _mark_caches(axes: Axes, full: Mapping[int, float]) -> None:
     for cache, at in full.items():
         if low < at < high:
             axes.axvline(at, zorder=0.8, **FULL)
-            axes.annotate(
-                units.binary(cache),
-                (at, 1.0),
-                (3, -3),
-                xycoords=axes.get_xaxis_transform(),
-                textcoords="offset points",
-                va="top",
-                fontsize=_style.SMALL,
-                color=_style.SOFT,
-            )
-
-
-def _cache_key(full: Mapping[int, float]) -> list[tuple[Any, str]]:
-    """Return the entry of the key, if there are caches."""
-    return [(_style.handle(**FULL), "a cache is full (as the system tells of it)")] if full else []
+            corner: Any = {"xycoords": axes.get_xaxis_transform(), "va": "top", "color": _style.SOFT}
+            _axes.note(axes, units.binary(cache), (at, 1.0), (3, -3), **corner)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from reports import units
-from reports.figures import _axes, _groups, _rows, _style, _sweep
+from reports.figures import _axes, _groups, _style, _sweep
 from reports.record import Comparison, Result, Run
 
 if TYPE_CHECKING:
@@ -177,21 +177,19 @@ def _table(sheet: _style.Sheet, ratios: Sequence[Ratio], looks: dict[str, _style
     """Draw a row for each comparison, with its figures and its verdict."""
     every = _groups.briefly([side for x in ratios for side in (x.contender, x.baseline)])
     pairs = list(zip(every[::2], every[1::2], strict=True))
-    kept, rest = _rows.fewest([-abs(math.log(x.value)) for x in ratios])
+    kept, rest = _axes.fewest([-abs(math.log(x.value)) for x in ratios])
     ratios = [ratios[i] for i in kept]
     if rest:
         omitted = f"{len(rest)} more are left out, all within {100 * (math.exp(-min(rest)) - 1):.2g} % of it."
         sheet.notes.append(f"Shown are the {len(ratios)} ratios furthest from 1; {omitted}")
     keys = _groups.varying(every)
     sheet.entries += _signs(ratios)
-    figure = sheet.figure(_rows.height(len(ratios)))
+    figure = sheet.figure(_axes.rows_height(len(ratios)))
     labels, over = _labels(ratios, [pairs[i] for i in kept], keys)
-    axes = _rows.rows(figure, labels, [x.comparison.contest for x in ratios], 60)
+    axes = _axes.rows(figure, labels, [x.comparison.contest for x in ratios], 60)
     limits = _frame(axes, ratios, upright=False)
     for i, ratio in enumerate(ratios):
         _point(axes, False, i, ratio, limits, looks[ratio.contender.variant])
     shown = [x.comparison for x in ratios]
-    _rows.aside(axes, [(units.ratio(x.ratio, x.low, x.high), x.verdict) for x in shown])
-    axes.set_xlabel(over, fontsize=_style.TEXT)
-    _rows.finish(axes)
+    _axes.finish_rows(axes, [(units.ratio(x.ratio, x.low, x.high), x.verdict) for x in shown], over)
     return figure

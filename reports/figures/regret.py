@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from reports import units
-from reports.figures import _axes, _rows, _style
+from reports.figures import _axes, _style
 from reports.figures._groups import layer
 from reports.record import Comparison, Contest, Result, Run
 from reports.regret import CHANGING, REGRET, SEARCH, common, fastest
@@ -55,7 +55,7 @@ def draw(run: Run) -> list[tuple[str, Figure]]:
     if not by_layer:
         return []
     layers = sorted(by_layer.values(), key=lambda every: -max(x.value for x in every))
-    shown, left = layers[: _rows.MOST], layers[_rows.MOST :]
+    shown, left = layers[: _axes.MOST], layers[_axes.MOST :]
     sheet = _style.Sheet(
         "What does the default cost, against the fastest of a search?", [_about(run), _style.where(run)]
     )
@@ -101,15 +101,14 @@ def _picture(sheet: _style.Sheet, layers: list[list[Regret]]) -> Figure:
         for name, look in PASSES.items()
         if any(regret.direction == name for regret in every)
     ]
-    figure = sheet.figure(STEP * (len(layers) + 1) + _rows.FRAME)
-    axes = _rows.rows(figure, [passes[0].layer for passes in layers], range(len(layers)))
+    figure = sheet.figure(STEP * (len(layers) + 1) + _axes.FRAME)
+    axes = _axes.rows(figure, [passes[0].layer for passes in layers], range(len(layers)))
     _axes.ratios(axes, False, [end for regret in every for end in (regret.value, *regret.ends)], margins)
     for i, passes in enumerate(layers):
         _points(axes, i, passes)
     largest = [max(passes, key=lambda regret: regret.value) for passes in layers]
-    _rows.aside(axes, [(units.ratio(x.value, *x.ends) if x.again else "1", _best(x)) for x in largest])
-    axes.set_xlabel("time of the default over time of the fastest, with its 95 % interval", fontsize=_style.TEXT)
-    _rows.finish(axes)
+    beside = [(units.ratio(x.value, *x.ends) if x.again else "1", _best(x)) for x in largest]
+    _axes.finish_rows(axes, beside, "time of the default over time of the fastest, with its 95 % interval")
     return figure
 
 

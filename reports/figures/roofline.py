@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from reports import units
 from reports.figures import _axes, _groups, _style
@@ -81,9 +81,7 @@ def _of_all(bound: Result, threads: int) -> float:
 def _figure(sheet: _style.Sheet, panels: Sequence[Panel], looks: dict[str, _style.Look]) -> Figure:
     names = dict.fromkeys(x.variant for panel in panels for x in panel.timed)
     sheet.entries += [(_style.handle(color=looks[name].color, marker=looks[name].marker), name) for name in names]
-    if any(x.status != "ok" for panel in panels for x in panel.timed):
-        statuses = ", ".join(sorted({x.status for panel in panels for x in panel.timed} - {"ok"}))
-        sheet.entries.append((_style.handle(color=_style.SOFT, marker="o", markerfacecolor="white"), statuses))
+    sheet.entries += _style.doubts(x for panel in panels for x in panel.timed)
     sheet.notes.append(
         "Executed work over the bytes that an algorithm must move, spectra among them, and over its time. The line: "
         "multiply-adds, and reads of as much memory, in the same rounds."
@@ -134,9 +132,8 @@ def _roof(axes: Axes, panel: Panel, limits: tuple[tuple[float, float], tuple[flo
     places = [across[0], max(across[0], bend), across[1]]
     axes.plot(places, [min(panel.peak, panel.reads * x) for x in places], color=_style.INK, linewidth=0.9, zorder=1)
     axes.set_title(_style.shown(panel.title), fontsize=_style.SMALL, color=_style.INK, loc="left")
-    small: dict[str, Any] = {"textcoords": "offset points", "fontsize": _style.SMALL, "color": _style.INK}
-    axes.annotate(units.scaled(panel.peak, "FLOP/s"), (across[1], panel.peak), (0, 3), ha="right", **small)
-    axes.annotate(f"reads {units.scaled(panel.reads, 'B/s')}", (places[1], panel.peak), (4, -5), va="top", **small)
+    _axes.note(axes, units.scaled(panel.peak, "FLOP/s"), (across[1], panel.peak), (0, 3), ha="right")
+    _axes.note(axes, f"reads {units.scaled(panel.reads, 'B/s')}", (places[1], panel.peak), (4, -5), va="top")
 
 
 def _mark(axes: Axes, result: Result, look: _style.Look) -> None:

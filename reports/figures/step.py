@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from reports import step, units
 from reports.breakdown import Breakdown, Module
-from reports.figures import _axes, _style
+from reports.figures import _axes, _groups, _style
 from reports.record import Run
 
 if TYPE_CHECKING:
@@ -110,7 +109,7 @@ def draw(run: Run) -> list[tuple[str, Figure]]:
 
 def slug(breakdown: Breakdown, taken: dict[str, Figure]) -> str:
     """Return a file's name after the script, a new one for the second of a name."""
-    name = re.sub(r"[^\w+]+", "-", breakdown.name).strip("-").lower()[:60]
+    name = _groups.slugged(breakdown.name, 60)
     while name in taken:
         name += "-b"
     return name
@@ -187,12 +186,10 @@ def _share(breakdown: Breakdown, seconds: float) -> str:
 
 
 def _about(breakdown: Breakdown, run: Run) -> list[str]:
-    device = run.environment.facts.get("device")
-    model = device.get("model") if isinstance(device, dict) else None
     low, high = (units.seconds(max(0.0, x)) for x in breakdown.interval)
     return [
         f"95 % interval {low} to {high}, within one process",
-        str(model or "unknown machine"),
+        _style.model(run),
         units.counted(breakdown.threads, "thread"),
         run.environment.started[:10],
     ]
@@ -218,21 +215,14 @@ def _tree(axes: Axes, breakdown: Breakdown, placed: Sequence[Box], scale: Scale)
     """Draw the plain step on top, the outermost modules below it, the residual behind the shorter."""
     total, residual = breakdown.step["a"], breakdown.residual["a"]
     _box(axes, 0, 0.0, total, facecolor=_style.GUIDE, edgecolor=_style.SOFT, linewidth=0.8)
-    axes.text(
-        scale.seconds(PAD),
-        -0.1,
-        units.seconds(total),
-        va="center",
-        fontsize=_style.SMALL,
-        color=_style.INK,
-        weight="bold",
-    )
+    style: dict[str, Any] = {"fontsize": _style.SMALL, "color": _style.INK, "weight": "bold"}
+    axes.text(scale.seconds(PAD), -0.1, units.seconds(total), va="center", **style)
     for box in placed:
         color = kind_color(box.module.column)
         _box(axes, box.level + 1, box.start, box.width, facecolor=color, edgecolor="white", linewidth=0.8)
         if label := box.label(scale):
             middle, row = box.start + box.width / 2, box.level + 1
-            style: dict[str, Any] = {"fontsize": POINTS, "color": ink(color), "linespacing": 1.1}
+            style = {"fontsize": POINTS, "color": ink(color), "linespacing": 1.1}
             axes.text(middle, row, _lines(label), ha="center", va="center", **style)
     end = max((box.start + box.width for box in placed if box.level == 0), default=0.0)
     row, start = (1, end) if residual > 0 else (0, total)
@@ -277,11 +267,10 @@ def _beside(axes: Axes, row: int, ends: Sequence[float], label: str, scale: Scal
 
     inside = at == ends[1] and side == "right"
     color = ink(to_hex(axes.patches[-1].get_facecolor())) if inside else _style.INK
-    style: dict[str, Any] = {"fontsize": _style.SMALL, "color": color, "va": "center", "zorder": 5}
+    style: dict[str, Any] = {"color": color, "va": "center", "zorder": 5, "ha": side}
     if not inside:
         style["bbox"] = {"facecolor": "white", "linewidth": 0, "pad": 1}
-    offset = 5 if side == "left" else -5
-    axes.annotate(label, (at, row), (offset, 0), textcoords="offset points", ha=side, **style)
+    _axes.note(axes, label, (at, row), (5 if side == "left" else -5, 0), **style)
 
 
 def _frame(axes: Axes, breakdown: Breakdown, most: float, words: str) -> None:

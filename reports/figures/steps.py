@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from reports import units
-from reports.figures import _axes, _groups, _rows, _style
+from reports.figures import _axes, _groups, _style
 from reports.record import Contest, Result, Run
 
 if TYPE_CHECKING:
@@ -27,9 +27,9 @@ def draw(run: Run) -> list[tuple[str, Figure]]:
             sheet = _style.Sheet(_title(timed), [group.question, _groups.size(group), _style.where(run)])
             if without := len(steps) - len(timed):
                 sheet.notes.append(f"Not drawn, without a time: {without} of {len(steps)}.")
-            if more := len(timed[_rows.MOST :]):
+            if more := len(timed[_axes.MOST :]):
                 sheet.notes.append(f"The {more} slowest are left out.")
-            pictures.append((group.slug, _picture(sheet, timed[: _rows.MOST])))
+            pictures.append((group.slug, _picture(sheet, timed[: _axes.MOST])))
     return pictures
 
 
@@ -75,8 +75,8 @@ def _picture(sheet: _style.Sheet, timed: Sequence[Result]) -> Figure:
     keys = ["change"] if "change" in differ else ["variant", *setting]
     bar, soft = {"marker": "s", "color": _style.SOFT}, {"marker": "s", "color": SYSTEM}
     sheet.entries += [(_style.handle(**bar), "the framework's own"), (_style.handle(**soft), "the operating system's")]
-    figure = sheet.figure(_rows.height(len(timed)))
-    axes = _rows.rows(figure, [_groups.case_label(_groups.facts(x), keys) for x in timed], [0] * len(timed))
+    figure = sheet.figure(_axes.rows_height(len(timed)))
+    axes = _axes.rows(figure, [_groups.case_label(_groups.facts(x), keys) for x in timed], [0] * len(timed))
     ends = [(x.seconds.low or _median(x), x.seconds.high or _median(x)) for x in timed if x.seconds]
     _axes.graduate(axes, False, (0.0, 1.04 * max(high for _, high in ends)), False, 1e-3)
     _axes.quiet(axes)
@@ -84,9 +84,8 @@ def _picture(sheet: _style.Sheet, timed: Sequence[Result]) -> Figure:
     axes.barh(at, [_median(x) for x in timed], BAR, color=_style.SOFT, alpha=0.55, zorder=2)
     axes.barh(at, system, BAR, [_median(x) - s for x, s in zip(timed, system, strict=True)], color=SYSTEM, zorder=2)
     axes.hlines(at, [low for low, _ in ends], [high for _, high in ends], color=_style.INK, linewidth=1.5, zorder=3)
-    _rows.aside(axes, [(units.seconds(_median(x)), _over(x, timed), _of_peak(x)) for x in timed])
-    axes.set_xlabel("milliseconds of a step, with its 95 % interval", fontsize=_style.TEXT)
-    _rows.finish(axes)
+    beside = [(units.seconds(_median(x)), _over(x, timed), _of_peak(x)) for x in timed]
+    _axes.finish_rows(axes, beside, "milliseconds of a step, with its 95 % interval")
     return figure
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from reports import attribution, units
 from reports.explanation import Cell, Explanation
-from reports.figures import _axes, _style
+from reports.figures import _axes, _groups, _style
 from reports.record import Run
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ def draw(run: Run) -> list[tuple[str, Figure]]:
     """Return a picture for each attribution of the run, named after network and frameworks."""
     pictures: dict[str, Figure] = {}
     for explained in attribution.of(run):
-        slug = re.sub(r"[^\w+]+", "-", f"{explained.network} {explained.a} {explained.b}").strip("-").lower()[:60]
+        slug = _groups.slugged(f"{explained.network} {explained.a} {explained.b}", 60)
         while slug in pictures:
             slug += "-"
         pictures[slug] = _picture(explained, run)
@@ -68,14 +67,12 @@ def _title(explained: Explanation) -> str:
 
 
 def _about(explained: Explanation, run: Run) -> list[str]:
-    device = run.environment.facts.get("device")
-    model = device.get("model") if isinstance(device, dict) else None
     sign = 1 if explained.gap > 0 else -1
     low, high = sorted(sign * x for x in explained.interval)
     more = _names(explained)["a" if explained.gap > 0 else "b"]
     return [
         f"{_range(abs(explained.gap), low, high)} more in {more}, 95 % interval",
-        str(model or "unknown machine"),
+        _style.model(run),
         units.counted(explained.threads, "thread"),
         f"{explained.runs} process{'es' * (explained.runs > 1)} of each",
         run.environment.started[:10],
@@ -190,8 +187,7 @@ def _pairs(axes: Axes, explained: Explanation, cells: Sequence[Cell]) -> None:
 
 
 def _beside(axes: Axes, x: float, y: float, text: str, **style: Any) -> None:
-    style = {"fontsize": _style.SMALL, "color": _style.INK, "va": "center", **style}
-    axes.annotate(text, (x, y), xytext=(6, 0), textcoords="offset points", annotation_clip=False, **style)
+    _axes.note(axes, text, (x, y), (6, 0), va="center", annotation_clip=False, **style)
 
 
 def _scale(axes: Axes, ends: tuple[float, float]) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from typing import IO
+from collections.abc import Sequence
+from typing import IO, Any
 
 from reports.flat import COLUMNS, results
 from reports.record import Run
@@ -12,7 +13,11 @@ ENDINGS = (".csv",)
 
 
 def write(run: Run, stream: IO[str]) -> None:
-    rows = results(run)
-    writer = csv.DictWriter(stream, list(rows[0]) if rows else COLUMNS, lineterminator="\n")
+    write_rows(results(run), COLUMNS, stream)
+
+
+def write_rows(rows: Sequence[dict[str, Any]], columns: Sequence[str], stream: IO[str]) -> None:
+    """Write rows under their columns; `columns`: those of a table without rows."""
+    writer = csv.DictWriter(stream, list(rows[0]) if rows else columns, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)

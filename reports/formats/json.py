@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from typing import IO
 
-from reports import texts
+from reports import findings
 from reports.record import FORMAT, Run
 
 ENDINGS = (".json",)
@@ -29,7 +29,7 @@ def write(run: Run, stream: IO[str]) -> None:
 
 def write_attribution(run: Run, stream: IO[str]) -> None:
     """Write attributions as in the run file, a line for each."""
-    topics = [topic for topic in texts.TOPICS if any(note.topic == topic for note in run.notes)]
+    topics = [topic for topic in findings.TOPICS if any(note.topic == topic for note in run.notes)]
     for note in run.notes:
         if note.topic in topics[:1]:  # of a gap, not also its two sides
             stream.write(json.dumps(note.data) + "\n")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import IO
 
-from reports import busy, findings, steps, table, texts
+from reports import busy, findings, steps, table
 from reports.record import Run
 
 ENDINGS = (".md", ".markdown")
@@ -33,5 +33,5 @@ def _write_table(content: table.Table, stream: IO[str]) -> None:
 
 def write_attribution(run: Run, stream: IO[str]) -> None:
     """Write the texts of attributions, with their columns kept."""
-    for text in texts.of(run):
+    for text in findings.texts(run):
         stream.write(f"```text\n{text}\n```\n")

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import IO, TYPE_CHECKING
 
-from reports import busy, findings, steps, table, texts
+from reports import busy, findings, steps, table
 from reports.record import Run
 
 if TYPE_CHECKING:
@@ -33,12 +33,12 @@ def write(run: Run, stream: IO[str], *, verbose: bool = False) -> None:
         console.print(disturbed, style="bold", markup=False, soft_wrap=True)
     for sentence in findings.notes(run):
         console.print(sentence, style="bold", markup=False)
-    attributions = texts.of(run)
+    attributions = findings.texts(run)
     for text in attributions:
         console.print(text, markup=False, soft_wrap=True)
     ratios = table.comparisons(run)
     # Some texts contain these ratios and times.
-    texts_suffice = bool(texts.tables(run) or run.predictions) and not verbose
+    texts_suffice = bool(findings.tables(run) or run.predictions) and not verbose
     if ratios.rows and not texts_suffice:
         _table(console, ratios)
         if finding := findings.sentence(run):

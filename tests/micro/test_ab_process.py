@@ -14,7 +14,7 @@ import pytest
 
 from kernels.errors import LaunchError, WrongResult
 from micro import ab
-from micro.arms.client import Arm
+from micro.arms.pairs import Arm
 from micro.worker.process import POOLS
 from reports import store
 from tests.conftest import Ran

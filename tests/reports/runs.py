@@ -1,13 +1,22 @@
-"""A run file made by hand, and ways in which it is damaged."""
+"""A run file made by hand, ways in which it is damaged, and what the formats and the command make of a run."""
 
 from __future__ import annotations
 
+import io
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from reports import store
+import pytest
+
+from reports import formats, store
+from reports.__main__ import main
 from reports.record import FORMAT, Comparison, Contest, Environment, Note, Result, Run, Seconds
+from tests.conftest import Ran
+
+SMALL = Path(__file__).with_name("transpose.jsonl")
 
 ENVIRONMENT = Environment("0123", {"cores": 2, "device": {"model": "µ"}}, {"load": [0.5, 1.0]}, "python -m x", "now")
 PLANNED = Result("gemm/m:8", "c", "measured", "gemm", {"m": 8, "trans": "nt", "beta": 0.0}, "v", "cpu", 1, "planned")
@@ -36,6 +45,37 @@ COMPARISON = Comparison(
 CONTEST = Contest("c", "which?", "variant", (PLANNED, OK, WRONG), (COMPARISON,), {"measuring": 1.0, "setup": 2.0})
 NOTE = Note("answer", {"sentences": ["It does."]})
 RUN = Run(ENVIRONMENT, (CONTEST, replace(CONTEST, contest="d")), (NOTE,))
+
+
+def called(capsys: pytest.CaptureFixture[str], *words: object) -> Ran:
+    """What `python -m reports` does with these words, in this process."""
+    code: object
+    try:
+        code = main([str(word) for word in words])
+    except SystemExit as end:
+        code = end.code
+    streams = capsys.readouterr()
+    return Ran(code, streams.out, streams.err)
+
+
+def formatted(kind: str, run: Run, *, verbose: bool = False) -> str:
+    stream = io.StringIO()
+    formats.write(kind, run, stream, verbose=verbose)
+    return stream.getvalue()
+
+
+def strict(text: str) -> Any:
+    """JSON without the numbers that JSON does not know."""
+
+    def refuse(word: str) -> None:
+        raise AssertionError(f"{word} is not JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def changed(run: Run, change: Callable[[Result], Result]) -> Run:
+    """The run with other results."""
+    return replace(run, contests=tuple(replace(x, results=tuple(map(change, x.results))) for x in run.contests))
 
 
 def written(path: Path) -> Path:

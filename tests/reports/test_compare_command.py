@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from reports import store
-from reports.__main__ import main
 from reports.record import Run
 from tests.conftest import Ran
+from tests.reports.runs import called
 from tests.reports.test_compare import ENVIRONMENT, FIVE, result, run, slower
 
 
@@ -19,7 +19,7 @@ from tests.reports.test_compare import ENVIRONMENT, FIVE, result, run, slower
 def command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
     """`command(first, second, "--gate", "5%")`: `python -m reports compare`, in this process."""
 
-    def called(first: Run, second: Run, *words: str) -> Ran:
+    def compared(first: Run, second: Run, *words: str) -> Ran:
         paths = []
         for name, one in (("first", first), ("second", second)):
             path = tmp_path / f"{name}.jsonl"
@@ -29,19 +29,9 @@ def command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[...,
                 file.append(contest)
             file.close()
             paths.append(str(path))
-        return told(capsys, *paths, *words)
+        return called(capsys, "compare", *paths, *words)
 
-    return called
-
-
-def told(capsys: pytest.CaptureFixture[str], *words: str) -> Ran:
-    code: object
-    try:
-        code = main(["compare", *words])
-    except SystemExit as end:
-        code = end.code
-    streams = capsys.readouterr()
-    return Ran(code, streams.out, streams.err)
+    return compared
 
 
 def test_the_command_says_where_and_how_much(command: Callable[..., Ran]) -> None:
@@ -85,13 +75,13 @@ def test_bad_shares_are_refused_with_one_line(command: Callable[..., Ran], optio
 def test_files_that_are_no_runs_are_refused_with_one_line(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, content: bytes | None, which: int
 ) -> None:
-    store.RunFile(tmp_path / "good.jsonl", ENVIRONMENT).close()
-    bad = tmp_path / "bad.jsonl"
+    good, bad = tmp_path / "good.jsonl", tmp_path / "bad.jsonl"
+    store.RunFile(good, ENVIRONMENT).close()
     if content is not None:
         bad.write_bytes(content)
-    names = [str(tmp_path / "good.jsonl")]
-    names.insert(which, str(bad))
-    ran = told(capsys, *names)
+    names = [good]
+    names.insert(which, bad)
+    ran = called(capsys, "compare", *names)
     assert (ran.code, ran.out, len(ran.err.splitlines())) == (2, "", 1)
     assert ran.err.startswith(f"reports compare: {bad}")
 
@@ -100,5 +90,5 @@ def test_a_damaged_line_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     path = tmp_path / "run.jsonl"
     store.RunFile(path, ENVIRONMENT).close()
     path.write_bytes(path.read_bytes() + b"no record\n")
-    ran = told(capsys, str(path), str(path))
+    ran = called(capsys, "compare", path, path)
     assert ran.code == 0 and "passed over" in ran.out + ran.err

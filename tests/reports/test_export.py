@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import subprocess
 import sys
@@ -12,21 +11,17 @@ import pytest
 
 from reports import formats, store
 from reports.__main__ import main
+from tests.reports.runs import SMALL, called, formatted
 
 ROOT = Path(__file__).parents[2]
-SMALL = Path(__file__).with_name("transpose.jsonl")
 KINDS = formats.kinds()
 
 
 def refused(capsys: pytest.CaptureFixture[str], *argv: str | Path) -> str:
     """The one line in which a command refuses, with exit code 2."""
-    try:
-        code: object = main([*map(str, argv)])
-    except SystemExit as end:
-        code = end.code
-    told = capsys.readouterr()
-    assert (code, told.out) == (2, "")
-    (line,) = told.err.splitlines()
+    ran = called(capsys, *argv)
+    assert (ran.code, ran.out) == (2, "")
+    (line,) = ran.err.splitlines()
     return line
 
 
@@ -66,16 +61,15 @@ def test_a_format_is_added_by_adding_a_file(another: str, capsys: pytest.Capture
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_export_writes_the_format(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    stream = io.StringIO()
-    formats.write(kind, store.read(SMALL), stream)
+    text = formatted(kind, store.read(SMALL))
     for output in ([], ["-o", "-"]):
         assert main(["export", str(SMALL), "--to", kind, *output]) == 0
-        assert capsys.readouterr() == (stream.getvalue(), "")
+        assert capsys.readouterr() == (text, "")
     out = tmp_path / "out"
     out.write_text("something longer than what comes " * 100_000)
     assert main(["export", str(SMALL), "--to", kind, "-o", str(out)]) == 0
     assert capsys.readouterr() == ("", "")
-    assert out.read_text() == stream.getvalue()
+    assert out.read_text() == text
 
 
 def test_documents_are_utf8_whatever_the_terminal_is() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from kernels.ops.conv.problem import Conv
 from reports import record
-from reports.figures import _rows, regret, roofline
+from reports.figures import _axes, regret, roofline
 from reports.figures.regret import PASSES
 from reports.record import Contest
 from tests.micro import conv_runs
@@ -111,10 +111,10 @@ def test_what_was_faster_and_not_measured_again_is_not_drawn() -> None:
 
 @pytest.mark.parametrize("more", [0, 3])
 def test_the_largest_are_shown_and_the_others_told(more: int) -> None:
-    every = [replace(LAYER, c=i + 1) for i in range(_rows.MOST + more)]
+    every = [replace(LAYER, c=i + 1) for i in range(_axes.MOST + more)]
     figure = one(
         regret.draw(conv_runs.run(*(x for i, problem in enumerate(every) for x in searched(problem, 2 - 0.01 * i))))
     )
     (axes,) = figure.axes
-    assert len(axes.get_yticklabels()) == _rows.MOST
+    assert len(axes.get_yticklabels()) == _axes.MOST
     assert ("3 layers more are left out, none above 1.60." in words(figure)) == bool(more)

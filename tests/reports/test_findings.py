@@ -1,17 +1,18 @@
-"""Sentences above and below the tables: notes, what is unfinished, a busy machine."""
+"""Sentences above and below the tables: notes, what is unfinished, a busy machine; texts of explanations and steps."""
 
 from __future__ import annotations
 
-import io
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from reports import busy, findings, formats, step
+from reports import attribution, busy, findings, step
+from reports.breakdown import Breakdown
+from reports.explanation import Bar
 from reports.record import Note, Run
-from tests.reports import made, made_step
-from tests.reports.runs import CONTEST, ENVIRONMENT, NOTE, RUN
+from tests.reports import made, made_gap, made_step
+from tests.reports.runs import CONTEST, ENVIRONMENT, NOTE, RUN, formatted
 
 
 def test_of_one_plan_the_last_note_of_a_topic_stands_for_those_before() -> None:
@@ -65,10 +66,8 @@ def test_what_is_unfinished_is_said_with_the_command_that_goes_on(run: Run, sent
 
 @pytest.mark.parametrize("kind", ["text", "markdown"])
 def test_no_empty_table_stands_for_it(kind: str) -> None:
-    stream = io.StringIO()
-    formats.write(kind, Run(STOPPED, (), ROUNDS), stream)
-    assert "4 rounds lie here" in stream.getvalue()
-    assert "case" not in stream.getvalue() and "contender" not in stream.getvalue()
+    text = formatted(kind, Run(STOPPED, (), ROUNDS))
+    assert "4 rounds lie here" in text and "case" not in text and "contender" not in text
 
 
 DISTURBED: dict[str, Any] = {"rounds": tuple(range(27)), "samples": (1e-6,) * 27}
@@ -93,9 +92,7 @@ def test_a_busy_machine_is_said_first_with_what_it_means_by_clock(clock: str, re
     disturbed = both(clock=clock, rejected=tuple(range(rejected)), lost=24 / 27)
     assert busy.sentence(disturbed) == HEAD + words
     for kind in ("text", "markdown"):
-        stream = io.StringIO()
-        formats.write(kind, disturbed, stream)
-        assert stream.getvalue().splitlines()[0] == HEAD + words
+        assert formatted(kind, disturbed).splitlines()[0] == HEAD + words
 
 
 @pytest.mark.parametrize("more", [{"lost": 0.2}, {"lost": None}, {"clock": "event", "lost": 1.0}])
@@ -122,3 +119,62 @@ def test_a_busy_script_is_never_strong(share: float | None, grade: str) -> None:
 def test_a_longer_budget_is_no_remedy_on_a_busy_machine() -> None:
     assert "(a longer --budget)" in step.quality(made_step.found(residual={"a": 0.05}))
     assert "(a longer --budget)" not in step.quality(made_step.found(residual={"a": 0.05}, busy=0.5))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "sure", "says"),
+    [
+        (0.1, 0.3, False, "may be chance†"),
+        (-0.3, -0.1, False, "may be chance†"),
+        (-0.1, 0.3, False, "may be chance"),
+        (0.1, 0.3, True, "certain"),
+        (None, None, False, ""),
+    ],
+)
+def test_an_interval_that_excludes_0_beside_may_be_chance_is_explained(
+    low: float | None, high: float | None, sure: bool, says: str
+) -> None:
+    text = attribution.text(made_gap.told(bars={"cause": (Bar("gemm", 0.3, 0.1, low, high, sure),)}))
+    (row,) = (line for line in text.splitlines() if line.startswith("gemm "))
+    assert row.endswith(says) and row.endswith("†") == ("†" in says)
+    assert ("† its own 95 % interval excludes 0" in text) == ("†" in says)
+
+
+def shared(percent: float, ceiling: str = "multiply-adds", dtype: str = "") -> Breakdown:
+    """A step whose products have this share of their ceiling, and no residual."""
+    gemm, *others = made_step.FOUND.kinds
+    above = replace(gemm, percent=percent, ceiling=ceiling, left=gemm.a - percent * gemm.a, dtype=dtype)
+    return made_step.found(kinds=(above, *others), residual={"a": 0.0})
+
+
+def row(made: Breakdown, name: str = "gemm") -> str:
+    return next(line for line in step.text(made).splitlines() if line.startswith(name))
+
+
+@pytest.mark.parametrize(
+    ("percent", "ceiling", "quality"),
+    [
+        (1.004, "multiply-adds", "strong"),  # printed as 100 %
+        (1.02, "multiply-adds", "fair"),
+        (1.8, "multiply-adds", "weak"),
+        (1.02, "memory", "fair"),
+        (1.8, "memory", "weak"),
+    ],
+)
+def test_a_share_above_its_ceiling_lowers_the_quality(percent: float, ceiling: str, quality: str) -> None:
+    made = shared(percent, ceiling)
+    text, is_alarm = step.text(made), quality != "strong"
+    assert text.splitlines()[-1].startswith(f"Quality: {quality}")
+    assert ("gemm beats its ceiling" in text) == is_alarm
+    assert (f"! gemm is {percent:.0%} of its ceiling" in text) == is_alarm == (f"{percent:.0%} !" in row(made))
+    assert row(made).split()[-1].startswith("-") != is_alarm  # no saving from a figure that is wrong
+
+
+def test_a_kind_too_small_for_the_table_is_no_alarm() -> None:
+    small = replace(made_step.FOUND.kinds[-1], percent=3.0, ceiling="multiply-adds")
+    assert "strong" in step.quality(made_step.found(kinds=(*made_step.FOUND.kinds[:-1], small), residual={"a": 0.0}))
+
+
+@pytest.mark.parametrize(("dtype", "name"), [("bfloat16", "gemm in bfloat16 "), ("float32", "gemm  "), ("", "gemm  ")])
+def test_the_table_names_a_type_other_than_the_usual(dtype: str, name: str) -> None:
+    assert row(shared(0.5, dtype=dtype)).startswith(name)

@@ -7,13 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from reports import flat, stats, store
-from reports.record import Environment, Result, Run, Seconds
+from reports.record import Contest, Environment, Result, Run, Seconds
+from tests.reports.runs import SMALL
 
 REFERENCE = Path(__file__).parents[2] / "reports" / "reference"
-SMALL = Path(__file__).with_name("transpose.jsonl")
 SCALARS = (str, int, float, bool, type(None))
 
 
@@ -39,8 +40,6 @@ def result(**changed: Any) -> Result:
 
 
 def alone(*results: Result, times: int = 1) -> Run:
-    from reports.record import Contest
-
     contest = Contest(results[0].contest, "?", "variant", results, ())
     return Run(Environment("0", {}, {}, "", ""), (contest,) * times)
 
@@ -163,14 +162,8 @@ def test_accepted_samples_give_the_median_of_the_record(run: Run) -> None:
             last = max(recorded.rounds) + 1
             rounds, samples = (*recorded.rounds, last, last), (*recorded.samples, 1e3, 1e-12)
             noisy = replace(recorded, rounds=rounds, samples=samples, rejected=(*recorded.rejected, last))
-            median = stats.order_interval(_array([samples[i] for i in flat.accepted(noisy)]))[0]
+            median = stats.order_interval(np.array([samples[i] for i in flat.accepted(noisy)]))[0]
             assert math.isclose(median, recorded.seconds.median, rel_tol=1e-5), recorded.name
-
-
-def _array(values: list[float]) -> Any:
-    import numpy as np
-
-    return np.array(values)
 
 
 def test_versions_are_known_lines() -> None:

@@ -8,15 +8,15 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from reports import attribution, formats, store
 from reports.__main__ import main
 from reports.formats import csv as csv_format
-from reports.record import Note, Run
+from reports.record import Environment, Note, Run
 from tests.conftest import Ran
+from tests.reports.runs import formatted, strict
 
 KINDS = ("text", "json", "csv", "ratios", "markdown")
 
@@ -25,42 +25,13 @@ KINDS = ("text", "json", "csv", "ratios", "markdown")
 def files(gemm: Callable[..., Ran], tmp_path: Path) -> Iterator[Path]:
     """A folder with every export of one run, and what was printed, in `text`."""
     exports = [word for kind in KINDS[1:] for word in (f"--{kind}", str(tmp_path / kind))]
-    ran = gemm(
-        "--m",
-        "8",
-        "--n",
-        "8",
-        "--k",
-        "8",
-        "--trans",
-        "nn,nt",
-        "--vary",
-        "trans",
-        "--variant",
-        "openblas,numpy",
-        "--alpha",
-        "2",
-        "--device",
-        "fake",
-        "-q",
-        "-o",
-        str(tmp_path / "run"),
-        *exports,
-    )
+    words = "--m 8 --n 8 --k 8 --trans nn,nt --vary trans --variant openblas,numpy --alpha 2 --device fake -q -o"
+    ran = gemm(*words.split(), str(tmp_path / "run"), *exports)
     assert (ran.code, ran.err) == (0, "")
     report, where, _ = ran.out.rpartition("run file: ")
     assert where
     (tmp_path / "text").write_text(report)
     yield tmp_path
-
-
-def strict(text: str) -> Any:
-    """JSON without the numbers that JSON does not know."""
-
-    def refuse(word: str) -> None:
-        raise AssertionError(f"{word} is not JSON")
-
-    return json.loads(text, parse_constant=refuse)
 
 
 def test_json(files: Path) -> None:
@@ -104,9 +75,7 @@ def test_ratios(files: Path) -> None:
 
 
 def test_ratios_of_nothing_are_a_head(files: Path) -> None:
-    stream = io.StringIO()
-    formats.write("ratios", replace(store.read(files / "run"), contests=()), stream)
-    (head,) = stream.getvalue().splitlines()
+    (head,) = formatted("ratios", replace(store.read(files / "run"), contests=())).splitlines()
     assert "ratio,low,high" in head
 
 
@@ -139,9 +108,7 @@ def hostile(run: Run) -> Run:
 @pytest.mark.parametrize("kind", KINDS)
 def test_hostile_words_break_no_format(files: Path, kind: str) -> None:
     run = hostile(store.read(files / "run"))
-    stream = io.StringIO()
-    formats.write(kind, run, stream, verbose=True)
-    text = stream.getvalue()
+    text = formatted(kind, run, verbose=True)
     if kind == "json":
         assert strict(text)["results"][0]["reason"] == run.results[0].reason
     elif kind == "csv":
@@ -158,11 +125,7 @@ def test_hostile_words_break_no_format(files: Path, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_run_of_nothing_can_be_written(kind: str) -> None:
-    from reports.record import Environment
-
-    stream = io.StringIO()
-    formats.write(kind, Run(Environment("0", {}, {}, "", "")), stream)
-    assert stream.getvalue()
+    assert formatted(kind, Run(Environment("0", {}, {}, "", "")))
 
 
 EXPLAINED = Path(__file__).parents[2] / "reports/reference/macro/explain-fcn-s.jsonl"
@@ -178,12 +141,11 @@ def test_an_attribution_in_markdown_is_what_a_person_reads() -> None:
 
 
 def test_a_run_file_with_an_attribution_shows_it_in_markdown_too() -> None:
-    run, shown, written = store.read(EXPLAINED), io.StringIO(), io.StringIO()
-    formats.write("markdown", run, shown)
+    run, written = store.read(EXPLAINED), io.StringIO()
     formats.write_attribution("markdown", run, written)
-    assert shown.getvalue() == written.getvalue()
-    formats.write("markdown", replace(run, damaged=("x, line 3: not a record",)), shown)
-    assert shown.getvalue().endswith("```\n\nx, line 3: not a record\n")
+    assert formatted("markdown", run) == written.getvalue()
+    damaged = replace(run, damaged=("x, line 3: not a record",))
+    assert formatted("markdown", damaged).endswith("```\n\nx, line 3: not a record\n")
 
 
 @pytest.mark.parametrize("what", ["step", "residual", "closure", "levels"])
@@ -192,7 +154,7 @@ def test_an_attribution_without_one_of_its_sides_is_none(what: str) -> None:
     (note,) = run.notes
     cut = replace(run, notes=(Note(note.topic, note.data | {what: {"a": note.data[what]["a"]}}),))
     with pytest.raises(store.Unreadable, match="an explanation without its side b"):
-        formats.write("text", cut, io.StringIO())
+        formatted("text", cut)
 
 
 def test_an_attribution_as_json_is_the_document_of_its_note() -> None:

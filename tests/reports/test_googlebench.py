@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import subprocess
@@ -14,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from reports import flat, formats, store
-from reports.record import Contest, Environment, Result, Run
+from reports import flat, store
+from reports.record import Environment, Result, Run
 from tests.conftest import Ran
+from tests.reports.runs import SMALL, changed, formatted, strict
 
 COMPARE = Path("/usr/share/benchmark/compare.py")
 needs_compare = pytest.mark.skipif(
@@ -26,26 +26,11 @@ needs_compare = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def run() -> Run:
-    return store.read(Path(__file__).with_name("transpose.jsonl"))
+    return store.read(SMALL)
 
 
 def exported(run: Run) -> Any:
-    stream = io.StringIO()
-    formats.write("googlebench", run, stream)
-
-    def refuse(word: str) -> None:
-        raise AssertionError(f"{word} is not JSON")
-
-    return json.loads(stream.getvalue(), parse_constant=refuse)
-
-
-def changed(run: Run, change: Callable[[Result], Result]) -> Run:
-    """The run with other results."""
-
-    def one(contest: Contest) -> Contest:
-        return replace(contest, results=tuple(map(change, contest.results)))
-
-    return replace(run, contests=tuple(map(one, run.contests)))
+    return strict(formatted("googlebench", run))
 
 
 def broken(one: Result, status: str = "wrong") -> Result:
@@ -156,23 +141,8 @@ def test_compare_sets_two_values_of_an_axis_side_by_side(run: Run, tmp_path: Pat
 
 @needs_compare
 def test_compare_sets_two_variants_side_by_side(gemm: Callable[..., Ran], tmp_path: Path) -> None:
-    ran = gemm(
-        "--m",
-        "8,16",
-        "--n",
-        "8",
-        "--k",
-        "8",
-        "--trans",
-        "nn,nt",
-        "--variant",
-        "openblas,numpy",
-        "--device",
-        "fake",
-        "-q",
-        "-o",
-        str(tmp_path / "run"),
-    )
+    words = "--m 8,16 --n 8 --k 8 --trans nn,nt --variant openblas,numpy --device fake -q -o"
+    ran = gemm(*words.split(), str(tmp_path / "run"))
     assert (ran.code, ran.err) == (0, "")
     run = store.read(tmp_path / "run")
     told = compare(tmp_path, "filters", [run], "variant:openblas", "variant:numpy")

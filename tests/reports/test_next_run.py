@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reports import compare, flat, formats, next_run, stats, table
+from reports import compare, flat, next_run, stats, table
 from reports.next_run import Spread
 from reports.record import Comparison, Contest, Replicate, Run
 from tests.reports import made
+from tests.reports.runs import formatted
 
 Z = 1.959964
 
@@ -137,11 +138,7 @@ def test_replicates_are_not_told_over() -> None:
 
 def test_every_format_has_it() -> None:
     run = told()
-    written = {}
-    for kind in ("text", "markdown", "json", "csv"):
-        stream = io.StringIO()
-        formats.write(kind, run, stream)
-        written[kind] = stream.getvalue()
+    written = {kind: formatted(kind, run) for kind in ("text", "markdown", "json", "csv")}
     assert "1.39 to 1.62" in written["text"] and "1.39 to 1.62" in written["markdown"]
     (comparison,) = json.loads(written["json"])["comparisons"]
     assert comparison["next_low"] == run.comparisons[0].next_low and comparison["path"] == ["wall"]

@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from reports import advice, prediction, store, texts
+from reports import advice, findings, prediction, store
 from reports.formats import json as json_format
 from reports.record import Environment, Expected, Note, Prediction, Run
 
@@ -142,4 +142,4 @@ def test_what_saves_and_is_not_combined_is_told_apart() -> None:
 
 
 def test_they_are_what_a_person_reads() -> None:
-    assert texts.of(Run(environment(), predictions=(AFTER,))) == [prediction.text([AFTER])]
+    assert findings.texts(Run(environment(), predictions=(AFTER,))) == [prediction.text([AFTER])]

@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from reports import flat, formats, store
-from reports.record import Environment, Result, Run
+from reports import flat, store
+from reports.record import Environment, Run
+from tests.reports.runs import SMALL, changed, formatted
 
 needs_pyperf = pytest.mark.skipif(
     importlib.util.find_spec("pyperf") is None, reason="no pyperf: pip install -c constraints.txt pyperf"
@@ -24,23 +25,18 @@ needs_pyperf = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def run() -> Run:
-    return store.read(Path(__file__).with_name("transpose.jsonl"))
+    return store.read(SMALL)
 
 
 def write(run: Run, path: Path) -> Path:
-    with path.open("w") as stream:
-        formats.write("pyperf", run, stream)
+    path.write_text(formatted("pyperf", run))
     return path
 
 
 def slower(run: Run, factor: float) -> Run:
     """The run with every sample that much longer."""
 
-    def one(result: Result) -> Result:
-        return replace(result, samples=tuple(factor * x for x in result.samples))
-
-    contests = (replace(x, results=tuple(map(one, x.results))) for x in run.contests)
-    return replace(run, contests=tuple(contests))
+    return changed(run, lambda one: replace(one, samples=tuple(factor * x for x in one.samples)))
 
 
 def names(run: Run) -> list[str]:
@@ -56,10 +52,7 @@ def pyperf(*words: str | Path) -> str:
 
 
 def test_a_benchmark_for_each_result_with_its_accepted_samples(run: Run, tmp_path: Path) -> None:
-    def one(result: Result) -> Result:
-        return replace(result, rejected=(0, 3), launches=7, uses=2)
-
-    run = replace(run, contests=tuple(replace(x, results=tuple(map(one, x.results))) for x in run.contests))
+    run = changed(run, lambda one: replace(one, rejected=(0, 3), launches=7, uses=2))
     document = json.loads(write(run, tmp_path / "a.json").read_text())
     assert (document["version"], document["metadata"]["unit"]) == ("1.0", "second")
     assert [x["metadata"]["name"] for x in document["benchmarks"]] == names(run)
@@ -111,8 +104,7 @@ def test_pyperf_reads_what_the_record_says(run: Run, tmp_path: Path) -> None:
 @needs_pyperf
 def test_the_values_of_a_contest_are_equally_many(run: Run, tmp_path: Path) -> None:
     """pyperf cannot test unequally many, and then calls every difference significant."""
-    contests = (replace(x, results=tuple(replace(r, rejected=(0, 5)) for r in x.results)) for x in run.contests)
-    run = replace(run, contests=tuple(contests))
+    run = changed(run, lambda one: replace(one, rejected=(0, 5)))
     document = json.loads(write(run, tmp_path / "a.json").read_text())
     counts = iter(len(x["runs"][0]["values"]) for x in document["benchmarks"])
     for contest in flat.named(run):
@@ -141,11 +133,7 @@ def test_stats_and_check(run: Run, tmp_path: Path) -> None:
     counts = [len(flat.accepted(result)) for contest in flat.named(run) for _, result in contest]
     assert [int(x) for x in re.findall(r"^Total number of values: (\d+)$", told, re.MULTILINE)] == counts
     assert re.findall(r"^Number of run with values: (\d+)$", told, re.MULTILINE) == ["1"] * len(counts)
-    steady = slower(run, 1.0)
-    quiet = tuple(
-        replace(x, results=tuple(replace(r, samples=r.samples[:1] * len(r.samples)) for r in x.results))
-        for x in steady.contests
-    )
-    b = write(replace(steady, contests=quiet), tmp_path / "b.json")
+    quiet = changed(run, lambda one: replace(one, samples=one.samples[:1] * len(one.samples)))
+    b = write(quiet, tmp_path / "b.json")
     assert "the standard deviation" in pyperf("check", a), "this run is noisy"
     assert "WARNING" not in pyperf("check", b)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from reports.__main__ import main
 from tests.conftest import Ran
-from tests.reports.runs import REFUSED, damaged, written
+from tests.reports.runs import REFUSED, called, damaged, written
 
 
 @pytest.fixture
@@ -24,29 +24,14 @@ Show = Callable[..., Ran]
 def show(capsys: pytest.CaptureFixture[str]) -> Show:
     """`show(FILE)`: the command `python -m reports show FILE`, in this process."""
 
-    def run(*argv: object) -> Ran:
-        code: object
-        try:
-            code = main(["show", *map(str, argv)])
-        except SystemExit as end:
-            code = end.code
-        told = capsys.readouterr()
-        return Ran(code, told.out, told.err)
-
-    return run
+    return partial(called, capsys, "show")
 
 
-@pytest.mark.parametrize("how", REFUSED)
-def test_show_refuses_a_damaged_file_with_one_line(show: Show, path: Path, how: str) -> None:
-    path.write_bytes(damaged(path.read_bytes(), how))
-    ran = show(path)
-    assert (ran.code, ran.out) == (2, "")
-    assert len(ran.err.splitlines()) == 1
-
-
-@pytest.mark.parametrize("name", ["/dev/null", "missing.jsonl", "."])
-def test_show_refuses_what_is_no_file(show: Show, tmp_path: Path, name: str) -> None:
-    ran = show(tmp_path / name)
+@pytest.mark.parametrize("how", [*REFUSED, "/dev/null", "missing.jsonl", "."])
+def test_show_refuses_a_damaged_file_and_what_is_none_with_one_line(show: Show, path: Path, how: str) -> None:
+    if how in REFUSED:
+        path.write_bytes(damaged(path.read_bytes(), how))
+    ran = show(path if how in REFUSED else path.parent / how)
     assert (ran.code, ran.out) == (2, "")
     assert len(ran.err.splitlines()) == 1
 
@@ -70,8 +55,6 @@ def test_show_of_two_files_names_them(show: Show, path: Path) -> None:
 
 @pytest.mark.parametrize("argv", [[], ["show"], ["banana"], ["show", "--banana", "x"]])
 def test_usage(capsys: pytest.CaptureFixture[str], argv: list[str]) -> None:
-    with pytest.raises(SystemExit) as end:
-        main(argv)
-    told = capsys.readouterr()
-    assert (end.value.code, told.out) == (2, "")
-    assert len(told.err.splitlines()) <= 6
+    ran = called(capsys, *argv)
+    assert (ran.code, ran.out) == (2, "")
+    assert len(ran.err.splitlines()) <= 6

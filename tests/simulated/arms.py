@@ -61,7 +61,7 @@ class Script:
     made: list[ScriptedArm] = field(default_factory=list)
 
     def arm(self, letter: str, python: str, repo: Path, threads: int) -> ScriptedArm:
-        """In the place of `micro.arms.client.Arm`."""
+        """In the place of `micro.arms.pairs.Arm`."""
         pair = sum(arm.letter == letter for arm in self.made) - 1
         self.made.append(ScriptedArm(self, letter, pair))
         return self.made[-1]

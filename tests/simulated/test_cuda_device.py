@@ -23,8 +23,7 @@ from kernels.ops.gemm import gpu as gemm
 from kernels.ops.gemm.problem import Gemm
 from kernels.ops.launch.problem import Calls
 from kernels.setting import Setting
-from micro.planning.contest import Case
-from micro.planning.protocol import VISIT, WARM
+from micro.planning.contest import VISIT, WARM, Case
 from micro.worker import contest
 from micro.worker import visits as worker_visits
 from micro.worker.calibration import MEDIAN

@@ -21,7 +21,7 @@ from kernels.ops.conv.shape import PASSES
 from kernels.ops.dropout import Dropout
 from kernels.ops.dropout import gpu as dropout
 from kernels.ops.exchange import Exchange
-from kernels.ops.exchange import gpu as exchange
+from kernels.ops.exchange import variants as exchange
 from kernels.ops.fma import Fma
 from kernels.ops.gemm import Gemm
 from kernels.ops.launch import Calls

@@ -16,7 +16,7 @@ from kernels import state
 from kernels.devices import open_device
 from kernels.doctor import facts
 from macro.networks.base import chain
-from micro.command import rival_runs, spread
+from micro.command import spread
 from micro.command.figure import Figure
 from micro.command.selftest import better
 from reports.next_run import GENERATIONS, Spread
@@ -102,14 +102,12 @@ def _machine() -> str:
 def spreads(done: dict[Command, list[tuple[Comparison, ...]]]) -> Iterator[Figure]:
     """Yield how far runs lie apart and how often the next run was foreseen; keep it for reports of this machine."""
     runs = [
-        rival_runs.of_pair(
-            GENERATIONS, pair, [comparisons[i] for comparisons in each], lambda path: path == (GENERATIONS,)
-        )
+        spread.of_pair(GENERATIONS, pair, [comparisons[i] for comparisons in each], lambda path: path == (GENERATIONS,))
         for command, each in done.items()
         for i, pair in enumerate(command.pairs)
     ]
     between = spread.between(runs)
-    yield from rival_runs.figures(runs, spread.figures(runs, between), between, None)
+    yield from spread.promises(runs, spread.figures(runs, between), between, None)
     yield _remembered(between)
 
 

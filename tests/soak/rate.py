@@ -21,8 +21,7 @@ from kernels.libs.cblas import symbol
 from kernels.ops.gemm.problem import Gemm
 from kernels.setting import Setting
 from micro.command.figure import Figure
-from micro.planning.contest import Case
-from micro.planning.protocol import ACROSS
+from micro.planning.contest import ACROSS, Case
 from micro.worker.client import ask
 from micro.worker.messages import Look, Open, Prepare, Settle
 from micro.worker.process import POOLS, Worker

@@ -20,8 +20,7 @@ from kernels.ops.stream.problem import Stream
 from kernels.ops.update.problem import RULES, Update
 from kernels.problem import Problem
 from kernels.setting import Setting
-from micro.planning.contest import Case
-from micro.planning.protocol import VISIT
+from micro.planning.contest import VISIT, Case
 from micro.worker import process_state
 from micro.worker.host import Host
 

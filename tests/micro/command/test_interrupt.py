@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from micro.command.progress import Progress
+from micro.command.outputs import Progress
 from micro.measuring import rounds
 from micro.worker.process import Workers
 from reports import store

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from micro.command import rival_runs, spread
+from micro.command import spread
 from micro.command.spread import PairFigures, Runs
 from micro.contests import rivals
 from reports import next_run as paths
@@ -113,23 +113,23 @@ def test_rows_for_tables() -> None:
 def test_what_is_promised_of_rivals() -> None:
     made = [scattered(0.01, 0.004, 20, seed) for seed in range(40)]
     known = spread.between(made)
-    told = [*rival_runs.figures(made, spread.figures(made, known), known, None)]
+    told = [*spread.promises(made, spread.figures(made, known), known, None)]
     assert [one.judgment for one in told] == ["", "yes", "yes", "yes"]
-    quiet = [*rival_runs.figures(made, spread.figures(made, known), known, "noisy")]
+    quiet = [*spread.promises(made, spread.figures(made, known), known, "noisy")]
     assert {one.judgment for one in quiet[1:]} == {"not judged: noisy"}
 
 
 def test_three_runs_show_nothing() -> None:
     made = [scattered(0.01, 0.004, 3, seed) for seed in range(10)]
     known = spread.between(made)
-    told = [*rival_runs.figures(made, spread.figures(made, known), known, None)]
+    told = [*spread.promises(made, spread.figures(made, known), known, None)]
     assert all(one.judgment.startswith("not judged: fewer than 5 runs") for one in told[1:])
 
 
 def test_pairs_of_few_runs_are_left_out_of_what_is_judged() -> None:
     made = [scattered(0.01, 0.004, 20, seed) for seed in range(40)] + [scattered(0.5, 0.004, 2, 99)]
     known = {"wall": spread.between(made[:40])["wall"]}
-    told = [*rival_runs.figures(made, spread.figures(made, known), known, None)]
+    told = [*spread.promises(made, spread.figures(made, known), known, None)]
     assert [one.judgment for one in told[1:]] == ["yes", "yes", "yes"]
 
 
@@ -183,5 +183,5 @@ def test_a_run_that_took_another_path_does_not_count(path: str, took: tuple[str,
     assert one.took(took) == counts
     told = Comparison("c", "kernel", "a", "b", 1.5, 1.4, 1.6, 0.95, "slower", None, 0.01, 0.01, path=took)
     known: Any = {one.contest(0).name: SimpleNamespace(comparisons=(told,))}
-    (found,) = rival_runs.runs([one], 1, known)
+    (found,) = spread.runs([one], 1, known)
     assert (len(found.intervals), found.strayed) == ((1, 0) if counts else (0, 1))

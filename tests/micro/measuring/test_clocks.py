@@ -16,7 +16,7 @@ from kernels.devices.base import Elapsed
 from kernels.devices.fake import Fake
 from kernels.setting import Setting
 from micro.measuring.clocks import clocks
-from micro.measuring.path import path
+from micro.measuring.results import path
 from micro.measuring.rounds import CONTENDED, Goal, measure
 from micro.planning.contest import Case, Contest
 from micro.worker import counters

@@ -18,8 +18,7 @@ from kernels.setting import Setting
 from micro.measuring.canary_history import History
 from micro.measuring.checks import Checks
 from micro.measuring.runner import Runner
-from micro.planning.contest import Budget
-from micro.planning.protocol import VISIT
+from micro.planning.contest import VISIT, Budget
 from micro.worker import visits as worker_visits
 from micro.worker.client import Died, Local
 from micro.worker.host import Host

@@ -1,4 +1,4 @@
-"""benchdnn's words for a convolution: read, written, and there and back; what is none of ours is named."""
+"""benchdnn's words for convolutions and products: read, and there and back; what is none of ours is named."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import pytest
 
 from kernels.ops.conv.problem import Conv
 from kernels.ops.gemm.problem import Gemm
-from micro.planning.benchdnn import NotTaken, is_descriptor, is_list, problem, read
-from micro.planning.benchdnn_products import read as read_products
+from micro.planning.benchdnn import NotTaken, is_descriptor, is_list, problem, read, read_products
 from tests.conftest import Ran
 
 

@@ -11,8 +11,7 @@ from kernels.devices import open_device
 from kernels.devices.base import Limits
 from kernels.ops.gemm.problem import Gemm
 from kernels.setting import Setting
-from micro.planning.contest import Case
-from micro.planning.protocol import VISIT
+from micro.planning.contest import VISIT, Case
 from micro.worker import kernels
 from micro.worker.host import Host
 from micro.worker.kernels import Kernels

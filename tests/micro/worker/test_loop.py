@@ -17,8 +17,7 @@ from kernels import build
 from kernels.devices import open_device
 from kernels.launch import Launch
 from kernels.ops.gemm.problem import Gemm
-from micro.planning.contest import Case
-from micro.planning.protocol import VISIT
+from micro.planning.contest import VISIT, Case
 from micro.worker import run_queue, visits
 from micro.worker.host import Host
 from micro.worker.schedule import out_of_step

@@ -114,8 +114,7 @@ def test_blocks_of_one_case_may_overlap() -> None:
 def test_a_host_never_measures_cases_that_share_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     from kernels.devices.fake import Fake
     from kernels.ops.gemm.problem import Gemm
-    from micro.planning.contest import Case
-    from micro.planning.protocol import VISIT
+    from micro.planning.contest import VISIT, Case
     from micro.worker import placement
     from micro.worker.host import Host
 

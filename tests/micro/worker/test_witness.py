@@ -25,8 +25,7 @@ from kernels.variant import Variant
 from micro.measuring.canary_history import History
 from micro.measuring.checks import Checks
 from micro.measuring.runner import Runner
-from micro.planning.contest import Budget, Case, Contest
-from micro.planning.protocol import VISIT
+from micro.planning.contest import VISIT, Budget, Case, Contest
 from micro.worker import check as checking
 from micro.worker.evidence import how_far
 from micro.worker.host import Host

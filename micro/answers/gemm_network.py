@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from micro.planning.benchmark import Request
 from micro.planning.contest import Contest, parse
-from micro.planning.network import read
 from reports import units
 
 if TYPE_CHECKING:
@@ -20,6 +19,8 @@ PREFIX = "net"
 
 def contests(asked: Request, libraries: list[str]) -> list[Contest]:
     """Compare OI with IO, product by product, in each library."""
+    from micro.planning.network import read
+
     step = read(asked.net, asked.axes["m"][0] if "m" in asked.given else None)
     return [
         Contest(

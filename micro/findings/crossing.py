@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from micro.findings.select import Pair, interval, pairs
-from reports.record import Comparison, Run
+
+if TYPE_CHECKING:
+    from reports.record import Comparison, Run
 
 NEAR = 1.25  # bounds of a crossover this near to each other are near enough
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import functools
-import json
 import math
 import re
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from micro.findings.select import interval
-from reports.record import Run
+
+if TYPE_CHECKING:
+    from reports.record import Run
 
 FILE = Path(__file__).with_name("expectations.json")
 
@@ -40,6 +42,8 @@ class Expectation:
 @functools.cache
 def expectations() -> dict[str, Expectation]:
     """Return every expectation by its name."""
+    import json
+
     return {name: Expectation(**row) for name, row in json.loads(FILE.read_bytes()).items()}
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from micro.findings.expected import expected
 from micro.findings.select import interval, verdict
 from reports import units
-from reports.record import Comparison, Contest, Result, Run
+
+if TYPE_CHECKING:
+    from reports.record import Comparison, Contest, Result, Run
 
 FEW = 4  # contenders that are listed; of more, the extremes
 MOST = 12  # contests with times but without ratios that are reported one by one
@@ -30,14 +33,14 @@ def _ratios(contests: Sequence[Contest]) -> Iterator[str]:
 
 
 def _contest(contest: Contest) -> Iterator[str]:
-    """Format a sentence per baseline: `conv c:96 r:5, times torch: direct 0.92 [0.90, 0.94].`"""
+    """Format a sentence per baseline: `conv c:96 r:5, relative to torch: direct 0.92 [0.90, 0.94].`"""
     by_baseline: dict[str, list[Comparison]] = {}
     for x in contest.comparisons:
         if x.ratio is not None:
             by_baseline.setdefault(x.baseline, []).append(x)
     for baseline, compared in by_baseline.items():
         where, labels = words([baseline, *(x.contender for x in compared)])
-        subject = f"{where}, times {labels[baseline]}" if where else f"Times {labels[baseline]}"
+        subject = f"{where}, relative to {labels[baseline]}" if where else f"Relative to {labels[baseline]}"
         if len(compared) > FEW:
             ends = (extreme(compared, key=lambda x: x.ratio or 1.0) for extreme in (min, max))
             least, most = (f"{labels[x.contender]} {_ratio(x)}" for x in ends)

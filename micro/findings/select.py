@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from micro.planning.contest import parse
-from reports import record, stats, table, units
-from reports.record import Comparison, Run
+from reports import units
+
+if TYPE_CHECKING:
+    from reports import record
+    from reports.record import Comparison, Run
 
 
 class Pair(NamedTuple):
@@ -56,6 +59,8 @@ def faster(comparison: Comparison) -> str:
 
 def verdict(comparison: Comparison) -> str:
     """Return the verdict in a word; with its level if the interval beside it excludes 1 all the same."""
+    from reports import stats, table
+
     return f"unresolved at {100 * stats.JUDGED:.0f} %" if table.but_shown(comparison) else comparison.verdict
 
 

@@ -152,7 +152,7 @@ def test_the_command_tells_the_ladder(told: Callable[..., Ran]) -> None:
     ran = told("--device", "fake", "-q", "--budget", "6s", "--json", "-")
     assert ran.code == 0
     assert ran.err.startswith(
-        "What does one call cost, reached in each way?\n  launch kernel:gemm chain:512, times c: "
+        "What does one call cost, reached in each way?\n  launch kernel:gemm chain:512, relative to c: "
     )
     document = json.loads(ran.out)
     rows = [x for x in document["results"] if x["role"] == "measured"]

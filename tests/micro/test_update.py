@@ -125,7 +125,7 @@ def test_the_batch_is_told(told: Callable[..., Ran]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("flag", "begins"), [("--rules", "tensors:1 size:64 c, times "), ("--together", "tensors:2 size:64, times c: ")]
+    ("flag", "begins"), [("--rules", "tensors:1 size:64 c, relative to "), ("--together", "tensors:2 size:64, relative to c: ")]
 )
 def test_questions_of_the_optimizer_are_answered(told: Callable[..., Ran], flag: str, begins: str) -> None:
     size = ("--tensors", "2" if flag == "--together" else "1", "--size", "64", "--rule", "sgd,momentum")

@@ -97,7 +97,7 @@ def test_a_kernel_that_keeps_its_filter_is_no_rival_in_a_step() -> None:
 
 def test_other_files_say_who_is_fastest() -> None:
     *_, sentence = conv_ranked.of_file(run(contest(FIRST, 8e-3, ("direct", 0.5, "faster"))), Written([FIRST]))
-    assert sentence.endswith(", times torch: direct 0.500 [0.480, 0.520].")
+    assert sentence.endswith(", relative to torch: direct 0.500 [0.480, 0.520].")
 
 
 def test_a_network_counts_its_layers_and_shows_what_was_published() -> None:

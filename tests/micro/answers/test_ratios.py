@@ -26,8 +26,8 @@ def test_ratios_stand_below_their_question() -> None:
     asked = replace(first, question="which algorithm?"), replace(second, question="which algorithm?")
     assert ratios.ratios(run(*asked)) == [
         "Which algorithm?",
-        f"  {CONV}, times torch: direct 0.920 [0.911, 0.929], fft-pyfftw-kept 0.417 [0.412, 0.421].",
-        f"  {CONV.replace('n:16', 'n:8')}, times torch: direct 1.000 [0.990, 1.010] (unresolved).",
+        f"  {CONV}, relative to torch: direct 0.920 [0.911, 0.929], fft-pyfftw-kept 0.417 [0.412, 0.421].",
+        f"  {CONV.replace('n:16', 'n:8')}, relative to torch: direct 1.000 [0.990, 1.010] (unresolved).",
     ]
     assert ratios.ratios(run(short())) == []
 

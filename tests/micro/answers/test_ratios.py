@@ -34,7 +34,7 @@ def test_ratios_stand_below_their_question() -> None:
 
 def test_every_baseline_has_its_sentence() -> None:
     in_turn = contest("steps", *(result(LAYER, name, t) for name, t in TIMES.items()), in_turn=True)
-    assert [x.partition(", times ")[2].partition(":")[0] for x in ratios.ratios(run(in_turn))[1:]] == [
+    assert [x.partition(", relative to ")[2].partition(":")[0] for x in ratios.ratios(run(in_turn))[1:]] == [
         "torch",
         "direct",
     ]

@@ -82,7 +82,7 @@ def test_a_tool_is_here_if_it_tells_its_version(
 def test_a_tool_that_hangs_is_given_up(path: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tools, "PATIENCE", 0.2)
     path("nvcc", "exec /bin/sleep 60")
-    assert "TimeoutExpired" in (tools.TOOLS["nvcc"]().reason or "")
+    assert "TimeoutExpired" in (tools.tool("nvcc").reason or "")
 
 
 @pytest.mark.parametrize(
@@ -142,28 +142,20 @@ def test_age_of_a_date_without_a_zone_and_of_no_date() -> None:
     assert figures.age("yesterday", NOW) == "age not known"
 
 
-def test_ceilings_are_told_with_their_age(own_state: Path) -> None:
-    assert figures.peaks(NOW) is None
+def test_ceilings_of_each_device_are_told_with_their_age(own_state: Path) -> None:
+    assert figures.peaks(NOW) == {}
     save(Ceilings("2026-11-18T12:00:00+00:00", "digest", {"avx": 1.5e9}, {"read": {64: 8e9, 4096: 2e9}}))
-    found = figures.peaks(NOW)
-    assert found and screen._peaks(found) == "3 days ago: avx 2 GFLOP/s; memory 2 GB/s"
-
-
-def test_ceilings_of_gpus_are_told_beside_the_cpu_s(own_state: Path) -> None:
-    assert figures.gpu_peaks(NOW) == {}
-    save(Ceilings("2026-11-18T12:00:00+00:00", "digest", {"avx": 1.5e9}, {}))
     flops = {"fp32": 6.1e13, "bf16 wgmma": 9.123e14}
     for name in ("cuda:1", "cuda:0", "fake:cuda"):
         save(Ceilings("2026-11-21T11:00:00+00:00", "digest", flops, {"read": {1 << 28: 3e12}}), name)
     write(own_state / "ceilings-cuda-2.json", "[]")
     save(Ceilings("2026-11-21T11:00:00+00:00", "digest", {}, {"read": {64: 8e9}}), "gone:0")
-    found = figures.gpu_peaks(NOW)
-    assert list(found) == ["cuda:0", "cuda:1"]
-    assert screen._peaks(found["cuda:1"]) == "1 hour ago: fp32 61, bf16 wgmma 912 TFLOP/s; memory 3000 GB/s"
-    assert figures.peaks(NOW) is not None and "avx" in screen._peaks(figures.peaks(NOW))
+    gpu = "1 hour ago: fp32 61, bf16 wgmma 912 TFLOP/s; memory 3000 GB/s"
+    texts = {"cpu": "3 days ago: avx 2 GFLOP/s; memory 2 GB/s", "cuda:0": gpu, "cuda:1": gpu}
+    assert figures.peaks(NOW) == texts
     rows = dict(screen.figures(survey.survey()))
     assert rows["ceilings cuda:0"].endswith("fp32 61, bf16 wgmma 912 TFLOP/s; memory 3000 GB/s")
-    assert "avx 2 GFLOP/s" in rows["ceilings"] and "ceilings cuda:2" not in rows
+    assert "avx 2 GFLOP/s" in rows["ceilings cpu"] and "ceilings cuda:2" not in rows
 
 
 def test_ceilings_of_any_device_are_told(own_state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,8 +165,7 @@ def test_ceilings_of_any_device_are_told(own_state: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(devices, "kind_of", lambda name: replace(known, name=name, scripted=name == "fake"))
     for name in ("board", "fake"):
         save(Ceilings("2026-11-21T11:00:00+00:00", "digest", {}, {"read": {64: 8e9}}), name)
-    assert [screen._peaks(peaks) for peaks in figures.gpu_peaks(NOW).values()] == ["1 hour ago: memory 8 GB/s"]
-    assert list(figures.gpu_peaks(NOW)) == ["board"]
+    assert figures.peaks(NOW) == {"board": "1 hour ago: memory 8 GB/s"}
 
 
 @pytest.mark.parametrize(
@@ -182,7 +173,7 @@ def test_ceilings_of_any_device_are_told(own_state: Path, monkeypatch: pytest.Mo
 )
 def test_damaged_ceilings_are_none(text: str, own_state: Path) -> None:
     write(own_state / "ceilings.json", text)
-    assert figures.peaks(NOW) is None
+    assert figures.peaks(NOW) == {}
 
 
 def test_the_selftest_of_this_very_installation_is_told(own_state: Path) -> None:
@@ -197,9 +188,7 @@ def test_the_selftest_of_this_very_installation_is_told(own_state: Path) -> None
     told = [dict(zip(("name", "promised", "held", "busy"), line, strict=True)) for line in lines]
     for machine, started in (("other", "2026-11-21T11:59:00+00:00"), (own, "2026-11-21T11:30:00+00:00")):
         write(own_state / f"selftest/{machine}.json", json.dumps({"started": started, "figures": told}))
-    found = figures.selftest(NOW)
-    assert found and (found.held, found.promised) == (1, 3)
-    assert screen._selftest(found) == "30 minutes ago: 1 of 3 promises held, 1 not judged; NOT HELD: b"
+    assert figures.selftest(NOW) == "30 minutes ago: 1 of 3 promises held, 1 not judged; NOT HELD: b"
     for text in ('{"started": "2026-11-21T', "[]"):
         write(own_state / f"selftest/{own}.json", text)
         assert figures.selftest(NOW) is None

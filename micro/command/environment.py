@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from kernels import suite
 from kernels.doctor import facts
 from kernels.setting import REFUSABLE
-from kernels.textfile import read
 from kernels.state import folder as state_folder
+from kernels.textfile import read
 from micro.worker import run_queue
 from reports.record import Environment
 

@@ -9,10 +9,10 @@ import pytest
 from kernels.ops.activation import Activation
 from kernels.ops.activation import gpu as activation
 from kernels.ops.biasact import BiasAct
-from kernels.ops.biasact import gpu as biasact
+from kernels.ops.biasact import variants as biasact
 from kernels.ops.conv import columns, frames, implicit, winograd_cuda
 from kernels.ops.dropout import Dropout
-from kernels.ops.dropout import gpu as dropout
+from kernels.ops.dropout import variants as dropout
 from kernels.ops.norm import Norm
 from kernels.ops.norm import gpu as norm
 from kernels.ops.pooling import Pooling

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from kernels import grid
-from kernels.errors import UsageError
 from kernels.launch import Bind, Launch, held
-from kernels.nvcc import Argument, Geometry, refuse_unknown
+from kernels.nvcc import Argument, Geometry, over
 from kernels.ops.chase.problem import SMALL_PAGE, Chase
 
 SOURCE = Path(__file__).with_name("chase.cu")
@@ -23,32 +22,29 @@ def bits(problem: Chase) -> int:
     return max(1, (problem.lines - 1).bit_length())
 
 
+def _memory(problem: Chase) -> Argument:
+    return ("workspace", problem.working_set)
+
+
 def build(problem: Chase) -> Geometry:
     """Return the launch that writes the cycle, as large as the working set, into a workspace."""
-    blocks = -(-problem.lines // THREADS)
-    numbers: tuple[Argument, ...] = (("int64", problem.lines), ("int64", bits(problem)))
-    return Geometry("chase_build", (blocks, 1, 1), (THREADS, 1, 1), (("workspace", problem.working_set), *numbers))
+    return over(
+        "chase_build", -(-problem.lines // THREADS), THREADS, (), _memory(problem), problem.lines, bits(problem)
+    )
 
 
 def touch(problem: Chase) -> Geometry:
     """Return the launch that reads the cycle once, one thread a line."""
-    blocks = -(-problem.lines // THREADS)
-    places: tuple[Argument, ...] = (("workspace", problem.working_set), ("int64", problem.lines))
-    return Geometry("chase_touch", (blocks, 1, 1), (THREADS, 1, 1), places)
+    return over("chase_touch", -(-problem.lines // THREADS), THREADS, (), _memory(problem), problem.lines)
 
 
 def walk(problem: Chase) -> Geometry:
     """Return the launch that walks the cycle."""
-    places: tuple[Argument, ...] = (("operand", "y"), ("workspace", problem.working_set))
-    numbers: tuple[Argument, ...] = tuple(("int64", x) for x in (problem.lines, bits(problem), problem.steps))
-    return Geometry("chase_walk", (1, 1, 1), (WARP, 1, 1), (*places, *numbers))
+    return over("chase_walk", 1, WARP, "y", _memory(problem), problem.lines, bits(problem), problem.steps)
 
 
 def launches(problem: Chase, name: str) -> tuple[Geometry, ...]:
-    """Return three launches: build the cycle, read it once, walk it. Raises UsageError."""
-    if why := refused(problem):
-        raise UsageError(why)
-    refuse_unknown(SOURCE, name, KERNELS)
+    """Return three launches: build the cycle, read it once, walk it."""
     return build(problem), touch(problem), walk(problem)
 
 

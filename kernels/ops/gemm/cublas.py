@@ -14,7 +14,7 @@ from kernels.launch import Launch, held
 from kernels.libs import cublas, cublaslt
 from kernels.ops.gemm.fastest import fastest
 from kernels.ops.gemm.problem import Gemm
-from kernels.ops.transpose import gpu as transpose
+from kernels.ops.transpose import variants as transpose
 
 if TYPE_CHECKING:
     from kernels.launch import Bind
@@ -166,7 +166,7 @@ def transposed(
     if not tiled:  # column-major: x is cols × rows there, and its transpose rows × cols
         return cublas.sgeam_transpose(on, rows, cols, (source, x.ld), (target, rows))
     geometry = transpose.tiles("transpose_tiled", rows, cols, x.ld, rows)
-    return grid.calls(transpose.SOURCE, (geometry,), {"x": source, "y": target}, device)
+    return grid.calls(transpose.CUDA_SOURCE, (geometry,), {"x": source, "y": target}, device)
 
 
 def _launch(call: Callable[[], None], workspace: int, buffers: Sequence[Any]) -> Launch:

@@ -10,7 +10,7 @@ from kernels import grid
 from kernels.errors import UsageError
 from kernels.launch import Launch, held
 from kernels.libs import torch_cuda
-from kernels.nvcc import Argument, Geometry
+from kernels.nvcc import Geometry, over
 from kernels.ops.optimizer import libraries
 from kernels.ops.optimizer.native import gain, signed
 from kernels.ops.optimizer.problem import Optimizer
@@ -42,31 +42,23 @@ def kernel(problem: Optimizer) -> str:
 
 
 def launches(problem: Optimizer, name: str, processors: int = H100, each: bool = False) -> tuple[Geometry, ...]:
-    """Return one launch over all parameters, or, if `each`, one for each tensor. Raises UsageError."""
-    if name not in KERNELS or problem.rule not in KERNELS[name]:
-        raise UsageError(f"{name} of {SOURCE.name} is not for {problem.name}")
+    """Return one launch over all parameters, or, if `each`, one for each tensor."""
     count = problem.size if each else problem.count
     blocks = max(1, min(-(-count // (4 * THREADS)), RESIDENT * processors))
-    places: tuple[Argument, ...] = tuple(("operand", x.name) for x in problem.operands())
-    return tuple(
-        Geometry(
-            name, (blocks, 1, 1), (THREADS, 1, 1), (*places, ("int64", first), ("int64", count), *_rest(problem, name))
-        )
-        for first in range(0, problem.count, count)
-    )
+    names, rest = [x.name for x in problem.operands()], [float(x) for x in _rest(problem, name)]
+    firsts = range(0, problem.count, count)
+    return tuple(over(name, blocks, THREADS, names, first, count, *rest) for first in firsts)
 
 
-def _rest(problem: Optimizer, name: str) -> tuple[Argument, ...]:
+def _rest(problem: Optimizer, name: str) -> tuple[float, ...]:
     """Return the kernel's remaining arguments, in its order."""
-    lr: Argument = ("float32", problem.lr)
     if name == "optimizer_sgd":
         decay = problem.decay if problem.rule == "decay" else 0.0
-        return lr, ("float32", 1 - problem.lr * decay)
-    first: Argument = ("float32", gain(problem))
-    mu: Argument = ("float32", problem.mu)
+        return problem.lr, 1 - problem.lr * decay
+    first = (problem.lr, problem.mu, gain(problem))
     if name == "optimizer_momentum":
-        return lr, mu, first, ("float32", 1.0 if problem.rule == "nesterov" else 0.0)
-    return lr, mu, first, ("float32", problem.rho), ("float32", 1 - problem.rho), ("float32", problem.eps)
+        return (*first, 1.0 if problem.rule == "nesterov" else 0.0)
+    return (*first, problem.rho, 1 - problem.rho, problem.eps)
 
 
 # torch's operators, a kernel each: of one tensor in the loop form, of all in the foreach form, which may have fewer.

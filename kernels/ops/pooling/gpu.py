@@ -7,10 +7,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernels.errors import UsageError
 from kernels.launch import in_order
 from kernels.libs import cudnn, cudnn_layers
-from kernels.nvcc import Argument, Geometry, refuse_other
+from kernels.nvcc import Geometry, over
 from kernels.ops.gemm.cublas import addresses
 from kernels.ops.pooling.problem import STRIDE, Pooling
 
@@ -32,11 +31,8 @@ def kernel(problem: Pooling) -> str:
 
 
 def launches(problem: Pooling, name: str) -> tuple[Geometry, ...]:
-    """Return the forward launch, for a step also the gradient's. Raises UsageError."""
-    if why := refused(problem):
-        raise UsageError(why)
-    refuse_other(SOURCE, name, problem, kernel(problem))
-    relu: Argument = ("int64", int(problem.relu == "yes"))
+    """Return the forward launch, for a step also the gradient's."""
+    relu = int(problem.relu == "yes")
     forward = _over(problem, f"pooling_{problem.pool}_forward", problem.edge, ("x", "y"), relu)
     if problem.phase == "forward":
         return (forward,)
@@ -51,13 +47,11 @@ def refused(problem: Pooling) -> str | None:
     return f"--size {problem.size}, {problem.channels} channels: an image has fewer than 2^31 places" if large else None
 
 
-def _over(problem: Pooling, name: str, edge: int, operands: tuple[str, ...], *more: Argument) -> Geometry:
+def _over(problem: Pooling, name: str, edge: int, operands: tuple[str, ...], *more: int) -> Geometry:
     """Return a launch of one thread an element of images of width `edge`, in whole blocks for each image."""
     blocks = -(-problem.channels * edge**2 // THREADS)
-    sizes = (blocks, problem.channels, problem.size, problem.edge, problem.window, problem.layout == "nhwc")
-    places: tuple[Argument, ...] = tuple(("operand", x) for x in operands)
-    numbers: tuple[Argument, ...] = tuple(("int64", int(x)) for x in sizes)
-    return Geometry(name, (problem.images * blocks, 1, 1), (THREADS, 1, 1), (*places, *numbers, *more))
+    sizes = (blocks, problem.channels, problem.size, problem.edge, problem.window, int(problem.layout == "nhwc"))
+    return over(name, problem.images * blocks, THREADS, operands, *sizes, *more)
 
 
 @dataclass(frozen=True)

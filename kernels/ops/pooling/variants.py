@@ -141,6 +141,6 @@ VARIANTS: tuple[Variant[Pooling], ...] = (
     row(NUMPY, "numpy", numpy_chain, accepts=_forward),
     row(TORCH, "torch", torch_out),
     row(TORCH, "torch-relu-before", partial(torch_out, relu="before"), accepts=_relu, roles=()),
-    row(CUDA_SUITE, "cuda", grid.solving(gpu), accepts=gpu.refused),
+    row(CUDA_SUITE, "cuda", grid.solving(gpu.SOURCE, gpu.launches, gpu.kernel), accepts=gpu.refused),
     row(CUDNN, "cudnn", gpu.prepare, accepts=gpu.accepts, judged=gpu.any_maximum),
 )

@@ -9,7 +9,7 @@ from typing import Any
 from kernels import grid
 from kernels.launch import Bind, Launch, held
 from kernels.libs import cublas, cusparse
-from kernels.nvcc import Argument, Geometry, refuse_unknown
+from kernels.nvcc import Geometry, over
 from kernels.ops.gemm import Gemm
 from kernels.ops.gemm.cublas import addresses, call_of
 from kernels.ops.spmm.problem import Spmm
@@ -21,12 +21,9 @@ WEIGHTS = ("values", "columns", "pointers")  # of W, in the order of Spmm.weight
 
 
 def launches(problem: Spmm, name: str) -> tuple[Geometry, ...]:
-    """Return the one launch of `problem`. Raises UsageError."""
-    refuse_unknown(SOURCE, name, KERNELS)
+    """Return the one launch of `problem`."""
     across = -(-problem.n // THREADS)
-    places: tuple[Argument, ...] = tuple(("operand", x) for x in ("b", "c", *WEIGHTS))
-    numbers: tuple[Argument, ...] = (("int64", problem.n), ("int64", across))
-    return (Geometry(name, (problem.m * across, 1, 1), (THREADS, 1, 1), (*places, *numbers)),)
+    return (over(name, problem.m * across, THREADS, ("b", "c", *WEIGHTS), problem.n, across),)
 
 
 def csr(problem: Spmm, device: Any, setting: object) -> Bind:

@@ -17,7 +17,8 @@ from kernels.libs.cuda import CUDA_RUNTIME, CUDA_SUITE, CUPY
 from kernels.libs.torch import TORCH
 from kernels.libs.torch_cuda import TORCH_CUDA
 from kernels.native import launch, structure
-from kernels.ops.stream import gpu
+from kernels.nvcc import Argument as Passed
+from kernels.nvcc import Geometry, over
 from kernels.ops.stream.problem import Stream
 from kernels.provider import LIBC, NUMPY, SUITE
 from kernels.setting import Setting
@@ -26,7 +27,10 @@ from kernels.variant import CEILING, DEFAULT, Variant, row
 if TYPE_CHECKING:
     from kernels.problem import Array
 
-SOURCE = Path(__file__).with_name("stream.c")
+SOURCE, CUDA_SOURCE = Path(__file__).with_name("stream.c"), Path(__file__).with_name("stream.cu")
+KERNELS = ("stream_read", "stream_copy", "stream_triad")  # of stream.cu
+THREADS = 256
+RESIDENT = 8  # blocks of 256 that a multiprocessor of sm_80, sm_90 or sm_100 holds: 2048 threads
 Argument = structure("pointer: a b y", "int64: count")  # Arguments of stream.c: its arrays and their length
 
 
@@ -127,6 +131,18 @@ def torch_cpu_copy(problem: Stream, device: object, setting: Any) -> Bind:
     return bind
 
 
+def launches(problem: Stream, kernel: str, processors: int) -> tuple[Geometry, ...]:
+    """Return one launch of as many blocks as are resident, for a read also one that adds up their sums."""
+    blocks = max(1, min(-(-problem.count // (4 * THREADS)), RESIDENT * processors))
+    if problem.kind != "read":
+        return (over(kernel, blocks, THREADS, [x.name for x in problem.operands()], problem.count),)
+    sums: Passed = ("workspace", 4 * blocks)
+    return (
+        over(kernel, blocks, THREADS, "a", sums, problem.count),
+        over(kernel, 1, THREADS, (), sums, ("operand", "y"), blocks),
+    )
+
+
 def memcpy(problem: Stream, device: Any, setting: object) -> Bind:
     """Prepare cudaMemcpyAsync from device to device."""
     runtime, stream = device.cp.cuda.runtime, device.stream.ptr
@@ -167,7 +183,7 @@ VARIANTS: tuple[Variant[Stream], ...] = (
         CUDA_SUITE,
         "cuda",
         grid.prepared(
-            gpu.SOURCE, lambda problem, device: gpu.launches(problem, f"stream_{problem.kind}", device.processors)
+            CUDA_SOURCE, lambda problem, device: launches(problem, f"stream_{problem.kind}", device.processors)
         ),
         roles=(DEFAULT, CEILING),
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from kernels import places
@@ -88,8 +88,8 @@ class Activation(Problem):
         return slope
 
     def excerpt(self, rng: np.random.Generator) -> Excerpt:
-        row = (*places.every((1,)), places.elements(rng, self.count))
-        return Excerpt(replace(self, count=len(row[1])), {x.name: row for x in self.operands()})
+        some = places.elements(rng, self.count)
+        return self.excerpt_elements(some, count=len(some))
 
     def reference(self, x: Arrays) -> dict[str, Array]:
         last = x[self.sources[-1]].astype("f8")

@@ -86,9 +86,7 @@ class Softmax(Problem):
 
     def excerpt(self, rng: np.random.Generator) -> Excerpt:
         rows = places.rows(rng, self.batch, self.classes)
-        return Excerpt(
-            replace(self, batch=len(rows)), {x.name: (rows, *places.every(x.shape[1:])) for x in self.operands()}
-        )
+        return self.excerpt_rows(rows, batch=len(rows))
 
     def reference(self, x: Arrays) -> dict[str, Array]:
         import numpy as np

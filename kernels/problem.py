@@ -94,6 +94,16 @@ def axis(
     return dataclasses.field(default=default, metadata=metadata)
 
 
+DIRECTIONS = ("forward", "dgrad", "wgrad", "update", "step")  # the same words in all operations (docs/glossary.md)
+
+
+def direction(help: str, default: str, *names: str, others: tuple[str, ...] = ()) -> Any:  # noqa: A002  as above
+    """Return a problem's axis with these directions as choices, and an operation's `others` beside them."""
+    assert {default, *names} <= {*DIRECTIONS, *others}, f"{default}, {names}: directions are {DIRECTIONS}"
+    choices = tuple(dict.fromkeys((default, *names, *others)))
+    return axis(help, default, choices=choices)
+
+
 def plain(value: object) -> str:
     """Return a field's value as in a problem's name: exact, and a whole number without `.0`."""
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:

@@ -14,7 +14,7 @@ from kernels.catalog import find
 from kernels.devices import open_device
 from kernels.errors import Unavailable, UsageError
 from kernels.libs import fftw
-from kernels.ops.fft import Fft, libraries, native
+from kernels.ops.fft import Fft, variants
 from kernels.ops.fft.problem import LIMIT
 from kernels.ops.fft.variants import VARIANTS
 from kernels.setting import Setting
@@ -51,7 +51,7 @@ def test_rows_are_right_or_say_why_not(row: Variant[Fft], size: tuple[int, int, 
 
 
 def test_our_lengths_are_powers_of_two() -> None:
-    accepted = [(h, w) for h in (16, 32, 48, 64) for w in (31, 32, 96, 128) if native.accepts(Fft(2, h, w)) is None]
+    accepted = [(h, w) for h in (16, 32, 48, 64) for w in (31, 32, 96, 128) if variants.c_accepts(Fft(2, h, w)) is None]
     assert accepted == [(32, 32), (32, 128), (64, 32), (64, 128)]
 
 
@@ -63,7 +63,7 @@ WIDTHS = {"native": (), "avx2": ("-mno-avx512f",), "sse": ("-mno-avx",)}
 def test_ours_is_right_at_every_width_of_vectors(width: str, direction: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if WIDTHS[width] and platform.machine() != "x86_64":
         pytest.skip("instruction sets of another processor")
-    monkeypatch.setattr(native, "flags", lambda: (*maths.flags(), *WIDTHS[width]))
+    monkeypatch.setattr(variants, "flags", lambda: (*maths.flags(), *WIDTHS[width]))
     for size in LONG:
         checked(find("fft", "c"), Fft(*size, direction))
 
@@ -183,7 +183,7 @@ needs_fftw = pytest.mark.skipif(fftw.missing() is not None, reason=fftw.missing(
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_one_plan_serves_every_placement(direction: str) -> None:
     problem = Fft(2, 6, 10, direction)
-    bind = libraries.fftw_planned(problem, CPU, Setting())
+    bind = variants.fftw_planned(problem, CPU, Setting())
     drawn = [problem.fill(np.random.default_rng(seed)) for seed in range(2)]
     places = [[CPU.allocate(x.nbytes).view("f4").reshape(x.shape) for x in problem.operands()] for _ in drawn]
     for place, x in zip(places, drawn, strict=True):
@@ -212,7 +212,7 @@ def test_its_plan_tells_the_widest_vectors() -> None:
 def test_a_launch_names_its_plan_s_vectors() -> None:
     problem = Fft(2, 64, 64)
     room = [CPU.allocate(x.nbytes).view("f4").reshape(x.shape) for x in problem.operands()]
-    told = libraries.fftw_planned(problem, CPU, Setting())(room).kernel
+    told = variants.fftw_planned(problem, CPU, Setting())(room).kernel
     assert told is not None and "FFTW 3" in str(told[0])
     assert told[1] in (None, *fftw.SETS)
 
@@ -221,5 +221,5 @@ def test_a_launch_names_its_plan_s_vectors() -> None:
 def test_it_plans_for_the_threads_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     asked, plan = [], fftw.plan
     monkeypatch.setattr(fftw, "plan", lambda *given, threads: (asked.append(threads), plan(*given, threads=threads))[1])
-    checking.check(CPU, PAIR, find("fft", "pyfftw"), libraries.fftw_planned(PAIR, CPU, Setting(2)), 3)
+    checking.check(CPU, PAIR, find("fft", "pyfftw"), variants.fftw_planned(PAIR, CPU, Setting(2)), 3)
     assert asked == [2]

@@ -14,7 +14,8 @@ from kernels.catalog import find
 from kernels.devices import open_device
 from kernels.errors import WrongResult
 from kernels.launch import Launch
-from kernels.ops.fft import Fft, native
+from kernels.ops.fft import Fft
+from kernels.ops.fft import variants as native
 from kernels.setting import Setting
 from kernels.variant import Variant
 from micro.worker import check as checking

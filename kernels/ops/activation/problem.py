@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from kernels import places
-from kernels.directions import direction
-from kernels.problem import Excerpt, Operand, Problem, axis
+from kernels.problem import Excerpt, Operand, Problem, axis, direction
 
 if TYPE_CHECKING:
     import numpy as np

@@ -15,20 +15,16 @@ from kernels.ops.chain import Chain, variants
 from kernels.ops.transfer import native
 from kernels.setting import Setting
 from kernels.variant import Variant
-from micro.worker.check import check
+from tests.kernels.rows import checked
 
 SHARES = (0, 1, 3, 5)
-
-
-def right(variant: Variant[Any], problem: Chain) -> None:
-    check(Cpu(), problem, variant, variant.prepare(problem, Cpu(), Setting()), 1)
 
 
 @pytest.mark.parametrize("share", SHARES)
 @pytest.mark.parametrize("variant", variants.VARIANTS, ids=lambda variant: variant.name)
 def test_every_way_is_right(variant: Variant[Any], share: int) -> None:
-    right(variant, Chain(4 * 1003, 5, share))
-    right(variant, Chain(1 << 20, 5, share))
+    checked(Chain(4 * 1003, 5, share), variant)
+    checked(Chain(1 << 20, 5, share), variant)
 
 
 @pytest.mark.parametrize("share", SHARES)
@@ -61,7 +57,7 @@ def test_a_chain_without_one_of_its_kernels_is_refused(links: int) -> None:
         return bind
 
     with pytest.raises(WrongResult, match="off"):
-        right(Variant("short", "cpu", "mine", prepare), Chain(4096, links))
+        checked(Chain(4096, links), Variant("short", "cpu", "mine", prepare))
 
 
 @pytest.mark.parametrize(

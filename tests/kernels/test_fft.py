@@ -11,7 +11,6 @@ import pytest
 
 from kernels import maths
 from kernels.catalog import find
-from kernels.devices import open_device
 from kernels.errors import Unavailable, UsageError
 from kernels.libs import fftw
 from kernels.ops.fft import Fft, variants
@@ -20,19 +19,12 @@ from kernels.ops.fft.variants import VARIANTS
 from kernels.setting import Setting
 from kernels.variant import Variant
 from micro.planning.contest import Case, parse
-from micro.worker import check as checking
+from tests.kernels.rows import CPU, checked
 
-CPU = open_device("cpu")
 SIZES = ((1, 2, 2), (3, 2, 5), (2, 7, 4), (3, 15, 31), (2, 30, 36), (1, 97, 3), (3, 32, 32), (2, 64, 64), (2, 32, 128))
 LONG = ((1, 256, 32), (1, 32, 1024), (1, 128, 512))  # lengths of every remainder of radix 4, rows and columns
 DIRECTIONS = ("r2c", "c2r")
 PAIR = Fft(2, 32, 64)
-
-
-def checked(row: Variant[Any], problem: Fft, data: str = "normal") -> checking.Passed:
-    """Raises WrongResult."""
-    bind = row.prepare(problem, CPU, Setting(data=data))
-    return checking.check(CPU, problem, row, bind, 3, checking.Asked(data=data))[0]
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
@@ -46,8 +38,7 @@ def test_rows_are_right_or_say_why_not(row: Variant[Fft], size: tuple[int, int, 
         assert "--h 64 --w 64" in reason if row.name == "c" else (row.name, direction) == ("numpy", "r2c")
         return
     for data in ("normal", "uniform"):
-        passed = checked(row, problem, data)
-        assert passed.error <= passed.bound
+        checked(problem, row, setting=Setting(data=data))
 
 
 def test_our_lengths_are_powers_of_two() -> None:
@@ -65,7 +56,7 @@ def test_ours_is_right_at_every_width_of_vectors(width: str, direction: str, mon
         pytest.skip("instruction sets of another processor")
     monkeypatch.setattr(variants, "flags", lambda: (*maths.flags(), *WIDTHS[width]))
     for size in LONG:
-        checked(find("fft", "c"), Fft(*size, direction))
+        checked(Fft(*size, direction), find("fft", "c"))
 
 
 def test_the_truth_is_the_sum_that_it_is_said_to_be() -> None:
@@ -221,5 +212,5 @@ def test_a_launch_names_its_plan_s_vectors() -> None:
 def test_it_plans_for_the_threads_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     asked, plan = [], fftw.plan
     monkeypatch.setattr(fftw, "plan", lambda *given, threads: (asked.append(threads), plan(*given, threads=threads))[1])
-    checking.check(CPU, PAIR, find("fft", "pyfftw"), variants.fftw_planned(PAIR, CPU, Setting(2)), 3)
+    checked(PAIR, "pyfftw", setting=Setting(2))
     assert asked == [2]

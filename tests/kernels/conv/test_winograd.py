@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from kernels.catalog import find
-from kernels.devices import open_device
 from kernels.errors import Unavailable
 from kernels.ops.conv import winograd
 from kernels.ops.conv.cook_toom import TAPS, cook_toom, points
@@ -21,9 +20,8 @@ from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.shape import PASSES
 from kernels.ops.conv.winograd import ALGORITHMS, ROWS, Tiling
 from kernels.setting import Setting
-from micro.worker import check
+from tests.kernels.rows import CPU, checked
 
-CPU = open_device("cpu")
 SAME = {"pad_top": 1, "pad_left": 1, "pad_bottom": 1, "pad_right": 1}
 ALGORITHM = {name: algorithm for name, algorithm, *_ in ALGORITHMS}
 NAMES = list(ALGORITHM)
@@ -92,9 +90,7 @@ def test_answers_stay_inside_their_operands(name: str, direction: str, layout: s
     channels = {"c": 16, "k": 32} if layout == "nchw16c" else {"c": 5, "k": 19}
     sides = {"pad_top": 0, "pad_left": 1, "pad_bottom": 2, "pad_right": 0}
     problem = Conv(2, h=9, w=18, **channels, **sides, direction=direction, layout=layout)
-    row = find("conv", name)
-    passed, _ = check.check(CPU, problem, row, row.prepare(problem, CPU, Setting()), 1)
-    assert passed.error <= passed.bound
+    checked(problem, name)
 
 
 @pytest.mark.parametrize("direction", PASSES)

@@ -47,16 +47,6 @@ def bound(source: Path, geometries: Sequence[Geometry], names: Sequence[str], de
     return bind
 
 
-def in_turn(steps: Sequence[Callable[[], object]], keep: object) -> Callable[[], None]:
-    """Return one call that makes all `steps` in order; `keep` holds the memory whose addresses they use."""
-
-    def call(keep: object = keep) -> None:
-        for step in steps:
-            step()
-
-    return call
-
-
 def calls(source: Path, geometries: Sequence[Geometry], places: Mapping[str, int], device: Any) -> Callable[[], None]:
     """Return one call of all launches; `places`: addresses by name of the operands and of the `workspace`."""
     ready = [

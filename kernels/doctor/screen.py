@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 import textwrap
 from collections.abc import Iterator
-from itertools import groupby
 
 from kernels.doctor.libraries import Library
 from kernels.doctor.perf import Rights
@@ -95,22 +94,15 @@ def system(inventory: Inventory) -> Rows:
         return
     yield "cores", _cores(about)
     yield "huge pages", f"transparent: {about.huge_pages}" if about.huge_pages else "not known"
-    libc = about.libc or "C library not known"
-    name = libc if about.malloc and libc.startswith(about.malloc) else f"{about.malloc or 'not known'} ({libc})"
-    yield "malloc", f"{name}; {_variables(about.malloc_variables) or 'no variable steers it'}"
+    steered = _variables(about.malloc_variables) or "no variable steers it"
+    yield "malloc", f"{about.libc or 'C library not known'}; {steered}"
     yield "variables", _variables(about.variables) or "none that steers a library"
 
 
 def _cores(about: System) -> str:
-    affinity = f"{_ranges(about.affinity)} of" if about.affinity else "not known which of"
+    affinity = f"{len(about.affinity)} of" if about.affinity else "not known which of"
     quota = "not known" if about.limited is None else f"{about.quota:g} cores" if about.limited else "none"
     return f"may use {affinity} {about.cores or 'not known'}; cgroup quota: {quota}"
-
-
-def _ranges(numbers: tuple[int, ...]) -> str:
-    """Return sorted numbers as ranges, as "0-3,8"."""
-    runs = [[n for _, n in run] for _, run in groupby(enumerate(numbers), lambda x: x[1] - x[0])]
-    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
 def tools(inventory: Inventory) -> Rows:
@@ -188,7 +180,7 @@ def _steering(inventory: Inventory) -> Rows:
                 "instructions",
                 f"{name}={value} limits what a library may use; without it: env -u {name} {GEMM} --variant torch,mkl",
             )
-    if about.malloc == "glibc" and not about.malloc_variables:
+    if (about.libc or "").startswith("glibc") and not about.malloc_variables:
         yield "malloc", "it gives large freed blocks back, and they fault in anew: python -m micro.memory --allocator"
     if about.huge_pages == "never":
         yield "huge pages", "transparent ones are off: python -m micro.memory --allocator, once they are on"

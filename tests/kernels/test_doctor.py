@@ -285,8 +285,8 @@ def plain(here: survey.Inventory) -> survey.Inventory:
     devices = {**found.devices, "cpu": {**found.devices["cpu"], "vendor": "GenuineIntel", "isa": ["sse", "avx512"]}}
     blas = replace(found.libraries["OpenBLAS of numpy"], here=True, kernels="SkylakeX", isa="avx512", asked=None)
     assert found.system is not None
-    malloc: dict[str, Any] = {"malloc": "glibc", "malloc_variables": {"MALLOC_MMAP_MAX_": "0"}}
-    system = replace(found.system, variables={}, huge_pages="madvise", **malloc)
+    malloc = {"MALLOC_MMAP_MAX_": "0"}
+    system = replace(found.system, variables={}, huge_pages="madvise", libc="glibc 2.36", malloc_variables=malloc)
     parts = {**found.packages, "torch": Part(True, "2.13.0")}
     opened = {"OpenBLAS of numpy": blas}
     return replace(found, devices=devices, libraries=opened, system=system, packages=parts)
@@ -307,7 +307,7 @@ def system(found: survey.Inventory, **of: Any) -> survey.Inventory:
 
 def test_where_nothing_is_wrong_nothing_is_said(plain: survey.Inventory) -> None:
     assert remarks(plain) == remarks(replace(plain, system=None)) == []
-    assert remarks(system(plain, malloc="jemalloc", malloc_variables={})) == []
+    assert remarks(system(plain, libc="musl", malloc_variables={})) == []
 
 
 def test_each_has_a_line_and_a_command(plain: survey.Inventory) -> None:

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernels.launch import Launch
+from kernels.launch import Launch, held
 from kernels.libs import torch_cuda
 from kernels.nvcc import Geometry, over
 from kernels.ops.activation.libraries import inputs, torch_steps
@@ -67,10 +67,6 @@ def torch_out(problem: Activation, device: Any, setting: object) -> Bind:
     def bind(buffers: Sequence[Any]) -> Launch:
         tensors = [torch_cuda.tensor(torch, x) for x in buffers]
         run = partial(step, *inputs(problem, tensors), tensors[-1])
-
-        def call(keep: object = buffers) -> None:
-            run()
-
-        return Launch(call, kernels=1)  # each is one element-wise operator
+        return held(run, buffers, kernels=1)  # each is one element-wise operator
 
     return bind

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernels import grid
 from kernels.errors import Unavailable
-from kernels.launch import Launch
+from kernels.launch import Launch, in_order
 from kernels.libs import cublas
 from kernels.nvcc import Geometry, over
 from kernels.ops.conv.problem import Conv
@@ -81,9 +81,7 @@ def prepare(problem: Conv, device: Any, setting: Setting) -> Bind:
             for first in range(0, problem.n, at_once)
             for step in _steps(problem, device, on, at, (first, min(at_once, problem.n - first)))
         ]
-
-        call, workspace = grid.in_turn(steps, (columns, *buffers)), cublas.WORKSPACE + at_once * each
-        return Launch(call, workspace=workspace, capturable=True, kernels=cublas.KERNELS * len(steps))
+        return in_order(steps, (columns, *buffers), cublas.KERNELS, cublas.WORKSPACE + at_once * each, capturable=True)
 
     return bind
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels import grid
-from kernels.launch import Launch
+from kernels.launch import Launch, in_turn
 from kernels.libs import cublas, cufft
 from kernels.nvcc import Geometry, over
 from kernels.ops.conv import fft
@@ -128,7 +128,7 @@ def prepare(problem: Conv, device: Any, setting: Setting, *, uses: int = 1) -> B
 
     def bind(buffers: Sequence[Any]) -> Launch:
         ready = steps(plan, problem.by_letter(addresses(buffers)), uses)
-        call = grid.in_turn(ready, (plan, *buffers))
+        call = in_turn(ready, (plan, *buffers))
         return Launch(call, uses=uses, workspace=plan.workspace, capturable=True, kernels=cufft.KERNELS * len(ready))
 
     return bind

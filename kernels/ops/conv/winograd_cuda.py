@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels import grid
-from kernels.launch import Launch
+from kernels.launch import Launch, in_turn
 from kernels.libs import cublas
 from kernels.nvcc import Geometry, over
 from kernels.ops.conv.columns import refuse_room
@@ -72,8 +72,9 @@ def prepare(problem: Conv, device: Any, setting: Setting, *, m: int) -> Bind:
         at = problem.by_letter(addresses(buffers))
         at |= {name.upper(): int(block.data.ptr) for name, block in blocks.items()}
         steps = _steps(problem, device, on, at, m)
-        call, workspace = grid.in_turn(steps, (blocks, *buffers)), cublas.WORKSPACE + nbytes
-        return Launch(call, workspace=workspace, capturable=True, kernels=cublas.KERNELS + len(steps))
+        call = in_turn(steps, (blocks, *buffers))
+        workspace, kernels = cublas.WORKSPACE + nbytes, cublas.KERNELS + len(steps)
+        return Launch(call, workspace=workspace, capturable=True, kernels=kernels)
 
     return bind
 

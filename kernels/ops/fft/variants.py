@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kernels import build, grid, openmp
-from kernels.launch import Bind, Launch, held
+from kernels import build, openmp
+from kernels.launch import Bind, Launch, held, in_turn
 from kernels.libs import cufft, fftw, skcuda, torch_cuda
 from kernels.libs import torch as torch_library
 from kernels.libs.cuda import CUPY
@@ -204,7 +204,7 @@ def _planned(problem: Fft, device: Any, plan: Plan, area: object, nbytes: int) -
         x, y = buffers
         transform = plan.call(int((x if copy is None else copy).data.ptr), int(y.data.ptr))
         divided = (lambda: device.cp.multiply(x, device.cp.float32(1 / problem.count), out=copy),) if back else ()
-        call = grid.in_turn((*divided, transform), (plan, area, copy, *buffers))
+        call = in_turn((*divided, transform), (plan, area, copy, *buffers))
         return Launch(call, workspace=workspace, capturable=True, kernels=cufft.KERNELS + back)
 
     return bind

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernels import grid
 from kernels.errors import Unavailable
-from kernels.launch import Launch, held
+from kernels.launch import Launch, held, in_turn
 from kernels.libs import cublas, cublaslt
 from kernels.ops.gemm.fastest import fastest
 from kernels.ops.gemm.problem import Gemm
@@ -143,7 +143,7 @@ def strategy(uses: int, tiled: bool) -> Callable[[Gemm, Any, object], Bind]:
             a, b, c = ((place, lds[name]) for name, place in (at | copy_at).items())
             steps += [cublas.sgemm(on, (cublas.N, cublas.N), sizes, scale, b, a, c)] * uses
 
-            call = grid.in_turn(steps, (copies, buffers))
+            call = in_turn(steps, (copies, buffers))
             return Launch(call, uses=uses, workspace=workspace, capturable=True, kernels=kernels)
 
         return bind

@@ -253,15 +253,7 @@ def by_numba(kernel: str) -> Callable[[Gemm, Any, object], Bind]:
         blocks, threads = geometry(kernel, problem.m, problem.n)
         configured = function[blocks, threads, stream]
 
-        def bind(buffers: Sequence[Any]) -> Launch:
-            left, right, out, alpha, beta = passed(buffers)
-
-            def run(keep: object = buffers) -> None:
-                configured(left, right, out, alpha, beta)
-
-            return Launch(run, kernels=1)
-
-        return bind
+        return lambda buffers: held(partial(configured, *passed(buffers)), buffers, kernels=1)
 
     return prepare
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernels.launch import Launch
+from kernels.launch import Launch, held
 from kernels.libs import torch_cuda
 from kernels.nvcc import Geometry, over
 from kernels.ops.softmax.libraries import array_sums, indexed, torch_parts
@@ -67,10 +68,6 @@ def torch_out(problem: Softmax, device: Any, setting: object, *, rows: Callable[
 
     def bind(buffers: Sequence[Any]) -> Launch:
         given = [torch_cuda.tensor(torch, buffer) for buffer in buffers]
-
-        def call(keep: object = buffers) -> None:
-            run(*given)
-
-        return Launch(call, kernels=kernels)
+        return held(partial(run, *given), buffers, kernels=kernels)
 
     return bind

@@ -165,11 +165,7 @@ def torch_copy(problem: Stream, device: Any, setting: object) -> Bind:
 
     def bind(buffers: Sequence[Any]) -> Launch:
         source, target = (torch_cuda.tensor(torch, buffer) for buffer in buffers)
-
-        def run(keep: object = buffers) -> None:
-            target.copy_(source)
-
-        return Launch(run, kernels=1)
+        return held(partial(target.copy_, source), buffers, kernels=1)
 
     return bind
 

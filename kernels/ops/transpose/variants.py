@@ -109,12 +109,7 @@ def torch_copy(problem: Transpose, device: Any, setting: object) -> Bind:
 
     def bind(buffers: Sequence[Any]) -> Launch:
         x, y = (torch_cuda.tensor(torch, buffer) for buffer in buffers)
-        turned = x.t()
-
-        def run(keep: object = buffers) -> None:
-            y.copy_(turned)
-
-        return Launch(run, kernels=1)
+        return held(partial(y.copy_, x.t()), buffers, kernels=1)
 
     return bind
 

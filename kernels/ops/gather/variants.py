@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernels import build
-from kernels.errors import Unavailable
+from kernels import build, maths
 from kernels.launch import Bind, Launch
 from kernels.libs import openblas, torch_cuda
 from kernels.libs import torch as torch_library
@@ -36,8 +35,7 @@ def c_kernel(form: str) -> Callable[[Gather, Any, Setting], Bind]:
     """Return a prepare of our C kernel: "lookup", or a step of the "rows" or of the table ("dense")."""
 
     def prepare(problem: Gather, device: Any, setting: Setting) -> Bind:
-        if setting.threads != 1:
-            raise Unavailable("this kernel runs on one thread: --threads 1")
+        maths.alone(setting)
         function = build.address(SOURCE, f"gather_{form}" + (f"_{problem.rule}" if form != "lookup" else ""))
         names = [operand.name for operand in problem.operands()]
         dense_gradient = device.allocate(4 * problem.rows * problem.width) if form == "dense" else None
@@ -76,10 +74,7 @@ def arrays(device: Any, setting: Setting) -> Any:
         return device.cp
     import numpy as np
 
-    blas = openblas.load("numpy")
-    blas.set_threads(setting.threads)
-    if (got := blas.get_threads()) != setting.threads:
-        raise Unavailable(f"{blas.name} runs {got} threads where {setting.threads} were asked")
+    openblas.load("numpy").use(setting.threads)
     return np
 
 

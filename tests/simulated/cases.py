@@ -20,7 +20,7 @@ from kernels.ops.biasact import variants as biasact
 from kernels.ops.cast import Cast
 from kernels.ops.cast import variants as cast
 from kernels.ops.cast.problem import KINDS
-from kernels.ops.chase import gpu as chase
+from kernels.ops.chase import variants as chase
 from kernels.ops.chase.problem import LINE, Chase
 from kernels.ops.conv import Conv, columns, frames, implicit, winograd_cuda
 from kernels.ops.dropout import Dropout
@@ -38,12 +38,12 @@ from kernels.ops.mma import variants as mma
 from kernels.ops.norm import Norm
 from kernels.ops.norm import gpu as norm
 from kernels.ops.optimizer import Optimizer
-from kernels.ops.optimizer import gpu as optimizer
+from kernels.ops.optimizer import variants as optimizer
 from kernels.ops.pooling import Pooling
-from kernels.ops.pooling import gpu as pooling
+from kernels.ops.pooling import variants as pooling
 from kernels.ops.softmax import Softmax
 from kernels.ops.softmax import gpu as softmax
-from kernels.ops.spmm import gpu as spmm
+from kernels.ops.spmm import variants as spmm
 from kernels.ops.stream import Stream
 from kernels.ops.stream import variants as stream
 from kernels.ops.transpose import Transpose
@@ -178,11 +178,11 @@ KERNELS = (
         for name, rules in optimizer.KERNELS.items()
     ),
     *(Kernel(name, activation.SOURCE, activation.launches, _activations(name)) for name in activation.KERNELS),
-    *(Kernel(name, pooling.SOURCE, pooling.launches, _poolings(name)) for name in pooling.KERNELS),
+    *(Kernel(name, pooling.CUDA_SOURCE, pooling.launches, _poolings(name)) for name in pooling.KERNELS),
     *(Kernel(name, biasact.CUDA_SOURCE, biasact.launches, _biases(name)) for name in biasact.KERNELS),
     *(Kernel(name, dropout.CUDA_SOURCE, dropout.launches, MASKS) for name in dropout.KERNELS),
-    *(Kernel(name, spmm.SOURCE, spmm.launches, PRUNED) for name in spmm.KERNELS),
-    *(Kernel(name, chase.SOURCE, chase.launches, LOADS) for name in chase.KERNELS),
+    *(Kernel(name, spmm.CUDA_SOURCE, spmm.launches, PRUNED) for name in spmm.KERNELS),
+    *(Kernel(name, chase.CUDA_SOURCE, chase.launches, LOADS) for name in chase.KERNELS),
     *(
         Kernel(name, cast.CUDA_SOURCE, cast.launches, tuple(Cast(count, kind) for count in _conversions(kind)))
         for name, kind in zip(cast.KERNELS, KINDS, strict=True)

@@ -16,7 +16,7 @@ from kernels.ops.dropout import variants as dropout
 from kernels.ops.norm import Norm
 from kernels.ops.norm import gpu as norm
 from kernels.ops.pooling import Pooling
-from kernels.ops.pooling import gpu as pooling
+from kernels.ops.pooling import variants as pooling
 from kernels.ops.softmax import Softmax
 from kernels.ops.softmax import gpu as softmax
 from kernels.problem import Problem

@@ -14,7 +14,7 @@ from kernels.ops.activation import gpu as activation
 from kernels.ops.biasact import BiasAct
 from kernels.ops.biasact import variants as biasact
 from kernels.ops.chase import Chase
-from kernels.ops.chase import gpu as chase
+from kernels.ops.chase import variants as chase
 from kernels.ops.conv import Conv, implicit
 from kernels.ops.conv.shape import PASSES
 from kernels.ops.dropout import Dropout
@@ -23,7 +23,7 @@ from kernels.ops.fma import Fma
 from kernels.ops.norm import Norm
 from kernels.ops.norm import gpu as norm
 from kernels.ops.pooling import Pooling
-from kernels.ops.pooling import gpu as pooling
+from kernels.ops.pooling import variants as pooling
 from kernels.ops.softmax import Softmax
 from kernels.ops.softmax import gpu as softmax
 from kernels.problem import Problem
@@ -91,7 +91,7 @@ def test_the_first_of_equal_maxima_has_the_gradient(problem: Pooling) -> None:
     rng = np.random.default_rng(0)
     x = problem.fill(rng)
     x["x"] = rng.integers(-2, 2, x["x"].shape).astype(np.float32)
-    source, operation = pooling.SOURCE.read_text(), pooling.launches(problem, pooling.kernel(problem))
+    source, operation = pooling.CUDA_SOURCE.read_text(), pooling.launches(problem, pooling.kernel(problem))
 
     def allowed(text: str) -> bool:
         return cases.compare(problem, x, launcher.launch(text, operation, problem.operands(), x)).allowed

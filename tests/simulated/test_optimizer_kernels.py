@@ -10,7 +10,7 @@ import pytest
 
 from kernels import nvcc
 from kernels.errors import UsageError
-from kernels.ops.optimizer import gpu
+from kernels.ops.optimizer import variants as gpu
 from kernels.ops.optimizer.problem import Optimizer
 from tests.simulated import cases, launcher
 

@@ -12,7 +12,7 @@ from kernels.devices.cpu import Cpu
 from kernels.errors import UsageError, WrongResult
 from kernels.launch import Launch
 from kernels.ops.chain import Chain, variants
-from kernels.ops.transfer import native
+from kernels.ops.transfer import variants as transfer
 from kernels.setting import Setting
 from kernels.variant import Variant
 from tests.kernels.rows import checked
@@ -29,14 +29,14 @@ def test_every_way_is_right(variant: Variant[Any], share: int) -> None:
 
 @pytest.mark.parametrize("share", SHARES)
 def test_the_share_is_done_by_the_other_process(share: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[native.Peer] = []
+    made: list[transfer.Peer] = []
 
-    class Kept(native.Peer):
+    class Kept(transfer.Peer):
         def __init__(self, *of: Any, **more: Any) -> None:
             super().__init__(*of, **more)
             made.append(self)
 
-    monkeypatch.setattr(native, "Peer", Kept)
+    monkeypatch.setattr(transfer, "Peer", Kept)
     bind = variants.prepare("shared", Chain(4096, 5, share), Cpu(), Setting())
     x = np.ones((1, 1024), "f4")
     bind([x, np.empty_like(x)]).call()

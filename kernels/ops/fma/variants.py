@@ -34,10 +34,7 @@ class After(ctypes.Structure):
     _fields_ = (*Argument._fields_, *((f"before_{name}", kind) for name, kind, *_ in Argument._fields_))
 
 
-class Shared(ctypes.Structure):
-    """Arguments of fma_part."""
-
-    _fields_ = (*team.PLAN, *Argument._fields_)
+Shared = team.planned(Argument)  # arguments of fma_part
 
 
 def prepare(problem: Fma, device: object, setting: Setting) -> Bind:

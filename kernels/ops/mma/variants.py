@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -59,12 +58,7 @@ FLAGS = {
 }
 PASSES = 16  # products of each of several threads in a launch
 Argument = structure("pointer: a b c", "int64: steps")
-
-
-class Shared(ctypes.Structure):
-    """Arguments of mma_part."""
-
-    _fields_ = (*team.PLAN, *Argument._fields_)
+Shared = team.planned(Argument)  # arguments of mma_part
 
 
 def on_core(problem: Mma, device: object, setting: Setting) -> Bind:

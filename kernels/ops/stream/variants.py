@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -39,16 +38,8 @@ SLICE, LAUNCH = 256 << 10, 16 << 20  # least bytes that one of several threads r
 LINE = 16  # floats of a cache line, which threads do not share
 APART = 16  # numbers of float64 from one thread's sum to the next, in stream.c
 Read = structure("pointer: a y", "int64: count again")  # Arguments of stream_read
-
-
-class Shared(ctypes.Structure):
-    """Arguments of stream_read_part."""
-
-    _fields_ = (
-        *team.PLAN,
-        *((name, ctypes.c_void_p) for name in ("a", "y", "sums")),
-        *((name, ctypes.c_int64) for name in ("count", "length", "again")),
-    )
+# Arguments of stream_read_part
+Shared = team.planned(structure("pointer: a y sums", "int64: count length again"))
 
 
 def _read_by_several(problem: Stream, threads: int, flags: tuple[str, ...]) -> Bind:

@@ -15,14 +15,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
 
     from kernels.doctor import screen
-    from kernels.doctor.remarks import remarks
     from kernels.doctor.survey import document, survey
 
     inventory = survey()
     if hasattr(sys.stdout, "reconfigure"):
         # A model's name or a path may hold what the locale cannot print.
         sys.stdout.reconfigure(errors="backslashreplace")
-    report = document(inventory) | {"remarks": dict(remarks(inventory))}
+    report = document(inventory) | {"remarks": dict(screen.remarks(inventory))}
     print(json.dumps(report, indent=1) if arguments.json else "\n".join(screen.lines(inventory)))
     return 0 if inventory.works else 1
 

@@ -23,9 +23,11 @@ def prepared(source: Path, launches: Callable[[Any, Any], Sequence[Geometry]]) -
     return prepare
 
 
-def solving(module: Any) -> Callable[[Any, Any, object], Bind]:
-    """Return a variant's `prepare` for an operation's module, from its SOURCE, `launches` and `kernel`."""
-    return prepared(module.SOURCE, lambda problem, device: module.launches(problem, module.kernel(problem)))
+def solving(
+    source: Path, launches: Callable[[Any, str], Sequence[Geometry]], kernel: Callable[[Any], str]
+) -> Callable[[Any, Any, object], Bind]:
+    """Return a variant's `prepare` for the launches of the kernel that `kernel(problem)` names."""
+    return prepared(source, lambda problem, device: launches(problem, kernel(problem)))
 
 
 def bound(source: Path, geometries: Sequence[Geometry], names: Sequence[str], device: Any) -> Bind:
@@ -43,16 +45,6 @@ def bound(source: Path, geometries: Sequence[Geometry], names: Sequence[str], de
         return held(run, (workspace, *buffers), workspace=int(size), capturable=True, kernels=len(geometries))
 
     return bind
-
-
-def in_turn(steps: Sequence[Callable[[], object]], keep: object) -> Callable[[], None]:
-    """Return one call that makes all `steps` in order; `keep` holds the memory whose addresses they use."""
-
-    def call(keep: object = keep) -> None:
-        for step in steps:
-            step()
-
-    return call
 
 
 def calls(source: Path, geometries: Sequence[Geometry], places: Mapping[str, int], device: Any) -> Callable[[], None]:

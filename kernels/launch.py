@@ -43,6 +43,16 @@ def held(call: Callable[[], object], keep: object, **fields: Any) -> Launch:
     return Launch(run, **fields)
 
 
+def in_turn(steps: Sequence[Callable[[], object]], keep: object) -> Callable[[], None]:
+    """Return one call that makes all `steps` in order; `keep` holds the memory whose addresses they use."""
+
+    def call(keep: object = keep) -> None:
+        for step in steps:
+            step()
+
+    return call
+
+
 def in_order(
     calls: Sequence[Callable[[], object]],
     keep: object,
@@ -54,11 +64,7 @@ def in_order(
     """Return a launch of several calls in order; `each`: most kernels of one call.
 
     `keep` holds what the calls need; the other parameters are Launch's fields."""
-
-    def run(keep: object = keep) -> None:
-        for call in calls:
-            call()
-
+    run = in_turn(calls, keep)
     return Launch(run, workspace=workspace, capturable=capturable, kernels=each * len(calls), kernel=kernel)
 
 

@@ -6,7 +6,7 @@ import functools
 import os
 import re
 import signal
-from collections.abc import Collection, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -14,12 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from kernels import build
-from kernels.errors import BuildError, Unavailable, UsageError
+from kernels.errors import BuildError, Unavailable
 
 if TYPE_CHECKING:
     import subprocess
-
-    from kernels.problem import Problem
 
 FLAGS = ("-cubin", "-O3", "-Werror", "all-warnings", "-Xptxas", "-v")
 TOOLKIT = Path("/usr/local/cuda/bin/nvcc")
@@ -58,16 +56,15 @@ class Resources:
     shared: int  # bytes a block, static
 
 
-def refuse_unknown(source: Path, name: str, known: Collection[str]) -> None:
-    """Raise UsageError for a kernel that a file does not have."""
-    if name not in known:
-        raise UsageError(f"no kernel {name} in {source.name}; there are {', '.join(known)}")
-
-
-def refuse_other(source: Path, name: str, problem: Problem, right: str) -> None:
-    """Raise UsageError for a kernel that does not solve `problem`, unlike `right`."""
-    if name != right:
-        raise UsageError(f"{name} of {source.name} is not for {problem.name}: take {right}")
+def over(
+    kernel: str, blocks: int, threads: int, operands: Iterable[str], *rest: Argument | float, arch: str = ""
+) -> Geometry:
+    """Return a launch of a row of blocks that takes operands, then the `rest`: int as int64, float as float32."""
+    places: Iterator[Argument] = (("operand", name) for name in operands)
+    passed: Iterator[Argument] = (
+        x if isinstance(x, tuple) else ("float32", x) if isinstance(x, float) else ("int64", x) for x in rest
+    )
+    return Geometry(kernel, (blocks, 1, 1), (threads, 1, 1), (*places, *passed), arch=arch)
 
 
 def find() -> Path | None:

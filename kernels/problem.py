@@ -94,6 +94,16 @@ def axis(
     return dataclasses.field(default=default, metadata=metadata)
 
 
+DIRECTIONS = ("forward", "dgrad", "wgrad", "update", "step")  # the same words in all operations (docs/glossary.md)
+
+
+def direction(help: str, default: str, *names: str, others: tuple[str, ...] = ()) -> Any:  # noqa: A002  as above
+    """Return a problem's axis with these directions as choices, and an operation's `others` beside them."""
+    assert {default, *names} <= {*DIRECTIONS, *others}, f"{default}, {names}: directions are {DIRECTIONS}"
+    choices = tuple(dict.fromkeys((default, *names, *others)))
+    return axis(help, default, choices=choices)
+
+
 def plain(value: object) -> str:
     """Return a field's value as in a problem's name: exact, and a whole number without `.0`."""
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
@@ -217,8 +227,8 @@ class Problem:
 
     @property
     def flops(self) -> float:
-        """Nominal floating-point operations."""
-        raise NotImplementedError
+        """Nominal floating-point operations; by default none."""
+        return 0.0
 
     @property
     def bytes(self) -> float:
@@ -269,8 +279,12 @@ class Problem:
         raise NotImplementedError
 
     def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
-        """Return the largest |error| of each output element allowed at unit roundoff u, growth included."""
-        raise NotImplementedError
+        """Return the largest |error| of each output element allowed at unit roundoff u, growth included.
+
+        The default is none: numbers that are moved or counted are right or wrong."""
+        import numpy as np
+
+        return {name: np.zeros_like(array) for name, array in want.items()}
 
     def compare(self, x: Arrays, got: Arrays, u: float, probe: str) -> list[Evidence]:
         """Compare the answer with the truth, output by output.
@@ -302,6 +316,16 @@ class Problem:
     def digests(self) -> dict[str, str]:
         """Return the digest of the data behind each field that names data, such as a pattern or a file."""
         return {}
+
+    def excerpt_rows(self, some: NDArray[np.int64], **fields: Any) -> Excerpt:
+        """Return the excerpt of `some` rows of each operand: a problem with these `fields`."""
+        where = {x.name: (some, *every(x.shape[1:])) for x in self.operands()}
+        return Excerpt(dataclasses.replace(self, **fields), where)
+
+    def excerpt_elements(self, some: NDArray[np.int64], **fields: Any) -> Excerpt:
+        """Return the excerpt of `some` elements of operands of one row, as `excerpt_rows`."""
+        row = (*every((1,)), some)
+        return Excerpt(dataclasses.replace(self, **fields), {x.name: row for x in self.operands()})
 
     def excerpt(self, rng: np.random.Generator) -> Excerpt:
         """Return what is checked of a timed launch: all of it, or a random part that is a problem itself.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -15,6 +16,11 @@ class Provider:
     missing: Callable[[], str | None] = lambda: None  # why it is missing, without importing it
     kernel: Callable[[], tuple[str | None, str | None]] = lambda: (None, None)  # version and family, instruction set
     python: bool = False  # each call passes through the interpreter
+
+
+def pocketfft(package: str) -> tuple[str | None, str | None]:
+    """Return the version of a package with a copy of pocketfft, which reports no vector instructions."""
+    return f"{package} {importlib.import_module(package).__version__}, pocketfft", None
 
 
 SUITE = Provider("suite")

@@ -6,11 +6,11 @@ import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kernels import build
 from kernels.errors import Unavailable
-from kernels.native import launch
+from kernels.native import launch, structure
 
 if TYPE_CHECKING:
     from kernels.launch import Launch
@@ -19,13 +19,12 @@ if TYPE_CHECKING:
 SOURCE = Path(__file__).with_name("team.c")
 POINTER, INT64 = ctypes.c_void_p, ctypes.c_int64
 # The first fields of an argument; a kernel's fields follow.
-PLAN: tuple[tuple[str, Any], ...] = (
-    ("part", POINTER),
-    ("done", POINTER),
-    ("members", INT64),
-    ("slices", INT64),
-    ("passes", INT64),
-)
+PLAN = structure("pointer: part done", "int64: members slices passes")._fields_
+
+
+def planned(kernel: type[ctypes.Structure]) -> type[ctypes.Structure]:
+    """Return the structure of a plan followed by the fields of a kernel's structure."""
+    return type("Shared", (ctypes.Structure,), {"_fields_": (*PLAN, *kernel._fields_)})
 
 
 @dataclass(frozen=True)

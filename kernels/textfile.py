@@ -7,10 +7,10 @@ from pathlib import Path
 ROOT = Path("/")
 
 
-def read(path: Path) -> str | None:
+def read(path: Path | str) -> str | None:
     """Return a small file's text, stripped, or None if it cannot be read."""
     try:
-        return path.read_text(errors="replace").strip()
+        return Path(path).read_text(errors="replace").strip()
     except (OSError, ValueError):
         return None
 

@@ -49,7 +49,7 @@ class Kind:
         return self.visit == "compiled"
 
     def to_record(self, settings: Iterable[str]) -> dict[str, Any]:
-        """Return the record of an environment and the doctor; `settings`: names of those that may be obeyed."""
+        """Return the record of an environment; `settings`: names of those that may be obeyed."""
         return {
             "kind": self.name,
             "kernels": self.kernels,

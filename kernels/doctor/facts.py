@@ -9,11 +9,11 @@ import platform
 import subprocess
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels import suite
 from kernels.steering import STEERING, variables
+from kernels.textfile import read
 
 if TYPE_CHECKING:
     from kernels.devices.base import Device
@@ -70,7 +70,7 @@ def _commit() -> str | None:
     """Return the commit of this checkout, or of the installed package's build; a `+` where files differ."""
     root = suite.ROOT
     if suite.PREFIX:
-        return read(str(suite.FOLDER / "commit.txt")) or None
+        return read(suite.FOLDER / "commit.txt") or None
     if not (root / ".git").exists():
         return None
     try:
@@ -84,11 +84,3 @@ def _commit() -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return reply.stdout.strip() or None
-
-
-def read(path: str) -> str | None:
-    """Return a file's text, or None if it cannot be read."""
-    try:
-        return Path(path).read_text().strip()
-    except OSError:
-        return None

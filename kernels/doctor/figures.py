@@ -1,34 +1,13 @@
-"""Figures that this user has measured, ceilings and self-test, with their age."""
+"""Figures that this user has measured, ceilings and self-test, each as one line with its age."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from kernels import ceilings, devices, state
 from kernels.doctor import facts
 from kernels.textfile import read
-
-
-@dataclass(frozen=True, slots=True)
-class Peaks:
-    """Peak rates by instruction set, on a GPU by type and unit, and by kind of memory traffic."""
-
-    measured: str
-    age: str
-    flops: dict[str, float]  # FLOP/s
-    bandwidth: dict[str, dict[int, float]]  # bytes/s, then by working set in bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Selftest:
-    """The last self-test."""
-
-    age: str
-    promised: int
-    held: int
-    failed: tuple[str, ...]  # promises not held
 
 
 def age(then: str, now: datetime) -> str:
@@ -47,35 +26,40 @@ def age(then: str, now: datetime) -> str:
     return "just now"
 
 
-def peaks(now: datetime, device: str = ceilings.CPU) -> Peaks | None:
+def peaks(now: datetime) -> dict[str, str]:
+    """Return the measured peaks of the CPU and of each other device, by name; no scripted or removed kinds."""
+    real = {kind for kind in devices.kinds() if not devices.kind_of(kind).scripted}
+    names = [ceilings.CPU, *(name for name in ceilings.others() if name.partition(":")[0] in real)]
+    return {name: text for name in names if (text := _peaks(name, now))}
+
+
+def _peaks(device: str, now: datetime) -> str | None:
+    """Return peak FLOP/s by instruction set, on a GPU by type and unit, and the rate of memory."""
     try:
         record = ceilings.load(device)
         if record is None:
             return None
-        flops = {isa: float(rate) for isa, rate in record.flops.items()}
-        bandwidth = {
-            kind: {size: float(rate) for size, rate in rates.items()} for kind, rates in record.bandwidth.items()
-        }
-        return Peaks(str(record.measured), age(record.measured, now), flops, bandwidth)
+        unit, prefix = (1e12, "T") if max(record.flops.values(), default=0) >= 1e13 else (1e9, "G")
+        flops = ", ".join(f"{isa} {rate / unit:.0f}" for isa, rate in record.flops.items())
+        read = record.bandwidth.get("read")
+        memory = f"memory {read[max(read)] / 1e9:.0f} GB/s" if read else ""
+        text = "; ".join(filter(None, (f"{flops} {prefix}FLOP/s" if flops else "", memory)))
+        return f"{age(record.measured, now)}: {text}"
     except (TypeError, ValueError, AttributeError):
         return None  # a file of another shape is as good as none
 
 
-def gpu_peaks(now: datetime) -> dict[str, Peaks]:
-    """Return the peaks of each measured device other than the CPU, by name; no scripted or removed kinds."""
-    real = {kind for kind in devices.kinds() if not devices.kind_of(kind).scripted}
-    names = [name for name in ceilings.others() if name.partition(":")[0] in real]
-    return {name: rates for name in names if (rates := peaks(now, name))}
-
-
-def selftest(now: datetime) -> Selftest | None:
-    """Return the last self-test of this installation, or None."""
+def selftest(now: datetime) -> str | None:
+    """Return the age and the promises of this installation's last self-test, or None."""
     machine = facts.machine(facts.facts([devices.open_device(ceilings.CPU)]))
     try:
         record = json.loads(read(state.folder() / "selftest" / f"{machine}.json") or "")
         promised = [figure for figure in record["figures"] if figure["promised"]]
-        held = sum(bool(figure["held"]) for figure in promised)
-        failed = tuple(str(x["name"]) for x in promised if not x["held"] and not x.get("busy"))
-        return Selftest(age(record["started"], now), len(promised), held, failed)
+        broken = [x for x in promised if not x["held"]]
+        failed = [str(x["name"]) for x in broken if not x.get("busy")]
+        when = age(record["started"], now)
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
+    busy = f", {len(broken) - len(failed)} not judged" if len(broken) > len(failed) else ""
+    not_held = f"; NOT HELD: {', '.join(failed)}" if failed else ""
+    return f"{when}: {len(promised) - len(broken)} of {len(promised)} promises held{busy}{not_held}"

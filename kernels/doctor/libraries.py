@@ -1,4 +1,4 @@
-"""BLAS libraries, opened in a child process, which a damaged library may end."""
+"""BLAS libraries, each opened in a process of its own, which a damaged library may end."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from kernels import suite
 from kernels.errors import SuiteError, summary
@@ -21,7 +20,7 @@ LIBRARIES: dict[str, tuple[str, Callable[[], str | None], Callable[[], Blas]]] =
     "OpenBLAS of scipy": ("scipy", lambda: openblas.missing("scipy"), lambda: openblas.load("scipy")),
     "MKL": ("mkl", mkl.missing, mkl.load),
 }  # the package that brings it, why it is not here, how to open it
-PATIENCE = 20.0  # seconds for all of them, from a cold disk
+PATIENCE = 20.0  # seconds, from a cold disk
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,62 +38,38 @@ class Library:
     install: str | None = None  # as in Part
 
 
-def open_all() -> dict[str, Library]:
-    """Open all libraries; report one that kills the process, and open the rest without it."""
-    opened: dict[str, Library] = {}
-    while True:
-        lines, end = _child(list(opened))
-        opened |= {line["name"]: Library(**line["library"]) for line in lines if "name" in line}
-        begun = (line["open"] for line in lines if "open" in line)
-        dead = next((name for name in begun if name not in opened), None)
-        if dead is None:
-            return {name: opened.get(name, Library(False, reason=f"not opened: {end}")) for name in LIBRARIES}
-        opened[dead] = _damaged(dead, f"opening it ended the process: {end}")
+def opened(name: str) -> Library:
+    """Open a library in a child process and return its facts, or how the process ended."""
+    try:
+        ran = subprocess.run(
+            suite.child("kernels.doctor.libraries", name),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=PATIENCE,
+            check=False,
+            env=suite.environment(),
+        )
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        return _damaged(name, f"not opened: {summary(error)}")
+    if ran.returncode:
+        return _damaged(name, f"opening it ended the process: {_end(ran.returncode, ran.stderr)}")
+    # MKL_VERBOSE and others write to stdout too.
+    return Library(**json.loads(next(line for line in ran.stdout.splitlines() if line.startswith('{"here"'))))
 
 
 def _damaged(name: str, reason: str) -> Library:
     return Library(False, reason=reason, install=f"pip install --force-reinstall {LIBRARIES[name][0]}")
 
 
-def _child(skip: list[str]) -> tuple[list[dict[str, Any]], str]:
-    """Return the lines of a process that opens all but `skip`, and how it ended."""
-    try:
-        ran = subprocess.run(
-            suite.child("kernels.doctor.libraries", *skip),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=PATIENCE,
-            check=False,
-            env=suite.environment(),
-        )
-    except subprocess.TimeoutExpired as error:
-        return _lines(error.stdout or b""), f"no answer in {PATIENCE:g} s"
-    except (OSError, ValueError) as error:
-        return [], summary(error)
-    return _lines(ran.stdout), _end(ran.returncode, ran.stderr)
-
-
-def _end(code: int, stderr: bytes) -> str:
+def _end(code: int, stderr: str) -> str:
     """Return the signal or the exit code, with the last line of stderr."""
     try:
         end = signal.Signals(-code).name if code < 0 else f"exit code {code}"
     except ValueError:
         end = f"signal {-code}"
-    words = stderr.decode(errors="replace").split("\n")
-    return ", ".join([end, *[line.strip() for line in words if line.strip()][-1:]])
-
-
-def _lines(output: bytes) -> list[dict[str, Any]]:
-    """Return the JSON objects among the lines; MKL_VERBOSE and others write there too."""
-    objects = []
-    for line in output.splitlines():
-        try:
-            value = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(value, dict):
-            objects.append(value)
-    return objects
+    return ", ".join([end, *stderr.strip().splitlines()[-1:]])
 
 
 def library(name: str) -> Library:
@@ -114,13 +89,5 @@ def library(name: str) -> Library:
     return Library(True, blas.version, blas.kernels, blas.isa, asked, blas.get_threads(), path)
 
 
-def main(skip: list[str]) -> None:
-    """Print a line before each library and one after it."""
-    for name in LIBRARIES:
-        if name not in skip:
-            print(json.dumps({"open": name}), flush=True)
-            print(json.dumps({"name": name, "library": asdict(library(name))}), flush=True)
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    print("\n" + json.dumps(asdict(library(sys.argv[1]))))

@@ -54,12 +54,8 @@ OPTIONAL = {
     "cupy": Wanted(
         _module("cupy"), ("cupy-cuda13x", "cupy-cuda12x", "cupy"), "pip install cupy-cuda13x (CUDA 12: -cuda12x)"
     ),
-    "pycuda": _plain("pycuda"),
     "scikit-cuda": _plain("scikit-cuda", "skcuda"),
-    "pyopencl": _plain("pyopencl"),
-    "pyfftw": _plain("pyfftw"),
-    "ncnn": _plain("ncnn"),
-    "onnxruntime": _plain("onnxruntime"),
+    **{name: _plain(name) for name in ("pycuda", "pyopencl", "pyfftw", "ncnn", "onnxruntime")},
     onednn.PACKAGE: Wanted(lambda: onednn.missing() is None, (onednn.PACKAGE,), f"pip install {onednn.PIN}"),
 }
 BASE = {

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import platform
 import textwrap
-from collections.abc import Iterator, Mapping
-from itertools import groupby
-from typing import Any
+from collections.abc import Iterator
 
-from kernels.doctor.figures import Peaks, Selftest
 from kernels.doctor.libraries import Library
 from kernels.doctor.perf import Rights
-from kernels.doctor.remarks import remarks
 from kernels.doctor.survey import Inventory
 from kernels.doctor.system import System
+from kernels.isa import FAMILIES
 
 WIDTH, LABEL = 100, 17  # columns
 Rows = Iterator[tuple[str, str]]
+VENDOR = "GenuineIntel"  # of processors and of MKL
+GEMM = "python -m micro.gemm --m 256 --n 2048 --k 2048 --trans nn"
+CAPS = (
+    "MKL_ENABLE_INSTRUCTIONS",
+    "ONEDNN_MAX_CPU_ISA",
+    "DNNL_MAX_CPU_ISA",
+    "ATEN_CPU_CAPABILITY",
+    "MKL_DEBUG_CPU_TYPE",
+)
+WIDE = "avx512"
 
 
 def lines(inventory: Inventory) -> list[str]:
@@ -53,51 +60,23 @@ def devices(inventory: Inventory) -> Rows:
     for kind, about in inventory.devices.items():
         if about["here"]:
             isa = f", {about['isa'][-1]}" if about.get("isa") else ""
-            yield (kind, f"{about['model']}, {_many(about['cores'], 'core')}{isa}, {_bytes(about['memory'])} free")
-            yield "", "; ".join(_nature(about))
-
-
-VISITS = {
-    "compiled": "a visit is a compiled loop",
-    "held": "a visit stands ready behind a hold",
-    "single": "a visit is one launch",
-}
-FEW = 4  # kernels that are named; more are counted
-
-
-def _nature(about: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the properties of a device's kind: clock, sample, alignment, settings, ceilings, kernels."""
-    yield f"clock: {about['clock']}, {about['tick'] * 1e9:g} ns apart at best"
-    yield VISITS[about["visit"]]
-    yield f"operands at multiples of {about['alignment']} B"
-    yield f"obeys {', '.join(about['obeys'])}"
-    yield f"ceilings: {', '.join(about['ceilings'])}" if about["ceilings"] else "no ceiling"
-    names = [f"{op} {name}" for op, some in about["rows"].items() for name in some]
-    of = f"kernels of {_many(len(about['rows']), 'operation')}"
-    yield f"kernels: {', '.join(names)}" if len(names) <= FEW else f"{len(names)} {of}"
+            yield kind, f"{about['model']}, cores: {about['cores']}{isa}, {about['memory'] / 2**30:.1f} GiB free"
 
 
 def libraries(inventory: Inventory) -> Rows:
-    if not inventory.libraries:
-        yield "libraries", f"not known{_why(inventory, 'libraries')}"
     for name, about in inventory.libraries.items():
         if about.here:
             yield name, ", ".join(_library(about))
-    # MKL has a row of its own.
-    shown = {name: part for name, part in (inventory.packages | inventory.base).items() if part.here and name != "mkl"}
-    yield (
-        "packages",
-        ", ".join([f"Python {platform.python_version()}", *(f"{name} {part.version}" for name, part in shown.items())]),
-    )
+    parts = inventory.packages | inventory.base
+    here = [f"{name} {part.version}" for name, part in parts.items() if part.here and name != "mkl"]  # MKL is above
+    yield "packages", ", ".join([f"Python {platform.python_version()}", *here])
 
 
 def _library(about: Library) -> Iterator[str]:
     yield (about.version or "version not known").removeprefix("OpenBLAS ").removeprefix("MKL ")
-    yield _many(about.threads, "thread")
+    yield f"threads: {about.threads}"
     if about.kernels:
-        obeyed = " by" if (about.asked or "").lower() == about.kernels.lower() else f": not {about.asked}, asked by"
-        asked = f"{obeyed} OPENBLAS_CORETYPE" if about.asked else ""
-        yield f"{about.kernels} kernels" + (f" ({about.isa})" if about.isa else "") + asked
+        yield f"{about.kernels} kernels" + (f" ({about.isa})" if about.isa else "")
 
 
 def bindings(inventory: Inventory) -> Rows:
@@ -115,22 +94,15 @@ def system(inventory: Inventory) -> Rows:
         return
     yield "cores", _cores(about)
     yield "huge pages", f"transparent: {about.huge_pages}" if about.huge_pages else "not known"
-    libc = about.libc or "C library not known"
-    name = libc if about.malloc and libc.startswith(about.malloc) else f"{about.malloc or 'not known'} ({libc})"
-    yield "malloc", f"{name}; {_variables(about.malloc_variables) or 'no variable steers it'}"
+    steered = _variables(about.malloc_variables) or "no variable steers it"
+    yield "malloc", f"{about.libc or 'C library not known'}; {steered}"
     yield "variables", _variables(about.variables) or "none that steers a library"
 
 
 def _cores(about: System) -> str:
-    affinity = f"{_ranges(about.affinity)} of" if about.affinity else "not known which of"
+    affinity = f"{len(about.affinity)} of" if about.affinity else "not known which of"
     quota = "not known" if about.limited is None else f"{about.quota:g} cores" if about.limited else "none"
     return f"may use {affinity} {about.cores or 'not known'}; cgroup quota: {quota}"
-
-
-def _ranges(numbers: tuple[int, ...]) -> str:
-    """Return sorted numbers as ranges, as "0-3,8"."""
-    runs = [[n for _, n in run] for _, run in groupby(enumerate(numbers), lambda x: x[1] - x[0])]
-    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
 def tools(inventory: Inventory) -> Rows:
@@ -144,9 +116,8 @@ def _rights(rights: Rights) -> str:
     kernel = {True: "permitted", False: "refused", None: "not known"}[rights.kernel_samples]
     counters = {True: "here", False: "none", None: "not known"}[rights.hardware]
     paranoid = "not known" if rights.paranoid is None else str(rights.paranoid)
-    unclear = rights.why and None in (rights.kernel_samples, rights.hardware)
-    text = f"hardware counters: {counters}; kernel samples {kernel}; perf_event_paranoid: {paranoid}"
-    return f"{text} ({rights.why})" if unclear else text
+    unclear = f" ({rights.why})" if rights.why and None in (rights.kernel_samples, rights.hardware) else ""
+    return f"hardware counters: {counters}; kernel samples {kernel}; perf_event_paranoid: {paranoid}{unclear}"
 
 
 def missing(inventory: Inventory) -> Rows:
@@ -165,29 +136,65 @@ def missing(inventory: Inventory) -> Rows:
         yield "kernel samples", "sudo sysctl kernel.perf_event_paranoid=1"
 
 
+def remarks(inventory: Inventory) -> list[tuple[str, str]]:
+    """Return the subject and the text of each part that may cost time, with the command that measures the cost."""
+    return [*_mkl(inventory), *_openblas(inventory), *_steering(inventory)]
+
+
+def _isa(inventory: Inventory) -> list[str]:
+    return list(inventory.devices["cpu"].get("isa") or ())
+
+
+def _mkl(inventory: Inventory) -> Rows:
+    torch, mkl = inventory.packages.get("torch"), inventory.libraries.get("MKL")
+    inside = [name for name, part in (("torch", torch), ("mkl", mkl)) if part is not None and part.here]
+    vendor = inventory.devices["cpu"].get("vendor")
+    if inside and vendor not in (None, "unknown", VENDOR) and "sse" in _isa(inventory):
+        yield (
+            "MKL",
+            f"this processor is {vendor}'s, and MKL has its best kernels for its own vendor's: {GEMM} "
+            f"--variant {inside[0]} --vary preload --preload none,mkl-intel",
+        )
+
+
+def _openblas(inventory: Inventory) -> Rows:
+    """Yield a remark on kernels set by a variable, or kernels below the processor's instruction set."""
+    blas = inventory.libraries.get("OpenBLAS of numpy")
+    if blas is None or not blas.here or not blas.kernels:
+        return
+    command = f"{GEMM} --variant openblas --vary isa --isa default,"
+    if blas.asked:
+        best = WIDE if WIDE in _isa(inventory) else "avx2"
+        yield "OpenBLAS", f"OPENBLAS_CORETYPE={blas.asked} chooses its kernels: {command}{best}"
+    elif WIDE in _isa(inventory) and FAMILIES.get(blas.kernels) not in (None, WIDE):
+        yield "OpenBLAS", f"it takes {blas.kernels} kernels ({blas.isa}), and there is {WIDE}: {command}{WIDE}"
+
+
+def _steering(inventory: Inventory) -> Rows:
+    """Yield remarks on variables, malloc and huge pages."""
+    if (about := inventory.system) is None:
+        return
+    for name in CAPS:
+        if value := about.variables.get(name):
+            yield (
+                "instructions",
+                f"{name}={value} limits what a library may use; without it: env -u {name} {GEMM} --variant torch,mkl",
+            )
+    if (about.libc or "").startswith("glibc") and not about.malloc_variables:
+        yield "malloc", "it gives large freed blocks back, and they fault in anew: python -m micro.memory --allocator"
+    if about.huge_pages == "never":
+        yield "huge pages", "transparent ones are off: python -m micro.memory --allocator, once they are on"
+
+
 def figures(inventory: Inventory) -> Rows:
     """Yield the figures that this user has measured, and their folder."""
-    yield "ceilings", _peaks(inventory.ceilings) if inventory.ceilings else "none yet: python -m micro.ceiling (20 s)"
-    for name, peaks in inventory.gpu_ceilings.items():
-        yield f"ceilings {name}", _peaks(peaks)
-    yield "self-test", _selftest(inventory.selftest) if inventory.selftest else "none yet: python -m micro.selftest"
+    if not inventory.ceilings:
+        yield "ceilings", "none yet: python -m micro.ceiling (20 s)"
+    for name, peaks in inventory.ceilings.items():
+        yield f"ceilings {name}", peaks
+    yield "self-test", inventory.selftest or "none yet: python -m micro.selftest"
     lasting = " (temporary: no lasting folder can be written)" if inventory.state_temporary else ""
     yield "state folder", f"{inventory.state}{lasting}" if inventory.state else f"not known{_why(inventory, 'state')}"
-
-
-def _peaks(peaks: Peaks) -> str:
-    unit, prefix = (1e12, "T") if max(peaks.flops.values(), default=0) >= 1e13 else (1e9, "G")
-    flops = ", ".join(f"{isa} {rate / unit:.0f}" for isa, rate in peaks.flops.items())
-    read = peaks.bandwidth.get("read")
-    memory = f"memory {read[max(read)] / 1e9:.0f} GB/s" if read else ""
-    return f"{peaks.age}: {'; '.join(filter(None, (f'{flops} {prefix}FLOP/s' if flops else '', memory)))}"
-
-
-def _selftest(selftest: Selftest) -> str:
-    unjudged = selftest.promised - selftest.held - len(selftest.failed)  # the machine was too busy
-    busy = f", {unjudged} not judged" if unjudged else ""
-    broken = f"; NOT HELD: {', '.join(selftest.failed)}" if selftest.failed else ""
-    return f"{selftest.age}: {selftest.held} of {selftest.promised} promises held{busy}{broken}"
 
 
 def _why(inventory: Inventory, key: str) -> str:
@@ -196,13 +203,3 @@ def _why(inventory: Inventory, key: str) -> str:
 
 def _variables(variables: dict[str, str]) -> str:
     return " ".join(f"{name}={value}" for name, value in variables.items())
-
-
-def _many(count: int | None, noun: str) -> str:
-    return f"{noun}s not known" if count is None else f"{count} {noun}{'s' * (count != 1)}"
-
-
-def _bytes(size: int) -> str:
-    """Return a size as "48 KiB", with one decimal unless it is whole."""
-    step = max(0, min(4, (size.bit_length() - 1) // 10))
-    return f"{round(size / 1024**step, 1):g} {('', 'Ki', 'Mi', 'Gi', 'Ti')[step]}B"

@@ -4,29 +4,22 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, TypeVar
 
 from kernels import state
-from kernels.catalog import operations, rows
 from kernels.devices import kinds, open_device
 from kernels.doctor import figures, packages, perf
-from kernels.doctor.libraries import Library, open_all
-from kernels.doctor.packages import Part, absent
+from kernels.doctor.libraries import LIBRARIES, Library, opened
+from kernels.doctor.packages import Part
 from kernels.doctor.system import System, system
-from kernels.doctor.tools import INSTALL, TOOLS
+from kernels.doctor.tools import TOOLS, tool
 from kernels.errors import SuiteError, summary
-from kernels.setting import REFUSABLE
 
 T = TypeVar("T")
-FIGURES: dict[str, Callable[[datetime], Any]] = {
-    "ceilings": figures.peaks,
-    "gpu ceilings": figures.gpu_peaks,
-    "selftest": figures.selftest,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +34,8 @@ class Inventory:
     system: System | None
     tools: dict[str, Part]
     perf: perf.Rights | None
-    ceilings: figures.Peaks | None
-    gpu_ceilings: dict[str, figures.Peaks]
-    selftest: figures.Selftest | None
+    ceilings: dict[str, str]  # by device
+    selftest: str | None
     state: str | None
     state_temporary: bool
     not_told: dict[str, str]  # errors of facts that raised
@@ -51,8 +43,7 @@ class Inventory:
     @property
     def works(self) -> bool:
         """True if the base works: a CPU, a compiler, OpenBLAS."""
-        blas = self.libraries.get("OpenBLAS of numpy")
-        return self.devices["cpu"]["here"] and self.tools["cc"].here and blas is not None and blas.here
+        return self.devices["cpu"]["here"] and self.tools["cc"].here and self.libraries["OpenBLAS of numpy"].here
 
 
 def survey() -> Inventory:
@@ -67,59 +58,39 @@ def survey() -> Inventory:
             return None
 
     where = attempt("state", state.folder)  # first, and once: its cache is not made for threads
+    now = datetime.now(UTC)
     with ThreadPoolExecutor() as threads:
-        opened = threads.submit(open_all)
-        asked = {name: threads.submit(fact) for name, fact in TOOLS.items()}
+        libraries, tools = threads.map(opened, LIBRARIES), threads.map(tool, TOOLS)
         devices = {kind: _device(kind) for kind in kinds()}
-        by_figure = {name: attempt(name, partial(fact, datetime.now(UTC))) for name, fact in FIGURES.items() if where}
+        ceilings = attempt("ceilings", partial(figures.peaks, now)) if where else None
+        selftest = attempt("selftest", partial(figures.selftest, now)) if where else None
         facts, rights = attempt("system", system), attempt("perf", perf.rights)
     return Inventory(
         devices,
-        attempt("libraries", opened.result) or {},
+        dict(zip(LIBRARIES, libraries, strict=True)),
         packages.bindings(),
         {name: packages.package(wanted) for name, wanted in packages.OPTIONAL.items()},
         {name: packages.package(wanted) for name, wanted in packages.BASE.items()},
         facts,
-        {name: _tool(name, future) for name, future in asked.items()},
+        dict(zip(TOOLS, tools, strict=True)),
         rights,
-        by_figure.get("ceilings"),
-        by_figure.get("gpu ceilings") or {},
-        by_figure.get("selftest"),
+        ceilings or {},
+        selftest,
         str(where) if where else None,
         bool(where) and state.is_temporary(),
         not_told,
     )
 
 
-def _rows(kernels: str) -> dict[str, list[str]]:
-    """Return the kernels that are written for a kind of device, by operation."""
-    by_op = {op: [row.name for row in rows(op, kernels)] for op in operations()}
-    return {op: names for op, names in by_op.items() if names}
-
-
 def _device(kind: str) -> dict[str, Any]:
     try:
         device = open_device(kind)
         limits = device.limits()
-        return {
-            "here": True,
-            **device.describe(),
-            "cores": limits.cores,
-            "memory": limits.memory,
-            **device.kind.to_record(REFUSABLE),
-            "rows": _rows(device.kind.kernels),
-        }
+        return {"here": True, **device.describe(), "cores": limits.cores, "memory": limits.memory}
     except SuiteError as error:
         return {"here": False, "reason": str(error)}
     except (Exception, SystemExit) as error:  # its driver or package is damaged
         return {"here": False, "reason": summary(error)}
-
-
-def _tool(name: str, future: Future[Part]) -> Part:
-    try:
-        return future.result()
-    except Exception as error:
-        return absent(summary(error), INSTALL[name])
 
 
 def document(inventory: Inventory) -> dict[str, Any]:

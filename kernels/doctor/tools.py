@@ -24,31 +24,28 @@ INSTALL = {
 }
 
 
+def tool(name: str) -> Part:
+    """Return whether a tool is here and runs, with its version."""
+    try:
+        return TOOLS[name]()
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return absent(f"{name} does not run: {summary(error)}", INSTALL[name])
+
+
 def c_compiler() -> Part:
     """Return the compiler that `kernels.build` takes, present only if it builds with the flags used there."""
     try:
         path, version = build.compiler()
     except Unavailable:
         return absent("no C compiler; $CC may name one", INSTALL["cc"])
-    try:
-        complaint = _trial(path)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        complaint = summary(error)
-    if complaint:
-        return Part(False, version or None, f"{path} does not compile: {complaint}", INSTALL["cc"])
-    return Part(True, version)
-
-
-def _trial(path: str) -> str | None:
-    """Return the compiler's complaint about a line of C, or None."""
     with tempfile.TemporaryDirectory(prefix="kernelgap-") as folder:
         target = str(Path(folder) / "trial.so")
-        command = [path, *build.FLAGS, *build.SHARED, "-x", "c", "-", "-o", target, "-lm"]
-        compilation = _run(command, TRIAL)
-        if compilation.returncode == 0 and os.path.exists(target):
-            return None
-    lines = compilation.stderr.splitlines() or [f"exit code {compilation.returncode}"]
-    return next((line for line in lines if "error" in line), lines[0])
+        trial = _run([path, *build.FLAGS, *build.SHARED, "-x", "c", "-", "-o", target, "-lm"], TRIAL)
+        if trial.returncode == 0 and os.path.exists(target):
+            return Part(True, version)
+    lines = trial.stderr.splitlines() or [f"exit code {trial.returncode}"]
+    complaint = next((line for line in lines if "error" in line), lines[0])
+    return Part(False, version or None, f"{path} does not compile: {complaint}", INSTALL["cc"])
 
 
 def _run(command: Sequence[str], text: str = "") -> subprocess.CompletedProcess[str]:
@@ -65,19 +62,16 @@ def _run(command: Sequence[str], text: str = "") -> subprocess.CompletedProcess[
     )
 
 
-def program(tool: str, names: Sequence[str | None]) -> Part:
-    """Return the first of `names` that is present, with its version if it reports one."""
-    path = next((place for name in names if name and (place := shutil.which(name))), None)
+def program(name: str, programs: Sequence[str | None]) -> Part:
+    """Return the first of `programs` that is present, with its version if it reports one."""
+    path = next((place for x in programs if x and (place := shutil.which(x))), None)
     if path is None:
-        return absent("not found", INSTALL[tool])
-    try:
-        reply = _run([path, "--version"])
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return absent(f"{path} does not run: {summary(error)}", INSTALL[tool])
+        return absent("not found", INSTALL[name])
+    reply = _run([path, "--version"])
     lines = [line.strip() for line in (reply.stdout + reply.stderr).splitlines() if line.strip()]
     if reply.returncode or not lines:
         # Ubuntu's perf is a script that finds no perf for the running kernel.
-        return absent(f"{path} does not run: {(lines or ['no answer'])[0]}", INSTALL[tool])
+        return absent(f"{path} does not run: {(lines or ['no answer'])[0]}", INSTALL[name])
     version = next((line for line in lines if "release" in line), lines[0])  # nvcc's, after its copyright
     return Part(True, version.removeprefix("Cuda compilation tools, ").removeprefix("perf version "))
 

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from kernels.errors import Unavailable
+
 
 @dataclass(frozen=True, slots=True)
 class Blas:
@@ -23,6 +25,12 @@ class Blas:
     set_threads: Callable[[int], object]
     get_threads: Callable[[], int]
     cgemm: int | None = None  # address of cblas_cgemm
+
+    def use(self, threads: int) -> None:
+        """Set the number of threads and read it back, as libraries cap it silently. Raises Unavailable."""
+        self.set_threads(threads)
+        if (there := self.get_threads()) != threads:
+            raise Unavailable(f"{self.name} runs {there} threads where {threads} were asked")
 
 
 def describe(load: Callable[[], Blas]) -> Callable[[], tuple[str | None, str | None]]:

@@ -9,6 +9,7 @@ from typing import Any
 from kernels.errors import Unavailable
 from kernels.libs import _optional, cuda
 from kernels.libs.cudnn import Layer
+from kernels.provider import Provider
 
 RELEASES = (1, 18), (1, 26)  # the first and the last whose graphs list engines
 PACKAGE = "nvidia-cudnn-frontend"
@@ -143,3 +144,6 @@ def shortened(fault: str) -> str:
     """Return a cuDNN error with its middle cut out, because the reason stands at the end."""
     line = " ".join(fault.split())
     return line if len(line) < 200 else line[:60] + " … " + line[-130:]
+
+
+CUDNN_FRONTEND = Provider("cudnn", "cuda", missing, python=True)

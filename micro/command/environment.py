@@ -15,6 +15,7 @@ from kernels import suite
 from kernels.doctor import facts
 from kernels.setting import REFUSABLE
 from kernels.state import folder as state_folder
+from kernels.textfile import read
 from micro.worker import run_queue
 from reports.record import Environment
 
@@ -30,7 +31,7 @@ def environment(devices: Sequence[Device], command: str) -> Environment:
         "machine": machine,
         "seed": 0 if device.kind.scripted else secrets.randbits(31),
         "load": os.getloadavg(),
-        "pressure": facts.read("/proc/pressure/cpu"),
+        "pressure": read("/proc/pressure/cpu"),
         "megahertz": _clock(),
         "run_delay": run_queue.available(),
         "selftest": _selftest(machine),
@@ -67,7 +68,7 @@ def _selftest(machine: str) -> dict[str, Any] | None:
 
 
 def _clock() -> float | None:
-    for line in (facts.read("/proc/cpuinfo") or "").splitlines():
+    for line in (read("/proc/cpuinfo") or "").splitlines():
         if line.startswith("cpu MHz"):
             return float(line.split(":")[1])
     return None

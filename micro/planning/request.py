@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 from kernels.catalog import NoSuchVariant, find, rows, variants
 from kernels.devices import kind_of, missing
-from kernels.directions import DIRECTIONS
 from kernels.errors import UsageError, choice
-from kernels.problem import Problem
+from kernels.problem import DIRECTIONS, Problem
 from kernels.setting import ALONG, DEFAULTS, KNOBS, Setting
 from micro.planning import dropped
 from micro.planning.axes import along, by_variant, problems, values

@@ -11,8 +11,8 @@ import pytest
 
 from kernels import nvcc
 from kernels.errors import BuildError
-from kernels.ops.fma.gpu import SOURCE
 from kernels.ops.fma.problem import CHAINS
+from kernels.ops.fma.variants import CUDA_SOURCE as SOURCE
 from tests.simulated import cases
 from tests.simulated.cases import ARCHS
 

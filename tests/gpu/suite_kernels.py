@@ -26,7 +26,7 @@ from kernels.launch import Launch
 from kernels.ops.activation import Activation
 from kernels.ops.biasact import BiasAct
 from kernels.ops.cast import Cast
-from kernels.ops.cast import gpu as cast
+from kernels.ops.cast import variants as cast
 from kernels.ops.cast.problem import KINDS as CASTS
 from kernels.ops.chase import Chase
 from kernels.ops.conv import Conv
@@ -36,8 +36,8 @@ from kernels.ops.fma import Fma
 from kernels.ops.gemm import Gemm
 from kernels.ops.launch import Calls
 from kernels.ops.mma import Mma
-from kernels.ops.mma.gpu import ARCHS
 from kernels.ops.mma.problem import GPU
+from kernels.ops.mma.variants import ARCHS
 from kernels.ops.norm import Norm
 from kernels.ops.optimizer import Optimizer
 from kernels.ops.pooling import Pooling

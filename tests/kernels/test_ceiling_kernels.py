@@ -17,7 +17,6 @@ import pytest
 
 from kernels import build, team
 from kernels.catalog import find
-from kernels.devices import open_device
 from kernels.devices.cpu import features, instruction_sets
 from kernels.errors import Unavailable, UsageError
 from kernels.ops.fma import Fma, fastest
@@ -28,10 +27,9 @@ from kernels.ops.mma import variants as mma
 from kernels.ops.mma.problem import CORE
 from kernels.ops.stream import Stream
 from kernels.setting import Setting
-from micro.worker import check
 from micro.worker.process_state import cores
+from tests.kernels.rows import CPU, checked
 
-CPU = open_device("cpu")
 HERE = (*instruction_sets(), *features())
 CORES = len(cores()) or os.cpu_count() or 1
 several = pytest.mark.skipif(CORES < 2, reason="one core: no team")
@@ -39,18 +37,10 @@ x86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="these instructi
 UNITS = {unit: dtype for dtype, units in CORE.items() for unit in units}
 
 
-def checked(problem: Any, threads: int = 1) -> check.Passed:
-    row = find(problem.op, "c")
-    bind = row.prepare(problem, CPU, Setting(threads))
-    passed, _ = check.check(CPU, problem, row, bind, seed=3)
-    return passed
-
-
 @pytest.mark.parametrize("isa", [isa for isa in PEAK if isa in HERE])
 @pytest.mark.parametrize("steps", [1, 2, 7, 16384])
 def test_chains_of_a_peak_are_right(isa: str, steps: int) -> None:
-    passed = checked(Fma(isa, steps, PEAK[isa]))
-    assert passed.error <= passed.bound
+    checked(Fma(isa, steps, PEAK[isa]))
 
 
 @pytest.mark.parametrize("steps", [1, 2, 7, 10])
@@ -71,8 +61,7 @@ def test_two_steps_in_an_instruction_each_halve_once(steps: int) -> None:
 @pytest.mark.parametrize("steps", [5, 16384, 16385, 131072])
 def test_multiply_adds_of_several_threads_are_right(steps: int) -> None:
     isa = instruction_sets()[-1]
-    passed = checked(Fma(isa, steps, PEAK[isa], 2), threads=2)
-    assert passed.error <= passed.bound
+    checked(Fma(isa, steps, PEAK[isa], 2), setting=Setting(2))
 
 
 def test_what_threads_take_from_each_other_is_enough_to_forget_how_often() -> None:
@@ -85,8 +74,7 @@ def test_what_threads_take_from_each_other_is_enough_to_forget_how_often() -> No
 @several
 @pytest.mark.parametrize("size", [64, 68, 4096, 4100, (1 << 20) + 4, (3 << 20) + 12])
 def test_a_read_by_several_threads_sums_all_of_it(size: int) -> None:
-    passed = checked(Stream("read", size), threads=2)
-    assert passed.error <= passed.bound
+    checked(Stream("read", size), setting=Setting(2))
 
 
 @several
@@ -111,8 +99,7 @@ def test_a_read_by_several_counts_every_time_it_reads() -> None:
 @pytest.mark.parametrize("unit", [unit for unit in UNITS if unit in HERE])
 @pytest.mark.parametrize("threads", [1, pytest.param(2, marks=several)])
 def test_products_of_coarse_numbers_are_right(unit: str, threads: int) -> None:
-    passed = checked(Mma(UNITS[unit], unit, 64, threads), threads)
-    assert passed.error <= passed.bound
+    checked(Mma(UNITS[unit], unit, 64, threads), setting=Setting(threads))
 
 
 def test_a_team_is_as_large_as_its_problem() -> None:

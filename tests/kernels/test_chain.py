@@ -12,35 +12,31 @@ from kernels.devices.cpu import Cpu
 from kernels.errors import UsageError, WrongResult
 from kernels.launch import Launch
 from kernels.ops.chain import Chain, variants
-from kernels.ops.transfer import native
+from kernels.ops.transfer import variants as transfer
 from kernels.setting import Setting
 from kernels.variant import Variant
-from micro.worker.check import check
+from tests.kernels.rows import checked
 
 SHARES = (0, 1, 3, 5)
-
-
-def right(variant: Variant[Any], problem: Chain) -> None:
-    check(Cpu(), problem, variant, variant.prepare(problem, Cpu(), Setting()), 1)
 
 
 @pytest.mark.parametrize("share", SHARES)
 @pytest.mark.parametrize("variant", variants.VARIANTS, ids=lambda variant: variant.name)
 def test_every_way_is_right(variant: Variant[Any], share: int) -> None:
-    right(variant, Chain(4 * 1003, 5, share))
-    right(variant, Chain(1 << 20, 5, share))
+    checked(Chain(4 * 1003, 5, share), variant)
+    checked(Chain(1 << 20, 5, share), variant)
 
 
 @pytest.mark.parametrize("share", SHARES)
 def test_the_share_is_done_by_the_other_process(share: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[native.Peer] = []
+    made: list[transfer.Peer] = []
 
-    class Kept(native.Peer):
+    class Kept(transfer.Peer):
         def __init__(self, *of: Any, **more: Any) -> None:
             super().__init__(*of, **more)
             made.append(self)
 
-    monkeypatch.setattr(native, "Peer", Kept)
+    monkeypatch.setattr(transfer, "Peer", Kept)
     bind = variants.prepare("shared", Chain(4096, 5, share), Cpu(), Setting())
     x = np.ones((1, 1024), "f4")
     bind([x, np.empty_like(x)]).call()
@@ -61,7 +57,7 @@ def test_a_chain_without_one_of_its_kernels_is_refused(links: int) -> None:
         return bind
 
     with pytest.raises(WrongResult, match="off"):
-        right(Variant("short", "cpu", "mine", prepare), Chain(4096, links))
+        checked(Chain(4096, links), Variant("short", "cpu", "mine", prepare))
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from kernels import state
 from kernels.__main__ import main
 from kernels.doctor import libraries, packages, screen, survey
 from kernels.doctor.packages import Part
-from kernels.doctor.remarks import remarks
+from kernels.doctor.screen import remarks
 from micro.planning.options import request
 
 ROOT = Path(__file__).parents[2]
@@ -74,7 +74,7 @@ def test_json_is_one_document_with_every_fact(own_state: Path, capsys: pytest.Ca
     assert told["libraries"]["OpenBLAS of numpy"]["kernels"] and told["compiler"]["here"]
     assert "torch" in told["libraries"]
     assert told["libraries"]["OpenBLAS of numpy"]["threads"] and told["system"]["cores"]
-    assert set(packages.OPTIONAL) == set(told["packages"]) and told["ceilings"] is None
+    assert set(packages.OPTIONAL) == set(told["packages"]) and told["ceilings"] == {}
 
 
 @pytest.mark.parametrize("lost", ["cpu", "cc", "OpenBLAS of numpy"])
@@ -198,20 +198,23 @@ def test_a_finder_that_raises_is_a_reason(site: Callable[[str, str], None]) -> N
     assert told.reason == "half-installed: ValueError: half.__spec__ is None"
 
 
-def test_a_library_that_kills_its_process_costs_itself_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_that_kills_its_process_is_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake = tmp_path / "python"
-    opened = json.dumps({"name": "MKL", "library": {"here": True, "version": "MKL 1"}})
+    here = json.dumps({"here": True, "version": "MKL 1"})
     fake.write_text(f"""#!/bin/sh
 case "$*" in
-*scipy*) echo 'MKL_VERBOSE [noise]'; echo '{{"open": "MKL"}}'; echo '{opened}';;
-*) echo '{{"open": "OpenBLAS of scipy"}}'; echo 'bad page' >&2; kill -BUS $$;;
+*scipy*) echo 'bad page' >&2; kill -BUS $$;;
+*) echo 'MKL_VERBOSE [noise]'; echo '{here}'; echo noise;;
 esac""")
     fake.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(fake))
-    told = libraries.open_all()
-    assert told["OpenBLAS of scipy"].reason == "opening it ended the process: SIGBUS, bad page"
-    assert told["OpenBLAS of scipy"].install == "pip install --force-reinstall scipy"
-    assert told["MKL"].here and told["OpenBLAS of numpy"].reason == "not opened: exit code 0"
+    reason = "opening it ended the process: SIGBUS, bad page"
+    again = "pip install --force-reinstall scipy"
+    assert libraries.opened("OpenBLAS of scipy") == libraries.Library(False, reason=reason, install=again)
+    assert libraries.opened("MKL") == libraries.Library(True, "MKL 1")
+    fake.write_text("#!/bin/sh\nexec sleep 60")
+    monkeypatch.setattr(libraries, "PATIENCE", 0.1)
+    assert (libraries.opened("MKL").reason or "").startswith("not opened: TimeoutExpired")
 
 
 def test_a_library_without_its_symbols_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,16 +224,6 @@ def test_a_library_without_its_symbols_is_a_reason(monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(libraries.LIBRARIES, "MKL", ("mkl", lambda: None, load))
     told = libraries.library("MKL")
     assert not told.here and told.reason == "AttributeError: undefined symbol: cblas_sgemm"
-
-
-def test_asked_kernels_are_told_from_chosen_ones() -> None:
-    def said(asked: str | None) -> str:
-        about = libraries.Library(True, "OpenBLAS 1", "Haswell", "avx2", asked)
-        return ", ".join(screen._library(about))
-
-    assert said(None).endswith("Haswell kernels (avx2)")
-    assert said("HASWELL").endswith("Haswell kernels (avx2) by OPENBLAS_CORETYPE")
-    assert said("SkylakeX").endswith("Haswell kernels (avx2): not SkylakeX, asked by OPENBLAS_CORETYPE")
 
 
 # Ways to a GPU
@@ -292,8 +285,8 @@ def plain(here: survey.Inventory) -> survey.Inventory:
     devices = {**found.devices, "cpu": {**found.devices["cpu"], "vendor": "GenuineIntel", "isa": ["sse", "avx512"]}}
     blas = replace(found.libraries["OpenBLAS of numpy"], here=True, kernels="SkylakeX", isa="avx512", asked=None)
     assert found.system is not None
-    malloc: dict[str, Any] = {"malloc": "glibc", "malloc_variables": {"MALLOC_MMAP_MAX_": "0"}}
-    system = replace(found.system, variables={}, huge_pages="madvise", **malloc)
+    malloc = {"MALLOC_MMAP_MAX_": "0"}
+    system = replace(found.system, variables={}, huge_pages="madvise", libc="glibc 2.36", malloc_variables=malloc)
     parts = {**found.packages, "torch": Part(True, "2.13.0")}
     opened = {"OpenBLAS of numpy": blas}
     return replace(found, devices=devices, libraries=opened, system=system, packages=parts)
@@ -314,7 +307,7 @@ def system(found: survey.Inventory, **of: Any) -> survey.Inventory:
 
 def test_where_nothing_is_wrong_nothing_is_said(plain: survey.Inventory) -> None:
     assert remarks(plain) == remarks(replace(plain, system=None)) == []
-    assert remarks(system(plain, malloc="jemalloc", malloc_variables={})) == []
+    assert remarks(system(plain, libc="musl", malloc_variables={})) == []
 
 
 def test_each_has_a_line_and_a_command(plain: survey.Inventory) -> None:

@@ -1,4 +1,4 @@
-"""Compilers, perf and measured figures as the doctor tells them, from programs and files made for the purpose."""
+"""Facts of the system as the doctor tells them, from programs and files made for the purpose."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import pytest
 from kernels import build, devices
 from kernels.ceilings import Ceilings, save
 from kernels.devices import open_device
-from kernels.doctor import facts, figures, perf, screen, survey, tools
+from kernels.doctor import facts, figures, perf, screen, survey, system, tools
+from kernels.doctor.system import System
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -82,7 +83,7 @@ def test_a_tool_is_here_if_it_tells_its_version(
 def test_a_tool_that_hangs_is_given_up(path: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tools, "PATIENCE", 0.2)
     path("nvcc", "exec /bin/sleep 60")
-    assert "TimeoutExpired" in (tools.TOOLS["nvcc"]().reason or "")
+    assert "TimeoutExpired" in (tools.tool("nvcc").reason or "")
 
 
 @pytest.mark.parametrize(
@@ -142,28 +143,20 @@ def test_age_of_a_date_without_a_zone_and_of_no_date() -> None:
     assert figures.age("yesterday", NOW) == "age not known"
 
 
-def test_ceilings_are_told_with_their_age(own_state: Path) -> None:
-    assert figures.peaks(NOW) is None
+def test_ceilings_of_each_device_are_told_with_their_age(own_state: Path) -> None:
+    assert figures.peaks(NOW) == {}
     save(Ceilings("2026-11-18T12:00:00+00:00", "digest", {"avx": 1.5e9}, {"read": {64: 8e9, 4096: 2e9}}))
-    found = figures.peaks(NOW)
-    assert found and screen._peaks(found) == "3 days ago: avx 2 GFLOP/s; memory 2 GB/s"
-
-
-def test_ceilings_of_gpus_are_told_beside_the_cpu_s(own_state: Path) -> None:
-    assert figures.gpu_peaks(NOW) == {}
-    save(Ceilings("2026-11-18T12:00:00+00:00", "digest", {"avx": 1.5e9}, {}))
     flops = {"fp32": 6.1e13, "bf16 wgmma": 9.123e14}
     for name in ("cuda:1", "cuda:0", "fake:cuda"):
         save(Ceilings("2026-11-21T11:00:00+00:00", "digest", flops, {"read": {1 << 28: 3e12}}), name)
     write(own_state / "ceilings-cuda-2.json", "[]")
     save(Ceilings("2026-11-21T11:00:00+00:00", "digest", {}, {"read": {64: 8e9}}), "gone:0")
-    found = figures.gpu_peaks(NOW)
-    assert list(found) == ["cuda:0", "cuda:1"]
-    assert screen._peaks(found["cuda:1"]) == "1 hour ago: fp32 61, bf16 wgmma 912 TFLOP/s; memory 3000 GB/s"
-    assert figures.peaks(NOW) is not None and "avx" in screen._peaks(figures.peaks(NOW))
+    gpu = "1 hour ago: fp32 61, bf16 wgmma 912 TFLOP/s; memory 3000 GB/s"
+    texts = {"cpu": "3 days ago: avx 2 GFLOP/s; memory 2 GB/s", "cuda:0": gpu, "cuda:1": gpu}
+    assert figures.peaks(NOW) == texts
     rows = dict(screen.figures(survey.survey()))
     assert rows["ceilings cuda:0"].endswith("fp32 61, bf16 wgmma 912 TFLOP/s; memory 3000 GB/s")
-    assert "avx 2 GFLOP/s" in rows["ceilings"] and "ceilings cuda:2" not in rows
+    assert "avx 2 GFLOP/s" in rows["ceilings cpu"] and "ceilings cuda:2" not in rows
 
 
 def test_ceilings_of_any_device_are_told(own_state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,8 +166,7 @@ def test_ceilings_of_any_device_are_told(own_state: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(devices, "kind_of", lambda name: replace(known, name=name, scripted=name == "fake"))
     for name in ("board", "fake"):
         save(Ceilings("2026-11-21T11:00:00+00:00", "digest", {}, {"read": {64: 8e9}}), name)
-    assert [screen._peaks(peaks) for peaks in figures.gpu_peaks(NOW).values()] == ["1 hour ago: memory 8 GB/s"]
-    assert list(figures.gpu_peaks(NOW)) == ["board"]
+    assert figures.peaks(NOW) == {"board": "1 hour ago: memory 8 GB/s"}
 
 
 @pytest.mark.parametrize(
@@ -182,7 +174,7 @@ def test_ceilings_of_any_device_are_told(own_state: Path, monkeypatch: pytest.Mo
 )
 def test_damaged_ceilings_are_none(text: str, own_state: Path) -> None:
     write(own_state / "ceilings.json", text)
-    assert figures.peaks(NOW) is None
+    assert figures.peaks(NOW) == {}
 
 
 def test_the_selftest_of_this_very_installation_is_told(own_state: Path) -> None:
@@ -197,9 +189,87 @@ def test_the_selftest_of_this_very_installation_is_told(own_state: Path) -> None
     told = [dict(zip(("name", "promised", "held", "busy"), line, strict=True)) for line in lines]
     for machine, started in (("other", "2026-11-21T11:59:00+00:00"), (own, "2026-11-21T11:30:00+00:00")):
         write(own_state / f"selftest/{machine}.json", json.dumps({"started": started, "figures": told}))
-    found = figures.selftest(NOW)
-    assert found and (found.held, found.promised) == (1, 3)
-    assert screen._selftest(found) == "30 minutes ago: 1 of 3 promises held, 1 not judged; NOT HELD: b"
+    assert figures.selftest(NOW) == "30 minutes ago: 1 of 3 promises held, 1 not judged; NOT HELD: b"
     for text in ('{"started": "2026-11-21T', "[]"):
         write(own_state / f"selftest/{own}.json", text)
         assert figures.selftest(NOW) is None
+
+
+def tree(root: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+# Processors and memory
+
+V2 = "0::/user.slice/mine\n"
+V1 = "4:cpu,cpuacct:/docker/a\n3:name=systemd:/x\n"
+
+
+@pytest.mark.parametrize(
+    ("own", "files", "limited", "quota"),
+    [
+        (V2, {"user.slice/mine/cpu.max": "150000 100000", "user.slice/cpu.max": "max 100000"}, True, 1.5),
+        (V2, {"user.slice/mine/cpu.max": "400000 100000", "user.slice/cpu.max": "50000 100000"}, True, 0.5),
+        (V2, {"cpu.max": "200000 100000"}, True, 2.0),  # a container's own root
+        (V2, {"cpu.max": "max 100000"}, False, None),
+        (V2, {"other/cpu.max": "50000 100000"}, False, None),
+        (V2, {"cpu.max": ""}, None, None),
+        ("0::/../beside\n", {"cpu.max": "max 100000", "../beside/cpu.max": "5000 100000"}, False, None),
+        (V1, {"cpu,cpuacct/cpu.cfs_quota_us": "-1", "cpu,cpuacct/cpu.cfs_period_us": "100000"}, False, None),
+        (V1, {"cpu/docker/a/cpu.cfs_quota_us": "25000", "cpu/docker/a/cpu.cfs_period_us": "50000"}, True, 0.5),
+        (V1, {"cpu/docker/a/cpu.cfs_quota_us": "25000"}, None, None),
+        (None, {"cpu.max": "200000 100000"}, None, None),
+        (V2, {}, None, None),
+    ],
+)
+def test_the_least_quota_of_all_cgroups_above_holds(
+    own: str | None, files: dict[str, str], limited: bool | None, quota: float | None, tmp_path: Path
+) -> None:
+    tree(tmp_path, {f"sys/fs/cgroup/{name}": text for name, text in files.items()})
+    if own is not None:
+        tree(tmp_path, {"proc/self/cgroup": own})
+    found = system.system(tmp_path)
+    assert (found.limited, found.quota) == (limited, quota)
+
+
+@pytest.mark.parametrize(
+    ("affinity", "limited", "quota", "text"),
+    [
+        ((0, 1, 2, 5), True, 1.5, "may use 4 of 8; cgroup quota: 1.5 cores"),
+        ((3,), False, None, "may use 1 of 8; cgroup quota: none"),
+        (None, None, None, "may use not known which of 8; cgroup quota: not known"),
+    ],
+)
+def test_cores_as_a_person_reads_them(
+    affinity: tuple[int, ...] | None, limited: bool | None, quota: float | None, text: str
+) -> None:
+    assert screen._cores(System(8, affinity, limited, quota, None, None, {}, {})) == text
+
+
+def test_huge_pages_and_a_system_without_the_files(tmp_path: Path) -> None:
+    assert system.system(tmp_path).huge_pages is None and perf.rights(tmp_path).paranoid is None
+    tree(tmp_path, {"sys/kernel/mm/transparent_hugepage/enabled": "always [madvise] never\n"})
+    assert system.system(tmp_path).huge_pages == "madvise"
+
+
+def test_a_fact_that_raises_is_not_told_with_what_it_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(survey, "system", fail)
+    monkeypatch.setattr("kernels.state.folder", fail)
+    found = survey.survey()
+    lines = screen.lines(found)
+    for label in ("system", "state folder"):
+        assert f"  {label:17}  not known (RuntimeError: Could not determine home directory.)" in lines
+    assert found.works and found.system is None and found.state is None
+
+
+def test_only_variables_that_steer_are_told() -> None:
+    environment = {"MALLOC_ARENA_MAX": "1", "LD_PRELOAD": "x.so", "OMP_NUM_THREADS": "2", "PATH": "/bin"}
+    about = system.system(environment=environment)
+    assert about.malloc_variables == {"LD_PRELOAD": "x.so", "MALLOC_ARENA_MAX": "1"}
+    assert about.variables == {"OMP_NUM_THREADS": "2"}

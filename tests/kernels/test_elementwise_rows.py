@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from kernels.catalog import find, variants
-from kernels.devices import open_device
 from kernels.errors import UsageError, WrongResult
 from kernels.launch import Launch
 from kernels.ops.activation import Activation
@@ -24,9 +23,7 @@ from kernels.ops.softmax import Softmax
 from kernels.problem import Problem
 from kernels.setting import Setting
 from kernels.variant import Variant
-from micro.worker.check import Passed, check
-
-CPU = open_device("cpu")
+from tests.kernels.rows import CPU, checked
 
 ACTIVATIONS = [
     Activation(count, kind, phase, place)
@@ -74,10 +71,6 @@ def rows(problem: Problem) -> list[Variant[Any]]:
         for row in variants(problem.op)
         if row.device == "cpu" and row.missing() is None and row.accepts(problem) is None
     ]
-
-
-def checked(problem: Problem, row: Variant[Any], seed: int = 3) -> Passed:
-    return check(CPU, problem, row, row.prepare(problem, CPU, Setting()), seed)[0]
 
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: problem.name)

@@ -11,28 +11,20 @@ import pytest
 
 from kernels import maths
 from kernels.catalog import find
-from kernels.devices import open_device
 from kernels.errors import Unavailable, UsageError
 from kernels.libs import fftw
-from kernels.ops.fft import Fft, libraries, native
+from kernels.ops.fft import Fft, variants
 from kernels.ops.fft.problem import LIMIT
 from kernels.ops.fft.variants import VARIANTS
 from kernels.setting import Setting
 from kernels.variant import Variant
 from micro.planning.contest import Case, parse
-from micro.worker import check as checking
+from tests.kernels.rows import CPU, checked
 
-CPU = open_device("cpu")
 SIZES = ((1, 2, 2), (3, 2, 5), (2, 7, 4), (3, 15, 31), (2, 30, 36), (1, 97, 3), (3, 32, 32), (2, 64, 64), (2, 32, 128))
 LONG = ((1, 256, 32), (1, 32, 1024), (1, 128, 512))  # lengths of every remainder of radix 4, rows and columns
 DIRECTIONS = ("r2c", "c2r")
 PAIR = Fft(2, 32, 64)
-
-
-def checked(row: Variant[Any], problem: Fft, data: str = "normal") -> checking.Passed:
-    """Raises WrongResult."""
-    bind = row.prepare(problem, CPU, Setting(data=data))
-    return checking.check(CPU, problem, row, bind, 3, checking.Asked(data=data))[0]
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
@@ -46,12 +38,11 @@ def test_rows_are_right_or_say_why_not(row: Variant[Fft], size: tuple[int, int, 
         assert "--h 64 --w 64" in reason if row.name == "c" else (row.name, direction) == ("numpy", "r2c")
         return
     for data in ("normal", "uniform"):
-        passed = checked(row, problem, data)
-        assert passed.error <= passed.bound
+        checked(problem, row, setting=Setting(data=data))
 
 
 def test_our_lengths_are_powers_of_two() -> None:
-    accepted = [(h, w) for h in (16, 32, 48, 64) for w in (31, 32, 96, 128) if native.accepts(Fft(2, h, w)) is None]
+    accepted = [(h, w) for h in (16, 32, 48, 64) for w in (31, 32, 96, 128) if variants.c_accepts(Fft(2, h, w)) is None]
     assert accepted == [(32, 32), (32, 128), (64, 32), (64, 128)]
 
 
@@ -63,9 +54,9 @@ WIDTHS = {"native": (), "avx2": ("-mno-avx512f",), "sse": ("-mno-avx",)}
 def test_ours_is_right_at_every_width_of_vectors(width: str, direction: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if WIDTHS[width] and platform.machine() != "x86_64":
         pytest.skip("instruction sets of another processor")
-    monkeypatch.setattr(native, "flags", lambda: (*maths.flags(), *WIDTHS[width]))
+    monkeypatch.setattr(variants, "flags", lambda: (*maths.flags(), *WIDTHS[width]))
     for size in LONG:
-        checked(find("fft", "c"), Fft(*size, direction))
+        checked(Fft(*size, direction), find("fft", "c"))
 
 
 def test_the_truth_is_the_sum_that_it_is_said_to_be() -> None:
@@ -183,7 +174,7 @@ needs_fftw = pytest.mark.skipif(fftw.missing() is not None, reason=fftw.missing(
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_one_plan_serves_every_placement(direction: str) -> None:
     problem = Fft(2, 6, 10, direction)
-    bind = libraries.fftw_planned(problem, CPU, Setting())
+    bind = variants.fftw_planned(problem, CPU, Setting())
     drawn = [problem.fill(np.random.default_rng(seed)) for seed in range(2)]
     places = [[CPU.allocate(x.nbytes).view("f4").reshape(x.shape) for x in problem.operands()] for _ in drawn]
     for place, x in zip(places, drawn, strict=True):
@@ -212,7 +203,7 @@ def test_its_plan_tells_the_widest_vectors() -> None:
 def test_a_launch_names_its_plan_s_vectors() -> None:
     problem = Fft(2, 64, 64)
     room = [CPU.allocate(x.nbytes).view("f4").reshape(x.shape) for x in problem.operands()]
-    told = libraries.fftw_planned(problem, CPU, Setting())(room).kernel
+    told = variants.fftw_planned(problem, CPU, Setting())(room).kernel
     assert told is not None and "FFTW 3" in str(told[0])
     assert told[1] in (None, *fftw.SETS)
 
@@ -221,5 +212,5 @@ def test_a_launch_names_its_plan_s_vectors() -> None:
 def test_it_plans_for_the_threads_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     asked, plan = [], fftw.plan
     monkeypatch.setattr(fftw, "plan", lambda *given, threads: (asked.append(threads), plan(*given, threads=threads))[1])
-    checking.check(CPU, PAIR, find("fft", "pyfftw"), libraries.fftw_planned(PAIR, CPU, Setting(2)), 3)
+    checked(PAIR, "pyfftw", setting=Setting(2))
     assert asked == [2]

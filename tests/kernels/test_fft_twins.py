@@ -11,22 +11,20 @@ import pytest
 
 from kernels import maths
 from kernels.catalog import find
-from kernels.devices import open_device
 from kernels.errors import WrongResult
 from kernels.launch import Launch
-from kernels.ops.fft import Fft, native
-from kernels.setting import Setting
+from kernels.ops.fft import Fft
+from kernels.ops.fft import variants as native
 from kernels.variant import Variant
-from micro.worker import check as checking
+from tests.kernels.rows import checked
 
-CPU = open_device("cpu")
 DIRECTIONS = ("r2c", "c2r")
 Array = Any
 
 
 def refusal(row: Variant[Any], problem: Fft) -> str | None:
     try:
-        checking.check(CPU, problem, row, row.prepare(problem, CPU, Setting()), 3)
+        checked(problem, row)
     except WrongResult as error:
         return str(error)
     return None

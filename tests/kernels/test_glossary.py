@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 
 from kernels.catalog import operations, problem_type
-from kernels.directions import DIRECTIONS, direction
 from kernels.errors import UsageError
 from kernels.ops.activation import Activation
-from kernels.problem import Problem
+from kernels.problem import DIRECTIONS, Problem, direction
 
 PAGE = (Path(__file__).parents[2] / "docs/glossary.md").read_text("utf-8")
 NUMBERS = {"working_set": 1024, "vector": 256, "size": 4096, "density": 0.5, "rows": 8, "chain": 2}

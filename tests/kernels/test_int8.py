@@ -10,30 +10,21 @@ import numpy as np
 import pytest
 
 from kernels.catalog import find
-from kernels.devices import open_device
 from kernels.dtypes import UNIT_ROUNDOFF
 from kernels.errors import WrongResult
 from kernels.ops.gemm import problem as gemm_problem
 from kernels.ops.gemm.problem import Gemm
-from kernels.setting import Setting
-from kernels.variant import Variant
 from micro.gemm import BENCHMARK
-from micro.worker import check as checking
 from tests.conftest import Ran
+from tests.kernels.rows import checked
 from tests.wrong.kernels import made
 
-CPU = open_device("cpu")
 ODD = Gemm(7, 9, 13, "nt", dtype="int8")
 SQUARE = Gemm(24, 24, 40, dtype="int8")
 LONG = Gemm(3, 5, 26752, "tn", dtype="int8")
 PADDED = Gemm(17, 23, 33, "tt", dtype="int8", ld_pad=3)
 ALL = (ODD, SQUARE, LONG, PADDED, Gemm(1, 1, 1, dtype="int8"))
 Array = Any
-
-
-def check(variant: Variant[Any], problem: Gemm, seed: int = 3) -> checking.Passed:
-    bind = variant.prepare(problem, CPU, Setting())
-    return checking.check(CPU, problem, variant, bind, seed)[0]
 
 
 def whole(left: Array, right: Array) -> Array:
@@ -47,7 +38,7 @@ def exact(problem: Gemm, left: Array, right: Array, c: Array) -> None:
 
 @pytest.mark.parametrize("problem", ALL)
 def test_an_exact_product_passes_without_an_error(problem: Gemm) -> None:
-    assert check(made("EXACT", exact), problem).error == 0
+    assert checked(problem, made("EXACT", exact)).error == 0
 
 
 @pytest.mark.parametrize("problem", ALL)
@@ -55,13 +46,13 @@ def test_torch_multiplies_it(problem: Gemm) -> None:
     row = find("gemm", "torch")
     if reason := row.missing() or row.accepts(problem):
         pytest.skip(reason)
-    assert check(row, problem).error == 0
+    assert checked(problem, row).error == 0
 
 
 def test_an_exact_product_passes_the_cheaper_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gemm_problem, "FREIVALDS_FLOPS", 0.0)
     for problem in ALL:
-        check(made("EXACT", exact), problem)
+        checked(problem, made("EXACT", exact))
 
 
 # Wrong ones
@@ -104,20 +95,20 @@ WRONG = (off_by_one, term_missing, wraps, saturates, in_half, unsigned)
 @pytest.mark.parametrize("product", WRONG)
 def test_a_wrong_count_is_refused(product: Callable[..., None]) -> None:
     with pytest.raises(WrongResult, match=r"^(dense|sparse) probe: .* times what its precision allows"):
-        check(made("WRONG", product), LONG)
+        checked(LONG, made("WRONG", product))
 
 
 @pytest.mark.parametrize("problem", ALL)
 def test_one_count_more_is_refused_at_any_size(problem: Gemm) -> None:
     with pytest.raises(WrongResult):
-        check(made("WRONG", off_by_one), problem)
+        checked(problem, made("WRONG", off_by_one))
 
 
 @pytest.mark.parametrize("problem", ALL)
 def test_the_cheaper_checks_see_one_count_more(problem: Gemm, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gemm_problem, "FREIVALDS_FLOPS", 0.0)
     with pytest.raises(WrongResult):
-        check(made("WRONG", off_by_one), problem)
+        checked(problem, made("WRONG", off_by_one))
 
 
 def test_each_probe_by_itself_sees_one_count_more() -> None:
@@ -133,12 +124,12 @@ def test_each_probe_by_itself_sees_one_count_more() -> None:
 
 def test_what_is_not_written_is_told() -> None:
     with pytest.raises(WrongResult, match=r"^leaves 24 of 576 outputs unwritten, first at \[23, 0\]$"):
-        check(made("LAST_ROW", last_row), SQUARE)
+        checked(SQUARE, made("LAST_ROW", last_row))
 
 
 def test_nothing_written_is_told() -> None:
     with pytest.raises(WrongResult, match=r"^writes nothing: every output is as it was$"):
-        check(made("NOTHING", lambda problem, left, right, c: None), SQUARE)
+        checked(SQUARE, made("NOTHING", lambda problem, left, right, c: None))
 
 
 def test_torch_refuses_what_it_cannot_write() -> None:

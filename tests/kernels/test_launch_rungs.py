@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,17 +11,15 @@ import numpy as np
 import pytest
 
 from kernels.catalog import find, variants
-from kernels.devices import open_device
 from kernels.errors import WrongResult
-from kernels.launch import Launch
 from kernels.libs import numba, openblas, torch
 from kernels.ops.launch import libraries, native
 from kernels.ops.launch.problem import Calls
 from kernels.setting import Setting
 from kernels.variant import Variant
 from micro.worker import check, guards
+from tests.kernels.rows import CPU, checked, harmed
 
-CPU = open_device("cpu")
 ON_CPU = [row for row in variants("launch") if row.device == "cpu"]
 QUICK = [row for row in ON_CPU if row.name != "torch-compile"]  # it takes half a minute
 KERNELS = ("gemm", "empty")
@@ -44,34 +41,11 @@ def test_every_rung_answers_or_says_why_not(row: Variant[Calls], kernel: str, ch
     if why:
         assert "\n" not in why and (": --" in why or "pip install" in why), "it says what to do"
         return
-    bind = row.prepare(problem, CPU, Setting())
-    passed, _ = check.check(CPU, problem, row, bind, seed=chain)
-    assert passed.error <= passed.bound
-    made = bind(views(problem))
+    checked(problem, row)
+    made = row.prepare(problem, CPU, Setting())(views(problem))
     assert made.uses == (1 if row.name.startswith("nothing") else chain)
     assert (made.entry is None) == row.python
     assert row.blas(problem), "which call is made is told"
-
-
-def faulty(row: str, kernel: str, harm: Callable[..., object]) -> Variant[Calls]:
-    """The row with something done to its operands after its call."""
-    sound = find("launch", row)
-
-    def prepare(problem: Calls, device: Any, setting: Any) -> Any:
-        bound = sound.prepare(problem, device, setting)
-
-        def bind(buffers: Any) -> Launch:
-            inner = bound(buffers)
-
-            def call() -> None:
-                inner.call()
-                harm(*buffers)
-
-            return replace(inner, call=call)
-
-        return bind
-
-    return replace(sound, prepare=prepare)
 
 
 def transposed(a: Any, b: Any, c: Any) -> None:
@@ -101,10 +75,9 @@ def test_wrong_rungs_are_refused(
     monkeypatch: pytest.MonkeyPatch, kernel: str, harm: Callable[..., object], how: str
 ) -> None:
     monkeypatch.setattr(check, "LATE", 0.0)
-    row = faulty("c", kernel, harm)
-    problem = Calls(kernel, 2)
+    row = harmed(find("launch", "c"), lambda before, *operands: harm(*operands))
     with pytest.raises(WrongResult, match=how):
-        check.check(CPU, problem, row, row.prepare(problem, CPU, Setting()), seed=1)
+        checked(Calls(kernel, 2), row)
 
 
 # Exactly `chain` calls

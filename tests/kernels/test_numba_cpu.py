@@ -14,7 +14,8 @@ from kernels.devices import open_device
 from kernels.errors import Unavailable
 from kernels.ops.gemm import Gemm, libraries
 from kernels.setting import Setting
-from micro.worker import check, guards
+from micro.worker import guards
+from tests.kernels.rows import checked
 
 LOOPS = {"numba-naive": libraries.naive, "numba-blocked": libraries.blocked}
 LAYOUTS = ("nn", "nt", "tn", "tt")
@@ -53,9 +54,9 @@ def test_loops(monkeypatch: pytest.MonkeyPatch, loops: Callable[..., None], tran
 @pytest.mark.parametrize("name", LOOPS)
 def test_rows(name: str, problem: Gemm) -> None:
     """Against float64, between guards; the third is longer and wider than a block."""
-    row, device = find("gemm", name), open_device("cpu")
+    row = find("gemm", name)
     assert row.accepts(problem) is None and row.missing() is None
-    check.check(device, problem, row, row.prepare(problem, device, Setting()), 5)
+    checked(problem, row)
 
 
 @compiled

@@ -11,7 +11,6 @@ import pytest
 
 from kernels import build, openmp
 from kernels.catalog import find
-from kernels.devices import open_device
 from kernels.devices.cpu import instruction_sets
 from kernels.errors import Unavailable, WrongResult
 from kernels.isa import BITS, MARCH
@@ -24,9 +23,8 @@ from kernels.ops.optimizer.problem import Optimizer
 from kernels.ops.softmax.problem import Softmax
 from kernels.ops.stream.problem import Stream
 from kernels.setting import Setting
-from micro.worker import check
+from tests.kernels.rows import CPU, checked
 
-CPU = open_device("cpu")
 KERNELS: tuple[tuple[Any, str], ...] = (
     (Activation(10_007, "sigmoid"), "c"),
     (Activation(10_007, "relu", "dgrad"), "c"),
@@ -44,11 +42,10 @@ KERNELS: tuple[tuple[Any, str], ...] = (
 SETS = [word for word in MARCH if openmp.NAMED[word] in instruction_sets()]
 
 
-def checked(problem: Any, variant: str, setting: Setting) -> tuple[str | None, str | None] | None:
+def ran(problem: Any, variant: str, setting: Setting) -> tuple[str | None, str | None] | None:
     """What its launch says that it runs."""
-    row = find(problem.op, variant)
-    bind = row.prepare(problem, CPU, setting)
-    check.check(CPU, problem, row, bind, seed=3)
+    checked(problem, variant, setting=setting)
+    bind = find(problem.op, variant).prepare(problem, CPU, setting)
     blocks = [CPU.allocate(x.nbytes) for x in problem.operands()]
     return bind([CPU.view(b, 0, x) for b, x in zip(blocks, problem.operands(), strict=True)]).kernel
 
@@ -56,13 +53,13 @@ def checked(problem: Any, variant: str, setting: Setting) -> tuple[str | None, s
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize(("problem", "variant"), KERNELS, ids=lambda x: getattr(x, "name", x))
 def test_each_is_right_by_several_threads(problem: Any, variant: str, threads: int) -> None:
-    checked(problem, variant, Setting(threads))
+    checked(problem, variant, setting=Setting(threads))
 
 
 @pytest.mark.parametrize("isa", SETS)
 @pytest.mark.parametrize(("problem", "variant"), KERNELS, ids=lambda x: getattr(x, "name", x))
 def test_each_is_right_in_every_set_and_tells_it(problem: Any, variant: str, isa: str) -> None:
-    words, observed = checked(problem, variant, Setting(2, isa=isa)) or (None, None)
+    words, observed = ran(problem, variant, Setting(2, isa=isa)) or (None, None)
     assert observed == isa and words is not None and isa in words
     if shutil.which("objdump"):
         assert f"{BITS[isa]}-bit registers" in words
@@ -120,18 +117,18 @@ def test_parts_in_wrong_places_are_refused(harm: dict[str, Any], monkeypatch: py
 
     monkeypatch.setattr(openmp, "launched", wrong)
     with pytest.raises(WrongResult):
-        checked(problem, "c", Setting(2))
+        checked(problem, "c", setting=Setting(2))
 
 
 def test_wgrad_sums_over_images_and_stays_on_one_thread() -> None:
     with pytest.raises(Unavailable, match="--threads 1"):
-        checked(Conv(3, 16, 9, 9, 32, direction="wgrad"), "direct", Setting(2))
+        checked(Conv(3, 16, 9, 9, 32, direction="wgrad"), "direct", setting=Setting(2))
     with pytest.raises(Unavailable, match="--threads 1"):
-        checked(Optimizer("norm", 3, 100), "c", Setting(2))
+        checked(Optimizer("norm", 3, 100), "c", setting=Setting(2))
 
 
 def test_pools_within_pools_are_right_and_counted() -> None:
-    checked(Gemm(61, 40, 57), "nested:2x1", Setting(2))
-    checked(Gemm(61, 40, 57, "tn"), "nested:2x1", Setting(2))
+    checked(Gemm(61, 40, 57), "nested:2x1", setting=Setting(2))
+    checked(Gemm(61, 40, 57, "tn"), "nested:2x1", setting=Setting(2))
     with pytest.raises(Unavailable, match="--threads 2"):
-        checked(Gemm(61, 40, 57), "nested:2x1", Setting(1))
+        checked(Gemm(61, 40, 57), "nested:2x1", setting=Setting(1))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,17 +11,15 @@ import numpy as np
 import pytest
 
 from kernels.catalog import find, variants
-from kernels.devices import open_device
 from kernels.errors import Unavailable, UsageError, WrongResult
-from kernels.launch import Launch
 from kernels.libs import torch as torch_library
 from kernels.ops.optimizer import libraries
 from kernels.ops.optimizer.problem import NAMES, RULES, Optimizer
 from kernels.setting import Setting
 from kernels.variant import Variant
 from micro.worker import check, guards
+from tests.kernels.rows import CPU, checked, harmed
 
-CPU = open_device("cpu")
 ROWS = [row for row in variants("optimizer") if row.device == "cpu"]
 SETTING = Setting(data="uniform")
 SIZES = ((1, 1), (3, 17), (2, 4099))
@@ -37,9 +34,8 @@ def test_every_row_answers_or_says_why_not(row: Variant[Optimizer], rule: str) -
         if why := row.missing() or row.accepts(problem):
             assert "\n" not in why and (": --" in why or "pip install" in why)
             continue
+        checked(problem, row, setting=SETTING)
         bind = row.prepare(problem, CPU, SETTING)
-        passed, _ = check.check(CPU, problem, row, bind, zlib.crc32(problem.name.encode()))
-        assert passed.error <= passed.bound
         assert (bind(guards.Bench(CPU, problem).views).entry is None) == row.python
 
 
@@ -49,7 +45,7 @@ def test_epsilon_stands_where_torch_puts_it() -> None:
         problem = Optimizer(rule, 2, 1027, eps=0.25, rho=0.9)
         if row.missing() or row.accepts(problem):
             continue
-        check.check(CPU, problem, row, row.prepare(problem, CPU, SETTING), seed=3)
+        checked(problem, row, setting=SETTING)
 
 
 @needs_torch
@@ -95,28 +91,6 @@ def test_momentum_of_unit_gain_is_the_plain_one_at_another_rate() -> None:
         assert np.allclose(x["p"], y["p"])
 
 
-def faulty(rule: str, harm: Callable[..., object]) -> Variant[Optimizer]:
-    """Our pass with something done to its operands after its call."""
-    sound = find("optimizer", "c")
-
-    def prepare(problem: Optimizer, device: Any, setting: Any) -> Any:
-        bound = sound.prepare(problem, device, setting)
-
-        def bind(buffers: Sequence[Any]) -> Launch:
-            inner = bound(buffers)
-
-            def call() -> None:
-                before = [x.copy() for x in buffers]
-                inner.call()
-                harm(before, *buffers)
-
-            return replace(inner, call=call, entry=None)
-
-        return bind
-
-    return replace(sound, prepare=prepare)
-
-
 ALLOWS = "times what its precision allows"
 
 
@@ -140,9 +114,9 @@ def test_wrong_rows_are_refused(
     monkeypatch: pytest.MonkeyPatch, rule: str, harm: Callable[..., object], how: str
 ) -> None:
     monkeypatch.setattr(check, "LATE", 0.0)
-    problem, row = Optimizer(rule, 3, 1027), faulty(rule, harm)
+    problem, row = Optimizer(rule, 3, 1027), harmed(find("optimizer", "c"), harm)
     with pytest.raises(WrongResult, match=how):
-        check.check(CPU, problem, row, row.prepare(problem, CPU, SETTING), seed=1)
+        checked(problem, row, setting=SETTING)
 
 
 def test_a_tensor_that_is_left_out_shows() -> None:
@@ -155,7 +129,7 @@ def test_a_tensor_that_is_left_out_shows() -> None:
 
     row = replace(sound, prepare=prepare)
     with pytest.raises(WrongResult):
-        check.check(CPU, problem, row, prepare(problem, CPU, SETTING), seed=1)
+        checked(problem, row, setting=SETTING)
 
 
 @pytest.mark.parametrize("rule", [name for name, rule in RULES.items() if rule.squares])

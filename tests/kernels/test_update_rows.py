@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,16 +11,14 @@ import numpy as np
 import pytest
 
 from kernels.catalog import find, variants
-from kernels.devices import open_device
 from kernels.dtypes import UNIT_ROUNDOFF
 from kernels.errors import UsageError, WrongResult
-from kernels.launch import Launch
 from kernels.ops.update.problem import PARTS, RULES, WITH_VELOCITY, Update
 from kernels.setting import Setting
 from kernels.variant import Variant
 from micro.worker import check, guards
+from tests.kernels.rows import CPU, checked, harmed
 
-CPU = open_device("cpu")
 ROWS = [row for row in variants("update") if row.device == "cpu"]
 SHAPES = ((33, 65, 17), (1, 1, 1), (70, 129, 45))
 U = UNIT_ROUNDOFF["fp32"]
@@ -45,9 +42,8 @@ def test_every_row_answers_or_says_why_not(row: Variant[Update], shape: tuple[in
         if why := row.missing() or row.accepts(problem):
             assert "\n" not in why and (": --" in why or "pip install" in why or "separate form" in why)
             continue
+        checked(problem, row)
         bind = row.prepare(problem, CPU, Setting())
-        passed, _ = check.check(CPU, problem, row, bind, zlib.crc32(problem.name.encode()))
-        assert passed.error <= passed.bound
         assert (bind(guards.Bench(CPU, problem).views).entry is None) == row.python
         tried += 1
     assert tried or row.missing()
@@ -59,28 +55,6 @@ def test_every_row_takes_some_part(row: Variant[Update]) -> None:
 
 
 # Wrong rows
-
-
-def faulty(row: str, harm: Callable[..., object]) -> Variant[Update]:
-    """The row with something done to its operands after its call."""
-    sound = find("update", row)
-
-    def prepare(problem: Update, device: Any, setting: Any) -> Any:
-        bound = sound.prepare(problem, device, setting)
-
-        def bind(buffers: Sequence[Any]) -> Launch:
-            inner = bound(buffers)
-
-            def call() -> None:
-                before = [x.copy() for x in buffers]
-                inner.call()
-                harm(before, *buffers)
-
-            return replace(inner, call=call, entry=None)
-
-        return bind
-
-    return replace(sound, prepare=prepare)
 
 
 def half(before: Any, x: Any, dy: Any, w: Any) -> None:
@@ -137,18 +111,18 @@ def test_wrong_rows_are_refused(
     monkeypatch: pytest.MonkeyPatch, rule: str, harm: Callable[..., object], how: str
 ) -> None:
     monkeypatch.setattr(check, "LATE", 0.0)
-    problem, row = Update(48, 80, 24, rule), faulty("separate:openblas", harm)
+    problem, row = Update(48, 80, 24, rule), harmed(find("update", "separate:openblas"), harm)
     sound = find("update", "separate:openblas")
-    check.check(CPU, problem, sound, sound.prepare(problem, CPU, Setting()), seed=1)
+    checked(problem, sound)
     with pytest.raises(WrongResult, match=how):
-        check.check(CPU, problem, row, row.prepare(problem, CPU, Setting()), seed=1)
+        checked(problem, row)
 
 
 @pytest.mark.parametrize("k", [64, 1024])
 def test_a_gradient_in_half_precision_is_refused_at_any_batch(k: int) -> None:
-    problem, row = Update(48, 80, k), faulty("separate:openblas", half)
+    problem, row = Update(48, 80, k), harmed(find("update", "separate:openblas"), half)
     with pytest.raises(WrongResult, match="times what its precision allows"):
-        check.check(CPU, problem, row, row.prepare(problem, CPU, Setting()), seed=1)
+        checked(problem, row)
 
 
 def test_sums_that_begin_with_w_are_not_refused() -> None:
@@ -159,8 +133,8 @@ def test_sums_that_begin_with_w_are_not_refused() -> None:
         for i in range(len(x)):
             w -= np.outer(x[i], dy[i]) * np.float32(1 / len(x))
 
-    problem, row = Update(48, 80, 1024), faulty("separate:openblas", one_by_one)
-    passed, _ = check.check(CPU, problem, row, row.prepare(problem, CPU, Setting()), seed=1)
+    problem, row = Update(48, 80, 1024), harmed(find("update", "separate:openblas"), one_by_one)
+    passed = checked(problem, row)
     assert passed.error > 0.1 * passed.bound
 
 

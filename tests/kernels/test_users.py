@@ -17,23 +17,21 @@ import pytest
 
 from kernels import users
 from kernels.catalog import find
-from kernels.devices import open_device
 from kernels.devices.fake import Fake
 from kernels.errors import LaunchError, UsageError, WrongResult
 from kernels.launch import Launch
 from kernels.ops.gemm.problem import Gemm as Problem
 from kernels.setting import Setting
 from kernels.users import load
-from kernels.variant import Variant
 from micro.planning.contest import Case, parse
 from micro.worker import check, guards
 from micro.worker.client import Local, ask
 from micro.worker.host import Host
 from micro.worker.messages import Prepare
 from tests.conftest import Ran
+from tests.kernels.rows import CPU, checked
 
 Gemm = Callable[..., Ran]
-CPU = open_device("cpu")
 SQUARE = Problem(6, 7, 8)
 SIZE = ("--m", "8", "--n", "8", "--k", "8")
 KERNELS = """
@@ -72,9 +70,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def checked(name: str, problem: Problem = SQUARE) -> check.Passed:
-    found: Variant[Any] = load(name)
-    return check.check(CPU, problem, found, found.prepare(problem, CPU, Setting()), 1)[0]
+def loaded(name: str, problem: Problem = SQUARE) -> check.Passed:
+    return checked(problem, load(name))
 
 
 # What may be named
@@ -82,7 +79,7 @@ def checked(name: str, problem: Problem = SQUARE) -> check.Passed:
 
 @pytest.mark.parametrize("name", ["right", "launches", "narrow", "called"])
 def test_right_functions_pass(place: Path, name: str) -> None:
-    assert 0 < checked(f"{place}/mine.py:{name}").error < 1e-5
+    assert 0 < loaded(f"{place}/mine.py:{name}").error < 1e-5
 
 
 @pytest.mark.parametrize("problem", [SQUARE, Problem(3, 4, 5, "tt"), Problem(3, 4, 5, "nt", ld_pad=3)])
@@ -99,7 +96,7 @@ def test_a_function_gets_the_problem_and_its_operands_in_order(problem: Problem)
 
 def test_wrong_functions_are_refused(place: Path) -> None:
     with pytest.raises(WrongResult, match=r"^answers zeros$"):
-        checked(f"{place}/mine.py:zeros")
+        loaded(f"{place}/mine.py:zeros")
 
 
 def test_a_function_that_raises_is_told_by_the_first_line(place: Path) -> None:
@@ -142,9 +139,9 @@ def test_a_function_s_precision_is_its_own(place: Path) -> None:
     (place / "says.py").write_text(half + "half.precision = 'fp16'\n")
     assert [load(f"{place}/{name}.py:half").precision for name in ("silent", "says")] == ["fp32", "fp16"]
     assert load(f"{place}/mine.py:narrow").precision == "fp32"
-    checked(f"{place}/says.py:half")
+    loaded(f"{place}/says.py:half")
     with pytest.raises(WrongResult):
-        checked(f"{place}/silent.py:half")
+        loaded(f"{place}/silent.py:half")
 
 
 @pytest.mark.parametrize("precision", ["fp64", "banana", None])
@@ -163,7 +160,7 @@ def test_by_module_and_by_file_it_is_the_same_kernel(place: Path, monkeypatch: p
     monkeypatch.syspath_prepend(str(place))
     (place / "kernelgap_users_mine.py").write_text(KERNELS)
     for name in ("kernelgap_users_mine:right", f"{place}/kernelgap_users_mine.py:right"):
-        assert checked(name).error < 1e-5
+        assert loaded(name).error < 1e-5
         digest = hashlib.sha256(KERNELS.encode()).hexdigest()[:12]
         assert load(name).kernel() == (f"kernelgap_users_mine.py sha256:{digest}", None)
 
@@ -223,7 +220,7 @@ def test_a_file_s_name_may_be_odd(gemm: Gemm, place: Path, name: str) -> None:
     folder.mkdir()
     (place / "mine.py").rename(folder / "mine.py")
     variant = f"{folder}/mine.py:right"
-    assert checked(variant).error < 1e-5
+    assert loaded(variant).error < 1e-5
     case = Case(SQUARE, variant)
     assert parse(case.name) == case and case.name.count("/") == case.problem.name.count("/") + 2
     ran = gemm(*SIZE, "--device", "fake", "--variant", f"openblas,{variant}", "--json", "-")

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from kernels import build, catalog, users_c
-from kernels.devices import open_device
 from kernels.errors import UsageError, WrongResult
 from kernels.ops.gemm.problem import Gemm
 from kernels.ops.stream.problem import Stream
 from kernels.setting import Setting
 from kernels.users import load
-from kernels.variant import Variant
 from micro.worker import check, guards
+from tests.kernels.rows import CPU, checked
 
-CPU = open_device("cpu")
 SQUARE = Gemm(6, 7, 8)
 SOURCE = """
 #include <stdint.h>
@@ -56,20 +53,15 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def checked(name: str, problem: Gemm) -> check.Passed:
-    variant: Variant[Any] = load(name)
-    return check.check(CPU, problem, variant, variant.prepare(problem, CPU, Setting()), 1)[0]
-
-
 @pytest.mark.parametrize("file", ["mine.c", "mine.so"])
 @pytest.mark.parametrize("problem", [SQUARE, Gemm(3, 4, 5, ld_pad=3)])
 def test_it_gets_the_addresses_and_then_the_whole_numbers(place: Path, file: str, problem: Gemm) -> None:
-    assert 0 < checked(f"{place}/{file}:product", problem).error < 1e-5
+    assert 0 < checked(problem, load(f"{place}/{file}:product")).error < 1e-5
 
 
 def test_a_wrong_one_is_refused(place: Path) -> None:
     with pytest.raises(WrongResult):
-        checked(f"{place}/mine.c:swapped", Gemm(6, 6, 6))
+        checked(Gemm(6, 6, 6), load(f"{place}/mine.c:swapped"))
 
 
 def test_a_compiled_loop_can_time_it_and_the_record_says_which_source(place: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from kernels.devices.cpu import Cpu, cores
 from kernels.errors import Unavailable, UsageError, WrongResult
 from kernels.launch import Launch
-from kernels.ops.transfer import Transfer, native, variants
+from kernels.ops.transfer import Transfer, variants
 from kernels.ops.transfer.problem import GRADIENTS
 from kernels.setting import Setting
 from kernels.variant import Variant
@@ -102,10 +102,10 @@ def children() -> set[str]:
     return {pid for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()}
 
 
-@pytest.mark.parametrize("route", native.ROUTES)
+@pytest.mark.parametrize("route", variants.ROUTES)
 def test_the_other_process_ends_with_its_last_user(route: str) -> None:
     before = children()
-    bind = native.prepare(route, PROBLEMS[1], Cpu(), Setting())
+    bind = variants.to_peer(route, PROBLEMS[1], Cpu(), Setting())
     (born,) = children() - before
     assert Path(f"/proc/{born}").exists()
     del bind
@@ -114,16 +114,16 @@ def test_the_other_process_ends_with_its_last_user(route: str) -> None:
 
 
 def test_a_way_that_the_system_forbids_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "_usable", lambda route: False)
+    monkeypatch.setattr(variants, "_usable", lambda route: False)
     with pytest.raises(Unavailable, match="route vm"):
-        native.prepare("vm", PROBLEMS[0], Cpu(), Setting())
+        variants.to_peer("vm", PROBLEMS[0], Cpu(), Setting())
 
 
 def test_gradients_have_the_sizes_of_the_texts() -> None:
     assert {name: gradient.nbytes for name, gradient in GRADIENTS.items()} == BYTES
     assert [len(GRADIENTS[name].layers) for name in ("fcn-s", "resnet-50", "resnet-56")] == [4, 107, 111]
     x = np.arange(LAYERS.count)
-    assert [len(part) for part in native.parts(LAYERS, x)] == [2432, 25632, 51264, 5770]
+    assert [len(part) for part in variants.parts(LAYERS, x)] == [2432, 25632, 51264, 5770]
 
 
 @pytest.mark.parametrize(
@@ -157,10 +157,10 @@ def test_a_size_beside_a_network_is_refused_by_the_command() -> None:
 
 
 def test_a_route_is_tried_once_in_a_process() -> None:
-    native._usable.cache_clear()
+    variants._usable.cache_clear()
     for problem in PROBLEMS[:3]:
-        native.prepare("pipe", problem, Cpu(), Setting())
-    assert native._usable.cache_info().misses == 1
+        variants.to_peer("pipe", problem, Cpu(), Setting())
+    assert variants._usable.cache_info().misses == 1
 
 
 def test_by_default_it_is_every_size_from_a_kibibyte_on() -> None:
@@ -178,7 +178,10 @@ def test_each_question_compares_what_it_names() -> None:
     assert [[(c.problem.buffers, c.problem.waits) for c in x.cases] for x in peer] == [  # type: ignore[attr-defined]
         [("one", "once"), ("fcn-r", "once"), ("fcn-r", "each")]
     ]
-    assert {case.variant for x in contests("transfer", "--processes") for case in x.cases} == {"memcpy", *native.ROUTES}
+    assert {case.variant for x in contests("transfer", "--processes") for case in x.cases} == {
+        "memcpy",
+        *variants.ROUTES,
+    }
     assert {x.differs for x in contests("transfer", "--first-touch")} == {"memory", "page"}
     assert len(contests("transfer", "--gradients", "--size", "56823848")) == 1
 

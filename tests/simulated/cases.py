@@ -16,38 +16,38 @@ from kernels.nvcc import Geometry
 from kernels.ops.activation import Activation
 from kernels.ops.activation import gpu as activation
 from kernels.ops.biasact import BiasAct
-from kernels.ops.biasact import gpu as biasact
+from kernels.ops.biasact import variants as biasact
 from kernels.ops.cast import Cast
-from kernels.ops.cast import gpu as cast
+from kernels.ops.cast import variants as cast
 from kernels.ops.cast.problem import KINDS
-from kernels.ops.chase import gpu as chase
+from kernels.ops.chase import variants as chase
 from kernels.ops.chase.problem import LINE, Chase
 from kernels.ops.conv import Conv, columns, frames, implicit, winograd_cuda
 from kernels.ops.dropout import Dropout
-from kernels.ops.dropout import gpu as dropout
+from kernels.ops.dropout import variants as dropout
 from kernels.ops.exchange import Exchange
 from kernels.ops.exchange import variants as exchange
 from kernels.ops.fma import Fma
-from kernels.ops.fma import gpu as fma
+from kernels.ops.fma import variants as fma
 from kernels.ops.gemm import Gemm
 from kernels.ops.gemm import gpu as gemm
 from kernels.ops.launch import Calls
 from kernels.ops.launch import gpu as launch
 from kernels.ops.mma import Mma
-from kernels.ops.mma import gpu as mma
+from kernels.ops.mma import variants as mma
 from kernels.ops.norm import Norm
 from kernels.ops.norm import gpu as norm
 from kernels.ops.optimizer import Optimizer
-from kernels.ops.optimizer import gpu as optimizer
+from kernels.ops.optimizer import variants as optimizer
 from kernels.ops.pooling import Pooling
-from kernels.ops.pooling import gpu as pooling
+from kernels.ops.pooling import variants as pooling
 from kernels.ops.softmax import Softmax
 from kernels.ops.softmax import gpu as softmax
-from kernels.ops.spmm import gpu as spmm
+from kernels.ops.spmm import variants as spmm
 from kernels.ops.stream import Stream
-from kernels.ops.stream import gpu as stream
+from kernels.ops.stream import variants as stream
 from kernels.ops.transpose import Transpose
-from kernels.ops.transpose import gpu as transpose
+from kernels.ops.transpose import variants as transpose
 from kernels.problem import Problem
 from tests.simulated import launcher, parts
 
@@ -158,12 +158,12 @@ def _streams(kind: str) -> tuple[Stream, ...]:
 
 KERNELS = (
     *(Kernel(name, gemm.SOURCE, gemm.launches, PRODUCTS) for name in gemm.TILES),
-    *(Kernel(name, transpose.SOURCE, transpose.launches, TRANSPOSITIONS) for name in transpose.KERNELS),
+    *(Kernel(name, transpose.CUDA_SOURCE, transpose.launches, TRANSPOSITIONS) for name in transpose.KERNELS),
     *(
-        Kernel(name, stream.SOURCE, functools.partial(stream.launches, processors=1), _streams(name[7:]))
+        Kernel(name, stream.CUDA_SOURCE, functools.partial(stream.launches, processors=1), _streams(name[7:]))
         for name in stream.KERNELS
     ),
-    *(Kernel(name, fma.SOURCE, fma.launches, CHAINS) for name in fma.KERNELS),
+    *(Kernel(name, fma.CUDA_SOURCE, fma.launches, CHAINS) for name in fma.KERNELS),
     *(
         Kernel(name, launch.SOURCE, launch.launches, tuple(Calls(name[7:], chain) for chain in CALLS))
         for name in launch.BLOCKS
@@ -178,13 +178,13 @@ KERNELS = (
         for name, rules in optimizer.KERNELS.items()
     ),
     *(Kernel(name, activation.SOURCE, activation.launches, _activations(name)) for name in activation.KERNELS),
-    *(Kernel(name, pooling.SOURCE, pooling.launches, _poolings(name)) for name in pooling.KERNELS),
-    *(Kernel(name, biasact.SOURCE, biasact.launches, _biases(name)) for name in biasact.KERNELS),
-    *(Kernel(name, dropout.SOURCE, dropout.launches, MASKS) for name in dropout.KERNELS),
-    *(Kernel(name, spmm.SOURCE, spmm.launches, PRUNED) for name in spmm.KERNELS),
-    *(Kernel(name, chase.SOURCE, chase.launches, LOADS) for name in chase.KERNELS),
+    *(Kernel(name, pooling.CUDA_SOURCE, pooling.launches, _poolings(name)) for name in pooling.KERNELS),
+    *(Kernel(name, biasact.CUDA_SOURCE, biasact.launches, _biases(name)) for name in biasact.KERNELS),
+    *(Kernel(name, dropout.CUDA_SOURCE, dropout.launches, MASKS) for name in dropout.KERNELS),
+    *(Kernel(name, spmm.CUDA_SOURCE, spmm.launches, PRUNED) for name in spmm.KERNELS),
+    *(Kernel(name, chase.CUDA_SOURCE, chase.launches, LOADS) for name in chase.KERNELS),
     *(
-        Kernel(name, cast.SOURCE, cast.launches, tuple(Cast(count, kind) for count in _conversions(kind)))
+        Kernel(name, cast.CUDA_SOURCE, cast.launches, tuple(Cast(count, kind) for count in _conversions(kind)))
         for name, kind in zip(cast.KERNELS, KINDS, strict=True)
     ),
     *(Kernel(name, exchange.SOURCE, exchange.launches, _exchanges(name)) for name in exchange.KERNELS),
@@ -225,7 +225,7 @@ class Error:
 
 def compare(problem: Problem, x: dict[str, Any], got: dict[str, Any]) -> Error:
     """Of all outputs; `got` may hold the inputs too. Masks differ from kernel to kernel: by what is asked of one."""
-    if problem.op == dropout.SOURCE.stem:
+    if problem.op == dropout.CUDA_SOURCE.stem:
         made = {one.name: got[one.name].reshape(one.shape) for one in problem.outputs}
         found = problem.compare(x, made, UNIT_ROUNDOFF["fp32"], "dense")
         largest = max(float(one.error.max()) for one in found if one.test == "scaled")

@@ -13,8 +13,8 @@ from kernels.ops.conv import columns, fft, frames, winograd_cuda
 from kernels.ops.conv.cook_toom import TAPS, cook_toom, points
 from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.winograd import ALGORITHMS
-from kernels.ops.spmm.gpu import WEIGHTS
 from kernels.ops.spmm.problem import Spmm
+from kernels.ops.spmm.variants import WEIGHTS
 from kernels.problem import Operand, axis
 
 if TYPE_CHECKING:

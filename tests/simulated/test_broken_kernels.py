@@ -9,14 +9,14 @@ import pytest
 from kernels.ops.activation import Activation
 from kernels.ops.activation import gpu as activation
 from kernels.ops.biasact import BiasAct
-from kernels.ops.biasact import gpu as biasact
+from kernels.ops.biasact import variants as biasact
 from kernels.ops.conv import columns, frames, implicit, winograd_cuda
 from kernels.ops.dropout import Dropout
-from kernels.ops.dropout import gpu as dropout
+from kernels.ops.dropout import variants as dropout
 from kernels.ops.norm import Norm
 from kernels.ops.norm import gpu as norm
 from kernels.ops.pooling import Pooling
-from kernels.ops.pooling import gpu as pooling
+from kernels.ops.pooling import variants as pooling
 from kernels.ops.softmax import Softmax
 from kernels.ops.softmax import gpu as softmax
 from kernels.problem import Problem

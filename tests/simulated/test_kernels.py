@@ -58,7 +58,7 @@ def test_fma_takes_as_many_steps_as_are_asked(steps: int) -> None:
 
 
 def short_rounds() -> str:
-    return changed(cases.fma.SOURCE.read_text(), "step", "UNROLL = 64", "UNROLL = 4", 0)
+    return changed(cases.fma.CUDA_SOURCE.read_text(), "step", "UNROLL = 64", "UNROLL = 4", 0)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_broken_kernel_is_refused(kernel: str, problem: Problem, old: str, new: 
 
 
 def test_unaligned_floats_are_not_read_as_float4() -> None:
-    text = cases.stream.SOURCE.read_text().replace("where % sizeof(float4) ? 0 : count / 4", "count / 4")
+    text = cases.stream.CUDA_SOURCE.read_text().replace("where % sizeof(float4) ? 0 : count / 4", "count / 4")
     problem = Stream("copy", 4 * 1027)
     assert cases.run(cases.find("stream_copy"), problem, text, align=16).allowed
     with pytest.raises(launcher.LaunchFailed, match="misaligned"):

@@ -14,7 +14,8 @@ from kernels import grid, nvcc
 from kernels.catalog import find
 from kernels.devices.cuda import Cuda
 from kernels.errors import Unavailable, UsageError
-from kernels.ops.mma import Mma, gpu
+from kernels.ops.mma import Mma
+from kernels.ops.mma import variants as gpu
 from kernels.ops.mma.problem import EXACT, UNIT
 from kernels.setting import Setting
 from tests.simulated import cases, launcher
@@ -221,8 +222,6 @@ def test_operands_are_all_that_the_blocks_take(dtype: str, unit: str, processors
 def test_what_is_no_such_problem_is_told() -> None:
     with pytest.raises(UsageError, match=r"--steps 1048576: take fewer than 1048576"):
         Mma("bf16", "mma", 1 << 20)
-    with pytest.raises(UsageError, match="mma_bf16 is not for mma/dtype:bf16/unit:wgmma: take wgmma_bf16"):
-        gpu.launches(Mma("bf16", "wgmma"), "mma_bf16")
 
 
 # On a device

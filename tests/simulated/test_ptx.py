@@ -10,7 +10,8 @@ import pytest
 
 from kernels.dtypes import STORED
 from kernels.nvcc import Geometry
-from kernels.ops.mma import Mma, gpu
+from kernels.ops.mma import Mma
+from kernels.ops.mma import variants as gpu
 from kernels.problem import Operand
 from tests.simulated import launcher
 

@@ -7,9 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernels.launch import Launch
+from kernels.launch import Launch, held
 from kernels.libs import torch_cuda
-from kernels.nvcc import Argument, Geometry, refuse_other
+from kernels.nvcc import Geometry, over
 from kernels.ops.activation.libraries import inputs, torch_steps
 from kernels.ops.activation.problem import Activation
 
@@ -29,14 +29,9 @@ def kernel(problem: Activation) -> str:
 
 
 def launches(problem: Activation, name: str) -> tuple[Geometry, ...]:
-    """Return one launch of four elements a thread; in place, input and output share an address.
-
-    Raises UsageError.
-    """
-    refuse_other(SOURCE, name, problem, kernel(problem))
-    places: tuple[Argument, ...] = tuple(("operand", source) for source in (*problem.sources, "y"))
+    """Return one launch of four elements a thread; in place, input and output share an address."""
     blocks = -(-problem.count // (4 * THREADS))
-    return (Geometry(name, (blocks, 1, 1), (THREADS, 1, 1), (*places, ("int64", problem.count))),)
+    return (over(name, blocks, THREADS, (*problem.sources, "y"), problem.count),)
 
 
 def cupy_chain(problem: Activation, device: Any, setting: object) -> Bind:
@@ -72,10 +67,6 @@ def torch_out(problem: Activation, device: Any, setting: object) -> Bind:
     def bind(buffers: Sequence[Any]) -> Launch:
         tensors = [torch_cuda.tensor(torch, x) for x in buffers]
         run = partial(step, *inputs(problem, tensors), tensors[-1])
-
-        def call(keep: object = buffers) -> None:
-            run()
-
-        return Launch(call, kernels=1)  # each is one element-wise operator
+        return held(run, buffers, kernels=1)  # each is one element-wise operator
 
     return bind

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from kernels import places
-from kernels.directions import direction
-from kernels.problem import Excerpt, Operand, Problem, axis
+from kernels.problem import Excerpt, Operand, Problem, axis, direction
 
 if TYPE_CHECKING:
     import numpy as np
@@ -88,8 +87,8 @@ class Activation(Problem):
         return slope
 
     def excerpt(self, rng: np.random.Generator) -> Excerpt:
-        row = (*places.every((1,)), places.elements(rng, self.count))
-        return Excerpt(replace(self, count=len(row[1])), {x.name: row for x in self.operands()})
+        some = places.elements(rng, self.count)
+        return self.excerpt_elements(some, count=len(some))
 
     def reference(self, x: Arrays) -> dict[str, Array]:
         last = x[self.sources[-1]].astype("f8")

@@ -63,7 +63,7 @@ VARIANTS: tuple[Variant[Activation], ...] = (
     row(NUMPY, "numpy", libraries.numpy_chain, kernel=libraries.numpy_kernel, roles=LIBRARY),
     row(TORCH, "torch", libraries.torch_out, kernel=libraries.torch_kernel, roles=LIBRARY),
     row(NUMBA, "numba", libraries.numba_loop, accepts=_forward, kernel=libraries.numba_kernel, roles=LIBRARY),
-    row(CUDA_SUITE, "cuda", grid.solving(gpu), roles=LIBRARY),
+    row(CUDA_SUITE, "cuda", grid.solving(gpu.SOURCE, gpu.launches, gpu.kernel), roles=LIBRARY),
     row(CUPY, "cupy", gpu.cupy_chain, roles=LIBRARY),
     row(TORCH_CUDA, "torch-cuda", gpu.torch_out, roles=LIBRARY),
 )

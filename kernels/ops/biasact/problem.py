@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from kernels import bounds, places
-from kernels.directions import direction
 from kernels.errors import UsageError
-from kernels.problem import Excerpt, Operand, Problem, axis
+from kernels.problem import Excerpt, Operand, Problem, axis, direction
 
 if TYPE_CHECKING:
     import numpy as np

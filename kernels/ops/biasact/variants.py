@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from kernels import grid, maths
 from kernels.errors import Unavailable
-from kernels.launch import Launch
+from kernels.launch import Launch, in_order
+from kernels.libs import cudnn, cudnn_layers
 from kernels.libs import torch as torch_library
 from kernels.libs.cuda import CUDA_SUITE
 from kernels.libs.cudnn import CUDNN
 from kernels.libs.torch import TORCH
 from kernels.native import launch, structure
-from kernels.ops.biasact import gpu
+from kernels.nvcc import Geometry, over
 from kernels.ops.biasact.problem import BiasAct
+from kernels.ops.gemm.cublas import addresses
 from kernels.provider import NUMPY, SUITE
 from kernels.variant import Variant, row
 
@@ -27,7 +29,9 @@ if TYPE_CHECKING:
     from kernels.launch import Bind
     from kernels.setting import Setting
 
-SOURCE = Path(__file__).with_name("biasact.c")
+SOURCE, CUDA_SOURCE = Path(__file__).with_name("biasact.c"), Path(__file__).with_name("biasact.cu")
+KERNELS = ("biasact_forward", "biasact_dgrad")  # of biasact.cu
+THREADS, COLS = 256, 32  # of a block: elements forward; columns of the gradient
 Argument = structure("pointer: x dy b y dx db", "int64: rows cols")  # C struct `argument` of biasact.c
 
 
@@ -119,12 +123,55 @@ def onednn(problem: BiasAct, device: object, setting: Setting) -> Bind:
     return bind
 
 
+def kernel(problem: BiasAct) -> str:
+    """Return the name of the CUDA kernel that solves `problem`."""
+    return f"biasact_{problem.phase}"
+
+
+def launches(problem: BiasAct, name: str) -> tuple[Geometry, ...]:
+    """Return the one launch of bias and ReLU, without a product before them."""
+    forward = problem.phase == "forward"
+    blocks = -(-problem.count // THREADS) if forward else -(-problem.cols // COLS)
+    names = [x.name for x in problem.operands()]
+    return (over(name, blocks, THREADS, names, problem.count if forward else problem.rows, problem.cols),)
+
+
+def by_cudnn(problem: BiasAct, device: Any, setting: Setting) -> Bind:
+    """Prepare cuDNN's sum and its maximum in place, or the maximum's gradient and its column sums.
+
+    Rows are images of one pixel, columns are their channels.
+    """
+    on = device.dnn()
+    rectifier, adding = cudnn_layers.rectifier(on), cudnn_layers.adding(on)
+    matrix, row = (cudnn.tensor(on, (rows, problem.cols, 1, 1)) for rows in (problem.rows, 1))
+    names = [operand.name for operand in problem.operands()]
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        at = dict(zip(names, addresses(buffers), strict=True))
+        x = (matrix, at["x"])
+        if problem.phase == "forward":
+            y = (matrix, at["y"])
+            summed = cudnn_layers.add(on, adding, x, (row, at["b"]), y)
+            calls = [summed, cudnn_layers.rectify(on, rectifier, y, y)]
+        else:
+            dx = (matrix, at["dx"])
+            gradient = cudnn_layers.rectify_gradient(on, rectifier, x, (matrix, at["dy"]), x, dx)
+            calls = [gradient, cudnn_layers.bias_gradient(on, dx, (row, at["db"]))]
+        return in_order(calls, buffers, cudnn_layers.KERNELS, kernel=cudnn.kernel())
+
+    return bind
+
+
 def _alone(problem: BiasAct) -> str | None:
     return None if not problem.terms else "it has no product before it: --terms 0"
 
 
 def _product(problem: BiasAct) -> str | None:
     return None if problem.terms else "a product goes before it: --terms 1 or more"
+
+
+def _cudnn(problem: BiasAct) -> str | None:
+    return _alone(problem) or cudnn_layers.too_many(problem.count, "--rows")
 
 
 def _c_kernel(words: str = "") -> Callable[[Any, Any, Any], Bind]:
@@ -140,6 +187,6 @@ VARIANTS: tuple[Variant[BiasAct], ...] = (
     row(TORCH, "torch", partial(torch_out, inside=False)),
     row(TORCH, "torch-bias-inside", partial(torch_out, inside=True), accepts=_product, roles=()),
     row(TORCH, "onednn-both-inside", onednn, accepts=_product, roles=()),
-    row(CUDA_SUITE, "cuda", grid.solving(gpu), accepts=gpu.refused),
-    row(CUDNN, "cudnn", gpu.prepare, accepts=gpu.accepts),
+    row(CUDA_SUITE, "cuda", grid.solving(CUDA_SOURCE, launches, kernel), accepts=_alone),
+    row(CUDNN, "cudnn", by_cudnn, accepts=_cudnn),
 )

@@ -42,10 +42,6 @@ class Cast(Problem):
         return "bf16" if self.types and self.types[1] == "bf16" else "fp32"
 
     @property
-    def flops(self) -> float:
-        return 0.0
-
-    @property
     def graded(self) -> dict[str, int]:
         return {} if self.types is None or self.types[0] == "f64" else {"x": 1}
 

@@ -15,8 +15,8 @@ from kernels.libs.cuda import CUDA_SUITE
 from kernels.libs.torch import TORCH
 from kernels.libs.torch_cuda import TORCH_CUDA
 from kernels.native import structure
-from kernels.ops.cast import gpu
-from kernels.ops.cast.problem import FILL, Cast, doubles
+from kernels.nvcc import Geometry, over
+from kernels.ops.cast.problem import FILL, KINDS, Cast, doubles
 from kernels.provider import LIBC, NUMPY, SUITE
 from kernels.variant import Variant, row
 
@@ -24,8 +24,21 @@ if TYPE_CHECKING:
     from kernels.launch import Bind
     from kernels.setting import Setting
 
-SOURCE = Path(__file__).with_name("cast.c")
+SOURCE, CUDA_SOURCE = Path(__file__).with_name("cast.c"), Path(__file__).with_name("cast.cu")
+KERNELS = tuple(f"cast_{kind.replace('-', '_')}" for kind in KINDS)  # of both
+THREADS, EACH = 256, 4  # of a block; elements of a thread
 Argument = structure("pointer: x y", "int64: values")  # C struct `argument` of cast.c
+
+
+def kernel(problem: Cast) -> str:
+    """Return the name of the kernel, in C and in CUDA, that solves `problem`."""
+    return KERNELS[KINDS.index(problem.convert)]
+
+
+def launches(problem: Cast, name: str) -> tuple[Geometry, ...]:
+    """Return the one launch of `problem`."""
+    blocks = -(-problem.values // (EACH * THREADS))
+    return (over(name, blocks, THREADS, [x.name for x in problem.operands()], problem.values),)
 
 
 def _source(problem: Cast, x: Any) -> Any:
@@ -86,10 +99,10 @@ def _clears(problem: Cast) -> str | None:
 
 
 VARIANTS: tuple[Variant[Cast], ...] = (
-    row(SUITE, "c", maths.prepared(SOURCE, lambda p: f"cast_{p.convert.replace('-', '_')}", Argument)),
+    row(SUITE, "c", maths.prepared(SOURCE, kernel, Argument)),
     row(LIBC, "memset", maths.prepared(SOURCE, lambda p: "cast_memset", Argument), accepts=_clears, roles=()),
     row(NUMPY, "numpy", numpy_copyto, accepts=_known),
     row(TORCH, "torch", torch_copy),
-    row(CUDA_SUITE, "cuda", grid.solving(gpu)),
+    row(CUDA_SUITE, "cuda", grid.solving(CUDA_SOURCE, launches, kernel)),
     row(TORCH_CUDA, "torch-cuda", torch_cuda_copy),
 )

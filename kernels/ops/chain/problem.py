@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, ClassVar
 from kernels import moved
 from kernels.errors import UsageError
 from kernels.moved import LENGTH
-from kernels.problem import Excerpt, Operand, Problem, axis
+from kernels.problem import axis
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from kernels.problem import Array, Arrays
 
 KEPT = 63 / 64  # of a number in each kernel, the rest goes toward 1; as in chain.c
@@ -20,7 +18,7 @@ MOST = 64  # kernels: among more, rounding would hide a missing one
 
 
 @dataclass(frozen=True)
-class Chain(Problem):
+class Chain(moved.Moved):
     """Chain from x to y of `links` kernels v ← 63/64 v + 1/64, each over the whole vector.
 
     Another process, which receives the vector and returns it, runs `elsewhere` of them, evenly spread.
@@ -43,10 +41,6 @@ class Chain(Problem):
             raise UsageError(f"--elsewhere {self.elsewhere}: the chain has {self.links} kernels; take as many or fewer")
 
     @property
-    def count(self) -> int:
-        return self.size // LENGTH
-
-    @property
     def flops(self) -> float:
         return 2.0 * self.count * self.links
 
@@ -55,24 +49,9 @@ class Chain(Problem):
         """Bytes moved: each kernel reads and writes the vector."""
         return 2.0 * self.size * self.links
 
-    @property
-    def graded(self) -> dict[str, int]:
-        return {"x": 1}
-
-    @property
-    def special(self) -> dict[str, tuple[float, ...]]:
-        return {"x": moved.SPECIAL}
-
-    def operands(self) -> tuple[Operand, ...]:
-        row = (1, self.count)
-        return Operand("x", row, "in"), Operand("y", row, "out")
-
-    def excerpt(self, rng: np.random.Generator) -> Excerpt:
-        return moved.some(self, rng, self.count)
-
     def reference(self, x: Arrays) -> dict[str, Array]:
         share = KEPT**self.links
-        return {"y": share * moved.truth(x["x"]) + (1 - share)}
+        return {"y": share * x["x"].astype("f8") + (1 - share)}
 
     def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
         """Bound two roundings a kernel, each of at most |x| + 1."""

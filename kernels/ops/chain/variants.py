@@ -12,7 +12,7 @@ from kernels.launch import Bind, Launch
 from kernels.maths import alone
 from kernels.native import launch, structure
 from kernels.ops.chain.problem import Chain
-from kernels.ops.transfer import native
+from kernels.ops.transfer import variants as transfer
 from kernels.provider import SUITE
 from kernels.setting import Setting
 from kernels.variant import Variant, row
@@ -30,8 +30,8 @@ def prepare(route: str, problem: Chain, device: object, setting: Setting) -> Bin
     Raises Unavailable where the system forbids the route.
     """
     alone(setting)
-    peer = native.Peer(route, (problem.count,), between=build.address(SOURCE, "chain_link"))
-    function, exchange = build.address(SOURCE, "chain_run"), build.address(native.PEER, "transfer_exchange")
+    peer = transfer.Peer(route, (problem.count,), between=build.address(SOURCE, "chain_link"))
+    function, exchange = build.address(SOURCE, "chain_run"), build.address(transfer.PEER_SOURCE, "transfer_exchange")
     of = {"count": problem.count, "links": problem.links, "elsewhere": problem.elsewhere}
 
     def bind(buffers: Sequence[Array]) -> Launch:
@@ -41,4 +41,4 @@ def prepare(route: str, problem: Chain, device: object, setting: Setting) -> Bin
     return bind
 
 
-VARIANTS: tuple[Variant[Chain], ...] = tuple(row(SUITE, route, partial(prepare, route)) for route in native.ROUTES)
+VARIANTS: tuple[Variant[Chain], ...] = tuple(row(SUITE, route, partial(prepare, route)) for route in transfer.ROUTES)

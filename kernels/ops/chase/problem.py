@@ -52,10 +52,6 @@ class Chase(Problem):
         return STOPS * (every + (every % self.lines == 0))
 
     @property
-    def flops(self) -> float:
-        return 0.0
-
-    @property
     def bytes(self) -> float:
         """Bytes of one load: the line that it fetches."""
         return float(LINE)
@@ -77,10 +73,6 @@ class Chase(Problem):
         every = self.steps // STOPS
         stops = [place((first + every * i) % self.lines, self.lines) % EXACT for i in range(1, STOPS + 1)]
         return {"y": np.array([stops], np.float64)}
-
-    def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
-        """Allow no error: a line is right or wrong."""
-        return {"y": 0.0 * want["y"]}
 
 
 def place(i: int, lines: int) -> int:

@@ -7,14 +7,15 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from kernels import build
+from kernels import build, grid
 from kernels.errors import Unavailable
-from kernels.launch import Bind, Launch
+from kernels.launch import Bind, Launch, held
 from kernels.libs.cuda import CUDA_SUITE
 from kernels.native import CALL, launch, structure
-from kernels.ops.chase import gpu
+from kernels.nvcc import Argument as Passed
+from kernels.nvcc import Geometry, over
 from kernels.ops.chase.problem import HUGE_PAGE, SMALL_PAGE, Chase
 from kernels.ops.pages.variants import HUGE, Held, huge_pages, refuse_size
 from kernels.provider import SUITE
@@ -63,7 +64,75 @@ def prepare(problem: Chase, device: object, setting: object) -> Bind:
     return bind
 
 
+CUDA_SOURCE = Path(__file__).with_name("chase.cu")
+KERNELS = ("chase_build", "chase_touch", "chase_walk")
+CACHED = 1 << 21  # lines, 128 MiB: larger sets fit no cache
+THREADS, WARP = 256, 32  # of a block that builds; of the one that walks, whose first thread loads
+
+
+def bits(problem: Chase) -> int:
+    """Return the bits of a line's number."""
+    return max(1, (problem.lines - 1).bit_length())
+
+
+def _memory(problem: Chase) -> Passed:
+    return ("workspace", problem.working_set)
+
+
+def _build(problem: Chase) -> Geometry:
+    """Return the launch that writes the cycle, as large as the working set, into a workspace."""
+    return over(
+        "chase_build", -(-problem.lines // THREADS), THREADS, (), _memory(problem), problem.lines, bits(problem)
+    )
+
+
+def _touch(problem: Chase) -> Geometry:
+    """Return the launch that reads the cycle once, one thread a line."""
+    return over("chase_touch", -(-problem.lines // THREADS), THREADS, (), _memory(problem), problem.lines)
+
+
+def _walk(problem: Chase) -> Geometry:
+    """Return the launch that walks the cycle."""
+    return over("chase_walk", 1, WARP, "y", _memory(problem), problem.lines, bits(problem), problem.steps)
+
+
+def launches(problem: Chase, name: str) -> tuple[Geometry, ...]:
+    """Return three launches: build the cycle, read it once, walk it."""
+    return _build(problem), _touch(problem), _walk(problem)
+
+
+def refused(problem: Chase) -> str | None:
+    """Return why a GPU cannot run `problem`, or None."""
+    return None if problem.page == SMALL_PAGE else f"a GPU's pages are its own: --page {SMALL_PAGE}"
+
+
+def on_gpu(problem: Chase, device: Any, setting: object) -> Bind:
+    """Prepare a walk along a cycle that is built once.
+
+    Before each walk the lines a cache may hold are read again, as other contestants' samples evict them: by one thread
+    a line, microseconds beside a walk of some hundred; a multiprocessor's own cache is filled by the walking threads.
+    """
+    block = device.allocate(problem.working_set)
+    places = {"workspace": int(block.data.ptr)}
+    grid.calls(CUDA_SOURCE, (_build(problem),), places, device)()
+    device.sync()
+    steps = (*((_touch(problem),) if problem.lines <= CACHED else ()), _walk(problem))
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        run = grid.calls(CUDA_SOURCE, steps, {**places, "y": int(buffers[0].data.ptr)}, device)
+        return held(
+            run,
+            (block, *buffers),
+            uses=problem.steps,
+            workspace=problem.working_set,
+            capturable=True,
+            kernels=len(steps),
+        )
+
+    return bind
+
+
 VARIANTS: tuple[Variant[Chase], ...] = (
     row(SUITE, "c", prepare, accepts=accepts, blas=lambda problem: "p = *p"),
-    row(CUDA_SUITE, "cuda", gpu.prepare, accepts=gpu.refused, blas=lambda problem: "p = *p"),
+    row(CUDA_SUITE, "cuda", on_gpu, accepts=refused, blas=lambda problem: "p = *p"),
 )

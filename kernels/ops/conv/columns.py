@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from kernels import grid
 from kernels.errors import Unavailable
-from kernels.launch import Launch
+from kernels.launch import Launch, in_order
 from kernels.libs import cublas
-from kernels.nvcc import Argument, Geometry, refuse_unknown
+from kernels.nvcc import Geometry, over
 from kernels.ops.conv.problem import Conv
 from kernels.ops.gemm.cublas import addresses
 from kernels.problem import Work
@@ -26,17 +26,14 @@ Step = Callable[[], object]
 
 
 def geometry(problem: Conv, name: str, images: int, places: tuple[str, str] = ("x", "columns")) -> Geometry:
-    """Return a launch over `images` images; `places`: names of its source and target. Raises UsageError."""
-    refuse_unknown(SOURCE, name, KERNELS)
+    """Return a launch over `images` images; `places`: names of its source and target."""
     down, across = (line.outputs for line in problem.lines)
     back = name == "columns_back"
     planes = images * problem.c
     blocks = -(-(problem.h * problem.w if back else down * across) // THREADS)
     lines = planes if back else planes * problem.r * problem.s
     sizes = (blocks, problem.h, problem.w, problem.r, problem.s, problem.stride, problem.pad_top, problem.pad_left)
-    numbers: tuple[Argument, ...] = tuple(("int64", x) for x in (*sizes, problem.dilation, down, across))
-    operands: tuple[Argument, ...] = tuple(("operand", x) for x in places)
-    return Geometry(name, (lines * blocks, 1, 1), (THREADS, 1, 1), (*operands, *numbers))
+    return over(name, lines * blocks, THREADS, places, *sizes, problem.dilation, down, across)
 
 
 def column_bytes(problem: Conv) -> int:
@@ -84,9 +81,7 @@ def prepare(problem: Conv, device: Any, setting: Setting) -> Bind:
             for first in range(0, problem.n, at_once)
             for step in _steps(problem, device, on, at, (first, min(at_once, problem.n - first)))
         ]
-
-        call, workspace = grid.in_turn(steps, (columns, *buffers)), cublas.WORKSPACE + at_once * each
-        return Launch(call, workspace=workspace, capturable=True, kernels=cublas.KERNELS * len(steps))
+        return in_order(steps, (columns, *buffers), cublas.KERNELS, cublas.WORKSPACE + at_once * each, capturable=True)
 
     return bind
 

@@ -72,7 +72,7 @@ VARIANTS: tuple[Variant[Conv], ...] = (
     row(
         CUDA_SUITE,
         "cuda-implicit",
-        grid.solving(implicit),
+        grid.solving(implicit.SOURCE, implicit.launches, implicit.kernel),
         accepts=implicit.refused,
         work=Conv.direct_work,
         roles=(DEFAULT, "sums"),

@@ -16,11 +16,12 @@ from kernels.errors import LaunchError, SuiteError, Unavailable, UsageError
 from kernels.launch import Launch, held
 from kernels.libs import cudnn_frontend
 from kernels.libs.cublas import dotted
-from kernels.libs.cudnn_frontend import Frontend, Graph
+from kernels.libs.cudnn_frontend import CUDNN_FRONTEND, Frontend, Graph
 from kernels.ops.conv.cudnn_rows import CHOSEN, KERNELS, accepts, layer, room
 from kernels.ops.conv.problem import Conv
 from kernels.ops.gemm.cublas import addresses, scratch
 from kernels.variant import DEFAULT, Variant
+from kernels.variant import row as provided
 
 if TYPE_CHECKING:
     from kernels.launch import Bind
@@ -135,8 +136,8 @@ def _ranked(
 
 
 def row(name: str, precision: str, plans: Plans, **more: Any) -> Variant[Conv]:
-    prepare, missing = prepared(plans, precision), cudnn_frontend.missing
-    return Variant(name, "cuda", "cudnn", prepare, precision, accepts=accepts, missing=missing, python=True, **more)
+    prepare = prepared(plans, precision)
+    return provided(CUDNN_FRONTEND, name, prepare, precision=precision, accepts=accepts, **more)
 
 
 def engine(parameter: str) -> Variant[Conv]:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from kernels.errors import Unavailable, UsageError
 from kernels.launch import Launch, held
-from kernels.libs import cuda, cudnn
+from kernels.libs import cudnn
+from kernels.libs.cudnn import CUDNN
 from kernels.ops.conv import fft, tiled
 from kernels.ops.conv.columns import refuse_room
 from kernels.ops.conv.problem import Conv, spread
@@ -18,6 +19,7 @@ from kernels.ops.conv.winograd import accepts as for_winograd
 from kernels.ops.gemm.cublas import addresses, scratch
 from kernels.problem import Work
 from kernels.variant import DEFAULT, Variant
+from kernels.variant import row as provided
 
 if TYPE_CHECKING:
     from kernels.launch import Bind
@@ -172,16 +174,13 @@ def at_least(problem: Conv) -> Work:
 
 def row(name: str, math: str, choose: Choose, **more: Any) -> Variant[Conv]:
     """Return a row in single precision, or in TF32 with the suffix -tf32."""
-    more.setdefault("work", Conv.direct_work)
-    more.setdefault("accepts", accepts)
     suffix, precision = ("", "fp32") if math == "fma" else ("-tf32", "tf32")
-    prepare, missing = prepared(choose, math), cuda.libraries_missing
-    return Variant(f"cudnn-{name}{suffix}", "cuda", "cudnn", prepare, precision, missing=missing, python=True, **more)
+    fields = {"work": Conv.direct_work, "accepts": accepts, "precision": precision} | more
+    return provided(CUDNN, f"cudnn-{name}{suffix}", prepared(choose, math), **fields)
 
 
 def algorithm(name: str, names: Mapping[str, str], math: str = "fma", **more: Any) -> Variant[Conv]:
-    more.setdefault("accepts", partial(accepts, names=names))
-    return row(name, math, named(names), **more)
+    return row(name, math, named(names), **{"accepts": partial(accepts, names=names)} | more)
 
 
 def search(parameter: str) -> Variant[Conv]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels import build, maths, openmp
+from kernels.native import structure
 from kernels.ops.conv.im2col import geometry
 from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.shape import PASSES
@@ -28,15 +29,12 @@ FEW = 8  # outputs of a group: half a vector, where one has 16 lanes
 LAYOUTS = ("nchw", "nhwc", "nchw16c")  # by their numbers in direct.c
 
 
-class Argument(ctypes.Structure):
-    """`problem` of direct.c."""
-
-    _fields_ = (
-        *((name, maths.POINTER) for name in ("x", "w", "y", "scratch")),
-        *((name, maths.INT64) for name in ("images", "channels", "height", "width", "filters", "rows", "taps_across")),
-        *((name, maths.INT64) for name in ("stride", "top", "left", "dilation", "groups", "down", "across")),
-        *((name, maths.INT64) for name in ("layout", "direction")),
-    )
+# `problem` of direct.c
+Argument = structure(
+    "pointer: x w y scratch",
+    "int64: images channels height width filters rows taps_across stride top left dilation groups down across",
+    "int64: layout direction",
+)
 
 
 def prepare(problem: Conv, device: Any, setting: Setting) -> Bind:
@@ -73,7 +71,7 @@ def file_of(problem: Conv) -> str:
     return "filters" if problem.direction == "wgrad" else "direct"
 
 
-def workspace(name: str, argument: Argument, compiler_flags: tuple[str, ...]) -> int:
+def workspace(name: str, argument: ctypes.Structure, compiler_flags: tuple[str, ...]) -> int:
     """Return the bytes of one thread's workspace in whole pages, as the C file computes them."""
     function = build.load(HERE / f"{name}.c", compiler_flags)[f"{name}_workspace"]
     function.restype = ctypes.c_int64

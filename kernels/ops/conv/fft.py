@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from kernels import build
 from kernels.errors import Unavailable
 from kernels.launch import Launch
-from kernels.libs import fftw, openblas, pocketfft
+from kernels.libs import fftw, openblas
 from kernels.libs import torch as torch_library
 from kernels.libs.cblas import Blas
 from kernels.libs.fftw import FFTW
@@ -30,7 +30,7 @@ from kernels.ops.conv.problem import Conv, spread
 from kernels.ops.conv.shape import PASSES
 from kernels.ops.conv.taps import Line
 from kernels.problem import Work
-from kernels.provider import SCIPY, Provider
+from kernels.provider import SCIPY, Provider, pocketfft
 from kernels.variant import DEFAULT, Variant, row
 
 if TYPE_CHECKING:
@@ -373,7 +373,7 @@ def _rows(provider: Provider, name: str, library: Library, roles: Roles = ((), (
 
 
 ALWAYS, ASKED = (DEFAULT, "fft"), ("fft",)
-BY_SCIPY = beside_openblas(replace(SCIPY, kernel=pocketfft.scipy_kernel))
+BY_SCIPY = beside_openblas(replace(SCIPY, kernel=partial(pocketfft, "scipy")))
 BY_PYFFTW, BY_TORCH = beside_openblas(FFTW), beside_openblas(TORCH)
 SEARCHED: dict[str, Library] = {rigor: partial(by_fftw, rigor=rigor) for rigor in fftw.RIGORS}
 ROWS: tuple[Variant[Conv], ...] = (

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels import grid
-from kernels.launch import Launch
+from kernels.launch import Launch, in_turn
 from kernels.libs import cublas, cufft
-from kernels.nvcc import Argument, Geometry, refuse_unknown
+from kernels.nvcc import Geometry, over
 from kernels.ops.conv import fft
 from kernels.ops.conv.columns import refuse_room
 from kernels.ops.conv.problem import Conv
@@ -37,20 +37,17 @@ def planes(problem: Conv, letter: str) -> tuple[int, int, int]:
 
 
 def geometry(problem: Conv, name: str, letter: str, places: tuple[str, str]) -> Geometry:
-    """Return a launch over an operand's planes; `places`: names of source and target. Raises UsageError."""
-    refuse_unknown(SOURCE, name, KERNELS)
+    """Return a launch over an operand's planes; `places`: names of source and target."""
     count, rows, cols = planes(problem, letter)
     down, across = fft.lengths(problem)
     step = problem.dilation if letter == "w" else 1
     back = name == "frames_back"
     blocks = -(-(rows * cols if back else down * across) // THREADS)
-    numbers: list[Argument] = [("int64", x) for x in (blocks, rows, cols, down, across, step)]
+    numbers: tuple[float, ...] = (blocks, rows, cols, down, across, step)
     if back:
         sign = 1 if letter == "x" else -1  # a gradient of images stands behind the padding, all else before
-        numbers += [("int64", sign * problem.pad_top), ("int64", sign * problem.pad_left)]
-        numbers.insert(0, ("float32", 1.0 / (down * across)))
-    operands: list[Argument] = [("operand", x) for x in places]
-    return Geometry(name, (count * blocks, 1, 1), (THREADS, 1, 1), (*operands, *numbers))
+        numbers = (1.0 / (down * across), *numbers, sign * problem.pad_top, sign * problem.pad_left)
+    return over(name, count * blocks, THREADS, places, *numbers)
 
 
 @dataclass(frozen=True)
@@ -131,7 +128,7 @@ def prepare(problem: Conv, device: Any, setting: Setting, *, uses: int = 1) -> B
 
     def bind(buffers: Sequence[Any]) -> Launch:
         ready = steps(plan, problem.by_letter(addresses(buffers)), uses)
-        call = grid.in_turn(ready, (plan, *buffers))
+        call = in_turn(ready, (plan, *buffers))
         return Launch(call, uses=uses, workspace=plan.workspace, capturable=True, kernels=cufft.KERNELS * len(ready))
 
     return bind

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kernels.errors import UsageError
-from kernels.nvcc import Argument, Geometry, refuse_other
+from kernels.nvcc import Geometry, over
 from kernels.ops.conv.shape import PASSES, Shape
 
 SOURCE = Path(__file__).with_name("implicit.cu")
@@ -22,18 +21,13 @@ def kernel(problem: Shape) -> str:
 
 
 def launches(problem: Shape, name: str) -> tuple[Geometry, ...]:
-    """Return the only launch of a problem. Raises UsageError."""
-    if why := refused(problem):
-        raise UsageError(why)
-    refuse_other(SOURCE, name, problem, kernel(problem))
+    """Return the only launch of a problem."""
     c, k = problem.c // problem.groups, problem.k // problem.groups
     down, across = (line.outputs for line in problem.lines)
     _, blocks = tiles(problem)
     images = (problem.n, c, problem.h, problem.w, k, problem.r, problem.s)
     placed = (problem.stride, problem.pad_top, problem.pad_left, problem.dilation, problem.groups, down, across)
-    places: tuple[Argument, ...] = tuple(("operand", x.name) for x in problem.operands())
-    numbers: tuple[Argument, ...] = tuple(("int64", x) for x in (*images, *placed))
-    return (Geometry(name, (blocks, 1, 1), (THREADS, 1, 1), (*places, *numbers)),)
+    return (over(name, blocks, THREADS, [x.name for x in problem.operands()], *images, *placed),)
 
 
 def tiles(problem: Shape) -> tuple[int, int]:

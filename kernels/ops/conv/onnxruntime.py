@@ -6,9 +6,10 @@ and a product."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kernels.launch import Launch
+from kernels.launch import Launch, held
 from kernels.libs import onnxruntime
 from kernels.libs.onnxruntime import ONNXRUNTIME
 from kernels.ops.conv import cached_filter
@@ -116,10 +117,7 @@ def given(problem: Conv, device: Any, setting: Setting) -> Bind:
         x, w, y = buffers
         binding = _bound(session, {"x": x, "w": w}, y)
 
-        def call(keep: object = buffers) -> None:
-            session.run_with_iobinding(binding)
-
-        return Launch(call, kernel=(kernel, None))
+        return held(partial(session.run_with_iobinding, binding), buffers, kernel=(kernel, None))
 
     return bind
 

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
-from kernels.directions import direction
 from kernels.errors import UsageError
-from kernels.ops.conv import benchdnn, layouts
+from kernels.ops.conv import layouts
 from kernels.ops.conv.taps import Line
-from kernels.problem import Operand, Problem, Work, axis
+from kernels.problem import Operand, Problem, Work, axis, direction
 
 if TYPE_CHECKING:
     from kernels.problem import Array, Arrays
@@ -93,7 +92,7 @@ class Shape(Problem):
 
     @property
     def descriptor(self) -> str:
-        return benchdnn.written(self.direction, self.n, (self.c, self.k), self.groups, self.lines)
+        return _benchdnn(self.direction, self.n, (self.c, self.k), self.groups, self.lines)
 
     @property
     def lines(self) -> tuple[Line, Line]:
@@ -174,3 +173,27 @@ class Shape(Problem):
         """Return both inputs, plain."""
         first, second = (self.plain(x[operand.name]) for operand in self.operands()[:2])
         return first, second
+
+
+BENCHDNN = {"forward": "FWD_D", "dgrad": "BWD_D", "wgrad": "BWD_W"}
+USUAL = {"sh": 1, "sw": 1, "dh": 0, "dw": 0}
+
+
+def _benchdnn(direction: str, images: int, channels: tuple[int, int], groups: int, lines: tuple[Line, Line]) -> str:
+    """Return a convolution's pass, batch, sizes, outputs and leading padding in benchdnn's notation.
+
+    Trailing padding follows from the outputs, dilation is counted from 0, and a width that is not given equals the
+    height. The order of the axes is another option of benchdnn, at its default here. `channels`: of an image and of
+    the result."""
+    high, wide = (
+        {"i": x.size, "o": x.outputs, "k": x.taps, "s": x.stride, "p": x.before, "d": x.dilation - 1} for x in lines
+    )
+    axes = {"h": high} if high == wide else {"h": high, "w": wide}
+
+    def words(name: str) -> str:
+        sizes = {f"{name}{axis}": values[name] for axis, values in axes.items()}
+        return "".join(f"{word}{size}" for word, size in sizes.items() if size != USUAL.get(word))
+
+    split = f"g{groups}" if groups > 1 else ""
+    sizes = f"{split}mb{images}ic{channels[0]}{words('i')}oc{channels[1]}{words('o')}{words('k')}"
+    return f"--dir={BENCHDNN[direction]} {sizes}{words('s')}{words('p')}{words('d')}"

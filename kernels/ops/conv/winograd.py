@@ -15,7 +15,7 @@ from kernels.errors import Unavailable
 from kernels.launch import Bind, Launch
 from kernels.libs import openblas
 from kernels.libs.openblas import OPENBLAS
-from kernels.native import launch
+from kernels.native import launch, structure
 from kernels.ops.conv.cook_toom import TAPS, Matrix, cook_toom, points
 from kernels.ops.conv.dgrad_as_forward import Reading
 from kernels.ops.conv.layouts import BLOCK
@@ -36,20 +36,9 @@ COLUMNS = 128  # so many tiles at least, and as many as the mean, or U is read m
 APART = 16  # floats between matrices of a power of two, whose lines would meet in the same sets of a cache
 
 
-class Images(ctypes.Structure):
-    """`images` of winograd.c."""
-
-    _fields_ = tuple(
-        (name, maths.INT64) for name in ("channels", "height", "width", "image", "row", "pixel", "channel", "block")
-    )
-
-
-class Filters(ctypes.Structure):
-    """`filters` of winograd.c."""
-
-    _fields_ = tuple(
-        (name, maths.INT64) for name in ("rows", "columns", "row", "row_block", "column", "column_block", "tap")
-    )
+# `images` and `filters` of winograd.c
+Images = structure("int64: channels height width image row pixel channel block")
+Filters = structure("int64: rows columns row row_block column column_block tap")
 
 
 class Argument(ctypes.Structure):
@@ -118,7 +107,7 @@ def padded(channels: int) -> int:
     return -(-channels // LANES) * LANES
 
 
-def images(layout: str, channels: int, height: int, width: int) -> Images:
+def images(layout: str, channels: int, height: int, width: int) -> ctypes.Structure:
     """Return strides of images in a layout."""
     pixels = height * width
     row, pixel, channel, block = {
@@ -129,7 +118,7 @@ def images(layout: str, channels: int, height: int, width: int) -> Images:
     return Images(channels, height, width, channels * pixels, row, pixel, channel, block)
 
 
-def filters(problem: Conv) -> Filters:
+def filters(problem: Conv) -> ctypes.Structure:
     """Return strides of filters as the matrices of the products; of their gradient, as its result."""
     c, taps = problem.c, TAPS * TAPS
     of_filter, of_channel, tap = {

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels import grid
-from kernels.launch import Launch
+from kernels.launch import Launch, in_turn
 from kernels.libs import cublas
-from kernels.nvcc import Argument, Geometry, refuse_unknown
+from kernels.nvcc import Geometry, over
 from kernels.ops.conv.columns import refuse_room
 from kernels.ops.conv.cook_toom import TAPS
 from kernels.ops.conv.dgrad_as_forward import Reading
@@ -35,14 +35,11 @@ def tiles(problem: Conv, m: int) -> tuple[int, int]:
 
 
 def geometry(problem: Conv, name: str, places: tuple[str, str]) -> Geometry:
-    """Return a launch of one stage of a pass; `places`: names of its source and target. Raises UsageError."""
-    refuse_unknown(SOURCE, name, KERNELS)
+    """Return a launch of one stage of a pass; `places`: names of its source and target."""
     m, stage = int(name.removeprefix("winograd").partition("_")[0]), name.partition("_")[2]
     numbers = _of_filters(problem, stage) if stage.endswith("filter") else _of_tiles(problem, stage, m)
     threads = numbers[0] * (numbers[-2] * numbers[-1] if not stage.endswith("filter") else numbers[1])
-    operands: list[Argument] = [("operand", x) for x in places]
-    arguments: tuple[Argument, ...] = (*operands, *(("int64", x) for x in numbers))
-    return Geometry(name, (-(-threads // THREADS), 1, 1), (THREADS, 1, 1), arguments)
+    return over(name, -(-threads // THREADS), THREADS, places, *numbers)
 
 
 def _of_filters(problem: Conv, stage: str) -> tuple[int, ...]:
@@ -75,8 +72,9 @@ def prepare(problem: Conv, device: Any, setting: Setting, *, m: int) -> Bind:
         at = problem.by_letter(addresses(buffers))
         at |= {name.upper(): int(block.data.ptr) for name, block in blocks.items()}
         steps = _steps(problem, device, on, at, m)
-        call, workspace = grid.in_turn(steps, (blocks, *buffers)), cublas.WORKSPACE + nbytes
-        return Launch(call, workspace=workspace, capturable=True, kernels=cublas.KERNELS + len(steps))
+        call = in_turn(steps, (blocks, *buffers))
+        workspace, kernels = cublas.WORKSPACE + nbytes, cublas.KERNELS + len(steps)
+        return Launch(call, workspace=workspace, capturable=True, kernels=kernels)
 
     return bind
 

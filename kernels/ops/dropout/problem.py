@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from kernels import places
@@ -45,10 +45,6 @@ class Dropout(Problem):
         return 2.0 * self.units
 
     @property
-    def bytes(self) -> float:
-        return 16.0 * self.units
-
-    @property
     def graded(self) -> dict[str, int]:
         return {"x": 1, "dy": 1}
 
@@ -57,8 +53,8 @@ class Dropout(Problem):
         return Operand("x", row, "in"), Operand("dy", row, "in"), Operand("y", row, "out"), Operand("dx", row, "out")
 
     def excerpt(self, rng: np.random.Generator) -> Excerpt:
-        row = (*places.every((1,)), places.elements(rng, self.units))
-        return Excerpt(replace(self, units=len(row[1])), {x.name: row for x in self.operands()})
+        some = places.elements(rng, self.units)
+        return self.excerpt_elements(some, units=len(some))
 
     def reference(self, x: Arrays) -> dict[str, Array]:
         """Return the results for a mask of NumPy's."""

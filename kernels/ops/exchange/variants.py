@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from kernels import grid
-from kernels.errors import UsageError
 from kernels.libs.cuda import CUDA_SUITE
-from kernels.nvcc import Argument, Geometry, refuse_unknown
+from kernels.nvcc import Geometry, over
 from kernels.ops.exchange.problem import HOW, THREADS, Exchange
 from kernels.variant import Variant, row
 
@@ -22,22 +21,15 @@ def kernel(problem: Exchange) -> str:
 
 
 def launches(problem: Exchange, name: str) -> tuple[Geometry, ...]:
-    """Return one block a multiprocessor; words that all blocks add to are cleared before. Raises UsageError."""
-    refuse_unknown(SOURCE, name, KERNELS)
-    shared = problem.how == "add-global"
-    if name not in (kernel(problem), *((CLEAR,) if shared else ())):
-        raise UsageError(f"{name} is not for {problem.name}: take {kernel(problem)}")
-    spread: tuple[Argument, ...] = () if problem.how == "shuffle" else (("int64", problem.spread),)
-    both: tuple[Argument, ...] = (("operand", "x"), ("operand", "y"))
-    does = Geometry(
-        kernel(problem), (problem.processors, 1, 1), (THREADS, 1, 1), (*both, *spread, ("int64", problem.steps))
-    )
-    blocks = -(-problem.spread // THREADS)
-    return (Geometry(CLEAR, (blocks, 1, 1), (THREADS, 1, 1), (both[1], *spread)), does) if shared else (does,)
+    """Return one block a multiprocessor; words that all blocks add to are cleared before."""
+    spread = () if problem.how == "shuffle" else (problem.spread,)
+    does = over(kernel(problem), problem.processors, THREADS, "xy", *spread, problem.steps)
+    clears = over(CLEAR, -(-problem.spread // THREADS), THREADS, "y", *spread)
+    return (clears, does) if problem.how == "add-global" else (does,)
 
 
 INSTRUCTIONS = {"load": "LDS", "shuffle": "SHFL", "add-shared": "atomicAdd", "add-global": "atomicAdd"}
-PREPARE = grid.prepared(SOURCE, lambda problem, device: launches(problem, kernel(problem)))
+PREPARE = grid.solving(SOURCE, launches, kernel)
 VARIANTS: tuple[Variant[Exchange], ...] = (
     row(CUDA_SUITE, "cuda", PREPARE, blas=lambda problem: INSTRUCTIONS[problem.how]),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import log2
 from typing import TYPE_CHECKING, ClassVar
 
@@ -67,8 +67,7 @@ class Fft(Problem):
 
     def excerpt(self, rng: np.random.Generator) -> Excerpt:
         some = places.rows(rng, self.batch, self.count)
-        where = {x.name: (some, *places.every(x.shape[1:])) for x in self.operands()}
-        return Excerpt(replace(self, batch=len(some)), where)
+        return self.excerpt_rows(some, batch=len(some))
 
     def reference(self, x: Arrays) -> dict[str, Array]:
         import numpy as np

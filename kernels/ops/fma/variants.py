@@ -13,8 +13,8 @@ from kernels.errors import Unavailable
 from kernels.launch import Bind, Launch
 from kernels.libs.cuda import CUDA_SUITE
 from kernels.native import launch, structure
-from kernels.ops.fma import gpu
-from kernels.ops.fma.problem import ISA, NOTHING, PEAK, Fma
+from kernels.nvcc import Geometry, over
+from kernels.ops.fma.problem import CHAINS, ISA, NOTHING, PEAK, Fma
 from kernels.provider import SUITE
 from kernels.setting import Setting
 from kernels.variant import CEILING, row
@@ -22,7 +22,8 @@ from kernels.variant import CEILING, row
 if TYPE_CHECKING:
     from kernels.problem import Array
 
-SOURCE = Path(__file__).with_name("fma.c")
+SOURCE, CUDA_SOURCE = Path(__file__).with_name("fma.c"), Path(__file__).with_name("fma.cu")
+KERNELS = (f"fma_chains{CHAINS}",)  # of fma.cu
 BURST = 400_000  # untimed steps: about a millisecond, longer than a core takes to change its clock
 Argument = structure("pointer: d x", "int64: steps")
 
@@ -33,10 +34,7 @@ class After(ctypes.Structure):
     _fields_ = (*Argument._fields_, *((f"before_{name}", kind) for name, kind, *_ in Argument._fields_))
 
 
-class Shared(ctypes.Structure):
-    """Arguments of fma_part."""
-
-    _fields_ = (*team.PLAN, *Argument._fields_)
+Shared = team.planned(Argument)  # arguments of fma_part
 
 
 def prepare(problem: Fma, device: object, setting: Setting) -> Bind:
@@ -98,7 +96,14 @@ def accepts(problem: Fma) -> str | None:
 def on_gpu(problem: Fma) -> str | None:
     if problem.after != NOTHING:
         return f"a GPU has no {problem.after}: --after {NOTHING}"
+    if problem.chains != CHAINS:
+        return f"written for --chains {CHAINS}"
     return None if problem.isa == "cuda" else f"a GPU has no {problem.isa}: --isa cuda"
+
+
+def launches(problem: Fma, name: str) -> tuple[Geometry, ...]:
+    """Return one launch of a block a multiprocessor: a device's peak is a problem of all of them."""
+    return (over(name, problem.processors, ISA["cuda"][0], "dx", problem.steps),)
 
 
 VARIANTS = (
@@ -106,7 +111,7 @@ VARIANTS = (
     row(
         CUDA_SUITE,
         "cuda",
-        grid.prepared(gpu.SOURCE, lambda problem, device: gpu.launches(problem, f"fma_chains{problem.chains}")),
+        grid.solving(CUDA_SOURCE, launches, lambda problem: KERNELS[0]),
         accepts=on_gpu,
         roles=(CEILING,),
     ),

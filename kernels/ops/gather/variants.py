@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernels import build
-from kernels.errors import Unavailable
+from kernels import build, maths
 from kernels.launch import Bind, Launch
+from kernels.libs import openblas, torch_cuda
+from kernels.libs import torch as torch_library
 from kernels.libs.cuda import CUPY
 from kernels.libs.torch import TORCH
 from kernels.libs.torch_cuda import TORCH_CUDA
 from kernels.native import launch, structure
-from kernels.ops.gather import libraries
 from kernels.ops.gather.problem import EPSILON, RATE, Gather
 from kernels.problem import Work
 from kernels.provider import NUMPY, SUITE
@@ -35,8 +35,7 @@ def c_kernel(form: str) -> Callable[[Gather, Any, Setting], Bind]:
     """Return a prepare of our C kernel: "lookup", or a step of the "rows" or of the table ("dense")."""
 
     def prepare(problem: Gather, device: Any, setting: Setting) -> Bind:
-        if setting.threads != 1:
-            raise Unavailable("this kernel runs on one thread: --threads 1")
+        maths.alone(setting)
         function = build.address(SOURCE, f"gather_{form}" + (f"_{problem.rule}" if form != "lookup" else ""))
         names = [operand.name for operand in problem.operands()]
         dense_gradient = device.allocate(4 * problem.rows * problem.width) if form == "dense" else None
@@ -52,6 +51,134 @@ def c_kernel(form: str) -> Callable[[Gather, Any, Setting], Bind]:
             )
             size = 0 if dense_gradient is None else dense_gradient.nbytes
             return launch(function, argument, names, buffers, workspace=size, keep=(dense_gradient,))
+
+        return bind
+
+    return prepare
+
+
+PRODUCT = 2  # kernels of cuBLAS, at most: parts of a long sum are added up by a second
+# CuPy's kernels of a step, by rule and whether it is dense. Each operator is one; `w[ids] -= x` takes, subtracts and
+# puts back, `w[:] -= x` subtracts alone; a whole gradient is cleared and spread first.
+KERNELS = {
+    ("sgd", False): 1 + 3,
+    ("sgd", True): 2 + 1 + 1,
+    ("adagrad", False): 1 + 3 + 5 + 3,
+    ("adagrad", True): 2 + 2 + 4 + 1,
+}
+
+
+def arrays(device: Any, setting: Setting) -> Any:
+    """Return CuPy on a device that has it, else NumPy with the setting's number of BLAS threads."""
+    if hasattr(device, "cp"):
+        return device.cp
+    import numpy as np
+
+    openblas.load("numpy").use(setting.threads)
+    return np
+
+
+def one_hot(problem: Gather, xp: Any) -> Any:
+    """Return a batch × rows matrix of zeros with a single 1 in each row."""
+    matrix = xp.zeros((problem.batch, problem.rows), "f4")
+    matrix[xp.arange(problem.batch), xp.asarray(problem.ids())] = 1
+    return matrix
+
+
+def taken(problem: Gather, device: Any, setting: Setting) -> Bind:
+    """Prepare `take` into preallocated memory."""
+    xp = arrays(device, setting)
+    # NumPy copies twice in the mode that checks indices; CuPy has no modes here.
+    more = {} if hasattr(device, "cp") else {"mode": "clip"}
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        ids, y, table = buffers
+        return Launch(lambda: xp.take(table, ids, axis=0, out=y, **more), kernels=1)
+
+    return bind
+
+
+def multiply(problem: Gather, device: Any, setting: Setting) -> Bind:
+    """Prepare the product of a one-hot matrix, built beforehand, and the table."""
+    xp = arrays(device, setting)
+    hot = one_hot(problem, xp)
+    product = PRODUCT if problem.named > 1 else 4  # CuPy makes one number by a product of elements, CUB's sum, a copy
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        _, y, table = buffers
+        return Launch(lambda: xp.matmul(hot, table, out=y), workspace=hot.nbytes, kernels=product)
+
+    return bind
+
+
+def stepped(dense: bool) -> Callable[[Gather, Any, Setting], Bind]:
+    """Return a prepare of the update of the named rows, or, if `dense`, of the whole table.
+
+    The dense update first spreads the gradient into an array of the table's size.
+    """
+
+    def prepare(problem: Gather, device: Any, setting: Setting) -> Bind:
+        xp = arrays(device, setting)
+        dense_gradient = xp.empty((problem.rows, problem.width), "f4") if dense else None
+
+        def bind(buffers: Sequence[Any]) -> Launch:
+            ids, g, w, *state = buffers
+
+            def call() -> None:
+                if dense_gradient is None:
+                    step(g, ids)
+                    return
+                dense_gradient.fill(0)
+                dense_gradient[ids] = g
+                step(dense_gradient, slice(None))
+
+            def step(gradient: Any, where: Any) -> None:
+                if problem.rule == "sgd":
+                    w[where] -= RATE * gradient
+                    return
+                (v,) = state
+                v[where] += gradient * gradient
+                w[where] -= RATE * gradient / (xp.sqrt(v[where]) + EPSILON)
+
+            size = 0 if dense_gradient is None else dense_gradient.nbytes
+            return Launch(call, workspace=size, kernels=KERNELS[problem.rule, dense])
+
+        return bind
+
+    return prepare
+
+
+def torch_rows(hot: bool) -> Callable[[Gather, Any, Setting], Bind]:
+    """Return a prepare of `index_select`, or, if `hot`, of the product with a one-hot matrix.
+
+    On a GPU each call sets single precision: rows that TF32 rounds are no rows of the table.
+    """
+
+    def prepare(problem: Gather, device: Any, setting: Setting) -> Bind:
+        import numpy as np
+
+        on_gpu = hasattr(device, "cp")
+        torch = torch_cuda.load(device) if on_gpu else torch_library.load()
+        if not on_gpu:
+            torch.set_num_threads(setting.threads)
+            torch.set_grad_enabled(False)
+        tensor = torch_cuda.tensor if on_gpu else torch_library.tensor
+        matrix: Any = torch.from_numpy(one_hot(problem, np)) if hot else None
+        matrix = matrix.to(device.name) if hot and on_gpu else matrix
+        strict = torch_cuda.arithmetic(torch) if on_gpu else None
+
+        def bind(buffers: Sequence[Any]) -> Launch:
+            ids, y, table = (tensor(torch, x) for x in buffers)
+
+            def call(keep: object = buffers) -> None:
+                if not hot:
+                    torch.index_select(table, 0, ids, out=y)
+                    return
+                if strict is not None:
+                    strict()
+                torch.mm(matrix, table, out=y)
+
+            return Launch(call, workspace=matrix.nbytes if hot else 0, kernels=PRODUCT if hot else 1)
 
         return bind
 
@@ -90,25 +217,18 @@ def spread(problem: Gather) -> Work:
 LOOKUP, HOT, STEP = does("lookup"), does("lookup", _held), does("step")
 VARIANTS: tuple[Variant[Gather], ...] = (
     row(SUITE, "c", c_kernel("lookup"), accepts=LOOKUP, roles=(DEFAULT, "shuffle")),
-    row(NUMPY, "numpy", libraries.taken, accepts=LOOKUP, roles=(DEFAULT, "shuffle")),
-    row(TORCH, "torch", libraries.torch_rows(hot=False), accepts=LOOKUP, roles=(DEFAULT, "shuffle")),
-    row(NUMPY, "one-hot", libraries.multiplied, accepts=HOT, work=multiplied, constant=("ids",)),
-    row(TORCH, "torch-one-hot", libraries.torch_rows(hot=True), accepts=HOT, work=multiplied, constant=("ids",)),
+    row(NUMPY, "numpy", taken, accepts=LOOKUP, roles=(DEFAULT, "shuffle")),
+    row(TORCH, "torch", torch_rows(hot=False), accepts=LOOKUP, roles=(DEFAULT, "shuffle")),
+    row(NUMPY, "one-hot", multiply, accepts=HOT, work=multiplied, constant=("ids",)),
+    row(TORCH, "torch-one-hot", torch_rows(hot=True), accepts=HOT, work=multiplied, constant=("ids",)),
     row(SUITE, "c-rows", c_kernel("rows"), accepts=STEP, roles=("step",)),
     row(SUITE, "c-dense", c_kernel("dense"), accepts=STEP, work=spread, roles=("step",)),
-    row(NUMPY, "numpy-rows", libraries.stepped(dense=False), accepts=STEP, roles=("step",)),
-    row(NUMPY, "numpy-dense", libraries.stepped(dense=True), accepts=STEP, work=spread, roles=("step",)),
-    row(CUPY, "cupy", libraries.taken, accepts=LOOKUP, roles=(DEFAULT, "shuffle")),
-    row(TORCH_CUDA, "torch-cuda", libraries.torch_rows(hot=False), accepts=LOOKUP, roles=(DEFAULT, "shuffle")),
-    row(CUPY, "cupy-one-hot", libraries.multiplied, accepts=HOT, work=multiplied, constant=("ids",)),
-    row(
-        TORCH_CUDA,
-        "torch-cuda-one-hot",
-        libraries.torch_rows(hot=True),
-        accepts=HOT,
-        work=multiplied,
-        constant=("ids",),
-    ),
-    row(CUPY, "cupy-rows", libraries.stepped(dense=False), accepts=STEP, roles=("step",)),
-    row(CUPY, "cupy-dense", libraries.stepped(dense=True), accepts=STEP, work=spread, roles=("step",)),
+    row(NUMPY, "numpy-rows", stepped(dense=False), accepts=STEP, roles=("step",)),
+    row(NUMPY, "numpy-dense", stepped(dense=True), accepts=STEP, work=spread, roles=("step",)),
+    row(CUPY, "cupy", taken, accepts=LOOKUP, roles=(DEFAULT, "shuffle")),
+    row(TORCH_CUDA, "torch-cuda", torch_rows(hot=False), accepts=LOOKUP, roles=(DEFAULT, "shuffle")),
+    row(CUPY, "cupy-one-hot", multiply, accepts=HOT, work=multiplied, constant=("ids",)),
+    row(TORCH_CUDA, "torch-cuda-one-hot", torch_rows(hot=True), accepts=HOT, work=multiplied, constant=("ids",)),
+    row(CUPY, "cupy-rows", stepped(dense=False), accepts=STEP, roles=("step",)),
+    row(CUPY, "cupy-dense", stepped(dense=True), accepts=STEP, work=spread, roles=("step",)),
 )

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from kernels import grid
 from kernels.errors import Unavailable
-from kernels.launch import Launch, held
+from kernels.launch import Launch, held, in_turn
 from kernels.libs import cublas, cublaslt
 from kernels.ops.gemm.fastest import fastest
 from kernels.ops.gemm.problem import Gemm
-from kernels.ops.transpose import gpu as transpose
+from kernels.ops.transpose import variants as transpose
 
 if TYPE_CHECKING:
     from kernels.launch import Bind
@@ -143,7 +143,7 @@ def strategy(uses: int, tiled: bool) -> Callable[[Gemm, Any, object], Bind]:
             a, b, c = ((place, lds[name]) for name, place in (at | copy_at).items())
             steps += [cublas.sgemm(on, (cublas.N, cublas.N), sizes, scale, b, a, c)] * uses
 
-            call = grid.in_turn(steps, (copies, buffers))
+            call = in_turn(steps, (copies, buffers))
             return Launch(call, uses=uses, workspace=workspace, capturable=True, kernels=kernels)
 
         return bind
@@ -166,7 +166,7 @@ def transposed(
     if not tiled:  # column-major: x is cols × rows there, and its transpose rows × cols
         return cublas.sgeam_transpose(on, rows, cols, (source, x.ld), (target, rows))
     geometry = transpose.tiles("transpose_tiled", rows, cols, x.ld, rows)
-    return grid.calls(transpose.SOURCE, (geometry,), {"x": source, "y": target}, device)
+    return grid.calls(transpose.CUDA_SOURCE, (geometry,), {"x": source, "y": target}, device)
 
 
 def _launch(call: Callable[[], None], workspace: int, buffers: Sequence[Any]) -> Launch:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kernels import nvcc
 from kernels.launch import Launch, held
 from kernels.libs import cublas, numba, pycuda, skcuda, torch_cuda
-from kernels.nvcc import Geometry, refuse_unknown
+from kernels.nvcc import Geometry
 from kernels.ops.gemm.cublas import addresses, words
 from kernels.ops.gemm.problem import Gemm
 from kernels.problem import Operand
@@ -29,8 +29,7 @@ BLOCKS = {"sgemm_naive": (32, 8, 1), "sgemm_tiled": (64, 1, 1)}
 
 
 def launches(problem: Gemm, kernel: str) -> tuple[Geometry, ...]:
-    """Return one launch; a transposed operand has its two strides exchanged. Raises UsageError."""
-    refuse_unknown(SOURCE, kernel, TILES)
+    """Return one launch; a transposed operand has its two strides exchanged."""
     rows, cols = TILES[kernel]
     a, b, c = problem.operands()
     sizes = (problem.m, problem.n, problem.k, *_strides(a, problem.trans[0]), *_strides(b, problem.trans[1]), c.ld)
@@ -254,15 +253,7 @@ def by_numba(kernel: str) -> Callable[[Gemm, Any, object], Bind]:
         blocks, threads = geometry(kernel, problem.m, problem.n)
         configured = function[blocks, threads, stream]
 
-        def bind(buffers: Sequence[Any]) -> Launch:
-            left, right, out, alpha, beta = passed(buffers)
-
-            def run(keep: object = buffers) -> None:
-                configured(left, right, out, alpha, beta)
-
-            return Launch(run, kernels=1)
-
-        return bind
+        return lambda buffers: held(partial(configured, *passed(buffers)), buffers, kernels=1)
 
     return prepare
 

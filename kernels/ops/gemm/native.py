@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels import build, openmp
+from kernels.errors import Unavailable
 from kernels.native import launch, structure
 from kernels.ops.gemm.problem import Gemm
 
@@ -66,22 +67,12 @@ def _fields(problem: Gemm, blas: Blas) -> dict[str, Any]:
     }
 
 
-def _threads(blas: Blas, setting: Setting) -> None:
-    """Set the number of threads and read it back, since libraries cap it silently."""
-    from kernels.errors import Unavailable
-
-    blas.set_threads(setting.threads)
-    got = blas.get_threads()
-    if got != setting.threads:
-        raise Unavailable(f"{blas.name} runs {got} threads where {setting.threads} were asked")
-
-
 def product(load: Callable[[], Blas], symbol: str = "cblas_product") -> Callable[[Gemm, object, Setting], Bind]:
     """Return a prepare of a library's cblas_sgemm, called by the function `symbol` of cblas.c."""
 
     def prepare(problem: Gemm, device: object, setting: Setting) -> Bind:
         blas = load()
-        _threads(blas, setting)
+        blas.use(setting.threads)
         function = build.address(HERE / "cblas.c", symbol)
         fields = _fields(problem, blas)
 
@@ -100,12 +91,10 @@ def nested(load: Callable[[], Blas], outer: int, inner: int) -> Callable[[Gemm, 
     """
 
     def prepare(problem: Gemm, device: object, setting: Setting) -> Bind:
-        from kernels.errors import Unavailable
-
         if setting.threads != outer * inner:
             raise Unavailable(f"{outer} times {inner} threads: --threads {outer * inner}")
         blas = load()
-        _threads(blas, replace(setting, threads=inner))
+        blas.use(inner)
         function, fields = build.address(HERE / "cblas.c", "cblas_product"), _fields(problem, blas)
         row = fields["lda"] if problem.trans[0] == "n" else 1
         rows = openmp.Axis("m", problem.m, {"a": 4 * row, "c": 4 * fields["ldc"]})
@@ -119,10 +108,8 @@ def strategy(load: Callable[[], Blas], symbol: str, uses: int, tiled: bool) -> C
     """Return a prepare that transposes by our kernel or the library's, then multiplies `uses` times."""
 
     def prepare(problem: Gemm, device: Any, setting: Setting) -> Bind:
-        from kernels.errors import Unavailable
-
         blas = load()
-        _threads(blas, setting)
+        blas.use(setting.threads)
         function = build.address(HERE / "cblas.c", symbol)
         fields = _fields(problem, blas) | {"uses": uses}
         if tiled:

@@ -19,7 +19,7 @@ from kernels.errors import Unavailable
 from kernels.launch import Launch, held
 from kernels.libs import cublas, driver, numba, pycuda, torch_cuda
 from kernels.native import CALL, structure
-from kernels.nvcc import Geometry, refuse_other
+from kernels.nvcc import Geometry
 from kernels.ops.gemm import cublas as product
 from kernels.ops.gemm import gpu as product_by
 from kernels.ops.launch import libraries, native
@@ -35,8 +35,7 @@ BLOCKS = {"launch_empty": (32, 1, 1), "launch_gemm": (8, 8, 1)}
 
 
 def launches(problem: Calls, kernel: str) -> tuple[Geometry, ...]:
-    """Return `chain` launches of one block, all alike. Raises UsageError."""
-    refuse_other(SOURCE, kernel, problem, f"launch_{problem.kernel}")
+    """Return `chain` launches of one block, all alike."""
     geometry = Geometry(kernel, (1, 1, 1), BLOCKS[kernel], tuple(("operand", x.name) for x in problem.operands()))
     return (geometry,) * problem.chain
 

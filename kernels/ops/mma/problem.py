@@ -82,10 +82,6 @@ class Mma(Problem):
     def flops(self) -> float:
         return 2.0 * self.rows * self.cols * self.depth * self.steps
 
-    @property
-    def bytes(self) -> float:
-        return float(sum(x.nbytes for x in self.operands()))
-
     def operands(self) -> tuple[Operand, ...]:
         return (
             Operand("a", (self.rows, self.depth), "in", self.dtype, nonnegative=self.unit in UNSIGNED),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ from kernels import build, grid, team
 from kernels.errors import Unavailable
 from kernels.libs.cuda import CUDA_SUITE
 from kernels.native import launch, structure
-from kernels.ops.mma import gpu
+from kernels.nvcc import Geometry, over
 from kernels.ops.mma.problem import GPU, Mma
 from kernels.provider import SUITE
 from kernels.variant import CEILING, row
@@ -22,13 +21,30 @@ if TYPE_CHECKING:
     from kernels.setting import Setting
 
 
+SOURCES = {unit: Path(__file__).with_name(f"{unit}.cu") for unit in ("mma", "wgmma")}
+TYPES = ("tf32", "bf16", "fp16")
+KERNELS = {unit: tuple(f"{unit}_{dtype}" for dtype in TYPES) for unit in SOURCES}
+THREADS = 256  # of a block, of which a multiprocessor runs one: eight warps, two warpgroups
+ARCHS = {"mma": "", "wgmma": "sm_90a"}  # wgmma is in no other architecture, before or after
+
+
+def kernel(problem: Mma) -> str:
+    """Return the name of the CUDA kernel that solves `problem`."""
+    return f"{problem.unit}_{problem.dtype}"
+
+
+def launches(problem: Mma, name: str) -> tuple[Geometry, ...]:
+    """Return one launch, a block a multiprocessor."""
+    names = [x.name for x in problem.operands()]
+    return (over(name, problem.processors, THREADS, names, problem.steps, arch=ARCHS[problem.unit]),)
+
+
 def prepare(problem: Mma, device: Any, setting: object) -> Bind:
     """Prepare the CUDA kernel. Raises Unavailable for an instruction that the device lacks."""
     if problem.unit == "wgmma" and device.arch != "sm_90":
         raise Unavailable(f"wgmma is Hopper's, sm_90a: {device.name} is {device.arch}")
     names = [x.name for x in problem.operands()]
-    geometries = gpu.launches(problem, gpu.kernel(problem))
-    return grid.bound(gpu.SOURCES[problem.unit], geometries, names, device)
+    return grid.bound(SOURCES[problem.unit], launches(problem, kernel(problem)), names, device)
 
 
 SOURCE = Path(__file__).with_name("mma.c")
@@ -42,12 +58,7 @@ FLAGS = {
 }
 PASSES = 16  # products of each of several threads in a launch
 Argument = structure("pointer: a b c", "int64: steps")
-
-
-class Shared(ctypes.Structure):
-    """Arguments of mma_part."""
-
-    _fields_ = (*team.PLAN, *Argument._fields_)
+Shared = team.planned(Argument)  # arguments of mma_part
 
 
 def on_core(problem: Mma, device: object, setting: Setting) -> Bind:

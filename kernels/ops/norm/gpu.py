@@ -7,10 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernels.errors import UsageError
 from kernels.launch import in_order
 from kernels.libs import cudnn, cudnn_layers
-from kernels.nvcc import Argument, Geometry, refuse_other
+from kernels.nvcc import Geometry, over
 from kernels.ops.gemm.cublas import addresses
 from kernels.ops.norm.problem import ALPHA, BETA, BIAS, EPSILON, KEPT, WIDTH, Norm
 
@@ -47,23 +46,18 @@ def refused(problem: Norm) -> str | None:
 
 
 def launches(problem: Norm, name: str) -> tuple[Geometry, ...]:
-    """Return the forward launch, for a step also the gradient's. Raises UsageError."""
-    if why := refused(problem):
-        raise UsageError(f"{SOURCE.name}: {why}")
-    refuse_other(SOURCE, name, problem, kernel(problem))
+    """Return the forward launch, for a step also the gradient's."""
     of_step = (name.replace("dgrad", "forward"), name)
     return tuple(_launch(problem, kernel_name) for kernel_name in (of_step if problem.step else (name,)))
 
 
 def _launch(problem: Norm, name: str) -> Geometry:
-    places: tuple[Argument, ...] = tuple(("operand", x) for x in READ_AND_WRITTEN[name])
-    sizes: tuple[Argument, ...] = tuple(("int64", x) for x in (problem.images, problem.channels, problem.size**2))
-    small: tuple[Argument, ...] = (("float32", NUMBERS[name]),) if name in NUMBERS else ()
+    small = [NUMBERS[name]] if name in NUMBERS else []
     if problem.mode == "frozen":  # of KEPT channels, after which they repeat
-        kept = [float(x) for array in replace(problem, maps=KEPT).kept() for x in array]
-        small = tuple(("float32", x) for x in (*kept, EPSILON))
+        small = [*(float(x) for array in replace(problem, maps=KEPT).kept() for x in array), EPSILON]
     blocks = -(-problem.count // THREADS) if problem.method == "lrn" else problem.channels
-    return Geometry(name, (blocks, 1, 1), (THREADS, 1, 1), (*places, *sizes, *small))
+    sizes = (problem.images, problem.channels, problem.size**2)
+    return over(name, blocks, THREADS, READ_AND_WRITTEN[name], *sizes, *small)
 
 
 MOST_IMAGES = {"frozen": 65_535, "train": 880_801}  # above, PyTorch uses its own (ATen/native/Normalization.cpp)

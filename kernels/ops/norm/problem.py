@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from kernels import places
-from kernels.directions import direction
 from kernels.errors import UsageError
-from kernels.problem import Excerpt, Operand, Problem, axis
+from kernels.problem import Excerpt, Operand, Problem, axis, direction
 
 if TYPE_CHECKING:
     from kernels.problem import Array, Arrays

@@ -171,6 +171,6 @@ VARIANTS: tuple[Variant[Norm], ...] = (
     row(SUITE, "c-ops", _c_kernel("_ops"), accepts=_batch),
     row(NUMPY, "numpy", numpy_chain, accepts=_forward),
     row(TORCH, "torch", torch_out),
-    row(CUDA_SUITE, "cuda", grid.solving(gpu), accepts=gpu.refused),
+    row(CUDA_SUITE, "cuda", grid.solving(gpu.SOURCE, gpu.launches, gpu.kernel), accepts=gpu.refused),
     row(CUDNN, "cudnn", gpu.prepare, accepts=gpu.accepts),
 )

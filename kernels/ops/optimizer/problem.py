@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kernels import places
@@ -226,8 +226,7 @@ class Optimizer(Problem):
         if self.rule == "norm":  # the norm needs the whole gradient
             return super().excerpt(rng)
         some = places.elements(rng, self.count)
-        part = replace(self, tensors=1, size=len(some))
-        return Excerpt(part, {x.name: (some,) for x in self.operands()})
+        return self.excerpt_rows(some, tensors=1, size=len(some))
 
     def reference(self, x: Arrays) -> dict[str, Array]:
         import numpy as np

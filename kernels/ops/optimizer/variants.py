@@ -2,14 +2,147 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernels import grid
+from kernels.errors import UsageError
+from kernels.launch import Launch, held
+from kernels.libs import torch_cuda
 from kernels.libs.cuda import CUDA_SUITE
 from kernels.libs.torch import TORCH
 from kernels.libs.torch_cuda import TORCH_CUDA
-from kernels.ops.optimizer import gpu, libraries, native
+from kernels.nvcc import Geometry, over
+from kernels.ops.optimizer import libraries, native
+from kernels.ops.optimizer.native import gain, signed
 from kernels.ops.optimizer.problem import Optimizer
 from kernels.problem import Work
 from kernels.provider import NUMPY, SUITE
 from kernels.variant import DEFAULT, Variant, row
+
+if TYPE_CHECKING:
+    from kernels.launch import Bind
+    from kernels.setting import Setting
+
+
+SOURCE = Path(__file__).with_name("optimizer.cu")
+# Rules of each kernel
+KERNELS = {
+    "optimizer_sgd": ("sgd", "decay"),
+    "optimizer_momentum": ("momentum", "unit", "nesterov"),
+    "optimizer_adam": ("adam",),
+}
+RULES = tuple(rule for rules in KERNELS.values() for rule in rules)
+THREADS = 256
+RESIDENT = 8  # blocks of 256 that a multiprocessor of sm_80, sm_90 or sm_100 holds: 2048 threads
+H100 = 132  # multiprocessors (SXM); with a device, its own number is passed
+
+
+def kernel(problem: Optimizer) -> str:
+    """Return the kernel of the problem's rule. Raises UsageError."""
+    for name, rule_names in KERNELS.items():
+        if problem.rule in rule_names:
+            return name
+    raise UsageError(f"no kernel of {SOURCE.name} makes {problem.rule}; there are {', '.join(RULES)}")
+
+
+def launches(problem: Optimizer, name: str, processors: int = H100, each: bool = False) -> tuple[Geometry, ...]:
+    """Return one launch over all parameters, or, if `each`, one for each tensor."""
+    count = problem.size if each else problem.count
+    blocks = max(1, min(-(-count // (4 * THREADS)), RESIDENT * processors))
+    names, rest = [x.name for x in problem.operands()], [float(x) for x in _rest(problem, name)]
+    firsts = range(0, problem.count, count)
+    return tuple(over(name, blocks, THREADS, names, first, count, *rest) for first in firsts)
+
+
+def _rest(problem: Optimizer, name: str) -> tuple[float, ...]:
+    """Return the kernel's remaining arguments, in its order."""
+    if name == "optimizer_sgd":
+        decay = problem.decay if problem.rule == "decay" else 0.0
+        return problem.lr, 1 - problem.lr * decay
+    first = (problem.lr, problem.mu, gain(problem))
+    if name == "optimizer_momentum":
+        return (*first, 1.0 if problem.rule == "nesterov" else 0.0)
+    return (*first, problem.rho, 1 - problem.rho, problem.eps)
+
+
+# torch's operators, a kernel each: of one tensor in the loop form, of all in the foreach form, which may have fewer.
+OPERATORS = {
+    "sgd": 1,
+    "decay": 2,
+    "momentum": 3,
+    "unit": 3,
+    "nesterov": 4,
+    "rmsprop": 5,
+    "adagrad": 5,
+    "adadelta": 11,
+    "adam": 7,
+    "clip": 3,
+    "norm": 4,
+}
+SHARE = 8  # operators of norm that run once: the norm of the norms, its parts, and the factor
+COUNTED = ("adagrad", "adam")  # rules whose fused forms count steps on the device
+# A multi-tensor launch of torch's takes at least so many tensors, and so many chunks of so many elements.
+TENSORS, CHUNKS, CHUNK = 30, 320, 65536
+
+
+def enqueued(problem: Optimizer, how: str) -> int:
+    """Return the kernels of a step of torch's, at most."""
+    joined = -(-problem.tensors // 128)  # stacked so many at a time
+    once = SHARE + joined if problem.rule == "norm" else 0
+    if how == "loop":
+        return OPERATORS[problem.rule] * problem.tensors + once
+    chunks = problem.tensors * -(-problem.size // CHUNK)
+    launches = 1 + problem.tensors // TENSORS + chunks // CHUNKS
+    each = OPERATORS[problem.rule] if how == "foreach" else 1 + (problem.rule in COUNTED)
+    return each * launches + once
+
+
+def written(problem: Optimizer) -> str | None:
+    """Return why our own kernels cannot run `problem`, or None."""
+    if problem.rule in RULES:
+        return None
+    return f"written for {', '.join(RULES)}: --rule {RULES[0]}"
+
+
+def written_for_few(problem: Optimizer) -> str | None:
+    """Return why one launch for each tensor, prepared beforehand, cannot run `problem`, or None."""
+    return written(problem) or libraries.few(problem)
+
+
+def prepared(each: bool) -> Callable[[Optimizer, Any, Setting], Bind]:
+    """Return a prepare of one launch over all tensors, or, if `each`, of one for each."""
+
+    def geometries(problem: Optimizer, device: Any) -> Any:
+        return launches(problem, kernel(problem), device.processors, each)
+
+    prepare_grid = grid.prepared(SOURCE, geometries)
+
+    def prepare(problem: Optimizer, device: Any, setting: Setting) -> Bind:
+        signed(problem, setting)
+        return prepare_grid(problem, device, setting)
+
+    return prepare
+
+
+def by_torch(how: str) -> Callable[[Optimizer, Any, Setting], Bind]:
+    """Return a prepare of torch.optim in the form `how` on the operands' own memory."""
+
+    def prepare(problem: Optimizer, device: Any, setting: Setting) -> Bind:
+        signed(problem, setting)
+        torch = torch_cuda.load(device)
+        if how == "fused":
+            libraries.tried(torch, problem, how, device.name)
+
+        def bind(buffers: Sequence[Any]) -> Launch:
+            g, *s = (torch_cuda.tensor(torch, x) for x in buffers)
+            launch = libraries.on_tensors(torch, problem, g, s, how)
+            return held(launch.call, buffers, kernels=enqueued(problem, how))
+
+        return bind
+
+    return prepare
 
 
 def each(problem: Optimizer) -> str | None:
@@ -42,10 +175,10 @@ VARIANTS: tuple[Variant[Optimizer], ...] = (
         row(TORCH, f"torch-{how}", libraries.cpu(how), accepts=libraries.known(how), roles=TOGETHER)
         for how in libraries.FORMS
     ),
-    row(CUDA_SUITE, "cuda", gpu.prepared(each=False), accepts=gpu.written, roles=(*TOGETHER, "traffic")),
-    row(CUDA_SUITE, "cuda-each", gpu.prepared(each=True), accepts=gpu.written_for_few, roles=("together",)),
+    row(CUDA_SUITE, "cuda", prepared(each=False), accepts=written, roles=(*TOGETHER, "traffic")),
+    row(CUDA_SUITE, "cuda-each", prepared(each=True), accepts=written_for_few, roles=("together",)),
     *(
-        row(TORCH_CUDA, f"torch-{how}-cuda", gpu.by_torch(how), accepts=libraries.known(how), roles=TOGETHER)
+        row(TORCH_CUDA, f"torch-{how}-cuda", by_torch(how), accepts=libraries.known(how), roles=TOGETHER)
         for how in libraries.FORMS
     ),
 )

@@ -53,10 +53,6 @@ class Pages(Problem):
         return self.size // self.page
 
     @property
-    def flops(self) -> float:
-        return 0.0
-
-    @property
     def bytes(self) -> float:
         return {"clear": 1.0, "copy": 2.0, "map": 0.0}[self.what] * self.size
 

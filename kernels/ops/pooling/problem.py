@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from kernels import places
-from kernels.directions import direction
 from kernels.errors import UsageError
-from kernels.problem import Excerpt, Operand, Problem, axis
+from kernels.problem import Excerpt, Operand, Problem, axis, direction
 
 if TYPE_CHECKING:
     import numpy as np
@@ -114,9 +113,7 @@ class Pooling(Problem):
 
     def excerpt(self, rng: np.random.Generator) -> Excerpt:
         images = places.rows(rng, self.images, self.channels * self.size**2)
-        return Excerpt(
-            replace(self, images=len(images)), {x.name: (images, *places.every(x.shape[1:])) for x in self.operands()}
-        )
+        return self.excerpt_rows(images, images=len(images))
 
     def reference(self, x: Arrays) -> dict[str, Array]:
         import numpy as np

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernels.errors import UsageError
-from kernels.launch import Launch
+from kernels.launch import Launch, held
 from kernels.libs import torch_cuda
-from kernels.nvcc import Argument, Geometry
+from kernels.nvcc import Geometry, over
 from kernels.ops.softmax.libraries import array_sums, indexed, torch_parts
 from kernels.ops.softmax.problem import Softmax
 
@@ -28,11 +28,8 @@ def kernel(problem: Softmax) -> str:
 
 
 def launches(problem: Softmax, name: str) -> tuple[Geometry, ...]:
-    """Return one launch, a block a row. Raises UsageError."""
-    if name != kernel(problem) or (problem.before, problem.want) != ("none", "step"):
-        raise UsageError(f"{name} of {SOURCE.name} is not for {problem.name}: take {kernel(problem)}")
-    places: tuple[Argument, ...] = tuple(("operand", x.name) for x in problem.operands())
-    return (Geometry(name, (problem.batch, 1, 1), (THREADS, 1, 1), (*places, ("int64", problem.classes))),)
+    """Return one launch, a block a row."""
+    return (over(name, problem.batch, THREADS, [x.name for x in problem.operands()], problem.classes),)
 
 
 # Kernels, at most. CUB may sum a row in two passes, to memory of its own, which CuPy then copies to `out`. An array
@@ -71,10 +68,6 @@ def torch_out(problem: Softmax, device: Any, setting: object, *, rows: Callable[
 
     def bind(buffers: Sequence[Any]) -> Launch:
         given = [torch_cuda.tensor(torch, buffer) for buffer in buffers]
-
-        def call(keep: object = buffers) -> None:
-            run(*given)
-
-        return Launch(call, kernels=kernels)
+        return held(partial(run, *given), buffers, kernels=kernels)
 
     return bind

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from kernels import places
-from kernels.directions import direction
-from kernels.problem import SPECIAL, Evidence, Excerpt, Operand, Problem, axis
+from kernels.problem import SPECIAL, Evidence, Excerpt, Operand, Problem, axis, direction
 
 if TYPE_CHECKING:
     import numpy as np
@@ -86,9 +85,7 @@ class Softmax(Problem):
 
     def excerpt(self, rng: np.random.Generator) -> Excerpt:
         rows = places.rows(rng, self.batch, self.classes)
-        return Excerpt(
-            replace(self, batch=len(rows)), {x.name: (rows, *places.every(x.shape[1:])) for x in self.operands()}
-        )
+        return self.excerpt_rows(rows, batch=len(rows))
 
     def reference(self, x: Arrays) -> dict[str, Array]:
         import numpy as np

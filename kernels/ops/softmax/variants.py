@@ -108,7 +108,13 @@ VARIANTS: tuple[Variant[Softmax], ...] = (
         kernel=torch_kernel,
     ),
     row(NUMBA, "numba", libraries.numba_rows, accepts=INDEX, kernel=numba_kernel, roles=LIBRARY),
-    row(CUDA_SUITE, "cuda", grid.solving(gpu), accepts=plain, roles=(*LIBRARY, "labels")),
+    row(
+        CUDA_SUITE,
+        "cuda",
+        grid.solving(gpu.SOURCE, gpu.launches, gpu.kernel),
+        accepts=plain,
+        roles=(*LIBRARY, "labels"),
+    ),
     row(CUPY, "cupy", gpu.cupy_chain, accepts=plain, roles=LIBRARY),
     row(
         TORCH_CUDA,

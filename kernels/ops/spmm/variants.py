@@ -8,9 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernels import build
-from kernels.launch import Bind, Launch
-from kernels.libs import openblas
+from kernels import build, grid
+from kernels.launch import Bind, Launch, held
+from kernels.libs import cublas, cusparse, openblas
 from kernels.libs import torch as torch_library
 from kernels.libs.cublas import CUBLAS
 from kernels.libs.cuda import CUDA_SUITE
@@ -18,9 +18,10 @@ from kernels.libs.cusparse import CUSPARSE
 from kernels.libs.openblas import OPENBLAS
 from kernels.libs.torch import TORCH
 from kernels.native import launch, structure
+from kernels.nvcc import Geometry, over
 from kernels.ops.gemm import Gemm
+from kernels.ops.gemm.cublas import addresses, call_of
 from kernels.ops.gemm.native import product
-from kernels.ops.spmm import gpu
 from kernels.ops.spmm.problem import Spmm
 from kernels.problem import Work
 from kernels.provider import SCIPY, SUITE
@@ -103,15 +104,75 @@ def executed(problem: Spmm) -> Work:
     return Work(gemm.flops, gemm.bytes)
 
 
+CUDA_SOURCE = Path(__file__).with_name("csr.cu")
+KERNELS = ("csr_rows",)
+THREADS = 128
+WEIGHTS = ("values", "columns", "pointers")  # of W, in the order of Spmm.weights
+
+
+def launches(problem: Spmm, name: str) -> tuple[Geometry, ...]:
+    """Return the one launch of `problem`."""
+    across = -(-problem.n // THREADS)
+    return (over(name, problem.m * across, THREADS, ("b", "c", *WEIGHTS), problem.n, across),)
+
+
+def cuda_csr(problem: Spmm, device: Any, setting: object) -> Bind:
+    """Prepare our CSR kernel; W is copied to the device once."""
+    kept = [device.cp.asarray(x) for x in problem.weights()]
+    weights = dict(zip(WEIGHTS, addresses(kept), strict=True))
+    geometries = launches(problem, KERNELS[0])
+    device.function(CUDA_SOURCE, KERNELS[0])  # compiled here, not where it is bound
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        b, c = addresses(buffers)
+        run = grid.calls(CUDA_SOURCE, geometries, {**weights, "b": b, "c": c}, device)
+        workspace = sum(int(x.nbytes) for x in kept)
+        return held(run, (kept, *buffers), workspace=workspace, capturable=True, kernels=len(geometries))
+
+    return bind
+
+
+def by_cusparse(algorithm: str, problem: Spmm, device: Any, setting: object) -> Bind:
+    """Prepare cusparseSpMM by one of its algorithms; all launches share a work area."""
+    on = device.sparse()
+    kept = [device.cp.asarray(x) for x in problem.weights()]
+    values, columns, pointers = addresses(kept)
+    weights = cusparse.csr(on, (problem.m, problem.k), problem.nonzeros, (values, columns, pointers))
+    nbytes = cusparse.area(on, algorithm, weights, problem.n)
+    area = device.allocate(max(nbytes, 1))
+    (work,) = addresses([area])
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        b, c = addresses(buffers)
+        run = cusparse.product(on, algorithm, weights, problem.n, b, c, work)
+        workspace = nbytes + sum(int(x.nbytes) for x in kept)
+        return held(run, (kept, area, *buffers), workspace=workspace, capturable=True, kernels=cusparse.KERNELS)
+
+    return bind
+
+
+def cublas_dense(problem: Spmm, device: Any, setting: object) -> Bind:
+    """Prepare cublasSgemm on W with its zeros."""
+    on, gemm = device.blas(), Gemm(problem.m, problem.n, problem.k)
+    kept = device.cp.asarray(problem.dense())
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        run = call_of(on, gemm, addresses([kept, *buffers]))
+        workspace = cublas.WORKSPACE + int(kept.nbytes)
+        return held(run, (kept, *buffers), workspace=workspace, capturable=True, kernels=cublas.KERNELS)
+
+    return bind
+
+
 VARIANTS: tuple[Variant[Spmm], ...] = (
     row(OPENBLAS, "dense", dense, work=executed),
     row(SUITE, "c-csr", c_csr),
     row(SCIPY, "scipy-csr", scipy_csr),
     row(TORCH, "torch-csr", torch_csr),
-    row(CUBLAS, "cublas-dense", gpu.dense, work=executed),
-    row(CUDA_SUITE, "cuda-csr", gpu.csr),
-    row(CUSPARSE, "cusparse", partial(gpu.sparse, "default")),
-    row(CUSPARSE, "cusparse-alg1", partial(gpu.sparse, "alg1"), roles=()),
-    row(CUSPARSE, "cusparse-alg2", partial(gpu.sparse, "alg2")),
-    row(CUSPARSE, "cusparse-alg3", partial(gpu.sparse, "alg3"), roles=()),
+    row(CUBLAS, "cublas-dense", cublas_dense, work=executed),
+    row(CUDA_SUITE, "cuda-csr", cuda_csr),
+    row(CUSPARSE, "cusparse", partial(by_cusparse, "default")),
+    row(CUSPARSE, "cusparse-alg1", partial(by_cusparse, "alg1"), roles=()),
+    row(CUSPARSE, "cusparse-alg2", partial(by_cusparse, "alg2")),
+    row(CUSPARSE, "cusparse-alg3", partial(by_cusparse, "alg3"), roles=()),
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -17,7 +16,8 @@ from kernels.libs.cuda import CUDA_RUNTIME, CUDA_SUITE, CUPY
 from kernels.libs.torch import TORCH
 from kernels.libs.torch_cuda import TORCH_CUDA
 from kernels.native import launch, structure
-from kernels.ops.stream import gpu
+from kernels.nvcc import Argument as Passed
+from kernels.nvcc import Geometry, over
 from kernels.ops.stream.problem import Stream
 from kernels.provider import LIBC, NUMPY, SUITE
 from kernels.setting import Setting
@@ -26,7 +26,10 @@ from kernels.variant import CEILING, DEFAULT, Variant, row
 if TYPE_CHECKING:
     from kernels.problem import Array
 
-SOURCE = Path(__file__).with_name("stream.c")
+SOURCE, CUDA_SOURCE = Path(__file__).with_name("stream.c"), Path(__file__).with_name("stream.cu")
+KERNELS = ("stream_read", "stream_copy", "stream_triad")  # of stream.cu
+THREADS = 256
+RESIDENT = 8  # blocks of 256 that a multiprocessor of sm_80, sm_90 or sm_100 holds: 2048 threads
 Argument = structure("pointer: a b y", "int64: count")  # Arguments of stream.c: its arrays and their length
 
 
@@ -35,16 +38,8 @@ SLICE, LAUNCH = 256 << 10, 16 << 20  # least bytes that one of several threads r
 LINE = 16  # floats of a cache line, which threads do not share
 APART = 16  # numbers of float64 from one thread's sum to the next, in stream.c
 Read = structure("pointer: a y", "int64: count again")  # Arguments of stream_read
-
-
-class Shared(ctypes.Structure):
-    """Arguments of stream_read_part."""
-
-    _fields_ = (
-        *team.PLAN,
-        *((name, ctypes.c_void_p) for name in ("a", "y", "sums")),
-        *((name, ctypes.c_int64) for name in ("count", "length", "again")),
-    )
+# Arguments of stream_read_part
+Shared = team.planned(structure("pointer: a y sums", "int64: count length again"))
 
 
 def _read_by_several(problem: Stream, threads: int, flags: tuple[str, ...]) -> Bind:
@@ -127,6 +122,18 @@ def torch_cpu_copy(problem: Stream, device: object, setting: Any) -> Bind:
     return bind
 
 
+def launches(problem: Stream, kernel: str, processors: int) -> tuple[Geometry, ...]:
+    """Return one launch of as many blocks as are resident, for a read also one that adds up their sums."""
+    blocks = max(1, min(-(-problem.count // (4 * THREADS)), RESIDENT * processors))
+    if problem.kind != "read":
+        return (over(kernel, blocks, THREADS, [x.name for x in problem.operands()], problem.count),)
+    sums: Passed = ("workspace", 4 * blocks)
+    return (
+        over(kernel, blocks, THREADS, "a", sums, problem.count),
+        over(kernel, 1, THREADS, (), sums, ("operand", "y"), blocks),
+    )
+
+
 def memcpy(problem: Stream, device: Any, setting: object) -> Bind:
     """Prepare cudaMemcpyAsync from device to device."""
     runtime, stream = device.cp.cuda.runtime, device.stream.ptr
@@ -149,11 +156,7 @@ def torch_copy(problem: Stream, device: Any, setting: object) -> Bind:
 
     def bind(buffers: Sequence[Any]) -> Launch:
         source, target = (torch_cuda.tensor(torch, buffer) for buffer in buffers)
-
-        def run(keep: object = buffers) -> None:
-            target.copy_(source)
-
-        return Launch(run, kernels=1)
+        return held(partial(target.copy_, source), buffers, kernels=1)
 
     return bind
 
@@ -167,7 +170,7 @@ VARIANTS: tuple[Variant[Stream], ...] = (
         CUDA_SUITE,
         "cuda",
         grid.prepared(
-            gpu.SOURCE, lambda problem, device: gpu.launches(problem, f"stream_{problem.kind}", device.processors)
+            CUDA_SOURCE, lambda problem, device: launches(problem, f"stream_{problem.kind}", device.processors)
         ),
         roles=(DEFAULT, CEILING),
     ),

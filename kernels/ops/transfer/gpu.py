@@ -14,8 +14,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kernels import grid
-from kernels.launch import Launch
+from kernels.launch import Launch, in_turn
 from kernels.libs import cublas, pycuda
 from kernels.ops.gemm.cublas import addresses, call_of
 from kernels.ops.gemm.problem import Gemm
@@ -147,7 +146,7 @@ def enqueued(
 
 def _launch(steps: list[Callable[[], object]], keep: tuple[object, ...], kind: str = "") -> Launch:
     """Return the launch of `steps`; pageable copies, which wait for their stream, are not captured."""
-    return Launch(grid.in_turn(steps, keep), capturable=kind != "pageable", kernels=len(steps))
+    return Launch(in_turn(steps, keep), capturable=kind != "pageable", kernels=len(steps))
 
 
 def within(problem: Transfer, device: Any, setting: object) -> Bind:
@@ -182,7 +181,7 @@ def count(problem: Transfer) -> int:
 def products(problem: Transfer, device: Any, setting: object) -> Bind:
     """Prepare the products alone."""
     many, multiply, keep = count(problem), *_product(device)
-    call = grid.in_turn([multiply] * many, keep)
+    call = in_turn([multiply] * many, keep)
     return lambda buffers: Launch(call, capturable=True, kernels=cublas.KERNELS * many)
 
 

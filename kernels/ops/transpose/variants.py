@@ -17,7 +17,7 @@ from kernels.libs.cuda import CUDA_SUITE, CUPY
 from kernels.libs.openblas import OPENBLAS
 from kernels.libs.torch_cuda import TORCH_CUDA
 from kernels.native import launch, structure
-from kernels.ops.transpose import gpu
+from kernels.nvcc import Geometry
 from kernels.ops.transpose.problem import Transpose
 from kernels.provider import NUMPY, SUITE
 from kernels.setting import Setting
@@ -26,7 +26,9 @@ from kernels.variant import Variant, row
 if TYPE_CHECKING:
     from kernels.problem import Array
 
-SOURCE = Path(__file__).with_name("transpose.c")
+SOURCE, CUDA_SOURCE = Path(__file__).with_name("transpose.c"), Path(__file__).with_name("transpose.cu")
+KERNELS = ("transpose_naive", "transpose_tiled")  # of transpose.cu
+TILE, ROWS, DOWN = 32, 8, 64  # a block of 32 × 8 threads does two tiles of 32 × 32, one below the other
 GEMM = Path(__file__).parents[1] / "gemm"
 POINTER, INT64 = ctypes.c_void_p, ctypes.c_int64
 Argument = structure("pointer: x y function context", "int64: rows cols ldx ldy")  # C struct `argument` of transpose.c
@@ -66,8 +68,24 @@ def numpy_copyto(problem: Transpose, device: object, setting: Setting) -> Bind:
     return lambda buffers: Launch(partial(np.copyto, buffers[1], buffers[0].T))
 
 
+def launches(problem: Transpose, kernel: str) -> tuple[Geometry, ...]:
+    """Return one launch, a block for two tiles."""
+    x, y = problem.operands()
+    return (tiles(kernel, problem.rows, problem.cols, x.ld, y.ld),)
+
+
+def tiles(kernel: str, rows: int, cols: int, ldx: int, ldy: int) -> Geometry:
+    """Return a launch of one block for each 64 × 32 elements of x, rows × cols.
+
+    Both leading dimensions count elements.
+    """
+    count, sizes = -(-rows // DOWN) * -(-cols // TILE), (rows, cols, ldx, ldy)
+    arguments = (("operand", "x"), ("operand", "y"), *(("int64", size) for size in sizes))
+    return Geometry(kernel, (count, 1, 1), (TILE, ROWS, 1), arguments)
+
+
 def _cuda_kernel(kernel: str) -> Callable[[Transpose, Any, object], Bind]:
-    return grid.prepared(gpu.SOURCE, lambda problem, device: gpu.launches(problem, kernel))
+    return grid.solving(CUDA_SOURCE, launches, lambda problem: kernel)
 
 
 def geam(problem: Transpose, device: Any, setting: object) -> Bind:
@@ -91,12 +109,7 @@ def torch_copy(problem: Transpose, device: Any, setting: object) -> Bind:
 
     def bind(buffers: Sequence[Any]) -> Launch:
         x, y = (torch_cuda.tensor(torch, buffer) for buffer in buffers)
-        turned = x.t()
-
-        def run(keep: object = buffers) -> None:
-            y.copy_(turned)
-
-        return Launch(run, kernels=1)
+        return held(partial(y.copy_, x.t()), buffers, kernels=1)
 
     return bind
 

@@ -19,11 +19,11 @@ from kernels.ops.gemm.cublas import addresses, words
 from kernels.ops.gemm.gpu import tiles_by_pycuda
 from kernels.ops.gemm.problem import Gemm
 from kernels.ops.optimizer import Optimizer
-from kernels.ops.optimizer import gpu as optimizer
+from kernels.ops.optimizer import variants as optimizer
 from kernels.ops.update import libraries
-from kernels.ops.update.accepts import called, fusable, fused_work, parts, rules, separate_work
 from kernels.ops.update.native import factors
 from kernels.ops.update.problem import Update
+from kernels.ops.update.variants import called, fusable, fused_work, parts, rules, separate_work
 from kernels.variant import DEFAULT, Variant, row
 
 if TYPE_CHECKING:

@@ -67,9 +67,7 @@ def library(load: Callable[[], Blas], symbol: str, gradients: int = 0) -> Callab
 
     def prepare(problem: Update, device: Any, setting: Setting) -> Bind:
         blas = load()
-        blas.set_threads(setting.threads)
-        if (got := blas.get_threads()) != setting.threads:
-            raise Unavailable(f"{blas.name} runs {got} threads where {setting.threads} were asked")
+        blas.use(setting.threads)
         values = fields(problem) | {"sgemm": blas.sgemm, "wide": blas.wide}
         blocks = [device.allocate(4 * problem.count) for _ in range(gradients)]
         values |= {name: block.ctypes.data for name, block in zip(("g", "other"), blocks)}  # noqa: B905

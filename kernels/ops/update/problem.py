@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from kernels import bounds, places
-from kernels.directions import direction
 from kernels.dtypes import UNIT_ROUNDOFF
 from kernels.errors import UsageError
-from kernels.problem import GRADED, Excerpt, Operand, Problem, axis
+from kernels.problem import GRADED, Excerpt, Operand, Problem, axis, direction
 
 if TYPE_CHECKING:
     import numpy as np

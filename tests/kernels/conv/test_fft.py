@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,6 @@ import pytest
 
 from kernels import state
 from kernels.catalog import find
-from kernels.devices import open_device
 from kernels.errors import Unavailable, WrongResult
 from kernels.libs import fftw, openblas
 from kernels.ops.conv import fft
@@ -23,9 +21,8 @@ from kernels.ops.conv.shape import PASSES
 from kernels.ops.conv.taps import Line
 from kernels.setting import Setting
 from kernels.variant import Variant
-from micro.worker import check
+from tests.kernels.rows import CPU, checked
 
-CPU = open_device("cpu")
 SIDES = {"pad_top": 0, "pad_left": 1, "pad_bottom": 2, "pad_right": 3}
 FORMS: dict[str, dict[str, int]] = {
     "plain": {},
@@ -46,11 +43,6 @@ def problem(form: str, direction: str) -> Conv:
     return Conv(**base, direction=direction)
 
 
-def checked(row: Variant[Conv], asked: Conv) -> None:
-    """Raises WrongResult."""
-    check.check(CPU, asked, row, row.prepare(asked, CPU, Setting()), zlib.crc32(asked.name.encode()))
-
-
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fft, "BLOCK", 1 << 14)
 
@@ -66,7 +58,7 @@ def test_rows_are_right_or_say_why_not(row: Variant[Conv], form: str, monkeypatc
         if why := row.accepts(asked):
             assert direction == "wgrad" and "w" in row.constant and "--direction" in why
             continue
-        checked(row, asked)
+        checked(asked, row)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +122,7 @@ def test_a_call_is_its_stages() -> None:
 
 def refused(row: Variant[Conv], asked: Conv) -> str:
     with pytest.raises(WrongResult) as caught:
-        checked(row, asked)
+        checked(asked, row)
     return str(caught.value)
 
 
@@ -144,7 +136,7 @@ def test_an_answer_that_begins_one_off_is_refused(direction: str, monkeypatch: p
 @pytest.mark.parametrize("direction", PASSES)
 def test_a_frame_without_room_for_the_padding_is_refused(direction: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = Conv(2, 4, 8, 8, 6, 3, 3, 1, 1, 1, 1, 1, direction=direction)
-    checked(SCIPY, asked)
+    checked(asked, SCIPY)
     monkeypatch.setattr(fft, "length", lambda line: line.size)
     refused(SCIPY, asked)
 
@@ -171,7 +163,7 @@ def test_a_missing_tap_is_refused(direction: str) -> None:
 @pytest.mark.parametrize("direction", ["forward", "dgrad"])
 def test_only_a_filter_declared_constant_may_be_kept(direction: str) -> None:
     asked = problem("sides", direction)
-    checked(KEPT, asked)
+    checked(asked, KEPT)
     assert refused(replace(KEPT, constant=()), asked).startswith("keeps a copy of its input w")
 
 
@@ -258,7 +250,7 @@ def test_damaged_wisdom_is_made_again(folder: Path, content: bytes) -> None:
 @needs_fftw
 def test_frames_anywhere_have_plans_of_their_own() -> None:
     asked, row = problem("sides", "forward"), find("conv", "fft-pyfftw-unaligned")
-    check.check(CPU, asked, row, row.prepare(asked, CPU, Setting()), 1)
+    checked(asked, row)
     frames, spectra = np.zeros((8, 12, 10), "f4"), np.zeros((8, 12, 6), "c8")
     for aligned in (True, False):
         execute: Any = fftw.plan(frames, spectra, False, "estimate", aligned).execute

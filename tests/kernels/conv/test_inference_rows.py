@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from kernels.catalog import find
-from kernels.devices import open_device
 from kernels.errors import Unavailable, WrongResult
 from kernels.libs import ncnn, onnxruntime
 from kernels.ops.conv import ncnn as ncnn_rows
@@ -19,9 +18,8 @@ from kernels.ops.conv.ncnn import Choice
 from kernels.ops.conv.problem import Conv
 from kernels.setting import Setting
 from kernels.variant import Variant
-from micro.worker import check
+from tests.kernels.rows import CPU, checked
 
-CPU = open_device("cpu")
 ROWS = (*ncnn_rows.ROWS, *onnx_model.ROWS)
 SIDES = {"pad_top": 0, "pad_left": 1, "pad_bottom": 2, "pad_right": 1}
 FORMS: dict[str, dict[str, int]] = {
@@ -54,14 +52,9 @@ def cases() -> list[Any]:
     return every
 
 
-def checked(row: Variant[Conv], one: Conv) -> None:
-    """Raises WrongResult."""
-    check.check(CPU, one, row, row.prepare(one, CPU, Setting()), 5)
-
-
 @pytest.mark.parametrize(("row", "one"), cases())
 def test_rows_are_right(row: Variant[Conv], one: Conv) -> None:
-    checked(row, one)
+    checked(one, row)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
@@ -79,7 +72,7 @@ def test_what_is_kept_is_not_timed_cold_and_no_other_filters(name: str) -> None:
     with pytest.raises(Unavailable, match="no --cold"):
         row.prepare(problem(), CPU, Setting(cold=("w",)))
     with pytest.raises(WrongResult, match="keeps a copy of its input w"):
-        checked(replace(row, constant=()), problem())
+        checked(problem(), replace(row, constant=()))
 
 
 @pytest.mark.parametrize("name", ["ncnn", "onnxruntime"])

@@ -25,10 +25,10 @@ from kernels.repeated import repeated
 from kernels.setting import Setting
 from kernels.variant import Variant
 from micro.planning.contest import Case
-from micro.worker import check
 from micro.worker.client import ask
 from micro.worker.messages import Prepare
 from micro.worker.process import Worker
+from tests.kernels.rows import checked
 
 ROWS = (*torch_rows.ROWS, *onednn_rows.ROWS)
 AROUND = {"pad_top": 1, "pad_left": 1, "pad_bottom": 1, "pad_right": 1}
@@ -85,12 +85,10 @@ def work(name: str, one: Conv) -> float:
 
 @pytest.mark.parametrize("row, one", cases())
 def test_rows_are_right(row: Variant[Conv], one: Conv) -> None:
-    device = open_device("cpu")
     try:
-        bind = row.prepare(one, device, Setting())
+        checked(one, row)
     except Unavailable as reason:
         pytest.skip(str(reason))
-    check.check(device, one, row, bind, 5)
 
 
 def test_every_row_refuses_by_the_option_that_remedies() -> None:
@@ -225,16 +223,15 @@ def test_images_in_blocks_need_no_reorder(direction: str) -> None:
 @onednn_here
 def test_winograd_is_refused_where_it_is_wrong() -> None:
     """The rule that it is refused by rests on this."""
-    device, row = open_device("cpu"), find("conv", "onednn-winograd")
+    row = find("conv", "onednn-winograd")
     one = problem("dgrad", c=16, k=16, **SIDES)
     assert "--pad-bottom" in str(row.accepts(one)) and "--pad-bottom" in str(find("conv", "onednn-auto").accepts(one))
     assert row.accepts(replace(one, direction="wgrad")) is None
     try:
-        bind = row.prepare(one, device, Setting())
+        with pytest.raises(WrongResult):
+            checked(one, row)
     except Unavailable as reason:
         pytest.skip(str(reason))
-    with pytest.raises(WrongResult):
-        check.check(device, one, row, bind, 5)
 
 
 def test_a_choice_that_is_none_is_judged_as_a_sum() -> None:

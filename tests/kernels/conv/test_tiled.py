@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +9,6 @@ import numpy as np
 import pytest
 
 from kernels.catalog import find
-from kernels.devices import open_device
 from kernels.errors import Unavailable, WrongResult
 from kernels.ops.conv import tiled
 from kernels.ops.conv.problem import Conv
@@ -18,9 +16,8 @@ from kernels.ops.conv.shape import PASSES
 from kernels.ops.conv.tiled import Tiling
 from kernels.setting import Setting
 from kernels.variant import Variant
-from micro.worker import check
+from tests.kernels.rows import CPU, checked
 
-CPU = open_device("cpu")
 SIDES = {"pad_top": 0, "pad_left": 1, "pad_bottom": 2, "pad_right": 3}
 FORMS: dict[str, dict[str, int]] = {
     "one tile": {},
@@ -42,11 +39,6 @@ def problem(form: str, direction: str) -> Conv:
     return Conv(**base, direction=direction)
 
 
-def checked(row: Variant[Conv], asked: Conv) -> None:
-    """Raises WrongResult."""
-    check.check(CPU, asked, row, row.prepare(asked, CPU, Setting()), zlib.crc32(asked.name.encode()))
-
-
 def few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiled, "NEAR", 0)
     monkeypatch.setattr(tiled, "LEAST", 5)
@@ -63,7 +55,7 @@ def test_rows_are_right_or_say_why_not(row: Variant[Conv], form: str, monkeypatc
         if why := row.accepts(asked):
             assert direction == "wgrad" and "w" in row.constant and "--direction" in why
             continue
-        checked(row, asked)
+        checked(asked, row)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +118,7 @@ def test_tiles_that_overlap_too_little_are_refused(direction: str, monkeypatch: 
     asked = problem("sides", direction)
     monkeypatch.setattr(Tiling, "steps", property(lambda tiling: (tiling.size, tiling.size)))
     with pytest.raises(WrongResult):
-        checked(SCIPY, asked)
+        checked(asked, SCIPY)
 
 
 @pytest.mark.parametrize("direction", PASSES)
@@ -134,7 +126,7 @@ def test_an_image_that_begins_one_off_is_refused(direction: str, monkeypatch: py
     before = Tiling.before.fget  # type: ignore[attr-defined]
     monkeypatch.setattr(Tiling, "before", property(lambda tiling: tuple(zeros + 1 for zeros in before(tiling))))
     with pytest.raises(WrongResult):
-        checked(SCIPY, problem("sides", direction))
+        checked(problem("sides", direction), SCIPY)
 
 
 def test_a_gradient_of_the_last_block_alone_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,9 +142,9 @@ def test_a_gradient_of_the_last_block_alone_is_refused(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(tiled.fft, "products", forgetful)
     with pytest.raises(WrongResult):
-        checked(SCIPY, problem("many", "wgrad"))
+        checked(problem("many", "wgrad"), SCIPY)
 
 
 def test_only_a_filter_declared_constant_may_be_kept() -> None:
     with pytest.raises(WrongResult, match="keeps a copy of its input w"):
-        checked(replace(KEPT, constant=()), problem("sides", "forward"))
+        checked(problem("sides", "forward"), replace(KEPT, constant=()))

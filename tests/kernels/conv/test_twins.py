@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from kernels.catalog import find, rows
-from kernels.devices import open_device
 from kernels.errors import WrongResult
 from kernels.launch import Bind, Launch
 from kernels.ops.conv.problem import Conv
@@ -19,10 +18,9 @@ from kernels.ops.conv.shape import PASSES
 from kernels.problem import Inputs
 from kernels.setting import Setting
 from kernels.variant import Variant
-from micro.worker import check as checking
+from tests.kernels.rows import CPU, checked
 from tests.soak.conv import kernels
 
-CPU = open_device("cpu")
 U = 2.0**-24
 RIGHT = find("conv", "direct")
 Arrays: TypeAlias = "dict[str, Any]"
@@ -215,9 +213,8 @@ def wrapped(twin: Twin) -> Variant[Conv]:
 def test_the_check_refuses_them(direction: str) -> None:
     problem = replace(SMALL["plain"], direction=direction)
     for name, twin in twins(problem):
-        row = wrapped(twin)
         with pytest.raises(WrongResult):
-            checking.check(CPU, problem, row, row.prepare(problem, CPU, Setting()), 1)
+            checked(problem, wrapped(twin))
             pytest.fail(f"{name} passed")
 
 
@@ -237,7 +234,7 @@ def stale(kept: str) -> Variant[Conv]:
 def test_a_stale_filter_or_image_is_refused(direction: str, kept: str, shape: Conv) -> None:
     row, problem = stale(kept), replace(shape, direction=direction)
     with pytest.raises(WrongResult, match=f"keeps a copy of its input {kept}|repeats|off by"):
-        checking.check(CPU, problem, row, row.prepare(problem, CPU, Setting()), 2)
+        checked(problem, row)
 
 
 KEEPING = [
@@ -251,7 +248,6 @@ KEEPING = [
 @pytest.mark.parametrize(("row", "problem"), KEEPING)
 def test_a_stale_spectrum_is_refused(row: Variant[Conv], problem: Conv) -> None:
     """Of a filter that nobody declared to stay the same; with that word it is right."""
-    checking.check(CPU, problem, row, row.prepare(problem, CPU, Setting()), 3)
-    undeclared = replace(row, constant=())
+    checked(problem, row)
     with pytest.raises(WrongResult, match=r"^keeps a copy of its input w|^repeats"):
-        checking.check(CPU, problem, undeclared, row.prepare(problem, CPU, Setting()), 3)
+        checked(problem, replace(row, constant=()))

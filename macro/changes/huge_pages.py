@@ -6,16 +6,16 @@ import os
 from pathlib import Path
 
 from kernels.ops.pages.problem import HUGE_PAGE, SMALL_PAGE
-from macro.changes import _heaps, _parts
+from macro.changes import _parts, heaps
 from macro.changes.base import FAULTS, Asked, Before, Change, Effect, Forecast, Seen, Step
 
-NAME, VALUE = _heaps.TUNABLES, "glibc.malloc.hugetlb=1"
+NAME, VALUE = heaps.TUNABLES, "glibc.malloc.hugetlb=1"
 ENABLED = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 SINCE = (2, 35)
 
 
 def applies(step: Step, value: str) -> str | None:
-    if _heaps.replaced(step):
+    if heaps.replaced(step):
         return "its allocator is not glibc's"
     if step.setting.heap == "keep":
         return "freed memory is kept: there are no page faults to save"
@@ -37,15 +37,15 @@ def _enabled() -> str:
 
 
 def took(before: Before, after: Seen) -> Effect:
-    there, effect = after.variables.get(NAME) == VALUE, _heaps.fewer_faults(before, after)
+    there, effect = after.variables.get(NAME) == VALUE, heaps.fewer_faults(before, after)
     return Effect(there and effect.there, f"{NAME} is {'' if there else 'not '}set; {effect.evidence}")
 
 
 def brings(asked: Asked) -> Forecast:
     """Predict the page faults that go, less what the same memory costs in large pages.
     The costs in large and in small pages are measured alone."""
-    part = _heaps.faults(asked.before, asked.after)
-    left = 1 - _heaps.new_memory(HUGE_PAGE) / _heaps.new_memory(SMALL_PAGE)
+    part = heaps.faults(asked.before, asked.after)
+    left = 1 - heaps.new_memory(HUGE_PAGE) / heaps.new_memory(SMALL_PAGE)
     return Forecast((_parts.around(part.what, left * part.seconds, left * (part.high - part.seconds), part.of),))
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from kernels.ops.gemm.problem import Gemm
-from macro.changes import _parts, _pytorch
+from macro.changes import _parts
 from macro.changes.base import FAULTS, Asked, Before, Change, Effect, Forecast, Seen, Step
 
 
 def applies(step: Step, value: str) -> str | None:
-    if why := _pytorch.refused(step, "input_gradient", True, compiled=True):
+    if why := step.refuses_knob("input_gradient", True, compiled=True):
         return why
     if step.plan.phase == "forward":
         return "there is no gradient in a forward"

@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from kernels.ops.gemm.problem import Gemm
 from kernels.ops.update.problem import Update
 from kernels.problem import Problem
-from macro.changes import _parts, _pytorch
+from macro.changes import _parts
 from macro.changes.base import FAULTS, Asked, Before, Change, Effect, Forecast, Seen, Step
 
 WGRAD, UPDATE = " wgrad", " update"  # ends of the names of rows
 
 
 def applies(step: Step, value: str) -> str | None:
-    if why := _pytorch.refused(step, "update", "in wgrad"):
+    if why := step.refuses_knob("update", "in wgrad"):
         return why
     if step.plan.phase != "step":
         return f"there is no update in a {step.plan.phase}"

@@ -9,14 +9,14 @@ from functools import partial
 
 from kernels.ops.gemm.problem import Gemm
 from kernels.problem import Problem
-from macro.changes import _parts, _pytorch
+from macro.changes import _parts
 from macro.changes.base import Asked, Before, Change, Effect, Forecast, Seen, Step
 
 SWAPPED = {"forward": ("nt", "nn"), "dgrad": ("nn", "nt")}
 
 
 def applies(step: Step, value: str) -> str | None:
-    if why := _pytorch.refused(step, "weights", "inputs x outputs"):
+    if why := step.refuses_knob("weights", "inputs x outputs"):
         return why
     return None if step.has("dense") else "the network has no dense layer"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from macro import changes
-from macro.changes import _heaps
+from macro.changes import heaps
 from tests.macro.changes.test_brings import asked
 from tests.macro.changes.test_changes import before, seen, step
 
@@ -25,25 +25,25 @@ def test_a_heap_brings_the_time_of_the_page_faults_that_go() -> None:
     [(0.0, 0.0, True), (5000.0, 5000.0, True), (5000.0, 100.0, False), (9000.0, 3000.0, False)],
 )
 def test_a_heap_that_still_grew_in_one_of_few_steps_keeps_its_memory(faults: float, error: float, there: bool) -> None:
-    assert _heaps.fewer_faults(before(), seen(faults=faults, faults_error=error)).there is there
+    assert heaps.fewer_faults(before(), seen(faults=faults, faults_error=error)).there is there
 
 
 def test_page_faults_where_there_were_none_cost_what_one_costs_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_heaps, "new_memory", lambda page: 2e-6)
+    monkeypatch.setattr(heaps, "new_memory", lambda page: 2e-6)
     none = before(faults=0.0, system=0.0)
     (more,) = changes.find("heap-jemalloc").change.brings(asked(step(), none, seen(faults=5000.0))).parts
     assert more.seconds == pytest.approx(0.01) and more.low < more.seconds < more.high
 
 
 def test_huge_pages_save_what_large_pages_cost_less(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_heaps, "new_memory", lambda page: 2e-6 if page == 4096 else 0.5e-6)
+    monkeypatch.setattr(heaps, "new_memory", lambda page: 2e-6 if page == 4096 else 0.5e-6)
     (part,) = changes.find("huge-pages").change.brings(asked(step(), before(), seen(faults=0.0))).parts
     assert part.seconds == pytest.approx(-0.75 * 0.2) and part.low < part.seconds < part.high
 
 
 @pytest.mark.parametrize(("faults", "certain"), [(10_000.0, False), (14_000.0, True), (1000.0, True)])
 def test_beside_another_change_page_faults_count_where_they_certainly_differ(faults: float, certain: bool) -> None:
-    found = _heaps.beside(before(faults_error=900.0), seen(faults=faults, faults_error=300.0))
+    found = heaps.beside(before(faults_error=900.0), seen(faults=faults, faults_error=300.0))
     assert bool(found) == certain
     assert not found or (found[0].seconds > 0) == (faults > 9000)
 

@@ -15,7 +15,7 @@ import pytest
 from kernels import users
 from kernels.devices.cpu import cores
 from macro import changes, frameworks
-from macro.changes import Named, _heaps, _parts
+from macro.changes import Named, _parts, heaps
 from macro.changes.base import FAULTS, FUNCTIONS, Asked, Change, Effect, Forecast, Part, Seen, Step
 from macro.predicting import forecast, foreseen, judged, network_step
 from macro.predicting.forecast import Foreseer
@@ -273,7 +273,7 @@ def test_of_what_two_changes_change_each_leaves_its_ratio_of_what_the_other_leav
 
 
 def test_page_faults_go_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_heaps, "new_memory", lambda page: 2e-6 if page == 4096 else 0.5e-6)
+    monkeypatch.setattr(heaps, "new_memory", lambda page: 2e-6 if page == 4096 else 0.5e-6)
     gone = seen(faults=0.0)
     parts = [
         changes.find(word).change.brings(test_brings.asked(step(), before(), gone)).parts

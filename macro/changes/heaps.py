@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from functools import cache, partial
+from dataclasses import replace
+from functools import cache
 
 from kernels.errors import SuiteError
 from kernels.heap import variables
 from kernels.libs import preload
 from kernels.ops.pages.problem import SMALL_PAGE
-from macro.changes import _alone, _parts, _products
+from macro.changes import _alone, _parts, products
 from macro.changes.base import FAULTS, Asked, Before, Change, Effect, Forecast, Part, Seen, Step
 
 MEASURED, BUDGET = 64 << 20, 2.0  # bytes and seconds of measuring what new memory costs
@@ -89,7 +90,7 @@ def allocator(word: str, about: str) -> Change:
             return "its heap is not the default any more"
         if TUNABLES in step.setting.knobs.get("variables", {}):
             return f"{TUNABLES} steers glibc's"
-        return _products.absent(word)
+        return products.absent(word)
 
     def took(before: Before, after: Seen) -> Effect:
         if preload.missing([word], before.maps) is None:
@@ -114,8 +115,7 @@ def allocator(word: str, about: str) -> Change:
 
 
 def keeps() -> Change:
-    """Return the change that makes glibc's malloc keep freed memory."""
-    from dataclasses import replace
+    """Return the change that makes glibc's malloc keep freed memory: M_MMAP_MAX 0, M_TRIM_THRESHOLD large."""
 
     def applies(step: Step, value: str) -> str | None:
         if step.setting.heap == "keep":
@@ -153,7 +153,10 @@ def keeps() -> Change:
     )
 
 
-jemalloc, tcmalloc, mimalloc = (
-    partial(allocator, word, f"{word} in place of glibc's malloc, preloaded")
-    for word in ("jemalloc", "tcmalloc", "mimalloc")
+CHANGES = (
+    keeps(),
+    *(
+        allocator(word, f"{word} in place of glibc's malloc, preloaded")
+        for word in ("jemalloc", "tcmalloc", "mimalloc")
+    ),
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from macro.explaining import own, own_request
+from macro.running import script, script_request
 from macro.watching.recording import Recording, Watched
 
 
@@ -17,7 +17,7 @@ def test_interrupt_keeps_earlier_processes(
     stop: BaseException, code: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "train.py").touch()
-    asked = own_request.request([str(tmp_path / "train.py"), "--runs", "3", "-q"])
+    asked = script_request.request([str(tmp_path / "train.py"), "--runs", "3", "-q"])
     replies: list[Any] = [([Recording({}, [Watched()])], 0), stop]
 
     def watched(*_: object) -> tuple[Sequence[Recording], int]:
@@ -26,9 +26,9 @@ def test_interrupt_keeps_earlier_processes(
             raise reply
         return reply  # type: ignore[no-any-return]
 
-    monkeypatch.setattr(own, "_watched", watched)
-    recordings, _, ended = own._recordings(asked, asked.outputs, [], lambda text: None)
+    monkeypatch.setattr(script, "_watched", watched)
+    recordings, _, ended = script._recordings(asked, asked.outputs, [], lambda text: None)
     assert (len(recordings), ended) == (1, code)
     replies.append(stop)
     with pytest.raises(type(stop)):
-        own._recordings(asked, asked.outputs, [], lambda text: None)
+        script._recordings(asked, asked.outputs, [], lambda text: None)

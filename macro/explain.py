@@ -118,11 +118,11 @@ def _side(
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; return its exit code."""
-    from macro.explaining import traced
+    from macro.explaining import device_time
     from macro.running import script, script_request
 
-    if traced.is_trace(argv):
-        return traced.main(argv)
+    if device_time.is_trace(argv):
+        return device_time.main(argv)
     return script.main(argv, command.say) if script_request.is_script(argv, parser()) else _explain(request(argv))
 
 

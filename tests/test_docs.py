@@ -13,7 +13,7 @@ import pytest
 import kernelgap
 from kernels.errors import UsageError
 from macro import explain
-from macro.explaining import traced
+from macro.explaining import device_time
 from macro.running import script_request as own
 from micro.planning.options import request
 from micro.planning.request import planned
@@ -127,8 +127,8 @@ def parsed(command: str) -> None:
     _, _, module, *words = shlex.split(command.rpartition("; ")[2])
     if module == "kernels":
         assert not words
-    elif module == "macro" and words[0] == "explain" and traced.is_trace(words[1:]):
-        traced.parser().parse_args(words[1:])
+    elif module == "macro" and words[0] == "explain" and device_time.is_trace(words[1:]):
+        device_time.parser().parse_args(words[1:])
     elif module == "macro" and own.is_script(words[1:], explain.parser()):
         own.parser().parse_args(words[1 : words.index("--") if "--" in words else None])
     elif module == "macro":

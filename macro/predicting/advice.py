@@ -17,8 +17,8 @@ from macro.changes import Named
 from macro.changes.base import Before, Step
 from macro.predicting import judged, script_step
 from macro.predicting.forecast import Foreseer
-from macro.predicting.foreseen import Foreseen
-from macro.predicting.foreseen import together as with_all
+from macro.predicting.judged import Foreseen
+from macro.predicting.judged import together as with_all
 from macro.processes import confirmed
 from micro.worker.process import POOLS
 from reports.advice import TOPIC

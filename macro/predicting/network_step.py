@@ -25,7 +25,7 @@ from macro.equality import gate
 from macro.explaining.attribute import Attribution, attribute, shared
 from macro.explaining.gap import mean
 from macro.predicting import judged
-from macro.predicting.foreseen import Foreseen
+from macro.predicting.judged import Foreseen
 from macro.processes import job
 from macro.timing import results, resume, turns
 from macro.timing.entry import TWIN, Entry, Plan, Taken

@@ -29,7 +29,7 @@ from macro.explaining.nominal import Work, work_of
 from macro.explaining.operation_work import alone
 from macro.explaining.rows import Row
 from macro.predicting import judged, network_step
-from macro.predicting.foreseen import Foreseen
+from macro.predicting.judged import Foreseen
 from macro.predicting.network_step import spread, started_with, steady, symbols
 from macro.processes.ahead import room_for
 from macro.timing import results, turns

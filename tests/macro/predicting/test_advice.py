@@ -11,7 +11,7 @@ from macro import changes
 from macro.changes import products, threads
 from macro.changes.base import Effect, Forecast, Part, Step
 from macro.predicting import advice, judged
-from macro.predicting.foreseen import Foreseen, joined, together
+from macro.predicting.judged import Foreseen, joined, together
 from macro.processes import confirmed
 from macro.processes.job import Setting
 from reports.prediction import LEFT_OUT

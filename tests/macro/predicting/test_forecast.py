@@ -17,7 +17,7 @@ from kernels.devices.cpu import cores
 from macro import changes, frameworks
 from macro.changes import Named, _parts, heaps
 from macro.changes.base import FAULTS, FUNCTIONS, Asked, Change, Effect, Forecast, Part, Seen, Step
-from macro.predicting import forecast, foreseen, judged, network_step
+from macro.predicting import forecast, judged, network_step
 from macro.predicting.forecast import Foreseer
 from macro.processes import ahead
 from macro.processes.ahead import places
@@ -262,14 +262,14 @@ def test_steps_that_are_looked_at_at_once_have_cores_of_their_own() -> None:
 
 def test_of_what_two_changes_change_each_leaves_its_ratio_of_what_the_other_leaves() -> None:
     two, better, faults = Part("gemm", -0.5, -0.51, -0.49, 1.0), Part("gemm", -0.4, -0.44, -0.36, 1.0), _parts.around
-    both, rest = foreseen.at_once([two, better, faults("page faults", -0.1, 0.02, 0.1)])
+    both, rest = judged.at_once([two, better, faults("page faults", -0.1, 0.02, 0.1)])
     assert both.seconds == pytest.approx(-0.7) and both.of == 1.0
     assert both.high - both.seconds == pytest.approx(((0.01 * 0.6) ** 2 + (0.04 * 0.5) ** 2) ** 0.5)
     assert rest == faults("page faults", -0.1, 0.02, 0.1)
     apart = [Part("gemm", -0.5, -0.6, -0.4), two]  # of one nothing is known but its sum
-    assert foreseen.at_once(apart) == apart
+    assert judged.at_once(apart) == apart
     others = [Part("the smaller ones", -2.5, -3.0, -2.0, 5.0), Part("the smaller ones", -50.0, -60.0, -40.0, 100.0)]
-    assert foreseen.at_once(others) == others  # of other kernels
+    assert judged.at_once(others) == others  # of other kernels
 
 
 def test_page_faults_go_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,16 +279,16 @@ def test_page_faults_go_once(monkeypatch: pytest.MonkeyPatch) -> None:
         changes.find(word).change.brings(test_brings.asked(step(), before(), gone)).parts
         for word in ("heap-keep", "huge-pages")
     ]
-    (both,) = foreseen.at_once([*parts[0], *parts[1]])
+    (both,) = judged.at_once([*parts[0], *parts[1]])
     assert both.seconds == pytest.approx(-0.2)  # all of the operating system's time, and no more
     assert both.high - both.seconds == pytest.approx(parts[0][0].high - parts[0][0].seconds)  # what one costs
 
 
 def test_page_faults_that_come_add_to_each_other() -> None:
     few, more = (_parts.around(_parts.PAGE_FAULTS, change, 0.3 * change, 0.01) for change in (0.3, 0.4))
-    (both,) = foreseen.at_once([few, more])
+    (both,) = judged.at_once([few, more])
     assert both.seconds == pytest.approx(0.7) and both.high - both.seconds == pytest.approx(0.21)
-    (uncertain,) = foreseen.at_once([few, _parts.around(_parts.PAGE_FAULTS, 1e-4, 3e-3, 0.01)])
+    (uncertain,) = judged.at_once([few, _parts.around(_parts.PAGE_FAULTS, 1e-4, 3e-3, 0.01)])
     assert uncertain.high - uncertain.seconds < 0.1  # and not thirty times what both bring
-    (none,) = foreseen.at_once([few, _parts.around(_parts.PAGE_FAULTS, -0.01, 0.003, 0.01)])
+    (none,) = judged.at_once([few, _parts.around(_parts.PAGE_FAULTS, -0.01, 0.003, 0.01)])
     assert none.seconds == pytest.approx(-0.01)  # where freed memory is kept none come

@@ -1,15 +1,98 @@
-"""What a process tells beside its steps against what its rows say; events made by hand."""
+"""Cross-checks from a script's process: logs, calls repeated alone, steps without a part; events made by hand."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from macro.explaining import breakdown, inside, nominal
-from macro.watching.recording import Recording
+from macro.explaining.modules import MODULE, NODE, UPDATE
+from macro.watching.perf import Sample
+from macro.watching.recording import Called, Event, Recording, Watched
 from reports.breakdown import Witness
-from tests.macro.explaining.test_knock import MODULE_B, recorded
+
+MS = 1_000_000
+STEP, ROUNDS = 20, 12  # ms, steps
+GEMM = ("mkl_blas_avx512_sgemm_kernel", "/usr/lib/libtorch_cpu.so")
+
+
+def event(name: str, start: float, end: float, sequence: int = -1, forward: int = 0) -> Event:
+    return Event(name, int(start * MS), int(end * MS), 1, sequence, 1, forward)
+
+
+def step(at: float, first: str, second: str) -> Iterator[Event]:
+    """Two layers: forward 2 ms each, backward 4 ms (two products) and 6 ms, an update of 4 ms."""
+    for i, name in enumerate((first, second)):
+        yield event(MODULE + name, at + 2 * i, at + 2 * i + 2)
+        yield event("aten::addmm", at + 2 * i, at + 2 * i + 2, 5 + i)
+    yield event(NODE + "AddmmBackward0", at + 4, at + 10, 6, 1)
+    yield event("aten::mm", at + 4, at + 10)
+    yield event(NODE + "AddmmBackward0", at + 10, at + 14, 5, 1)
+    yield event("aten::mm", at + 10, at + 11)
+    yield event("aten::mm", at + 11, at + 14)
+    yield event(UPDATE + "optimizer", at + 14, at + 18)
+
+
+def recorded(saved: float, path: str, about: dict[str, Any], names: tuple[str, str] = ("net.a", "net.b")) -> Recording:
+    """Steps of 18 ms, one a round; without `path` they take `saved` ms less."""
+    watched = Watched(rounds=list(range(ROUNDS)), period=MS, system=[0.0], faults=[0.0])
+    for number in range(ROUNDS):
+        at = 100.0 * number
+        watched.steps.append((int(at * MS), int((at + STEP) * MS), 18e-3, 0.0))
+        watched.events += step(at, *names)
+        watched.samples += [Sample(1, int((at + ms + 0.5) * MS), *GEMM) for ms in range(18)]
+    plain = [18e-3 + 1e-5 * (i % 3) for i in range(ROUNDS)]
+    watched.levels = {"P0": plain, "P3": plain, f"without {path}": [x - saved * 1e-3 for x in plain]}
+    watched.faulted = {"P0": [0.0], "P3": [0.0]}
+    made, others = [[64, 8], [8, 32]], [[8, 32], [32, 64]]
+    events = list(step(0.0, *names))
+    gradient = next(one for one in events if one.name == "aten::mm" and one.start == 11 * MS)
+    called = [Called(one, made if one is gradient else others, [], ["float"] * 2, []) for one in events]
+    program = {"script": "train.py", "threads": 1, "heap": "keep", "step": "optimizer.step()", "without": {path: about}}
+    return Recording({**program, "parameters": [["SGD", 4096, 16384]]}, [watched], None, called)
+
+
+def witness(recording: Recording) -> tuple[float | None, float, str]:
+    found = breakdown.taken_apart(recording, 1.0, breakdown.Ceilings(None, None))
+    (one,) = [x for x in found.witnesses if x.name.startswith("without")]
+    return one.attributed, one.seen, one.verdict
+
+
+MODULE_B = {"what": "module", "count": 2048, "shape": []}
+WEIGHT_A = {"what": "parameter", "count": 2048, "shape": [64, 32]}
+
+
+def test_a_module_that_is_skipped_saves_its_rows_and_its_share_of_the_update() -> None:
+    said, seen, verdict = witness(recorded(10.0, "net.b", MODULE_B))
+    assert said == pytest.approx(2e-3 + 6e-3 + 2e-3) and seen == pytest.approx(10e-3) and verdict == "agree"
+
+
+def test_a_frozen_parameter_saves_the_product_that_makes_its_gradient() -> None:
+    said, _, verdict = witness(recorded(5.0, "net.a.weight", WEIGHT_A))
+    assert said == pytest.approx(3e-3 + 2e-3) and verdict == "agree"
+
+
+def test_exchanged_labels_disagree_with_a_knock_out() -> None:
+    """What was seen does not know them."""
+    said, _, verdict = witness(recorded(10.0, "net.b", MODULE_B, names=("net.b", "net.a")))
+    assert said == pytest.approx(2e-3 + 4e-3 + 2e-3) and verdict == "disagree"
+
+
+def test_a_gradient_that_no_product_makes_cannot_be_foretold() -> None:
+    said, _, verdict = witness(recorded(5.0, "net.a.weight", {**WEIGHT_A, "shape": [3, 3]}))
+    assert (said, verdict) == (None, "cannot tell")
+
+
+def test_steps_that_differ_too_much_cannot_tell() -> None:
+    made = recorded(10.0, "net.b", MODULE_B)
+    (watched,) = made.processes
+    noisy = [x + 12e-3 * (-1) ** i for i, x in enumerate(watched.levels["without net.b"])]
+    made.processes = [replace(watched, levels={**watched.levels, "without net.b": noisy})]
+    assert witness(made)[2] == "cannot tell"
+
 
 ROW = {"row": "net.b backward", "column": "gemm"}
 
@@ -66,7 +149,7 @@ def test_with_two_threads_or_fresh_memory_nothing_is_red() -> None:
     assert witnesses(logged={"MKL SGEMM": 90e-3}, threads=2)[0].verdict == "cannot tell"
 
 
-def test_labels_that_are_exchanged_turn_it_red() -> None:
+def test_exchanged_labels_disagree_with_repeated_calls() -> None:
     (one,) = witnesses(("net.b", "net.a"), again=[{**ROW, "warm": 5e-3, "cold": 7e-3}])
     assert one.attributed == pytest.approx(2e-3, rel=0.01) and one.verdict == "disagree"
 

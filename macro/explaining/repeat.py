@@ -47,9 +47,7 @@ class Kernels:
     @property
     def command(self) -> str:
         """The command line."""
-        named = {name.replace("_", "-"): value for name, value in self.options.items()}
-        words = [f"--{name}" if value is True else f"--{name} {value}" for name, value in named.items()]
-        return " ".join([f"python -m micro.{self.benchmark}", *words])
+        return nominal.command(self.benchmark, self.options)
 
 
 @dataclass(frozen=True)

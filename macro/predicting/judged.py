@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from macro.changes import Named
 from macro.changes._parts import PAGE_FAULTS, around
@@ -16,6 +16,9 @@ from macro.timing.results import by_round, clock, times
 from reports import stats
 from reports.prediction import LEFT_OUT, NEAR, UNDECIDED
 from reports.record import Expected, Prediction
+
+if TYPE_CHECKING:
+    from reports.store import RunFile
 
 MODEL = 0.12  # of a prediction from kernels alone: its error; from 79 pairs older than docs/whatif.md's
 BETWEEN = 0.03  # of a step: the difference of two of its processes; from the same pairs
@@ -143,6 +146,20 @@ def measured(
     why = UNDECIDED if verdict is None and record.predicted else None if record.predicted else _lasting(record.reason)
     record = replace(record, reason=short or why if record.predicted else "; ".join(filter(None, (why, short))) or None)
     return replace(record, measured=brought, resolution=resolution, verdict=verdict, contest=contest)
+
+
+def recorded(
+    foreseen: Sequence[Foreseen], entries: Sequence[Entry], file: RunFile, contest: str | None, choosing: bool
+) -> list[Foreseen]:
+    """Return changes with their measurements, and write these into the run file.
+    `entries`: the unchanged step, its control run, and a step for each change."""
+    unchanged, twin, *changed = entries
+    timed = []
+    for candidate, entry in zip(foreseen, changed, strict=True):
+        prediction = measured(candidate.prediction, unchanged, twin, entry, contest, choosing)
+        file.append(prediction)
+        timed.append(replace(candidate, prediction=prediction))
+    return timed
 
 
 def _lasting(reason: str | None) -> str:

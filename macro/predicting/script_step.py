@@ -221,16 +221,7 @@ def _time(step: Step, foreseen: Sequence[Foreseen], file: RunFile, say: Say, hop
                 say(f"{entry.change or 'as it is'}: {look.gone}; what was timed until then counts")
     taken = {entry.change or "as it is": results.times(entry) for entry, _ in looks}
     file.append(Note(TOPIC, {"steps": taken, "seconds": seconds}))
-    timed = [
-        replace(
-            candidate,
-            prediction=judged.measured(candidate.prediction, unchanged, twin, entry, None, hopeless is not None),
-        )
-        for candidate, entry in zip(foreseen, changed, strict=True)
-    ]
-    for candidate in timed:
-        file.append(candidate.prediction)
-    return timed
+    return judged.recorded(foreseen, (unchanged, twin, *changed), file, None, hopeless is not None)
 
 
 def _progress(step: Step, turn: rounds.Turn, say: Say) -> None:

@@ -14,7 +14,7 @@ from macro.explaining.rows import ROLES
 from macro.explaining.rows import phase as phase_of
 from macro.watching import load, perf
 from macro.watching.recording import Recording, Watched
-from reports.breakdown import OPERATING, PEAKS, Breakdown, Part, Share, Witness, large
+from reports.explanation import OPERATING, PEAKS, Breakdown, Part, Share, Witness, large
 
 LEAST = 1e-7  # seconds of a step, below which a cell is left out of the document
 SYSTEM = ("OS memory", "OS other")

@@ -14,7 +14,7 @@ from typing import Any
 from macro.explaining import certain, modules, nominal
 from macro.watching.recording import Called, Event, Recording, Watched
 from reports import units
-from reports.breakdown import AGREES, NARROW, Breakdown, Witness
+from reports.explanation import AGREES, NARROW, Breakdown, Witness
 
 MAKE_GRADIENTS = ("gemm", "element-wise", "copy", "clear")  # kinds of the operations that make a gradient
 MOST = 3  # operations that are called again

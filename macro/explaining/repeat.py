@@ -22,8 +22,7 @@ from macro.timing import results
 from macro.timing.entry import Entry, Plan
 from macro.watching.recording import Recording
 from macro.watching.watch import Side
-from reports.breakdown import Breakdown, Fastest
-from reports.explanation import Cell, Headroom
+from reports.explanation import Breakdown, Cell, Fastest, Headroom
 
 MOST = 3  # operations that are measured
 

@@ -17,7 +17,7 @@ from macro.timing.peak import UNIT
 from macro.watching.load import Load
 from macro.watching.perf import Sample
 from macro.watching.recording import Recording, Watched
-from reports.breakdown import Breakdown, Share
+from reports.explanation import Breakdown, Share
 from tests.macro.explaining.test_inside import MODULE_B, recorded
 from tests.reports.made_step import found
 

@@ -12,7 +12,7 @@ from macro.explaining import breakdown, inside, nominal
 from macro.explaining.modules import MODULE, NODE, UPDATE
 from macro.watching.perf import Sample
 from macro.watching.recording import Called, Event, Recording, Watched
-from reports.breakdown import Witness
+from reports.explanation import Witness
 
 MS = 1_000_000
 STEP, ROUNDS = 20, 12  # ms, steps

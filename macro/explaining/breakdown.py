@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -56,7 +55,7 @@ def taken_apart(recording: Recording, took: float, ceilings: Ceilings) -> Breakd
     """Return the breakdown without its sentences."""
     import numpy as np
 
-    threads = int(recording.program.get("threads") or 1)
+    threads = recording.threads
     processes = [with_spans(process) for process in recording.processes if process.levels.get("P3")]
     attributions = [attribute(process, {}, threads) for process in processes]
     keys = sorted({key for attribution in attributions for key in attribution.cells})
@@ -68,7 +67,7 @@ def taken_apart(recording: Recording, took: float, ceilings: Ceilings) -> Breakd
     residual = step.center - sum(cell.a for cell in cells)
     shares = tuple(_shares(keys, rounds, cells, work, ceilings))
     breakdown = Breakdown(
-        name=str(recording.program["script"]).rpartition("/")[2],
+        name=recording.name,
         program=recording.program,
         threads=threads,
         clock="processor and waiting" if threads == 1 else "wall",
@@ -123,7 +122,6 @@ def _cells(
         if column == "OS memory" and not measured and faulted.get("P3"):
             done, basis = None, ""
         path, phase = place(members[0])
-        seen = sum((x.seen.get((members, column), Counter()) for x in attributions), Counter[str]()).most_common(1)
         unit = kinds.find(column).unit
         rate = done / estimate.center if done and estimate.center > 0 else None
         largest = work.largest.get((members, column))
@@ -140,7 +138,7 @@ def _cells(
                 unit=unit,
                 basis=basis,
                 rate=rate,
-                seen=seen[0][0] if seen else None,
+                seen=gap.seen((members, column), attributions),
                 calls=float(work.calls[members, column]),
                 repeat=alone_command(largest[1]) if largest else "",
                 bytes=work.bytes.get((members, column)) if unit == kinds.FLOP else None,

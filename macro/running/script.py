@@ -179,12 +179,8 @@ def _notes(
     from reports import attribution, step
 
     say("measuring what this machine can do at best")
-    counts = [int(recording.program.get("threads") or 1) for recording in recordings]
-    measured = {count: ceilings.measured(count) for count in dict.fromkeys(counts)}
-    breakdowns = [
-        breakdown.with_sentences(recording, took, measured[count])
-        for recording, count in zip(recordings, counts, strict=True)
-    ]
+    measured = {count: ceilings.measured(count) for count in dict.fromkeys(x.threads for x in recordings)}
+    breakdowns = [breakdown.with_sentences(x, took, measured[x.threads]) for x in recordings]
     if asked.kernels:
         say("measuring the largest operations by themselves")
         breakdowns = [

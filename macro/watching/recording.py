@@ -115,6 +115,16 @@ class Recording:
     called: list[Called] = field(default_factory=list)  # operations of some steps, with their shapes
     ended: str = ""  # how the program ended
 
+    @property
+    def threads(self) -> int:
+        """Threads of the program; 1 where it does not tell."""
+        return int(self.program.get("threads") or 1)
+
+    @property
+    def name(self) -> str:
+        """Name of the program's file."""
+        return str(self.program["script"]).rpartition("/")[2]
+
 
 def pairs(rounds: Sequence[Round]) -> list[Taken]:
     """Return how far each pair of processes came: their last common round, and whether both ended."""

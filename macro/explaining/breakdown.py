@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from macro.explaining import advice, certain, gap, inside, kinds, modules
+from macro.explaining import advice, certain, gap, kinds, modules, witnesses
 from macro.explaining.attribute import Attribution, Key, attribute
 from macro.explaining.nominal import Work, alone_command, work_of
 from macro.explaining.rows import ROLES
@@ -90,7 +90,7 @@ def taken_apart(recording: Recording, took: float, ceilings: Ceilings) -> Breakd
         ended=recording.ended,
         busy=load.taken([x for process in processes for x in process.load]),
     )
-    beside = *inside.witnesses(breakdown, work), *inside.knocked_out(breakdown, recording, processes)
+    beside = *witnesses.of_process(breakdown, work), *witnesses.knocked_out(breakdown, recording, processes)
     return replace(breakdown, witnesses=(*_witnesses(breakdown), *beside))
 
 

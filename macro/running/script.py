@@ -138,7 +138,7 @@ def _watched(
     scripts: Sequence[Script], outputs: Outputs, say: Callable[[str], None], keep: Callable[[Sequence[Recording]], None]
 ) -> tuple[list[Recording], int]:
     """Watch the scripts; if interrupted, return what was recorded so far, where that is enough."""
-    from macro.explaining import inside
+    from macro.explaining import witnesses
     from macro.watching import program
 
     kept: list[Sequence[Recording]] = []
@@ -156,7 +156,7 @@ def _watched(
 
     with tempfile.TemporaryDirectory(prefix="kernelgap-script-") as folder:
         try:
-            return program.watch(scripts, Path(folder), (output, errors), say, seen, inside.largest), 0
+            return program.watch(scripts, Path(folder), (output, errors), say, seen, witnesses.largest), 0
         except (KeyboardInterrupt, SystemExit) as stop:
             if not kept:
                 raise

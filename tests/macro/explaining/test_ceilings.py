@@ -18,7 +18,7 @@ from macro.watching.load import Load
 from macro.watching.perf import Sample
 from macro.watching.recording import Recording, Watched
 from reports.explanation import Breakdown, Share
-from tests.macro.explaining.test_inside import MODULE_B, recorded
+from tests.macro.explaining.test_script_witnesses import MODULE_B, recorded
 from tests.reports.made_step import found
 
 RATE = 100e9  # FLOP/s of one thread

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from macro.explaining import breakdown, inside, nominal
+from macro.explaining import breakdown, nominal
 from macro.explaining.modules import MODULE, NODE, UPDATE
+from macro.explaining.witnesses import largest, of_process
 from macro.watching.perf import Sample
 from macro.watching.recording import Called, Event, Recording, Watched
 from reports.explanation import Witness
@@ -101,12 +102,12 @@ def witnesses(names: tuple[str, str] = ("net.a", "net.b"), **program: Any) -> li
     made = recorded(10.0, "net.b", MODULE_B, names)
     made = Recording({**made.program, **program}, made.processes, None, made.called)
     found = breakdown.taken_apart(made, 1.0, breakdown.Ceilings(None, None))
-    return list(inside.witnesses(found, nominal.work_of(made.called)))
+    return list(of_process(found, nominal.work_of(made.called)))
 
 
 def test_largest_calls_are_chosen_with_what_they_were_called_with() -> None:
     """Those of which the shapes are known; the row with two products first."""
-    told = inside.largest(recorded(10.0, "net.b", MODULE_B))
+    told = largest(recorded(10.0, "net.b", MODULE_B))
     assert [(one["row"], one["column"]) for one in told] == [("net.a backward", "gemm"), ("net.b backward", "gemm")]
     assert told[0]["call"]["name"] == "aten::mm" and told[0]["call"]["types"] == ["float", "float"]
 

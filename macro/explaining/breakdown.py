@@ -65,7 +65,7 @@ def taken_apart(recording: Recording, took: float, ceilings: Ceilings) -> Breakd
     work = work_of(recording.called, ceilings.cache)
     cells = _cells(keys, rounds, attributions, work, processes)
     residual = step.center - sum(cell.a for cell in cells)
-    shares = tuple(_shares(keys, rounds, cells, work, ceilings))
+    shares, started = tuple(_shares(keys, rounds, cells, work, ceilings)), _started(recording.started)
     breakdown = Breakdown(
         name=recording.name,
         program=recording.program,
@@ -80,10 +80,10 @@ def taken_apart(recording: Recording, took: float, ceilings: Ceilings) -> Breakd
         kinds=shares,
         modules=tuple(modules.tree(cells)),
         levels={"a": _levels(processes)},
-        faults={**_faults(processes), **_started_faults(recording)},
+        faults={**_faults(processes), **({"started": started["faults"]} if started else {})},
         **gap.systems({"a": (processes, threads)}),
         closure={"a": closure(attributions, work)},
-        started=_started(recording.started),
+        started=started,
         ceilings=ceilings.named,
         types=_types(work, work.typed),
         conditions=(*_conditions(recording, processes), *_ceiling_notes(work, ceilings)),
@@ -244,25 +244,15 @@ def _ceiling_notes(work: Work, ceilings: Ceilings) -> Iterator[str]:
 
 def _levels(processes: Sequence[Watched]) -> dict[str, float]:
     """Return a step's time at each level of watching, relative to a plain step; means."""
-    import numpy as np
-
     names = sorted({x for process in processes for x in process.levels if not x.startswith("without")} - {"P0"})
-    plain = np.mean([x for process in processes for x in process.levels["P0"]])
-    return {name: float(np.mean([x for p in processes for x in p.levels.get(name, [])]) / plain) for name in names}
+    plain = gap.mean([x for process in processes for x in process.levels["P0"]])
+    return {name: gap.mean([x for p in processes for x in p.levels.get(name, [])]) / plain for name in names}
 
 
 def _faults(processes: Sequence[Watched]) -> dict[str, float]:
     """Return the page faults of a step by level."""
-    import numpy as np
-
     names = sorted({name for process in processes for name in process.faulted})
-    return {name: float(np.mean([x for p in processes for x in p.faulted.get(name, [])])) for name in names}
-
-
-def _started_faults(recording: Recording) -> dict[str, float]:
-    import numpy as np
-
-    return {} if recording.started is None else {"started": float(np.mean(recording.started.faults))}
+    return {name: gap.mean([x for p in processes for x in p.faulted.get(name, [])]) for name in names}
 
 
 def _started(started: Watched | None) -> dict[str, float]:
@@ -273,7 +263,7 @@ def _started(started: Watched | None) -> dict[str, float]:
         return {}
     estimate = certain.estimate([np.array(started.levels["P0"])])
     low, high = certain.time_ends(estimate)
-    return {"seconds": estimate.center, "low": low, "high": high, "faults": float(np.mean(started.faults))}
+    return {"seconds": estimate.center, "low": low, "high": high, "faults": gap.mean(started.faults)}
 
 
 def closure(attributions: Sequence[Attribution], work: Work) -> dict[str, float | None]:

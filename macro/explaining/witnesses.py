@@ -8,12 +8,15 @@ others; what they save is compared with their rows.
 from __future__ import annotations
 
 import bisect
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from statistics import median, stdev
 from typing import Any
 
 from macro.explaining import certain, modules, nominal
 from macro.explaining.attribute import Attribution, split
+from macro.explaining.gap import mean
 from macro.explaining.rows import OUTSIDE, Row, called, together
 from macro.watching.recording import Called, Event, Recording, Watched
 from macro.watching.watch import Side
@@ -35,38 +38,32 @@ def agreement(
 ) -> list[Agreement]:
     """Compare trace and replay, for each row of at least a twentieth of the step.
     `name`: of the side, a or b."""
-    import numpy as np
-
-    step = float(np.mean([np.mean(process.levels["P0"]) for process in side.processes]))
+    step = mean([mean(process.levels["P0"]) for process in side.processes])
     traced: dict[tuple[str, ...], list[float]] = {}
     for process in attributions:
         for rows, seconds in _by_round(process).items():
             traced.setdefault(rows, []).extend(seconds)
     replayed = _replayed(side, group, by_name)
     agreements = []
-    for rows, seconds in sorted(traced.items(), key=lambda item: -float(np.mean(item[1]))):
-        mean = float(np.mean(seconds))
-        if mean < LARGE * step or rows == (OUTSIDE,):
+    for rows, seconds in sorted(traced.items(), key=lambda item: -mean(item[1])):
+        if mean(seconds) < LARGE * step or rows == (OUTSIDE,):
             continue
         again = replayed.get(rows)
         if again is None:
             verdict, sigma = "one witness", _error(seconds)
         else:
             verdict, sigma = equivalent(seconds, again)
-        replay = None if again is None else float(np.mean(again))
-        agreements.append(Agreement(name, called(rows, by_name), mean, replay, sigma, verdict))
+        replay = None if again is None else mean(again)
+        agreements.append(Agreement(name, called(rows, by_name), mean(seconds), replay, sigma, verdict))
     return agreements
 
 
 def equivalent(seconds: Sequence[float], again: Sequence[float]) -> tuple[str, float]:
     """Test whether two means differ by less than a tenth of the first; return verdict and standard error.
     Two one-sided tests of 5 % (Schuirmann 1987); `cannot tell` where the 90 % interval reaches over the margin."""
-    import numpy as np
-
-    mean = float(np.mean(seconds))
-    margin, difference = WITHIN * mean, float(np.mean(again)) - mean
+    margin, difference = WITHIN * mean(seconds), mean(again) - mean(seconds)
     errors = _error(seconds), _error(again)
-    sigma = float(np.hypot(*errors))
+    sigma = math.hypot(*errors)
     if min(len(seconds), len(again)) < 2:
         return "cannot tell", sigma
     half = stats.quantile(_degrees(errors, (len(seconds), len(again))), 1 - ERROR) * sigma
@@ -77,9 +74,7 @@ def equivalent(seconds: Sequence[float], again: Sequence[float]) -> tuple[str, f
 
 def _error(seconds: Sequence[float]) -> float:
     """Return the standard error of the mean."""
-    import numpy as np
-
-    return float(np.std(seconds, ddof=1) / len(seconds) ** 0.5) if len(seconds) > 1 else 0.0
+    return stdev(seconds) / len(seconds) ** 0.5 if len(seconds) > 1 else 0.0
 
 
 def _degrees(errors: Sequence[float], counts: Sequence[int]) -> float:
@@ -120,8 +115,6 @@ def _replayed(
 
 def closure(side: Side) -> dict[str, float | None]:
     """Return the sum of replayed calls over the plain step beside it, with and without frees."""
-    import numpy as np
-
     pairs = [(process, beside, row) for process in side.processes for beside, row in process.replays]
     if not pairs:
         return {"replay": None, "replay without frees": None}
@@ -130,8 +123,8 @@ def closure(side: Side) -> dict[str, float | None]:
         for p, beside, row in pairs
     ]
     return {
-        "replay": float(np.median([total / beside for _, total, beside in free])),
-        "replay without frees": float(np.median([(total - freed) / beside for freed, total, beside in free])),
+        "replay": median(total / beside for _, total, beside in free),
+        "replay without frees": median((total - freed) / beside for freed, total, beside in free),
     }
 
 

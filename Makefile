@@ -70,7 +70,7 @@ reference: .venv/done ## PyTorch's step against JAX's in both networks, five pro
 	  sed -i '/"topic":"watched"/d' reports/reference/macro/explain-$$net.jsonl; rm -f reports/reference/macro/explain-$$net-?.kg; done
 
 golden: .venv/done ## rewrite the expected output of runs on the fake device and of stand-in frameworks; read the diff
-	GOLDEN=write $(BIN)/python -m pytest tests/golden tests/macro/test_golden.py tests/macro/explaining/test_documents.py
+	GOLDEN=write $(BIN)/python -m pytest tests/golden tests/macro/test_golden.py tests/macro/explaining/test_document.py
 
 docs: .venv/done ## rewrite the pages that come from the code
 	$(BIN)/python docs/generate.py

@@ -68,3 +68,8 @@ def choice(word: str, choices: Iterable[str], most: int | None = None) -> str:
 def summary(error: BaseException) -> str:
     """Return an exception's type and first line on one line."""
     return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+
+
+def stop_code(stop: BaseException) -> int:
+    """Return the exit code of a command that an interrupt or a signal stopped."""
+    return int(str(stop.code)) if isinstance(stop, SystemExit) else 130

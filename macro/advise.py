@@ -33,9 +33,9 @@ def _with_shell(options: argparse.ArgumentParser) -> argparse.ArgumentParser:
 
 def _words(argv: Sequence[str]) -> tuple[argparse.Namespace, Step, float]:
     """Parse the options; return them, the step, and seconds of the budget. Raises UsageError."""
-    from macro.explaining.own_request import is_own, split
+    from macro.running.script_request import is_script, split
 
-    if not is_own(argv, parser()):
+    if not is_script(argv, parser()):
         words = parser().parse_args(argv)
         return words, *whatif.step_of(words)
     options, arguments = split(argv)

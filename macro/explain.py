@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -119,32 +118,24 @@ def _side(
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; return its exit code."""
-    from macro.explaining import own, own_request, traced
+    from macro.explaining import device_time
+    from macro.running import script, script_request
 
-    if traced.is_trace(argv):
-        return traced.main(argv)
-    return own.main(argv, command.say) if own_request.is_own(argv, parser()) else _explain(request(argv))
+    if device_time.is_trace(argv):
+        return device_time.main(argv)
+    return script.main(argv, command.say) if script_request.is_script(argv, parser()) else _explain(request(argv))
 
 
 def _explain(asked: ExplainRequest) -> int:
-    from kernels.devices import open_device
-    from macro.explaining import measure, own
-    from macro.running import on_device
+    from macro.explaining import measure
+    from macro.running import on_device, script, session
     from macro.watching import resume
-    from micro.command import environment as machine
-    from micro.command.outputs import open_outputs
-    from micro.command.session import open_run_file
 
     outputs, say = asked.outputs, partial(command.say, asked.outputs.quiet)
     entries = [side.entry for side in asked.sides]
     if any(entry.setting.device != "cpu" for entry in entries):
         return on_device.main(asked.plan, entries, outputs, say)
-    with ExitStack() as stack:
-        streams = open_outputs(outputs, stack)
-        environment = machine.environment([open_device("cpu")], machine.command_line())
-        planned = resume.planned(asked.plan, asked.sides, asked.kernels)
-        file = open_run_file(outputs.output, environment, outputs.resume, [planned])
-        stack.callback(file.close)
+    with session.opened(outputs, [resume.planned(asked.plan, asked.sides, asked.kernels)]) as (file, streams):
         kept, code = measure.Kept(asked.plan, asked.sides, file, None if outputs.quiet else say), 0
         note = measure.finished(file.run)
         if note:
@@ -155,7 +146,7 @@ def _explain(asked: ExplainRequest) -> int:
                 code = code or int(not measure.keep_recordings(kept.plan, kept.sides, file.path, say))
         if kept.full:
             outputs, code = replace(outputs, output=None), code or 1
-        return own.say_all(replace(file.run, notes=(note,)), outputs, streams) or code
+        return script.say_all(replace(file.run, notes=(note,)), outputs, streams) or code
 
 
 def _pair(values: list[Value], option: str) -> list[Value]:

@@ -41,7 +41,7 @@ def _with_changes(options: argparse.ArgumentParser) -> argparse.ArgumentParser:
 
 def script_options(name: str, about: str | None, budget: str, shares: str) -> argparse.ArgumentParser:
     """Return the options of a command that changes a user's script. `shares`: of its budget."""
-    from macro.explaining.own_request import add_script
+    from macro.running.script_request import add_script
     from reports.parser import OneLineParser
 
     options = OneLineParser(f"python -m macro {name}", description=about, epilog=EPILOG, allow_abbrev=False)
@@ -54,11 +54,11 @@ def script_options(name: str, about: str | None, budget: str, shares: str) -> ar
 def script_step(words: argparse.Namespace, arguments: Sequence[str]) -> tuple[Step, float]:
     """Return a program's unchanged step, on its initial heap, and seconds of the budget. Raises UsageError."""
     from macro.changes.base import Step
-    from macro.explaining.own_request import script_of
     from macro.frameworks import find
     from macro.networks.base import chain
     from macro.predicting import network_step
     from macro.processes.job import Setting
+    from macro.running.script_request import script_of
     from macro.timing.entry import Plan
 
     if words.script.suffix != ".py":
@@ -134,9 +134,9 @@ class WhatIfRequest:
 
 def request(argv: Sequence[str]) -> WhatIfRequest:
     """Parse the words of the command. Raises UsageError."""
-    from macro.explaining.own_request import is_own, split
+    from macro.running.script_request import is_script, split
 
-    if is_own(argv, parser()):
+    if is_script(argv, parser()):
         options, arguments = split(argv)
         words = _with_changes(script_options("whatif", __doc__, "2m", SHARES)).parse_intermixed_args(options)
         _refuse_framework(words)

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 
-from reports import advice, attribution, prediction, step, table, units
+from reports import attribution, prediction, step, table, units
 from reports.record import Comparison, Result, Run
 
 ROUND, WATCHED = "round", "watched"  # topics of the notes that keep rounds of `macro run` and of `macro explain`
@@ -85,7 +85,7 @@ def texts(run: Run) -> list[str]:
     """Return all texts of a run, in the order in which they are printed."""
     predictions = [prediction.text(run.predictions)] if run.predictions else []
     steps = [*map(attribution.text, attribution.of(run)), *map(step.text, step.of(run))]
-    return [*steps, *tables(run), *advice.texts(run), *predictions]
+    return [*steps, *tables(run), *prediction.advice(run), *predictions]
 
 
 def tables(run: Run) -> list[str]:

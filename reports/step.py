@@ -7,7 +7,7 @@ from typing import Any
 
 from reports import busy, units
 from reports.attribution import Unit, aligned
-from reports.breakdown import OPERATING, Breakdown, Fastest, Module, Share, in_type
+from reports.explanation import OPERATING, Breakdown, Fastest, Module, Share, in_type
 from reports.quality import NOWHERE, UNNAMED, Measure, graded
 from reports.record import Note, Run
 from reports.store import Unreadable

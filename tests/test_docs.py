@@ -13,8 +13,8 @@ import pytest
 import kernelgap
 from kernels.errors import UsageError
 from macro import explain
-from macro.explaining import own_request as own
-from macro.explaining import traced
+from macro.explaining import device_time
+from macro.running import script_request as own
 from micro.planning.options import request
 from micro.planning.request import planned
 from tests.conftest import load
@@ -88,7 +88,7 @@ def test_commands(name: str, text: str, tmp_path: Path) -> None:
             words = ["python", "-m", *INSTALLED[words[1]], *words[2:]]
             command = shlex.join(words)
         assert words[:2] == ["python", "-m"], f"{command}: neither a command of ours nor one CI runs"
-        if own.is_own(words[4:], explain.parser()) and words[2:4] == ["macro", "explain"]:
+        if own.is_script(words[4:], explain.parser()) and words[2:4] == ["macro", "explain"]:
             parsed(command)  # its script is the reader's
             continue
         fake = ["--device", "fake"] if words[2] == "micro.gemm" and "--device" not in words else []
@@ -127,9 +127,9 @@ def parsed(command: str) -> None:
     _, _, module, *words = shlex.split(command.rpartition("; ")[2])
     if module == "kernels":
         assert not words
-    elif module == "macro" and words[0] == "explain" and traced.is_trace(words[1:]):
-        traced.parser().parse_args(words[1:])
-    elif module == "macro" and own.is_own(words[1:], explain.parser()):
+    elif module == "macro" and words[0] == "explain" and device_time.is_trace(words[1:]):
+        device_time.parser().parse_args(words[1:])
+    elif module == "macro" and own.is_script(words[1:], explain.parser()):
         own.parser().parse_args(words[1 : words.index("--") if "--" in words else None])
     elif module == "macro":
         importlib.import_module(f"macro.{words[0]}").parser().parse_args(words[1:])

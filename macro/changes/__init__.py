@@ -1,9 +1,10 @@
-"""Changes of a step, one per file, named after it with - for _; a user's file.py has a CHANGE."""
+"""Changes of a step: a file has a CHANGE, or CHANGES of one kind; a user's file.py has a CHANGE."""
 
 from __future__ import annotations
 
 import functools
 import importlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,10 +49,18 @@ class Named:
         return self.change.make(step, self.value)
 
 
+@functools.cache
+def _suite() -> Mapping[str, Change]:
+    """Return the suite's changes by name."""
+    files = sorted(path.stem for path in Path(__file__).parent.glob("[a-z]*.py") if path.stem != "base")
+    modules = [importlib.import_module(f"{__name__}.{name}") for name in files]
+    changes = [change for x in modules for change in getattr(x, "CHANGES", None) or (x.CHANGE,)]
+    return {change.name: change for change in sorted(changes, key=lambda change: change.name)}
+
+
 def names() -> list[str]:
     """Return the names of all changes."""
-    paths = Path(__file__).parent.glob("[a-z]*.py")
-    return sorted(path.stem.replace("_", "-") for path in paths if path.stem != "base")
+    return list(_suite())
 
 
 def find(text: str) -> Named:
@@ -65,13 +74,11 @@ def find(text: str) -> Named:
     return Named(change, value, file)
 
 
-@functools.cache
 def known(name: str) -> Change:
     """Return the suite's change `name`. Raises UsageError."""
-    if name not in names():
+    if name not in _suite():
         raise UsageError(f"{name}: there is no such change: {choice(name, names())} (or a file.py of your own)")
-    change: Change = importlib.import_module(f"{__name__}.{name.replace('-', '_')}").CHANGE
-    return change
+    return _suite()[name]
 
 
 @functools.cache

@@ -7,12 +7,12 @@ from functools import partial
 
 from kernels.ops.conv.problem import Conv
 from kernels.problem import Problem
-from macro.changes import _parts, _pytorch
+from macro.changes import _parts
 from macro.changes.base import FAULTS, Asked, Before, Change, Effect, Forecast, Seen, Step
 
 
 def applies(step: Step, value: str) -> str | None:
-    if why := _pytorch.refused(step, "channels_last", True):
+    if why := step.refuses_knob("channels_last", True):
         return why
     if not step.has("conv"):
         return "the network has no images between its layers"

@@ -6,7 +6,7 @@ from kernels import isa
 from kernels.devices.cpu import instruction_sets
 from kernels.errors import UsageError
 from kernels.openmp import NAMED
-from macro.changes import _parts, _products
+from macro.changes import _parts, products
 from macro.changes.base import FUNCTIONS, Asked, Before, Change, Effect, Forecast, Seen, Step
 
 
@@ -27,7 +27,7 @@ def took(before: Before, after: Seen) -> Effect:
     different = [(name, was.get(name), now.get(name)) for name in names if was.get(name) != now.get(name)]
     if different:
         return Effect(True, "; ".join(f"{name} {a}, now {b}" for name, a, b in different))
-    return _products.others(before, after)
+    return products.others(before, after)
 
 
 def brings(asked: Asked) -> Forecast:

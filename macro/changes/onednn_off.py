@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from macro.changes import _parts, _products, _pytorch
+from macro.changes import _parts, products
 from macro.changes.base import Asked, Before, Change, Effect, Forecast, Seen, Step
 
 # Variables of other rows; on by default in TensorFlow's wheels on x86-64, built into MXNet's.
@@ -24,7 +24,7 @@ def applies(step: Step, value: str) -> str | None:
     if step.row in SWITCHES:
         name, off = SWITCHES[step.row]
         return "it is made already" if step.setting.knobs.get("variables", {}).get(name) == off else None
-    if why := _pytorch.refused(step, "onednn", False):
+    if why := step.refuses_knob("onednn", False):
         return why
     if not step.has("conv"):
         return "only convolutions are oneDNN's, and the network has none"
@@ -46,7 +46,7 @@ def took(before: Before, after: Seen) -> Effect:
     was, now = (x.identity.get("dnn") for x in (before, after))
     if was and not now:
         return Effect(True, f"{was} before; with it the framework says that it has none")
-    return _products.gone(before, after, FUNCTIONS, "oneDNN's functions")
+    return products.gone(before, after, FUNCTIONS, "oneDNN's functions")
 
 
 def brings(asked: Asked) -> Forecast:

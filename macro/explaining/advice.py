@@ -10,7 +10,7 @@ from kernels.heap import POLICIES
 from macro.explaining import kinds
 from macro.explaining.modules import PHASES
 from reports import busy
-from reports.breakdown import Breakdown, Module, Share, in_type, large
+from reports.explanation import Breakdown, Module, Share, in_type, large
 from reports.units import scaled, seconds, signed
 
 LARGE = 0.05  # of a step: a kind or a module that is worth naming

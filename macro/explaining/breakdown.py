@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from macro.explaining import advice, certain, gap, inside, kinds, modules
+from macro.explaining import advice, certain, gap, kinds, modules, witnesses
 from macro.explaining.attribute import Attribution, Key, attribute
 from macro.explaining.nominal import Work, alone_command, work_of
 from macro.explaining.rows import ROLES
 from macro.explaining.rows import phase as phase_of
 from macro.watching import load, perf
 from macro.watching.recording import Recording, Watched
-from reports.breakdown import OPERATING, PEAKS, Breakdown, Part, Share, Witness, large
+from reports.explanation import OPERATING, PEAKS, Breakdown, Part, Share, Witness, large
 
 LEAST = 1e-7  # seconds of a step, below which a cell is left out of the document
 SYSTEM = ("OS memory", "OS other")
@@ -56,7 +55,7 @@ def taken_apart(recording: Recording, took: float, ceilings: Ceilings) -> Breakd
     """Return the breakdown without its sentences."""
     import numpy as np
 
-    threads = int(recording.program.get("threads") or 1)
+    threads = recording.threads
     processes = [with_spans(process) for process in recording.processes if process.levels.get("P3")]
     attributions = [attribute(process, {}, threads) for process in processes]
     keys = sorted({key for attribution in attributions for key in attribution.cells})
@@ -66,9 +65,9 @@ def taken_apart(recording: Recording, took: float, ceilings: Ceilings) -> Breakd
     work = work_of(recording.called, ceilings.cache)
     cells = _cells(keys, rounds, attributions, work, processes)
     residual = step.center - sum(cell.a for cell in cells)
-    shares = tuple(_shares(keys, rounds, cells, work, ceilings))
+    shares, started = tuple(_shares(keys, rounds, cells, work, ceilings)), _started(recording.started)
     breakdown = Breakdown(
-        name=str(recording.program["script"]).rpartition("/")[2],
+        name=recording.name,
         program=recording.program,
         threads=threads,
         clock="processor and waiting" if threads == 1 else "wall",
@@ -81,17 +80,17 @@ def taken_apart(recording: Recording, took: float, ceilings: Ceilings) -> Breakd
         kinds=shares,
         modules=tuple(modules.tree(cells)),
         levels={"a": _levels(processes)},
-        faults={**_faults(processes), **_started_faults(recording)},
+        faults={**_faults(processes), **({"started": started["faults"]} if started else {})},
         **gap.systems({"a": (processes, threads)}),
         closure={"a": closure(attributions, work)},
-        started=_started(recording.started),
+        started=started,
         ceilings=ceilings.named,
         types=_types(work, work.typed),
         conditions=(*_conditions(recording, processes), *_ceiling_notes(work, ceilings)),
         ended=recording.ended,
         busy=load.taken([x for process in processes for x in process.load]),
     )
-    beside = *inside.witnesses(breakdown, work), *inside.knocked_out(breakdown, recording, processes)
+    beside = *witnesses.of_process(breakdown, work), *witnesses.knocked_out(breakdown, recording, processes)
     return replace(breakdown, witnesses=(*_witnesses(breakdown), *beside))
 
 
@@ -123,7 +122,6 @@ def _cells(
         if column == "OS memory" and not measured and faulted.get("P3"):
             done, basis = None, ""
         path, phase = place(members[0])
-        seen = sum((x.seen.get((members, column), Counter()) for x in attributions), Counter[str]()).most_common(1)
         unit = kinds.find(column).unit
         rate = done / estimate.center if done and estimate.center > 0 else None
         largest = work.largest.get((members, column))
@@ -140,7 +138,7 @@ def _cells(
                 unit=unit,
                 basis=basis,
                 rate=rate,
-                seen=seen[0][0] if seen else None,
+                seen=gap.seen((members, column), attributions),
                 calls=float(work.calls[members, column]),
                 repeat=alone_command(largest[1]) if largest else "",
                 bytes=work.bytes.get((members, column)) if unit == kinds.FLOP else None,
@@ -246,25 +244,15 @@ def _ceiling_notes(work: Work, ceilings: Ceilings) -> Iterator[str]:
 
 def _levels(processes: Sequence[Watched]) -> dict[str, float]:
     """Return a step's time at each level of watching, relative to a plain step; means."""
-    import numpy as np
-
     names = sorted({x for process in processes for x in process.levels if not x.startswith("without")} - {"P0"})
-    plain = np.mean([x for process in processes for x in process.levels["P0"]])
-    return {name: float(np.mean([x for p in processes for x in p.levels.get(name, [])]) / plain) for name in names}
+    plain = gap.mean([x for process in processes for x in process.levels["P0"]])
+    return {name: gap.mean([x for p in processes for x in p.levels.get(name, [])]) / plain for name in names}
 
 
 def _faults(processes: Sequence[Watched]) -> dict[str, float]:
     """Return the page faults of a step by level."""
-    import numpy as np
-
     names = sorted({name for process in processes for name in process.faulted})
-    return {name: float(np.mean([x for p in processes for x in p.faulted.get(name, [])])) for name in names}
-
-
-def _started_faults(recording: Recording) -> dict[str, float]:
-    import numpy as np
-
-    return {} if recording.started is None else {"started": float(np.mean(recording.started.faults))}
+    return {name: gap.mean([x for p in processes for x in p.faulted.get(name, [])]) for name in names}
 
 
 def _started(started: Watched | None) -> dict[str, float]:
@@ -275,7 +263,7 @@ def _started(started: Watched | None) -> dict[str, float]:
         return {}
     estimate = certain.estimate([np.array(started.levels["P0"])])
     low, high = certain.time_ends(estimate)
-    return {"seconds": estimate.center, "low": low, "high": high, "faults": float(np.mean(started.faults))}
+    return {"seconds": estimate.center, "low": low, "high": high, "faults": gap.mean(started.faults)}
 
 
 def closure(attributions: Sequence[Attribution], work: Work) -> dict[str, float | None]:

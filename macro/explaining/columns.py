@@ -12,6 +12,12 @@ from pathlib import Path, PurePath
 from kernels import ops
 from macro.explaining import kinds
 
+
+def _compiled(*rules: tuple[str, str]) -> tuple[tuple[re.Pattern[str], str], ...]:
+    """Return the pattern and the column of each rule."""
+    return tuple((re.compile(pattern), column) for column, pattern in rules)
+
+
 SYSTEM = re.compile(r"^\[(kernel|guest)|\.ko$")
 LIBC = re.compile(r"^lib(c|c-\d.*|pthread|pthread-.*)\.so|^ld-linux|^ld-\d")
 SUITE = re.compile(r"^(?P<source>\w+?)-[0-9a-f]{24}\.so$")  # as kernels.build names what it compiles
@@ -33,16 +39,14 @@ BY_KERNEL = (
     (TICKS, "OS other"),
     (WAITS, "spin"),
 )  # the rest is interrupts, system calls and files
-BY_LIBC = (
-    (re.compile(r"mem(cpy|move)"), "copy"),
-    (re.compile(r"memset|bzero"), "clear"),
+BY_LIBC = _compiled(
+    ("copy", r"mem(cpy|move)"),
+    ("clear", r"memset|bzero"),
     (
-        re.compile(
-            r"malloc|calloc|realloc|free|memalign|unlink_chunk|tcache|sysmalloc|systrim|arena|madvise|munmap|mmap|s?brk"
-        ),
         "malloc",
+        r"malloc|calloc|realloc|free|memalign|unlink_chunk|tcache|sysmalloc|systrim|arena|madvise|munmap|mmap|s?brk",
     ),
-    (re.compile(r"yield|futex|pthread|lll_|cond_|clock_nanosleep|sem_"), "spin"),
+    ("spin", r"yield|futex|pthread|lll_|cond_|clock_nanosleep|sem_"),
 )
 BY_OP = {
     "gemm": "gemm",
@@ -54,94 +58,59 @@ BY_OP = {
     "norm": "normalization",
     "pool": "pooling",
 }
-BY_SYMBOL = (
+BY_SYMBOL = _compiled(
+    ("tracer", r"libkineto|torch::(autograd::)?profiler|RecordFunction|record_function|RecordQueue|StepCallbacks"),
+    ("copy", r"^(_contig_|raw_array_(assign|copy)|PyArray_(TransferNDim|GetStridedCopy))"),  # NumPy's own
+    ("interpreter", r"^(_?Py[A-Z_]|_PyEval|PyObject|npyiter|array_|ufunc_|PyUFunc|PyArray|npy_|unpack_indices)"),
     (
-        re.compile(r"libkineto|torch::(autograd::)?profiler|RecordFunction|record_function|RecordQueue|StepCallbacks"),
-        "tracer",
-    ),
-    (re.compile(r"^(_contig_|raw_array_(assign|copy)|PyArray_(TransferNDim|GetStridedCopy))"), "copy"),  # NumPy's own
-    (
-        re.compile(r"^(_?Py[A-Z_]|_PyEval|PyObject|npyiter|array_|ufunc_|PyUFunc|PyArray|npy_|unpack_indices)"),
-        "interpreter",
-    ),
-    (
-        re.compile(
-            r"barrier|gomp_.*wait|gomp_team|kmp_.*(wait|yield|suspend|release|flag)|blas_thread_server|exec_blas|"
-            r"do_spin|cpu_relax|WaitForWork|Eigen::EventCount|Mutex::|futex",
-            re.I,
-        ),
         "spin",
+        r"(?i)barrier|gomp_.*wait|gomp_team|kmp_.*(wait|yield|suspend|release|flag)|blas_thread_server|exec_blas|"
+        r"do_spin|cpu_relax|WaitForWork|Eigen::EventCount|Mutex::|futex",
     ),
+    ("random numbers", r"(?i)bernoulli|random64|random_from_to|mt19937|normal_fill|normal_distribution|philox|rng_"),
+    ("layout reorder", r"(?i)jit_.*(reorder|single_blk)|simple_reorder|reorder_kernel|nchw_to|nhwc_to"),
     (
-        re.compile(r"bernoulli|random64|random_from_to|mt19937|normal_fill|normal_distribution|philox|rng_", re.I),
-        "random numbers",
-    ),
-    (re.compile(r"jit_.*(reorder|single_blk)|simple_reorder|reorder_kernel|nchw_to|nhwc_to", re.I), "layout reorder"),
-    (
-        re.compile(
-            r"([io][nt]copy)|scopy_|gemm_pack|pack_(lhs|rhs|[ab])|ynn::transpose|_copy_[ab]|gemm_copy|"
-            r"pack(ing|ed)?_|jit_.*(trans|copy_f32|pack)|(a|b)copy",
-            re.I,
-        ),
         "packing",
+        r"(?i)([io][nt]copy)|scopy_|gemm_pack|pack_(lhs|rhs|[ab])|ynn::transpose|_copy_[ab]|gemm_copy|"
+        r"pack(ing|ed)?_|jit_.*(trans|copy_f32|pack)|(a|b)copy",
     ),
+    ("normalization", r"(?i)batch_?norm|layer_?norm|group_?norm|rms_?norm|bnorm|WelfordOps|RowwiseMoments"),
+    ("pooling", r"(?i)max_?pool|avg_?pool|adaptive_.*pool|jit_uni_pool"),
+    ("attention", r"(?i)flash_attention|scaled_dot_product|sdpa"),
+    ("embedding", r"(?i)embedding"),
     (
-        re.compile(r"batch_?norm|layer_?norm|group_?norm|rms_?norm|bnorm|WelfordOps|RowwiseMoments", re.I),
-        "normalization",
-    ),
-    (re.compile(r"max_?pool|avg_?pool|adaptive_.*pool|jit_uni_pool", re.I), "pooling"),
-    (re.compile(r"flash_attention|scaled_dot_product|sdpa", re.I), "attention"),
-    (re.compile(r"embedding", re.I), "embedding"),
-    (
-        re.compile(
-            r"conv\w*_(fwd|bwd|kernel)|brgconv|brg_conv|im2col|col2im|jit_.*conv|_conv_|depthwise|winograd", re.I
-        ),
         "convolution",
+        r"(?i)conv\w*_(fwd|bwd|kernel)|brgconv|brg_conv|im2col|col2im|jit_.*conv|_conv_|depthwise|winograd",
     ),
-    (re.compile(r"rnn_|lstm_|gru_", re.I), "recurrent cell"),
+    ("recurrent cell", r"(?i)rnn_|lstm_|gru_"),
+    ("gemm", r"(?i)gemm|gemv|brgemm|dot_fp32|ynn::dot|contraction|gebp|gemm_kernel|inner_product|matmul|sger|sdot"),
+    ("malloc", r"operator (new|delete)|c10::(alloc_cpu|free_cpu)|c10::\w*Allocator|MemoryReporter"),
+    ("softmax and loss", r"(?i)softmax|logsumexp|nll_loss|cross_?entropy|xent"),
     (
-        re.compile(
-            r"gemm|gemv|brgemm|dot_fp32|ynn::dot|contraction|gebp|gemm_kernel|inner_product|matmul|sger|"
-            r"sdot",
-            re.I,
-        ),
-        "gemm",
-    ),
-    (re.compile(r"operator (new|delete)|c10::(alloc_cpu|free_cpu)|c10::\w*Allocator|MemoryReporter"), "malloc"),
-    (re.compile(r"softmax|logsumexp|nll_loss|cross_?entropy|xent", re.I), "softmax and loss"),
-    (
-        re.compile(
-            r"sgd|ApplyGradient|Apply(Momentum|Ada|RMSProp)|optimizer|nag_?mom|nesterov|(?<![a-z])adam|adagrad|rms_?prop",
-            re.I,
-        ),
         "optimizer",
+        r"(?i)sgd|ApplyGradient|Apply(Momentum|Ada|RMSProp)|optimizer|nag_?mom|nesterov|(?<![a-z])adam|adagrad|rms_?prop",
     ),
-    (re.compile(r"reduc|_sum\b|pairwise_sum|\bsum_|cascade_sum", re.I), "reduction"),
-    (re.compile(r"memcpy|memmove|copy_kernel|direct_copy|_copy\b|CopyTensor|strided_to|_aligned_", re.I), "copy"),
-    (re.compile(r"memset|fill_kernel|zero_", re.I), "clear"),
+    ("reduction", r"(?i)reduc|_sum\b|pairwise_sum|\bsum_|cascade_sum"),
+    ("copy", r"(?i)memcpy|memmove|copy_kernel|direct_copy|_copy\b|CopyTensor|strided_to|_aligned_"),
+    ("clear", r"(?i)memset|fill_kernel|zero_"),
     (
-        re.compile(
-            r"vectorized|VectorizedLoop|TensorIterator|loop2d|eltwise|EvalRange|TensorExecutor|EvalPacket|PacketOp|"
-            r"(FLOAT|DOUBLE|BOOL|INT)_\w+|simd_exp|vsExp|vml|v[sd](Exp|Tanh)|Sleef|expf?\b|tanhf?\b|sigmoid|relu|"
-            r"axpy|scal\b|binary_op|unary_op|jit_uni",
-            re.I,
-        ),
         "element-wise",
+        r"(?i)vectorized|VectorizedLoop|TensorIterator|loop2d|eltwise|EvalRange|TensorExecutor|EvalPacket|PacketOp|"
+        r"(FLOAT|DOUBLE|BOOL|INT)_\w+|simd_exp|vsExp|vml|v[sd](Exp|Tanh)|Sleef|expf?\b|tanhf?\b|sigmoid|relu|"
+        r"axpy|scal\b|binary_op|unary_op|jit_uni",
     ),
+    # What a framework does around kernels, by name: all else of its libraries is what the operation around it is.
     (
-        # What a framework does around kernels, by name: all else of its libraries is what the operation around it is.
-        re.compile(
-            r"c10::(impl|Dispatcher|intrusive|TensorImpl|StorageImpl|SymInt|IValue|OperatorHandle|KernelFunction|"
-            r"DispatchKey|ivalue|GradMode|AutoGradMode|InferenceMode|SmallVector|cuda|detail)|"
-            r"at::(_ops::|redispatch|Tensor(Base|::|IteratorBase|IteratorConfig|Geometry)|detail::|native::(empty|"
-            r"resize|as_strided|view|expand|permute|transpose|squeeze|unsqueeze|select|slice|reshape|detach|alias|t\b|is_\w+)|"
-            r"infer_size|namedinference|globalContext|internal::|meta::|\(anonymous namespace\)::(structured_|"
-            r"wrapper_)|parallel_for|ThreadLocal\w*|RecordFunction|getStepCallbacks)|"
-            r"torch::(autograd|jit|utils|dynamo|detail|ADInplaceOrView|TraceType|PythonArg)|THP\w+|autograd|tensorflow::|"
-            r"xla::|tsl::|tfrt::|absl::|mxnet|nnvm|CNTK|mkl_serv|pybind11|"
-            r"nanobind"
-        ),
         "dispatch",
+        r"c10::(impl|Dispatcher|intrusive|TensorImpl|StorageImpl|SymInt|IValue|OperatorHandle|KernelFunction|"
+        r"DispatchKey|ivalue|GradMode|AutoGradMode|InferenceMode|SmallVector|cuda|detail)|"
+        r"at::(_ops::|redispatch|Tensor(Base|::|IteratorBase|IteratorConfig|Geometry)|detail::|native::(empty|"
+        r"resize|as_strided|view|expand|permute|transpose|squeeze|unsqueeze|select|slice|reshape|detach|alias|t\b|is_\w+)|"
+        r"infer_size|namedinference|globalContext|internal::|meta::|\(anonymous namespace\)::(structured_|"
+        r"wrapper_)|parallel_for|ThreadLocal\w*|RecordFunction|getStepCallbacks)|"
+        r"torch::(autograd|jit|utils|dynamo|detail|ADInplaceOrView|TraceType|PythonArg)|THP\w+|autograd|tensorflow::|"
+        r"xla::|tsl::|tfrt::|absl::|mxnet|nnvm|CNTK|mkl_serv|pybind11|"
+        r"nanobind",
     ),
 )
 BINDINGS = re.compile(r"^lib(torch_python|c10|shm|pybind)\b|^_C\.")  # libraries that hold nothing but dispatch

@@ -16,7 +16,7 @@ from macro.timing.entry import Plan
 from macro.watching import perf
 from macro.watching.watch import Side
 from reports import units
-from reports.explanation import Agreement, Cell, Explanation
+from reports.explanation import Cell, Explanation
 
 NAMED = 5  # cells at most that sentences name
 
@@ -31,16 +31,6 @@ class Analysis:
     attributions: Sequence[Sequence[Attribution]]  # by side and process
     gap: Gap
 
-    def agreement(self) -> tuple[Agreement, ...]:
-        """Compare trace and replay for the large rows of A, then of B."""
-        both = zip("ab", self.sides, self.attributions, strict=True)
-        return tuple(x for name, side, of in both for x in witnesses.agreement(name, side, of, self.group, self.known))
-
-    def closures(self) -> dict[str, dict[str, float | None]]:
-        """Return by side how much of its steps samples, spans, names, threads and replays cover."""
-        both = zip("ab", self.sides, self.attributions, strict=True)
-        return {name: {**gap.covered(of), **witnesses.closure(side)} for name, side, of in both}
-
 
 def explain(
     plan: Plan, sides: Sequence[Side], took: float, kernels: bool = False, stopped: str | None = None
@@ -49,7 +39,7 @@ def explain(
     `took`: seconds of watching; `stopped`: what ended it early."""
     conditions, taken = _conditions(plan, sides), _analysis(plan, sides)
     result, names = taken.gap, [_name(side, taken.sides) for side in taken.sides]
-    named, both = gap.named(result)[:NAMED], list(zip("ab", taken.sides, strict=True))
+    named, both = gap.named(result)[:NAMED], list(zip("ab", taken.sides, taken.attributions, strict=True))
     left = headroom(named, plan, taken.sides, taken.known) if kernels else []
     if stopped:
         conditions.append(f"stopped before its end: {stopped}")
@@ -62,10 +52,10 @@ def explain(
         runs=plan.generations,
         seconds=took,
         **result.recorded(names, [(side.processes, side.entry.setting.threads) for side in taken.sides]),
-        closure=taken.closures(),
-        agreement=taken.agreement(),
-        products={name: tuple(asdict(x) for x in side.logged.products) for name, side in both},
-        algorithms={name: _algorithms(side, taken.known) for name, side in both},
+        closure={name: {**gap.covered(of), **witnesses.closure(side)} for name, side, of in both},
+        agreement=tuple(x for side in both for x in witnesses.agreement(*side, taken.group, taken.known)),
+        products={name: tuple(asdict(x) for x in side.logged.products) for name, side, _ in both},
+        algorithms={name: _algorithms(side, taken.known) for name, side, _ in both},
         identity=tuple(side.entry.identity for side in taken.sides),
         conditions=tuple(conditions),
         named=tuple(named),

@@ -96,12 +96,12 @@ def _cells(
         times = seconds.means[0][i], seconds.means[1][i]
         done = amounts(key, attributions, by_name, times, faulting)
         work, rate = split(*times, *done) if _counts(key) else (None, None)
-        seen = {name: _seen(key, of) for name, of in zip("ab", attributions, strict=True)}
+        mostly = {name: seen(key, of) for name, of in zip("ab", attributions, strict=True)}
         amount: dict[str, float | None] = dict(zip("ab", done, strict=True))
         difference = certain.estimate([x[:, i] for x in seconds.differences])
         ends, sure = certain.ends(difference), certain.differs(difference, errors[i])
         name, phase = called(key[0], by_name), certain.name(key, by_name, "phase")
-        cells.append(Cell(name, key[1], *times, *ends, work, rate, amount, seen, key[0], sure, phase=phase))
+        cells.append(Cell(name, key[1], *times, *ends, work, rate, amount, mostly, key[0], sure, phase=phase))
     return tuple(sorted(cells, key=lambda cell: -abs(cell.gap)))
 
 
@@ -130,7 +130,8 @@ def _counts(key: Key) -> bool:
     return kinds.find(key[1]).unit is not None and key[0] != (WAITING,)
 
 
-def _seen(key: Key, side: Sequence[Attribution]) -> str | None:
+def seen(key: Key, side: Sequence[Attribution]) -> str | None:
+    """Return the kernel that most samples of a cell were in."""
     total: Counter[str] = Counter()
     for process in side:
         total += process.seen.get(key, Counter())
@@ -198,9 +199,9 @@ def amounts(
     else nominal: one pass over what the rows touch."""
     members, column = key
     if column == "OS memory":
-        seen = [sum(process.faults.get(members, 0.0) for process in side) / len(side) for side in attributions]
+        faults = [sum(process.faults.get(members, 0.0) for process in side) / len(side) for side in attributions]
         shared = [t * rate for t, rate in zip(seconds, faulting, strict=True)]
-        work = seen if all(process.faults for side in attributions for process in side) else shared
+        work = faults if all(process.faults for side in attributions for process in side) else shared
     elif column in PRODUCTS:
         traced = [sum(process.flops.get(key, 0.0) for process in side) / len(side) for side in attributions]
         work = traced if any(traced) else [_flops(key[0], side, by_name) for side in attributions]

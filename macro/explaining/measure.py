@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kernels.errors import SuiteError, UsageError
+from kernels.errors import SuiteError, UsageError, stop_code
 from macro.explaining import document
 from macro.timing.entry import FEWEST, Plan
 from macro.timing.resume import left, spent
@@ -103,7 +103,7 @@ def _why(stop: BaseException) -> tuple[str, int]:
     """Return what stopped it, and the exit code."""
     if isinstance(stop, SuiteError):
         return str(stop), 1
-    return "interrupted", int(str(stop.code)) if isinstance(stop, SystemExit) else 130
+    return "interrupted", stop_code(stop)
 
 
 def _summary(kept: Kept) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 
 from macro.explaining import operations
 from macro.watching.recording import Event
-from reports.breakdown import Module, Part
+from reports.explanation import Module, Part
 
 FOLDED = 3  # siblings of a module from which on they are one line
 MODULE, UPDATE, STOPPED = "kg/module/", "kg/update/", "kg/stopped"  # as the worker names its spans

@@ -68,5 +68,5 @@ def alone_command(call: Call) -> str:
 
 def command(benchmark: str, options: Mapping[str, Any]) -> str:
     """Format a benchmark's command line."""
-    words = [f"--{name.replace('_', '-')} {value}" for name, value in options.items()]
+    words = [f"--{name.replace('_', '-')}{'' if value is True else f' {value}'}" for name, value in options.items()]
     return " ".join([f"python -m micro.{benchmark}", *words])

@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from macro.explaining.operation_call import SIZES, Amount, Call, base, count, only, read, tensor_bytes, windows
-from macro.explaining.operation_passes import PASSES
+from macro.explaining.operation_call import PASSES, SIZES, Amount, Call, base, count, only, read, tensor_bytes, windows
 from macro.explaining.operations import kind
 
 MICRO: dict[str, dict[str, str]] = {"float": {}, "c10::BFloat16": {"dtype": "bf16"}, "c10::Half": {"dtype": "fp16"}}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -26,10 +25,6 @@ class _Side:
     processes: Sequence[Watched]
     attributions: Sequence[Attribution]
     work: nominal.Work
-
-    @property
-    def threads(self) -> int:
-        return int(self.recording.program.get("threads") or 1)
 
 
 # Facts of a program that are settings or results, not what it computes.
@@ -56,7 +51,7 @@ def explain(a: Recording, b: Recording, took: float) -> Explanation:
     alike = _words(a) == _words(b)
     runs = min(len(side.processes) for side in sides)
     subject = Subject(
-        f"A step of {_script(a)}" if _script(a) == _script(b) else "A step",
+        f"A step of {a.name}" if a.name == b.name else "A step",
         names,
         runs,
         [side.processes for side in sides],
@@ -64,18 +59,18 @@ def explain(a: Recording, b: Recording, took: float) -> Explanation:
     )
     gap_sentence, *rest = sentences(result, named, subject)
     return Explanation(
-        network=_script(a),
+        network=a.name,
         batch=0,
         phase="step",
         runs=runs,
         seconds=took,
-        **result.recorded(names, [(side.processes, side.threads) for side in sides]),
+        **result.recorded(names, [(side.processes, side.recording.threads) for side in sides]),
         closure={name: breakdown.closure(side.attributions, side.work) for name, side in zip("ab", sides, strict=True)},
         agreement=(),
         identity=(a.program, b.program),
         conditions=tuple(_conditions(sides, names)),
         named=tuple(named),
-        sentences=(gap_sentence, *_busy(sides), *rest, *_heap(result, subject)),
+        sentences=(gap_sentence, *_busy(sides), *rest, *_heap(result)),
     )
 
 
@@ -97,8 +92,7 @@ def _side(recording: Recording, with_operations: bool) -> _Side:
     processes = [process for process in recording.processes if process.levels.get("P3")]
     kept = [breakdown.with_spans(x) if with_operations else replace(x, events=[], traces=False) for x in processes]
     work = nominal.work_of(recording.called) if with_operations else nominal.Work()
-    threads = int(recording.program.get("threads") or 1)
-    attributions = [attribute(process, {}, threads) for process in kept]
+    attributions = [attribute(process, {}, recording.threads) for process in kept]
     for attribution in attributions:
         attribution.flops, attribution.bytes = work.flops, work.bytes
     return _Side(recording, kept, attributions, work)
@@ -114,13 +108,9 @@ def _rows(sides: Sequence[_Side]) -> Mapping[str, Row]:
     return rows
 
 
-def _script(recording: Recording) -> str:
-    return str(recording.program["script"]).rpartition("/")[2]
-
-
 def _names(a: Recording, b: Recording) -> tuple[str, str]:
     """Return the names of both sides, by what they differ in."""
-    first, second = _script(a), _script(b)
+    first, second = a.name, b.name
     if first != second:
         return first, second
     for word, of in (("heap", "heap"), ("threads", "threads"), ("version", "version")):
@@ -161,11 +151,11 @@ def _conditions(sides: Sequence[_Side], names: Sequence[str]) -> list[str]:
 def _busy(sides: Sequence[_Side]) -> list[str]:
     """Name a busy machine, by the side from which others took more."""
     shares = [load.taken([x for process in side.processes for x in process.load]) or 0.0 for side in sides]
-    sentence = busy.step_sentence(max(shares), sides[shares.index(max(shares))].threads)
+    sentence = busy.step_sentence(max(shares), sides[shares.index(max(shares))].recording.threads)
     return [sentence] if sentence else []
 
 
-def _heap(result: gap.Gap, subject: Subject) -> list[str]:
+def _heap(result: gap.Gap) -> list[str]:
     """Suggest keeping freed memory, where memory differs for certain."""
-    sure = [bar for bar in gap.named_bars(result, "cause") if bar.name == "OS memory" and bar.gap > 0]
-    return [f"To try: keep freed memory: start the program with {advice.KEEP}." for _ in itertools.islice(sure, 1)]
+    sure = any(bar.name == "OS memory" and bar.gap > 0 for bar in gap.named_bars(result, "cause"))
+    return [f"To try: keep freed memory: start the program with {advice.KEEP}."] if sure else []

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from kernels.heap import POLICIES
+from macro.explaining.advice import KEEP
 from macro.explaining.certain import LEAST
 from macro.explaining.gap import Gap, mean, named_bars
 from macro.timing.entry import Entry, Plan
@@ -17,7 +17,6 @@ from reports.explanation import Bar, Cell
 from reports.units import seconds
 
 MEMSET = "__memset"  # the C library's
-KEEP = " ".join(f"{name}={value}" for name, value in POLICIES["keep"].items())
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,7 @@ from macro.timing import results
 from macro.timing.entry import Entry, Plan
 from macro.watching.recording import Recording
 from macro.watching.watch import Side
-from reports.breakdown import Breakdown, Fastest
-from reports.explanation import Cell, Headroom
+from reports.explanation import Breakdown, Cell, Fastest, Headroom
 
 MOST = 3  # operations that are measured
 
@@ -47,9 +46,7 @@ class Kernels:
     @property
     def command(self) -> str:
         """The command line."""
-        named = {name.replace("_", "-"): value for name, value in self.options.items()}
-        words = [f"--{name}" if value is True else f"--{name} {value}" for name, value in named.items()]
-        return " ".join([f"python -m micro.{self.benchmark}", *words])
+        return nominal.command(self.benchmark, self.options)
 
 
 @dataclass(frozen=True)

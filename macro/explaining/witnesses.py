@@ -1,15 +1,27 @@
-"""Two independent times of a row: the trace's, and that of the step's calls, replayed in their order."""
+"""Cross-checks of a step's rows by times that are independent of the attribution.
+
+Of a network: the trace against the step's calls, replayed in their order. Of a script: its libraries' logs, its largest
+operations repeated, steps without a module. Plain steps without a gradient or a module run in the same rounds as the
+others; what they save is compared with their rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import bisect
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import median, stdev
 from typing import Any
 
+from macro.explaining import certain, modules, nominal
 from macro.explaining.attribute import Attribution, split
+from macro.explaining.gap import mean
 from macro.explaining.rows import OUTSIDE, Row, called, together
+from macro.watching.recording import Called, Event, Recording, Watched
 from macro.watching.watch import Side
-from reports import stats
-from reports.explanation import Agreement
+from reports import stats, units
+from reports.explanation import AGREES, NARROW, Agreement, Breakdown, Witness
 
 LARGE = 0.05  # of the step: from here on a row's time is cross-checked
 WITHIN = 0.10  # of the row
@@ -26,38 +38,32 @@ def agreement(
 ) -> list[Agreement]:
     """Compare trace and replay, for each row of at least a twentieth of the step.
     `name`: of the side, a or b."""
-    import numpy as np
-
-    step = float(np.mean([np.mean(process.levels["P0"]) for process in side.processes]))
+    step = mean([mean(process.levels["P0"]) for process in side.processes])
     traced: dict[tuple[str, ...], list[float]] = {}
     for process in attributions:
         for rows, seconds in _by_round(process).items():
             traced.setdefault(rows, []).extend(seconds)
     replayed = _replayed(side, group, by_name)
     agreements = []
-    for rows, seconds in sorted(traced.items(), key=lambda item: -float(np.mean(item[1]))):
-        mean = float(np.mean(seconds))
-        if mean < LARGE * step or rows == (OUTSIDE,):
+    for rows, seconds in sorted(traced.items(), key=lambda item: -mean(item[1])):
+        if mean(seconds) < LARGE * step or rows == (OUTSIDE,):
             continue
         again = replayed.get(rows)
         if again is None:
             verdict, sigma = "one witness", _error(seconds)
         else:
             verdict, sigma = equivalent(seconds, again)
-        replay = None if again is None else float(np.mean(again))
-        agreements.append(Agreement(name, called(rows, by_name), mean, replay, sigma, verdict))
+        replay = None if again is None else mean(again)
+        agreements.append(Agreement(name, called(rows, by_name), mean(seconds), replay, sigma, verdict))
     return agreements
 
 
 def equivalent(seconds: Sequence[float], again: Sequence[float]) -> tuple[str, float]:
     """Test whether two means differ by less than a tenth of the first; return verdict and standard error.
     Two one-sided tests of 5 % (Schuirmann 1987); `cannot tell` where the 90 % interval reaches over the margin."""
-    import numpy as np
-
-    mean = float(np.mean(seconds))
-    margin, difference = WITHIN * mean, float(np.mean(again)) - mean
+    margin, difference = WITHIN * mean(seconds), mean(again) - mean(seconds)
     errors = _error(seconds), _error(again)
-    sigma = float(np.hypot(*errors))
+    sigma = math.hypot(*errors)
     if min(len(seconds), len(again)) < 2:
         return "cannot tell", sigma
     half = stats.quantile(_degrees(errors, (len(seconds), len(again))), 1 - ERROR) * sigma
@@ -68,9 +74,7 @@ def equivalent(seconds: Sequence[float], again: Sequence[float]) -> tuple[str, f
 
 def _error(seconds: Sequence[float]) -> float:
     """Return the standard error of the mean."""
-    import numpy as np
-
-    return float(np.std(seconds, ddof=1) / len(seconds) ** 0.5) if len(seconds) > 1 else 0.0
+    return stdev(seconds) / len(seconds) ** 0.5 if len(seconds) > 1 else 0.0
 
 
 def _degrees(errors: Sequence[float], counts: Sequence[int]) -> float:
@@ -111,8 +115,6 @@ def _replayed(
 
 def closure(side: Side) -> dict[str, float | None]:
     """Return the sum of replayed calls over the plain step beside it, with and without frees."""
-    import numpy as np
-
     pairs = [(process, beside, row) for process in side.processes for beside, row in process.replays]
     if not pairs:
         return {"replay": None, "replay without frees": None}
@@ -121,6 +123,160 @@ def closure(side: Side) -> dict[str, float | None]:
         for p, beside, row in pairs
     ]
     return {
-        "replay": float(np.median([total / beside for _, total, beside in free])),
-        "replay without frees": float(np.median([(total - freed) / beside for freed, total, beside in free])),
+        "replay": median(total / beside for _, total, beside in free),
+        "replay without frees": median((total - freed) / beside for freed, total, beside in free),
     }
+
+
+MAKE_GRADIENTS = ("gemm", "element-wise", "copy", "clear")  # kinds of the operations that make a gradient
+MOST = 3  # operations that are called again
+AGAIN = {"gemm": ("gemm", "packing"), "convolution": ("convolution", "packing", "layout reorder")}  # what a call does
+LOGGED = ("gemm", "packing", "convolution", "layout reorder", "recurrent cell")  # what libraries log, if they do it
+INSIDE = ("attention",)  # whose products may be in their logs too
+FEW = 0.005  # of a step
+LARGE_CALL = 0.03  # of a step: smaller rows are not cross-checked
+
+
+def largest(recording: Recording) -> list[dict[str, Any]]:
+    """Return the largest call of each of the rows with most FLOP, for the process to repeat."""
+    work = nominal.work_of(recording.called)
+    keys = sorted((key for key in work.largest if key[1] in AGAIN), key=lambda key: -work.flops[key])[:MOST]
+    calls = []
+    for key in keys:
+        call = work.largest[key][1]
+        operands = {"shapes": call.shapes, "strides": call.strides, "types": call.types, "arguments": call.arguments}
+        calls.append({"row": key[0][0], "column": key[1], "call": {"name": call.name, **operands}})
+    return calls
+
+
+def of_process(breakdown: Breakdown, work: nominal.Work) -> Iterator[Witness]:
+    """Yield a cross-check by the libraries' logs, and one for each repeated operation."""
+    if logged := breakdown.program.get("logged"):
+        yield _logged(breakdown, sum(logged.values()))
+    for call in breakdown.program.get("again", ()):
+        key = ((call["row"],), call["column"])
+        cells = [x for x in breakdown.cells if x.row == call["row"] and x.column in AGAIN[call["column"]]]
+        took, error = sum(x.a for x in cells), sum(max(x.high - x.low, 0.0) / 2 for x in cells)
+        if took >= LARGE_CALL * breakdown.step["a"] and key in work.largest:
+            share = work.largest[key][0] / max(work.flops[key], work.bytes[key])
+            yield _again(breakdown, call, took * share, error * share)
+
+
+def _logged(breakdown: Breakdown, seen: float) -> Witness:
+    """Compare the rows of products with what libraries logged.
+    Rows may take longer, where the framework multiplies itself, or less, by the products inside an attention."""
+    kinds = {kind.name: kind for kind in breakdown.kinds}
+    by_rows, inside = (sum(kinds[name].a for name in names if name in kinds) for names in (LOGGED, INSIDE))
+    error = sum((kinds[name].high - kinds[name].low) / 2 for name in LOGGED if name in kinds)
+    off = max(AGREES * seen, FEW * breakdown.step["a"])
+    below, above = seen - by_rows - inside, by_rows - seen
+    verdict = "agree" if max(below, above) <= off else "cannot tell" if below <= off + error else "disagree"
+    return Witness(
+        "products", by_rows, seen, _verdict(breakdown, verdict), "the rows; what MKL and oneDNN log of their own calls"
+    )
+
+
+def _again(breakdown: Breakdown, call: dict[str, Any], by_rows: float, error: float) -> Witness:
+    """Compare a call's time in its row with the same call, repeated in the cache and out of it.
+    The verdict is `cannot tell` where these two are far apart."""
+    low, high = sorted((call["warm"], call["cold"]))
+    seen, off = min((low, high), key=lambda end: abs(end - by_rows)), max(low - by_rows, by_rows - high, 0.0)
+    verdict = "agree" if off <= AGREES * seen else "cannot tell" if off <= error + AGREES * seen else "disagree"
+    if high - low > 2 * NARROW * low or breakdown.program.get("heap") == "default":  # whose results are in new memory
+        verdict = "cannot tell"
+    ends = " to ".join(map(units.seconds, (low, high)))
+    words = f"a call in its row; the same call alone in its process ({ends}, operands in its cache and not)"
+    return Witness(f"{call['row']}, {call['column']}", by_rows, seen, _verdict(breakdown, verdict), words)
+
+
+def _verdict(breakdown: Breakdown, verdict: str) -> str:
+    """Return the verdict for one thread, else `cannot tell`.
+    With several, a call's time includes threads' waiting for each other, which its rows leave out."""
+    return "cannot tell" if breakdown.threads > 1 else verdict
+
+
+def knocked_out(breakdown: Breakdown, recording: Recording, processes: Sequence[Watched]) -> Iterator[Witness]:
+    """Yield a cross-check for each path that was left out."""
+    import numpy as np
+
+    for path, about in recording.program.get("without", {}).items():
+        plain = [np.array(x.levels["P0"]) for x in processes]
+        without = [np.array(x.levels[f"without {path}"]) for x in processes]
+        pairs = [a[: len(b)] - b[: len(a)] for a, b in zip(plain, without, strict=True)]
+        saved = certain.estimate(pairs)
+        low, high = certain.ends(saved)
+        predicted = _predicted(path, about, breakdown, recording, processes)
+        if predicted is None:
+            words = "not predictable: one call makes this gradient and another"
+            yield Witness(f"without {path}", None, saved.center, "cannot tell", words)
+            continue
+        half = max(AGREES * predicted, (high - low) / 2)
+        verdict = "agree" if abs(predicted - saved.center) <= half else "disagree"
+        if verdict == "agree" and (high - low) / 2 > NARROW * predicted:
+            verdict = "cannot tell"
+        yield Witness(f"without {path}", predicted, saved.center, verdict, "its rows; plain steps without it")
+
+
+def _predicted(
+    path: str, about: Mapping[str, Any], breakdown: Breakdown, recording: Recording, processes: Sequence[Watched]
+) -> float | None:
+    """Return the seconds that a path's rows take; None where they cannot be predicted.
+    A module takes all its rows, a parameter what makes its gradient; the optimizer's share is by numbers of
+    parameters."""
+    every = sum(count for _, count, _ in recording.program.get("parameters") or ()) or 1
+    update = sum(cell.a for cell in breakdown.cells if cell.phase == "update")
+    share: float = update * min(1.0, about["count"] / every)
+    if about["what"] == "module":
+        cells = [x for x in breakdown.cells if x.path == path or x.path.startswith(f"{path}.")]
+        return sum(x.a for x in cells if x.phase != "update") + share
+    gradient = _gradient(path.rpartition(".")[0], about["shape"], recording.called, processes)
+    return None if gradient is None else gradient + share
+
+
+def _gradient(
+    module: str, shape: Sequence[int], called: Sequence[Called], processes: Sequence[Watched]
+) -> float | None:
+    """Return seconds of a step in a module's backward operations whose result has this shape.
+    The operations have the same order in each step. None where there are none."""
+    row = modules.Where(module, "backward").row
+    by_event = {id(call.event): call for call in called}
+    calls = [by_event[id(event)] for event in _operations(row, [call.event for call in called])]
+    at = [i for i, call in enumerate(calls) if _result(call) in (list(shape), list(reversed(shape)))]
+    seconds = [x for process in processes for x in _by_step(process, row, set(at))]
+    return sum(seconds) / len(seconds) if any(seconds) else None
+
+
+def _operations(row: str, events: Sequence[Event]) -> list[Event]:
+    """Return the products of a row and the passes over their results, none of them inside another."""
+    kept: list[Event] = []
+    for event, where, column in modules.placed(events):
+        if (
+            where is not None
+            and where.row == row
+            and column in MAKE_GRADIENTS
+            and not (kept and event.start < kept[-1].end)
+        ):
+            kept.append(event)
+    return kept
+
+
+def _result(call: Called) -> list[int]:
+    """Return the shape of a matrix product, or of what a pass is over: gradients of batches are added."""
+    if call.event.name == "aten::mm":
+        a, b = call.shapes[:2]
+        return [a[0], b[-1]]
+    return list(call.shapes[0]) if call.shapes else []
+
+
+def _by_step(process: Watched, row: str, numbers: set[int]) -> list[float]:
+    """Return seconds by step of a row's operations with these numbers."""
+    starts = [start for start, *_ in process.steps]
+    seen: Counter[int] = Counter()
+    seconds = [0.0] * len(starts)
+    for event in _operations(row, process.events):
+        step = bisect.bisect_right(starts, event.start) - 1
+        if step >= 0 and event.start <= process.steps[step][1]:
+            if seen[step] in numbers:
+                seconds[step] += (event.end - event.start) * 1e-9
+            seen[step] += 1
+    return seconds

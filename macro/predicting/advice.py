@@ -17,12 +17,11 @@ from macro.changes import Named
 from macro.changes.base import Before, Step
 from macro.predicting import judged, script_step
 from macro.predicting.forecast import Foreseer
-from macro.predicting.foreseen import Foreseen
-from macro.predicting.foreseen import together as with_all
+from macro.predicting.judged import Foreseen
+from macro.predicting.judged import together as with_all
 from macro.processes import confirmed
 from micro.worker.process import POOLS
-from reports.advice import TOPIC
-from reports.prediction import LEFT_OUT
+from reports.prediction import ADVICE, LEFT_OUT
 from reports.record import Expected, Note, Run
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ def advise(step: Step, seconds: float, file: RunFile, say: Callable[[str], None]
         "shell": text,
         "worth": WORTH,
     }
-    file.append(Note(TOPIC, {**data, "tried": [x.words for x in tried], "applied": len(every)}))
+    file.append(Note(ADVICE, {**data, "tried": [x.words for x in tried], "applied": len(every)}))
     return text
 
 

@@ -19,12 +19,12 @@ from kernels.devices.cpu import cores
 from kernels.errors import LaunchError, SuiteError, Unavailable
 from kernels.users import raised
 from macro.changes import Named, _alone
-from macro.changes._heaps import beside
 from macro.changes._parts import OF_MALLOC, around
 from macro.changes.base import Asked, Before, Effect, Forecast, Part, Seen, Step
+from macro.changes.heaps import beside
 from macro.equality.answer import takes
 from macro.predicting import judged, network_step, script_step
-from macro.predicting.foreseen import NOT_TIMED, Foreseen, at_once, joined, together
+from macro.predicting.judged import NOT_TIMED, Foreseen, at_once, joined, together
 from macro.processes.ahead import on, places, room_for
 from macro.watching import ends, perf
 from macro.watching.ends import Ended

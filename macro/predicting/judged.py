@@ -1,19 +1,24 @@
-"""A prediction compared with the measurement: the rule, and the records of both."""
+"""Changes with their predictions, several at once, and the rule that compares a prediction with the measurement."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
-from macro.changes.base import CONFIDENCE, Effect, Forecast, Step
-from macro.predicting.foreseen import Foreseen
+from macro.changes import Named
+from macro.changes._parts import PAGE_FAULTS, around
+from macro.changes.base import CONFIDENCE, Effect, Forecast, Part, Step
 from macro.timing.entry import Entry, Plan
 from macro.timing.groups import BLOCK
 from macro.timing.results import by_round, clock, times
 from reports import stats
 from reports.prediction import LEFT_OUT, NEAR, UNDECIDED
 from reports.record import Expected, Prediction
+
+if TYPE_CHECKING:
+    from reports.store import RunFile
 
 MODEL = 0.12  # of a prediction from kernels alone: its error; from 79 pairs older than docs/whatif.md's
 BETWEEN = 0.03  # of a step: the difference of two of its processes; from the same pairs
@@ -22,6 +27,32 @@ UNCHANGED = 2  # steps in all turns: unchanged, and its control run
 SOON = 3  # rounds from which on a change that does not help is left out
 CHOOSING = "timed in few rounds, to choose what is timed again"
 FEW = "too few rounds: a longer --budget"
+NOT_TIMED = "not timed"
+
+
+@dataclass(frozen=True)
+class Foreseen:
+    """A change, or several at once, with the prediction made before it is timed."""
+
+    changes: Sequence[Named]
+    changed: Step  # with the changes
+    prediction: Prediction
+    identity: Mapping[str, Any] = field(default_factory=dict)  # reported by its process, if it ran
+    forecast: Forecast | None = None  # parts of the prediction, where this command made it
+
+    @property
+    def words(self) -> str:
+        return joined(self.changes)
+
+    @property
+    def names(self) -> list[str]:
+        """The words of each change."""
+        return [change.words for change in self.changes]
+
+    @property
+    def there(self) -> bool:
+        """True if the change is in the process, so that it is worth timing."""
+        return NOT_TIMED not in (self.prediction.reason or "")
 
 
 def expected(forecast: Forecast, step: float, processes: int = 1, noise: float = 0.0) -> Expected | None:
@@ -117,6 +148,20 @@ def measured(
     return replace(record, measured=brought, resolution=resolution, verdict=verdict, contest=contest)
 
 
+def recorded(
+    foreseen: Sequence[Foreseen], entries: Sequence[Entry], file: RunFile, contest: str | None, choosing: bool
+) -> list[Foreseen]:
+    """Return changes with their measurements, and write these into the run file.
+    `entries`: the unchanged step, its control run, and a step for each change."""
+    unchanged, twin, *changed = entries
+    timed = []
+    for candidate, entry in zip(foreseen, changed, strict=True):
+        prediction = measured(candidate.prediction, unchanged, twin, entry, contest, choosing)
+        file.append(prediction)
+        timed.append(replace(candidate, prediction=prediction))
+    return timed
+
+
 def _lasting(reason: str | None) -> str:
     """Return why there is no prediction, without the reasons of an earlier contest."""
     return "; ".join(x for x in (reason or "").split("; ") if x != CHOOSING and not x.startswith(LEFT_OUT))
@@ -182,3 +227,41 @@ def difference(of: Entry, unchanged: Sequence[Entry], fewest: int = stats.FEWEST
     if not generations:
         return None
     return stats.generations(generations, stats.TRIMMED if min(map(len, generations)) >= stats.FEWEST else 0.0)
+
+
+def joined(changes: Sequence[Named]) -> str:
+    """Join the words of all changes into one."""
+    return "+".join(change.words for change in changes)
+
+
+def together(step: Step, changes: Sequence[Named]) -> Step:
+    """Apply all changes to a step."""
+    for change in changes:
+        step = change.apply(step)
+    return step
+
+
+def at_once(parts: Sequence[Part]) -> list[Part]:
+    """Merge parts of several changes: ratios of the same kernels (equal name and seconds) multiply.
+    For example, products on two threads take half of what better kernels take."""
+    alike: dict[tuple[str, float], list[Part]] = {}
+    for part in parts:
+        alike.setdefault((part.what, part.of), []).append(part)
+    merged = []
+    for (what, unchanged), same in alike.items():
+        merged += same if len(same) == 1 or not unchanged else [_of_all(what, unchanged, same)]
+    return merged
+
+
+def _of_all(what: str, unchanged: float, same: Sequence[Part]) -> Part:
+    """Multiply the ratios of parts of the same kernels.
+    Seconds of new page faults add, with one common error of a fault's cost."""
+    come = sum(max(0.0, part.seconds) for part in same) if what == PAGE_FAULTS else 0.0
+    ratios = [1 + (min(0.0, part.seconds) if what == PAGE_FAULTS else part.seconds) / unchanged for part in same]
+    change = (unchanged + come) * math.prod(ratios) - unchanged
+    rests = [math.prod(ratios[:i] + ratios[i + 1 :]) for i in range(len(same))]
+    half = math.hypot(*(rest * (part.high - part.low) / 2 for rest, part in zip(rests, same, strict=True)))
+    if what == PAGE_FAULTS:
+        known = [x for x in same if abs(x.seconds) > (x.high - x.low) / 4]  # to ± twice itself
+        half = max([half, *(abs(change) * (x.high - x.low) / 2 / abs(x.seconds) for x in known)])
+    return around(what, change, half, unchanged)

@@ -25,7 +25,7 @@ from macro.equality import gate
 from macro.explaining.attribute import Attribution, attribute, shared
 from macro.explaining.gap import mean
 from macro.predicting import judged
-from macro.predicting.foreseen import Foreseen
+from macro.predicting.judged import Foreseen
 from macro.processes import job
 from macro.timing import results, resume, turns
 from macro.timing.entry import TWIN, Entry, Plan, Taken
@@ -183,15 +183,7 @@ def make(
         entry.warm = foreseen[0].prediction.step  # about, until it is started
     end = partial(drop, (unchanged, twin), changed, hopeless) if hopeless is not None else lambda: None
     contest = _take(step.plan, [unchanged, twin, *changed], file, say, folder, end)
-    timed, choosing = [], hopeless is not None
-    for candidate, entry in zip(foreseen, changed, strict=True):
-        timed.append(
-            replace(
-                candidate, prediction=judged.measured(candidate.prediction, unchanged, twin, entry, contest, choosing)
-            )
-        )
-        file.append(timed[-1].prediction)
-    return timed
+    return judged.recorded(foreseen, (unchanged, twin, *changed), file, contest, hopeless is not None)
 
 
 def entered(step: Step, changed: Step, names: Sequence[str], identity: Mapping[str, Any]) -> Entry:

@@ -29,7 +29,7 @@ from macro.explaining.nominal import Work, work_of
 from macro.explaining.operation_work import alone
 from macro.explaining.rows import Row
 from macro.predicting import judged, network_step
-from macro.predicting.foreseen import Foreseen
+from macro.predicting.judged import Foreseen
 from macro.predicting.network_step import spread, started_with, steady, symbols
 from macro.processes.ahead import room_for
 from macro.timing import results, turns
@@ -221,16 +221,7 @@ def _time(step: Step, foreseen: Sequence[Foreseen], file: RunFile, say: Say, hop
                 say(f"{entry.change or 'as it is'}: {look.gone}; what was timed until then counts")
     taken = {entry.change or "as it is": results.times(entry) for entry, _ in looks}
     file.append(Note(TOPIC, {"steps": taken, "seconds": seconds}))
-    timed = [
-        replace(
-            candidate,
-            prediction=judged.measured(candidate.prediction, unchanged, twin, entry, None, hopeless is not None),
-        )
-        for candidate, entry in zip(foreseen, changed, strict=True)
-    ]
-    for candidate in timed:
-        file.append(candidate.prediction)
-    return timed
+    return judged.recorded(foreseen, (unchanged, twin, *changed), file, None, hopeless is not None)
 
 
 def _progress(step: Step, turn: rounds.Turn, say: Say) -> None:

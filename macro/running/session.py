@@ -5,18 +5,36 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
-from kernels.errors import UsageError
+from kernels.errors import UsageError, stop_code
 from macro.timing.entry import Entry, Plan
 from micro.planning.options import Outputs
 
 if TYPE_CHECKING:
     from reports.store import RunFile
+
+
+@contextmanager
+def opened(
+    outputs: Outputs, planned: Sequence[str] = (), devices: Sequence[str] = ("cpu",)
+) -> Iterator[tuple[RunFile, Mapping[str, IO[str]]]]:
+    """Open what a command writes: its run file, and a stream for each document. Raises UsageError."""
+    from kernels.devices import open_device
+    from micro.command import environment as machine
+    from micro.command.outputs import open_outputs
+    from micro.command.session import open_run_file
+
+    with ExitStack() as stack:
+        streams = open_outputs(outputs, stack)
+        environment = machine.environment([open_device(name) for name in devices], machine.command_line())
+        file = open_run_file(outputs.output, environment, outputs.resume, planned)
+        stack.callback(file.close)
+        yield file, streams
 
 
 def kept(
@@ -28,21 +46,14 @@ def kept(
 ) -> int:
     """Open what the command writes, measure, report; return the exit code. `name`: of the command.
     The code is 1 where a framework failed or does other work, and a stopped run's is that of its signal."""
-    from kernels.devices import open_device
-    from micro.command import environment as machine
-    from micro.command.outputs import open_outputs, say
-    from micro.command.session import open_run_file
+    from micro.command.outputs import say
 
-    with ExitStack() as stack:
-        streams = open_outputs(outputs, stack)
-        environment = machine.environment([open_device(name) for name in devices], machine.command_line())
-        file = open_run_file(outputs.output, environment, outputs.resume, planned)
-        stack.callback(file.close)
+    with opened(outputs, planned, devices) as (file, streams):
         stopped = 0
         try:
             measure(file)
         except (KeyboardInterrupt, SystemExit) as stop:
-            stopped = 130 if isinstance(stop, KeyboardInterrupt) else int(str(stop.code))
+            stopped = stop_code(stop)
             print(f"macro {name}: {_interrupted(file)}", file=sys.stderr)
         timed = file.run.contests or any(prediction.measured for prediction in file.run.predictions)
         failed = say(file.run, outputs, streams) if timed or not stopped else 0

@@ -6,18 +6,49 @@ import gzip
 import json
 import re
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kernels.errors import UsageError
-from macro.watching.device import Device, Trace, Work
 
 KINDS = {"kernel": "kernel", "gpu_memcpy": "copy", "gpu_memset": "clear"}
 LAUNCHES = ("cuda_runtime", "cuda_driver")  # calls of the host, each with the number of what it enqueued
 STEP = re.compile(r"ProfilerStep#\d+")  # of torch.profiler's schedule
 LINKED = re.compile(r"HtoD|DtoH")  # copies between host and device
 NS = 1000  # of the format's microseconds
+
+
+@dataclass(frozen=True)
+class Work:
+    """An operation of a stream."""
+
+    name: str
+    kind: str  # kernel, copy or clear
+    device: int
+    stream: int
+    start: int  # nanoseconds, as end
+    end: int
+    launched: int | None = None  # when the host enqueued it, where that is known
+    nbytes: int = 0  # of a copy
+    linked: bool = False  # whether a copy is between host and device
+
+
+@dataclass(frozen=True)
+class Device:
+    """A GPU and its work."""
+
+    name: str
+    work: Sequence[Work]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """`steps`: of the program, start and end on the host, where it marks them."""
+
+    devices: Sequence[Device]
+    steps: Sequence[tuple[int, int]] = ()
 
 
 def read(path: Path, step: str = "") -> Trace:

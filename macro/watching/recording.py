@@ -36,29 +36,35 @@ class Called(NamedTuple):
 
 
 @dataclass
-class Watched:
-    """One process, or what a round added to it. `levels`: seconds of a step by level, P0 plain, P1 spans, P2 samples,
-    P3 both; `replays`: seconds by repetition and call, and `beside` them the plain step of the same round."""
+class Blocks:
+    """Blocks of a process's steps by level: P0 plain, P1 spans, P2 samples, P3 both."""
 
-    levels: dict[str, list[float]] = field(default_factory=dict)
+    levels: dict[str, list[float]] = field(default_factory=dict)  # seconds of a step, by level
     faults: list[float] = field(default_factory=list)  # of plain steps, as system
     system: list[float] = field(default_factory=list)
     # Of P3: start, end; seconds of processor time and of waiting of its own accord.
     steps: list[tuple[int, int, float, float]] = field(default_factory=list)
     rounds: list[int] = field(default_factory=list)  # of each of these
+    calls: list[tuple[list[str], str | None]] = field(default_factory=list)
+    # Seconds of each call, by repetition, and beside them the plain step of the same round.
+    replays: list[tuple[float, list[float]]] = field(default_factory=list)
+    traces: bool = True  # whether its adapter tells spans
+    faulted: dict[str, list[float]] = field(default_factory=dict)  # page faults of a step, by level
+    period: int = PERIOD  # nanoseconds that a sample stands for
+    retaken: int = 0  # blocks of watched steps that were taken again: its memory grew in them
+    watched_system: list[float] = field(default_factory=list)  # as system, of P3
+    load: list[Load] = field(default_factory=list)  # of each block of plain steps
+
+
+@dataclass
+class Watched(Blocks):
+    """One process, or what a round added to it."""
+
     spans: list[dict[str, Any]] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
     switches: list[Switch] = field(default_factory=list)
-    calls: list[tuple[list[str], str | None]] = field(default_factory=list)
-    replays: list[tuple[float, list[float]]] = field(default_factory=list)
     page_faults: list[Sample] = field(default_factory=list)  # each stands for perf.FAULTS of them
-    faulted: dict[str, list[float]] = field(default_factory=dict)  # page faults of a step, by level
     events: list[Event] = field(default_factory=list)  # of a program whose spans are told only when it is explained
-    period: int = PERIOD  # nanoseconds that a sample stands for
-    traces: bool = True  # whether its adapter tells spans
-    watched_system: list[float] = field(default_factory=list)  # as system, of P3
-    retaken: int = 0  # blocks of watched steps that were taken again: its memory grew in them
-    load: list[Load] = field(default_factory=list)  # of each block of plain steps
 
     def level(self, name: str, seconds: float, faults: float) -> None:
         """Add a block of steps at this level: seconds and page faults of a step."""
@@ -67,26 +73,14 @@ class Watched:
 
     def add(self, more: Watched) -> None:
         """Add a later round of the same process."""
-        for level, seconds in more.levels.items():
-            self.levels.setdefault(level, []).extend(seconds)
-        self.faults += more.faults
-        self.system += more.system
-        self.watched_system += more.watched_system
-        self.steps += more.steps
-        self.rounds += more.rounds
-        self.spans += more.spans
-        self.events += more.events
-        self.samples += more.samples
-        self.switches += more.switches
-        self.page_faults += more.page_faults
-        for level, faults in more.faulted.items():
-            self.faulted.setdefault(level, []).extend(faults)
-        self.period = more.period
-        self.calls = more.calls or self.calls
-        self.replays += more.replays
-        self.traces = self.traces and more.traces
-        self.retaken += more.retaken
-        self.load += more.load
+        for name, values in vars(more).items():
+            if isinstance(values, dict):  # by level
+                for level, of_level in values.items():
+                    getattr(self, name).setdefault(level, []).extend(of_level)
+            elif isinstance(values, list) and name != "calls":
+                getattr(self, name).extend(values)
+        self.calls, self.period = more.calls or self.calls, more.period
+        self.traces, self.retaken = self.traces and more.traces, self.retaken + more.retaken
 
     def sampled(self, seen: Seen) -> None:
         """Keep what perf saw from its first step to its last."""
@@ -120,6 +114,16 @@ class Recording:
     started: Watched | None = None  # plain steps on its initial heap, where the others are on one that keeps memory
     called: list[Called] = field(default_factory=list)  # operations of some steps, with their shapes
     ended: str = ""  # how the program ended
+
+    @property
+    def threads(self) -> int:
+        """Threads of the program; 1 where it does not tell."""
+        return int(self.program.get("threads") or 1)
+
+    @property
+    def name(self) -> str:
+        """Name of the program's file."""
+        return str(self.program["script"]).rpartition("/")[2]
 
 
 def pairs(rounds: Sequence[Round]) -> list[Taken]:

@@ -54,10 +54,7 @@ def _side(entry: Entry) -> str:
 
 def note(round_: Round) -> Note:
     """Return a round as a note of a run file."""
-    data = Data(
-        round_.side, round_.process, round_.number, round_.seconds, round_.ended, round_.about, packed(round_.watched)
-    )
-    return Note(TOPIC, asdict(data))
+    return Note(TOPIC, asdict(Data(**{**vars(round_), "watched": packed(round_.watched)})))
 
 
 def refuse_others(file: RunFile) -> None:
@@ -82,7 +79,7 @@ def rounds(run: Run) -> list[Round]:
                 watched = unpacked(data.watched)
             except (msgspec.ValidationError, IndexError) as error:
                 raise UsageError(f"-o: a round in it cannot be read ({error}): name another file") from None
-            taken.append(Round(data.side, data.process, data.number, data.seconds, data.ended, watched, data.about))
+            taken.append(Round(**{**vars(data), "watched": watched}))
     return taken
 
 

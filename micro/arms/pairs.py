@@ -15,7 +15,7 @@ from typing import Any
 
 from kernels import suite
 from kernels.devices import open_device
-from kernels.errors import LaunchError, SuiteError, UsageError
+from kernels.errors import LaunchError, SuiteError, UsageError, stop_code
 from micro.arms.results import NAMES, Case, Limits, contests, differing, held_back, sentences
 from micro.command import environment as machine
 from micro.command.outputs import Progress, open_outputs, say
@@ -173,7 +173,7 @@ def _take(duel: Duel, cases: Sequence[Case], threads: int, progress: Progress) -
             print(f"micro.ab: interrupted after {number} of {limits.processes} processes an arm", file=sys.stderr)
             for case in cases:  # the pair in flight
                 del case.wall[number:], case.cpu[number:]
-            return (130 if isinstance(stop, KeyboardInterrupt) else int(str(stop.code))), canary
+            return stop_code(stop), canary
         for name, seconds in canaries.items():
             canary.setdefault(name, []).append(seconds)
     return 0, canary

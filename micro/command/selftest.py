@@ -15,6 +15,7 @@ from typing import Any
 
 from kernels import state
 from kernels.devices import open_device
+from kernels.errors import stop_code
 from kernels.ops.fma import Fma
 from micro.command import figure, known_pairs, spread
 from micro.command.figure import Figure
@@ -62,7 +63,7 @@ def run(options: Options) -> int:
             figures = test.figures()
         except (KeyboardInterrupt, SystemExit) as stop:
             print(f"micro.selftest: interrupted; {_kept(at.file)}", file=sys.stderr)
-            return 130 if isinstance(stop, KeyboardInterrupt) else int(str(stop.code))
+            return stop_code(stop)
         spreads = {"between": test.between, "paths": test.paths}
         at.file.append(record.Note("selftest", {"figures": figure.data(figures), **spreads}))
         kept = _remembered(figures, spreads, at.environment)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernels.devices import open_device
-from kernels.errors import Unavailable, UsageError
+from kernels.errors import Unavailable, UsageError, stop_code
 from micro.answers import why
 from micro.command import environment as machine
 from micro.command import forecast
@@ -128,7 +128,7 @@ def run(plan: Plan) -> int:
                 measure_plan(at, plan)
                 name_kernels(at)
             except (KeyboardInterrupt, SystemExit) as stop:
-                failed = 130 if isinstance(stop, KeyboardInterrupt) else int(str(stop.code))
+                failed = stop_code(stop)
                 print(_interrupted(plan, at.file), file=sys.stderr)
             except store.Unwritable as error:
                 failed = 1

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from reports import step, units
-from reports.breakdown import Breakdown, Module
+from reports.explanation import Breakdown, Module
 from reports.figures import _axes, _groups, _style
 from reports.record import Run
 

@@ -78,6 +78,6 @@ def small(tmp_path: Path, own_state: Path, monkeypatch: pytest.MonkeyPatch) -> P
 @pytest.fixture
 def another_vendor(monkeypatch: pytest.MonkeyPatch) -> None:
     """A processor of another vendor than MKL's."""
-    from macro.changes import mkl_dispatch
+    from macro.changes import products
 
-    monkeypatch.setattr(mkl_dispatch, "vendor", lambda: "AuthenticAMD")
+    monkeypatch.setattr(products, "vendor", lambda: "AuthenticAMD")

@@ -14,7 +14,9 @@ from typing import Any
 
 import pytest
 
+from macro.running import script, script_request
 from macro.watching import perf
+from macro.watching.recording import Recording, Watched
 from tests import processes
 from tests.macro.scripts import EPOCHS, FAILS, FOREVER, HEAD, MARKED, SHORT, TRAPS
 
@@ -298,3 +300,25 @@ def test_names_in_a_script_are_its_own(more: dict[str, str], tmp_path: Path) -> 
     ran = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=120)
     assert ran.returncode == 1
     assert "ValueError: my kernels, []" in ran.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(("stop", "code"), [(KeyboardInterrupt(), 130), (SystemExit(143), 143)])
+def test_interrupt_keeps_earlier_processes(
+    stop: BaseException, code: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").touch()
+    asked = script_request.request([str(tmp_path / "train.py"), "--runs", "3", "-q"])
+    replies: list[Any] = [([Recording({}, [Watched()])], 0), stop]
+
+    def watched(*_: object) -> tuple[Sequence[Recording], int]:
+        reply = replies.pop(0)
+        if isinstance(reply, BaseException):
+            raise reply
+        return reply  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(script, "_watched", watched)
+    recordings, _, ended = script._recordings(asked, asked.outputs, [], lambda text: None)
+    assert (len(recordings), ended) == (1, code)
+    replies.append(stop)
+    with pytest.raises(type(stop)):
+        script._recordings(asked, asked.outputs, [], lambda text: None)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from reports import step
-from reports.breakdown import Breakdown, Module, Part, Share
+from reports.explanation import Breakdown, Module, Part, Share
 from reports.record import Environment, Run
 
 

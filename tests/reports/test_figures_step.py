@@ -12,7 +12,7 @@ from matplotlib.colors import to_hex
 
 from macro.explaining.kinds import KINDS
 from reports import step
-from reports.breakdown import Breakdown
+from reports.explanation import Breakdown
 from reports.figures import _style
 from reports.figures import step as pictures
 from reports.record import Run

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from reports import attribution, busy, findings, step
-from reports.breakdown import Breakdown
-from reports.explanation import Bar
+from reports.explanation import Bar, Breakdown
 from reports.record import Note, Run
 from tests.reports import made, made_gap, made_step
 from tests.reports.runs import CONTEST, ENVIRONMENT, NOTE, RUN, formatted

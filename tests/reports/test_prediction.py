@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from reports import advice, findings, prediction, store
+from reports import findings, prediction, store
 from reports.formats import json as json_format
 from reports.record import Environment, Expected, Note, Prediction, Run
 
@@ -116,8 +116,8 @@ def test_of_several_at_once_what_they_do_to_each_other_is_told() -> None:
 def advised(one: Prediction = AFTER, **data: object) -> str:
     plain = {"winner": "heap-keep", "order": ["heap-keep"], "tried": ["heap-keep"], "worth": 0.01, "applied": 2}
     shell = "# heap-keep: less\nexport A=1\n"
-    note = Note(advice.TOPIC, {**plain, "shell": shell, **data})
-    (text,) = advice.texts(Run(environment(), notes=(note,), predictions=(one, UNKNOWN)))
+    note = Note(prediction.ADVICE, {**plain, "shell": shell, **data})
+    (text,) = prediction.advice(Run(environment(), notes=(note,), predictions=(one, UNKNOWN)))
     return text
 
 

@@ -23,8 +23,7 @@ from statistics import fmean, median, stdev
 
 from micro.command.figure import Figure
 from reports import attribution, stats, step, units
-from reports.breakdown import AGREES, NARROW, Breakdown
-from reports.explanation import Explanation
+from reports.explanation import AGREES, NARROW, Breakdown, Explanation
 from tests.soak import kept
 
 EXAMPLES = kept.ROOT / "docs/examples"

@@ -18,7 +18,7 @@ from macro import changes
 from macro.frameworks import find
 from macro.networks.base import from_data
 from reports import next_run
-from reports.breakdown import Witness
+from reports.explanation import Witness
 from reports.record import Comparison, Contest, Expected, Prediction
 from tests.reports.test_prediction import AFTER, BEFORE
 from tests.soak import generations, injected_numpy, kept, predictions, scripts

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +17,8 @@ from kernels.problem import Problem
 from macro import changes, networks
 from macro.changes import _alone, _parts
 from macro.changes.base import Asked, Before, Forecast, Part, Seen, Step
+from macro.changes.batch import _axis
+from macro.explaining.rows import rows
 from tests.macro.changes.test_changes import NETWORK, before, seen, step
 
 
@@ -23,55 +26,51 @@ def asked(changed: Step, watched: Before, after: Seen | None = None) -> Asked:
     return Asked(watched, after or seen(), step(), changed, 10.0)
 
 
-def test_products_are_swapped_by_their_ratios_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    from macro.explaining.rows import rows
+Calls = list[tuple[Any, dict[str, Any]]]
 
-    by_name = rows(NETWORK, 8)
+
+@pytest.fixture
+def given(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], Calls]:
+    """Give every kernel alone this ratio; the problems and options that were measured are returned."""
+
+    def of(ratio: float) -> Calls:
+        calls = Calls()
+
+        def ratios(xs: list[Any], how: dict[str, Any], seconds: float) -> dict[Any, _alone.Ratio]:
+            calls.extend((x, how) for x in xs)
+            return dict.fromkeys(xs, _alone.Ratio(ratio, ratio - 0.01, ratio + 0.01))
+
+        monkeypatch.setattr(_alone, "ratios", ratios)
+        return calls
+
+    return of
+
+
+def test_products_are_swapped_by_their_ratios_alone(given: Callable[[float], Calls]) -> None:
     cells = {(("fc1 forward",), "gemm"): 0.4, (("fc1 wgrad",), "packing"): 0.1, (("loss",), "softmax and loss"): 0.3}
-    watched = before(cells=cells, rows=by_name)
-    calls: list[dict[str, Any]] = []
-
-    def ratios(xs: list[Any], how: dict[str, Any], seconds: float) -> dict[Any, _alone.Ratio]:
-        calls.extend({**asdict(x), **how} for x in xs)
-        return dict.fromkeys(xs, _alone.Ratio(0.8, 0.79, 0.81))
-
-    monkeypatch.setattr(_alone, "ratios", ratios)
-    found = _parts.swapped(asked(step(preload="mkl-intel"), watched), "preload")
+    calls = given(0.8)
+    found = _parts.swapped(asked(step(preload="mkl-intel"), before(cells=cells, rows=rows(NETWORK, 8))), "preload")
     assert [part.seconds for part in found.parts] == pytest.approx([-0.08, -0.02])
     assert all(part.low < part.seconds < part.high for part in found.parts)
-    assert {call["preload"] for call in calls} == {"none,mkl-intel"} and {call["variant"] for call in calls} == {
-        "torch"
-    }
-    assert {(call["m"], call["n"], call["k"]) for call in calls} == {(8, 10, 12), (12, 10, 8)}
+    assert {(how["preload"], how["variant"]) for _, how in calls} == {("none,mkl-intel", "torch")}
+    assert {(x.m, x.n, x.k) for x, _ in calls} == {(8, 10, 12), (12, 10, 8)}
 
 
-def test_of_another_batch_products_are_measured_and_passes_follow_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    from macro.explaining.rows import rows
-
+def test_of_another_batch_products_are_measured_and_passes_follow_it(given: Callable[[float], Calls]) -> None:
     cells = {
         (("fc1 forward",), "gemm"): 0.4,
         (("fc1 activation",), "element-wise"): 0.1,
         (("fc1 update",), "element-wise"): 0.2,
     }
-    watched = before(cells=cells, rows=rows(NETWORK, 8))
-    calls: list[dict[str, Any]] = []
-
-    def ratios(xs: list[Any], how: dict[str, Any], seconds: float) -> dict[Any, _alone.Ratio]:
-        calls.append(how)
-        return dict.fromkeys(xs, _alone.Ratio(1.8, 1.79, 1.81))
-
-    monkeypatch.setattr(_alone, "ratios", ratios)
-    change = changes.find("batch=16")
-    found = change.change.brings(asked(change.apply(step()), watched))
+    change, calls = changes.find("batch=16"), given(1.8)
+    found = change.change.brings(asked(change.apply(step()), before(cells=cells, rows=rows(NETWORK, 8))))
     assert sum(part.seconds for part in found.parts) == pytest.approx(0.4 * 0.8 + 0.1)
-    (how,) = calls
+    ((_, how),) = calls
     assert how["vary"] == "m" and how["m"] == "8,16"
 
 
 @pytest.mark.parametrize(("row", "axis"), [("fc3 forward", "m"), ("fc3 dgrad", "m"), ("fc3 wgrad", "k")])
 def test_the_batch_of_a_product_is_where_its_row_has_it(row: str, axis: str) -> None:
-    from macro.changes.batch import _axis
-
     assert _axis(Gemm(m=1024, n=4096, k=1024), row, 1024) == axis
     assert _axis(Gemm(m=1024, n=4096, k=1024), row, 512) is None
 
@@ -100,44 +99,28 @@ def test_a_gradient_more_is_a_product_more(monkeypatch: pytest.MonkeyPatch) -> N
     assert (how["m"], how["n"], how["k"]) == (8, 12, 10) and part.seconds == pytest.approx(0.05)
 
 
-def test_an_update_within_the_gradients_product_is_measured_in_both_forms(monkeypatch: pytest.MonkeyPatch) -> None:
-    from macro.explaining.rows import rows
-
+def test_an_update_within_the_gradients_product_is_measured_in_both_forms(given: Callable[[float], Calls]) -> None:
     cells = {(("fc1 wgrad",), "gemm"): 0.3, (("fc1 update",), "optimizer"): 0.1, (("fc1 forward",), "gemm"): 0.4}
-    found: list[Any] = []
-
-    def ratios(xs: list[Any], how: dict[str, Any], seconds: float) -> dict[Any, _alone.Ratio]:
-        found.extend((x.op, x.m, x.n, x.k, how["variant"]) for x in xs)
-        return dict.fromkeys(xs, _alone.Ratio(0.9, 0.89, 0.91))
-
-    monkeypatch.setattr(_alone, "ratios", ratios)
-    (part,) = (
-        changes.find("update-in-wgrad").change.brings(asked(step(), before(cells=cells, rows=rows(NETWORK, 8)))).parts
-    )
+    calls = given(0.9)
+    watched = before(cells=cells, rows=rows(NETWORK, 8))
+    (part,) = changes.find("update-in-wgrad").change.brings(asked(step(), watched)).parts
     assert part.seconds == pytest.approx(-0.04)
-    assert found == [("update", 12, 10, 8, "separate:torch,fused:torch")]
+    ((x, how),) = calls
+    assert (x.op, x.m, x.n, x.k, how["variant"]) == ("update", 12, 10, 8, "separate:torch,fused:torch")
 
 
-def test_of_transposed_weights_products_are_measured_in_the_other_form(monkeypatch: pytest.MonkeyPatch) -> None:
-    from macro.explaining.rows import rows
-
+def test_of_transposed_weights_products_are_measured_in_the_other_form(given: Callable[[float], Calls]) -> None:
     watched = before(cells={(("fc1 forward",), "gemm"): 0.4, (("fc1 wgrad",), "gemm"): 0.3}, rows=rows(NETWORK, 8))
     watched.side.entry.built["layout"] = "outputs x inputs"
-    told: list[str] = []
-
-    def ratios(xs: list[Any], how: dict[str, Any], seconds: float) -> dict[Any, _alone.Ratio]:
-        told.append(how["trans"])
-        return dict.fromkeys(xs, _alone.Ratio(1.1, 1.09, 1.11))
-
-    monkeypatch.setattr(_alone, "ratios", ratios)
+    calls = given(1.1)
     (part,) = changes.find("weights-transposed").change.brings(asked(step(), watched)).parts
-    assert part.seconds == pytest.approx(0.04) and told == ["nt,nn"]
+    assert part.seconds == pytest.approx(0.04) and [how["trans"] for _, how in calls] == ["nt,nn"]
 
 
-def test_with_other_threads_products_convolutions_and_passes_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    from macro.explaining.rows import rows
-
-    net, calls = networks.find("alexnet-r"), list[dict[str, Any]]()
+def test_with_other_threads_products_convolutions_and_passes_are_measured(
+    given: Callable[[float], Calls], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    net, calls = networks.find("alexnet-r"), given(0.5)
     conv = next(node.name for node in net.nodes if node.layer.kind == "conv")
     cells = {
         ((f"{conv} forward",), "convolution"): 0.5,
@@ -146,22 +129,17 @@ def test_with_other_threads_products_convolutions_and_passes_are_measured(monkey
     }
     watched = before(cells=cells, rows=rows(net, 8))
 
-    def ratios(xs: list[Any], how: dict[str, Any], seconds: float) -> dict[Any, _alone.Ratio]:
-        calls.extend({"op": x.op, **how} for x in xs)
-        return dict.fromkeys(xs, _alone.Ratio(0.5, 0.49, 0.51))
-
     def measured(benchmark: str, options: dict[str, Any], seconds: float) -> _alone.Ratio:
-        calls.append({"op": benchmark, **options})
+        calls.append((SimpleNamespace(op=benchmark), options))
         return _alone.Ratio(0.5, 0.49, 0.51)
 
-    monkeypatch.setattr(_alone, "ratios", ratios)
     monkeypatch.setattr(_alone, "measured", measured)
     own = step(network="alexnet-r")
     told = replace(asked(changes.find("threads=2").apply(own), watched), unchanged=own)
     found = changes.find("threads=2").change.brings(told)
     assert sum(part.seconds for part in found.parts) == pytest.approx(-0.4)
-    assert [call["op"] for call in calls] == ["conv", "pooling", "elementwise"]
-    assert {call["threads"] for call in calls} == {"1,2"} and {call["vary"] for call in calls} == {"threads"}
+    assert [x.op for x, _ in calls] == ["conv", "pooling", "elementwise"]
+    assert {(how["threads"], how["vary"]) for _, how in calls} == {("1,2", "threads")}
 
 
 def test_a_ratio_that_is_known_badly_is_measured_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,33 +200,25 @@ def test_a_small_kind_of_work_that_had_too_few_rounds_is_unknown_alone(seconds: 
         _parts.shared(of, parts[0], (seconds, other))
 
 
-def test_what_is_no_known_problem_may_change_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    from macro.explaining.rows import rows
-
-    monkeypatch.setattr(_alone, "ratios", lambda xs, how, seconds: dict.fromkeys(xs, _alone.Ratio(0.5, 0.5, 0.5)))
-    watched = before(cells={(("fc1 forward",), "gemm"): 0.4, (("net.a",), "gemm"): 0.3}, rows=rows(NETWORK, 8))
-    known, other = _parts.products(asked(step(), watched), {}).parts
+@pytest.mark.parametrize(
+    ("other", "half"), [({(("net.a",), "gemm"): 0.3}, 0.15), ({(("a",), "recurrent cell"): 0.2}, 0.1)]
+)
+def test_products_in_no_known_problem_may_change_too(
+    other: dict[Any, float], half: float, given: Callable[[float], Calls]
+) -> None:
+    """Those that another kind of work has in it, too."""
+    given(0.5)
+    watched = before(cells={(("fc1 forward",), "gemm"): 0.4, **other}, rows=rows(NETWORK, 8))
+    known, rest = _parts.products(asked(step(), watched), {}).parts
     assert known.seconds == pytest.approx(-0.2)
-    assert other.what == "other products" and (other.low, other.high) == pytest.approx((-0.15, 0.15))
+    assert rest.what == "other products" and (rest.low, rest.high) == pytest.approx((-half, half))
 
 
-def test_where_most_of_what_changes_is_no_known_problem_nobody_can_say(monkeypatch: pytest.MonkeyPatch) -> None:
-    from macro.explaining.rows import rows
-
-    monkeypatch.setattr(_alone, "ratios", lambda xs, how, seconds: dict.fromkeys(xs, _alone.Ratio(0.5, 0.5, 0.5)))
+def test_where_most_of_what_changes_is_no_known_problem_nobody_can_say(given: Callable[[float], Calls]) -> None:
+    given(0.5)
     watched = before(cells={(("fc1 forward",), "gemm"): 0.1, (("net.a",), "gemm"): 0.3}, rows=rows(NETWORK, 8))
     with pytest.raises(Unavailable, match="other products take 30 % of the step; nothing calls them here"):
         _parts.products(asked(step(), watched), {})
-
-
-def test_of_products_that_another_kind_of_work_has_in_it_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    from macro.explaining.rows import rows
-
-    monkeypatch.setattr(_alone, "ratios", lambda xs, how, seconds: dict.fromkeys(xs, _alone.Ratio(0.5, 0.5, 0.5)))
-    watched = before(cells={(("fc1 forward",), "gemm"): 0.4, (("a",), "recurrent cell"): 0.2}, rows=rows(NETWORK, 8))
-    known, other = _parts.products(asked(step(), watched), {}).parts
-    assert known.seconds == pytest.approx(-0.2) and other.what == "other products"
-    assert (other.low, other.high) == pytest.approx((-0.1, 0.1))
 
 
 @pytest.mark.slow
@@ -281,27 +251,20 @@ def test_problems_that_are_cold_and_those_that_are_not_are_measured_apart(monkey
 
 
 def test_with_channels_last_convolutions_have_their_biases_and_poolings_are_measured(
-    monkeypatch: pytest.MonkeyPatch,
+    given: Callable[[float], Calls],
 ) -> None:
-    from macro.explaining.rows import rows
-
-    net, found = networks.find("alexnet-r"), list[tuple[str, str]]()
+    net, calls = networks.find("alexnet-r"), given(0.5)
     cells = {
         (("conv2 forward",), "convolution"): 0.2,
         (("conv2 dgrad",), "convolution"): 0.2,
         (("pool1 forward",), "pooling"): 0.1,
         (("norm1 forward",), "normalization"): 0.04,
     }
-
-    def ratios(xs: list[Any], how: dict[str, Any], seconds: float) -> dict[Any, _alone.Ratio]:
-        found.extend((getattr(x, "direction", x.op), how["variant"]) for x in xs)
-        return dict.fromkeys(xs, _alone.Ratio(0.5, 0.49, 0.51))
-
-    monkeypatch.setattr(_alone, "ratios", ratios)
     own = step(network="alexnet-r")
     told = replace(asked(own, before(cells=cells, rows=rows(net, 8))), unchanged=own)
     parts = changes.find("channels-last").change.brings(told).parts
     assert sum(part.seconds for part in parts) == pytest.approx(-0.25)
+    found = [(getattr(x, "direction", x.op), how["variant"]) for x, how in calls]
     assert found == [("pooling", "torch"), ("forward", "torch-bias"), ("dgrad", "torch")]
     assert (parts[-1].what, parts[-1].low, parts[-1].high) == ("normalizations", -0.02, 0.02)
 

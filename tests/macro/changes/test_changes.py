@@ -15,7 +15,7 @@ from kernels.errors import UsageError
 from kernels.libs import openblas, preload
 from kernels.libs import torch as torch_library
 from macro import changes, networks
-from macro.changes import Named, mkl_dispatch
+from macro.changes import Named, products
 from macro.changes.base import Before, Seen, Step
 from macro.equality.proof import prove
 from macro.frameworks import find
@@ -191,7 +191,7 @@ def test_a_change_changes_one_thing(text: str, where: Step, field: str, value: o
 
 
 def test_on_its_own_vendors_processor_mkl_needs_no_other_dispatch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mkl_dispatch, "vendor", lambda: "GenuineIntel")
+    monkeypatch.setattr(products, "vendor", lambda: "GenuineIntel")
     assert changes.find("mkl-dispatch").refused(step()) == "this processor is of MKL's own vendor"
 
 

@@ -13,10 +13,10 @@ import pytest
 
 from kernels.errors import UsageError
 from macro import explain
-from macro.explaining import traced
+from macro.explaining import device_time
 from macro.explaining.device_time import Account, account, kind_of, short, time_range
 from macro.traces import chrome
-from macro.watching.device import Device, Work
+from macro.traces.chrome import Device, Work
 from tests.conftest import Ran
 
 REAL = Path(__file__).parents[1] / "traces/a100-alexnet.json.gz"  # AlexNet forward, by PyTorch
@@ -194,11 +194,11 @@ def test_the_profilers_own_steps_are_taken(tmp_path: Path) -> None:
 def test_a_bare_list_of_events_is_a_trace_too(tmp_path: Path) -> None:
     path, events = tmp_path / "t.json", [event("kernel", "sgemm", 5, 1, device=0, stream=7)]
     path.write_text(json.dumps(events), "utf-8")
-    assert traced.is_trace([str(path)]) and len(chrome.read(path).devices[0].work) == 1
-    path.write_text(json.dumps({"more": " " * traced.HEAD, "traceEvents": events}), "utf-8")
-    assert traced.is_trace(["--step", "x", str(path)]) and len(chrome.read(path).devices) == 1
+    assert device_time.is_trace([str(path)]) and len(chrome.read(path).devices[0].work) == 1
+    path.write_text(json.dumps({"more": " " * device_time.HEAD, "traceEvents": events}), "utf-8")
+    assert device_time.is_trace(["--step", "x", str(path)]) and len(chrome.read(path).devices) == 1
     path.write_text(json.dumps({"network": "own", "layers": []}), "utf-8")
-    assert not traced.is_trace([str(path)])
+    assert not device_time.is_trace([str(path)])
 
 
 @pytest.mark.parametrize(

@@ -1,34 +1,47 @@
-"""The document of an explanation and what a person reads of it, of two processes watched by hand."""
+"""The document of an explanation and what a person reads of it, of processes watched by hand and of recorded steps.
+
+`GOLDEN=write` rewrites what is expected. Numbers are compared to 12 digits: the last ones are the BLAS's.
+"""
 
 from __future__ import annotations
 
 import io
+import json
+import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from scipy import stats as known_stats
 
+import micro
 from kernels.ops.conv.problem import Conv
 from kernels.ops.gemm.problem import Gemm
 from macro.explaining import document
 from macro.explaining import repeat as repeating
-from macro.explaining.repeat import Kernels, Steps, as_called, repeat
+from macro.explaining.repeat import Kernels, Steps, as_called, best, image_pass, repeat
 from macro.explaining.rows import rows
+from macro.frameworks import find
 from macro.networks import find as network
+from macro.networks.base import Network
+from macro.networks.layers import Add, BatchNorm, Convolution, Dense, Dropout, Flatten, LocalResponseNorm, Pool
+from macro.processes.job import Setting
 from macro.timing import results
+from macro.timing.entry import Entry, Plan
 from macro.watching import perf
 from macro.watching.library_log import Logged
 from macro.watching.watch import Side
 from reports import attribution, formats, store
 from reports.explanation import Cell
 from reports.record import Environment
-from tests.macro.explaining.sides import CLEARS, FAST, NET, PACKS, PLAN, SLOW, side
-from tests.macro.watched import PYTHON
+from tests.macro.explaining.sides import CLEARS, FAST, NET, PACKS, PLAN, SLOW, recorded, side
+from tests.macro.watched import GEMM, PYTHON
 
 ROOT = Path(__file__).parents[3]
 ENVIRONMENT = Environment("0", {"device": {"model": "x"}, "cores": 2}, {}, "python -m macro explain", "monday")
@@ -211,3 +224,152 @@ def test_a_framework_is_repeated_as_its_run_says(sides: list[Side]) -> None:
 
 def test_products_and_passes_alone_have_a_best_variant() -> None:
     assert repeating.best(Kernels("memory", {"faults": True})) is None
+
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def by_hand() -> list[Side]:
+    one = side("numpy", SLOW, more=(PACKS, CLEARS, PYTHON))
+    product = Gemm(one.entry.setting.threads, 3, 4, "nt", ld_pad=3)
+    one.logged, one.entry.identity = Logged([product]), {"version": "1", "blas": "x"}
+    return [one, side("jax", FAST)]
+
+
+def heaps() -> list[Side]:
+    return [side("numpy", SLOW, more=(PACKS, CLEARS, PYTHON)), side("numpy", FAST, heap="keep")]
+
+
+def without_spans() -> list[Side]:
+    sides = by_hand()
+    sides[1].processes[0].traces = False
+    return sides
+
+
+def of_the_trace() -> list[Side]:
+    """Recorded steps with all their samples against the same with no sample in a product."""
+    sides = [side("numpy", []), side("pytorch", [])]
+    for number, one in enumerate(sides):
+        (made,) = one.processes = [recorded()]
+        made.rounds = list(range(len(made.steps)))
+        plain = [(end - start) * 1e-9 * (2 - number) for start, end, *_ in made.steps]
+        made.levels = {"P0": plain, "P1": [1.1 * x for x in plain], "P3": [1.2 * x for x in plain]}
+        made.faults, made.system = [0.0, 5.0], [0.0, 2e-5]
+        made.samples = [x for x in made.samples if number == 0 or x.symbol != GEMM[0]]
+    return sides
+
+
+def spans_alone() -> list[Side]:
+    sides = of_the_trace()
+    for one in sides:
+        one.processes[0].samples = []
+    return sides
+
+
+ASKED: dict[str, tuple[Callable[[], list[Side]], Plan, bool]] = {
+    "by-hand": (by_hand, PLAN, True),
+    "heaps": (heaps, PLAN, False),
+    "without-spans": (without_spans, replace(PLAN, generations=5), False),
+    "recorded": (of_the_trace, Plan(NET, 128, "step", 1.0, 1, asked="my net.json"), False),
+    "spans-alone": (spans_alone, Plan(NET, 128, "gradient", 1.0, 1), True),
+}
+
+
+def same(seen: Any, want: Any) -> bool:
+    """Keys in their order, words and counts exactly, other numbers to 12 digits."""
+    if isinstance(want, dict):
+        return isinstance(seen, dict) and list(seen) == list(want) and all(same(seen[x], want[x]) for x in want)
+    if isinstance(want, list):
+        return isinstance(seen, list) and len(seen) == len(want) and all(map(same, seen, want))
+    if isinstance(want, float):
+        return isinstance(seen, float) and seen == pytest.approx(want, rel=1e-12, abs=1e-15)
+    return type(seen) is type(want) and bool(seen == want)
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_a_document_is_as_it_was(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(perf, "missing", lambda: None)
+    monkeypatch.setattr(perf, "sees_kernel", lambda: True)
+    monkeypatch.setattr(repeating, "best", lambda again: ("c", 1e-3) if "gemm" in again.benchmark else None)
+    sides, plan, kernels = ASKED[name]
+    told = document.explain(plan, sides(), 3.0, kernels)
+    written, text = json.dumps(attribution.note(told).data), attribution.text(told) + "\n"
+    files = GOLDEN / f"{name}.json", GOLDEN / f"{name}.txt"
+    if os.environ.get("GOLDEN") == "write":
+        files[0].write_text(written.replace('}, {"row"', '},\n{"row"') + "\n", "utf-8")
+        files[1].write_text(text, "utf-8")
+    assert same(json.loads(written), json.loads(files[0].read_text("utf-8")))
+    assert text == files[1].read_text("utf-8"), "if this is as it should be: make golden, and read the diff"
+
+
+def test_every_golden_belongs_to_a_document() -> None:
+    assert {path.stem for path in GOLDEN.glob("*")} == set(ASKED)
+
+
+def test_a_document_of_another_number_is_another() -> None:
+    want = json.loads((GOLDEN / "by-hand.json").read_text("utf-8"))
+    assert same(want, want)
+    assert not same({**want, "gap": want["gap"] * (1 + 1e-9)}, want)
+    assert not same(dict(reversed(want.items())), want)
+    assert not same({**want, "cells": want["cells"][1:]}, want)
+
+
+IMAGES = Network(
+    "passes",
+    "a test",
+    4,
+    (
+        Convolution(name="conv", filters=8, pad=1),
+        BatchNorm(name="norm", activation="relu"),
+        Add(name="both", after=("norm", "conv")),
+        Pool(name="pool", after=("both",), window=3),
+        BatchNorm(name="frozen", frozen=True),
+        LocalResponseNorm(name="lrn", k=2.0),
+        Dropout(name="drop", share=0.25),
+        Pool(name="odd", window=2, rounding="ceil"),
+        Add(name="twice", after=("odd", "odd")),
+        Flatten(name="flat"),
+        Dense(name="fc", outputs=5),
+    ),
+    rate=0.1,
+    input=(3, 15, 15),
+)
+WANTED = {
+    ("norm forward", "normalization"): {"images": 4, "maps": 8, "size": 15},
+    ("norm gradient", "normalization"): {"images": 4, "maps": 8, "size": 15, "phase": "step"},
+    ("norm activation", "element-wise"): {"count": 4 * 8 * 15 * 15, "kind": "relu", "phase": "forward"},
+    ("pool forward", "pooling"): {"images": 4, "channels": 8, "size": 15, "window": 3, "pool": "max"},
+    ("frozen gradient", "normalization"): {"images": 4, "maps": 8, "size": 7, "mode": "frozen", "phase": "step"},
+    ("lrn forward", "normalization"): {"images": 4, "maps": 8, "size": 7, "method": "lrn"},
+    ("drop forward", "random numbers"): {"units": 4 * 8 * 7 * 7, "rate": 0.25},
+}
+OF_IMAGES = Plan(IMAGES, 4, "step", 1.0, 1)
+
+
+def again(row: str, column: str) -> str:
+    cell = Cell(row, column, 2.0, 1.0, 0.5, 1.5, 1.0, 0.0, {}, {}, (row,))
+    sides = [Side(Entry(find("numpy"), Setting()), [])] * 2
+    return repeat(cell, OF_IMAGES, sides, rows(IMAGES, 4)).command
+
+
+@pytest.mark.parametrize(("cell", "options"), WANTED.items(), ids=lambda x: x[0] if type(x) is tuple else "")
+def test_each_pass_has_its_benchmark(cell: tuple[str, str], options: dict[str, object]) -> None:
+    words = " ".join(f"--{name} {value}" for name, value in options.items())
+    assert again(*cell) == f"python -m micro.elementwise {words}"
+    planned = micro.plan("elementwise", **options, variant="numpy")
+    assert planned.contests
+    node = next(x for x in IMAGES.nodes if x.name == cell[0].split()[0])
+    if "activation" not in cell[0]:
+        assert image_pass(node, cell[0].split()[1], 4) == options
+
+
+def test_what_micro_has_not_is_repeated_by_the_framework() -> None:
+    for cell in (("odd forward", "pooling"), ("norm gradient sum", "element-wise"), ("norm update", "optimizer")):
+        assert again(*cell).startswith("python -m macro run passes --frameworks numpy")
+    odd = {node.name: node for node in replace(IMAGES, input=(3, 15, 17)).nodes}
+    assert image_pass(odd["norm"], "forward", 4) is None
+
+
+def test_a_gradient_with_its_forward_pass_is_no_bound_of_it() -> None:
+    assert best(Kernels("elementwise", dict(WANTED["norm gradient", "normalization"]))) is None
+    assert best(Kernels("elementwise", dict(WANTED["drop forward", "random numbers"]))) is None

@@ -6,7 +6,7 @@ import pytest
 
 from macro.explaining.modules import CHECKPOINT, MODULE, NODE, STOPPED, UPDATE, placed, spans, tree
 from macro.watching.recording import Event
-from reports.breakdown import Part
+from reports.explanation import Part
 
 LANE, THREAD = 1, 700
 

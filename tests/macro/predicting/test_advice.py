@@ -8,10 +8,10 @@ from functools import partial
 import pytest
 
 from macro import changes
-from macro.changes import _products, mkl_dispatch, threads
+from macro.changes import products, threads
 from macro.changes.base import Effect, Forecast, Part, Step
 from macro.predicting import advice, judged
-from macro.predicting.foreseen import Foreseen, joined, together
+from macro.predicting.judged import Foreseen, joined, together
 from macro.processes import confirmed
 from macro.processes.job import Setting
 from reports.prediction import LEFT_OUT
@@ -93,7 +93,7 @@ def test_a_sure_prediction_counts_for_more_than_few_noisy_rounds() -> None:
 def test_an_allocator_that_few_rounds_cannot_tell_from_the_best_one_is_timed_again_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(_products, "absent", lambda word: None)
+    monkeypatch.setattr(products, "absent", lambda word: None)
     keep, update, tcmalloc = (
         foreseen("heap-keep", -0.2, 0.05),
         foreseen("fused-optimizer", -0.1),
@@ -110,7 +110,7 @@ def test_an_allocator_that_few_rounds_cannot_tell_from_the_best_one_is_timed_aga
 
 
 def test_what_the_winner_excludes_is_not_among_what_helps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_products, "absent", lambda word: None)
+    monkeypatch.setattr(products, "absent", lambda word: None)
     winner = foreseen("heap-keep+fused-optimizer", -0.3)
     told = {"heap-keep": True, "fused-optimizer": True, "heap-tcmalloc": False, "weights-transposed": True}
     assert {words: advice.fits(step(), foreseen(words, -0.1), winner) for words in told} == told
@@ -141,7 +141,7 @@ def test_what_helps_together_alone_is_advised_too() -> None:
 
 
 def test_only_what_applies_together_is_combined(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mkl_dispatch, "vendor", lambda: "AuthenticAMD")
+    monkeypatch.setattr(products, "vendor", lambda: "AuthenticAMD")
     one, other = foreseen("mkl-dispatch", -0.2), foreseen("openblas-shim", -0.1)
     assert not advice.applies(step(), [one, other]) and not advice.applies(step(), [other, one])
     assert advice.applies(step(), [foreseen("heap-keep", -0.2), foreseen("fused-optimizer", -0.1)])
@@ -160,7 +160,7 @@ def test_edits_of_a_program_are_told_that_may_save_enough() -> None:
 
 
 def test_the_best_that_can_be_made_together_are_timed_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mkl_dispatch, "vendor", lambda: "AuthenticAMD")
+    monkeypatch.setattr(products, "vendor", lambda: "AuthenticAMD")
     savings = {"openblas-shim": -0.1, "mkl-dispatch": -0.2, "heap-keep": -0.3, "fused-optimizer": -0.001}
     tried = [foreseen(words, seconds, 0.0005) for words, seconds in savings.items()]
     coarse = [

@@ -1,4 +1,4 @@
-"""What is put together to a prediction."""
+"""Parts of a prediction put together, and turns of programs, without programs."""
 
 from __future__ import annotations
 
@@ -9,23 +9,28 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
+from typing import Any, cast
 
 import pytest
 
 from kernels import users
 from kernels.devices.cpu import cores
+from kernels.errors import Unavailable
 from macro import changes, frameworks
-from macro.changes import Named, _heaps, _parts
+from macro.changes import Named, _parts, heaps
 from macro.changes.base import FAULTS, FUNCTIONS, Asked, Change, Effect, Forecast, Part, Seen, Step
-from macro.predicting import forecast, foreseen, judged, network_step
+from macro.predicting import forecast, judged, network_step, script_step
 from macro.predicting.forecast import Foreseer
+from macro.predicting.script_step import Plain
 from macro.processes import ahead
 from macro.processes.ahead import places
 from macro.watching.ends import Ended
+from macro.watching.program import ScriptObserver
 from macro.watching.script import Script
 from reports import store
 from tests.macro.changes import test_brings
 from tests.macro.changes.test_changes import before, seen, step
+from tests.macro.predicting.test_advice import foreseen
 from tests.reports.test_prediction import environment
 
 PLAIN = Change(
@@ -262,33 +267,68 @@ def test_steps_that_are_looked_at_at_once_have_cores_of_their_own() -> None:
 
 def test_of_what_two_changes_change_each_leaves_its_ratio_of_what_the_other_leaves() -> None:
     two, better, faults = Part("gemm", -0.5, -0.51, -0.49, 1.0), Part("gemm", -0.4, -0.44, -0.36, 1.0), _parts.around
-    both, rest = foreseen.at_once([two, better, faults("page faults", -0.1, 0.02, 0.1)])
+    both, rest = judged.at_once([two, better, faults("page faults", -0.1, 0.02, 0.1)])
     assert both.seconds == pytest.approx(-0.7) and both.of == 1.0
     assert both.high - both.seconds == pytest.approx(((0.01 * 0.6) ** 2 + (0.04 * 0.5) ** 2) ** 0.5)
     assert rest == faults("page faults", -0.1, 0.02, 0.1)
     apart = [Part("gemm", -0.5, -0.6, -0.4), two]  # of one nothing is known but its sum
-    assert foreseen.at_once(apart) == apart
+    assert judged.at_once(apart) == apart
     others = [Part("the smaller ones", -2.5, -3.0, -2.0, 5.0), Part("the smaller ones", -50.0, -60.0, -40.0, 100.0)]
-    assert foreseen.at_once(others) == others  # of other kernels
+    assert judged.at_once(others) == others  # of other kernels
 
 
 def test_page_faults_go_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_heaps, "new_memory", lambda page: 2e-6 if page == 4096 else 0.5e-6)
+    monkeypatch.setattr(heaps, "new_memory", lambda page: 2e-6 if page == 4096 else 0.5e-6)
     gone = seen(faults=0.0)
     parts = [
         changes.find(word).change.brings(test_brings.asked(step(), before(), gone)).parts
         for word in ("heap-keep", "huge-pages")
     ]
-    (both,) = foreseen.at_once([*parts[0], *parts[1]])
+    (both,) = judged.at_once([*parts[0], *parts[1]])
     assert both.seconds == pytest.approx(-0.2)  # all of the operating system's time, and no more
     assert both.high - both.seconds == pytest.approx(parts[0][0].high - parts[0][0].seconds)  # what one costs
 
 
 def test_page_faults_that_come_add_to_each_other() -> None:
     few, more = (_parts.around(_parts.PAGE_FAULTS, change, 0.3 * change, 0.01) for change in (0.3, 0.4))
-    (both,) = foreseen.at_once([few, more])
+    (both,) = judged.at_once([few, more])
     assert both.seconds == pytest.approx(0.7) and both.high - both.seconds == pytest.approx(0.21)
-    (uncertain,) = foreseen.at_once([few, _parts.around(_parts.PAGE_FAULTS, 1e-4, 3e-3, 0.01)])
+    (uncertain,) = judged.at_once([few, _parts.around(_parts.PAGE_FAULTS, 1e-4, 3e-3, 0.01)])
     assert uncertain.high - uncertain.seconds < 0.1  # and not thirty times what both bring
-    (none,) = foreseen.at_once([few, _parts.around(_parts.PAGE_FAULTS, -0.01, 0.003, 0.01)])
+    (none,) = judged.at_once([few, _parts.around(_parts.PAGE_FAULTS, -0.01, 0.003, 0.01)])
     assert none.seconds == pytest.approx(-0.01)  # where freed memory is kept none come
+
+
+GIB = 1 << 30
+
+
+@pytest.mark.parametrize(("peak", "groups"), [(0, [3]), (GIB, [3]), (2 * GIB, [2, 1]), (2.5 * GIB, [1, 1, 1])])
+def test_as_many_run_at_once_as_memory_has_room_for(
+    peak: float, groups: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[tuple[int, float]] = []
+
+    def made(step: Any, group: list[Any], file: object, say: object, hopeless: object) -> list[Any]:
+        taken.append((len(group), step.plan.seconds))
+        return list(group)
+
+    monkeypatch.setattr(script_step, "_time", made)
+    monkeypatch.setattr(ahead, "memory", lambda: 10 * GIB)
+    three = [foreseen(word) for word in ("heap-keep", "heap-jemalloc", "mkl-dispatch")]
+    own = step()
+    own = replace(own, plan=replace(own.plan, seconds=6.0))
+    assert script_step.make(own, three, cast(Any, None), lambda text: None, peak) == three
+    assert taken == [(count, pytest.approx(2.0 * count)) for count in groups]
+
+
+def test_a_program_that_memory_has_no_room_for_three_of_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ahead, "memory", lambda: 10 * GIB)
+    with pytest.raises(Unavailable, match=r"of 4\.3 GB each; memory has room for 2: give it smaller batches"):
+        script_step.check(step(), 4 * GIB)
+
+
+def test_a_block_has_both_clocks() -> None:
+    look = Plain(Script(Path("train.py")), cast(Any, None), print)
+    look.last = {"steps": [(0, 30_000_000, 10_000_000, 0, 0), (0, 50_000_000, 20_000_000, 0, 0)], "blocked": 10_000_000}
+    assert look.block() == pytest.approx({"wall": 0.04, "cpu": 0.02, "blocked": 0.0})
+    assert isinstance(look, ScriptObserver)

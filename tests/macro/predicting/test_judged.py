@@ -11,7 +11,7 @@ import pytest
 
 from macro.changes.base import Effect, Forecast, Part
 from macro.predicting import judged, network_step
-from macro.predicting.foreseen import Foreseen
+from macro.predicting.judged import Foreseen
 from macro.processes.job import Setting
 from macro.timing.entry import Entry
 from reports.prediction import UNDECIDED

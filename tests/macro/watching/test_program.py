@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,7 +15,7 @@ import pytest
 
 from kernels.errors import LaunchError, SuiteError, Unavailable, UsageError
 from macro.timing.entry import FEWEST
-from macro.watching import kg, load, perf, program, rounds
+from macro.watching import ends, kg, load, perf, program, rounds
 from macro.watching.ends import Ended
 from macro.watching.load import Load
 from macro.watching.program import TRIES, ScriptObserver, watch
@@ -269,3 +271,51 @@ def test_a_script_that_stops_stepping_has_ended() -> None:
     fake: Any = Program(most=-1)
     with pytest.raises(Ended, match="no end of its steps within"):
         ScriptObserver(SCRIPT, fake, lambda text: None)._ask("block", 0.0, do="nothing")
+
+
+def test_the_whole_time_is_said_with_its_parts() -> None:
+    assert ends.explaining(1, 1, 40.0) == (
+        "about 71 s in all: 40 s of watching, 15 s until memory is settled, 16 s for operations by themselves and "
+        "ceilings"
+    )
+    assert ends.explaining(2, 3, 40.0).startswith("about 256 s in all: 120 s of watching, 90 s until")
+    assert ends.changing(3, 120.0).startswith("about 171 s in all: 120 s of measuring, 51 s until")
+
+
+def test_long_steps_take_longer_than_the_budget() -> None:
+    assert ends.settled(12.0, 1, 40.0, 0.1) == "memory is settled after 12 s: watching takes about 46 s more"
+    assert ends.settled(12.0, 1, 40.0, 10.0).endswith("about 186 s more")
+
+
+@pytest.mark.parametrize(
+    ("blocks", "share"),
+    [
+        ([], None),
+        ([Load(0.0, 0.0, 0.0)], 0.0),
+        ([Load(0.1, 0.0, 0.2)], 0.0),  # others had a core of their own
+        ([Load(0.1, 0.1, 0.0)], 0.0),  # queued behind its own threads or children
+        ([Load(0.1, 0.1, -0.01)], 0.0),
+        ([Load(0.1, 0.1, 0.2)], 0.5),
+        ([Load(0.1, 0.1, 0.05)], 0.25),
+        ([Load(0.1, 0.1, 0.2), Load(0.2, 0.0, 0.0)], 0.25),
+    ],
+)
+def test_others_take_what_threads_were_queued_for(blocks: list[Load], share: float | None) -> None:
+    assert load.taken(blocks) == (share if share is None else pytest.approx(share))
+
+
+def test_time_of_descendants_is_not_that_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    times, children = {1: 5.0, 2: 2.0, 3: 1.0}, {1: [2], 2: [3], 3: list[int]()}
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+    monkeypatch.setattr(load, "processor_time", times.__getitem__)
+    monkeypatch.setattr(load, "children", children.__getitem__)
+    monkeypatch.setattr(load.Counters, "now", lambda: load.Counters(busy=30.0, allowed=10.0))
+    assert load.others() == 2.0
+
+
+def test_a_process_that_has_ended_has_no_time() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        assert process.pid in load.children(os.getpid())
+        process.communicate(b"\n")
+    assert load.processor_time(process.pid) == 0.0
+    assert load.processor_time(os.getpid()) > 0.0

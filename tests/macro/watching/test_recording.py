@@ -30,7 +30,7 @@ def seen(number: int, samples: bool = True) -> Watched:
         {"start": at, "end": at + 100, "name": "dot", "rows": ["fc1 forward"], "column": "gemm", "bytes": 12}
         for at in (start, start + 500)
     ]
-    watched = Watched({"P0": [1.0 + number], "P3": [2.0]}, [3.0], [0.25], steps, [number] * 2, spans)
+    watched = Watched({"P0": [1.0 + number], "P3": [2.0]}, [3.0], [0.25], steps, [number] * 2, spans=spans)
     watched.calls, watched.replays = [(["fc1 forward"], "gemm")], [(1.0, [0.5]), (1.0, [0.5 + number])]
     if samples:
         watched.samples = [Sample(7, start + 10, "sgemm", "/lib/a.so"), Sample(7, start + 20, "f(int)", "/lib/b c.so")]

@@ -61,7 +61,7 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
-def is_own(argv: Sequence[str], others: argparse.ArgumentParser) -> bool:
+def is_script(argv: Sequence[str], others: argparse.ArgumentParser) -> bool:
     """True if the first word that is no option, nor an option's value, names a script or a recording."""
     words = iter(argv)
     flags = {
@@ -82,7 +82,7 @@ def is_own(argv: Sequence[str], others: argparse.ArgumentParser) -> bool:
 
 
 @dataclass(frozen=True)
-class OwnRequest:
+class ScriptRequest:
     """Scripts that run one after another, or recordings, and how they are explained."""
 
     scripts: Sequence[Script]
@@ -93,7 +93,7 @@ class OwnRequest:
     outputs: Outputs
 
 
-def request(argv: Sequence[str]) -> OwnRequest:
+def request(argv: Sequence[str]) -> ScriptRequest:
     """Parse the words of the command. Raises UsageError."""
     command, arguments = split(argv)
     words = parser().parse_args(command)
@@ -101,11 +101,11 @@ def request(argv: Sequence[str]) -> OwnRequest:
     if all(path.suffix == RECORDING for path in paths):
         if len(paths) > 2:
             raise UsageError(f"{paths[2]}: one recording, or two that are compared")
-        return OwnRequest((), paths, 1, words.kernels, words.depth, outputs)
+        return ScriptRequest((), paths, 1, words.kernels, words.depth, outputs)
     if len(paths) > 2 or not all(path.suffix == ".py" for path in paths):
         rest = " ".join(words.what[1:])
         raise UsageError(f"{paths[1]}: one script, or two; their own words stand behind --: {paths[0]} -- {rest}")
-    return OwnRequest(_scripts(words, paths, arguments), (), words.runs, words.kernels, words.depth, outputs)
+    return ScriptRequest(_scripts(words, paths, arguments), (), words.runs, words.kernels, words.depth, outputs)
 
 
 def split(argv: Sequence[str]) -> tuple[list[str], list[str]]:

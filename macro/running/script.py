@@ -5,15 +5,15 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from kernels.errors import UsageError
-from macro.explaining.own_request import OwnRequest, request
+from kernels.errors import UsageError, stop_code
+from macro.running.script_request import ScriptRequest, request
 from macro.watching.kg import SUFFIX as RECORDING
 
 if TYPE_CHECKING:
@@ -28,34 +28,22 @@ FIRST = 2  # factor in rounds from one first answer to the next
 
 def main(argv: Sequence[str], say: Callable[[bool, str], None]) -> int:
     """Run the command; return the exit code. `say(quiet, text)`: a line of progress."""
+    from macro.running import session
+
     asked = request(argv)
-    return _explain(asked, partial(say, asked.outputs.quiet))
-
-
-def _explain(asked: OwnRequest, say: Callable[[str], None]) -> int:
-    from kernels.devices import open_device
-    from micro.command import environment as machine
-    from micro.command.outputs import open_outputs
-    from micro.command.session import open_run_file
-
-    outputs = asked.outputs
-    with ExitStack() as stack:
-        if outputs.output is not None and outputs.output.suffix == RECORDING:
-            outputs = replace(outputs, output=outputs.output.with_suffix(".jsonl"))
-        paths = _paths(asked, outputs)
-        streams = open_outputs(outputs, stack)
-        environment = machine.environment([open_device("cpu")], machine.command_line())
-        file = open_run_file(outputs.output, environment)
-        begun = outputs.output.stat().st_size if outputs.output is not None else 0
-        stack.callback(_leave, file, outputs.output, begun)
-        recordings, took, code = _recordings(asked, outputs, paths, say)
-        notes = _notes(asked, recordings, took, say)
+    outputs, progress = asked.outputs, partial(say, asked.outputs.quiet)
+    if outputs.output is not None and outputs.output.suffix == RECORDING:
+        outputs = replace(outputs, output=outputs.output.with_suffix(".jsonl"))
+    paths = _paths(asked, outputs)
+    with session.opened(outputs) as (file, streams), _emptied(outputs.output):
+        recordings, took, code = _recordings(asked, outputs, paths, progress)
+        notes = _notes(asked, recordings, took, progress)
         if not _wrote(file, notes):
             code, outputs = code or 1, replace(outputs, output=None)
         return say_all(replace(file.run, notes=tuple(notes)), outputs, streams) or code
 
 
-def _paths(asked: OwnRequest, outputs: Outputs) -> list[Path | None]:
+def _paths(asked: ScriptRequest, outputs: Outputs) -> list[Path | None]:
     """Return the paths for new recordings. Raises UsageError where one exists."""
     from macro.watching import kg
 
@@ -69,11 +57,15 @@ def _paths(asked: OwnRequest, outputs: Outputs) -> list[Path | None]:
     return list(paths)
 
 
-def _leave(file: RunFile, path: Path | None, begun: int) -> None:
-    """Close the run file, and remove it where nothing was added: it would be in the way of the next try."""
-    file.close()
-    if path is not None and path.is_file() and path.stat().st_size == begun:
-        path.unlink()
+@contextmanager
+def _emptied(path: Path | None) -> Iterator[None]:
+    """Remove a run file to which nothing was added: it would be in the way of the next try."""
+    begun = path.stat().st_size if path is not None else 0
+    try:
+        yield
+    finally:
+        if path is not None and path.is_file() and path.stat().st_size == begun:
+            path.unlink()
 
 
 def _wrote(file: RunFile, notes: Sequence[Note]) -> bool:
@@ -84,27 +76,24 @@ def _wrote(file: RunFile, notes: Sequence[Note]) -> bool:
         for note in notes:
             file.append(note)
     except Unwritable as error:
-        _unwritten(str(error).partition(";")[0])
+        print(f"macro explain: {str(error).partition(';')[0]}", file=sys.stderr)
         return False
     return True
 
 
-def _unwritten(why: str) -> None:
-    print(f"macro explain: {why}", file=sys.stderr)
-
-
 def _recordings(
-    asked: OwnRequest, outputs: Outputs, paths: list[Path | None], say: Callable[[str], None]
+    asked: ScriptRequest, outputs: Outputs, paths: list[Path | None], say: Callable[[str], None]
 ) -> tuple[list[Recording], float, int]:
     """Read recordings, or make them and keep them in `paths`; return seconds taken and exit code too."""
-    from macro.watching import kg
+    from macro.watching import ends, kg
 
     began = time.monotonic()
     if asked.recordings:
         return [kg.read(path) for path in asked.recordings], 0.0, 0
     recorded: list[Recording] = []
     code = 0
-    say(_forecast(asked))
+    about = ends.explaining(len(asked.scripts), asked.runs, asked.scripts[0].seconds)
+    say(f"{about}; what {asked.scripts[0].name} prints follows")
     for run in range(asked.runs):
         if asked.runs > 1:
             say(f"process {run + 1} of {asked.runs} of each")
@@ -113,7 +102,7 @@ def _recordings(
         except (KeyboardInterrupt, SystemExit) as stop:
             if not recorded:
                 raise
-            code = _code(stop)
+            code = stop_code(stop)
             break
         recorded = _joined(recorded, recordings)
         if code:
@@ -122,14 +111,6 @@ def _recordings(
     for path in filter(None, paths):
         say(f"recording: {path}")
     return recorded, time.monotonic() - began, code or int(None in paths)
-
-
-def _forecast(asked: OwnRequest) -> str:
-    from macro.watching import ends
-
-    first = asked.scripts[0]
-    about = ends.explaining(len(asked.scripts), asked.runs, first.seconds)
-    return f"{about}; what {first.name} prints follows"
 
 
 def _joined(earlier: Sequence[Recording], more: Sequence[Recording]) -> list[Recording]:
@@ -149,7 +130,7 @@ def _keep(earlier: Sequence[Recording], paths: list[Path | None], recordings: Se
             if path is not None:
                 kg.write(recording, path)
         except UsageError as error:
-            _unwritten(str(error))
+            print(f"macro explain: {error}", file=sys.stderr)
             paths[i] = None
 
 
@@ -157,7 +138,7 @@ def _watched(
     scripts: Sequence[Script], outputs: Outputs, say: Callable[[str], None], keep: Callable[[Sequence[Recording]], None]
 ) -> tuple[list[Recording], int]:
     """Watch the scripts; if interrupted, return what was recorded so far, where that is enough."""
-    from macro.explaining import inside
+    from macro.explaining import witnesses
     from macro.watching import program
 
     kept: list[Sequence[Recording]] = []
@@ -175,17 +156,12 @@ def _watched(
 
     with tempfile.TemporaryDirectory(prefix="kernelgap-script-") as folder:
         try:
-            return program.watch(scripts, Path(folder), (output, errors), say, seen, inside.largest), 0
+            return program.watch(scripts, Path(folder), (output, errors), say, seen, witnesses.largest), 0
         except (KeyboardInterrupt, SystemExit) as stop:
             if not kept:
                 raise
             say("interrupted: what was seen until now is explained")
-            return list(kept[-1]), _code(stop)
-
-
-def _code(stop: KeyboardInterrupt | SystemExit) -> int:
-    """Return the exit code of a command that was interrupted or terminated."""
-    return int(str(stop.code)) if isinstance(stop, SystemExit) else 130
+            return list(kept[-1]), stop_code(stop)
 
 
 def _so_far(recordings: Sequence[Recording]) -> str:
@@ -196,17 +172,15 @@ def _so_far(recordings: Sequence[Recording]) -> str:
     return "so far: " + "; ".join(advice.first_answer(x) for x in breakdowns)
 
 
-def _notes(asked: OwnRequest, recordings: Sequence[Recording], took: float, say: Callable[[str], None]) -> list[Note]:
+def _notes(
+    asked: ScriptRequest, recordings: Sequence[Recording], took: float, say: Callable[[str], None]
+) -> list[Note]:
     from macro.explaining import breakdown, ceilings, pair, repeat
     from reports import attribution, step
 
     say("measuring what this machine can do at best")
-    counts = [int(recording.program.get("threads") or 1) for recording in recordings]
-    measured = {count: ceilings.measured(count) for count in dict.fromkeys(counts)}
-    breakdowns = [
-        breakdown.with_sentences(recording, took, measured[count])
-        for recording, count in zip(recordings, counts, strict=True)
-    ]
+    measured = {count: ceilings.measured(count) for count in dict.fromkeys(x.threads for x in recordings)}
+    breakdowns = [breakdown.with_sentences(x, took, measured[x.threads]) for x in recordings]
     if asked.kernels:
         say("measuring the largest operations by themselves")
         breakdowns = [

@@ -1,15 +1,18 @@
-"""Allocators: how they reuse freed memory costs page faults, and these the operating system's time."""
+"""Allocators and huge pages: how freed memory is reused costs page faults, and these the operating system's time."""
 
 from __future__ import annotations
 
 import math
-from functools import cache, partial
+import os
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
 
 from kernels.errors import SuiteError
 from kernels.heap import variables
 from kernels.libs import preload
-from kernels.ops.pages.problem import SMALL_PAGE
-from macro.changes import _alone, _parts, _products
+from kernels.ops.pages.problem import HUGE_PAGE, SMALL_PAGE
+from macro.changes import _alone, _parts, products
 from macro.changes.base import FAULTS, Asked, Before, Change, Effect, Forecast, Part, Seen, Step
 
 MEASURED, BUDGET = 64 << 20, 2.0  # bytes and seconds of measuring what new memory costs
@@ -20,6 +23,9 @@ FEWER = 0.5  # of the page faults at most are left where freed memory is kept
 CERTAIN = 3.0  # standard errors
 FEW = 512  # page faults of a step that cost next to nothing
 MANY = 4096  # … from which on what they cost shows in the operating system's time
+HUGE = "glibc.malloc.hugetlb=1"  # of glibc 2.35 and later
+ENABLED = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+SINCE = (2, 35)
 
 
 def brings(asked: Asked) -> Forecast:
@@ -89,7 +95,7 @@ def allocator(word: str, about: str) -> Change:
             return "its heap is not the default any more"
         if TUNABLES in step.setting.knobs.get("variables", {}):
             return f"{TUNABLES} steers glibc's"
-        return _products.absent(word)
+        return products.absent(word)
 
     def took(before: Before, after: Seen) -> Effect:
         if preload.missing([word], before.maps) is None:
@@ -114,8 +120,7 @@ def allocator(word: str, about: str) -> Change:
 
 
 def keeps() -> Change:
-    """Return the change that makes glibc's malloc keep freed memory."""
-    from dataclasses import replace
+    """Return the change that makes glibc's malloc keep freed memory: M_MMAP_MAX 0, M_TRIM_THRESHOLD large."""
 
     def applies(step: Step, value: str) -> str | None:
         if step.setting.heap == "keep":
@@ -153,7 +158,56 @@ def keeps() -> Change:
     )
 
 
-jemalloc, tcmalloc, mimalloc = (
-    partial(allocator, word, f"{word} in place of glibc's malloc, preloaded")
-    for word in ("jemalloc", "tcmalloc", "mimalloc")
+def _applies_huge(step: Step, value: str) -> str | None:
+    if replaced(step):
+        return "its allocator is not glibc's"
+    if step.setting.heap == "keep":
+        return "freed memory is kept: there are no page faults to save"
+    if TUNABLES in {**os.environ, **step.setting.knobs.get("variables", {})}:
+        return f"{TUNABLES} is set already"
+    if "[madvise]" not in _enabled():
+        return f"{ENABLED} is {_enabled() or 'not there'}, not madvise"
+    libc = os.confstr("CS_GNU_LIBC_VERSION") or ""
+    if tuple(map(int, libc.rpartition(" ")[2].split(".")[:2])) < SINCE:
+        return f"{libc} has no such tunable"
+    return None
+
+
+def _enabled() -> str:
+    try:
+        return ENABLED.read_text("utf-8").strip()
+    except OSError:
+        return ""
+
+
+def _took_huge(before: Before, after: Seen) -> Effect:
+    there, effect = after.variables.get(TUNABLES) == HUGE, fewer_faults(before, after)
+    return Effect(there and effect.there, f"{TUNABLES} is {'' if there else 'not '}set; {effect.evidence}")
+
+
+def _brings_huge(asked: Asked) -> Forecast:
+    """Predict the page faults that go, less what the same memory costs in large pages.
+    The costs in large and in small pages are measured alone."""
+    part = faults(asked.before, asked.after)
+    left = 1 - new_memory(HUGE_PAGE) / new_memory(SMALL_PAGE)
+    return Forecast((_parts.around(part.what, left * part.seconds, left * (part.high - part.seconds), part.of),))
+
+
+CHANGES = (
+    keeps(),
+    *(
+        allocator(word, f"{word} in place of glibc's malloc, preloaded")
+        for word in ("jemalloc", "tcmalloc", "mimalloc")
+    ),
+    Change(
+        "huge-pages",
+        "glibc's malloc asks for transparent huge pages",
+        _applies_huge,
+        lambda step, value: step.with_variables({TUNABLES: HUGE}),
+        _took_huge,
+        _brings_huge,
+        costs="memory, in pieces of 2 MiB",
+        looks=(FAULTS,),
+        alone=False,
+    ),
 )

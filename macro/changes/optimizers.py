@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernels.devices import open_device
 from kernels.ops.optimizer.libraries import FUSED
-from macro.changes import _alone, _parts, _pytorch
+from macro.changes import _alone, _parts
 from macro.changes.base import Asked, Before, Change, Effect, Forecast, Seen, Step
 
 MOST = 4 << 20  # values of all tensors together, where they are small
@@ -15,7 +15,7 @@ def optimizer(form: str, about: str) -> Change:
     """Return the change to another form of the optimizer."""
 
     def applies(step: Step, value: str) -> str | None:
-        if why := _pytorch.refused(step, "optimizer", form, compiled=True):
+        if why := step.refuses_knob("optimizer", form, compiled=True):
             return why
         if (other := step.knob("optimizer")) not in (None, "default"):
             return f"it is {other} already"
@@ -65,3 +65,9 @@ def optimizer(form: str, about: str) -> Change:
 def _foreach(before: Before) -> bool:
     """Return whether the optimizer takes all tensors at once now, by the functions that samples are in."""
     return any("foreach" in x for x in before.symbols)
+
+
+CHANGES = (
+    optimizer("foreach", "the optimizer's step over all parameters at once (foreach=True)"),
+    optimizer("fused", "the optimizer's step in one pass over each parameter (fused=True)"),
+)

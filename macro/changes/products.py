@@ -1,4 +1,9 @@
-"""Products by library, from the functions of samples, and preloaded libraries that replace MKL's."""
+"""Products by library, from the functions of samples, and preloaded libraries that change or replace MKL's.
+
+On a processor of another vendor than its own, MKL calls mkl_serv_intel_cpu_true and, where it returns 0, takes its AVX2
+kernels even where AVX-512 is there; a function of that name that returns 1 is preloaded. OpenBLAS and BLIS have a
+sgemm_ in place of MKL's.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +11,15 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
+from kernels.devices.cpu import vendor
 from kernels.errors import SuiteError
-from kernels.libs import preload
+from kernels.libs import openblas, preload
 from macro.changes import _parts
 from macro.changes.base import FUNCTIONS, Before, Change, Effect, Seen, Step
 
 MKL = ("pytorch", "keras-torch")  # rows whose products are MKL's; the wheels of PyTorch have it inside, on x86-64
 RARE = 0.05  # of the samples in products: a family with fewer is ignored
+VENDOR = "GenuineIntel"  # MKL's own
 TELLING = 5  # samples that would be there if nothing had changed
 CHANGED = {
     "mkl-intel": "MKL's dispatch is changed, and MKL would multiply no more",
@@ -118,3 +125,38 @@ def others(before: Before, after: Seen, *groups: str) -> Effect:
         )
     evidence = f"products in {', '.join(was)} kernels before, in {', '.join(now)} with it"
     return Effect(set(was) != set(now), evidence)
+
+
+def _took_dispatch(before: Before, after: Seen) -> Effect:
+    return others(before, after, "set")
+
+
+def _took_openblas(before: Before, after: Seen) -> Effect:
+    path = openblas.path("scipy")
+    if path is None or path.name not in after.maps:  # NumPy's own is another file
+        return Effect(False, "SciPy's OpenBLAS is not mapped, which the first sgemm_ that it answers does")
+    if not kernels(before.symbols, "set"):
+        return Effect(False, "no product was seen in MKL's kernels before, so nothing shows who multiplies")
+    if left := kernels(after.symbols, "set"):
+        return Effect(False, f"SciPy's OpenBLAS is mapped, and products are in MKL's {', '.join(left)} kernels")
+    return Effect(True, "SciPy's OpenBLAS is mapped, which the first sgemm_ that it answers does")
+
+
+def _took_blis(before: Before, after: Seen) -> Effect:
+    """Check that no product is left in MKL's kernels.
+    BLIS's own kernels have no names, and its library is mapped from the start."""
+    effect = gone(before, after, KERNEL, "MKL's kernels")
+    return Effect(effect.there, f"BLIS is mapped; {effect.evidence}")
+
+
+CHANGES = (
+    preloaded(
+        "mkl-dispatch",
+        "mkl-intel",
+        "MKL takes the kernels that it has for its own vendor's processors",
+        _took_dispatch,
+        lambda: "this processor is of MKL's own vendor" if vendor() == VENDOR else None,
+    ),
+    preloaded("openblas-shim", "sgemm-openblas", "OpenBLAS multiplies where MKL did", _took_openblas),
+    preloaded("blis-shim", "blis", "BLIS multiplies where MKL did", _took_blis),
+)

@@ -1,0 +1,143 @@
+"""Dense layers of PyTorch: weights in another order, weights moved by their gradient's product, one gradient more.
+
+Weights in memory as inputs × outputs, where PyTorch has outputs × inputs: NT becomes NN forward, and NN becomes NT in
+the gradient of the input. W ← W − rate·dYᵀX in one GEMM, PyTorch's addmm_ within the backward: no gradient is kept and
+no pass follows it. The gradient of the first layer's input, which no training needs, and which some programs ask for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from kernels.ops.gemm.problem import Gemm
+from kernels.ops.update.problem import Update
+from kernels.problem import Problem
+from macro.changes import _parts
+from macro.changes.base import FAULTS, Asked, Before, Change, Effect, Forecast, Seen, Step
+
+WGRAD, UPDATE = " wgrad", " update"  # ends of the names of rows
+SWAPPED = {"forward": ("nt", "nn"), "dgrad": ("nn", "nt")}
+
+
+def _applies_transposed(step: Step, value: str) -> str | None:
+    if why := step.refuses_knob("weights", "inputs x outputs"):
+        return why
+    return None if step.has("dense") else "the network has no dense layer"
+
+
+def _took_transposed(before: Before, after: Seen) -> Effect:
+    layout = after.identity.get("layout")
+    return Effect(layout == "inputs x outputs", f"weights lie as {layout}")
+
+
+def _brings_transposed(asked: Asked) -> Forecast:
+    """Predict each product alone in both forms; the gradient of the weights keeps its form, transposed."""
+    parts, rows = [], list(_parts.by_row(asked.before, Gemm, _parts.PRODUCTS))
+    for kind, (old, new) in SWAPPED.items():
+        spent = _parts.gathered(row for row in rows if row[0].endswith(f" {kind}") and _form(row[1]) == old)
+        how = {"variant": "torch", "vary": "trans", "trans": f"{old},{new}"}
+        parts.append((_parts.total(spent), partial(_parts.each, spent=spent, how=how)))
+    same = _parts.gathered(row for row in rows if row[0].endswith(" wgrad") or _form(row[1]) in ("nt", "nn"))
+    return _parts.with_rest(asked, "other products", _parts.PRODUCTS, same, _parts.shared(asked, *parts))
+
+
+def _form(x: Problem) -> str:
+    return x.trans if isinstance(x, Gemm) else ""
+
+
+def _applies_update(step: Step, value: str) -> str | None:
+    if why := step.refuses_knob("update", "in wgrad"):
+        return why
+    if step.plan.phase != "step":
+        return f"there is no update in a {step.plan.phase}"
+    if step.plan.network.rule != "sgd":
+        return f"a product adds to the weights alone, not to what {step.plan.network.rule} keeps"
+    return None if step.has("dense") else "the network has no dense layer"
+
+
+def _took_update(before: Before, after: Seen) -> Effect:
+    update = after.flag("update")
+    return Effect(update == "in wgrad", f"weights are moved {update}")
+
+
+def _brings_update(asked: Asked) -> Forecast:
+    """Predict both forms of each layer alone, over the seconds of its wgrad product and its update."""
+    return _parts.each(asked, _parts.gathered(_rows(asked.before)), {"variant": "separate:torch,fused:torch"})
+
+
+def _rows(before: Before) -> Iterator[tuple[str, Problem, float]]:
+    layers: dict[str, Update] = {}
+    for row, x, took in _parts.by_row(before, Gemm, _parts.PRODUCTS):
+        if row.endswith(WGRAD) and isinstance(x, Gemm):
+            layers[row.removesuffix(WGRAD)] = update = Update(m=x.m, n=x.n, k=x.k)
+            yield row, update, took
+    for layer, update in layers.items():
+        yield layer + WGRAD, update, sum(took for (rows, _), took in before.cells.items() if rows == (layer + UPDATE,))
+
+
+def _applies_gradient(step: Step, value: str) -> str | None:
+    if why := step.refuses_knob("input_gradient", True, compiled=True):
+        return why
+    if step.plan.phase == "forward":
+        return "there is no gradient in a forward"
+    return None
+
+
+def _took_gradient(before: Before, after: Seen) -> Effect:
+    there = after.flag("input_gradient") is True
+    return Effect(there, f"the input wants {'a' if there else 'no'} gradient")
+
+
+def _brings_gradient(asked: Asked) -> Forecast:
+    """Predict one product more, alone: the first layer's dgrad."""
+    network, batch = asked.unchanged.plan.network, asked.unchanged.plan.batch
+    first = network.nodes[0]
+    if first.layer.kind != "dense":
+        return Forecast(why="the first layer is no dense one")
+    inputs, outputs = first.inputs[0][0], first.output[0]
+    product = Gemm(m=batch, n=inputs, k=outputs)  # weights as outputs x inputs
+    return Forecast((_parts.added(asked, product, "torch"),))
+
+
+CHANGES = (
+    Change(
+        "weights-transposed",
+        "dense layers' weights in memory as inputs × outputs",
+        _applies_transposed,
+        lambda step, value: step.with_knob("weights", "inputs x outputs"),
+        _took_transposed,
+        _brings_transposed,
+        saves=("gemm", "packing"),
+        code="layer.weight.data = layer.weight.data.t().contiguous().t()",
+        costs="the last bits of results",
+        looks=(),
+    ),
+    Change(
+        "update-in-wgrad",
+        "dense layers' weights moved by the product that would give their gradient (addmm_)",
+        _applies_update,
+        lambda step, value: step.with_knob("update", "in wgrad"),
+        _took_update,
+        _brings_update,
+        saves=("optimizer",),
+        measures=("gemm", "optimizer"),
+        code="an autograd.Function whose backward does weight.data.addmm_(dy.t(), x, alpha=-rate)",
+        costs="the gradients, which nobody can look at any more",
+        memory=True,
+        looks=(FAULTS,),
+    ),
+    Change(
+        "input-gradient",
+        "the gradient of the first layer's input too",
+        _applies_gradient,
+        lambda step, value: step.with_knob("input_gradient", True),
+        _took_gradient,
+        _brings_gradient,
+        costs="time, for a result that is not used",
+        code="x.requires_grad_(True)",
+        tries=lambda step: (),
+        memory=True,
+        looks=(FAULTS,),
+    ),
+)

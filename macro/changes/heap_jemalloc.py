@@ -1,5 +1,0 @@
-"""jemalloc in place of glibc's malloc."""
-
-from macro.changes import _heaps
-
-CHANGE = _heaps.jemalloc()

@@ -65,7 +65,7 @@ def cover(folder: Path, processes: str) -> None:
     hook.write_text(
         "import os; os.environ.get('COVERAGE_PROCESS_START') and __import__('coverage').process_startup()\n"
     )
-    environment = os.environ | {"COVERAGE_PROCESS_START": str(folder / "config"), "PYTHONPATH": str(folder)}
+    environment = os.environ | {"COVERAGE_PROCESS_START": str(folder / "config"), "PYTHONPATH": f"{folder}:{ROOT}"}
     words = ["-p", "mutants_plugin", "-n", processes, "--dist", "worksteal", "-m", "not slow", "--durations=0", "-vv"]
     try:
         command = [sys.executable, "-m", "pytest", *words]
@@ -131,10 +131,9 @@ def verdict(mutant: Mutation, tests: Sequence[str], place: Path) -> str:
         return "not reached"
     original = mutant.apply(place)
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:xdist", *tests]
+    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "start_new_session": True}
     try:
-        run = subprocess.Popen(
-            command, cwd=place, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-        )
+        run = subprocess.Popen(command, cwd=place, env=os.environ | {"PYTHONPATH": str(place)}, **quiet)
         try:
             return "killed" if run.wait(PATIENCE) else "survived"
         except subprocess.TimeoutExpired:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kernels.catalog import find
 from kernels.ops.conv.problem import Conv
 from micro.contests.convolution import BATCH, LAYERS, contests, layer
-from micro.planning.again import again
 from micro.planning.benchmark import Request
-from micro.planning.contest import Contest
+from micro.planning.contest import Contest, parse
 from micro.planning.conv_layers import distinct_layers
 from reports.regret import CHANGING, REGRET, SEARCH, fastest
 
 if TYPE_CHECKING:
+    from reports import record
     from reports.record import Run
 
 QUESTION = "which algorithm would a search find?"
@@ -38,7 +38,7 @@ def searched(asked: Request, problem: Conv) -> tuple[str, ...]:
 
 def layers(asked: Request) -> list[Conv]:
     """Return all distinct layers of the networks with `all`, else a few."""
-    if "all" in asked.flags:
+    if asked.every:
         return [x.problem for x in distinct_layers(BATCH)]
     return [LAYERS[name] for name in FEW]
 
@@ -47,28 +47,23 @@ def build(asked: Request) -> list[Contest]:
     """Build contests of changing shapes, then of every pass of the layers.
 
     Small shapes come first: the first case carries the time to load a library, which is no part of a search."""
-    searches = [
-        contest
-        for problem in layers(asked)
-        for contest in contests(asked, [problem], QUESTION, searched(asked, problem), SEARCH)
-    ]
-    return [*_changing(asked), *searches]
+    return [*_changing(asked), *_searched(asked, layers(asked), SEARCH)]
+
+
+def _searched(asked: Request, problems: Iterable[Conv], word: str) -> list[Contest]:
+    """Build a search of each problem's variants."""
+    return [x for problem in problems for x in contests(asked, [problem], QUESTION, searched(asked, problem), word)]
 
 
 def _changing(asked: Request) -> list[Contest]:
     """Build contests of changing image sizes, and of an epoch's last batch at half size."""
-    batch = asked.axes["n"][0] if "n" in asked.given else BATCH
+    batch = asked.named("n", (BATCH,))[0]
     wide, last = layer(64, 56, 64, 3, n=1), LAYERS["alexnet-s conv3"]
     shapes = [replace(wide, h=h, w=w) for h, w in IMAGES]
     shapes += [replace(last, n=batch // 2)] if batch > 1 else []
-    if "direction" not in asked.given:
-        asked = replace(asked, axes={**asked.axes, "direction": ("forward",)}, given=asked.given | {"direction"})
-    request = replace(asked, given=asked.given - {"n"})
-    return [
-        contest
-        for shape in shapes
-        for contest in contests(request, [shape], QUESTION, searched(asked, shape), CHANGING)
-    ]
+    forward = asked.limited(direction=asked.named("direction", ("forward",)))
+    request = replace(forward, given=forward.given - {"n"})
+    return _searched(request, shapes, CHANGING)
 
 
 def refine(asked: Request, run: Run) -> list[Contest]:
@@ -82,3 +77,20 @@ def _again(asked: Request, run: Run) -> Iterator[Contest]:
             default, best = pair
             if best is not default:
                 yield from again(asked, contest, REGRET, AGAIN, (best.name, default.name))
+
+
+def again(
+    asked: Request, measured: record.Contest, word: str, question: str, names: Sequence[str], *, in_turn: bool = False
+) -> list[Contest]:
+    """Return a contest of some cases of a measured one, each against the first.
+
+    The best of several in the same rounds was lucky in those rounds, and its ratio is too good. In fresh rounds, at
+    other places, it is not. `in_turn`: each against the one before; `word`: the first word of the contest's name.
+    Empty if another device than the requested one measured the first contest."""
+    cases = [parse(name) for name in names]
+    if any(case.setting.device != asked.settings[0].device for case in cases):
+        return []
+    planned = tuple(asked.case(case.problem, case.variant, case.setting) for case in cases)
+    pairs = tuple((i - 1, i) for i in range(1, len(planned))) if in_turn else ()
+    rest = measured.contest.partition("/")[2]
+    return [Contest(f"{word}/{rest}", question, measured.differs, planned, pairs)]

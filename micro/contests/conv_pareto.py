@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 from kernels.ops.conv import im2col
 from kernels.ops.conv.shape import PASSES
 from kernels.setting import Setting
-from micro.contests.conv_find import searched
+from micro.contests.conv_find import again, searched
 from micro.contests.convolution import LAYERS, contests
-from micro.planning.again import again
 from micro.planning.benchmark import Request
 from micro.planning.contest import Contest
 from reports import record
@@ -34,10 +33,8 @@ def build(asked: Request) -> list[Contest]:
     limits = sorted(x for x in (LIMITS if named == [None] else named) if x is not None)
     most = replace(asked, settings=(replace(asked.settings[0], workspace=None if None in named else limits[-1]),))
     built = []
-    for name, passes in (dict.fromkeys(LAYERS, PASSES) if "all" in asked.flags else FEW).items():
-        request = most
-        if "direction" not in asked.given:
-            request = replace(most, axes={**most.axes, "direction": passes}, given=most.given | {"direction"})
+    for name, passes in (dict.fromkeys(LAYERS, PASSES) if asked.every else FEW).items():
+        request = most.limited(direction=most.named("direction", passes))
         rivals = contests(request, [LAYERS[name]], QUESTION, searched(request, LAYERS[name]), FRONTIER)
         built += [_with_blocks(request, contest, limits) for contest in rivals]
     return built

@@ -9,7 +9,7 @@ import pytest
 from kernels.ops.conv.problem import Conv
 from kernels.ops.norm.problem import Norm
 from kernels.ops.pooling.problem import Pooling
-from micro.planning.conv_followed import NETS, layers
+from micro.contests.conv_norm_pool import NETS, layers
 from tests.micro.plans import contests
 
 

@@ -21,6 +21,7 @@ from kernels.errors import UsageError
 from micro import __main__
 from micro.command import everything
 from micro.command.everything import Part, answer, parts
+from micro.command.session import answered
 from micro.planning.contest import Case
 from micro.planning.options import Outputs
 from reports import store
@@ -284,7 +285,7 @@ def test_all_of_it_in_one_run_file(few: None, micro: Command, tmp_path: Path) ->
         lines = {x.repeat.split()[2] for x in contest.results if x.role == "measured"}
         assert lines == {f"micro.{module}"}
     spoken = [note.data["sentences"] for note in run.notes if note.topic == "answer"]
-    assert spoken == [said for part in found if (said := part.plan.answer(_of(part, found, run)))]
+    assert spoken == [said for part in found if (said := answered(part.plan, _of(part, found, run)))]
     assert spoken
     again = micro(*SMALL, "-o", str(file), "--resume")
     assert again.code == 0

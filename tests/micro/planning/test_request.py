@@ -22,7 +22,7 @@ from micro import ab, ceiling, selftest
 from micro.arms.server import Arm
 from micro.command import everything
 from micro.command.line import main
-from micro.planning.again import again
+from micro.contests.conv_find import again
 from micro.planning.benchmark import NothingWritten, Request, default_rows
 from micro.planning.contest import Case, Contest
 from micro.planning.options import request

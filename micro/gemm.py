@@ -202,7 +202,6 @@ PRUNED_LAYER = Benchmark(  # a case of --sparse is repeated by a line with the a
     Spmm,
     "C = W·B with W sparse, row-major.",
     sweep={"m": (4096,), "n": (PRUNED_BATCH,), "k": (4096,), "density": (LEFT,)},
-    questions={},
 )
 BENCHMARK = Benchmark(
     Gemm,

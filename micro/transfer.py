@@ -45,19 +45,16 @@ OTHERS = (
         Pages,
         "Copies into touched and into new memory.",
         sweep={"what": ("copy",), "memory": ("touched", "fresh"), "size": (contests.MEMORY,), "page": (SMALL_PAGE,)},
-        questions={},
     ),
     Benchmark(
         Chain,
         "A chain of kernels, some in another process.",
         sweep={"size": (contests.CHAINED,), "links": (contests.LINKS,), "elsewhere": (0,)},
-        questions={},
     ),
     Benchmark(
         Gemm,
         "The products beside which a step's transfers stand.",
         sweep={"m": (contests.BATCH,), "n": (contests.OUTPUTS,), "k": (contests.INPUTS,)},
-        questions={},
     ),
 )
 BENCHMARK = Benchmark(

@@ -34,9 +34,9 @@ BLOCKS = ((256, 56, 128), (512, 28, 256), (1024, 14, 512))  # ResNet-50's with a
 
 # Operations beside the layers, so that a command with their axes can repeat their cases.
 BESIDE = (
-    Benchmark(Transpose, "y = xᵀ, row-major.", sweep={"rows": (256,), "cols": (50176,)}, questions={}),
-    Benchmark(Stream, "Memory traffic.", sweep={"kind": ("copy",), "size": (51380224,)}, questions={}),
-    Benchmark(BiasAct, "Bias and ReLU.", sweep={"phase": ("forward",), "rows": (50176,), "cols": (64,)}, questions={}),
+    Benchmark(Transpose, "y = xᵀ, row-major.", sweep={"rows": (256,), "cols": (50176,)}),
+    Benchmark(Stream, "Memory traffic.", sweep={"kind": ("copy",), "size": (51380224,)}),
+    Benchmark(BiasAct, "Bias and ReLU.", sweep={"phase": ("forward",), "rows": (50176,), "cols": (64,)}),
 )
 
 

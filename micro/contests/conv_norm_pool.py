@@ -63,8 +63,8 @@ OURS = ("c", "c-ops")
 KERNELS = {"torch": ("torch",)}  # kernels of the following layers, by the convolution's provider; else OURS
 # Operations beside the layers, so that a command with their axes can repeat their cases.
 BESIDE = (
-    Benchmark(Norm, "Normalization.", sweep={"images": (128,), "maps": (16,), "size": (32,)}, questions={}),
-    Benchmark(Pooling, "Pooling.", sweep={"images": (16,), "channels": (96,), "size": (55,)}, questions={}),
+    Benchmark(Norm, "Normalization.", sweep={"images": (128,), "maps": (16,), "size": (32,)}),
+    Benchmark(Pooling, "Pooling.", sweep={"images": (16,), "channels": (96,), "size": (55,)}),
 )
 USUAL = ("resnet-56", "alexnet-s")
 

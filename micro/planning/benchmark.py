@@ -60,7 +60,7 @@ class Benchmark:
     problem: type[Problem]
     about: str
     sweep: dict[str, tuple[Any, ...]]
-    questions: dict[str, Question]
+    questions: dict[str, Question] = field(default_factory=dict)
     useful: tuple[Useful, ...] = ()  # the command lines that `python -m micro all` runs
     small: str = ""  # words that make each useful line take no time, for a test
     net: Question | None = None  # of --net

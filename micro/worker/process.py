@@ -22,7 +22,7 @@ from kernels.errors import BuildError, LaunchError, LeftRunning, NoRoom, SuiteEr
 from kernels.setting import Setting
 from kernels.users import raised
 from micro.planning.contest import Case
-from micro.worker import fences
+from micro.worker import guards
 from micro.worker.client import Client, Died, Local
 from micro.worker.host import Host
 from micro.worker.messages import Close, Message, Open, R
@@ -120,7 +120,7 @@ class Worker:
         code = self._process.returncode
         self.close()
         died = ended(code)
-        return Died(f"{died}: it reads or writes beyond its operands") if self.running() == fences.BEYOND else died
+        return Died(f"{died}: it reads or writes beyond its operands") if self.running() == guards.BEYOND else died
 
     def running(self) -> int:
         return self._running if self._cell.closed else self._read_cell()

@@ -126,9 +126,6 @@ def test_what_takes_no_strides_is_no_first_layer() -> None:
         contests("conv", "--first", "--variant", "winograd-4x3")
 
 
-# A bias
-
-
 # Padding
 
 
@@ -151,9 +148,6 @@ def test_a_heap_is_no_axis_of_its_own_question(monkeypatch: pytest.MonkeyPatch) 
     for one in contests("conv", "--heap-cost", "--variant", "direct"):
         usual, keep = one.cases
         assert usual.skip is None and str(keep.skip).startswith("--heap keep: MALLOC_MMAP_MAX_ in this environment")
-
-
-# Filters of one element
 
 
 # Axes

@@ -20,10 +20,9 @@ from micro.worker.calibration import calibrated, loop_seconds, ramp
 from micro.worker.counters import Counters, page_faults
 from micro.worker.layout import Layout
 from micro.worker.messages import ContestCost, RoundBatch
-from micro.worker.schedule import out_of_step
 from micro.worker.speed import canaries
 from micro.worker.timed import UNTOLD, Timed, launches, without_overhead
-from micro.worker.watch import Overwritten, Watch
+from micro.worker.watch import Overwritten, Watch, out_of_step
 from micro.worker.witness import Witness, watched
 
 if TYPE_CHECKING:

@@ -39,7 +39,7 @@ def searched(asked: Request, problem: Conv) -> tuple[str, ...]:
 def layers(asked: Request) -> list[Conv]:
     """Return all distinct layers of the networks with `all`, else a few."""
     if asked.every:
-        return [x.problem for x in distinct_layers(BATCH)]
+        return distinct_layers(BATCH)
     return [LAYERS[name] for name in FEW]
 
 

@@ -89,7 +89,7 @@ def kernels() -> list[Variant[Conv]]:
 def layers(batch: int) -> Iterator[Conv]:
     """Yield the different layers of all networks, pass by pass."""
     for layer in distinct_layers(batch):
-        yield from (replace(layer.problem, direction=direction) for direction in PASSES)
+        yield from (replace(layer, direction=direction) for direction in PASSES)
 
 
 def odd() -> Iterator[Conv]:

@@ -11,7 +11,6 @@ from micro.command.line import main
 from micro.contests import conv_find as search
 from micro.contests import conv_forms as forms
 from micro.contests import conv_norm_pool as norm_pool
-from micro.contests import conv_pareto
 from micro.contests import convolution as build
 from micro.findings.crossing import Crossing
 from micro.findings.ratios import ratios
@@ -106,9 +105,9 @@ BENCHMARK = Benchmark(
         ),
         "pareto": Question(
             "how much time for how many bytes beside the operands? (about 60 s)",
-            conv_pareto.build,
+            search.pareto,
             seconds=60.0,
-            refine=conv_pareto.refine,
+            refine=search.refine_pareto,
             all="every layer",
             kept=0.4,
             several=("workspace",),

@@ -5,7 +5,6 @@ Ranges that ratios are expected in on Intel and AMD alike are data, in expectati
 from __future__ import annotations
 
 import functools
-import json
 import math
 import re
 from collections.abc import Iterator, Sequence
@@ -124,6 +123,8 @@ class Expectation:
 @functools.cache
 def expectations() -> dict[str, Expectation]:
     """Return every expectation by its name."""
+    import json
+
     return {name: Expectation(**row) for name, row in json.loads(FILE.read_bytes()).items()}
 
 

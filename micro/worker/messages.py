@@ -12,7 +12,6 @@ from micro.worker.check import Passed
 if TYPE_CHECKING:
     from kernels.problem import Array
     from micro.worker.counters import Counters
-    from micro.worker.host import Host
 
 R = TypeVar("R")
 # Ways in which a field of a batch of rounds joins that of another batch. Arrays of samples and places, and tuples of
@@ -72,7 +71,7 @@ class RoundBatch:
 class Message(Generic[R]):
     """A request to a worker, served by the method of its host that has its name and takes its fields."""
 
-    def on(self, host: Host) -> R:
+    def on(self, host: object) -> R:
         """Return the host's answer."""
         answer: R = getattr(host, type(self).__name__.lower())(**vars(self))
         return answer

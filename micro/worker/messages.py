@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from micro.planning.contest import Case
 from micro.worker.check import Passed
@@ -71,7 +71,7 @@ class RoundBatch:
 class Message(Generic[R]):
     """A request to a worker, served by the method of its host that has its name and takes its fields."""
 
-    def on(self, host: object) -> R:
+    def on(self, host: Any) -> R:
         """Return the host's answer."""
         answer: R = getattr(host, type(self).__name__.lower())(**vars(self))
         return answer

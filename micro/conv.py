@@ -11,7 +11,6 @@ from micro.command.line import main
 from micro.contests import conv_find as search
 from micro.contests import conv_forms as forms
 from micro.contests import conv_norm_pool as norm_pool
-from micro.contests import conv_pareto
 from micro.contests import convolution as build
 from micro.findings.crossing import Crossing
 from micro.findings.ratios import ratios
@@ -43,8 +42,7 @@ BENCHMARK = Benchmark(
         "algorithms": Question(
             "which algorithm, in which library? (about 60 s)",
             build.algorithms,
-            ratios,
-            60.0,
+            seconds=60.0,
             all="every layer of AlexNet-S, and ResNet-50's usual ones",
         ),
         "fft": Question(
@@ -55,15 +53,14 @@ BENCHMARK = Benchmark(
             all="three passes, a wider image, filters to 11 × 11",
         ),
         "winograd": Question(
-            "what do Winograd's tiles bring at 3×3? (about 40 s)", build.winograd, ratios, 40.0, all="every 3×3 layer"
+            "what do Winograd's tiles bring at 3×3? (about 40 s)", build.winograd, seconds=40.0, all="every 3×3 layer"
         ),
-        "passes": Question("what do the gradients cost? (about 40 s)", build.backward, ratios, 40.0),
-        "layouts": Question("channels first, last, or in blocks? (about 40 s)", build.layouts, ratios, 40.0),
+        "passes": Question("what do the gradients cost? (about 40 s)", build.backward, seconds=40.0),
+        "layouts": Question("channels first, last, or in blocks? (about 40 s)", build.layouts, seconds=40.0),
         "relayout": Question(
             "what do conversions of the layout around a layer cost? (about 60 s)",
             forms.relayout,
-            ratios,
-            60.0,
+            seconds=60.0,
             all="every layer whose channels fill blocks of 16",
         ),
         "first": Question(
@@ -77,20 +74,19 @@ BENCHMARK = Benchmark(
             "what does a bias before a normalization cost? (about 30 s)", forms.bias_before_norm, BIASED
         ),
         "pad_op": Question(
-            "padding: an operation, or an argument; more on one side; none? (about 60 s)", forms.pad_op, ratios, 60.0
+            "padding: an operation, or an argument; more on one side; none? (about 60 s)", forms.pad_op, seconds=60.0
         ),
         "heap_cost": Question(
-            "what does memory cost that each call gives back? (about 60 s)", forms.heap_cost, ratios, 60.0
+            "what does memory cost that each call gives back? (about 60 s)", forms.heap_cost, seconds=60.0
         ),
         "one_by_one": Question(
             "is a 1×1 layer a product, and on which layer has a block its stride? (about 60 s)",
             forms.one_by_one,
-            ratios,
-            60.0,
+            seconds=60.0,
             all="a layer of 7×7, all three blocks of ResNet-50 with a stride",
         ),
-        "grouped": Question("what do groups save? (about 30 s)", build.grouped, ratios, 30.0),
-        "widths": Question("what does a channel more or less cost? (about 30 s)", build.widths, ratios, 30.0),
+        "grouped": Question("what do groups save? (about 30 s)", build.grouped),
+        "widths": Question("what does a channel more or less cost? (about 30 s)", build.widths),
         "find": Question(
             "what does the default cost, and a search for the fastest? (about 60 s)",
             search.build,
@@ -103,17 +99,15 @@ BENCHMARK = Benchmark(
         "engines": Question(
             "what do cuDNN's heuristics cost, against every engine that it has? (a GPU; about 60 s)",
             build.engines,
-            ratios,
-            60.0,
+            seconds=60.0,
             full="every engine by its number, and in TF32",
             all="every layer",
         ),
         "pareto": Question(
             "how much time for how many bytes beside the operands? (about 60 s)",
-            conv_pareto.build,
-            ratios,
-            60.0,
-            conv_pareto.refine,
+            search.pareto,
+            seconds=60.0,
+            refine=search.refine_pareto,
             all="every layer",
             kept=0.4,
             several=("workspace",),
@@ -121,8 +115,7 @@ BENCHMARK = Benchmark(
         "norm_and_pool": Question(
             "what do a network's normalizations and poolings take, beside its convolutions? (about 90 s)",
             norm_pool.contests,
-            ratios,
-            90.0,
+            seconds=90.0,
             all="ResNet-50 too",
         ),
     },

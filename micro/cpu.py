@@ -17,7 +17,6 @@ from kernels.problem import Problem
 from micro.answers import cpu as answers
 from micro.command.line import main
 from micro.contests import cpu as contests
-from micro.findings.ratios import ratios
 from micro.planning.benchmark import Benchmark, Question, Useful
 
 SEVERAL = ("threads", "isa")
@@ -32,7 +31,7 @@ QUESTIONS = {
         several=SEVERAL,
     ),
     "width": Question(
-        "what do wider vectors bring, on one thread and on all?", contests.width, ratios, 60.0, all=ALL, several=SEVERAL
+        "what do wider vectors bring, on one thread and on all?", contests.width, seconds=60.0, all=ALL, several=SEVERAL
     ),
     "saturation": Question(
         "from how many threads on does memory, or what is serial, bound this?",
@@ -45,11 +44,10 @@ QUESTIONS = {
     "oversubscribe": Question(
         "what do more threads than cores cost, and a pool of threads within another?",
         contests.oversubscribe,
-        ratios,
-        40.0,
+        seconds=40.0,
         several=("threads",),
     ),
-    "clock": Question("does a wide set slow what follows it?", contests.clock, ratios, 10.0),
+    "clock": Question("does a wide set slow what follows it?", contests.clock, seconds=10.0),
 }
 ABOUT = (
     "Instruction sets and threads of a processor. Each set is asked for by the library's own switch in a process of "

@@ -21,7 +21,6 @@ from kernels.problem import Problem
 from micro.command.line import main
 from micro.contests import elementwise as build
 from micro.contests import images
-from micro.findings.ratios import ratios
 from micro.planning.benchmark import Benchmark, Question, Request, Useful
 from micro.planning.contest import Contest
 
@@ -62,8 +61,7 @@ def _question(
     return Question(
         f"{help} (about {seconds:.0f} s)",
         lambda asked: build.unique(contest for part in parts for contest in part(asked)),
-        ratios,
-        seconds,
+        seconds=seconds,
         all=all,
     )
 

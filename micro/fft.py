@@ -14,7 +14,6 @@ BENCHMARK = Benchmark(
     "cuFFT's, through our binding, scikit-cuda, CuPy and PyTorch.",
     # From a layer of 64 channels, batch 16: images of 27 × 27 under a filter of 5 × 5.
     sweep={"batch": (1024,), "h": (32,), "w": (32,), "direction": ("r2c", "c2r")},
-    questions={},
     useful=(Useful(), Useful("", 240, 8.0)),
     small="--batch 2",
 )

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from kernels.ops.gather.problem import Gather
 from micro.command.line import main
-from micro.findings.ratios import ratios
 from micro.planning.benchmark import Benchmark, Question, Request, Useful
 from micro.planning.contest import Case, Contest
 
@@ -22,24 +21,17 @@ RULES = ("sgd", "adagrad")
 
 def _sizes(asked: Request, default: tuple[int, int, int]) -> tuple[int, int, int]:
     """Return rows, width and batch, as named or those of the question."""
-    names = ("rows", "width", "batch")
-    rows, width, batch = (
-        asked.axes[name][0] if name in asked.given else size for name, size in zip(names, default, strict=True)
-    )
-    return rows, width, batch
+    rows, width, batch = default
+    return asked.named("rows", (rows,))[0], asked.named("width", (width,))[0], asked.named("batch", (batch,))[0]
 
 
 def lookup(asked: Request) -> list[Contest]:
     """Return contests of a gather against the product with a one-hot matrix, by the rows of the table."""
-    rows = asked.variants if "variant" in asked.given else asked.rows()
-    contests = []
-    default = MORE_WORDS if "all" in asked.flags else WORDS
-    for many in asked.axes["rows"] if "rows" in asked.given else default:
+    question, contests = "pick rows, or multiply a one-hot matrix by the table?", []
+    for many in asked.named("rows", MORE_WORDS if asked.every else WORDS):
         _, width, batch = _sizes(asked, (many, WIDTH, min(BATCH, many)))
         problem = Gather(many, width, batch)
-        cases = tuple(asked.case(problem, name) for name in rows)
-        question = "pick rows, or multiply a one-hot matrix by the table?"
-        contests.append(Contest(f"lookup/{problem.name}", question, "variant", cases))
+        contests.append(asked.between(f"lookup/{problem.name}", question, problem, asked.chosen()))
     return contests
 
 
@@ -52,10 +44,10 @@ def _case(asked: Request, problem: Gather, variant: str) -> Case:
 def step(asked: Request) -> list[Contest]:
     """Return contests of a step of the batch's rows against the whole table, by rule."""
     size = _sizes(asked, FULL_TABLE if "full" in asked.flags else TABLE)
-    names = asked.variants if "variant" in asked.given else asked.rows("step")
+    names = asked.chosen("step")
     pairs = tuple((i, i + 1) for i in range(0, len(names), 2)) if "variant" not in asked.given else ()
     contests = []
-    for rule in asked.axes["rule"] if "rule" in asked.given else RULES:
+    for rule in asked.named("rule", RULES):
         problem = Gather(*size, "step", rule)
         cases = tuple(_case(asked, problem, name) for name in names)
         question = "step the rows of the batch, or the whole table?"
@@ -65,14 +57,12 @@ def step(asked: Request) -> list[Contest]:
 
 def shuffle(asked: Request) -> list[Contest]:
     """Return contests of an epoch's rows in random order against the order in memory."""
-    rows = asked.variants if "variant" in asked.given else asked.rows("shuffle")
-    contests = []
+    question, contests = "what do rows in random order cost?", []
     for size in dict.fromkeys(_sizes(asked, epoch) for epoch in EPOCH):
         problems = [Gather(*size, order=order) for order in ("block", "scattered")]
-        for name in rows:
-            cases = tuple(asked.case(problem, name) for problem in problems)
+        for name in asked.chosen("shuffle"):
             contest = f"shuffle/{problems[0].name}/variant:{name}"
-            contests.append(Contest(contest, "what do rows in random order cost?", "order", cases))
+            contests.append(asked.along(contest, question, "order", problems, name))
     return contests
 
 
@@ -82,16 +72,15 @@ BENCHMARK = Benchmark(
     sweep={"rows": (10_000,), "width": (WIDTH,), "batch": (BATCH,)},
     questions={
         "lookup": Question(
-            "a gather, or the product with a one-hot matrix? (about 15 s)", lookup, ratios, 15.0, all="longer tables"
+            "a gather, or the product with a one-hot matrix? (about 15 s)", lookup, seconds=15.0, all="longer tables"
         ),
         "step": Question(
             "an optimizer's step of a few rows, or of the whole table? (about 20 s)",
             step,
-            ratios,
-            20.0,
+            seconds=20.0,
             full="the whole table",
         ),
-        "shuffle": Question("what do rows in random order cost an epoch? (about 20 s)", shuffle, ratios, 20.0),
+        "shuffle": Question("what do rows in random order cost an epoch? (about 20 s)", shuffle, seconds=20.0),
     },
     useful=(Useful("--lookup"), Useful("--step"), Useful("--lookup", 160, 10.0), Useful("--step", 170, 10.0)),
     small="--rows 16 --width 8 --batch 4",

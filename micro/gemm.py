@@ -8,12 +8,11 @@ from dataclasses import replace
 from itertools import product
 
 from kernels.catalog import find
+from kernels.errors import UsageError
 from kernels.ops.gemm.problem import Gemm
 from kernels.ops.spmm.problem import Spmm
 from micro.answers import gemm, gemm_network
 from micro.command.line import main
-from micro.contests import gemm_batches
-from micro.findings.ratios import ratios
 from micro.planning.benchmark import Benchmark, Question, Request, Useful
 from micro.planning.contest import Contest
 
@@ -25,19 +24,21 @@ IN_CACHE_M = (4, 8, 16)  # with N = K = 2048: B within a last-level cache
 PRUNED, PRUNED_BATCH = ((4096, 9216), (4096, 4096)), 16  # outputs, inputs: fc6, fc7 of AlexNet-S
 LEFT = 0.11  # share of the weights
 CROSSOVER_M = (1, 4, 16, 64, 256, 1024)
+SAMPLES = 4096
+BATCHES = (4096, 2048, 1024, 256, 64, 16)
+REUSED = ("openblas", "mkl")  # libraries whose products a launch can call again and again
 CUBE = "--m 4096 --n 4096 --k 4096"
 
 
 def _base(asked: Request) -> Gemm:
     """Return the published product with the axes that were named. On a CPU it has an eighth of its K unless --full."""
     base = PUBLISHED if "full" in asked.flags or asked.device.undivided else replace(PUBLISHED, k=EIGHTH)
-    named = ("m", "n", "k", "dtype")
-    return replace(base, **{name: asked.axes[name][0] for name in asked.given if name in named})
+    return asked.resized(base, "m", "n", "k", "dtype")
 
 
 def _libraries(asked: Request) -> tuple[list[str], list[str]]:
     """Return libraries that are here, and those that are not."""
-    wanted = asked.variants if "variant" in asked.given else asked.rows("library")
+    wanted = asked.chosen("library")
     here = [name for name in wanted if asked.case(PUBLISHED, name).skip is None]
     return here, [name for name in wanted if name not in here]
 
@@ -62,9 +63,9 @@ def strategies(asked: Request, base: Gemm, extra: Sequence[str] = ()) -> Contest
 
 def layouts(asked: Request, base: Gemm, library: str, others: tuple[str, ...] = ("nt",)) -> Contest:
     """Return the contest of one library's layouts against its NN."""
-    cases = tuple(asked.case(replace(base, trans=trans), library) for trans in ("nn", *others))
+    problems = [replace(base, trans=trans) for trans in ("nn", *others)]
     name = f"{'-'.join(('nn', *others))}/{base.name}/variant:{library}"
-    return Contest(name, f"does {library} pay for a transposed operand?", "trans", cases)
+    return asked.along(name, f"does {library} pay for a transposed operand?", "trans", problems, library)
 
 
 def transpose(asked: Request) -> list[Contest]:
@@ -78,14 +79,12 @@ def transpose(asked: Request) -> list[Contest]:
     if "full" in asked.flags:
         rest = [layouts(asked, base, library) for library in here if library != lead]
         return [*first, *rest, *absent]
-    sizes = asked.axes["m"] if "m" in asked.given else SWEEP_M if "all" in asked.flags else SMALL_M
+    sizes = asked.named("m", SWEEP_M if asked.every else SMALL_M)
     # All of K takes a GPU no time, but the check does: a sweep has an eighth everywhere.
     short = base if "k" in asked.given else replace(base, k=EIGHTH)
     sweep = [layouts(asked, replace(short, m=m), library) for library in here for m in sizes]
-    sweep += [
-        layouts(asked, Gemm(m, 2048, 2048), library) for library in here for m in IN_CACHE_M if "all" in asked.flags
-    ]
-    if "all" not in asked.flags:
+    sweep += [layouts(asked, Gemm(m, 2048, 2048), library) for library in here for m in IN_CACHE_M if asked.every]
+    if not asked.every:
         # A GPU takes all of the product in no time: all four flags of it, in the leading library.
         flags = [layouts(asked, base, lead, ("nt", "tn", "tt"))] if lead and first and asked.device.undivided else []
         return [*first, *flags, *sweep, *absent]
@@ -105,26 +104,23 @@ def _padding(asked: Request, libraries: list[str]) -> list[Contest]:
     """Return contests of a leading dimension that is a power of two against another."""
     square = Gemm(128, 2048, 2048)
     contests = []
-    for library in libraries:
-        for trans in ("nn", "nt"):
-            cases = tuple(asked.case(replace(square, trans=trans, ld_pad=pad), library) for pad in (0, 16))
-            name = f"ld_pad/{cases[0].problem.name}/variant:{library}"
-            contests.append(Contest(name, f"does {library} suffer from rows 2^n apart?", "ld_pad", cases))
+    for library, trans in product(libraries, ("nn", "nt")):
+        both = [replace(square, trans=trans, ld_pad=pad) for pad in (0, 16)]
+        name, question = f"ld_pad/{both[0].name}/variant:{library}", f"does {library} suffer from rows 2^n apart?"
+        contests.append(asked.along(name, question, "ld_pad", both, library))
     return contests
 
 
 def _cold(asked: Request, libraries: list[str]) -> list[Contest]:
     """Return contests of operands in cache against operands out of cache."""
     small = Gemm(64, 512, 512)
+    settings = [replace(asked.settings[0], cold=cold) for cold in ((), ("a", "b", "c"))]
     contests = []
-    for library in libraries:
-        for trans in ("nn", "nt"):
-            problem = replace(small, trans=trans)
-            warm = replace(asked.settings[0], cold=())
-            settings = (warm, replace(warm, cold=("a", "b", "c")))
-            cases = tuple(asked.case(problem, library, setting) for setting in settings)
-            name = f"cold/{problem.name}/variant:{library}"
-            contests.append(Contest(name, f"what do cold operands cost {library}?", "cold", cases))
+    for library, trans in product(libraries, ("nn", "nt")):
+        problem = replace(small, trans=trans)
+        cases = tuple(asked.case(problem, library, setting) for setting in settings)
+        name = f"cold/{problem.name}/variant:{library}"
+        contests.append(Contest(name, f"what do cold operands cost {library}?", "cold", cases))
     return contests
 
 
@@ -138,35 +134,27 @@ def crossover_at(asked: Request, m: int, library: str) -> Contest:
     """Return the contest of reading B transposed against transposing it first, at one M."""
     base = _base(asked)
     problem = replace(base, m=m, trans="nt", k=base.k if {"k", "full"} & (asked.given | asked.flags) else EIGHTH)
-    cases = (asked.case(problem, library), asked.case(problem, _transposing_first(asked, library)))
+    question = f"does transposing first win with {library} at M = {m}?"
     name = f"crossover/{problem.name}/variant:{library}"
-    return Contest(name, f"does transposing first win with {library} at M = {m}?", "variant", cases)
+    return asked.between(name, question, problem, (library, _transposing_first(asked, library)))
 
 
 def crossover(asked: Request) -> list[Contest]:
     """Return contests at several M, to find from which on transposing first wins."""
     here, missing = _libraries(asked)
     reachable = [library for library in (*here, *missing) if "crossover" in find("gemm", library).roles]
-    sizes = asked.axes["m"] if "m" in asked.given else CROSSOVER_M
-    return [crossover_at(asked, m, library) for library in reachable for m in sizes]
+    return [crossover_at(asked, m, library) for library in reachable for m in asked.named("m", CROSSOVER_M)]
 
 
 def sparse(asked: Request) -> list[Contest]:
     """Return contests of a pruned layer, dense with its zeros against CSR.
 
     AlexNet-S's layers with 61 M of parameters pruned to 6.7 M, or a size that was named."""
-
-    def sizes(axis: str, usual: int) -> Sequence[int]:
-        return asked.axes[axis] if axis in asked.given else (usual,)
-
-    named = product(sizes("m", PRUNED[-1][0]), sizes("k", PRUNED[-1][1]))
-    contests = []
-    for (outputs, inputs), batch in product(named if asked.given & {"m", "k"} else PRUNED, sizes("n", PRUNED_BATCH)):
-        problem = Spmm(outputs, batch, inputs, LEFT)
-        cases = tuple(asked.case(problem, name) for name in asked.rows(op="spmm"))
-        question = "is a product with the zeros left out faster?"
-        contests.append(Contest(f"sparse/{problem.name}", question, "work: differs (zeros)", cases))
-    return contests
+    m, k = PRUNED[-1]
+    sizes = product(asked.named("m", (m,)), asked.named("k", (k,))) if asked.given & {"m", "k"} else PRUNED
+    problems = [Spmm(m, n, k, LEFT) for (m, k), n in product(sizes, asked.named("n", (PRUNED_BATCH,)))]
+    question, names = "is a product with the zeros left out faster?", asked.rows(op="spmm")
+    return [asked.between(f"sparse/{x.name}", question, x, names, "work: differs (zeros)") for x in problems]
 
 
 def types(asked: Request) -> list[Contest]:
@@ -174,25 +162,46 @@ def types(asked: Request) -> list[Contest]:
 
     Types for which the processor has no unit are slower."""
     base = _base(asked) if asked.given & {"m", "n", "k"} else Gemm(512, 2048, 2048)
+    problems, question = [replace(base, dtype=dtype) for dtype in asked.device.dtypes], "what do shorter types bring?"
+    return [
+        asked.along(f"types/{base.name}/variant:{variant}", question, "dtype", problems, variant)
+        for variant in asked.rows("types")
+    ]
+
+
+def batches(asked: Request) -> list[Contest]:
+    """Compare all samples at once with parts of them one after another. Raises UsageError.
+
+    All samples are SAMPLES, or the largest requested M. One batch is reused, so that its rows stay in cache, as the
+    inputs of a layer just computed do."""
+    if asked.device.undivided:
+        return []
+    every, *parts = sorted(asked.named("m", BATCHES), reverse=True)
+    layer = replace(asked.resized(Gemm(SAMPLES, 1024, 1024), "n", "k", "trans"), m=every)
+    if not parts:
+        raise UsageError(f"--m {every}: --batches sets several against the largest; name two or more")
+    if odd := [m for m in parts if every % m]:
+        raise UsageError(f"--m {odd[0]}: --batches takes parts of {every}, which it divides")
+    question = f"what do {every} samples cost in smaller batches?"
+    differs = "work: differs (the batch; each case does as many products as make up as many samples)"
     contests = []
-    for variant in asked.rows("types"):
-        cases = tuple(asked.case(replace(base, dtype=dtype), variant) for dtype in asked.device.dtypes)
-        name = f"types/{base.name}/variant:{variant}"
-        contests.append(Contest(name, "what do shorter types bring?", "dtype", cases))
+    for name in asked.named("variant", REUSED):
+        pieces = [asked.case(replace(layer, m=m), f"{name}*{every // m}") for m in parts]
+        cases = (asked.case(layer, name), *pieces)
+        contests.append(Contest(f"batches/n:{layer.n}/k:{layer.k}/variant:{name}", question, differs, cases))
     return contests
 
 
 def network(asked: Request) -> list[Contest]:
     """Return the contests of `--net`: every fully connected product, W out×in against in×out."""
     here, _ = _libraries(asked)
-    return gemm_network.contests(asked, list(asked.variants) if "variant" in asked.given else here)
+    return gemm_network.contests(asked, asked.named("variant", here))
 
 
 PRUNED_LAYER = Benchmark(  # a case of --sparse is repeated by a line with the axis that dense products have not
     Spmm,
     "C = W·B with W sparse, row-major.",
     sweep={"m": (4096,), "n": (PRUNED_BATCH,), "k": (4096,), "density": (LEFT,)},
-    questions={},
 )
 BENCHMARK = Benchmark(
     Gemm,
@@ -215,10 +224,10 @@ BENCHMARK = Benchmark(
             full="with all of K = 26752 (4 minutes)",
         ),
         "sparse": Question(
-            "is a pruned layer, 11 % of its weights left, faster as CSR? (about 15 s)", sparse, ratios, 15.0
+            "is a pruned layer, 11 % of its weights left, faster as CSR? (about 15 s)", sparse, seconds=15.0
         ),
-        "batches": Question("what does a sample cost, by the batch? (about 30 s)", gemm_batches.batches, ratios),
-        "types": Question("what do shorter types bring, bf16 and int8? (about 15 s)", types, ratios, 15.0),
+        "batches": Question("what does a sample cost, by the batch? (about 30 s)", batches),
+        "types": Question("what do shorter types bring, bf16 and int8? (about 15 s)", types, seconds=15.0),
     },
     useful=(
         Useful("--transpose"),

@@ -10,7 +10,6 @@ from kernels.ops.launch.problem import Calls
 from kernels.ops.launch.variants import OWN_CLOCK
 from kernels.variant import DEFAULT
 from micro.command.line import main
-from micro.findings.ratios import ratios
 from micro.planning.benchmark import Benchmark, Question, Request, Useful
 from micro.planning.contest import Contest
 
@@ -22,10 +21,8 @@ QUARTER = 4  # of a queue, for a launch where a device has one: a few of them st
 
 def _rungs(asked: Request, kernel: str) -> tuple[str, ...]:
     """Return the rungs that were named, or all that reach this kernel; slow ones only with --all."""
-    if "variant" in asked.given:
-        return asked.variants
-    rungs = asked.rows(DEFAULT, "slow") if "all" in asked.flags else asked.rows()
-    return tuple(rung for rung in rungs if find("launch", rung).accepts(Calls(kernel, 1)) is None)
+    rungs = asked.rows(*((DEFAULT, "slow") if asked.every else ()))
+    return asked.named("variant", (x for x in rungs if find("launch", x).accepts(Calls(kernel, 1)) is None))
 
 
 def _kernels(asked: Request) -> tuple[str, ...]:
@@ -40,10 +37,8 @@ def _length(asked: Request) -> int:
 
 def rungs(asked: Request, kernel: str, chain: int) -> Contest:
     """Return the contest of one kernel, reached in every way, against the first of them."""
-    problem = Calls(kernel, chain)
-    cases = tuple(asked.case(problem, rung) for rung in _rungs(asked, kernel))
-    question = "what does one call cost, reached in each way?"
-    return Contest(f"ladder/{problem.name}", question, "variant", cases)
+    problem, question = Calls(kernel, chain), "what does one call cost, reached in each way?"
+    return asked.between(f"ladder/{problem.name}", question, problem, _rungs(asked, kernel))
 
 
 def floor(asked: Request, harness: str) -> Contest | None:
@@ -63,19 +58,18 @@ def floor(asked: Request, harness: str) -> Contest | None:
 
 def chains(asked: Request, kernel: str, rung: str, lengths: Sequence[int]) -> Contest:
     """Return the contest of time per call in ever longer launches, against one call a launch."""
-    cases = tuple(asked.case(Calls(kernel, chain), rung) for chain in lengths)
+    problems = [Calls(kernel, length) for length in lengths]
     question = f"what does {rung} save when a launch holds several calls?"
-    return Contest(f"chain/kernel:{kernel}/variant:{rung}", question, "chain", cases)
+    return asked.along(f"chain/kernel:{kernel}/variant:{rung}", question, "chain", problems, rung)
 
 
 def ladder(asked: Request) -> list[Contest]:
     """Return contests of the rungs of each kernel, the harness beneath them, and the chains."""
-    given = asked.axes["chain"] if "chain" in asked.given else ()
-    every = "all" in asked.flags
+    given = asked.named("chain", ())
     contests = [rungs(asked, kernel, chain) for kernel in _kernels(asked) for chain in given or (_length(asked),)]
     contests += filter(None, (floor(asked, harness) for harness in asked.rows("harness")))
-    lengths = given if len(given) > 1 else () if given else MORE_CHAINS if every else CHAINS
-    everything = every or "variant" in asked.given
+    lengths = given if len(given) > 1 else () if given else MORE_CHAINS if asked.every else CHAINS
+    everything = asked.every or "variant" in asked.given
     for kernel in _kernels(asked) if lengths else ():
         if kernel == "gemm" or everything or len(_kernels(asked)) == 1:  # empty kernels only on request
             wanted = [x for x in _rungs(asked, kernel) if everything or x in asked.rows("chain")]
@@ -85,14 +79,11 @@ def ladder(asked: Request) -> list[Contest]:
 
 def gaps(asked: Request) -> list[Contest]:
     """Return contests of kernels one behind another by a GPU's clock, in a stream or a graph. Empty without a GPU."""
-    ways = asked.variants if "variant" in asked.given else asked.rows(OWN_CLOCK)
-    chains = asked.axes["chain"] if "chain" in asked.given else (_length(asked),)
+    if not (ways := asked.chosen(OWN_CLOCK)):
+        return []
+    chains, question = asked.named("chain", (_length(asked),)), "how long after a kernel does the next one end?"
     problems = [Calls(kernel, chain, "device") for kernel in _kernels(asked) for chain in chains]
-    question = "how long after a kernel does the next one end?"
-    return [
-        Contest(f"gap/{problem.name}", question, "variant", tuple(asked.case(problem, name) for name in ways))
-        for problem in (problems if ways else ())
-    ]
+    return [asked.between(f"gap/{problem.name}", question, problem, ways) for problem in problems]
 
 
 BENCHMARK = Benchmark(
@@ -103,13 +94,10 @@ BENCHMARK = Benchmark(
         "ladder": Question(
             "what does a call cost from C, through each binding, through a framework? (about 30 s)",
             ladder,
-            ratios,
             all="rungs that take half a minute to prepare, such as torch.compile",
         ),
         "gaps": Question(
-            "how long does a GPU take from one kernel to the next, by its own clock, in a stream and in a graph?",
-            gaps,
-            ratios,
+            "how long does a GPU take from one kernel to the next, by its own clock, in a stream and in a graph?", gaps
         ),
     },
     useful=(Useful("--ladder"), Useful("--ladder", 50, 15.0), Useful("--gaps", 60, 4.0)),

@@ -86,20 +86,16 @@ QUESTIONS = {
 }
 # A case of another operation is repeated by a line of this command with that operation's axes.
 OTHERS = (
-    Benchmark(
-        Chase, "A chain of loads, each with the address of the next.", sweep={"working_set": (1 << 20,)}, questions={}
-    ),
+    Benchmark(Chase, "A chain of loads, each with the address of the next.", sweep={"working_set": (1 << 20,)}),
     Benchmark(
         Exchange,
         "Words that threads of a GPU hand each other.",
         sweep={"how": ("load",), "spread": (1,), "steps": (contests.HANDED["load"],), "processors": (1,)},
-        questions={},
     ),
     Benchmark(
         Saxpy,
         "y = y/2 + x, with its operands in cache or out of it.",
         sweep={"vector": (1 << 18,), "state": ("warm", "flushed", "swept")},
-        questions={},
     ),
     stream.BENCHMARK,
 )

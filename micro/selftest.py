@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kernels.errors import UsageError
 from micro.command.line import guarded
-from micro.contests.selftest import NAME
+from micro.contests.selftest import EXPLAINED, NAME
 from micro.planning.options import Parser
 
 
@@ -50,8 +50,6 @@ def _asked(arguments: argparse.Namespace) -> Callable[[], int]:
 
 
 def _explain() -> int:
-    from micro.contests.promises import EXPLAINED
-
     print(EXPLAINED)
     return 0
 

@@ -12,7 +12,6 @@ BENCHMARK = Benchmark(
     Stream,
     "Read, copy and triad over contiguous memory, counted as in STREAM.",
     sweep={"kind": ("copy",), "size": (1 << 14, 1 << 20, 1 << 26)},
-    questions={},
     useful=(
         Useful(),
         Useful("--size {memory}", 20, 6.0),

@@ -11,7 +11,6 @@ from kernels.ops.transfer.problem import Transfer
 from micro.answers import transfer_curve
 from micro.command.line import main
 from micro.contests import transfer as contests
-from micro.findings.ratios import ratios
 from micro.planning.benchmark import Benchmark, Question, Useful
 
 QUESTIONS = {
@@ -25,27 +24,20 @@ QUESTIONS = {
     "team": Question(
         "from which size on do several threads pay, and is our copy as fast as the libraries'? (a minute)",
         contests.team,
-        ratios,
         seconds=60.0,
         several=("threads",),
     ),
-    "gradients": Question("how long do gradients of eight networks take?", contests.gradients, ratios),
-    "layers": Question("one buffer, or one a layer? (--buffers fcn-s: of that network)", contests.layers, ratios),
-    "processes": Question("what does the way into another process cost?", contests.processes, ratios),
-    "duplex": Question(
-        "do transfers there and back pay at once, instead of one after the other?", contests.duplex, ratios
-    ),
-    "feed": Question(
-        "what do a batch, a carried state and a wait cost each step?", contests.feed, ratios, seconds=40.0
-    ),
-    "chain": Question(
-        "what does a share of a chain of kernels cost that only another memory has?", contests.chain, ratios
-    ),
-    "beside": Question("how much of a copy to a GPU hides behind products on it?", contests.beside, ratios),
+    "gradients": Question("how long do gradients of eight networks take?", contests.gradients),
+    "layers": Question("one buffer, or one a layer? (--buffers fcn-s: of that network)", contests.layers),
+    "processes": Question("what does the way into another process cost?", contests.processes),
+    "duplex": Question("do transfers there and back pay at once, instead of one after the other?", contests.duplex),
+    "feed": Question("what do a batch, a carried state and a wait cost each step?", contests.feed, seconds=40.0),
+    "chain": Question("what does a share of a chain of kernels cost that only another memory has?", contests.chain),
+    "beside": Question("how much of a copy to a GPU hides behind products on it?", contests.beside),
     "pageable": Question(
-        "what does a copy to a GPU, or from it, cost from memory that is not page-locked?", contests.pageable, ratios
+        "what does a copy to a GPU, or from it, cost from memory that is not page-locked?", contests.pageable
     ),
-    "first_touch": Question("what do new memory and huge pages change?", contests.first_touch, ratios),
+    "first_touch": Question("what do new memory and huge pages change?", contests.first_touch),
 }
 # A case of another operation is repeated by a line of this command with that operation's axes.
 OTHERS = (
@@ -53,19 +45,16 @@ OTHERS = (
         Pages,
         "Copies into touched and into new memory.",
         sweep={"what": ("copy",), "memory": ("touched", "fresh"), "size": (contests.MEMORY,), "page": (SMALL_PAGE,)},
-        questions={},
     ),
     Benchmark(
         Chain,
         "A chain of kernels, some in another process.",
         sweep={"size": (contests.CHAINED,), "links": (contests.LINKS,), "elsewhere": (0,)},
-        questions={},
     ),
     Benchmark(
         Gemm,
         "The products beside which a step's transfers stand.",
         sweep={"m": (contests.BATCH,), "n": (contests.OUTPUTS,), "k": (contests.INPUTS,)},
-        questions={},
     ),
 )
 BENCHMARK = Benchmark(

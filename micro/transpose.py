@@ -12,7 +12,6 @@ BENCHMARK = Benchmark(
     Transpose,
     "Out-of-place transposition, y[j, i] = x[i, j], row-major.",
     sweep={"rows": (64, 1024), "cols": (64, 1024, 1040)},
-    questions={},
     useful=(Useful(), Useful("--rows 8192 --cols 4096", 40, 8.0), Useful("--rows 1024 --cols 1040", 200, 5.0)),
     small="--rows 8 --cols 8,16",
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from dataclasses import replace
 
@@ -36,7 +37,7 @@ SEPARATE = ("decay", "momentum", "unit", "nesterov", "clip", "norm")
 
 def _libraries(asked: Request) -> tuple[str, ...]:
     """Return the libraries of the variants that were named, or the default ones."""
-    wanted = asked.rows(DEFAULT, "all") if "all" in asked.flags else asked.rows()
+    wanted = asked.rows(*((DEFAULT, "all") if asked.every else ()))
     if "variant" in asked.given:
         written = {row.name for row in rows("update", asked.device.kernels)}
         wanted = tuple(name for name in asked.variants if f"gradient:{name.partition(':')[2]}" in written)
@@ -70,7 +71,7 @@ def _layers(asked: Request) -> list[Update]:
     else:
         of_networks = [layer for layers in LAYERS.values() for layer in layers]
         some = (*FEW, *_far(asked))
-        sizes = list(dict.fromkeys((*BANDED, *(of_networks if "all" in asked.flags else some))))
+        sizes = list(dict.fromkeys((*BANDED, *(of_networks if asked.every else some))))
     return [Update(*layer) for layer in sizes]
 
 
@@ -78,7 +79,7 @@ def _wanted(asked: Request, layer: Update, library: str) -> bool:
     """Return whether a library is measured on a layer.
 
     By default layers with an expected range are measured with the first library alone, but for one size."""
-    everything = "all" in asked.flags or _named(asked) or "variant" in asked.given
+    everything = asked.every or _named(asked) or "variant" in asked.given
     layers = (*FEW, *_far(asked), BANDED[1])
     return everything or library == _libraries(asked)[0] or (layer.m, layer.n, layer.k) in layers
 
@@ -108,8 +109,8 @@ def forms(asked: Request, layer: Update, library: str) -> Contest:
 
 def ways(asked: Request, layer: Update) -> Contest:
     """Return the contest of the step as libraries and programmers make it."""
-    cases = tuple(asked.case(layer, name) for name in asked.rows("ways"))
-    return Contest(f"ways/{layer.name}", "which way of making the step is fastest?", "variant", cases)
+    question = "which way of making the step is fastest?"
+    return asked.between(f"ways/{layer.name}", question, layer, asked.rows("ways"))
 
 
 def rules(asked: Request, layer: Update, library: str) -> Contest:
@@ -130,32 +131,30 @@ def tied(asked: Request, layer: Update, library: str) -> Contest:
     Both products go onto W, onto one gradient, or onto two that are summed."""
     problem = replace(layer, rule="tied")
     written = {row.name for row in rows("update", asked.device.kernels)}
-    last = [form for form in ("two-buffers",) if f"{form}:{library}" in written]
-    forms = ("fused", "separate", *last)
-    cases = tuple(asked.case(problem, f"{form}:{library}") for form in forms)
-    pairs = ((0, 1), (1, 2)) if len(cases) == 3 else ((0, 1),)
+    forms = [f"{form}:{library}" for form in ("fused", "separate")]
+    forms += [form for form in (f"two-buffers:{library}",) if form in written]
     question = "where should the second gradient of a shared W go?"
-    return Contest(f"tied/{problem.name}/{library}", question, "variant", cases, pairs)
+    pairs = itertools.pairwise(range(len(forms)))
+    return asked.between(f"tied/{problem.name}/{library}", question, problem, forms, pairs=pairs)
 
 
 def gain(asked: Request, layer: Update, library: str) -> Contest:
     """Return the contest of momentum against momentum of unit gain, at learning rates with equal steps."""
     plain = replace(layer, rule="momentum", lr=1 - layer.mu)
     unit = replace(layer, rule="unit", lr=1.0)
-    cases = tuple(asked.case(problem, f"fused:{library}") for problem in (plain, unit))
-    question = "does momentum of unit gain cost anything?"
-    return Contest(f"gain/{layer.name}/{library}", question, "work: differs (rule)", cases)
+    name, question = f"gain/{layer.name}/{library}", "does momentum of unit gain cost anything?"
+    return asked.along(name, question, "work: differs (rule)", (plain, unit), f"fused:{library}")
 
 
 def fused(asked: Request) -> list[Contest]:
     """Return contests of fused against separate by layer and library; then rules, shared weights, gain."""
-    layers, libraries, every = _layers(asked), _libraries(asked), "all" in asked.flags
+    layers, libraries = _layers(asked), _libraries(asked)
     contests = [forms(asked, x, library) for x in layers for library in libraries if _wanted(asked, x, library)]
     small = layers[0] if _named(asked) else Update(*SMALL)
     native = [library for library in libraries if not library.startswith("torch")]
-    for library in native if every else native[:1]:
+    for library in native if asked.every else native[:1]:
         contests += [rules(asked, small, library), tied(asked, small, library), gain(asked, small, library)]
-    if every or _named(asked):
+    if asked.every or _named(asked):
         contests += [ways(asked, layer) for layer in ([small] if not _named(asked) else layers)]
     return contests
 
@@ -178,12 +177,11 @@ def batch_at(asked: Request, m: int, n: int, k: int, library: str) -> Contest:
 
 def batch(asked: Request) -> list[Contest]:
     """Return contests by batch, to find where the pass costs as much as the gradient."""
-    m, n = (asked.axes[name][0] if name in asked.given else size for name, size in zip("mn", SWEPT, strict=True))
-    sizes = asked.axes["k"] if "k" in asked.given else BATCHES
+    m, n = (asked.named(name, (size,))[0] for name, size in zip("mn", SWEPT, strict=True))
     libraries = _libraries(asked)
-    if "all" not in asked.flags and "variant" not in asked.given:
+    if not asked.every and "variant" not in asked.given:
         libraries = libraries[:2]
-    return [batch_at(asked, m, n, k, library) for library in libraries for k in sizes]
+    return [batch_at(asked, m, n, k, library) for library in libraries for k in asked.named("k", BATCHES)]
 
 
 BENCHMARK = Benchmark(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import re
@@ -10,6 +11,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -115,11 +117,16 @@ def in_process() -> Iterator[Callable[..., Ran]]:
 
 
 @pytest.fixture
-def gemm(
+def command(
     capsys: pytest.CaptureFixture[str], own_state: Path, light_fake: None, in_process: Callable[..., Ran]
 ) -> Callable[..., Ran]:
-    """`gemm("--m", "8")`: the command `python -m micro.gemm --m 8`, in this process."""
+    """`command("gemm", "--m", "8")`: the command `python -m micro.gemm --m 8`, in this process."""
     from micro.command.line import main
-    from micro.gemm import BENCHMARK
 
-    return lambda *argv: in_process(capsys, main, BENCHMARK, "gemm", argv)
+    return lambda name, *argv: in_process(capsys, main, importlib.import_module(f"micro.{name}").BENCHMARK, name, argv)
+
+
+@pytest.fixture
+def gemm(command: Callable[..., Ran]) -> Callable[..., Ran]:
+    """`gemm("--m", "8")`: the command `python -m micro.gemm --m 8`, in this process."""
+    return partial(command, "gemm")

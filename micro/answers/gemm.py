@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
 from micro.findings.crossing import Crossing
-from micro.findings.expected import expected
+from micro.findings.ratios import expected
 from micro.findings.select import Pair, chosen, interval, pairs, undisturbed, verdict
 from micro.planning.contest import Case, parse
 from reports import units

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 PREFIX = "net"
 
 
-def contests(asked: Request, libraries: list[str]) -> list[Contest]:
+def contests(asked: Request, libraries: Sequence[str]) -> list[Contest]:
     """Compare OI with IO, product by product, in each library."""
     from micro.planning.network import read
 
-    step = read(asked.net, asked.axes["m"][0] if "m" in asked.given else None)
+    step = read(asked.net, asked.named("m", (None,))[0])
     return [
         Contest(
             f"{PREFIX}/{step.network}/{product.phase}/{'+'.join(product.layers)}/variant:{library}",

@@ -10,7 +10,7 @@ from statistics import median
 
 from kernels.faults import Cost, Faults
 from kernels.ops.pages.accounting import Account, Profile
-from micro.findings.expected import expectations
+from micro.findings.ratios import expectations
 from micro.findings.select import timed
 from micro.planning.contest import LONG
 from reports import record, stats, units

@@ -15,7 +15,7 @@ from kernels import suite
 from kernels.catalog import find
 from kernels.devices import kind_of, open_device
 from kernels.errors import UsageError
-from micro.command.session import LACKS, Session, measure_plan, of_plan, session
+from micro.command.session import LACKS, Session, answered, measure_plan, of_plan, session
 from micro.measuring.checks import refuse_size
 from micro.planning.benchmark import NothingWritten, outside_caches
 from micro.planning.options import Outputs, request
@@ -156,7 +156,7 @@ def answer(part: Part, todo: Sequence[Part], run: Run) -> list[str]:
     mine = replace(run, contests=tuple(contest for contest in run.contests if contest.contest in names))
     lines = (_line(contest, x) for contest in mine.contests for x in contest.comparisons)
     lacks = [note.data["sentences"] for note in run.notes if note.topic == LACKS and of_plan(note, part.plan)]
-    sentences = [*(part.plan.answer(mine) or lines), *(lacks[-1] if lacks else ())]
+    sentences = [*(answered(part.plan, mine) or lines), *(lacks[-1] if lacks else ())]
     sentences = [*sentences, *_broken(mine, sentences)]
     near = [
         (result.percent_of_ceiling, result)

@@ -9,10 +9,23 @@ from statistics import fmean
 from typing import Any, TypeAlias
 
 from micro.command.figure import Figure, rate
-from micro.contests.promises import FIVE, HOLDS, KERNEL, NINE, NOISY, NOT_DIFFERENT, RATES, SAME, SECONDS, TWO
-from micro.contests.selftest import DISTANCE, IDENTICAL, Known
-from micro.contests.selftest import FIVE as FIVE_MORE
-from micro.contests.selftest import TWO as TWO_MORE
+from micro.contests.selftest import (
+    DISTANCE,
+    FIVE,
+    HOLDS,
+    IDENTICAL,
+    KERNEL,
+    NINE,
+    NOISY,
+    NOT_DIFFERENT,
+    PAIR_SECONDS,
+    RATES,
+    SAME,
+    SLOWER_2,
+    SLOWER_5,
+    TWO,
+    Known,
+)
 from reports import flat, record, stats
 
 Needs: TypeAlias = Mapping[str, Mapping[str, float]]  # by kind and kernel, of a log ratio
@@ -84,7 +97,7 @@ def vague(needs: Needs, seconds: Mapping[str, float]) -> dict[str, list[str]]:
 
 def left_out(vague: Mapping[str, Sequence[str]], needs: Needs, seconds: Mapping[str, float]) -> Figure:
     """Return the figure of the kernels whose noise is too large for their pairs to be judged."""
-    names = {IDENTICAL: SAME, FIVE_MORE: FIVE, TWO_MORE: TWO}
+    names = {IDENTICAL: SAME, FIVE: SLOWER_5, TWO: SLOWER_2}
     sentences = []
     for kind, kernels in vague.items():
         room = f"{100 * DISTANCE[kind]:g} %"
@@ -108,14 +121,14 @@ def figures(
     hits = {
         NOT_DIFFERENT: [pair.verdict in ("same", "unresolved") for pair in identical],
         SAME: [pair.verdict == "same" for pair in identical if pair.kernel not in vague],
-        FIVE: [pair.verdict == "slower" for pair in counted if pair.kind == FIVE_MORE],
-        TWO: [pair.verdict == "slower" for pair in counted if pair.kind == TWO_MORE],
+        SLOWER_5: [pair.verdict == "slower" for pair in counted if pair.kind == FIVE],
+        SLOWER_2: [pair.verdict == "slower" for pair in counted if pair.kind == TWO],
         HOLDS: [bool(pair.holds) for pair in identical],
     }
     for name, least in RATES[spinning].items():
         yield rate(name + SUFFIX[spinning], sum(hits[name]), len(hits[name]), least, unjudged)
     if spinning:  # beside spinners a small difference may be missed if the result is contended
-        missed = [pair for pair in pairs if pair.kind == TWO_MORE and pair.verdict != "slower"]
+        missed = [pair for pair in pairs if pair.kind == TWO and pair.verdict != "slower"]
         marked = sum(pair.contended for pair in missed)
         name = "+2 % missed but marked contended" + SUFFIX[1]
         yield Figure(name, f"{marked} of {len(missed)}", "all", marked == len(missed))
@@ -138,8 +151,8 @@ def _kernels(identical: Sequence[Pair], full: bool, unjudged: str | None) -> Ite
 
 
 def _seconds(pairs: Sequence[Pair], spinning: bool, unjudged: str | None) -> Figure:
-    took = sorted(pair.seconds for pair in pairs if pair.kind in (IDENTICAL, FIVE_MORE))
-    limits = SECONDS["median"][spinning], SECONDS["worst"][spinning]
+    took = sorted(pair.seconds for pair in pairs if pair.kind in (IDENTICAL, FIVE))
+    limits = PAIR_SECONDS["median"][spinning], PAIR_SECONDS["worst"][spinning]
     name, promised = "seconds a pair, identical and +5 %" + SUFFIX[spinning], f"{limits[0]:g} and {limits[1]:g}"
     if not took:
         return Figure(name, "", promised, False, unjudged or "there are none")

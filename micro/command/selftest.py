@@ -21,7 +21,7 @@ from micro.command import figure, known_pairs, spread
 from micro.command.figure import Figure
 from micro.command.outputs import for_people, open_outputs
 from micro.command.session import Session, session
-from micro.contests import promises, rivals, selftest
+from micro.contests import rivals, selftest
 from micro.contests.selftest import Known
 from micro.measuring.rounds import Goal, measure
 from micro.measuring.runner import Runner
@@ -180,7 +180,7 @@ class Selftest:
         probe = Case(Fma(isa, 10_000, 1), "c")
         beside = replace(probe, role="ceiling")
         step = self._ratio((probe, beside), 64)[1] / 10_000
-        for microseconds, limit in promises.BIAS.items():
+        for microseconds, limit in selftest.BIAS.items():
             short, block, launches = selftest.bias(microseconds, isa, step)
             shown, _ = self._ratio((short, block), STEADY)
             assert shown is not None

@@ -18,7 +18,7 @@ from micro.command import environment as machine
 from micro.command import forecast
 from micro.command import names as command_names
 from micro.command.outputs import Progress, open_outputs, say
-from micro.findings.ratios import few_rounds
+from micro.findings.ratios import few_rounds, ratios
 from micro.measuring import replicates
 from micro.measuring.canary_history import History
 from micro.measuring.checks import Checks, refuse_size
@@ -200,11 +200,16 @@ def measure_plan(at: Session, plan: Plan, others: frozenset[str] = frozenset(), 
     return rest
 
 
+def answered(plan: Plan, run: Run) -> list[str]:
+    """Return the sentences that answer a plan's question: by default all ratios."""
+    return why.answer(plan.why, run) if plan.why else (plan.answer or ratios)(run)
+
+
 def _say(at: Session, plan: Plan, run: Run) -> None:
     """Write the answer, and what is uncertain or was not measured, into the run file.
 
     A later note of the same plan stands for an earlier one."""
-    sentences = why.answer(plan.why, run) if plan.why else plan.answer(run)
+    sentences = answered(plan, run)
     lacks = [*few_rounds(run), *forecast.remedy(plan, run, at.runner.limits)]
     by_topic = {ANSWER: sentences, LACKS: lacks}
     for topic, lines in by_topic.items():

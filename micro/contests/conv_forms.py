@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,7 +17,7 @@ from kernels.ops.conv.shape import PASSES, SIDES
 from kernels.ops.norm.problem import Norm
 from kernels.ops.stream.problem import Stream
 from kernels.ops.transpose.problem import Transpose
-from micro.contests.convolution import LAYERS, as_named, contests, layer, passes_of, rows_of
+from micro.contests.convolution import LAYERS, as_named, contests, in_passes, layer
 from micro.planning.benchmark import Benchmark, NothingWritten, Request
 from micro.planning.contest import Case, Contest
 
@@ -33,16 +34,15 @@ BLOCKS = ((256, 56, 128), (512, 28, 256), (1024, 14, 512))  # ResNet-50's with a
 
 # Operations beside the layers, so that a command with their axes can repeat their cases.
 BESIDE = (
-    Benchmark(Transpose, "y = xᵀ, row-major.", sweep={"rows": (256,), "cols": (50176,)}, questions={}),
-    Benchmark(Stream, "Memory traffic.", sweep={"kind": ("copy",), "size": (51380224,)}, questions={}),
-    Benchmark(BiasAct, "Bias and ReLU.", sweep={"phase": ("forward",), "rows": (50176,), "cols": (64,)}, questions={}),
+    Benchmark(Transpose, "y = xᵀ, row-major.", sweep={"rows": (256,), "cols": (50176,)}),
+    Benchmark(Stream, "Memory traffic.", sweep={"kind": ("copy",), "size": (51380224,)}),
+    Benchmark(BiasAct, "Bias and ReLU.", sweep={"phase": ("forward",), "rows": (50176,), "cols": (64,)}),
 )
 
 
 def _chosen(asked: Request, built: Iterable[Contest]) -> list[Contest]:
     """Keep the contests of the requested variants."""
-    wanted = set(asked.variants) if "variant" in asked.given else None
-    return [x for x in built if wanted is None or wanted & {case.variant for case in x.cases}]
+    return [x for x in built if "variant" not in asked.given or {case.variant for case in x.cases} & {*asked.variants}]
 
 
 def _taken(name: str, *problems: Conv) -> bool:
@@ -59,15 +59,11 @@ def relayout(asked: Request) -> list[Contest]:
 
     Rivals are the same kernel without conversions, and a kernel that needs none."""
     layers = [POINTWISE, LAYERS["alexnet-s conv3"]]
-    if "all" in asked.flags:
+    if asked.every:
         layers = [x for x in LAYERS.values() if x.c % BLOCK == 0]
     sized = [replace(as_named(asked, x), layout="nchw") for x in layers]
-    around = [
-        _converted(asked, replace(problem, direction=direction), name)
-        for problem in sized
-        for direction in passes_of(asked)
-        for name in CONVERTING
-    ]
+    passes = asked.named("direction", PASSES)
+    around = [_converted(asked, x, name) for layer in sized for x in in_passes(layer, passes) for name in CONVERTING]
     return _chosen(asked, (*around, _turned(asked, sized[0])))
 
 
@@ -98,15 +94,14 @@ def first(asked: Request) -> list[Contest]:
     """Build contests of the three passes of the layers on a network's input, by kernel.
 
     The answer omits the input's gradient from the sums of one round."""
-    built = []
-    for problem in (LAYERS["alexnet-s conv1"], STEM)[: 2 if "all" in asked.flags else 1]:
-        sized = [replace(as_named(asked, problem), direction=each) for each in PASSES]
-        for name in rows_of(asked):
-            if _taken(name, *sized):
-                cases = tuple(asked.case(x, name) for x in sized)
-                question = "what does a first layer's step save without the gradient of its input?"
-                built.append(Contest(f"first/{sized[0].name}/variant:{name}", question, "direction", cases))
-    return built
+    question = "what does a first layer's step save without the gradient of its input?"
+    layers = [as_named(asked, x) for x in (LAYERS["alexnet-s conv1"], STEM)[: 2 if asked.every else 1]]
+    return [
+        asked.along(f"first/{passes[0].name}/variant:{name}", question, "direction", passes, name)
+        for passes in (in_passes(layer, PASSES) for layer in layers)
+        for name in asked.chosen()
+        if _taken(name, *passes)
+    ]
 
 
 # A bias (C14)
@@ -138,21 +133,19 @@ def _biased(asked: Request, problem: Conv) -> Contest:
 
 def pad_op(asked: Request) -> list[Contest]:
     """Compare padding by an operation with an argument, by side, and with none."""
-    forward, names = passes_of(asked, PASSES[:1]), rows_of(asked, "sums")
+    forward, names = asked.named("direction", PASSES[:1]), asked.chosen("sums")
     stem, inner, strided = (
         as_named(asked, x) for x in (replace(STEM, n=FEW), layer(96, 27, 256, 5, n=FEW), layer(3, 224, 32, 3, 2, n=FEW))
     )
-    operations = [_padded(asked, replace(x, direction=each)) for x in (stem, inner) for each in passes_of(asked)]
-    sides = (
-        _sided(asked, replace(x, direction=each), name) for x in (stem, strided) for each in forward for name in names
-    )
-    none = (_unpadded(asked, replace(inner, direction=each), name) for each in forward for name in names)
-    return _chosen(asked, (*operations, *(x for some in (*sides, *none) for x in some)))
-
-
-def _padded(asked: Request, problem: Conv) -> Contest:
-    cases = tuple(asked.case(problem, name) for name in ("torch", "torch-pad"))
-    return Contest(f"pad-op/{problem.name}", "padding as an operation, or as an argument?", "variant", cases)
+    question = "padding as an operation, or as an argument?"
+    operations = [
+        asked.between(f"pad-op/{x.name}", question, x, ("torch", "torch-pad"))
+        for layer in (stem, inner)
+        for x in in_passes(layer, asked.named("direction", PASSES))
+    ]
+    sides = (_sided(asked, x, name) for layer in (stem, strided) for x in in_passes(layer, forward) for name in names)
+    none = (_unpadded(asked, x, name) for x in in_passes(inner, forward) for name in names)
+    return _chosen(asked, (*operations, *itertools.chain.from_iterable((*sides, *none))))
 
 
 def _sided(asked: Request, even: Conv, name: str) -> Iterable[Contest]:
@@ -180,9 +173,8 @@ def _padded_by(problem: Conv, zeros: Sequence[int]) -> Conv:
 
 def _unpadded(asked: Request, problem: Conv, name: str) -> Iterable[Contest]:
     if _taken(name, problem):
-        cases = (asked.case(problem, name), asked.case(_padded_by(problem, [0] * len(SIDES)), name))
-        question = "what do results at the image's edge cost?"
-        yield Contest(f"pad-none/{problem.name}/variant:{name}", question, "work: differs (padding)", cases)
+        both, question = (problem, _padded_by(problem, [0] * len(SIDES))), "what do results at the image's edge cost?"
+        yield asked.along(f"pad-none/{problem.name}/variant:{name}", question, "work: differs (padding)", both, name)
 
 
 # The allocator
@@ -195,16 +187,20 @@ def heap_cost(asked: Request) -> list[Contest]:
         raise UsageError(f"--heap {setting.heap}: --heap-cost compares the policies; leave one of the two out")
     if "heap" in asked.device.refuses:
         raise NothingWritten(f"--device {setting.device}: {asked.device.refuses['heap']}")
-    built = []
-    for problem in (POINTWISE, STEM):
-        for direction in passes_of(asked):
-            sized = replace(as_named(asked, problem), direction=direction)
-            for name in rows_of(asked, "heap"):
-                if _taken(name, sized):
-                    cases = tuple(_allocating(asked.case(sized, name, replace(setting, heap=x))) for x in heap.POLICIES)
-                    question = "what does memory cost that is given back after each call?"
-                    built.append(Contest(f"heap/{sized.name}/variant:{name}", question, "heap", cases))
-    return built
+    layers = [as_named(asked, x) for x in (POINTWISE, STEM)]
+    settings = [replace(setting, heap=policy) for policy in heap.POLICIES]
+    return [
+        Contest(
+            f"heap/{sized.name}/variant:{name}",
+            "what does memory cost that is given back after each call?",
+            "heap",
+            tuple(_allocating(asked.case(sized, name, each)) for each in settings),
+        )
+        for layer in layers
+        for sized in in_passes(layer, asked.named("direction", PASSES))
+        for name in asked.chosen("heap")
+        if _taken(name, sized)
+    ]
 
 
 def _allocating(case: Case) -> Case:
@@ -221,13 +217,12 @@ def _allocating(case: Case) -> Case:
 
 def one_by_one(asked: Request) -> list[Contest]:
     """Compare 1×1 filters as a product with direct sums, then positions of a block's stride."""
-    names = dict.fromkeys(("gemm-1x1", *rows_of(asked, "sums")))
-    every = "all" in asked.flags
-    layers = [POINTWISE, *([layer(512, 7, 2048, 1)] if every else [])]
-    products = contests(asked, layers, "is a 1×1 convolution a product?", tuple(names), "1x1")
-    blocks = BLOCKS if every else BLOCKS[:1]
-    strides = [_strided(asked, block, name) for block in blocks for name in rows_of(asked, "sums")]
-    return [*products, *(x for some in strides for x in some)]
+    names = asked.chosen("sums")
+    layers = [POINTWISE, *([layer(512, 7, 2048, 1)] if asked.every else [])]
+    every = tuple(dict.fromkeys(("gemm-1x1", *names)))
+    products = contests(asked, layers, "is a 1×1 convolution a product?", every, "1x1")
+    strides = (_strided(asked, x, name) for x in (BLOCKS if asked.every else BLOCKS[:1]) for name in names)
+    return [*products, *itertools.chain.from_iterable(strides)]
 
 
 def _strided(asked: Request, block: tuple[int, int, int], name: str) -> Iterable[Contest]:
@@ -236,7 +231,7 @@ def _strided(asked: Request, block: tuple[int, int, int], name: str) -> Iterable
     late = (layer(c, size, k, 1), layer(k, size, k, 3, 2))
     early = (layer(c, size, k, 1, 2), layer(k, size // 2, k, 3))
     four = [as_named(asked, replace(x, n=FEW)) for x in (*late, *early)]
-    problems = [replace(x, direction=direction) for direction in passes_of(asked) for x in four]
+    problems = [replace(x, direction=direction) for direction in asked.named("direction", PASSES) for x in four]
     if _taken(name, *problems):
         cases = tuple(asked.case(x, name) for x in problems)
         pairs = tuple((i + j, i + j + 2) for i in range(0, len(cases), 4) for j in (0, 1))

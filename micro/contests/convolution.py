@@ -60,8 +60,7 @@ def contests(asked: Request, problems: Iterable[Conv], question: str, names: Seq
     """Build a contest per problem and pass: its supported kernels against the first of them."""
     built = []
     for problem in problems:
-        for direction in passes_of(asked):
-            sized = as_named(asked, replace(problem, direction=direction))
+        for sized in in_passes(as_named(asked, problem), asked.named("direction", PASSES)):
             fitting = [name for name in names if asked.variants == (name,) or not find(Conv.op, name).accepts(sized)]
             cases = tuple(asked.case(sized, name) for name in fitting)
             runnable = [i for i, case in enumerate(cases) if case.skip is None]
@@ -72,42 +71,33 @@ def contests(asked: Request, problems: Iterable[Conv], question: str, names: Seq
     return list({contest.name: contest for contest in built}.values())
 
 
-def passes_of(asked: Request, usual: tuple[str, ...] = PASSES) -> tuple[str, ...]:
-    """Return the requested passes, or the question's usual passes."""
-    return tuple(asked.axes["direction"]) if "direction" in asked.given else usual
+def in_passes(problem: Conv, passes: Iterable[str]) -> list[Conv]:
+    """Return the problem in each of these passes."""
+    return [replace(problem, direction=direction) for direction in passes]
 
 
 def as_named(asked: Request, problem: Conv) -> Conv:
     """Replace the problem's batch and layout by those requested."""
-    for name in ("n", "layout"):
-        if name in asked.given:
-            problem = replace(problem, **{name: asked.axes[name][0]})
-    return problem
-
-
-def rows_of(asked: Request, *roles: str) -> tuple[str, ...]:
-    """Return the requested variants, or those of these roles."""
-    return asked.variants if "variant" in asked.given else asked.rows(*roles)
+    return asked.resized(problem, "n", "layout")
 
 
 def algorithms(asked: Request) -> list[Contest]:
     """Compare algorithms in three passes of 5×5, 3×3 and strided first layers; `all` takes all layers."""
     few = ("alexnet-s conv3", "alexnet-s conv2", "alexnet-s conv1")
-    problems = [LAYERS[name] for name in (LAYERS if "all" in asked.flags else few)]
-    return contests(asked, problems, "which algorithm, in which library?", rows_of(asked), "algorithms")
+    problems = [LAYERS[name] for name in (LAYERS if asked.every else few)]
+    return contests(asked, problems, "which algorithm, in which library?", asked.chosen(), "algorithms")
 
 
 def fft(asked: Request) -> list[Contest]:
     """Compare transforms with sums by the edge of the filter, its spectrum computed each time or cached.
 
     The question sets the edges; image and channels may be requested."""
-    every = "all" in asked.flags
-    layers, edges = (FFT_LAYERS, EDGES) if every else (FFT_LAYERS[:1], EDGES[:4])
+    layers, edges = (FFT_LAYERS, EDGES) if asked.every else (FFT_LAYERS[:1], EDGES[:4])
     resized = _resized(asked, layers)
     sizes = [Conv(x.n, x.c, x.h, x.w, x.k, edge, edge, pad=edge // 2) for x in resized for edge in edges]
-    if not every and "direction" not in asked.given:
-        asked = replace(asked, axes={**asked.axes, "direction": ("forward",)}, given=asked.given | {"direction"})
-    return contests(asked, sizes, "from which filter size on is FFT faster?", rows_of(asked, "sums", "fft"), "fft")
+    if not asked.every:
+        asked = asked.limited(direction=asked.named("direction", PASSES[:1]))
+    return contests(asked, sizes, "from which filter size on is FFT faster?", asked.chosen("sums", "fft"), "fft")
 
 
 def _resized(asked: Request, layers: Sequence[Conv]) -> Iterable[Conv]:
@@ -120,38 +110,38 @@ def _resized(asked: Request, layers: Sequence[Conv]) -> Iterable[Conv]:
 def winograd(asked: Request) -> list[Contest]:
     """Compare Winograd's tiles with direct sums on 3×3 layers."""
     problems = [x for x in LAYERS.values() if (x.r, x.stride) == (3, 1)]
-    chosen = problems if "all" in asked.flags else problems[:1] + problems[3:4]
-    return contests(asked, chosen, "what does Winograd bring?", rows_of(asked, "sums", "winograd"), "winograd")
+    chosen = problems if asked.every else problems[:1] + problems[3:4]
+    return contests(asked, chosen, "what does Winograd bring?", asked.chosen("sums", "winograd"), "winograd")
 
 
 def backward(asked: Request) -> list[Contest]:
     """Compare the gradients with the forward pass, by kernel, at equal nominal work."""
-    built = []
-    for name in rows_of(asked):
-        for problem in (LAYERS["alexnet-s conv3"], LAYERS["alexnet-s conv1"]):
-            sized = as_named(asked, problem)
-            cases = tuple(asked.case(replace(sized, direction=each), name) for each in PASSES)
-            if any(case.skip for case in cases):
-                continue
-            question = "what do the gradients cost, against the forward pass?"
-            built.append(Contest(f"passes/{sized.name}/variant:{name}", question, "direction", cases))
-    return built
+    layers = [as_named(asked, x) for x in (LAYERS["alexnet-s conv3"], LAYERS["alexnet-s conv1"])]
+    question = "what do the gradients cost, against the forward pass?"
+    built = [
+        asked.along(f"passes/{x.name}/variant:{name}", question, "direction", in_passes(x, PASSES), name)
+        for name in asked.chosen()
+        for x in layers
+    ]
+    return [contest for contest in built if not any(case.skip for case in contest.cases)]
 
 
 def layouts(asked: Request) -> list[Contest]:
     """Compare channels first, channels last and blocks of 16 channels, by kernel."""
+    layers = [as_named(asked, x) for x in (LAYERS["alexnet-s conv3"], LAYERS["resnet-50 conv2 1x1"])]
     built = []
-    named = asked.axes["layout"] if "layout" in asked.given else LAYOUTS
-    for name in rows_of(asked, "layouts"):
-        for problem in (LAYERS["alexnet-s conv3"], LAYERS["resnet-50 conv2 1x1"]):
-            for direction in passes_of(asked):
-                sized = replace(as_named(asked, problem), direction=direction)
-                each = (asked.case(replace(sized, layout=layout), name) for layout in named)
-                cases = tuple(case for case in each if case.skip is None)
-                if len(cases) > 1:
-                    question = "which order of the axes?"
-                    built.append(Contest(f"layout/{sized.name}/variant:{name}", question, "layout", cases))
+    for name in asked.chosen("layouts"):
+        for sized in (x for problem in layers for x in in_passes(problem, asked.named("direction", PASSES))):
+            each = [replace(sized, layout=layout) for layout in asked.named("layout", LAYOUTS)]
+            contest = f"layout/{sized.name}/variant:{name}"
+            built += _runnable(asked.along(contest, "which order of the axes?", "layout", each, name))
     return built
+
+
+def _runnable(contest: Contest) -> list[Contest]:
+    """Return the contest of the cases that are not skipped; none of fewer than two."""
+    cases = tuple(case for case in contest.cases if case.skip is None)
+    return [replace(contest, cases=cases)] if len(cases) > 1 else []
 
 
 def grouped(asked: Request) -> list[Contest]:
@@ -169,27 +159,23 @@ def widths(asked: Request) -> list[Contest]:
 def _compared(asked: Request, word: str, problems: Sequence[Conv], field: str, question: str) -> list[Contest]:
     """Compare problems of unequal work, by kernel and pass."""
     built = []
-    for name in rows_of(asked, "sums"):
-        for direction in passes_of(asked):
-            each = (asked.case(replace(as_named(asked, x), direction=direction), name) for x in problems)
-            cases = tuple(case for case in each if case.skip is None)
-            if len(cases) > 1:
-                name_of = f"{word}/{cases[0].problem.name}/variant:{name}"
-                built.append(Contest(name_of, question, f"work: differs ({field})", cases))
+    for name in asked.chosen("sums"):
+        for direction in asked.named("direction", PASSES):
+            sized = [replace(as_named(asked, x), direction=direction) for x in problems]
+            for x in _runnable(asked.along(word, question, f"work: differs ({field})", sized, name)):
+                built.append(replace(x, name=f"{word}/{x.cases[0].problem.name}/variant:{name}"))
     return built
 
 
 def network(asked: Request) -> list[Contest]:
     """Build a contest per layer and pass; its name holds the number of alike layers."""
     net = read(asked.net)
-    wanted = asked.axes["direction"] if "direction" in asked.given else PASSES
-    names = asked.variants if "variant" in asked.given else asked.rows()
+    wanted = asked.named("direction", PASSES)
     built = []
     for layer in net.layers:
-        passes = tuple(x.direction for x in layer.passes() if x.direction in wanted)
-        limited = replace(asked, axes={**asked.axes, "direction": passes}, given=asked.given | {"direction"})
+        limited = asked.limited(direction=tuple(x.direction for x in layer.passes() if x.direction in wanted))
         word = f"{PREFIX}/{net.name}/{layer.name}/count:{layer.count}"
-        built += contests(limited, [layer.problem], f"which algorithm for {layer.name}?", names, word)
+        built += contests(limited, [layer.problem], f"which algorithm for {layer.name}?", asked.chosen(), word)
     return built
 
 
@@ -199,16 +185,13 @@ def engines(asked: Request) -> list[Contest]:
     GPU only."""
     if not asked.device.undivided:
         return []
-    layers = [LAYERS[name] for name in (LAYERS if "all" in asked.flags else FEW)]
+    layers, full = [LAYERS[name] for name in (LAYERS if asked.every else FEW)], "full" in asked.flags
     built = []
-    for direction in passes_of(asked):
-        request = replace(asked, axes={**asked.axes, "direction": (direction,)}, given=asked.given | {"direction"})
-        if "variant" in asked.given:
-            built += contests(request, layers, ENGINE_QUESTION, asked.variants, "engines")
-            continue
-        names = [*CHOICES, *_engines(direction, "full" in asked.flags)]
+    for direction in asked.named("direction", PASSES):
+        request = asked.limited(direction=(direction,))
+        names = asked.named("variant", (*CHOICES, *_engines(direction, full)))
         built += contests(request, layers, ENGINE_QUESTION, names, "engines")
-        if "full" in asked.flags:
+        if full and "variant" not in asked.given:
             coarse = [*COARSE, *(f"{name}:tf32" for name in _engines(direction, True))]
             built += contests(request, layers, ENGINE_QUESTION, coarse, "engines-tf32")
     return built

@@ -107,7 +107,7 @@ def rivals(asked: Request, work: Work) -> list[tuple[str, bool]]:
     every = [*settable, *((name, False) for name in work.fixed)]
     if "variant" in asked.given:
         return [(name, dict(every).get(name, True)) for name in asked.variants]
-    return every if "all" in asked.flags else [x for x in every if x[0] in (work.variant, "openblas")]
+    return every if asked.every else [x for x in every if x[0] in (work.variant, "openblas")]
 
 
 def case(asked: Request, problem: Any, variant: str, many: int, isa: str) -> Case:
@@ -200,12 +200,9 @@ def oversubscribe(asked: Request) -> list[Contest]:
     for work in works(asked):
         if work.variant == "c" and work.problem.op == "stream":  # its team has a core for each
             continue
-        names = asked.variants if "variant" in asked.given else (work.variant, *LIBRARIES.get(work.problem.op, ()))
-        for name in names:
-            settings = [
-                replace(asked.settings[0], threads=many) for many in sorted({cores(), *counts}) if many >= cores()
-            ]
-            cases = [asked.case(work.problem, name, setting) for setting in settings]
+        for name in asked.named("variant", (work.variant, *LIBRARIES.get(work.problem.op, ()))):
+            more = [many for many in sorted({cores(), *counts}) if many >= cores()]
+            cases = [asked.case(work.problem, name, replace(asked.settings[0], threads=many)) for many in more]
             title = f"{work.title}: what do more threads than cores cost?"
             contests.append(contest("oversubscribed", title, "threads", cases))
     return contests

@@ -65,9 +65,7 @@ def variants(
 ) -> Contest:
     """Compare kernels on one problem."""
     problem = shrunk(asked, problem)
-    cases = tuple(asked.case(problem, name) for name in names)
-    name = f"{word}/{problem.name}" + (f"/library:{library}" if library else "")
-    return Contest(name, question, "variant", cases)
+    return asked.between(f"{word}/{problem.name}{library and f'/library:{library}'}", question, problem, names)
 
 
 def along(
@@ -77,8 +75,7 @@ def along(
     problems = [shrunk(asked, replace(problem, **{field: value})) for value in values]
     unequal = len({(x.flops, x.bytes) for x in problems}) > 1
     differs = f"work: differs ({field})" if unequal else field
-    cases = tuple(asked.case(x, variant) for x in problems)
-    return Contest(f"{word}/{problems[0].name}/variant:{variant}", question, differs, cases)
+    return asked.along(f"{word}/{problems[0].name}/variant:{variant}", question, differs, problems, variant)
 
 
 def _libraries(asked: Request, phase: str = "forward") -> list[str]:
@@ -155,7 +152,7 @@ def _shapes(asked: Request, count: int = 3) -> tuple[tuple[int, int], ...]:
     """Return the first of the networks' sizes, or with `all` these and the largest.
 
     Only the largest exceeds a GPU's caches."""
-    return (*NETWORKS, LARGEST) if "all" in asked.flags else NETWORKS[:count]
+    return (*NETWORKS, LARGEST) if asked.every else NETWORKS[:count]
 
 
 def fused(asked: Request) -> list[Contest]:

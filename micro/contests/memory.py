@@ -32,14 +32,12 @@ GRAIN = 3072  # bytes: one, two or three arrays of whole vectors make the same w
 
 
 def _page(asked: Request) -> tuple[int, ...]:
-    pages: tuple[int, ...] = asked.axes["page"] if "page" in asked.given else (SMALL_PAGE, HUGE_PAGE)
-    return pages
+    return asked.named("page", (SMALL_PAGE, HUGE_PAGE))
 
 
 def _size(asked: Request, default: int) -> int:
     """Return the requested size, or the question's default."""
-    size: int = asked.axes["size"][0] if "size" in asked.given else default
-    return size
+    return int(asked.named("size", (default,))[0])
 
 
 def _sets(asked: Request, sets: Sequence[int]) -> list[int]:
@@ -49,15 +47,9 @@ def _sets(asked: Request, sets: Sequence[int]) -> list[int]:
 
 
 def _contest(asked: Request, name: str, question: str, differs: str, problems: Sequence[Any]) -> Contest:
-    return Contest(
-        name, question, differs, tuple(asked.case(problem, _kernel(asked, problem.op)) for problem in problems)
-    )
-
-
-def _kernel(asked: Request, op: str) -> str:
-    """Return the C variant, or another device's first variant."""
-    names = asked.rows(op=op)
-    return names[0] if names and "c" not in names else "c"
+    """Compare problems by the C variant, or another device's first variant."""
+    names = asked.rows(op=problems[0].op)
+    return asked.along(name, question, differs, problems, names[0] if names and "c" not in names else "c")
 
 
 def faults(asked: Request) -> list[Contest]:
@@ -82,24 +74,14 @@ def idle(asked: Request) -> list[Contest]:
 
     Uses huge pages unless others are requested: which small pages the host reclaims varies tenfold from round to
     round."""
-    pauses = asked.axes["pause"] if "pause" in asked.given else PAUSES
-    size, pages = _size(asked, SIZE), _page(asked) if "page" in asked.given else (_idle_page(asked),)
-    return [
-        _contest(
-            asked,
-            f"idle/page:{page}/size:{size}",
-            "does memory cost more after it was idle?",
-            "pause",
-            [Pages("clear", "fresh", size, page, pause, min(BEHIND, 16 * size)) for pause in pauses],
-        )
-        for page in pages
-    ]
-
-
-def _idle_page(asked: Request) -> int:
-    """Return the huge page size if the system grants huge pages, else the small one."""
-    problem = Pages("clear", "fresh", _size(asked, SIZE), HUGE_PAGE)
-    return SMALL_PAGE if asked.case(problem, "c").skip else HUGE_PAGE
+    size, question = _size(asked, SIZE), "does memory cost more after it was idle?"
+    granted = asked.case(Pages("clear", "fresh", size, HUGE_PAGE), "c").skip is None
+    contests = []
+    for page in asked.named("page", (HUGE_PAGE if granted else SMALL_PAGE,)):
+        pauses = asked.named("pause", PAUSES)
+        rows = [Pages("clear", "fresh", size, page, pause, min(BEHIND, 16 * size)) for pause in pauses]
+        contests.append(_contest(asked, f"idle/page:{page}/size:{size}", question, "pause", rows))
+    return contests
 
 
 def heaps(asked: Request, page: int) -> Contest:
@@ -133,16 +115,8 @@ def bandwidth(asked: Request) -> list[Contest]:
 
 def loads(asked: Request, sets: Sequence[int] = tuple(sorted({*SETS, *KNEE}))) -> list[Contest]:
     """Compare chains of loads within each working set, in small and in huge pages."""
-    return [
-        _contest(
-            asked,
-            f"latency/working-set:{size}",
-            "how long does a load take?",
-            "page",
-            [Chase(size, page) for page in _page(asked)],
-        )
-        for size in _sets(asked, sets)
-    ]
+    question, rows = "how long does a load take?", {x: [Chase(x, y) for y in _page(asked)] for x in _sets(asked, sets)}
+    return [_contest(asked, f"latency/working-set:{size}", question, "page", each) for size, each in rows.items()]
 
 
 def exchange(asked: Request) -> list[Contest]:
@@ -160,11 +134,12 @@ def exchange(asked: Request) -> list[Contest]:
         "add-global": ("what do additions to the same words of all blocks cost?", (THREADS * cores, THREADS, 32, 1)),
     }
     contests = [
-        Contest(
+        asked.along(
             f"exchange/{how}",
             question,
             "spread",
-            tuple(asked.case(Exchange(how, spread, steps[how], cores), rows[0]) for spread in dict.fromkeys(spreads)),
+            [Exchange(how, spread, steps[how], cores) for spread in dict.fromkeys(spreads)],
+            rows[0],
         )
         for how, (question, spreads) in asks.items()
     ]
@@ -178,16 +153,9 @@ def exchange(asked: Request) -> list[Contest]:
 
 def cold(asked: Request, vectors: Sequence[int] = VECTORS) -> list[Contest]:
     """Compare operands in cache with operands flushed line by line, and swept out of it."""
-    return [
-        _contest(
-            asked,
-            f"cold/vector:{vector}",
-            "what do cold operands cost?",
-            "state",
-            [Saxpy(vector, state) for state in ("warm", "flushed", "swept")],
-        )
-        for vector in dict.fromkeys(min(vector, _size(asked, vector)) for vector in vectors)
-    ]
+    question, sizes = "what do cold operands cost?", dict.fromkeys(min(x, _size(asked, x)) for x in vectors)
+    rows = {size: [Saxpy(size, state) for state in ("warm", "flushed", "swept")] for size in sizes}
+    return [_contest(asked, f"cold/vector:{size}", question, "state", each) for size, each in rows.items()]
 
 
 def simd(asked: Request) -> list[Contest]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from kernels.catalog import find
@@ -40,15 +40,9 @@ ELSEWHERE = (0, 1, 4, LINKS)  # of the LINKS
 CHAINED = 256 * KIB  # bytes of a chain's array
 
 
-def _named(asked: Request, axis: str, default: Sequence[object]) -> tuple[object, ...]:
-    return tuple(asked.axes[axis] if axis in asked.given else default)
-
-
 def sizes(asked: Request, default: Sequence[int], part: int = PART) -> list[int]:
     """Return the requested sizes, or those default sizes that fit 1/`part` of free memory."""
-    if "size" in asked.given:
-        return list(asked.axes["size"])
-    return [size for size in default if size <= _free(asked) // part]
+    return list(asked.named("size", (size for size in default if size <= _free(asked) // part)))
 
 
 def _free(asked: Request) -> int:
@@ -57,70 +51,37 @@ def _free(asked: Request) -> int:
     return min(device, PART * memory() // HELD) if asked.device.undivided else device
 
 
-def ways(asked: Request, *roles: str) -> tuple[str, ...]:
-    """Return the requested variants, or those of these roles."""
-    return asked.variants if "variant" in asked.given else asked.rows(*roles)
-
-
-def _contests(asked: Request, word: str, problems: Iterable[Transfer], question: str, *roles: str) -> list[Contest]:
-    """Compare the variants with the first of them, one contest per problem."""
-    return [
-        Contest(
-            f"{word}/{problem.name}",
-            question,
-            "variant",
-            tuple(asked.case(problem, name) for name in ways(asked, *roles)),
-        )
-        for problem in problems
-    ]
-
-
 def curve(asked: Request) -> list[Contest]:
     """Compare all variants at each size, from the cost of a call to the bandwidth of memory."""
-    problems = [Transfer(size) for size in sizes(asked, CURVE)]
-    return _contests(asked, "curve", problems, "how long does it take to move so many bytes?")
+    question, problems = "how long does it take to move so many bytes?", map(Transfer, sizes(asked, CURVE))
+    return [asked.between(f"curve/{problem.name}", question, problem, asked.chosen()) for problem in problems]
 
 
 def gradients(asked: Request) -> list[Contest]:
     """Compare the variants on each network's gradient in one buffer."""
     room = sizes(asked, [gradient.nbytes for gradient in GRADIENTS.values()])
+    by_net = {net: gradient.nbytes for net, gradient in GRADIENTS.items() if gradient.nbytes in room}
+    question = "how long does a network's gradient take?"
     return [
-        Contest(
-            f"gradient/network:{net}/size:{gradient.nbytes}",
-            "how long does a network's gradient take?",
-            "variant",
-            tuple(asked.case(Transfer(gradient.nbytes), name) for name in ways(asked)),
-        )
-        for net, gradient in GRADIENTS.items()
-        if gradient.nbytes in room
+        asked.between(f"gradient/network:{net}/size:{size}", question, Transfer(size), asked.chosen())
+        for net, size in by_net.items()
     ]
 
 
 def beside(asked: Request) -> list[Contest]:
     """Compare a copy to a device, products there, and both at once. Discrete devices only."""
     names = asked.rows(BESIDE)
-    return [
-        Contest(
-            f"beside/{problem.name}",
-            "how much of a copy hides behind products?",
-            "work: differs (seconds are compared)",
-            tuple(asked.case(problem, name) for name in names),
-            tuple((0, i) for i in range(1, len(names))),
-        )
-        for problem in (Transfer(size) for size in (sizes(asked, (64 * MIB,)) if names else ()))
-    ]
+    question, differs = "how much of a copy hides behind products?", "work: differs (seconds are compared)"
+    problems = map(Transfer, sizes(asked, (64 * MIB,)) if names else ())
+    return [asked.between(f"beside/{problem.name}", question, problem, names, differs) for problem in problems]
 
 
 def pageable(asked: Request) -> list[Contest]:
     """Compare pageable with pinned memory in each direction, by the caller's clock. GPU only."""
-    by_way = [[name for name in ways(asked, AWAITED) if name.startswith(way)] for way in ("h2d", "d2h")]
+    by_way = [[name for name in asked.chosen(AWAITED) if name.startswith(way)] for way in ("h2d", "d2h")]
+    question = "what does a copy cost from memory that is not page-locked, or to it?"
     return [
-        Contest(
-            f"pageable/{problem.name}/way:{names[0][:3]}",
-            "what does a copy cost from memory that is not page-locked, or to it?",
-            "variant",
-            tuple(asked.case(problem, name) for name in names),
-        )
+        asked.between(f"pageable/{problem.name}/way:{names[0][:3]}", question, problem, names)
         for problem in (Transfer(size, clock="caller") for size in (sizes(asked, STAGED) if any(by_way) else ()))
         for names in by_way
         if names
@@ -130,16 +91,15 @@ def pageable(asked: Request) -> list[Contest]:
 def layers(asked: Request) -> list[Contest]:
     """Compare one buffer with one per layer; into another process also with a wait for each."""
     contests = []
-    for net in _named(asked, "buffers", MANY_LAYERED):
+    for net in asked.named("buffers", MANY_LAYERED):
         if net == SINGLE:
             raise UsageError(f"--buffers {net}: --layers sets it against one a layer; name a network")
         parts = Transfer(0, str(net))
         single = Transfer(parts.size)
-        for name in ways(asked, DEFAULT, PEER):
+        for name in asked.chosen(DEFAULT, PEER):
             forms = (single, parts, replace(parts, waits="each")) if name in asked.rows(PEER) else (single, parts)
-            cases = tuple(asked.case(form, name) for form in forms)
-            question = "one buffer, or one a layer?"
-            contests.append(Contest(f"layers/{net}/variant:{name}", question, "buffers and waits", cases))
+            contest, question = f"layers/{net}/variant:{name}", "one buffer, or one a layer?"
+            contests.append(asked.along(contest, question, "buffers and waits", forms, name))
     return contests
 
 
@@ -148,16 +108,15 @@ def processes(asked: Request) -> list[Contest]:
 
     The system's direct copy is also compared with a copy through shared memory."""
     contests = []
-    every = ways(asked, PEER)
-    for problem in (Transfer(size) for size in (sizes(asked, BETWEEN) if every else ())):
+    every = asked.chosen(PEER)
+    for problem in map(Transfer, sizes(asked, BETWEEN) if every else ()):
         within = asked.rows(PLAIN) if problem.size >= LEAST and "variant" not in asked.given else ()
         names = (*within, *every)
         pairs = [(0, i) for i in range(1, len(names))]
         if within and {"shared", "vm"} <= set(names):
             pairs.append((names.index("shared"), names.index("vm")))
-        cases = tuple(asked.case(problem, name) for name in names)
         question = "what does the way into another process cost?"
-        contests.append(Contest(f"process/{problem.name}", question, "variant", cases, tuple(pairs)))
+        contests.append(asked.between(f"process/{problem.name}", question, problem, names, pairs=pairs))
     return contests
 
 
@@ -173,7 +132,7 @@ def team(asked: Request) -> list[Contest]:
     counts = tuple(several) or (open_device(asked.settings[0].device).limits().cores,)
     if counts == (1,):
         raise UsageError("--team: this process may use one core; allow it several")
-    names = [name for name in ways(asked) if name in asked.rows()]
+    names = [name for name in asked.chosen() if name in asked.rows()]
     by_team = [name for name in names if name in asked.rows(TEAM)]
     alone = [(name, 1) for name in names if name not in by_team]
     fewer = alone + [(name, count) for count in counts for name in by_team]
@@ -209,17 +168,16 @@ def first_touch(asked: Request) -> list[Contest]:
         for page in (SMALL_PAGE, HUGE_PAGE):
             rows = [Pages("copy", kind, rounded, page) for kind in ("touched", "fresh")]
             name, question = f"memory/page:{page}/size:{rounded}", "what does memory cost that is new?"
-            contests.append(Contest(name, question, "memory", tuple(asked.case(row, "c") for row in rows)))
+            contests.append(asked.along(name, question, "memory", rows, "c"))
         huge = [Pages("copy", "touched", rounded, page) for page in (SMALL_PAGE, HUGE_PAGE)]
-        cases = tuple(asked.case(row, "c") for row in huge)
-        contests.append(Contest(f"memory/pages/size:{rounded}", "do huge pages pay?", "page", cases))
+        contests.append(asked.along(f"memory/pages/size:{rounded}", "do huge pages pay?", "page", huge, "c"))
     return contests
 
 
 def _share(asked: Request, word: str, product: Gemm, moved: Transfer, question: str) -> Contest | None:
     """Compare copies with the product that uses the copied operand."""
     by = asked.rows(op="gemm")[:1]
-    names = ways(asked, PLAIN, PEER)
+    names = asked.chosen(PLAIN, PEER)
     if not by or not names:
         return None
     cases = (asked.case(product, by[0]), *(asked.case(moved, name) for name in names))
@@ -257,23 +215,18 @@ def duplex(asked: Request) -> list[Contest]:
 def _by_peer(asked: Request, name: str, question: str, differs: str, forms: Sequence[Transfer]) -> list[Contest]:
     """Compare forms by each variant into another process that supports all of them."""
     contests = []
-    for way in ways(asked, PEER):
-        cases = tuple(asked.case(form, way) for form in forms)
-        if way in asked.rows(PEER) and not all(case.skip for case in cases[1:]):
-            contests.append(Contest(f"{name}/variant:{way}", question, differs, cases))
+    for way in asked.chosen(PEER):
+        contest = asked.along(f"{name}/variant:{way}", question, differs, forms, way)
+        if way in asked.rows(PEER) and not all(case.skip for case in contest.cases[1:]):
+            contests.append(contest)
     return contests
 
 
 def chain(asked: Request) -> list[Contest]:
     """Compare chains of element-wise kernels, some of them in another process."""
-    return [
-        Contest(
-            f"interrupted/size:{size}/variant:{name}",
-            "what does a share of a chain cost that another memory does?",
-            "elsewhere",
-            tuple(asked.case(Chain(max(LENGTH, size), LINKS, elsewhere), name) for elsewhere in ELSEWHERE),
-        )
-        for size in sizes(asked, (CHAINED,))
-        for name in ways(asked, PEER)
-        if name in asked.rows(op="chain")
-    ]
+    contests, question = [], "what does a share of a chain cost that another memory does?"
+    for size in sizes(asked, (CHAINED,)):
+        forms = [Chain(max(LENGTH, size), LINKS, elsewhere) for elsewhere in ELSEWHERE]
+        for name in (x for x in asked.chosen(PEER) if x in asked.rows(op="chain")):
+            contests.append(asked.along(f"interrupted/size:{size}/variant:{name}", question, "elsewhere", forms, name))
+    return contests

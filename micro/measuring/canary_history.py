@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 
 from kernels import state
-from micro.worker.canaries import SMALL
+from micro.worker.speed import SMALL
 from reports import canaries
 
 LEVELS = {"fma": 0.03, "small": 0.15, "large": 0.25}  # least excess over the median for a warning

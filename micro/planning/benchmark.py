@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kernels.catalog import find, rows
 from kernels.devices import kind_of, missing, open_device, running
@@ -19,6 +19,7 @@ from micro.planning.contest import Case, Contest
 if TYPE_CHECKING:
     from kernels.devices.kind import Kind
 
+P = TypeVar("P", bound=Problem)
 OUTSIDE = 4  # last-level caches that operands take to come from memory
 UNKNOWN = 32 << 20  # bytes of the last cache of a device that reports none, as in its limits
 
@@ -59,7 +60,7 @@ class Benchmark:
     problem: type[Problem]
     about: str
     sweep: dict[str, tuple[Any, ...]]
-    questions: dict[str, Question]
+    questions: dict[str, Question] = field(default_factory=dict)
     useful: tuple[Useful, ...] = ()  # the command lines that `python -m micro all` runs
     small: str = ""  # words that make each useful line take no time, for a test
     net: Question | None = None  # of --net
@@ -90,7 +91,7 @@ class Question:
 
     help: str
     build: Callable[[Request], list[Contest]]
-    answer: Callable[[Any], list[str]] = lambda run: []  # the sentences for the top of the report
+    answer: Callable[[Any], list[str]] | None = None  # sentences for the top of the report; None: all ratios
     seconds: float = 30.0  # its budget of measuring
     refine: Callable[[Request, Any], list[Contest]] = lambda asked, run: []  # from the run so far, until there are none
     full: str = ""  # what --full makes of it; empty: nothing
@@ -123,6 +124,28 @@ class Request:
         """Bytes of operands that the first device takes from its memory."""
         return outside_caches(self.settings[0].device)
 
+    @property
+    def every(self) -> bool:
+        """Whether --all was given."""
+        return "all" in self.flags
+
+    def named(self, option: str, usual: Iterable[Any]) -> tuple[Any, ...]:
+        """Return the values of an axis, or the variants, if they were named; else the usual ones."""
+        values = self.variants if option == "variant" else self.axes.get(option, ())
+        return tuple(values if option in self.given else usual)
+
+    def chosen(self, *roles: str) -> tuple[str, ...]:
+        """Return the variants that were named, else those of these roles."""
+        return self.named("variant", self.rows(*roles))
+
+    def limited(self, **axes: tuple[Any, ...]) -> Request:
+        """Return the request as if these axes had been named."""
+        return replace(self, axes=self.axes | axes, given=self.given | axes.keys())
+
+    def resized(self, problem: P, *axes: str) -> P:
+        """Return the problem with the first values of those of these axes that were named."""
+        return replace(problem, **{axis: self.axes[axis][0] for axis in axes if axis in self.given})
+
     def rows(self, *roles: str, op: str = "") -> tuple[str, ...]:
         """Return the variants of an operation's table that have one of these roles on the first device."""
         table = rows(op or self.op, self.device.kernels)
@@ -132,6 +155,22 @@ class Request:
         """Return the case, skipped with a reason if its device or variant is not here or refuses it."""
         setting = self.at(problem, setting or self.settings[0])
         return Case(problem, variant, setting, skip=self._why_not(problem, variant, setting))
+
+    def between(
+        self,
+        name: str,
+        question: str,
+        problem: Problem,
+        variants: Iterable[str],
+        differs: str = "variant",
+        pairs: Iterable[tuple[int, int]] = (),
+    ) -> Contest:
+        """Return the contest of variants on one problem."""
+        return Contest(name, question, differs, tuple(self.case(problem, x) for x in variants), tuple(pairs))
+
+    def along(self, name: str, question: str, differs: str, problems: Iterable[Problem], variant: str) -> Contest:
+        """Return the contest of problems by one variant."""
+        return Contest(name, question, differs, tuple(self.case(problem, variant) for problem in problems))
 
     def at(self, problem: Problem, setting: Setting) -> Setting:
         """Return the setting, with the problem's own operands if all are cold."""

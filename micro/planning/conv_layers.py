@@ -58,29 +58,6 @@ class Convolutions:
     measured: str = ""
 
 
-@dataclass(frozen=True)
-class Use:
-    """A use of a convolution by a network, how often, and whether its dgrad is not needed."""
-
-    network: str
-    layer: str
-    count: int
-    first: bool
-
-
-@dataclass(frozen=True)
-class Distinct:
-    """A convolution, its forward pass, and the networks that use it."""
-
-    problem: Conv
-    uses: tuple[Use, ...]
-
-    @property
-    def count(self) -> int:
-        """Number of layers in all networks."""
-        return sum(use.count for use in self.uses)
-
-
 def read(name: str) -> Convolutions:
     """Read a network by name, or from a file of the same form. Raises UsageError."""
     return loaded(name, KIND, "alexnet-s", of_record)
@@ -96,15 +73,10 @@ def of_record(record: dict[str, Any]) -> Convolutions:
     return Convolutions(record["network"], batch, layers, record.get("measured", ""))
 
 
-def distinct_layers(batch: int | None = None) -> list[Distinct]:
-    """Return every different convolution of all networks, at its network's batch unless one is given."""
-    by_problem: dict[Conv, list[Use]] = {}
-    for name in known(KIND):
-        net = read(name)
-        for layer in net.layers:
-            problem = replace(layer.problem, n=batch or net.batch)
-            by_problem.setdefault(problem, []).append(Use(net.name, layer.name, layer.count, layer.first))
-    return [Distinct(problem, tuple(uses)) for problem, uses in by_problem.items()]
+def distinct_layers(batch: int) -> list[Conv]:
+    """Return every different convolution of all networks, its forward pass at this batch."""
+    every = (layer.problem for name in known(KIND) for layer in read(name).layers)
+    return list(dict.fromkeys(replace(problem, n=batch) for problem in every))
 
 
 def _layer(row: Any, batch: int, place: str) -> Convolution:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -53,6 +53,10 @@ class Tensor:
 
     dtype: str
     sizes: list[int]
+
+
+# Image and filter; padding before and after, stride, dilation.
+Described: TypeAlias = "tuple[Sequence[Tensor], Sequence[list[int]]]"
 
 
 @dataclass(frozen=True)
@@ -111,14 +115,12 @@ def _call(function: str, arguments: Arguments, backend: Backend) -> Iterator[tup
 def _first_api(function: str, arguments: Arguments) -> What:
     """Parse a call of the first API, whose padding is the same on both sides."""
     direction, *names = CALLED[function]
-    try:
-        tensors = [_tensor(arguments, name, "dataType") for name in names]
-        pads, strides, dilations = (
-            json.loads(arguments[f"convDesc.{name}"][1]) for name in ("padA", "strideA", "dilationA")
-        )
-        return _problem(direction, tensors, (pads, pads, strides, dilations))
-    except (KeyError, ValueError, TypeError, IndexError, UsageError) as error:
-        return _why(error)
+
+    def described() -> Described:
+        spacing = [json.loads(arguments[f"convDesc.{name}"][1]) for name in ("padA", "padA", "strideA", "dilationA")]
+        return [_tensor(arguments, name, "dataType") for name in names], spacing
+
+    return _problem(direction, described)
 
 
 def _tensor(arguments: Arguments, name: str, dtype: str) -> Tensor:
@@ -135,12 +137,11 @@ def _finalized(arguments: Arguments, backend: Backend) -> Iterator[tuple[str, Wh
             name = chr(int(arguments["descriptor.uid"][1]))
             backend.tensors[name] = _tensor(arguments, "descriptor", "type")
     elif kind in BUILT:
-        try:
-            spacing = tuple(backend.spacing[name] for name in SPACING)
-            what: What = _problem(BUILT[kind], [backend.tensors["x"], backend.tensors["w"]], spacing)
-        except (KeyError, ValueError, TypeError, IndexError, UsageError) as error:
-            what = _why(error)
-        yield "graph with a convolution", what
+
+        def described() -> Described:
+            return [backend.tensors[name] for name in "xw"], [backend.spacing[name] for name in SPACING]
+
+        yield "graph with a convolution", _problem(BUILT[kind], described)
 
 
 def _graph(text: str) -> Iterator[tuple[str, What]]:
@@ -153,21 +154,29 @@ def _graph(text: str) -> Iterator[tuple[str, What]]:
 
 def _node(node: Mapping[str, Any], graph: Mapping[str, Any]) -> What:
     direction, *names = IN_GRAPH[node["tag"]]
-    try:
+
+    def described() -> Described:
         edges = {**node["inputs"], **node["outputs"]}
-        described = [graph["tensors"][str(edges[name])] for name in names]
         usual = graph["context"].get("io_data_type")
-        tensors = [Tensor(tensor["data_type"] or usual, tensor["dim"]) for tensor in described]
-        spacing = tuple(node[name] for name in ("pre_padding", "post_padding", "stride", "dilation"))
-        return _problem(direction, tensors, spacing)
-    except (KeyError, ValueError, TypeError, IndexError, UsageError) as error:
-        return _why(error)
+        tensors = [graph["tensors"][str(edges[name])] for name in names]
+        spacing = [node[name] for name in ("pre_padding", "post_padding", "stride", "dilation")]
+        return [Tensor(tensor["data_type"] or usual, tensor["dim"]) for tensor in tensors], spacing
+
+    return _problem(direction, described)
 
 
-def _problem(direction: str, tensors: Sequence[Tensor], spacing: Sequence[list[int]]) -> Conv:
-    """Return the problem. Raises ValueError, TypeError, IndexError, UsageError.
+def _problem(direction: str, described: Callable[[], Described]) -> Conv | str:
+    """Return the problem, or why it is not measured."""
+    try:
+        return _convolution(direction, *described())
+    except NotTaken as reason:
+        return str(reason)
+    except (KeyError, ValueError, TypeError, IndexError, UsageError):
+        return "its sizes are not understood"
 
-    `tensors`: image and filter; `spacing`: padding before and after, stride, dilation."""
+
+def _convolution(direction: str, tensors: Sequence[Tensor], spacing: Sequence[list[int]]) -> Conv:
+    """Return the problem. Raises ValueError, TypeError, IndexError, UsageError."""
     image, filters = tensors
     if types := sorted({str(tensor.dtype).lower() for tensor in tensors} - {"float"}):
         raise NotTaken(", ".join(types))
@@ -181,7 +190,3 @@ def _problem(direction: str, tensors: Sequence[Tensor], spacing: Sequence[list[i
     if rest:
         raise ValueError("channels of an image are those of a filter, group by group")
     return Layer(image.sizes[0], image.sizes[1], filters.sizes[0], down, across, groups).problem(direction)
-
-
-def _why(error: Exception) -> str:
-    return str(error) if isinstance(error, NotTaken) else "its sizes are not understood"

@@ -133,8 +133,7 @@ def _refuse_unused(put: Put, axis: Field[Any]) -> None:
     text = f"{option_of(axis.name)} {','.join(map(plain, named))}"
     if axis.name in put.benchmark.limiting:
         raise UsageError(f"{text}: {put.flag} measures nothing larger; leave one of the two out")
-    problems = [asdict(case.problem) for contest in put.contests for case in contest.cases]
-    measured = dict.fromkeys(problem[axis.name] for problem in problems if axis.name in problem)
+    measured = _values(put.contests, axis.name)
     # A value that is the default's own changes nothing either: only where another would not, the axis is unused.
     others = ((value,) for value in _others(axis, named))
     if set(measured) <= set(named) or not all(put.same(replace(asked, axes=rest | {axis.name: x})) for x in others):

@@ -4,7 +4,6 @@ Weights W are out×in (OI) or in×out (IO)."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -60,7 +59,7 @@ class Products:
 
 def known(kind: str = "layers") -> list[str]:
     """Return the networks of micro/shapes that have some of this kind: `layers`, `convolutions`."""
-    return sorted(path.stem for path in SHAPES.glob("*.json") if kind in json.loads(path.read_bytes()))
+    return sorted(path.stem for path in SHAPES.glob("*.json") if kind in parsed(path.read_bytes()))
 
 
 def document(text: bytes) -> dict[str, Any]:

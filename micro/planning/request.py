@@ -43,7 +43,7 @@ class Plan:
     swept: frozenset[tuple[str, str]]  # axes that a line which repeats a case names
     until: str
     outputs: Outputs
-    answer: Callable[[Run], list[str]] = lambda run: []  # of its question, as `refine` and `kept`
+    answer: Callable[[Run], list[str]] | None = lambda run: []  # of its question, as `refine` and `kept`
     refine: Callable[[Run], list[Contest]] = lambda run: []
     kept: float = 0.0
     why: str | None = None  # the contest that is to be explained

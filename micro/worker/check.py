@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kernels.dtypes import DATA
 from kernels.errors import LaunchError, WrongResult
 from kernels.problem import GRADED, SPECIAL
-from micro.worker import fences, process_state
+from micro.worker import guards, process_state
 from micro.worker.evidence import Found, how_far
 from micro.worker.guards import Bench, Fenced
 from micro.worker.turns import Drawn, Turn, another, moved, swapped, turns
@@ -80,14 +80,14 @@ def check(
     bind(bench.at(device.kind.alignment))  # a kernel that caches its first operands' addresses answers there
     took = [0.0]
     places = {"guarded": Place(bench, _timed(device, bind(bench.views).call, took))}
-    fenced = fences.fits(device, problem)
-    stretches = [fences.Stretch(x.nbytes) for x in problem.operands()] if fenced else []
+    fenced = guards.fits(device, problem)
+    stretches = [guards.Stretch(x.nbytes) for x in problem.operands()] if fenced else []
     if fenced:
         for name in ("end", "start"):
             beside = Fenced(device, problem, stretches, behind=name == "end")
             places[name] = Place(beside, bind(beside.views).call)
     passed = Passed(0.0, np.inf)
-    with unchanged(), fences.watched(stretches, asked.cell):
+    with unchanged(), guards.watched(stretches, asked.cell):
         all_turns = turns(problem, variant, asked.data, fenced)
         passed = judge(places, variant, np.random.default_rng(seed), all_turns, asked.drawn)
     return passed, took[0]

@@ -1,13 +1,15 @@
-"""The driver's handles on what serves its requests: a worker process, the host here, or a group."""
+"""The driver's handles on what serves its requests: a worker process, or the host here."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kernels.errors import LaunchError, SuiteError
 from kernels.users import raised
-from micro.worker.messages import Message, R, Serves
+from micro.worker.messages import Message, R
+
+if TYPE_CHECKING:
+    from micro.worker.host import Host
 
 
 class Client(Protocol):
@@ -38,34 +40,10 @@ def ask(client: Client, request: Message[R], patience: float) -> R:
     return client.receive(request, patience)
 
 
-def ask_all(clients: Sequence[Client], requests: Sequence[Message[R]], patience: float) -> list[R]:
-    """Return the answers of ranks that run at once; all requests are sent before any answer is read.
-
-    Raises the first error of the first rank that has one; if a rank is gone before its request, later ranks get
-    none."""
-    sent: list[tuple[Client, Message[R]]] = []
-    answers: list[R] = []
-    errors: list[SuiteError] = []
-    try:
-        for client, request in zip(clients, requests, strict=True):
-            client.send(request)
-            sent.append((client, request))
-    except SuiteError as error:
-        errors.append(error)
-    for client, request in sent:
-        try:
-            answers.append(client.receive(request, patience))
-        except SuiteError as error:  # the others' answers are taken all the same: none is left for a later request
-            errors.append(error)
-    if errors:
-        raise errors[0]
-    return answers
-
-
 class Local:
     """The host in this process, for the fake device, whose kernels cannot crash."""
 
-    def __init__(self, host: Serves) -> None:
+    def __init__(self, host: Host) -> None:
         self.host = host
 
     def send(self, request: Message[Any]) -> None:

@@ -17,13 +17,12 @@ from micro.planning.contest import LONG, VISIT, WARM, Case
 from micro.worker import placement, process_state, run_queue, visits
 from micro.worker.arenas import ROOM, Arenas, together
 from micro.worker.calibration import calibrated, loop_seconds, ramp
-from micro.worker.canaries import canaries
 from micro.worker.counters import Counters, page_faults
 from micro.worker.layout import Layout
 from micro.worker.messages import ContestCost, RoundBatch
-from micro.worker.schedule import out_of_step
+from micro.worker.speed import canaries
 from micro.worker.timed import UNTOLD, Timed, launches, without_overhead
-from micro.worker.watch import Overwritten, Watch
+from micro.worker.watch import Overwritten, Watch, out_of_step
 from micro.worker.witness import Witness, watched
 
 if TYPE_CHECKING:

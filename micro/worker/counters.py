@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 
+from micro.worker import process_state
+
 
 @dataclass(frozen=True, slots=True)
 class Counters:
@@ -29,7 +31,7 @@ class Counters:
         tick = os.sysconf("SC_CLK_TCK")
         lines = _text(Path("/proc/stat")).splitlines()
         user, nice, system, _, _, irq, softirq, steal = _ticks(lines, "cpu")
-        cores = [_ticks(lines, f"cpu{core}") for core in _allowed_cores()]
+        cores = [_ticks(lines, f"cpu{core}") for core in process_state.cores()]
         stolen = [ticks[-1] for ticks in cores]
         return cls(
             time.perf_counter(),
@@ -70,10 +72,6 @@ def _ticks(lines: Sequence[str], name: str) -> list[int]:
     """Return user, nice, system, idle, iowait, irq, softirq, steal of a /proc/stat line; zeros if missing."""
     words: list[str] = next((line.split() for line in lines if line.startswith(f"{name} ")), [])
     return [int(word) for word in words[1:9]] or [0] * 8
-
-
-def _allowed_cores() -> list[int]:
-    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 
 
 def _pressure() -> float:

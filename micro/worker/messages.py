@@ -2,130 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from micro.planning.contest import Case
+from micro.worker.check import Passed
 
 if TYPE_CHECKING:
     from kernels.problem import Array
-    from micro.worker.check import Passed
     from micro.worker.counters import Counters
 
 R = TypeVar("R")
-R_co = TypeVar("R_co", covariant=True)
 # Ways in which a field of a batch of rounds joins that of another batch. Arrays of samples and places, and tuples of
 # counts, flags and latest figures, have a column for each case.
 SAMPLES, PLACES, COUNTS, FLAGS, LATEST, TOTAL, UNION, STATE, CAUSES = (
     {"join": way} for way in ("samples", "places", "counts", "flags", "latest", "total", "union", "state", "causes")
 )
-
-
-class Serves(Protocol):
-    """The methods of a host; each is one of the requests below."""
-
-    def prepare(self, case: Case) -> PreparedCase: ...
-
-    def check(self, case: Case, seed: int, evidence: Path | None = None, keep: bool = False) -> Passed: ...
-
-    def names(self, cases: Sequence[Case]) -> list[tuple[str, ...]]: ...
-
-    def open(self, cases: Sequence[Case], mine: Sequence[bool], seed: int) -> list[list[float]]: ...
-
-    def settle(self, calls: Sequence[Sequence[float]], visit: float) -> ContestCost: ...
-
-    def look(self, first: int, rounds: int, only: int | None = None, canary: bool = True) -> RoundBatch: ...
-
-    def close(self) -> None: ...
-
-    def running(self) -> int: ...
-
-
-class Message(Protocol[R_co]):
-    """A request to a worker; `on` serves it there."""
-
-    def on(self, host: Serves) -> R_co: ...
-
-
-@dataclass(frozen=True)
-class Prepare:
-    """Request to compile, plan, pack and allocate for a case."""
-
-    case: Case
-
-    def on(self, host: Serves) -> PreparedCase:
-        return host.prepare(self.case)
-
-
-@dataclass(frozen=True)
-class Check:
-    """Request for a check against float64; evidence of a wrong answer goes into a folder.
-
-    `keep`: with the operands."""
-
-    case: Case
-    seed: int
-    evidence: Path | None = None
-    keep: bool = False
-
-    def on(self, host: Serves) -> Passed:
-        return host.check(self.case, self.seed, self.evidence, self.keep)
-
-
-@dataclass(frozen=True)
-class Names:
-    """Request for the device's names of the kernels of one launch of each case, which is traced."""
-
-    cases: tuple[Case, ...]
-
-    def on(self, host: Serves) -> list[tuple[str, ...]]:
-        return host.names(self.cases)
-
-
-@dataclass(frozen=True)
-class Open:
-    """Request to lay out a contest, answered by seconds of a launch of each part of cases that are `mine`."""
-
-    cases: tuple[Case, ...]
-    mine: tuple[bool, ...]
-    seed: int
-
-    def on(self, host: Serves) -> list[list[float]]:
-        return host.open(self.cases, self.mine, self.seed)
-
-
-@dataclass(frozen=True)
-class Settle:
-    """Request to decide how to run the open contest, alike in all its workers, from launch times."""
-
-    calls: list[list[float]]
-    visit: float
-
-    def on(self, host: Serves) -> ContestCost:
-        return host.settle(self.calls, self.visit)
-
-
-@dataclass(frozen=True)
-class Look:
-    """Request for rounds `first` to `first + rounds`; `only` a single case, for workers that take turns."""
-
-    first: int
-    rounds: int
-    only: int | None = None
-    canary: bool = True
-
-    def on(self, host: Serves) -> RoundBatch:
-        return host.look(self.first, self.rounds, self.only, self.canary)
-
-
-@dataclass(frozen=True)
-class Close:
-    """Request to forget the open contest."""
-
-    def on(self, host: Serves) -> None:
-        host.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,3 +66,70 @@ class RoundBatch:
     witnesses: tuple[int, ...] = field(metadata=LATEST, default=())  # verified samples of each case so far
     witnessing: float = field(metadata=TOTAL, default=0.0)  # seconds that verification took in these rounds
     waits: tuple[float, ...] = field(metadata=COUNTS, default=())  # seconds of a use that each case waited voluntarily
+
+
+class Message(Generic[R]):
+    """A request to a worker, served by the method of its host that has its name and takes its fields."""
+
+    def on(self, host: Any) -> R:
+        """Return the host's answer."""
+        answer: R = getattr(host, type(self).__name__.lower())(**vars(self))
+        return answer
+
+
+@dataclass(frozen=True)
+class Prepare(Message[PreparedCase]):
+    """Request to compile, plan, pack and allocate for a case."""
+
+    case: Case
+
+
+@dataclass(frozen=True)
+class Check(Message[Passed]):
+    """Request for a check against float64; evidence of a wrong answer goes into a folder.
+
+    `keep`: with the operands."""
+
+    case: Case
+    seed: int
+    evidence: Path | None = None
+    keep: bool = False
+
+
+@dataclass(frozen=True)
+class Names(Message[list[tuple[str, ...]]]):
+    """Request for the device's names of the kernels of one launch of each case, which is traced."""
+
+    cases: tuple[Case, ...]
+
+
+@dataclass(frozen=True)
+class Open(Message[list[list[float]]]):
+    """Request to lay out a contest, answered by seconds of a launch of each part of cases that are `mine`."""
+
+    cases: tuple[Case, ...]
+    mine: tuple[bool, ...]
+    seed: int
+
+
+@dataclass(frozen=True)
+class Settle(Message[ContestCost]):
+    """Request to decide how to run the open contest, alike in all its workers, from launch times."""
+
+    calls: list[list[float]]
+    visit: float
+
+
+@dataclass(frozen=True)
+class Look(Message[RoundBatch]):
+    """Request for rounds `first` to `first + rounds`; `only` a single case, for workers that take turns."""
+
+    first: int
+    rounds: int
+    only: int | None = None
+    canary: bool = True
+
+
+@dataclass(frozen=True)
+class Close(Message[None]):
+    """Request to forget the open contest."""

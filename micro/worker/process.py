@@ -22,7 +22,7 @@ from kernels.errors import BuildError, LaunchError, LeftRunning, NoRoom, SuiteEr
 from kernels.setting import Setting
 from kernels.users import raised
 from micro.planning.contest import Case
-from micro.worker import fences
+from micro.worker import guards
 from micro.worker.client import Client, Died, Local
 from micro.worker.host import Host
 from micro.worker.messages import Close, Message, Open, R
@@ -53,12 +53,12 @@ def ended(code: int | None) -> Died:
 
 
 class Worker:
-    """A child process with a host, pinned to as many cores as it has threads, by its rank.
+    """A child process with a host, pinned to as many cores as it has threads.
 
     A worker of another device has all cores for its float64 references, compilers and driver threads, and is pinned
     while it measures."""
 
-    def __init__(self, setting: Setting, rank: int = 0) -> None:
+    def __init__(self, setting: Setting) -> None:
         """Start the process. Raises Unavailable where its environment cannot be set up."""
         before = setting.variables()
         self._running = -1
@@ -72,7 +72,7 @@ class Worker:
         environment = waiting | suite.environment() | dict.fromkeys(POOLS, str(pool)) | before
         handles = (theirs[0], ours[1], self._cell.fileno())
         self._process = subprocess.Popen(
-            suite.child("micro.worker.process", setting.device, threads, rank, *handles, os.getpid()),
+            suite.child("micro.worker.process", setting.device, threads, *handles, os.getpid()),
             env=environment,
             pass_fds=handles,
             stdin=subprocess.DEVNULL,
@@ -120,7 +120,7 @@ class Worker:
         code = self._process.returncode
         self.close()
         died = ended(code)
-        return Died(f"{died}: it reads or writes beyond its operands") if self.running() == fences.BEYOND else died
+        return Died(f"{died}: it reads or writes beyond its operands") if self.running() == guards.BEYOND else died
 
     def running(self) -> int:
         return self._running if self._cell.closed else self._read_cell()
@@ -185,20 +185,10 @@ class Workers:
         self._alive.clear()
 
 
-def pin(threads: int, rank: int = 0) -> None:
-    """Pin this process to the last allowed cores, as the first ones serve more interrupts.
-
-    Each rank of a group has the cores before those of the previous rank; with too few cores ranks share them, as
-    `oversubscribed` reports."""
+def pin(threads: int) -> None:
+    """Pin this process to the last allowed cores, as the first ones serve more interrupts."""
     if allowed := cores():
-        places = max(1, len(allowed) // threads)
-        last = len(allowed) - rank % places * threads
-        os.sched_setaffinity(0, allowed[max(0, last - threads) : last])
-
-
-def oversubscribed(ranks: int, threads: int) -> bool:
-    """Report whether so many ranks of so many threads lack a core for each thread."""
-    return ranks * threads > len(cores() or [0] * ranks * threads)
+        os.sched_setaffinity(0, allowed[-threads:])
 
 
 def die_with(parent: int) -> None:
@@ -213,13 +203,13 @@ def die_with(parent: int) -> None:
 
 def main(arguments: list[str]) -> None:
     """Serve requests until the pipe ends."""
-    device, threads, rank, read, write, cell, parent = arguments[0], *map(int, arguments[1:])
+    device, threads, read, write, cell, parent = arguments[0], *map(int, arguments[1:])
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     die_with(parent)
     os.dup2(2, 1)  # a kernel's print must not land in a document on stdout
     everywhere = cores() if "threads" in kind_of(device).refuses else ()
     if not everywhere:
-        pin(threads, rank)
+        pin(threads)
     requests, answers = Connection(read, writable=False), Connection(write, readable=False)
     shared = mmap.mmap(cell, 4)
     try:

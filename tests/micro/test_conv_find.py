@@ -13,8 +13,8 @@ from kernels.ops.conv.problem import Conv
 from kernels.setting import Setting
 from micro import conv
 from micro.answers.conv_find import CALLS, answer
-from micro.contests import conv_find, conv_pareto
-from micro.contests.conv_pareto import frontier
+from micro.contests import conv_find
+from micro.contests.conv_find import frontier
 from micro.planning.benchmark import Request
 from micro.planning.contest import Contest
 from micro.planning.options import request
@@ -154,8 +154,8 @@ def test_what_nothing_beats() -> None:
 
 
 def test_each_step_is_measured_again_against_the_one_before() -> None:
-    (one,) = conv_pareto.refine(ASKED, run(contest("pareto", *EVERY), contest("find", *EVERY)))
+    (one,) = conv_find.refine_pareto(ASKED, run(contest("pareto", *EVERY), contest("find", *EVERY)))
     assert one.name == f"steps/{LAYER.name}"
     assert [case.variant for case in one.cases] == ["direct", "im2col", "winograd-4x3"]
     assert one.comparisons == ((0, 1), (1, 2))
-    assert conv_pareto.refine(ASKED, run(contest("pareto", *EVERY[1:2]))) == []
+    assert conv_find.refine_pareto(ASKED, run(contest("pareto", *EVERY[1:2]))) == []

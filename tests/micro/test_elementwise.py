@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +12,6 @@ from kernels.errors import UsageError
 from kernels.ops.activation import Activation
 from kernels.setting import Setting
 from micro import elementwise
-from micro.command.line import main
 from micro.contests import elementwise as build
 from micro.planning.benchmark import Request, default_rows, outside_caches
 from micro.planning.contest import Contest
@@ -33,14 +30,6 @@ def asked(*flags: str, device: str = "cpu", variant: tuple[str, ...] = (), **axe
 
 def contests(question: str, *flags: str, **how: Any) -> list[Contest]:
     return elementwise.QUESTIONS[question].build(asked(*flags, **how))
-
-
-@pytest.fixture
-def told(
-    capsys: pytest.CaptureFixture[str], own_state: Path, light_fake: None, in_process: Callable[..., Ran]
-) -> Callable[..., Ran]:
-    """`told("--exp")`: the command `python -m micro.elementwise --exp`, in this process."""
-    return lambda *argv: in_process(capsys, main, elementwise.BENCHMARK, "elementwise", argv)
 
 
 def test_all_here_are_accepted() -> None:
@@ -113,20 +102,21 @@ def test_axes_tell_which_operation_is_meant(argv: list[str], op: str) -> None:
     assert request(elementwise.BENCHMARK, "elementwise", argv)[0].problem.op == op
 
 
-def test_the_command_tells_a_sentence_a_comparison(told: Callable[..., Ran]) -> None:
-    ran = told("--device", "fake", "-q", "--count", "512", "--overview", "--budget", "2s", "--json", "-")
-    assert ran.code == 0
-    document = json.loads(ran.out)
-    rows = [x for x in document["results"] if x["role"] == "measured"]
-    assert {x["status"] for x in rows} <= {"ok", "contended", "skipped"}
-    known = [x for x in document["comparisons"] if x["ratio"] is not None]
-    assert len(known) >= 3
-    assert "What does a function of exponentials cost beside ReLU?" in ran.err
-    assert len({x["op"] for x in rows}) == len(elementwise.BENCHMARKS)
-
-
-def test_an_operation_by_its_axes(told: Callable[..., Ran]) -> None:
-    ran = told("--device", "fake", "-q", "--batch", "3", "--classes", "7", "--variant", "c,numpy", "--budget", "1s")
+def test_an_operation_by_its_axes(command: Callable[..., Ran]) -> None:
+    ran = command(
+        "elementwise",
+        "--device",
+        "fake",
+        "-q",
+        "--batch",
+        "3",
+        "--classes",
+        "7",
+        "--variant",
+        "c,numpy",
+        "--budget",
+        "1s",
+    )
     assert ran.code == 0 and "softmax" in ran.out
     with pytest.raises(UsageError, match="--variant libm"):
         find("softmax", "libm")

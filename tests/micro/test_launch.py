@@ -20,11 +20,9 @@ from kernels.ops.launch import libraries
 from kernels.ops.launch.problem import Calls
 from kernels.setting import Setting
 from micro import launch
-from micro.command.line import main
 from micro.planning.benchmark import NothingWritten, Request
-from micro.planning.options import request
-from micro.planning.request import planned
 from tests.conftest import Ran
+from tests.micro.plans import contests
 
 CPU = open_device("cpu")
 KERNELS = ("gemm", "empty")
@@ -47,19 +45,11 @@ def pretend(monkeypatch: pytest.MonkeyPatch, *missing: str) -> None:
     )
 
 
-@pytest.fixture
-def told(
-    capsys: pytest.CaptureFixture[str], own_state: Path, light_fake: None, in_process: Callable[..., Ran]
-) -> Callable[..., Ran]:
-    """`told("--kernel", "gemm")`: the command `python -m micro.launch --kernel gemm`, in this process."""
-    return lambda *argv: in_process(capsys, main, launch.BENCHMARK, "launch", argv)
-
-
 # The plan
 
 
 def test_a_gpus_own_clock_is_asked_of_a_stream_and_of_a_graph() -> None:
-    every = planned(*_asked("--gaps", "--device", "fake:cuda")).contests
+    every = contests("launch", "--gaps", "--device", "fake:cuda")
     assert [[case.variant for case in x.cases] for x in every] == [["cuda-c", "cuda-graph"]] * 2
     assert not any(case.problem.on_host or case.skip for x in every for case in x.cases)
     other = find("launch", "cupy-kernel")
@@ -67,12 +57,7 @@ def test_a_gpus_own_clock_is_asked_of_a_stream_and_of_a_graph() -> None:
         "--clock caller" in str(other.accepts(Calls("empty", 1, "device"))) and other.accepts(Calls("empty", 1)) is None
     )
     with pytest.raises(NothingWritten):
-        planned(*_asked("--gaps"))
-
-
-def _asked(*words: str) -> tuple[Any, str, Any]:
-    meant, options = request(launch.BENCHMARK, "launch", words)
-    return meant, "launch", options
+        contests("launch", "--gaps")
 
 
 def test_axes_and_rungs_that_are_named_are_kept_to() -> None:
@@ -148,8 +133,8 @@ def test_a_compiler_that_fails_is_one_line(monkeypatch: pytest.MonkeyPatch, own_
 # The command on the fake device
 
 
-def test_the_command_tells_the_ladder(told: Callable[..., Ran]) -> None:
-    ran = told("--device", "fake", "-q", "--budget", "6s", "--json", "-")
+def test_the_command_tells_the_ladder(command: Callable[..., Ran]) -> None:
+    ran = command("launch", "--device", "fake", "-q", "--budget", "6s", "--json", "-")
     assert ran.code == 0
     assert ran.err.startswith(
         "What does one call cost, reached in each way?\n  launch kernel:gemm chain:512, relative to c: "
@@ -166,19 +151,21 @@ def test_the_command_tells_the_ladder(told: Callable[..., Ran]) -> None:
     assert {x["work_ratio"] for x in document["comparisons"]} == {1.0}, "against no work there is no ratio of it"
 
 
-def test_why_of_a_call_that_does_nothing(told: Callable[..., Ran]) -> None:
-    ran = told("--device", "fake", "-q", "--kernel", "empty", "--variant", "ctypes", "--why", "--budget", "1s")
+def test_why_of_a_call_that_does_nothing(command: Callable[..., Ran]) -> None:
+    ran = command(
+        "launch", "--device", "fake", "-q", "--kernel", "empty", "--variant", "ctypes", "--why", "--budget", "1s"
+    )
     assert ran.code == 0
     assert ": it does no work that anything bounds." in " ".join(ran.out.split())
     assert "a factor of" not in ran.out
 
 
 def test_without_the_optional_packages_their_rungs_are_skipped(
-    monkeypatch: pytest.MonkeyPatch, told: Callable[..., Ran]
+    monkeypatch: pytest.MonkeyPatch, command: Callable[..., Ran]
 ) -> None:
     pretend(monkeypatch, *OPTIONAL)
     monkeypatch.setattr("kernels.libs.mkl._path", lambda: None)
-    ran = told("--list")
+    ran = command("launch", "--list")
     for name in (*OPTIONAL, "mkl"):
         assert f"variant:{name}/threads:1  skipped: {name} is not installed: pip install {name}" in ran.out
     assert ran.out.count("skipped") == ran.out.count("is not installed")

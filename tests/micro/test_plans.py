@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from micro.planning.benchmark import NothingWritten
 from micro.planning.contest import Contest, parse
 from micro.planning.options import request
 from micro.planning.repeat import Repeat
@@ -35,9 +36,13 @@ def _four_cores(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"{place}.cores", lambda: 4)
 
 
+@pytest.mark.parametrize("device", ["cpu", pytest.param("fake:cuda", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("name", "question"), QUESTIONS)
-def test_names_and_lines_lead_back_to_the_case(name: str, question: str) -> None:
-    every = contests(name, question)
+def test_names_and_lines_lead_back_to_the_case(name: str, question: str, device: str) -> None:
+    try:
+        every = contests(name, question, "--device", device)
+    except NothingWritten:
+        return
     assert len({contest.name for contest in every}) == len(every) > 0
     kinds = {(x.name.partition("/")[0], case.problem.op): case for x in every for case in x.cases}
     for case in (case for contest in every for case in contest.cases):

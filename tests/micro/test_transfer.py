@@ -16,11 +16,8 @@ from kernels.ops.transfer import Transfer, variants
 from kernels.ops.transfer.problem import GRADIENTS
 from kernels.setting import Setting
 from kernels.variant import Variant
-from micro import transfer
 from micro.planning.benchmark import NothingWritten
 from micro.planning.contest import Contest, parse
-from micro.planning.options import request
-from micro.planning.request import planned
 from micro.worker.check import check
 from tests.micro.plans import contests
 
@@ -226,8 +223,7 @@ def test_one_core_has_no_team(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_copy_beside_products_is_a_gpus_question() -> None:
     """The copy, the products, both: where there is no device with memory of its own there is nothing to ask."""
-    meant, arguments = request(transfer.BENCHMARK, "transfer", ["--beside", "--size", "65536", "--device", "fake:cuda"])
-    (contest,) = planned(meant, "transfer", arguments).contests
+    (contest,) = contests("transfer", "--beside", "--size", "65536", "--device", "fake:cuda")
     assert [case.variant for case in contest.cases] == ["h2d-pinned", "products", "h2d-beside-products"]
     assert not [case.skip for case in contest.cases if case.skip]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -34,14 +33,6 @@ def asked_optimizer(*flags: str, device: Setting = CPU, rows: tuple[str, ...] = 
     sweep = optimizer.BENCHMARK.sweep | axes
     named = frozenset((*axes, *(("variant",) if rows else ())))
     return Request("optimizer", sweep, rows, (replace(device, data="uniform"),), frozenset(flags), named)
-
-
-@pytest.fixture
-def told(
-    capsys: pytest.CaptureFixture[str], own_state: Path, light_fake: None, in_process: Callable[..., Ran]
-) -> Callable[..., Ran]:
-    """`told("--m", "8")`: the command `python -m micro.update --m 8`, in this process."""
-    return lambda *argv: in_process(capsys, main, update.BENCHMARK, "update", argv)
 
 
 # The plan
@@ -104,35 +95,19 @@ def test_on_a_gpu_steps_come_from_its_memory_too() -> None:
 
 
 @pytest.mark.slow
-def test_the_command_tells_forms_and_sums(told: Callable[..., Ran]) -> None:
-    ran = told("--device", "fake", "-q", "--budget", "4s", "--m", "512", "--n", "300", "--k", "8", "--json", "-")
-    assert ran.code == 0, ran.err
-    text = " ".join(ran.err.split())
-    assert "512×300, batch 8, openblas: separate takes " in text
-    assert "rows unexplained: their parts miss them by more than 15%." in text
-    document = json.loads(ran.out)
-    assert sum(x["ratio"] is not None and x["low"] is not None for x in document["comparisons"]) >= 3
-    assert not [x for x in document["results"] if x["status"] in ("wrong", "failed")]
-
-
-@pytest.mark.slow
-def test_the_batch_is_told(told: Callable[..., Ran]) -> None:
-    ran = told("--device", "fake", "-q", "--batch", "--budget", "4s", "--m", "256", "--n", "256")
-    assert ran.code == 0 and "the pass over W is cheaper than its gradient from somewhere between batch " in " ".join(
-        ran.out.split()
-    )
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("flag", "begins"), [("--rules", "tensors:1 size:64 c, relative to "), ("--together", "tensors:2 size:64, relative to c: ")]
+    ("flag", "begins"),
+    [("--rules", "tensors:1 size:64 c, relative to "), ("--together", "tensors:2 size:64, relative to c: ")],
 )
-def test_questions_of_the_optimizer_are_answered(told: Callable[..., Ran], flag: str, begins: str) -> None:
+def test_questions_of_the_optimizer_are_answered(command: Callable[..., Ran], flag: str, begins: str) -> None:
     size = ("--tensors", "2" if flag == "--together" else "1", "--size", "64", "--rule", "sgd,momentum")
-    ran = told(flag, *size, "--device", "fake", "-q", "--budget", "4s")
+    ran = command("update", flag, *size, "--device", "fake", "-q", "--budget", "4s")
     assert ran.code == 0, ran.err
     assert begins in ran.out
-    assert "python -m micro.update --rule" in told(flag, *size, "--device", "fake", "--budget", "2s", "-v").out
+    assert (
+        "python -m micro.update --rule"
+        in command("update", flag, *size, "--device", "fake", "--budget", "2s", "-v").out
+    )
 
 
 def test_squares_are_refused_on_normal_data(

@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 
 from micro.command.figure import Figure
-from micro.contests.promises import NOISY
+from micro.contests.selftest import NOISY
 from reports import attribution, units
 from reports.explanation import Explanation
 from tests.soak import kept

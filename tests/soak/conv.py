@@ -36,12 +36,13 @@ from micro.planning.conv_layers import distinct_layers
 from micro.worker import check as checking
 from micro.worker.client import Died, ask
 from micro.worker.guards import Bench
+from micro.worker.messages import Message
 from micro.worker.process import Workers
 from micro.worker.turns import Drawn
 
 if TYPE_CHECKING:
     from kernels.problem import Problem
-    from micro.worker.messages import Serves
+    from micro.worker.host import Host
 
 BATCHES = (1, 16)
 SEARCHES = "patient"  # in the names of kernels whose plans take seconds to minutes a shape: a question of their own
@@ -88,7 +89,7 @@ def kernels() -> list[Variant[Conv]]:
 def layers(batch: int) -> Iterator[Conv]:
     """Yield the different layers of all networks, pass by pass."""
     for layer in distinct_layers(batch):
-        yield from (replace(layer.problem, direction=direction) for direction in PASSES)
+        yield from (replace(layer, direction=direction) for direction in PASSES)
 
 
 def odd() -> Iterator[Conv]:
@@ -256,14 +257,14 @@ class Right:
 
 
 @dataclass(frozen=True)
-class CheckShared:
+class CheckShared(Message[Right]):
     """A message to a worker: prepare a kernel, check it, keep nothing of it. Cases of the same problem and constant
     inputs are to follow each other: only the last inputs are kept."""
 
     case: Case
     seed: int
 
-    def on(self, host: Serves) -> Right:
+    def on(self, host: Host) -> Right:
         """Answer with what is right of it; raise as the two steps do in a run."""
         began, problem, setting = time.perf_counter(), self.case.problem, self.case.setting
         device = open_device(setting.device)

@@ -92,27 +92,11 @@ def test_its_pattern_begins_where_a_name_begins(one: Mechanism) -> None:
             assert not re.match(one.test.contest, before + name)
 
 
-def alike(every: list[Mechanism]) -> list[str]:
-    """Two mechanisms that share a contest and say the same of it."""
-    found = {one.id: {name for name, _ in meant(one.test)} for one in every if one.test}
-    return [
-        f"{a.id} and {b.id}"
-        for a, b in itertools.combinations(every, 2)
-        if a.test and b.test and found[a.id] & found[b.id] and a.test.arm == b.test.arm
-    ]
-
-
 def test_mechanisms_of_one_contest_say_what_else() -> None:
-    assert alike(TESTS) == []
-    first = next(one for one in TESTS if one.id == "G4")
-    assert alike([first, replace(first, id="G0")]) == ["G4 and G0"]
-
-
-def test_a_pattern_that_fits_nothing_is_found() -> None:
-    one = Trial("micro.gemm --transpose", "nothing/", "none")
-    assert not meant(one)
-    assert not meant(replace(one, contest="nn-nt/", pair="variant:nobody"))
-    assert meant(replace(one, contest="nn-nt/"))
+    found = {one.id: {name for name, _ in meant(one.test)} for one in TESTS if one.test}
+    for a, b in itertools.combinations(TESTS, 2):
+        assert a.test and b.test
+        assert not found[a.id] & found[b.id] or a.test.arm != b.test.arm, f"{a.id} and {b.id}"
 
 
 G1 = made.run(made.contest(64, "openblas", value=3.0), made.contest(8, "openblas", value=1.0))

@@ -11,7 +11,7 @@ from kernels.ops.saxpy import Saxpy
 from kernels.problem import Problem
 from micro.findings import ratios
 from micro.findings.crossing import Bracket, between, bracket
-from micro.findings.expected import expectations, expected
+from micro.findings.ratios import expectations, expected
 from micro.findings.sums import SumOf
 from micro.planning.contest import Case
 from reports.record import Contest, Result

@@ -21,12 +21,14 @@ from kernels.errors import UsageError
 from micro import __main__
 from micro.command import everything
 from micro.command.everything import Part, answer, parts
+from micro.command.session import answered
 from micro.planning.contest import Case
 from micro.planning.options import Outputs
 from reports import store
-from reports.record import Comparison, Contest, Environment, Result, Run, Seconds
+from reports.record import Contest, Environment, Run
 from tests.builds import share
 from tests.conftest import Ran
+from tests.micro.runs import compared, timed
 from tests.processes import interruptible
 
 ROOT = Path(__file__).parents[3]
@@ -144,15 +146,9 @@ def test_nothing_useful_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def told(contest: str, first: Case, second: Case, verdict: str, ratio: float) -> Contest:
-    time = Seconds(1e-6, 1e-6, 1e-6, 0.95)
-    rows = tuple(
-        Result(x.name, contest, "measured", x.problem.op, {}, x.variant, "fake:cuda", 1, "ok", seconds=time)
-        for x in (first, second)
-    )
-    compared = Comparison(
-        contest, "variant", first.name, second.name, ratio, ratio, ratio, 0.95, verdict, None, 0.01, 0.01
-    )
-    return Contest(contest, "?", "variant", rows, (compared,))
+    a, b = (timed(x, 1e-6, contest=contest, device="fake:cuda") for x in (first, second))
+    pair = compared(a, b, verdict=verdict, contest=contest, ratio=ratio, low=ratio, high=ratio)
+    return Contest(contest, "?", "variant", (a, b), (pair,))
 
 
 def of_plan(part: Part, verdict: Callable[[Any], tuple[str, float]]) -> list[Contest]:
@@ -284,7 +280,7 @@ def test_all_of_it_in_one_run_file(few: None, micro: Command, tmp_path: Path) ->
         lines = {x.repeat.split()[2] for x in contest.results if x.role == "measured"}
         assert lines == {f"micro.{module}"}
     spoken = [note.data["sentences"] for note in run.notes if note.topic == "answer"]
-    assert spoken == [said for part in found if (said := part.plan.answer(_of(part, found, run)))]
+    assert spoken == [said for part in found if (said := answered(part.plan, _of(part, found, run)))]
     assert spoken
     again = micro(*SMALL, "-o", str(file), "--resume")
     assert again.code == 0

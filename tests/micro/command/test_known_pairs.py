@@ -12,7 +12,7 @@ import pytest
 from micro.command import figure, known_pairs
 from micro.command.figure import Figure, rate
 from micro.command.known_pairs import Pair
-from micro.contests import promises
+from micro.contests import selftest
 from micro.contests.selftest import Known
 from reports import record
 
@@ -31,14 +31,14 @@ def test_contended_pairs_are_no_quiet_ones() -> None:
     found = [pair()] * 300 + [pair(verdict="slower", contended=True)] * 100
     made = [*known_pairs.figures(found, False, True, None)]
     assert named(made, "pairs that were quiet").value == "300 of 400"
-    assert named(made, promises.NOT_DIFFERENT).value.startswith("300 of 300")
+    assert named(made, selftest.NOT_DIFFERENT).value.startswith("300 of 300")
     broken = [*known_pairs.figures([*found, *[pair(verdict="slower")] * 20], False, True, None)]
-    assert named(broken, promises.NOT_DIFFERENT).judgment == "NO"
+    assert named(broken, selftest.NOT_DIFFERENT).judgment == "NO"
 
 
 def test_without_quiet_pairs_nothing_is_judged() -> None:
     made = [*known_pairs.figures([pair(contended=True)] * 50, False, True, None)]
-    assert named(made, promises.NOT_DIFFERENT).judgment == "not judged: there are none"
+    assert named(made, selftest.NOT_DIFFERENT).judgment == "not judged: there are none"
     assert figure.exit_code(made) == 0
 
 
@@ -94,15 +94,15 @@ def test_a_kernel_is_not_asked_for_what_its_rounds_cannot_tell() -> None:
     assert vague == {"identical": ["triad", "copy"], "+5 %": ["copy"], "+2 %": ["64³"]}
     assert known_pairs.vague({"+2 %": {"triad": 0.019}}, dict.fromkeys(seconds, 4.0))["+2 %"] == []
     said = known_pairs.left_out(vague, needs, seconds).value
-    assert promises.FIVE + ": copy 10 % of the 4 % to the margin are noise" in said
+    assert selftest.SLOWER_5 + ": copy 10 % of the 4 % to the margin are noise" in said
     assert known_pairs.left_out({"identical": []}, needs, seconds).value == "none"
 
 
 def test_vague_kernels_may_be_unresolved_and_may_not_be_called_different() -> None:
     pairs = [pair()] * 300 + [pair(kernel="copy", verdict="unresolved", seconds=9.0)] * 300
     made = [*known_pairs.figures(pairs, False, True, None, ["copy"])]
-    assert named(made, promises.SAME).value.startswith("300 of 300")
-    assert named(made, promises.NOT_DIFFERENT).value.startswith("600 of 600")
+    assert named(made, selftest.SAME).value.startswith("300 of 300")
+    assert named(made, selftest.NOT_DIFFERENT).value.startswith("600 of 600")
     assert named(made, "seconds a pair").held
     made = [*known_pairs.figures(pairs[300:], False, True, None, ["copy"])]
     assert named(made, "seconds a pair").judgment == "not judged: there are none"
@@ -118,7 +118,7 @@ def test_the_worst_kernel_stands_first() -> None:
 def test_beside_spinners_contended_pairs_count() -> None:
     found = [pair(contended=True)] * 300 + [pair("+2 %", "same", contended=True), pair("+5 %", "slower")]
     made = [*known_pairs.figures(found, True, True, None)]
-    assert named(made, promises.NOT_DIFFERENT).judgment == "yes"
+    assert named(made, selftest.NOT_DIFFERENT).judgment == "yes"
     assert named(made, "+2 % missed but marked contended").held
 
 

@@ -61,17 +61,6 @@ def test_a_plan_lists_contests_and_cases(gemm: Gemm) -> None:
     ]
 
 
-@pytest.mark.parametrize("question", [(), ("--transpose",), ("--transpose", "--all"), ("--crossover",)])
-def test_names_of_a_plan_are_unique_and_parse_back(gemm: Gemm, question: tuple[str, ...]) -> None:
-    ran = gemm(*question, "--list")
-    contests = [line.partition(" (differs")[0] for line in ran.out.splitlines() if line[0] != " "]
-    assert len(set(contests)) == len(contests) > 0
-    for line in ran.out.splitlines():
-        if line.startswith("  "):
-            name = line.split()[0]
-            assert parse(name).name == name
-
-
 def test_only_and_not_choose_contests(gemm: Gemm) -> None:
     ran = gemm("--m", "8,16,24", "--variant", "openblas", "--only", "m:(8|16)/", "--not", "m:16", "--list")
     assert [line.split("/")[1] for line in ran.out.splitlines() if line[0] != " "] == ["m:8"]

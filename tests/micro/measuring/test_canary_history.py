@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from micro.measuring import canary_history
-from micro.worker import canaries
+from micro.worker import speed
 
 
 def history(name: str, seen: Sequence[float]) -> canary_history.History:
@@ -21,7 +21,7 @@ def history(name: str, seen: Sequence[float]) -> canary_history.History:
     return canary_history.History("test")
 
 
-FMA, READ = "fma/isa:avx2", f"stream/kind:read/size:{canaries.SMALL}"
+FMA, READ = "fma/isa:avx2", f"stream/kind:read/size:{speed.SMALL}"
 LARGE = "stream/kind:read/size:134217728"
 
 

@@ -72,20 +72,10 @@ def test_a_first_layer_needs_no_dgrad_unless_its_images_are_trained() -> None:
         assert len(first.passes()) == 2 + trained and len(others[0].passes()) == 3
 
 
-def test_distinct_layers_are_named_with_all_who_have_them() -> None:
-    every = distinct_layers()
-    assert len({x.problem for x in every}) == len(every) == 84
-    assert sum(x.count for x in every) == sum(row["layers"] for row in TABLE.values())
-    (shared,) = [x for x in every if x.problem == Conv(16, 256, 14, 14, 256, 3, 3, pad=1)]
-    assert [(use.network, use.layer, use.count) for use in shared.uses] == [
-        ("resnet-50", "conv4 3x3", 5),
-        ("resnet-50:stride-1x1", "conv4 3x3", 6),
-    ]
-
-
-def test_at_one_batch_networks_share_more() -> None:
+def test_layers_that_networks_share_are_one() -> None:
     every = distinct_layers(1)
-    assert {x.problem.n for x in every} == {1} and len(every) == 79
+    assert {x.n for x in every} == {1} and len(set(every)) == len(every) == 79
+    assert sum(x.count for name in TABLE for x in read(name).layers) == sum(row["layers"] for row in TABLE.values())
 
 
 def test_what_was_published_is_of_the_pass() -> None:

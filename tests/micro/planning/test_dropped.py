@@ -10,22 +10,16 @@ from pathlib import Path
 import pytest
 
 from kernels.errors import UsageError
-from micro.command import everything
 from micro.planning.benchmark import NothingWritten
 from micro.planning.contest import Contest
-from micro.planning.options import request
-from micro.planning.request import planned
-
-BENCHMARKS = everything.benchmarks()
-
+from tests.micro import plans
+from tests.micro.plans import BENCHMARKS
 
 pytestmark = pytest.mark.usefixtures("four_cores")
 
 
 def contests(line: str) -> tuple[Contest, ...]:
-    name, *words = line.split()
-    meant, options = request(BENCHMARKS[name], name, words, raising=True)
-    return planned(meant, name, options).contests
+    return plans.contests(*line.split())
 
 
 # Cold operands

@@ -13,8 +13,6 @@ import pytest
 from kernels.libs import mkl
 from kernels.ops.conv.problem import Conv
 from kernels.ops.gemm.problem import Gemm
-from micro.command.line import main
-from micro.conv import BENCHMARK
 from micro.planning.library_log import Calls, algorithms, read
 from reports import store
 from tests.conftest import Ran
@@ -143,13 +141,6 @@ def test_a_real_log_of_a_cnn() -> None:
 # Through the command line
 
 
-@pytest.fixture
-def conv(
-    capsys: pytest.CaptureFixture[str], own_state: Path, light_fake: None, in_process: Callable[..., Ran]
-) -> Command:
-    return lambda *argv: in_process(capsys, main, BENCHMARK, "conv", argv)
-
-
 def test_products_from_a_log(gemm: Command, tmp_path: Path) -> None:
     path = tmp_path / "application.log"
     path.write_text("\n".join([first("nothing"), *(text for text, _ in KNOWN[::2])]))
@@ -166,11 +157,11 @@ def test_products_from_a_log(gemm: Command, tmp_path: Path) -> None:
     assert [line.split()[0] for line in lines[4::2]] == longest_first
 
 
-def test_convolutions_from_a_log(conv: Command, tmp_path: Path) -> None:
+def test_convolutions_from_a_log(command: Command, tmp_path: Path) -> None:
     path = tmp_path / "cnn.log"
     dgrad = LINE.replace("forward_training", "backward_data")
     path.write_text("\n".join([LINE, dgrad, LINE, LINE.replace(":f32:", ":bf16:")]))
-    ran = conv("--shapes", str(path), "--variant", "direct", "--list")
+    ran = command("conv", "--shapes", str(path), "--variant", "direct", "--list")
     assert ran.code == 0
     assert ran.out.splitlines()[:4] == [
         "cnn.log: 3 of 4 calls are taken (75.0% of the logged time); left out: oneDNN convolution (bf16) 1 time (25.0% "
@@ -221,25 +212,25 @@ def test_a_log_without_a_product_is_refused(
         (("--net", "lenet"), "net/lenet/conv1/count:1/conv/n:64/c:1/h:28/w:28/k:20/r:5/s:5 "),
     ],
 )
-def test_shapes_by_name_and_as_text(conv: Command, words: tuple[str, ...], head: str) -> None:
-    ran = conv(*words, "--variant", "direct,im2col", "--list")
+def test_shapes_by_name_and_as_text(command: Command, words: tuple[str, ...], head: str) -> None:
+    ran = command("conv", *words, "--variant", "direct,im2col", "--list")
     assert ran.code == 0 and ran.out.startswith(head)
 
 
-def test_a_result_says_what_benchdnn_takes_for_it(conv: Command, tmp_path: Path) -> None:
+def test_a_result_says_what_benchdnn_takes_for_it(command: Command, tmp_path: Path) -> None:
     run = tmp_path / "run.jsonl"
     words = ("--shapes", "g2mb1ic4ih8oc4oh4kh3sh2ph1", "--variant", "direct", "--device", "fake")
-    assert conv(*words, "--until", "plan", "-q", "-o", str(run)).code == 0
+    assert command("conv", *words, "--until", "plan", "-q", "-o", str(run)).code == 0
     told = [one.descriptor for one in store.read(run).results]
     assert told == [f"--dir={word} g2mb1ic4ih8oc4oh4kh3sh2ph1" for word in ("FWD_D", "BWD_D", "BWD_W")]
 
 
-def test_a_log_s_run_ends_with_what_could_be_gained(conv: Command, tmp_path: Path) -> None:
+def test_a_log_s_run_ends_with_what_could_be_gained(command: Command, tmp_path: Path) -> None:
     path, run = tmp_path / "cnn.log", tmp_path / "run.jsonl"
     small = re.sub("mb16.*,", "mb1_ic2oc2_ih5oh5kh3sh1dh0ph1_iw5ow5kw3sw1dw0pw1,", LINE)
     path.write_text("\n".join([small] * 6 + [small.replace("forward_training", "backward_data")] * 4))
     words = ("--shapes", str(path), "--variant", "direct,im2col", "--device", "fake", "--budget", "0.1s")
-    assert conv(*words, "-o", str(run)).code == 0
+    assert command("conv", *words, "-o", str(run)).code == 0
     (note,) = [note for note in store.read(run).notes if note.topic == "answer"]
     *ranked, last = note.data["sentences"]
     assert len(ranked) == 2 and all("batch 1: " in x and "direct takes " in x for x in ranked)

@@ -6,8 +6,8 @@ from __future__ import annotations
 import importlib
 import re
 import shlex
-from collections.abc import Callable, Iterator
-from contextlib import nullcontext, suppress
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -20,28 +20,21 @@ from kernels.ops.gemm.problem import Gemm
 from kernels.setting import Setting
 from micro import ab, ceiling, selftest
 from micro.arms.server import Arm
-from micro.command import everything
 from micro.command.line import main
-from micro.planning.again import again
-from micro.planning.benchmark import NothingWritten, Request, default_rows
-from micro.planning.contest import Case, Contest
+from micro.contests.conv_find import again
+from micro.planning.benchmark import Request
+from micro.planning.contest import Case
 from micro.planning.options import request
 from micro.planning.repeat import Repeat
-from micro.planning.request import planned
 from reports import record, store
 from tests.conftest import Ran
+from tests.micro.plans import BENCHMARKS, contests
 
 REFERENCE = Path(__file__).parents[3] / "reports/reference"
-BENCHMARKS = everything.benchmarks()
 DEVICES = ("cpu", "fake:cuda")
 
 
 pytestmark = pytest.mark.usefixtures("four_cores")
-
-
-def contests(name: str, *words: str) -> tuple[Contest, ...]:
-    meant, arguments = request(BENCHMARKS[name], name, words, raising=True)
-    return planned(meant, name, arguments).contests
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
@@ -55,44 +48,16 @@ def test_the_command_python_and_ab_plan_the_same(
     assert [*cases] == [case["name"] for case in Arm("fake").plan([f"micro.{name}"])["cases"]]
 
 
-def cases(name: str, device: str) -> Iterator[Case]:
-    """Whatever the questions of a benchmark ask on a device, and its default axes, its other operations' too."""
-    found = BENCHMARKS[name]
-    for flag, question in found.questions.items():
-        every = ("--all",) if question.all else ()
-        for data in ((), ("--data", "normal")):
-            with suppress(NothingWritten):  # of a question of which this device has no kernel
-                for contest in contests(name, f"--{flag.replace('_', '-')}", *every, "--device", device, *data):
-                    yield from contest.cases
-    for one in (found, *found.others):
-        if default_rows(one, device):
-            axis, (value, *_) = next(iter(one.sweep.items()))
-            for contest in contests(name, f"--{axis.replace('_', '-')}", str(value), "--device", device):
-                yield from contest.cases
-
-
 def repeated(name: str, line: str) -> list[Case]:
     """The cases that a line of a benchmark measures."""
     return [case for contest in contests(name, *shlex.split(line)[3:]) for case in contest.cases]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "device"), [(x, device) for x in BENCHMARKS for device in DEVICES if default_rows(BENCHMARKS[x], device)]
-)
-def test_every_case_is_repeated_by_its_line(name: str, device: str) -> None:
-    for case in {case.name: case for case in cases(name, device)}.values():
-        line = Repeat(name, BENCHMARKS[name].swept).line(case)
-        if "micro.ceiling" not in line and not line.endswith("--clock") and "--only" not in line:
-            (again,) = repeated(name, line)
-            assert (again.problem, again.variant, again.setting) == (case.problem, case.variant, case.setting)
 
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_ceilings_and_selftests_are_repeated_whole(
     device: str, capsys: pytest.CaptureFixture[str], in_process: Callable[..., Ran]
 ) -> None:
-    case = replace(next(cases("gemm", device)), role="ceiling")
+    case = replace(contests("gemm", "--transpose", "--device", device)[0].cases[0], role="ceiling")
     words = shlex.split(Repeat("gemm").line(case))[3:]
     assert words == ([] if device == "cpu" else ["--device", device])
     ran = in_process(capsys, ceiling.main, [*words, "--list"])

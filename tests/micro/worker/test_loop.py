@@ -20,7 +20,7 @@ from kernels.ops.gemm.problem import Gemm
 from micro.planning.contest import VISIT, Case
 from micro.worker import run_queue, visits
 from micro.worker.host import Host
-from micro.worker.schedule import out_of_step
+from micro.worker.watch import out_of_step
 
 ENOUGH = 0.02  # seconds of processor time
 READINGS = 32  # of its clocks, by which the loop knows what they cost

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,9 +14,9 @@ from kernels.ops.gemm import Gemm
 from kernels.setting import Setting
 from micro.planning.contest import Case
 from micro.worker import process
-from micro.worker.client import Died, ask, ask_all
+from micro.worker.client import Died, ask
 from micro.worker.messages import Check, Look, Prepare, Settle
-from micro.worker.process import Worker, oversubscribed, pin
+from micro.worker.process import Worker, pin
 from tests.processes import MARK, left, marked
 
 PATIENCE = 60.0
@@ -25,19 +25,13 @@ RIGHT = Case(SMALL, "openblas")
 
 
 @pytest.fixture
-def begin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[..., list[Worker]]]:
-    """Ranks; nothing of them is left after the test."""
+def worker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Worker]:
+    """A worker; nothing of it is left after the test."""
     monkeypatch.setenv(MARK, str(tmp_path))
     monkeypatch.setattr(process, "CLOSE", 0.5)
-    workers: list[Worker] = []
-
-    def ranks(count: int) -> list[Worker]:
-        workers.extend(Worker(Setting(), rank=rank) for rank in range(count))
-        return workers
-
-    yield ranks
-    for worker in workers:
-        worker.close()
+    worker = Worker(Setting())
+    yield worker
+    worker.close()
     assert not left(tmp_path)
 
 
@@ -60,8 +54,7 @@ def kernel(folder: Path, code: str) -> Case:
         ("time.sleep(600)", "hangs: no answer within 2 s"),
     ],
 )
-def test_how_a_worker_ends(begin: Callable[..., list[Worker]], tmp_path: Path, code: str, why: str) -> None:
-    (worker,) = begin(1)
+def test_how_a_worker_ends(worker: Worker, tmp_path: Path, code: str, why: str) -> None:
     began = time.monotonic()
     with pytest.raises(Died, match=why):
         ask(worker, Prepare(kernel(tmp_path, code)), 2.0 if "hangs" in why else PATIENCE)
@@ -70,127 +63,52 @@ def test_how_a_worker_ends(begin: Callable[..., list[Worker]], tmp_path: Path, c
         ask(worker, Prepare(RIGHT), PATIENCE)
 
 
-def test_what_a_kernel_started_ends_with_its_worker(begin: Callable[..., list[Worker]], tmp_path: Path) -> None:
-    (worker,) = begin(1)
+def test_what_a_kernel_started_ends_with_its_worker(worker: Worker, tmp_path: Path) -> None:
     code = "if os.fork() == 0: os.closerange(3, 256); time.sleep(600)"
     assert ask(worker, Prepare(kernel(tmp_path, code)), PATIENCE).uses == 1
 
 
-def test_a_worker_of_a_device_that_is_not_here_leaves_nothing(
-    monkeypatch: pytest.MonkeyPatch, begin: Callable[..., list[Worker]], tmp_path: Path
-) -> None:
+def test_a_worker_of_a_device_that_is_not_here_leaves_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(MARK, str(tmp_path))
     with pytest.raises(Unavailable) as raised:
         Worker(Setting(device="cuda:7"))
     assert "cuda" in str(raised.value).lower()
     assert [x for x in marked(tmp_path) if x.pid != os.getpid()] == []
 
 
-@pytest.mark.parametrize("dead", [0, 1])
-def test_a_rank_that_is_gone_leaves_no_answer_of_the_other(begin: Callable[..., list[Worker]], dead: int) -> None:
-    """Its request cannot be sent; that of the other was, or is not."""
-    ranks = begin(2)
-    ranks[dead]._process.kill()
-    ranks[dead]._process.wait()
+def test_a_killed_worker_takes_no_request(worker: Worker) -> None:
+    worker._process.kill()
+    worker._process.wait()
     with pytest.raises(Died, match="died of SIGKILL"):
-        ask_all(ranks, [Check(RIGHT, 1), Check(RIGHT, 1)], PATIENCE)
-    assert ask(ranks[1 - dead], Prepare(RIGHT), PATIENCE).uses == 1
+        ask(worker, Check(RIGHT, 1), PATIENCE)
 
 
-@pytest.mark.slow
-def test_a_rank_that_hangs_leaves_no_answer_of_the_other(begin: Callable[..., list[Worker]], tmp_path: Path) -> None:
-    ranks = begin(2)
-    hangs = kernel(tmp_path, "time.sleep(600)")
-    with pytest.raises(Died, match="hangs"):
-        ask_all(ranks, [Prepare(hangs), Prepare(RIGHT)], 2.0)
-    assert ask(ranks[1], Check(RIGHT, 1), PATIENCE).error <= 1
-    with pytest.raises(Died):
-        ask(ranks[0], Prepare(RIGHT), PATIENCE)
+def test_a_late_answer_is_waited_for(worker: Worker, tmp_path: Path) -> None:
+    late = ask(worker, Prepare(kernel(tmp_path, "time.sleep(0.3)")), PATIENCE)
+    assert str(late.kernel).partition(" ")[0] == "own.py"
 
 
-def test_a_late_answer_is_waited_for(begin: Callable[..., list[Worker]], tmp_path: Path) -> None:
-    ranks = begin(2)
-    late = kernel(tmp_path, "time.sleep(0.3)")
-    prepared = ask_all(ranks, [Prepare(late), Prepare(RIGHT)], PATIENCE)
-    assert [str(one.kernel).partition(" ")[0] for one in prepared] == ["own.py", "OpenBLAS"]
-
-
-# Ranks of one launch
-
-MEETS = """
-import os
-import numpy as np
-
-THERE, HERE = os.open({there!r}, os.O_WRONLY), os.open({here!r}, os.O_RDONLY)
-
-def meets(problem, a, b, c):
-    os.write(THERE, b".")
-    os.read(HERE, 1)
-    np.matmul(a, b, out=c)
-"""
-
-
-@pytest.fixture
-def meeting(tmp_path: Path) -> Iterator[list[Case]]:
-    """The kernel of each of two ranks: it writes into the pipe of the other and reads its own, so that no launch ends
-    before both have begun."""
-    pipes = [os.pipe(), os.pipe()]
-    for rank in range(2):
-        # A path under /proc opens a pipe again in another process.
-        there, here = (f"/proc/{os.getpid()}/fd/{end}" for end in (pipes[1 - rank][1], pipes[rank][0]))
-        (tmp_path / f"rank{rank}.py").write_text(MEETS.format(there=there, here=here))
-    yield [Case(SMALL, f"{tmp_path}/rank{rank}.py:meets") for rank in range(2)]
-    for end in (end for pipe in pipes for end in pipe):
-        os.close(end)
-
-
-def test_two_ranks_of_a_launch_run_at_once(meeting: list[Case], begin: Callable[..., list[Worker]]) -> None:
-    workers = begin(2)
-    ask_all(workers, [Prepare(case) for case in meeting], PATIENCE)
-    passed = ask_all(workers, [Check(case, 1) for case in meeting], PATIENCE)
-    assert all(one.error <= 1 for one in passed)
-
-
-@pytest.mark.slow
-def test_one_rank_alone_waits_for_the_other(meeting: list[Case], begin: Callable[..., list[Worker]]) -> None:
-    with pytest.raises(Died, match="hangs"):
-        ask(begin(2)[0], Prepare(meeting[0]), 2.0)  # which calls a person's function once
-
-
-def test_an_answer_is_not_left_for_the_next_request(begin: Callable[..., list[Worker]]) -> None:
-    """Where one rank fails, the other's answer is taken all the same."""
-    workers = begin(2)
-    wrong = Case(SMALL, "tests.wrong.kernels:WRITES_NOTHING")
+def test_an_error_is_not_left_for_the_next_request(worker: Worker) -> None:
     with pytest.raises(WrongResult):
-        ask_all(workers, [Check(wrong, 1), Check(RIGHT, 1)], PATIENCE)
-    assert ask(workers[1], Prepare(RIGHT), PATIENCE).uses == 1
+        ask(worker, Check(Case(SMALL, "tests.wrong.kernels:WRITES_NOTHING"), 1), PATIENCE)
+    assert ask(worker, Prepare(RIGHT), PATIENCE).uses == 1
 
 
-@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the system does not tell of cores")
-def test_ranks_have_cores_of_their_own(begin: Callable[..., list[Worker]]) -> None:
-    every = os.sched_getaffinity(0)
-    if len(every) < 2:
-        assert oversubscribed(2, 1)
-        return
-    cores = [os.sched_getaffinity(worker._process.pid) for worker in begin(2)]
-    assert all(len(own) == 1 for own in cores) and not cores[0] & cores[1]
-    assert not oversubscribed(2, 1) and oversubscribed(len(every) + 1, 1)
-
-
-@pytest.mark.parametrize(
-    ("threads", "cores"), [(1, [{5}, {4}]), (2, [{4, 5}, {2, 3}, {4, 5}]), (4, [{2, 3, 4, 5}]), (9, [{2, 3, 4, 5}])]
-)
-def test_the_cores_of_a_rank(monkeypatch: pytest.MonkeyPatch, threads: int, cores: list[set[int]]) -> None:
-    """Of cores 2 to 5; a rank for which none are left shares those of another."""
+@pytest.mark.parametrize(("threads", "cores"), [(1, {5}), (2, {4, 5}), (4, {2, 3, 4, 5}), (9, {2, 3, 4, 5})])
+def test_the_last_cores_are_taken(monkeypatch: pytest.MonkeyPatch, threads: int, cores: set[int]) -> None:
     pinned: list[set[int]] = []
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {2, 3, 4, 5})
     monkeypatch.setattr(os, "sched_setaffinity", lambda pid, cores: pinned.append(set(cores)))
-    for rank in range(len(cores)):
-        pin(threads, rank)
-    assert pinned == cores
+    pin(threads)
+    assert pinned == [cores]
 
 
-def test_a_look_without_a_contest_is_refused(begin: Callable[..., list[Worker]]) -> None:
-    (worker,) = begin(1)
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the system does not tell of cores")
+def test_a_worker_of_one_thread_has_one_core(worker: Worker) -> None:
+    assert len(os.sched_getaffinity(worker._process.pid)) == 1
+
+
+def test_a_look_without_a_contest_is_refused(worker: Worker) -> None:
     for request in (Look(0, 1), Settle([], 1e-3)):
         with pytest.raises(LaunchError, match="no contest is open"):
             ask(worker, request, PATIENCE)  # type: ignore[arg-type]

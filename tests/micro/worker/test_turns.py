@@ -21,7 +21,7 @@ from kernels.ops.stream.problem import Stream
 from kernels.problem import GRADED, SPECIAL, Problem
 from kernels.setting import Setting
 from kernels.variant import Variant
-from micro.worker import check, fences, turns
+from micro.worker import check, guards, turns
 from micro.worker.guards import Fenced
 from micro.worker.turns import CALLS, another, moved, swapped
 
@@ -141,7 +141,7 @@ def test_a_constant_input_is_the_same_in_every_probe() -> None:
 @pytest.mark.parametrize("problem", [SMALL, Gemm(7, 9, 13, "nt", ld_pad=3), Stream("copy", 6400)])
 @pytest.mark.parametrize("behind", [True, False])
 def test_operands_lie_against_a_page_as_near_as_they_may(problem: Problem, behind: bool) -> None:
-    stretches = [fences.Stretch(x.nbytes) for x in problem.operands()]
+    stretches = [guards.Stretch(x.nbytes) for x in problem.operands()]
     bench = Fenced(CPU, problem, stretches, behind)
     for stretch, view, x in zip(stretches, bench.views, problem.operands(), strict=True):
         address = view.ctypes.data
@@ -158,8 +158,8 @@ def test_operands_lie_against_a_page_as_near_as_they_may(problem: Problem, behin
 
 
 def test_large_operands_and_scripted_devices_have_no_fences() -> None:
-    assert fences.fits(CPU, SMALL) and not fences.fits(CPU, Stream("copy", fences.MOST))
-    assert not fences.fits(open_device("fake"), SMALL)
+    assert guards.fits(CPU, SMALL) and not guards.fits(CPU, Stream("copy", guards.MOST))
+    assert not guards.fits(open_device("fake"), SMALL)
 
 
 def test_a_kernel_is_called_at_every_place_and_its_seconds_are_of_operands_side_by_side() -> None:

@@ -30,9 +30,8 @@ from micro.worker import check as checking
 from micro.worker.evidence import how_far
 from micro.worker.host import Host
 from micro.worker.process import Workers
-from micro.worker.schedule import EARLY, FIRST, MANY, MOST, OFTEN, SHARE, Schedule
 from micro.worker.timed import Timed
-from micro.worker.watch import Watch
+from micro.worker.watch import EARLY, FIRST, MANY, MOST, OFTEN, SHARE, Schedule, Watch
 from micro.worker.witness import prepared, taken
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import math
 import time
 from typing import TYPE_CHECKING
 
-from kernels.devices.base import Pace
+from kernels.pace import Pace
 
 if TYPE_CHECKING:
     from kernels.devices.base import Device

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kernels.errors import Unavailable
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
 
     from kernels.devices.kind import Kind
     from kernels.launch import Launch
+    from kernels.pace import Pace
     from kernels.problem import Array, Operand
 
 V = TypeVar("V", bound="Row")
@@ -38,14 +38,6 @@ class Limits:
 
         No ceiling depends on it."""
         return min(self.caches[-1] if self.caches else 32 << 20, 64 << 20)
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """A device's clock and throttled time; what a device does not report is left out."""
-
-    megahertz: float | None = None  # clock now
-    slowed: Mapping[str, float] = field(default_factory=dict)  # throttled seconds, by cause ("thermal", "power")
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,9 @@ from kernels.errors import UsageError
 if TYPE_CHECKING:  # needed by open devices alone: plans start without them
     from collections.abc import Callable
 
-    from kernels.devices.base import Elapsed, Limits, Pace, V
+    from kernels.devices.base import Elapsed, Limits, V
     from kernels.launch import Launch
+    from kernels.pace import Pace
     from kernels.problem import Array, Operand
 
 HUGE_PAGE = 2 << 20  # bytes
@@ -108,7 +109,7 @@ class Cpu:
         return run
 
     def pace(self) -> Pace:
-        from kernels.devices.base import Pace
+        from kernels.pace import Pace
 
         return Pace()
 

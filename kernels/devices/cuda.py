@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels import nvcc
-from kernels.devices.base import Elapsed, Limits, Pace, V, written_for
+from kernels.devices.base import Elapsed, Limits, V, written_for
 from kernels.devices.cpu import NORMALS
 from kernels.devices.kind import Kind
 from kernels.dtypes import BYTES, STORED, decode, drawn, encode, stored_as
 from kernels.errors import BuildError, LaunchError, Unavailable, UsageError, summary
 from kernels.libs import cublas, cuda, cudnn, cudnn_frontend, cusparse, nvml, torch_cuda
+from kernels.pace import Pace
 
 if TYPE_CHECKING:
     from kernels.launch import Launch

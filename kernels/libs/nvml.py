@@ -9,9 +9,9 @@ import importlib
 from dataclasses import dataclass
 from typing import Any
 
-from kernels.devices.base import Pace
 from kernels.errors import Unavailable, summary
 from kernels.libs import cuda
+from kernels.pace import Pace
 
 LIBRARY = "libnvidia-ml.so.1"
 INSTALL = "pip install nvidia-ml-py"

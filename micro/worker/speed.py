@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kernels.catalog import bounding, find
-from kernels.devices.base import Pace
 from kernels.ops.fma import Fma
 from kernels.ops.stream import Stream
+from kernels.pace import Pace
 from kernels.variant import Variant
 
 if TYPE_CHECKING:

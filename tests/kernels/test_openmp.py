@@ -104,16 +104,9 @@ def test_parts_in_wrong_places_are_refused(harm: dict[str, Any], monkeypatch: py
     right = openmp.launched
 
     def wrong(
-        function: int,
-        argument: Any,
-        names: Any,
-        buffers: Any,
-        setting: Any,
-        axis: openmp.Axis,
-        *more: Any,
-        **named: Any,
+        function: int, argument: Any, names: Any, buffers: Any, setting: Any, axis: openmp.Axis, *keep: Any, **more: Any
     ) -> Any:
-        return right(function, argument, names, buffers, setting, replace(axis, **harm), *more, **named)
+        return right(function, argument, names, buffers, setting, replace(axis, **harm), *keep, **more)
 
     monkeypatch.setattr(openmp, "launched", wrong)
     with pytest.raises(WrongResult):

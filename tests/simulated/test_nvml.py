@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from kernels.devices.base import Pace
 from kernels.errors import Unavailable
 from kernels.libs import cuda, nvml
+from kernels.pace import Pace
 
 BUS = "0000:17:00.0"
 

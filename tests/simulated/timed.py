@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernels.devices.base import Pace, V
+from kernels.devices.base import V
 from kernels.devices.cuda import Cuda
 from kernels.launch import Launch
 from kernels.ops.gemm.problem import FREIVALDS_FLOPS, Gemm
+from kernels.pace import Pace
 from kernels.problem import Inputs, Problem
 from kernels.variant import Variant
 from micro.command import everything, session

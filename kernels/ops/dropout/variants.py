@@ -78,6 +78,11 @@ def _c_kernel(symbol: str, mask: bool) -> Callable[[Any, Any, Any], Bind]:
     return maths.prepared(SOURCE, lambda p: symbol, _argument, lambda p: p.units + 64 if mask else 0)
 
 
+def kernel(problem: Dropout) -> str:
+    """Return the name of the last CUDA kernel that solves `problem`."""
+    return KERNELS[-1]
+
+
 def launches(problem: Dropout, name: str) -> tuple[Geometry, ...]:
     """Return two launches: draw the key, then forward and backward."""
     key: Passed = ("workspace", KEY)
@@ -118,6 +123,6 @@ VARIANTS: tuple[Variant[Dropout], ...] = (
     row(SUITE, "c-mask-passes", _c_kernel("dropout_mask_passes", True)),
     row(NUMPY, "numpy", numpy_mask),
     row(TORCH, "torch", torch_mask),
-    row(CUDA_SUITE, "cuda", grid.solving(CUDA_SOURCE, launches, lambda problem: KERNELS[-1])),
+    row(CUDA_SUITE, "cuda", grid.solving(CUDA_SOURCE, launches, kernel)),
     row(CUDNN, "cudnn", by_cudnn, accepts=cudnn_accepts),
 )

@@ -80,8 +80,12 @@ def tiles(kernel: str, rows: int, cols: int, ldx: int, ldy: int) -> Geometry:
     Both leading dimensions count elements.
     """
     count, sizes = -(-rows // DOWN) * -(-cols // TILE), (rows, cols, ldx, ldy)
-    arguments = (("operand", "x"), ("operand", "y"), *(("int64", size) for size in sizes))
-    return Geometry(kernel, (count, 1, 1), (TILE, ROWS, 1), arguments)
+    return Geometry(
+        kernel,
+        (count, 1, 1),
+        (TILE, ROWS, 1),
+        (("operand", "x"), ("operand", "y"), *(("int64", size) for size in sizes)),
+    )
 
 
 def _cuda_kernel(kernel: str) -> Callable[[Transpose, Any, object], Bind]:

@@ -234,7 +234,7 @@ def stale(kept: str) -> Variant[Conv]:
 def test_a_stale_filter_or_image_is_refused(direction: str, kept: str, shape: Conv) -> None:
     row, problem = stale(kept), replace(shape, direction=direction)
     with pytest.raises(WrongResult, match=f"keeps a copy of its input {kept}|repeats|off by"):
-        checked(problem, row)
+        checked(problem, row, seed=2)
 
 
 KEEPING = [

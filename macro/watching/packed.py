@@ -57,7 +57,7 @@ def unpacked(note: Packed) -> Watched:
 
 def _blocks(data: Blocks) -> dict[str, Any]:
     """Return the fields that packed and watched data have in common."""
-    return {x.name: getattr(data, x.name) for x in fields(Blocks)}
+    return {x.name: vars(data)[x.name] for x in fields(Blocks)}
 
 
 def _numbered(things: Iterable[tuple[Any, Any]]) -> tuple[list[Any], list[tuple[Any, int]]]:

@@ -73,12 +73,13 @@ class Watched(Blocks):
 
     def add(self, more: Watched) -> None:
         """Add a later round of the same process."""
+        kept = vars(self)
         for name, values in vars(more).items():
             if isinstance(values, dict):  # by level
                 for level, of_level in values.items():
-                    getattr(self, name).setdefault(level, []).extend(of_level)
+                    kept[name].setdefault(level, []).extend(of_level)
             elif isinstance(values, list) and name != "calls":
-                getattr(self, name).extend(values)
+                kept[name].extend(values)
         self.calls, self.period = more.calls or self.calls, more.period
         self.traces, self.retaken = self.traces and more.traces, self.retaken + more.retaken
 

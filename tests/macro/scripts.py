@@ -127,8 +127,7 @@ TRAPS: dict[str, tuple[Any, ...]] = {
     "two threads": (HEAD.replace("set_num_threads(1)", "set_num_threads(2)") + FOREVER, {"net.fc1 forward"}),
     "compiled": (HEAD + "\nfast = torch.compile(net, backend='eager')\nwhile True: once(fast)\n", {"optimizer update"}),
     "children that end as the script does, and some that step": (
-        HEAD
-        + "\nimport os\nfor _ in range(3):\n    if not os.fork(): raise SystemExit\n    os.wait()\nwhile True:\n"
+        HEAD + "\nimport os\nfor _ in range(3):\n    if not os.fork(): raise SystemExit\n    os.wait()\nwhile True:\n"
         "    once()\n    if not os.fork():\n        once(); os._exit(0)\n    os.wait()\n",
         {"net.fc1 forward"},
     ),

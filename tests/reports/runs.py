@@ -13,13 +13,15 @@ import pytest
 
 from reports import formats, store
 from reports.__main__ import main
-from reports.record import FORMAT, Comparison, Contest, Environment, Note, Result, Run, Seconds
+from reports.record import FORMAT, Note, Result, Run, Seconds
+from tests import build
 from tests.conftest import Ran
 
 SMALL = Path(__file__).with_name("transpose.jsonl")
 
-ENVIRONMENT = Environment("0123", {"cores": 2, "device": {"model": "µ"}}, {"load": [0.5, 1.0]}, "python -m x", "now")
-PLANNED = Result("gemm/m:8", "c", "measured", "gemm", {"m": 8, "trans": "nt", "beta": 0.0}, "v", "cpu", 1, "planned")
+FACTS = {"cores": 2, "device": {"model": "µ"}}
+ENVIRONMENT = build.environment(digest="0123", facts=FACTS, state={"load": [0.5, 1.0]}, command="python -m x")
+PLANNED = build.result("gemm/m:8", problem={"m": 8, "trans": "nt", "beta": 0.0}, status="planned")
 OK = replace(
     PLANNED,
     name="gemm/m:9",
@@ -39,10 +41,9 @@ OK = replace(
     percent_of_ceiling=50.0,
 )
 WRONG = replace(PLANNED, name="gemm/m:10", status="wrong", reason="answers zeros")
-COMPARISON = Comparison(
-    "c", "variant", "gemm/m:8", "gemm/m:9", 1.5, None, 2.0, 0.95, "slower", None, 0.01, 0.01, notes=("n",)
-)
-CONTEST = Contest("c", "which?", "variant", (PLANNED, OK, WRONG), (COMPARISON,), {"measuring": 1.0, "setup": 2.0})
+COMPARISON = build.comparison("gemm/m:8", "gemm/m:9", low=None, high=2.0, notes=("n",))
+SPENT = {"measuring": 1.0, "setup": 2.0}
+CONTEST = build.contest(PLANNED, OK, WRONG, question="which?", comparisons=(COMPARISON,), seconds=SPENT)
 NOTE = Note("answer", {"sentences": ["It does."]})
 RUN = Run(ENVIRONMENT, (CONTEST, replace(CONTEST, contest="d")), (NOTE,))
 

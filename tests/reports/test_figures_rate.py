@@ -9,7 +9,8 @@ import pytest
 
 from reports.figures import rate
 from reports.record import Contest, Result, Run, Seconds
-from tests.reports.made import FMA, SWEEP, case, contest, convolution, marks, one, readable, run, words
+from tests.build import FMA, case, contest, convolution, run, transposed
+from tests.reports.pictures import SWEEP, marks, one, readable, words
 
 
 def test_rates_over_a_size() -> None:
@@ -34,14 +35,14 @@ def test_where_reading_takes_longer_its_ceiling_is_drawn() -> None:
         )
         return replace(made, results=changed)
 
-    figure = one(rate.draw(run(small(contest(1)), small(contest(8)), contest(64))))
+    figure = one(rate.draw(run(small(transposed(1)), small(transposed(8)), transposed(64))))
     dotted = [x for x in figure.axes[0].lines if x.get_linewidth() == 2.5]
     assert [list(x.get_xdata()) for x in dotted] == [[1, 8]]
     assert list(dotted[0].get_ydata()) == pytest.approx([2.5e9, 2.5e9])
 
 
 def test_a_row_for_each_case() -> None:
-    doubted = contest(8)
+    doubted = transposed(8)
     results = (doubted.results[0], replace(doubted.results[1], status="contended"), FMA)
     figure = one(rate.draw(run(replace(doubted, results=results))))
     (axes,) = figure.axes
@@ -53,7 +54,7 @@ def test_a_row_for_each_case() -> None:
 
 
 def test_small_rates_beside_large_ones_are_on_a_logarithmic_axis() -> None:
-    made = contest(8)
+    made = transposed(8)
     tiny = replace(made.results[1], flops_per_second=2e7, bytes_per_second=1e7)
     figure = one(rate.draw(run(replace(made, results=(made.results[0], tiny, FMA)))))
     assert figure.axes[0].get_xscale() == "log"
@@ -62,7 +63,7 @@ def test_small_rates_beside_large_ones_are_on_a_logarithmic_axis() -> None:
 
 def test_traffic_is_counted_in_bytes() -> None:
     read = case(8, flops_per_second=0.0, bytes_per_second=3e10, percent_of_ceiling=None, ceiling=None)
-    figure = one(rate.draw(run(Contest("c", "how fast?", "kind", (read,), ()))))
+    figure = one(rate.draw(run(contest(read, question="how fast?", differs="kind"))))
     told = words(figure)
     assert "30.0 GB/s" in told and "FLOP" not in told and "ceiling" not in told
 
@@ -70,14 +71,14 @@ def test_traffic_is_counted_in_bytes() -> None:
 def test_peaks_of_tensor_cores() -> None:
     problem = {"dtype": "bf16", "unit": "wgmma", "steps": 4096, "processors": 132}
     cores = replace(FMA, op="mma", problem=problem, flops_per_second=8e9, ceiling="tensor cores bf16, wgmma")
-    told = words(one(rate.draw(run(Contest("c", "?", "m", (case(1), case(2), cores), ())))))
+    told = words(one(rate.draw(run(contest(case(1), case(2), cores, differs="m")))))
     assert "tensor cores bf16, wgmma: 8.00 GFLOP/s" in told and "FMA" not in told.partition("tensor")[0]
 
 
 def test_peaks_of_several_threads() -> None:
     shares = {1: 40.0, 2: 20.0}
     two = tuple(case(8, threads=t, name=f"t{t}", percent_of_ceiling=share) for t, share in shares.items())
-    told = words(one(rate.draw(run(Contest("c", "?", "threads", (*two, FMA), ())))))
+    told = words(one(rate.draw(run(contest(*two, FMA, differs="threads")))))
     assert "FMA avx2: 5.00 GFLOP/s" in told and "FMA avx2, 2 × 1 thread: 10.0 GFLOP/s" in told
     assert "1, 2 threads" in told
 
@@ -88,7 +89,7 @@ def test_a_line_of_several_threads_stands_where_their_ticks_do() -> None:
     two = case(8, threads=2, name="t2", percent_of_ceiling=25.0, ceiling="FMA avx2, 2 threads")
     team = replace(FMA, name="fma2", threads=2, ceiling="FMA avx2, 2 threads", flops_per_second=8.2e9)
     alone = replace(FMA, ceiling="FMA avx2")
-    figure = one_of(Contest("c", "?", "threads", (first, two, alone, team), ()))
+    figure = one_of(contest(first, two, alone, team, differs="threads"))
     (axes,) = figure.axes
     assert "FMA avx2: 5.00 GFLOP/s" in words(figure) and "FMA avx2, 2 threads: 8.20 GFLOP/s" in words(figure)
     assert "×" not in words(figure)
@@ -100,13 +101,13 @@ def test_a_line_of_several_threads_stands_where_their_ticks_do() -> None:
 def test_a_line_that_no_case_is_a_share_of_is_what_was_measured() -> None:
     two = case(8, threads=2, name="t2", percent_of_ceiling=50.0, ceiling="read 4 KiB, 2 threads")
     team = replace(FMA, name="fma2", threads=2, ceiling="FMA avx2, 2 threads", flops_per_second=8.2e9)
-    told = words(one_of(Contest("c", "?", "threads", (two, team), ())))
+    told = words(one_of(contest(two, team, differs="threads")))
     assert "FMA avx2, 2 threads: 8.20 GFLOP/s" in told
 
 
 def test_more_threads_than_cores_are_drawn_as_so_many_times_one() -> None:
     four = case(8, threads=4, name="t4", percent_of_ceiling=None, ceiling=None)
-    told = words(one_of(Contest("c", "?", "threads", (four, replace(FMA, ceiling="FMA avx2")), ())))
+    told = words(one_of(contest(four, replace(FMA, ceiling="FMA avx2"), differs="threads")))
     assert "FMA avx2, 4 × 1 thread: 20.0 GFLOP/s" in told
 
 
@@ -116,19 +117,19 @@ def one_of(made: Contest) -> Any:
 
 def test_of_many_cases_those_near_their_ceiling_are_left_out() -> None:
     cases = tuple(case(8, variant=f"v{i}", percent_of_ceiling=1.0 + i) for i in range(45))
-    figure = one(rate.draw(run(Contest("c", "?", "variant", cases, ()))))
+    figure = one(rate.draw(run(contest(*cases))))
     assert len(figure.axes[0].get_yticklabels()) == 40
     assert "5 more are left out: 41 % to 45 %" in words(figure)
     other = tuple(case(9, variant="v", percent_of_ceiling=1.0, name=f"gemm/m:9/{i}") for i in range(40))
-    figure = one(rate.draw(run(Contest("c", "?", "variant", (*cases[1:], *other), ()))))
+    figure = one(rate.draw(run(contest(*cases[1:], *other))))
     assert {x.get_text() for x in figure.axes[0].get_yticklabels()} == {"v, M = 9"}
     bare = tuple(replace(x, percent_of_ceiling=None) for x in cases)
-    assert "5 more are left out." in words(one(rate.draw(run(Contest("c", "?", "variant", bare, ())))))
+    assert "5 more are left out." in words(one(rate.draw(run(contest(*bare)))))
 
 
 def test_over_threads_the_ceiling_is_a_line_of_its_own() -> None:
     cases = tuple(case(8, threads=t, name=f"t{t}", percent_of_ceiling=40.0 / t) for t in (1, 2, 4))
-    (axes,) = one(rate.draw(run(Contest("c", "?", "threads", (*cases, FMA), ())))).axes
+    (axes,) = one(rate.draw(run(contest(*cases, FMA, differs="threads")))).axes
     (dotted,) = [x for x in axes.lines if x.get_linewidth() == 2.5]
     assert list(dotted.get_xdata()) == [1, 2, 4]
     assert list(dotted.get_ydata()) == pytest.approx([5e9, 1e10, 2e10])
@@ -138,7 +139,7 @@ def test_over_threads_the_ceiling_is_a_line_of_its_own() -> None:
 def test_convolutions_are_drawn_by_what_they_execute() -> None:
     plain = convolution(3, "winograd", 2e-3)
     fast = replace(plain, work={"flops": 4e6, "bytes": 1e6}, flops_per_second=8e9, percent_of_ceiling=40.0)
-    figure = one(rate.draw(run(Contest("c", "which?", "variant", (fast, FMA), ()))))
+    figure = one(rate.draw(run(contest(fast, FMA, question="which?"))))
     (axes,) = figure.axes
     assert axes.get_xlabel() == "GFLOP/s, executed"
     assert "2.00 GFLOP/s" in words(figure) and "40 % of FMA avx2" in words(figure)

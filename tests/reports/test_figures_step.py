@@ -16,8 +16,8 @@ from reports.breakdown import Breakdown
 from reports.figures import _style
 from reports.figures import step as pictures
 from reports.record import Run
-from tests.reports.made import one, readable, words
 from tests.reports.made_step import FOUND, found, module, noted, share
+from tests.reports.pictures import one, readable, words
 
 HOSTILE = "/home/ü/my $k$_1.py:漢字 " + "x" * 150
 

@@ -9,7 +9,8 @@ import pytest
 
 from reports.figures import _groups, steps
 from reports.record import Contest, Result, Run, Seconds
-from tests.reports.made import SWEEP, case, one, readable, run, words
+from tests.build import case, run
+from tests.reports.pictures import SWEEP, one, readable, words
 
 PROBLEM = {"network": "fcn-s", "batch": 64, "phase": "step", "division": "default"}
 HOSTILE = ("/home/ü/my $k$_1.py:漢字", "x" * 150)

@@ -12,8 +12,9 @@ from reports import attribution
 from reports.explanation import Bar, Explanation
 from reports.figures import waterfall
 from reports.record import Note, Run
-from tests.reports.made import SWEEP, one, readable, run, words
+from tests.build import run
 from tests.reports.made_gap import CELLS, cell, told
+from tests.reports.pictures import SWEEP, one, readable, words
 
 HOSTILE = ("/home/ü/my $k$_1.py:漢字", "x" * 150)
 

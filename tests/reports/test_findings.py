@@ -11,7 +11,8 @@ from reports import attribution, busy, findings, step
 from reports.breakdown import Breakdown
 from reports.explanation import Bar
 from reports.record import Note, Run
-from tests.reports import made, made_gap, made_step
+from tests import build
+from tests.reports import made_gap, made_step
 from tests.reports.runs import CONTEST, ENVIRONMENT, NOTE, RUN, formatted
 
 
@@ -76,8 +77,8 @@ HEAD = "This machine was busy: in 89% of the rounds of a case (median) others to
 
 def both(**more: Any) -> Run:
     """A contest of two cases, both disturbed alike."""
-    contest = made.contest(8)
-    return made.run(replace(contest, results=tuple(replace(x, **(DISTURBED | more)) for x in contest.results)))
+    contest = build.transposed(8)
+    return build.run(replace(contest, results=tuple(replace(x, **(DISTURBED | more)) for x in contest.results)))
 
 
 @pytest.mark.parametrize(

@@ -19,12 +19,13 @@ from macro.frameworks import find
 from macro.networks.base import from_data
 from reports import next_run
 from reports.breakdown import Witness
-from reports.record import Comparison, Contest, Expected, Prediction
+from reports.record import Contest, Expected, Prediction
+from tests import build
 from tests.reports.test_prediction import AFTER, BEFORE
 from tests.soak import generations, injected_numpy, kept, predictions, scripts
 from tests.soak.conftest import Macro, Record
 
-CONTEST = Contest("step/x", "?", "change", (), ())
+CONTEST = build.contest(contest="step/x")
 
 
 # Scripts
@@ -67,14 +68,14 @@ def test_printed_steps_are_means_of_blocks_behind_the_first_seconds() -> None:
 # Generations
 
 FEW = generations.Command("few", "", ("a.py:one", "a.py:two", "a.py:three"), ("--batch", "8"), 1, 6)
-PAIR = Comparison("step", "framework", "one", "two", 1.2, 1.19, 1.21, 0.95, "slower", None, 0.01, 0.01)
+PAIR = build.comparison("one", "two", 1.2, contest="step", low=1.19, high=1.21)
 
 
 def contest(number: int) -> Contest:
     """Return what `macro run` writes for three frameworks; its ratios change from run to run."""
     ratio = 1.2 + 0.01 * (number % 3)
     pair = replace(PAIR, ratio=ratio, low=ratio - 0.001, high=ratio + 0.001, path=(next_run.GENERATIONS,))
-    return Contest("step", "?", "framework", (), (pair, replace(pair, contender="three", path=("wall",))))
+    return build.contest(contest="step", comparisons=(pair, replace(pair, contender="three", path=("wall",))))
 
 
 def test_every_run_counts_and_the_spread_is_kept(macro: Macro, monkeypatch: pytest.MonkeyPatch) -> None:

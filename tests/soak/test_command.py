@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from micro.command.figure import Figure
-from reports.record import Contest
+from tests import build
 from tests.conftest import Ran
 from tests.soak import __main__ as command
 from tests.soak import kept
@@ -95,7 +95,7 @@ def test_help_lists_every_campaign(capsys: pytest.CaptureFixture[str], in_proces
 
 
 EXPLAIN = ["explain", "fcn-r", "numpy", "pytorch", "-q"]
-CONTEST = Contest("step/x", "?", "change", (), ())
+CONTEST = build.contest(contest="step/x")
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import pytest
 from kernels.catalog import find
 from kernels.libs import openblas
 from reports.record import Comparison
+from tests import build
 from tests.soak import elementwise, rate
 
 needs_openblas = pytest.mark.skipif(openblas.missing("numpy") is not None, reason="NumPy without OpenBLAS")
@@ -50,12 +51,8 @@ def test_a_rate_below_the_promise_is_not_held() -> None:
 
 def rivals(*ratios: float | None, width: float = 0.01) -> list[tuple[str, Comparison]]:
     """Rivals by number, each so many times as slow as ours."""
-    comparisons = []
-    for i, ratio in enumerate(ratios):
-        ends = (ratio - width, ratio + width) if ratio else (None, None)
-        why = None if ratio else "skipped"
-        comparisons.append((f"rival{i}", Comparison("x", "y", "a", "b", ratio, *ends, 0.95, "same", why, 0.01, 0.01)))
-    return comparisons
+    ends = [{"low": x - width, "high": x + width} if x else {"reason": "skipped"} for x in ratios]
+    return [(f"rival{i}", build.comparison(ratio=x, **ends[i])) for i, x in enumerate(ratios)]
 
 
 def test_the_best_rival_counts() -> None:

@@ -15,7 +15,7 @@ from macro.processes import job
 from reports import attribution
 from reports.explanation import Cell, Explanation
 from tests.conftest import load
-from tests.reports.made_gap import cell, told
+from tests.explanations import cell, explanation
 from tests.soak import injected_graphs, injected_numpy, injections, kept, scripts
 from tests.soak.conftest import Macro
 from tests.soak.injections import Injection
@@ -28,7 +28,7 @@ COPY = scripts.Injection("mlp", "fc1", "extra copy", 60, ("copy",))
 def explained(*cells: Cell, gap: float = 0.1, named: bool = True, **changes: Any) -> Explanation:
     """Return an explanation of steps of 0.5 s and less: a difference is worth a word from 5 ms on."""
     fields = {"step": {"a": 0.5, "b": 0.5 - gap}, "gap": gap, "interval": (gap, gap), "resolution": 0.005}
-    return told([*cells], **{**fields, "named": cells[:1] if named else (), **changes})
+    return explanation([*cells], **{**fields, "named": cells[:1] if named else (), **changes})
 
 
 @pytest.mark.parametrize(

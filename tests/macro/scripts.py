@@ -37,7 +37,7 @@ while True:
         b = a @ a
 """
 
-# A script that fails while it is watched, and one that ends when it has hardly begun.
+# A script that fails while it is watched.
 FAILS = (
     HEAD
     + """
@@ -47,7 +47,6 @@ for n in range(10**9):
     if n > 5000: 1 / 0
 """
 )
-SHORT = HEAD + "\nfor _ in range(2): once()\n"
 # By name: the script, words of the command if any, rows that it must have.
 TRAPS: dict[str, tuple[Any, ...]] = {
     "plain": (HEAD + FOREVER, {"net.fc1 forward", "net.fc2 backward", "optimizer update"}),

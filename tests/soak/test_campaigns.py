@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernels import state
-from kernels.catalog import find
+from kernels import catalog, state
 from kernels.libs import openblas
 from macro import changes
 from macro.frameworks import find
@@ -287,4 +286,4 @@ def test_the_best_rival_counts() -> None:
 def test_every_case_can_be_measured() -> None:
     for promise in (*elementwise.streams(), *elementwise.transposes(), *elementwise.softmax()):
         for case in (promise.ours, *promise.rivals):
-            assert find(case.problem.op, case.variant).accepts(case.problem) is None
+            assert catalog.find(case.problem.op, case.variant).accepts(case.problem) is None

@@ -14,7 +14,7 @@ import pytest
 from kernels.ops.conv.problem import Conv
 from kernels.ops.gemm.problem import Gemm
 from micro.planning import benchdnn
-from micro.planning.benchdnn import NotTaken, is_descriptor, is_list, problem, read, read_products
+from micro.planning.benchdnn import NotTaken, is_descriptor, is_list, problem, read_products
 from micro.planning.conv_layers import KIND, SIZES, distinct_layers, read
 from micro.planning.network import SHAPES, known
 from tests.conftest import Ran
@@ -201,7 +201,7 @@ def test_every_pass_has_its_word() -> None:
 
 
 def test_a_file_is_in_all_passes_until_it_says_which() -> None:
-    listed = read(
+    listed = benchdnn.read(
         "# two\nmb1ic1ih3oc1kh3  # one\n\n--dir=FWD_B,FWD_D,BWD_WB\nmb2ic1ih3oc1kh3\nmb2ic1ih3oc1kh3sh1sw2kw3iw3\n"
     )
     assert [(x.n, x.direction) for x in listed.problems] == [

@@ -106,30 +106,6 @@ def test_the_first_block_of_a_long_step_may_take_as_long_as_it_does() -> None:
     assert min(patience) > 90.0
 
 
-def test_an_entry_whose_steps_are_wanted_no_more_takes_no_turn(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    one, other = Entry(find("numpy"), Setting()), Entry(find("jax"), Setting())
-    started: list[str] = []
-
-    def start(plan: Plan, entry: Entry, *rest: Any) -> bool:
-        started.append(entry.framework.name)
-        return True
-
-    monkeypatch.setattr(groups, "_begin", start)
-    monkeypatch.setattr(groups, "_warm", lambda plan, entry: True)
-    monkeypatch.setattr(turns, "Peak", lambda threads: None)
-    monkeypatch.setattr(turns.job_files, "write_arrays", lambda *of: {})
-    monkeypatch.setattr(turns, "_round", lambda plan, order, alive, peak: [(x, {"wall": 1.0}) for x in alive])
-
-    def keep(taken: Any) -> None:
-        if taken.number == 2:
-            other.ended = "it does not help"
-
-    plan = Plan(PLAN.network, 8, "step", 0.0, 2, fewest=10)
-    turns.take(plan, [one, other], tmp_path, lambda text: None, keep)
-    assert len(one.blocks) == 20 and len(other.blocks) == 3
-    assert sorted(started) == ["jax", "numpy", "numpy"]  # of a second generation it is no part
-
-
 NETWORK: Any = SimpleNamespace(name="small")
 
 

@@ -30,25 +30,8 @@ def test_the_folder_is_the_registry() -> None:
 
 
 def test_a_run_on_the_fake_device_makes_pictures(gemm: Callable[..., Ran], tmp_path: Path) -> None:
-    gemm(
-        "--m",
-        "8,16,32",
-        "--n",
-        "8",
-        "--k",
-        "8",
-        "--trans",
-        "nn,nt",
-        "--vary",
-        "trans",
-        "--variant",
-        "openblas,numpy",
-        "--device",
-        "fake",
-        "-q",
-        "-o",
-        str(tmp_path / "run"),
-    )
+    words = "--m 8,16,32 --n 8 --k 8 --trans nn,nt --vary trans --variant openblas,numpy --device fake -q -o"
+    gemm(*words.split(), str(tmp_path / "run"))
     paths = figures.draw(store.read(tmp_path / "run"), tmp_path / "a" / "b", "stem")
     assert [x.name for x in paths] == ["stem-rate-trans.png", "stem-ratio-trans.png", "stem-samples.png"]
     assert {x.parent for x in paths} == {tmp_path / "a" / "b"}

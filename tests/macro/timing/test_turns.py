@@ -1,4 +1,4 @@
-"""Which steps of a turn count, what the peak beside them is, and what is said where rounds take longer than the budget."""
+"""Which steps of a turn count, the peak beside them, and what is said where rounds take longer than the budget."""
 
 from __future__ import annotations
 

@@ -29,6 +29,8 @@ from tests.macro.worker.test_spans_xla import message
 from tests.simulated import fake_gpu, launcher
 from tests.simulated.fake_cupy import FakeCupy
 
+pytestmark = pytest.mark.usefixtures("beside")
+
 
 @pytest.fixture
 def gpu(beside: None, own_state: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCupy]:
@@ -150,7 +152,6 @@ def test_networks_of_the_texts_there(gpu: FakeCupy, name: str, tmp_path: Path) -
     assert_same(want, model.gradients(), rtol=1e-2, atol=1e-4)
 
 
-pytestmark = pytest.mark.usefixtures("beside")
 EPOCH = 1_764_000_000_000_000_000  # nanoseconds of today: a double has every 256th
 KINDS = ["correlation_id", "memcpy_details", "hlo_op", "kernel_details", "Memset_details"]
 

@@ -88,11 +88,11 @@ def written(path: Path) -> Path:
     return path
 
 
-def damaged(whole: bytes, how: str) -> bytes:
-    """A run file as it should not be."""
+def _damages(whole: bytes) -> tuple[dict[str, bytes], dict[str, bytes]]:
+    """Return a run file as it should not be: ways in which it is refused, and those that cost a line."""
     head, first, *rest = whole.splitlines(keepends=True)
     changed = json.loads(head)
-    return {
+    refused = {
         "empty": b"",
         "one empty line": b"\n",
         "junk": b"\x00\x93NUMPY\xff\xfe" * 20,
@@ -102,39 +102,25 @@ def damaged(whole: bytes, how: str) -> bytes:
         "another kind first": first + head,
         "head cut short": head[:20],
         "head lacks its digest": json.dumps({"kind": "environment"}).encode(),
+        "future format": json.dumps(changed | {"format": FORMAT + 1}).encode() + b"\n" + first,
+        "format is a word": json.dumps(changed | {"format": "two"}).encode() + b"\n" + first,
+        "format is null": json.dumps(changed | {"format": None}).encode() + b"\n" + first,
+    }
+    passed_over = {
         "middle line cut short": b"".join((head, first[:50] + b"\n", *rest)),
         "middle line not UTF-8": b"".join((head, b'{"kind": "\xff"}\n', *rest)),
         "a result without a name": head + first.replace(b'"name":', b'"nam":'),
         "an ok result without a time": head + first.replace(b'"status":"planned"', b'"status":"ok"'),
         "a status nobody knows": head + first.replace(b'"planned"', b'"fine"'),
-        "future format": json.dumps(changed | {"format": FORMAT + 1}).encode() + b"\n" + first,
-        "format is a word": json.dumps(changed | {"format": "two"}).encode() + b"\n" + first,
-        "format is null": json.dumps(changed | {"format": None}).encode() + b"\n" + first,
         "a line that is a list": b"".join((head, b"[1]\n", first)),
         "a line that is a number": b"".join((head, b"5\n", first)),
-    }[how]
+    }
+    return refused, passed_over
 
 
-REFUSED = (
-    "empty",
-    "one empty line",
-    "junk",
-    "text",
-    "a number",
-    "a list",
-    "another kind first",
-    "head cut short",
-    "head lacks its digest",
-    "future format",
-    "format is a word",
-    "format is null",
-)
-PASSED_OVER = (
-    "middle line cut short",
-    "middle line not UTF-8",
-    "a result without a name",
-    "an ok result without a time",
-    "a status nobody knows",
-    "a line that is a list",
-    "a line that is a number",
-)
+REFUSED, PASSED_OVER = map(tuple, _damages(b"{}\n{}\n"))
+
+
+def damaged(whole: bytes, how: str) -> bytes:
+    refused, passed_over = _damages(whole)
+    return (refused | passed_over)[how]

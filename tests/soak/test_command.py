@@ -89,11 +89,6 @@ def test_usage_errors_measure_nothing(soak: Callable[..., Ran], words: Sequence[
     assert (ran.code, ran.out) == (2, "") and says in ran.err
 
 
-def test_help_lists_every_campaign(capsys: pytest.CaptureFixture[str], in_process: Callable[..., Ran]) -> None:
-    ran = in_process(capsys, command.main, ["--help"])
-    assert all(name in ran.out for name in ("rate", "explain", "own:knock", "conv:odd", "generations:spread"))
-
-
 EXPLAIN = ["explain", "fcn-r", "numpy", "pytorch", "-q"]
 CONTEST = build.contest(contest="step/x")
 

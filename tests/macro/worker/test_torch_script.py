@@ -1,4 +1,4 @@
-"""What is seen of a script's PyTorch: paths of modules, spans, calls made again, and what its libraries print of them."""
+"""What is seen of a script's PyTorch: paths of modules, spans, calls made again, what its libraries print."""
 
 from __future__ import annotations
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from macro.__main__ import main
 from macro.watching import perf
 from reports import store
 from tests.conftest import Ran
@@ -66,11 +65,6 @@ def test_bad_input_is_one_line(explain: Callable[..., Ran], words: list[str], wh
     told = explain(*words)
     assert told.code == 2 and told.out == ""
     assert why in told.err and len(told.err.strip().splitlines()) == 1
-
-
-def test_an_unknown_network_is_one_line(capsys: pytest.CaptureFixture[str], in_process: Callable[..., Ran]) -> None:
-    told = in_process(capsys, main, ["explain", "no-net", "numpy", "numpy"])
-    assert told.code == 2 and told.err.startswith("macro explain: network no-net: there are ")
 
 
 # Real runs

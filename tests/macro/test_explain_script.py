@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,54 +17,49 @@ from macro.running import script, script_request
 from macro.watching import perf
 from macro.watching.recording import Recording, Watched
 from tests import processes
-from tests.macro.scripts import EPOCHS, FAILS, FOREVER, HEAD, MARKED, SHORT, TRAPS
+from tests.conftest import Ran
+from tests.macro.scripts import EPOCHS, FAILS, FOREVER, HEAD, MARKED, TRAPS
 
 ROOT = Path(__file__).parents[2]
 
 
-@dataclass(frozen=True)
-class Told:
-    """What the command said."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def line(self) -> str:
-        """Its last one on stderr."""
-        return self.err.strip().splitlines()[-1] if self.err.strip() else ""
-
-    def document(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.out)
-        return found
-
-
-def explain(folder: Path, text: str, *more: str, python: str = sys.executable, seconds: str = "2s") -> Told:
-    """Of a script with this text, in a process of its own."""
+def explain(folder: Path, text: str, *more: str, python: str = sys.executable, seconds: str = "2s") -> Ran:
+    """Explain a script of this text, in a process of its own; nothing is left of it but run files."""
     script = folder / "train.py"
     script.write_text(text)
     before = sorted(x.name for x in folder.iterdir())
     words = [python, "-m", "macro", "explain", str(script), "--budget", seconds, "-q", "--json", "-", *more]
-    environment = {**os.environ, processes.MARK: str(folder), "KERNELGAP_STATE": str(folder.parent / "state")}
-    ran = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=240)
+    ran = subprocess.run(words, cwd=ROOT, env=marked(folder), capture_output=True, text=True, check=False, timeout=240)
     after = sorted(x.name for x in folder.iterdir() if x.suffix not in (".jsonl", ".kg") and x.name != "__pycache__")
     assert after == before and not processes.left(folder)
-    return Told(ran.returncode, ran.stdout, ran.stderr)
+    return Ran(ran.returncode, ran.stdout, ran.stderr)
 
 
-def rows(document: dict[str, Any]) -> set[str]:
-    return {cell["row"] for cell in document["cells"]}
+def marked(folder: Path) -> dict[str, str]:
+    return {**os.environ, processes.MARK: str(folder), "KERNELGAP_STATE": str(folder.parent / "state")}
+
+
+def last(ran: Ran) -> str:
+    return next(reversed(ran.err.strip().splitlines()), "")
+
+
+def document(ran: Ran) -> dict[str, Any]:
+    """Return the explanation that a command has written. Fails where it ended otherwise than with 0."""
+    assert ran.code == 0, ran.err[-2000:]
+    written: dict[str, Any] = json.loads(ran.out)
+    return written
+
+
+def rows(explained: dict[str, Any]) -> set[str]:
+    return {cell["row"] for cell in explained["cells"]}
 
 
 @pytest.mark.slow
 def test_a_script_without_torch_marks_its_steps(tmp_path: Path) -> None:
-    told = explain(tmp_path, MARKED)
-    assert told.code == 0, told.err
-    document = told.document()
-    assert document["program"]["step"] == "with step()" and document["step"]["a"] > 0
+    explained = document(explain(tmp_path, MARKED))
+    assert explained["program"]["step"] == "with step()" and explained["step"]["a"] > 0
     if not perf.missing():
-        assert "gemm" in {kind["name"] for kind in document["kinds"]}
+        assert "gemm" in {kind["name"] for kind in explained["kinds"]}
 
 
 @pytest.mark.slow
@@ -81,15 +75,36 @@ def test_a_script_without_torch_marks_its_steps(tmp_path: Path) -> None:
             2,
             "no step within 1 s: no optimizer has stepped, nor was torch imported",
         ),
+        (HEAD + "\nfor _ in range(2): once()\n", 1, "it ended"),
+        (HEAD + "\nfor _ in range(30): once()\n", 1, "let it run for longer, more epochs"),
+        (
+            HEAD + "\nwhile True: print(1)\n",
+            2,
+            "no step within 15 s: no optimizer has stepped and no module was called",
+        ),
+        (
+            HEAD + "\nwith torch.profiler.profile():\n    while True: once()\n",
+            2,
+            "no step within 15 s: its own torch.profiler.profile is on: run it without",
+        ),
+        (
+            HEAD + "\nimport time; began = time.time()\nwhile True:\n    while time.time() < began + 1.6: once()\n"
+            "    with torch.profiler.profile(): once()\n",
+            1,
+            "its own torch.profiler.profile starts in the midst of its steps",
+        ),
     ],
 )
-def test_a_script_that_never_steps_is_one_line(tmp_path: Path, text: str, code: int, line: str) -> None:
-    told = explain(tmp_path, text, "--wait", "1s")
-    assert told.code == code and line in told.line and not told.out, told.err
+def test_what_cannot_be_watched_is_one_line(text: str, code: int, line: str, tmp_path: Path) -> None:
+    if in_torch := text.startswith(HEAD):
+        pytest.importorskip("torch")
+    ran = explain(tmp_path, text, "--wait", "15s" if in_torch else "1s")
+    assert (ran.code, ran.out) == (code, "") and line in last(ran), ran.err[-2000:]
+    assert not in_torch or "Traceback" not in ran.err
 
 
 def test_a_missing_interpreter_or_script_is_a_usage_error(tmp_path: Path) -> None:
-    assert explain(tmp_path, "", "--python", "/no/python").line.endswith("it is a path, or a name on the PATH")
+    assert last(explain(tmp_path, "", "--python", "/no/python")).endswith("it is a path, or a name on the PATH")
     ran = subprocess.run([sys.executable, "-m", "macro", "explain", "no.py"], cwd=ROOT, capture_output=True, text=True)
     assert (ran.returncode, ran.stderr) == (2, "macro explain: no.py: there is no such script\n")
 
@@ -110,12 +125,10 @@ def test_nothing_of_ours_hides_a_scripts_own_files(tmp_path: Path) -> None:
 def test_a_script_is_explained_however_it_is_written(name: str, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     text, *words, wanted = TRAPS[name]
-    told = explain(tmp_path, text, *(words[0] if words else ()))
-    assert told.code == 0, told.err[-2000:]
-    document = told.document()
-    assert wanted <= rows(document), sorted(rows(document))
-    total = sum(cell["a"] for cell in document["cells"]) + document["residual"]["a"]
-    assert total == pytest.approx(document["step"]["a"], rel=0.02)  # cells below 0.1 µs are left out
+    explained = document(explain(tmp_path, text, *(words[0] if words else ())))
+    assert wanted <= rows(explained), sorted(rows(explained))
+    total = sum(cell["a"] for cell in explained["cells"]) + explained["residual"]["a"]
+    assert total == pytest.approx(explained["step"]["a"], rel=0.02)  # cells below 0.1 µs are left out
 
 
 @pytest.mark.slow
@@ -123,18 +136,16 @@ def test_perf_rests_after_a_loaders_threads_have_ended(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     if perf.missing():
         pytest.skip("no perf")
-    run = explain(tmp_path, HEAD + EPOCHS, "--threads", "1", "-o", str(tmp_path / "run.jsonl"))
-    assert run.code == 0, run.err
-    assert run.document()["program"]["perf"] < 0.2  # of a core: 0.65 where it polls without pause
-    assert "perf took" in "".join(run.document()["sentences"])
+    explained = document(explain(tmp_path, HEAD + EPOCHS, "--threads", "1", "-o", str(tmp_path / "run.jsonl")))
+    assert explained["program"]["perf"] < 0.2  # of a core: 0.65 where it polls without pause
+    assert "perf took" in "".join(explained["sentences"])
 
 
 @pytest.mark.slow
 def test_its_libraries_and_its_largest_calls_are_witnesses_and_what_it_prints_is_whole(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     told = explain(tmp_path, HEAD + "\nimport itertools\nfor n in itertools.count():\n    once(); print('done', n)\n")
-    assert told.code == 0, told.err[-2000:]
-    names = {one["name"] for one in told.document()["witnesses"]}
+    names = {one["name"] for one in document(told)["witnesses"]}
     assert ("products" in names) == torch.backends.mkl.is_available()
     assert any(name.startswith("net.fc") and name.endswith("gemm") for name in names), names
     numbers = [int(line.partition(" ")[2]) for line in told.err.splitlines() if line.startswith("done ")]
@@ -144,40 +155,7 @@ def test_its_libraries_and_its_largest_calls_are_witnesses_and_what_it_prints_is
 @pytest.mark.slow
 def test_a_script_that_fails_is_told_from_what_was_seen(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    told = explain(tmp_path, FAILS, seconds="60s")
-    assert told.code == 0 and "ZeroDivisionError" in told.document()["ended"], told.err
-
-
-@pytest.mark.slow
-def test_a_script_that_hardly_begins_is_one_line(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
-    told = explain(tmp_path, SHORT)
-    assert told.code == 1 and "it ended" in told.line and "Traceback" not in told.err, told.err
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("text", "code", "line"),
-    [
-        (
-            "\nwith torch.profiler.profile():\n    while True: once()\n",
-            2,
-            "no step within 15 s: its own torch.profiler.profile is on: run it without",
-        ),
-        (
-            "\nimport time; began = time.time()\nwhile True:\n    while time.time() < began + 1.6: once()\n"
-            "    with torch.profiler.profile(): once()\n",
-            1,
-            "its own torch.profiler.profile starts in the midst of its steps",
-        ),
-        ("\nfor _ in range(30): once()\n", 1, "let it run for longer, more epochs"),
-        ("\nwhile True: print(1)\n", 2, "no step within 15 s: no optimizer has stepped and no module was called"),
-    ],
-)
-def test_what_cannot_be_watched_is_one_line(text: str, code: int, line: str, tmp_path: Path) -> None:
-    pytest.importorskip("torch")
-    told = explain(tmp_path, HEAD + text, "--wait", "15s")
-    assert told.code == code and line in told.line and "Traceback" not in told.err, told.err[-2000:]
+    assert "ZeroDivisionError" in document(explain(tmp_path, FAILS, seconds="60s"))["ended"]
 
 
 @pytest.mark.parametrize(
@@ -186,24 +164,22 @@ def test_what_cannot_be_watched_is_one_line(text: str, code: int, line: str, tmp
 def test_a_step_that_is_not_there_is_a_usage_error(text: str, step: str, tmp_path: Path) -> None:
     (tmp_path / "lib.py").write_text("A = 5\n")
     told = explain(tmp_path, text, "--step", step)
-    assert told.code == 2 and told.line.startswith(f"macro explain: --step {step}: ") and not told.out, told.err
+    assert told.code == 2 and last(told).startswith(f"macro explain: --step {step}: ") and not told.out, told.err
 
 
 @pytest.mark.slow
 def test_a_script_that_is_killed_is_told_from_what_was_seen(tmp_path: Path) -> None:
     kept = tmp_path / "run.kg"
     dies = "import os\n" + MARKED + f"    if os.path.exists({str(kept)!r}): os.kill(os.getpid(), 9)\n"
-    told = explain(tmp_path, dies, "-o", str(kept.with_suffix(".jsonl")), seconds="60s")
-    assert told.code == 0 and told.document()["ended"].endswith(
-        "its process died of SIGKILL, as where memory runs out"
-    ), told.err
+    explained = document(explain(tmp_path, dies, "-o", str(kept.with_suffix(".jsonl")), seconds="60s"))
+    assert explained["ended"].endswith("its process died of SIGKILL, as where memory runs out")
 
 
 def test_a_recording_that_is_there_is_not_written_over(tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     (tmp_path / "run.kg").write_text("mine")
     told = explain(tmp_path / "own", MARKED, "-o", str(tmp_path / "run.jsonl"))
-    assert told.code == 2 and "there is something in it already" in told.line
+    assert told.code == 2 and "there is something in it already" in last(told)
     assert (tmp_path / "run.kg").read_text() == "mine" and not (tmp_path / "run.jsonl").exists()
 
 
@@ -216,7 +192,7 @@ def test_a_script_that_fails_leaves_no_run_file(tmp_path: Path) -> None:
 def test_without_perf_and_torch_nothing_can_be_told(tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     told = explain(tmp_path / "own", MARKED)
-    assert told.code != 0 and "so that perf alone can tell: perf is not here" in told.line, told.err
+    assert told.code != 0 and "so that perf alone can tell: perf is not here" in last(told), told.err
 
 
 @pytest.mark.slow
@@ -224,8 +200,7 @@ def test_without_perf_and_torch_nothing_can_be_told(tmp_path: Path) -> None:
 def test_without_perf_there_are_rows(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     (tmp_path / "own").mkdir()
-    told = explain(tmp_path / "own", HEAD + FOREVER)
-    assert told.code == 0 and "net.fc1 forward" in rows(told.document()), told.err
+    assert "net.fc1 forward" in rows(document(explain(tmp_path / "own", HEAD + FOREVER)))
 
 
 @pytest.mark.slow
@@ -234,11 +209,10 @@ def test_an_interrupt_keeps_what_was_seen(sent: signal.Signals, tmp_path: Path) 
     pytest.importorskip("torch")
     (tmp_path / "train.py").write_text(HEAD + FOREVER)
     words = [sys.executable, "-m", "macro", "explain", str(tmp_path / "train.py"), "--budget", "100s", "-o"]
-    environment = {**os.environ, processes.MARK: str(tmp_path), "KERNELGAP_STATE": str(tmp_path.parent / "state")}
     with subprocess.Popen(
         [*words, str(tmp_path / "run.jsonl")],
         cwd=ROOT,
-        env=environment,
+        env=marked(tmp_path),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
@@ -252,10 +226,10 @@ def test_an_interrupt_keeps_what_was_seen(sent: signal.Signals, tmp_path: Path) 
         command.communicate(timeout=120)
     assert command.returncode == 128 + sent and not processes.left(tmp_path)
     assert (tmp_path / "run.kg").exists()
-    assert explained(tmp_path / "run.kg")["ended"] == "interrupted"
+    assert again(tmp_path / "run.kg")["ended"] == "interrupted"
 
 
-def explained(path: Path, *more: Path) -> dict[str, Any]:
+def again(path: Path, *more: Path) -> dict[str, Any]:
     words: Sequence[str] = [sys.executable, "-m", "macro", "explain", *map(str, (path, *more)), "-q", "--json", "-"]
     found: dict[str, Any] = json.loads(
         subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout
@@ -275,9 +249,9 @@ def test_recordings_are_explained_again_and_compared(tmp_path: Path) -> None:
             folder, text.replace("    def forward", many + "    def forward"), "-o", str(tmp_path / f"{name}.jsonl")
         )
         assert told.code == 0, told.err
-    one = explained(tmp_path / "a.kg")
+    one = again(tmp_path / "a.kg")
     assert one["step"].keys() == {"a"} and "net.fc2 forward" in rows(one)
-    both = explained(tmp_path / "b.kg", tmp_path / "a.kg")
+    both = again(tmp_path / "b.kg", tmp_path / "a.kg")
     assert both["step"].keys() == {"a", "b"} and both["gap"] > 0
     largest = max((cell for cell in both["cells"]), key=lambda cell: cell["a"] - cell["b"])
     assert largest["row"].startswith("net.fc2") and largest["phase"] in ("forward", "backward")

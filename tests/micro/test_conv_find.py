@@ -19,8 +19,8 @@ from micro.planning.benchmark import Request
 from micro.planning.contest import Contest
 from micro.planning.options import request
 from micro.planning.request import planned
+from tests.build import contested, layer, ranked, run
 from tests.micro.plans import contests
-from tests.micro.runs import contest, contested, result, run
 
 LAYER = Conv(16, 64, 27, 27, 64, 3, 3, pad=1)
 ASKED = Request("conv", {}, ("torch",), (Setting(),), frozenset())
@@ -48,7 +48,7 @@ def test_the_fastest_is_measured_again_with_the_default_against_it() -> None:
 
 
 def again(problem: Conv, best: str, after: float, default: float, half: float = 0.01) -> object:
-    return contest("regret", result(problem, best, 1e-3 * after), result(problem, "torch", 1e-3 * default), half=half)
+    return ranked("regret", layer(problem, best, 1e-3 * after), layer(problem, "torch", 1e-3 * default), half=half)
 
 
 def test_what_is_said_is_the_ratio_of_the_fresh_rounds_and_when_a_search_pays() -> None:
@@ -136,26 +136,26 @@ def test_several_limits_are_this_question_s_alone() -> None:
 
 
 EVERY = (
-    result(LAYER, "torch", 10e-3, held=24 * MIB),
-    result(LAYER, "direct", 12e-3),
-    result(LAYER, "im2col", 9e-3, held=MIB),
-    result(LAYER, "winograd-4x3", 5e-3, held=8 * MIB),
-    result(LAYER, "onednn-winograd", 4.97e-3, held=40 * MIB),  # less than its margin
-    result(LAYER, "fft-scipy", 30e-3, held=285 * MIB),
-    result(LAYER, "gemm-1x1", 12.5e-3),
+    layer(LAYER, "torch", 10e-3, held=24 * MIB),
+    layer(LAYER, "direct", 12e-3),
+    layer(LAYER, "im2col", 9e-3, held=MIB),
+    layer(LAYER, "winograd-4x3", 5e-3, held=8 * MIB),
+    layer(LAYER, "onednn-winograd", 4.97e-3, held=40 * MIB),  # less than its margin
+    layer(LAYER, "fft-scipy", 30e-3, held=285 * MIB),
+    layer(LAYER, "gemm-1x1", 12.5e-3),
 )
 
 
 def test_what_nothing_beats() -> None:
-    assert [x.variant for x in frontier(contest("pareto", *EVERY))] == ["direct", "im2col", "winograd-4x3"]
+    assert [x.variant for x in frontier(ranked("pareto", *EVERY))] == ["direct", "im2col", "winograd-4x3"]
     faster = replace(EVERY[4], seconds=replace(EVERY[4].seconds, median=4.9e-3))  # type: ignore[type-var]
-    assert frontier(contest("pareto", *EVERY[:4], faster))[-1].variant == "onednn-winograd"
-    assert [x.variant for x in frontier(contest("pareto", *EVERY[1:2]))] == ["direct"]
+    assert frontier(ranked("pareto", *EVERY[:4], faster))[-1].variant == "onednn-winograd"
+    assert [x.variant for x in frontier(ranked("pareto", *EVERY[1:2]))] == ["direct"]
 
 
 def test_each_step_is_measured_again_against_the_one_before() -> None:
-    (one,) = conv_find.refine_pareto(ASKED, run(contest("pareto", *EVERY), contest("find", *EVERY)))
+    (one,) = conv_find.refine_pareto(ASKED, run(ranked("pareto", *EVERY), ranked("find", *EVERY)))
     assert one.name == f"steps/{LAYER.name}"
     assert [case.variant for case in one.cases] == ["direct", "im2col", "winograd-4x3"]
     assert one.comparisons == ((0, 1), (1, 2))
-    assert conv_find.refine_pareto(ASKED, run(contest("pareto", *EVERY[1:2]))) == []
+    assert conv_find.refine_pareto(ASKED, run(ranked("pareto", *EVERY[1:2]))) == []

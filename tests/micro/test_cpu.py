@@ -21,8 +21,8 @@ from micro.planning.repeat import Repeat
 from micro.worker.check import check
 from micro.worker.process import Workers
 from reports.record import Comparison, Result, Run, Seconds
+from tests import build
 from tests.micro.plans import contests
-from tests.reports import made
 
 
 @pytest.fixture(autouse=True)
@@ -118,13 +118,13 @@ def plan(line: str, name: str = "cpu") -> tuple[Contest, ...]:
 def result(name: str, seconds: float, **more: Any) -> Result:
     case = parse(name)
     timed = replace(
-        made.case(1, variant=case.variant), name=name, op=case.problem.op, seconds=Seconds(seconds, None, None, 0.95)
+        build.case(1, variant=case.variant), name=name, op=case.problem.op, seconds=Seconds(seconds, None, None, 0.95)
     )
     return replace(timed, threads=case.setting.threads, samples=tuple([seconds] * 10), **more)
 
 
 def compared(a: Result, b: Result, ratio: float) -> Comparison:
-    return made.compared(b, a, ratio, low=0.99 * ratio, high=1.01 * ratio)
+    return build.compared(b, a, ratio, low=0.99 * ratio, high=1.01 * ratio)
 
 
 CUBE = "gemm/m:64/n:64/k:64/variant:blocked"
@@ -133,8 +133,8 @@ CUBE = "gemm/m:64/n:64/k:64/variant:blocked"
 def measured(word: str, question: str, seconds: dict[str, float], pairs: list[tuple[str, str]]) -> Run:
     cases = {key: result(f"{CUBE}/{key}", value) for key, value in seconds.items()}
     found = tuple(compared(cases[a], cases[b], seconds[b] / seconds[a]) for a, b in pairs)
-    contest = made.contest(1)
-    return made.run(
+    contest = build.transposed(1)
+    return build.run(
         replace(contest, contest=f"{word}/{CUBE}", question=question, results=tuple(cases.values()), comparisons=found)
     )
 
@@ -147,7 +147,7 @@ def test_the_grid_says_what_each_brings_and_what_was_verified() -> None:
     first, *others = CORNERS
     run = measured("grid", "product 64³: what?", CORNERS, [(first, x) for x in others])
     observed = [replace(x, isa=parse(x.name).setting.isa, isa_observed="avx2") for x in run.results]
-    run = made.run(replace(run.contests[0], results=tuple(observed)))
+    run = build.run(replace(run.contests[0], results=tuple(observed)))
     gain, sets = answers.grid(run)
     assert gain.startswith("product 64³, blocked, times as fast as AVX2 on one thread: AVX-512 alone 2.00")
     assert "; " not in gain and "2 threads alone 2.00" in gain and "both 2.67" in gain

@@ -13,13 +13,15 @@ import pytest
 
 from reports import formats, store
 from reports.__main__ import main
-from reports.record import FORMAT, Comparison, Contest, Environment, Note, Result, Run, Seconds
+from reports.record import FORMAT, Note, Result, Run, Seconds
+from tests import build
 from tests.conftest import Ran
 
 SMALL = Path(__file__).with_name("transpose.jsonl")
 
-ENVIRONMENT = Environment("0123", {"cores": 2, "device": {"model": "µ"}}, {"load": [0.5, 1.0]}, "python -m x", "now")
-PLANNED = Result("gemm/m:8", "c", "measured", "gemm", {"m": 8, "trans": "nt", "beta": 0.0}, "v", "cpu", 1, "planned")
+FACTS = {"cores": 2, "device": {"model": "µ"}}
+ENVIRONMENT = build.environment(digest="0123", facts=FACTS, state={"load": [0.5, 1.0]}, command="python -m x")
+PLANNED = build.result("gemm/m:8", problem={"m": 8, "trans": "nt", "beta": 0.0}, status="planned")
 OK = replace(
     PLANNED,
     name="gemm/m:9",
@@ -39,10 +41,9 @@ OK = replace(
     percent_of_ceiling=50.0,
 )
 WRONG = replace(PLANNED, name="gemm/m:10", status="wrong", reason="answers zeros")
-COMPARISON = Comparison(
-    "c", "variant", "gemm/m:8", "gemm/m:9", 1.5, None, 2.0, 0.95, "slower", None, 0.01, 0.01, notes=("n",)
-)
-CONTEST = Contest("c", "which?", "variant", (PLANNED, OK, WRONG), (COMPARISON,), {"measuring": 1.0, "setup": 2.0})
+COMPARISON = build.comparison("gemm/m:8", "gemm/m:9", low=None, high=2.0, notes=("n",))
+SPENT = {"measuring": 1.0, "setup": 2.0}
+CONTEST = build.contest(PLANNED, OK, WRONG, question="which?", comparisons=(COMPARISON,), seconds=SPENT)
 NOTE = Note("answer", {"sentences": ["It does."]})
 RUN = Run(ENVIRONMENT, (CONTEST, replace(CONTEST, contest="d")), (NOTE,))
 
@@ -87,11 +88,11 @@ def written(path: Path) -> Path:
     return path
 
 
-def damaged(whole: bytes, how: str) -> bytes:
-    """A run file as it should not be."""
+def _damages(whole: bytes) -> tuple[dict[str, bytes], dict[str, bytes]]:
+    """Return a run file as it should not be: ways in which it is refused, and those that cost a line."""
     head, first, *rest = whole.splitlines(keepends=True)
     changed = json.loads(head)
-    return {
+    refused = {
         "empty": b"",
         "one empty line": b"\n",
         "junk": b"\x00\x93NUMPY\xff\xfe" * 20,
@@ -101,39 +102,25 @@ def damaged(whole: bytes, how: str) -> bytes:
         "another kind first": first + head,
         "head cut short": head[:20],
         "head lacks its digest": json.dumps({"kind": "environment"}).encode(),
+        "future format": json.dumps(changed | {"format": FORMAT + 1}).encode() + b"\n" + first,
+        "format is a word": json.dumps(changed | {"format": "two"}).encode() + b"\n" + first,
+        "format is null": json.dumps(changed | {"format": None}).encode() + b"\n" + first,
+    }
+    passed_over = {
         "middle line cut short": b"".join((head, first[:50] + b"\n", *rest)),
         "middle line not UTF-8": b"".join((head, b'{"kind": "\xff"}\n', *rest)),
         "a result without a name": head + first.replace(b'"name":', b'"nam":'),
         "an ok result without a time": head + first.replace(b'"status":"planned"', b'"status":"ok"'),
         "a status nobody knows": head + first.replace(b'"planned"', b'"fine"'),
-        "future format": json.dumps(changed | {"format": FORMAT + 1}).encode() + b"\n" + first,
-        "format is a word": json.dumps(changed | {"format": "two"}).encode() + b"\n" + first,
-        "format is null": json.dumps(changed | {"format": None}).encode() + b"\n" + first,
         "a line that is a list": b"".join((head, b"[1]\n", first)),
         "a line that is a number": b"".join((head, b"5\n", first)),
-    }[how]
+    }
+    return refused, passed_over
 
 
-REFUSED = (
-    "empty",
-    "one empty line",
-    "junk",
-    "text",
-    "a number",
-    "a list",
-    "another kind first",
-    "head cut short",
-    "head lacks its digest",
-    "future format",
-    "format is a word",
-    "format is null",
-)
-PASSED_OVER = (
-    "middle line cut short",
-    "middle line not UTF-8",
-    "a result without a name",
-    "an ok result without a time",
-    "a status nobody knows",
-    "a line that is a list",
-    "a line that is a number",
-)
+REFUSED, PASSED_OVER = map(tuple, _damages(b"{}\n{}\n"))
+
+
+def damaged(whole: bytes, how: str) -> bytes:
+    refused, passed_over = _damages(whole)
+    return (refused | passed_over)[how]

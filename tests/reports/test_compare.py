@@ -18,45 +18,35 @@ from micro import ab
 from micro.gemm import BENCHMARK
 from micro.planning.options import Options, request
 from reports import again, compare, formats
-from reports.record import Comparison, Contest, Environment, Result, Run, Seconds
+from reports.record import Comparison, Result, Run
+from tests import build
 
 CASE = "gemm/m:8/n:8/k:8/variant:openblas/threads:1"
 PROBLEM = {"m": 8, "n": 8, "k": 8}
-ENVIRONMENT = Environment("0", {"device": {"model": "x"}, "cores": 2}, {}, "python -m micro.gemm", "monday")
+FACTS = {"device": {"model": "x"}, "cores": 2}
+ENVIRONMENT = build.environment(facts=FACTS, command="python -m micro.gemm", started="monday")
 FIVE = (1.00e-6, 1.01e-6, 0.99e-6, 1.005e-6, 0.995e-6)  # seconds of five processes, ±1 %
 
 
 def result(seconds: Sequence[float], name: str = CASE, contest: str = "c", **more: Any) -> Result:
     """A case with three samples from each process, around the process's own time, one of them far off."""
     samples = [x * wobble for i, x in enumerate(seconds) for wobble in (0.98, 1.0, 1.5 + i % 2)]
-    timed = Seconds(float(np.median(samples)), None, None, 0.95) if samples else None
-    told: dict[str, Any] = {"canary": {"fma/isa:avx2": [2e-5, 2e-5, 9e-5]}} | more
-    return Result(
-        name,
-        contest,
-        "measured",
-        "gemm",
-        PROBLEM,
-        "openblas",
-        "cpu",
-        1,
-        told.pop("status", "ok"),
-        seconds=timed,
-        samples=tuple(samples),
-        processes=tuple(p for p in range(len(seconds)) for _ in range(3)),
-        **told,
-    )
+    fields = {
+        "contest": contest,
+        "problem": PROBLEM,
+        "seconds": build.spread(float(np.median(samples))) if samples else None,
+        "samples": tuple(samples),
+        "processes": tuple(p for p in range(len(seconds)) for _ in range(3)),
+        "canary": {"fma/isa:avx2": [2e-5, 2e-5, 9e-5]},
+    }
+    return build.result(name, **fields | more)
 
 
 def run(*results: Result, **facts: Any) -> Run:
     environment = replace(ENVIRONMENT, facts=ENVIRONMENT.facts | facts)
-    contests = dict.fromkeys(one.contest for one in results)
-    return Run(
-        environment,
-        tuple(
-            Contest(name, "?", "variant", tuple(one for one in results if one.contest == name), ()) for name in contests
-        ),
-    )
+    names = dict.fromkeys(one.contest for one in results)
+    contests = (build.contest(*(one for one in results if one.contest == name)) for name in names)
+    return build.run(*contests, environment=environment)
 
 
 def slower(share: float) -> tuple[float, ...]:
@@ -90,7 +80,7 @@ def said(both: Run) -> str:
 )
 def test_what_differs_between_two_environments(first: Any, second: Any, told: tuple[str, ...]) -> None:
     """Nested facts by their path, missing ones as none, in the order of the first and then of the second."""
-    one, other = (Environment("0", facts, {}, "", "") for facts in (first, second))
+    one, other = (build.environment(facts=facts) for facts in (first, second))
     assert compare.environments(one, other) == told
 
 

@@ -16,8 +16,9 @@ from matplotlib.figure import Figure
 from reports import figures, store
 from reports.figures import _groups, _style, _sweep, rate, ratio, samples
 from reports.record import Contest, Run
+from tests.build import FMA, case, compared, contest, convolution, run, transposed
 from tests.conftest import Ran
-from tests.reports.made import FMA, SWEEP, case, compared, contest, convolution, readable, run, words
+from tests.reports.pictures import SWEEP, readable, words
 
 HOSTILE = ("/home/ü/my $k$_1.py:漢字", "_x%2F\n$\\frac{", "x" * 150, "😀", "<b>&amp;")
 
@@ -29,25 +30,8 @@ def test_the_folder_is_the_registry() -> None:
 
 
 def test_a_run_on_the_fake_device_makes_pictures(gemm: Callable[..., Ran], tmp_path: Path) -> None:
-    gemm(
-        "--m",
-        "8,16,32",
-        "--n",
-        "8",
-        "--k",
-        "8",
-        "--trans",
-        "nn,nt",
-        "--vary",
-        "trans",
-        "--variant",
-        "openblas,numpy",
-        "--device",
-        "fake",
-        "-q",
-        "-o",
-        str(tmp_path / "run"),
-    )
+    words = "--m 8,16,32 --n 8 --k 8 --trans nn,nt --vary trans --variant openblas,numpy --device fake -q -o"
+    gemm(*words.split(), str(tmp_path / "run"))
     paths = figures.draw(store.read(tmp_path / "run"), tmp_path / "a" / "b", "stem")
     assert [x.name for x in paths] == ["stem-rate-trans.png", "stem-ratio-trans.png", "stem-samples.png"]
     assert {x.parent for x in paths} == {tmp_path / "a" / "b"}
@@ -59,7 +43,7 @@ def test_a_run_on_the_fake_device_makes_pictures(gemm: Callable[..., Ran], tmp_p
 
 
 def test_without_a_stem_names_begin_with_the_kind(tmp_path: Path) -> None:
-    names = {x.name for x in figures.draw(run(contest(8)), tmp_path)}
+    names = {x.name for x in figures.draw(run(transposed(8)), tmp_path)}
     assert names == {"rate-nn-nt.png", "ratio-nn-nt.png", "samples.png"}
 
 
@@ -69,9 +53,9 @@ def test_what_is_not_in_the_run_is_not_drawn(tmp_path: Path) -> None:
     none = compared(checked, checked, None)
     for shown, names in (
         (run(), set()),
-        (run(Contest("c", "?", "trans", (), ())), set()),
-        (run(Contest("c", "?", "trans", (checked,), (none,))), set()),
-        (run(Contest("c", "?", "trans", (lone,), ())), {"rate-c.png", "samples.png"}),
+        (run(contest(differs="trans")), set()),
+        (run(contest(checked, comparisons=(none,))), set()),
+        (run(contest(lone, differs="trans")), {"rate-c.png", "samples.png"}),
         (run(Contest("c", "?", "trans", (replace(lone, samples=()),), ())), {"rate-c.png"}),
     ):
         assert {x.name for x in figures.draw(shown, tmp_path)} == names
@@ -81,7 +65,7 @@ def test_pictures_leave_the_rest_of_the_process_alone(tmp_path: Path) -> None:
     code = (
         "import sys\nfrom pathlib import Path\nfrom reports import figures\n"
         "assert 'matplotlib' not in sys.modules and figures.kinds()\n"
-        "from tests.reports.made import SWEEP\nimport matplotlib\n"
+        "from tests.reports.pictures import SWEEP\nimport matplotlib\n"
         "matplotlib.rcParams['axes.facecolor'] = before = 'red'\n"
         "figures.draw(SWEEP, Path(sys.argv[1]))\n"
         "assert 'matplotlib.pyplot' not in sys.modules\n"
@@ -132,18 +116,18 @@ SEVERAL, MANY = (
     for counts in ((3, 4), (1, 2, 4, 8, 16, 32))
 )
 LAYOUTS = {
-    "threads": run(Contest("c", "what do threads bring?", "threads", (*SEVERAL, FMA), ())),
-    "many threads": run(Contest("c", "what do threads bring?", "threads", (*MANY, FMA), ())),
-    "a long question": run(replace(contest(8), question="is this slower than that? " * 9)),
-    "a question of one line": run(replace(contest(8), question="is this slower than that? " * 4)),
+    "threads": run(contest(*SEVERAL, FMA, question="what do threads bring?", differs="threads")),
+    "many threads": run(contest(*MANY, FMA, question="what do threads bring?", differs="threads")),
+    "a long question": run(replace(transposed(8), question="is this slower than that? " * 9)),
+    "a question of one line": run(replace(transposed(8), question="is this slower than that? " * 4)),
     "lines": SWEEP,
-    "rows": run(*(contest(8, f"v{i}") for i in range(7))),
-    "one": run(contest(8)),
-    "no end": run(*(contest(m, low=None) for m in (1, 8, 64))),
+    "rows": run(*(transposed(8, f"v{i}") for i in range(7))),
+    "one": run(transposed(8)),
+    "no end": run(*(transposed(m, low=None) for m in (1, 8, 64))),
     "hostile lines": rename(SWEEP, HOSTILE),
-    "hostile rows": rename(run(*(contest(8) for _ in HOSTILE)), HOSTILE),
-    "large ratios": run(*(contest(8, f"v{i}", value=10.0**i) for i in range(7))),
-    "many sizes": run(*(contest(m) for m in (1, 2, 3, 5, 1000, 1001, 1100, 1300, 1_000_000))),
+    "hostile rows": rename(run(*(transposed(8) for _ in HOSTILE)), HOSTILE),
+    "large ratios": run(*(transposed(8, f"v{i}", value=10.0**i) for i in range(7))),
+    "many sizes": run(*(transposed(m) for m in (1, 2, 3, 5, 1000, 1001, 1100, 1300, 1_000_000))),
 }
 
 
@@ -156,16 +140,16 @@ def test_no_text_is_cut_or_touches_another(name: str) -> None:
 
 def test_no_text_is_taken_for_a_formula() -> None:
     assert _style.shown("a $x$ \n漢\x00") == "a \\$x\\$  □ "
-    (figure,) = (made for _, made in ratio.draw(rename(run(contest(8)), ("$\\frac{1}$",))))
+    (figure,) = (made for _, made in ratio.draw(rename(run(transposed(8)), ("$\\frac{1}$",))))
     assert "\\$\\frac{1}\\$" in words(figure)
 
 
 def test_a_variant_has_one_color_in_all_pictures() -> None:
     names = [f"v{i}" for i in range(30)]
-    shown = run(*(contest(8, name) for name in names))
+    shown = run(*(transposed(8, name) for name in names))
     looks = _style.looks(shown)
     assert len({looks[name] for name in names}) == len(names)
-    assert _style.looks(SWEEP)["mkl"] == _style.looks(run(contest(8, "mkl")))["mkl"]
+    assert _style.looks(SWEEP)["mkl"] == _style.looks(run(transposed(8, "mkl")))["mkl"]
     for figure in every(SWEEP):
         colors = {to_hex(line.get_color()) for axes in figure.axes for line in axes.lines}
         assert {_style.looks(SWEEP)[name].color.lower() for name in ("openblas", "mkl")} <= colors
@@ -205,7 +189,7 @@ def test_the_field_that_makes_lines(cases: list[dict[str, Any]], field: str | No
     ],
 )
 def test_one_question_for_all(questions: list[str], told: str) -> None:
-    made = [replace(contest(8, v), question=q) for q, v in zip(questions, ("openblas", "mkl"), strict=False)]
+    made = [replace(transposed(8, v), question=q) for q, v in zip(questions, ("openblas", "mkl"), strict=False)]
     (group,) = _groups.groups(run(*made))
     assert group.question == told
 

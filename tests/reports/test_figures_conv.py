@@ -11,9 +11,8 @@ from reports import record
 from reports.figures import _axes, regret, roofline
 from reports.figures.regret import PASSES
 from reports.record import Contest
-from tests.micro import runs
-from tests.micro.runs import contested, result
-from tests.reports.made import FMA, convolution, marks, one, readable, run, words
+from tests.build import FMA, contested, convolution, layer, ranked, run
+from tests.reports.pictures import marks, one, readable, words
 
 READ = replace(FMA, name="read", op="stream", problem={"size": 4096}, bytes_per_second=1e9, ceiling="read 4 KiB")
 PEAK = replace(FMA, ceiling="FMA avx2")
@@ -71,15 +70,12 @@ def searched(problem: Conv, value: float) -> list[record.Contest]:
     first = contested("find", problem, {"torch": 10, "direct": 9 if value > 1 else 11})
     if value == 1:
         return [first]
-    return [
-        first,
-        runs.contest("regret", result(problem, "direct", 1e-2), result(problem, "torch", value * 1e-2), half=0.05),
-    ]
+    return [first, ranked("regret", layer(problem, "direct", 1e-2), layer(problem, "torch", value * 1e-2), half=0.05)]
 
 
 def layers(*values: float) -> record.Run:
     passes = [replace(LAYER, direction=name) for name in PASSES]
-    return runs.run(
+    return run(
         *(x for problem, value in zip(passes, values, strict=False) for x in searched(problem, value)),
         *searched(replace(LAYER, c=3, r=11, s=11, stride=4), 3.5),
     )
@@ -105,16 +101,14 @@ def test_a_row_a_layer_and_a_mark_a_pass() -> None:
 
 
 def test_what_was_faster_and_not_measured_again_is_not_drawn() -> None:
-    assert regret.draw(runs.run(searched(LAYER, 1.4)[0])) == []
-    assert regret.draw(runs.run(contested("algorithms", LAYER, {"torch": 10, "direct": 9}))) == []
+    assert regret.draw(run(searched(LAYER, 1.4)[0])) == []
+    assert regret.draw(run(contested("algorithms", LAYER, {"torch": 10, "direct": 9}))) == []
 
 
 @pytest.mark.parametrize("more", [0, 3])
 def test_the_largest_are_shown_and_the_others_told(more: int) -> None:
     every = [replace(LAYER, c=i + 1) for i in range(_axes.MOST + more)]
-    figure = one(
-        regret.draw(runs.run(*(x for i, problem in enumerate(every) for x in searched(problem, 2 - 0.01 * i))))
-    )
+    figure = one(regret.draw(run(*(x for i, problem in enumerate(every) for x in searched(problem, 2 - 0.01 * i)))))
     (axes,) = figure.axes
     assert len(axes.get_yticklabels()) == _axes.MOST
     assert ("3 layers more are left out, none above 1.60." in words(figure)) == bool(more)

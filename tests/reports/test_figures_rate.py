@@ -1,4 +1,4 @@
-"""The picture of rates: ceilings, shares of them, units."""
+"""Pictures of rates, their ceilings, shares and units; and of samples, rejected ones among them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from reports.figures import rate
+from reports.figures import rate, samples
 from reports.record import Contest, Result, Run, Seconds
-from tests.reports.made import FMA, SWEEP, case, contest, convolution, marks, one, readable, run, words
+from tests.build import FMA, case, contest, convolution, run, transposed
+from tests.reports.pictures import SWEEP, marks, one, readable, texts, words
 
 
 def test_rates_over_a_size() -> None:
@@ -34,14 +35,14 @@ def test_where_reading_takes_longer_its_ceiling_is_drawn() -> None:
         )
         return replace(made, results=changed)
 
-    figure = one(rate.draw(run(small(contest(1)), small(contest(8)), contest(64))))
+    figure = one(rate.draw(run(small(transposed(1)), small(transposed(8)), transposed(64))))
     dotted = [x for x in figure.axes[0].lines if x.get_linewidth() == 2.5]
     assert [list(x.get_xdata()) for x in dotted] == [[1, 8]]
     assert list(dotted[0].get_ydata()) == pytest.approx([2.5e9, 2.5e9])
 
 
 def test_a_row_for_each_case() -> None:
-    doubted = contest(8)
+    doubted = transposed(8)
     results = (doubted.results[0], replace(doubted.results[1], status="contended"), FMA)
     figure = one(rate.draw(run(replace(doubted, results=results))))
     (axes,) = figure.axes
@@ -53,7 +54,7 @@ def test_a_row_for_each_case() -> None:
 
 
 def test_small_rates_beside_large_ones_are_on_a_logarithmic_axis() -> None:
-    made = contest(8)
+    made = transposed(8)
     tiny = replace(made.results[1], flops_per_second=2e7, bytes_per_second=1e7)
     figure = one(rate.draw(run(replace(made, results=(made.results[0], tiny, FMA)))))
     assert figure.axes[0].get_xscale() == "log"
@@ -62,7 +63,7 @@ def test_small_rates_beside_large_ones_are_on_a_logarithmic_axis() -> None:
 
 def test_traffic_is_counted_in_bytes() -> None:
     read = case(8, flops_per_second=0.0, bytes_per_second=3e10, percent_of_ceiling=None, ceiling=None)
-    figure = one(rate.draw(run(Contest("c", "how fast?", "kind", (read,), ()))))
+    figure = one(rate.draw(run(contest(read, question="how fast?", differs="kind"))))
     told = words(figure)
     assert "30.0 GB/s" in told and "FLOP" not in told and "ceiling" not in told
 
@@ -70,14 +71,14 @@ def test_traffic_is_counted_in_bytes() -> None:
 def test_peaks_of_tensor_cores() -> None:
     problem = {"dtype": "bf16", "unit": "wgmma", "steps": 4096, "processors": 132}
     cores = replace(FMA, op="mma", problem=problem, flops_per_second=8e9, ceiling="tensor cores bf16, wgmma")
-    told = words(one(rate.draw(run(Contest("c", "?", "m", (case(1), case(2), cores), ())))))
+    told = words(one(rate.draw(run(contest(case(1), case(2), cores, differs="m")))))
     assert "tensor cores bf16, wgmma: 8.00 GFLOP/s" in told and "FMA" not in told.partition("tensor")[0]
 
 
 def test_peaks_of_several_threads() -> None:
     shares = {1: 40.0, 2: 20.0}
     two = tuple(case(8, threads=t, name=f"t{t}", percent_of_ceiling=share) for t, share in shares.items())
-    told = words(one(rate.draw(run(Contest("c", "?", "threads", (*two, FMA), ())))))
+    told = words(one(rate.draw(run(contest(*two, FMA, differs="threads")))))
     assert "FMA avx2: 5.00 GFLOP/s" in told and "FMA avx2, 2 × 1 thread: 10.0 GFLOP/s" in told
     assert "1, 2 threads" in told
 
@@ -88,7 +89,7 @@ def test_a_line_of_several_threads_stands_where_their_ticks_do() -> None:
     two = case(8, threads=2, name="t2", percent_of_ceiling=25.0, ceiling="FMA avx2, 2 threads")
     team = replace(FMA, name="fma2", threads=2, ceiling="FMA avx2, 2 threads", flops_per_second=8.2e9)
     alone = replace(FMA, ceiling="FMA avx2")
-    figure = one_of(Contest("c", "?", "threads", (first, two, alone, team), ()))
+    figure = one_of(contest(first, two, alone, team, differs="threads"))
     (axes,) = figure.axes
     assert "FMA avx2: 5.00 GFLOP/s" in words(figure) and "FMA avx2, 2 threads: 8.20 GFLOP/s" in words(figure)
     assert "×" not in words(figure)
@@ -100,13 +101,13 @@ def test_a_line_of_several_threads_stands_where_their_ticks_do() -> None:
 def test_a_line_that_no_case_is_a_share_of_is_what_was_measured() -> None:
     two = case(8, threads=2, name="t2", percent_of_ceiling=50.0, ceiling="read 4 KiB, 2 threads")
     team = replace(FMA, name="fma2", threads=2, ceiling="FMA avx2, 2 threads", flops_per_second=8.2e9)
-    told = words(one_of(Contest("c", "?", "threads", (two, team), ())))
+    told = words(one_of(contest(two, team, differs="threads")))
     assert "FMA avx2, 2 threads: 8.20 GFLOP/s" in told
 
 
 def test_more_threads_than_cores_are_drawn_as_so_many_times_one() -> None:
     four = case(8, threads=4, name="t4", percent_of_ceiling=None, ceiling=None)
-    told = words(one_of(Contest("c", "?", "threads", (four, replace(FMA, ceiling="FMA avx2")), ())))
+    told = words(one_of(contest(four, replace(FMA, ceiling="FMA avx2"), differs="threads")))
     assert "FMA avx2, 4 × 1 thread: 20.0 GFLOP/s" in told
 
 
@@ -116,19 +117,19 @@ def one_of(made: Contest) -> Any:
 
 def test_of_many_cases_those_near_their_ceiling_are_left_out() -> None:
     cases = tuple(case(8, variant=f"v{i}", percent_of_ceiling=1.0 + i) for i in range(45))
-    figure = one(rate.draw(run(Contest("c", "?", "variant", cases, ()))))
+    figure = one(rate.draw(run(contest(*cases))))
     assert len(figure.axes[0].get_yticklabels()) == 40
     assert "5 more are left out: 41 % to 45 %" in words(figure)
     other = tuple(case(9, variant="v", percent_of_ceiling=1.0, name=f"gemm/m:9/{i}") for i in range(40))
-    figure = one(rate.draw(run(Contest("c", "?", "variant", (*cases[1:], *other), ()))))
+    figure = one(rate.draw(run(contest(*cases[1:], *other))))
     assert {x.get_text() for x in figure.axes[0].get_yticklabels()} == {"v, M = 9"}
     bare = tuple(replace(x, percent_of_ceiling=None) for x in cases)
-    assert "5 more are left out." in words(one(rate.draw(run(Contest("c", "?", "variant", bare, ())))))
+    assert "5 more are left out." in words(one(rate.draw(run(contest(*bare)))))
 
 
 def test_over_threads_the_ceiling_is_a_line_of_its_own() -> None:
     cases = tuple(case(8, threads=t, name=f"t{t}", percent_of_ceiling=40.0 / t) for t in (1, 2, 4))
-    (axes,) = one(rate.draw(run(Contest("c", "?", "threads", (*cases, FMA), ())))).axes
+    (axes,) = one(rate.draw(run(contest(*cases, FMA, differs="threads")))).axes
     (dotted,) = [x for x in axes.lines if x.get_linewidth() == 2.5]
     assert list(dotted.get_xdata()) == [1, 2, 4]
     assert list(dotted.get_ydata()) == pytest.approx([5e9, 1e10, 2e10])
@@ -138,7 +139,7 @@ def test_over_threads_the_ceiling_is_a_line_of_its_own() -> None:
 def test_convolutions_are_drawn_by_what_they_execute() -> None:
     plain = convolution(3, "winograd", 2e-3)
     fast = replace(plain, work={"flops": 4e6, "bytes": 1e6}, flops_per_second=8e9, percent_of_ceiling=40.0)
-    figure = one(rate.draw(run(Contest("c", "which?", "variant", (fast, FMA), ()))))
+    figure = one(rate.draw(run(contest(fast, FMA, question="which?"))))
     (axes,) = figure.axes
     assert axes.get_xlabel() == "GFLOP/s, executed"
     assert "2.00 GFLOP/s" in words(figure) and "40 % of FMA avx2" in words(figure)
@@ -190,3 +191,58 @@ def test_loads_have_no_rate() -> None:
 
     assert rate.draw(run(Contest("latency", "how long?", "page", (loads("chase"),), ()))) == []
     assert rate.draw(run(Contest("latency", "how long?", "page", (loads("stream"),), ())))
+
+
+def test_rejected_samples_are_marked() -> None:
+    lost = replace(case(8), rejected=(2, 5))
+    figure = one(samples.draw(run(contest(lost, differs="trans"))))
+    by_label = {x.get_label(): x for x in figure.axes[0].lines}
+    assert list(by_label["rejected"].get_xdata()) == [2, 5]
+    assert by_label["rejected"].get_marker() == "x"
+    assert list(by_label["accepted"].get_xdata()) == [0, 1, 3, 4, 6, 7, 8, 9]
+    assert list(by_label["median"].get_ydata()) == [8e-6, 8e-6]
+    assert "rejected" in words(figure) and "rejected" not in words(one(samples.draw(run(transposed(8)))))
+
+
+def test_a_rejected_sample_does_not_squeeze_the_others() -> None:
+    far = tuple(8e-3 if i == 5 else 8e-6 * (1 + i / 100) for i in range(10))
+    lost = replace(case(8), samples=far, rejected=(5,))
+    axes = one(samples.draw(run(contest(lost, differs="trans")))).axes[0]
+    top = axes.get_ylim()[1]
+    assert top < 2 * 8e-6
+    by_label = {x.get_label(): x for x in axes.lines}
+    assert list(by_label["rejected"].get_ydata()) == [top]
+
+
+def test_cases_of_a_contest_share_the_axis_of_time() -> None:
+    made = transposed(8)
+    slower = replace(made.results[1], samples=(9e-6,) * 10)
+    figure = one(samples.draw(run(replace(made, results=(made.results[0], slower)))))
+    assert [x.get_title(loc="left") for x in figure.axes] == ["nn: 8.00 µs", "nt: 8.00 µs"]
+    assert len({x.get_ylim() for x in figure.axes}) == 1
+    assert figure.axes[0].get_ylabel() == "µs"
+
+
+@pytest.mark.parametrize("values", [(1e-3,), (1e-3,) * 8, (1e-9, 1.0)])
+@pytest.mark.parametrize("rejected", [(), (0,)])
+def test_few_and_equal_samples(values: tuple[float, ...], rejected: tuple[int, ...]) -> None:
+    few = replace(case(8), samples=values, rounds=(), rejected=rejected)
+    figure = one(samples.draw(run(contest(few, differs="trans"))))
+    assert sum(len(x.get_xdata()) for x in figure.axes[0].lines if x.get_label() != "median") == len(values)
+    assert texts(figure)
+
+
+def test_the_contests_known_least_are_shown_and_the_others_counted() -> None:
+    made = [transposed(m, low=1.5 - m / 100, high=1.5 + m / 100) for m in (1, 2, 3, 4, 5, 6, 7)]
+    unknown = transposed(9, kind="other", low=None, high=None)
+    told = words(one(samples.draw(run(*made, unknown))))
+    assert "6 of 8 contests" in told and "2 are left out: 2 nn-nt" in told
+    assert "m:9/" in told and "m:3/" in told
+    assert "m:1/" not in told and "m:2/" not in told
+
+
+def test_of_a_contest_of_many_cases_the_first_are_shown() -> None:
+    cases = tuple(case(8, variant=f"v{i}") for i in range(11))
+    figure = one(samples.draw(run(contest(*cases))))
+    assert len(figure.axes) == 8
+    assert "3 are left out" in words(figure)

@@ -11,7 +11,8 @@ from matplotlib.colors import to_hex
 from reports import figures
 from reports.figures import _style, ratio
 from reports.record import Contest
-from tests.reports.made import SWEEP, case, compared, contest, convolution, marks, one, readable, run, words
+from tests.build import case, compared, convolution, run, transposed
+from tests.reports.pictures import SWEEP, marks, one, readable, words
 
 
 def test_ratios_over_a_size() -> None:
@@ -37,7 +38,7 @@ def test_values_of_another_size_get_their_own_panel() -> None:
         return replace(made, contest=made.contest + "/k:99", results=results)
 
     for sizes in ((1,), (1, 8)):
-        more = tuple(wide(contest(m, variant)) for m in sizes for variant in ("openblas", "mkl"))
+        more = tuple(wide(transposed(m, variant)) for m in sizes for variant in ("openblas", "mkl"))
         figure = one(ratio.draw(replace(SWEEP, contests=SWEEP.contests + more)))
         assert [x.get_title(loc="left") for x in figure.axes] == ["K = 8", "K = 99"]
         assert len({x.get_ylim() for x in figure.axes}) == 1
@@ -47,7 +48,7 @@ def test_values_of_another_size_get_their_own_panel() -> None:
 
 
 def test_ratios_that_make_no_line_have_rows() -> None:
-    shown = run(contest(8), contest(8, "mkl", value=0.5, verdict="faster"))
+    shown = run(transposed(8), transposed(8, "mkl", value=0.5, verdict="faster"))
     figure = one(ratio.draw(shown))
     (axes,) = figure.axes
     assert [x.get_text() for x in axes.get_yticklabels()] == ["openblas", "mkl"]
@@ -60,13 +61,13 @@ def test_ratios_that_make_no_line_have_rows() -> None:
 
 
 def test_the_margin_is_on_the_axis_however_near_to_1_the_ratio_is() -> None:
-    (axes,) = one(ratio.draw(run(contest(8, value=1.0005, low=1.0004, high=1.0006)))).axes
+    (axes,) = one(ratio.draw(run(transposed(8, value=1.0005, low=1.0004, high=1.0006)))).axes
     low, high = axes.get_xlim()
     assert low < 0.99 and high > 1.01
 
 
 def test_unresolved_is_hollow() -> None:
-    known, not_known = contest(8), contest(8, "mkl", verdict="unresolved")
+    known, not_known = transposed(8), transposed(8, "mkl", verdict="unresolved")
     figure = one(ratio.draw(run(known, not_known)))
     faces = {to_hex(x.get_color()): x.get_markerfacecolor() for x in figure.axes[0].lines if x.get_marker() in "oD"}
     looks = _style.looks(run(known, not_known))
@@ -79,8 +80,8 @@ def test_unresolved_is_hollow() -> None:
 @pytest.mark.parametrize("high", [None, 1.6])
 def test_an_interval_without_end_has_an_arrow(low: float | None, high: float | None) -> None:
     for shown, arrows in (
-        (run(contest(8, low=low, high=high)), "<>"),
-        (run(*(contest(m, low=low, high=high) for m in (1, 8, 64))), "v^"),
+        (run(transposed(8, low=low, high=high)), "<>"),
+        (run(*(transposed(m, low=low, high=high) for m in (1, 8, 64))), "v^"),
     ):
         figure = one(ratio.draw(shown))
         (axes,) = figure.axes
@@ -94,7 +95,7 @@ def test_an_interval_without_end_has_an_arrow(low: float | None, high: float | N
 
 
 def test_an_interval_that_would_press_the_others_flat_leaves_the_picture() -> None:
-    figure = one(ratio.draw(run(contest(8, low=1.4, high=1.6), contest(64, low=0.1, high=20.0))))
+    figure = one(ratio.draw(run(transposed(8, low=1.4, high=1.6), transposed(64, low=0.1, high=20.0))))
     (axes,) = figure.axes
     assert marks(axes, "<") and marks(axes, ">")
     assert axes.get_xlim()[1] < 3.0
@@ -102,9 +103,9 @@ def test_an_interval_that_would_press_the_others_flat_leaves_the_picture() -> No
 
 def test_margins_work_and_what_has_no_ratio_are_told() -> None:
     shown = run(
-        contest(8, work_ratio=2.0),
-        contest(8, "mkl", margin=0.04),
-        contest(8, "torch", value=None, verdict="not comparable", reason="torch crashes"),
+        transposed(8, work_ratio=2.0),
+        transposed(8, "mkl", margin=0.04),
+        transposed(8, "torch", value=None, verdict="not comparable", reason="torch crashes"),
     )
     figure = one(ratio.draw(shown))
     told = words(figure)
@@ -116,12 +117,12 @@ def test_margins_work_and_what_has_no_ratio_are_told() -> None:
 
 
 def test_of_many_ratios_those_near_to_1_are_left_out() -> None:
-    shown = run(*(contest(8, f"v{i}", value=1 + i / 100) for i in range(50)))
+    shown = run(*(transposed(8, f"v{i}", value=1 + i / 100) for i in range(50)))
     figure = one(ratio.draw(shown))
     labels = [x.get_text() for x in figure.axes[0].get_yticklabels()]
     assert labels == [f"v{i}" for i in range(10, 50)]
     assert "10 more are left out, all within 9 %" in words(figure)
-    shown = run(contest(9, "v0", value=1.0), *(contest(8, f"v{i}", value=2.0) for i in range(40)))
+    shown = run(transposed(9, "v0", value=1.0), *(transposed(8, f"v{i}", value=2.0) for i in range(40)))
     (axes,) = one(ratio.draw(shown)).axes
     assert axes.get_yticklabels()[0].get_text() == "v0, M = 8"
 
@@ -129,7 +130,7 @@ def test_of_many_ratios_those_near_to_1_are_left_out() -> None:
 @pytest.mark.slow
 def test_each_kind_of_contest_has_its_picture(tmp_path: Path) -> None:
     kinds = ("nn-nt", "ä b", "a/../../b", "+5 %", "", "x" * 300, "x" * 299 + "y", "a b", "a?b")
-    shown = run(*(contest(8, kind=kind) for kind in kinds))
+    shown = run(*(transposed(8, kind=kind) for kind in kinds))
     paths = figures.draw(shown, tmp_path, "s")
     assert len(set(paths)) == 2 * len(kinds) + 1
     assert set(tmp_path.iterdir()) == set(paths)

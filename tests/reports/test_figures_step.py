@@ -16,8 +16,8 @@ from reports.explanation import Breakdown
 from reports.figures import _style
 from reports.figures import step as pictures
 from reports.record import Run
-from tests.reports.made import one, readable, words
-from tests.reports.made_step import FOUND, found, module, noted, share
+from tests.explanations import BREAKDOWN, breakdown, module, noted, share
+from tests.reports.pictures import one, readable, words
 
 HOSTILE = "/home/ü/my $k$_1.py:漢字 " + "x" * 150
 
@@ -41,14 +41,14 @@ def test_without_a_step_there_is_no_picture() -> None:
 
 
 def test_boxes_lie_inside_the_one_above() -> None:
-    boxes = {box.module.path: box for box in pictures.boxes(FOUND)}
+    boxes = {box.module.path: box for box in pictures.boxes(BREAKDOWN)}
     assert set(boxes) == {"net", "net.a", "net.a.x", "net.b", "net.b.y", "2 smaller ones"}  # net.b.z is under 1 %
     assert boxes["net.b"].start == pytest.approx(0.06) and boxes["net.b.y"].start == pytest.approx(0.06)
     assert [boxes[x].level for x in ("net", "net.a", "net.a.x")] == [0, 1, 2]
 
 
 def test_what_is_drawn_has_the_records_widths() -> None:
-    drawn = bars(tree(FOUND))
+    drawn = bars(tree(BREAKDOWN))
     assert drawn == [
         (0, 0.0, 0.1),
         (1, 0.0, pytest.approx(0.0895)),
@@ -59,11 +59,11 @@ def test_what_is_drawn_has_the_records_widths() -> None:
         (1, pytest.approx(0.0895), pytest.approx(0.0015)),  # both smaller ones
         (1, pytest.approx(0.091), pytest.approx(0.009)),  # the residual
     ]
-    assert sum(width for row, _, width in drawn if row == 1) == pytest.approx(FOUND.step["a"])
+    assert sum(width for row, _, width in drawn if row == 1) == pytest.approx(BREAKDOWN.step["a"])
 
 
 def test_boxes_have_the_color_of_their_kind_and_the_key_names_it() -> None:
-    figure = one(pictures.draw(noted(FOUND)))
+    figure = one(pictures.draw(noted(BREAKDOWN)))
     gemm, convolution, copy = (pictures.COLORS[name] for name in ("gemm", "convolution", "copy"))
     assert colors(figure.axes[0])[1:] == [gemm, gemm, gemm, convolution, copy, pictures.OTHER, "#FFFFFF"]
     (key,) = figure.legends
@@ -73,7 +73,7 @@ def test_boxes_have_the_color_of_their_kind_and_the_key_names_it() -> None:
 
 
 def test_a_residual_below_nothing_is_behind_the_plain_step() -> None:
-    less = found(step={"a": 0.085}, residual={"a": -0.006}, interval=(0.084, 0.086))
+    less = breakdown(step={"a": 0.085}, residual={"a": -0.006}, interval=(0.084, 0.086))
     drawn = bars(tree(less))
     assert drawn[-1] == (0, 0.085, pytest.approx(0.006)) and tree(less).patches[-1].get_hatch()
     assert sum(width for row, _, width in drawn if row == 0) == pytest.approx(0.091)
@@ -81,17 +81,17 @@ def test_a_residual_below_nothing_is_behind_the_plain_step() -> None:
 
 
 def test_the_interval_is_drawn_on_the_plain_step() -> None:
-    line: Any = tree(FOUND).collections[0]
-    assert [x for x, _ in line.get_segments()[0]] == pytest.approx(FOUND.interval)
+    line: Any = tree(BREAKDOWN).collections[0]
+    assert [x for x, _ in line.get_segments()[0]] == pytest.approx(BREAKDOWN.interval)
 
 
 def test_kinds_are_stacked_up_to_the_plain_step() -> None:
-    figure = one(pictures.draw(noted(FOUND)))
+    figure = one(pictures.draw(noted(BREAKDOWN)))
     below = figure.axes[1]
     drawn = bars(below)
     assert [width for _, _, width in drawn] == pytest.approx([0.0612, 0.0195, 0.0095, 0.0008, 0.009])
     assert [start for _, start, _ in drawn[1:]] == pytest.approx([x + width for _, x, width in drawn[:-1]])
-    assert drawn[-1][1] + drawn[-1][2] == pytest.approx(FOUND.step["a"])
+    assert drawn[-1][1] + drawn[-1][2] == pytest.approx(BREAKDOWN.step["a"])
     names = [x.get_text() for x in below.get_yticklabels()]
     assert names == ["gemm", "convolution", "copy", "data", "residual"]
     assert colors(below)[:4] == [pictures.COLORS[name] for name in names[:4]]
@@ -101,14 +101,14 @@ def test_kinds_are_stacked_up_to_the_plain_step() -> None:
 
 
 def test_a_stack_that_is_too_high_goes_back_by_the_residual() -> None:
-    below = one(pictures.draw(noted(found(step={"a": 0.085}, residual={"a": -0.006})))).axes[1]
+    below = one(pictures.draw(noted(breakdown(step={"a": 0.085}, residual={"a": -0.006})))).axes[1]
     assert bars(below)[-1] == (4, pytest.approx(0.085), pytest.approx(0.006))
     assert below.texts[-1].get_text() == "−6.00 ms, −7 %"
 
 
 def test_small_kinds_are_one_but_those_that_color_a_box() -> None:
     small = tuple(share(f"kind {i}", 1e-5) for i in range(5))
-    made = found(kinds=(*FOUND.kinds, *small, share("spin", 1e-6)))
+    made = breakdown(kinds=(*BREAKDOWN.kinds, *small, share("spin", 1e-6)))
     boxes = [pictures.Box(module("net", 0, 0.09, "spin"), 0.0, 0)]
     shown = dict(pictures.kinds(made, boxes))
     assert list(shown) == ["gemm", "convolution", "copy", "data", "spin", "5 others"]
@@ -118,7 +118,7 @@ def test_small_kinds_are_one_but_those_that_color_a_box() -> None:
 
 def test_labels_lie_in_their_boxes_and_the_notes_tell_the_others() -> None:
     long = tuple(module(f"{name}_of_a_long_name", 0, 0.0115, count=3) for name in "pqrstuvw")
-    figure = one(pictures.draw(noted(found(modules=long, residual={"a": 0.008}))))
+    figure = one(pictures.draw(noted(breakdown(modules=long, residual={"a": 0.008}))))
     figure.draw_without_rendering()
     axes = figure.axes[0]
     boxes = [bar.get_window_extent() for bar in axes.patches]
@@ -149,22 +149,22 @@ def test_every_kind_has_a_color_of_its_own() -> None:
 
 
 def test_two_of_a_name_are_two_pictures() -> None:
-    assert [name for name, _ in pictures.draw(noted(FOUND, FOUND))] == ["train-py", "train-py-b"]
+    assert [name for name, _ in pictures.draw(noted(BREAKDOWN, BREAKDOWN))] == ["train-py", "train-py-b"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "made",
     [
-        FOUND,
-        found(name=HOSTILE, modules=(module(HOSTILE, 0, 0.09), module(f"{HOSTILE}.{HOSTILE}", 1, 0.08))),
-        found(modules=tuple(module(".".join("abcdefghijklmnop"[: i + 1]), i, 0.091) for i in range(12))),
-        found(modules=tuple(module(f"layer{i}", 0, 0.091 / 70) for i in range(70))),
-        found(kinds=tuple(share(f"unknown: {HOSTILE}{i}", 0.091 / 20) for i in range(20))),
-        found(kinds=(share("gemm", 0.091),), interval=(-0.01, 0.3)),
-        found(modules=(), kinds=(), cells=(), residual={"a": 0.1}),
-        found(step={"a": 0.085}, residual={"a": -0.006}),
-        found(
+        BREAKDOWN,
+        breakdown(name=HOSTILE, modules=(module(HOSTILE, 0, 0.09), module(f"{HOSTILE}.{HOSTILE}", 1, 0.08))),
+        breakdown(modules=tuple(module(".".join("abcdefghijklmnop"[: i + 1]), i, 0.091) for i in range(12))),
+        breakdown(modules=tuple(module(f"layer{i}", 0, 0.091 / 70) for i in range(70))),
+        breakdown(kinds=tuple(share(f"unknown: {HOSTILE}{i}", 0.091 / 20) for i in range(20))),
+        breakdown(kinds=(share("gemm", 0.091),), interval=(-0.01, 0.3)),
+        breakdown(modules=(), kinds=(), cells=(), residual={"a": 0.1}),
+        breakdown(step={"a": 0.085}, residual={"a": -0.006}),
+        breakdown(
             step={"a": 1e-4},
             interval=(9e-5, 1.1e-4),
             modules=(module("net", 0, 9e-5),),
@@ -179,8 +179,8 @@ def test_no_text_is_cut_or_touches_another(made: Breakdown) -> None:
 
 
 def test_the_text_says_what_the_record_says() -> None:
-    lines = [line.split() for line in step.text(step.of(noted(FOUND))[0]).splitlines()]
+    lines = [line.split() for line in step.text(step.of(noted(BREAKDOWN))[0]).splitlines()]
     assert ["gemm", "61.20", "61%", "[61.20,", "61.20]", "100", "GFLOP/s"] in lines
     assert ["residual", "+9.00", "+9%"] in lines and ["b", "29.50", "29.50", "30%", "convolution"] in lines
     assert lines[-1][0] == "Quality:"
-    assert step.of(noted(replace(FOUND, name="x")))[0].name == "x"
+    assert step.of(noted(replace(BREAKDOWN, name="x")))[0].name == "x"

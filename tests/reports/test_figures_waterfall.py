@@ -12,8 +12,9 @@ from reports import attribution
 from reports.explanation import Bar, Explanation
 from reports.figures import waterfall
 from reports.record import Note, Run
-from tests.reports.made import SWEEP, one, readable, run, words
-from tests.reports.made_gap import CELLS, cell, told
+from tests.build import run
+from tests.explanations import CELLS, cell, explanation
+from tests.reports.pictures import SWEEP, one, readable, words
 
 HOSTILE = ("/home/ü/my $k$_1.py:漢字", "x" * 150)
 
@@ -37,7 +38,7 @@ def test_without_an_attribution_there_is_no_picture() -> None:
 
 
 def test_the_bars_lead_from_one_step_to_the_other() -> None:
-    figure = one(waterfall.draw(noted(told())))
+    figure = one(waterfall.draw(noted(explanation())))
     bars = ends(figure.axes[0])
     assert bars[0] == pytest.approx((0.3, 0.44))  # gemm: B has more
     assert bars[1] == pytest.approx((0.44, 0.47))
@@ -61,7 +62,7 @@ def test_the_bars_lead_from_one_step_to_the_other() -> None:
     ],
 )
 def test_the_title_names_a_cause_that_is_certain(sure: tuple[str, ...], says: str) -> None:
-    figure = one(waterfall.draw(noted(told(bars=by_cause(*sure)))))
+    figure = one(waterfall.draw(noted(explanation(bars=by_cause(*sure)))))
     assert f"480 ms in pytorch; {says}" in words(figure).replace("\n", " ")
     assert [bar.get_alpha() for bar in figure.axes[0].patches[:3]] == [
         1 if x.column in sure else waterfall.PALE for x in CELLS
@@ -72,12 +73,12 @@ def test_the_title_names_a_cause_that_is_certain(sure: tuple[str, ...], says: st
 def test_smaller_causes_that_cancel_are_zero() -> None:
     cells = [cell(f"r{i}", f"cause {i}", 0.1, 0.2) for i in range(9)]
     cells += [cell("x", "up", 1e-4 + 1e-19, 0.0), cell("y", "down", 0.0, 1e-4)]
-    seen = words(one(waterfall.draw(noted(told(cells)))))
+    seen = words(one(waterfall.draw(noted(explanation(cells)))))
     assert "2 smaller causes" in seen and "0 s" in seen.split("\n") and " ns" not in seen and "certain" not in seen
 
 
 def test_cells_stand_side_by_side_with_the_interval_of_their_difference() -> None:
-    axes = one(waterfall.draw(noted(told()))).axes[1]
+    axes = one(waterfall.draw(noted(explanation()))).axes[1]
     assert [x.get_text() for x in axes.get_yticklabels()] == [
         "fc1 forward · gemm",
         "fc1 wgrad · OS memory",
@@ -92,7 +93,7 @@ def test_cells_stand_side_by_side_with_the_interval_of_their_difference() -> Non
 
 def test_of_many_causes_and_cells_the_largest_are_drawn() -> None:
     cells = [cell(f"layer{i} forward", f"cause {i}", 0.001 * (40 - i), 0.0) for i in range(30)]
-    made = told(cells)
+    made = explanation(cells)
     figure = one(waterfall.draw(noted(made)))
     labels = [x.get_text() for x in figure.axes[0].get_yticklabels()]
     assert labels[0] == "numpy" and labels[-1] == "pytorch" and labels[-3] == "21 smaller causes"
@@ -104,26 +105,26 @@ def test_of_many_causes_and_cells_the_largest_are_drawn() -> None:
 
 
 def test_a_difference_within_its_interval_is_no_finding() -> None:
-    seen = words(one(waterfall.draw(noted(told(gap=-0.001, interval=(-0.02, 0.02))))))
+    seen = words(one(waterfall.draw(noted(explanation(gap=-0.001, interval=(-0.02, 0.02))))))
     assert "the difference may be chance" in seen.replace("\n", " ") and "accounts for" not in seen
 
 
 def test_two_of_the_same_are_two_pictures() -> None:
-    names = [name for name, _ in waterfall.draw(noted(told(), told()))]
+    names = [name for name, _ in waterfall.draw(noted(explanation(), explanation()))]
     assert names == ["net-numpy-pytorch", "net-numpy-pytorch-"]
 
 
 @pytest.mark.parametrize(
     "made",
     [
-        told(),
-        told(a=HOSTILE[0], b=HOSTILE[1]),
-        told(b="numpy"),
-        told([]),
-        told(threads=2, runs=5),
-        told([cell("fc1, fc2, fc3, out update; loss", "unknown: " + HOSTILE[1], 0.1, 0.3), *CELLS]),
-        told([cell(f"layer{i} activation gradient", f"cause {i}", 0.0, 0.001 * (40 - i)) for i in range(30)]),
-        told(step={"a": 3e-5, "b": 4.8e-5}, gap=-1.8e-5, interval=(-2e-5, -1e-5)),
+        explanation(),
+        explanation(a=HOSTILE[0], b=HOSTILE[1]),
+        explanation(b="numpy"),
+        explanation([]),
+        explanation(threads=2, runs=5),
+        explanation([cell("fc1, fc2, fc3, out update; loss", "unknown: " + HOSTILE[1], 0.1, 0.3), *CELLS]),
+        explanation([cell(f"layer{i} activation gradient", f"cause {i}", 0.0, 0.001 * (40 - i)) for i in range(30)]),
+        explanation(step={"a": 3e-5, "b": 4.8e-5}, gap=-1.8e-5, interval=(-2e-5, -1e-5)),
     ],
     ids=["plain", "hostile", "the same", "no cells", "more", "long", "many", "short"],
 )

@@ -10,7 +10,8 @@ import pytest
 from reports import attribution, busy, findings, step
 from reports.explanation import Bar, Breakdown
 from reports.record import Note, Run
-from tests.reports import made, made_gap, made_step
+from tests import build
+from tests.explanations import BREAKDOWN, breakdown, explanation
 from tests.reports.runs import CONTEST, ENVIRONMENT, NOTE, RUN, formatted
 
 
@@ -75,8 +76,8 @@ HEAD = "This machine was busy: in 89% of the rounds of a case (median) others to
 
 def both(**more: Any) -> Run:
     """A contest of two cases, both disturbed alike."""
-    contest = made.contest(8)
-    return made.run(replace(contest, results=tuple(replace(x, **(DISTURBED | more)) for x in contest.results)))
+    contest = build.transposed(8)
+    return build.run(replace(contest, results=tuple(replace(x, **(DISTURBED | more)) for x in contest.results)))
 
 
 @pytest.mark.parametrize(
@@ -110,14 +111,14 @@ def test_a_busy_script_names_share_and_remedy() -> None:
 
 @pytest.mark.parametrize(("share", "grade"), [(None, "strong"), (0.09, "strong"), (0.2, "fair"), (0.5, "weak")])
 def test_a_busy_script_is_never_strong(share: float | None, grade: str) -> None:
-    quality = step.quality(made_step.found(busy=share, residual={"a": 0.001}))
+    quality = step.quality(breakdown(busy=share, residual={"a": 0.001}))
     assert quality.startswith(f"Quality: {grade}: ")
     assert ("a quiet machine" in quality) == (grade != "strong")
 
 
 def test_a_longer_budget_is_no_remedy_on_a_busy_machine() -> None:
-    assert "(a longer --budget)" in step.quality(made_step.found(residual={"a": 0.05}))
-    assert "(a longer --budget)" not in step.quality(made_step.found(residual={"a": 0.05}, busy=0.5))
+    assert "(a longer --budget)" in step.quality(breakdown(residual={"a": 0.05}))
+    assert "(a longer --budget)" not in step.quality(breakdown(residual={"a": 0.05}, busy=0.5))
 
 
 @pytest.mark.parametrize(
@@ -133,7 +134,7 @@ def test_a_longer_budget_is_no_remedy_on_a_busy_machine() -> None:
 def test_an_interval_that_excludes_0_beside_may_be_chance_is_explained(
     low: float | None, high: float | None, sure: bool, says: str
 ) -> None:
-    text = attribution.text(made_gap.told(bars={"cause": (Bar("gemm", 0.3, 0.1, low, high, sure),)}))
+    text = attribution.text(explanation(bars={"cause": (Bar("gemm", 0.3, 0.1, low, high, sure),)}))
     (row,) = (line for line in text.splitlines() if line.startswith("gemm "))
     assert row.endswith(says) and row.endswith("†") == ("†" in says)
     assert ("† its own 95 % interval excludes 0" in text) == ("†" in says)
@@ -141,9 +142,9 @@ def test_an_interval_that_excludes_0_beside_may_be_chance_is_explained(
 
 def shared(percent: float, ceiling: str = "multiply-adds", dtype: str = "") -> Breakdown:
     """A step whose products have this share of their ceiling, and no residual."""
-    gemm, *others = made_step.FOUND.kinds
+    gemm, *others = BREAKDOWN.kinds
     above = replace(gemm, percent=percent, ceiling=ceiling, left=gemm.a - percent * gemm.a, dtype=dtype)
-    return made_step.found(kinds=(above, *others), residual={"a": 0.0})
+    return breakdown(kinds=(above, *others), residual={"a": 0.0})
 
 
 def row(made: Breakdown, name: str = "gemm") -> str:
@@ -170,8 +171,8 @@ def test_a_share_above_its_ceiling_lowers_the_quality(percent: float, ceiling: s
 
 
 def test_a_kind_too_small_for_the_table_is_no_alarm() -> None:
-    small = replace(made_step.FOUND.kinds[-1], percent=3.0, ceiling="multiply-adds")
-    assert "strong" in step.quality(made_step.found(kinds=(*made_step.FOUND.kinds[:-1], small), residual={"a": 0.0}))
+    small = replace(BREAKDOWN.kinds[-1], percent=3.0, ceiling="multiply-adds")
+    assert "strong" in step.quality(breakdown(kinds=(*BREAKDOWN.kinds[:-1], small), residual={"a": 0.0}))
 
 
 @pytest.mark.parametrize(("dtype", "name"), [("bfloat16", "gemm in bfloat16 "), ("float32", "gemm  "), ("", "gemm  ")])

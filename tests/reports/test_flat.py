@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from reports import flat, stats, store
-from reports.record import Contest, Environment, Result, Run, Seconds
+from reports.record import Result, Run
+from tests import build
 from tests.reports.runs import SMALL
 
 REFERENCE = Path(__file__).parents[2] / "reports" / "reference"
@@ -24,24 +25,14 @@ def run() -> Run:
 
 
 def result(**changed: Any) -> Result:
-    made = Result(
-        "gemm/m:8/trans:nt/variant:a/threads:1",
-        "q/gemm/m:8/variant:a",
-        "measured",
-        "gemm",
-        {"m": 8, "trans": "nt", "alpha": 1.0, "data": "x/y"},
-        "a",
-        "cpu",
-        1,
-        "ok",
-        seconds=Seconds(1.0, None, None, 0.95),
-    )
-    return replace(made, **changed)
+    name = "gemm/m:8/trans:nt/variant:a/threads:1"
+    problem = {"m": 8, "trans": "nt", "alpha": 1.0, "data": "x/y"}
+    fields = {"name": name, "contest": "q/gemm/m:8/variant:a", "problem": problem, "variant": "a"}
+    return build.result(**fields | changed)
 
 
 def alone(*results: Result, times: int = 1) -> Run:
-    contest = Contest(results[0].contest, "?", "variant", results, ())
-    return Run(Environment("0", {}, {}, "", ""), (contest,) * times)
+    return build.run(*(build.contest(*results),) * times)
 
 
 def test_results_are_rows_of_the_same_scalars(run: Run) -> None:
@@ -167,7 +158,5 @@ def test_accepted_samples_give_the_median_of_the_record(run: Run) -> None:
 
 
 def test_versions_are_known_lines() -> None:
-    told = flat.versions(
-        Environment("d", {"compiler": "cc\n 12", "commit": None, "packages": {"mkl": None}}, {}, "", "")
-    )
-    assert told == {"digest": "d", "compiler": "cc 12"}
+    facts = {"compiler": "cc\n 12", "commit": None, "packages": {"mkl": None}}
+    assert flat.versions(build.environment(facts=facts)) == {"digest": "0", "compiler": "cc 12"}

@@ -14,7 +14,8 @@ import pytest
 from reports import attribution, formats, store
 from reports.__main__ import main
 from reports.formats import csv as csv_format
-from reports.record import Environment, Note, Run
+from reports.record import Note, Run
+from tests.build import environment
 from tests.conftest import Ran
 from tests.reports.runs import formatted, strict
 
@@ -125,7 +126,7 @@ def test_hostile_words_break_no_format(files: Path, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_run_of_nothing_can_be_written(kind: str) -> None:
-    assert formatted(kind, Run(Environment("0", {}, {}, "", "")))
+    assert formatted(kind, Run(environment()))
 
 
 EXPLAINED = Path(__file__).parents[2] / "reports/reference/macro/explain-fcn-s.jsonl"

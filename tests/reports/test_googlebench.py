@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from reports import flat, store
-from reports.record import Environment, Result, Run
+from reports.record import Result, Run
+from tests.build import environment
 from tests.conftest import Ran
 from tests.reports.runs import SMALL, changed, formatted, strict
 
@@ -109,7 +110,7 @@ def test_context(run: Run) -> None:
     assert (context["num_cpus"], context["mhz_per_cpu"]) == (2, 2596)
     assert (context["date"], context["digest"]) == (run.environment.started, run.environment.digest)
     assert (context["executable"], context["numpy"]) == (run.environment.command, "2.4.6")
-    empty = exported(Run(Environment("0", {}, {}, "", "")))
+    empty = exported(Run(environment()))
     assert empty["benchmarks"] == empty["context"]["caches"] == empty["context"]["load_avg"] == []
 
 

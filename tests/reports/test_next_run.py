@@ -15,7 +15,7 @@ import pytest
 from reports import compare, flat, next_run, stats, table
 from reports.next_run import Spread
 from reports.record import Comparison, Contest, Replicate, Run
-from tests.reports import made
+from tests import build
 from tests.reports.runs import formatted
 
 Z = 1.959964
@@ -68,13 +68,13 @@ def test_of_several_paths_the_widest_counts() -> None:
     "kept", [None, {}, {"between": None}, {"between": {"wall": {"sd": "wide"}}}, {"between": {"wall": None}}]
 )
 def test_a_document_of_another_make_has_no_spreads(kept: Any) -> None:
-    assert next_run.spreads(replace(made.run().environment, state={"selftest": kept})) == {}
+    assert next_run.spreads(replace(build.run().environment, state={"selftest": kept})) == {}
 
 
 def told(path: tuple[str, ...] = ("wall",), sd: float = 0.01, **changes: Any) -> Run:
     """A run of one contest on a machine whose spread on the wall's path is known."""
     document = {"started": "2026-11-22", "figures": [], "between": {"wall": {"sd": sd, "degrees": 95.0}}}
-    plain = made.run(made.contest(8, path=path, **changes))
+    plain = build.run(build.transposed(8, path=path, **changes))
     environment = replace(plain.environment, state={"selftest": json.loads(json.dumps(document))})
     known = next_run.spreads(environment)
     return replace(plain, environment=environment, contests=tuple(next_run.foreseen(c, known) for c in plain.contests))
@@ -109,7 +109,7 @@ def test_where_it_is_not_known_it_is_said(path: tuple[str, ...], says: str | Non
 
 
 def test_without_a_self_test_the_quick_one_is_named() -> None:
-    assert table.between(made.run(made.contest(8, path=("cpu",)))) == (
+    assert table.between(build.run(build.transposed(8, path=("cpu",)))) == (
         "between runs: not known here (cpu), run micro.selftest"
     )
 

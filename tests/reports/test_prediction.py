@@ -8,7 +8,8 @@ from pathlib import Path
 
 from reports import findings, prediction, store
 from reports.formats import json as json_format
-from reports.record import Environment, Expected, Note, Prediction, Run
+from reports.record import Expected, Note, Prediction, Run
+from tests.build import environment
 
 BEFORE = Prediction(
     "small/pytorch/heap-keep/8/step/1",
@@ -35,10 +36,6 @@ AFTER = replace(
 UNKNOWN = replace(
     BEFORE, id="other", change="compile", predicted=None, parts={}, effect="", reason="not predictable: it fuses"
 )
-
-
-def environment() -> Environment:
-    return Environment("digest", {}, {}, "python -m macro whatif", "2026-11-25T00:00:00Z")
 
 
 def test_a_file_has_both_lines_and_a_run_the_last(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from reports import flat, store
-from reports.record import Environment, Run
+from reports.record import Run
+from tests.build import environment
 from tests.reports.runs import SMALL, changed, formatted
 
 needs_pyperf = pytest.mark.skipif(
@@ -80,7 +81,7 @@ def test_results_without_samples_or_times_are_left_out(run: Run, tmp_path: Path)
     run = replace(run, contests=(replace(contest, results=(first, second, *rest)), *run.contests[1:]))
     document = json.loads(write(run, tmp_path / "a.json").read_text())
     assert [x["metadata"]["name"] for x in document["benchmarks"]] == names(run)[2:]
-    nothing = json.loads(write(Run(Environment("0", {}, {}, "", "")), tmp_path / "b.json").read_text())
+    nothing = json.loads(write(Run(environment()), tmp_path / "b.json").read_text())
     assert nothing == {"version": "1.0", "metadata": {"unit": "second", "digest": "0"}, "benchmarks": []}
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from reports import stats, table
-from reports.record import Comparison, Contest, Environment, Note, Result, Run, Seconds
+from reports.record import Comparison, Note, Result, Run
+from tests import build
 
 BASE = "gemm/m:1/n:8/k:8"
 SETTING = ("variant", "threads", "cold")
@@ -45,8 +46,8 @@ def _case(name: str) -> Result:
     words = dict(word.split(":", 1) for word in name.split("/")[1:])
     problem = {"trans": "nn", "ld_pad": 0, "beta": 0.0} | {k: v for k, v in words.items() if k not in SETTING}
     cold = tuple(words["cold"].split("+")) if "cold" in words else ()
-    said = {"trans": "word"}
-    return Result(name, "c", "measured", "gemm", problem, words["variant"], "cpu", 1, "planned", cold=cold, axes=said)
+    fields = {"problem": problem, "variant": words["variant"], "cold": cold, "axes": {"trans": "word"}}
+    return build.result(name, **fields)
 
 
 def test_a_name_shows_what_it_leaves_out_as_the_record_holds_it() -> None:
@@ -70,10 +71,9 @@ def test_only_a_word_stands_without_its_name_beside_others() -> None:
     assert table.contrast(first, second) == ("norm maps:8", "frozen y", "train x")
 
 
-SECONDS = Seconds(1e-6, 0.9e-6, 1.1e-6, 0.95)
-FIRST = Result(f"{BASE}/variant:x/threads:1", "c", "measured", "gemm", {"m": 1}, "x", "cpu", 1, "ok", seconds=SECONDS)
+FIRST = build.result(f"{BASE}/variant:x/threads:1", problem={"m": 1}, variant="x")
 SECOND = replace(FIRST, name=f"{BASE}/variant:y/threads:1", variant="y", percent_of_ceiling=40.0)
-COMPARED = Comparison("c", "variant", FIRST.name, SECOND.name, 1.5, 1.4, 1.6, 0.95, "slower", None, 0.01, 0.01)
+COMPARED = build.comparison(FIRST.name, SECOND.name, low=1.4, high=1.6)
 FMA = replace(
     FIRST,
     name="fma/isa:avx2",
@@ -95,9 +95,8 @@ READ = replace(
 
 
 def run(*results: Result, compared: tuple[Comparison, ...] = ()) -> Run:
-    environment = Environment("0", {}, {}, "", "")
     spent = {"measuring": 1.25, "setup": 0.5}
-    return Run(environment, (Contest("c", "?", "variant", results, compared, spent),))
+    return build.run(build.contest(*results, comparisons=compared, seconds=spent), environment=build.environment())
 
 
 def test_a_row_for_each_comparison() -> None:

@@ -15,7 +15,7 @@ from micro.command.figure import Figure, document, exit_code, write
 from micro.command.line import guarded
 from micro.command.outputs import for_people, open_outputs
 from micro.planning.options import Outputs, Parser
-from tests.soak import causes, conv, elementwise, generations, injections, kept, predictions, rate, scripts
+from tests.soak import conv, elementwise, generations, injections, kept, predictions, rate, scripts
 
 Campaign: TypeAlias = Callable[[], Iterator[Figure]]
 # A name before a colon stands for all that begin with it. All but the first two go on where they were stopped.
@@ -26,7 +26,6 @@ CAMPAIGNS: dict[str, Campaign] = {
     "explain": injections.in_numpy,
     "graphs": injections.in_graphs,
     "predictions": predictions.figures,
-    **{f"causes:{kind}": partial(causes.figures, kind) for kind in causes.KINDS},
     "own:injected": scripts.injected,
     "own:equal": scripts.equal,
     "own:knock": scripts.knocked_out,

@@ -10,8 +10,9 @@ from typing import Any, TypeAlias
 import pytest
 
 from kernels import suite
-from reports.record import Contest, Environment, Note, Prediction
+from reports.record import Contest, Note, Prediction
 from reports.store import RunFile
+from tests import build
 from tests.macro.worker.conftest import beside as beside
 from tests.soak import kept
 
@@ -24,7 +25,7 @@ Macro: TypeAlias = "Callable[[Answer], list[str]]"
 def write(path: Path, words: Sequence[str], records: Sequence[Record] = ()) -> None:
     """Write the run file of `python -m macro WORDS -o PATH`."""
     path.unlink(missing_ok=True)
-    file = RunFile(path, Environment("", {}, {}, suite.typed("macro", *words, "-o", str(path)), ""))
+    file = RunFile(path, build.environment(command=suite.typed("macro", *words, "-o", str(path))))
     for record in records:
         file.append(record)
     file.close()

@@ -82,9 +82,9 @@ class Pair:
     judge: Callable[[Explanation], tuple[bool, str]]  # whether the explanation is right, and its figure's text
 
 
-def explained(name: str, pairs: Sequence[Pair], each: float, once: float = 0.0) -> Generator[Figure, None, list[bool]]:
+def explained(name: str, pairs: Sequence[Pair], each: float) -> Generator[Figure, None, list[bool]]:
     """Yield a forecast, then a figure for each pair, kept or measured now; return which are right. Raises Failed."""
-    yield forecast(name, {pair.path: pair.words for pair in pairs}, each, once)
+    yield forecast(name, {pair.path: pair.words for pair in pairs}, each)
     right = []
     for pair in pairs:
         held, text = pair.judge(attribution.of(run(pair.words, pair.path))[0])
@@ -93,12 +93,11 @@ def explained(name: str, pairs: Sequence[Pair], each: float, once: float = 0.0) 
     return right
 
 
-def forecast(name: str, commands: Mapping[Path, Sequence[str]], each: float, once: float = 0.0) -> Figure:
+def forecast(name: str, commands: Mapping[Path, Sequence[str]], each: float) -> Figure:
     """Return how many commands, by their files, are left to measure, and about how long they take in seconds."""
     left = sum(kept(words, path) is None for path, words in commands.items())
-    minutes = (left * each + once * bool(left)) / 60
     where = next(iter(commands)).parent
-    text = f"{left} of {len(commands)} are to be measured, about {minutes:.0f} min; run files stay in {where}"
+    text = f"{left} of {len(commands)} are to be measured, about {left * each / 60:.0f} min; run files stay in {where}"
     return Figure(name, text, "", True)
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,17 +13,13 @@ from macro.frameworks import find
 from macro.networks.base import chain
 from macro.processes import job
 from reports import attribution
-from reports.explanation import Bar, Cell, Explanation
+from reports.explanation import Cell, Explanation
 from tests.conftest import load
-from tests.reports.made_gap import cell, told
-from tests.soak import causes, injected_graphs, injected_numpy, injections, kept, scripts
-from tests.soak.causes import KINDS, Kind, Named
+from tests.explanations import cell, explanation
+from tests.soak import injected_graphs, injected_numpy, injections, kept, scripts
 from tests.soak.conftest import Macro
 from tests.soak.injections import Injection
 
-MORE = ("OS memory", 0.1, True)
-EQUAL = Kind("it against itself", [("it", "it")], pairs=20)
-HEAP = Kind("heap default against keep", [("it", "it")], "OS memory")
 SLEEP = Injection("numpy", "fcn-r", "sleep", "fc2", 0.2)
 AGAIN = Injection("jax", "alexnet-r", "operation again", "conv2", 1)
 COPY = scripts.Injection("mlp", "fc1", "extra copy", 60, ("copy",))
@@ -33,67 +28,7 @@ COPY = scripts.Injection("mlp", "fc1", "extra copy", 60, ("copy",))
 def explained(*cells: Cell, gap: float = 0.1, named: bool = True, **changes: Any) -> Explanation:
     """Return an explanation of steps of 0.5 s and less: a difference is worth a word from 5 ms on."""
     fields = {"step": {"a": 0.5, "b": 0.5 - gap}, "gap": gap, "interval": (gap, gap), "resolution": 0.005}
-    return told([*cells], **{**fields, "named": cells[:1] if named else (), **changes})
-
-
-Given: TypeAlias = "tuple[str, float, bool]"
-
-
-def bars(*of_causes: Given, layers: tuple[Given, ...] = ()) -> Explanation:
-    """Return an explanation with these bars: name, gap, whether it is certain."""
-    by_kind = {"cause": of_causes, "layer": layers, "phase": ()}
-    made = {
-        kind: tuple(Bar(name, 0.2 + x, 0.2, x - 0.001, x + 0.001, sure) for name, x, sure in of)
-        for kind, of in by_kind.items()
-    }
-    return explained(bars=made)
-
-
-@pytest.mark.parametrize(
-    ("kind", "explanation", "words"),
-    [
-        (HEAP, bars(MORE, ("gemm", 0.02, False)), "OS memory +100 ms for certain: right"),
-        (HEAP, bars(MORE, ("gemm", -0.02, True)), "OS memory +100 ms, gemm −20.0 ms for certain: right"),
-        (HEAP, bars(("OS memory", -0.1, True)), "OS memory −100 ms for certain: WRONG"),
-        (HEAP, bars(("OS memory", 0.0049, True)), "nothing for certain: MISSED"),
-        (EQUAL, bars(("gemm", 0.02, False)), "nothing for certain: right"),
-        (EQUAL, bars(("gemm", -0.02, True)), "gemm −20.0 ms for certain: WRONG"),
-        (EQUAL, bars(layers=(("fc2", 0.02, True),)), "layer fc2 for certain: WRONG"),
-    ],
-)
-def test_causes_are_right_by_name_and_sign(kind: Kind, explanation: Explanation, words: str) -> None:
-    assert causes.line(kind, causes.certain(explanation)) == words
-
-
-GEMM, MEMORY, NONE = (Named(seconds, ()) for seconds in ({"gemm": 1.0}, {"OS memory": 1.0}, {}))
-BOTH, TAKEN = Named({"OS memory": 1.0, "gemm": -1.0}), Named({}, (), 0.5)
-
-
-@pytest.mark.usefixtures("own_state")
-@pytest.mark.parametrize(
-    ("kind", "seen", "text", "held", "busy"),
-    [
-        (HEAP, [MEMORY] * 7 + [BOTH] * 2 + [NONE], "OS memory is certain in 9 of 10; wrong: gemm in 2", True, False),
-        (HEAP, [MEMORY] * 8 + [GEMM] + [NONE], "OS memory is certain in 8 of 10; wrong: gemm in 1", False, False),
-        (HEAP, [NONE] * 4 + [TAKEN] * 6, "OS memory is certain in 0 of 10; wrong: nothing", False, True),
-        (EQUAL, [NONE] * 19 + [GEMM], "1 of 20 name anything; wrong: gemm in 1", True, False),
-        (EQUAL, [NONE] * 18 + [GEMM, MEMORY], "2 of 20 name anything; wrong: gemm in 1, OS memory in 1", False, False),
-    ],
-)
-def test_a_kind_is_held_by_its_share(kind: Kind, seen: list[Named], text: str, held: bool, busy: bool) -> None:
-    figure = causes.together(kind, seen)
-    assert (figure.value, figure.held, figure.busy is not None) == (text, held, busy)
-
-
-def test_every_pair_of_a_kind_is_measured(macro: Macro) -> None:
-    stems = macro(lambda stem, again: [attribution.note(bars(MORE))])
-    first, *pairs, last = causes.figures("heap")
-    assert stems == [f"heap-{number:02}" for number in range(1, 11)] and len(pairs) == 10
-    assert first.value.startswith("10 of 10 are to be measured, about 16 min")
-    assert last.held and last.value == "OS memory is certain in 10 of 10; wrong: nothing"
-    asked = [KINDS["equal"].question(number) for number in (1, 2)]
-    forms = {tuple(words[4 : words.index("--runs")]) for words in asked}
-    assert len(forms) == len(causes.FORMS) and all(words[2] == words[3] for words in asked)
+    return explanation([*cells], **{**fields, "named": cells[:1] if named else (), **changes})
 
 
 @pytest.mark.parametrize(
@@ -167,27 +102,6 @@ def test_an_injection_keeps_numpy_s_results(what: str | None, tmp_path: Path, be
         model.step()
     for name, array in want.parameters().items():
         np.testing.assert_allclose(got.parameters()[name], array, rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize("hook", ["twice", "copied"])
-def test_a_hook_keeps_pytorch_s_results(
-    hook: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, beside: None
-) -> None:
-    pytest.importorskip("torch")
-    network = chain("tiny", "a test", 8, (6, 9, 7, 3), 0.1)
-    framework = find(f"{kept.ROOT / causes.HOOKS}:{hook}")
-    files = job.write_arrays(network, network.batch, tmp_path)
-    asked = json.loads(job.write(framework, network, network.batch, job.Setting(), files, tmp_path).read_text("utf-8"))
-    adapter, shapes = load(framework.path), list[tuple[int, ...]]()
-    hooked = adapter.HOOKS[hook]
-    seen = lambda layer, *of: (shapes.append(tuple(layer.weight.shape)), hooked(layer, *of))[1]  # noqa: E731
-    monkeypatch.setitem(adapter.HOOKS, hook, seen)
-    model, plain = adapter.build(asked), adapter.plain.build(asked)
-    model.step()
-    plain.step()
-    assert shapes == [(7, 9)], "the largest layer, in each forward pass"
-    for name, array in plain.parameters().items():
-        np.testing.assert_array_equal(array, model.parameters()[name], err_msg=name)
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ from macro.watching.load import Load
 from macro.watching.perf import Sample
 from macro.watching.recording import Recording, Watched
 from reports.explanation import Breakdown, Share
+from tests.explanations import breakdown as a_step
 from tests.macro.explaining.test_script_witnesses import MODULE_B, recorded
-from tests.reports.made_step import found
 
 RATE = 100e9  # FLOP/s of one thread
 FLOAT, DOUBLE, BF16, HALF = "float", "double", "c10::BFloat16", "c10::Half"
@@ -200,25 +200,25 @@ def tries(step: Breakdown) -> list[str]:
 
 
 def test_a_busy_machine_is_in_the_first_two_lines() -> None:
-    assert "This machine was busy" not in "".join(advice.sentences(found(busy=0.05)))
-    assert advice.sentences(found(busy=0.4))[1].startswith("This machine was busy: others took 40% of")
+    assert "This machine was busy" not in "".join(advice.sentences(a_step(busy=0.05)))
+    assert advice.sentences(a_step(busy=0.4))[1].startswith("This machine was busy: others took 40% of")
 
 
 @pytest.mark.parametrize(
     ("half", "busy", "tried"), [(0.002, 0.0, True), (0.002, 0.4, False), (0.02, 0.0, False), (0.0095, 0.0, True)]
 )
 def test_only_a_certain_heap_effect_is_advice(half: float, busy: float, tried: bool) -> None:
-    step = found(started=started(0.11, half), busy=busy)
+    step = a_step(started=started(0.11, half), busy=busy)
     assert bool(tries(step)) == tried
     assert any("which may be chance" in one for one in advice.sentences(step)) != tried
 
 
 def test_intervals_of_both_heaps_add_up() -> None:
-    assert not tries(found(started=started(0.11, 0.0098)))  # the step's own are 3 ms
+    assert not tries(a_step(started=started(0.11, 0.0098)))  # the step's own are 3 ms
 
 
 def test_perfs_own_time_is_printed() -> None:
-    (looking,) = [x for x in advice.sentences(found(program={**PROGRAM, "perf": 0.0123})) if x.startswith("Looking")]
+    (looking,) = [x for x in advice.sentences(a_step(program={**PROGRAM, "perf": 0.0123})) if x.startswith("Looking")]
     assert looking.startswith("Looking costs: both +2%, perf took 1.2% of a core.")
 
 

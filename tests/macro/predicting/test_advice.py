@@ -16,8 +16,8 @@ from macro.processes import confirmed
 from macro.processes.job import Setting
 from reports.prediction import LEFT_OUT
 from reports.record import Contest, Expected, Note
+from tests import build
 from tests.macro.changes.test_changes import before, step
-from tests.reports import made
 
 
 def foreseen(words: str, seconds: float | None = None, error: float = 0.01, predicted: float | None = -0.1) -> Foreseen:
@@ -123,7 +123,7 @@ def test_of_an_optimizer_one_form_is_made() -> None:
 
 
 def test_what_starting_took_is_taken_from_what_is_left() -> None:
-    empty = made.run()
+    empty = build.run()
     of_program = replace(empty, notes=(Note("turns", {"steps": {}, "seconds": 30.0}),))
     assert advice._starting(of_program, (0, 0), 70.0, 8) == (4.0, 0.0)
     assert advice._starting(of_program, (0, 1), 70.0, 8) == (0.0, 0.0)  # an earlier one's

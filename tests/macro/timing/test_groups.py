@@ -35,7 +35,7 @@ class Machine:
         monkeypatch.setattr(groups, "_begin", self.start)
         monkeypatch.setattr(groups, "_warm", lambda plan, entry: True)
         monkeypatch.setattr(turns, "Peak", lambda threads: None)
-        monkeypatch.setattr(turns, "_round", self.round)
+        monkeypatch.setattr(turns, "_round", lambda plan, order, alive, peak: [(x, {"wall": 1.0}) for x in alive])
         monkeypatch.setattr(turns.job_files, "write_arrays", lambda *of: {})
 
     def start(self, plan: Plan, entry: Entry, *rest: Any) -> bool:
@@ -46,11 +46,6 @@ class Machine:
             return False
         entry.peak = int(self.sizes[name] * GIGABYTES)
         return True
-
-    def round(
-        self, plan: Plan, order: random.Random, alive: list[Entry], peak: None
-    ) -> list[tuple[Entry, dict[str, Any]]]:
-        return [(entry, {"wall": 1.0}) for entry in alive]
 
 
 def entries(*names: str) -> list[Entry]:
@@ -243,3 +238,16 @@ def test_one_beside_the_reference_always_fits(monkeypatch: pytest.MonkeyPatch, t
     with ExitStack() as stack:
         alive, left = groups.fill(PLAN, own[0], own, own, {}, tmp_path, stack, lambda text: None)
     assert alive == own[:2] and left == own[2:]
+
+
+def test_an_entry_whose_steps_are_wanted_no_more_takes_no_turn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    machine = Machine(monkeypatch, {"numpy": 1, "jax": 1})
+    one, other = entries("numpy", "jax")
+
+    def keep(taken: Taken) -> None:
+        if taken.number == 2:
+            other.ended = "it does not help"
+
+    turns.take(replace(PLAN, fewest=10), [one, other], tmp_path, lambda text: None, keep)
+    assert len(one.blocks) == 20 and len(other.blocks) == 3
+    assert sorted(machine.started) == ["jax", "numpy", "numpy"]  # of a second generation it is no part

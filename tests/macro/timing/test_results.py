@@ -18,8 +18,9 @@ from macro.timing import ratios, results
 from macro.timing.answer import sentences
 from macro.timing.entry import TWIN, Entry, Plan
 from reports import stats
-from reports.record import Contest, Result, Run, Seconds
-from tests.reports.made import case, run
+from reports.record import Result, Run, Seconds
+from tests import build
+from tests.build import case
 
 PLAN = Plan(chain("small", "a test", 8, (12, 4), rate=0.1), 8, "step", 0.0, 1)
 COUNTS: dict[str, Any] = dict.fromkeys(("system", "faults", "voluntary", "involuntary", "peak", "foreign"), 0.0)
@@ -153,7 +154,7 @@ def step(variant: str, seconds: float, wobble: float = 0.0, rounds: int = 8) -> 
 
 
 def said(*results: Result) -> list[str]:
-    told: Run = run(Contest("step/division:default", "?", "framework", results, ()))
+    told: Run = build.run(build.contest(*results, contest="step/division:default"))
     return sentences(ASKED, told)
 
 

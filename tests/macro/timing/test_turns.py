@@ -1,18 +1,22 @@
-"""Which steps of a turn count, and what is said where the fewest rounds take longer than the budget."""
+"""Which steps of a turn count, the peak beside them, and what is said where rounds take longer than the budget."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from kernels.ops.fma import Fma
+from kernels.ops.fma.fastest import peak_of
 from macro.frameworks import find
 from macro.networks.base import chain
 from macro.processes.job import Setting
-from macro.timing import groups, turns
+from macro.timing import groups, peak, results, turns
 from macro.timing.entry import LONG, TWIN, Entry, Plan
+from macro.timing.peak import FEWEST, LONGEST, MOST, SHORTEST, STEPS, TOGETHER, UNIT, Peak
 from macro.timing.turns import over_budget
 
 PLAN = Plan(chain("small", "a test", 8, (12, 4), rate=0.1), 8, "step", 0.0, 1)
@@ -31,7 +35,7 @@ class Stepping:
         return {**each, "wall_ns": wall, "foreign": 0.0, "canary": 0.0, "peak_bytes": 1}
 
 
-class Peak:
+class NoPeak:
     threads = 1
 
     def look(self, seconds: float) -> None:
@@ -47,7 +51,7 @@ def test_the_first_step_of_a_turn_counts_only_where_steps_are_long(
     assert groups._begin(PLAN, entry, {}, *(None,) * 2) and groups._warm(PLAN, entry)  # type: ignore[arg-type]
     groups.alike([entry], PLAN.counted)
     entry.process, process.asked = process, []  # type: ignore[assignment]
-    turns._round(PLAN, random.Random(1), [entry], {1: Peak()})  # type: ignore[arg-type]
+    turns._round(PLAN, random.Random(1), [entry], {1: NoPeak()})  # type: ignore[arg-type]
     assert process.asked == asked
 
 
@@ -102,35 +106,11 @@ def test_the_first_block_of_a_long_step_may_take_as_long_as_it_does() -> None:
     entry.process = type(
         "Watched", (), {"ask": lambda self, most, *of, **how: patience.append(most) or ask(most, *of, **how)}
     )()
-    turns._round(PLAN, random.Random(1), [entry], {1: Peak()})  # type: ignore[dict-item]
+    turns._round(PLAN, random.Random(1), [entry], {1: NoPeak()})  # type: ignore[dict-item]
     assert min(patience) > 90.0
 
 
-def test_an_entry_whose_steps_are_wanted_no_more_takes_no_turn(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    one, other = Entry(find("numpy"), Setting()), Entry(find("jax"), Setting())
-    started: list[str] = []
-
-    def start(plan: Plan, entry: Entry, *rest: Any) -> bool:
-        started.append(entry.framework.name)
-        return True
-
-    monkeypatch.setattr(groups, "_begin", start)
-    monkeypatch.setattr(groups, "_warm", lambda plan, entry: True)
-    monkeypatch.setattr(turns, "Peak", lambda threads: None)
-    monkeypatch.setattr(turns.job_files, "write_arrays", lambda *of: {})
-    monkeypatch.setattr(turns, "_round", lambda plan, order, alive, peak: [(x, {"wall": 1.0}) for x in alive])
-
-    def keep(taken: Any) -> None:
-        if taken.number == 2:
-            other.ended = "it does not help"
-
-    plan = Plan(PLAN.network, 8, "step", 0.0, 2, fewest=10)
-    turns.take(plan, [one, other], tmp_path, lambda text: None, keep)
-    assert len(one.blocks) == 20 and len(other.blocks) == 3
-    assert sorted(started) == ["jax", "numpy", "numpy"]  # of a second generation it is no part
-
-
-NETWORK: Any = SimpleNamespace(name="small")
+NAMED: Any = SimpleNamespace(name="small")
 
 
 @pytest.mark.parametrize(
@@ -138,7 +118,7 @@ NETWORK: Any = SimpleNamespace(name="small")
     [(64, 3, "; --runs 1 or a smaller --batch takes less"), (64, 1, "; a smaller --batch takes less"), (1, 1, " more")],
 )
 def test_a_first_round_that_is_too_long_says_the_whole_and_what_makes_it_less(batch: int, runs: int, end: str) -> None:
-    plan = Plan(NETWORK, batch, "step", 60.0, runs)
+    plan = Plan(NAMED, batch, "step", 60.0, runs)
     (text,) = over_budget(plan, 0, 20.0, 10.0)
     whole = 5 * 20 + (runs - 1) * (10 + 6 * 20)
     assert text.startswith(f"its 6 rounds take about 120 s, longer than its share of the budget: about {whole} s more")
@@ -146,9 +126,111 @@ def test_a_first_round_that_is_too_long_says_the_whole_and_what_makes_it_less(ba
 
 
 def test_the_last_generation_has_none_after_it() -> None:
-    (text,) = over_budget(Plan(NETWORK, 64, "step", 60.0, 2, first=3), 4, 20.0, 10.0)
+    (text,) = over_budget(Plan(NAMED, 64, "step", 60.0, 2, first=3), 4, 20.0, 10.0)
     assert "about 100 s more" in text
 
 
 def test_rounds_within_the_budget_are_not_spoken_of() -> None:
-    assert not list(over_budget(Plan(NETWORK, 64, "step", 60.0, 3), 0, 3.3, 10.0))
+    assert not list(over_budget(Plan(NAMED, 64, "step", 60.0, 3), 0, 3.3, 10.0))
+
+
+RATE = 100e9  # FLOP/s of a thread
+SLOW = 3.0  # times as long as the others one of three bursts is, of several threads two
+NETWORK = chain("small", "", 32, (8, 8, 8), 0.1)
+
+
+class Cores:
+    """Multiply-adds that take their time by a clock of this test."""
+
+    def __init__(self, most: int) -> None:
+        self.most, self.bursts, self.now = most, [], 0.0  # type: int, list[float], float
+
+    def prepared(self, problem: Fma) -> Callable[[], object] | None:
+        if problem.processors > self.most:
+            return None
+
+        def call() -> None:
+            disturbed = problem.steps > STEPS and (len(self.bursts) % 3 == 0) == (problem.processors == 1)
+            self.now += (SLOW if disturbed else 1.0) * problem.flops / problem.processors / RATE
+            if problem.steps > STEPS:
+                self.bursts.append(problem.flops / problem.processors / RATE)
+
+        return call
+
+    def seconds(self, call: Callable[[], object], clock: object) -> float:
+        began = self.now
+        call()
+        return self.now - began
+
+
+@pytest.fixture
+def cores(monkeypatch: pytest.MonkeyPatch) -> Cores:
+    made = Cores(2)
+    monkeypatch.setattr(peak, "fastest", lambda sets: "avx2")
+    monkeypatch.setattr(peak, "prepared", made.prepared)
+    monkeypatch.setattr(peak, "seconds", made.seconds)
+    return made
+
+
+@pytest.mark.parametrize(("product", "wanted"), [(1e-6, SHORTEST), (0.02, 0.02), (7.0, LONGEST)])
+def test_a_burst_is_as_long_as_a_product(cores: Cores, product: float, wanted: float) -> None:
+    assert Peak().look(product) == pytest.approx(UNIT / RATE)
+    assert cores.bursts == pytest.approx([wanted] * len(cores.bursts), rel=0.3)
+    assert FEWEST <= len(cores.bursts) <= MOST
+
+
+def test_of_several_threads_the_fastest_burst_counts_and_none_is_long(cores: Cores) -> None:
+    looked = Peak(2)
+    assert looked.threads == 2
+    assert looked.look(0.05) == pytest.approx(UNIT / RATE)
+    assert max(cores.bursts) <= TOGETHER * 1.3
+
+
+def test_where_there_are_too_few_cores_it_is_one_thread_s(cores: Cores) -> None:
+    looked = Peak(3)
+    assert looked.threads == 1 and looked.look(0.01) == pytest.approx(UNIT / RATE)
+
+
+def test_where_nothing_compiles_there_is_no_peak(cores: Cores) -> None:
+    cores.most = 0
+    assert Peak().look(0.01) is None
+
+
+def entry(threads: int, **block: Any) -> Any:
+    setting: Any = type("Setting", (), {"threads": threads})()
+    made = turns.Entry(None, setting)  # type: ignore[arg-type]
+    made.blocks.append((0, 0, {"wall": 0.04, "cpu": 0.04, "blocked": 0.0, **block}))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("threads", "block", "name"),
+    [
+        (1, {"fma_threads": 1}, "FMA peak"),
+        (2, {"fma_threads": 2}, "FMA peak, 2 threads"),
+        (2, {"fma_threads": 1}, "FMA peak, 2 × 1 thread"),
+        (2, {}, "FMA peak, 2 × 1 thread"),
+    ],
+    ids=["one", "together", "too few cores", "an older file"],
+)
+def test_its_name_says_how_many_threads_there_were(threads: int, block: dict[str, int], name: str) -> None:
+    assert results._peak(entry(threads, **block)) == name
+
+
+def test_a_product_has_its_share_of_the_fastest_step() -> None:
+    """Two layers, of which the first needs no gradient of its input: five products in a step."""
+    plan = turns.Plan(NETWORK, 32, "step", 1.0, 1)
+    slower = entry(1)
+    slower.blocks[0][2]["wall"] = 1.0
+    assert turns._product(plan, [entry(1), slower]) == pytest.approx(0.04 / 5)
+    fresh = turns.Entry(None, None, count=4)  # type: ignore[arg-type]
+    assert turns._product(plan, [fresh]) == pytest.approx(groups.BLOCK / 4 / 5)
+    assert turns._product(plan, []) == 0.0
+
+
+def test_a_median_is_of_bursts_and_no_best_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    took = iter([1.0, 1.0, *[2.0, 4.0, 3.0] * MOST])
+    monkeypatch.setattr(peak, "fastest", lambda sets: "avx2")
+    monkeypatch.setattr(peak, "prepared", lambda problem: lambda: None)
+    monkeypatch.setattr(peak, "seconds", lambda call, clock: next(took))
+    assert Peak().look(1.0) == pytest.approx(3.0 * UNIT / peak_of("avx2", STEPS).flops, rel=0.5)

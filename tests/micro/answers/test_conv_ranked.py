@@ -15,7 +15,7 @@ from micro.planning.conv_layers import read
 from micro.planning.library_log import Calls
 from micro.planning.problem_files import Written, of_network
 from reports import record
-from tests.micro.runs import compared, run, timed
+from tests.build import over, run, timed
 
 FIRST = Conv(64, 3, 32, 32, 32, 5, 5, pad=2)
 SECOND = Conv(64, 64, 16, 16, 64, 3, 3, pad=1)
@@ -29,7 +29,7 @@ def contest(
     base = timed(Case(problem, "torch"), default)
     others = [timed(Case(problem, x, Setting(threads)), ratio * (default or 1)) for x, ratio, _ in rivals]
     known = tuple(
-        compared(base, x, 0.02 / ratio, verdict if default else "not comparable", reason=base.reason)
+        over(base, x, 0.02 / ratio, verdict if default else "not comparable", reason=base.reason)
         for x, (_, ratio, verdict) in zip(others, rivals, strict=True)
     )
     return record.Contest(name or problem.name, "?", "variant", (base, *others), known)

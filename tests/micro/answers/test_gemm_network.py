@@ -15,8 +15,8 @@ from micro.answers.gemm_network import answer
 from micro.planning.contest import Case, parse
 from micro.planning.network import Product, read
 from reports.record import Contest
+from tests.build import over, run, timed
 from tests.conftest import Ran
-from tests.micro.runs import compared, run, timed
 
 NET = """{"network": "made", "batch": 8, "layers": [
     {"name": "in", "inputs": 3, "outputs": 5, "first": true}, {"name": "one", "inputs": 5, "outputs": 5},
@@ -32,7 +32,7 @@ def contest(
     rows = [timed(Case(problem, library), seconds) for problem in dict.fromkeys((product.oi, product.io))]
     ceiling = replace(timed(Case(product.oi, "naive"), 1.0), role="ceiling")
     ends = (None, None) if half is None or ratio is None else (ratio - half, ratio + half)
-    pairs = [compared(rows[0], x, ratio=ratio, low=ends[0], high=ends[1]) for x in rows[1:]]
+    pairs = [over(rows[0], x, ratio=ratio, low=ends[0], high=ends[1]) for x in rows[1:]]
     return Contest(name, "?", "layout", (*rows, ceiling), tuple(pairs))
 
 

@@ -10,7 +10,7 @@ from kernels.ops.gemm.problem import Gemm
 from micro.answers.gemm import transpose_answer
 from micro.planning.contest import Case
 from reports.record import Contest
-from tests.micro.runs import compared, run, timed
+from tests.build import over, run, timed
 
 PUBLISHED = Gemm(1024, 2048, 3344)
 CLAIM = "the published claim is 3 times (arXiv 1608.07249)."
@@ -24,9 +24,7 @@ def contest(word: str, m: int, library: str, ratio: float | None, verdict: str, 
         timed(Case(problem, library), t, samples=(t,) * (8 if ratio else 3)) for problem, t in times.items()
     )
     few = {} if ratio else {"ratio": None, "low": None, "high": None}
-    return Contest(
-        f"{word}/{base.name}", "?", "trans", (first, second), (compared(first, second, 0.05, verdict, **few),)
-    )
+    return Contest(f"{word}/{base.name}", "?", "trans", (first, second), (over(first, second, 0.05, verdict, **few),))
 
 
 def said(*contests: Contest) -> list[str]:

@@ -20,8 +20,8 @@ from micro.planning.contest import Contest
 from micro.planning.options import request
 from micro.planning.request import planned
 from reports import store
+from tests import build
 from tests.conftest import Ran
-from tests.reports import made
 
 ROOT = Path(__file__).parents[3]
 COUNTS = {"G": 13, "C": 18, "E": 12, "R": 15, "H": 14, "M": 13, "P": 12, "K": 15}
@@ -99,7 +99,7 @@ def test_mechanisms_of_one_contest_say_what_else() -> None:
         assert not found[a.id] & found[b.id] or a.test.arm != b.test.arm, f"{a.id} and {b.id}"
 
 
-G1 = made.run(made.contest(64, "openblas", value=3.0), made.contest(8, "openblas", value=1.0))
+G1 = build.run(build.transposed(64, "openblas", value=3.0), build.transposed(8, "openblas", value=1.0))
 
 
 def written(path: Path, run: Any, started: str = "2026-11-21T16:00:00") -> Path:
@@ -169,9 +169,9 @@ def test_every_row_has_its_command_or_says_why_there_is_none(table: Table) -> No
 
 def test_the_latest_run_with_a_ratio_speaks(table: Table, tmp_path: Path) -> None:
     older = written(tmp_path / "older.jsonl", G1, "2026-11-20T16:00:00")
-    faster = made.run(made.contest(64, value=0.5, verdict="faster"))
+    faster = build.run(build.transposed(64, value=0.5, verdict="faster"))
     newer = written(tmp_path / "newer.jsonl", faster, "2026-11-21T16:00:00")
-    without = made.run(made.contest(64, value=None, verdict="not comparable", reason="no MKL here"))
+    without = build.run(build.transposed(64, value=None, verdict="not comparable", reason="no MKL here"))
     newest = written(tmp_path / "newest.jsonl", without, "2026-11-22T16:00:00")
     assert "faster 0.50" in rows(table(newer, older, newest).out)["G1"]
     assert "newer.jsonl" in rows(table(older, newer).out)["G1"]
@@ -179,9 +179,9 @@ def test_the_latest_run_with_a_ratio_speaks(table: Table, tmp_path: Path) -> Non
 
 
 def test_contests_that_repeat_others_say_nothing(table: Table, tmp_path: Path) -> None:
-    repeated = made.contest(64)
+    repeated = build.transposed(64)
     repeated = replace(repeated, contest=f"ab/{repeated.contest}")
-    assert "none in these files" in rows(table(written(tmp_path / "ab.jsonl", made.run(repeated))).out)["G1"]
+    assert "none in these files" in rows(table(written(tmp_path / "ab.jsonl", build.run(repeated))).out)["G1"]
 
 
 def test_without_files_it_reads_those_that_are_here(table: Table, tmp_path: Path) -> None:
@@ -205,9 +205,9 @@ def test_a_file_that_is_no_run_is_refused(table: Table, tmp_path: Path, text: st
 
 
 def test_a_gpu_is_named(table: Table, tmp_path: Path) -> None:
-    contest = made.contest(64)
+    contest = build.transposed(64)
     on_gpu = replace(contest, results=tuple(replace(x, device="cuda:0") for x in contest.results))
-    assert "made.jsonl, cuda:0" in rows(table(written(tmp_path / "made.jsonl", made.run(on_gpu))).out)["G1"]
+    assert "made.jsonl, cuda:0" in rows(table(written(tmp_path / "made.jsonl", build.run(on_gpu))).out)["G1"]
 
 
 def test_the_table_is_light() -> None:

@@ -16,7 +16,7 @@ from micro import memory
 from micro.answers import memory as answers
 from micro.planning.contest import Case
 from reports.record import Contest, Environment, Result, Run
-from tests.micro.runs import compared, timed
+from tests.build import over, timed
 
 KIB, MIB = 1 << 10, 1 << 20
 CACHES = (48 * KIB, MIB, 32 * MIB)
@@ -31,7 +31,7 @@ def result(problem: Any, samples: Sequence[float], **more: Any) -> Result:
 
 def contest(name: str, *results: Result) -> Contest:
     """A contest of them, each against the first."""
-    return Contest(name, "?", "x", results, tuple(compared(results[0], x, 0.1) for x in results[1:]))
+    return Contest(name, "?", "x", results, tuple(over(results[0], x, 0.1) for x in results[1:]))
 
 
 def run(*contests: Contest) -> Run:

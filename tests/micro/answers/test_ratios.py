@@ -15,8 +15,8 @@ from micro.findings.ratios import expectations, expected
 from micro.findings.sums import SumOf
 from micro.planning.contest import Case
 from reports.record import Contest, Result
-from tests.micro.runs import LAYER, TIMES, contest, contested, result, run, short
-from tests.reports import made
+from tests import build
+from tests.build import LAYER, TIMES, contested, layer, ranked, run, short
 
 CONV = "conv n:16 c:96 h:27 w:27 k:256 r:5 s:5 pad:2"
 
@@ -33,7 +33,7 @@ def test_ratios_stand_below_their_question() -> None:
 
 
 def test_every_baseline_has_its_sentence() -> None:
-    in_turn = contest("steps", *(result(LAYER, name, t) for name, t in TIMES.items()), in_turn=True)
+    in_turn = ranked("steps", *(layer(LAYER, name, t) for name, t in TIMES.items()), in_turn=True)
     assert [x.partition(", relative to ")[2].partition(":")[0] for x in ratios.ratios(run(in_turn))[1:]] == [
         "torch",
         "direct",
@@ -56,8 +56,8 @@ def test_labels_are_what_cases_do_not_share() -> None:
 
 
 def compared(a: Case, b: Case, ratio: float, isa: str | None = None) -> Contest:
-    first, second = (replace(made.case(1), name=x.name, isa_observed=isa) for x in (a, b))
-    return replace(made.contest(1), results=(first, second), comparisons=(made.compared(second, first, ratio),))
+    first, second = (replace(build.case(1), name=x.name, isa_observed=isa) for x in (a, b))
+    return replace(build.transposed(1), results=(first, second), comparisons=(build.compared(second, first, ratio),))
 
 
 @pytest.mark.parametrize(("ratio", "outcome"), [(2.5, "as expected"), (1.5, "NOT as expected")])
@@ -81,7 +81,7 @@ def test_every_expected_range_is_one() -> None:
 
 def sampled(problem: Problem, variant: str, seconds: float, *rejected: int) -> Result:
     samples = tuple(seconds * (100 if i in rejected else 1 + 0.01 * (i % 2)) for i in range(12))
-    timed = result(LAYER, variant, seconds)
+    timed = layer(LAYER, variant, seconds)
     rounds = tuple(range(12))
     return replace(timed, name=Case(problem, variant).name, samples=samples, rounds=rounds, rejected=rejected)
 
@@ -89,10 +89,10 @@ def sampled(problem: Problem, variant: str, seconds: float, *rejected: int) -> R
 def test_sums_of_parts_are_compared_round_by_round() -> None:
     parts = [sampled(replace(LAYER, direction=x), "torch", 1.0, 3) for x in ("forward", "dgrad", "wgrad")]
     answer = SumOf("first/", "without dgrad", r"^(?!.*direction:dgrad)", "")
-    (sentence,) = answer(run(contest("first", *parts), contest("other", *parts)))
+    (sentence,) = answer(run(ranked("first", *parts), ranked("other", *parts)))
     assert sentence == f"{CONV} torch: without dgrad takes 0.6667 [0.6667, 0.6667] times as long."
     lost = replace(parts[0], status="failed", reason="crashed", seconds=None, samples=())
-    assert answer(run(replace(contest("first", *parts), results=(lost, *parts[1:])))) == []
+    assert answer(run(replace(ranked("first", *parts), results=(lost, *parts[1:])))) == []
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from kernels.setting import Setting
 from micro.answers import transfer_curve as curves
 from micro.planning.contest import Case
 from reports.record import Contest, Result, Run
-from tests.reports import made
+from tests import build
 
 KIB, MIB = 1 << 10, 1 << 20
 CACHES = (48 * KIB, 2 * MIB, 300 * MIB)
@@ -68,22 +68,22 @@ def test_memory_without_a_bend_is_one_level_and_too_few_sizes_are_none() -> None
 
 def result(problem: Problem, variant: str, threads: int, seconds: float) -> Result:
     case = Case(problem, variant, Setting(threads))
-    timed = replace(made.case(1).seconds, median=seconds)  # type: ignore[type-var]
-    return replace(made.case(1), name=case.name, variant=variant, threads=threads, op=problem.op, seconds=timed)
+    timed = replace(build.case(1).seconds, median=seconds)  # type: ignore[type-var]
+    return replace(build.case(1), name=case.name, variant=variant, threads=threads, op=problem.op, seconds=timed)
 
 
 def contest(name: str, *rows: tuple[Problem, str, int, float], verdict: str = "faster") -> Contest:
     """Each against the first, seconds as ratios."""
     results = [replace(result(*row), contest=name) for row in rows]
     pairs = [
-        made.compared(x, results[0], row[3] / rows[0][3], verdict=verdict)
+        build.compared(x, results[0], row[3] / rows[0][3], verdict=verdict)
         for x, row in zip(results[1:], rows[1:], strict=True)
     ]
     return Contest(name, "?", "?", tuple(results), tuple(pairs))
 
 
 def run(*contests: Contest) -> Run:
-    whole = made.run(*contests)
+    whole = build.run(*contests)
     return replace(whole, environment=replace(whole.environment, facts={"device": {"caches": list(CACHES)}}))
 
 

@@ -15,7 +15,7 @@ from micro.findings.crossing import Bracket, bracket
 from micro.planning.benchmark import Request
 from micro.planning.contest import Contest as Plan
 from reports.record import Contest, Run
-from tests.micro.runs import compared, run, timed
+from tests.build import over, run, timed
 
 ROUNDS = 12
 
@@ -31,7 +31,7 @@ def measured(plan: Plan, times: list[float | None], rejected: tuple[int, ...] = 
         )
         for case, t in zip(plan.cases, times, strict=True)
     ]
-    pairs = tuple(compared(results[a], results[b], 0.02) for a, b in plan.comparisons)
+    pairs = tuple(over(results[a], results[b], 0.02) for a, b in plan.comparisons)
     return Contest(plan.name, "?", plan.differs, tuple(results), pairs)
 
 

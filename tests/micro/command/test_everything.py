@@ -25,10 +25,10 @@ from micro.command.session import answered
 from micro.planning.contest import Case
 from micro.planning.options import Outputs
 from reports import store
-from reports.record import Contest, Environment, Run
+from reports.record import Contest, Run
+from tests import build
 from tests.builds import share
 from tests.conftest import Ran
-from tests.micro.runs import compared, timed
 from tests.processes import interruptible
 
 ROOT = Path(__file__).parents[3]
@@ -146,9 +146,9 @@ def test_nothing_useful_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def told(contest: str, first: Case, second: Case, verdict: str, ratio: float) -> Contest:
-    a, b = (timed(x, 1e-6, contest=contest, device="fake:cuda") for x in (first, second))
-    pair = compared(a, b, verdict=verdict, contest=contest, ratio=ratio, low=ratio, high=ratio)
-    return Contest(contest, "?", "variant", (a, b), (pair,))
+    rows = (build.timed(x, 1e-6, contest=contest, problem={}, device="fake:cuda") for x in (first, second))
+    ends = {"contest": contest, "low": ratio, "high": ratio, "verdict": verdict}
+    return build.contest(*rows, comparisons=(build.comparison(first.name, second.name, ratio, **ends),))
 
 
 def of_plan(part: Part, verdict: Callable[[Any], tuple[str, float]]) -> list[Contest]:
@@ -183,7 +183,7 @@ def whole(todo: list[Part], crossover: int) -> Run:
         case = part.plan.contests[0].cases
         fine = [replace(x, problem=replace(x.problem, m=32)) for x in case]  # type: ignore[call-arg]
         contests.append(told(f"crossover/{fine[0].problem.name}/fine", fine[0], fine[1], "faster", 0.9))
-    return Run(Environment("0", {}, {}, "", ""), tuple(contests))
+    return build.run(*contests)
 
 
 def test_what_a_part_asked_for_afterwards_is_its_own(todo: list[Part], crossover: int) -> None:

@@ -16,8 +16,9 @@ from micro.planning.contest import Budget, Case, Contest
 from micro.planning.options import Outputs
 from micro.planning.request import Plan
 from reports import record
-from reports.record import Environment, Note, Run
-from tests.micro.runs import short
+from reports.record import Note, Run
+from tests import build
+from tests.build import short
 
 LIMITS = {"cpu": Limits(memory=1 << 30, cores=1, caches=(1 << 20,), flops=1e9, bandwidth=1e9)}
 NAMES = ("first", "second", "third", "fourth")
@@ -47,7 +48,7 @@ class Machine:
         results = tuple(replace(x, name=name) for x, name in zip(like.results, names, strict=False))
         compared = (replace(like.comparisons[0], baseline=names[0], contender=names[1]),)
         took = {"measuring": rounds * round_, "setup": self.setup}
-        return record.Contest(asked.name, "?", "variant", results, () if rounds >= 6 else compared, took)
+        return build.contest(*results, contest=asked.name, comparisons=() if rounds >= 6 else compared, seconds=took)
 
 
 class File:
@@ -56,7 +57,7 @@ class File:
     path = None
 
     def __init__(self) -> None:
-        self.run = Run(Environment("0", {}, {}, "", ""))
+        self.run = build.run()
 
     def append(self, what: Any) -> None:
         key = "notes" if isinstance(what, Note) else "contests"
@@ -126,7 +127,7 @@ def test_preparing_within_twice_its_forecast_is_not_said() -> None:
     large = Contest("large", "?", "variant", (Case(Gemm(8192, 8192, 8192), "numpy"),))
     foreseen = forecast.preparing([large])
     for times, told in ((1.9, False), (2.1, True)):
-        first = record.Contest("large", "?", "variant", (), (), {"setup": times * foreseen})
+        first = build.contest(contest="large", seconds={"setup": times * foreseen})
         assert bool(forecast.corrected(first, [large, contest("second")], 60.0)) == told
 
 
@@ -144,13 +145,13 @@ class Measured:
     """Stands for the machine: how many seconds each call of `_measure` had, and takes all of them and `over` more."""
 
     over: float = 0.0
-    run: Run = field(default_factory=lambda: Run(Environment("0", {}, {}, "", "")))
+    run: Run = field(default_factory=lambda: build.run())
     path: None = None
     had: list[tuple[tuple[str, ...], float]] = field(default_factory=list)
 
     def measure(self, at: Any, contests: Sequence[Contest], budget: Budget, count: int, leaves: bool = False) -> float:
         self.had.append((tuple(x.name for x in contests), budget.seconds))
-        done = tuple(record.Contest(x.name, x.question, x.differs, (), ()) for x in contests)
+        done = tuple(build.contest(contest=x.name) for x in contests)
         self.run = Run(self.run.environment, (*self.run.contests, *done))
         return -self.over
 

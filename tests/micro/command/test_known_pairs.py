@@ -15,6 +15,7 @@ from micro.command.known_pairs import Pair
 from micro.contests import selftest
 from micro.contests.selftest import Known
 from reports import record
+from tests import build
 
 
 def pair(kind: str = "identical", verdict: str = "same", **changes: Any) -> Pair:
@@ -44,9 +45,8 @@ def test_without_quiet_pairs_nothing_is_judged() -> None:
 
 def pilot(own: float, warning: str = "") -> record.Contest:
     """A second, of which the worker ran so much."""
-    case = record.Result("a", "c", "measured", "gemm", {}, "openblas", "cpu", 1, "planned")
-    case = replace(case, warnings=(warning,) if warning else ())
-    return record.Contest("c", "?", "x", (case,), (), system={"clock": 1.0, "own": own})
+    case = build.result(warnings=(warning,) if warning else ())
+    return build.contest(case, system={"clock": 1.0, "own": own})
 
 
 def test_the_pilot_decides_before_there_is_a_verdict() -> None:
@@ -65,11 +65,9 @@ def rounds(spread: float, count: int = 400, outliers: int = 0) -> record.Contest
     first = np.exp(rng.normal(0, 0.2, count))
     second = first * np.exp(rng.normal(0, spread, count))
     second[:outliers] *= 9
-    case = record.Result(
-        "a", "c", "measured", "gemm", {}, "openblas", "cpu", 1, "planned", rejected=(*range(outliers),)
-    )
-    results = tuple(replace(case, samples=tuple(x.tolist()), rounds=(*range(count),)) for x in (first, second))
-    return record.Contest("c", "?", "x", results, (), {"measuring": 1.0})
+    both = {"rounds": (*range(count),), "rejected": (*range(outliers),)}
+    results = (build.result(samples=tuple(x.tolist()), **both) for x in (first, second))
+    return build.contest(*results, seconds={"measuring": 1.0})
 
 
 def known(kind: str, kernel: str) -> Known:

@@ -16,8 +16,9 @@ from kernels.errors import UsageError
 from micro.measuring import replicates
 from micro.worker.process import Workers
 from reports import compare, stats, store
-from reports.record import Comparison, Contest, Note, Result, Seconds
+from reports.record import Contest, Note, Result
 from reports.store import RunFile
+from tests import build
 from tests.conftest import Ran
 
 SIZES = ("--m", "8,16", "--n", "8", "--k", "8")
@@ -27,35 +28,27 @@ FAST, SLOW = "gemm/m:8/n:8/k:8/variant:a/threads:1", "gemm/m:8/n:8/k:8/variant:b
 
 def result(name: str, samples: Sequence[float], **changes: Any) -> Result:
     middle = float(np.median(samples))
-    plain = Result(
-        name,
-        "c",
-        "measured",
-        "gemm",
-        {"m": 8},
-        name[-11],
-        "cpu",
-        1,
-        "ok",
-        clock="wall",
-        seconds=Seconds(middle, None, None, 0.95),
-        flops_per_second=1000 / middle,
-        samples=tuple(samples),
-        rounds=tuple(range(len(samples))),
-        canary={"fma": [2e-5]},
-        faults=1,
-    )
-    return replace(plain, **changes)
+    fields = {
+        "variant": name[-11],
+        "clock": "wall",
+        "seconds": build.spread(middle),
+        "flops_per_second": 1000 / middle,
+        "samples": tuple(samples),
+        "rounds": tuple(range(len(samples))),
+        "canary": {"fma": [2e-5]},
+        "faults": 1,
+    }
+    return build.result(name, **fields | changes)
 
 
 def one(about: float, rounds: int = 16, **changes: Any) -> Contest:
     """A run in which the second case takes `about` times what the first takes, give or take 0.1 %."""
     wobble = np.exp(np.random.default_rng(round(about * 1e6)).normal(0, 0.001, rounds))
     results = result(FAST, [1e-6] * rounds), result(SLOW, (1e-6 * about * wobble).tolist())
-    told = Comparison(
-        "c", "variant", FAST, SLOW, about, 0.99 * about, 1.01 * about, 0.95, "slower", None, 0.01, 0.01, path=("wall",)
-    )
-    return Contest("c", "?", "variant", results, (replace(told, **changes),), {"measuring": 1.0, "setup": 0.5}, "done")
+    fields = {"ratio": about, "low": 0.99 * about, "high": 1.01 * about, "path": ("wall",)} | changes
+    spent = {"measuring": 1.0, "setup": 0.5}
+    told = build.comparison(FAST, SLOW, **fields)
+    return build.contest(*results, comparisons=(told,), seconds=spent, stopped="done")
 
 
 RATIOS = (1.10, 1.14, 1.08, 1.12, 1.11)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,8 @@ from micro.measuring.runner import Runner
 from micro.planning.contest import Contest
 from reports import next_run as paths
 from reports import record, store
-from reports.record import Comparison
 from reports.store import RunFile, Unwritable
+from tests import build
 from tests.conftest import Ran
 
 
@@ -37,11 +36,9 @@ def made(monkeypatch: pytest.MonkeyPatch, own_state: Path) -> Iterator[list[str]
         ratio = 1.3 + 0.001 * (int(number) % 3) if kind == "rival" else 1.0
         took = contest.name.split("/")[2].replace("-", " ")
         first, second = (case.name for case in contest.cases)
-        told = Comparison(
-            contest.name, "x", first, second, ratio, 0.999 * ratio, 1.001 * ratio, 0.95, verdict, None, 0.01, 0.01
-        )
-        told = replace(told, path=(took,))
-        return record.Contest(contest.name, "?", "x", (), (told,), {"measuring": 0.1})
+        ends = {"contest": contest.name, "low": 0.999 * ratio, "high": 1.001 * ratio, "verdict": verdict}
+        told = build.comparison(first, second, ratio, **ends, path=(took,))
+        return build.contest(contest=contest.name, comparisons=(told,), seconds={"measuring": 0.1})
 
     monkeypatch.setattr(Runner, "run", run)
     monkeypatch.setattr(rivals, "QUICK", rivals.QUICK | {paths.FIXED: 1})

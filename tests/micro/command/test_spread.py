@@ -19,7 +19,7 @@ from micro.contests import rivals
 from reports import next_run as paths
 from reports import stats
 from reports.next_run import Spread
-from reports.record import Comparison
+from tests import build
 from tests.conftest import load
 
 ROOT = Path(__file__).parents[3]
@@ -181,7 +181,7 @@ def test_the_quick_one_is_a_part() -> None:
 def test_a_run_that_took_another_path_does_not_count(path: str, took: tuple[str, ...], counts: bool) -> None:
     one = next(x for x in rivals.rivals(2, True) if x.path == path)
     assert one.took(took) == counts
-    told = Comparison("c", "kernel", "a", "b", 1.5, 1.4, 1.6, 0.95, "slower", None, 0.01, 0.01, path=took)
+    told = build.comparison(low=1.4, high=1.6, path=took)
     known: Any = {one.contest(0).name: SimpleNamespace(comparisons=(told,))}
     (found,) = spread.runs([one], 1, known)
     assert (len(found.intervals), found.strayed) == ((1, 0) if counts else (0, 1))

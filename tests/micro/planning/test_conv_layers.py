@@ -1,8 +1,10 @@
-"""The convolutions of the networks, against the tables of their sources."""
+"""The convolutions of the networks, against the tables of their sources, and those that benchdnn's words name."""
 
 from __future__ import annotations
 
+import itertools
 import json
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -10,9 +12,12 @@ from typing import Any
 import pytest
 
 from kernels.ops.conv.problem import Conv
+from kernels.ops.gemm.problem import Gemm
 from micro.planning import benchdnn
+from micro.planning.benchdnn import NotTaken, is_descriptor, is_list, problem, read_products
 from micro.planning.conv_layers import KIND, SIZES, distinct_layers, read
 from micro.planning.network import SHAPES, known
+from tests.conftest import Ran
 
 # By network, as the tables of their sources have them: layers with those alike counted, GFLOP of a forward pass at the
 # network's batch of all layers or layer by layer, rows and columns of outputs where networks differ in their padding.
@@ -109,3 +114,115 @@ def test_deepbench_has_what_its_table_has() -> None:
     listed = benchdnn.read((SHAPES / "deepbench-training.txt").read_text("utf-8"))
     assert listed.problems[0] == Conv(4, 1, 161, 700, 32, 5, 20, 2)
     assert Conv(16, 832, 7, 7, 128, 5, 5, pad=2) in listed.problems
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('g2mb256ic96ih27oc256oh27kh5ph2n"alexnet:conv2"', Conv(256, 96, 27, 27, 256, 5, 5, pad=2, groups=2)),
+        ("ic3ih8oc4kh3", Conv(2, 3, 8, 8, 4, 3, 3)),  # batch 2, no padding
+        ("mb1ic3ih8oc4oh8kh3", Conv(1, 3, 8, 8, 4, 3, 3, pad=1)),  # padding from the outputs
+        ("mb1ic3ih9oc4oh9kh3dh1", Conv(1, 3, 9, 9, 4, 3, 3, pad=2, dilation=2)),  # dilation from 0
+        ("mb4ic1ih161iw700oc32kh5kw20sh2sw2", Conv(4, 1, 161, 700, 32, 5, 20, stride=2)),
+        ("mb1ic2ih9iw6oc4kh3kw1", Conv(1, 2, 9, 6, 4, 3, 1)),
+        # 54·4 + 11 - 224 - 2: one row less would do at the bottom, and two are alike
+        ("mb1ic3ih224oc96oh55kh11sh4ph2", Conv(1, 3, 224, 224, 96, 11, 11, 4, 2)),
+        # SAME of TensorFlow: nothing before, one after
+        ("mb1ic3ih224oc32oh112kh3sh2ph0", Conv(1, 3, 224, 224, 32, 3, 3, 2, pad_bottom=1, pad_right=1)),
+        (
+            "mb1ic3ih8iw8oc4oh9ow8kh3kw3ph1pw1",
+            Conv(1, 3, 8, 8, 4, 3, 3, pad_top=1, pad_left=1, pad_bottom=2, pad_right=1),
+        ),
+        ("mb3ic4iw10oc5ow10kw3pw1", Conv(3, 4, 1, 10, 5, 1, 3, pad_left=1, pad_right=1)),  # a line of pixels
+        ("mb16_ic96oc256_ih27oh27kh5sh1dh0ph2_iw27ow27kw5sw1dw0pw2", Conv(16, 96, 27, 27, 256, 5, 5, pad=2)),
+        ("g1mb2ic4oc4ih8kh8sh3", Conv(2, 4, 8, 8, 4, 8, 8, 3)),
+    ],
+)
+def test_a_text_is_a_convolution(text: str, expected: Conv) -> None:
+    assert is_descriptor(text) and problem(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("mb1ic3id8ih8oc4kd3kh3", "3-d"),
+        ("mb1ic3ih8iw8oc4kh3kw3sh2sw1", "two strides"),
+        ("mb1ic3ih8iw8oc4kh3kw3dh1dw0", "two dilations"),
+        ("mb1ic3ih9oc4oh3kh3ph0", "outputs left out"),
+        ("mb1ic3ih9oc4kh3sh0", "stride 0"),
+    ],
+)
+def test_what_is_none_of_ours_is_named(text: str, reason: str) -> None:
+    with pytest.raises(NotTaken, match=f"^{reason}$"):
+        problem(text)
+
+
+def cases() -> list[Conv]:
+    """Odd shapes of all kinds, every side's padding its own in some."""
+    sizes = [(1, 9, 9, 3, 3), (2, 9, 12, 3, 2), (1, 1, 20, 1, 3), (3, 16, 16, 5, 5)]
+    rest = itertools.product((1, 2), (1, 2), ((0, 0, 0, 0), (1, 1, 1, 1), (0, 0, 1, 1), (1, 0, 0, 1)), (1, 2))
+    return [
+        Conv(n, 4, h, w, 6, r, s, stride, 0, *pads, dilation if r > 1 else 1, groups)
+        for (n, h, w, r, s), (stride, groups, pads, dilation) in itertools.product(sizes, rest)
+    ]
+
+
+def test_there_and_back() -> None:
+    """Padding after the image that reads nothing is not said, and so is what it must be: the outputs stay."""
+    for one in cases():
+        option, text = one.descriptor.split(" ")
+        assert option == "--dir=FWD_D"
+        back = problem(text)
+        sides = {"pad", "pad_bottom", "pad_right"}
+        assert {k: v for k, v in vars(back).items() if k not in sides} == {
+            k: v for k, v in vars(one).items() if k not in sides
+        }, text
+        assert [x.outputs for x in back.lines] == [x.outputs for x in one.lines], text
+        assert back.inside == one.inside, text
+
+
+def test_a_size_may_stand_there_twice_with_one_value() -> None:
+    assert problem("mb1ic3ih8oc4kh5_kh5ph2") == problem("mb1ic3ih8oc4kh5ph2")
+
+
+def test_every_pass_has_its_word() -> None:
+    words = [Conv(1, 1, 3, 3, 1, direction=x).descriptor for x in ("forward", "dgrad", "wgrad")]
+    assert words == [f"--dir={word} mb1ic1ih3oc1oh1kh3ph0" for word in ("FWD_D", "BWD_D", "BWD_W")]
+
+
+def test_a_file_is_in_all_passes_until_it_says_which() -> None:
+    listed = benchdnn.read(
+        "# two\nmb1ic1ih3oc1kh3  # one\n\n--dir=FWD_B,FWD_D,BWD_WB\nmb2ic1ih3oc1kh3\nmb2ic1ih3oc1kh3sh1sw2kw3iw3\n"
+    )
+    assert [(x.n, x.direction) for x in listed.problems] == [
+        (1, "forward"),
+        (1, "dgrad"),
+        (1, "wgrad"),
+        (2, "forward"),
+        (2, "wgrad"),
+    ]
+    assert (listed.taken, listed.left_out) == (2, {"two strides": 1})
+
+
+def test_a_list_is_told_from_a_log() -> None:
+    assert is_list("# remark\n\nmb1ic1ih3oc1kh3\n") and is_list("--dir=FWD_D\n")
+    assert not is_list("") and not is_list("{}") and not is_list("onednn_verbose,v1,info,cpu\nmb1ic1ih3oc1kh3")
+
+
+# Products
+
+LIST = '# benchdnn --matmul\n64x512:512x256n"net:fc1*2"\n1x8x4:1x4x6_n"one"\n64x512:512x256:64x256\n8x4:4x6\n'
+
+
+def test_lines_are_products_each_once() -> None:
+    listed = read_products(LIST + '12x96x64:12x64x96_n"scores*1"\n3x12x4x4:1x1x4x4\n')
+    assert (listed.problems, listed.taken) == ([Gemm(64, 256, 512), Gemm(8, 6, 4)], 4)
+    assert listed.left_out == {"a batch of 12": 1, "a batch of 36": 1}
+
+
+def test_a_list_is_taken_by_products_alone(gemm: Callable[..., Ran], tmp_path: Path) -> None:
+    path = tmp_path / "list.txt"
+    path.write_text("--matmul\n" + LIST)
+    ran = gemm("--shapes", str(path), "--list")
+    assert ran.code == 0 and "list.txt: 4 of 4 products are taken, 2 different; left out: nothing." in ran.out
+    assert "gemm/m:64/n:256/k:512 (differs: variant)" in ran.out

@@ -1,20 +1,29 @@
-"""What the host makes of a case before it is timed."""
+"""What the host makes of a case before it is timed, and what the compiled loop counts as its time."""
 
 from __future__ import annotations
 
 import ctypes
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
+from kernels import build
 from kernels.devices import open_device
 from kernels.devices.base import Limits
+from kernels.launch import Launch
 from kernels.ops.gemm.problem import Gemm
 from kernels.setting import Setting
 from micro.planning.contest import VISIT, Case
-from micro.worker import kernels
+from micro.worker import kernels, run_queue, visits
 from micro.worker.host import Host
 from micro.worker.kernels import Kernels
+from micro.worker.watch import out_of_step
 
 
 def test_the_time_of_a_launch_is_shared_by_its_uses(host: Host) -> None:
@@ -111,3 +120,96 @@ def test_none_is_kept_where_operands_take_much_room(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(kernels, "DEAR", 0.0)
     monkeypatch.setattr(kernels, "LARGE", 1)
     assert not checked((PROBLEM, "numpy"))._drawn
+
+
+ENOUGH = 0.02  # seconds of processor time
+READINGS = 32  # of its clocks, by which the loop knows what they cost
+SCRIPTED = """
+#define _GNU_SOURCE
+#include <time.h>
+double script[%d];
+static int reading;
+static int scripted(clockid_t clock, struct timespec *t)
+{
+    double now = script[reading++];
+    (void)clock;
+    t->tv_sec = (time_t)now;
+    t->tv_nsec = (long)(1e9 * (now - (double)t->tv_sec) + 0.5);
+    return 0;
+}
+#define clock_gettime scripted
+#include "%s"
+"""
+
+
+def test_processor_time_is_that_of_all_threads_of_the_process() -> None:
+    """A helper's beside its caller's, who both compute at once where there are two cores."""
+    ran: list[float] = []
+
+    def work() -> None:
+        square, began = np.ones((200, 200), np.float32), time.thread_time()
+        while time.thread_time() - began < ENOUGH:
+            square @ square
+        ran.append(time.thread_time() - began)
+
+    def call() -> None:
+        helper = threading.Thread(target=work)
+        helper.start()
+        work()
+        helper.join()
+
+    launch, cell = Launch(call), ctypes.c_int32(-1)
+    places = [np.array([id(launch.call)], np.int64)]
+    plan = visits.Visits(np.zeros(1, np.int32), places, [1], [0], [False], [0])
+    timed = visits.compiled([visits.python_entry(launch)], plan, ctypes.addressof(cell), threaded=False)
+    assert len(ran) == 2 and timed.cpu[0] >= sum(ran)
+
+
+def test_some_visits_have_an_untimed_call_more_so_that_no_kernel_is_in_step_with_them() -> None:
+    calls: list[int] = []
+    launch, cell = Launch(lambda: calls.append(len(calls))), ctypes.c_int32(-1)
+    places = [np.array([id(launch.call)], np.int64)] * 3
+    plan = visits.Visits(np.zeros(3, np.int32), places, [2], [2], [False], [0], more=[0, 1, 0])
+    visits.compiled([visits.python_entry(launch)], plan, ctypes.addressof(cell), threaded=False)
+    assert len(calls) == 3 * (2 + 2) + 1
+
+
+def test_a_case_that_is_not_warmed_up_is_never_launched_once_more() -> None:
+    entries = [SimpleNamespace(warm=2), SimpleNamespace(warm=0)]
+    more = out_of_step(entries, [0] * 4000 + [1] * 4000)  # type: ignore[arg-type]
+    assert 300 < sum(more[:4000]) < 700 and not any(more[4000:])
+
+
+def test_a_clock_that_was_read_with_a_stop_between_tells_nothing_of_its_cost(tmp_path: Path) -> None:
+    """The process did not run while the wall went on: that clock would seem to take less than none, by 3 ms."""
+    source = tmp_path / "scripted.c"
+    source.write_text(SCRIPTED % (READINGS, visits.SOURCE))
+    loaded = build.load(source)
+    loaded.clock_cost.restype = ctypes.c_double
+    script = (ctypes.c_double * READINGS).in_dll(loaded, "script")
+    for i in range(0, READINGS, 4):  # the processor's clock, the wall, the wall, the processor's clock
+        stopped = 3e-3 if i == 8 else 0.0
+        script[i : i + 4] = (0.0, 0.0, 1e-7 + stopped, 6e-7)
+    assert loaded.clock_cost() == pytest.approx(5e-7)
+
+
+@pytest.mark.parametrize(("ran", "told", "counts"), [(2.0, True, True), (1.05, True, False), (2.0, False, False)])
+def test_a_helper_on_another_core_counts_in_short_visits_too(
+    ran: float, told: bool, counts: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A case of one thread whose process runs twice as long as the wall; where processor time may have coarse steps
+    that says nothing."""
+    host = Host(open_device("cpu"), ctypes.addressof(ctypes.c_int32(-1)))
+    case = Case(Gemm(24, 20, 40), "blocked")
+    host.check(case, 1)
+    host.settle(host.open([case], [True], 1), VISIT)
+    compiled = visits.compiled
+
+    def together(*given: Any) -> visits.Timed:
+        found = compiled(*given)
+        return replace(found, wall=0 * found.wall + 1e-4, cpu=0 * found.wall + ran * 1e-4, waited=0 * found.wall)
+
+    monkeypatch.setattr(visits, "compiled", together)
+    monkeypatch.setattr(run_queue, "available", lambda: told)
+    batch = host.look(0, 8, canary=False)
+    assert batch.wall[:, 0] * batch.launches[0] == pytest.approx((ran if counts else 1.0) * 1e-4)

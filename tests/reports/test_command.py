@@ -1,17 +1,23 @@
-"""`python -m reports compare A B`: what it prints, what its gate holds back, what it refuses with one line."""
+"""`python -m reports`: what compare prints and refuses, what show says of whole and damaged run files, its options."""
 
 from __future__ import annotations
 
+import argparse
+import os
 import re
+import shutil
+import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from reports import store
+from reports.parser import OneLineParser
 from reports.record import Run
 from tests.conftest import Ran
-from tests.reports.runs import called
+from tests.reports.runs import REFUSED, called, damaged, written
 from tests.reports.test_compare import ENVIRONMENT, FIVE, result, run, slower
 
 
@@ -92,3 +98,87 @@ def test_a_damaged_line_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     path.write_bytes(path.read_bytes() + b"no record\n")
     ran = called(capsys, "compare", path, path)
     assert ran.code == 0 and "passed over" in ran.out + ran.err
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return written(tmp_path / "run.jsonl")
+
+
+Show = Callable[..., Ran]
+
+
+@pytest.fixture
+def show(capsys: pytest.CaptureFixture[str]) -> Show:
+    """`show(FILE)`: the command `python -m reports show FILE`, in this process."""
+
+    return partial(called, capsys, "show")
+
+
+@pytest.mark.parametrize("how", [*REFUSED, "/dev/null", "missing.jsonl", "."])
+def test_show_refuses_a_damaged_file_and_what_is_none_with_one_line(show: Show, path: Path, how: str) -> None:
+    if how in REFUSED:
+        path.write_bytes(damaged(path.read_bytes(), how))
+    ran = show(path if how in REFUSED else path.parent / how)
+    assert (ran.code, ran.out) == (2, "")
+    assert len(ran.err.splitlines()) == 1
+
+
+def test_show_prints_nothing_of_any_file_when_one_is_damaged(show: Show, path: Path) -> None:
+    ran = show(path, "/dev/null")
+    assert (ran.code, ran.out) == (2, "")
+
+
+def test_show_reads_what_a_kill_left(show: Show, path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-100])
+    ran = show(path)
+    assert (ran.code, ran.err) == (0, "")
+    assert "answers zeros" in ran.out
+
+
+def test_show_of_two_files_names_them(show: Show, path: Path) -> None:
+    ran = show(path, path)
+    assert ran.out.splitlines().count(str(path)) == 2
+
+
+@pytest.mark.parametrize("argv", [[], ["show"], ["banana"], ["show", "--banana", "x"]])
+def test_usage(capsys: pytest.CaptureFixture[str], argv: list[str]) -> None:
+    ran = called(capsys, *argv)
+    assert (ran.code, ran.out) == (2, "")
+    assert len(ran.err.splitlines()) <= 6
+
+
+def helped(kind: type[argparse.ArgumentParser]) -> str:
+    parser = kind("python -m micro.gemm", description="words " * 60)
+    for name in ("--one", "--two"):
+        parser.add_argument(name, metavar="X", help="and more words " * 20)
+    return parser.format_help()
+
+
+@pytest.mark.parametrize("columns", ["60", "132", "0", "-5", "wide", None])
+def test_help_is_as_wide_as_the_environment_says(monkeypatch: pytest.MonkeyPatch, columns: str | None) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    if columns:
+        monkeypatch.setenv("COLUMNS", columns)
+    assert helped(OneLineParser) == helped(argparse.ArgumentParser)
+
+
+@pytest.mark.parametrize("columns", [70, 0])
+def test_help_is_as_wide_as_the_terminal(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.setattr(os, "get_terminal_size", lambda *given: os.terminal_size((columns, 24)))
+    assert helped(OneLineParser) == helped(argparse.ArgumentParser)
+    assert shutil.get_terminal_size().columns == (columns or 80)
+
+
+def test_help_without_a_stdout_has_a_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.setattr(sys, "__stdout__", None)
+    assert helped(OneLineParser) == helped(argparse.ArgumentParser)
+
+
+@pytest.mark.parametrize("word", ["-5", "-5s", "-.5", "-1e3%"])
+def test_a_number_below_zero_is_a_value_whatever_its_unit(word: str) -> None:
+    parser = OneLineParser("x")
+    parser.add_argument("--budget")
+    assert parser.parse_args(["--budget", word]).budget == word

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -67,6 +68,7 @@ def test_causes_are_right_by_name_and_sign(kind: Kind, explanation: Explanation,
 
 GEMM, MEMORY, NONE = (Named(seconds, ()) for seconds in ({"gemm": 1.0}, {"OS memory": 1.0}, {}))
 BOTH, TAKEN = Named({"OS memory": 1.0, "gemm": -1.0}), Named({}, (), 0.5)
+PACKED = Named({"gemm": 1.0, "packing": 0.5}, ())
 
 
 @pytest.mark.usefixtures("own_state")
@@ -76,6 +78,8 @@ BOTH, TAKEN = Named({"OS memory": 1.0, "gemm": -1.0}), Named({}, (), 0.5)
         (HEAP, [MEMORY] * 7 + [BOTH] * 2 + [NONE], "OS memory is certain in 9 of 10; wrong: gemm in 2", True, False),
         (HEAP, [MEMORY] * 8 + [GEMM] + [NONE], "OS memory is certain in 8 of 10; wrong: gemm in 1", False, False),
         (HEAP, [NONE] * 4 + [TAKEN] * 6, "OS memory is certain in 0 of 10; wrong: nothing", False, True),
+        (HEAP, [NONE] * 6 + [TAKEN] * 4, "OS memory is certain in 0 of 10; wrong: nothing", False, False),
+        (KINDS["twice"], [PACKED] * 10, "gemm is certain in 10 of 10; wrong: nothing", True, False),
         (EQUAL, [NONE] * 19 + [GEMM], "1 of 20 name anything; wrong: gemm in 1", True, False),
         (EQUAL, [NONE] * 18 + [GEMM, MEMORY], "2 of 20 name anything; wrong: gemm in 1, OS memory in 1", False, False),
     ],
@@ -83,6 +87,18 @@ BOTH, TAKEN = Named({"OS memory": 1.0, "gemm": -1.0}), Named({}, (), 0.5)
 def test_a_kind_is_held_by_its_share(kind: Kind, seen: list[Named], text: str, held: bool, busy: bool) -> None:
     figure = causes.together(kind, seen)
     assert (figure.value, figure.held, figure.busy is not None) == (text, held, busy)
+    assert (figure.busy or "others had the cores for 50% of the time; ").startswith("others had the cores for 50% of")
+
+
+@pytest.mark.parametrize("name", ["jax", "tensorflow"])
+def test_an_injected_graph_defines_what_its_adapter_does(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(injected_graphs.FRAMEWORKS.parent / "worker")
+    assert {"KINDS", "LOSSES", "OPTIMIZERS", "build"} <= injected_graphs.exported({"adapter": name}).keys()
+
+
+def test_time_that_others_took_is_of_the_side_that_had_least() -> None:
+    closure: dict[str, dict[str, float | None]] = {"a": {"threads": 0.9}, "b": {"threads": 0.7}}
+    assert causes.certain(replace(bars(), closure=closure)).taken == pytest.approx(0.3)
 
 
 def test_every_pair_of_a_kind_is_measured(macro: Macro) -> None:
